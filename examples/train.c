@@ -1,14 +1,16 @@
-/* A model that is built, planned over two ranks, trained, saved and read back through libpenstock alone.
+/* A model that is built, planned over two ranks, trained, saved and read back through libpenstock
+ * alone.
  *
  *     cc -O2 train.c -o train $(pkg-config --cflags --libs penstock) && ./train runs/example */
 #include <penstock/train.h>
 #include <stdio.h>
 #include <stdlib.h>
-#define TRY(call)                                                                                                      \
+#define TRY(call)                                                                                  \
     if ((status = (call)) != PST_OK) return status /* of what went wrong, pst_error() says more */
 
 enum { BATCH = 32, MICRO = 4, TIME = 16, VOCABULARY = 256, CHANNELS = 128, STEPS = 100 };
-static const char *const settings[] = {"batch=32", "micro_batch=4", "steps=100", "lr=2e-3", "schedule=1f1b-early"};
+static const char *const settings[] = {"batch=32", "micro_batch=4", "steps=100", "lr=2e-3",
+                                       "schedule=1f1b-early"};
 
 static pst_status build(pst_graph *g) {
     const uint64_t shape[] = {MICRO, TIME}, rows[] = {VOCABULARY, CHANNELS};
@@ -31,10 +33,15 @@ static pst_status train(pst_session *session, const char *folder) {
     pst_status status;
     pst_step_result_init(&r);
     for (int step = 1; step <= STEPS; step++) {
-        for (int i = 0; i < BATCH * TIME; i++) /* a fixed permutation of the vocabulary is what there is to learn */
-            tokens[i] = rand() % VOCABULARY, targets[i] = (tokens[i] * 5 + 7) % VOCABULARY;
+        for (int i = 0; i < BATCH * TIME; i++) /* a fixed permutation of the vocabulary is what
+                                                  there is to learn */
+        {
+            tokens[i] = rand() % VOCABULARY;
+            targets[i] = (tokens[i] * 5 + 7) % VOCABULARY;
+        }
         TRY(pst_session_step(session, batch, 2, &r));
-        if (step == 1 || step % 20 == 0) printf("step %d  loss %.4f  %.2f ms\n", step, r.loss, r.step_s * 1e3);
+        if (step == 1 || step % 20 == 0)
+            printf("step %d  loss %.4f  %.2f ms\n", step, r.loss, r.step_s * 1e3);
     }
     TRY(pst_session_save(session, folder));
     TRY(pst_session_load(session, folder)); /* as another program would, on any number of ranks */
@@ -47,7 +54,8 @@ int main(int argc, char **argv) {
     pst_graph *graph = NULL;
     pst_plan *plan = NULL;
     pst_session *session = NULL;
-    pst_status status = pst_config_open("example", settings, sizeof settings / sizeof *settings, &config);
+    pst_status status =
+        pst_config_open("example", settings, sizeof settings / sizeof *settings, &config);
     if (status == PST_OK) status = pst_graph_open("example", MICRO, &graph);
     if (status == PST_OK) status = build(graph);
     if (status == PST_OK) status = pst_plan_solve(config, graph, 2, &plan);
@@ -55,6 +63,9 @@ int main(int argc, char **argv) {
     if (status == PST_OK) status = pst_session_open(config, graph, plan, &session);
     if (status == PST_OK) status = train(session, argc > 1 ? argv[1] : "runs/example");
     if (status != PST_OK) fprintf(stderr, "train: %s\n", pst_error());
-    pst_session_close(session), pst_plan_close(plan), pst_graph_close(graph), pst_config_close(config);
+    pst_session_close(session);
+    pst_plan_close(plan);
+    pst_graph_close(graph);
+    pst_config_close(config);
     return pst_status_exit(status);
 }

@@ -1,6 +1,7 @@
-/* Back ends that are loaded when they are there: libpenstock-cuda.so, which needs libraries that most machines lack. A
- * module exports pst_module_open, gets a table of what it may call of the host, and answers with its rows. Modules and
- * host are built from one source: other versions refuse each other. */
+/* Back ends that are loaded when they are there: libpenstock-cuda.so, which needs libraries that
+ * most machines lack. A module exports pst_module_open, gets a table of what it may call of the
+ * host, and answers with its rows. Modules and host are built from one source: other versions
+ * refuse each other. */
 #ifndef PST_KERNELS_MODULE_H
 #define PST_KERNELS_MODULE_H
 #include "base/choice.h"
@@ -11,11 +12,11 @@
 
 enum { PST_MODULE_VERSION = 6 };
 
-/* A module has no status.c or log.c of its own: its pst_fail, pst_fail_in, pst_log and pst_error are these. The members down to fail
- * stay where they are in every version. */
+/* A module has no status.c or log.c of its own: its pst_fail, pst_fail_in, pst_log and pst_error
+ * are these. The members down to fail stay where they are in every version. */
 typedef struct {
-    uint32_t version, bytes;  /* PST_MODULE_VERSION, sizeof(pst_module_host) */
-    const char *build;        /* PST_VERSION */
+    uint32_t version, bytes; /* PST_MODULE_VERSION, sizeof(pst_module_host) */
+    const char *build;       /* PST_VERSION */
     pst_status (*fail)(pst_status status, const char *format, va_list args);
     pst_status (*fail_in)(pst_status status, const char *format, va_list args);
     void (*log)(pst_log_level level, const char *format, va_list args);
@@ -24,15 +25,17 @@ typedef struct {
 
 /* A transport between devices whose memory the host cannot reach. */
 typedef struct {
-    const char *name;         /* as parallel.transport has it */
+    const char *name; /* as parallel.transport has it */
     /* NULL: a job with so many ranks on this host can use it; else why not. */
     const char *(*reject)(uint32_t ranks_here);
-    /* Its two ends agree over `inner`, which moves the host's memory, what goes when. Both are borrowed, and outlive it;
-     * so does all memory that messages name. Aborting it aborts `inner`. */
+    /* Its two ends agree over `inner`, which moves the host's memory, what goes when. Both are
+     * borrowed, and outlive it; so does all memory that messages name. Aborting it aborts
+     * `inner`. */
     pst_status (*open)(pst_transport *inner, pst_device *device, pst_transport **transport);
 } pst_direct_ops;
 
-/* A kernel of the library's first choice, of what measuring chooses, and the fastest of all that the library has. */
+/* A kernel of the library's first choice, of what measuring chooses, and the fastest of all that
+ * the library has. */
 typedef struct {
     double first_s, measured_s, best_s;
     uint32_t tried; /* algorithms that ran */
@@ -40,31 +43,34 @@ typedef struct {
 
 /* What kernels choose by measuring. */
 typedef struct {
-    /* From now on what the list has is chosen as it says, also where kernels were prepared for another choice; what it
-     * lacks is measured when a kernel is prepared, or (measures 0) is what the library proposes first. The list is
-     * copied. EINPUT: what it has for something that is prepared does not run here. */
+    /* From now on what the list has is chosen as it says, also where kernels were prepared for
+     * another choice; what it lacks is measured when a kernel is prepared, or (measures 0) is what
+     * the library proposes first. The list is copied. EINPUT: what it has for something that is
+     * prepared does not run here. */
     pst_status (*give)(pst_device *device, int measures, const pst_choice *list, uint32_t n);
     /* Choice i of those that were made since the device was opened; 0 behind the last. */
     int (*take)(pst_device *device, uint32_t i, pst_choice *choice);
-    /* For benchmarks: all that could be chosen for that one, timed now; it takes seconds, and memory of the device. */
+    /* For benchmarks: all that could be chosen for that one, timed now; it takes seconds, and
+     * memory of the device. */
     pst_status (*compare)(pst_device *device, uint32_t i, pst_choice_times *times);
 } pst_choice_ops;
 
 typedef struct {
-    uint32_t version, bytes;  /* PST_MODULE_VERSION, sizeof(pst_module) */
-    const char *name;         /* "cuda" */
+    uint32_t version, bytes; /* PST_MODULE_VERSION, sizeof(pst_module) */
+    const char *name;        /* "cuda" */
     const pst_device_ops *device;
     const pst_kernel_row *kernel; /* [n_kernel], best first: they alone compute on this device */
     uint32_t n_kernel;
     const pst_arith *arith;
-    const pst_direct_ops *direct; /* NULL: none of its own */
+    const pst_direct_ops *direct;  /* NULL: none of its own */
     const pst_choice_ops *choices; /* NULL: nothing is chosen by measuring */
     /* For doctor: one line a call about libraries, driver and devices; NULL after the last. */
     const char *(*about)(uint32_t line);
 } pst_module;
 
-/* What a module exports. NULL: pst_module_host.fail has been told why. `host` outlives the module. Without its hardware
- * or driver a module opens all the same: its device's row rejects, and says why. */
+/* What a module exports. NULL: pst_module_host.fail has been told why. `host` outlives the module.
+ * Without its hardware or driver a module opens all the same: its device's row rejects, and says
+ * why. */
 typedef const pst_module *(*pst_module_open_fn)(const pst_module_host *host);
 const pst_module *pst_module_open(const pst_module_host *host);
 #define PST_MODULE_SYMBOL "pst_module_open"

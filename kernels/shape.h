@@ -1,4 +1,5 @@
-/* Sizes that kernels read off the graph, and how a launch spreads its tiles over the device's threads. */
+/* Sizes that kernels read off the graph, and how a launch spreads its tiles over the device's
+ * threads. */
 #ifndef PST_KERNELS_SHAPE_H
 #define PST_KERNELS_SHAPE_H
 #include "kernels/kernel.h"
@@ -16,7 +17,9 @@ static inline uint64_t pst_tensor_rows(const pst_tensor *t) {
     return rows;
 }
 
-static inline uint64_t pst_tensor_count(const pst_tensor *t) { return pst_tensor_rows(t) * pst_tensor_last(t); }
+static inline uint64_t pst_tensor_count(const pst_tensor *t) {
+    return pst_tensor_rows(t) * pst_tensor_last(t);
+}
 
 static inline void pst_device_run(pst_device *device, pst_tile_fn fn, void *arg, uint64_t tiles) {
     if (device && device->pool) {
@@ -34,20 +37,26 @@ static inline void pst_device_poll(pst_device *device, uint32_t thread) {
 static inline uint64_t pst_div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 static inline uint64_t pst_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Of attention: the samples' lengths, NULL without; how many positions of a sample are no padding; the operands behind
- * the inputs. */
-static inline const int32_t *pst_call_lengths(const pst_call *call) { return call->node->n_in > 1 ? call->arg[1] : NULL; }
+/* Of attention: the samples' lengths, NULL without; how many positions of a sample are no padding;
+ * the operands behind the inputs. */
+static inline const int32_t *pst_call_lengths(const pst_call *call) {
+    return call->node->n_in > 1 ? call->arg[1] : NULL;
+}
 static inline uint64_t pst_length_of(const int32_t *lengths, uint64_t sample, uint64_t positions) {
     if (!lengths) return positions;
     return lengths[sample] < 0 ? 0 : pst_min_u64((uint64_t)lengths[sample], positions);
 }
-static inline void *const *pst_call_behind(const pst_call *call) { return call->arg + call->node->n_in; }
+static inline void *const *pst_call_behind(const pst_call *call) {
+    return call->arg + call->node->n_in;
+}
 
-/* Of an embedding or a vocabulary_* operator: tokens that there are, here or on other tensor ranks. */
+/* Of an embedding or a vocabulary_* operator: tokens that there are, here or on other tensor
+ * ranks. */
 static inline uint64_t pst_call_tokens(const pst_call *call, uint64_t here) {
     return call->node->attr.total ? call->node->attr.total : here;
 }
 
 /* EINPUT when an index lies outside [0, limit); negative ones are allowed when `ignore`. */
-pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint64_t n, uint64_t limit, int ignore);
+pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint64_t n,
+                                uint64_t limit, int ignore);
 #endif

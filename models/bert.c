@@ -1,9 +1,11 @@
-/* BERT (Devlin et al. 2019), trained to fill in masked tokens: positions see all others of their sample but padding, and
- * a layer norm stands behind each residual addition. The head is a dense layer, a layer norm, and the output layer, which
- * is tied to the token embedding. Shapes: b micro-batch, T context, C channels, V vocabulary.
+/* BERT (Devlin et al. 2019), trained to fill in masked tokens: positions see all others of their
+ * sample but padding, and a layer norm stands behind each residual addition. The head is a dense
+ * layer, a layer norm, and the output layer, which is tied to the token embedding. Shapes: b
+ * micro-batch, T context, C channels, V vocabulary.
  *
- * Left out: segments and the prediction of the next sentence, which later work found to be of no use (Liu et al. 2019),
- * the output layer's own bias, and dropout of attention probabilities, which are never stored. */
+ * Left out: segments and the prediction of the next sentence, which later work found to be of no
+ * use (Liu et al. 2019), the output layer's own bias, and dropout of attention probabilities, which
+ * are never stored. */
 #include "models/block.h"
 
 #define EPS 1e-12f
@@ -16,7 +18,8 @@ static const pst_model_preset presets[] = {
 };
 
 static pst_status preset(pst_model_config *config) {
-    return pst_model_fill(config, presets, sizeof presets / sizeof *presets, "layers, heads, channels and context");
+    return pst_model_fill(config, presets, sizeof presets / sizeof *presets,
+                          "layers, heads, channels and context");
 }
 
 /* ln_1(x + proj(attention(qkv(x)))), of that x: ln_2(x + proj(gelu(fc(x)))). */
@@ -24,15 +27,17 @@ static pst_status add_block(pst_block *b, uint32_t lengths, uint32_t i) {
     char text[PST_NAME_MAX];
     uint64_t C = b->c->channels;
     uint32_t residual = b->x;
-    PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, STD, PST_ACT_NONE));
-    PST_TRY(pst_graph_add_masked_attention(b->g, pst_block_name(text, "h.%u.attn", i), b->x, lengths, b->c->heads, 1,
-                                           &b->x));
+    PST_TRY(
+        pst_block_dense(b, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, STD, PST_ACT_NONE));
+    PST_TRY(pst_graph_add_masked_attention(b->g, pst_block_name(text, "h.%u.attn", i), b->x,
+                                           lengths, b->c->heads, 1, &b->x));
     PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.attn.c_proj", i), C, STD, PST_ACT_NONE));
     PST_TRY(pst_block_dropout(b, pst_block_name(text, "h.%u.attn.drop", i)));
     PST_TRY(pst_block_residual(b, pst_block_name(text, "h.%u.attn.add", i), residual));
     PST_TRY(pst_block_layer_norm(b, pst_block_name(text, "h.%u.ln_1", i), EPS));
     residual = b->x;
-    PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.mlp.c_fc", i), 4 * C, STD, PST_ACT_GELU_ERF));
+    PST_TRY(
+        pst_block_dense(b, pst_block_name(text, "h.%u.mlp.c_fc", i), 4 * C, STD, PST_ACT_GELU_ERF));
     PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.mlp.c_proj", i), C, STD, PST_ACT_NONE));
     PST_TRY(pst_block_dropout(b, pst_block_name(text, "h.%u.mlp.drop", i)));
     PST_TRY(pst_block_residual(b, pst_block_name(text, "h.%u.mlp.add", i), residual));
@@ -53,14 +58,16 @@ static pst_status fill_graph(pst_block *b) {
     PST_TRY(pst_block_dense(b, "head", c->channels, STD, PST_ACT_GELU_ERF));
     PST_TRY(pst_block_layer_norm(b, "ln_f", EPS));
     pst_attr attr = {.features = c->vocabulary};
-    PST_TRY(pst_graph_add(b->g, "linear", "lm_head", &attr, &b->x, 1, table, 1, &b->x)); /* [b,T,V] */
+    /* [b,T,V] */
+    PST_TRY(pst_graph_add(b->g, "linear", "lm_head", &attr, &b->x, 1, table, 1, &b->x));
     uint32_t in[] = {b->x, targets};
     return pst_graph_add(b->g, "cross_entropy", "loss", NULL, in, 2, NULL, 0, &b->x); /* [b,T] */
 }
 
 static pst_status build(const pst_model_config *config, pst_graph **graph) {
     PST_TRY(pst_block_check(config));
-    if (config->infer) return pst_fail(PST_EINPUT, "model bert fills in masked tokens; it does not generate text");
+    if (config->infer)
+        return pst_fail(PST_EINPUT, "model bert fills in masked tokens; it does not generate text");
     if (config->activation == PST_ACT_RELU)
         return pst_fail(PST_EINPUT, "model.activation is relu, but model bert has gelu_erf");
     pst_block b = {.c = config};

@@ -10,17 +10,23 @@ const char *pst_block_name(char buffer[PST_NAME_MAX], const char *fmt, ...) {
     return buffer;
 }
 
-pst_status pst_block_param(pst_block *b, const char *name, uint64_t n, uint64_t columns, float std, pst_init init,
-                           uint32_t *index) {
-    pst_param p = {.n_dim = columns ? 2 : 1, .dim = {n, columns}, .init = init, .std = std, .decay = columns != 0};
+pst_status pst_block_param(pst_block *b, const char *name, uint64_t n, uint64_t columns, float std,
+                           pst_init init, uint32_t *index) {
+    pst_param p = {.n_dim = columns ? 2 : 1,
+                   .dim = {n, columns},
+                   .init = init,
+                   .std = std,
+                   .decay = columns != 0};
     pst_block_name(p.name, "%s", name);
     return pst_graph_param(b->g, &p, index);
 }
 
 pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t table[2]) {
     const pst_model_config *c = b->c;
-    PST_TRY(pst_block_param(b, "wte.weight", c->vocabulary, c->channels, 0.02f, PST_INIT_NORMAL, &table[0]));
-    PST_TRY(pst_block_param(b, "wpe.weight", c->context, c->channels, 0.02f, PST_INIT_NORMAL, &table[1]));
+    PST_TRY(pst_block_param(b, "wte.weight", c->vocabulary, c->channels, 0.02f, PST_INIT_NORMAL,
+                            &table[0]));
+    PST_TRY(pst_block_param(b, "wpe.weight", c->context, c->channels, 0.02f, PST_INIT_NORMAL,
+                            &table[1]));
     return pst_graph_add(b->g, "embedding", "embedding", NULL, &tokens, 1, table, 2, &b->x);
 }
 
@@ -28,13 +34,16 @@ pst_status pst_block_layer_norm(pst_block *b, const char *name, float eps) {
     char text[PST_NAME_MAX];
     uint32_t param[2];
     uint64_t C = b->c->channels;
-    PST_TRY(pst_block_param(b, pst_block_name(text, "%s.weight", name), C, 0, 0, PST_INIT_ONE, &param[0]));
-    PST_TRY(pst_block_param(b, pst_block_name(text, "%s.bias", name), C, 0, 0, PST_INIT_ZERO, &param[1]));
+    PST_TRY(pst_block_param(b, pst_block_name(text, "%s.weight", name), C, 0, 0, PST_INIT_ONE,
+                            &param[0]));
+    PST_TRY(pst_block_param(b, pst_block_name(text, "%s.bias", name), C, 0, 0, PST_INIT_ZERO,
+                            &param[1]));
     pst_attr attr = {.eps = eps};
     return pst_graph_add(b->g, "layer_norm", name, &attr, &b->x, 1, param, 2, &b->x);
 }
 
-pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std, pst_activation activation) {
+pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std,
+                           pst_activation activation) {
     return pst_graph_add_dense(b->g, name, b->x, n, std, activation, &b->x);
 }
 
@@ -53,7 +62,7 @@ pst_status pst_block_check(const pst_model_config *c) {
     PST_TRY(pst_model_check(c));
     if (c->heads == 0) return pst_fail(PST_EINPUT, "model.heads is 0; give it, or a preset");
     if (c->channels % c->heads)
-        return pst_fail(PST_EINPUT, "model.heads is %u, which does not divide model.channels %u", c->heads,
-                        c->channels);
+        return pst_fail(PST_EINPUT, "model.heads is %u, which does not divide model.channels %u",
+                        c->heads, c->channels);
     return PST_OK;
 }

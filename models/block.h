@@ -1,5 +1,5 @@
-/* What the models that are made of blocks of attention share: a graph under construction, and additions to it that read
- * and replace the tensor that the next operator reads. */
+/* What the models that are made of blocks of attention share: a graph under construction, and
+ * additions to it that read and replace the tensor that the next operator reads. */
 #ifndef PST_MODELS_BLOCK_H
 #define PST_MODELS_BLOCK_H
 #include "models/model.h"
@@ -11,15 +11,19 @@ typedef struct {
 } pst_block;
 
 /* "h.3.attn" and the like: formats into buffer, for use as an argument. */
-__attribute__((format(printf, 2, 3))) const char *pst_block_name(char buffer[PST_NAME_MAX], const char *fmt, ...);
-/* Weights (two dimensions): normal, decayed. columns = 0: a vector that starts at `init` and is not decayed. */
-pst_status pst_block_param(pst_block *b, const char *name, uint64_t n, uint64_t columns, float std, pst_init init,
-                           uint32_t *index);
-/* The table of tokens, which is table[0] and which the output layer shares, and that of positions: x = [b,T,C]. */
+__attribute__((format(printf, 2, 3))) const char *pst_block_name(char buffer[PST_NAME_MAX],
+                                                                 const char *fmt, ...);
+/* Weights (two dimensions): normal, decayed. columns = 0: a vector that starts at `init` and is not
+ * decayed. */
+pst_status pst_block_param(pst_block *b, const char *name, uint64_t n, uint64_t columns, float std,
+                           pst_init init, uint32_t *index);
+/* The table of tokens, which is table[0] and which the output layer shares, and that of positions:
+ * x = [b,T,C]. */
 pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t table[2]);
 pst_status pst_block_layer_norm(pst_block *b, const char *name, float eps);
 /* x[b,T,k] -> act(x weight^T + bias)[b,T,n]. */
-pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std, pst_activation activation);
+pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std,
+                           pst_activation activation);
 /* Nothing where the model has none. */
 pst_status pst_block_dropout(pst_block *b, const char *name);
 /* residual + x */

@@ -1,9 +1,9 @@
-/* GPT-2 (Radford et al. 2019) and its larger kin: layer norm in front of each part, learned positions, the output
- * layer tied to the token embedding. Parameter names are Hugging Face's. Shapes: b micro-batch, T context, C channels,
- * V vocabulary.
+/* GPT-2 (Radford et al. 2019) and its larger kin: layer norm in front of each part, learned
+ * positions, the output layer tied to the token embedding. Parameter names are Hugging Face's.
+ * Shapes: b micro-batch, T context, C channels, V vocabulary.
  *
- * Dropout sits behind the embedding and in front of both residual additions. Dropout of attention probabilities is
- * left out: attention is one operator that never stores its scores. */
+ * Dropout sits behind the embedding and in front of both residual additions. Dropout of attention
+ * probabilities is left out: attention is one operator that never stores its scores. */
 #include "models/block.h"
 #include <math.h>
 #include <string.h>
@@ -19,26 +19,33 @@ static const pst_model_preset presets[] = {
 };
 
 static pst_status preset(pst_model_config *config) {
-    return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]), "layers, heads, channels and context");
+    return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]),
+                          "layers, heads, channels and context");
 }
 
 /* x + proj(attention(qkv(ln_1(x)))), then x + proj(gelu(fc(ln_2(x)))). */
 static pst_status add_block(pst_block *m, uint32_t i) {
     char text[PST_NAME_MAX];
     uint64_t C = m->c->channels;
-    float residual_std = (float)(0.02 / sqrt(2.0 * m->c->layers)); /* so that the stream's variance does not grow */
+    float residual_std = (float)(0.02 / sqrt(2.0 * m->c->layers)); /* so that the stream's variance
+                                                                      does not grow */
     uint32_t residual = m->x;
     PST_TRY(pst_block_layer_norm(m, pst_block_name(text, "h.%u.ln_1", i), 1e-5f));
-    PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, 0.02f, PST_ACT_NONE));
+    PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, 0.02f,
+                            PST_ACT_NONE));
     pst_attr attr = {.heads = m->c->heads};
-    PST_TRY(pst_graph_add(m->g, "attention", pst_block_name(text, "h.%u.attn", i), &attr, &m->x, 1, NULL, 0, &m->x));
-    PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_proj", i), C, residual_std, PST_ACT_NONE));
+    PST_TRY(pst_graph_add(m->g, "attention", pst_block_name(text, "h.%u.attn", i), &attr, &m->x, 1,
+                          NULL, 0, &m->x));
+    PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_proj", i), C, residual_std,
+                            PST_ACT_NONE));
     PST_TRY(pst_block_dropout(m, pst_block_name(text, "h.%u.attn.drop", i)));
     PST_TRY(pst_block_residual(m, pst_block_name(text, "h.%u.attn.add", i), residual));
     residual = m->x;
     PST_TRY(pst_block_layer_norm(m, pst_block_name(text, "h.%u.ln_2", i), 1e-5f));
-    PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.mlp.c_fc", i), 4 * C, 0.02f, m->c->activation));
-    PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.mlp.c_proj", i), C, residual_std, PST_ACT_NONE));
+    PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.mlp.c_fc", i), 4 * C, 0.02f,
+                            m->c->activation));
+    PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.mlp.c_proj", i), C, residual_std,
+                            PST_ACT_NONE));
     PST_TRY(pst_block_dropout(m, pst_block_name(text, "h.%u.mlp.drop", i)));
     return pst_block_residual(m, pst_block_name(text, "h.%u.mlp.add", i), residual);
 }
@@ -54,7 +61,8 @@ static pst_status fill_graph(pst_block *m) {
     for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(m, i));
     PST_TRY(pst_block_layer_norm(m, "ln_f", 1e-5f));
     pst_attr attr = {.features = c->vocabulary};
-    PST_TRY(pst_graph_add(m->g, "linear", "lm_head", &attr, &m->x, 1, table, 1, &m->x)); /* [b,T,V], tied to wte */
+    /* [b,T,V], tied to wte */
+    PST_TRY(pst_graph_add(m->g, "linear", "lm_head", &attr, &m->x, 1, table, 1, &m->x));
     if (c->infer) {
         m->g->tensor[m->x].role = PST_TENSOR_OUTPUT;
         return PST_OK;
@@ -84,7 +92,8 @@ static int ends_with(const char *text, const char *end) {
 
 /* Same names; the four linear weights of a block are Conv1D there, stored [in,out]. */
 static const char *hf_name(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed) {
-    *transposed = ends_with(param->name, ".c_attn.weight") || ends_with(param->name, ".c_proj.weight") ||
+    *transposed = ends_with(param->name, ".c_attn.weight") ||
+                  ends_with(param->name, ".c_proj.weight") ||
                   ends_with(param->name, ".c_fc.weight");
     return pst_block_name(buffer, "%s", param->name);
 }

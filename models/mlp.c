@@ -1,11 +1,12 @@
-/* The smallest model, and the one to read first: it predicts the next token from the current one alone (a bigram
- * language model), with a small network instead of a table of counts.
+/* The smallest model, and the one to read first: it predicts the next token from the current one
+ * alone (a bigram language model), with a small network instead of a table of counts.
  *
  *     tokens -> embedding -> `layers` x (linear + activation) -> linear -> cross_entropy <- targets
  *
- * A model file turns a configuration into a graph, nothing else: parameters first (name, shape, initial values), then
- * operators in execution order. How gradients flow, which rank runs what and where memory lies is decided elsewhere,
- * from this graph alone. Shapes: b micro-batch, T context, C channels, V vocabulary. */
+ * A model file turns a configuration into a graph, nothing else: parameters first (name, shape,
+ * initial values), then operators in execution order. How gradients flow, which rank runs what and
+ * where memory lies is decided elsewhere, from this graph alone. Shapes: b micro-batch, T context,
+ * C channels, V vocabulary. */
 #include "models/model.h"
 #include <math.h>
 #include <string.h>
@@ -13,11 +14,13 @@
 static const pst_model_preset presets[] = {{"tiny", 2, 1, 64, 16, 256}};
 
 static pst_status preset(pst_model_config *config) {
-    return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]), "layers, channels and context");
+    return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]),
+                          "layers, channels and context");
 }
 
 static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
-    /* What the data set fills for every micro-batch: the tokens, and behind each the one that follows it. */
+    /* What the data set fills for every micro-batch: the tokens, and behind each the one that
+     * follows it. */
     uint64_t shape[] = {c->micro_batch, c->context};
     uint32_t tokens, targets = PST_NONE, table, x;
     PST_TRY(pst_graph_data(g, "tokens", 2, shape, &tokens));
@@ -28,7 +31,8 @@ static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
     PST_TRY(pst_graph_add_param(g, "embedding.weight", 2, rows, PST_INIT_NORMAL, 1.0f, 1, &table));
     PST_TRY(pst_graph_add(g, "embedding", "embedding", NULL, &tokens, 1, &table, 1, &x));
 
-    /* Hidden layers keep the shape. std sqrt(2/C) keeps the variance through a ReLU (He et al. 2015). */
+    /* Hidden layers keep the shape. std sqrt(2/C) keeps the variance through a ReLU (He et al.
+     * 2015). */
     for (uint32_t i = 0; i < c->layers; i++) {
         char name[PST_NAME_MAX];
         snprintf(name, sizeof(name), "hidden.%u", i);
@@ -36,7 +40,8 @@ static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
         PST_TRY(pst_graph_add_dense(g, name, x, c->channels, std, c->activation, &x));
     }
 
-    /* [b,T,C] -> [b,T,V]: a score for every possible next token; small at first, so that the loss starts at ln V. */
+    /* [b,T,C] -> [b,T,V]: a score for every possible next token; small at first, so that the loss
+     * starts at ln V. */
     PST_TRY(pst_graph_add_dense(g, "output", x, c->vocabulary, 0.02f, PST_ACT_NONE, &x));
     if (c->infer) {
         g->tensor[x].role = PST_TENSOR_OUTPUT;

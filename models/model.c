@@ -1,4 +1,5 @@
-/* What the model files share: filling a configuration from a table of presets, and the sizes that all of them need. */
+/* What the model files share: filling a configuration from a table of presets, and the sizes that
+ * all of them need. */
 #include "models/model.h"
 #include <string.h>
 
@@ -6,9 +7,10 @@ static void fill(uint32_t *field, uint32_t value) {
     if (*field == 0) *field = value;
 }
 
-pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset,
-                          const char *sizes) {
-    int explicit = config->layers && config->channels && config->context; /* heads, and the vocabulary, may follow */
+pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset,
+                          uint32_t n_preset, const char *sizes) {
+    /* heads, and the vocabulary, may follow */
+    int explicit = config->layers && config->channels && config->context;
     char known[256] = "";
     if (config->preset[0] == 0 && explicit) return PST_OK;
     for (uint32_t i = 0; i < n_preset; i++) {
@@ -25,9 +27,10 @@ pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *pres
         snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", p->name);
     }
     if (config->preset[0] == 0)
-        return pst_fail(PST_EINPUT, "model.kind %s: give a preset (%s) or %s", config->kind, known, sizes);
-    return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; there are %s", config->kind, config->preset,
-                    known);
+        return pst_fail(PST_EINPUT, "model.kind %s: give a preset (%s) or %s", config->kind, known,
+                        sizes);
+    return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; there are %s", config->kind,
+                    config->preset, known);
 }
 
 pst_status pst_model_check(const pst_model_config *c) {
@@ -39,9 +42,11 @@ pst_status pst_model_check(const pst_model_config *c) {
         {"vocabulary", c->vocabulary}, {"micro_batch", c->micro_batch},
     };
     for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
-        if (size[i].value == 0) return pst_fail(PST_EINPUT, "model.%s is 0; give it, or a preset", size[i].name);
+        if (size[i].value == 0)
+            return pst_fail(PST_EINPUT, "model.%s is 0; give it, or a preset", size[i].name);
     if (c->infer && c->dtype != PST_F32) return pst_fail(PST_EINTERNAL, "logits are read as F32");
     if (!(c->dropout >= 0 && c->dropout < 1))
-        return pst_fail(PST_EINPUT, "model.dropout is %g; 0 <= dropout < 1 is possible", (double)c->dropout);
+        return pst_fail(PST_EINPUT, "model.dropout is %g; 0 <= dropout < 1 is possible",
+                        (double)c->dropout);
     return PST_OK;
 }

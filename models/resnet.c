@@ -1,20 +1,23 @@
-/* Residual networks (He et al. 2016) over images [b,H,W,C]: those of the paper for ImageNet, with basic blocks (18, 34) or
- * bottlenecks (50, 101, 152; stride in the 3x3 convolution, as everybody has it), and those for CIFAR (20, 32, 44, 56, 110),
- * whose three stages have 6n+2 layers.
+/* Residual networks (He et al. 2016) over images [b,H,W,C]: those of the paper for ImageNet, with
+ * basic blocks (18, 34) or bottlenecks (50, 101, 152; stride in the 3x3 convolution, as everybody
+ * has it), and those for CIFAR (20, 32, 44, 56, 110), whose three stages have 6n+2 layers.
  *
  *     pixels -> stem -> stages of blocks -> average_pool -> linear -> cross_entropy <- targets
  *     block: x -> conv norm relu (conv norm relu) conv norm, + x or its projection, relu
  *
- * A norm, the sum of a residual branch and the ReLU behind it are one operator. Parameters have torchvision's names. */
+ * A norm, the sum of a residual branch and the ReLU behind it are one operator. Parameters have
+ * torchvision's names. */
 #include "models/model.h"
 #include <math.h>
 #include <string.h>
 
-static const pst_model_preset presets[] = {
-    {.name = "resnet20", .layers = 20, .channels = 16},  {.name = "resnet56", .layers = 56, .channels = 16},
-    {.name = "resnet18", .layers = 18, .channels = 64},  {.name = "resnet34", .layers = 34, .channels = 64},
-    {.name = "resnet50", .layers = 50, .channels = 64},  {.name = "resnet101", .layers = 101, .channels = 64},
-    {.name = "resnet152", .layers = 152, .channels = 64}};
+static const pst_model_preset presets[] = {{.name = "resnet20", .layers = 20, .channels = 16},
+                                           {.name = "resnet56", .layers = 56, .channels = 16},
+                                           {.name = "resnet18", .layers = 18, .channels = 64},
+                                           {.name = "resnet34", .layers = 34, .channels = 64},
+                                           {.name = "resnet50", .layers = 50, .channels = 64},
+                                           {.name = "resnet101", .layers = 101, .channels = 64},
+                                           {.name = "resnet152", .layers = 152, .channels = 64}};
 
 /* Blocks of each stage. */
 typedef struct {
@@ -30,12 +33,17 @@ static const form known[] = {{18, 4, {2, 2, 2, 2}, 0, 0},
 
 static pst_status find_form(uint32_t layers, form *f) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].layers == layers) return *f = known[i], PST_OK;
+        if (known[i].layers == layers) {
+            *f = known[i];
+            return PST_OK;
+        }
     uint32_t n = layers > 2 ? (layers - 2) / 6 : 0;
     *f = (form){layers, 3, {n, n, n}, 0, 1};
     if (n && 6 * n + 2 == layers) return PST_OK;
-    return pst_fail(PST_EINPUT, "model.layers is %u; a resnet has 18, 34, 50, 101, 152 or 6n+2 layers (8, 14, 20, ...)",
-                    layers);
+    return pst_fail(
+        PST_EINPUT,
+        "model.layers is %u; a resnet has 18, 34, 50, 101, 152 or 6n+2 layers (8, 14, 20, ...)",
+        layers);
 }
 
 static pst_status preset(pst_model_config *config) {
@@ -59,22 +67,25 @@ static const char *name_of(char *text, const char *prefix, const char *what) {
 }
 
 /* He et al. 2015, fan-out: keeps the variance of gradients through a ReLU. */
-static pst_status add_convolution(model *m, const char *name, uint64_t out, uint32_t window, uint32_t stride) {
+static pst_status add_convolution(model *m, const char *name, uint64_t out, uint32_t window,
+                                  uint32_t stride) {
     char text[PST_NAME_MAX];
     uint64_t shape[] = {out, window, window, channels_of(m)};
     uint32_t weight;
     float std = (float)sqrt(2.0 / (double)(out * window * window));
-    PST_TRY(pst_graph_add_param(m->g, name_of(text, name, "weight"), 4, shape, PST_INIT_NORMAL, std, 1, &weight));
+    PST_TRY(pst_graph_add_param(m->g, name_of(text, name, "weight"), 4, shape, PST_INIT_NORMAL, std,
+                                1, &weight));
     return pst_graph_add_convolution(m->g, name, m->x, weight, PST_NONE, stride, window / 2, &m->x);
 }
 
-static pst_status add_norm(model *m, const char *name, uint32_t residual, pst_activation activation) {
+static pst_status add_norm(model *m, const char *name, uint32_t residual,
+                           pst_activation activation) {
     return pst_graph_add_batch_norm(m->g, name, m->x, residual, activation, 1e-5f, &m->x);
 }
 
 /* A convolution and its norm, number i of a block. */
-static pst_status add_layer(model *m, const char *block, uint32_t i, uint64_t out, uint32_t window, uint32_t stride,
-                            uint32_t residual, int active) {
+static pst_status add_layer(model *m, const char *block, uint32_t i, uint64_t out, uint32_t window,
+                            uint32_t stride, uint32_t residual, int active) {
     char what[16], text[PST_NAME_MAX];
     snprintf(what, sizeof what, "conv%u", i);
     PST_TRY(add_convolution(m, name_of(text, block, what), out, window, stride));
@@ -83,7 +94,8 @@ static pst_status add_layer(model *m, const char *block, uint32_t i, uint64_t ou
 }
 
 /* The residual branch where its shape changes: a projection. */
-static pst_status add_shortcut(model *m, const char *block, uint64_t out, uint32_t stride, uint32_t *residual) {
+static pst_status add_shortcut(model *m, const char *block, uint64_t out, uint32_t stride,
+                               uint32_t *residual) {
     char text[PST_NAME_MAX];
     uint32_t x = m->x;
     *residual = x;
@@ -141,15 +153,21 @@ static pst_status fill_graph(model *m) {
 static pst_status build(const pst_model_config *config, pst_graph **graph) {
     model m = {.c = config};
     if (!config->image)
-        return pst_fail(PST_EINPUT, "model.image is 0; give it (pixels of a side), or data.kind mnist or cifar10");
+        return pst_fail(
+            PST_EINPUT,
+            "model.image is 0; give it (pixels of a side), or data.kind mnist or cifar10");
     PST_TRY(pst_model_check(config));
     PST_TRY(find_form(config->layers, &m.form));
-    if (config->context != 1) return pst_fail(PST_EINPUT, "model.context: a resnet has one class for each image");
+    if (config->context != 1)
+        return pst_fail(PST_EINPUT, "model.context: a resnet has one class for each image");
     if (config->dropout > 0) return pst_fail(PST_EINPUT, "model.dropout: a resnet has none");
     PST_TRY(pst_graph_open("resnet", config->micro_batch, &m.g));
     pst_graph_compute(m.g, config->dtype);
     pst_status status = fill_graph(&m);
-    if (status == PST_OK) return *graph = m.g, PST_OK;
+    if (status == PST_OK) {
+        *graph = m.g;
+        return PST_OK;
+    }
     pst_graph_close(m.g);
     return pst_fail_in(status, "model resnet");
 }

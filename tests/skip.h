@@ -1,4 +1,5 @@
-/* What a test says when it, or a part of it, cannot run here: a line that ./dev test lists at its end. */
+/* What a test says when it, or a part of it, cannot run here: a line that ./dev test lists at its
+ * end. */
 #ifndef TESTS_SKIP_H
 #define TESTS_SKIP_H
 #include "kernels/kernel.h"
@@ -8,8 +9,10 @@
 
 enum { TEST_SKIPPED = 77 };
 
-/* `return SKIPPED("no mpirun here");` ends main; as a statement it names a part: SKIPPED("what: why") */
-#define SKIPPED(...) (printf("skipped: " __VA_ARGS__), putchar('\n'), fflush(stdout), (int)TEST_SKIPPED)
+/* `return SKIPPED("no mpirun here");` ends main; as a statement it names a part: SKIPPED("what:
+ * why") */
+#define SKIPPED(...)                                                                               \
+    (printf("skipped: " __VA_ARGS__), putchar('\n'), fflush(stdout), (int)TEST_SKIPPED)
 
 /* Whether this CPU computes in bf16; says that `what` is skipped if not. */
 static inline int has_bf16(const char *what) {

@@ -1,11 +1,12 @@
-/* The table of algorithms and the one cost model that chooses among them. Its constants are orders of magnitude, of
- * ranks that poll on a host (shared memory) and of a network; not measured per machine, so that all ranks choose alike.
- * Where two cost the same, the earlier row is taken. */
+/* The table of algorithms and the one cost model that chooses among them. Its constants are orders
+ * of magnitude, of ranks that poll on a host (shared memory) and of a network; not measured per
+ * machine, so that all ranks choose alike. Where two cost the same, the earlier row is taken. */
 #include "comm/collective/parts.h"
 #include <string.h>
 
 static const pst_coll_algorithm *const table[] = {
-    &pst_coll_doubling, &pst_coll_shared, &pst_coll_direct, &pst_coll_tree, &pst_coll_ring, &pst_coll_by_host,
+    &pst_coll_doubling, &pst_coll_shared, &pst_coll_direct,
+    &pst_coll_tree,     &pst_coll_ring,   &pst_coll_by_host,
 };
 enum { N_TABLE = sizeof table / sizeof *table };
 
@@ -20,8 +21,8 @@ enum { N_TABLE = sizeof table / sizeof *table };
 double pst_coll_cost_us(const pst_coll_algorithm *a, const pst_coll_shape *shape) {
     pst_coll_cost c = {0};
     a->cost(shape, &c);
-    return c.near_turns * NEAR_TURN + c.far_turns * FAR_TURN + c.messages * MESSAGE + c.near_bytes * NEAR_BYTE +
-           c.far_bytes * FAR_BYTE + c.added * ADD_BYTE;
+    return c.near_turns * NEAR_TURN + c.far_turns * FAR_TURN + c.messages * MESSAGE +
+           c.near_bytes * NEAR_BYTE + c.far_bytes * FAR_BYTE + c.added * ADD_BYTE;
 }
 
 static int knows(const pst_coll_algorithm *a, const pst_coll_shape *shape) {
@@ -32,7 +33,8 @@ static const char *rejects(const pst_coll_algorithm *a, const pst_coll_shape *sh
     return a->reject ? a->reject(shape) : NULL;
 }
 
-const pst_coll_algorithm *pst_coll_choose(const pst_coll_shape *shape, const pst_coll_algorithm *forced) {
+const pst_coll_algorithm *pst_coll_choose(const pst_coll_shape *shape,
+                                          const pst_coll_algorithm *forced) {
     const pst_coll_algorithm *best = NULL;
     double best_us = 0;
     if (forced && knows(forced, shape) && !rejects(forced, shape)) return forced;
@@ -52,7 +54,8 @@ const pst_coll_algorithm *pst_coll_find(const char *name) {
     return NULL;
 }
 
-uint32_t pst_coll_rank_candidates(const pst_coll_shape *shape, pst_coll_candidate candidate[PST_COLL_CANDIDATES]) {
+uint32_t pst_coll_rank_candidates(const pst_coll_shape *shape,
+                                  pst_coll_candidate candidate[PST_COLL_CANDIDATES]) {
     const pst_coll_algorithm *chosen = pst_coll_choose(shape, NULL);
     uint32_t n = 0;
     _Static_assert((int)N_TABLE <= (int)PST_COLL_CANDIDATES, "room for every row");
@@ -60,8 +63,8 @@ uint32_t pst_coll_rank_candidates(const pst_coll_shape *shape, pst_coll_candidat
         for (int i = 0; i < N_TABLE; i++) {
             if (!knows(table[i], shape) || (table[i] == chosen) != first) continue;
             const char *reject = rejects(table[i], shape);
-            candidate[n++] =
-                (pst_coll_candidate){table[i]->name, reject ? 0 : pst_coll_cost_us(table[i], shape), reject};
+            candidate[n++] = (pst_coll_candidate){
+                table[i]->name, reject ? 0 : pst_coll_cost_us(table[i], shape), reject};
         }
     return n;
 }

@@ -1,5 +1,6 @@
-/* Collectives: opening, and starting one with the algorithm that is chosen for it; comm/collective/run.c takes it through
- * its steps. Nothing is allocated after pst_coll_open and pst_coll_hosts. */
+/* Collectives: opening, and starting one with the algorithm that is chosen for it;
+ * comm/collective/run.c takes it through its steps. Nothing is allocated after pst_coll_open and
+ * pst_coll_hosts. */
 #include "comm/collective/collective.h"
 #include "base/log.h"
 #include "comm/collective/parts.h"
@@ -9,7 +10,7 @@
 /* An even split is at multiples of a cache line. */
 enum { PART_ALIGN = 64 };
 
-/* --- open and close ----------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static pst_status reserve(pst_coll *c) {
     uint64_t scratch = (uint64_t)c->n * PST_COLL_LEAST_SEGMENT;
@@ -26,14 +27,17 @@ static pst_status take_members(pst_coll *c, const uint32_t *members) {
     c->me = UINT32_MAX;
     for (uint32_t i = 0; i < c->n; i++) {
         c->rank[i] = members ? members[i] : i;
-        if (c->rank[i] >= c->t->size) return pst_fail(PST_EINTERNAL, "no rank %u for a group", c->rank[i]);
+        if (c->rank[i] >= c->t->size)
+            return pst_fail(PST_EINTERNAL, "no rank %u for a group", c->rank[i]);
         if (c->rank[i] == c->t->rank) c->me = i;
     }
-    if (c->me == UINT32_MAX) return pst_fail(PST_EINTERNAL, "rank %u is not in its group", c->t->rank);
+    if (c->me == UINT32_MAX)
+        return pst_fail(PST_EINTERNAL, "rank %u is not in its group", c->t->rank);
     return PST_OK;
 }
 
-pst_status pst_coll_open(pst_transport *t, const uint32_t *members, uint32_t n, uint32_t channel, pst_coll **coll) {
+pst_status pst_coll_open(pst_transport *t, const uint32_t *members, uint32_t n, uint32_t channel,
+                         pst_coll **coll) {
     if (channel < PST_CHANNEL_COLLECTIVE || channel > 0xffff || (members && !n))
         return pst_fail(PST_EINTERNAL, "channel %u or %u members: not for a group", channel, n);
     pst_coll *c = calloc(1, sizeof *c);
@@ -53,11 +57,16 @@ void pst_coll_close(pst_coll *c) {
     if (!c) return;
     pst_coll_host_map_close(c->hosts);
     pst_coll_outboxes_close(c->outboxes);
-    free(c->rank), free(c->offset), free(c->window), free(c->scratch), free(c);
+    free(c->rank);
+    free(c->offset);
+    free(c->window);
+    free(c->scratch);
+    free(c);
 }
 
 pst_status pst_coll_hosts(pst_coll *c, const uint32_t *host) {
-    if (c->now != c->n_run || c->seq) return pst_fail(PST_EINTERNAL, "hosts of a group that has started already");
+    if (c->now != c->n_run || c->seq)
+        return pst_fail(PST_EINTERNAL, "hosts of a group that has started already");
     pst_coll_host_map_close(c->hosts);
     c->hosts = NULL;
     return pst_coll_host_map_open(c->rank, c->n, c->me, host, &c->hosts);
@@ -79,22 +88,25 @@ const char *pst_coll_name(pst_coll_kind kind) {
     return kind < PST_COLL_KINDS ? names[kind] : "collective";
 }
 
-/* --- start -------------------------------------------------------------------------------------------------------- */
+/* --- start ------------------------------------------------------------------------------------ */
 
 static pst_status check_idle(const pst_coll *c) {
     if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
     return c->now == c->n_run ? PST_OK : pst_fail(PST_EINTERNAL, "a collective is still under way");
 }
 
-static pst_status check_arguments(const pst_coll *c, pst_coll_kind kind, pst_dtype dtype, uint32_t root) {
-    if (kind >= PST_COLL_KINDS) return pst_fail(PST_EINTERNAL, "no collective of kind %u", (unsigned)kind);
+static pst_status check_arguments(const pst_coll *c, pst_coll_kind kind, pst_dtype dtype,
+                                  uint32_t root) {
+    if (kind >= PST_COLL_KINDS)
+        return pst_fail(PST_EINTERNAL, "no collective of kind %u", (unsigned)kind);
     if (kind == PST_COLL_BROADCAST && root >= c->n)
         return pst_fail(PST_EINTERNAL, "no rank %u to broadcast from", root);
     if (!pst_coll_adds(kind)) return PST_OK;
     for (uint32_t i = 0; i <= c->n; i++)
         if ((dtype != PST_F32 && dtype != PST_F64) || c->offset[i] % pst_dtype_bytes(dtype))
-            return pst_fail(PST_EINTERNAL, "%s adds F32 or F64, not %llu bytes of %s", pst_coll_name(kind),
-                            (unsigned long long)c->offset[i], pst_dtype_name(dtype));
+            return pst_fail(PST_EINTERNAL, "%s adds F32 or F64, not %llu bytes of %s",
+                            pst_coll_name(kind), (unsigned long long)c->offset[i],
+                            pst_dtype_name(dtype));
     return PST_OK;
 }
 
@@ -119,13 +131,15 @@ static void explain(pst_coll *c, const pst_coll_shape *shape, const pst_coll_alg
     uint32_t n = pst_coll_rank_candidates(shape, candidate);
     for (uint32_t i = 0, used = 0; i < n; i++) {
         const pst_coll_candidate *x = &candidate[i];
-        int added = x->reject ? snprintf(text + used, sizeof text - used, ", %s: %s", x->name, x->reject)
-                              : snprintf(text + used, sizeof text - used, ", %s %.1f us", x->name, x->us);
+        int added = x->reject
+                        ? snprintf(text + used, sizeof text - used, ", %s: %s", x->name, x->reject)
+                        : snprintf(text + used, sizeof text - used, ", %s %.1f us", x->name, x->us);
         if (added > 0 && used + (uint32_t)added < sizeof text) used += (uint32_t)added;
     }
-    pst_log(PST_LOG_DEBUG, "%s of %llu bytes among %u ranks on %u host%s: %s%s (modelled%s)", pst_coll_name(c->kind),
-            (unsigned long long)shape->bytes, c->n, shape->n_host, shape->n_host > 1 ? "s" : "", chosen->name,
-            chosen == c->forced ? ", as forced" : "", text);
+    pst_log(PST_LOG_DEBUG, "%s of %llu bytes among %u ranks on %u host%s: %s%s (modelled%s)",
+            pst_coll_name(c->kind), (unsigned long long)shape->bytes, c->n, shape->n_host,
+            shape->n_host > 1 ? "s" : "", chosen->name, chosen == c->forced ? ", as forced" : "",
+            text);
 }
 
 static void choose(pst_coll *c) {
@@ -149,7 +163,8 @@ static void choose(pst_coll *c) {
 }
 
 /* The parts are in c->offset. */
-static pst_status start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes, pst_dtype dtype, uint32_t root) {
+static pst_status start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes, pst_dtype dtype,
+                        uint32_t root) {
     PST_TRY(check_arguments(c, kind, dtype, root));
     c->kind = kind;
     c->mem = mem ? mem : c->scratch; /* a barrier sends nothing from there */
@@ -165,7 +180,8 @@ static pst_status start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t byt
     return PST_OK;
 }
 
-pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes, pst_dtype dtype, uint32_t root) {
+pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes,
+                          pst_dtype dtype, uint32_t root) {
     int all = kind == PST_COLL_BROADCAST || kind == PST_COLL_ALL_REDUCE; /* `bytes` is the total */
     uint64_t part = bytes;
     PST_TRY(check_idle(c));
@@ -176,8 +192,8 @@ pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t b
     return start(c, kind, mem, bytes, dtype, root);
 }
 
-pst_status pst_coll_start_parts(pst_coll *c, pst_coll_kind kind, void *mem, const uint64_t *part_bytes,
-                                pst_dtype dtype) {
+pst_status pst_coll_start_parts(pst_coll *c, pst_coll_kind kind, void *mem,
+                                const uint64_t *part_bytes, pst_dtype dtype) {
     if (kind != PST_COLL_ALL_GATHER && kind != PST_COLL_REDUCE_SCATTER)
         return pst_fail(PST_EINTERNAL, "%s has no parts of different sizes", pst_coll_name(kind));
     PST_TRY(check_idle(c));
@@ -190,7 +206,7 @@ void pst_coll_break(pst_coll *c, pst_status status) {
     if (c->broken == PST_OK) c->broken = status;
 }
 
-/* --- the choice --------------------------------------------------------------------------------------------------- */
+/* --- the choice ------------------------------------------------------------------------------- */
 
 uint32_t pst_coll_candidates(const pst_coll *c, pst_coll_kind kind, uint64_t bytes,
                              pst_coll_candidate candidate[PST_COLL_CANDIDATES]) {
@@ -200,7 +216,8 @@ uint32_t pst_coll_candidates(const pst_coll *c, pst_coll_kind kind, uint64_t byt
 
 pst_status pst_coll_force(pst_coll *c, const char *algorithm) {
     const pst_coll_algorithm *a = algorithm ? pst_coll_find(algorithm) : NULL;
-    if (algorithm && !a) return pst_fail(PST_EINPUT, "no algorithm '%.40s' for collectives", algorithm);
+    if (algorithm && !a)
+        return pst_fail(PST_EINPUT, "no algorithm '%.40s' for collectives", algorithm);
     c->forced = a;
     return PST_OK;
 }

@@ -1,21 +1,27 @@
-/* Algorithm `direct`: everybody sends to everybody, and who owns a part adds. One turn for a reduce-scatter, an
- * all-gather or an all-to-all, two for an all-reduce, where the owner sends what it has added while the next segment
- * comes. The sum of member p's part is p's own + p+1's + p+2's ... (mod n). With two ranks: halves are exchanged,
- * added, exchanged.
+/* Algorithm `direct`: everybody sends to everybody, and who owns a part adds. One turn for a
+ * reduce-scatter, an all-gather or an all-to-all, two for an all-reduce, where the owner sends what
+ * it has added while the next segment comes. The sum of member p's part is p's own + p+1's + p+2's
+ * ... (mod n). With two ranks: halves are exchanged, added, exchanged.
  *
- * Per segment, with m = n - 1: SEND * m of what others own, [RECV, ADD] * m; then SEND * m, RECV * m of what was added,
- * one segment later. */
+ * Per segment, with m = n - 1: SEND * m of what others own, [RECV, ADD] * m; then SEND * m, RECV *
+ * m of what was added, one segment later. */
 #include "comm/collective/parts.h"
 
 static uint32_t above(const pst_coll_run *r, uint64_t k) { return (uint32_t)((r->me + k) % r->n); }
 
-static uint32_t below(const pst_coll_run *r, uint64_t k) { return (uint32_t)((r->me + r->n - k) % r->n); }
+static uint32_t below(const pst_coll_run *r, uint64_t k) {
+    return (uint32_t)((r->me + r->n - k) % r->n);
+}
 
 /* Steps per segment: inwards (to the owners), outwards (from them). */
-static uint64_t inwards(const pst_coll_run *r) { return r->kind == PST_COLL_ALL_GATHER ? 0 : 3 * (r->n - UINT64_C(1)); }
+static uint64_t inwards(const pst_coll_run *r) {
+    return r->kind == PST_COLL_ALL_GATHER ? 0 : 3 * (r->n - UINT64_C(1));
+}
 
 static uint64_t outwards(const pst_coll_run *r) {
-    return r->kind == PST_COLL_ALL_GATHER || r->kind == PST_COLL_ALL_REDUCE ? 2 * (r->n - UINT64_C(1)) : 0;
+    return r->kind == PST_COLL_ALL_GATHER || r->kind == PST_COLL_ALL_REDUCE
+               ? 2 * (r->n - UINT64_C(1))
+               : 0;
 }
 
 static void direct_plan(pst_coll_run *r) {
@@ -60,7 +66,8 @@ static void step_outwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_co
     int added = inwards(r) != 0;
     step->seq = (uint32_t)(s + (added ? r->n_segment : 0));
     step->peer = at < m ? below(r, k) : above(r, k);
-    pst_coll_cover_part(r, step, at < m ? PST_COLL_SEND : PST_COLL_RECV, at < m ? r->me : step->peer, s);
+    pst_coll_cover_part(r, step, at < m ? PST_COLL_SEND : PST_COLL_RECV,
+                        at < m ? r->me : step->peer, s);
     if (added) step->after[0] = s * block + (at < m ? 3 * m - 1 : r->n - k - 1);
 }
 

@@ -1,7 +1,8 @@
-/* Algorithm `doubling`: log2(n) turns, in each of which pairs exchange all they have; for what is small. All-reduce:
- * the partners of turn k differ in bit k, and both compute the same sum of two equal halves; where n is no power of
- * two, the members beyond the last one add to those at the beginning first, and get the result from them. Barrier
- * (dissemination): in turn k, a word to the member 2^k further. All-gather: for powers of two. */
+/* Algorithm `doubling`: log2(n) turns, in each of which pairs exchange all they have; for what is
+ * small. All-reduce: the partners of turn k differ in bit k, and both compute the same sum of two
+ * equal halves; where n is no power of two, the members beyond the last one add to those at the
+ * beginning first, and get the result from them. Barrier (dissemination): in turn k, a word to the
+ * member 2^k further. All-gather: for powers of two. */
 #include "comm/collective/parts.h"
 
 /* Turns of an all-reduce, and how many members take part in them. */
@@ -23,8 +24,10 @@ static void doubling_plan(pst_coll_run *r) {
     r->n_seq = turns;
 }
 
-/* Members beyond the last power of two: what they have goes to `peer` before the turns, and comes back behind them. */
-static void fold_step(const pst_coll_run *r, uint32_t turns, uint64_t s, uint64_t at, pst_coll_step *step) {
+/* Members beyond the last power of two: what they have goes to `peer` before the turns, and comes
+ * back behind them. */
+static void fold_step(const pst_coll_run *r, uint32_t turns, uint64_t s, uint64_t at,
+                      pst_coll_step *step) {
     uint32_t half = UINT32_C(1) << turns, beyond = r->me >= half;
     uint64_t block = 3 * turns + UINT64_C(3), begin = s * block, use = s * (turns + UINT64_C(1));
     int before = at < 2;
@@ -47,21 +50,29 @@ static uint64_t taken(uint32_t turns, uint64_t use) {
 /* Steps of a segment: fold in (2), [SEND, RECV, ADD] * turns, fold out. */
 static void reduce_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) {
     uint32_t turns = turns_of(r->n);
-    uint64_t block = 3 * turns + UINT64_C(3), s = i / block, at = i % block, turn = (at - 2) / 3, what = (at - 2) % 3;
+    uint64_t block = 3 * turns + UINT64_C(3), s = i / block, at = i % block, turn = (at - 2) / 3,
+             what = (at - 2) % 3;
     uint64_t use = s * (turns + UINT64_C(1)) + (at < 2 ? 0 : 1 + turn);
     if (at < 2 || at == block - 1) {
         fold_step(r, turns, s, at, step);
     } else {
         step->peer = r->me ^ UINT32_C(1) << turn;
         step->seq = (uint32_t)(s * (turns + UINT64_C(2)) + 1 + turn);
-        pst_coll_cover_all(r, step, what == 0 ? PST_COLL_SEND : what == 1 ? PST_COLL_RECV : PST_COLL_ADD, s);
+        pst_coll_cover_all(r, step,
+                           what == 0   ? PST_COLL_SEND
+                           : what == 1 ? PST_COLL_RECV
+                                       : PST_COLL_ADD,
+                           s);
         if (what) pst_coll_use_slot(r, step, use);
         if (what == 0) step->after[0] = i - 1; /* the addition before */
-        if (what == 2) step->after[0] = i - 1, step->after[1] = i - 2;
+        if (what == 2) {
+            step->after[0] = i - 1;
+            step->after[1] = i - 2;
+        }
         if (r->me >= UINT32_C(1) << turns) step->op = PST_COLL_SKIP;
     }
-    int takes_slot =
-        at == 0 || (at < block - 1 && what == 1); /* also where there is nothing to receive: others follow */
+    int takes_slot = at == 0 || (at < block - 1 && what == 1); /* also where there is nothing to
+                                                                  receive: others follow */
     if (takes_slot && use >= r->n_slot) step->after[1] = taken(turns, use - r->n_slot);
 }
 
@@ -98,7 +109,8 @@ static const char *doubling_reject(const pst_coll_shape *s) {
 
 static void doubling_cost(const pst_coll_shape *s, pst_coll_cost *c) {
     double log = pst_coll_log2(s->n), far = pst_coll_log2(s->n_host), bytes = (double)s->bytes;
-    double fold = s->kind == PST_COLL_ALL_REDUCE && s->n & (s->n - 1) ? 1 : 0; /* log has counted one of two */
+    double fold = s->kind == PST_COLL_ALL_REDUCE && s->n & (s->n - 1) ? 1 : 0; /* log has counted
+                                                                                  one of two */
     if (s->kind == PST_COLL_BARRIER && far > 0) far = log;
     c->near_turns = log + fold - far;
     c->far_turns = far;
@@ -112,7 +124,8 @@ static void doubling_cost(const pst_coll_shape *s, pst_coll_cost *c) {
 
 const pst_coll_algorithm pst_coll_doubling = {
     .name = "doubling",
-    .kinds = PST_COLL_BIT(PST_COLL_BARRIER) | PST_COLL_BIT(PST_COLL_ALL_GATHER) | PST_COLL_BIT(PST_COLL_ALL_REDUCE),
+    .kinds = PST_COLL_BIT(PST_COLL_BARRIER) | PST_COLL_BIT(PST_COLL_ALL_GATHER) |
+             PST_COLL_BIT(PST_COLL_ALL_REDUCE),
     .reject = doubling_reject,
     .cost = doubling_cost,
     .plan = doubling_plan,

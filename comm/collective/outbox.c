@@ -1,6 +1,7 @@
-/* Memory that the members of a group on one host share: each has an outbox, a file without a name that the others map
- * to read. Whether all could is agreed upon: a collective of two all-gathers, first where the files are, then who has
- * mapped them all. Where one could not, the group goes on without. */
+/* Memory that the members of a group on one host share: each has an outbox, a file without a name
+ * that the others map to read. Whether all could is agreed upon: a collective of two all-gathers,
+ * first where the files are, then who has mapped them all. Where one could not, the group goes on
+ * without. */
 #include "comm/collective/parts.h"
 #include "comm/world/secret.h"
 #include <fcntl.h>
@@ -11,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* HEAD: of a file, where its word stands: on another machine of the same name, the path is any file's. */
+/* HEAD: of a file, where its word stands: on another machine of the same name, the path is any
+ * file's. */
 enum { HEAD = 4096, OUTBOX_BYTES = 2 << 20, MOST_SEGMENT = 256 << 10, MOST_MEMBERS = 16 };
 
 typedef struct {
@@ -33,7 +35,9 @@ uint64_t pst_coll_outbox_segment(uint32_t n) {
     return fair < MOST_SEGMENT ? fair : MOST_SEGMENT;
 }
 
-static size_t file_bytes(uint32_t n) { return HEAD + PST_COLL_OUTBOX_TURNS * n * pst_coll_outbox_segment(n); }
+static size_t file_bytes(uint32_t n) {
+    return HEAD + PST_COLL_OUTBOX_TURNS * n * pst_coll_outbox_segment(n);
+}
 
 uint8_t *pst_coll_outbox_slot(const pst_coll_outboxes *o, uint32_t member, uint64_t slot) {
     return o->mem[member] + HEAD + slot * pst_coll_outbox_segment(o->n);
@@ -44,7 +48,10 @@ void pst_coll_outboxes_close(pst_coll_outboxes *o) {
     for (uint32_t i = 0; o->mem && i < o->n; i++)
         if (o->mem[i]) munmap(o->mem[i], file_bytes(o->n));
     if (o->fd >= 0) close(o->fd);
-    free(o->all), free(o->mapped), free(o->mem), free(o);
+    free(o->all);
+    free(o->mapped);
+    free(o->mem);
+    free(o);
 }
 
 /* Its pages are there from now on: a machine that is short of memory says so here. */
@@ -52,7 +59,8 @@ static uint8_t *create(uint32_t n, int *fd, uint64_t word[2]) {
     if (pst_secret_random(word, 2 * sizeof *word) != PST_OK) return NULL;
     *fd = memfd_create("penstock-outbox", MFD_CLOEXEC);
     if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)file_bytes(n))) return NULL;
-    void *mem = mmap(NULL, file_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, *fd, 0);
+    void *mem =
+        mmap(NULL, file_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, *fd, 0);
     if (mem == MAP_FAILED) return NULL;
     memcpy(mem, word, 2 * sizeof *word);
     return mem;
@@ -64,8 +72,10 @@ static uint8_t *map_announced(const announcement *a, uint32_t n) {
     if (a->fd < 0) return NULL;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", a->pid, a->fd);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int fits = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (size_t)st.st_size == file_bytes(n);
-    void *mem = fits ? mmap(NULL, file_bytes(n), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
+    int fits =
+        fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (size_t)st.st_size == file_bytes(n);
+    void *mem =
+        fits ? mmap(NULL, file_bytes(n), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
     if (fd >= 0) close(fd);
     if (mem == MAP_FAILED) return NULL;
     if (!memcmp(mem, a->word, sizeof a->word)) return mem;
@@ -74,7 +84,8 @@ static uint8_t *map_announced(const announcement *a, uint32_t n) {
 }
 
 pst_status pst_coll_share(pst_coll *c) {
-    if (c->n == 1 || c->n > MOST_MEMBERS || c->outboxes || (c->hosts && c->hosts->n_host > 1)) return PST_OK;
+    if (c->n == 1 || c->n > MOST_MEMBERS || c->outboxes || (c->hosts && c->hosts->n_host > 1))
+        return PST_OK;
     pst_coll_outboxes *o = calloc(1, sizeof *o);
     if (o) {
         *o = (pst_coll_outboxes){.n = c->n, .me = c->me, .fd = -1};

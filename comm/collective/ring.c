@@ -1,16 +1,20 @@
-/* Algorithm `ring`: each member talks to its two neighbours only, so that between hosts every link carries the data
- * once. Reduce-scatter: part p starts at p + 1 and is added to at p + 2 ... p; all-gather: the parts go round once
- * more. A broadcast goes along a chain from the root. All in segments: a turn's first one moves on while its last one
- * comes.
+/* Algorithm `ring`: each member talks to its two neighbours only, so that between hosts every link
+ * carries the data once. Reduce-scatter: part p starts at p + 1 and is added to at p + 2 ... p;
+ * all-gather: the parts go round once more. A broadcast goes along a chain from the root. All in
+ * segments: a turn's first one moves on while its last one comes.
  *
  * Per turn and segment: SEND, RECV, ADD while adding, then SEND, RECV. */
 #include "comm/collective/parts.h"
 
 static int adds(const pst_coll_run *r) { return pst_coll_adds(r->kind); }
 
-static int gathers(const pst_coll_run *r) { return r->kind == PST_COLL_ALL_GATHER || r->kind == PST_COLL_ALL_REDUCE; }
+static int gathers(const pst_coll_run *r) {
+    return r->kind == PST_COLL_ALL_GATHER || r->kind == PST_COLL_ALL_REDUCE;
+}
 
-static uint32_t minus(const pst_coll_run *r, uint64_t k) { return (uint32_t)((r->me + 2 * (uint64_t)r->n - k) % r->n); }
+static uint32_t minus(const pst_coll_run *r, uint64_t k) {
+    return (uint32_t)((r->me + 2 * (uint64_t)r->n - k) % r->n);
+}
 
 static void ring_plan(pst_coll_run *r) {
     uint64_t turns = r->n - 1;
@@ -52,13 +56,15 @@ static void adding_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) 
     else if (use >= r->n_slot) step->after[0] = 3 * (use - r->n_slot) + 2;
 }
 
-/* `begin`: the first step of this phase. Each part received here was sent in the adding turn of the same number. */
+/* `begin`: the first step of this phase. Each part received here was sent in the adding turn of the
+ * same number. */
 static void gathering_step(const pst_coll_run *r, uint64_t begin, uint64_t i, pst_coll_step *step) {
     uint64_t use = i / 2, turn = use / r->n_segment, s = use % r->n_segment;
     int is_send = i % 2 == 0;
     step->seq = (uint32_t)(begin / 3 + use);
     step->peer = is_send ? (r->me + 1) % r->n : minus(r, 1);
-    pst_coll_cover_part(r, step, is_send ? PST_COLL_SEND : PST_COLL_RECV, minus(r, turn + !is_send), s);
+    pst_coll_cover_part(r, step, is_send ? PST_COLL_SEND : PST_COLL_RECV, minus(r, turn + !is_send),
+                        s);
     if (is_send && turn) step->after[0] = begin + 2 * (use - r->n_segment) + 1;
     else if (is_send && begin) step->after[0] = begin - 3 * (r->n_segment - s) + 2;
     else if (!is_send && begin) step->after[0] = 3 * use;
@@ -72,7 +78,8 @@ static void ring_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) {
 }
 
 static void ring_cost(const pst_coll_shape *s, pst_coll_cost *c) {
-    double n = s->n, bytes = (double)s->bytes, rounds = s->kind == PST_COLL_ALL_REDUCE ? 2 : 1, each = bytes / n;
+    double n = s->n, bytes = (double)s->bytes, rounds = s->kind == PST_COLL_ALL_REDUCE ? 2 : 1,
+           each = bytes / n;
     double turns = rounds * (n - 1);
     if (s->kind == PST_COLL_BROADCAST) each = bytes < PST_COLL_SEGMENT ? bytes : PST_COLL_SEGMENT;
     double volume = s->kind == PST_COLL_BROADCAST ? bytes + (n - 2) * each : turns * each;

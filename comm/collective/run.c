@@ -1,12 +1,12 @@
-/* The state machine that takes a collective through its steps (comm/collective/parts.h), and what it says meanwhile to
- * whoever watches this rank (base/position.h). */
+/* The state machine that takes a collective through its steps (comm/collective/parts.h), and what
+ * it says meanwhile to whoever watches this rank (base/position.h). */
 #include "comm/collective/parts.h"
 #include <string.h>
 
 /* After so long an addition, what has come meanwhile is looked at first. */
 enum { LONG_BYTES = 64 << 10 };
 
-/* --- what others see -------------------------------------------------------------------------------------------- */
+/* --- what others see -------------------------------------------------------------------------- */
 
 static void say(pst_coll *c, pst_activity activity) {
     PST_POSITION_SET(c->at, coll_wait, 0);
@@ -21,8 +21,9 @@ void pst_coll_say_start(pst_coll *c) {
     PST_POSITION_SET(c->at, coll_bytes, c->bytes);
     PST_POSITION_SET(c->at, n_coll, PST_POSITION_GET(c->at, n_coll) + 1);
     uint64_t site = pst_position_site(c->at, c->file, c->function, c->line);
-    pst_position_op(c->at,
-                    site ? site : UINT64_C(1) << 63 | (uint64_t)c->kind << 40 | (c->bytes & 0xffffffff) << 3 | 7);
+    pst_position_op(c->at, site ? site
+                                : UINT64_C(1) << 63 | (uint64_t)c->kind << 40 |
+                                      (c->bytes & 0xffffffff) << 3 | 7);
     say(c, PST_AT_COLLECTIVE);
 }
 
@@ -35,14 +36,15 @@ static uint64_t say_post(pst_coll *c, const pst_transfer *t) {
     return message;
 }
 
-/* --- steps -------------------------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static pst_coll_window_step *at_step(pst_coll *c, uint64_t i) {
     return &c->window[i % PST_COLL_WINDOW((uint64_t)c->n)];
 }
 
 static int is_done(pst_coll *c, uint64_t i) {
-    return i == PST_COLL_NO_STEP || i < c->first || (i < c->behind && at_step(c, i)->state == PST_COLL_DONE);
+    return i == PST_COLL_NO_STEP || i < c->first ||
+           (i < c->behind && at_step(c, i)->state == PST_COLL_DONE);
 }
 
 static int is_ready(pst_coll *c, uint64_t i, const pst_coll_step *s) {
@@ -79,7 +81,9 @@ static pst_status begin(pst_coll *c, pst_coll_window_step *w) {
     case PST_COLL_SKIP: break;
     case PST_COLL_SEND:
     case PST_COLL_RECV: return post(c, w);
-    case PST_COLL_PUT: memcpy(pst_coll_outbox_slot(c->outboxes, c->me, s->slot), c->mem + s->at, s->bytes); break;
+    case PST_COLL_PUT:
+        memcpy(pst_coll_outbox_slot(c->outboxes, c->me, s->slot), c->mem + s->at, s->bytes);
+        break;
     case PST_COLL_ADD: pst_coll_add(c->dtype, c->mem + s->at, slot_of(c, s), s->bytes); break;
     case PST_COLL_COPY: memcpy(c->mem + s->at, slot_of(c, s), s->bytes); break;
     }
@@ -110,13 +114,16 @@ static pst_status settle(pst_coll *c, uint32_t *moved) {
     return PST_OK;
 }
 
-/* After an addition, what has come meanwhile is looked at first: the next piece is to be under way. */
+/* After an addition, what has come meanwhile is looked at first: the next piece is to be under
+ * way. */
 static pst_status begin_ready(pst_coll *c, uint32_t *moved) {
     const pst_coll_run *run = &c->run[c->now];
-    for (uint64_t i = c->first; i < run->n_step && i < c->first + PST_COLL_WINDOW((uint64_t)c->n); i++) {
+    for (uint64_t i = c->first; i < run->n_step && i < c->first + PST_COLL_WINDOW((uint64_t)c->n);
+         i++) {
         pst_coll_window_step *w = at_step(c, i);
         if (i == c->behind) {
-            *w = (pst_coll_window_step){.step.after = {PST_COLL_NO_STEP, PST_COLL_NO_STEP, PST_COLL_NO_STEP}};
+            *w = (pst_coll_window_step){
+                .step.after = {PST_COLL_NO_STEP, PST_COLL_NO_STEP, PST_COLL_NO_STEP}};
             run->algorithm->step(run, i, &w->step);
             c->behind++;
         }
@@ -157,7 +164,8 @@ pst_status pst_coll_test(pst_coll *c) {
             return status;
         }
         say(c, PST_AT_HOST);
-        for (uint32_t i = 0; i < c->n_run; i++) c->seq += c->run[i].n_seq; /* these numbers are not used again */
+        for (uint32_t i = 0; i < c->n_run; i++)
+            c->seq += c->run[i].n_seq; /* these numbers are not used again */
         if (c->outboxes && !c->shared) PST_TRY(pst_coll_share_next(c));
     }
     return PST_OK;

@@ -1,17 +1,20 @@
-/* Algorithm `shared`: `direct` for members that share memory (comm/collective/outbox.c). What others own is put into this
- * rank's outbox, and they add it from there; so do the sums go back. A message without bytes says that something lies
- * there, which is what wakes a rank that sleeps, and what others see of it. The order of additions is that of `direct`.
+/* Algorithm `shared`: `direct` for members that share memory (comm/collective/outbox.c). What
+ * others own is put into this rank's outbox, and they add it from there; so do the sums go back. A
+ * message without bytes says that something lies there, which is what wakes a rank that sleeps, and
+ * what others see of it. The order of additions is that of `direct`.
  *
- * Per segment, with m = n - 1: [PUT, SEND] * m of what others own, [RECV, ADD] * m; then PUT, SEND * m, [RECV, COPY] *
- * m of what was added, one segment later. A place in the outbox is used again TURNS segments later: by then its reader
- * has sent a message that follows its reading. */
+ * Per segment, with m = n - 1: [PUT, SEND] * m of what others own, [RECV, ADD] * m; then PUT, SEND
+ * * m, [RECV, COPY] * m of what was added, one segment later. A place in the outbox is used again
+ * TURNS segments later: by then its reader has sent a message that follows its reading. */
 #include "comm/collective/parts.h"
 
 enum { TURNS = PST_COLL_OUTBOX_TURNS };
 
 static uint32_t above(const pst_coll_run *r, uint64_t k) { return (uint32_t)((r->me + k) % r->n); }
 
-static uint32_t below(const pst_coll_run *r, uint64_t k) { return (uint32_t)((r->me + r->n - k) % r->n); }
+static uint32_t below(const pst_coll_run *r, uint64_t k) {
+    return (uint32_t)((r->me + r->n - k) % r->n);
+}
 
 static uint64_t inwards(const pst_coll_run *r) { return 4 * (r->n - UINT64_C(1)); }
 
@@ -26,7 +29,9 @@ static void shared_plan(pst_coll_run *r) {
 }
 
 /* The place of what a rank has for the one k below it; k 0: of what it has added. */
-static uint64_t place(const pst_coll_run *r, uint64_t s, uint64_t k) { return s % TURNS * r->n + k; }
+static uint64_t place(const pst_coll_run *r, uint64_t s, uint64_t k) {
+    return s % TURNS * r->n + k;
+}
 
 static void token(pst_coll_step *step, uint64_t seq) {
     step->seq = (uint32_t)seq;
@@ -48,8 +53,8 @@ static void step_inwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_col
         pst_coll_cover_part(r, step, second ? PST_COLL_SEND : PST_COLL_PUT, step->peer, s);
         step->slot = place(r, s, k);
         if (second) step->after[0] = begin + at - 1;
-        if (s >= TURNS)
-            step->after[1] = added_by(r, s - TURNS, r->n - k) + (uint64_t)second; /* it has read; so have I */
+        /* it has read; so have I */
+        if (s >= TURNS) step->after[1] = added_by(r, s - TURNS, r->n - k) + (uint64_t)second;
     } else {
         step->peer = above(r, k);
         pst_coll_cover_part(r, step, second ? PST_COLL_ADD : PST_COLL_RECV, r->me, s);
@@ -88,10 +93,13 @@ static void shared_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) 
     else step_outwards(r, turn - 1, at - inwards(r), step);
 }
 
-static const char *shared_reject(const pst_coll_shape *s) { return s->shared ? NULL : "the group shares no memory"; }
+static const char *shared_reject(const pst_coll_shape *s) {
+    return s->shared ? NULL : "the group shares no memory";
+}
 
 static void shared_cost(const pst_coll_shape *s, pst_coll_cost *c) {
-    double n = s->n, part = (double)s->bytes / n, segments = 1 + part / (double)pst_coll_outbox_segment(s->n);
+    double n = s->n, part = (double)s->bytes / n,
+           segments = 1 + part / (double)pst_coll_outbox_segment(s->n);
     c->near_turns = 2;
     c->messages = 4 * (n - 1) * segments;
     c->added = 3 * (n - 1) * part + part;

@@ -1,4 +1,5 @@
-/* What the algorithms of collectives have in common: segments, slots, and steps that cover a part of the memory. */
+/* What the algorithms of collectives have in common: segments, slots, and steps that cover a part
+ * of the memory. */
 #include "comm/collective/parts.h"
 
 uint32_t pst_coll_log2(uint32_t n) {
@@ -24,18 +25,20 @@ void pst_coll_cut(pst_coll_run *r, uint64_t bytes, uint64_t uses) {
     if (uses && r->n_slot > uses) r->n_slot = uses;
 }
 
-static void cover(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint64_t begin, uint64_t end,
-                  uint64_t segment) {
+static void cover(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint64_t begin,
+                  uint64_t end, uint64_t segment) {
     step->at = begin + segment * r->segment;
     step->bytes = step->at >= end ? 0 : end - step->at < r->segment ? end - step->at : r->segment;
     step->op = step->bytes ? op : PST_COLL_SKIP;
 }
 
-void pst_coll_cover_part(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint32_t part, uint64_t segment) {
+void pst_coll_cover_part(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint32_t part,
+                         uint64_t segment) {
     cover(r, step, op, r->offset[part], r->offset[part + 1], segment);
 }
 
-void pst_coll_cover_all(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint64_t segment) {
+void pst_coll_cover_all(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op,
+                        uint64_t segment) {
     cover(r, step, op, r->offset[0], r->offset[r->n], segment);
 }
 

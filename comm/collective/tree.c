@@ -1,7 +1,7 @@
-/* Algorithm `tree`: binomial. In the tree of n members, node v = (member - root) mod n hangs below v with its lowest
- * bit cleared, and the nodes below v are contiguous: [v, v + lowbit(v)). Up: sums in the order own, child 1, child 2,
- * child 4 ..., or parts side by side; down: the result. No algorithm has fewer messages in all, which is what counts
- * where ranks outnumber cores. */
+/* Algorithm `tree`: binomial. In the tree of n members, node v = (member - root) mod n hangs below
+ * v with its lowest bit cleared, and the nodes below v are contiguous: [v, v + lowbit(v)). Up: sums
+ * in the order own, child 1, child 2, child 4 ..., or parts side by side; down: the result. No
+ * algorithm has fewer messages in all, which is what counts where ranks outnumber cores. */
 #include "comm/collective/parts.h"
 
 static uint32_t node_of(const pst_coll_run *r) { return (r->me + r->n - r->root) % r->n; }
@@ -18,11 +18,15 @@ static uint32_t subtree(const pst_coll_run *r, uint32_t node) {
 
 static uint32_t children(const pst_coll_run *r) { return pst_coll_log2(subtree(r, node_of(r))); }
 
-static int adds(const pst_coll_run *r) { return r->kind == PST_COLL_ALL_REDUCE || r->kind == PST_COLL_REDUCE; }
+static int adds(const pst_coll_run *r) {
+    return r->kind == PST_COLL_ALL_REDUCE || r->kind == PST_COLL_REDUCE;
+}
 
 static int goes_up(const pst_coll_run *r) { return r->kind != PST_COLL_BROADCAST; }
 
-static int goes_down(const pst_coll_run *r) { return r->kind != PST_COLL_REDUCE && r->kind != PST_COLL_GATHER; }
+static int goes_down(const pst_coll_run *r) {
+    return r->kind != PST_COLL_REDUCE && r->kind != PST_COLL_GATHER;
+}
 
 /* Parts go up as they are, each subtree's in one message. */
 static void tree_plan(pst_coll_run *r) {
@@ -34,7 +38,8 @@ static void tree_plan(pst_coll_run *r) {
 }
 
 /* The message between a node and its parent on the way up. */
-static void cover_up(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint32_t node, uint64_t s) {
+static void cover_up(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint32_t node,
+                     uint64_t s) {
     if (adds(r)) {
         pst_coll_cover_all(r, step, op, s);
     } else if (r->kind == PST_COLL_BARRIER) {
@@ -75,7 +80,8 @@ static void step_up(const pst_coll_run *r, uint64_t s, uint64_t at, pst_coll_ste
     }
 }
 
-/* RECV, then SEND to each child, the largest first: it has the longest way to go. begin: the first step of this phase.
+/* RECV, then SEND to each child, the largest first: it has the longest way to go. begin: the first
+ * step of this phase.
  * */
 static void step_down(const pst_coll_run *r, uint64_t begin, uint64_t i, pst_coll_step *step) {
     uint64_t c = children(r), s = i / (c + 1), at = i % (c + 1), up = 2 * c + 1;
@@ -110,8 +116,9 @@ static void tree_cost(const pst_coll_shape *s, pst_coll_cost *c) {
 
 const pst_coll_algorithm pst_coll_tree = {
     .name = "tree",
-    .kinds = PST_COLL_BIT(PST_COLL_BARRIER) | PST_COLL_BIT(PST_COLL_BROADCAST) | PST_COLL_BIT(PST_COLL_ALL_GATHER) |
-             PST_COLL_BIT(PST_COLL_ALL_REDUCE) | PST_COLL_BIT(PST_COLL_REDUCE) | PST_COLL_BIT(PST_COLL_GATHER),
+    .kinds = PST_COLL_BIT(PST_COLL_BARRIER) | PST_COLL_BIT(PST_COLL_BROADCAST) |
+             PST_COLL_BIT(PST_COLL_ALL_GATHER) | PST_COLL_BIT(PST_COLL_ALL_REDUCE) |
+             PST_COLL_BIT(PST_COLL_REDUCE) | PST_COLL_BIT(PST_COLL_GATHER),
     .cost = tree_cost,
     .plan = tree_plan,
     .step = tree_step,

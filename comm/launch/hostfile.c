@@ -16,7 +16,7 @@
 
 enum { MOST_SLOTS = 65535, RESOLVE_S = 8 };
 
-/* --- reading ------------------------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static pst_status read_slots(const pst_hosts *h, uint32_t line, const char *word, uint32_t *slots) {
     char *end;
@@ -24,8 +24,8 @@ static pst_status read_slots(const pst_hosts *h, uint32_t line, const char *word
         return pst_fail(PST_EINPUT, "%s:%u: '%.40s': expected HOST slots=N", h->path, line, word);
     unsigned long n = strtoul(word + 6, &end, 10);
     if (word[6] < '0' || word[6] > '9' || *end || !n || n > MOST_SLOTS)
-        return pst_fail(PST_EINPUT, "%s:%u: '%.40s': expected slots=N, N from 1 to %d", h->path, line, word,
-                        MOST_SLOTS);
+        return pst_fail(PST_EINPUT, "%s:%u: '%.40s': expected slots=N, N from 1 to %d", h->path,
+                        line, word, MOST_SLOTS);
     *slots = (uint32_t)n;
     return PST_OK;
 }
@@ -71,8 +71,10 @@ pst_status pst_hosts_read(const char *path, pst_hosts *hosts) {
     FILE *f = fopen(path, "r");
     if (!f) return pst_fail(PST_EINPUT, "cannot read the host file %s: %s", path, strerror(errno));
     while (status == PST_OK && getline(&text, &room, f) >= 0) status = read_line(&h, ++line, text);
-    if (status == PST_OK && ferror(f)) status = pst_fail(PST_EINPUT, "cannot read the host file %s", path);
-    if (status == PST_OK && !h.n) status = pst_fail(PST_EINPUT, "%s names no host: expected lines HOST slots=N", path);
+    if (status == PST_OK && ferror(f))
+        status = pst_fail(PST_EINPUT, "cannot read the host file %s", path);
+    if (status == PST_OK && !h.n)
+        status = pst_fail(PST_EINPUT, "%s names no host: expected lines HOST slots=N", path);
     free(text);
     fclose(f);
     if (status == PST_OK) *hosts = h;
@@ -85,7 +87,7 @@ void pst_hosts_close(pst_hosts *hosts) {
     *hosts = (pst_hosts){0};
 }
 
-/* --- addresses ---------------------------------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 static const char *without_user(const char *name) {
     const char *at = strchr(name, '@');
@@ -102,26 +104,32 @@ static int is_mine(const char *address) {
     int mine = 0;
     if (getifaddrs(&list)) return 0;
     for (struct ifaddrs *i = list; i && !mine; i = i->ifa_next)
-        if (i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
-            !getnameinfo(i->ifa_addr, bytes_of(i->ifa_addr), text, sizeof text, NULL, 0, NI_NUMERICHOST))
+        if (i->ifa_addr &&
+            (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
+            !getnameinfo(i->ifa_addr, bytes_of(i->ifa_addr), text, sizeof text, NULL, 0,
+                         NI_NUMERICHOST))
             mine = !strcmp(text, address);
     freeifaddrs(list);
     return mine;
 }
 
 /* The first address that is not loopback, else the first. */
-static pst_status take_address(const pst_hosts *h, pst_host *host, const struct addrinfo *list, int several) {
+static pst_status take_address(const pst_hosts *h, pst_host *host, const struct addrinfo *list,
+                               int several) {
     const struct addrinfo *a = list;
     while (a && pst_tcp_is_loopback(a->ai_addr)) a = a->ai_next;
     const struct addrinfo *chosen = a ? a : list;
-    if (getnameinfo(chosen->ai_addr, chosen->ai_addrlen, host->address, sizeof host->address, NULL, 0, NI_NUMERICHOST))
-        return pst_fail(PST_EINPUT, "%s:%u: host %s has an address of an unknown kind", h->path, host->line,
-                        host->name);
+    if (getnameinfo(chosen->ai_addr, chosen->ai_addrlen, host->address, sizeof host->address, NULL,
+                    0, NI_NUMERICHOST))
+        return pst_fail(PST_EINPUT, "%s:%u: host %s has an address of an unknown kind", h->path,
+                        host->line, host->name);
     if (!a && several)
-        return pst_fail(PST_EINPUT,
-                        "%s:%u: host %s resolves to loopback (%s), where ranks of other hosts would only meet "
-                        "themselves: give its address on the network (/etc/hosts often has the name at 127.0.1.1)",
-                        h->path, host->line, host->name, host->address);
+        return pst_fail(
+            PST_EINPUT,
+            "%s:%u: host %s resolves to loopback (%s), where ranks of other hosts would only meet "
+            "themselves: give its address on the network (/etc/hosts often has the name at "
+            "127.0.1.1)",
+            h->path, host->line, host->name, host->address);
     host->is_here = !a || is_mine(host->address);
     return PST_OK;
 }
@@ -130,14 +138,17 @@ static pst_status check_twice(const pst_hosts *h, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < i; j++)
             if (!strcmp(h->host[i].address, h->host[j].address))
-                return pst_fail(PST_EINPUT, "%s:%u: host %s is %s of line %u (%s): give one name, with all its slots",
-                                h->path, h->host[i].line, h->host[i].name, h->host[j].name, h->host[j].line,
-                                h->host[i].address);
+                return pst_fail(
+                    PST_EINPUT,
+                    "%s:%u: host %s is %s of line %u (%s): give one name, with all its slots",
+                    h->path, h->host[i].line, h->host[i].name, h->host[j].name, h->host[j].line,
+                    h->host[i].address);
     return PST_OK;
 }
 
-/* Names are looked up at once, and no longer than it takes to say who has none: a resolver may wait for its server for
- * half a minute. Threads that are still at it then keep what they use, and the last one frees it. */
+/* Names are looked up at once, and no longer than it takes to say who has none: a resolver may wait
+ * for its server for half a minute. Threads that are still at it then keep what they use, and the
+ * last one frees it. */
 enum { LOOKERS = 16, LOOKER_STACK = 1 << 20 };
 
 typedef struct {
@@ -175,7 +186,9 @@ static void *look_up(void *arg) {
         struct addrinfo *found = NULL;
         int rc = getaddrinfo(one->name, NULL, &hints, &found);
         pthread_mutex_lock(&l->lock);
-        one->found = rc ? NULL : found, one->rc = rc, one->over = 1;
+        one->found = rc ? NULL : found;
+        one->rc = rc;
+        one->over = 1;
         pthread_cond_signal(&l->one_is_over);
     }
     pthread_mutex_unlock(&l->lock);
@@ -204,25 +217,29 @@ static pst_status start_lookers(lookups *l) {
     pthread_attr_destroy(&attr);
     if (!failed) return PST_OK;
     char limits[PST_LIMIT_TEXT];
-    return pst_fail(PST_ENOMEM, "no thread to look names up: %s%s", strerror(failed), pst_limit_of_threads(limits));
+    return pst_fail(PST_ENOMEM, "no thread to look names up: %s%s", strerror(failed),
+                    pst_limit_of_threads(limits));
 }
 
 static pst_status wait_for(const pst_hosts *h, lookups *l) {
     uint64_t until = pst_monotonic_ns() + RESOLVE_S * UINT64_C(1000000000);
-    struct timespec limit = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+    struct timespec limit = {.tv_sec = (time_t)(until / 1000000000),
+                             .tv_nsec = (long)(until % 1000000000)};
     for (uint32_t i = 0; i < l->n; i++) {
         int late = 0;
         pthread_mutex_lock(&l->lock);
         while (!l->each[i].over && !late)
-            late = pthread_cond_clockwait(&l->one_is_over, &l->lock, CLOCK_MONOTONIC, &limit) == ETIMEDOUT;
+            late = pthread_cond_clockwait(&l->one_is_over, &l->lock, CLOCK_MONOTONIC, &limit) ==
+                   ETIMEDOUT;
         int over = l->each[i].over, rc = l->each[i].rc;
         pthread_mutex_unlock(&l->lock);
         if (!over)
-            return pst_fail(PST_EINPUT, "%s:%u: host %s: no answer from the name server within %d s", h->path,
+            return pst_fail(PST_EINPUT,
+                            "%s:%u: host %s: no answer from the name server within %d s", h->path,
                             h->host[i].line, h->host[i].name, RESOLVE_S);
         if (rc)
-            return pst_fail(PST_EINPUT, "%s:%u: host %s has no address: %s", h->path, h->host[i].line, h->host[i].name,
-                            gai_strerror(rc));
+            return pst_fail(PST_EINPUT, "%s:%u: host %s has no address: %s", h->path,
+                            h->host[i].line, h->host[i].name, gai_strerror(rc));
     }
     return PST_OK;
 }
@@ -232,12 +249,14 @@ pst_status pst_hosts_resolve(pst_hosts *h, uint32_t n) {
     if (!l) return pst_fail(PST_ENOMEM, "no memory for %u hosts", n);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->one_is_over, NULL);
-    l->n = n, l->users = 1;
+    l->n = n;
+    l->users = 1;
     for (uint32_t i = 0; i < n; i++)
         snprintf(l->each[i].name, sizeof l->each[i].name, "%s", without_user(h->host[i].name));
     pst_status status = start_lookers(l);
     if (status == PST_OK) status = wait_for(h, l);
-    for (uint32_t i = 0; i < n && status == PST_OK; i++) status = take_address(h, &h->host[i], l->each[i].found, n > 1);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++)
+        status = take_address(h, &h->host[i], l->each[i].found, n > 1);
     leave(l);
     return status == PST_OK ? check_twice(h, n) : status;
 }

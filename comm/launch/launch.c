@@ -1,5 +1,6 @@
-/* The launcher of one host: starts the ranks, waits on one signalfd for everything that happens to them or to itself,
- * and says which rank was to blame. The first to fail decides; the others get a grace to leave by themselves. */
+/* The launcher of one host: starts the ranks, waits on one signalfd for everything that happens to
+ * them or to itself, and says which rank was to blame. The first to fail decides; the others get a
+ * grace to leave by themselves. */
 #include "base/clock.h"
 #include "base/limit.h"
 #include "comm/launch/launch_environment.h"
@@ -17,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A rank that stays stopped this long is lost. Half a second later than its peers' heartbeats, so that they leave by
- * what they have seen themselves; this is for those who do not look. */
+/* A rank that stays stopped this long is lost. Half a second later than its peers' heartbeats, so
+ * that they leave by what they have seen themselves; this is for those who do not look. */
 #define STOP_NS ((PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES + 500) * UINT64_C(1000000))
 #define LOOK_NS UINT64_C(200000000)
 /* Reading data and weights has no limit, but whoever waits hears what for. */
@@ -26,12 +27,15 @@
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-static void blame_stopped(launcher *l, uint32_t rank) { pst_launch_blame(l, CULPRIT, rank, 3, "was stopped"); }
+static void blame_stopped(launcher *l, uint32_t rank) {
+    pst_launch_blame(l, CULPRIT, rank, 3, "was stopped");
+}
 
-/* --- starting ---------------------------------------------------------------------------------------------------- */
+/* --- starting --------------------------------------------------------------------------------- */
 
 /* In the child, where other threads' locks are held for ever: system calls only. */
-static void become_rank(const launcher *l, uint32_t rank, const char *program, char **env, pid_t parent) {
+static void become_rank(const launcher *l, uint32_t rank, const char *program, char **env,
+                        pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(3); /* the launcher died before the line above */
     setpgid(0, 0);
@@ -47,24 +51,26 @@ static void become_rank(const launcher *l, uint32_t rank, const char *program, c
 static pst_status start_rank(launcher *l, uint32_t rank) {
     char program[4096], **env;
     ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (used <= 0) return pst_fail(PST_ENOMEM, "cannot start ranks: /proc/self/exe: %m (penstock doctor)");
+    if (used <= 0)
+        return pst_fail(PST_ENOMEM, "cannot start ranks: /proc/self/exe: %m (penstock doctor)");
     program[used] = 0; /* its name, not "exe", shall stand in ps */
     PST_TRY(pst_launch_environment(l, rank, &env));
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) become_rank(l, rank, program, env, parent);
     int why = errno;
     pst_launch_environment_free(env);
-    if (pid < 0) return pst_fail(PST_ENOMEM, "cannot start rank %u: %s", l->first + rank, strerror(why));
+    if (pid < 0)
+        return pst_fail(PST_ENOMEM, "cannot start rank %u: %s", l->first + rank, strerror(why));
     setpgid(pid, pid); /* also here: whoever of both comes first */
     l->rank[rank].pid = pid;
     l->live++;
     return PST_OK;
 }
 
-/* --- watching ---------------------------------------------------------------------------------------------------- */
+/* --- watching --------------------------------------------------------------------------------- */
 
-/* Before a rank trains it has no handlers: a signal that asks for the end ends it, and the job with it. There is
- * nothing to save, and nobody is to blame. */
+/* Before a rank trains it has no handlers: a signal that asks for the end ends it, and the job with
+ * it. There is nothing to save, and nobody is to blame. */
 static int is_end_of_start(const launcher *l, uint32_t rank, int signal) {
     int asks = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
     return asks && !pst_heartbeat_page_started(l->page, rank);
@@ -93,32 +99,36 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
     int status = WEXITSTATUS(wait_status), stopped = pst_heartbeat_page_stopped(l->page);
     if (stopped && status == pst_launch_stop_exit(stopped)) status = 0; /* as all the others */
     if (!status && pst_heartbeat_page_alive(l->page, rank) && !l->ending) {
-        pst_launch_blame(l, CULPRIT, rank, 3,
-                         "exited with status 0 without a word"); /* a library that called exit(), say */
+        /* a library that called exit(), say */
+        pst_launch_blame(l, CULPRIT, rank, 3, "exited with status 0 without a word");
     } else if (!status) {
         r->left_early = pst_heartbeat_page_absent(l->page, rank);
         l->any_left_early |= r->left_early;
         pst_heartbeat_page_mark_gone(l->page, rank);
     } else {
-        int has_said = status == 2 || status == 4 || status == 5; /* why, on stderr; and 3 follows another */
+        int has_said = status == 2 || status == 4 || status == 5; /* why, on stderr; and 3 follows
+                                                                     another */
         int was_told = l->last_signal && status == 128 + l->last_signal;
         snprintf(what, sizeof what, "exited with status %d", status);
-        pst_launch_blame(l, status == 3 ? FOLLOWER : CULPRIT, rank, status, has_said || was_told ? NULL : what);
+        pst_launch_blame(l, status == 3 ? FOLLOWER : CULPRIT, rank, status,
+                         has_said || was_told ? NULL : what);
     }
 }
 
-/* A rank that went with status 0 before it had come to the others is a fault when they have come together meanwhile and
- * would wait for it; ranks that all leave so had nothing to do. */
+/* A rank that went with status 0 before it had come to the others is a fault when they have come
+ * together meanwhile and would wait for it; ranks that all leave so had nothing to do. */
 static void check_left_early(launcher *l) {
     uint32_t i = 0, left = 0;
     if (!l->any_left_early || l->ending) return;
     while (i < l->n && !pst_heartbeat_page_alive(l->page, i)) i++;
     while (left < l->n && !l->rank[left].left_early) left++;
-    if (i < l->n) pst_launch_blame(l, CULPRIT, left, 3, "exited with status 0 before it had joined the others");
+    if (i < l->n)
+        pst_launch_blame(l, CULPRIT, left, 3,
+                         "exited with status 0 before it had joined the others");
 }
 
-/* Says once which rank has not come as far as its first instruction; those that have not come to the others first.
- * While none has come, as in the suites of `bench`, none waits for another. */
+/* Says once which rank has not come as far as its first instruction; those that have not come to
+ * the others first. While none has come, as in the suites of `bench`, none waits for another. */
 static void check_late(launcher *l, uint64_t now) {
     uint32_t late = l->n, absent = 0;
     if (!l->began_ns || l->ending) return;
@@ -128,15 +138,18 @@ static void check_late(launcher *l, uint64_t now) {
     l->began_ns = 0;
     for (uint32_t i = l->n; i-- > 0;)
         if (l->rank[i].pid && !pst_heartbeat_page_started(l->page, i) &&
-            (late == l->n || pst_heartbeat_page_absent(l->page, i) || !pst_heartbeat_page_absent(l->page, late)))
+            (late == l->n || pst_heartbeat_page_absent(l->page, i) ||
+             !pst_heartbeat_page_absent(l->page, late)))
             late = i;
     if (late == l->n) return;
-    pst_launch_say("waiting for rank %u on %s: after %.0f s it has not %s yet", l->first + late, l->host,
-                   (double)START_NS * 1e-9,
-                   pst_heartbeat_page_absent(l->page, late) ? "joined the others" : "begun to compute");
+    pst_launch_say("waiting for rank %u on %s: after %.0f s it has not %s yet", l->first + late,
+                   l->host, (double)START_NS * 1e-9,
+                   pst_heartbeat_page_absent(l->page, late) ? "joined the others"
+                                                            : "begun to compute");
 }
 
-/* Reaps our own children only. Those killed are looked at before those that exited: they may have pulled them along. */
+/* Reaps our own children only. Those killed are looked at before those that exited: they may have
+ * pulled them along. */
 static void reap(launcher *l) {
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < l->n; i++) {
@@ -152,8 +165,8 @@ static void reap(launcher *l) {
         }
 }
 
-/* Stopped ranks never leave by themselves: once somebody has failed they are to blame or in the way. Returns when to
- * look again. */
+/* Stopped ranks never leave by themselves: once somebody has failed they are to blame or in the
+ * way. Returns when to look again. */
 static uint64_t check_stopped(launcher *l, uint64_t now) {
     uint64_t next = PST_NEVER;
     uint32_t running = 0;
@@ -161,7 +174,8 @@ static uint64_t check_stopped(launcher *l, uint64_t now) {
         rank_process *r = &l->rank[i];
         running += r->pid && !r->stopped_ns;
         if (!r->pid || !r->stopped_ns) continue;
-        if (now >= r->stopped_ns + STOP_NS || l->blame == FOLLOWER || l->blame == ABORTED) blame_stopped(l, i);
+        if (now >= r->stopped_ns + STOP_NS || l->blame == FOLLOWER || l->blame == ABORTED)
+            blame_stopped(l, i);
         else next = least(next, r->stopped_ns + STOP_NS);
     }
     if (l->ending && !l->suspended && !running && l->live && now < l->kill_ns) l->kill_ns = now;
@@ -177,7 +191,8 @@ static void read_abort(launcher *l) {
     pst_launch_blame(l, CULPRIT, rank, status ? status : 5, what);
 }
 
-/* Looks at the page by itself, too: ranks that have found out who holds them up may be held up in leaving. */
+/* Looks at the page by itself, too: ranks that have found out who holds them up may be held up in
+ * leaving. */
 static void watch_ranks(launcher *l) {
     while (l->live) {
         uint64_t now = pst_monotonic_ns(), next = least(now + LOOK_NS, check_stopped(l, now));
@@ -186,8 +201,11 @@ static void watch_ranks(launcher *l) {
         pst_launch_say_culprit(l, l->ending && now >= l->kill_ns);
         if (l->ending && now >= l->kill_ns) pst_launch_kill_ranks(l, now);
         if (l->ending) next = least(next, l->kill_ns);
-        int other = l->server ? pst_server_abort_fd(l->server) : l->control_ended ? -1 : l->hosts->control;
-        struct pollfd fds[2] = {{.fd = l->signals.fd, .events = POLLIN}, {.fd = other, .events = POLLIN}};
+        int other = l->server          ? pst_server_abort_fd(l->server)
+                    : l->control_ended ? -1
+                                       : l->hosts->control;
+        struct pollfd fds[2] = {{.fd = l->signals.fd, .events = POLLIN},
+                                {.fd = other, .events = POLLIN}};
         poll(fds, 2, next <= now ? 0 : (int)((next - now) / 1000000 + 1));
         pst_launch_read_signals(l);
         if (fds[1].revents && l->server) read_abort(l);
@@ -198,16 +216,17 @@ static void watch_ranks(launcher *l) {
     }
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 enum { LAUNCHER_FILES = 24, LAUNCHER_TASKS = 3 };
 
-/* Of the launcher and its ranks, which inherit its limits. A connection to each rank; between hosts UCX has two to each
- * rank elsewhere. */
+/* Of the launcher and its ranks, which inherit its limits. A connection to each rank; between hosts
+ * UCX has two to each rank elsewhere. */
 static pst_status check_limits(const launcher *l) {
     pst_limit_needs needs = pst_limit_of_rank(2, 1, 0);
     if (l->hosts) needs.files += 2 * (uint64_t)(l->hosts->size - l->n);
-    if (needs.files < LAUNCHER_FILES + (uint64_t)l->n) needs.files = LAUNCHER_FILES + (uint64_t)l->n;
+    if (needs.files < LAUNCHER_FILES + (uint64_t)l->n)
+        needs.files = LAUNCHER_FILES + (uint64_t)l->n;
     needs.tasks = LAUNCHER_TASKS + l->n * (1 + needs.tasks);
     return pst_limit_check(&needs);
 }
@@ -242,9 +261,10 @@ static void settle(launcher *l, pst_launch_end *end) {
     if (note && end->exit_status == pst_status_exit(PST_EPEER)) pst_launch_say("%s", note);
 }
 
-pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[], uint32_t grace_ms,
-                            pst_launch_end *end) {
-    launcher l = {.n = n, .hosts = hosts, .argv = argv, .page_fd = -1, .signals.fd = -1, .null_fd = -1};
+pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
+                            uint32_t grace_ms, pst_launch_end *end) {
+    launcher l = {
+        .n = n, .hosts = hosts, .argv = argv, .page_fd = -1, .signals.fd = -1, .null_fd = -1};
     if (!n || n > 65535) return pst_fail(PST_EINPUT, "cannot start %u ranks: 1 to 65535", n);
     l.grace_ns = grace_ms * UINT64_C(1000000);
     if (hosts) l.first = hosts->first;
@@ -264,13 +284,15 @@ pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const 
     return status;
 }
 
-pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, pst_launch_end *end) {
+pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms,
+                            pst_launch_end *end) {
     return pst_launch_ranks(n, NULL, argv, grace_ms, end);
 }
 
 int pst_launch_stop_exit(int signal) { return signal == SIGINT ? 0 : 128 + signal; }
 
-/* Gone as an interrupted program goes; of SIGQUIT without a picture of a launcher that did nothing wrong. */
+/* Gone as an interrupted program goes; of SIGQUIT without a picture of a launcher that did nothing
+ * wrong. */
 static void end_by(int signal) {
     if (signal == SIGQUIT) setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
@@ -282,7 +304,9 @@ pst_status pst_launch_ended(const pst_launch_end *end) {
     if (!exit_status || end->stopped) return PST_OK;
     if (exit_status > 128) end_by(exit_status - 128);
     for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
-        if (pst_status_exit(s) == exit_status)
-            return pst_error_clear(), s; /* the ranks and the launcher have said why */
+        if (pst_status_exit(s) == exit_status) {
+            pst_error_clear();
+            return s;
+        } /* the ranks and the launcher have said why */
     return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
 }

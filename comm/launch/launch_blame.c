@@ -23,7 +23,8 @@ static uint32_t rank_of(const launcher *l, uint32_t line) {
     return pst_heartbeat_page_rank(l->page, line, &rank) ? rank : l->first + line;
 }
 
-/* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14; rank 3 waits for it in
+/* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14;
+ * rank 3 waits for it in
  * ...", one write; by its last instruction alone when no other rank could tell. */
 static void say(const launcher *l, uint32_t rank, const char *what) {
     char last[64];
@@ -44,9 +45,12 @@ void pst_launch_begin_end(launcher *l) {
     l->kill_ns = pst_monotonic_ns() + l->grace_ns;
 }
 
-void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status, const char *what) {
+void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
+                      const char *what) {
     if (how_sure == CULPRIT) pst_heartbeat_page_mark_dead(l->page, rank);
-    else pst_page_fault(l->page, FAULT_FAILED, rank); /* what it may have found out about another one stays */
+    else
+        pst_page_fault(l->page, FAULT_FAILED, rank); /* what it may have found out about another one
+                                                        stays */
     pst_launch_begin_end(l);
     if (l->blame >= how_sure) return;
     l->blame = how_sure;
@@ -55,8 +59,8 @@ void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_s
     if (how_sure == CULPRIT && what) snprintf(l->what, sizeof l->what, "%s", what);
 }
 
-/* The ranks have found out which of them holds the others up. One that is stuck will not leave: it is waited for no
- * longer than the others. */
+/* The ranks have found out which of them holds the others up. One that is stuck will not leave: it
+ * is waited for no longer than the others. */
 void pst_launch_read_verdict(launcher *l) {
     uint32_t rank;
     int is_stuck;
@@ -69,11 +73,13 @@ void pst_launch_read_verdict(launcher *l) {
         pst_launch_say("%s", verdict);
         pst_launch_begin_end(l);
     }
-    if (is_stuck && l->live == 1 && l->rank[rank].pid && !l->rank[rank].killed_by_us) l->kill_ns = 0;
+    if (is_stuck && l->live == 1 && l->rank[rank].pid && !l->rank[rank].killed_by_us)
+        l->kill_ns = 0;
 }
 
-/* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. On one host
- * of several a rank that left may have followed one of another host: the starting launcher knows. */
+/* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell
+ * silent. On one host of several a rank that left may have followed one of another host: the
+ * starting launcher knows. */
 void pst_launch_settle_blame(launcher *l) {
     uint32_t silent;
     pst_launch_say_culprit(l, 1);
@@ -82,7 +88,8 @@ void pst_launch_settle_blame(launcher *l) {
     if (pst_heartbeat_page_silent(l->page, &silent)) say(l, l->culprit = silent, "fell silent");
     else if (l->hosts && why) pst_launch_host_tell("followed %s", why);
     else if (l->hosts && l->blame == FOLLOWER)
-        pst_launch_host_tell("followed rank %u on %s exited with status 3", rank_of(l, l->culprit), l->host);
+        pst_launch_host_tell("followed rank %u on %s exited with status 3", rank_of(l, l->culprit),
+                             l->host);
     else if (l->blame == ABORTED) say(l, l->culprit, "was killed by signal 6");
     else say(l, l->culprit, "exited with status 3");
 }

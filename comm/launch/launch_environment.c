@@ -57,9 +57,12 @@ static int left_by_another(const char *variable) {
 /* World `tcp`: rank 0's listening socket is there before anybody calls it. */
 static int add_tcp(const launcher *l, uint32_t rank, char ***env, uint32_t *n) {
     const pst_launch_host_job *h = l->hosts;
-    return add_number(env, n, "RANK", (long)(l->first + rank)) && add_number(env, n, "WORLD_SIZE", (long)h->size) &&
-           add_number(env, n, "LOCAL_RANK", (long)rank) && add_text(env, n, "MASTER_ADDR", h->address) &&
-           add_text(env, n, "MASTER_PORT", h->port) && add_text(env, n, "PENSTOCK_SECRET", h->secret) &&
+    return add_number(env, n, "RANK", (long)(l->first + rank)) &&
+           add_number(env, n, "WORLD_SIZE", (long)h->size) &&
+           add_number(env, n, "LOCAL_RANK", (long)rank) &&
+           add_text(env, n, "MASTER_ADDR", h->address) &&
+           add_text(env, n, "MASTER_PORT", h->port) &&
+           add_text(env, n, "PENSTOCK_SECRET", h->secret) &&
            add_text(env, n, "PENSTOCK_HOST", h->name) &&
            (rank || h->listener < 0 || add_number(env, n, "PENSTOCK_LISTEN_FD", h->listener));
 }
@@ -70,13 +73,16 @@ pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***out)
     int ok = env != NULL;
     for (char **at = environ; ok && *at; at++)
         if (!left_by_another(*at)) ok = environment_add(&env, &n, strdup(*at));
-    /* UCX patches mmap and friends when it is loaded, for RDMA's registration caches, which one host does not need. */
+    /* UCX patches mmap and friends when it is loaded, for RDMA's registration caches, which one
+     * host does not need. */
     int alone = !l->hosts || l->hosts->size == l->n;
     if (ok && alone && !getenv("UCX_MEM_MMAP_HOOK_MODE"))
         ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
     ok = ok && add_number(&env, &n, "PENSTOCK_LAUNCHER", (long)getpid()) &&
-         add_number(&env, &n, "PENSTOCK_HEARTBEAT_FD", l->page_fd) && (!l->hosts || add_tcp(l, rank, &env, &n));
-    pst_status status = ok ? PST_OK : pst_fail(PST_ENOMEM, "no memory for rank %u", l->first + rank);
+         add_number(&env, &n, "PENSTOCK_HEARTBEAT_FD", l->page_fd) &&
+         (!l->hosts || add_tcp(l, rank, &env, &n));
+    pst_status status =
+        ok ? PST_OK : pst_fail(PST_ENOMEM, "no memory for rank %u", l->first + rank);
     if (status == PST_OK && l->server) status = pst_server_environment(l->server, rank, &env);
     if (status != PST_OK) pst_launch_environment_free(env);
     else *out = env;

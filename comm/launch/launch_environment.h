@@ -1,4 +1,5 @@
-/* What ranks find in their environment: all that the launcher has, and what tells them who they are. */
+/* What ranks find in their environment: all that the launcher has, and what tells them who they
+ * are. */
 #ifndef PST_COMM_LAUNCH_LAUNCH_ENVIRONMENT_H
 #define PST_COMM_LAUNCH_LAUNCH_ENVIRONMENT_H
 #include "comm/launch/launch_parts.h"

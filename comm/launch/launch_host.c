@@ -1,5 +1,6 @@
-/* The launcher of one host among several: started by pst_launch_hosts over ssh, it starts the ranks of its host in
- * world `tcp` and hears what to do on its standard input: the secret, then where rank 0 listens, then signals. */
+/* The launcher of one host among several: started by pst_launch_hosts over ssh, it starts the ranks
+ * of its host in world `tcp` and hears what to do on its standard input: the secret, then where
+ * rank 0 listens, then signals. */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
 #include "comm/world/tcp.h"
@@ -30,7 +31,7 @@ void pst_launch_host_tell(const char *format, ...) {
     (void)written;
 }
 
-/* --- what the starting launcher says ------------------------------------------------------------------------------ */
+/* --- what the starting launcher says ---------------------------------------------------------- */
 
 /* A whole line that has come already, into line; 0: there is none. */
 static int take_line(pst_launch_host_job *job, char line[sizeof job->said]) {
@@ -54,10 +55,14 @@ static int hear(pst_launch_host_job *job) {
     return n > 0;
 }
 
-/* EPEER without a message: whoever has started this host is gone, or gives up for another one, and says so itself. */
+/* EPEER without a message: whoever has started this host is gone, or gives up for another one, and
+ * says so itself. */
 static pst_status wait_line(pst_launch_host_job *job, char line[sizeof job->said]) {
     while (!take_line(job, line))
-        if (!hear(job)) return pst_error_clear(), PST_EPEER;
+        if (!hear(job)) {
+            pst_error_clear();
+            return PST_EPEER;
+        }
     return PST_OK;
 }
 
@@ -72,20 +77,25 @@ void pst_launch_host_read(launcher *l) {
     char line[sizeof l->hosts->said];
     if (!hear(l->hosts)) {
         l->control_ended = 1;
-        if (!l->blame) l->blame = CULPRIT, l->exit_status = pst_status_exit(PST_EPEER);
+        if (!l->blame) {
+            l->blame = CULPRIT;
+            l->exit_status = pst_status_exit(PST_EPEER);
+        }
         pst_launch_kill_ranks(l, pst_monotonic_ns());
         return;
     }
     while (take_line(l->hosts, line)) obey(l, line);
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static pst_status read_job(pst_launch_host_job *job, uint32_t *n) {
     const char *text = getenv(variable);
     *job = (pst_launch_host_job){.listener = -1, .control = STDIN_FILENO};
-    if (!text || sscanf(text, "%u %u %u %255s %63s", &job->first, n, &job->size, job->name, job->address) != 5 || !*n ||
-        job->size > 65535 || job->first > job->size || *n > job->size - job->first)
+    if (!text ||
+        sscanf(text, "%u %u %u %255s %63s", &job->first, n, &job->size, job->name, job->address) !=
+            5 ||
+        !*n || job->size > 65535 || job->first > job->size || *n > job->size - job->first)
         return pst_fail(PST_EINPUT, "%s is set by --hostfile only; unset it", variable);
     return PST_OK;
 }
@@ -93,10 +103,13 @@ static pst_status read_job(pst_launch_host_job *job, uint32_t *n) {
 /* first: where rank 0 runs. */
 static pst_status meet(pst_launch_host_job *job) {
     char line[sizeof job->said];
-    if (wait_line(job, line) != PST_OK) return pst_fail(PST_EINPUT, "%s is set by --hostfile only; unset it", variable);
-    if (sscanf(line, "secret %63s", job->secret) != 1) return pst_fail(PST_EINTERNAL, "host %s: no secret", job->name);
+    if (wait_line(job, line) != PST_OK)
+        return pst_fail(PST_EINPUT, "%s is set by --hostfile only; unset it", variable);
+    if (sscanf(line, "secret %63s", job->secret) != 1)
+        return pst_fail(PST_EINTERNAL, "host %s: no secret", job->name);
     snprintf(job->port, sizeof job->port, "0");
-    pst_status status = job->first ? PST_OK : pst_tcp_listen(job->address, job->port, &job->listener);
+    pst_status status =
+        job->first ? PST_OK : pst_tcp_listen(job->address, job->port, &job->listener);
     if (status != PST_OK) return pst_fail_in(status, "host %s", job->name);
     pst_launch_host_tell("ready %s", job->port);
     PST_TRY(wait_line(job, line));
@@ -105,7 +118,8 @@ static pst_status meet(pst_launch_host_job *job) {
     return PST_OK;
 }
 
-/* What an exit status alone does not tell, and ssh not at all when this process is ended by a signal. */
+/* What an exit status alone does not tell, and ssh not at all when this process is ended by a
+ * signal. */
 static void tell_end(const pst_launch_end *end) {
     if (end->stopped) pst_launch_host_tell("stopped %d", end->stopped);
     else if (end->exit_status > 128) pst_launch_host_tell("cut %d", end->exit_status - 128);

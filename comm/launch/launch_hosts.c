@@ -1,6 +1,7 @@
-/* The launcher of several hosts: starts one launcher on each (launch_ssh.h, launch_host.c), which starts the ranks
- * there. Nothing begins before all hosts have answered. Their standard error goes through here, and with it, in lines
- * that begin with a mark, what they have to say to us; signals go the other way. */
+/* The launcher of several hosts: starts one launcher on each (launch_ssh.h, launch_host.c), which
+ * starts the ranks there. Nothing begins before all hosts have answered. Their standard error goes
+ * through here, and with it, in lines that begin with a mark, what they have to say to us; signals
+ * go the other way. */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
 #include "comm/launch/launch_ssh.h"
@@ -15,8 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whoever has not answered is named after WORD, and given up after the caller's limit. What is left of a job that ends
- * has CLOSE to leave, then the end of its input, and after KILL more a signal. */
+/* Whoever has not answered is named after WORD, and given up after the caller's limit. What is left
+ * of a job that ends has CLOSE to leave, then the end of its input, and after KILL more a
+ * signal. */
 #define SECOND UINT64_C(1000000000)
 #define WORD_NS (8 * SECOND)
 #define CLOSE_NS (5 * SECOND)
@@ -30,10 +32,12 @@ typedef struct {
     const pst_host *host;
     uint32_t first, n;
     pid_t pid;         /* 0: has ended */
-    uint64_t ended_ns; /* when it had, while its standard error is still open; PST_NEVER: all is settled */
+    uint64_t ended_ns; /* when it had, while its standard error is still open; PST_NEVER: all is
+                          settled */
     int in, err;       /* -1: closed */
     int ready, wait_status;
-    int stopped, cut; /* the signal after which its ranks have saved and left; that ended them at once; 0: none */
+    int stopped, cut; /* the signal after which its ranks have saved and left; that ended them at
+                         once; 0: none */
     char port[8];
     char line[4096]; /* the beginning of a line of its standard error */
     size_t used;
@@ -55,11 +59,12 @@ typedef struct {
     uint32_t culprit;
 } head;
 
-/* --- talking ------------------------------------------------------------------------------------------------------ */
+/* --- talking ---------------------------------------------------------------------------------- */
 
 static void tell(host_process *h, const char *text) {
     if (h->in < 0) return;
-    (void)!send(h->in, text, strlen(text), MSG_NOSIGNAL); /* whoever has gone is noticed otherwise */
+    (void)!send(h->in, text, strlen(text), MSG_NOSIGNAL); /* whoever has gone is noticed
+                                                             otherwise */
 }
 
 static void tell_all(head *j, const char *text) {
@@ -105,11 +110,12 @@ static void obey(head *j, host_process *h, const char *text) {
     if (++j->n_ready == j->n && !j->last_signal) go(j);
 }
 
-/* --- what the hosts say ------------------------------------------------------------------------------------------- */
+/* --- what the hosts say ----------------------------------------------------------------------- */
 
 static void pass_on(head *j, host_process *h, size_t bytes) {
     const size_t mark = sizeof PST_LAUNCH_MARK - 1;
-    char *word = memmem(h->line, bytes, PST_LAUNCH_MARK, mark); /* a rank may have died in the middle of a line */
+    char *word = memmem(h->line, bytes, PST_LAUNCH_MARK, mark); /* a rank may have died in the
+                                                                   middle of a line */
     ssize_t n = write(STDERR_FILENO, h->line, word ? (size_t)(word - h->line) : bytes);
     (void)n;
     if (!word) return;
@@ -121,7 +127,8 @@ static void hear(head *j, host_process *h) {
     ssize_t n = read(h->err, h->line + h->used, sizeof h->line - 1 - h->used);
     if (n < 0 && errno == EINTR) return;
     if (n > 0) h->used += (size_t)n;
-    for (char *end; h->used && ((end = memchr(h->line, '\n', h->used)) || n <= 0 || h->used == sizeof h->line - 1);) {
+    for (char *end; h->used && ((end = memchr(h->line, '\n', h->used)) || n <= 0 ||
+                                h->used == sizeof h->line - 1);) {
         size_t bytes = end ? (size_t)(end - h->line) + 1 : h->used, rest = h->used - bytes;
         char keep = h->line[bytes];
         pass_on(j, h, bytes);
@@ -133,7 +140,8 @@ static void hear(head *j, host_process *h) {
     h->err = -1;
 }
 
-/* How a host's end is to be taken. One that never was ready has not begun: whatever it said, it is the one. */
+/* How a host's end is to be taken. One that never was ready has not begun: whatever it said, it is
+ * the one. */
 static host_end judge(const host_process *h) {
     int status = WIFEXITED(h->wait_status) ? WEXITSTATUS(h->wait_status) : 255;
     if ((!status || h->stopped) && h->ready) return FINE;
@@ -142,12 +150,17 @@ static host_end judge(const host_process *h) {
     return *h->followed ? FOLLOWED : FAILED;
 }
 
-/* An ssh that shares a connection leaves its standard error to others: it is read for LINGER_NS more. */
+/* An ssh that shares a connection leaves its standard error to others: it is read for LINGER_NS
+ * more. */
 static void reap(head *j, uint64_t now) {
     for (uint32_t i = 0; i < j->n; i++) {
         host_process *h = &j->host[i];
-        if (h->pid && waitpid(h->pid, &h->wait_status, WNOHANG) == h->pid) h->pid = 0, h->ended_ns = now;
-        if (h->pid || h->ended_ns == PST_NEVER || (h->err >= 0 && now < h->ended_ns + LINGER_NS)) continue;
+        if (h->pid && waitpid(h->pid, &h->wait_status, WNOHANG) == h->pid) {
+            h->pid = 0;
+            h->ended_ns = now;
+        }
+        if (h->pid || h->ended_ns == PST_NEVER || (h->err >= 0 && now < h->ended_ns + LINGER_NS))
+            continue;
         h->ended_ns = PST_NEVER;
         j->live--;
         hang_up(h);
@@ -156,7 +169,7 @@ static void reap(head *j, uint64_t now) {
     }
 }
 
-/* --- signals ------------------------------------------------------------------------------------------------------ */
+/* --- signals ---------------------------------------------------------------------------------- */
 
 static void tell_signal(host_process *h, int signal) {
     char text[32];
@@ -169,7 +182,8 @@ static void forward(head *j, int signal) {
     for (uint32_t i = 0; j->running && i < j->n; i++) tell_signal(&j->host[i], signal);
 }
 
-/* As in launch_signals.c: one rank is enough to save, and a terminal that closes sends several SIGHUP. */
+/* As in launch_signals.c: one rank is enough to save, and a terminal that closes sends several
+ * SIGHUP. */
 static void interrupt(head *j, int signal) {
     uint64_t now = pst_monotonic_ns();
     if (signal == SIGUSR1) {
@@ -181,7 +195,8 @@ static void interrupt(head *j, int signal) {
     j->interrupted_ns = now;
     j->last_signal = signal;
     j->interrupts += signal != SIGHUP;
-    if (j->interrupts > 1 || signal == SIGQUIT || !j->running) begin_end(j, j->running ? SECOND : 0);
+    if (j->interrupts > 1 || signal == SIGQUIT || !j->running)
+        begin_end(j, j->running ? SECOND : 0);
     forward(j, signal);
 }
 
@@ -199,7 +214,7 @@ static void read_signals(head *j) {
     }
 }
 
-/* --- watching ----------------------------------------------------------------------------------------------------- */
+/* --- watching --------------------------------------------------------------------------------- */
 
 static void check_late(head *j, uint64_t now) {
     uint64_t limit = j->began_ns + j->wait_s * SECOND, word = j->began_ns + WORD_NS;
@@ -209,8 +224,8 @@ static void check_late(head *j, uint64_t now) {
         if (h->ready || !h->pid) continue;
         if (now >= limit) blame(j, LOST, i);
         else if (!j->said_late)
-            pst_launch_say("host %s (%s, ranks %u to %u) does not answer yet", h->host->name, h->host->address,
-                           h->first, h->first + h->n - 1);
+            pst_launch_say("host %s (%s, ranks %u to %u) does not answer yet", h->host->name,
+                           h->host->address, h->first, h->first + h->n - 1);
     }
     j->said_late = 1;
 }
@@ -235,7 +250,8 @@ static void watch(head *j, struct pollfd *fds) {
         if (j->end && !j->running) begin_end(j, 0); /* nothing has begun: nothing to wait for */
         end_the_rest(j, now);
         fds[0] = (struct pollfd){.fd = j->signals.fd, .events = POLLIN};
-        for (uint32_t i = 0; i < j->n; i++) fds[1 + i] = (struct pollfd){.fd = j->host[i].err, .events = POLLIN};
+        for (uint32_t i = 0; i < j->n; i++)
+            fds[1 + i] = (struct pollfd){.fd = j->host[i].err, .events = POLLIN};
         poll(fds, j->n + 1, 200);
         read_signals(j);
         for (uint32_t i = 0; i < j->n; i++)
@@ -244,19 +260,21 @@ static void watch(head *j, struct pollfd *fds) {
     }
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void say_lost(const head *j, const host_process *h) {
     char how[128];
     if (h->pid || (WIFSIGNALED(h->wait_status) && j->kill_ns != PST_NEVER))
         snprintf(how, sizeof how, "no answer within %u s", j->wait_s);
     else if (WIFSIGNALED(h->wait_status))
-        snprintf(how, sizeof how, "its connection was killed by signal %d", WTERMSIG(h->wait_status));
+        snprintf(how, sizeof how, "its connection was killed by signal %d",
+                 WTERMSIG(h->wait_status));
     else
         snprintf(how, sizeof how, "%s ended with status %d",
-                 h->host->is_here && !getenv("PENSTOCK_SSH") ? "it" : "the connection", WEXITSTATUS(h->wait_status));
-    pst_launch_say("%s:%u: host %s (%s) with ranks %u to %u %s: %s", j->file->path, h->host->line, h->host->name,
-                   h->host->address, h->first, h->first + h->n - 1,
+                 h->host->is_here && !getenv("PENSTOCK_SSH") ? "it" : "the connection",
+                 WEXITSTATUS(h->wait_status));
+    pst_launch_say("%s:%u: host %s (%s) with ranks %u to %u %s: %s", j->file->path, h->host->line,
+                   h->host->name, h->host->address, h->first, h->first + h->n - 1,
                    h->ready ? "is lost" : "could not be reached or started", how);
 }
 
@@ -283,13 +301,17 @@ static pst_status start_all(head *j, char *const argv[]) {
     uint32_t first = 0;
     char text[64];
     snprintf(text, sizeof text, "secret %s\n", j->secret);
-    for (uint32_t i = 0; i < j->n; i++) j->host[i] = (host_process){.in = -1, .err = -1, .ended_ns = PST_NEVER};
+    for (uint32_t i = 0; i < j->n; i++)
+        j->host[i] = (host_process){.in = -1, .err = -1, .ended_ns = PST_NEVER};
     for (uint32_t i = 0; i < j->n; i++) {
         host_process *h = &j->host[i];
         const pst_host *host = &j->file->host[i];
         uint32_t left = j->size - first;
-        h->host = host, h->first = first, h->n = host->slots < left ? host->slots : left;
-        PST_TRY(pst_launch_ssh(host, first, h->n, j->size, argv, &j->signals.before, &h->pid, &h->in, &h->err));
+        h->host = host;
+        h->first = first;
+        h->n = host->slots < left ? host->slots : left;
+        PST_TRY(pst_launch_ssh(host, first, h->n, j->size, argv, &j->signals.before, &h->pid,
+                               &h->in, &h->err));
         h->ended_ns = 0;
         j->live++;
         tell(h, text);
@@ -313,17 +335,24 @@ static uint32_t hosts_for(const pst_hosts *hosts, uint32_t ranks) {
 
 pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, char *const argv[],
                             pst_launch_end *end) {
-    head j = {
-        .size = ranks, .file = hosts, .wait_s = wait_s, .signals.fd = -1, .close_ns = PST_NEVER, .kill_ns = PST_NEVER};
+    head j = {.size = ranks,
+              .file = hosts,
+              .wait_s = wait_s,
+              .signals.fd = -1,
+              .close_ns = PST_NEVER,
+              .kill_ns = PST_NEVER};
     if (!ranks || ranks > hosts->slots)
-        return pst_fail(PST_EINPUT, "%u ranks, but %s has %u slots: give more (slots=N), or ask for fewer ranks", ranks,
-                        hosts->path, hosts->slots);
+        return pst_fail(
+            PST_EINPUT,
+            "%u ranks, but %s has %u slots: give more (slots=N), or ask for fewer ranks", ranks,
+            hosts->path, hosts->slots);
     j.n = hosts_for(hosts, ranks);
     PST_TRY(pst_hosts_resolve(hosts, j.n));
     PST_TRY(draw_secret(j.secret));
     j.host = calloc(j.n, sizeof *j.host);
     struct pollfd *fds = calloc(j.n + 1, sizeof *fds);
-    pst_status status = j.host && fds ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u hosts", j.n);
+    pst_status status =
+        j.host && fds ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u hosts", j.n);
     fflush(NULL);
     j.began_ns = pst_monotonic_ns();
     pst_status signals = pst_launch_signals_open(&j.signals);

@@ -1,5 +1,6 @@
-/* The launcher's inside, shared by its files: launch.c starts and watches, launch_blame.c says who was to blame,
- * launch_signals.c takes signals as they come, launch_host.c is the launcher of one host among several. */
+/* The launcher's inside, shared by its files: launch.c starts and watches, launch_blame.c says who
+ * was to blame, launch_signals.c takes signals as they come, launch_host.c is the launcher of one
+ * host among several. */
 #ifndef PST_COMM_LAUNCH_LAUNCH_PARTS_H
 #define PST_COMM_LAUNCH_LAUNCH_PARTS_H
 #include "comm/launch/launch.h"
@@ -18,19 +19,20 @@ typedef struct {
 pst_status pst_launch_signals_open(pst_launch_signals *s);
 void pst_launch_signals_close(pst_launch_signals *s);
 
-/* One host of a job that a host file describes: which ranks are its own, and where rank 0 listens. */
+/* One host of a job that a host file describes: which ranks are its own, and where rank 0
+ * listens. */
 typedef struct {
-    uint32_t first, size;    /* its first rank; ranks of the job */
-    char name[256];          /* as the host file says */
+    uint32_t first, size; /* its first rank; ranks of the job */
+    char name[256];       /* as the host file says */
     char address[64], port[8], secret[64];
-    int listener;            /* rank 0 inherits it; -1 elsewhere */
-    int control;             /* what the starting launcher says, in lines; its end means: at once */
-    char said[512];          /* the beginning of a line */
+    int listener;   /* rank 0 inherits it; -1 elsewhere */
+    int control;    /* what the starting launcher says, in lines; its end means: at once */
+    char said[512]; /* the beginning of a line */
     uint32_t n_said;
 } pst_launch_host_job;
 
-/* Who is to blame, ever more certain: a rank that left with status 3 mostly followed another one. So may one that
- * aborted: UCX does when it reads the memory of a process that is just going. */
+/* Who is to blame, ever more certain: a rank that left with status 3 mostly followed another one.
+ * So may one that aborted: UCX does when it reads the memory of a process that is just going. */
 typedef enum { NOBODY, FOLLOWER, ABORTED, CULPRIT } certainty;
 
 typedef struct {
@@ -44,15 +46,16 @@ typedef struct {
     char host[64];
     char *const *argv;
     uint64_t grace_ns;
-    rank_process *rank;               /* [n] */
-    pst_server *server;               /* NULL on one host of several */
-    pst_launch_host_job *hosts;       /* NULL: all ranks are here */
+    rank_process *rank;         /* [n] */
+    pst_server *server;         /* NULL on one host of several */
+    pst_launch_host_job *hosts; /* NULL: all ranks are here */
     pst_heartbeat_page *page;
     int page_fd, null_fd;
     pst_launch_signals signals;
-    int interrupts, last_signal; /* SIGINT, SIGTERM and SIGQUIT are counted; the last may be a SIGHUP */
+    int interrupts, last_signal; /* SIGINT, SIGTERM and SIGQUIT are counted; the last may be a
+                                    SIGHUP */
     uint64_t interrupted_ns;     /* when the last one came */
-    int suspended;      /* stopped together with ranks of other hosts */
+    int suspended;               /* stopped together with ranks of other hosts */
     int control_ended;
     int any_killed;     /* by whatever signal */
     int any_left_early; /* some rank's left_early: status 0 before its heartbeat had begun */
@@ -68,7 +71,8 @@ typedef struct {
 /* launch_blame.c. Ranks are numbered as on this host. One line on stderr, in one write. */
 void pst_launch_say(const char *format, ...) PST_PRINTF(1, 2);
 /* what: NULL when the rank has said itself why. */
-void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status, const char *what);
+void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
+                      const char *what);
 /* Names the culprit once the others have told where it was, or at_last without that. */
 void pst_launch_say_culprit(launcher *l, int at_last);
 void pst_launch_begin_end(launcher *l);
@@ -84,8 +88,8 @@ void pst_launch_read_signals(launcher *l);
 void pst_launch_suspend(launcher *l, int stop);
 
 /* launch.c: the ranks of this host; hosts may be NULL. */
-pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[], uint32_t grace_ms,
-                            pst_launch_end *end);
+pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
+                            uint32_t grace_ms, pst_launch_end *end);
 /* launch_host.c: what has come over the control pipe. */
 void pst_launch_host_read(launcher *l);
 /* A line that only the starting launcher reads. */

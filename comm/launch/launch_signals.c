@@ -1,4 +1,5 @@
-/* Signals as the launcher takes them: read from a descriptor, and forwarded to the ranks (launch.h). */
+/* Signals as the launcher takes them: read from a descriptor, and forwarded to the ranks
+ * (launch.h). */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
 #include <pthread.h>
@@ -12,7 +13,8 @@ pst_status pst_launch_signals_open(pst_launch_signals *s) {
     struct sigaction now;
     sigemptyset(&s->waited);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        /* A signal that waits would be read even where it is ignored: by nohup, or in a shell's background. */
+        /* A signal that waits would be read even where it is ignored: by nohup, or in a shell's
+         * background. */
         int ends = wanted[i] != SIGCHLD && wanted[i] != SIGTSTP && wanted[i] != SIGUSR1;
         int ignored = ends && !sigaction(wanted[i], NULL, &now) && now.sa_handler == SIG_IGN;
         if (!ignored) sigaddset(&s->waited, wanted[i]);
@@ -40,7 +42,8 @@ void pst_launch_signal_ranks(launcher *l, int signal) {
 void pst_launch_kill_ranks(launcher *l, uint64_t now) {
     pst_launch_signal_ranks(l, SIGKILL);
     l->ending = 1;
-    l->kill_ns = now + GRACE_AFTER_KILL_NS; /* again, should one have been between fork and setpgid */
+    l->kill_ns = now + GRACE_AFTER_KILL_NS; /* again, should one have been between fork and
+                                               setpgid */
 }
 
 void pst_launch_suspend(launcher *l, int stop) {
@@ -50,7 +53,8 @@ void pst_launch_suspend(launcher *l, int stop) {
         if (l->rank[i].stopped_ns) l->rank[i].stopped_ns = pst_monotonic_ns();
 }
 
-/* Ctrl-Z: the ranks stop with us and go on with us. Their heartbeats stand still together, so nobody is missed. */
+/* Ctrl-Z: the ranks stop with us and go on with us. Their heartbeats stand still together, so
+ * nobody is missed. */
 static void suspend(launcher *l) {
     pst_launch_suspend(l, 1);
     kill(getpid(), SIGSTOP);

@@ -19,26 +19,29 @@ static void put_quoted(const char *text, FILE *out) {
     fputc('\'', out);
 }
 
-/* Variables that change how the program runs; not what says who a process is, nor secrets: anybody may list
- * processes. */
+/* Variables that change how the program runs; not what says who a process is, nor secrets: anybody
+ * may list processes. */
 static int travels(const char *variable) {
-    static const char *const stay[] = {"PENSTOCK_SECRET=",       "PENSTOCK_SSH=", "PENSTOCK_LAUNCHER=",
-                                       "PENSTOCK_HEARTBEAT_FD=", "PENSTOCK_HOST", "PENSTOCK_LISTEN_FD="};
+    static const char *const stay[] = {
+        "PENSTOCK_SECRET=",       "PENSTOCK_SSH=", "PENSTOCK_LAUNCHER=",
+        "PENSTOCK_HEARTBEAT_FD=", "PENSTOCK_HOST", "PENSTOCK_LISTEN_FD="};
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
         if (!strncmp(variable, stay[i], strlen(stay[i]))) return 0;
-    return (!strncmp(variable, "PENSTOCK_", 9) || !strncmp(variable, "UCX_", 4)) && strchr(variable, '=');
+    return (!strncmp(variable, "PENSTOCK_", 9) || !strncmp(variable, "UCX_", 4)) &&
+           strchr(variable, '=');
 }
 
 /* cd FOLDER && exec env VARIABLE=... PROGRAM ARGUMENT ... */
-static pst_status make_command(const pst_host *host, uint32_t first, uint32_t n, uint32_t size, char *const argv[],
-                               char **command) {
+static pst_status make_command(const pst_host *host, uint32_t first, uint32_t n, uint32_t size,
+                               char *const argv[], char **command) {
     char program[4096], folder[4096], job[512];
     size_t bytes;
     ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
     if (used <= 0 || !getcwd(folder, sizeof folder))
         return pst_fail(PST_ENOMEM, "cannot tell where this program or the current folder is: %m");
     program[used] = 0;
-    snprintf(job, sizeof job, "PENSTOCK_HOST_JOB=%u %u %u %s %s", first, n, size, host->name, host->address);
+    snprintf(job, sizeof job, "PENSTOCK_HOST_JOB=%u %u %u %s %s", first, n, size, host->name,
+             host->address);
     FILE *out = open_memstream(command, &bytes);
     if (!out) return pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
     fputs("cd ", out);
@@ -46,10 +49,16 @@ static pst_status make_command(const pst_host *host, uint32_t first, uint32_t n,
     fputs(" && exec env ", out);
     put_quoted(job, out);
     for (char **at = environ; *at; at++)
-        if (travels(*at)) fputc(' ', out), put_quoted(*at, out);
+        if (travels(*at)) {
+            fputc(' ', out);
+            put_quoted(*at, out);
+        }
     fputc(' ', out);
     put_quoted(program, out);
-    for (char *const *at = argv + 1; *at; at++) fputc(' ', out), put_quoted(*at, out);
+    for (char *const *at = argv + 1; *at; at++) {
+        fputc(' ', out);
+        put_quoted(*at, out);
+    }
     if (!fclose(out)) return PST_OK;
     free(*command);
     return pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
@@ -69,15 +78,20 @@ static char *const ssh[] = {"ssh",
                             "LogLevel=ERROR"};
 
 /* Of a command in text, or of our own, and what is added to it. */
-static size_t most_words(const char *text) { return (text ? strlen(text) / 2 + 1 : sizeof ssh / sizeof *ssh) + 3; }
+static size_t most_words(const char *text) {
+    return (text ? strlen(text) / 2 + 1 : sizeof ssh / sizeof *ssh) + 3;
+}
 
 /* word: [most_words(text)]; text is cut up. */
 static pst_status make_words(const pst_host *host, char *text, char *command, char **word) {
     size_t n = 0;
     char *rest;
     if (text) {
-        for (char *w = strtok_r(text, " \t", &rest); w; w = strtok_r(NULL, " \t", &rest)) word[n++] = w;
-        if (!n) return pst_fail(PST_EINPUT, "PENSTOCK_SSH is empty; expected a command such as 'ssh -p 2222'");
+        for (char *w = strtok_r(text, " \t", &rest); w; w = strtok_r(NULL, " \t", &rest))
+            word[n++] = w;
+        if (!n)
+            return pst_fail(PST_EINPUT,
+                            "PENSTOCK_SSH is empty; expected a command such as 'ssh -p 2222'");
     } else if (host->is_here) {
         word[n++] = "/bin/sh";
         word[n++] = "-c";
@@ -90,8 +104,8 @@ static pst_status make_words(const pst_host *host, char *text, char *command, ch
     return PST_OK;
 }
 
-/* In a group of its own: the terminal's Ctrl-C is ours to forward. It goes when we do, and then the other end hears the
- * end of its input. */
+/* In a group of its own: the terminal's Ctrl-C is ours to forward. It goes when we do, and then the
+ * other end hears the end of its input. */
 static void become(char **word, int in, int err, const sigset_t *mask, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(255);
@@ -105,33 +119,42 @@ static void become(char **word, int in, int err, const sigset_t *mask, pid_t par
     _exit(255);
 }
 
-static pst_status start(const pst_host *host, char **word, const sigset_t *mask, pid_t *pid, int *in, int *err) {
+static pst_status start(const pst_host *host, char **word, const sigset_t *mask, pid_t *pid,
+                        int *in, int *err) {
     int to[2], from[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to))
         return pst_fail(PST_ENOMEM, "no descriptors to start host %s: %m", host->name);
     if (pipe2(from, O_CLOEXEC)) {
-        close(to[0]), close(to[1]);
+        close(to[0]);
+        close(to[1]);
         return pst_fail(PST_ENOMEM, "no descriptors to start host %s: %m", host->name);
     }
     pid_t parent = getpid(), child = fork();
     if (child == 0) become(word, to[0], from[1], mask, parent);
     int why = errno;
-    close(to[0]), close(from[1]);
+    close(to[0]);
+    close(from[1]);
     if (child < 0) {
-        close(to[1]), close(from[0]);
-        return pst_fail(PST_ENOMEM, "cannot start %s for host %s: %s", word[0], host->name, strerror(why));
+        close(to[1]);
+        close(from[0]);
+        return pst_fail(PST_ENOMEM, "cannot start %s for host %s: %s", word[0], host->name,
+                        strerror(why));
     }
     setpgid(child, child);
-    *pid = child, *in = to[1], *err = from[0];
+    *pid = child;
+    *in = to[1];
+    *err = from[0];
     return PST_OK;
 }
 
-pst_status pst_launch_ssh(const pst_host *host, uint32_t first, uint32_t n, uint32_t size, char *const argv[],
-                          const sigset_t *mask, pid_t *pid, int *in, int *err) {
+pst_status pst_launch_ssh(const pst_host *host, uint32_t first, uint32_t n, uint32_t size,
+                          char *const argv[], const sigset_t *mask, pid_t *pid, int *in, int *err) {
     const char *given = getenv("PENSTOCK_SSH");
-    char *command = NULL, *text = given ? strdup(given) : NULL, **word = calloc(most_words(given), sizeof *word);
-    pst_status status = word && (text || !given) ? make_command(host, first, n, size, argv, &command)
-                                                 : pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
+    char *command = NULL, *text = given ? strdup(given) : NULL,
+         **word = calloc(most_words(given), sizeof *word);
+    pst_status status = word && (text || !given)
+                            ? make_command(host, first, n, size, argv, &command)
+                            : pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
     if (status == PST_OK) status = make_words(host, text, command, word);
     if (status == PST_OK) status = start(host, word, mask, pid, in, err);
     free(word);

@@ -1,5 +1,5 @@
-/* The embedded PMIx server. All ranks are local, so a fence only hands back the data that libpmix has collected, and
- * nothing is ever asked of another host. */
+/* The embedded PMIx server. All ranks are local, so a fence only hands back the data that libpmix
+ * has collected, and nothing is ever asked of another host. */
 #include "comm/launch/server.h"
 #include "comm/world/secret.h"
 #include <inttypes.h>
@@ -25,11 +25,12 @@ struct pst_server {
 
 /* libpmix's callbacks carry no context of ours, come from its own thread, and may come late. */
 static pst_server *only;
-static pthread_mutex_t only_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it, and what on_abort writes */
+static pthread_mutex_t only_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it, and what on_abort
+                                                                 writes */
 
 enum { CLOSE_S = 2 };
 
-/* --- waiting for an operation of libpmix ------------------------------------------------------------------------- */
+/* --- waiting for an operation of libpmix ------------------------------------------------------ */
 
 typedef struct {
     pthread_mutex_t lock;
@@ -71,26 +72,40 @@ static int waiter_is_done(waiter *w) {
     return done;
 }
 
-#define WAITER                                                                                                         \
+#define WAITER                                                                                     \
     { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, PMIX_SUCCESS }
 
-/* --- callbacks of libpmix ---------------------------------------------------------------------------------------- */
+/* --- callbacks of libpmix --------------------------------------------------------------------- */
 
-static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[], size_t n_info,
-                                  pmix_op_cbfunc_t done, void *arg) {
-    (void)proc, (void)object, (void)info, (void)n_info, (void)done, (void)arg;
+static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[],
+                                  size_t n_info, pmix_op_cbfunc_t done, void *arg) {
+    (void)proc;
+    (void)object;
+    (void)info;
+    (void)n_info;
+    (void)done;
+    (void)arg;
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done, void *arg) {
-    (void)proc, (void)object, (void)done, (void)arg;
+static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done,
+                                  void *arg) {
+    (void)proc;
+    (void)object;
+    (void)done;
+    (void)arg;
     return PMIX_OPERATION_SUCCEEDED;
 }
 
 /* Only remembers the first request: the launcher ends the job. */
-static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int exit_status, const char why[],
-                              pmix_proc_t procs[], size_t n_proc, pmix_op_cbfunc_t done, void *arg) {
-    (void)object, (void)procs, (void)n_proc, (void)done, (void)arg;
+static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int exit_status,
+                              const char why[], pmix_proc_t procs[], size_t n_proc,
+                              pmix_op_cbfunc_t done, void *arg) {
+    (void)object;
+    (void)procs;
+    (void)n_proc;
+    (void)done;
+    (void)arg;
     pthread_mutex_lock(&only_lock);
     pst_server *s = only;
     if (s && !s->aborted && PMIX_CHECK_NSPACE(proc->nspace, s->job)) {
@@ -104,9 +119,13 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int exit_st
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n_proc, const pmix_info_t info[], size_t n_info,
-                              char *data, size_t bytes, pmix_modex_cbfunc_t done, void *arg) {
-    (void)procs, (void)n_proc, (void)info, (void)n_info;
+static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n_proc, const pmix_info_t info[],
+                              size_t n_info, char *data, size_t bytes, pmix_modex_cbfunc_t done,
+                              void *arg) {
+    (void)procs;
+    (void)n_proc;
+    (void)info;
+    (void)n_info;
     if (done) done(PMIX_SUCCESS, data, bytes, arg, free, data);
     return PMIX_SUCCESS;
 }
@@ -114,19 +133,21 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n_proc, const pm
 /* Data of ranks elsewhere: there are none. */
 static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t n_info,
                               pmix_modex_cbfunc_t done, void *arg) {
-    (void)proc, (void)info, (void)n_info;
+    (void)proc;
+    (void)info;
+    (void)n_info;
     if (done) done(PMIX_ERR_NOT_FOUND, NULL, 0, arg, NULL, NULL);
     return PMIX_SUCCESS;
 }
 
-/* --- open -------------------------------------------------------------------------------------------------------- */
+/* --- open ------------------------------------------------------------------------------------- */
 
-/* libpmix writes a file only to tell tools where the server is. Nobody needs it, and what cannot be made cannot be left
- * behind by a launcher that is killed. */
+/* libpmix writes a file only to tell tools where the server is. Nobody needs it, and what cannot be
+ * made cannot be left behind by a launcher that is killed. */
 #define NO_FOLDER "/dev/null/penstock"
 
-/* libpmix starts once per process and does not survive being finalized and started again (4.2: its listener dies), so
- * it stays. */
+/* libpmix starts once per process and does not survive being finalized and started again (4.2: its
+ * listener dies), so it stays. */
 static pst_status start_library(void) {
     static int started;
     static pmix_server_module_t module = {
@@ -146,7 +167,8 @@ static pst_status start_library(void) {
     pmix_status_t rc = PMIx_server_init(&module, info, 2);
     PMIX_INFO_DESTRUCT(&info[0]);
     PMIX_INFO_DESTRUCT(&info[1]);
-    if (rc != PMIX_SUCCESS) return pst_fail(PST_ENOMEM, "cannot start the PMIx server: %s", PMIx_Error_string(rc));
+    if (rc != PMIX_SUCCESS)
+        return pst_fail(PST_ENOMEM, "cannot start the PMIx server: %s", PMIx_Error_string(rc));
     started = 1;
     return PST_OK;
 }
@@ -203,10 +225,13 @@ static pst_status register_job(pst_server *s, const char *host) {
     PMIX_INFO_LOAD(&info[5], PMIX_NODE_MAP, nodes, PMIX_REGEX);
     PMIX_INFO_LOAD(&info[6], PMIX_PROC_MAP, places, PMIX_REGEX);
     waiter w = WAITER;
-    pmix_status_t rc = PMIx_server_register_nspace(s->job, (int)s->n, info, n_info, waiter_done, &w);
+    pmix_status_t rc =
+        PMIx_server_register_nspace(s->job, (int)s->n, info, n_info, waiter_done, &w);
     rc = waiter_finish(&w, rc);
     s->registered = rc == PMIX_SUCCESS;
-    status = rc == PMIX_SUCCESS ? PST_OK : pst_fail(PST_EINTERNAL, "PMIx refuses the job: %s", PMIx_Error_string(rc));
+    status = rc == PMIX_SUCCESS
+                 ? PST_OK
+                 : pst_fail(PST_EINTERNAL, "PMIx refuses the job: %s", PMIx_Error_string(rc));
 out:
     if (info) PMIX_INFO_FREE(info, n_info);
     free(peers);
@@ -220,9 +245,11 @@ static pst_status register_ranks(pst_server *s) {
         pmix_proc_t proc;
         PMIX_LOAD_PROCID(&proc, s->job, i);
         waiter w = WAITER;
-        pmix_status_t rc = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, waiter_done, &w);
+        pmix_status_t rc =
+            PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, waiter_done, &w);
         rc = waiter_finish(&w, rc);
-        if (rc != PMIX_SUCCESS) return pst_fail(PST_EINTERNAL, "PMIx refuses rank %u: %s", i, PMIx_Error_string(rc));
+        if (rc != PMIX_SUCCESS)
+            return pst_fail(PST_EINTERNAL, "PMIx refuses rank %u: %s", i, PMIx_Error_string(rc));
     }
     return PST_OK;
 }
@@ -235,11 +262,13 @@ pst_status pst_server_open(uint32_t n, const char *host, pst_server **server) {
     pthread_mutex_lock(&only_lock);
     only = s;
     pthread_mutex_unlock(&only_lock);
-    uint64_t word; /* whoever wants to join must know the name: only our ranks' environment tells it */
+    uint64_t word; /* whoever wants to join must know the name: only our ranks' environment tells
+                      it */
     pst_status status = pst_secret_random(&word, sizeof word);
     snprintf(s->job, sizeof s->job, "penstock-%d-%016" PRIx64, (int)getpid(), word);
     s->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (status == PST_OK && s->abort_fd < 0) status = pst_fail(PST_ENOMEM, "no descriptor for the launcher: %m");
+    if (status == PST_OK && s->abort_fd < 0)
+        status = pst_fail(PST_ENOMEM, "no descriptor for the launcher: %m");
     if (status == PST_OK) status = start_library();
     if (status == PST_OK) status = register_job(s, host);
     if (status == PST_OK) status = register_ranks(s);
@@ -251,13 +280,14 @@ pst_status pst_server_open(uint32_t n, const char *host, pst_server **server) {
     return PST_OK;
 }
 
-/* --- use and close ------------------------------------------------------------------------------------------------ */
+/* --- use and close ---------------------------------------------------------------------------- */
 
 pst_status pst_server_environment(pst_server *s, uint32_t rank, char ***env) {
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, s->job, rank);
     pmix_status_t rc = PMIx_server_setup_fork(&proc, env);
-    if (rc != PMIX_SUCCESS) return pst_fail(PST_ENOMEM, "no environment for rank %u: %s", rank, PMIx_Error_string(rc));
+    if (rc != PMIX_SUCCESS)
+        return pst_fail(PST_ENOMEM, "no environment for rank %u: %s", rank, PMIx_Error_string(rc));
     return PST_OK;
 }
 
@@ -277,8 +307,8 @@ int pst_server_aborted(pst_server *s, uint32_t *rank, int *exit_status, char *wh
     return aborted;
 }
 
-/* libpmix's thread may answer nothing any more when a rank was killed while it connected: the job is over then, and
- * nobody waits for that. What the answer would be written to is left to it. */
+/* libpmix's thread may answer nothing any more when a rank was killed while it connected: the job
+ * is over then, and nobody waits for that. What the answer would be written to is left to it. */
 static void deregister(pst_server *s) {
     waiter *w = malloc(sizeof *w);
     if (!w) return;

@@ -1,5 +1,5 @@
-/* The PMIx server inside our launcher: what lets ranks of this host exchange values without mpirun. One job at a
- * time. */
+/* The PMIx server inside our launcher: what lets ranks of this host exchange values without mpirun.
+ * One job at a time. */
 #ifndef PST_COMM_LAUNCH_SERVER_H
 #define PST_COMM_LAUNCH_SERVER_H
 #include "base/status.h"

@@ -1,4 +1,5 @@
-/* See inject.h. A wrapper passes everything on but the one message; every request keeps the inner transport's name. */
+/* See inject.h. A wrapper passes everything on but the one message; every request keeps the inner
+ * transport's name. */
 #include "comm/transport/inject.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -26,21 +27,22 @@ struct pst_inject {
     uint64_t until_ns, request;
 };
 
-/* --- what is asked for -------------------------------------------------------------------------------------------- */
+/* --- what is asked for ------------------------------------------------------------------------ */
 
 static pst_status complain(const char *text) {
-    return pst_fail(
-        PST_EINPUT,
-        "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin:rank=R,message=N, delay:rank=R,message=N,ms=M or "
-        "skip:rank=R,collective=N",
-        text);
+    return pst_fail(PST_EINPUT,
+                    "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin:rank=R,message=N, "
+                    "delay:rank=R,message=N,ms=M or "
+                    "skip:rank=R,collective=N",
+                    text);
 }
 
 static pst_status complain_rank(const char *text, uint64_t rank, uint32_t n_rank) {
     char there[48] = "rank 0 only";
     if (n_rank > 1) snprintf(there, sizeof there, "ranks 0 to %u", n_rank - 1);
-    return pst_fail(PST_EINPUT, "PENSTOCK_FAULT='%s': there is no rank %" PRIu64 "; this job has %s", text, rank,
-                    there);
+    return pst_fail(PST_EINPUT,
+                    "PENSTOCK_FAULT='%s': there is no rank %" PRIu64 "; this job has %s", text,
+                    rank, there);
 }
 
 static int read_number(const char **at, const char *key, uint64_t *value) {
@@ -53,14 +55,18 @@ static int read_number(const char **at, const char *key, uint64_t *value) {
     return !errno;
 }
 
-static pst_status parse(const char *text, inject_kind *kind, uint64_t *rank, uint64_t *at, uint64_t *ms) {
+static pst_status parse(const char *text, inject_kind *kind, uint64_t *rank, uint64_t *at,
+                        uint64_t *ms) {
     uint32_t k = 0;
-    while (k < KINDS && (strncmp(text, kinds[k], strlen(kinds[k])) || text[strlen(kinds[k])] != ':')) k++;
+    while (k < KINDS &&
+           (strncmp(text, kinds[k], strlen(kinds[k])) || text[strlen(kinds[k])] != ':'))
+        k++;
     if (k == KINDS) return complain(text);
     const char *rest = text + strlen(kinds[k]);
     *kind = (inject_kind)k;
     if (!read_number(&rest, ":rank=", rank)) return complain(text);
-    if (!read_number(&rest, k == SKIP ? ",collective=" : ",message=", at) || !*at) return complain(text);
+    if (!read_number(&rest, k == SKIP ? ",collective=" : ",message=", at) || !*at)
+        return complain(text);
     if (k == DELAY && !read_number(&rest, ",ms=", ms)) return complain(text);
     return *rest ? complain(text) : PST_OK;
 }
@@ -99,10 +105,12 @@ int pst_inject_skips(pst_inject *f) {
     return 1;
 }
 
-/* --- the transport ------------------------------------------------------------------------------------------------ */
+/* --- the transport ---------------------------------------------------------------------------- */
 
 static pst_status inject_open(pst_world *world, const pst_clock *clock, pst_transport **transport) {
-    (void)world, (void)clock, (void)transport;
+    (void)world;
+    (void)clock;
+    (void)transport;
     return pst_fail(PST_EINPUT, "transport inject only wraps another one");
 }
 
@@ -132,7 +140,8 @@ static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_
 /* An empty message cannot be halved: the next one is. */
 static pst_status inject_post(pst_transport *t, const pst_transfer *transfer, uint64_t *request) {
     pst_inject *f = (pst_inject *)t;
-    int counts = transfer->kind == PST_TRANSFER_SEND && f->kind != SKIP && (f->kind != SIZE || transfer->bytes);
+    int counts = transfer->kind == PST_TRANSFER_SEND && f->kind != SKIP &&
+                 (f->kind != SIZE || transfer->bytes);
     if (counts && ++f->seen == f->at) return misbehave(f, transfer, request);
     return f->inner->ops->post(f->inner, transfer, request);
 }

@@ -1,6 +1,7 @@
-/* Transport `self`: all ranks of a job in one process. Read this one first: it is the whole contract of a transport in
- * one file, needs no hardware, and serves as test double. One hub joins n ends. A transfer that finds its other half
- * waiting is copied at once and completes both; else it waits in the destination's list. Single-threaded. */
+/* Transport `self`: all ranks of a job in one process. Read this one first: it is the whole
+ * contract of a transport in one file, needs no hardware, and serves as test double. One hub joins
+ * n ends. A transfer that finds its other half waiting is copied at once and completes both; else
+ * it waits in the destination's list. Single-threaded. */
 #include "comm/transport/transport.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@ struct request {
 typedef struct {
     pst_transport base; /* first: a pst_transport points here */
     pst_self_hub *hub;
-    request *first, **last; /* unmatched transfers into this rank, in post order: its receives, others' sends */
+    request *first, **last; /* unmatched transfers into this rank, in post order: its receives,
+                               others' sends */
     uint32_t unseen;        /* requests of this end that have completed and were not tested yet */
     int aborted;
 } self_end;
@@ -30,7 +32,7 @@ struct pst_self_hub {
     request *spare, *all; /* requests are reused, never freed before the hub */
 };
 
-/* --- requests --------------------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static request *request_take(pst_self_hub *hub) {
     request *r = hub->spare;
@@ -56,13 +58,16 @@ static void request_complete(pst_self_hub *hub, request *r, pst_status status, u
     hub->end[r->owner].unseen++;
 }
 
-static uint32_t source(const request *r) { return r->transfer.kind == PST_TRANSFER_SEND ? r->owner : r->transfer.peer; }
+static uint32_t source(const request *r) {
+    return r->transfer.kind == PST_TRANSFER_SEND ? r->owner : r->transfer.peer;
+}
 
 static uint32_t destination(const request *r) {
     return r->transfer.kind == PST_TRANSFER_SEND ? r->transfer.peer : r->owner;
 }
 
-/* Two halves of one message; both have the same destination, or they would not be in the same list. */
+/* Two halves of one message; both have the same destination, or they would not be in the same
+ * list. */
 static int matches(const request *a, const request *b) {
     return a->transfer.kind != b->transfer.kind && a->transfer.channel == b->transfer.channel &&
            a->transfer.seq == b->transfer.seq && source(a) == source(b);
@@ -81,7 +86,7 @@ static void waiting_remove(self_end *e, request **link) {
     if (!r->next) e->last = link;
 }
 
-/* --- the table -------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const char *self_reject(const pst_world *world) {
     (void)world;
@@ -89,14 +94,17 @@ static const char *self_reject(const pst_world *world) {
 }
 
 static pst_status self_open(pst_world *world, const pst_clock *clock, pst_transport **transport) {
-    (void)world, (void)clock, (void)transport;
+    (void)world;
+    (void)clock;
+    (void)transport;
     return pst_fail(PST_EINPUT, "transport self %s; open a hub", self_reject(NULL));
 }
 
 static void message_move(pst_self_hub *hub, request *a, request *b, uint64_t now) {
     pst_status status = a->transfer.bytes == b->transfer.bytes ? PST_OK : PST_EINPUT;
     request *from = a->transfer.kind == PST_TRANSFER_SEND ? a : b, *to = from == a ? b : a;
-    if (status == PST_OK && from->transfer.bytes) memmove(to->transfer.mem, from->transfer.mem, from->transfer.bytes);
+    if (status == PST_OK && from->transfer.bytes)
+        memmove(to->transfer.mem, from->transfer.mem, from->transfer.bytes);
     a->sent = b->sent = from->transfer.bytes;
     a->expected = b->expected = to->transfer.bytes;
     request_complete(hub, a, status, now);
@@ -107,7 +115,8 @@ static pst_status self_post(pst_transport *t, const pst_transfer *transfer, uint
     self_end *e = (self_end *)t;
     pst_self_hub *hub = e->hub;
     if (transfer->peer >= hub->n || transfer->channel > 0xffff)
-        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: no such peer", transfer->peer, transfer->channel);
+        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: no such peer", transfer->peer,
+                        transfer->channel);
     if (e->aborted || hub->end[transfer->peer].aborted)
         return pst_fail(PST_EPEER, "rank %u has left", e->aborted ? t->rank : transfer->peer);
     request *r = request_take(hub);
@@ -134,9 +143,9 @@ static pst_status self_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     pst_status status = r->status;
     if (status == PST_OK && end_ns) *end_ns = r->end_ns;
     if (status == PST_EINPUT)
-        pst_fail(status, "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)", source(r),
-                 (unsigned long long)r->sent, destination(r), (unsigned long long)r->expected, r->transfer.seq,
-                 r->transfer.channel);
+        pst_fail(status, "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)",
+                 source(r), (unsigned long long)r->sent, destination(r),
+                 (unsigned long long)r->expected, r->transfer.seq, r->transfer.channel);
     if (status == PST_EPEER) pst_fail(status, "rank %u has left", r->transfer.peer);
     e->unseen--;
     request_drop(e->hub, r);
@@ -151,7 +160,8 @@ static uint64_t self_next_ns(pst_transport *t) {
 }
 
 static pst_status self_arm(pst_transport *t, int *fd) {
-    (void)t, (void)fd;
+    (void)t;
+    (void)fd;
     return pst_fail(PST_EINPUT, "transport self never sleeps: its other ranks are in this thread");
 }
 
@@ -190,7 +200,7 @@ static const pst_transport_ops self_ops = {
     .close = self_close,
 };
 
-/* --- the hub ---------------------------------------------------------------------------------------------------- */
+/* --- the hub ---------------------------------------------------------------------------------- */
 
 pst_status pst_self_hub_open(uint32_t n_rank, const pst_clock *clock, pst_self_hub **out) {
     if (!n_rank) return pst_fail(PST_EINPUT, "a hub needs at least one rank");

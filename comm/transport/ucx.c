@@ -1,6 +1,7 @@
-/* Transport `ucx`: processes with one rank each, over UCX's tag-matched messages (shared memory and CMA on one host,
- * TCP between hosts). Peers do not fail here: UCX tells nothing of a dead one (error mode none, the only one that
- * keeps shared memory), so the heartbeat finds it and `abort` leaves without flushing. One thread per transport. */
+/* Transport `ucx`: processes with one rank each, over UCX's tag-matched messages (shared memory and
+ * CMA on one host, TCP between hosts). Peers do not fail here: UCX tells nothing of a dead one
+ * (error mode none, the only one that keeps shared memory), so the heartbeat finds it and `abort`
+ * leaves without flushing. One thread per transport. */
 #include "comm/transport/ucx_guard.h"
 #include "comm/transport/ucx_parts.h"
 #include <sched.h>
@@ -13,7 +14,7 @@ static uint64_t message_tag(const pst_ucx *u, uint32_t source, uint32_t channel,
     return ((uint64_t)source << 48 | (uint64_t)channel << 32 | seq) ^ u->mask;
 }
 
-/* --- open -------------------------------------------------------------------------------------------------------- */
+/* --- open ------------------------------------------------------------------------------------- */
 
 static const char *ucx_reject(const pst_world *world) {
     if (world->size == 1) return "there is no other process";
@@ -23,12 +24,15 @@ static const char *ucx_reject(const pst_world *world) {
 static pst_status ucx_open(pst_world *world, const pst_clock *clock, pst_transport **transport) {
     pst_ucx *u = calloc(1, sizeof *u);
     if (!u) return pst_fail(PST_ENOMEM, "no memory for a transport");
-    u->base = (pst_transport){.ops = &pst_transport_ucx, .clock = clock, .rank = world->rank, .size = world->size};
+    u->base = (pst_transport){
+        .ops = &pst_transport_ucx, .clock = clock, .rank = world->rank, .size = world->size};
     pst_ucx_calm_down();
     pst_ucx_guard_open();
-    prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* a sleep with a deadline ends when it shall */
+    prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* a sleep with a deadline ends when it
+                                                          shall */
     u->ep = calloc(world->size, sizeof *u->ep);
-    pst_status status = u->ep ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u peers", world->size);
+    pst_status status =
+        u->ep ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u peers", world->size);
     status = pst_ucx_connect(u, world, status);
     if (status != PST_OK) {
         pst_ucx_release(u);
@@ -39,10 +43,12 @@ static pst_status ucx_open(pst_world *world, const pst_clock *clock, pst_transpo
     return status;
 }
 
-/* --- calls that may move data ------------------------------------------------------------------------------------- */
+/* --- calls that may move data ----------------------------------------------------------------- */
 
 static pst_status fail_aborted(const pst_ucx *u) {
-    if (u->lost) return pst_fail(PST_EPEER, "rank %u has lost a peer: %s", u->base.rank, pst_ucx_guard_said());
+    if (u->lost)
+        return pst_fail(PST_EPEER, "rank %u has lost a peer: %s", u->base.rank,
+                        pst_ucx_guard_said());
     return pst_fail(PST_EPEER, "rank %u has given up its transport", u->base.rank);
 }
 
@@ -57,7 +63,7 @@ __attribute__((noinline)) static uint32_t progress_worker(pst_ucx *u) {
     return moved;
 }
 
-/* --- requests ---------------------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static pst_ucx_request *request_take(pst_ucx *u) {
     pst_ucx_request *r = u->spare;
@@ -102,17 +108,18 @@ static void on_received(void *ucp, ucs_status_t rc, const ucp_tag_recv_info_t *i
 static ucs_status_ptr_t post_to_ucp(pst_ucx *u, pst_ucx_request *r) {
     const pst_transfer *x = &r->transfer;
     ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
         .user_data = r,
     };
     if (x->kind == PST_TRANSFER_SEND) {
         param.cb.send = on_sent;
-        return ucp_tag_send_nbx(u->ep[x->peer], x->mem, x->bytes, message_tag(u, u->base.rank, x->channel, x->seq),
-                                &param);
+        return ucp_tag_send_nbx(u->ep[x->peer], x->mem, x->bytes,
+                                message_tag(u, u->base.rank, x->channel, x->seq), &param);
     }
     param.cb.recv = on_received;
-    return ucp_tag_recv_nbx(u->worker, x->mem, x->bytes, message_tag(u, x->peer, x->channel, x->seq), UINT64_MAX,
-                            &param);
+    return ucp_tag_recv_nbx(u->worker, x->mem, x->bytes,
+                            message_tag(u, x->peer, x->channel, x->seq), UINT64_MAX, &param);
 }
 
 /* Not inlined: a jump back would not find the caller's variables. */
@@ -129,7 +136,8 @@ __attribute__((noinline)) static ucs_status_ptr_t post_guarded(pst_ucx *u, pst_u
 static pst_status ucx_post(pst_transport *t, const pst_transfer *transfer, uint64_t *id) {
     pst_ucx *u = (pst_ucx *)t;
     if (transfer->peer >= t->size || transfer->channel > 0xffff)
-        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: no such peer", transfer->peer, transfer->channel);
+        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: no such peer", transfer->peer,
+                        transfer->channel);
     if (u->aborted) return fail_aborted(u);
     pst_ucx_request *r = request_take(u);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for a transfer");
@@ -139,7 +147,8 @@ static pst_status ucx_post(pst_transport *t, const pst_transfer *transfer, uint6
     if (u->aborted) return fail_aborted(u);
     if (UCS_PTR_IS_ERR(ucp)) {
         request_drop(u, r);
-        return pst_ucx_fail(PST_EPEER, transfer->kind == PST_TRANSFER_SEND ? "send" : "receive", UCS_PTR_STATUS(ucp));
+        return pst_ucx_fail(PST_EPEER, transfer->kind == PST_TRANSFER_SEND ? "send" : "receive",
+                            UCS_PTR_STATUS(ucp));
     }
     if (!r->done) r->ucp = ucp;
     *id = (uint64_t)(uintptr_t)r;
@@ -149,13 +158,18 @@ static pst_status ucx_post(pst_transport *t, const pst_transfer *transfer, uint6
 static pst_status verdict(const pst_ucx *u, const pst_ucx_request *r) {
     const pst_transfer *x = &r->transfer;
     if (r->status == UCS_ERR_MESSAGE_TRUNCATED)
-        return pst_fail(PST_EINPUT, "rank %u sent more than the %llu bytes rank %u expects (message %u on channel %u)",
-                        x->peer, (unsigned long long)x->bytes, u->base.rank, x->seq, x->channel);
+        return pst_fail(
+            PST_EINPUT,
+            "rank %u sent more than the %llu bytes rank %u expects (message %u on channel %u)",
+            x->peer, (unsigned long long)x->bytes, u->base.rank, x->seq, x->channel);
     if (r->status == UCS_OK && r->bytes != x->bytes)
-        return pst_fail(PST_EINPUT, "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)", x->peer,
-                        (unsigned long long)r->bytes, u->base.rank, (unsigned long long)x->bytes, x->seq, x->channel);
+        return pst_fail(PST_EINPUT,
+                        "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)",
+                        x->peer, (unsigned long long)r->bytes, u->base.rank,
+                        (unsigned long long)x->bytes, x->seq, x->channel);
     if (r->status != UCS_OK)
-        return pst_fail(PST_EPEER, "the link to rank %u failed: %s", x->peer, ucs_status_string(r->status));
+        return pst_fail(PST_EPEER, "the link to rank %u failed: %s", x->peer,
+                        ucs_status_string(r->status));
     return PST_OK;
 }
 
@@ -171,8 +185,8 @@ static pst_status ucx_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     return status;
 }
 
-/* A call of UCX takes one step of each message, which for a large one is half a megabyte; whoever computes comes by
- * once a millisecond only. So: until nothing moves, or until a lot has. */
+/* A call of UCX takes one step of each message, which for a large one is half a megabyte; whoever
+ * computes comes by once a millisecond only. So: until nothing moves, or until a lot has. */
 static uint32_t ucx_progress(pst_transport *t) {
     pst_ucx *u = (pst_ucx *)t;
     uint32_t moved = 0, now = 1;
@@ -196,7 +210,7 @@ static pst_status ucx_arm(pst_transport *t, int *fd) {
     return PST_OK;
 }
 
-/* --- leaving ----------------------------------------------------------------------------------------------------- */
+/* --- leaving ---------------------------------------------------------------------------------- */
 
 static void ucx_abort(pst_transport *t) {
     pst_ucx *u = (pst_ucx *)t;
@@ -213,7 +227,8 @@ __attribute__((noinline)) static ucs_status_ptr_t begin_flush(pst_ucx *u) {
     return ucp;
 }
 
-/* Waits, bounded, until what was sent has left: UCX may hold an acknowledgement back that a peer still needs. */
+/* Waits, bounded, until what was sent has left: UCX may hold an acknowledgement back that a peer
+ * still needs. */
 static int flush(pst_ucx *u) {
     ucs_status_ptr_t ucp = begin_flush(u);
     uint64_t until = pst_monotonic_ns() + CLOSE_MS * UINT64_C(1000000);

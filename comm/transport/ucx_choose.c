@@ -7,14 +7,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Families of UCX's names; the last is for beginning connections of the first, and for very many of them. */
+/* Families of UCX's names; the last is for beginning connections of the first, and for very many of
+ * them. */
 static const struct {
     const char *prefix, *name;
     uint32_t kind;
 } families[] = {{"rc_", "rc", PST_UCX_RC}, {"dc_", "dc", PST_UCX_DC}, {"ud_", "ud", PST_UCX_UD}};
 enum { N_FAMILY = sizeof families / sizeof *families, RELIABLE = PST_UCX_RC | PST_UCX_DC };
 
-/* --- what there is ------------------------------------------------------------------------------------------------ */
+/* --- what there is ---------------------------------------------------------------------------- */
 
 /* UCX tells its resources in a printed list only: "# resource 1 : md 1 dev 1 flags -- tcp/lo". */
 void pst_ucx_resources_of(const char *info, char *text, size_t bytes) {
@@ -22,13 +23,14 @@ void pst_ucx_resources_of(const char *info, char *text, size_t bytes) {
     text[0] = 0;
     for (const char *line = info; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         size_t length = strcspn(line, "\n");
-        const char *name = memmem(line, length, " resource ", 10) ? memmem(line, length, " flags ", 7) : NULL;
+        const char *name =
+            memmem(line, length, " resource ", 10) ? memmem(line, length, " flags ", 7) : NULL;
         if (!name) continue;
         name += 7;
         name += strcspn(name, " \n"); /* the flags themselves */
         if (*name != ' ' || used >= bytes) continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used ? " " : "", (int)strcspn(name + 1, " \n"),
-                                 name + 1);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used ? " " : "",
+                                 (int)strcspn(name + 1, " \n"), name + 1);
     }
 }
 
@@ -38,16 +40,21 @@ static void add_resource(const char *name, pst_ucx_rdma *out) {
         const char *slash = strchr(name, '/');
         if (strncmp(name, families[f].prefix, strlen(families[f].prefix)) || !slash) continue;
         out->kinds |= families[f].kind;
-        if (!*out->device) snprintf(out->device, sizeof out->device, "%.*s", (int)strcspn(slash + 1, " "), slash + 1);
+        if (!*out->device)
+            snprintf(out->device, sizeof out->device, "%.*s", (int)strcspn(slash + 1, " "),
+                     slash + 1);
     }
 }
 
 void pst_ucx_rdma_of(const char *resources, int locked, pst_ucx_rdma *out) {
     *out = (pst_ucx_rdma){0};
-    for (const char *name = resources; *name; name += strcspn(name, " "), name += *name == ' ') add_resource(name, out);
-    if (!(out->kinds & RELIABLE)) snprintf(out->why, sizeof out->why, "UCX lists no device of InfiniBand or RoCE");
+    for (const char *name = resources; *name; name += strcspn(name, " "), name += *name == ' ')
+        add_resource(name, out);
+    if (!(out->kinds & RELIABLE))
+        snprintf(out->why, sizeof out->why, "UCX lists no device of InfiniBand or RoCE");
     else if (!locked)
-        snprintf(out->why, sizeof out->why, "RDMA on %s needs locked memory: ulimit -l unlimited", out->device);
+        snprintf(out->why, sizeof out->why, "RDMA on %s needs locked memory: ulimit -l unlimited",
+                 out->device);
     if (*out->why) out->kinds = 0;
 }
 
@@ -74,16 +81,19 @@ void pst_ucx_rdma_here(pst_ucx_rdma *out) {
     pst_ucx_rdma_of(resources, may_lock(), out);
 }
 
-/* --- what is used ------------------------------------------------------------------------------------------------- */
+/* --- what is used ----------------------------------------------------------------------------- */
 
-/* On one host large messages move in one poll by CMA, small ones in shared memory. TCP stays beside RDMA, for hosts that
- * do not reach each other by that. `cuda` is UCX's name for all that it has for GPUs; it passes over what it has not. */
+/* On one host large messages move in one poll by CMA, small ones in shared memory. TCP stays beside
+ * RDMA, for hosts that do not reach each other by that. `cuda` is UCX's name for all that it has
+ * for GPUs; it passes over what it has not. */
 void pst_ucx_transports(int local, uint32_t rdma, int cuda, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = 0;
     for (int f = 0; f < N_FAMILY && !local; f++)
-        if (rdma & families[f].kind) used += (size_t)snprintf(text + used, bytes - used, "%s,", families[f].name);
-    snprintf(text + used, bytes - used, "%s%s", local ? "posix,self,cma" : "tcp,self,posix,cma", cuda ? ",cuda" : "");
+        if (rdma & families[f].kind)
+            used += (size_t)snprintf(text + used, bytes - used, "%s,", families[f].name);
+    snprintf(text + used, bytes - used, "%s%s", local ? "posix,self,cma" : "tcp,self,posix,cma",
+             cuda ? ",cuda" : "");
 }
 
 typedef struct {
@@ -98,7 +108,8 @@ static pst_status get_rank(pst_world *w, uint32_t rank, rank_rdma *out) {
     PST_TRY(w->ops->get(w, rank, "penstock.ucx.rdma", &value, &bytes));
     if (bytes == sizeof *out) memcpy(out, value, sizeof *out);
     free(value);
-    return bytes == sizeof *out ? PST_OK : pst_fail(PST_EPEER, "rank %u could not open transport ucx", rank);
+    return bytes == sizeof *out ? PST_OK
+                                : pst_fail(PST_EPEER, "rank %u could not open transport ucx", rank);
 }
 
 pst_status pst_ucx_agree(pst_world *w, const pst_ucx_rdma *mine, uint32_t *common, char *why) {
@@ -115,7 +126,8 @@ pst_status pst_ucx_agree(pst_world *w, const pst_ucx_rdma *mine, uint32_t *commo
         if (!(all & RELIABLE)) {
             all = 0;
             snprintf(why, PST_UCX_WHY, "rank %u on %s: %s", r, other.host,
-                     *other.rdma.why ? other.rdma.why : "it has another kind of RDMA than the ranks before");
+                     *other.rdma.why ? other.rdma.why
+                                     : "it has another kind of RDMA than the ranks before");
         }
     }
     if (mine->kinds & PST_UCX_GIVEN) snprintf(why, PST_UCX_WHY, "%s", mine->why);

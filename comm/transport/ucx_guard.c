@@ -14,8 +14,8 @@ static int n_open;
 static struct sigaction before;
 static char said[256];
 
-/* abort() raises in the calling thread; a signal from another process is not UCX's doing. A handler may leave abort()
- * by a jump (POSIX). SIGABRT is unblocked by hand, because no mask was saved. */
+/* abort() raises in the calling thread; a signal from another process is not UCX's doing. A handler
+ * may leave abort() by a jump (POSIX). SIGABRT is unblocked by hand, because no mask was saved. */
 static void on_abort(int number, siginfo_t *info, void *context) {
     (void)context;
     if (active && info->si_pid == getpid() && pthread_equal(guarded, pthread_self())) {
@@ -30,17 +30,21 @@ static void on_abort(int number, siginfo_t *info, void *context) {
     raise(number); /* once this handler has returned */
 }
 
-static ucs_log_func_rc_t keep(const char *file, unsigned line, const char *function, ucs_log_level_t level,
-                              const ucs_log_component_config_t *component, const char *format, va_list args) {
-    (void)file, (void)line, (void)function, (void)component;
+static ucs_log_func_rc_t keep(const char *file, unsigned line, const char *function,
+                              ucs_log_level_t level, const ucs_log_component_config_t *component,
+                              const char *format, va_list args) {
+    (void)file;
+    (void)line;
+    (void)function;
+    (void)component;
     int ours = active && pthread_equal(guarded, pthread_self());
     if (level > UCS_LOG_LEVEL_ERROR || !ours) return UCS_LOG_FUNC_RC_CONTINUE;
     vsnprintf(said, sizeof said, format, args);
     return UCS_LOG_FUNC_RC_STOP;
 }
 
-/* The handler runs on the alternative stack where there is one: a signal may come while oneDNN computes, which keeps
- * live data below the stack pointer. */
+/* The handler runs on the alternative stack where there is one: a signal may come while oneDNN
+ * computes, which keeps live data below the stack pointer. */
 void pst_ucx_guard_open(void) {
     struct sigaction action = {.sa_sigaction = on_abort, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     if (n_open++) return;

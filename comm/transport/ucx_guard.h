@@ -1,13 +1,14 @@
-/* What to do about a library that ends its host program: UCX calls abort() when it reads the memory of a process that
- * has just died, and the survivor would be the one that crashed. Between GUARD and end, in the thread that said GUARD,
- * an abort comes back as the second return of GUARD instead; UCX must not be called again then. */
+/* What to do about a library that ends its host program: UCX calls abort() when it reads the memory
+ * of a process that has just died, and the survivor would be the one that crashed. Between GUARD
+ * and end, in the thread that said GUARD, an abort comes back as the second return of GUARD
+ * instead; UCX must not be called again then. */
 #ifndef PST_COMM_TRANSPORT_UCX_GUARD_H
 #define PST_COMM_TRANSPORT_UCX_GUARD_H
 #include <setjmp.h>
 #include <signal.h>
 
-/* While at least one transport is open, SIGABRT is caught and what UCX reports is kept instead of printed (the user's
- * own UCX_LOG_LEVEL wins). An abort from elsewhere ends the process as ever. */
+/* While at least one transport is open, SIGABRT is caught and what UCX reports is kept instead of
+ * printed (the user's own UCX_LOG_LEVEL wins). An abort from elsewhere ends the process as ever. */
 void pst_ucx_guard_open(void);
 void pst_ucx_guard_close(void);
 

@@ -1,4 +1,5 @@
-/* Transport `ucx`, its beginning and end: UCX's context and worker, and the peers' addresses by way of the world. */
+/* Transport `ucx`, its beginning and end: UCX's context and worker, and the peers' addresses by way
+ * of the world. */
 #include "base/log.h"
 #include "comm/transport/ucx_choose.h"
 #include "comm/transport/ucx_guard.h"
@@ -27,14 +28,16 @@ static int is_crash(int number) {
 static int is_of_ucx(int number) {
     struct sigaction now;
     Dl_info at;
-    if (sigaction(number, NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) return 0;
+    if (sigaction(number, NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
+        return 0;
     return dladdr(*(void **)&now.sa_handler, &at) && at.dli_fname && strstr(at.dli_fname, "libucs");
 }
 
-/* UCX installs handlers when it is loaded: for crashes, and UCX_DEBUG_SIGNO (SIGHUP) to write down what it does. They
- * run on the stack of whoever computes, where oneDNN keeps live data below the stack pointer, and they hide what was
- * there before: a SIGHUP that is ignored (nohup) would no longer be so in ranks that are started. Which signals they
- * are for, variables may say, so each one is looked at. */
+/* UCX installs handlers when it is loaded: for crashes, and UCX_DEBUG_SIGNO (SIGHUP) to write down
+ * what it does. They run on the stack of whoever computes, where oneDNN keeps live data below the
+ * stack pointer, and they hide what was there before: a SIGHUP that is ignored (nohup) would no
+ * longer be so in ranks that are started. Which signals they are for, variables may say, so each
+ * one is looked at. */
 static void undo_handlers(void) {
     int explains = getenv("UCX_HANDLE_ERRORS") || getenv("UCX_ERROR_SIGNALS");
     for (int number = 1; number < NSIG; number++)
@@ -44,7 +47,8 @@ static void undo_handlers(void) {
 /* UCX's own libraries have been loaded by now. */
 __attribute__((constructor)) static void undo_handlers_when_loaded(void) { undo_handlers(); }
 
-/* UCX has read its variables when it was loaded; what it does by default to its host program is undone here. */
+/* UCX has read its variables when it was loaded; what it does by default to its host program is
+ * undone here. */
 void pst_ucx_calm_down(void) {
     if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "error");
     if (!getenv("UCX_WARN_UNUSED_ENV_VARS")) ucs_global_opts_set_value("WARN_UNUSED_ENV_VARS", "n");
@@ -54,19 +58,20 @@ void pst_ucx_calm_down(void) {
 }
 
 pst_status pst_ucx_fail(pst_status status, const char *what, ucs_status_t rc) {
-    return pst_fail(rc == UCS_ERR_NO_MEMORY ? PST_ENOMEM : status, "UCX cannot %s: %s", what, ucs_status_string(rc));
+    return pst_fail(rc == UCS_ERR_NO_MEMORY ? PST_ENOMEM : status, "UCX cannot %s: %s", what,
+                    ucs_status_string(rc));
 }
 
 static int wants_cuda;
 
 void pst_transport_ucx_cuda(int wanted) { wants_cuda = wanted; }
 
-/* Which kinds of memory its transports can reach; a UCX that was built without CUDA does not know the one that is asked
- * for here. */
+/* Which kinds of memory its transports can reach; a UCX that was built without CUDA does not know
+ * the one that is asked for here. */
 static void look_for_cuda(pst_ucx *u) {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
-    u->cuda =
-        wants_cuda && ucp_context_query(u->context, &attr) == UCS_OK && attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
+    u->cuda = wants_cuda && ucp_context_query(u->context, &attr) == UCS_OK &&
+              attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
 }
 
 enum { TRANSPORTS = 64 };
@@ -85,8 +90,8 @@ static pst_status choose(pst_world *world, char transports[TRANSPORTS]) {
             pst_log(PST_LOG_WARN, "messages to other hosts go over TCP: %s", mine.why);
     }
     pst_ucx_transports(local, common, wants_cuda, transports, TRANSPORTS);
-    pst_log(PST_LOG_DEBUG, "UCX's transports: %s (%s)", pst_ucx_given() ? pst_ucx_given() : transports,
-            pst_ucx_given() ? "UCX_TLS" : why);
+    pst_log(PST_LOG_DEBUG, "UCX's transports: %s (%s)",
+            pst_ucx_given() ? pst_ucx_given() : transports, pst_ucx_given() ? "UCX_TLS" : why);
     return PST_OK;
 }
 
@@ -96,7 +101,8 @@ static pst_status open_context(pst_ucx *u, const pst_world *world, const char *t
     if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read its variables", rc);
     if (!pst_ucx_given()) rc = ucp_config_modify(config, "TLS", transports);
     ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                      UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
         .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
         .estimated_num_eps = world->size,
         .estimated_num_ppn = world->local_size,
@@ -109,8 +115,8 @@ static pst_status open_context(pst_ucx *u, const pst_world *world, const char *t
     return PST_OK;
 }
 
-/* UCX's segments have a name while it makes them, and a rank that dies with its launcher meanwhile would leave them: it
- * dies a little later. */
+/* UCX's segments have a name while it makes them, and a rank that dies with its launcher meanwhile
+ * would leave them: it dies a little later. */
 static ucs_status_t create_worker(pst_ucx *u) {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SINGLE};
@@ -132,11 +138,12 @@ static pst_status fail_worker(ucs_status_t rc, const pst_world *world) {
         double mib = (double)shm.f_bavail * (double)shm.f_frsize / 0x1p20;
         int read_only = (shm.f_flag & ST_RDONLY) != 0;
         if (read_only || mib < MIB_PER_RANK)
-            return pst_fail(
-                PST_ENOMEM,
-                "/dev/shm %s, and each of %u ranks needs %d MiB there: mount -o remount,rw,size=1g /dev/shm, "
-                "in a container --shm-size=1g",
-                read_only ? "is read-only" : "is full", world->local_size, MIB_PER_RANK);
+            return pst_fail(PST_ENOMEM,
+                            "/dev/shm %s, and each of %u ranks needs %d MiB there: mount -o "
+                            "remount,rw,size=1g /dev/shm, "
+                            "in a container --shm-size=1g",
+                            read_only ? "is read-only" : "is full", world->local_size,
+                            MIB_PER_RANK);
     }
     return pst_ucx_fail(PST_ENOMEM, "open a worker (penstock doctor says what is missing)", rc);
 }
@@ -148,7 +155,8 @@ static pst_status open_worker(pst_ucx *u, const pst_world *world) {
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
 }
 
-/* UCX's address, and a byte that says whether it reaches CUDA's memory. An empty one says that this rank has none. */
+/* UCX's address, and a byte that says whether it reaches CUDA's memory. An empty one says that this
+ * rank has none. */
 static pst_status publish_address(pst_ucx *u, pst_world *world, pst_status mine) {
     ucp_address_t *address;
     size_t bytes;
@@ -156,7 +164,10 @@ static pst_status publish_address(pst_ucx *u, pst_world *world, pst_status mine)
     ucs_status_t rc = ucp_worker_get_address(u->worker, &address, &bytes);
     if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "name its address", rc);
     uint8_t *both = malloc(bytes + 1);
-    if (both) memcpy(both, address, bytes), both[bytes] = u->cuda;
+    if (both) {
+        memcpy(both, address, bytes);
+        both[bytes] = u->cuda;
+    }
     ucp_worker_release_address(u->worker, address);
     pst_status status = both ? world->ops->put(world, "penstock.ucx", both, bytes + 1)
                              : pst_fail(PST_ENOMEM, "no memory for an address");
@@ -178,10 +189,12 @@ static pst_status fetch_mask(pst_ucx *u, pst_world *world) {
     PST_TRY(world->ops->get(world, 0, "penstock.ucx.mask", &mask, &bytes));
     if (bytes == sizeof u->mask) memcpy(&u->mask, mask, bytes);
     free(mask);
-    return bytes == sizeof u->mask ? PST_OK : pst_fail(PST_EPEER, "rank 0 could not open transport ucx");
+    return bytes == sizeof u->mask ? PST_OK
+                                   : pst_fail(PST_EPEER, "rank 0 could not open transport ucx");
 }
 
-__attribute__((noinline)) static ucs_status_t create_endpoint(pst_ucx *u, const ucp_ep_params_t *params, ucp_ep_h *ep) {
+__attribute__((noinline)) static ucs_status_t
+create_endpoint(pst_ucx *u, const ucp_ep_params_t *params, ucp_ep_h *ep) {
     if (PST_UCX_GUARD()) {
         u->aborted = u->lost = 1;
         return UCS_ERR_CONNECTION_RESET;
@@ -200,7 +213,8 @@ static pst_status connect_rank(pst_ucx *u, pst_world *world, uint32_t rank) {
         return pst_fail(PST_EPEER, "rank %u could not open transport ucx", rank);
     }
     u->base.reaches_cuda &= ((const uint8_t *)address)[bytes - 1];
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .address = address,
                               .err_mode = UCP_ERR_HANDLING_MODE_NONE};
     ucs_status_t rc = create_endpoint(u, &params, &u->ep[rank]);
@@ -212,8 +226,9 @@ static pst_status connect_rank(pst_ucx *u, pst_world *world, uint32_t rank) {
     return pst_ucx_fail(PST_EPEER, what, rc);
 }
 
-/* All peers are connected here, between two fences: a rank that leaves early cannot be missed by one that only now
- * wants to map its memory. Whoever has failed before (mine) or fails between takes part in both. */
+/* All peers are connected here, between two fences: a rank that leaves early cannot be missed by
+ * one that only now wants to map its memory. Whoever has failed before (mine) or fails between
+ * takes part in both. */
 static pst_status connect_all(pst_ucx *u, pst_world *world, pst_status mine) {
     pst_status common = publish_mask(world);
     if (common == PST_OK) common = publish_address(u, world, mine);
@@ -244,8 +259,9 @@ __attribute__((noinline)) static void destroy_worker(pst_ucx *u) {
     pst_ucx_guard_end();
 }
 
-/* A worker that still waits for a dead peer, or that UCX has aborted in, is left to the end of the process: UCX has no
- * way to give it back that is sure not to hang. Nobody progresses it any more, so it touches no memory of ours. */
+/* A worker that still waits for a dead peer, or that UCX has aborted in, is left to the end of the
+ * process: UCX has no way to give it back that is sure not to hang. Nobody progresses it any more,
+ * so it touches no memory of ours. */
 void pst_ucx_release(pst_ucx *u) {
     static pst_ucx *left_behind;
     if (u->worker && !u->aborted) destroy_worker(u);

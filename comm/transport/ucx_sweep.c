@@ -1,6 +1,6 @@
-/* See ucx_sweep.h. UCX makes a file in /dev/shm, writes it full, maps it, and takes its name away; it keeps the file
- * open. A rank that is killed in between leaves the name behind. The system tells whose nobody's it is: a lease for
- * writing is given on a file that is open nowhere else. */
+/* See ucx_sweep.h. UCX makes a file in /dev/shm, writes it full, maps it, and takes its name away;
+ * it keeps the file open. A rank that is killed in between leaves the name behind. The system tells
+ * whose nobody's it is: a lease for writing is given on a file that is open nowhere else. */
 #include "comm/transport/ucx_sweep.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 enum { SETTLE_NS = 10000000 };
 
-/* Whoever is just about to open it (UCX has made the name before it has the file) asks the lease back: by SIGURG, which
- * nobody minds, and is then found to have it. */
+/* Whoever is just about to open it (UCX has made the name before it has the file) asks the lease
+ * back: by SIGURG, which nobody minds, and is then found to have it. */
 static int is_left(int fd) {
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return 0;

@@ -21,7 +21,8 @@ const char *pst_comm_pmix_version(void) {
 }
 
 void pst_comm_ucx_resources(char *text, size_t bytes) {
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_TAG};
     ucp_config_t *config;
     ucp_context_h context;
     char *list = NULL;
@@ -31,9 +32,11 @@ void pst_comm_ucx_resources(char *text, size_t bytes) {
         snprintf(text, bytes, "(not asked: no thread can be started)");
         return;
     }
-    if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* what fails is told here */
+    if (!getenv("UCX_LOG_LEVEL"))
+        ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* what fails is told here */
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
-    if (rc == UCS_OK && !pst_ucx_given()) rc = ucp_config_modify(config, "TLS", "all"); /* empty, to UCX, is none */
+    if (rc == UCS_OK && !pst_ucx_given())
+        rc = ucp_config_modify(config, "TLS", "all"); /* empty, to UCX, is none */
     if (rc == UCS_OK) {
         rc = ucp_init(&params, config, &context);
         ucp_config_release(config);
@@ -55,6 +58,7 @@ void pst_comm_ucx_between(char *text, size_t bytes) {
     pst_ucx_rdma rdma;
     pst_ucx_rdma_here(&rdma);
     if (rdma.kinds & PST_UCX_GIVEN) snprintf(text, bytes, "as the environment says, %s", rdma.why);
-    else if (rdma.kinds) snprintf(text, bytes, "RDMA on %s, where all hosts of a job have it", rdma.device);
+    else if (rdma.kinds)
+        snprintf(text, bytes, "RDMA on %s, where all hosts of a job have it", rdma.device);
     else snprintf(text, bytes, "TCP: %s", rdma.why);
 }

@@ -6,8 +6,10 @@
 /* Static text, never NULL; filled on the first call. One thread at a time. */
 const char *pst_comm_ucx_version(void);
 const char *pst_comm_pmix_version(void);
-/* What UCX can use here, as "self/memory0 tcp/lo posix/memory"; its reason, in parentheses, when it cannot start. */
+/* What UCX can use here, as "self/memory0 tcp/lo posix/memory"; its reason, in parentheses, when it
+ * cannot start. */
 void pst_comm_ucx_resources(char *text, size_t bytes);
-/* What messages between hosts would go by, and why: "TCP: UCX lists no device of InfiniBand or RoCE". */
+/* What messages between hosts would go by, and why: "TCP: UCX lists no device of InfiniBand or
+ * RoCE". */
 void pst_comm_ucx_between(char *text, size_t bytes);
 #endif

@@ -1,5 +1,6 @@
-/* A rank's heartbeat: maps the page that it shares with the other ranks of its host, ticks in its own line, and watches
- * the others' from a thread of its own. Shared-memory transports say nothing when a peer dies; this does. */
+/* A rank's heartbeat: maps the page that it shares with the other ranks of its host, ticks in its
+ * own line, and watches the others' from a thread of its own. Shared-memory transports say nothing
+ * when a peer dies; this does. */
 #include "base/limit.h"
 #include "comm/watch/heartbeat_page.h"
 #include "comm/world/secret.h"
@@ -24,7 +25,8 @@ struct pst_heartbeat {
     char host[64];
     int stop_fd; /* eventfd: the thread shall leave */
     int has_thread;
-    pthread_mutex_t tick_lock; /* held while `tick` runs, so that whoever takes it away knows that it has ended */
+    pthread_mutex_t tick_lock; /* held while `tick` runs, so that whoever takes it away knows that
+                                  it has ended */
     void (*tick)(void *arg);
     void *tick_arg;
     pthread_t thread;
@@ -32,7 +34,7 @@ struct pst_heartbeat {
     uint32_t *missed; /* [n] our ticks since then */
 };
 
-/* --- the thread -------------------------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static void watch(pst_heartbeat *h) {
     for (uint32_t i = 0; i < h->page->n; i++) {
@@ -47,8 +49,8 @@ static void watch(pst_heartbeat *h) {
     }
 }
 
-/* Sleeps relative to its own last tick: after a stop it does not catch up, so a stop of the whole job costs nobody a
- * tick more than the others. */
+/* Sleeps relative to its own last tick: after a stop it does not catch up, so a stop of the whole
+ * job costs nobody a tick more than the others. */
 static void *beat(void *arg) {
     pst_heartbeat *h = arg;
     pst_position_sign(pst_page_position(h->page, h->line), (uint32_t)gettid());
@@ -89,7 +91,7 @@ static pst_status start_thread(pst_heartbeat *h) {
     return PST_OK;
 }
 
-/* --- getting the page -------------------------------------------------------------------------------------------- */
+/* --- getting the page ------------------------------------------------------------------------- */
 
 /* *page stays NULL where our launcher has given none. */
 static pst_status page_of_launcher(uint32_t n, pst_heartbeat_page **page) {
@@ -119,18 +121,20 @@ static pst_status create_page(uint32_t n, announcement *a, pst_heartbeat_page **
     PST_TRY(pst_heartbeat_page_open(n, &fd, page));
     memcpy((*page)->word, word, sizeof word);
     memcpy(a->word, word, sizeof word);
-    a->pid = getpid(), a->fd = fd;
+    a->pid = getpid();
+    a->fd = fd;
     return PST_OK;
 }
 
-/* The page that was announced, or NULL: on another machine of the same name that may be any file. The kernel lets only
- * the same user have it. */
+/* The page that was announced, or NULL: on another machine of the same name that may be any file.
+ * The kernel lets only the same user have it. */
 static pst_heartbeat_page *map_announced(const announcement *a, uint32_t n) {
     char path[64];
     struct stat st;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", a->pid, a->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int fits = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (size_t)st.st_size == pst_page_bytes(n);
+    int fits = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+               (size_t)st.st_size == pst_page_bytes(n);
     pst_heartbeat_page *page = fits ? pst_page_map(fd, n) : NULL;
     if (fd >= 0) close(fd);
     if (!page || (page->n == n && !memcmp(page->word, a->word, sizeof a->word))) return page;
@@ -149,16 +153,18 @@ static pst_status join_page(pst_world *w, pst_heartbeat_page **page) {
         if (a.fd < 0 || strncmp(a.host, w->host, sizeof a.host)) continue;
         if ((*page = map_announced(&a, w->local_size))) return PST_OK;
     }
-    return pst_fail(PST_ENOMEM,
-                    "rank %u cannot map the heartbeat page of %s: ranks of a host must see each other in /proc "
-                    "(those in containers need one PID namespace)",
-                    w->rank, w->host);
+    return pst_fail(
+        PST_ENOMEM,
+        "rank %u cannot map the heartbeat page of %s: ranks of a host must see each other in /proc "
+        "(those in containers need one PID namespace)",
+        w->rank, w->host);
 }
 
 static pst_status begin(pst_heartbeat *h, const pst_world *w);
 
-/* mpirun, srun. The first fence publishes the file; after the second everybody has mapped it and it can go. Whoever
- * fails before (status) or between takes part in both, so that nobody waits for it. */
+/* mpirun, srun. The first fence publishes the file; after the second everybody has mapped it and it
+ * can go. Whoever fails before (status) or between takes part in both, so that nobody waits for
+ * it. */
 static pst_status page_of_host(pst_heartbeat *h, pst_world *w, pst_status status) {
     announcement a = {.fd = -1};
     snprintf(a.host, sizeof a.host, "%s", w->host);
@@ -172,14 +178,16 @@ static pst_status page_of_host(pst_heartbeat *h, pst_world *w, pst_status status
     return common == PST_OK ? status : common;
 }
 
-/* --- open and close ---------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 /* What needs no page. */
 static pst_status prepare(pst_heartbeat *h, uint32_t n) {
     h->seen = calloc(n, sizeof *h->seen);
     h->missed = calloc(n, sizeof *h->missed);
     h->stop_fd = eventfd(0, EFD_CLOEXEC);
-    return h->seen && h->missed && h->stop_fd >= 0 ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the heartbeat");
+    return h->seen && h->missed && h->stop_fd >= 0
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "no memory for the heartbeat");
 }
 
 static pst_status begin(pst_heartbeat *h, const pst_world *w) {
@@ -199,7 +207,8 @@ pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
     h->line = world->local_rank;
     snprintf(h->host, sizeof h->host, "%s", world->host);
     pst_status status = prepare(h, world->local_size);
-    pst_status given = world->launched_by_us ? page_of_launcher(world->local_size, &h->page) : PST_OK;
+    pst_status given =
+        world->launched_by_us ? page_of_launcher(world->local_size, &h->page) : PST_OK;
     if (given != PST_OK) status = given;
     else if (!h->page) status = page_of_host(h, world, status);
     else if (status == PST_OK) status = begin(h, world);
@@ -223,11 +232,12 @@ void pst_heartbeat_close(pst_heartbeat *h) {
     free(h);
 }
 
-/* --- what the others see ----------------------------------------------------------------------------------------- */
+/* --- what the others see ---------------------------------------------------------------------- */
 
 static uint32_t line_of(const pst_heartbeat *h, uint32_t rank) {
     for (uint32_t i = 0; i < h->page->n; i++)
-        if (h->page->line[i].rank == rank && atomic_load(&h->page->line[i].state) != LINE_ABSENT) return i;
+        if (h->page->line[i].rank == rank && atomic_load(&h->page->line[i].state) != LINE_ABSENT)
+            return i;
     return UINT32_MAX;
 }
 
@@ -250,7 +260,8 @@ int pst_heartbeat_silent(pst_heartbeat *h, uint32_t *rank) {
 
 void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const char *verdict) {
     uint32_t line = line_of(h, rank), nobody = 0;
-    if (line == UINT32_MAX || !atomic_compare_exchange_strong(&h->page->accused, &nobody, 1)) return;
+    if (line == UINT32_MAX || !atomic_compare_exchange_strong(&h->page->accused, &nobody, 1))
+        return;
     snprintf(h->page->verdict, sizeof h->page->verdict, "%s", verdict);
     h->page->is_stuck = is_stuck != 0;
     h->accuses = 1;
@@ -267,12 +278,15 @@ int pst_heartbeat_dead(pst_heartbeat *h, uint32_t *rank) {
 
 void pst_heartbeat_tell(pst_heartbeat *h, uint32_t rank, const char *where) {
     uint32_t line = line_of(h, rank), nobody = 0;
-    if (line == UINT32_MAX || !atomic_compare_exchange_strong(&h->page->accused, &nobody, 1)) return;
+    if (line == UINT32_MAX || !atomic_compare_exchange_strong(&h->page->accused, &nobody, 1))
+        return;
     snprintf(h->page->verdict, sizeof h->page->verdict, "%s", where);
     atomic_store(&h->page->told, line + 1);
 }
 
-void pst_heartbeat_stopped(pst_heartbeat *h, int signal) { atomic_store(&h->page->stopped, (uint32_t)signal); }
+void pst_heartbeat_stopped(pst_heartbeat *h, int signal) {
+    atomic_store(&h->page->stopped, (uint32_t)signal);
+}
 
 void pst_heartbeat_note(pst_heartbeat *h, const char *note) {
     snprintf(h->page->note, sizeof h->page->note, "%s", note);
@@ -282,11 +296,14 @@ void pst_heartbeat_note(pst_heartbeat *h, const char *note) {
 void pst_heartbeat_excuse(pst_heartbeat *h, const char *why) {
     uint32_t nobody = 0;
     if (!atomic_compare_exchange_strong(&h->page->excused, &nobody, 1)) return;
-    snprintf(h->page->why, sizeof h->page->why, "rank %u on %s: %s", h->page->line[h->line].rank, h->host, why);
+    snprintf(h->page->why, sizeof h->page->why, "rank %u on %s: %s", h->page->line[h->line].rank,
+             h->host, why);
     atomic_store(&h->page->excused, 2);
 }
 
-int pst_heartbeat_accused(pst_heartbeat *h) { return !h->accuses && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG; }
+int pst_heartbeat_accused(pst_heartbeat *h) {
+    return !h->accuses && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG;
+}
 
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) { return &h->page->line[h->line].instr; }
 
@@ -302,12 +319,14 @@ pst_status pst_heartbeat_check(pst_heartbeat *h) {
     uint32_t rank = h->page->line[line].rank;
     if (kind == FAULT_HUNG) return pst_fail(PST_EPEER, "%s", h->page->verdict);
     if (line == h->line)
-        return pst_fail(PST_EPEER, "the others have given rank %u on %s up (last: %s)", rank, h->host, where);
+        return pst_fail(PST_EPEER, "the others have given rank %u on %s up (last: %s)", rank,
+                        h->host, where);
     switch (kind) {
     case FAULT_SILENT:
-        return pst_fail(PST_EPEER, "rank %u on %s has been silent for %.1f s (last: %s)", rank, h->host,
-                        PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);
-    case FAULT_DEAD: return pst_fail(PST_EPEER, "rank %u on %s died (last: %s)", rank, h->host, where);
+        return pst_fail(PST_EPEER, "rank %u on %s has been silent for %.1f s (last: %s)", rank,
+                        h->host, PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);
+    case FAULT_DEAD:
+        return pst_fail(PST_EPEER, "rank %u on %s died (last: %s)", rank, h->host, where);
     default: return pst_fail(PST_EPEER, "rank %u on %s failed (last: %s)", rank, h->host, where);
     }
 }

@@ -38,7 +38,8 @@ void pst_page_fault(pst_heartbeat_page *page, fault_kind kind, uint32_t line) {
 pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **page) {
     int file = memfd_create("penstock-heartbeat", MFD_CLOEXEC);
     if (file < 0) return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
-    pst_heartbeat_page *p = ftruncate(file, (off_t)pst_page_bytes(n)) ? NULL : pst_page_map(file, n);
+    pst_heartbeat_page *p =
+        ftruncate(file, (off_t)pst_page_bytes(n)) ? NULL : pst_page_map(file, n);
     if (!p) {
         close(file);
         return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
@@ -86,7 +87,8 @@ int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank) {
     return 1;
 }
 
-int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int *is_stuck, const char **verdict) {
+int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int *is_stuck,
+                            const char **verdict) {
     uint64_t fault = atomic_load(&page->fault);
     if (fault >> 32 != FAULT_HUNG || (uint32_t)fault >= page->n) return 0;
     *rank = (uint32_t)fault;
@@ -99,7 +101,9 @@ const char *pst_heartbeat_page_told(const pst_heartbeat_page *page, uint32_t ran
     return atomic_load(&page->told) == rank + 1 ? page->verdict : NULL;
 }
 
-int pst_heartbeat_page_stopped(const pst_heartbeat_page *page) { return (int)atomic_load(&page->stopped); }
+int pst_heartbeat_page_stopped(const pst_heartbeat_page *page) {
+    return (int)atomic_load(&page->stopped);
+}
 
 const char *pst_heartbeat_page_note(const pst_heartbeat_page *page) {
     return atomic_load(&page->noted) ? page->note : NULL;
@@ -109,12 +113,15 @@ const char *pst_heartbeat_page_why(const pst_heartbeat_page *page) {
     return atomic_load(&page->excused) == 2 ? page->why : NULL;
 }
 
-const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes) {
+const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer,
+                                     uint32_t bytes) {
     uint64_t instr = page->line[rank].instr;
-    uint32_t opcode = (uint32_t)(instr >> 56), chunk = instr >> 32 & 0xffffff, micro = (uint32_t)instr;
+    uint32_t opcode = (uint32_t)(instr >> 56), chunk = instr >> 32 & 0xffffff,
+             micro = (uint32_t)instr;
     const char *name = pst_opcode_name((pst_opcode)opcode);
     if (instr == PAGE_NO_INSTR) snprintf(buffer, bytes, "its start");
-    else if (opcode >= PST_OP_COUNT) snprintf(buffer, bytes, "instruction %016llx", (unsigned long long)instr);
+    else if (opcode >= PST_OP_COUNT)
+        snprintf(buffer, bytes, "instruction %016llx", (unsigned long long)instr);
     else if (opcode >= PST_OP_REDUCE) snprintf(buffer, bytes, "%s", name);
     else snprintf(buffer, bytes, "%s chunk %u micro-batch %u", name, chunk, micro);
     return buffer;

@@ -13,7 +13,8 @@ pst_status pst_world_agree(pst_world *w, const char *key, pst_status mine) {
         PST_TRY(w->ops->get(w, rank, key, (void **)&theirs, &bytes));
         int failed = bytes != sizeof word || *theirs != PST_OK;
         free(theirs);
-        if (failed) return pst_fail(PST_EPEER, "rank %u failed while the ranks were coming together", rank);
+        if (failed)
+            return pst_fail(PST_EPEER, "rank %u failed while the ranks were coming together", rank);
     }
     return PST_OK;
 }

@@ -23,7 +23,8 @@ static void *copy_of(const void *value, size_t bytes) {
     return copy;
 }
 
-pst_status pst_board_put(pst_board *board, uint32_t rank, const char *key, const void *value, size_t bytes) {
+pst_status pst_board_put(pst_board *board, uint32_t rank, const char *key, const void *value,
+                         size_t bytes) {
     pst_board_entry *e = calloc(1, sizeof *e);
     if (!e) return pst_fail(PST_ENOMEM, "no memory for %s", key);
     e->key = strdup(key);
@@ -39,7 +40,8 @@ pst_status pst_board_put(pst_board *board, uint32_t rank, const char *key, const
     return PST_OK;
 }
 
-pst_status pst_board_get(const pst_board *board, uint32_t rank, const char *key, void **value, size_t *bytes) {
+pst_status pst_board_get(const pst_board *board, uint32_t rank, const char *key, void **value,
+                         size_t *bytes) {
     const pst_board_entry *e = board->first;
     while (e && (e->rank != rank || strcmp(e->key, key))) e = e->next;
     if (!e) return pst_fail(PST_EINTERNAL, "rank %u has not published %s", rank, key);

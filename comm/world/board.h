@@ -1,5 +1,5 @@
-/* What the ranks of a job have published, in this process' memory: the store behind the worlds that have no library of
- * their own for it. One thread. */
+/* What the ranks of a job have published, in this process' memory: the store behind the worlds that
+ * have no library of their own for it. One thread. */
 #ifndef PST_COMM_WORLD_BOARD_H
 #define PST_COMM_WORLD_BOARD_H
 #include "base/status.h"
@@ -7,10 +7,14 @@
 #include <stdint.h>
 
 typedef struct pst_board_entry pst_board_entry;
-typedef struct { pst_board_entry *first; } pst_board; /* newest first: a key put twice gives its last value */
+typedef struct {
+    pst_board_entry *first;
+} pst_board; /* newest first: a key put twice gives its last value */
 
-pst_status pst_board_put(pst_board *board, uint32_t rank, const char *key, const void *value, size_t bytes);
+pst_status pst_board_put(pst_board *board, uint32_t rank, const char *key, const void *value,
+                         size_t bytes);
 /* *value is malloc'ed, the caller frees it. EINTERNAL when the rank has not published the key. */
-pst_status pst_board_get(const pst_board *board, uint32_t rank, const char *key, void **value, size_t *bytes);
+pst_status pst_board_get(const pst_board *board, uint32_t rank, const char *key, void **value,
+                         size_t *bytes);
 void pst_board_clear(pst_board *board);
 #endif

@@ -1,5 +1,6 @@
-/* See dmlc.h. Who connects to the scheduler is greeted with a fresh number, says its wish, its port and the proof that
- * it knows the secret, and hears its place once all have come, or why it has none. Numbers are little endian. */
+/* See dmlc.h. Who connects to the scheduler is greeted with a fresh number, says its wish, its port
+ * and the proof that it knows the secret, and hears its place once all have come, or why it has
+ * none. Numbers are little endian. */
 #include "comm/world/dmlc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,11 +14,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HELLO = 8 + PST_SECRET_NONCE, WISH = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF, ADDRESS = 48, SPARE = 64 };
+enum {
+    HELLO = 8 + PST_SECRET_NONCE,
+    WISH = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF,
+    ADDRESS = 48,
+    SPARE = 64
+};
 enum { ANSWER = 8 + ADDRESS + PST_SECRET_PROOF, WISH_S = 5 };
 #define SECOND UINT64_C(1000000000)
 static const char magic[8] = {'p', 's', 't', 'k', 'd', 'm', 'l', 2};
-/* Why a worker has no place: its rank is UINT32_MAX then, its port reason << 16 | the scheduler's DMLC_NUM_WORKER. */
+/* Why a worker has no place: its rank is UINT32_MAX then, its port reason << 16 | the scheduler's
+ * DMLC_NUM_WORKER. */
 enum { OTHER_SIZE, RANK_TAKEN, ALL_THERE };
 
 static void put_number(uint8_t *at, uint32_t number) {
@@ -28,15 +35,17 @@ static uint32_t get_number(const uint8_t *at) {
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* --- variables ---------------------------------------------------------------------------------------------------- */
+/* --- variables -------------------------------------------------------------------------------- */
 
 static pst_status read_number(const char *name, uint32_t most, uint32_t *number) {
     const char *text = getenv(name);
     char *end;
     unsigned long n = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : most + 1ul;
     if (n > most || *end)
-        return pst_fail(PST_EINPUT, "%s %s%s%s: with DMLC_ROLE=%s it has to be a number from 0 to %u", name,
-                        text ? "is '" : "is not set", text ? text : "", text ? "'" : "", getenv("DMLC_ROLE"), most);
+        return pst_fail(PST_EINPUT,
+                        "%s %s%s%s: with DMLC_ROLE=%s it has to be a number from 0 to %u", name,
+                        text ? "is '" : "is not set", text ? text : "", text ? "'" : "",
+                        getenv("DMLC_ROLE"), most);
     *number = (uint32_t)n;
     return PST_OK;
 }
@@ -64,7 +73,8 @@ pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job) {
     PST_TRY(read_number("DMLC_NUM_WORKER", 65535, &j.size));
     PST_TRY(read_number("DMLC_PS_ROOT_PORT", 65535, &port));
     if (!j.size) return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is 0: there have to be workers");
-    if (!j.address) return pst_fail(PST_EINPUT, "DMLC_PS_ROOT_URI is not set: it is the scheduler's address");
+    if (!j.address)
+        return pst_fail(PST_EINPUT, "DMLC_PS_ROOT_URI is not set: it is the scheduler's address");
     for (int i = 0; i < 2 && *role == PST_DMLC_WORKER && j.rank == UINT32_MAX; i++)
         if (getenv(ids[i])) PST_TRY(read_number(ids[i], j.size - 1, &j.rank));
     PST_TRY(pst_tcp_check_secret(&j));
@@ -73,7 +83,7 @@ pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job) {
     return PST_OK;
 }
 
-/* --- the scheduler ------------------------------------------------------------------------------------------------ */
+/* --- the scheduler ---------------------------------------------------------------------------- */
 
 typedef struct {
     int fd, joined;
@@ -101,7 +111,8 @@ static void drop(desk *d, uint32_t i) {
 static void drop_oldest(desk *d) {
     uint32_t oldest = UINT32_MAX;
     for (uint32_t i = 0; i < d->n; i++)
-        if (!d->at[i].joined && (oldest == UINT32_MAX || d->at[i].until < d->at[oldest].until)) oldest = i;
+        if (!d->at[i].joined && (oldest == UINT32_MAX || d->at[i].until < d->at[oldest].until))
+            oldest = i;
     drop(d, oldest);
 }
 
@@ -116,7 +127,8 @@ static pst_status greet(desk *d) {
     caller *c = &d->at[d->n++];
     *c = (caller){.fd = fd, .rank = UINT32_MAX, .until = pst_monotonic_ns() + WISH_S * SECOND};
     if (getpeername(fd, (struct sockaddr *)&from, &bytes) == 0)
-        getnameinfo((struct sockaddr *)&from, bytes, c->address, sizeof c->address, NULL, 0, NI_NUMERICHOST);
+        getnameinfo((struct sockaddr *)&from, bytes, c->address, sizeof c->address, NULL, 0,
+                    NI_NUMERICHOST);
     PST_TRY(pst_secret_random(c->nonce, sizeof c->nonce));
     memcpy(hello, magic, sizeof magic);
     memcpy(hello + sizeof magic, c->nonce, sizeof c->nonce);
@@ -130,14 +142,16 @@ static int is_taken(const desk *d, uint32_t rank) {
     return 0;
 }
 
-/* Where rank 0 is, or why there is no place; the worker sees that it comes from one who knows the secret. */
-static pst_status answer(const desk *d, const caller *c, uint32_t rank, uint32_t port, const char *address) {
+/* Where rank 0 is, or why there is no place; the worker sees that it comes from one who knows the
+ * secret. */
+static pst_status answer(const desk *d, const caller *c, uint32_t rank, uint32_t port,
+                         const char *address) {
     uint8_t bytes[ANSWER] = {0};
     put_number(bytes, rank);
     put_number(bytes + 4, port);
     memcpy(bytes + 8, address, strlen(address));
-    PST_TRY(
-        pst_secret_prove(d->job->secret, "penstock scheduler", c->wish + 8, c->nonce, rank, port, bytes + 8 + ADDRESS));
+    PST_TRY(pst_secret_prove(d->job->secret, "penstock scheduler", c->wish + 8, c->nonce, rank,
+                             port, bytes + 8 + ADDRESS));
     if (send(c->fd, bytes, sizeof bytes, MSG_NOSIGNAL) == sizeof bytes) return PST_OK;
     return pst_fail(PST_EPEER, "the worker of rank %u at %s has gone", rank, c->address);
 }
@@ -162,25 +176,35 @@ static pst_status judge(desk *d, uint32_t i) {
     uint32_t rank = get_number(c->wish), place = get_number(c->wish + 4), size = place >> 16;
     const uint8_t *theirs = c->wish + 8;
     uint8_t proof[PST_SECRET_PROOF];
-    PST_TRY(pst_secret_prove(d->job->secret, "penstock worker", c->nonce, theirs, rank, place, proof));
+    PST_TRY(
+        pst_secret_prove(d->job->secret, "penstock worker", c->nonce, theirs, rank, place, proof));
     if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
-        pst_log(PST_LOG_WARN, "a worker at %s was refused: its PENSTOCK_SECRET is another", c->address);
+        pst_log(PST_LOG_WARN, "a worker at %s was refused: its PENSTOCK_SECRET is another",
+                c->address);
         drop(d, i);
         return PST_OK;
     }
-    if (size != d->job->size || (rank != UINT32_MAX && rank >= size)) return refuse(d, i, OTHER_SIZE, size);
+    if (size != d->job->size || (rank != UINT32_MAX && rank >= size))
+        return refuse(d, i, OTHER_SIZE, size);
     if (rank != UINT32_MAX && is_taken(d, rank)) return refuse(d, i, RANK_TAKEN, size);
     if (d->joined == size) return refuse(d, i, ALL_THERE, size);
-    c->rank = rank, c->port = place & 0xffff, c->joined = 1, c->order = d->joined++;
+    c->rank = rank;
+    c->port = place & 0xffff;
+    c->joined = 1;
+    c->order = d->joined++;
     return PST_OK;
 }
 
 static pst_status hear(desk *d, uint32_t i) {
     caller *c = &d->at[i];
     uint8_t more;
-    ssize_t n = c->joined ? recv(c->fd, &more, 1, 0) : recv(c->fd, c->wish + c->have, sizeof c->wish - c->have, 0);
+    ssize_t n = c->joined ? recv(c->fd, &more, 1, 0)
+                          : recv(c->fd, c->wish + c->have, sizeof c->wish - c->have, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return PST_OK;
-    if (n <= 0) return drop(d, i), PST_OK;
+    if (n <= 0) {
+        drop(d, i);
+        return PST_OK;
+    }
     if (c->joined) return PST_OK;
     c->have += (uint32_t)n;
     return c->have == sizeof c->wish ? judge(d, i) : PST_OK;
@@ -189,10 +213,12 @@ static pst_status hear(desk *d, uint32_t i) {
 static pst_status round_of(desk *d, int milliseconds) {
     d->fds[0] = (struct pollfd){.fd = d->listener, .events = POLLIN};
     uint32_t n = d->n;
-    for (uint32_t i = 0; i < n; i++) d->fds[1 + i] = (struct pollfd){.fd = d->at[i].fd, .events = POLLIN};
+    for (uint32_t i = 0; i < n; i++)
+        d->fds[1 + i] = (struct pollfd){.fd = d->at[i].fd, .events = POLLIN};
     if (poll(d->fds, n + 1, milliseconds) < 0 && errno != EINTR)
         return pst_fail(PST_EPEER, "the scheduler cannot wait for workers: %m");
-    for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was looked at */
+    for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was
+                                      looked at */
         if (d->fds[1 + i].revents) PST_TRY(hear(d, i));
     for (uint32_t i = d->n; i-- > 0;)
         if (!d->at[i].joined && d->at[i].until <= pst_monotonic_ns()) drop(d, i);
@@ -205,7 +231,8 @@ static int by_host(const void *a, const void *b) {
     return order ? order : x->order < y->order ? -1 : 1;
 }
 
-/* Ranks that nobody has asked for, host by host; then everybody hears its own, and where rank 0 is. */
+/* Ranks that nobody has asked for, host by host; then everybody hears its own, and where rank 0
+ * is. */
 static pst_status answer_all(desk *d) {
     const caller *root = NULL;
     uint32_t next = 0;
@@ -218,7 +245,8 @@ static pst_status answer_all(desk *d) {
         if (d->at[i].rank == 0) root = &d->at[i];
     }
     if (!root) return pst_fail(PST_EINTERNAL, "the scheduler has given nobody rank 0");
-    for (uint32_t i = 0; i < d->n; i++) PST_TRY(answer(d, &d->at[i], d->at[i].rank, root->port, root->address));
+    for (uint32_t i = 0; i < d->n; i++)
+        PST_TRY(answer(d, &d->at[i], d->at[i].rank, root->port, root->address));
     pst_log(PST_LOG_INFO, "scheduler: %u workers have met; rank 0 is at %s", d->n, root->address);
     return PST_OK;
 }
@@ -227,10 +255,13 @@ static pst_status fail_missing(const desk *d) {
     char text[200] = "", place[PST_TCP_PLACE];
     size_t used = 0;
     for (uint32_t r = 0; r < d->job->size && used + 16 < sizeof text; r++)
-        if (!is_taken(d, r)) used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", r);
-    return pst_fail(PST_EPEER, "%u of %u workers did not come to the scheduler at %s within %u s; not taken are: %s",
-                    d->job->size - d->joined, d->job->size, pst_tcp_own_place(d->job, d->listener, place),
-                    d->job->seconds, text);
+        if (!is_taken(d, r))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", r);
+    return pst_fail(
+        PST_EPEER,
+        "%u of %u workers did not come to the scheduler at %s within %u s; not taken are: %s",
+        d->job->size - d->joined, d->job->size, pst_tcp_own_place(d->job, d->listener, place),
+        d->job->seconds, text);
 }
 
 static pst_status serve(desk *d) {
@@ -250,7 +281,8 @@ pst_status pst_dmlc_schedule(const pst_tcp_job *job) {
     snprintf(port, sizeof port, "%.7s", job->port);
     d.at = calloc(job->size + SPARE, sizeof *d.at);
     d.fds = calloc(job->size + SPARE + 1, sizeof *d.fds);
-    pst_status status = d.at && d.fds ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u workers", job->size);
+    pst_status status =
+        d.at && d.fds ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u workers", job->size);
     if (status == PST_OK && pst_tcp_listen(job->address, port, &d.listener) != PST_OK)
         status = pst_fail_in(PST_EINPUT, "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
     if (status == PST_OK) status = serve(&d);
@@ -261,14 +293,15 @@ pst_status pst_dmlc_schedule(const pst_tcp_job *job) {
     return status;
 }
 
-/* --- a worker ----------------------------------------------------------------------------------------------------- */
+/* --- a worker --------------------------------------------------------------------------------- */
 
 static pst_status listen_beside(int fd, pst_dmlc_place *p) {
     struct sockaddr_storage own;
     socklen_t bytes = sizeof own;
     char address[ADDRESS];
     if (getsockname(fd, (struct sockaddr *)&own, &bytes) ||
-        getnameinfo((struct sockaddr *)&own, bytes, address, sizeof address, NULL, 0, NI_NUMERICHOST))
+        getnameinfo((struct sockaddr *)&own, bytes, address, sizeof address, NULL, 0,
+                    NI_NUMERICHOST))
         return pst_fail(PST_ENOMEM, "this worker has no address of its own: %m");
     snprintf(p->port, sizeof p->port, "0");
     return pst_tcp_listen(address, p->port, &p->listener);
@@ -277,19 +310,21 @@ static pst_status listen_beside(int fd, pst_dmlc_place *p) {
 static pst_status say_refused(const pst_tcp_job *job, uint32_t why) {
     uint32_t size = why & 0xffff;
     if (why >> 16 == OTHER_SIZE)
-        return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is %u here, but %u at the scheduler at %s:%s", job->size, size,
-                        job->address, job->port);
+        return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is %u here, but %u at the scheduler at %s:%s",
+                        job->size, size, job->address, job->port);
     if (why >> 16 == RANK_TAKEN)
-        return pst_fail(PST_EINPUT, "DMLC_WORKER_ID %u is already there: two workers have the same", job->rank);
-    return pst_fail(PST_EINPUT, "all %u workers have come to the scheduler at %s:%s already", size, job->address,
-                    job->port);
+        return pst_fail(PST_EINPUT, "DMLC_WORKER_ID %u is already there: two workers have the same",
+                        job->rank);
+    return pst_fail(PST_EINPUT, "all %u workers have come to the scheduler at %s:%s already", size,
+                    job->address, job->port);
 }
 
 static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until) {
     uint8_t hello[HELLO], wish[WISH], answer[ANSWER], proof[PST_SECRET_PROOF], *ours = wish + 8;
     pst_status status = pst_tcp_read(p->fd, hello, sizeof hello, until);
     if (status != PST_OK || memcmp(hello, magic, sizeof magic))
-        return pst_fail(PST_EINPUT, "no scheduler of this version answers at %s:%s", job->address, job->port);
+        return pst_fail(PST_EINPUT, "no scheduler of this version answers at %s:%s", job->address,
+                        job->port);
     put_number(wish, job->rank);
     put_number(wish + 4, job->size << 16 | (uint32_t)strtoul(p->port, NULL, 10));
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
@@ -298,7 +333,8 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
     PST_TRY(pst_tcp_write(p->fd, wish, sizeof wish, until));
     if (pst_tcp_read(p->fd, answer, sizeof answer, until) != PST_OK)
         return pst_fail(PST_EPEER,
-                        "the scheduler at %s:%s has no place for this worker: other workers did not come, or it "
+                        "the scheduler at %s:%s has no place for this worker: other workers did "
+                        "not come, or it "
                         "says why it was refused",
                         job->address, job->port);
     p->rank = get_number(answer);
@@ -307,9 +343,12 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
     int is_true = pst_secret_equal(proof, answer + 8 + ADDRESS);
     if (is_true && p->rank == UINT32_MAX) return say_refused(job, get_number(answer + 4));
     if (!is_true || p->rank >= job->size)
-        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret", job->address,
-                        job->port);
-    if (p->rank) close(p->listener), p->listener = 0;
+        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret",
+                        job->address, job->port);
+    if (p->rank) {
+        close(p->listener);
+        p->listener = 0;
+    }
     snprintf(p->port, sizeof p->port, "%u", get_number(answer + 4) & 0xffff);
     snprintf(p->address, sizeof p->address, "%.*s", ADDRESS - 1, (const char *)answer + 8);
     return PST_OK;
@@ -320,10 +359,15 @@ pst_status pst_dmlc_ask(const pst_tcp_job *job, pst_dmlc_place *place) {
     pst_status reached = pst_tcp_reach(job, job->seconds, "the scheduler", &p.fd);
     if (reached == PST_EINPUT) return pst_fail_in(reached, "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
     PST_TRY(reached);
-    uint64_t until = pst_monotonic_ns() + job->seconds * SECOND; /* the scheduler may have begun just now */
+    uint64_t until = pst_monotonic_ns() + job->seconds * SECOND; /* the scheduler may have begun
+                                                                    just now */
     pst_status status = listen_beside(p.fd, &p);
-    if (status == PST_OK) status = ask(job, &p, until + 2 * SECOND); /* the scheduler's own limit comes first */
-    if (status == PST_OK) return *place = p, PST_OK;
+    if (status == PST_OK)
+        status = ask(job, &p, until + 2 * SECOND); /* the scheduler's own limit comes first */
+    if (status == PST_OK) {
+        *place = p;
+        return PST_OK;
+    }
     if (p.listener > 0) close(p.listener);
     close(p.fd);
     return status;

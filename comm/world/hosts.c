@@ -10,7 +10,8 @@ pst_status pst_world_hosts(pst_world *w, uint32_t *host) {
     PST_TRY(w->ops->put(w, key, w->host, sizeof w->host));
     PST_TRY(w->ops->fence(w));
     char(*name)[sizeof w->host] = calloc(w->size, sizeof *name);
-    pst_status status = name ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the names of %u hosts", w->size);
+    pst_status status =
+        name ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the names of %u hosts", w->size);
     for (uint32_t r = 0; status == PST_OK && r < w->size; r++) {
         void *value = NULL;
         size_t bytes = 0;

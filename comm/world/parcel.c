@@ -9,16 +9,21 @@ enum { HEAD_BYTES = 16, MAX_KEY = 256 };
 static const uint64_t MAX_FENCE = UINT64_C(1) << 30;
 
 static pst_status grow(pst_parcel *p, uint64_t bytes) {
-    if (p->bytes + bytes > MAX_FENCE) return pst_fail(PST_EINPUT, "more than 1 GiB between two fences");
+    if (p->bytes + bytes > MAX_FENCE)
+        return pst_fail(PST_EINPUT, "more than 1 GiB between two fences");
     if (p->bytes + bytes <= p->room) return PST_OK;
     uint64_t room = 2 * (p->bytes + bytes);
     uint8_t *at = realloc(p->at, room);
-    if (!at) return pst_fail(PST_ENOMEM, "no memory for %llu bytes between ranks", (unsigned long long)room);
-    p->at = at, p->room = room;
+    if (!at)
+        return pst_fail(PST_ENOMEM, "no memory for %llu bytes between ranks",
+                        (unsigned long long)room);
+    p->at = at;
+    p->room = room;
     return PST_OK;
 }
 
-pst_status pst_parcel_add(pst_parcel *p, uint32_t rank, const char *key, const void *value, uint64_t bytes) {
+pst_status pst_parcel_add(pst_parcel *p, uint32_t rank, const char *key, const void *value,
+                          uint64_t bytes) {
     uint32_t length = (uint32_t)strlen(key);
     if (length >= MAX_KEY) return pst_fail(PST_EINTERNAL, "a key of %u characters", length);
     PST_TRY(grow(p, HEAD_BYTES + length + bytes));
@@ -37,13 +42,14 @@ pst_status pst_parcel_open(const pst_parcel *p, uint32_t from, uint32_t size, ps
         uint32_t rank, length;
         uint64_t bytes;
         char key[MAX_KEY];
-        if (p->bytes - i < HEAD_BYTES) return pst_fail(PST_EINTERNAL, "a fence's parcel is cut off");
+        if (p->bytes - i < HEAD_BYTES)
+            return pst_fail(PST_EINTERNAL, "a fence's parcel is cut off");
         memcpy(&rank, p->at + i, 4);
         memcpy(&length, p->at + i + 4, 4);
         memcpy(&bytes, p->at + i + 8, 8);
         i += HEAD_BYTES;
-        if (length >= MAX_KEY || length > p->bytes - i || bytes > p->bytes - i - length || rank >= size ||
-            (from != UINT32_MAX && rank != from))
+        if (length >= MAX_KEY || length > p->bytes - i || bytes > p->bytes - i - length ||
+            rank >= size || (from != UINT32_MAX && rank != from))
             return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
         memcpy(key, p->at + i, length);
         key[length] = 0;

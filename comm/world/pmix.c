@@ -24,14 +24,17 @@ static const char *pmix_reject(void) {
     return "no PMIx launcher started this process (mpirun, srun --mpi=pmix and -n do)";
 }
 
-/* A number that the launcher published about the whole job (rank wildcard) or about this process. */
-static pst_status job_number(const pmix_world *w, int whole_job, const char *key, uint32_t *number) {
+/* A number that the launcher published about the whole job (rank wildcard) or about this
+ * process. */
+static pst_status job_number(const pmix_world *w, int whole_job, const char *key,
+                             uint32_t *number) {
     pmix_proc_t who;
     PMIX_LOAD_PROCID(&who, w->me.nspace, whole_job ? PMIX_RANK_WILDCARD : w->me.rank);
     pmix_value_t *value = NULL;
     pmix_status_t rc = PMIx_Get(&who, key, NULL, 0, &value);
     if (rc != PMIX_SUCCESS)
-        return pst_fail(PST_EINTERNAL, "the launcher does not say %s: %s", key, PMIx_Error_string(rc));
+        return pst_fail(PST_EINTERNAL, "the launcher does not say %s: %s", key,
+                        PMIx_Error_string(rc));
     pst_status status = PST_OK;
     if (value->type == PMIX_UINT32) *number = value->data.uint32;
     else if (value->type == PMIX_UINT16) *number = value->data.uint16;
@@ -42,7 +45,8 @@ static pst_status job_number(const pmix_world *w, int whole_job, const char *key
     return status;
 }
 
-/* As Slurm calls its node, where it has started this rank: several of them may be on one machine. */
+/* As Slurm calls its node, where it has started this rank: several of them may be on one
+ * machine. */
 static void name_host(pmix_world *w) {
     pst_world *b = &w->base;
     const char *node = getenv("SLURMD_NODENAME");
@@ -61,8 +65,8 @@ static pst_status describe(pmix_world *w) {
         b->local_size = 1;
     }
     if (b->rank >= b->size || b->local_rank >= b->local_size)
-        return pst_fail(PST_EINTERNAL, "the launcher calls this rank %u of %u, %u of %u here", b->rank, b->size,
-                        b->local_rank, b->local_size);
+        return pst_fail(PST_EINTERNAL, "the launcher calls this rank %u of %u, %u of %u here",
+                        b->rank, b->size, b->local_rank, b->local_size);
     name_host(w);
     snprintf(b->job, sizeof b->job, "%s", w->me.nspace);
     b->launched_by_us = getenv("PENSTOCK_LAUNCHER") != NULL;
@@ -95,32 +99,36 @@ static pst_status pmix_put(pst_world *world, const char *key, const void *bytes,
     value.data.bo.bytes = (char *)bytes; /* PMIx_Put copies */
     value.data.bo.size = n;
     pmix_status_t rc = PMIx_Put(PMIX_GLOBAL, key, &value);
-    if (rc != PMIX_SUCCESS) return pst_fail(PST_EINTERNAL, "cannot publish %s: %s", key, PMIx_Error_string(rc));
+    if (rc != PMIX_SUCCESS)
+        return pst_fail(PST_EINTERNAL, "cannot publish %s: %s", key, PMIx_Error_string(rc));
     w->dirty = 1;
     if (!*w->key) snprintf(w->key, sizeof w->key, "%s", key);
     return PST_OK;
 }
 
-/* Ranks of our own launcher fail to meet only when one of them has gone, and the launcher says which: the others are
- * quiet, for they would blame each other. */
+/* Ranks of our own launcher fail to meet only when one of them has gone, and the launcher says
+ * which: the others are quiet, for they would blame each other. */
 static pst_status fail_others(const pmix_world *w, pst_status status) {
     if (w->base.launched_by_us) pst_error_clear();
     return status;
 }
 
-static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, void **bytes, size_t *n) {
+static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, void **bytes,
+                           size_t *n) {
     pmix_world *w = (pmix_world *)world;
     pmix_proc_t who;
     PMIX_LOAD_PROCID(&who, w->me.nspace, rank);
     pmix_value_t *value = NULL;
     pmix_status_t rc = PMIx_Get(&who, key, NULL, 0, &value);
     if (rc != PMIX_SUCCESS)
-        return fail_others(w,
-                           pst_fail(PST_EPEER, "rank %u has not published %s: %s", rank, key, PMIx_Error_string(rc)));
+        return fail_others(w, pst_fail(PST_EPEER, "rank %u has not published %s: %s", rank, key,
+                                       PMIx_Error_string(rc)));
     pst_status status = PST_OK;
     void *copy = NULL;
-    if (value->type != PMIX_BYTE_OBJECT) status = pst_fail(PST_EINTERNAL, "%s of rank %u is no byte object", key, rank);
-    else if (!(copy = malloc(value->data.bo.size + 1))) status = pst_fail(PST_ENOMEM, "no memory for %s", key);
+    if (value->type != PMIX_BYTE_OBJECT)
+        status = pst_fail(PST_EINTERNAL, "%s of rank %u is no byte object", key, rank);
+    else if (!(copy = malloc(value->data.bo.size + 1)))
+        status = pst_fail(PST_ENOMEM, "no memory for %s", key);
     if (status == PST_OK) {
         *n = value->data.bo.size;
         if (*n) memcpy(copy, value->data.bo.bytes, *n);
@@ -132,8 +140,9 @@ static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, voi
 
 void pst_world_pmix_wait(uint32_t seconds) { join_seconds = seconds; }
 
-/* Who has come has put something: of the others the first few. Asking for what is not there takes a second. The first
- * of those that are there goes first, and with it says why; the launcher ends the others before they repeat it. */
+/* Who has come has put something: of the others the first few. Asking for what is not there takes a
+ * second. The first of those that are there goes first, and with it says why; the launcher ends the
+ * others before they repeat it. */
 static pst_status fail_missing(const pmix_world *w) {
     char text[64] = "";
     size_t used = 0;
@@ -153,8 +162,10 @@ static pst_status fail_missing(const pmix_world *w) {
         PMIX_INFO_DESTRUCT(&info);
     }
     if (lower) sleep(2);
-    return pst_fail(PST_EPEER, "not all of %u ranks have come within %u s (parallel.wait): rank%s %s%s", w->base.size,
-                    join_seconds, n == 1 ? "" : "s", n ? text : "not known", n == 4 ? " and perhaps more" : "");
+    return pst_fail(PST_EPEER,
+                    "not all of %u ranks have come within %u s (parallel.wait): rank%s %s%s",
+                    w->base.size, join_seconds, n == 1 ? "" : "s", n ? text : "not known",
+                    n == 4 ? " and perhaps more" : "");
 }
 
 static sem_t arrival; /* outlives a fence that was given up */
@@ -195,8 +206,8 @@ static pst_status pmix_fence(pst_world *world) {
         PST_TRY(status);
     }
     if (rc != PMIX_SUCCESS)
-        return fail_others(
-            w, pst_fail(PST_EPEER, "the ranks of %s do not come together: %s", world->job, PMIx_Error_string(rc)));
+        return fail_others(w, pst_fail(PST_EPEER, "the ranks of %s do not come together: %s",
+                                       world->job, PMIx_Error_string(rc)));
     w->dirty = 0;
     w->came = 1;
     return PST_OK;
@@ -207,7 +218,8 @@ static void pmix_abort(pst_world *world, int exit_status, const char *why) {
     PMIx_Abort(exit_status, why ? why : "aborted", NULL, 0);
 }
 
-/* Without PMIX_EMBED_BARRIER finalize waits for the launcher only, and for that at most two seconds. */
+/* Without PMIX_EMBED_BARRIER finalize waits for the launcher only, and for that at most two
+ * seconds. */
 static void pmix_close(pst_world *world) {
     PMIx_Finalize(NULL, 0);
     free(world);

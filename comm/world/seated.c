@@ -1,13 +1,15 @@
-/* A world in another order: rank r of it is the process that `process[r]` is in the world below. For jobs whose layout
- * says which device has which rank (parallel.devices); everything above sees the layout's ranks only. What the world
- * below says itself (who did not arrive, whose connection ended) names processes as they were launched. */
+/* A world in another order: rank r of it is the process that `process[r]` is in the world below.
+ * For jobs whose layout says which device has which rank (parallel.devices); everything above sees
+ * the layout's ranks only. What the world below says itself (who did not arrive, whose connection
+ * ended) names processes as they were launched. */
 #include "comm/world/world.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     pst_world base;
-    pst_world_ops ops; /* those of the world below have this one's name, and a check if it has one */
+    pst_world_ops ops; /* those of the world below have this one's name, and a check if it has
+                          one */
     pst_world *below;
     uint32_t process[];
 } seated_world;
@@ -17,7 +19,8 @@ static pst_status seated_put(pst_world *world, const char *key, const void *valu
     return below->ops->put(below, key, value, bytes);
 }
 
-static pst_status seated_get(pst_world *world, uint32_t rank, const char *key, void **value, size_t *bytes) {
+static pst_status seated_get(pst_world *world, uint32_t rank, const char *key, void **value,
+                             size_t *bytes) {
     const seated_world *w = (seated_world *)world;
     return w->below->ops->get(w->below, w->process[rank], key, value, bytes);
 }
@@ -65,7 +68,8 @@ pst_status pst_world_seat(pst_world **world, const uint32_t *process) {
                              .abort = seated_abort,
                              .close = seated_close};
     w->base = *below;
-    w->base.ops = &w->ops, w->base.rank = rank;
+    w->base.ops = &w->ops;
+    w->base.rank = rank;
     *world = &w->base;
     return PST_OK;
 }

@@ -1,4 +1,5 @@
-/* What keeps strangers out of a job: random numbers, and proofs of knowing the job's secret that do not show it. */
+/* What keeps strangers out of a job: random numbers, and proofs of knowing the job's secret that do
+ * not show it. */
 #ifndef PST_COMM_WORLD_SECRET_H
 #define PST_COMM_WORLD_SECRET_H
 #include "base/status.h"
@@ -10,9 +11,10 @@ enum { PST_SECRET_NONCE = 32, PST_SECRET_PROOF = 32, PST_SECRET_LEAST = 16 };
 /* Unpredictable bytes from the system. ENOMEM when it has none. Any thread. */
 pst_status pst_secret_random(void *out, size_t bytes);
 
-/* The proof that whoever made it knows `secret`, bound to a purpose, both ends' fresh nonces and two numbers:
- * HMAC-SHA256 (RFC 2104) over them. ENOMEM. Any thread. */
-pst_status pst_secret_prove(const char *secret, const char *purpose, const uint8_t first[PST_SECRET_NONCE],
+/* The proof that whoever made it knows `secret`, bound to a purpose, both ends' fresh nonces and
+ * two numbers: HMAC-SHA256 (RFC 2104) over them. ENOMEM. Any thread. */
+pst_status pst_secret_prove(const char *secret, const char *purpose,
+                            const uint8_t first[PST_SECRET_NONCE],
                             const uint8_t second[PST_SECRET_NONCE], uint32_t a, uint32_t b,
                             uint8_t proof[PST_SECRET_PROOF]);
 /* 1 when two proofs are equal; takes the same time wherever they differ. */

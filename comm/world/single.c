@@ -1,4 +1,5 @@
-/* World `single`: one process that is the whole job. Always there, so it stands last in the list of worlds. */
+/* World `single`: one process that is the whole job. Always there, so it stands last in the list of
+ * worlds. */
 #include "comm/world/board.h"
 #include "comm/world/world.h"
 #include <stdlib.h>
@@ -25,7 +26,8 @@ static pst_status single_put(pst_world *world, const char *key, const void *valu
     return pst_board_put(&((single_world *)world)->board, 0, key, value, bytes);
 }
 
-static pst_status single_get(pst_world *world, uint32_t rank, const char *key, void **value, size_t *bytes) {
+static pst_status single_get(pst_world *world, uint32_t rank, const char *key, void **value,
+                             size_t *bytes) {
     return pst_board_get(&((single_world *)world)->board, rank, key, value, bytes);
 }
 
@@ -35,7 +37,9 @@ static pst_status single_fence(pst_world *world) {
 }
 
 static void single_abort(pst_world *world, int exit_status, const char *why) {
-    (void)world, (void)exit_status, (void)why; /* nobody else to end */
+    (void)world;
+    (void)exit_status;
+    (void)why; /* nobody else to end */
 }
 
 static void single_close(pst_world *world) {

@@ -1,6 +1,7 @@
-/* World `tcp`: ranks that nobody launched together, found through MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, and
- * kept to themselves by PENSTOCK_SECRET. A fence sends what each has put to rank 0, which sends everything to all. The
- * connections stay open, and tell ranks of different hosts that one has died. One thread. */
+/* World `tcp`: ranks that nobody launched together, found through MASTER_ADDR, MASTER_PORT, RANK
+ * and WORLD_SIZE, and kept to themselves by PENSTOCK_SECRET. A fence sends what each has put to
+ * rank 0, which sends everything to all. The connections stay open, and tell ranks of different
+ * hosts that one has died. One thread. */
 #include "comm/world/tcp.h"
 #include "base/clock.h"
 #include "comm/world/board.h"
@@ -29,10 +30,10 @@ typedef struct {
     int *fd;              /* [size], see tcp.h */
     struct pollfd *watch; /* [size] events: 0 for those that are not looked at, or no more */
     uint64_t next_look;   /* pst_monotonic_ns() */
-    int scheduler;        /* the connection to it, where one has brought the ranks together; else -1 */
+    int scheduler; /* the connection to it, where one has brought the ranks together; else -1 */
 } tcp_world;
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 /* The number in a variable, UINT32_MAX when it is none. */
 static uint32_t number_of(const char *name) {
@@ -50,15 +51,17 @@ static int inherited_listener(uint32_t rank) {
     uint32_t fd = rank ? UINT32_MAX : number_of("PENSTOCK_LISTEN_FD");
     int on = 0;
     socklen_t bytes = sizeof on;
-    if (fd > INT_MAX || getsockopt((int)fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &bytes) != 0 || !on) return 0;
+    if (fd > INT_MAX || getsockopt((int)fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &bytes) != 0 || !on)
+        return 0;
     fcntl((int)fd, F_SETFD, FD_CLOEXEC);
     return (int)fd;
 }
 
 static const char *const need[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
-/* A rank of several whose launcher forgot a variable is not passed over: it would train the whole model alone, as would
- * all the others, and end with status 0. Opening the world says what is missing. */
+/* A rank of several whose launcher forgot a variable is not passed over: it would train the whole
+ * model alone, as would all the others, and end with status 0. Opening the world says what is
+ * missing. */
 static const char *tcp_reject(void) {
     int has[4], n = 0;
     for (int i = 0; i < 4; i++) n += has[i] = getenv(need[i]) != NULL;
@@ -66,21 +69,23 @@ static const char *tcp_reject(void) {
     if (n < 4 && role && !strcmp(role, "worker")) return NULL;
     int forgotten = has[1] && number_of("WORLD_SIZE") != 1 && (has[0] || n == 3);
     return n == 4 || forgotten ? NULL
-                               : "neither MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE nor DMLC_ROLE=worker are set";
+                               : "neither MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE nor "
+                                 "DMLC_ROLE=worker are set";
 }
 
 static pst_status check_variables(void) {
     for (int i = 0; i < 4; i++)
         if (!getenv(need[i]))
-            return pst_fail(PST_EINPUT,
-                            "WORLD_SIZE is %s, but %s is not set: each rank needs RANK, WORLD_SIZE, "
-                            "MASTER_ADDR and MASTER_PORT (or unset WORLD_SIZE, for one process or -n)",
-                            getenv("WORLD_SIZE"), need[i]);
+            return pst_fail(
+                PST_EINPUT,
+                "WORLD_SIZE is %s, but %s is not set: each rank needs RANK, WORLD_SIZE, "
+                "MASTER_ADDR and MASTER_PORT (or unset WORLD_SIZE, for one process or -n)",
+                getenv("WORLD_SIZE"), need[i]);
     return PST_OK;
 }
 
-/* The agent of torchrun keeps a store of its own at MASTER_PORT, for as long as the ranks live: then rank 0 listens at
- * the port above it, or below the highest. */
+/* The agent of torchrun keeps a store of its own at MASTER_PORT, for as long as the ranks live:
+ * then rank 0 listens at the port above it, or below the highest. */
 static void avoid_agent_store(pst_tcp_job *job, char beside[8]) {
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     uint32_t port = number_of("MASTER_PORT");
@@ -102,8 +107,8 @@ static pst_status read_variables(pst_tcp_job *job, char beside[8]) {
     if (job->size == UINT32_MAX || !job->size || job->size > 65536)
         return pst_fail(PST_EINPUT, "WORLD_SIZE '%s': 1 to 65536 ranks", getenv("WORLD_SIZE"));
     if (job->rank >= job->size)
-        return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"), job->size - 1,
-                        job->size);
+        return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"),
+                        job->size - 1, job->size);
     uint32_t port = number_of("MASTER_PORT");
     if (!port || (port > 65535 && port != UINT32_MAX)) /* what is no number getaddrinfo judges */
         return pst_fail(PST_EINPUT, "MASTER_PORT '%s': a port, 1 to 65535", getenv("MASTER_PORT"));
@@ -114,13 +119,15 @@ static pst_status read_variables(pst_tcp_job *job, char beside[8]) {
 pst_status pst_tcp_check_secret(const pst_tcp_job *job) {
     if (job->size > 1 && (!job->secret || strlen(job->secret) < PST_SECRET_LEAST))
         return pst_fail(PST_EINPUT,
-                        "PENSTOCK_SECRET %s: give all ranks of the job the same random text of at least %d characters "
+                        "PENSTOCK_SECRET %s: give all ranks of the job the same random text of at "
+                        "least %d characters "
                         "(openssl rand -hex 16), or nobody could tell them from strangers",
                         job->secret ? "is too short" : "is not set", PST_SECRET_LEAST);
     return PST_OK;
 }
 
-/* What ranks know of each other from the start: who is on the same host, and who shares its processors. */
+/* What ranks know of each other from the start: who is on the same host, and who shares its
+ * processors. */
 typedef struct {
     char host[sizeof((pst_world *)0)->host];
     cpu_set_t mask; /* empty: not known */
@@ -139,7 +146,8 @@ static pst_status fetch_place(tcp_world *w, uint32_t rank, place *out) {
     PST_TRY(pst_board_get(&w->board, rank, "penstock.place", &value, &bytes));
     if (bytes == sizeof *out) memcpy(out, value, bytes);
     free(value);
-    return bytes == sizeof *out ? PST_OK : pst_fail(PST_EPEER, "rank %u is of another version", rank);
+    return bytes == sizeof *out ? PST_OK
+                                : pst_fail(PST_EPEER, "rank %u is of another version", rank);
 }
 
 static pst_status find_neighbours(tcp_world *w) {
@@ -193,7 +201,8 @@ static void name_host(pst_world *b) {
     else if (gethostname(b->host, sizeof b->host - 1)) strcpy(b->host, "localhost");
 }
 
-/* Where the variables of torchrun are not all there, those of ps-lite may be: then met is filled. Job points to it. */
+/* Where the variables of torchrun are not all there, those of ps-lite may be: then met is filled.
+ * Job points to it. */
 static pst_status find_place(pst_tcp_job *job, pst_dmlc_place *met) {
     pst_dmlc_role role;
     int n = 0;
@@ -204,7 +213,8 @@ static pst_status find_place(pst_tcp_job *job, pst_dmlc_place *met) {
     PST_TRY(pst_dmlc_read(&role, job));
     PST_TRY(pst_dmlc_ask(job, met));
     job->rank = met->rank;
-    job->address = met->address, job->port = met->port;
+    job->address = met->address;
+    job->port = met->port;
     job->listener = met->listener;
     return PST_OK;
 }
@@ -221,8 +231,8 @@ static pst_status tcp_open(pst_world **world) {
     name_host(&w->base);
     int *fd = malloc(job.size * sizeof *fd);
     w->watch = calloc(job.size, sizeof *w->watch);
-    pst_status status =
-        fd && w->watch ? pst_tcp_join(&job, fd) : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
+    pst_status status = fd && w->watch ? pst_tcp_join(&job, fd)
+                                       : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
     if (status == PST_OK) w->fd = fd;
     else free(fd);
     if (status == PST_OK) status = publish_place(w);
@@ -241,7 +251,8 @@ static pst_status tcp_put(pst_world *world, const char *key, const void *value, 
     return pst_parcel_add(&w->fresh, world->rank, key, value, bytes);
 }
 
-static pst_status tcp_get(pst_world *world, uint32_t rank, const char *key, void **value, size_t *bytes) {
+static pst_status tcp_get(pst_world *world, uint32_t rank, const char *key, void **value,
+                          size_t *bytes) {
     pst_status status = pst_board_get(&((tcp_world *)world)->board, rank, key, value, bytes);
     return status == PST_EINTERNAL ? PST_EPEER : status;
 }
@@ -260,7 +271,8 @@ static pst_status gather_all(tcp_world *w, pst_parcel *all) {
         if (pst_parcel_read(all, w->fd[r]) != PST_OK) return name_lost(r);
         pst_parcel one = {.at = all->at + before, .bytes = all->bytes - before};
         pst_board ignored = {0};
-        pst_status status = pst_parcel_open(&one, r, w->base.size, &ignored); /* nobody speaks for another */
+        pst_status status = pst_parcel_open(&one, r, w->base.size, &ignored); /* nobody speaks for
+                                                                                 another */
         pst_board_clear(&ignored);
         PST_TRY(status);
     }
@@ -301,7 +313,8 @@ static pst_status listen_to(tcp_world *w, uint32_t rank) {
         return PST_OK;
     }
     if (fetch_place(w, rank, &theirs) != PST_OK) theirs.host[0] = 0;
-    if (farewell) return pst_fail(PST_EPEER, "rank %u on %s has given up: %s", rank, theirs.host, word.why);
+    if (farewell)
+        return pst_fail(PST_EPEER, "rank %u on %s has given up: %s", rank, theirs.host, word.why);
     return pst_fail(PST_EPEER, "rank %u on %s is gone: %s", rank, theirs.host, end);
 }
 

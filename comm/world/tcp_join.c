@@ -1,6 +1,7 @@
-/* How the ranks of world `tcp` come together. Rank 0 greets whoever connects with a fresh number; the other answers
- * with its rank, a number of its own and the proof that it knows the secret; rank 0 proves the same back. Numbers are
- * little endian. Strangers get the greeting and, after GREET_S, nothing more; they never delay the ranks. */
+/* How the ranks of world `tcp` come together. Rank 0 greets whoever connects with a fresh number;
+ * the other answers with its rank, a number of its own and the proof that it knows the secret; rank
+ * 0 proves the same back. Numbers are little endian. Strangers get the greeting and, after GREET_S,
+ * nothing more; they never delay the ranks. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/world/secret.h"
@@ -37,7 +38,7 @@ static pst_status name_variables(const pst_tcp_job *job, pst_status status) {
     return status == PST_EINPUT ? pst_fail_in(status, "%s", variables) : status;
 }
 
-/* --- rank 0 ------------------------------------------------------------------------------------------------------- */
+/* --- rank 0 ----------------------------------------------------------------------------------- */
 
 typedef struct {
     int fd;
@@ -56,7 +57,10 @@ typedef struct {
 
 static pst_status open_listener(const pst_tcp_job *job, int *listener) {
     char port[8];
-    if (job->listener) return *listener = job->listener, PST_OK;
+    if (job->listener) {
+        *listener = job->listener;
+        return PST_OK;
+    }
     if (snprintf(port, sizeof port, "%s", job->port) >= (int)sizeof port)
         return pst_fail(PST_EINPUT, "MASTER_PORT '%.20s' is no port", job->port);
     return name_variables(job, pst_tcp_listen(job->address, port, listener));
@@ -90,7 +94,8 @@ static pst_status greet(host *h) {
     return PST_OK;
 }
 
-/* Said once: the rank itself says so at another host, and it may be a stranger that calls itself a rank. */
+/* Said once: the rank itself says so at another host, and it may be a stranger that calls itself a
+ * rank. */
 static void say_refused(host *h, int fd, uint32_t rank, const char *why) {
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
@@ -109,7 +114,8 @@ static pst_status judge(host *h, uint32_t i) {
     uint8_t proof[PST_SECRET_PROOF], answer[ANSWER_BYTES];
     PST_TRY(pst_secret_prove(h->job->secret, "penstock join", p->nonce, theirs, rank, size, proof));
     if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
-        if (size == h->job->size && rank < size) say_refused(h, p->fd, rank, "its PENSTOCK_SECRET is another");
+        if (size == h->job->size && rank < size)
+            say_refused(h, p->fd, rank, "its PENSTOCK_SECRET is another");
         drop(h, i);
         return PST_OK;
     }
@@ -117,9 +123,12 @@ static pst_status judge(host *h, uint32_t i) {
                        : rank == 0 || h->fd[rank] >= 0      ? RANK_TAKEN
                                                             : WELCOME;
     put_number(answer, verdict);
-    PST_TRY(pst_secret_prove(h->job->secret, "penstock answer", theirs, p->nonce, rank, verdict, answer + 4));
+    PST_TRY(pst_secret_prove(h->job->secret, "penstock answer", theirs, p->nonce, rank, verdict,
+                             answer + 4));
     if (verdict != WELCOME)
-        say_refused(h, p->fd, rank, verdict == OTHER_SIZE ? "its WORLD_SIZE is another" : "its RANK is there already");
+        say_refused(h, p->fd, rank,
+                    verdict == OTHER_SIZE ? "its WORLD_SIZE is another"
+                                          : "its RANK is there already");
     ssize_t sent = send(p->fd, answer, sizeof answer, MSG_NOSIGNAL);
     if (verdict == WELCOME && sent == sizeof answer) {
         h->fd[rank] = p->fd;
@@ -151,7 +160,8 @@ static pst_status round_of(host *h, uint64_t until) {
     }
     if (poll(fds, n + 1, pst_tcp_milliseconds(until)) < 0 && errno != EINTR)
         return pst_fail(PST_EPEER, "rank 0 cannot wait for the others: %m");
-    for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was looked at */
+    for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was
+                                      looked at */
         if (fds[1 + i].revents) PST_TRY(hear(h, i));
     for (uint32_t i = h->n_pending; i-- > 0;)
         if (h->pending[i].until <= pst_monotonic_ns()) drop(h, i);
@@ -161,21 +171,24 @@ static pst_status round_of(host *h, uint64_t until) {
 static void list_missing(const host *h, char *text, size_t bytes) {
     size_t used = 0;
     for (uint32_t r = 1; r < h->job->size && used + 16 < bytes; r++)
-        if (h->fd[r] < 0) used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? ", " : "", r);
+        if (h->fd[r] < 0)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? ", " : "", r);
 }
 
 static void say_missing(const host *h) {
     char text[200], place[PST_TCP_PLACE];
     list_missing(h, text, sizeof text);
     pst_log(PST_LOG_INFO, "waiting at %s, up to %u s, for %u of %u ranks: %s",
-            pst_tcp_own_place(h->job, h->listener, place), h->job->seconds, h->missing, h->job->size, text);
+            pst_tcp_own_place(h->job, h->listener, place), h->job->seconds, h->missing,
+            h->job->size, text);
 }
 
 static pst_status fail_missing(const host *h) {
     char text[200], place[PST_TCP_PLACE];
     list_missing(h, text, sizeof text);
-    return pst_fail(PST_EPEER, "%u of %u ranks did not come to %s within %u s: %s", h->missing, h->job->size,
-                    pst_tcp_own_place(h->job, h->listener, place), h->job->seconds, text);
+    return pst_fail(PST_EPEER, "%u of %u ranks did not come to %s within %u s: %s", h->missing,
+                    h->job->size, pst_tcp_own_place(h->job, h->listener, place), h->job->seconds,
+                    text);
 }
 
 static pst_status host_all(const pst_tcp_job *job, int *fd) {
@@ -199,7 +212,7 @@ static pst_status host_all(const pst_tcp_job *job, int *fd) {
     return status;
 }
 
-/* --- the others --------------------------------------------------------------------------------------------------- */
+/* --- the others ------------------------------------------------------------------------------- */
 
 /* EPEER: no answer. */
 static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
@@ -208,31 +221,35 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     uint8_t *ours = join + 8;
     pst_status status = pst_tcp_read(fd, hello, sizeof hello, until);
     if (status != PST_OK || memcmp(hello, magic, sizeof magic))
-        return pst_fail(status == PST_OK ? PST_EINPUT : status, "no rank 0 of this version answers at %s:%s",
-                        job->address, job->port);
+        return pst_fail(status == PST_OK ? PST_EINPUT : status,
+                        "no rank 0 of this version answers at %s:%s", job->address, job->port);
     put_number(join, job->rank);
     put_number(join + 4, job->size);
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
-    PST_TRY(
-        pst_secret_prove(job->secret, "penstock join", theirs, ours, job->rank, job->size, ours + PST_SECRET_NONCE));
+    PST_TRY(pst_secret_prove(job->secret, "penstock join", theirs, ours, job->rank, job->size,
+                             ours + PST_SECRET_NONCE));
     if (pst_tcp_write(fd, join, sizeof join, until) != PST_OK ||
         pst_tcp_read(fd, answer, sizeof answer, until) != PST_OK)
-        return pst_fail(PST_EPEER, "rank 0 at %s:%s refuses rank %u: is PENSTOCK_SECRET the same there?", job->address,
-                        job->port, job->rank);
+        return pst_fail(PST_EPEER,
+                        "rank 0 at %s:%s refuses rank %u: is PENSTOCK_SECRET the same there?",
+                        job->address, job->port, job->rank);
     uint32_t verdict = get_number(answer);
-    PST_TRY(pst_secret_prove(job->secret, "penstock answer", ours, theirs, job->rank, verdict, proof));
+    PST_TRY(
+        pst_secret_prove(job->secret, "penstock answer", ours, theirs, job->rank, verdict, proof));
     if (!pst_secret_equal(proof, answer + 4))
-        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret", job->address,
-                        job->port);
+        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret",
+                        job->address, job->port);
     if (verdict == WELCOME) return PST_OK;
     if (verdict == OTHER_SIZE)
-        return pst_fail(PST_EINPUT, "rank %u of WORLD_SIZE %u: rank 0 at %s:%s has another WORLD_SIZE", job->rank,
-                        job->size, job->address, job->port);
-    return pst_fail(PST_EINPUT, "RANK %u is already there: two processes have the same RANK", job->rank);
+        return pst_fail(PST_EINPUT,
+                        "rank %u of WORLD_SIZE %u: rank 0 at %s:%s has another WORLD_SIZE",
+                        job->rank, job->size, job->address, job->port);
+    return pst_fail(PST_EINPUT, "RANK %u is already there: two processes have the same RANK",
+                    job->rank);
 }
 
-/* Rank 0 hangs up on whoever has another secret, but also on the oldest of more than MAX_PENDING who have not answered
- * yet: so a rank calls again before it doubts its secret. */
+/* Rank 0 hangs up on whoever has another secret, but also on the oldest of more than MAX_PENDING
+ * who have not answered yet: so a rank calls again before it doubts its secret. */
 static pst_status call_root(const pst_tcp_job *job, int *fd) {
     uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
     PST_TRY(name_variables(job, pst_tcp_reach(job, job->seconds, "rank 0", fd)));

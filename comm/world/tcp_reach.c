@@ -1,4 +1,5 @@
-/* World `tcp` from outside: listening at an address, and reaching whoever listens at one, who may come last. */
+/* World `tcp` from outside: listening at an address, and reaching whoever listens at one, who may
+ * come last. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/world/tcp.h"
@@ -39,20 +40,24 @@ pst_status pst_tcp_listen(const char *address, char port[8], int *listener) {
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) fd = listen_at(a);
     int error = errno;
     freeaddrinfo(list);
-    if (fd < 0) return pst_fail(PST_EINPUT, "cannot listen at %s, port %s: %s", address, port, strerror(error));
+    if (fd < 0)
+        return pst_fail(PST_EINPUT, "cannot listen at %s, port %s: %s", address, port,
+                        strerror(error));
     if (getsockname(fd, (struct sockaddr *)&own, &bytes) == 0)
-        getnameinfo((struct sockaddr *)&own, bytes, NULL, 0, port, 8, NI_NUMERICHOST | NI_NUMERICSERV);
+        getnameinfo((struct sockaddr *)&own, bytes, NULL, 0, port, 8,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
     *listener = fd;
     return PST_OK;
 }
 
-/* --- reaching ----------------------------------------------------------------------------------------------------- */
+/* --- reaching --------------------------------------------------------------------------------- */
 
 typedef struct {
     const pst_tcp_job *job;
     const char *who;
     uint32_t seconds;
-    uint64_t until, word, no_route; /* the end; when to say what the matter is; since when no address has had a route */
+    uint64_t until, word, no_route; /* the end; when to say what the matter is; since when no
+                                       address has had a route */
     char place[PST_TCP_PLACE];      /* tried last */
     int error;                      /* there */
 } caller;
@@ -64,7 +69,8 @@ static int connect_to(const struct addrinfo *a, uint64_t until, int *out) {
     if (fd < 0) return errno;
     if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
         error = errno;
-        if (error == EINPROGRESS) error = pst_tcp_wait(fd, POLLOUT, until) == PST_OK ? 0 : ETIMEDOUT;
+        if (error == EINPROGRESS)
+            error = pst_tcp_wait(fd, POLLOUT, until) == PST_OK ? 0 : ETIMEDOUT;
         if (!error && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
     }
     if (error) close(fd);
@@ -87,11 +93,12 @@ static void say_waiting(caller *c) {
     if (pst_monotonic_ns() < c->word) return;
     c->word = PST_NEVER;
     name_self(c->job, name);
-    pst_log(PST_LOG_INFO, "%s waits for %s at %s, up to %u s: %s", name, c->who, c->place, c->seconds,
-            strerror(c->error));
+    pst_log(PST_LOG_INFO, "%s waits for %s at %s, up to %u s: %s", name, c->who, c->place,
+            c->seconds, strerror(c->error));
 }
 
-/* Every address once. None is given all of the time: a firewall may swallow what goes to one of several. 1: reached. */
+/* Every address once. None is given all of the time: a firewall may swallow what goes to one of
+ * several. 1: reached. */
 static int try_all(caller *c, const struct addrinfo *list, int *out) {
     int routes = 0;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
@@ -124,7 +131,10 @@ pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *w
         pst_tcp_pause();
     }
     freeaddrinfo(list);
-    if (reached) return pst_tcp_set_up(*out), PST_OK;
+    if (reached) {
+        pst_tcp_set_up(*out);
+        return PST_OK;
+    }
     name_self(job, name);
     return pst_fail(PST_EPEER, "%s does not reach %s at %s within %.0f s: %s", name, who, c.place,
                     (double)(pst_monotonic_ns() - began) * 1e-9, strerror(c.error));

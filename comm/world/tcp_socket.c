@@ -32,8 +32,10 @@ pst_status pst_tcp_write(int fd, const void *data, size_t bytes, uint64_t until)
     const uint8_t *at = data;
     while (bytes) {
         ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
-        if (n >= 0) at += n, bytes -= (size_t)n;
-        else if (errno == EAGAIN) PST_TRY(pst_tcp_wait(fd, POLLOUT, until));
+        if (n >= 0) {
+            at += n;
+            bytes -= (size_t)n;
+        } else if (errno == EAGAIN) PST_TRY(pst_tcp_wait(fd, POLLOUT, until));
         else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
     }
     return PST_OK;
@@ -43,8 +45,10 @@ pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until) {
     uint8_t *at = data;
     while (bytes) {
         ssize_t n = recv(fd, at, bytes, 0);
-        if (n > 0) at += n, bytes -= (size_t)n;
-        else if (n == 0) return pst_fail(PST_EPEER, "the connection was closed");
+        if (n > 0) {
+            at += n;
+            bytes -= (size_t)n;
+        } else if (n == 0) return pst_fail(PST_EPEER, "the connection was closed");
         else if (errno == EAGAIN) PST_TRY(pst_tcp_wait(fd, POLLIN, until));
         else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
     }
@@ -52,15 +56,18 @@ pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until) {
 }
 
 int pst_tcp_is_loopback(const struct sockaddr *a) {
-    if (a->sa_family == AF_INET) return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
-    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    if (a->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+    return a->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
 const char *pst_tcp_place(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes,
                           char text[PST_TCP_PLACE]) {
     char number[64];
     int n = snprintf(text, PST_TCP_PLACE, "%.80s:%.8s", job->address, job->port);
-    if (getnameinfo(at, bytes, number, sizeof number, NULL, 0, NI_NUMERICHOST) || !strcmp(number, job->address))
+    if (getnameinfo(at, bytes, number, sizeof number, NULL, 0, NI_NUMERICHOST) ||
+        !strcmp(number, job->address))
         return text; /* whoever has given a number knows it */
     snprintf(text + n, (size_t)(PST_TCP_PLACE - n), " (%s%s)", number,
              pst_tcp_is_loopback(at) ? ", which other hosts do not reach" : "");
@@ -82,7 +89,9 @@ static int lacks_resources(int error) {
 pst_status pst_tcp_accept(int listener, const char *who, int *fd) {
     *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (*fd < 0 && lacks_resources(errno))
-        return pst_fail(PST_ENOMEM, "%s cannot accept a connection: %m; it needs one for each rank (ulimit -n)", who);
+        return pst_fail(PST_ENOMEM,
+                        "%s cannot accept a connection: %m; it needs one for each rank (ulimit -n)",
+                        who);
     if (*fd >= 0) pst_tcp_set_up(*fd);
     return PST_OK;
 }

@@ -1,4 +1,5 @@
-/* Command-line options by rows: parsing, range checks, "did you mean" and --help all come from the same table. */
+/* Command-line options by rows: parsing, range checks, "did you mean" and --help all come from the
+ * same table. */
 #ifndef PENSTOCK_OPTION_H
 #define PENSTOCK_OPTION_H
 #include "penstock/status.h"
@@ -13,35 +14,38 @@ typedef enum {
     PST_OPTION_INT,
     PST_OPTION_FLOAT,
     PST_OPTION_STRING,
-    PST_OPTION_LIST,        /* may be given several times */
-    PST_OPTION_BYTES,       /* a number, or 8GiB, 512M */
-    PST_OPTION_RATE         /* bytes per second: a number, or 25GB/s, 400Gb/s */
+    PST_OPTION_LIST,  /* may be given several times */
+    PST_OPTION_BYTES, /* a number, or 8GiB, 512M */
+    PST_OPTION_RATE   /* bytes per second: a number, or 25GB/s, 400Gb/s */
 } pst_option_type;
 enum { PST_OPTION_LIST_MAX = 32 };
 typedef struct {
     size_t n;
     const char *item[PST_OPTION_LIST_MAX];
 } pst_option_list;
-/* `target` points to int (FLAG), int64_t, double (FLOAT, BYTES, RATE), const char * or pst_option_list and holds the default beforehand. */
+/* `target` points to int (FLAG), int64_t, double (FLOAT, BYTES, RATE), const char * or
+ * pst_option_list and holds the default beforehand. */
 typedef struct {
-    char letter;            /* 0: none */
-    const char *name;       /* without the dashes */
-    const char *value;      /* shown in help: "N", "FILE"; NULL for flags */
+    char letter;       /* 0: none */
+    const char *name;  /* without the dashes */
+    const char *value; /* shown in help: "N", "FILE"; NULL for flags */
     pst_option_type type;
-    double min, max;        /* numbers: inclusive range */
+    double min, max; /* numbers: inclusive range */
     const char *help;
     void *target;
 } pst_option;
 typedef struct {
-    const char *command;    /* "penstock train" */
-    const char *operands;   /* "RUN.yaml [key=value ...]" */
-    const char *summary;    /* a paragraph */
+    const char *command;  /* "penstock train" */
+    const char *operands; /* "RUN.yaml [key=value ...]" */
+    const char *summary;  /* a paragraph */
     const pst_option *option;
     size_t n_option;
 } pst_command;
-/* Fills targets; argv entries that are no options are moved to the front of argv[1..] and counted in *n_operand.
+/* Fills targets; argv entries that are no options are moved to the front of argv[1..] and counted
+ * in *n_operand.
  * "--" ends the options; "--help" sets *help. EINPUT names the option and what would be right. */
-PST_API pst_status pst_option_parse(const pst_command *command, int argc, char **argv, size_t *n_operand, int *help);
+PST_API pst_status pst_option_parse(const pst_command *command, int argc, char **argv,
+                                    size_t *n_operand, int *help);
 PST_API void pst_option_help(const pst_command *command, FILE *out);
 /* What help says of one option: its text and its default. Returns text. */
 PST_API const char *pst_option_text(const pst_option *option, char *text, size_t bytes);

@@ -5,13 +5,15 @@
 #define PENSTOCK_STATUS_H
 
 /* X(name, exit status, text) */
-#define PST_STATUS_LIST(X)                                                                                             \
-    X(OK, 0, "ok")                                                                                                     \
-    X(BUSY, 5, "in progress: ask again")                                                                               \
-    X(EINPUT, 2, "wrong input")                                                                                        \
-    X(EPEER, 3, "a rank or link failed")                                                                               \
-    X(ENOMEM, 4, "out of resources")                                                                                   \
+/* clang-format off */
+#define PST_STATUS_LIST(X) \
+    X(OK, 0, "ok") \
+    X(BUSY, 5, "in progress: ask again") \
+    X(EINPUT, 2, "wrong input") \
+    X(EPEER, 3, "a rank or link failed") \
+    X(ENOMEM, 4, "out of resources") \
     X(EINTERNAL, 5, "internal error")
+/* clang-format on */
 
 typedef enum {
 #define PST_STATUS_ENUM(name, exit, text) PST_##name,
@@ -37,8 +39,8 @@ PST_API const char *pst_status_text(pst_status status);
 /* The exit status of the program for a status. Any thread. */
 PST_API int pst_status_exit(pst_status status);
 
-/* What the last failing call on this thread said: one line, no newline, never NULL; valid until the next
- * failure on this thread. */
+/* What the last failing call on this thread said: one line, no newline, never NULL; valid until the
+ * next failure on this thread. */
 PST_API const char *pst_error(void);
 
 #ifdef __cplusplus

@@ -1,10 +1,11 @@
-/* The arithmetic of a step's end on the CPU: the flat loops of its instruction set, one array after the other. */
+/* The arithmetic of a step's end on the CPU: the flat loops of its instruction set, one array after
+ * the other. */
 #include "kernels/cpu/cpu.h"
 
 static const pst_flat *flat_of(const pst_device *device) { return pst_flat_choose(device->isa); }
 
-static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h, pst_dtype type,
-                         const pst_arith_param *list, uint32_t n) {
+static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
+                         pst_dtype type, const pst_arith_param *list, uint32_t n) {
     const pst_flat *flat = flat_of(device);
     pst_optim_hyper own = *h;
     for (uint32_t i = 0; i < n; i++) {
@@ -16,8 +17,8 @@ static pst_status update(pst_device *device, pst_optim_kind kind, const pst_opti
     return PST_OK;
 }
 
-static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n, uint32_t count,
-                              double *out) {
+static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n,
+                              uint32_t count, double *out) {
     const pst_flat *flat = flat_of(device);
     for (uint32_t i = 0; i < count; i++) out[i] = flat->sum_squares(device->pool, x[i], n[i]);
     return PST_OK;
@@ -28,32 +29,35 @@ static pst_status accumulate(pst_device *device, float *y, const float *x, uint6
     return PST_OK;
 }
 
-static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y, uint64_t n) {
+static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y,
+                         uint64_t n) {
     flat_of(device)->narrow(device->pool, type, x, y, n);
     return PST_OK;
 }
 
 /* They are a few numbers for each channel. */
-static pst_status average(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
-                          uint32_t n) {
+static pst_status average(pst_device *device, float rate, float scale, pst_dtype type,
+                          const pst_arith_param *list, uint32_t n) {
     const pst_flat *flat = flat_of(device);
     for (uint32_t i = 0; i < n; i++) {
         const pst_arith_param *p = list + i;
-        for (uint64_t k = 0; k < p->n; k++) p->weight[k] += rate * (scale * p->grad[k] - p->weight[k]);
+        for (uint64_t k = 0; k < p->n; k++)
+            p->weight[k] += rate * (scale * p->grad[k] - p->weight[k]);
         if (p->narrow) flat->narrow(device->pool, type, p->weight, p->narrow, p->n);
     }
     return PST_OK;
 }
 
-/* Of devices whose memory the host does not reach: the tensor ranks of a CPU add in their collectives. */
-static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x, void *out,
-                          uint64_t n) {
+/* Of devices whose memory the host does not reach: the tensor ranks of a CPU add in their
+ * collectives. */
+static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
+                          void *out, uint64_t n) {
     (void)device;
     for (uint64_t i = 0; i < n; i++) {
         float sum = 0;
         for (uint32_t k = 0; k < n_x; k++) {
-            float value =
-                type == PST_F32 ? ((const float *)x[k])[i] : pst_f32_from_half(type, ((const uint16_t *)x[k])[i]);
+            float value = type == PST_F32 ? ((const float *)x[k])[i]
+                                          : pst_f32_from_half(type, ((const uint16_t *)x[k])[i]);
             sum = k ? sum + value : value;
         }
         if (type == PST_F32) ((float *)out)[i] = sum;

@@ -1,19 +1,21 @@
-/* Vector attention in blocks of 64 queries by 64 keys; scores live in the thread's scratch, a block at a time
- * (Dao et al. 2022, FlashAttention). F keeps scores transposed [key][query], so that the softmax over keys runs down
- * the lanes: no sum across lanes, one running maximum per lane. B keeps them [query][key] and needs only exp(s - lse).
+/* Vector attention in blocks of 64 queries by 64 keys; scores live in the thread's scratch, a block
+ * at a time (Dao et al. 2022, FlashAttention). F keeps scores transposed [key][query], so that the
+ * softmax over keys runs down the lanes: no sum across lanes, one running maximum per lane. B keeps
+ * them [query][key] and needs only exp(s - lse).
  *
- * F: a tile is (batch, head, block of queries). B: the blocks of keys are taken in order, and for each of them a tile
- * is (batch, head): dq is summed over blocks of keys in order, dk and dv over blocks of queries in order.
+ * F: a tile is (batch, head, block of queries). B: the blocks of keys are taken in order, and for
+ * each of them a tile is (batch, head): dq is summed over blocks of keys in order, dk and dv over
+ * blocks of queries in order.
  *
- * fp32 operands are read and summed where they lie. Those of 16 bits are widened block by block, and summed in
- * scratch.
+ * fp32 operands are read and summed where they lie. Those of 16 bits are widened block by block,
+ * and summed in scratch.
  *
- * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the others have the bits that they
- * have without padding. */
+ * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the others
+ * have the bits that they have without padding. */
 
 enum {
-    ATT = 64,                                         /* side of a block */
-    ATT_NV = VEC_W == 16 ? 4 : 2,                     /* vectors and rows held in registers by a product */
+    ATT = 64,                     /* side of a block */
+    ATT_NV = VEC_W == 16 ? 4 : 2, /* vectors and rows held in registers by a product */
     ATT_MR = 4
 };
 
@@ -22,27 +24,28 @@ typedef struct {
     uint64_t b, t, c, heads, d;
     float scale;
     int bidirectional;
-    const int32_t *lengths;       /* NULL: t each */
+    const int32_t *lengths; /* NULL: t each */
     const vx *qkv, *out, *dout;
     vx *dst;
     const float *lse_in;
     float *lse, *scratch;
-    float *dq;                    /* B in 16 bits: [b,heads,t,d], behind the scratch of all threads */
-    uint64_t scratch_floats;      /* of one thread */
-    uint64_t key_block;           /* B */
+    float *dq;               /* B in 16 bits: [b,heads,t,d], behind the scratch of all threads */
+    uint64_t scratch_floats; /* of one thread */
+    uint64_t key_block;      /* B */
 } attention_job;
 
-/* out[MR][NV vectors] (+)= a b: a[i,k] at a[i*ai + k*ak], row k of b at b + k*ldb; the last vector has n lanes. */
-VEC_INLINE void product(int rows, int vecs, unsigned n, uint64_t depth, const float *a, uint64_t ai, uint64_t ak,
-                        const float *b, uint64_t ldb, float *out, uint64_t ldo, int add) {
+/* out[MR][NV vectors] (+)= a b: a[i,k] at a[i*ai + k*ak], row k of b at b + k*ldb; the last vector
+ * has n lanes. */
+VEC_INLINE void product(int rows, int vecs, unsigned n, uint64_t depth, const float *a, uint64_t ai,
+                        uint64_t ak, const float *b, uint64_t ldb, float *out, uint64_t ldo,
+                        int add) {
     vf acc[ATT_MR][ATT_NV];
     VEC_UNROLL
-    for (int i = 0; i < rows; i++)
-        VEC_UNROLL
-        for (int v = 0; v < vecs; v++) {
-            const float *from = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
-            acc[i][v] = !add ? v_set(0.0f) : v == vecs - 1 ? v_load_n(from, n) : v_load(from);
-        }
+    for (int i = 0; i < rows; i++) VEC_UNROLL
+    for (int v = 0; v < vecs; v++) {
+        const float *from = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
+        acc[i][v] = !add ? v_set(0.0f) : v == vecs - 1 ? v_load_n(from, n) : v_load(from);
+    }
     for (uint64_t k = 0; k < depth; k++) {
         vf row[ATT_NV];
         VEC_UNROLL
@@ -58,34 +61,36 @@ VEC_INLINE void product(int rows, int vecs, unsigned n, uint64_t depth, const fl
         }
     }
     VEC_UNROLL
-    for (int i = 0; i < rows; i++)
-        VEC_UNROLL
-        for (int v = 0; v < vecs; v++) {
-            float *to = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
-            if (v == vecs - 1)
-                v_store_n(to, acc[i][v], n);
-            else
-                v_store(to, acc[i][v]);
-        }
+    for (int i = 0; i < rows; i++) VEC_UNROLL
+    for (int v = 0; v < vecs; v++) {
+        float *to = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
+        if (v == vecs - 1) v_store_n(to, acc[i][v], n);
+        else v_store(to, acc[i][v]);
+    }
 }
 
 /* All columns of a strip of `rows` rows; `rows` is a constant where this is expanded. */
-VEC_INLINE void product_strip(int rows, uint64_t cols, uint64_t depth, const float *a, uint64_t ai, uint64_t ak,
-                              const float *b, uint64_t ldb, float *out, uint64_t ldo, int add) {
+VEC_INLINE void product_strip(int rows, uint64_t cols, uint64_t depth, const float *a, uint64_t ai,
+                              uint64_t ak, const float *b, uint64_t ldb, float *out, uint64_t ldo,
+                              int add) {
     uint64_t j = 0;
     for (; j + ATT_NV * VEC_W <= cols; j += ATT_NV * VEC_W)
         product(rows, ATT_NV, VEC_W, depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
-    for (; j + VEC_W <= cols; j += VEC_W) product(rows, 1, VEC_W, depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
-    if (j < cols) product(rows, 1, (unsigned)(cols - j), depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
+    for (; j + VEC_W <= cols; j += VEC_W)
+        product(rows, 1, VEC_W, depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
+    if (j < cols)
+        product(rows, 1, (unsigned)(cols - j), depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
 }
 
 /* out[m,cols] (+)= a[m,depth] b[depth,cols] */
-static void small_product(uint64_t m, uint64_t cols, uint64_t depth, const float *a, uint64_t ai, uint64_t ak,
-                          const float *b, uint64_t ldb, float *out, uint64_t ldo, int add) {
+static void small_product(uint64_t m, uint64_t cols, uint64_t depth, const float *a, uint64_t ai,
+                          uint64_t ak, const float *b, uint64_t ldb, float *out, uint64_t ldo,
+                          int add) {
     uint64_t i = 0;
     for (; i + ATT_MR <= m; i += ATT_MR)
         product_strip(ATT_MR, cols, depth, a + i * ai, ai, ak, b, ldb, out + i * ldo, ldo, add);
-    for (; i < m; i++) product_strip(1, cols, depth, a + i * ai, ai, ak, b, ldb, out + i * ldo, ldo, add);
+    for (; i < m; i++)
+        product_strip(1, cols, depth, a + i * ai, ai, ak, b, ldb, out + i * ldo, ldo, add);
 }
 
 /* to[d][ATT] = from[n][d]^T, columns from n on are zero. */
@@ -96,9 +101,12 @@ static void transpose(const vx *from, uint64_t ld, uint64_t n, uint64_t d, float
                 to[c * ATT + i] = i < n ? x_get(from[i * ld + c]) : 0.0f;
 }
 
-/* A block of at most ATT rows of d floats to read from, or to sum up in; own: ATT * d floats of scratch, which
- * bf16 and fp16 need. */
-typedef struct { float *at; uint64_t ld; } panel;
+/* A block of at most ATT rows of d floats to read from, or to sum up in; own: ATT * d floats of
+ * scratch, which bf16 and fp16 need. */
+typedef struct {
+    float *at;
+    uint64_t ld;
+} panel;
 #if defined(VEC_HALF)
 enum { ATT_F_PANELS = 3, ATT_B_PANELS = 5 };
 static panel read_panel(const vx *from, uint64_t ld, uint64_t rows, uint64_t d, float *own) {
@@ -107,7 +115,8 @@ static panel read_panel(const vx *from, uint64_t ld, uint64_t rows, uint64_t d, 
     return (panel){own, d};
 }
 static panel sum_panel(vx *to, uint64_t ld, uint64_t d, float *own) {
-    (void)to, (void)ld;
+    (void)to;
+    (void)ld;
     return (panel){own, d};
 }
 /* The sums are complete: rounds them to their place. */
@@ -118,26 +127,34 @@ static void put_panel(panel p, vx *to, uint64_t ld, uint64_t rows, uint64_t d) {
 #else
 enum { ATT_F_PANELS = 0, ATT_B_PANELS = 0 };
 static panel read_panel(const vx *from, uint64_t ld, uint64_t rows, uint64_t d, float *own) {
-    (void)rows, (void)d, (void)own;
+    (void)rows;
+    (void)d;
+    (void)own;
     return (panel){(float *)(uintptr_t)from, ld};
 }
 static panel sum_panel(vx *to, uint64_t ld, uint64_t d, float *own) {
-    (void)d, (void)own;
+    (void)d;
+    (void)own;
     return (panel){to, ld};
 }
 static void put_panel(panel p, vx *to, uint64_t ld, uint64_t rows, uint64_t d) {
-    (void)p, (void)to, (void)ld, (void)rows, (void)d;
+    (void)p;
+    (void)to;
+    (void)ld;
+    (void)rows;
+    (void)d;
 }
 #endif
 
-/* One block of scores s[n_key][ATT queries] to probabilities, with the running maximum and sum of each query;
- * factor: by what the output so far is to be multiplied. diagonal: key k sees only queries >= k. */
-VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal, float *max, float *sum,
-                              float *factor) {
-    static const float index[ATT] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-                                     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-                                     32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
-                                     48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+/* One block of scores s[n_key][ATT queries] to probabilities, with the running maximum and sum of
+ * each query; factor: by what the output so far is to be multiplied. diagonal: key k sees only
+ * queries >= k. */
+VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal, float *max,
+                              float *sum, float *factor) {
+    static const float index[ATT] = {
+        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+        22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+        44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
     vf none = v_set(-__builtin_inff());
     for (uint64_t q = 0; q < ATT; q += VEC_W) {
         vf lane = v_load(index + q), old = v_load(max + q), top = old, total = v_set(0.0f);
@@ -171,13 +188,18 @@ static void clear_rows(vx *to, uint64_t ld, uint64_t row, uint64_t end, uint64_t
     for (; row < end; row++) memset(to + row * ld, 0, d * sizeof *to);
 }
 
-static uint64_t attention_f_floats(uint64_t d) { return (1 + ATT_F_PANELS) * ATT * d + ATT * ATT + 3 * ATT; }
+static uint64_t attention_f_floats(uint64_t d) {
+    return (1 + ATT_F_PANELS) * ATT * d + ATT * ATT + 3 * ATT;
+}
 
 static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     const attention_job *j = arg;
-    uint64_t blocks = pst_div_up(j->t, ATT), bh = tile / blocks, block = blocks - 1 - tile % blocks, ld = 3 * j->c;
-    uint64_t q0 = block * ATT, length = pst_length_of(j->lengths, bh / j->heads, j->t), at = bh % j->heads * j->d;
-    uint64_t n_q = q0 < length ? pst_min_u64(ATT, length - q0) : 0, end = j->bidirectional ? length : q0 + n_q;
+    uint64_t blocks = pst_div_up(j->t, ATT), bh = tile / blocks, block = blocks - 1 - tile % blocks,
+             ld = 3 * j->c;
+    uint64_t q0 = block * ATT, length = pst_length_of(j->lengths, bh / j->heads, j->t),
+             at = bh % j->heads * j->d;
+    uint64_t n_q = q0 < length ? pst_min_u64(ATT, length - q0) : 0,
+             end = j->bidirectional ? length : q0 + n_q;
     const vx *first = j->qkv + bh / j->heads * j->t * ld + at;
     vx *to = j->dst + (bh / j->heads * j->t + q0) * j->c + at;
     clear_rows(to, j->c, n_q, behind_block(q0, j->t) - q0, j->d);
@@ -187,7 +209,10 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     float *sum = max + ATT, *factor = sum + ATT, *own = factor + ATT;
     panel out = sum_panel(to, j->c, j->d, own);
     transpose(first + q0 * ld, ld, n_q, j->d, qt);
-    for (int i = 0; i < ATT; i++) max[i] = -__builtin_inff(), sum[i] = 0.0f;
+    for (int i = 0; i < ATT; i++) {
+        max[i] = -__builtin_inff();
+        sum[i] = 0.0f;
+    }
     for (uint64_t k0 = 0; k0 < end; k0 += ATT) {
         uint64_t n_key = pst_min_u64(ATT, end - k0);
         panel k = read_panel(first + k0 * ld + j->c, ld, n_key, j->d, own + ATT * j->d);
@@ -207,9 +232,15 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
 
 static attention_job attention_of(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    attention_job j = {.device = device, .b = in->dim[0], .t = in->dim[1], .c = in->dim[2] / 3,
-                       .heads = call->node->attr.heads, .qkv = call->arg[0], .scratch = call->scratch,
-                       .bidirectional = call->node->attr.bidirectional != 0, .lengths = pst_call_lengths(call)};
+    attention_job j = {.device = device,
+                       .b = in->dim[0],
+                       .t = in->dim[1],
+                       .c = in->dim[2] / 3,
+                       .heads = call->node->attr.heads,
+                       .qkv = call->arg[0],
+                       .scratch = call->scratch,
+                       .bidirectional = call->node->attr.bidirectional != 0,
+                       .lengths = pst_call_lengths(call)};
     j.d = j.c / j.heads;
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
@@ -226,7 +257,9 @@ static uint64_t attention_f_scratch(const pst_graph *g, const pst_node *node, ui
 /* IN0 [IN1] OUT0 SAVED0 */
 static pst_status attention_f(pst_device *device, const pst_call *call) {
     attention_job j = attention_of(device, call);
-    j.dst = pst_call_behind(call)[0], j.lse = pst_call_behind(call)[1], j.scratch_floats = attention_f_floats(j.d);
+    j.dst = pst_call_behind(call)[0];
+    j.lse = pst_call_behind(call)[1];
+    j.scratch_floats = attention_f_floats(j.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
     pst_device_run(device, attention_f_tile, &j, j.b * j.heads * pst_div_up(j.t, ATT));
     return PST_OK;
@@ -238,8 +271,10 @@ VEC_INLINE float row_dot(const vx *a, const vx *b, uint64_t count) {
     return (float)v_sum(sum);
 }
 
-/* p = exp(scale s - lse), ds = p (dp - delta) scale, for row q of the block; lanes behind the diagonal are zero. */
-VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float delta, uint64_t visible) {
+/* p = exp(scale s - lse), ds = p (dp - delta) scale, for row q of the block; lanes behind the
+ * diagonal are zero. */
+VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float delta,
+                          uint64_t visible) {
     vf zero = v_set(0.0f);
     for (uint64_t k = 0; k < ATT; k += VEC_W) {
         vf p = zero, ds = zero;
@@ -254,33 +289,41 @@ VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float del
     }
 }
 
-static uint64_t attention_b_floats(uint64_t d) { return (2 + ATT_B_PANELS) * ATT * d + 2 * ATT * ATT; }
+static uint64_t attention_b_floats(uint64_t d) {
+    return (2 + ATT_B_PANELS) * ATT * d + 2 * ATT * ATT;
+}
 
-/* The gradient of positions from `row` on and below `end`, and the scratch that their dq would need. */
+/* The gradient of positions from `row` on and below `end`, and the scratch that their dq would
+ * need. */
 static void clear_padding(const attention_job *j, uint64_t bh, uint64_t row, uint64_t end) {
     vx *to = j->dst + bh / j->heads * j->t * 3 * j->c + bh % j->heads * j->d;
     for (int block = 0; block < 3; block++) clear_rows(to + block * j->c, 3 * j->c, row, end, j->d);
-    if (ATT_B_PANELS && row < end) memset(j->dq + (bh * j->t + row) * j->d, 0, (end - row) * j->d * sizeof *j->dq);
+    if (ATT_B_PANELS && row < end)
+        memset(j->dq + (bh * j->t + row) * j->d, 0, (end - row) * j->d * sizeof *j->dq);
 }
 
 static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
     const attention_job *j = arg;
-    uint64_t ld = 3 * j->c, k0 = j->key_block * ATT, length = pst_length_of(j->lengths, bh / j->heads, j->t), d = j->d;
+    uint64_t ld = 3 * j->c, k0 = j->key_block * ATT,
+             length = pst_length_of(j->lengths, bh / j->heads, j->t), d = j->d;
     uint64_t n_key = k0 < length ? pst_min_u64(ATT, length - k0) : 0;
     uint64_t head = bh % j->heads * d, first = bh / j->heads * j->t * ld + head;
     clear_padding(j, bh, k0 + n_key, behind_block(k0, j->t));
     if (!n_key) return;
     const vx *k_at = j->qkv + first + k0 * ld + j->c;
     vx *dk_to = j->dst + first + k0 * ld + j->c, *dv_to = dk_to + j->c;
-    float *kt = j->scratch + thread * j->scratch_floats, *vt = kt + ATT * d, *s = vt + ATT * d, *dp = s + ATT * ATT;
+    float *kt = j->scratch + thread * j->scratch_floats, *vt = kt + ATT * d, *s = vt + ATT * d,
+          *dp = s + ATT * ATT;
     float *own = dp + ATT * ATT;
     panel k = read_panel(k_at, ld, n_key, d, own);
-    panel dk = sum_panel(dk_to, ld, d, own + ATT * d), dv = sum_panel(dv_to, ld, d, own + 2 * ATT * d);
+    panel dk = sum_panel(dk_to, ld, d, own + ATT * d),
+          dv = sum_panel(dv_to, ld, d, own + 2 * ATT * d);
     transpose(k_at, ld, n_key, d, kt);
     transpose(k_at + j->c, ld, n_key, d, vt);
     const uint64_t q_first = j->bidirectional ? 0 : k0;
     for (uint64_t q0 = q_first; q0 < length; q0 += ATT) {
-        uint64_t n_q = pst_min_u64(ATT, length - q0), row = (bh / j->heads * j->t + q0) * j->c + head;
+        uint64_t n_q = pst_min_u64(ATT, length - q0),
+                 row = (bh / j->heads * j->t + q0) * j->c + head;
         panel q = read_panel(j->qkv + first + q0 * ld, ld, n_q, d, own + 3 * ATT * d);
         panel dout = read_panel(j->dout + row, j->c, n_q, d, own + 4 * ATT * d);
         panel dq = sum_panel(j->dst + first + q0 * ld, ld, d, j->dq + (bh * j->t + q0) * d);
@@ -289,11 +332,13 @@ static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
         const int diagonal = q0 == k0 && !j->bidirectional;
         for (uint64_t i = 0; i < n_q; i++)
             slope_row(s + i * ATT, dp + i * ATT, j->scale, j->lse_in[bh * j->t + q0 + i],
-                      row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d), diagonal ? i + 1 : n_key);
+                      row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d),
+                      diagonal ? i + 1 : n_key);
         small_product(n_key, d, n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != q_first);
         small_product(n_key, d, n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first);
         small_product(n_q, d, n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0);
-        const int complete = j->bidirectional ? k0 + n_key == length : q0 == k0; /* later keys are hidden from it */
+        /* later keys are hidden from it */
+        const int complete = j->bidirectional ? k0 + n_key == length : q0 == k0;
         if (complete) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d);
         pst_device_poll(j->device, thread);
     }
@@ -310,7 +355,10 @@ static uint64_t attention_b_scratch(const pst_graph *g, const pst_node *node, ui
 static pst_status attention_b(pst_device *device, const pst_call *call) {
     attention_job j = attention_of(device, call);
     void *const *behind = pst_call_behind(call);
-    j.out = behind[0], j.lse_in = behind[1], j.dout = behind[2], j.dst = behind[3];
+    j.out = behind[0];
+    j.lse_in = behind[1];
+    j.dout = behind[2];
+    j.dst = behind[3];
     j.scratch_floats = attention_b_floats(j.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
     j.dq = ATT_B_PANELS ? j.scratch + device->threads * j.scratch_floats : j.scratch;

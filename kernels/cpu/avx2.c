@@ -1,4 +1,5 @@
-/* The vector kernels compiled for AVX2 with FMA. Nothing in this file may run before the machine was asked. */
+/* The vector kernels compiled for AVX2 with FMA. Nothing in this file may run before the machine
+ * was asked. */
 #include "base/rng.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"

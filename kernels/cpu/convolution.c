@@ -1,9 +1,10 @@
-/* Convolution as products: the windows of a band of pixels are laid out as rows of a matrix in scratch (im2col, Chellapilla
- * et al. 2006), and a product of linear's kind does the rest. Images have their channels last, so that a row of a window
- * is copied in one piece. Windows of one pixel, side by side, are the image itself. The input's gradient is, where
- * windows lie side by side, a convolution of the output's with the weight turned around; else the windows' gradients
- * are computed and added up. The cut into bands follows from the shape alone, as the tiles of a product do, and is part of
- * the result's bits. */
+/* Convolution as products: the windows of a band of pixels are laid out as rows of a matrix in
+ * scratch (im2col, Chellapilla et al. 2006), and a product of linear's kind does the rest. Images
+ * have their channels last, so that a row of a window is copied in one piece. Windows of one pixel,
+ * side by side, are the image itself. The input's gradient is, where windows lie side by side, a
+ * convolution of the output's with the weight turned around; else the windows' gradients are
+ * computed and added up. The cut into bands follows from the shape alone, as the tiles of a product
+ * do, and is part of the result's bits. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <string.h>
@@ -14,7 +15,8 @@ typedef struct {
     const pst_linear_ops *ops;
     uint64_t images, height, width, in; /* of x */
     uint64_t rows, columns, out;        /* of y: windows of an image */
-    uint64_t h, w, stride, top, left;   /* of windows; pixels outside of the image before its first ones */
+    uint64_t h, w, stride, top, left;   /* of windows; pixels outside of the image before its first
+                                           ones */
     uint64_t windows, terms;            /* of the batch; numbers of a window */
     uint64_t size;                      /* bytes of an element */
     int plain;                          /* a window is a pixel, each pixel is one */
@@ -29,28 +31,40 @@ static job job_of(const pst_graph *g, const pst_node *node) {
     const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
     const uint64_t *weight = g->param[node->param[0]].dim;
     job j = {.images = x->dim[0], .height = x->dim[1], .width = x->dim[2], .in = x->dim[3]};
-    j.rows = y->dim[1], j.columns = y->dim[2], j.out = y->dim[3];
-    j.h = weight[1], j.w = weight[2], j.stride = node->attr.stride;
+    j.rows = y->dim[1];
+    j.columns = y->dim[2];
+    j.out = y->dim[3];
+    j.h = weight[1];
+    j.w = weight[2];
+    j.stride = node->attr.stride;
     j.top = j.left = node->attr.padding;
-    j.windows = j.images * j.rows * j.columns, j.terms = j.h * j.w * j.in;
+    j.windows = j.images * j.rows * j.columns;
+    j.terms = j.h * j.w * j.in;
     j.plain = j.h * j.w == 1 && j.stride == 1;
     j.size = pst_dtype_bytes(g->dtype);
     return j;
 }
 
-/* Whether B is a convolution, too: that of `turned`, which makes the input's gradient of the output's. */
+/* Whether B is a convolution, too: that of `turned`, which makes the input's gradient of the
+ * output's. */
 static int turns(const job *j) { return j->stride == 1 && !j->plain; }
 
 static job turned(const job *j) {
     job t = *j;
-    t.height = j->rows, t.width = j->columns, t.in = j->out;
-    t.rows = j->height, t.columns = j->width, t.out = j->in;
-    t.top = j->h - 1 - j->top, t.left = j->w - 1 - j->left;
-    t.windows = t.images * t.rows * t.columns, t.terms = t.h * t.w * t.in;
+    t.height = j->rows;
+    t.width = j->columns;
+    t.in = j->out;
+    t.rows = j->height;
+    t.columns = j->width;
+    t.out = j->in;
+    t.top = j->h - 1 - j->top;
+    t.left = j->w - 1 - j->left;
+    t.windows = t.images * t.rows * t.columns;
+    t.terms = t.h * t.w * t.in;
     return t;
 }
 
-/* --- bands ------------------------------------------------------------------------------------------------------ */
+/* --- bands ------------------------------------------------------------------------------------ */
 
 /* Of F and W: windows whose elements are of the graph's type. */
 static uint64_t band_windows(const job *j) {
@@ -70,7 +84,8 @@ static uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static uint64_t patch_bytes(const job *j, pst_pass pass) {
     if (j->plain) return 0;
-    if (pass == PST_PASS_B) return aligned(band_images(j) * j->rows * j->columns * j->terms * sizeof(float));
+    if (pass == PST_PASS_B)
+        return aligned(band_images(j) * j->rows * j->columns * j->terms * sizeof(float));
     return aligned(band_windows(j) * j->terms * j->size);
 }
 
@@ -90,12 +105,14 @@ static uint64_t forward_bytes(const job *j, pst_dtype dtype, uint32_t threads) {
 
 static uint64_t weight_bytes(const job *j) { return aligned(j->out * j->terms * j->size); }
 
-uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node,
+                                         uint32_t threads) {
     job j = job_of(g, node);
     return forward_bytes(&j, g->dtype, threads);
 }
 
-uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node,
+                                          uint32_t threads) {
     job j = job_of(g, node), t = turned(&j);
     uint64_t m = band_images(&j) * j.rows * j.columns;
     if (turns(&j)) return weight_bytes(&j) + forward_bytes(&t, g->dtype, threads);
@@ -103,33 +120,38 @@ uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *no
            (j.plain ? band_bytes(g->dtype, m, j.terms, threads) : 0);
 }
 
-uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node,
+                                        uint32_t threads) {
     job j = job_of(g, node);
-    return patch_bytes(&j, PST_PASS_W) + wide_bytes(g->dtype, j.out, j.terms, band_windows(&j), threads);
+    return patch_bytes(&j, PST_PASS_W) +
+           wide_bytes(g->dtype, j.out, j.terms, band_windows(&j), threads);
 }
 
 /* Where a product's scratch lies, behind the patches and what they are rounded up by. */
 static void take_scratch(pst_gemm *gemm, const job *j, pst_pass pass, pst_device *device) {
     uint8_t *at = (uint8_t *)j->patches + patch_bytes(j, pass);
-    gemm->wide = (float *)(void *)at, gemm->widen = j->ops->widen;
+    gemm->wide = (float *)(void *)at;
+    gemm->widen = j->ops->widen;
     if (!gemm->c)
-        gemm->band =
-            (float *)(void *)(at + wide_bytes(gemm->dtype, gemm->m, gemm->n, gemm->k, device ? device->threads : 1));
+        gemm->band = (float *)(void *)(at + wide_bytes(gemm->dtype, gemm->m, gemm->n, gemm->k,
+                                                       device ? device->threads : 1));
 }
 
-/* --- windows as rows -------------------------------------------------------------------------------------------- */
+/* --- windows as rows -------------------------------------------------------------------------- */
 
 /* A row of a window: pixels from, from + 1, ... of a row of the image, 0 outside. */
 static void copy_pixels(const job *j, const uint8_t *row, uint64_t from, uint8_t *to) {
     uint64_t pixel = j->in * j->size, left = from < j->left ? pst_min_u64(j->left - from, j->w) : 0;
-    uint64_t at = from + left - j->left, n = at < j->width ? pst_min_u64(j->w - left, j->width - at) : 0;
+    uint64_t at = from + left - j->left,
+             n = at < j->width ? pst_min_u64(j->w - left, j->width - at) : 0;
     memset(to, 0, left * pixel);
     if (n) memcpy(to + left * pixel, row + at * pixel, n * pixel);
     memset(to + (left + n) * pixel, 0, (j->w - left - n) * pixel);
 }
 
 static void copy_window(const job *j, uint64_t window, uint8_t *to) {
-    uint64_t image = window / (j->rows * j->columns), r = window / j->columns % j->rows, c = window % j->columns;
+    uint64_t image = window / (j->rows * j->columns), r = window / j->columns % j->rows,
+             c = window % j->columns;
     uint64_t line = j->w * j->in * j->size, row = j->width * j->in * j->size;
     for (uint64_t i = 0; i < j->h; i++, to += line) {
         uint64_t y = r * j->stride + i;
@@ -142,7 +164,8 @@ static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;
     uint64_t from = tile * COPY_ROWS, end = pst_min_u64(from + COPY_ROWS, j->n);
-    for (uint64_t i = from; i < end; i++) copy_window(j, j->first + i, (uint8_t *)j->patches + i * j->terms * j->size);
+    for (uint64_t i = from; i < end; i++)
+        copy_window(j, j->first + i, (uint8_t *)j->patches + i * j->terms * j->size);
 }
 
 /* The band's windows as a matrix [n, terms]. */
@@ -152,10 +175,10 @@ static const void *patches_of(pst_device *device, job *j) {
     return j->patches;
 }
 
-/* --- passes ----------------------------------------------------------------------------------------------------- */
+/* --- passes ----------------------------------------------------------------------------------- */
 
-static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, uint64_t rows, uint64_t col,
-                   uint64_t cols) {
+static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, uint64_t rows,
+                   uint64_t col, uint64_t cols) {
     const job *j = arg;
     uint64_t ld = j->out;
     pst_linear_tile tile = {.sum = sum,
@@ -174,26 +197,37 @@ static pst_status multiply(pst_device *device, job *j, const void *weight, uint8
     for (j->first = 0; j->first < j->windows; j->first += band) {
         j->n = pst_min_u64(band, j->windows - j->first);
         j->y = y + j->first * j->out * j->size;
-        pst_gemm gemm = {.dtype = j->ops->dtype, .trans_b = 1, .m = j->n, .n = j->out, .k = j->terms};
-        gemm.b = weight, gemm.ldb = j->terms;
-        gemm.c = j->ops->dtype == PST_F32 ? (float *)(void *)j->y : NULL, gemm.ldc = j->out;
-        if (j->bias || !gemm.c) gemm.finish = finish, gemm.finish_arg = j;
+        pst_gemm gemm = {
+            .dtype = j->ops->dtype, .trans_b = 1, .m = j->n, .n = j->out, .k = j->terms};
+        gemm.b = weight;
+        gemm.ldb = j->terms;
+        gemm.c = j->ops->dtype == PST_F32 ? (float *)(void *)j->y : NULL;
+        gemm.ldc = j->out;
+        if (j->bias || !gemm.c) {
+            gemm.finish = finish;
+            gemm.finish_arg = j;
+        }
         take_scratch(&gemm, j, PST_PASS_F, device);
-        gemm.a = patches_of(device, j), gemm.lda = j->terms;
+        gemm.a = patches_of(device, j);
+        gemm.lda = j->terms;
         PST_TRY(pst_gemm_run(device, &gemm));
     }
     return PST_OK;
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 */
-pst_status pst_convolution_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+pst_status pst_convolution_forward(pst_device *device, const pst_call *call,
+                                   const pst_linear_ops *ops) {
     job j = job_of(call->graph, call->node);
     int biased = call->node->n_param > 1;
-    j.ops = ops, j.x = call->arg[0], j.bias = biased ? call->arg[2] : NULL, j.patches = call->scratch;
+    j.ops = ops;
+    j.x = call->arg[0];
+    j.bias = biased ? call->arg[2] : NULL;
+    j.patches = call->scratch;
     return multiply(device, &j, call->arg[1], call->arg[2 + biased]);
 }
 
-/* --- B: the weight turned around ---------------------------------------------------------------------------------- */
+/* --- B: the weight turned around -------------------------------------------------------------- */
 
 typedef struct {
     const job *of;
@@ -221,14 +255,17 @@ static pst_status turn_and_multiply(pst_device *device, const pst_call *call, co
     job t = turned(j);
     uint8_t *behind = (uint8_t *)call->scratch + weight_bytes(j);
     pst_device_run(device, turn_tile, &turning, j->h * j->w);
-    t.x = call->arg[1], t.patches = behind;
+    t.x = call->arg[1];
+    t.patches = behind;
     return multiply(device, &t, call->scratch, call->arg[2]);
 }
 
-/* --- B: gradients of windows, added up ---------------------------------------------------------------------------- */
+/* --- B: gradients of windows, added up -------------------------------------------------------- */
 
-/* Adds what the windows over the pixel at row y, column x of an image got of it: channels [from, from + n). */
-static void gather(const job *j, const float *patches, uint64_t y, uint64_t x, uint64_t from, uint64_t n, float *sum) {
+/* Adds what the windows over the pixel at row y, column x of an image got of it: channels [from,
+ * from + n). */
+static void gather(const job *j, const float *patches, uint64_t y, uint64_t x, uint64_t from,
+                   uint64_t n, float *sum) {
     memset(sum, 0, n * sizeof *sum);
     for (uint64_t i = 0; i < j->h; i++) {
         uint64_t r = y + j->top - i;
@@ -237,7 +274,8 @@ static void gather(const job *j, const float *patches, uint64_t y, uint64_t x, u
             uint64_t c = x + j->left - k;
             if (x + j->left < k || c % j->stride || c / j->stride >= j->columns) continue;
             uint64_t window = r / j->stride * j->columns + c / j->stride;
-            j->accumulate(NULL, sum, patches + window * j->terms + (i * j->w + k) * j->in + from, n);
+            j->accumulate(NULL, sum, patches + window * j->terms + (i * j->w + k) * j->in + from,
+                          n);
         }
     }
 }
@@ -247,7 +285,8 @@ static void gather_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;
     float sum[CHANNELS];
-    const float *patches = (const float *)j->patches + tile / j->height * j->rows * j->columns * j->terms;
+    const float *patches =
+        (const float *)j->patches + tile / j->height * j->rows * j->columns * j->terms;
     for (uint64_t x = 0; x < j->width; x++)
         for (uint64_t from = 0; from < j->in; from += CHANNELS) {
             uint64_t n = pst_min_u64(CHANNELS, j->in - from);
@@ -259,12 +298,16 @@ static void gather_tile(void *arg, uint64_t tile, uint32_t thread) {
 }
 
 /* PARAM0 DOUT0 DIN0 */
-pst_status pst_convolution_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+pst_status pst_convolution_backward(pst_device *device, const pst_call *call,
+                                    const pst_linear_ops *ops) {
     job j = job_of(call->graph, call->node);
     const uint8_t *dy = call->arg[1];
     uint8_t *dx = call->arg[2];
-    uint64_t band = band_images(&j), windows = j.rows * j.columns, image = j.height * j.width * j.in;
-    j.ops = ops, j.patches = call->scratch, j.accumulate = pst_flat_choose(device ? device->isa : 0)->accumulate;
+    uint64_t band = band_images(&j), windows = j.rows * j.columns,
+             image = j.height * j.width * j.in;
+    j.ops = ops;
+    j.patches = call->scratch;
+    j.accumulate = pst_flat_choose(device ? device->isa : 0)->accumulate;
     if (turns(&j)) return turn_and_multiply(device, call, &j);
     for (j.first = 0; j.first < j.images; j.first += band) {
         j.n = pst_min_u64(band, j.images - j.first);
@@ -272,11 +315,17 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call, co
         job whole = j; /* finish writes [windows, terms] where windows are pixels */
         whole.out = j.terms;
         pst_gemm gemm = {.dtype = ops->dtype, .m = j.n * windows, .n = j.terms, .k = j.out};
-        gemm.a = dy + j.first * windows * j.out * j.size, gemm.lda = j.out;
-        gemm.b = call->arg[0], gemm.ldb = j.terms, gemm.ldc = j.terms;
+        gemm.a = dy + j.first * windows * j.out * j.size;
+        gemm.lda = j.out;
+        gemm.b = call->arg[0];
+        gemm.ldb = j.terms;
+        gemm.ldc = j.terms;
         if (!j.plain) gemm.c = j.patches;
         else if (ops->dtype == PST_F32) gemm.c = (float *)(void *)j.y;
-        else gemm.finish = finish, gemm.finish_arg = &whole;
+        else {
+            gemm.finish = finish;
+            gemm.finish_arg = &whole;
+        }
         take_scratch(&gemm, &j, PST_PASS_B, device);
         PST_TRY(pst_gemm_run(device, &gemm));
         if (!j.plain) pst_device_run(device, gather_tile, &j, j.n * j.height);
@@ -300,11 +349,14 @@ static void bias_tile(void *arg, uint64_t tile, uint32_t thread) {
 }
 
 /* IN0 DOUT0 DPARAM0 [DPARAM1] */
-pst_status pst_convolution_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+pst_status pst_convolution_weight(pst_device *device, const pst_call *call,
+                                  const pst_linear_ops *ops) {
     job j = job_of(call->graph, call->node);
     const uint8_t *dy = call->arg[1];
     uint64_t band = band_windows(&j);
-    j.ops = ops, j.x = call->arg[0], j.patches = call->scratch;
+    j.ops = ops;
+    j.x = call->arg[0];
+    j.patches = call->scratch;
     if (call->node->n_param > 1) {
         bias_job b = {&j, dy, call->arg[3], call->first};
         pst_device_run(device, bias_tile, &b, pst_div_up(j.out, PST_SUM_COLS));
@@ -312,10 +364,14 @@ pst_status pst_convolution_weight(pst_device *device, const pst_call *call, cons
     for (j.first = 0; j.first < j.windows; j.first += band) {
         j.n = pst_min_u64(band, j.windows - j.first);
         pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.out, .n = j.terms, .k = j.n};
-        gemm.a = dy + j.first * j.out * j.size, gemm.lda = j.out;
-        gemm.c = call->arg[2], gemm.ldc = j.terms, gemm.add = !call->first || j.first;
+        gemm.a = dy + j.first * j.out * j.size;
+        gemm.lda = j.out;
+        gemm.c = call->arg[2];
+        gemm.ldc = j.terms;
+        gemm.add = !call->first || j.first;
         take_scratch(&gemm, &j, PST_PASS_W, device);
-        gemm.b = patches_of(device, &j), gemm.ldb = j.terms;
+        gemm.b = patches_of(device, &j);
+        gemm.ldb = j.terms;
         PST_TRY(pst_gemm_run(device, &gemm));
     }
     return PST_OK;

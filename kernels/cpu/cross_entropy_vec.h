@@ -1,4 +1,5 @@
-/* Vector softmax cross-entropy: a row fits the second-level cache, so the logits cross the memory bus once. */
+/* Vector softmax cross-entropy: a row fits the second-level cache, so the logits cross the memory
+ * bus once. */
 
 enum { LOSS_ROWS = 4, LOSS_PIECE = 2048 };
 
@@ -16,10 +17,10 @@ VEC_INLINE float row_max(const vx *x, uint64_t count) {
     VEC_UNROLL
     for (int k = 0; k < 4; k++) max[k] = v_set(-__builtin_inff());
     uint64_t i = 0;
-    for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
-        VEC_UNROLL
-        for (int k = 0; k < 4; k++) max[k] = v_max(max[k], x_load(x + i + (uint64_t)k * VEC_W));
-    VEC_EACH(k, n, count - i, { max[0] = v_max(max[0], v_keep_n(x_load_n(x + i + k, n), -__builtin_inff(), n)); });
+    for (; i + 4 * VEC_W <= count; i += 4 * VEC_W) VEC_UNROLL
+    for (int k = 0; k < 4; k++) max[k] = v_max(max[k], x_load(x + i + (uint64_t)k * VEC_W));
+    VEC_EACH(k, n, count - i,
+             { max[0] = v_max(max[0], v_keep_n(x_load_n(x + i + k, n), -__builtin_inff(), n)); });
     return v_max_of(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
 }
 
@@ -29,7 +30,8 @@ VEC_INLINE double row_exp_sum(const vx *x, float max, uint64_t count) {
     for (uint64_t from = 0; from < count; from += LOSS_PIECE) {
         uint64_t piece = pst_min_u64(LOSS_PIECE, count - from);
         vf sum = v_set(0.0f);
-        VEC_EACH(i, n, piece, { sum = sum + v_keep_n(v_exp(x_load_n(x + from + i, n) - v_set(max)), 0.0f, n); });
+        VEC_EACH(i, n, piece,
+                 { sum = sum + v_keep_n(v_exp(x_load_n(x + from + i, n) - v_set(max)), 0.0f, n); });
         total += v_sum(sum);
     }
     return total;
@@ -51,8 +53,12 @@ static void loss_f_tile(void *arg, uint64_t tile, uint32_t thread) {
 /* IN0 IN1 OUT0 SAVED0 */
 static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .logits = call->arg[0],
-                  .target = call->arg[1], .loss = call->arg[2], .lse = call->arg[3]};
+    loss_job j = {.rows = pst_tensor_rows(in),
+                  .v = pst_tensor_last(in),
+                  .logits = call->arg[0],
+                  .target = call->arg[1],
+                  .loss = call->arg[2],
+                  .lse = call->arg[3]};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, j.v, 1));
     pst_device_run(device, loss_f_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;
@@ -71,17 +77,27 @@ static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
         }
         uint64_t hit = (uint64_t)j->target[r] - j->first; /* v or more: another tensor rank's */
         float at = hit < j->v ? x_get(x[hit]) : 0, lse = j->saved[r];
-        VEC_EACH(i, n, j->v, { x_store_n(dx + i, v_exp(x_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n); });
-        if (hit < j->v) x_put(dx + hit, (float)(expm1((double)at - (double)lse) * (double)j->scale));
+        VEC_EACH(i, n, j->v, {
+            x_store_n(dx + i, v_exp(x_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n);
+        });
+        if (hit < j->v)
+            x_put(dx + hit, (float)(expm1((double)at - (double)lse) * (double)j->scale));
     }
 }
 
-/* IN0 IN1 SAVED0 DIN0, in place. Also of vocabulary_loss, whose columns are those from attr.first on, of attr.total. */
+/* IN0 IN1 SAVED0 DIN0, in place. Also of vocabulary_loss, whose columns are those from attr.first
+ * on, of attr.total. */
 static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
     const pst_attr *attr = &call->node->attr;
-    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .first = attr->first, .logits = call->arg[0],
-                  .target = call->arg[1], .saved = call->arg[2], .dlogits = call->arg[3], .scale = call->loss_scale};
+    loss_job j = {.rows = pst_tensor_rows(in),
+                  .v = pst_tensor_last(in),
+                  .first = attr->first,
+                  .logits = call->arg[0],
+                  .target = call->arg[1],
+                  .saved = call->arg[2],
+                  .dlogits = call->arg[3],
+                  .scale = call->loss_scale};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, attr->total ? attr->total : j.v, 1));
     pst_device_run(device, loss_b_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;
@@ -104,8 +120,12 @@ static void part_tile(void *arg, uint64_t tile, uint32_t thread) {
 /* IN0 IN1 OUT0 */
 static pst_status vocabulary_part_f(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .first = call->node->attr.first,
-                  .logits = call->arg[0], .target = call->arg[1], .loss = call->arg[2]};
+    loss_job j = {.rows = pst_tensor_rows(in),
+                  .v = pst_tensor_last(in),
+                  .first = call->node->attr.first,
+                  .logits = call->arg[0],
+                  .target = call->arg[1],
+                  .loss = call->arg[2]};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, call->node->attr.total, 1));
     pst_device_run(device, part_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;

@@ -1,4 +1,5 @@
-/* The "cpu" device: a pool of threads. A launch computes at once, so every event has happened when it is named. */
+/* The "cpu" device: a pool of threads. A launch computes at once, so every event has happened when
+ * it is named. */
 #include "kernels/cpu/cpu.h"
 #include <stdlib.h>
 
@@ -22,8 +23,10 @@ static pst_status open_device(const pst_device_config *config, pst_device **devi
     PST_TRY(pst_cpu_isa_check());
     cpu_device *d = calloc(1, sizeof *d);
     if (!d) return pst_fail(PST_ENOMEM, "no memory for the cpu device");
-    d->base =
-        (pst_device){.ops = &pst_device_cpu, .clock = config->clock, .isa = pst_cpu_isa(), .threads = config->threads};
+    d->base = (pst_device){.ops = &pst_device_cpu,
+                           .clock = config->clock,
+                           .isa = pst_cpu_isa(),
+                           .threads = config->threads};
     pst_gemm_set_isa(d->base.isa);
     pst_status status = pst_pool_open(config->threads, start_thread, NULL, &d->base.pool);
     if (status != PST_OK) {
@@ -35,9 +38,10 @@ static pst_status open_device(const pst_device_config *config, pst_device **devi
     return PST_OK;
 }
 
-static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
-                         uint64_t *event) {
-    (void)after_ns, (void)ns;
+static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns,
+                         uint64_t ns, uint64_t *event) {
+    (void)after_ns;
+    (void)ns;
     cpu_device *d = (cpu_device *)device;
     uint64_t start = pst_clock_now(device->clock);
     PST_TRY(fn(device, call));
@@ -50,7 +54,8 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
 static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
     cpu_device *d = (cpu_device *)device;
     if (event >= d->next_event || event + EVENTS < d->next_event)
-        return pst_fail(PST_EINTERNAL, "event %llu is unknown or long past", (unsigned long long)event);
+        return pst_fail(PST_EINTERNAL, "event %llu is unknown or long past",
+                        (unsigned long long)event);
     *start_ns = d->times[event % EVENTS].start_ns;
     *end_ns = d->times[event % EVENTS].end_ns;
     return PST_OK;

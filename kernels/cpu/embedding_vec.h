@@ -1,5 +1,5 @@
-/* Embedding. W: a tile owns a range of channels and visits all positions in order, so a row that several positions
- * name is summed in position order whatever the number of threads. */
+/* Embedding. W: a tile owns a range of channels and visits all positions in order, so a row that
+ * several positions name is summed in position order whatever the number of threads. */
 
 enum { EMBED_ROWS = 32, EMBED_COLS = 64, EMBED_CLEAR = 64 };
 
@@ -16,15 +16,21 @@ static embed_job embed_of(const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
     const pst_node *node = call->node;
     const pst_param *wte = &call->graph->param[node->param[0]];
-    embed_job j = {.t = pst_tensor_last(in), .c = wte->dim[1], .v = wte->dim[0], .token = call->arg[0],
-                   .first = call->first, .first_token = node->attr.first};
+    embed_job j = {.t = pst_tensor_last(in),
+                   .c = wte->dim[1],
+                   .v = wte->dim[0],
+                   .token = call->arg[0],
+                   .first = call->first,
+                   .first_token = node->attr.first};
     j.rows = pst_tensor_rows(in) * j.t;
     if (node->n_param > 1) j.t_max = call->graph->param[node->param[1]].dim[0];
     return j;
 }
 
 /* The token's row, v or more when another tensor rank has it. */
-static inline uint64_t embed_row(const embed_job *j, uint64_t r) { return (uint64_t)j->token[r] - j->first_token; }
+static inline uint64_t embed_row(const embed_job *j, uint64_t r) {
+    return (uint64_t)j->token[r] - j->first_token;
+}
 
 static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
@@ -32,7 +38,8 @@ static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     uint64_t end = pst_min_u64((tile + 1) * EMBED_ROWS, j->rows);
     for (uint64_t r = tile * EMBED_ROWS; r < end; r++) {
         uint64_t row = embed_row(j, r);
-        const vx *wte = row < j->v ? j->wte + row * j->c : NULL, *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
+        const vx *wte = row < j->v ? j->wte + row * j->c : NULL,
+                 *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
         vx *out = j->out + r * j->c;
         VEC_EACH(i, n, j->c, {
             vf v = wte ? x_load_n(wte + i, n) : v_set(0.0f);
@@ -69,7 +76,8 @@ static void embed_w_tile(void *arg, uint64_t tile, uint32_t thread) {
         if (row >= j->v) continue;
         float *out = j->dwte + row * j->c + col;
         const vx *dy = j->dy + r * j->c + col;
-        VEC_EACH(i, n, cols, { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
+        VEC_EACH(i, n, cols,
+                 { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
     }
 }
 
@@ -83,7 +91,8 @@ static void embed_position_tile(void *arg, uint64_t tile, uint32_t thread) {
         if (j->first) memset(out, 0, j->c * sizeof *out);
         for (uint64_t r = t; t < j->t && r < j->rows; r += j->t) {
             const vx *dy = j->dy + r * j->c;
-            VEC_EACH(i, n, j->c, { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
+            VEC_EACH(i, n, j->c,
+                     { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
         }
     }
 }

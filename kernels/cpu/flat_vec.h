@@ -1,4 +1,5 @@
-/* Vector arithmetic over flat arrays: the same operations in the same order as ref/flat.c, so the same bits. */
+/* Vector arithmetic over flat arrays: the same operations in the same order as ref/flat.c, so the
+ * same bits. */
 
 enum { SUM_BLOCK = 4096, SUM_CHUNK = 1024 /* block sums held at a time */ };
 
@@ -28,7 +29,8 @@ static void adamw_tile(void *arg, uint64_t tile, uint32_t thread) {
         vf v = beta2 * v_load_n(v_at + i, n) + rest2 * (g * g);
         v_store_n(m_at + i, m, n);
         v_store_n(v_at + i, v, n);
-        v_store_n(weight + i, v_load_n(weight + i, n) * keep - step * m / (v_sqrt(v) / root2 + eps), n);
+        v_store_n(weight + i, v_load_n(weight + i, n) * keep - step * m / (v_sqrt(v) / root2 + eps),
+                  n);
     });
 }
 
@@ -49,17 +51,17 @@ static void sgd_tile(void *arg, uint64_t tile, uint32_t thread) {
 }
 
 static void run_pool(pst_pool *pool, pst_tile_fn fn, array_job *j, uint64_t tiles) {
-    if (pool)
-        pst_pool_run(pool, fn, j, tiles);
+    if (pool) pst_pool_run(pool, fn, j, tiles);
     else
         for (uint64_t i = 0; i < tiles; i++) fn(j, i, 0);
 }
 
-static void flat_update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h, float *weight,
-                        const float *grad, float *const state[2], uint64_t n) {
+static void flat_update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
+                        float *weight, const float *grad, float *const state[2], uint64_t n) {
     array_job j = {.h = h, .weight = weight, .x = grad, .m = state[0], .n = n};
     if (kind == PST_OPTIM_ADAMW) j.v = state[1];
-    run_pool(pool, kind == PST_OPTIM_ADAMW ? adamw_tile : sgd_tile, &j, pst_div_up(n, PST_FLAT_TILE));
+    run_pool(pool, kind == PST_OPTIM_ADAMW ? adamw_tile : sgd_tile, &j,
+             pst_div_up(n, PST_FLAT_TILE));
 }
 
 /* Running sum l is of the elements i with i % 16 == l; ref/flat.c. */
@@ -69,20 +71,21 @@ static double block_sum(const float *x, uint64_t n) {
 #if defined(VEC_AVX512)
     __m512d low = _mm512_setzero_pd(), high = low;
     for (; i + 16 <= n; i += 16) {
-        __m512d a = _mm512_cvtps_pd(_mm256_loadu_ps(x + i)), b = _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8));
+        __m512d a = _mm512_cvtps_pd(_mm256_loadu_ps(x + i)),
+                b = _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8));
         low = _mm512_fmadd_pd(a, a, low);
         high = _mm512_fmadd_pd(b, b, high);
     }
     _mm512_storeu_pd(sum, low);
     _mm512_storeu_pd(sum + 8, high);
 #else
-    __m256d part[4] = {_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()};
-    for (; i + 16 <= n; i += 16)
-        VEC_UNROLL
-        for (int k = 0; k < 4; k++) {
-            __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * (uint64_t)k));
-            part[k] = _mm256_fmadd_pd(a, a, part[k]);
-        }
+    __m256d part[4] = {_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(),
+                       _mm256_setzero_pd()};
+    for (; i + 16 <= n; i += 16) VEC_UNROLL
+    for (int k = 0; k < 4; k++) {
+        __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * (uint64_t)k));
+        part[k] = _mm256_fmadd_pd(a, a, part[k]);
+    }
     VEC_UNROLL
     for (int k = 0; k < 4; k++) _mm256_storeu_pd(sum + 4 * k, part[k]);
 #endif
@@ -106,7 +109,9 @@ static void sum_tile(void *arg, uint64_t tile, uint32_t thread) {
 static double flat_sum_squares(pst_pool *pool, const float *x, uint64_t n) {
     double block[SUM_CHUNK], total = 0;
     for (uint64_t from = 0; from < n; from += (uint64_t)SUM_CHUNK * SUM_BLOCK) {
-        array_job j = {.x = x + from, .block = block, .n = pst_min_u64((uint64_t)SUM_CHUNK * SUM_BLOCK, n - from)};
+        array_job j = {.x = x + from,
+                       .block = block,
+                       .n = pst_min_u64((uint64_t)SUM_CHUNK * SUM_BLOCK, n - from)};
         uint64_t blocks = pst_div_up(j.n, SUM_BLOCK);
         run_pool(pool, sum_tile, &j, pst_div_up(blocks, SUM_TILE));
         for (uint64_t b = 0; b < blocks; b++) total += block[b];
@@ -141,13 +146,15 @@ static void narrow_tile(void *arg, uint64_t tile, uint32_t thread) {
 #if defined(VEC_AVX512) && !defined(VEC_F16)
     if (j->dtype == PST_F16) { /* every AVX-512 converts */
         VEC_EACH(i, n, count, {
-            __m256i half = _mm512_cvtps_ph(v_load_n(j->x + from + i, n), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+            __m256i half = _mm512_cvtps_ph(v_load_n(j->x + from + i, n),
+                                           _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
             _mm256_mask_storeu_epi16(j->half + from + i, v_first(n), half);
         });
         return;
     }
 #endif
-    for (uint64_t i = from; i < from + count; i++) j->half[i] = pst_half_from_f32(j->dtype, j->x[i]);
+    for (uint64_t i = from; i < from + count; i++)
+        j->half[i] = pst_half_from_f32(j->dtype, j->x[i]);
 }
 
 static void flat_narrow(pst_pool *pool, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n) {
@@ -160,12 +167,11 @@ static double fma_loop(uint64_t turns, float *sink) {
     vf sum[12], a = v_set(0.999f), b = v_set(1e-3f);
     VEC_UNROLL
     for (int k = 0; k < 12; k++) sum[k] = v_set((float)k);
-    for (uint64_t i = 0; i < turns; i++)
-        VEC_UNROLL
+    for (uint64_t i = 0; i < turns; i++) VEC_UNROLL
 #if defined(VEC_BF16)
-        for (int k = 0; k < 12; k++) sum[k] = _mm512_dpbf16_ps(sum[k], (__m512bh)a, (__m512bh)b);
+    for (int k = 0; k < 12; k++) sum[k] = _mm512_dpbf16_ps(sum[k], (__m512bh)a, (__m512bh)b);
 #else
-        for (int k = 0; k < 12; k++) sum[k] = v_fma(sum[k], a, b);
+    for (int k = 0; k < 12; k++) sum[k] = v_fma(sum[k], a, b);
 #endif
     VEC_UNROLL
     for (int k = 0; k < 12; k++) *sink += (float)v_sum(sum[k]);

@@ -1,9 +1,11 @@
-/* Rows that need no instruction set of their own: oneDNN finds one for the products; the rest is plain C. */
+/* Rows that need no instruction set of their own: oneDNN finds one for the products; the rest is
+ * plain C. */
 #include "kernels/cpu/cpu.h"
 #include <math.h>
 
 static float act_of(pst_activation act, float z) {
-    if (act == PST_ACT_GELU_TANH) return z / (1.0f + expf(-1.5957691216f * (z + 0.044715f * z * z * z)));
+    if (act == PST_ACT_GELU_TANH)
+        return z / (1.0f + expf(-1.5957691216f * (z + 0.044715f * z * z * z)));
     if (act == PST_ACT_GELU_ERF) return 0.5f * z * (1.0f + erff(z * 0.70710678f));
     return act == PST_ACT_RELU && !(z > 0) ? 0.0f : z;
 }
@@ -13,7 +15,8 @@ static float slope_of(pst_activation act, float z) {
         float s = 1.0f / (1.0f + expf(-1.5957691216f * (z + 0.044715f * z * z * z)));
         return s + z * s * (1.0f - s) * 1.5957691216f * (1.0f + 0.134145f * z * z);
     }
-    if (act == PST_ACT_GELU_ERF) return 0.5f * (1.0f + erff(z * 0.70710678f)) + z * expf(-0.5f * z * z) * 0.3989422804f;
+    if (act == PST_ACT_GELU_ERF)
+        return 0.5f * (1.0f + erff(z * 0.70710678f)) + z * expf(-0.5f * z * z) * 0.3989422804f;
     return act == PST_ACT_RELU && !(z > 0) ? 0.0f : 1.0f;
 }
 
@@ -34,13 +37,15 @@ static void apply(pst_activation act, const void *from_z, void *to_y, uint64_t n
     for (uint64_t i = 0; i < n; i++) y[i] = act_of(act, z[i]);
 }
 
-static void slope(pst_activation act, const void *from_z, const void *from_dy, void *to_dz, uint64_t n) {
+static void slope(pst_activation act, const void *from_z, const void *from_dy, void *to_dz,
+                  uint64_t n) {
     const float *z = from_z, *dy = from_dy;
     float *dz = to_dz;
     for (uint64_t i = 0; i < n; i++) dz[i] = dy[i] * slope_of(act, z[i]);
 }
 
-static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first) {
+static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_t ld, float *out,
+                       int first) {
     const float *x = from_x;
     for (uint64_t c = 0; c < cols; c++) {
         double sum = 0;
@@ -51,9 +56,15 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
 
 static const pst_linear_ops ops = {PST_F32, finish, apply, slope, column_sum, NULL};
 
-static pst_status linear_f(pst_device *device, const pst_call *call) { return pst_linear_forward(device, call, &ops); }
-static pst_status linear_b(pst_device *device, const pst_call *call) { return pst_linear_backward(device, call, &ops); }
-static pst_status linear_w(pst_device *device, const pst_call *call) { return pst_linear_weight(device, call, &ops); }
+static pst_status linear_f(pst_device *device, const pst_call *call) {
+    return pst_linear_forward(device, call, &ops);
+}
+static pst_status linear_b(pst_device *device, const pst_call *call) {
+    return pst_linear_backward(device, call, &ops);
+}
+static pst_status linear_w(pst_device *device, const pst_call *call) {
+    return pst_linear_weight(device, call, &ops);
+}
 
 static pst_status activation(pst_device *device, const pst_call *call) {
     return pst_linear_activation(device, call, &ops);
@@ -69,10 +80,14 @@ static double fma_loop(uint64_t turns, float *sink) {
 
 const pst_cpu_table *pst_cpu_generic(void) {
     static const pst_kernel_row rows[] = {
-        {"linear", PST_PASS_F, "cpu/generic/linear", 0, NULL, NULL, linear_f, PST_TAKES_F32, NULL, NULL},
-        {"linear", PST_PASS_B, "cpu/generic/linear", 0, NULL, NULL, linear_b, PST_TAKES_F32, NULL, NULL},
-        {"linear", PST_PASS_W, "cpu/generic/linear", 0, NULL, NULL, linear_w, PST_TAKES_F32, NULL, NULL},
-        {"activation", PST_PASS_F, "cpu/generic/activation", 0, NULL, NULL, activation, PST_TAKES_F32, NULL, NULL},
+        {"linear", PST_PASS_F, "cpu/generic/linear", 0, NULL, NULL, linear_f, PST_TAKES_F32, NULL,
+         NULL},
+        {"linear", PST_PASS_B, "cpu/generic/linear", 0, NULL, NULL, linear_b, PST_TAKES_F32, NULL,
+         NULL},
+        {"linear", PST_PASS_W, "cpu/generic/linear", 0, NULL, NULL, linear_w, PST_TAKES_F32, NULL,
+         NULL},
+        {"activation", PST_PASS_F, "cpu/generic/activation", 0, NULL, NULL, activation,
+         PST_TAKES_F32, NULL, NULL},
     };
     static pst_cpu_table table = {0, rows, sizeof rows / sizeof rows[0], NULL, fma_loop};
     return &table;

@@ -1,5 +1,5 @@
-/* Which instruction sets kernels may use: those that the processor has and the operating system saves, lowered to the
- * level that PENSTOCK_ISA names. */
+/* Which instruction sets kernels may use: those that the processor has and the operating system
+ * saves, lowered to the level that PENSTOCK_ISA names. */
 #include "kernels/kernel.h"
 #include <stdlib.h>
 #include <string.h>
@@ -43,19 +43,23 @@ pst_status pst_isa_check(uint32_t machine, const char *level) {
     int i = find(level);
     if (i == LEVELS)
         return pst_fail(PST_EINPUT,
-                        "PENSTOCK_ISA is '%.40s'; it can be generic, avx2, avx512 (without bf16) or avx512_bf16",
+                        "PENSTOCK_ISA is '%.40s'; it can be generic, avx2, avx512 (without bf16) "
+                        "or avx512_bf16",
                         level);
     if (levels[i].isa & ~machine)
-        return pst_fail(PST_EINPUT,
-                        "PENSTOCK_ISA is %s, but this CPU has no more than %s, and the variable only "
-                        "lowers what is used; leave it out",
-                        level, pst_isa_name(machine));
+        return pst_fail(
+            PST_EINPUT,
+            "PENSTOCK_ISA is %s, but this CPU has no more than %s, and the variable only "
+            "lowers what is used; leave it out",
+            level, pst_isa_name(machine));
     return PST_OK;
 }
 
 uint32_t pst_cpu_isa(void) { return pst_isa_lower(isa_of_machine(), getenv("PENSTOCK_ISA")); }
 
-pst_status pst_cpu_isa_check(void) { return pst_isa_check(isa_of_machine(), getenv("PENSTOCK_ISA")); }
+pst_status pst_cpu_isa_check(void) {
+    return pst_isa_check(isa_of_machine(), getenv("PENSTOCK_ISA"));
+}
 
 const char *pst_cpu_no_bf16(void) {
     if (pst_cpu_isa() & PST_ISA_AVX512_BF16) return NULL;

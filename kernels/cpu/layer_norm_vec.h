@@ -12,13 +12,13 @@ typedef struct {
     float *stats, *dweight, *dbias;
 } norm_job;
 
-/* Four running sums hide the latency of an addition; the order is the same for every row of this width. */
+/* Four running sums hide the latency of an addition; the order is the same for every row of this
+ * width. */
 VEC_INLINE double row_sum(const vx *x, uint64_t count) {
     vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
     uint64_t i = 0;
-    for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
-        VEC_UNROLL
-        for (int j = 0; j < 4; j++) sum[j] = sum[j] + x_load(x + i + (uint64_t)j * VEC_W);
+    for (; i + 4 * VEC_W <= count; i += 4 * VEC_W) VEC_UNROLL
+    for (int j = 0; j < 4; j++) sum[j] = sum[j] + x_load(x + i + (uint64_t)j * VEC_W);
     VEC_EACH(k, n, count - i, { sum[0] = sum[0] + x_load_n(x + i + k, n); });
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
@@ -26,12 +26,11 @@ VEC_INLINE double row_sum(const vx *x, uint64_t count) {
 VEC_INLINE double row_variance(const vx *x, float mean, uint64_t count) {
     vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, m = v_set(mean);
     uint64_t i = 0;
-    for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
-        VEC_UNROLL
-        for (int j = 0; j < 4; j++) {
-            vf d = x_load(x + i + (uint64_t)j * VEC_W) - m;
-            sum[j] = v_fma(d, d, sum[j]);
-        }
+    for (; i + 4 * VEC_W <= count; i += 4 * VEC_W) VEC_UNROLL
+    for (int j = 0; j < 4; j++) {
+        vf d = x_load(x + i + (uint64_t)j * VEC_W) - m;
+        sum[j] = v_fma(d, d, sum[j]);
+    }
     VEC_EACH(k, n, count - i, {
         vf d = v_keep_n(x_load_n(x + i + k, n) - m, 0.0f, n);
         sum[0] = v_fma(d, d, sum[0]);
@@ -60,8 +59,13 @@ static void norm_f_tile(void *arg, uint64_t tile, uint32_t thread) {
 /* IN0 PARAM0 PARAM1 OUT0 SAVED0 */
 static pst_status layer_norm_f(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    norm_job j = {.rows = pst_tensor_rows(in), .n = pst_tensor_last(in), .eps = call->node->attr.eps,
-                  .x = call->arg[0], .weight = call->arg[1], .bias = call->arg[2], .out = call->arg[3],
+    norm_job j = {.rows = pst_tensor_rows(in),
+                  .n = pst_tensor_last(in),
+                  .eps = call->node->attr.eps,
+                  .x = call->arg[0],
+                  .weight = call->arg[1],
+                  .bias = call->arg[2],
+                  .out = call->arg[3],
                   .stats = call->arg[4]};
     pst_device_run(device, norm_f_tile, &j, pst_div_up(j.rows, NORM_ROWS));
     return PST_OK;
@@ -78,7 +82,8 @@ VEC_INLINE void norm_b_row(const norm_job *j, uint64_t r) {
         g_sum = g_sum + g;
         gh_sum = v_fma(g, (x_load_n(x + i, n) - mean) * rstd, gh_sum);
     });
-    vf g_mean = v_set((float)(v_sum(g_sum) / (double)j->n)), gh_mean = v_set((float)(v_sum(gh_sum) / (double)j->n));
+    vf g_mean = v_set((float)(v_sum(g_sum) / (double)j->n)),
+       gh_mean = v_set((float)(v_sum(gh_sum) / (double)j->n));
     VEC_EACH(i, n, j->n, {
         vf g = x_load_n(dy + i, n) * x_load_n(j->weight + i, n);
         vf h = (x_load_n(x + i, n) - mean) * rstd;
@@ -98,8 +103,14 @@ static void norm_b_tile(void *arg, uint64_t tile, uint32_t thread) {
 /* IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 */
 static pst_status layer_norm_b(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    norm_job j = {.rows = pst_tensor_rows(in), .n = pst_tensor_last(in), .x = call->arg[0], .weight = call->arg[1],
-                  .saved = call->arg[2], .dy = call->arg[3], .sum = call->arg[4], .out = call->arg[5]};
+    norm_job j = {.rows = pst_tensor_rows(in),
+                  .n = pst_tensor_last(in),
+                  .x = call->arg[0],
+                  .weight = call->arg[1],
+                  .saved = call->arg[2],
+                  .dy = call->arg[3],
+                  .sum = call->arg[4],
+                  .out = call->arg[5]};
     pst_device_run(device, norm_b_tile, &j, pst_div_up(j.rows, NORM_ROWS));
     return PST_OK;
 }
@@ -115,7 +126,8 @@ static void norm_w_tile(void *arg, uint64_t tile, uint32_t thread) {
             vf dw = v_set(0.0f), db = dw;
             for (uint64_t r = from; r < end; r++) {
                 vf dy = x_load_n(j->dy + r * j->n + col + i, n);
-                vf h = (x_load_n(j->x + r * j->n + col + i, n) - v_set(j->saved[2 * r])) * v_set(j->saved[2 * r + 1]);
+                vf h = (x_load_n(j->x + r * j->n + col + i, n) - v_set(j->saved[2 * r])) *
+                       v_set(j->saved[2 * r + 1]);
                 dw = v_fma(dy, h, dw);
                 db = db + dy;
             }
@@ -132,8 +144,14 @@ static void norm_w_tile(void *arg, uint64_t tile, uint32_t thread) {
 /* IN0 SAVED0 DOUT0 DPARAM0 DPARAM1 */
 static pst_status layer_norm_w(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    norm_job j = {.rows = pst_tensor_rows(in), .n = pst_tensor_last(in), .first = call->first, .x = call->arg[0],
-                  .saved = call->arg[1], .dy = call->arg[2], .dweight = call->arg[3], .dbias = call->arg[4]};
+    norm_job j = {.rows = pst_tensor_rows(in),
+                  .n = pst_tensor_last(in),
+                  .first = call->first,
+                  .x = call->arg[0],
+                  .saved = call->arg[1],
+                  .dy = call->arg[2],
+                  .dweight = call->arg[3],
+                  .dbias = call->arg[4]};
     pst_device_run(device, norm_w_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
     return PST_OK;
 }

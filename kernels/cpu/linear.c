@@ -1,5 +1,5 @@
-/* Linear: three products, with the element-wise rest done on tiles that are still in cache. In bf16 and fp16 a product
- * is summed in scratch, and rounded once when it goes to its place. */
+/* Linear: three products, with the element-wise rest done on tiles that are still in cache. In bf16
+ * and fp16 a product is summed in scratch, and rounded once when it goes to its place. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 
@@ -28,8 +28,8 @@ static job job_of(const pst_call *call, const pst_linear_ops *ops) {
                  .size = pst_dtype_bytes(ops->dtype)};
 }
 
-static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, uint64_t rows, uint64_t col,
-                   uint64_t cols) {
+static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, uint64_t rows,
+                   uint64_t col, uint64_t cols) {
     const job *j = arg;
     uint64_t at = (row * j->ld + col) * j->size;
     pst_linear_tile tile = {.sum = sum,
@@ -43,21 +43,33 @@ static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, u
     j->ops->finish(j->act, &tile);
 }
 
-/* A product is summed in `place`, NULL: in scratch; fp16 is widened in scratch, in front of that. */
-static void sum_in(pst_gemm *gemm, const pst_call *call, void *place, const job *j, pst_device *device) {
-    uint64_t wide =
-        gemm->dtype == PST_F16 ? pst_gemm_wide_bytes(gemm->m, gemm->n, gemm->k, device ? device->threads : 1) : 0;
-    gemm->wide = call->scratch, gemm->widen = j->ops->widen;
+/* A product is summed in `place`, NULL: in scratch; fp16 is widened in scratch, in front of
+ * that. */
+static void sum_in(pst_gemm *gemm, const pst_call *call, void *place, const job *j,
+                   pst_device *device) {
+    uint64_t wide = gemm->dtype == PST_F16 ? pst_gemm_wide_bytes(gemm->m, gemm->n, gemm->k,
+                                                                 device ? device->threads : 1)
+                                           : 0;
+    gemm->wide = call->scratch;
+    gemm->widen = j->ops->widen;
     if (place) gemm->c = place;
     else gemm->band = (float *)call->scratch + wide / sizeof(float);
 }
 
-static uint64_t rows_of(const pst_graph *g, const pst_node *node) { return pst_tensor_rows(&g->tensor[node->in[0]]); }
-static uint64_t inputs_of(const pst_graph *g, const pst_node *node) { return pst_tensor_last(&g->tensor[node->in[0]]); }
-static uint64_t outputs_of(const pst_graph *g, const pst_node *node) { return g->param[node->param[0]].dim[0]; }
+static uint64_t rows_of(const pst_graph *g, const pst_node *node) {
+    return pst_tensor_rows(&g->tensor[node->in[0]]);
+}
+static uint64_t inputs_of(const pst_graph *g, const pst_node *node) {
+    return pst_tensor_last(&g->tensor[node->in[0]]);
+}
+static uint64_t outputs_of(const pst_graph *g, const pst_node *node) {
+    return g->param[node->param[0]].dim[0];
+}
 
-static uint64_t scratch_of(const pst_graph *g, uint64_t m, uint64_t n, uint64_t k, uint32_t threads) {
-    return pst_gemm_band_bytes(m, n, threads) + (g->dtype == PST_F16 ? pst_gemm_wide_bytes(m, n, k, threads) : 0);
+static uint64_t scratch_of(const pst_graph *g, uint64_t m, uint64_t n, uint64_t k,
+                           uint32_t threads) {
+    return pst_gemm_band_bytes(m, n, threads) +
+           (g->dtype == PST_F16 ? pst_gemm_wide_bytes(m, n, k, threads) : 0);
 }
 
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
@@ -98,14 +110,17 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
 static void apply_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;
-    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from), at = from * j->size;
+    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from),
+             at = from * j->size;
     j->ops->apply(j->act, j->in + at, j->y + at, n);
 }
 
 /* SAVED0 OUT0 */
-pst_status pst_linear_activation(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+pst_status pst_linear_activation(pst_device *device, const pst_call *call,
+                                 const pst_linear_ops *ops) {
     job j = job_of(call, ops);
-    j.in = call->arg[0], j.y = call->arg[1];
+    j.in = call->arg[0];
+    j.y = call->arg[1];
     pst_device_run(device, apply_tile, &j, pst_div_up(j.rows * j.n, PST_FLAT_TILE));
     return PST_OK;
 }
@@ -113,20 +128,28 @@ pst_status pst_linear_activation(pst_device *device, const pst_call *call, const
 static void slope_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;
-    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from), at = from * j->size;
+    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from),
+             at = from * j->size;
     j->ops->slope(j->act, j->in + at, j->dy + at, j->z + at, n);
 }
 
 /* PARAM0 DOUT0 DIN0 or PARAM0 SAVED0 DOUT0 SAVED1 DIN0 */
-pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+pst_status pst_linear_backward(pst_device *device, const pst_call *call,
+                               const pst_linear_ops *ops) {
     job j = job_of(call, ops);
     const void *dz = call->arg[1];
     if (j.active) {
-        j.in = call->arg[1], j.dy = call->arg[2], j.z = call->arg[3];
+        j.in = call->arg[1];
+        j.dy = call->arg[2];
+        j.z = call->arg[3];
         pst_device_run(device, slope_tile, &j, pst_div_up(j.rows * j.n, PST_FLAT_TILE));
         dz = j.z;
     }
-    job to = {.ops = ops, .act = PST_ACT_NONE, .y = call->arg[j.active ? 4 : 2], .size = j.size, .ld = j.k};
+    job to = {.ops = ops,
+              .act = PST_ACT_NONE,
+              .y = call->arg[j.active ? 4 : 2],
+              .size = j.size,
+              .ld = j.k};
     pst_gemm gemm = {.dtype = ops->dtype,
                      .m = j.rows,
                      .n = j.k,

@@ -16,7 +16,8 @@ VEC_INLINE vf act_of(pst_activation act, vf z) {
 
 VEC_INLINE vf slope_of(pst_activation act, vf z) {
     if (act == PST_ACT_GELU_TANH) {
-        vf gate = gelu_gate(z), du = v_fma(z * z, v_set(0.134145f), v_set(1.0f)) * v_set(1.5957691216057308f);
+        vf gate = gelu_gate(z),
+           du = v_fma(z * z, v_set(0.134145f), v_set(1.0f)) * v_set(1.5957691216057308f);
         return v_fma(z * gate * (v_set(1.0f) - gate), du, gate);
     }
     if (act == PST_ACT_GELU_ERF) {
@@ -65,7 +66,8 @@ static void linear_apply(pst_activation act, const void *z, void *y, uint64_t n)
 }
 
 VEC_INLINE void slope_act(pst_activation act, const vx *z, const vx *dy, vx *dz, uint64_t count) {
-    VEC_EACH(i, n, count, { x_store_n(dz + i, x_load_n(dy + i, n) * slope_of(act, x_load_n(z + i, n)), n); });
+    VEC_EACH(i, n, count,
+             { x_store_n(dz + i, x_load_n(dy + i, n) * slope_of(act, x_load_n(z + i, n)), n); });
 }
 
 static void linear_slope(pst_activation act, const void *z, const void *dy, void *dz, uint64_t n) {
@@ -77,7 +79,8 @@ static void linear_slope(pst_activation act, const void *z, const void *dy, void
 }
 
 /* cols <= PST_SUM_COLS. */
-static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first) {
+static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_t ld, float *out,
+                       int first) {
     const vx *x = from_x;
     float total[PST_SUM_COLS] = {0};
     for (uint64_t from = 0; from < rows; from += PST_SUM_ROWS) {
@@ -100,13 +103,16 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
 static void widen(const void *from, float *to, uint64_t count) {
     VEC_EACH(i, n, count, { v_store_n(to + i, x_load_n((const vx *)from + i, n), n); });
 }
-static const pst_linear_ops linear_ops = {PST_F16, linear_finish, linear_apply, linear_slope, column_sum, widen};
+static const pst_linear_ops linear_ops = {PST_F16,      linear_finish, linear_apply,
+                                          linear_slope, column_sum,    widen};
 #define linear_w_scratch pst_linear_weight_scratch
 #elif defined(VEC_BF16)
-static const pst_linear_ops linear_ops = {PST_BF16, linear_finish, linear_apply, linear_slope, column_sum, NULL};
+static const pst_linear_ops linear_ops = {PST_BF16,     linear_finish, linear_apply,
+                                          linear_slope, column_sum,    NULL};
 #define linear_w_scratch NULL
 #else
-static const pst_linear_ops linear_ops = {PST_F32, linear_finish, linear_apply, linear_slope, column_sum, NULL};
+static const pst_linear_ops linear_ops = {PST_F32,      linear_finish, linear_apply,
+                                          linear_slope, column_sum,    NULL};
 #define linear_f_scratch NULL
 #define linear_b_scratch NULL
 #define linear_w_scratch NULL

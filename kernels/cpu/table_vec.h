@@ -1,8 +1,9 @@
-/* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bits; in which type
- * it loads and stores follows from VEC_BF16 and VEC_F16. */
+/* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bits; in which
+ * type it loads and stores follows from VEC_BF16 and VEC_F16. */
 
 static const char *needs_isa(const pst_graph *g, const pst_node *node, const pst_device *device) {
-    (void)g, (void)node;
+    (void)g;
+    (void)node;
     return (device->isa & VEC_ISA) == VEC_ISA ? NULL : "the device lacks " VEC_NAME;
 }
 
@@ -15,12 +16,17 @@ enum { VEC_DTYPES = PST_TAKES_F32 };
 #endif
 
 /* Four numbers are drawn at a time. */
-static const char *needs_aligned_part(const pst_graph *g, const pst_node *node, const pst_device *device) {
-    return node->attr.first % 4 ? "the rank's part begins between two draws" : needs_isa(g, node, device);
+static const char *needs_aligned_part(const pst_graph *g, const pst_node *node,
+                                      const pst_device *device) {
+    return node->attr.first % 4 ? "the rank's part begins between two draws"
+                                : needs_isa(g, node, device);
 }
 
-#define ROW(op, pass, scratch, launch)                                                                                 \
-    { op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch, VEC_DTYPES, NULL, NULL }
+#define ROW(op, pass, scratch, launch)                                                             \
+    {                                                                                              \
+        op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch, VEC_DTYPES, NULL,   \
+            NULL                                                                                   \
+    }
 static const pst_kernel_row vec_rows[] = {
     ROW("embedding", PST_PASS_F, NULL, embedding_f),
     ROW("embedding", PST_PASS_W, NULL, embedding_w),
@@ -33,10 +39,10 @@ static const pst_kernel_row vec_rows[] = {
     ROW("activation", PST_PASS_F, NULL, activation),
     ROW("attention", PST_PASS_F, attention_f_scratch, attention_f),
     ROW("attention", PST_PASS_B, attention_b_scratch, attention_b),
-    {"dropout", PST_PASS_F, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES, NULL,
-     NULL},
-    {"dropout", PST_PASS_B, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES, NULL,
-     NULL},
+    {"dropout", PST_PASS_F, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout,
+     VEC_DTYPES, NULL, NULL},
+    {"dropout", PST_PASS_B, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout,
+     VEC_DTYPES, NULL, NULL},
     ROW("add", PST_PASS_F, NULL, add),
     ROW("sum", PST_PASS_F, NULL, add),
     ROW("sum", PST_PASS_B, NULL, add),
@@ -57,6 +63,7 @@ static const pst_kernel_row vec_rows[] = {
 };
 #undef ROW
 
-static const pst_flat vec_flat = {"cpu/" VEC_NAME, VEC_ISA, flat_update, flat_sum_squares, flat_accumulate,
-                                  flat_narrow};
-static const pst_cpu_table vec_table = {VEC_ISA, vec_rows, sizeof vec_rows / sizeof vec_rows[0], &vec_flat, fma_loop};
+static const pst_flat vec_flat = {"cpu/" VEC_NAME,  VEC_ISA,         flat_update,
+                                  flat_sum_squares, flat_accumulate, flat_narrow};
+static const pst_cpu_table vec_table = {VEC_ISA, vec_rows, sizeof vec_rows / sizeof vec_rows[0],
+                                        &vec_flat, fma_loop};

@@ -1,15 +1,16 @@
-/* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8); VEC_BF16 with VEC_AVX512 for bf16 storage,
- * VEC_F16 with either for fp16 storage.
- * Included once by the file that compiles the kernels for it. vf holds floats, vi 32-bit integers; GCC's operators
- * (+ - *) work on vf and are never fused. The _n forms touch the first n lanes only; lanes behind them read as 0.
- * n == VEC_W costs nothing extra. */
+/* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8); VEC_BF16 with
+ * VEC_AVX512 for bf16 storage, VEC_F16 with either for fp16 storage. Included once by the file that
+ * compiles the kernels for it. vf holds floats, vi 32-bit integers; GCC's operators
+ * (+ - *) work on vf and are never fused. The _n forms touch the first n lanes only; lanes behind
+ * them read as 0. n == VEC_W costs nothing extra. */
 #ifndef PST_KERNELS_CPU_VEC_H
 #define PST_KERNELS_CPU_VEC_H
 #include <immintrin.h>
 #include <stdint.h>
 
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
-/* Before a loop with a small constant count over an array of vectors, so that the array lives in registers. */
+/* Before a loop with a small constant count over an array of vectors, so that the array lives in
+ * registers. */
 #define VEC_UNROLL _Pragma("GCC unroll 16")
 
 #if defined(VEC_AVX512)
@@ -25,10 +26,8 @@ VEC_INLINE vf v_load_n(const float *p, unsigned n) {
     return _mm512_maskz_loadu_ps(v_first(n), p);
 }
 VEC_INLINE void v_store_n(float *p, vf v, unsigned n) {
-    if (n == VEC_W)
-        v_store(p, v);
-    else
-        _mm512_mask_storeu_ps(p, v_first(n), v);
+    if (n == VEC_W) v_store(p, v);
+    else _mm512_mask_storeu_ps(p, v_first(n), v);
 }
 /* Lanes from n on become `other`. */
 VEC_INLINE vf v_keep_n(vf v, float other, unsigned n) {
@@ -42,7 +41,9 @@ VEC_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 VEC_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 VEC_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 VEC_INLINE vf v_abs(vf a) { return _mm512_abs_ps(a); }
-VEC_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+VEC_INLINE vf v_round(vf a) {
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 VEC_INLINE vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); } /* a * 2^n, n whole */
 /* a >= b ? x : y, a > b ? x : y */
 VEC_INLINE vf v_if_ge(vf a, vf b, vf x, vf y) {
@@ -56,7 +57,8 @@ VEC_INLINE vf v_sign_of(vf magnitude, vf sign) {
     return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
 }
 VEC_INLINE double v_sum(vf v) {
-    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v)), high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v)),
+            high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
     return _mm512_reduce_add_pd(_mm512_add_pd(low, high));
 }
 VEC_INLINE float v_max_of(vf v) { return _mm512_reduce_max_ps(v); }
@@ -93,10 +95,8 @@ VEC_INLINE vf v_load_n(const float *p, unsigned n) {
     return _mm256_maskload_ps(p, v_first(n));
 }
 VEC_INLINE void v_store_n(float *p, vf v, unsigned n) {
-    if (n == VEC_W)
-        v_store(p, v);
-    else
-        _mm256_maskstore_ps(p, v_first(n), v);
+    if (n == VEC_W) v_store(p, v);
+    else _mm256_maskstore_ps(p, v_first(n), v);
 }
 VEC_INLINE vf v_keep_n(vf v, float other, unsigned n) {
     if (n == VEC_W) return v;
@@ -108,17 +108,24 @@ VEC_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 VEC_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 VEC_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 VEC_INLINE vf v_abs(vf a) { return _mm256_andnot_ps(v_set(-0.0f), a); }
-VEC_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+VEC_INLINE vf v_round(vf a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 /* In two halves, so that the result may be subnormal or infinite; |n| <= 250. */
 VEC_INLINE vf v_scale(vf a, vf n) {
-    __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
+    __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1),
+            bias = _mm256_set1_epi32(127);
     __m256i rest = _mm256_sub_epi32(whole, half);
     vf x = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
     vf y = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
     return a * x * y;
 }
-VEC_INLINE vf v_if_ge(vf a, vf b, vf x, vf y) { return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_GE_OQ)); }
-VEC_INLINE vf v_if_gt(vf a, vf b, vf x, vf y) { return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_GT_OQ)); }
+VEC_INLINE vf v_if_ge(vf a, vf b, vf x, vf y) {
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_GE_OQ));
+}
+VEC_INLINE vf v_if_gt(vf a, vf b, vf x, vf y) {
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
+}
 VEC_INLINE vf v_sign_of(vf magnitude, vf sign) {
     const vf bit = v_set(-0.0f);
     return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
@@ -154,14 +161,17 @@ VEC_INLINE vi vi_high64(vi a, vi b) { return _mm256_unpackhi_epi64(a, b); }
 #error "define VEC_AVX512 or VEC_AVX2"
 #endif
 
-/* vx: the element type of activations and parameters in this compilation; arithmetic is in float always. Conversions
- * round to nearest even; that to bf16 takes subnormal numbers for 0. x_round: what is read back of what is stored. */
+/* vx: the element type of activations and parameters in this compilation; arithmetic is in float
+ * always. Conversions round to nearest even; that to bf16 takes subnormal numbers for 0. x_round:
+ * what is read back of what is stored. */
 #if defined(VEC_BF16) || defined(VEC_F16)
 #define VEC_HALF
 typedef uint16_t vx;
 #endif
 #if defined(VEC_BF16)
-VEC_INLINE vf x_widen(__m256i half) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)); }
+VEC_INLINE vf x_widen(__m256i half) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
 VEC_INLINE vf x_load(const vx *p) { return x_widen(_mm256_loadu_si256((const __m256i *)p)); }
 VEC_INLINE vf x_load_n(const vx *p, unsigned n) {
     if (n == VEC_W) return x_load(p);
@@ -169,34 +179,37 @@ VEC_INLINE vf x_load_n(const vx *p, unsigned n) {
 }
 VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) {
     __m256i half = (__m256i)_mm512_cvtneps_pbh(v);
-    if (n == VEC_W)
-        _mm256_storeu_si256((__m256i *)p, half);
-    else
-        _mm256_mask_storeu_epi16(p, v_first(n), half);
+    if (n == VEC_W) _mm256_storeu_si256((__m256i *)p, half);
+    else _mm256_mask_storeu_epi16(p, v_first(n), half);
 }
 VEC_INLINE float x_get(vx x) {
-    union { uint32_t bits; float value; } u = {.bits = (uint32_t)x << 16};
+    union {
+        uint32_t bits;
+        float value;
+    } u = {.bits = (uint32_t)x << 16};
     return u.value;
 }
 VEC_INLINE vf x_round(vf v) { return x_widen((__m256i)_mm512_cvtneps_pbh(v)); }
 VEC_INLINE void x_put(vx *p, float value) { x_store_n(p, v_set(value), 1); }
 #elif defined(VEC_F16) && defined(VEC_AVX512)
-VEC_INLINE vf x_load(const vx *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+VEC_INLINE vf x_load(const vx *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
 VEC_INLINE vf x_load_n(const vx *p, unsigned n) {
     if (n == VEC_W) return x_load(p);
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v_first(n), p));
 }
 VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) {
     __m256i half = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    if (n == VEC_W)
-        _mm256_storeu_si256((__m256i *)p, half);
-    else
-        _mm256_mask_storeu_epi16(p, v_first(n), half);
+    if (n == VEC_W) _mm256_storeu_si256((__m256i *)p, half);
+    else _mm256_mask_storeu_epi16(p, v_first(n), half);
 }
 VEC_INLINE vf x_round(vf v) {
     return _mm512_cvtph_ps(_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-VEC_INLINE float x_get(vx x) { return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16((short)x))); }
+VEC_INLINE float x_get(vx x) {
+    return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16((short)x)));
+}
 VEC_INLINE void x_put(vx *p, float value) { x_store_n(p, v_set(value), 1); }
 #elif defined(VEC_F16)
 VEC_INLINE vf x_load(const vx *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
@@ -216,7 +229,9 @@ VEC_INLINE vf x_round(vf v) {
     return _mm256_cvtph_ps(_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 VEC_INLINE float x_get(vx x) { return _cvtsh_ss(x); }
-VEC_INLINE void x_put(vx *p, float value) { *p = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+VEC_INLINE void x_put(vx *p, float value) {
+    *p = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 #else
 typedef float vx;
 VEC_INLINE vf x_load(const vx *p) { return v_load(p); }
@@ -227,22 +242,23 @@ VEC_INLINE float x_get(vx x) { return x; }
 VEC_INLINE void x_put(vx *p, float value) { *p = value; }
 #endif
 
-/* for (i, n): i in steps of a vector over `count` elements, n lanes of it valid; the last round may be a partial one.
- * The body appears twice, so that whole vectors need no masks. */
-#define VEC_EACH(i, n, count, ...)                                                                                     \
-    do {                                                                                                               \
-        uint64_t i = 0, vec_count_ = (count);                                                                          \
-        for (; i + VEC_W <= vec_count_; i += VEC_W) {                                                                  \
-            enum { n = VEC_W };                                                                                        \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
-        if (i < vec_count_) {                                                                                          \
-            unsigned n = (unsigned)(vec_count_ - i);                                                                   \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
+/* for (i, n): i in steps of a vector over `count` elements, n lanes of it valid; the last round may
+ * be a partial one. The body appears twice, so that whole vectors need no masks. */
+#define VEC_EACH(i, n, count, ...)                                                                 \
+    do {                                                                                           \
+        uint64_t i = 0, vec_count_ = (count);                                                      \
+        for (; i + VEC_W <= vec_count_; i += VEC_W) {                                              \
+            enum { n = VEC_W };                                                                    \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+        if (i < vec_count_) {                                                                      \
+            unsigned n = (unsigned)(vec_count_ - i);                                               \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
     } while (0)
 
-/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2 (Cephes' polynomial). NaN stays, below about -104 it is 0. */
+/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2 (Cephes' polynomial). NaN stays, below about -104
+ * it is 0. */
 VEC_INLINE vf v_exp(vf x) {
     x = v_min(v_set(89.0f), v_max(v_set(-105.0f), x));
     vf n = v_round(x * v_set(1.44269504088896341f));

@@ -17,17 +17,20 @@ static const char *no_driver(char line[LINE]) {
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     if (!driver)
-        snprintf(line, LINE, "there is no NVIDIA driver here; the module needs one for CUDA %d.%d or later",
+        snprintf(line, LINE,
+                 "there is no NVIDIA driver here; the module needs one for CUDA %d.%d or later",
                  major(runtime), minor(runtime));
     else
-        snprintf(line, LINE, "the NVIDIA driver is for CUDA %d.%d; the module needs one for %d.%d or later",
+        snprintf(line, LINE,
+                 "the NVIDIA driver is for CUDA %d.%d; the module needs one for %d.%d or later",
                  major(driver), minor(driver), major(runtime), minor(runtime));
     return line;
 }
 
 static const char *no_device(char line[LINE]) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (visible) snprintf(line, LINE, "no GPU is visible: CUDA_VISIBLE_DEVICES is '%.100s'", visible);
+    if (visible)
+        snprintf(line, LINE, "no GPU is visible: CUDA_VISIBLE_DEVICES is '%.100s'", visible);
     else snprintf(line, LINE, "the NVIDIA driver sees no GPU");
     return line;
 }
@@ -47,12 +50,15 @@ const char *pst_cuda_reject(const pst_device_config *config) {
     cudaGetLastError();
     if (error == cudaErrorInsufficientDriver) return no_driver(line);
     if (error == cudaErrorNoDevice || (error == cudaSuccess && !count)) return no_device(line);
-    if (error != cudaSuccess) return snprintf(line, LINE, "CUDA: %s", cudaGetErrorString(error)), line;
+    if (error != cudaSuccess) {
+        snprintf(line, LINE, "CUDA: %s", cudaGetErrorString(error));
+        return line;
+    }
     int ordinal = (int)(config->local % (uint32_t)count), capability = capability_of(ordinal);
     if (capability >= PST_CUDA_OLDEST) return NULL;
     if (cudaGetDeviceProperties(&of, ordinal) != cudaSuccess) of.name[0] = 0;
-    snprintf(line, LINE, "GPU %d (%.100s, sm_%d) is too old: sm_%d at least", ordinal, of.name, capability,
-             PST_CUDA_OLDEST);
+    snprintf(line, LINE, "GPU %d (%.100s, sm_%d) is too old: sm_%d at least", ordinal, of.name,
+             capability, PST_CUDA_OLDEST);
     return line;
 }
 
@@ -77,7 +83,8 @@ static const char *nccl_version(char text[32]) {
     snprintf(text, 32, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
     return text;
 #else
-    return (void)text, "left out";
+    (void)text;
+    return "left out";
 #endif
 }
 
@@ -88,9 +95,10 @@ static const char *about_libraries(char line[LINE]) {
     cudaRuntimeGetVersion(&runtime);
     if (driver) snprintf(words, sizeof words, "for CUDA %d.%d", major(driver), minor(driver));
     size_t lt = cublasLtGetVersion(), dnn = cudnnGetVersion();
-    snprintf(line, LINE, "driver %s, runtime %d.%d, cuBLASLt %zu.%zu.%zu, cuDNN %zu.%zu.%zu, NCCL %s", words,
-             major(runtime), minor(runtime), lt / 10000, lt / 100 % 100, lt % 100, dnn / 10000, dnn / 100 % 100,
-             dnn % 100, nccl_version(nccl));
+    snprintf(line, LINE,
+             "driver %s, runtime %d.%d, cuBLASLt %zu.%zu.%zu, cuDNN %zu.%zu.%zu, NCCL %s", words,
+             major(runtime), minor(runtime), lt / 10000, lt / 100 % 100, lt % 100, dnn / 10000,
+             dnn / 100 % 100, dnn % 100, nccl_version(nccl));
     return line;
 }
 
@@ -102,10 +110,12 @@ static const char *about_device(int ordinal, char line[LINE]) {
     if (error == cudaSuccess) error = cudaSetDevice(ordinal);
     if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &total);
     cudaGetLastError();
-    if (error != cudaSuccess) snprintf(line, LINE, "GPU %d: %s", ordinal, cudaGetErrorString(error));
+    if (error != cudaSuccess)
+        snprintf(line, LINE, "GPU %d: %s", ordinal, cudaGetErrorString(error));
     else
-        snprintf(line, LINE, "GPU %d: %.100s, sm_%d, %d multiprocessors, %.1f of %.1f GiB free", ordinal, of.name,
-                 10 * of.major + of.minor, of.multiProcessorCount, (double)free_bytes / 0x1p30, (double)total / 0x1p30);
+        snprintf(line, LINE, "GPU %d: %.100s, sm_%d, %d multiprocessors, %.1f of %.1f GiB free",
+                 ordinal, of.name, 10 * of.major + of.minor, of.multiProcessorCount,
+                 (double)free_bytes / 0x1p30, (double)total / 0x1p30);
     return line;
 }
 
@@ -122,7 +132,8 @@ uint64_t pst_cuda_room(const pst_device_config *config, uint32_t ranks_here) {
     }
     cudaGetLastError();
     if (error != cudaSuccess || count < 1) return 0;
-    uint64_t sharing = (ranks_here + (uint64_t)count - 1) / (uint64_t)count, own = free_bytes / (sharing ? sharing : 1);
+    uint64_t sharing = (ranks_here + (uint64_t)count - 1) / (uint64_t)count,
+             own = free_bytes / (sharing ? sharing : 1);
     return own > pst_cuda_reserve ? own - pst_cuda_reserve : 1;
 }
 
@@ -130,6 +141,9 @@ const char *pst_cuda_about(uint32_t i) {
     static _Thread_local char line[LINE];
     int count = 0;
     if (i == 0) return about_libraries(line);
-    if (cudaGetDeviceCount(&count) != cudaSuccess) cudaGetLastError(), count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+        cudaGetLastError();
+        count = 0;
+    }
     return i <= (uint32_t)count ? about_device((int)i - 1, line) : NULL;
 }

@@ -1,5 +1,5 @@
-/* The arithmetic of a step's end on a GPU: lists of arrays become a few launches, which carry them as parameters. All
- * bits are those of the CPU's tables. */
+/* The arithmetic of a step's end on a GPU: lists of arrays become a few launches, which carry them
+ * as parameters. All bits are those of the CPU's tables. */
 #include "kernels/cuda/own.h"
 #include <math.h>
 
@@ -20,14 +20,15 @@ static pst_cuda_rule rule_of(pst_optim_kind kind, const pst_optim_hyper *h) {
                            .rest2 = 1.0f - h->beta2};
 }
 
-static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h, pst_dtype type,
-                         const pst_arith_param *list, uint32_t n) {
+static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
+                         pst_dtype type, const pst_arith_param *list, uint32_t n) {
     pst_cuda_update_list out = {.rule = rule_of(kind, h)};
     for (uint32_t i = 0; i < n; i++) {
         const pst_arith_param *p = list + i;
         if (p->n) {
             out.entry[out.n++] = (pst_cuda_update_entry){
-                p->weight, p->grad, {p->state[0], p->state[1]}, p->narrow, p->n, p->decay, out.tiles};
+                p->weight, p->grad,  {p->state[0], p->state[1]}, p->narrow, p->n,
+                p->decay,  out.tiles};
             out.tiles += (uint32_t)((p->n + PST_CUDA_TILE - 1) / PST_CUDA_TILE);
         }
         if (!out.n || (out.n < PST_CUDA_LIST && i + 1 < n)) continue;
@@ -45,18 +46,21 @@ static pst_status flush_squares(pst_device *device, pst_cuda_square_list *list) 
 }
 
 /* An array with more blocks than there is room for goes on in the next list. */
-static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n, uint32_t count,
-                              double *out) {
+static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n,
+                              uint32_t count, double *out) {
     uint32_t room;
     pst_cuda_square_list list = {.sums = pst_cuda_sums_of(device, &room)};
     for (uint32_t i = 0; i < count; i++) {
         uint64_t done = 0;
         do {
-            uint64_t most = (uint64_t)(room - list.blocks) * BLOCK, now = n[i] - done < most ? n[i] - done : most;
-            list.entry[list.n++] = (pst_cuda_square_entry){x[i] + done, now, out + i, list.blocks, done > 0};
+            uint64_t most = (uint64_t)(room - list.blocks) * BLOCK,
+                     now = n[i] - done < most ? n[i] - done : most;
+            list.entry[list.n++] =
+                (pst_cuda_square_entry){x[i] + done, now, out + i, list.blocks, done > 0};
             list.blocks += (uint32_t)((now + BLOCK - 1) / BLOCK);
             done += now;
-            if (list.n == PST_CUDA_LIST || list.blocks == room) PST_TRY(flush_squares(device, &list));
+            if (list.n == PST_CUDA_LIST || list.blocks == room)
+                PST_TRY(flush_squares(device, &list));
         } while (done < n[i]);
     }
     return list.n ? flush_squares(device, &list) : PST_OK;
@@ -67,24 +71,26 @@ static pst_status accumulate(pst_device *device, float *y, const float *x, uint6
     return pst_cuda_launched("sum of gradients");
 }
 
-static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y, uint64_t n) {
+static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y,
+                         uint64_t n) {
     pst_cuda_narrow(pst_cuda_queue_of(device), type, x, y, n);
     return pst_cuda_launched("rounding of weights");
 }
 
-static pst_status average(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
-                          uint32_t n) {
+static pst_status average(pst_device *device, float rate, float scale, pst_dtype type,
+                          const pst_arith_param *list, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         const pst_arith_param *p = list + i;
         if (!p->n) continue;
-        pst_cuda_average(pst_cuda_queue_of(device), type, rate, scale, p->weight, p->grad, p->narrow, p->n);
+        pst_cuda_average(pst_cuda_queue_of(device), type, rate, scale, p->weight, p->grad,
+                         p->narrow, p->n);
         PST_TRY(pst_cuda_launched("running statistics"));
     }
     return PST_OK;
 }
 
-static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x, void *out,
-                          uint64_t n) {
+static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
+                          void *out, uint64_t n) {
     _Static_assert((int)PST_CUDA_ADDENDS == (int)PST_ARITH_ADDENDS, "one list is the other");
     pst_cuda_addends list = {.n = n_x};
     for (uint32_t k = 0; k < n_x; k++) list.x[k] = x[k];

@@ -1,6 +1,6 @@
-/* attention: cuDNN's fused kernels for bf16 and fp16, one plan per shape and pass, made at set-up; else, and where the
- * library has none, our own (attention_plain.cu). The backward goes through samples and heads in parts where what it
- * keeps between its products would be large. */
+/* attention: cuDNN's fused kernels for bf16 and fp16, one plan per shape and pass, made at set-up;
+ * else, and where the library has none, our own (attention_plain.cu). The backward goes through
+ * samples and heads in parts where what it keeps between its products would be large. */
 #include "base/log.h"
 #include "kernels/cuda/attention_graph.h"
 #include "kernels/cuda/attention_plain.h"
@@ -27,7 +27,7 @@ static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *nod
     return s;
 }
 
-/* --- plans -------------------------------------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 static void make_plan(pst_cuda_device *d, const pst_cuda_attention_shape *s, pst_dnn_plan *plan) {
     pst_dnn_target target = {.handle = d->dnn};
@@ -36,21 +36,24 @@ static void make_plan(pst_cuda_device *d, const pst_cuda_attention_shape *s, pst
     pst_cuda_attention_graph(&g, s);
     if (pst_dnn_plan_make(&g, &target, pst_cuda_attention_workspace(s), plan) != PST_OK)
         pst_log(PST_LOG_WARN,
-                "attention %s of %llu x %llu positions, %llu heads of %llu%s: a slower kernel computes it; cuDNN: %s",
+                "attention %s of %llu x %llu positions, %llu heads of %llu%s: a slower kernel "
+                "computes it; cuDNN: %s",
                 s->backward ? "B" : "F", (unsigned long long)s->b, (unsigned long long)s->t,
-                (unsigned long long)s->heads, (unsigned long long)(s->c / s->heads), s->padded ? ", padded" : "",
-                *g.why ? g.why : cudnnGetErrorString(g.error));
+                (unsigned long long)s->heads, (unsigned long long)(s->c / s->heads),
+                s->padded ? ", padded" : "", *g.why ? g.why : cudnnGetErrorString(g.error));
     pst_dnn_close(&g);
 }
 
-static pst_status find(pst_cuda_device *d, const pst_cuda_attention_shape *shape, pst_dnn_entry **found) {
+static pst_status find(pst_cuda_device *d, const pst_cuda_attention_shape *shape,
+                       pst_dnn_entry **found) {
     int is_new;
     PST_TRY(pst_dnn_find(&d->attentions, shape, sizeof *shape, found, &is_new));
     if (is_new) make_plan(d, shape, &(*found)->plan);
     return PST_OK;
 }
 
-static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node, pst_pass pass) {
+static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node,
+                          pst_pass pass) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     pst_cuda_attention_shape shape = shape_of(g, node, pass);
     pst_dnn_entry *e;
@@ -67,10 +70,11 @@ static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_no
 }
 
 static uint64_t scratch_bytes(const pst_cuda_attention_shape *s) {
-    return pst_cuda_attention_delta(s) + pst_cuda_attention_lengths(s) + pst_cuda_attention_workspace(s) + ALIGNMENT;
+    return pst_cuda_attention_delta(s) + pst_cuda_attention_lengths(s) +
+           pst_cuda_attention_workspace(s) + ALIGNMENT;
 }
 
-/* --- launches ----------------------------------------------------------------------------------------------------- */
+/* --- launches --------------------------------------------------------------------------------- */
 
 /* F: IN0 [IN1] OUT0 SAVED0    B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0 */
 static pst_cuda_attention operands(const pst_call *call, const pst_cuda_attention_shape *s) {
@@ -97,8 +101,12 @@ static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass)
     return pst_cuda_launched("attention");
 }
 
-static pst_status plain_f(pst_device *device, const pst_call *call) { return plain(device, call, PST_PASS_F); }
-static pst_status plain_b(pst_device *device, const pst_call *call) { return plain(device, call, PST_PASS_B); }
+static pst_status plain_f(pst_device *device, const pst_call *call) {
+    return plain(device, call, PST_PASS_F);
+}
+static pst_status plain_b(pst_device *device, const pst_call *call) {
+    return plain(device, call, PST_PASS_B);
+}
 
 /* Operands of a plan: their numbers and where they are. */
 typedef struct {
@@ -113,17 +121,23 @@ static void put(list *l, int64_t number, const void *at) {
 }
 
 /* q, k and v, or their gradients, of a head whose q this is. */
-static void put_thirds(list *l, int64_t q, int64_t k, int64_t v, const void *first, uint64_t apart) {
+static void put_thirds(list *l, int64_t q, int64_t k, int64_t v, const void *first,
+                       uint64_t apart) {
     const uint8_t *at = first;
-    put(l, q, at), put(l, k, at + apart), put(l, v, at + 2 * apart);
+    put(l, q, at);
+    put(l, k, at + apart);
+    put(l, v, at + 2 * apart);
 }
 
 /* The part that begins at this sample and head. */
-static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s, const pst_dnn_plan *plan,
-                           const pst_cuda_attention *a, uint64_t b, uint64_t head, uint8_t *scratch) {
+static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s,
+                           const pst_dnn_plan *plan, const pst_cuda_attention *a, uint64_t b,
+                           uint64_t head, uint8_t *scratch) {
     const uint64_t size = 2, each = s->c / s->heads;
-    uint64_t in = (b * s->t * 3 * s->c + head * each) * size, out = (b * s->t * s->c + head * each) * size;
-    uint8_t *lengths = scratch + pst_cuda_attention_delta(s), *workspace = lengths + pst_cuda_attention_lengths(s);
+    uint64_t in = (b * s->t * 3 * s->c + head * each) * size,
+             out = (b * s->t * s->c + head * each) * size;
+    uint8_t *lengths = scratch + pst_cuda_attention_delta(s),
+            *workspace = lengths + pst_cuda_attention_lengths(s);
     float scale = a->scale, masked = PST_ATT_MASKED_VALUE, one = 1;
     list l = {0};
     put_thirds(&l, PST_ATT_Q, PST_ATT_K, PST_ATT_V, (const uint8_t *)a->qkv + in, s->c * size);
@@ -142,7 +156,8 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
 }
 
 /* What the library leaves in rows of padding is its own affair. */
-static void clear_padding(pst_device *device, const pst_cuda_attention *a, const pst_cuda_attention_shape *s) {
+static void clear_padding(pst_device *device, const pst_cuda_attention *a,
+                          const pst_cuda_attention_shape *s) {
     if (!s->padded) return;
     if (s->backward) pst_cuda_attention_clear_b(pst_cuda_stream(device), (pst_dtype)s->dtype, a);
     else pst_cuda_attention_clear_f(pst_cuda_stream(device), (pst_dtype)s->dtype, a);
@@ -155,9 +170,11 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
     PST_TRY(find(d, &s, &e));
     if (!e->plan.plan) return plain(device, call, pass);
     pst_cuda_attention a = operands(call, &s);
-    uint8_t *scratch = (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    uint8_t *scratch =
+        (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
     if (s.padded)
-        pst_cuda_attention_clamp(pst_cuda_stream(device), &a, (int32_t *)(scratch + pst_cuda_attention_delta(&s)));
+        pst_cuda_attention_clamp(pst_cuda_stream(device), &a,
+                                 (int32_t *)(scratch + pst_cuda_attention_delta(&s)));
     for (uint64_t b = 0; b < s.b; b += s.part_b)
         for (uint64_t head = 0; head < s.heads; head += s.part_heads)
             PST_TRY(run_part(d, &s, &e->plan, &a, b, head, scratch));
@@ -165,10 +182,14 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
     return pst_cuda_launched("attention (cuDNN)");
 }
 
-static pst_status launch_f(pst_device *device, const pst_call *call) { return launch(device, call, PST_PASS_F); }
-static pst_status launch_b(pst_device *device, const pst_call *call) { return launch(device, call, PST_PASS_B); }
+static pst_status launch_f(pst_device *device, const pst_call *call) {
+    return launch(device, call, PST_PASS_F);
+}
+static pst_status launch_b(pst_device *device, const pst_call *call) {
+    return launch(device, call, PST_PASS_B);
+}
 
-/* --- rows --------------------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static uint64_t scratch_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
     pst_cuda_attention_shape s = shape_of(g, node, pass);
@@ -229,4 +250,6 @@ static const pst_kernel_row rows[] = {
      .dtypes = TAKES_ALL},
 };
 
-pst_cuda_rows pst_cuda_attention_rows(void) { return (pst_cuda_rows){rows, sizeof rows / sizeof *rows}; }
+pst_cuda_rows pst_cuda_attention_rows(void) {
+    return (pst_cuda_rows){rows, sizeof rows / sizeof *rows};
+}

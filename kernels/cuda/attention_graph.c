@@ -18,7 +18,8 @@ static pst_dnn_desc scalar(const builder *u, int64_t number) {
 }
 
 static builder begin(pst_dnn_graph *g, const pst_cuda_attention_shape *s) {
-    int64_t b = (int64_t)s->part_b, h = (int64_t)s->part_heads, t = (int64_t)s->t, d = (int64_t)(s->c / s->heads);
+    int64_t b = (int64_t)s->part_b, h = (int64_t)s->part_heads, t = (int64_t)s->t,
+            d = (int64_t)(s->c / s->heads);
     int64_t all = (int64_t)s->heads;
     builder u = {.g = g,
                  .s = s,
@@ -41,7 +42,8 @@ static builder begin(pst_dnn_graph *g, const pst_cuda_attention_shape *s) {
 static pst_dnn_desc heads(const builder *u, int64_t number, uint64_t width, int transposed) {
     int64_t w = (int64_t)width, t = (int64_t)u->s->t, d = u->head[3];
     const int64_t stride[4] = {t * w, d, w, 1}, turned[4] = {t * w, d, 1, w};
-    return pst_dnn_operand(u->g, number, u->type, transposed ? u->head_t : u->head, transposed ? turned : stride, 0);
+    return pst_dnn_operand(u->g, number, u->type, transposed ? u->head_t : u->head,
+                           transposed ? turned : stride, 0);
 }
 
 static pst_dnn_desc scores(const builder *u, cudnnDataType_t type) {
@@ -49,8 +51,10 @@ static pst_dnn_desc scores(const builder *u, cudnnDataType_t type) {
 }
 
 /* mode(x, b) as a new virtual tensor shaped as scores or, by `row`, as one number per query. */
-static pst_dnn_desc apply(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_desc x, pst_dnn_desc b, int row) {
-    pst_dnn_desc y = row ? pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->row, u->row_stride) : scores(u, CUDNN_DATA_FLOAT);
+static pst_dnn_desc apply(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_desc x,
+                          pst_dnn_desc b, int row) {
+    pst_dnn_desc y = row ? pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->row, u->row_stride)
+                         : scores(u, CUDNN_DATA_FLOAT);
     pst_dnn_pointwise(u->g, mode, CUDNN_DATA_FLOAT, -1, x, b, NULL, y);
     return y;
 }
@@ -68,7 +72,8 @@ static pst_dnn_desc position(const builder *u, pst_dnn_desc x, int64_t axis) {
     return y;
 }
 
-static pst_dnn_desc whether(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_desc a, pst_dnn_desc b) {
+static pst_dnn_desc whether(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_desc a,
+                            pst_dnn_desc b) {
     pst_dnn_desc y = scores(u, CUDNN_DATA_BOOLEAN);
     pst_dnn_pointwise(u->g, mode, CUDNN_DATA_BOOLEAN, -1, a, b, NULL, y);
     return y;
@@ -77,7 +82,8 @@ static pst_dnn_desc whether(const builder *u, cudnnPointwiseMode_t mode, pst_dnn
 /* Where `keep` does not hold, scores become so low that their exponential is 0. */
 static pst_dnn_desc keeping(const builder *u, pst_dnn_desc x, pst_dnn_desc keep) {
     pst_dnn_desc y = scores(u, CUDNN_DATA_FLOAT);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, x, u->low, keep, y);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, x, u->low, keep,
+                      y);
     return y;
 }
 
@@ -104,13 +110,15 @@ static void forward(const builder *u) {
     const uint64_t c = u->s->c;
     pst_dnn_desc product = scores(u, CUDNN_DATA_FLOAT), p = scores(u, u->type);
     scores_of(u, heads(u, PST_ATT_Q, 3 * c, 0), heads(u, PST_ATT_K, 3 * c, 1), product);
-    pst_dnn_desc score = masked(u, apply(u, CUDNN_POINTWISE_MUL, product, scalar(u, PST_ATT_SCALE), 0));
+    pst_dnn_desc score =
+        masked(u, apply(u, CUDNN_POINTWISE_MUL, product, scalar(u, PST_ATT_SCALE), 0));
     pst_dnn_desc max = reduced(u, CUDNN_REDUCE_TENSOR_MAX, score);
-    pst_dnn_desc power = apply(u, CUDNN_POINTWISE_EXP, apply(u, CUDNN_POINTWISE_SUB, score, max, 0), NULL, 0);
+    pst_dnn_desc power =
+        apply(u, CUDNN_POINTWISE_EXP, apply(u, CUDNN_POINTWISE_SUB, score, max, 0), NULL, 0);
     pst_dnn_desc sum = reduced(u, CUDNN_REDUCE_TENSOR_ADD, power);
     pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, CUDNN_DATA_FLOAT, u->row, u->lse_stride);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, -1, max, apply(u, CUDNN_POINTWISE_LOG, sum, NULL, 1),
-                      NULL, lse);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, -1, max,
+                      apply(u, CUDNN_POINTWISE_LOG, sum, NULL, 1), NULL, lse);
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, -1, power, sum, NULL, p);
     sum_of_rows(u, p, heads(u, PST_ATT_V, 3 * c, 0), heads(u, PST_ATT_OUT, c, 0));
 }
@@ -122,8 +130,10 @@ static pst_dnn_desc delta_of(const builder *u, pst_dnn_desc dout, pst_dnn_desc o
     pst_dnn_desc each = pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->head, stride);
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, dout, out, NULL, each);
     pst_dnn_desc sum = reduced(u, CUDNN_REDUCE_TENSOR_ADD, each);
-    pst_dnn_desc delta = pst_dnn_operand(u->g, PST_ATT_DELTA, CUDNN_DATA_FLOAT, u->row, u->row_stride, 0);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, sum, scalar(u, PST_ATT_ONE), NULL, delta);
+    pst_dnn_desc delta =
+        pst_dnn_operand(u->g, PST_ATT_DELTA, CUDNN_DATA_FLOAT, u->row, u->row_stride, 0);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, sum, scalar(u, PST_ATT_ONE),
+                      NULL, delta);
     return delta;
 }
 
@@ -166,14 +176,17 @@ void pst_cuda_attention_graph(pst_dnn_graph *g, const pst_cuda_attention_shape *
     else forward(&u);
 }
 
-/* --- sizes ------------------------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
 static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
 /* dS of one head: the library's tiles are 64 queries and 128 keys. */
-static uint64_t head_bytes(const pst_cuda_attention_shape *s) { return 2 * round_up(s->t, 64) * round_up(s->t, 128); }
+static uint64_t head_bytes(const pst_cuda_attention_shape *s) {
+    return 2 * round_up(s->t, 64) * round_up(s->t, 128);
+}
 
-/* The largest divisor of n so that as many, `each` that large, are not more than `most`; 1 at least. */
+/* The largest divisor of n so that as many, `each` that large, are not more than `most`; 1 at
+ * least. */
 static uint64_t part_of(uint64_t n, uint64_t each, uint64_t most) {
     uint64_t part = n;
     while (part > 1 && (n % part || part * each > most)) part--;

@@ -1,6 +1,7 @@
-/* Self-attention as a graph of cuDNN operations: the library finds its fused kernels by this pattern. q, k and v lie in
- * qkv[b,t,3c] side by side, heads side by side in each; out[b,t,c]; log-sum-exp f32 [b,heads,t]. With lengths of the
- * samples what lies in rows of padding afterwards is not said: kernels of our own set it to 0. */
+/* Self-attention as a graph of cuDNN operations: the library finds its fused kernels by this
+ * pattern. q, k and v lie in qkv[b,t,3c] side by side, heads side by side in each; out[b,t,c];
+ * log-sum-exp f32 [b,heads,t]. With lengths of the samples what lies in rows of padding afterwards
+ * is not said: kernels of our own set it to 0. */
 #ifndef PST_KERNELS_CUDA_ATTENTION_GRAPH_H
 #define PST_KERNELS_CUDA_ATTENTION_GRAPH_H
 #include "base/dtype.h"
@@ -12,27 +13,41 @@ typedef struct {
     uint32_t dtype;              /* pst_dtype: BF16 or F16 */
     uint32_t backward;
     uint32_t bidirectional;
-    uint32_t padded;             /* there are lengths */
+    uint32_t padded; /* there are lengths */
 } pst_cuda_attention_shape;
 
 /* Numbers of the operands. */
 enum {
-    PST_ATT_Q = 1, PST_ATT_K, PST_ATT_V, PST_ATT_OUT, PST_ATT_LSE, PST_ATT_SCALE, PST_ATT_MASKED, PST_ATT_ONE,
-    PST_ATT_DOUT, PST_ATT_DELTA, PST_ATT_DQ, PST_ATT_DK, PST_ATT_DV, PST_ATT_LENGTHS
+    PST_ATT_Q = 1,
+    PST_ATT_K,
+    PST_ATT_V,
+    PST_ATT_OUT,
+    PST_ATT_LSE,
+    PST_ATT_SCALE,
+    PST_ATT_MASKED,
+    PST_ATT_ONE,
+    PST_ATT_DOUT,
+    PST_ATT_DELTA,
+    PST_ATT_DQ,
+    PST_ATT_DK,
+    PST_ATT_DV,
+    PST_ATT_LENGTHS
 };
 /* What is passed by value: 1/sqrt(channels of a head), the score of a masked pair, 1. */
 #define PST_ATT_MASKED_VALUE (-3.402823466e+38f)
 
-/* `g` has been opened. The graph is of a part: so many samples and heads beside each other. The backward keeps dS and
- * multiplies it by K; adding to dq in the order in which blocks happen to finish would give other bits each time. */
+/* `g` has been opened. The graph is of a part: so many samples and heads beside each other. The
+ * backward keeps dS and multiplies it by K; adding to dq in the order in which blocks happen to
+ * finish would give other bits each time. */
 void pst_cuda_attention_graph(pst_dnn_graph *g, const pst_cuda_attention_shape *shape);
-/* Sets part_b and part_heads: dS of a part, padded as the library pads it, takes no more bytes than that (256 MiB, less
- * in tests) if one head's does. */
+/* Sets part_b and part_heads: dS of a part, padded as the library pads it, takes no more bytes than
+ * that (256 MiB, less in tests) if one head's does. */
 extern uint64_t pst_cuda_attention_part_bytes;
 void pst_cuda_attention_divide(pst_cuda_attention_shape *shape);
-/* Bytes of scratch for a part: delta f32 [part_b,part_heads,t] rounded up to 256 (backward), the lengths of all samples
- * likewise, each 1 at least (of a sample that is padding alone the library need not know), then the plan's workspace:
- * what cuDNN 9.19 and 9.26 need on sm_90; on sm_80 and sm_100 it is 128 less. */
+/* Bytes of scratch for a part: delta f32 [part_b,part_heads,t] rounded up to 256 (backward), the
+ * lengths of all samples likewise, each 1 at least (of a sample that is padding alone the library
+ * need not know), then the plan's workspace: what cuDNN 9.19 and 9.26 need on sm_90; on sm_80 and
+ * sm_100 it is 128 less. */
 uint64_t pst_cuda_attention_delta(const pst_cuda_attention_shape *shape);
 uint64_t pst_cuda_attention_lengths(const pst_cuda_attention_shape *shape);
 uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *shape);

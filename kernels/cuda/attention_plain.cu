@@ -1,8 +1,10 @@
-/* Attention without the library: tiles of 32 queries and 32 keys in fp32, never a stored score matrix. A block makes 32
- * channels of its rows and computes the scores anew, all channels of a head: so any head size works, in the same shared
- * memory. Correct rather than fast. Every sum has one order, and nothing is added to memory: the same bits each time.
+/* Attention without the library: tiles of 32 queries and 32 keys in fp32, never a stored score
+ * matrix. A block makes 32 channels of its rows and computes the scores anew, all channels of a
+ * head: so any head size works, in the same shared memory. Correct rather than fast. Every sum has
+ * one order, and nothing is added to memory: the same bits each time.
  *
- * A block is 8 warps; thread x of warp y has column x of rows y, y + 8, y + 16 and y + 24 of a tile. */
+ * A block is 8 warps; thread x of warp y has column x of rows y, y + 8, y + 16 and y + 24 of a
+ * tile. */
 #include "kernels/cuda/attention_plain.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -12,13 +14,13 @@ enum { TILE = 32, LINES = 8, EACH = TILE / LINES };
 
 /* What the three kernels know of their place. */
 struct place {
-    uint64_t t, c, d;   /* positions, channels of all heads and of one */
-    uint64_t length;    /* positions that are no padding */
+    uint64_t t, c, d; /* positions, channels of all heads and of one */
+    uint64_t length;  /* positions that are no padding */
     bool bidirectional;
-    uint64_t qkv, out;  /* where the head begins in qkv (its q) and in out */
-    uint64_t row;       /* where it begins in lse */
-    uint64_t first;     /* row of the block's tile */
-    uint64_t channel;   /* first of the block's channels of the head */
+    uint64_t qkv, out; /* where the head begins in qkv (its q) and in out */
+    uint64_t row;      /* where it begins in lse */
+    uint64_t first;    /* row of the block's tile */
+    uint64_t channel;  /* first of the block's channels of the head */
 };
 
 __device__ inline uint64_t length_of(const pst_cuda_attention &a, uint64_t sample) {
@@ -30,11 +32,14 @@ __device__ inline uint64_t length_of(const pst_cuda_attention &a, uint64_t sampl
 __device__ inline place find(const pst_cuda_attention &a) {
     uint64_t tiles = div_up(a.t, TILE), head = blockIdx.x / tiles;
     place p;
-    p.t = a.t, p.c = a.c, p.d = a.c / a.heads;
+    p.t = a.t;
+    p.c = a.c;
+    p.d = a.c / a.heads;
     p.qkv = head / a.heads * a.t * 3 * a.c + head % a.heads * p.d;
     p.out = head / a.heads * a.t * a.c + head % a.heads * p.d;
     p.row = head * a.t;
-    p.length = length_of(a, head / a.heads), p.bidirectional = a.bidirectional;
+    p.length = length_of(a, head / a.heads);
+    p.bidirectional = a.bidirectional;
     p.first = blockIdx.x % tiles * TILE;
     p.channel = (uint64_t)blockIdx.y * TILE;
     return p;
@@ -54,22 +59,23 @@ __device__ inline uint64_t queries_begin(const place &p) {
     return p.first >= p.length ? p.length : p.bidirectional ? 0 : p.first;
 }
 
-/* 32 rows from `first` on, 32 channels from `channel` on, of a head whose rows are `stride` apart; 0 outside and in
- * padding. */
+/* 32 rows from `first` on, 32 channels from `channel` on, of a head whose rows are `stride` apart;
+ * 0 outside and in padding. */
 template <typename T>
-__device__ inline void load_tile(float (&to)[TILE][TILE + 1], const T *head, uint64_t stride, uint64_t first,
-                                 uint64_t channel, const place &p) {
+__device__ inline void load_tile(float (&to)[TILE][TILE + 1], const T *head, uint64_t stride,
+                                 uint64_t first, uint64_t channel, const place &p) {
     for (int i = 0; i < EACH; i++) {
         uint64_t r = threadIdx.y + (uint64_t)i * LINES, row = first + r, at = channel + threadIdx.x;
         to[r][threadIdx.x] = row < p.length && at < p.d ? widen(head[row * stride + at]) : 0.0f;
     }
 }
 
-/* sum[i] = dot of row (first_x + y + 8 i) of x and row (first_y + x) of y, over all channels of the head. */
+/* sum[i] = dot of row (first_x + y + 8 i) of x and row (first_y + x) of y, over all channels of the
+ * head. */
 template <typename T>
-__device__ inline void dot_tile(float (&sum)[EACH], const T *x, uint64_t stride_x, uint64_t first_x, const T *y,
-                                uint64_t stride_y, uint64_t first_y, const place &p, float (&left)[TILE][TILE + 1],
-                                float (&right)[TILE][TILE + 1]) {
+__device__ inline void dot_tile(float (&sum)[EACH], const T *x, uint64_t stride_x, uint64_t first_x,
+                                const T *y, uint64_t stride_y, uint64_t first_y, const place &p,
+                                float (&left)[TILE][TILE + 1], float (&right)[TILE][TILE + 1]) {
     for (int i = 0; i < EACH; i++) sum[i] = 0;
     for (uint64_t channel = 0; channel < p.d; channel += TILE) {
         __syncthreads();
@@ -87,21 +93,30 @@ __device__ inline float warp_max(float x) {
     return x;
 }
 
-/* Scores of a row come tile by tile: what was summed so far is scaled when a larger one appears (Milakov & Gimelshein
- * 2018). The first tile has at least one score in every row that is no padding. */
-template <typename T> __global__ void __launch_bounds__(TILE *LINES) forward(const pst_cuda_attention a) {
+/* Scores of a row come tile by tile: what was summed so far is scaled when a larger one appears
+ * (Milakov & Gimelshein 2018). The first tile has at least one score in every row that is no
+ * padding. */
+template <typename T>
+__global__ void __launch_bounds__(TILE *LINES) forward(const pst_cuda_attention a) {
     __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], weight[TILE][TILE + 1];
     const place p = find(a);
     const T *q = (const T *)a.qkv + p.qkv, *k = q + p.c, *v = k + p.c;
     float max[EACH], sum[EACH], out[EACH], score[EACH];
-    for (int i = 0; i < EACH; i++) max[i] = -INFINITY, sum[i] = 0, out[i] = 0;
+    for (int i = 0; i < EACH; i++) {
+        max[i] = -INFINITY;
+        sum[i] = 0;
+        out[i] = 0;
+    }
     for (uint64_t keys = 0, end = keys_end(p); keys < end; keys += TILE) {
         dot_tile(score, q, 3 * p.c, p.first, k, 3 * p.c, keys, p, left, right);
         for (int i = 0; i < EACH; i++) {
             uint64_t r = threadIdx.y + (uint64_t)i * LINES;
             float s = sees(p, p.first + r, keys + threadIdx.x) ? score[i] * a.scale : -INFINITY;
-            float larger = fmaxf(max[i], warp_max(s)), shrink = expf(max[i] - larger), w = expf(s - larger);
-            max[i] = larger, sum[i] = sum[i] * shrink + warp_sum(w), out[i] *= shrink;
+            float larger = fmaxf(max[i], warp_max(s)), shrink = expf(max[i] - larger),
+                  w = expf(s - larger);
+            max[i] = larger;
+            sum[i] = sum[i] * shrink + warp_sum(w);
+            out[i] *= shrink;
             weight[r][threadIdx.x] = w;
         }
         __syncthreads();
@@ -122,7 +137,8 @@ template <typename T> __global__ void __launch_bounds__(TILE *LINES) forward(con
 
 /* delta[i] = dot of dout and out in row (first + y + 8 i); the warp's lanes share the channels. */
 template <typename T>
-__device__ inline void delta_of(float (&delta)[EACH], const pst_cuda_attention &a, uint64_t first, const place &p) {
+__device__ inline void delta_of(float (&delta)[EACH], const pst_cuda_attention &a, uint64_t first,
+                                const place &p) {
     const T *out = (const T *)a.out + p.out, *dout = (const T *)a.dout + p.out;
     for (int i = 0; i < EACH; i++) {
         uint64_t row = first + threadIdx.y + (uint64_t)i * LINES;
@@ -134,24 +150,29 @@ __device__ inline void delta_of(float (&delta)[EACH], const pst_cuda_attention &
     }
 }
 
-/* Of a tile of queries and keys: the softmax's weights and the gradient of the scaled products; 0 where masked. */
+/* Of a tile of queries and keys: the softmax's weights and the gradient of the scaled products; 0
+ * where masked. */
 template <typename T>
-__device__ inline void gradient_tile(float (&weight)[EACH], float (&ds)[EACH], const float (&delta)[EACH],
-                                     const pst_cuda_attention &a, uint64_t queries, uint64_t keys, const place &p,
-                                     float (&left)[TILE][TILE + 1], float (&right)[TILE][TILE + 1]) {
-    const T *q = (const T *)a.qkv + p.qkv, *k = q + p.c, *v = k + p.c, *dout = (const T *)a.dout + p.out;
+__device__ inline void
+gradient_tile(float (&weight)[EACH], float (&ds)[EACH], const float (&delta)[EACH],
+              const pst_cuda_attention &a, uint64_t queries, uint64_t keys, const place &p,
+              float (&left)[TILE][TILE + 1], float (&right)[TILE][TILE + 1]) {
+    const T *q = (const T *)a.qkv + p.qkv, *k = q + p.c, *v = k + p.c,
+            *dout = (const T *)a.dout + p.out;
     float score[EACH], dp[EACH];
     dot_tile(score, q, 3 * p.c, queries, k, 3 * p.c, keys, p, left, right);
     dot_tile(dp, dout, p.c, queries, v, 3 * p.c, keys, p, left, right);
     for (int i = 0; i < EACH; i++) {
         uint64_t row = queries + threadIdx.y + (uint64_t)i * LINES;
-        weight[i] = sees(p, row, keys + threadIdx.x) ? expf(score[i] * a.scale - a.lse[p.row + row]) : 0.0f;
+        weight[i] =
+            sees(p, row, keys + threadIdx.x) ? expf(score[i] * a.scale - a.lse[p.row + row]) : 0.0f;
         ds[i] = weight[i] * (dp[i] - delta[i]) * a.scale;
     }
 }
 
 /* Rows are queries. */
-template <typename T> __global__ void __launch_bounds__(TILE *LINES) backward_q(const pst_cuda_attention a) {
+template <typename T>
+__global__ void __launch_bounds__(TILE *LINES) backward_q(const pst_cuda_attention a) {
     __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], grad[TILE][TILE + 1];
     const place p = find(a);
     const T *k = (const T *)a.qkv + p.qkv + p.c;
@@ -174,8 +195,10 @@ template <typename T> __global__ void __launch_bounds__(TILE *LINES) backward_q(
 }
 
 /* Rows are keys. */
-template <typename T> __global__ void __launch_bounds__(TILE *LINES) backward_kv(const pst_cuda_attention a) {
-    __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], share[TILE][TILE + 1], grad[TILE][TILE + 1];
+template <typename T>
+__global__ void __launch_bounds__(TILE *LINES) backward_kv(const pst_cuda_attention a) {
+    __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], share[TILE][TILE + 1],
+        grad[TILE][TILE + 1];
     const place p = find(a);
     const T *q = (const T *)a.qkv + p.qkv, *dout = (const T *)a.dout + p.out;
     float delta[EACH], weight[EACH], ds[EACH], dk[EACH] = {0}, dv[EACH] = {0};
@@ -204,13 +227,15 @@ template <typename T> __global__ void __launch_bounds__(TILE *LINES) backward_kv
 }
 
 /* Rows of padding; channels of them all, of q, k and v in the backward. */
-template <typename T, bool BACKWARD> __global__ void __launch_bounds__(TILE *LINES) clear(const pst_cuda_attention a) {
+template <typename T, bool BACKWARD>
+__global__ void __launch_bounds__(TILE *LINES) clear(const pst_cuda_attention a) {
     const place p = find(a);
     uint64_t at = p.channel + threadIdx.x;
     for (int i = 0; i < EACH; i++) {
         uint64_t row = p.first + threadIdx.y + (uint64_t)i * LINES;
         if (row < p.length || row >= p.t || at >= p.d) continue;
-        T *to = BACKWARD ? (T *)a.dqkv + p.qkv + row * 3 * p.c + at : (T *)a.out + p.out + row * p.c + at;
+        T *to = BACKWARD ? (T *)a.dqkv + p.qkv + row * 3 * p.c + at
+                         : (T *)a.out + p.out + row * p.c + at;
         to[0] = narrowed<T>(0.0f);
         if (BACKWARD) to[p.c] = to[2 * p.c] = narrowed<T>(0.0f);
         else if (at == 0) a.lse[p.row + row] = 0.0f;
@@ -226,30 +251,41 @@ __global__ void __launch_bounds__(TILE *LINES) clamp(const pst_cuda_attention a,
 
 /* A block per tile of rows and head, times one per 32 channels of a head. */
 dim3 grid(const pst_cuda_attention *a) {
-    return dim3((unsigned)(div_up(a->t, TILE) * a->b * a->heads), (unsigned)div_up(a->c / a->heads, TILE));
+    return dim3((unsigned)(div_up(a->t, TILE) * a->b * a->heads),
+                (unsigned)div_up(a->c / a->heads, TILE));
 }
 
 } // namespace
 
-extern "C" void pst_cuda_attention_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
-    by_type(dtype, [&](auto type) { launch(q, forward<decltype(type)>, grid(a), dim3(TILE, LINES), *a); });
+extern "C" void pst_cuda_attention_f(pst_cuda_queue q, pst_dtype dtype,
+                                     const pst_cuda_attention *a) {
+    by_type(dtype,
+            [&](auto type) { launch(q, forward<decltype(type)>, grid(a), dim3(TILE, LINES), *a); });
 }
 
-extern "C" void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
+extern "C" void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype,
+                                     const pst_cuda_attention *a) {
     by_type(dtype, [&](auto type) {
         launch(q, backward_q<decltype(type)>, grid(a), dim3(TILE, LINES), *a);
         launch(q, backward_kv<decltype(type)>, grid(a), dim3(TILE, LINES), *a);
     });
 }
 
-extern "C" void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
-    by_type(dtype, [&](auto type) { launch(q, clear<decltype(type), false>, grid(a), dim3(TILE, LINES), *a); });
+extern "C" void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype,
+                                           const pst_cuda_attention *a) {
+    by_type(dtype, [&](auto type) {
+        launch(q, clear<decltype(type), false>, grid(a), dim3(TILE, LINES), *a);
+    });
 }
 
-extern "C" void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
-    by_type(dtype, [&](auto type) { launch(q, clear<decltype(type), true>, grid(a), dim3(TILE, LINES), *a); });
+extern "C" void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype,
+                                           const pst_cuda_attention *a) {
+    by_type(dtype, [&](auto type) {
+        launch(q, clear<decltype(type), true>, grid(a), dim3(TILE, LINES), *a);
+    });
 }
 
-extern "C" void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to) {
+extern "C" void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a,
+                                         int32_t *to) {
     launch(q, clamp, dim3(grid_of(a->b, TILE * LINES)), dim3(TILE * LINES), *a, to);
 }

@@ -1,4 +1,5 @@
-/* Launchers of attention_plain.cu: self-attention for every type, mask and head size, and without scratch. */
+/* Launchers of attention_plain.cu: self-attention for every type, mask and head size, and without
+ * scratch. */
 #ifndef PST_KERNELS_CUDA_ATTENTION_PLAIN_H
 #define PST_KERNELS_CUDA_ATTENTION_PLAIN_H
 #include "kernels/cuda/launch.h"
@@ -7,19 +8,20 @@ extern "C" {
 #endif
 
 typedef struct {
-    const void *qkv;          /* [b,t,3c] */
-    void *out;                /* [b,t,c]; the backward reads it */
-    float *lse;               /* [b,heads,t]; likewise */
-    const void *dout;         /* [b,t,c] */
-    void *dqkv;               /* [b,t,3c] */
+    const void *qkv;  /* [b,t,3c] */
+    void *out;        /* [b,t,c]; the backward reads it */
+    float *lse;       /* [b,heads,t]; likewise */
+    const void *dout; /* [b,t,c] */
+    void *dqkv;       /* [b,t,3c] */
     uint64_t b, t, c, heads;
-    float scale;              /* 1/sqrt(c/heads) */
-    const int32_t *lengths;   /* [b], clamped to 0..t; NULL: t each */
+    float scale;            /* 1/sqrt(c/heads) */
+    const int32_t *lengths; /* [b], clamped to 0..t; NULL: t each */
     uint32_t bidirectional;
 } pst_cuda_attention;
 void pst_cuda_attention_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
-/* Sets the rows of padding to 0: of out and lse, or of dqkv. What another kernel has left there does not matter. */
+/* Sets the rows of padding to 0: of out and lse, or of dqkv. What another kernel has left there
+ * does not matter. */
 void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 /* to[b]: the lengths, clamped to 1..t. */

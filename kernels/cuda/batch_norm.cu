@@ -1,11 +1,18 @@
-/* Batch norm: a block has a few columns and a part of the rows, in every kernel here; what it finds of them goes to
- * scratch and is put together in the order of the parts, without atomics. Mean and variance take one reading of x: a
- * block sums differences from its first row and their squares, which cancel little, and the parts are joined as Chan,
- * Golub and LeVeque (1979) join them. Block, part and order follow from the shape and the type alone, not from addresses. */
+/* Batch norm: a block has a few columns and a part of the rows, in every kernel here; what it finds
+ * of them goes to scratch and is put together in the order of the parts, without atomics. Mean and
+ * variance take one reading of x: a block sums differences from its first row and their squares,
+ * which cancel little, and the parts are joined as Chan, Golub and LeVeque (1979) join them. Block,
+ * part and order follow from the shape and the type alone, not from addresses. */
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/vector.cuh"
 
-enum { THREADS = 256, MANY = 1024 /* parts */, LEAST = 64 /* rows of one */, SLICES = 16, DEEP = 4 };
+enum {
+    THREADS = 256,
+    MANY = 1024 /* parts */,
+    LEAST = 64 /* rows of one */,
+    SLICES = 16,
+    DEEP = 4
+};
 
 struct batch_plan {
     uint32_t across, lines; /* threads of a block: for columns, for rows */
@@ -25,7 +32,9 @@ static batch_plan plan_of(uint64_t rows, uint64_t columns, uint32_t pack) {
     return plan;
 }
 
-static uint32_t pack_of(pst_dtype dtype) { return dtype == PST_F32 ? pack<float>::N : pack<bf16>::N; }
+static uint32_t pack_of(pst_dtype dtype) {
+    return dtype == PST_F32 ? pack<float>::N : pack<bf16>::N;
+}
 
 uint64_t pst_cuda_batch_norm_scratch(pst_dtype dtype, uint64_t rows, uint64_t columns) {
     return plan_of(rows, columns, pack_of(dtype)).parts * 2 * columns * sizeof(float);
@@ -47,13 +56,15 @@ template <uint32_t N> struct batch_place {
     }
 };
 
-/* Sums over the lines of a block, in order, for each of its columns: sum[i] becomes the total, in all threads. */
+/* Sums over the lines of a block, in order, for each of its columns: sum[i] becomes the total, in
+ * all threads. */
 template <uint32_t N> __device__ inline void line_sum(float (&sum)[N]) {
     __shared__ float line[N * THREADS];
     const uint32_t width = blockDim.x * N;
     __syncthreads(); /* what was there before has been read */
 #pragma unroll
-    for (uint32_t i = 0; i < N; i++) line[threadIdx.y * width + i * blockDim.x + threadIdx.x] = sum[i];
+    for (uint32_t i = 0; i < N; i++)
+        line[threadIdx.y * width + i * blockDim.x + threadIdx.x] = sum[i];
     __syncthreads();
     for (uint32_t c = threadIdx.y * blockDim.x + threadIdx.x; c < width; c += THREADS) {
         float total = 0;
@@ -71,7 +82,10 @@ __device__ inline void store_part(const batch_job &j, uint64_t column, const flo
     if (threadIdx.y || column >= j.columns) return;
     float *to = j.part + (uint64_t)blockIdx.y * 2 * j.columns + column;
 #pragma unroll
-    for (uint32_t i = 0; i < N; i++) to[i] = first[i], to[j.columns + i] = second[i];
+    for (uint32_t i = 0; i < N; i++) {
+        to[i] = first[i];
+        to[j.columns + i] = second[i];
+    }
 }
 
 /* A pack's width of columns, or one. */
@@ -81,7 +95,7 @@ template <uint32_t N, typename T> __device__ inline void load_lane(const T *from
     raw.widened(x);
 }
 
-/* --- mean and variance -------------------------------------------------------------------------------------------- */
+/* --- mean and variance ------------------------------------------------------------------------ */
 /* f(x) for a thread's columns in each of its rows. */
 template <typename T, bool PACKED, typename F>
 __device__ inline void each_row(const batch_job &j, const T *x, F f) {
@@ -93,7 +107,8 @@ __device__ inline void each_row(const batch_job &j, const T *x, F f) {
         float v[N];
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++)
-            if (row + k * blockDim.y < at.end) raw[k].load(x + (row + k * blockDim.y) * j.columns + at.column);
+            if (row + k * blockDim.y < at.end)
+                raw[k].load(x + (row + k * blockDim.y) * j.columns + at.column);
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++) {
             if (row + k * blockDim.y >= at.end) continue;
@@ -104,7 +119,8 @@ __device__ inline void each_row(const batch_job &j, const T *x, F f) {
 }
 
 /* Of a part: its mean, and the sum of squares about that. */
-template <typename T, bool PACKED> __global__ void __launch_bounds__(THREADS) part_moments(batch_job j, const T *x) {
+template <typename T, bool PACKED>
+__global__ void __launch_bounds__(THREADS) part_moments(batch_job j, const T *x) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     batch_place<N> at(j);
     const uint64_t begin = blockIdx.y * j.part_rows;
@@ -148,11 +164,13 @@ __device__ inline double slice_sum(double x) {
 
 /* Block: 32 columns; line s takes every 16th part. */
 __global__ void __launch_bounds__(WARP *SLICES) join_moments(batch_end j) {
-    uint64_t column = (uint64_t)blockIdx.x * WARP + threadIdx.x, parts = column < j.columns ? j.parts : 0;
+    uint64_t column = (uint64_t)blockIdx.x * WARP + threadIdx.x,
+             parts = column < j.columns ? j.parts : 0;
     const float *part = j.part + column;
     double sum = 0, square = 0;
     for (uint64_t p = threadIdx.y; p < parts; p += SLICES)
-        sum += (double)part[p * 2 * j.columns] * (double)(least(j.rows - p * j.part_rows, j.part_rows));
+        sum += (double)part[p * 2 * j.columns] *
+               (double)(least(j.rows - p * j.part_rows, j.part_rows));
     double mean = slice_sum(sum) / (double)j.rows;
     for (uint64_t p = threadIdx.y; p < parts; p += SLICES) {
         double apart = (double)part[p * 2 * j.columns] - mean;
@@ -174,7 +192,7 @@ __global__ void __launch_bounds__(THREADS) running(batch_end j, const T *mean, c
     j.to[j.columns + column] = (float)(1 / sqrt((double)widen(variance[column]) + (double)j.eps));
 }
 
-/* --- the normalised rows ------------------------------------------------------------------------------------------ */
+/* --- the normalised rows ---------------------------------------------------------------------- */
 /* NaN stays. */
 __device__ inline float relu_of(float x, int relu) { return relu && x < 0 ? 0.0f : x; }
 
@@ -187,8 +205,10 @@ __global__ void __launch_bounds__(THREADS)
     float mean[N], scale[N], w[N], b[N];
     load_lane<N>(weight + at.column, w), load_lane<N>(bias + at.column, b);
 #pragma unroll
-    for (uint32_t i = 0; i < N; i++)
-        mean[i] = j.saved[at.column + i], scale[i] = j.saved[j.columns + at.column + i] * w[i];
+    for (uint32_t i = 0; i < N; i++) {
+        mean[i] = j.saved[at.column + i];
+        scale[i] = j.saved[j.columns + at.column + i] * w[i];
+    }
     for (uint64_t row = at.row; row < at.end; row += blockDim.y * DEEP) {
         lane<T, PACKED> raw[DEEP], more[DEEP];
 #pragma unroll
@@ -213,8 +233,9 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* --- backward ----------------------------------------------------------------------------------------------------- */
-/* f(row, g, h): the gradient before the activation, and (x - mean) * rstd, of a thread's columns in its rows. */
+/* --- backward --------------------------------------------------------------------------------- */
+/* f(row, g, h): the gradient before the activation, and (x - mean) * rstd, of a thread's columns in
+ * its rows. */
 template <typename T, bool PACKED, typename F>
 __device__ inline void each_gradient(const batch_job &j, const T *x, const T *y, const T *dy, F f) {
     constexpr uint32_t N = lane<T, PACKED>::N;
@@ -222,22 +243,26 @@ __device__ inline void each_gradient(const batch_job &j, const T *x, const T *y,
     if (at.column >= j.columns) return;
     float mean[N], rstd[N];
 #pragma unroll
-    for (uint32_t i = 0; i < N; i++)
-        mean[i] = j.saved[at.column + i], rstd[i] = j.saved[j.columns + at.column + i];
+    for (uint32_t i = 0; i < N; i++) {
+        mean[i] = j.saved[at.column + i];
+        rstd[i] = j.saved[j.columns + at.column + i];
+    }
     for (uint64_t row = at.row; row < at.end; row += blockDim.y * DEEP) {
         lane<T, PACKED> raw[DEEP], out[DEEP], grad[DEEP];
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++) {
             uint64_t r = row + k * blockDim.y, from = r * j.columns + at.column;
             if (r >= at.end) continue;
-            raw[k].load(x + from), grad[k].load(dy + from);
+            raw[k].load(x + from);
+            grad[k].load(dy + from);
             if (y) out[k].load(y + from);
         }
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++) {
             float h[N], g[N], v[N];
             if (row + k * blockDim.y >= at.end) continue;
-            raw[k].widened(h), grad[k].widened(g);
+            raw[k].widened(h);
+            grad[k].widened(g);
             if (y) out[k].widened(v);
 #pragma unroll
             for (uint32_t i = 0; i < N; i++) {
@@ -250,7 +275,8 @@ __device__ inline void each_gradient(const batch_job &j, const T *x, const T *y,
 }
 
 template <typename T, bool PACKED>
-__global__ void __launch_bounds__(THREADS) part_sums(batch_job j, const T *x, const T *y, const T *dy) {
+__global__ void __launch_bounds__(THREADS)
+    part_sums(batch_job j, const T *x, const T *y, const T *dy) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     float gh_sum[N] = {}, g_sum[N] = {};
     each_gradient<T, PACKED>(j, x, y, dy, [&](uint64_t, const float(&g)[N], const float(&h)[N]) {
@@ -263,7 +289,8 @@ __global__ void __launch_bounds__(THREADS) part_sums(batch_job j, const T *x, co
 
 /* Block: 32 columns of one of the two sums. */
 __global__ void __launch_bounds__(WARP *SLICES) join_sums(batch_end j) {
-    uint64_t column = (uint64_t)blockIdx.x * WARP + threadIdx.x, parts = column < j.columns ? j.parts : 0;
+    uint64_t column = (uint64_t)blockIdx.x * WARP + threadIdx.x,
+             parts = column < j.columns ? j.parts : 0;
     double sum = 0;
     for (uint64_t p = threadIdx.y; p < parts; p += SLICES)
         sum += (double)j.part[(p * 2 + blockIdx.y) * j.columns + column];
@@ -274,7 +301,8 @@ __global__ void __launch_bounds__(WARP *SLICES) join_sums(batch_end j) {
 /* dx = weight * rstd * (g - mean(g) - h * mean(g h)); dz = g. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(THREADS)
-    input_gradient(batch_job j, const T *x, const T *y, const T *dy, const T *weight, T *dx, T *dz) {
+    input_gradient(batch_job j, const T *x, const T *y, const T *dy, const T *weight, T *dx,
+                   T *dz) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     uint64_t column = batch_place<N>(j).column;
     float gh_mean[N], g_mean[N], scale[N];
@@ -282,16 +310,19 @@ __global__ void __launch_bounds__(THREADS)
     load_lane<N>(weight + column, scale);
 #pragma unroll
     for (uint32_t i = 0; i < N; i++) {
-        gh_mean[i] = j.sums[column + i] / (float)j.rows, g_mean[i] = j.sums[j.columns + column + i] / (float)j.rows;
+        gh_mean[i] = j.sums[column + i] / (float)j.rows;
+        g_mean[i] = j.sums[j.columns + column + i] / (float)j.rows;
         scale[i] *= j.saved[j.columns + column + i];
     }
-    each_gradient<T, PACKED>(j, x, y, dy, [&](uint64_t row, const float(&g)[N], const float(&h)[N]) {
-        float v[N];
+    each_gradient<T, PACKED>(j, x, y, dy,
+                             [&](uint64_t row, const float(&g)[N], const float(&h)[N]) {
+                                 float v[N];
 #pragma unroll
-        for (uint32_t i = 0; i < N; i++) v[i] = fmaf(-h[i], gh_mean[i], g[i] - g_mean[i]) * scale[i];
-        store_lane<T, N>(dx + row * j.columns + column, v);
-        if (dz) store_lane<T, N>(dz + row * j.columns + column, g);
-    });
+                                 for (uint32_t i = 0; i < N; i++)
+                                     v[i] = fmaf(-h[i], gh_mean[i], g[i] - g_mean[i]) * scale[i];
+                                 store_lane<T, N>(dx + row * j.columns + column, v);
+                                 if (dz) store_lane<T, N>(dz + row * j.columns + column, g);
+                             });
 }
 
 /* The variance comes back from its root, unbiased. */
@@ -306,13 +337,13 @@ __global__ void __launch_bounds__(THREADS) add_sums(pst_cuda_batch_sums s) {
     for (int i = 0; i < 4; i++) s.to[i][c] = s.first ? add[i] : s.to[i][c] + add[i];
 }
 
-/* --- launchers ---------------------------------------------------------------------------------------------------- */
+/* --- launchers -------------------------------------------------------------------------------- */
 /* f(T(), PACKED): what the operands' type and place allow. */
 template <typename F> static void by_place(pst_dtype dtype, const pst_cuda_batch *c, F f) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        bool packed = aligned(c->x) && aligned(c->z) && aligned(c->weight) && aligned(c->bias) && aligned(c->out) &&
-                      aligned(c->dy) && aligned(c->y) && aligned(c->dz);
+        bool packed = aligned(c->x) && aligned(c->z) && aligned(c->weight) && aligned(c->bias) &&
+                      aligned(c->out) && aligned(c->dy) && aligned(c->y) && aligned(c->dz);
         if (packed && c->columns % pack<T>::N == 0) f(lane<T, true>(), type);
         else f(lane<T, false>(), type);
     });
@@ -326,17 +357,18 @@ static dim3 grid(const pst_cuda_batch *c, const batch_plan &plan, uint32_t n) {
     return dim3(grid_of(c->columns, plan.across * n), (uint32_t)plan.parts);
 }
 
-static void statistics(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_batch *c, const batch_plan &plan) {
+static void statistics(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_batch *c,
+                       const batch_plan &plan) {
     batch_end end = {c->rows, c->columns, plan.part_rows, plan.parts, c->scratch, c->saved, c->eps};
     by_place(dtype, c, [&](auto place, auto type) {
         typedef decltype(type) T;
         constexpr bool PACKED = decltype(place)::N > 1;
         if (c->running_mean)
-            launch(q, running<T>, dim3(grid_of(c->columns, THREADS)), dim3(THREADS), end, (const T *)c->running_mean,
-                   (const T *)c->running_variance);
+            launch(q, running<T>, dim3(grid_of(c->columns, THREADS)), dim3(THREADS), end,
+                   (const T *)c->running_mean, (const T *)c->running_variance);
         else
-            launch(q, part_moments<T, PACKED>, grid(c, plan, lane<T, PACKED>::N), dim3(plan.across, plan.lines),
-                   job_of(c, plan), (const T *)c->x);
+            launch(q, part_moments<T, PACKED>, grid(c, plan, lane<T, PACKED>::N),
+                   dim3(plan.across, plan.lines), job_of(c, plan), (const T *)c->x);
     });
     if (!c->running_mean)
         launch(q, join_moments, dim3(grid_of(c->columns, WARP)), dim3(WARP, SLICES), end);
@@ -348,9 +380,9 @@ void pst_cuda_batch_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_bat
     by_place(dtype, c, [&](auto place, auto type) {
         typedef decltype(type) T;
         constexpr bool PACKED = decltype(place)::N > 1;
-        launch(q, normalise<T, PACKED>, grid(c, plan, lane<T, PACKED>::N), dim3(plan.across, plan.lines),
-               job_of(c, plan), c->relu, (const T *)c->x, (const T *)c->z, (const T *)c->weight, (const T *)c->bias,
-               (T *)c->y);
+        launch(q, normalise<T, PACKED>, grid(c, plan, lane<T, PACKED>::N),
+               dim3(plan.across, plan.lines), job_of(c, plan), c->relu, (const T *)c->x,
+               (const T *)c->z, (const T *)c->weight, (const T *)c->bias, (T *)c->y);
     });
 }
 
@@ -362,10 +394,11 @@ void pst_cuda_batch_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_bat
         constexpr bool PACKED = decltype(place)::N > 1;
         const T *out = c->relu ? (const T *)c->out : NULL;
         dim3 blocks = grid(c, plan, lane<T, PACKED>::N), block(plan.across, plan.lines);
-        launch(q, part_sums<T, PACKED>, blocks, block, job_of(c, plan), (const T *)c->x, out, (const T *)c->dy);
+        launch(q, part_sums<T, PACKED>, blocks, block, job_of(c, plan), (const T *)c->x, out,
+               (const T *)c->dy);
         launch(q, join_sums, dim3(grid_of(c->columns, WARP), 2), dim3(WARP, SLICES), end);
-        launch(q, input_gradient<T, PACKED>, blocks, block, job_of(c, plan), (const T *)c->x, out, (const T *)c->dy,
-               (const T *)c->weight, (T *)c->y, (T *)c->dz);
+        launch(q, input_gradient<T, PACKED>, blocks, block, job_of(c, plan), (const T *)c->x, out,
+               (const T *)c->dy, (const T *)c->weight, (T *)c->y, (T *)c->dz);
     });
 }
 

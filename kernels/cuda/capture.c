@@ -1,9 +1,11 @@
-/* Launches that are captured in CUDA graphs: what runs in the compute stream between begin and end, in its order. A graph
- * is a straight line of kernels whose arguments are those of the capture; the one thing that differs from time to time, the
- * sample's number, lies in the device's memory, where a kernel in front of the graph puts it. Events and numbers of
- * launches are recorded outside (device.c), behind the graph as behind any launch.
+/* Launches that are captured in CUDA graphs: what runs in the compute stream between begin and end,
+ * in its order. A graph is a straight line of kernels whose arguments are those of the capture; the
+ * one thing that differs from time to time, the sample's number, lies in the device's memory, where
+ * a kernel in front of the graph puts it. Events and numbers of launches are recorded outside
+ * (device.c), behind the graph as behind any launch.
  *
- * The capture is this thread's own: another one's copies (checkpoints) and allocations neither enter nor end it. */
+ * The capture is this thread's own: another one's copies (checkpoints) and allocations neither
+ * enter nor end it. */
 #include "base/status.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/own.h"
@@ -30,7 +32,8 @@ struct pst_cuda_captures {
 static pst_status open_captures(pst_cuda_device *d) {
     struct pst_cuda_captures *c = d->captures;
     void *sample = NULL;
-    if (!c && !(c = d->captures = calloc(1, sizeof *c))) return pst_fail(PST_ENOMEM, "no memory for captures");
+    if (!c && !(c = d->captures = calloc(1, sizeof *c)))
+        return pst_fail(PST_ENOMEM, "no memory for captures");
     if (c->sample) return PST_OK;
     PST_TRY(pst_cuda_status(cudaMalloc(&sample, sizeof *c->sample), "room for a sample's number"));
     c->sample = sample;
@@ -45,13 +48,16 @@ static void graph_close(graph *g) {
 void pst_cuda_captures_close(pst_cuda_device *d) {
     struct pst_cuda_captures *c = d->captures;
     if (!c) return;
-    for (graph *g = c->first, *next; g; g = next) next = g->next, graph_close(g);
+    for (graph *g = c->first, *next; g; g = next) {
+        next = g->next;
+        graph_close(g);
+    }
     if (c->sample) cudaFree(c->sample);
     free(c);
     d->captures = NULL;
 }
 
-/* --- capturing -------------------------------------------------------------------------------------------------- */
+/* --- capturing -------------------------------------------------------------------------------- */
 
 int pst_cuda_capturing(const pst_device *device) {
     const struct pst_cuda_captures *c = ((const pst_cuda_device *)device)->captures;
@@ -69,13 +75,17 @@ pst_status pst_cuda_capture_begin(pst_device *device) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
     PST_TRY(open_captures(d));
-    PST_TRY(pst_cuda_status(cudaStreamBeginCapture(pst_cuda_stream(device), cudaStreamCaptureModeThreadLocal),
-                            "beginning a capture"));
-    d->captures->under_way = 1, d->captures->samples = 0, d->captures->n = 0;
+    PST_TRY(pst_cuda_status(
+        cudaStreamBeginCapture(pst_cuda_stream(device), cudaStreamCaptureModeThreadLocal),
+        "beginning a capture"));
+    d->captures->under_way = 1;
+    d->captures->samples = 0;
+    d->captures->n = 0;
     return PST_OK;
 }
 
-pst_status pst_cuda_capture_launch(pst_device *device, pst_launch_fn fn, const void *call, const uint64_t *event) {
+pst_status pst_cuda_capture_launch(pst_device *device, pst_launch_fn fn, const void *call,
+                                   const uint64_t *event) {
     struct pst_cuda_captures *c = ((pst_cuda_device *)device)->captures;
     if (event) return pst_fail(PST_EINTERNAL, "an event in a capture");
     pst_cuda_take_name();
@@ -91,7 +101,9 @@ static cudaError_t make(pst_cuda_device *d, cudaGraph_t of, graph *g) {
     const struct pst_cuda_captures *c = d->captures;
     g->samples = c->samples;
     if (c->n == 1) snprintf(g->name, sizeof g->name, "%s", c->from);
-    else snprintf(g->name, sizeof g->name, "one of %u captured operators, from %s to %s,", c->n, c->from, c->to);
+    else
+        snprintf(g->name, sizeof g->name, "one of %u captured operators, from %s to %s,", c->n,
+                 c->from, c->to);
     cudaError_t error = cudaGraphInstantiate(&g->exec, of, 0);
     return error == cudaSuccess ? cudaGraphUpload(g->exec, pst_cuda_stream(&d->base)) : error;
 }
@@ -105,7 +117,8 @@ static pst_status keep(pst_cuda_device *d, cudaGraph_t of, void **launches) {
         graph_close(g);
         return pst_cuda_status(error, "making a graph of launches");
     }
-    g->next = d->captures->first, d->captures->first = g;
+    g->next = d->captures->first;
+    d->captures->first = g;
     *launches = g;
     return PST_OK;
 }
@@ -122,12 +135,14 @@ pst_status pst_cuda_capture_end(pst_device *device, void **launches) {
     return status;
 }
 
-/* --- again -------------------------------------------------------------------------------------------------------- */
+/* --- again ------------------------------------------------------------------------------------ */
 
 pst_status pst_cuda_replay(pst_device *device, const void *call) {
     const pst_captured *again = call;
     const graph *g = again->launches;
-    if (g->samples) pst_cuda_set(pst_cuda_stream(device), ((pst_cuda_device *)device)->captures->sample, again->sample);
+    if (g->samples)
+        pst_cuda_set(pst_cuda_stream(device), ((pst_cuda_device *)device)->captures->sample,
+                     again->sample);
     cudaError_t error = cudaGraphLaunch(g->exec, pst_cuda_stream(device));
     PST_TRY(pst_cuda_launched(g->name));
     return pst_cuda_status(error, g->name);

@@ -1,5 +1,5 @@
-/* cuBLASLt's own record of an algorithm, which is made to be kept for the same version, as the text of a choice: 8
- * numbers of 16 hexadecimal digits. */
+/* cuBLASLt's own record of an algorithm, which is made to be kept for the same version, as the text
+ * of a choice: 8 numbers of 16 hexadecimal digits. */
 #ifndef PST_KERNELS_CUDA_CHOICES_H
 #define PST_KERNELS_CUDA_CHOICES_H
 #include "base/choice.h"

@@ -1,10 +1,17 @@
-/* Sums over the rows of a matrix, for the gradients of biases and of layer norms, without atomics: blocks sum their
- * part of the rows into scratch, then the parts are added. The parts follow from the shape alone. */
+/* Sums over the rows of a matrix, for the gradients of biases and of layer norms, without atomics:
+ * blocks sum their part of the rows into scratch, then the parts are added. The parts follow from
+ * the shape alone. */
 #include "kernels/cuda/vector.cuh"
 
-enum { LINES = 8 /* warps of a block, one row each at a time */, SLICES = 16, MANY = 1024 /* blocks */, LEAST = 64 };
+enum {
+    LINES = 8 /* warps of a block, one row each at a time */,
+    SLICES = 16,
+    MANY = 1024 /* blocks */,
+    LEAST = 64
+};
 
-/* Rows of a part: enough parts to keep a GPU busy, but not so many that adding them up takes its time. */
+/* Rows of a part: enough parts to keep a GPU busy, but not so many that adding them up takes its
+ * time. */
 static uint64_t part_rows(uint64_t rows, uint64_t columns) {
     uint64_t rows_each = div_up(rows * div_up(columns, 256), MANY);
     return div_up(rows_each > LEAST ? rows_each : (uint64_t)LEAST, LINES) * LINES;
@@ -18,7 +25,8 @@ uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays
 template <typename T, bool PACKED, bool NORM> struct column_lane {
     static constexpr uint32_t N = lane<T, PACKED>::N;
     float plain[N], scaled[N];
-    __device__ void take(const lane<T, PACKED> &dy, const lane<T, PACKED> &x, float mean, float rstd) {
+    __device__ void take(const lane<T, PACKED> &dy, const lane<T, PACKED> &x, float mean,
+                         float rstd) {
         float g[N], v[N];
         dy.widened(g);
         if constexpr (NORM) x.widened(v);
@@ -41,8 +49,10 @@ template <typename T, bool PACKED, bool NORM>
 __global__ void __launch_bounds__(WARP *LINES) column_parts(column_job j, const T *x, const T *dy) {
     constexpr uint32_t N = lane<T, PACKED>::N, ARRAYS = NORM ? 2 : 1, DEEP = 4;
     __shared__ float line[ARRAYS][LINES][WARP * N];
-    uint64_t column = ((uint64_t)blockIdx.x * WARP + threadIdx.x) * N, row = blockIdx.y * j.part_rows + threadIdx.y;
-    uint64_t end = (blockIdx.y + 1) * j.part_rows < j.rows ? (blockIdx.y + 1) * j.part_rows : j.rows;
+    uint64_t column = ((uint64_t)blockIdx.x * WARP + threadIdx.x) * N,
+             row = blockIdx.y * j.part_rows + threadIdx.y;
+    uint64_t end =
+        (blockIdx.y + 1) * j.part_rows < j.rows ? (blockIdx.y + 1) * j.part_rows : j.rows;
     column_lane<T, PACKED, NORM> sum = {};
     for (; column < j.columns && row < end; row += LINES * DEEP) {
         lane<T, PACKED> g[DEEP], v[DEEP];
@@ -98,8 +108,10 @@ __global__ void __launch_bounds__(WARP *SLICES) column_total(column_end j) {
     sum[column] = j.first ? total : sum[column] + total;
 }
 
-template <typename T, bool PACKED> static void parts_of(pst_cuda_queue q, const pst_cuda_columns *c, column_job j) {
-    dim3 grid(grid_of(c->columns, WARP * lane<T, PACKED>::N), grid_of(c->rows, j.part_rows)), block(WARP, LINES);
+template <typename T, bool PACKED>
+static void parts_of(pst_cuda_queue q, const pst_cuda_columns *c, column_job j) {
+    dim3 grid(grid_of(c->columns, WARP * lane<T, PACKED>::N), grid_of(c->rows, j.part_rows)),
+        block(WARP, LINES);
     const T *x = (const T *)c->x, *dy = (const T *)c->dy;
     if (c->saved) launch(q, column_parts<T, PACKED, true>, grid, block, j, x, dy);
     else launch(q, column_parts<T, PACKED, false>, grid, block, j, x, dy);
@@ -114,6 +126,7 @@ void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_colum
         else parts_of<T, false>(q, c, j);
     });
     uint32_t arrays = c->saved ? 2 : 1;
-    column_end end = {c->columns, div_up(c->rows, j.part_rows), arrays, c->first, c->scratch, {c->sum[0], c->sum[1]}};
+    column_end end = {c->columns, div_up(c->rows, j.part_rows), arrays, c->first,
+                      c->scratch, {c->sum[0], c->sum[1]}};
     launch(q, column_total, dim3(grid_of(c->columns, WARP), arrays), dim3(WARP, SLICES), end);
 }

@@ -1,7 +1,8 @@
-/* convolution: one plan of cuDNN's per shape and pass, made at set-up; where the library has none, our own kernels
- * (convolution_plain.cu). The library writes a weight's gradient in the operands' type, the only one that it has
- * engines for; a kernel of our own adds it to the accumulator. The bias is added by one, too: the library would have to
- * compile a kernel for that. Its gradient is a column sum in a fixed order. */
+/* convolution: one plan of cuDNN's per shape and pass, made at set-up; where the library has none,
+ * our own kernels (convolution_plain.cu). The library writes a weight's gradient in the operands'
+ * type, the only one that it has engines for; a kernel of our own adds it to the accumulator. The
+ * bias is added by one, too: the library would have to compile a kernel for that. Its gradient is a
+ * column sum in a fixed order. */
 #include "base/log.h"
 #include "kernels/cuda/convolution_graph.h"
 #include "kernels/cuda/cuda.h"
@@ -12,7 +13,8 @@
 
 enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
 
-static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
+static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *node,
+                                           pst_pass pass) {
     const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
     const uint64_t *weight = g->param[node->param[0]].dim;
     return (pst_cuda_convolution_shape){.images = x->dim[0],
@@ -31,7 +33,7 @@ static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *n
                                         .pass = pass};
 }
 
-/* --- plans -------------------------------------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, pst_dnn_plan *plan) {
     pst_dnn_target target = {.handle = d->dnn};
@@ -40,22 +42,26 @@ static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, p
     pst_cuda_convolution_graph(&g, s);
     if (pst_dnn_plan_make(&g, &target, pst_cuda_convolution_workspace(s), plan) != PST_OK)
         pst_log(PST_LOG_WARN,
-                "convolution %c of %llu images of %llux%llux%llu, %llu windows of %llux%llu: a slower kernel computes "
+                "convolution %c of %llu images of %llux%llux%llu, %llu windows of %llux%llu: a "
+                "slower kernel computes "
                 "it; cuDNN: %s",
                 "FBW"[s->pass], (unsigned long long)s -> images, (unsigned long long)s -> height,
-                (unsigned long long)s -> width, (unsigned long long)s -> in, (unsigned long long)s -> out,
-                (unsigned long long)s -> h, (unsigned long long)s -> w, *g.why ? g.why : cudnnGetErrorString(g.error));
+                (unsigned long long)s -> width, (unsigned long long)s -> in,
+                (unsigned long long)s -> out, (unsigned long long)s -> h,
+                (unsigned long long)s -> w, *g.why ? g.why : cudnnGetErrorString(g.error));
     pst_dnn_close(&g);
 }
 
-static pst_status find(pst_cuda_device *d, const pst_cuda_convolution_shape *shape, pst_dnn_entry **found) {
+static pst_status find(pst_cuda_device *d, const pst_cuda_convolution_shape *shape,
+                       pst_dnn_entry **found) {
     int is_new;
     PST_TRY(pst_dnn_find(&d->convolutions, shape, sizeof *shape, found, &is_new));
     if (is_new) make_plan(d, shape, &(*found)->plan);
     return PST_OK;
 }
 
-static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node, pst_pass pass) {
+static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node,
+                          pst_pass pass) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     pst_cuda_convolution_shape shape = shape_of(g, node, pass);
     pst_dnn_entry *e;
@@ -75,7 +81,8 @@ static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_no
     return prepare(device, g, node, PST_PASS_W);
 }
 
-/* --- scratch: of W the gradient as the library writes it, then its workspace; before these the bias's column sum ---- */
+/* --- scratch: of W the gradient as the library writes it, then its workspace; before these the
+ * bias's column sum  */
 
 static uint64_t round_up(uint64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
@@ -107,10 +114,11 @@ static uint64_t scratch_w(const pst_graph *g, const pst_node *node, uint32_t thr
     return scratch_of(g, node, PST_PASS_W);
 }
 
-/* --- launches ----------------------------------------------------------------------------------------------------- */
+/* --- launches --------------------------------------------------------------------------------- */
 
 /* The plan of a pass, NULL where the library has none. */
-static pst_status begin(pst_device *device, const pst_call *call, pst_pass pass, const pst_dnn_entry **found) {
+static pst_status begin(pst_device *device, const pst_call *call, pst_pass pass,
+                        const pst_dnn_entry **found) {
     pst_cuda_convolution_shape s = shape_of(call->graph, call->node, pass);
     pst_dnn_entry *e;
     PST_TRY(find((pst_cuda_device *)device, &s, &e));
@@ -122,11 +130,12 @@ static uint8_t *scratch_at(const pst_call *call) {
     return (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
 }
 
-static pst_status run(pst_device *device, const pst_call *call, const pst_dnn_entry *e, const void *x,
-                      const void *weight, const void *y) {
+static pst_status run(pst_device *device, const pst_call *call, const pst_dnn_entry *e,
+                      const void *x, const void *weight, const void *y) {
     static const int64_t number[] = {PST_CONV_X, PST_CONV_WEIGHT, PST_CONV_Y};
     void *const operand[] = {(void *)(uintptr_t)x, (void *)(uintptr_t)weight, (void *)(uintptr_t)y};
-    uint8_t *workspace = scratch_at(call) + gradient_bytes((const pst_cuda_convolution_shape *)e->shape);
+    uint8_t *workspace =
+        scratch_at(call) + gradient_bytes((const pst_cuda_convolution_shape *)e->shape);
     PST_TRY(pst_dnn_run(((pst_cuda_device *)device)->dnn, &e->plan, 3, number, operand, workspace));
     return pst_cuda_launched("convolution (cuDNN)");
 }
@@ -143,7 +152,8 @@ static pst_status forward(pst_device *device, const pst_call *call) {
     }
     PST_TRY(run(device, call, e, c.x, c.weight, c.y));
     if (!c.bias) return PST_OK;
-    pst_cuda_add_columns(pst_cuda_stream(device), dtype, c.y, c.bias, c.images * c.rows * c.columns, c.out);
+    pst_cuda_add_columns(pst_cuda_stream(device), dtype, c.y, c.bias, c.images * c.rows * c.columns,
+                         c.out);
     return pst_cuda_launched("convolution's bias");
 }
 
@@ -173,11 +183,12 @@ static pst_status weight(pst_device *device, const pst_call *call) {
         return pst_cuda_launched("convolution's weight gradient");
     }
     PST_TRY(run(device, call, e, c.x, scratch_at(call), c.dy));
-    pst_cuda_accumulate(pst_cuda_stream(device), dtype, scratch_at(call), c.dweight, c.out * c.h * c.w * c.in, c.first);
+    pst_cuda_accumulate(pst_cuda_stream(device), dtype, scratch_at(call), c.dweight,
+                        c.out * c.h * c.w * c.in, c.first);
     return pst_cuda_launched("the sum of convolution's weight gradients");
 }
 
-/* --- rows --------------------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static const char *refuses(const pst_graph *g, const pst_node *node, const pst_device *device) {
     (void)device;
@@ -219,4 +230,6 @@ static const pst_kernel_row rows[] = {
      .dtypes = TAKES_ALL},
 };
 
-pst_cuda_rows pst_cuda_convolution_rows(void) { return (pst_cuda_rows){rows, sizeof rows / sizeof *rows}; }
+pst_cuda_rows pst_cuda_convolution_rows(void) {
+    return (pst_cuda_rows){rows, sizeof rows / sizeof *rows};
+}

@@ -1,4 +1,5 @@
-/* What both kinds of rows of convolution read off a call: cuDNN's (convolution.c), our own (image.c). */
+/* What both kinds of rows of convolution read off a call: cuDNN's (convolution.c), our own
+ * (image.c). */
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
 
@@ -20,9 +21,21 @@ pst_cuda_convolution pst_cuda_convolution_of(const pst_call *call, pst_pass pass
                               .stride = call->node->attr.stride,
                               .padding = call->node->attr.padding,
                               .first = call->first};
-    if (pass == PST_PASS_F) c.x = arg[0], c.weight = arg[1], c.bias = bias ? arg[2] : NULL, c.y = arg[2 + bias];
-    else if (pass == PST_PASS_B) c.weight = arg[0], c.dy = arg[1], c.dx = arg[2];
-    else c.x = arg[0], c.dy = arg[1], c.dweight = arg[2], c.dbias = bias ? arg[3] : NULL;
+    if (pass == PST_PASS_F) {
+        c.x = arg[0];
+        c.weight = arg[1];
+        c.bias = bias ? arg[2] : NULL;
+        c.y = arg[2 + bias];
+    } else if (pass == PST_PASS_B) {
+        c.weight = arg[0];
+        c.dy = arg[1];
+        c.dx = arg[2];
+    } else {
+        c.x = arg[0];
+        c.dy = arg[1];
+        c.dweight = arg[2];
+        c.dbias = bias ? arg[3] : NULL;
+    }
     return c;
 }
 

@@ -2,23 +2,29 @@
 #include "graph/op.h"
 
 static cudnnDataType_t type_of(uint32_t dtype) {
-    return dtype == PST_BF16 ? CUDNN_DATA_BFLOAT16 : dtype == PST_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+    return dtype == PST_BF16  ? CUDNN_DATA_BFLOAT16
+           : dtype == PST_F16 ? CUDNN_DATA_HALF
+                              : CUDNN_DATA_FLOAT;
 }
 
 /* [n,height,width,channels] in memory, which the library counts as [n,channels,height,width]. */
-static pst_dnn_desc images(pst_dnn_graph *g, int64_t number, cudnnDataType_t type, uint64_t n, uint64_t height,
-                           uint64_t width, uint64_t channels) {
+static pst_dnn_desc images(pst_dnn_graph *g, int64_t number, cudnnDataType_t type, uint64_t n,
+                           uint64_t height, uint64_t width, uint64_t channels) {
     const int64_t c = (int64_t)channels, w = (int64_t)width, h = (int64_t)height;
-    const int64_t dim[PST_DNN_DIMS] = {(int64_t)n, c, h, w}, stride[PST_DNN_DIMS] = {h * w * c, 1, w * c, c};
+    const int64_t dim[PST_DNN_DIMS] = {(int64_t)n, c, h, w},
+                  stride[PST_DNN_DIMS] = {h * w * c, 1, w * c, c};
     return pst_dnn_operand(g, number, type, dim, stride, 0);
 }
 
 static uint32_t avoided(const pst_cuda_convolution_shape *s) {
-    uint32_t notes = 1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION | 1u << CUDNN_NUMERICAL_NOTE_FFT |
-                     1u << CUDNN_NUMERICAL_NOTE_WINOGRAD | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 |
-                     1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
+    uint32_t notes = 1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION |
+                     1u << CUDNN_NUMERICAL_NOTE_FFT | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD |
+                     1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 |
+                     1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 |
+                     1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
     if (s->dtype == PST_F32 && !s->tf32)
-        notes |= 1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+        notes |=
+            1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
     return notes;
 }
 
@@ -32,16 +38,21 @@ void pst_cuda_convolution_graph(pst_dnn_graph *g, const pst_cuda_convolution_sha
     pst_dnn_desc x = images(g, PST_CONV_X, type, s->images, s->height, s->width, s->in);
     pst_dnn_desc w = images(g, PST_CONV_WEIGHT, type, s->out, s->h, s->w, s->in);
     pst_dnn_desc y = images(g, PST_CONV_Y, type, s->images, s->rows, s->columns, s->out);
-    g->avoid |= avoided(s), g->fallback = 1;
+    g->avoid |= avoided(s);
+    g->fallback = 1;
     pst_dnn_convolution(g, operation[s->pass], window, x, w, y);
 }
 
-/* --- sizes ------------------------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
-enum { USABLE = 32 << 20 /* for sums that are split among blocks, as products have it */, TOGETHER = 8 /* channels */ };
+enum {
+    USABLE = 32 << 20 /* for sums that are split among blocks, as products have it */,
+    TOGETHER = 8 /* channels */
+};
 
 /* Elements of the images where a pixel has that many channels at least. */
-static uint64_t elements(uint64_t images, uint64_t height, uint64_t width, uint64_t channels, uint64_t least) {
+static uint64_t elements(uint64_t images, uint64_t height, uint64_t width, uint64_t channels,
+                         uint64_t least) {
     return images * height * width * (channels > least ? channels : least);
 }
 
@@ -49,9 +60,11 @@ uint64_t pst_cuda_convolution_workspace(const pst_cuda_convolution_shape *s) {
     const int wide = s->dtype == PST_F32;
     uint64_t bytes = USABLE;
     if (wide || s->in < TOGETHER)
-        bytes += elements(s->images, s->height, s->width, s->in, TOGETHER) * pst_dtype_bytes((pst_dtype)s->dtype);
+        bytes += elements(s->images, s->height, s->width, s->in, TOGETHER) *
+                 pst_dtype_bytes((pst_dtype)s->dtype);
     if (wide || s->out < TOGETHER)
-        bytes += elements(s->images, s->rows, s->columns, s->out, TOGETHER) * pst_dtype_bytes((pst_dtype)s->dtype);
+        bytes += elements(s->images, s->rows, s->columns, s->out, TOGETHER) *
+                 pst_dtype_bytes((pst_dtype)s->dtype);
     return bytes;
 }
 
@@ -59,7 +72,8 @@ uint64_t pst_cuda_convolution_workspace(const pst_cuda_convolution_shape *s) {
 const char *pst_cuda_convolution_refuses(const pst_cuda_convolution_shape *s) {
     const uint64_t most = UINT64_C(1) << 31;
     if (elements(s->images, s->height, s->width, s->in, TOGETHER) < most &&
-        elements(s->images, s->rows, s->columns, s->out, TOGETHER) < most && s->out * s->h * s->w * s->in < most)
+        elements(s->images, s->rows, s->columns, s->out, TOGETHER) < most &&
+        s->out * s->h * s->w * s->in < most)
         return NULL;
     return "cuDNN's convolution takes images and weights of less than 2^31 numbers";
 }

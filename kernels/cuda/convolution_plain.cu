@@ -1,26 +1,33 @@
-/* Convolution as it is written down: a thread has one element of what is made and sums its products in fp32, those of a
- * pixel (or a row of pixels) first. Correct for every shape rather than fast; nothing is added to memory. */
+/* Convolution as it is written down: a thread has one element of what is made and sums its products
+ * in fp32, those of a pixel (or a row of pixels) first. Correct for every shape rather than fast;
+ * nothing is added to memory. */
 #include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/vector.cuh"
 
 enum { THREADS = 256, LINES = 8 };
 
 /* Of `size` pixels along one side, the one under place i of window r; `size` or more outside. */
-__device__ inline uint64_t under(const pst_cuda_convolution &c, uint64_t r, uint64_t i, uint64_t size) {
+__device__ inline uint64_t under(const pst_cuda_convolution &c, uint64_t r, uint64_t i,
+                                 uint64_t size) {
     uint64_t at = r * c.stride + i;
     return at < c.padding ? size : at - c.padding;
 }
 
-/* Of `places` along one side, the window whose place i is over this pixel; `places` or more where there is none. */
-__device__ inline uint64_t over(const pst_cuda_convolution &c, uint64_t pixel, uint64_t i, uint64_t places) {
+/* Of `places` along one side, the window whose place i is over this pixel; `places` or more where
+ * there is none. */
+__device__ inline uint64_t over(const pst_cuda_convolution &c, uint64_t pixel, uint64_t i,
+                                uint64_t places) {
     uint64_t at = pixel + c.padding;
     return at < i || (at - i) % c.stride ? places : (at - i) / c.stride;
 }
 
 /* Thread: an output. */
-template <typename T> __global__ void __launch_bounds__(THREADS) forward(const pst_cuda_convolution c) {
-    uint64_t index = (uint64_t)blockIdx.x * THREADS + threadIdx.x, window = index / c.out, o = index % c.out;
-    uint64_t q = window % c.columns, r = window / c.columns % c.rows, image = window / c.columns / c.rows;
+template <typename T>
+__global__ void __launch_bounds__(THREADS) forward(const pst_cuda_convolution c) {
+    uint64_t index = (uint64_t)blockIdx.x * THREADS + threadIdx.x, window = index / c.out,
+             o = index % c.out;
+    uint64_t q = window % c.columns, r = window / c.columns % c.rows,
+             image = window / c.columns / c.rows;
     if (image >= c.images) return;
     float total = 0;
     for (uint64_t i = 0; i < c.h; i++)
@@ -38,9 +45,12 @@ template <typename T> __global__ void __launch_bounds__(THREADS) forward(const p
 }
 
 /* Thread: an input. */
-template <typename T> __global__ void __launch_bounds__(THREADS) backward(const pst_cuda_convolution c) {
-    uint64_t index = (uint64_t)blockIdx.x * THREADS + threadIdx.x, pixel = index / c.in, k = index % c.in;
-    uint64_t x = pixel % c.width, y = pixel / c.width % c.height, image = pixel / c.width / c.height;
+template <typename T>
+__global__ void __launch_bounds__(THREADS) backward(const pst_cuda_convolution c) {
+    uint64_t index = (uint64_t)blockIdx.x * THREADS + threadIdx.x, pixel = index / c.in,
+             k = index % c.in;
+    uint64_t x = pixel % c.width, y = pixel / c.width % c.height,
+             image = pixel / c.width / c.height;
     if (image >= c.images) return;
     float total = 0;
     for (uint64_t i = 0; i < c.h; i++)
@@ -50,7 +60,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS) backward(const 
             const T *from = (const T *)c.dy + ((image * c.rows + r) * c.columns + q) * c.out;
             const T *weight = (const T *)c.weight + (i * c.w + j) * c.in + k;
             float sum = 0;
-            for (uint64_t o = 0; o < c.out; o++) sum = fmaf(widen(from[o]), widen(weight[o * c.h * c.w * c.in]), sum);
+            for (uint64_t o = 0; o < c.out; o++)
+                sum = fmaf(widen(from[o]), widen(weight[o * c.h * c.w * c.in]), sum);
             total += sum;
         }
     ((T *)c.dx)[index] = narrowed<T>(total);
@@ -58,8 +69,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS) backward(const 
 
 /* The products of a row of windows, for element (i, j, k) of output o's weight. */
 template <typename T>
-__device__ inline float row_sum(const pst_cuda_convolution &c, uint64_t row, uint64_t o, uint64_t i, uint64_t j,
-                                uint64_t k) {
+__device__ inline float row_sum(const pst_cuda_convolution &c, uint64_t row, uint64_t o, uint64_t i,
+                                uint64_t j, uint64_t k) {
     uint64_t y = under(c, row % c.rows, i, c.height);
     float sum = 0;
     if (y >= c.height) return sum;
@@ -72,8 +83,10 @@ __device__ inline float row_sum(const pst_cuda_convolution &c, uint64_t row, uin
     return sum;
 }
 
-/* Block: 32 input channels of a place (o, i, j) of the weight; line s takes every 8th row of windows. */
-template <typename T> __global__ void __launch_bounds__(WARP *LINES) weight_gradient(const pst_cuda_convolution c) {
+/* Block: 32 input channels of a place (o, i, j) of the weight; line s takes every 8th row of
+ * windows. */
+template <typename T>
+__global__ void __launch_bounds__(WARP *LINES) weight_gradient(const pst_cuda_convolution c) {
     __shared__ float line[LINES][WARP];
     uint64_t k = (uint64_t)blockIdx.y * WARP + threadIdx.x, at = blockIdx.x;
     float total = 0;
@@ -89,15 +102,19 @@ template <typename T> __global__ void __launch_bounds__(WARP *LINES) weight_grad
 
 void pst_cuda_convolution_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
     dim3 blocks(grid_of(c->images * c->rows * c->columns * c->out, THREADS));
-    by_type(dtype, [&](auto type) { launch(q, forward<decltype(type)>, blocks, dim3(THREADS), *c); });
+    by_type(dtype,
+            [&](auto type) { launch(q, forward<decltype(type)>, blocks, dim3(THREADS), *c); });
 }
 
 void pst_cuda_convolution_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
     dim3 blocks(grid_of(c->images * c->height * c->width * c->in, THREADS));
-    by_type(dtype, [&](auto type) { launch(q, backward<decltype(type)>, blocks, dim3(THREADS), *c); });
+    by_type(dtype,
+            [&](auto type) { launch(q, backward<decltype(type)>, blocks, dim3(THREADS), *c); });
 }
 
 void pst_cuda_convolution_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
     dim3 blocks((uint32_t)(c->out * c->h * c->w), grid_of(c->in, WARP));
-    by_type(dtype, [&](auto type) { launch(q, weight_gradient<decltype(type)>, blocks, dim3(WARP, LINES), *c); });
+    by_type(dtype, [&](auto type) {
+        launch(q, weight_gradient<decltype(type)>, blocks, dim3(WARP, LINES), *c);
+    });
 }

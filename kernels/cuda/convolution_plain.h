@@ -1,4 +1,5 @@
-/* Convolution without the library, for every shape and type, and what stands beside the library's. */
+/* Convolution without the library, for every shape and type, and what stands beside the
+ * library's. */
 #ifndef PST_KERNELS_CUDA_CONVOLUTION_PLAIN_H
 #define PST_KERNELS_CUDA_CONVOLUTION_PLAIN_H
 #include "kernels/cuda/launch.h"
@@ -7,7 +8,8 @@ extern "C" {
 #endif
 
 typedef struct {
-    const void *x, *weight, *bias, *dy; /* x[images,height,width,in], weight[out,h,w,in], dy as y; bias NULL: none */
+    const void *x, *weight, *bias, *dy; /* x[images,height,width,in], weight[out,h,w,in], dy as y;
+                                           bias NULL: none */
     void *y, *dx;                       /* y[images,rows,columns,out] */
     float *dweight, *dbias;             /* (+)= by `first`; dbias is pst_cuda_column_sum's */
     uint64_t images, height, width, in, rows, columns, out, h, w;
@@ -18,9 +20,10 @@ void pst_cuda_convolution_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_co
 void pst_cuda_convolution_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c);
 void pst_cuda_convolution_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c);
 /* elementwise.cu: y[rows,columns] += bias[columns]; y (+)= x, y fp32. */
-void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void *bias, uint64_t rows,
-                          uint64_t columns);
-void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n, int first);
+void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void *bias,
+                          uint64_t rows, uint64_t columns);
+void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n,
+                         int first);
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
-/* Softmax cross-entropy over rows of logits that are read once in F (largest logit and sum together) and once in B.
- * A block has a row. Rows need not be aligned: what lies before the first and behind the last 16 bytes goes one by
- * one. */
+/* Softmax cross-entropy over rows of logits that are read once in F (largest logit and sum
+ * together) and once in B. A block has a row. Rows need not be aligned: what lies before the first
+ * and behind the last 16 bytes goes one by one. */
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 512, DEEP = 4 };
@@ -28,7 +28,8 @@ __device__ inline softmax block_join(softmax s) {
     __shared__ softmax part[THREADS / WARP];
 #pragma unroll
     for (int lane = WARP / 2; lane; lane /= 2)
-        s = softmax_join(s, {__shfl_xor_sync(0xffffffffu, s.max, lane), __shfl_xor_sync(0xffffffffu, s.sum, lane)});
+        s = softmax_join(s, {__shfl_xor_sync(0xffffffffu, s.max, lane),
+                             __shfl_xor_sync(0xffffffffu, s.sum, lane)});
     if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = s;
     __syncthreads();
     s = part[0];
@@ -36,15 +37,17 @@ __device__ inline softmax block_join(softmax s) {
     return s;
 }
 
-/* take(at, x) with this thread's packs of the row, the first element of each and all; several are loaded before the
- * first is taken. */
-template <typename T, typename F> __device__ inline void each_pack(const T *row, const row_split &split, F take) {
+/* take(at, x) with this thread's packs of the row, the first element of each and all; several are
+ * loaded before the first is taken. */
+template <typename T, typename F>
+__device__ inline void each_pack(const T *row, const row_split &split, F take) {
     constexpr uint32_t N = pack<T>::N;
     for (uint64_t p = threadIdx.x; p < split.packs; p += THREADS * DEEP) {
         uint4 raw[DEEP];
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++)
-            if (p + k * THREADS < split.packs) raw[k] = load_pack(row + split.head + (p + k * THREADS) * N);
+            if (p + k * THREADS < split.packs)
+                raw[k] = load_pack(row + split.head + (p + k * THREADS) * N);
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++) {
             float x[N];
@@ -66,7 +69,8 @@ template <typename T> __device__ inline softmax row_softmax(const T *row, uint64
     return block_join(s);
 }
 
-template <typename T> __global__ void __launch_bounds__(THREADS) cross_entropy_f(softmax_job j, const T *logits) {
+template <typename T>
+__global__ void __launch_bounds__(THREADS) cross_entropy_f(softmax_job j, const T *logits) {
     uint64_t row = blockIdx.x;
     const T *x = logits + row * j.v;
     softmax s = row_softmax(x, j.v);
@@ -79,14 +83,16 @@ template <typename T> __global__ void __launch_bounds__(THREADS) cross_entropy_f
 }
 
 /* OUT: [rows,3] */
-template <typename T> __global__ void __launch_bounds__(THREADS) vocabulary_part(softmax_job j, const T *logits) {
+template <typename T>
+__global__ void __launch_bounds__(THREADS) vocabulary_part(softmax_job j, const T *logits) {
     uint64_t row = blockIdx.x;
     const T *x = logits + row * j.v;
     softmax s = row_softmax(x, j.v);
     if (threadIdx.x) return;
     uint64_t hit = index_row(j.target, j.target.index[row]);
     check_index(j.target, j.target.index[row], row);
-    j.part[row * 3] = s.max, j.part[row * 3 + 1] = s.sum;
+    j.part[row * 3] = s.max;
+    j.part[row * 3 + 1] = s.sum;
     j.part[row * 3 + 2] = hit < j.v ? widen(x[hit]) : 0.0f;
 }
 
@@ -107,7 +113,8 @@ __global__ void vocabulary_loss(softmax_job j) {
 }
 
 /* In place: (softmax - onehot) * scale, 0 where the target is ignored. */
-template <typename T> __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *logits) {
+template <typename T>
+__global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *logits) {
     constexpr uint32_t N = pack<T>::N;
     uint64_t row = blockIdx.x, hit = index_row(j.target, j.target.index[row]);
     T *x = logits + row * j.v;
@@ -117,7 +124,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS) cross_entropy_b
     each_pack<T>(x, split, [&](uint64_t at, float(&v)[N]) {
 #pragma unroll
         for (uint32_t i = 0; i < N; i++)
-            v[i] = scale == 0.0f ? 0.0f : (__expf(v[i] - lse) - (at + i == hit ? 1.0f : 0.0f)) * scale;
+            v[i] =
+                scale == 0.0f ? 0.0f : (__expf(v[i] - lse) - (at + i == hit ? 1.0f : 0.0f)) * scale;
         store_pack(x + at, v);
     });
     for (uint64_t k = threadIdx.x; k < split.head + j.v - split.tail; k += THREADS) {
@@ -134,21 +142,24 @@ static softmax_job job_of(const pst_cuda_softmax *s) {
 void pst_cuda_cross_entropy_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *s) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        launch(q, cross_entropy_f<T>, dim3((uint32_t)s->rows), dim3(THREADS), job_of(s), (const T *)s->logits);
+        launch(q, cross_entropy_f<T>, dim3((uint32_t)s->rows), dim3(THREADS), job_of(s),
+               (const T *)s->logits);
     });
 }
 
 void pst_cuda_cross_entropy_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *s) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        launch(q, cross_entropy_b<T>, dim3((uint32_t)s->rows), dim3(THREADS), job_of(s), (T *)s->logits);
+        launch(q, cross_entropy_b<T>, dim3((uint32_t)s->rows), dim3(THREADS), job_of(s),
+               (T *)s->logits);
     });
 }
 
 void pst_cuda_vocabulary_part(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *s) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        launch(q, vocabulary_part<T>, dim3((uint32_t)s->rows), dim3(THREADS), job_of(s), (const T *)s->logits);
+        launch(q, vocabulary_part<T>, dim3((uint32_t)s->rows), dim3(THREADS), job_of(s),
+               (const T *)s->logits);
     });
 }
 

@@ -1,9 +1,11 @@
-/* The device "cuda": one GPU, or a part of one that several ranks share. Four streams, one per queue, in which everything
- * runs in the order in which it was queued; between queues only pst_device_ops.depend orders.
+/* The device "cuda": one GPU, or a part of one that several ranks share. Four streams, one per
+ * queue, in which everything runs in the order in which it was queued; between queues only
+ * pst_device_ops.depend orders.
  *
- * All that is queued (launch, fill, copy with an event) returns at once and reports its own mistakes only; what the
- * device finds out later, `test` says of the launch that caused it (events.c). memory, staging and copy without an event
- * wait. One thread at a time uses a device; it may be another one each time. */
+ * All that is queued (launch, fill, copy with an event) returns at once and reports its own
+ * mistakes only; what the device finds out later, `test` says of the launch that caused it
+ * (events.c). memory, staging and copy without an event wait. One thread at a time uses a device;
+ * it may be another one each time. */
 #include "base/status.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/events.h"
@@ -30,20 +32,22 @@ typedef struct {
 static cuda_device *enter(pst_device *device) {
     cuda_device *d = (cuda_device *)device;
     int current = -1;
-    if (cudaGetDevice(&current) != cudaSuccess || current != d->shared.ordinal) cudaSetDevice(d->shared.ordinal);
+    if (cudaGetDevice(&current) != cudaSuccess || current != d->shared.ordinal)
+        cudaSetDevice(d->shared.ordinal);
     return d;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* Messages wait for no computing that is queued: their streams go first. */
 static pst_status open_streams(pst_cuda_device *d) {
     int least, greatest;
-    PST_TRY(pst_cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams"));
+    PST_TRY(pst_cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                            "priorities of streams"));
     for (uint32_t q = 0; q < PST_Q_COUNT; q++)
-        PST_TRY(pst_cuda_status(
-            cudaStreamCreateWithPriority(&d->stream[q], cudaStreamNonBlocking, q == PST_Q_COMPUTE ? least : greatest),
-            "a stream"));
+        PST_TRY(pst_cuda_status(cudaStreamCreateWithPriority(&d->stream[q], cudaStreamNonBlocking,
+                                                             q == PST_Q_COMPUTE ? least : greatest),
+                                "a stream"));
     return PST_OK;
 }
 
@@ -56,16 +60,22 @@ static pst_status open_libraries(pst_cuda_device *d) {
 /* What our own kernels need beside their operands. */
 static pst_status open_own(pst_cuda_device *d) {
     void *fault, *sums;
-    PST_TRY(pst_cuda_status(cudaHostAlloc(&fault, sizeof *d->fault, cudaHostAllocMapped), "memory that is pinned"));
+    PST_TRY(pst_cuda_status(cudaHostAlloc(&fault, sizeof *d->fault, cudaHostAllocMapped),
+                            "memory that is pinned"));
     d->fault = memset(fault, 0, sizeof *d->fault);
-    PST_TRY(pst_cuda_status(cudaMalloc(&sums, PST_CUDA_SUMS * sizeof *d->sums), "room for sums of squares"));
+    PST_TRY(pst_cuda_status(cudaMalloc(&sums, PST_CUDA_SUMS * sizeof *d->sums),
+                            "room for sums of squares"));
     d->sums = sums;
     return PST_OK;
 }
 
 pst_cuda_queue pst_cuda_queue_of(const pst_device *device) { return pst_cuda_stream(device); }
-pst_cuda_fault *pst_cuda_fault_of(const pst_device *device) { return ((const pst_cuda_device *)device)->fault; }
-uint64_t pst_cuda_launch_of(const pst_device *device) { return ((const pst_cuda_device *)device)->launch; }
+pst_cuda_fault *pst_cuda_fault_of(const pst_device *device) {
+    return ((const pst_cuda_device *)device)->fault;
+}
+uint64_t pst_cuda_launch_of(const pst_device *device) {
+    return ((const pst_cuda_device *)device)->launch;
+}
 double *pst_cuda_sums_of(const pst_device *device, uint32_t *blocks) {
     *blocks = PST_CUDA_SUMS;
     return ((const pst_cuda_device *)device)->sums;
@@ -77,10 +87,13 @@ static pst_status open_parts(cuda_device *d, const pst_device_config *config) {
     PST_TRY(pst_cuda_status(cudaGetDeviceCount(&count), "counting GPUs"));
     s->ordinal = (int)(config->local % (uint32_t)count);
     PST_TRY(pst_cuda_status(cudaSetDevice(s->ordinal), "opening the GPU"));
-    PST_TRY(pst_cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, s->ordinal), "sm"));
-    PST_TRY(pst_cuda_status(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, s->ordinal), "sm"));
-    PST_TRY(pst_cuda_status(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, s->ordinal),
-                            "multiprocessors"));
+    PST_TRY(pst_cuda_status(
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, s->ordinal), "sm"));
+    PST_TRY(pst_cuda_status(
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, s->ordinal), "sm"));
+    PST_TRY(pst_cuda_status(
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, s->ordinal),
+        "multiprocessors"));
     s->capability = 10 * major + minor;
     s->processors = (uint32_t)processors;
     PST_TRY(open_streams(s));
@@ -96,7 +109,8 @@ static void close_device(pst_device *device) {
         if (d->shared.stream[q]) cudaStreamSynchronize(d->shared.stream[q]);
     pst_cuda_events_close(d->events);
     pst_cuda_captures_close(&d->shared); /* whose kernels are the libraries' */
-    pst_dnn_forget(&d->shared.attentions), pst_dnn_forget(&d->shared.convolutions);
+    pst_dnn_forget(&d->shared.attentions);
+    pst_dnn_forget(&d->shared.convolutions);
     pst_cuda_products_close(&d->shared);
     pst_cuda_scalings_close(&d->shared);
     if (d->shared.dnn) cudnnDestroy(d->shared.dnn);
@@ -120,7 +134,8 @@ static pst_status open_device(const pst_device_config *config, pst_device **devi
     if (why) return pst_fail(PST_EINPUT, "device cuda: %s", why);
     cuda_device *d = calloc(1, sizeof *d);
     if (!d) return pst_fail(PST_ENOMEM, "no memory for the cuda device");
-    d->shared.base = (pst_device){.ops = &pst_device_cuda, .clock = config->clock, .isa = PST_ISA_CUDA, .threads = 1};
+    d->shared.base = (pst_device){
+        .ops = &pst_device_cuda, .clock = config->clock, .isa = PST_ISA_CUDA, .threads = 1};
     pst_status status = open_parts(d, config);
     if (status != PST_OK) {
         close_device(&d->shared.base);
@@ -130,7 +145,7 @@ static pst_status open_device(const pst_device_config *config, pst_device **devi
     return PST_OK;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static pst_status keep(cuda_device *d, void *mem, int of_host) {
     block *b = malloc(sizeof *b);
@@ -149,15 +164,17 @@ static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
     size_t free_bytes = 0, total = 0;
     void *mem = NULL;
     cudaError_t error = cudaMemGetInfo(&free_bytes, &total);
-    if (error == cudaSuccess && free_bytes < bytes + ALIGNMENT + pst_cuda_reserve) error = cudaErrorMemoryAllocation;
+    if (error == cudaSuccess && free_bytes < bytes + ALIGNMENT + pst_cuda_reserve)
+        error = cudaErrorMemoryAllocation;
     if (error == cudaSuccess) error = cudaMalloc(&mem, bytes + ALIGNMENT);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         return pst_fail(PST_ENOMEM,
-                        "GPU %d has %.2f GiB of memory free (of %.2f); %.2f GiB are needed, and %.2f GiB for CUDA's "
+                        "GPU %d has %.2f GiB of memory free (of %.2f); %.2f GiB are needed, and "
+                        "%.2f GiB for CUDA's "
                         "libraries",
-                        d->shared.ordinal, (double)free_bytes / 0x1p30, (double)total / 0x1p30, (double)bytes / 0x1p30,
-                        (double)pst_cuda_reserve / 0x1p30);
+                        d->shared.ordinal, (double)free_bytes / 0x1p30, (double)total / 0x1p30,
+                        (double)bytes / 0x1p30, (double)pst_cuda_reserve / 0x1p30);
     }
     if (error != cudaSuccess) return pst_cuda_events_failed(d->events, error, "cudaMalloc");
     PST_TRY(keep(d, mem, 0));
@@ -171,8 +188,10 @@ static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
     cudaError_t error = cudaHostAlloc(&mem, bytes, cudaHostAllocDefault);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        return pst_fail(PST_ENOMEM, "no %.1f MiB of this machine's memory can be pinned for copies from and to GPU %d",
-                        (double)bytes / 0x1p20, d->shared.ordinal);
+        return pst_fail(
+            PST_ENOMEM,
+            "no %.1f MiB of this machine's memory can be pinned for copies from and to GPU %d",
+            (double)bytes / 0x1p20, d->shared.ordinal);
     }
     if (error != cudaSuccess) return pst_cuda_events_failed(d->events, error, "cudaHostAlloc");
     PST_TRY(keep(d, mem, 1));
@@ -180,11 +199,12 @@ static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
     return PST_OK;
 }
 
-/* --- work --------------------------------------------------------------------------------------------------------- */
+/* --- work ------------------------------------------------------------------------------------- */
 
-static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
-                         uint64_t *event) {
-    (void)after_ns, (void)ns;
+static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns,
+                         uint64_t ns, uint64_t *event) {
+    (void)after_ns;
+    (void)ns;
     cuda_device *d = enter(device);
     uint64_t submit = pst_monotonic_ns();
     if (pst_cuda_capturing(device)) return pst_cuda_capture_launch(device, fn, call, event);
@@ -198,7 +218,8 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
         int fine = error == cudaSuccess || error == cudaErrorNotReady;
         return fine ? status : pst_cuda_events_failed(d->events, error, name ? name : "launch");
     }
-    return pst_cuda_events_add(d->events, PST_Q_COMPUTE, name ? name : "an operator", submit, event);
+    return pst_cuda_events_add(d->events, PST_Q_COMPUTE, name ? name : "an operator", submit,
+                               event);
 }
 
 static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
@@ -212,7 +233,8 @@ static uint64_t next_ns(pst_device *device) {
     return PST_NEVER;
 }
 
-/* On queue HEAD from any thread while another uses the device: it leaves what is known of events alone. */
+/* On queue HEAD from any thread while another uses the device: it leaves what is known of events
+ * alone. */
 static pst_status copy_apart(cuda_device *d, void *to, const void *from, uint64_t bytes) {
     cudaStream_t stream = d->shared.stream[PST_Q_HEAD];
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
@@ -220,31 +242,34 @@ static pst_status copy_apart(cuda_device *d, void *to, const void *from, uint64_
     return pst_cuda_status(error, "copy");
 }
 
-static pst_status copy(pst_device *device, pst_queue queue, void *to, const void *from, uint64_t bytes,
-                       uint64_t *event) {
+static pst_status copy(pst_device *device, pst_queue queue, void *to, const void *from,
+                       uint64_t bytes, uint64_t *event) {
     cuda_device *d = enter(device);
     uint64_t submit = pst_monotonic_ns();
     if (queue == PST_Q_HEAD && !event) return copy_apart(d, to, from, bytes);
     if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
-    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, d->shared.stream[queue]);
+    cudaError_t error =
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, d->shared.stream[queue]);
     if (error == cudaSuccess && !event) error = cudaStreamSynchronize(d->shared.stream[queue]);
     if (error != cudaSuccess) return pst_cuda_events_failed(d->events, error, "copy");
     return event ? pst_cuda_events_add(d->events, queue, "copy", submit, event) : PST_OK;
 }
 
-static pst_status fill(pst_device *device, pst_queue queue, void *to, uint8_t value, uint64_t bytes) {
+static pst_status fill(pst_device *device, pst_queue queue, void *to, uint8_t value,
+                       uint64_t bytes) {
     cuda_device *d = enter(device);
     if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
     cudaError_t error = cudaMemsetAsync(to, value, bytes, d->shared.stream[queue]);
     return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "fill");
 }
 
-static pst_status copy_rows(pst_device *device, pst_queue queue, void *to, uint64_t to_distance, const void *from,
-                            uint64_t from_distance, uint64_t bytes, uint64_t rows) {
+static pst_status copy_rows(pst_device *device, pst_queue queue, void *to, uint64_t to_distance,
+                            const void *from, uint64_t from_distance, uint64_t bytes,
+                            uint64_t rows) {
     cuda_device *d = enter(device);
     if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
-    cudaError_t error = cudaMemcpy2DAsync(to, to_distance, from, from_distance, bytes, rows, cudaMemcpyDeviceToDevice,
-                                          d->shared.stream[queue]);
+    cudaError_t error = cudaMemcpy2DAsync(to, to_distance, from, from_distance, bytes, rows,
+                                          cudaMemcpyDeviceToDevice, d->shared.stream[queue]);
     return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "copy of rows");
 }
 
@@ -259,7 +284,8 @@ const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .test = test,
                                         .next_ns = next_ns,
                                         .close = close_device,
-                                        .flags = PST_DEVICE_FAR | PST_DEVICE_AHEAD | PST_DEVICE_CUDA,
+                                        .flags =
+                                            PST_DEVICE_FAR | PST_DEVICE_AHEAD | PST_DEVICE_CUDA,
                                         .memory = memory,
                                         .staging = staging,
                                         .copy = copy,

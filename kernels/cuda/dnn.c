@@ -6,21 +6,24 @@
 
 enum { PROPOSALS = 64, ALIGNMENT = 16 };
 
-/* --- descriptors with an error that sticks ----------------------------------------------------------------------- */
+/* --- descriptors with an error that sticks ---------------------------------------------------- */
 
 static void note(pst_dnn_graph *g, cudnnStatus_t error, const char *what) {
     if (error == CUDNN_STATUS_SUCCESS || g->what) return;
-    g->error = error, g->what = what;
+    g->error = error;
+    g->what = what;
     cudnnGetLastErrorString(g->why, sizeof g->why);
 }
 
 static pst_status fail(const pst_dnn_graph *g) {
-    return pst_fail(g->error == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ? PST_ENOMEM : PST_EINTERNAL,
-                    "cuDNN: %s: %s%s%s", g->what, cudnnGetErrorString(g->error), *g->why ? ": " : "", g->why);
+    return pst_fail(
+        g->error == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ? PST_ENOMEM : PST_EINTERNAL,
+        "cuDNN: %s: %s%s%s", g->what, cudnnGetErrorString(g->error), *g->why ? ": " : "", g->why);
 }
 
 void pst_dnn_open(pst_dnn_graph *g) {
-    *g = (pst_dnn_graph){.next = PST_DNN_VIRTUAL, .avoid = 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+    *g = (pst_dnn_graph){.next = PST_DNN_VIRTUAL,
+                         .avoid = 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
 }
 
 void pst_dnn_close(pst_dnn_graph *g) {
@@ -39,13 +42,13 @@ static pst_dnn_desc create(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, 
     return made;
 }
 
-static void set(pst_dnn_graph *g, pst_dnn_desc d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                int64_t n, const void *value, const char *what) {
+static void set(pst_dnn_graph *g, pst_dnn_desc d, cudnnBackendAttributeName_t name,
+                cudnnBackendAttributeType_t type, int64_t n, const void *value, const char *what) {
     if (!g->what) note(g, cudnnBackendSetAttribute(d, name, type, n, value), what);
 }
 
-static void set_desc(pst_dnn_graph *g, pst_dnn_desc d, cudnnBackendAttributeName_t name, pst_dnn_desc value,
-                     const char *what) {
+static void set_desc(pst_dnn_graph *g, pst_dnn_desc d, cudnnBackendAttributeName_t name,
+                     pst_dnn_desc value, const char *what) {
     if (value) set(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value, what);
 }
 
@@ -53,10 +56,11 @@ static void finish(pst_dnn_graph *g, pst_dnn_desc d, const char *what) {
     if (!g->what) note(g, cudnnBackendFinalize(d), what);
 }
 
-/* --- tensors ----------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
-static pst_dnn_desc tensor(pst_dnn_graph *g, int64_t number, cudnnDataType_t type, const int64_t *dim,
-                           const int64_t *stride, int64_t alignment, int by_value, int is_virtual) {
+static pst_dnn_desc tensor(pst_dnn_graph *g, int64_t number, cudnnDataType_t type,
+                           const int64_t *dim, const int64_t *stride, int64_t alignment,
+                           int by_value, int is_virtual) {
     static const char what[] = "a tensor";
     pst_dnn_desc t = create(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what);
     bool yes = true;
@@ -71,21 +75,23 @@ static pst_dnn_desc tensor(pst_dnn_graph *g, int64_t number, cudnnDataType_t typ
     return t;
 }
 
-pst_dnn_desc pst_dnn_operand(pst_dnn_graph *g, int64_t number, cudnnDataType_t type, const int64_t *dim,
-                             const int64_t *stride, int by_value) {
-    return tensor(g, number, type, dim, stride, by_value ? (int64_t)sizeof(float) : ALIGNMENT, by_value, 0);
+pst_dnn_desc pst_dnn_operand(pst_dnn_graph *g, int64_t number, cudnnDataType_t type,
+                             const int64_t *dim, const int64_t *stride, int by_value) {
+    return tensor(g, number, type, dim, stride, by_value ? (int64_t)sizeof(float) : ALIGNMENT,
+                  by_value, 0);
 }
 
-pst_dnn_desc pst_dnn_loose(pst_dnn_graph *g, int64_t number, cudnnDataType_t type, const int64_t *dim,
-                           const int64_t *stride) {
+pst_dnn_desc pst_dnn_loose(pst_dnn_graph *g, int64_t number, cudnnDataType_t type,
+                           const int64_t *dim, const int64_t *stride) {
     return tensor(g, number, type, dim, stride, sizeof(float), 0, 0);
 }
 
-pst_dnn_desc pst_dnn_virtual(pst_dnn_graph *g, cudnnDataType_t type, const int64_t *dim, const int64_t *stride) {
+pst_dnn_desc pst_dnn_virtual(pst_dnn_graph *g, cudnnDataType_t type, const int64_t *dim,
+                             const int64_t *stride) {
     return tensor(g, g->next++, type, dim, stride, ALIGNMENT, 0, 1);
 }
 
-/* --- operations -------------------------------------------------------------------------------------------------- */
+/* --- operations ------------------------------------------------------------------------------- */
 
 typedef struct {
     cudnnBackendAttributeName_t name;
@@ -98,17 +104,19 @@ static void finish_op(pst_dnn_graph *g, pst_dnn_desc op, const char *what) {
     if (!g->what) g->op[g->n_op++] = op;
 }
 
-static void add_op(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, const part *list, size_t n, const char *what) {
+static void add_op(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, const part *list, size_t n,
+                   const char *what) {
     pst_dnn_desc op = create(g, type, what);
     for (size_t i = 0; i < n; i++) set_desc(g, op, list[i].name, list[i].value, what);
     finish_op(g, op, what);
 }
-#define ADD_OP(g, type, what, ...)                                                                                     \
-    add_op(g, CUDNN_BACKEND_OPERATION_##type##_DESCRIPTOR, (const part[]){__VA_ARGS__},                                \
+#define ADD_OP(g, type, what, ...)                                                                 \
+    add_op(g, CUDNN_BACKEND_OPERATION_##type##_DESCRIPTOR, (const part[]){__VA_ARGS__},            \
            sizeof((const part[]){__VA_ARGS__}) / sizeof(part), what)
 
-void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t type, int64_t axis, pst_dnn_desc x,
-                       pst_dnn_desc b, pst_dnn_desc t, pst_dnn_desc y) {
+void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t type,
+                       int64_t axis, pst_dnn_desc x, pst_dnn_desc b, pst_dnn_desc t,
+                       pst_dnn_desc y) {
     static const char what[] = "an operation by element";
     pst_dnn_desc how = create(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
     set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
@@ -120,16 +128,18 @@ void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataTyp
            {CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t}, {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y});
 }
 
-void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c, pst_dnn_desc m, pst_dnn_desc n,
-                    pst_dnn_desc k) {
+void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c,
+                    pst_dnn_desc m, pst_dnn_desc n, pst_dnn_desc k) {
     static const char what[] = "a matrix product";
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
     pst_dnn_desc how = create(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR, what);
     set(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
     finish(g, how, what);
-    ADD_OP(g, MATMUL, what, {CUDNN_ATTR_OPERATION_MATMUL_ADESC, a}, {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b},
-           {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c}, {CUDNN_ATTR_OPERATION_MATMUL_DESC, how},
-           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, m}, {CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, n},
+    ADD_OP(g, MATMUL, what, {CUDNN_ATTR_OPERATION_MATMUL_ADESC, a},
+           {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b}, {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c},
+           {CUDNN_ATTR_OPERATION_MATMUL_DESC, how},
+           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, m},
+           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, n},
            {CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, k});
 }
 
@@ -140,8 +150,8 @@ void pst_dnn_reduce(pst_dnn_graph *g, cudnnReduceTensorOp_t kind, pst_dnn_desc x
     set(g, how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
     set(g, how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &kind, what);
     finish(g, how, what);
-    ADD_OP(g, REDUCTION, what, {CUDNN_ATTR_OPERATION_REDUCTION_DESC, how}, {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x},
-           {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y});
+    ADD_OP(g, REDUCTION, what, {CUDNN_ATTR_OPERATION_REDUCTION_DESC, how},
+           {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x}, {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y});
 }
 
 static pst_dnn_desc convolution(pst_dnn_graph *g, pst_dnn_window window) {
@@ -149,7 +159,8 @@ static pst_dnn_desc convolution(pst_dnn_graph *g, pst_dnn_window window) {
     static const char what[] = "a convolution";
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    const int64_t space = SPACE, ones[SPACE] = {1, 1}, stride[SPACE] = {window.stride, window.stride};
+    const int64_t space = SPACE, ones[SPACE] = {1, 1},
+                  stride[SPACE] = {window.stride, window.stride};
     const int64_t padding[SPACE] = {window.padding, window.padding};
     pst_dnn_desc how = create(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
     set(g, how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
@@ -164,19 +175,25 @@ static pst_dnn_desc convolution(pst_dnn_graph *g, pst_dnn_window window) {
 }
 
 /* The three operations name the same things by numbers of their own. */
-void pst_dnn_convolution(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, pst_dnn_window window, pst_dnn_desc x,
-                         pst_dnn_desc w, pst_dnn_desc y) {
+void pst_dnn_convolution(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, pst_dnn_window window,
+                         pst_dnn_desc x, pst_dnn_desc w, pst_dnn_desc y) {
     static const char what[] = "a convolution";
     static const cudnnBackendAttributeName_t name[3][6] = {
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
     const cudnnBackendAttributeName_t *at =
         name[type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 0
              : type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? 1
@@ -198,18 +215,19 @@ void pst_dnn_reshape(pst_dnn_graph *g, pst_dnn_desc x, pst_dnn_desc y) {
 }
 #undef ADD_OP
 
-/* --- plans ------------------------------------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 /* Whether an engine computes in a way that the graph does not want, by its own word. */
 static int avoided(pst_dnn_graph *g, pst_dnn_desc config) {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t n = 0;
     pst_dnn_desc engine = create(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine");
-    if (!engine ||
-        cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine))
+    if (!engine || cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine))
         return 1;
-    if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, notes))
+    if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                 CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n,
+                                 notes))
         return 1;
     for (int64_t i = 0; i < n; i++)
         if (g->avoid >> notes[i] & 1) return 1;
@@ -217,31 +235,33 @@ static int avoided(pst_dnn_graph *g, pst_dnn_desc config) {
 }
 
 /* 1: `made` is a plan for this configuration of an engine. */
-static int try(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc config, uint64_t most, pst_dnn_plan *made) {
+static int try(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc config, uint64_t most,
+               pst_dnn_plan *made) {
     pst_dnn_desc plan = NULL;
     int64_t bytes = 0, n = 0;
-    cudnnStatus_t status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
+    cudnnStatus_t status =
+        cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
     if (!status)
-        status = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                          1, &config);
+        status = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
     if (!status && target->handle)
-        status =
-            cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle);
+        status = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE,
+                                          1, &target->handle);
     if (!status && !target->handle)
-        status = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                          &target->properties);
+        status = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->properties);
     if (!status) status = cudnnBackendFinalize(plan);
     if (!status)
-        status =
-            cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes);
+        status = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                          CUDNN_TYPE_INT64, 1, &n, &bytes);
     if (!status && (uint64_t)bytes <= most) {
         *made = (pst_dnn_plan){plan, (uint64_t)bytes};
         return 1;
     }
     if (status) cudnnGetLastErrorString(g->why, sizeof g->why);
     else
-        snprintf(g->why, sizeof g->why, "a plan needs %lld bytes of workspace, %llu are there", (long long)bytes,
-                 (unsigned long long)most);
+        snprintf(g->why, sizeof g->why, "a plan needs %lld bytes of workspace, %llu are there",
+                 (long long)bytes, (unsigned long long)most);
     g->error = status ? status : CUDNN_STATUS_NOT_SUPPORTED;
     if (plan) cudnnBackendDestroyDescriptor(plan);
     return 0;
@@ -251,26 +271,29 @@ static pst_dnn_desc operations(pst_dnn_graph *g, const pst_dnn_target *target) {
     static const char what[] = "the graph of operations";
     pst_dnn_desc all = create(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, what);
     set(g, all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_op, g->op, what);
-    if (target->handle) set(g, all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle, what);
+    if (target->handle)
+        set(g, all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle, what);
     finish(g, all, what);
     return all;
 }
 
 /* The proposals of one kind; how many. */
-static int64_t propose(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc all, cudnnBackendHeurMode_t mode,
-                       pst_dnn_desc list[PROPOSALS]) {
+static int64_t propose(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc all,
+                       cudnnBackendHeurMode_t mode, pst_dnn_desc list[PROPOSALS]) {
     static const char what[] = "engines for the graph";
     int64_t n = 0;
     pst_dnn_desc ask = create(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, what);
     set_desc(g, ask, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all, what);
     set(g, ask, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode, what);
-    if (!target->handle) set_desc(g, ask, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target->properties, what);
+    if (!target->handle)
+        set_desc(g, ask, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target->properties, what);
     finish(g, ask, what);
-    for (int i = 0; i < PROPOSALS; i++) list[i] = create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, what);
+    for (int i = 0; i < PROPOSALS; i++)
+        list[i] = create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, what);
     if (!g->what)
         note(g,
-             cudnnBackendGetAttribute(ask, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, PROPOSALS, &n,
-                                      list),
+             cudnnBackendGetAttribute(ask, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, PROPOSALS, &n, list),
              what);
     return g->what ? 0 : n < PROPOSALS ? n : PROPOSALS;
 }
@@ -279,14 +302,15 @@ static int64_t propose(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_d
 static int take(pst_dnn_graph *g, const pst_dnn_target *target, const pst_dnn_desc *list, int64_t n,
                 uint64_t most_workspace, pst_dnn_plan *plan) {
     for (int64_t i = 0; i < n; i++) {
-        if (avoided(g, list[i])) snprintf(g->why, sizeof g->why, "its engines compute in other ways than asked for");
+        if (avoided(g, list[i]))
+            snprintf(g->why, sizeof g->why, "its engines compute in other ways than asked for");
         else if (try(g, target, list[i], most_workspace, plan)) return 1;
     }
     return 0;
 }
 
-pst_status pst_dnn_plan_make(pst_dnn_graph *g, const pst_dnn_target *target, uint64_t most_workspace,
-                             pst_dnn_plan *plan) {
+pst_status pst_dnn_plan_make(pst_dnn_graph *g, const pst_dnn_target *target,
+                             uint64_t most_workspace, pst_dnn_plan *plan) {
     static const cudnnBackendHeurMode_t mode[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     pst_dnn_desc list[PROPOSALS], all = operations(g, target);
     for (int i = 0; i < 1 + g->fallback; i++) {
@@ -304,14 +328,17 @@ void pst_dnn_plan_close(pst_dnn_plan *plan) {
     plan->plan = NULL;
 }
 
-pst_status pst_dnn_find(pst_dnn_entry **list, const void *shape, size_t bytes, pst_dnn_entry **found, int *is_new) {
+pst_status pst_dnn_find(pst_dnn_entry **list, const void *shape, size_t bytes,
+                        pst_dnn_entry **found, int *is_new) {
     pst_dnn_entry *e = *list;
     while (e && memcmp(e->shape, shape, bytes)) e = e->next;
     *is_new = !e;
     if (!e) {
-        if (!(e = calloc(1, sizeof *e + bytes))) return pst_fail(PST_ENOMEM, "no memory for a plan of cuDNN's");
+        if (!(e = calloc(1, sizeof *e + bytes)))
+            return pst_fail(PST_ENOMEM, "no memory for a plan of cuDNN's");
         memcpy(e->shape, shape, bytes);
-        e->next = *list, *list = e;
+        e->next = *list;
+        *list = e;
     }
     *found = e;
     return PST_OK;
@@ -326,8 +353,8 @@ void pst_dnn_forget(pst_dnn_entry **list) {
     *list = NULL;
 }
 
-pst_status pst_dnn_run(cudnnHandle_t handle, const pst_dnn_plan *plan, uint32_t n, const int64_t *number,
-                       void *const *operand, void *workspace) {
+pst_status pst_dnn_run(cudnnHandle_t handle, const pst_dnn_plan *plan, uint32_t n,
+                       const int64_t *number, void *const *operand, void *workspace) {
     static const char what[] = "running a plan";
     pst_dnn_graph g;
     pst_dnn_open(&g);

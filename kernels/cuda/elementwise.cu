@@ -1,14 +1,18 @@
-/* Kernels without a sum: addition, activations and their slopes, dropout, rounding of weights. A block takes 4 packs of
- * each operand per thread, all loaded before the first is stored, so that enough bytes are under way. */
+/* Kernels without a sum: addition, activations and their slopes, dropout, rounding of weights. A
+ * block takes 4 packs of each operand per thread, all loaded before the first is stored, so that
+ * enough bytes are under way. */
 #include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 256, DEEP = 4 };
 
-/* An operation loads what it reads around element i as a value of its type `in`, and finishes from that; `one` does a
- * single element. Elements that are left over, or all when `packed` is not set, go one by one. */
-template <typename Op> __global__ void __launch_bounds__(THREADS) each(Op op, uint64_t n, bool packed) {
-    uint64_t tile = (uint64_t)blockIdx.x * (THREADS * DEEP * Op::N), end = tile + THREADS * DEEP * Op::N;
+/* An operation loads what it reads around element i as a value of its type `in`, and finishes from
+ * that; `one` does a single element. Elements that are left over, or all when `packed` is not set,
+ * go one by one. */
+template <typename Op>
+__global__ void __launch_bounds__(THREADS) each(Op op, uint64_t n, bool packed) {
+    uint64_t tile = (uint64_t)blockIdx.x * (THREADS * DEEP * Op::N),
+             end = tile + THREADS * DEEP * Op::N;
     uint64_t packs_end = packed ? n / Op::N * Op::N : 0;
     typename Op::in in[DEEP];
 #pragma unroll
@@ -26,7 +30,8 @@ template <typename Op> __global__ void __launch_bounds__(THREADS) each(Op op, ui
 }
 
 template <typename Op> static void run(pst_cuda_queue q, const Op &op, uint64_t n, bool packed) {
-    if (n) launch(q, each<Op>, dim3(grid_of(n, THREADS * DEEP * Op::N)), dim3(THREADS), op, n, packed);
+    if (n)
+        launch(q, each<Op>, dim3(grid_of(n, THREADS * DEEP * Op::N)), dim3(THREADS), op, n, packed);
 }
 
 /* y = f(a) or f(a, b) */
@@ -55,7 +60,10 @@ template <typename T, typename F> struct binary {
     };
     const T *a, *b;
     T *y;
-    __device__ void load(uint64_t i, in &v) const { v.a = load_pack(a + i), v.b = load_pack(b + i); }
+    __device__ void load(uint64_t i, in &v) const {
+        v.a = load_pack(a + i);
+        v.b = load_pack(b + i);
+    }
     __device__ void finish(uint64_t i, const in &v) const {
         float x[N], z[N];
         widen_pack<T>(v.a, x), widen_pack<T>(v.b, z);
@@ -79,15 +87,18 @@ template <int ACT> struct slope {
     __device__ static float of(float z, float dy) { return dy * slope_of<ACT>(z); }
 };
 
-template <typename F, typename T> static void map(pst_cuda_queue q, const void *a, void *y, uint64_t n, T) {
+template <typename F, typename T>
+static void map(pst_cuda_queue q, const void *a, void *y, uint64_t n, T) {
     run(q, unary<T, F>{(const T *)a, (T *)y}, n, aligned(a) && aligned(y));
 }
 template <typename F, typename T>
 static void map(pst_cuda_queue q, const void *a, const void *b, void *y, uint64_t n, T) {
-    run(q, binary<T, F>{(const T *)a, (const T *)b, (T *)y}, n, aligned(a) && aligned(b) && aligned(y));
+    run(q, binary<T, F>{(const T *)a, (const T *)b, (T *)y}, n,
+        aligned(a) && aligned(b) && aligned(y));
 }
 
-void pst_cuda_add(pst_cuda_queue q, pst_dtype dtype, const void *a, const void *b, void *out, uint64_t n) {
+void pst_cuda_add(pst_cuda_queue q, pst_dtype dtype, const void *a, const void *b, void *out,
+                  uint64_t n) {
     by_type(dtype, [&](auto type) { map<sum>(q, a, b, out, n, type); });
 }
 
@@ -95,7 +106,8 @@ void pst_cuda_copy(pst_cuda_queue q, pst_dtype dtype, const void *x, void *y, ui
     by_type(dtype, [&](auto type) { map<same>(q, x, y, n, type); });
 }
 
-void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, void *y, uint64_t n) {
+void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, void *y,
+                         uint64_t n) {
     by_type(dtype, [&](auto type) {
         if (kind == ACT_GELU_TANH) map<act<ACT_GELU_TANH>>(q, z, y, n, type);
         else if (kind == ACT_GELU_ERF) map<act<ACT_GELU_ERF>>(q, z, y, n, type);
@@ -103,7 +115,8 @@ void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void
     });
 }
 
-void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, const void *dy, void *dz, uint64_t n) {
+void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, const void *dy,
+                    void *dz, uint64_t n) {
     by_type(dtype, [&](auto type) {
         if (kind == ACT_GELU_TANH) map<slope<ACT_GELU_TANH>>(q, z, dy, dz, n, type);
         else if (kind == ACT_GELU_ERF) map<slope<ACT_GELU_ERF>>(q, z, dy, dz, n, type);
@@ -111,8 +124,8 @@ void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, 
     });
 }
 
-/* Four elements share a position of the stream; a pack of a sample whose elements here begin at a multiple of four, and
- * are a multiple of a pack, has whole positions. */
+/* Four elements share a position of the stream; a pack of a sample whose elements here begin at a
+ * multiple of four, and are a multiple of a pack, has whole positions. */
 template <typename T> struct dropout {
     static constexpr uint32_t N = pack<T>::N;
     struct in {
@@ -124,18 +137,25 @@ template <typename T> struct dropout {
     const uint64_t *sample_at;
     uint32_t keep;
     float scale;
-    __device__ uint64_t sample_of(uint64_t s) const { return (sample_at ? *sample_at : sample) + s; }
+    __device__ uint64_t sample_of(uint64_t s) const {
+        return (sample_at ? *sample_at : sample) + s;
+    }
     __device__ void load(uint64_t i, in &v) const { v.a = load_pack(a + i); }
-    __device__ float kept(float x, uint32_t word) const { return word >> 8 >= keep ? x * scale : 0.0f; }
+    __device__ float kept(float x, uint32_t word) const {
+        return word >> 8 >= keep ? x * scale : 0.0f;
+    }
     __device__ void finish(uint64_t i, const in &v) const {
-        uint64_t s = i / per_sample, position = (first + (i - s * per_sample)) / 4, whole = sample_of(s);
+        uint64_t s = i / per_sample, position = (first + (i - s * per_sample)) / 4,
+                 whole = sample_of(s);
         float x[N];
         widen_pack<T>(v.a, x);
 #pragma unroll
         for (uint32_t k = 0; k < N; k += 4) {
             uint4 word = philox(key, whole, position + k / 4);
-            x[k] = kept(x[k], word.x), x[k + 1] = kept(x[k + 1], word.y);
-            x[k + 2] = kept(x[k + 2], word.z), x[k + 3] = kept(x[k + 3], word.w);
+            x[k] = kept(x[k], word.x);
+            x[k + 1] = kept(x[k + 1], word.y);
+            x[k + 2] = kept(x[k + 2], word.z);
+            x[k + 3] = kept(x[k + 3], word.w);
         }
         store_pack(y + i, x);
     }
@@ -150,10 +170,17 @@ template <typename T> struct dropout {
 void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *m) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        dropout<T> op = {(const T *)m->x, (T *)m->y,     m->per_sample, m->first,
-                         m->key,          m->sample,     m->sample_at,  keep_from(m->rate),
+        dropout<T> op = {(const T *)m->x,
+                         (T *)m->y,
+                         m->per_sample,
+                         m->first,
+                         m->key,
+                         m->sample,
+                         m->sample_at,
+                         keep_from(m->rate),
                          1.0f / (1.0f - m->rate)};
-        bool packed = aligned(m->x) && aligned(m->y) && m->per_sample % pack<T>::N == 0 && m->first % 4 == 0;
+        bool packed =
+            aligned(m->x) && aligned(m->y) && m->per_sample % pack<T>::N == 0 && m->first % 4 == 0;
         run(q, op, m->samples * m->per_sample, packed);
     });
 }
@@ -167,7 +194,10 @@ template <typename T> struct add_columns {
     T *y;
     const T *bias;
     uint64_t columns;
-    __device__ void load(uint64_t i, in &v) const { v.y = load_pack(y + i), v.bias = load_pack(bias + i % columns); }
+    __device__ void load(uint64_t i, in &v) const {
+        v.y = load_pack(y + i);
+        v.bias = load_pack(bias + i % columns);
+    }
     __device__ void finish(uint64_t i, const in &v) const {
         float x[N], b[N];
         widen_pack<T>(v.y, x), widen_pack<T>(v.bias, b);
@@ -175,11 +205,13 @@ template <typename T> struct add_columns {
         for (uint32_t k = 0; k < N; k++) x[k] += b[k];
         store_pack(y + i, x);
     }
-    __device__ void one(uint64_t i) const { y[i] = narrowed<T>(widen(y[i]) + widen(bias[i % columns])); }
+    __device__ void one(uint64_t i) const {
+        y[i] = narrowed<T>(widen(y[i]) + widen(bias[i % columns]));
+    }
 };
 
-void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void *bias, uint64_t rows,
-                          uint64_t columns) {
+void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void *bias,
+                          uint64_t rows, uint64_t columns) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
         bool packed = aligned(y) && aligned(bias) && columns % pack<T>::N == 0;
@@ -211,7 +243,8 @@ template <typename T> struct accumulation {
     __device__ void one(uint64_t i) const { y[i] = first ? widen(x[i]) : y[i] + widen(x[i]); }
 };
 
-void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n, int first) {
+void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n,
+                         int first) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
         run(q, accumulation<T>{(const T *)x, y, first}, n, aligned(x) && aligned(y));
@@ -230,7 +263,8 @@ template <typename T> struct rounding {
     __device__ void finish(uint64_t i, const in &v) const {
         float x[N];
         widen_pack<float>(v.a, x);
-        *reinterpret_cast<uint2 *>(y + i) = make_uint2(join(T(), x[0], x[1]), join(T(), x[2], x[3]));
+        *reinterpret_cast<uint2 *>(y + i) =
+            make_uint2(join(T(), x[0], x[1]), join(T(), x[2], x[3]));
     }
     __device__ void one(uint64_t i) const { y[i] = narrowed<T>(a[i]); }
 };
@@ -245,4 +279,6 @@ __global__ void __launch_bounds__(WARP) set(uint64_t *to, uint64_t value) {
     if (!threadIdx.x) *to = value;
 }
 
-void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value) { launch(q, set, dim3(1), dim3(WARP), to, value); }
+void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value) {
+    launch(q, set, dim3(1), dim3(WARP), to, value);
+}

@@ -1,9 +1,15 @@
-/* Embedding. W adds the gradients of a token's positions in ascending order, without atomics: positions are sorted by
- * token, warps add up stretches of the sorted list, and what a token has in several stretches is joined at the end. The
- * order follows from the tokens alone; that of the CPU's sum differs (it has no stretches). */
+/* Embedding. W adds the gradients of a token's positions in ascending order, without atomics:
+ * positions are sorted by token, warps add up stretches of the sorted list, and what a token has in
+ * several stretches is joined at the end. The order follows from the tokens alone; that of the
+ * CPU's sum differs (it has no stretches). */
 #include "kernels/cuda/vector.cuh"
 
-enum { WARPS = 4, STRETCH = 32 /* sorted positions of a warp */, PLACES = 64 /* sorted by a block */, SORTERS = 16 };
+enum {
+    WARPS = 4,
+    STRETCH = 32 /* sorted positions of a warp */,
+    PLACES = 64 /* sorted by a block */,
+    SORTERS = 16
+};
 
 struct embed_job {
     pst_cuda_index token;
@@ -11,13 +17,15 @@ struct embed_job {
     uint32_t c;
     float *dwte, *dwpe;
     int first;
-    float *part;              /* [stretches][2][c]: of the token that began before it; of the one that goes on behind */
-    int32_t *order;           /* [tokens]: positions by token */
+    float *part;    /* [stretches][2][c]: of the token that began before it; of the one that goes on
+                       behind */
+    int32_t *order; /* [tokens]: positions by token */
 };
 
-/* --- F: a warp for each position ---------------------------------------------------------------------------------- */
+/* --- F: a warp for each position -------------------------------------------------------------- */
 template <typename T, bool PACKED>
-__global__ void __launch_bounds__(WARP *WARPS) embedding_f(embed_job j, const T *wte, const T *wpe, T *out) {
+__global__ void __launch_bounds__(WARP *WARPS)
+    embedding_f(embed_job j, const T *wte, const T *wpe, T *out) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     uint64_t i = (uint64_t)blockIdx.x * WARPS + threadIdx.y;
     if (i >= j.tokens) return;
@@ -29,32 +37,41 @@ __global__ void __launch_bounds__(WARP *WARPS) embedding_f(embed_job j, const T 
     for (uint32_t c = threadIdx.x * N; c < j.c; c += WARP * N) {
         lane<T, PACKED> a, b;
         float x[N] = {}, p[N] = {};
-        if (here) a.load(wte + row * j.c + c), a.widened(x);
-        if (wpe) b.load(wpe + i % j.t * j.c + c), b.widened(p);
+        if (here) {
+            a.load(wte + row * j.c + c);
+            a.widened(x);
+        }
+        if (wpe) {
+            b.load(wpe + i % j.t * j.c + c);
+            b.widened(p);
+        }
 #pragma unroll
         for (uint32_t k = 0; k < N; k++) x[k] += p[k];
         store_lane(out + i * j.c + c, x);
     }
 }
 
-/* --- W ------------------------------------------------------------------------------------------------------------ */
+/* --- W ---------------------------------------------------------------------------------------- */
 /* Of positions [from, to): how many come before one with `token`. */
-__device__ inline uint32_t count_less(const int32_t *index, uint64_t from, uint64_t to, int32_t token, bool equal) {
+__device__ inline uint32_t count_less(const int32_t *index, uint64_t from, uint64_t to,
+                                      int32_t token, bool equal) {
     uint32_t count = 0;
 #pragma unroll 8
     for (uint64_t k = from; k < to; k++) count += index[k] < token || (equal && index[k] == token);
     return count;
 }
 
-/* A position's place is the number of those before it by (token, position). All are compared with all: a few
- * microseconds up to 10,000 positions, a third of a millisecond at 65,536, where a step takes 100. Warp s looks at the
- * s-th part of the positions, for two places per lane. */
+/* A position's place is the number of those before it by (token, position). All are compared with
+ * all: a few microseconds up to 10,000 positions, a third of a millisecond at 65,536, where a step
+ * takes 100. Warp s looks at the s-th part of the positions, for two places per lane. */
 __global__ void __launch_bounds__(WARP *SORTERS) embedding_sort(embed_job j) {
     __shared__ uint32_t place[SORTERS][PLACES];
     uint64_t block = (uint64_t)blockIdx.x * PLACES, slice = div_up(j.tokens, SORTERS);
     uint64_t from = threadIdx.y * slice, to = from + slice < j.tokens ? from + slice : j.tokens;
     from = from < to ? from : to;
-    uint64_t before = block < from ? from : block < to ? block : to; /* up to here all positions are smaller */
+    uint64_t before = block < from ? from
+                      : block < to ? block
+                                   : to; /* up to here all positions are smaller */
     for (uint32_t k = 0; k < PLACES; k += WARP) {
         uint64_t i = block + k + threadIdx.x;
         int32_t token = j.token.index[i < j.tokens ? i : 0];
@@ -64,14 +81,17 @@ __global__ void __launch_bounds__(WARP *SORTERS) embedding_sort(embed_job j) {
                                               count_less(j.token.index, own, to, token, false);
     }
     __syncthreads();
-    for (uint32_t k = threadIdx.y * WARP + threadIdx.x; k < PLACES && block + k < j.tokens; k += WARP * SORTERS) {
+    for (uint32_t k = threadIdx.y * WARP + threadIdx.x; k < PLACES && block + k < j.tokens;
+         k += WARP * SORTERS) {
         uint32_t sum = 0;
         for (uint32_t s = 0; s < SORTERS; s++) sum += place[s][k];
         j.order[sum] = (int32_t)(block + k);
     }
 }
 
-__device__ inline int32_t sorted_token(const embed_job &j, uint64_t k) { return j.token.index[j.order[k]]; }
+__device__ inline int32_t sorted_token(const embed_job &j, uint64_t k) {
+    return j.token.index[j.order[k]];
+}
 
 template <uint32_t N> __device__ inline void add_floats(float *to, const float (&x)[N]) {
     float sum[N];
@@ -83,8 +103,8 @@ template <uint32_t N> __device__ inline void add_floats(float *to, const float (
 
 /* The end of a token's run within a stretch: whole runs go to the table, others to `part`. */
 template <uint32_t N>
-__device__ inline void end_run(const embed_job &j, int32_t token, bool began, bool goes_on, float *part, uint32_t c,
-                               float (&sum)[N]) {
+__device__ inline void end_run(const embed_job &j, int32_t token, bool began, bool goes_on,
+                               float *part, uint32_t c, float (&sum)[N]) {
     uint64_t row = index_row(j.token, token);
     bool here = row < j.token.rows;
     if (began) store_floats(part, sum);
@@ -102,12 +122,17 @@ __global__ void __launch_bounds__(WARP *WARPS) embedding_runs(embed_job j, const
     if (from >= j.tokens) return;
     uint32_t n = (uint32_t)least(j.tokens - from, STRETCH);
     uint32_t c = (blockIdx.y * WARP + threadIdx.x) * N;
-    int32_t position = threadIdx.x < n ? j.order[from + threadIdx.x] : 0, token = j.token.index[position];
-    int32_t before = from ? sorted_token(j, from - 1) : 0, after = from + n < j.tokens ? sorted_token(j, from + n) : 0;
+    int32_t position = threadIdx.x < n ? j.order[from + threadIdx.x] : 0,
+            token = j.token.index[position];
+    int32_t before = from ? sorted_token(j, from - 1) : 0,
+            after = from + n < j.tokens ? sorted_token(j, from + n) : 0;
     int32_t run = __shfl_sync(0xffffffffu, token, 0);
     bool began = from && before == run, on = c < j.c;
     float *part = j.part + stretch * 2 * j.c + c, sum[N] = {}, none[N] = {};
-    if (on) store_floats(part, none), store_floats(part + j.c, none);
+    if (on) {
+        store_floats(part, none);
+        store_floats(part + j.c, none);
+    }
     for (uint32_t k = 0; k < n; k += DEEP) {
         lane<T, PACKED> in[DEEP];
 #pragma unroll
@@ -121,7 +146,8 @@ __global__ void __launch_bounds__(WARP *WARPS) embedding_runs(embed_job j, const
             if (!on || k + d >= n) continue;
             if (next != run) {
                 end_run(j, run, began, false, part, c, sum);
-                run = next, began = false;
+                run = next;
+                began = false;
             }
             float x[N];
             in[d].widened(x);
@@ -139,7 +165,8 @@ template <uint32_t N> __global__ void __launch_bounds__(WARP *WARPS) embedding_j
     if (next >= j.tokens || c >= j.c) return;
     int32_t run = sorted_token(j, next - 1);
     uint64_t from = stretch * STRETCH, row = index_row(j.token, run);
-    if (sorted_token(j, next) != run || (from && sorted_token(j, from) == run && sorted_token(j, from - 1) == run))
+    if (sorted_token(j, next) != run ||
+        (from && sorted_token(j, from) == run && sorted_token(j, from - 1) == run))
         return;
     if (row >= j.token.rows) return;
     float sum[N], x[N];
@@ -164,7 +191,8 @@ __global__ void __launch_bounds__(WARP *WARPS) embedding_positions(embed_job j, 
 #pragma unroll 4
     for (uint64_t r = t; t < j.t && r < j.tokens; r += j.t) {
         lane<T, PACKED> in;
-        in.load(dy + r * j.c + c), in.widened(x);
+        in.load(dy + r * j.c + c);
+        in.widened(x);
 #pragma unroll
         for (uint32_t i = 0; i < N; i++) sum[i] += x[i];
     }
@@ -176,10 +204,18 @@ __global__ void embedding_check(pst_cuda_index at, uint64_t n) {
     if (i < n) check_index(at, at.index[i], i);
 }
 
-/* --- launchers ---------------------------------------------------------------------------------------------------- */
+/* --- launchers -------------------------------------------------------------------------------- */
 static embed_job job_of(const pst_cuda_embed *e) {
     uint64_t tokens = e->b * e->t, parts = div_up(tokens, STRETCH) * 2 * e->c;
-    return {e->token, tokens, e->t, e->t_max, (uint32_t)e->c, e->dwte, e->dwpe, e->first, (float *)e->scratch,
+    return {e->token,
+            tokens,
+            e->t,
+            e->t_max,
+            (uint32_t)e->c,
+            e->dwte,
+            e->dwpe,
+            e->first,
+            (float *)e->scratch,
             (int32_t *)e->scratch + parts};
 }
 
@@ -187,7 +223,8 @@ void pst_cuda_embedding_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embe
     embed_job j = job_of(e);
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        bool packed = aligned(e->wte) && aligned(e->wpe) && aligned(e->out) && e->c % pack<T>::N == 0;
+        bool packed =
+            aligned(e->wte) && aligned(e->wpe) && aligned(e->out) && e->c % pack<T>::N == 0;
         dim3 grid(grid_of(j.tokens, WARPS)), block(WARP, WARPS);
         const T *wte = (const T *)e->wte, *wpe = (const T *)e->wpe;
         if (packed) launch(q, embedding_f<T, true>, grid, block, j, wte, wpe, (T *)e->out);
@@ -199,13 +236,15 @@ uint64_t pst_cuda_embedding_w_scratch(uint64_t tokens, uint64_t c) {
     return (div_up(tokens, STRETCH) * 2 * c + tokens) * sizeof(float);
 }
 
-template <typename T, bool PACKED> static void add_up(pst_cuda_queue q, const embed_job &j, const T *dy) {
+template <typename T, bool PACKED>
+static void add_up(pst_cuda_queue q, const embed_job &j, const T *dy) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     uint32_t columns = grid_of(j.c, WARP * N), stretches = grid_of(j.tokens, STRETCH * WARPS);
     launch(q, embedding_runs<T, PACKED>, dim3(stretches, columns), dim3(WARP, WARPS), j, dy);
     launch(q, embedding_join<N>, dim3(stretches, columns), dim3(WARP, WARPS), j);
     if (j.dwpe)
-        launch(q, embedding_positions<T, PACKED>, dim3(grid_of(j.t_max, WARPS), columns), dim3(WARP, WARPS), j, dy);
+        launch(q, embedding_positions<T, PACKED>, dim3(grid_of(j.t_max, WARPS), columns),
+               dim3(WARP, WARPS), j, dy);
 }
 
 void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *e) {
@@ -215,8 +254,8 @@ void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embe
     launch(q, embedding_sort, dim3(grid_of(j.tokens, PLACES)), dim3(WARP, SORTERS), j);
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        bool packed = aligned(e->dy) && aligned(e->dwte) && aligned(e->dwpe) && aligned(e->scratch) &&
-                      e->c % pack<T>::N == 0;
+        bool packed = aligned(e->dy) && aligned(e->dwte) && aligned(e->dwpe) &&
+                      aligned(e->scratch) && e->c % pack<T>::N == 0;
         if (packed) add_up<T, true>(q, j, (const T *)e->dy);
         else add_up<T, false>(q, j, (const T *)e->dy);
     });

@@ -1,14 +1,15 @@
 /* See events.h.
  *
- * Times: an event knows the device's time. An anchor is an event whose time by the host's clock is known, too, for the
- * host saw an idle stream run through it; another event lies as far behind it as cudaEventElapsedTime says. That is a
- * float in milliseconds, and the two clocks drift: anchors are renewed every second. Only ends are recorded: what ended
- * began when it was queued, or when what had stood before it ended, whichever was later.
+ * Times: an event knows the device's time. An anchor is an event whose time by the host's clock is
+ * known, too, for the host saw an idle stream run through it; another event lies as far behind it
+ * as cudaEventElapsedTime says. That is a float in milliseconds, and the two clocks drift: anchors
+ * are renewed every second. Only ends are recorded: what ended began when it was queued, or when
+ * what had stood before it ended, whichever was later.
  *
- * Failures: a kernel that fails takes the context with it, and from then on every call answers with its error. So the
- * device writes numbers of launches into memory of the host behind them. Each write costs it a fence, so that only those
- * with an event have one, and among others every eighth: what failed is between the latest number that is there and the
- * next that was queued. */
+ * Failures: a kernel that fails takes the context with it, and from then on every call answers with
+ * its error. So the device writes numbers of launches into memory of the host behind them. Each
+ * write costs it a fence, so that only those with an event have one, and among others every eighth:
+ * what failed is between the latest number that is there and the next that was queued. */
 #include "kernels/cuda/events.h"
 #include <cudaTypedefs.h>
 #include <stdio.h>
@@ -20,7 +21,8 @@ enum { RING = 4096, ANCHORS = 16, ANCHOR_NS = 1000000000, ANCHOR_TRY_NS = 200000
 typedef struct {
     cudaEvent_t event;
     const char *name;
-    uint64_t id, before, awaited; /* before: in its queue; awaited: by that queue since then; NONE */
+    uint64_t id, before, awaited; /* before: in its queue; awaited: by that queue since then;
+                                     NONE */
     uint64_t submit_ns, start_ns, end_ns;
     uint32_t anchor;                                /* counted from the first */
     uint8_t queue, ended, tested, silent, numbered; /* silent: nothing was recorded */
@@ -33,10 +35,12 @@ typedef struct {
 
 struct pst_cuda_events {
     cudaStream_t stream[PST_Q_COUNT], idle;
-    /* Of each queue: the latest event, what it has waited for since, when the first work since was queued; NONE. */
+    /* Of each queue: the latest event, what it has waited for since, when the first work since was
+     * queued; NONE. */
     uint64_t next, latest[PST_Q_COUNT], awaited[PST_Q_COUNT], since_ns[PST_Q_COUNT];
-    volatile uint64_t *progress;           /* [PST_Q_COUNT], pinned: number of the latest that ended, plus 1 */
-    uint64_t seen[PST_Q_COUNT];            /* likewise, by its event */
+    volatile uint64_t *progress; /* [PST_Q_COUNT], pinned: number of the latest that ended, plus
+                                    1 */
+    uint64_t seen[PST_Q_COUNT];  /* likewise, by its event */
     uint32_t unnumbered[PST_Q_COUNT];      /* launches since the last number */
     PFN_cuStreamWriteValue64_v11070 write; /* NULL: the device writes no numbers */
     uint64_t tried_ns;                     /* when an anchor was last tried */
@@ -48,7 +52,7 @@ struct pst_cuda_events {
 
 static slot *slot_of(pst_cuda_events *e, uint64_t id) { return e->slot + id % RING; }
 
-/* --- failures ----------------------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 int pst_cuda_events_lost(const pst_cuda_events *e) {
     if (*e->lost) pst_fail(PST_EINTERNAL, "%s", e->lost);
@@ -78,7 +82,10 @@ static const slot *last_suspect(pst_cuda_events *e, const slot *first, uint32_t 
     const slot *last = first;
     *n = 1;
     for (uint64_t id = first->id + 1; id < e->next && !last->numbered; id++)
-        if (slot_of(e, id)->queue == first->queue) last = slot_of(e, id), ++*n;
+        if (slot_of(e, id)->queue == first->queue) {
+            last = slot_of(e, id);
+            ++*n;
+        }
     return last;
 }
 
@@ -90,11 +97,12 @@ static void note_lost(pst_cuda_events *e, cudaError_t error) {
     if (!first) snprintf(e->lost, sizeof e->lost, "CUDA: the device failed: %s", why);
     else if (n == 1) snprintf(e->lost, sizeof e->lost, "CUDA: %s failed: %s", first->name, why);
     else
-        snprintf(e->lost, sizeof e->lost, "CUDA: one of %u operators, from %s to %s, failed: %s", n, first->name,
-                 last->name, why);
+        snprintf(e->lost, sizeof e->lost, "CUDA: one of %u operators, from %s to %s, failed: %s", n,
+                 first->name, last->name, why);
 }
 
-/* Errors after which the context is of no use: asked of something else, it answers with the same. */
+/* Errors after which the context is of no use: asked of something else, it answers with the
+ * same. */
 static int is_lost(pst_cuda_events *e, cudaError_t error) {
     cudaGetLastError();
     if (error == cudaErrorMemoryAllocation) return 0;
@@ -109,7 +117,7 @@ pst_status pst_cuda_events_failed(pst_cuda_events *e, cudaError_t error, const c
     return pst_fail(PST_EINTERNAL, "%s", e->lost);
 }
 
-/* --- times -------------------------------------------------------------------------------------------------------- */
+/* --- times ------------------------------------------------------------------------------------ */
 
 /* A new anchor; none where the device took its time to answer and there is an older one. */
 static cudaError_t drop_anchor(pst_cuda_events *e) {
@@ -128,7 +136,8 @@ static cudaError_t drop_anchor(pst_cuda_events *e) {
     return cudaSuccess;
 }
 
-/* The end of an event that has happened. Once the device has failed, it can be asked no more: now. */
+/* The end of an event that has happened. Once the device has failed, it can be asked no more:
+ * now. */
 static uint64_t end_of(pst_cuda_events *e, slot *s, uint64_t now) {
     float ms = 0;
     if (s->ended) return s->end_ns;
@@ -158,18 +167,19 @@ static void settle(pst_cuda_events *e, slot *s) {
     if (e->seen[s->queue] <= s->id) e->seen[s->queue] = s->id + 1;
 }
 
-/* --- the ring ----------------------------------------------------------------------------------------------------- */
+/* --- the ring --------------------------------------------------------------------------------- */
 
 /* The device's number behind what was queued, where one is due. */
 static cudaError_t number(pst_cuda_events *e, pst_queue queue, int with_event, uint8_t *numbered) {
     *numbered = with_event || e->unnumbered[queue] + 1 >= STRETCH;
     if (!*numbered || !e->write) return cudaSuccess;
     CUdeviceptr to = (CUdeviceptr)(uintptr_t)(e->progress + queue);
-    return e->write(e->stream[queue], to, e->next + 1, 0) == CUDA_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+    return e->write(e->stream[queue], to, e->next + 1, 0) == CUDA_SUCCESS ? cudaSuccess
+                                                                          : cudaErrorUnknown;
 }
 
-pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *name, uint64_t submit_ns,
-                               uint64_t *id) {
+pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *name,
+                               uint64_t submit_ns, uint64_t *id) {
     slot *s = slot_of(e, e->next);
     cudaError_t error = cudaSuccess;
     uint8_t numbered = 0;
@@ -198,10 +208,12 @@ pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *
 
 uint64_t pst_cuda_events_next(const pst_cuda_events *e) { return e->next; }
 
-pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start_ns, uint64_t *end_ns) {
+pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start_ns,
+                                uint64_t *end_ns) {
     slot *s = slot_of(e, id);
     if (id >= e->next || s->id != id || s->silent)
-        return pst_fail(PST_EINTERNAL, "event %llu is unknown or long past", (unsigned long long)id);
+        return pst_fail(PST_EINTERNAL, "event %llu is unknown or long past",
+                        (unsigned long long)id);
     if (!s->tested) {
         cudaError_t error = *e->lost ? cudaErrorUnknown : cudaEventQuery(s->event);
         if (error == cudaErrorNotReady) return PST_BUSY;
@@ -218,7 +230,8 @@ pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start
 
 pst_status pst_cuda_events_depend(pst_cuda_events *e, pst_queue queue, uint64_t id) {
     slot *s = slot_of(e, id);
-    if (id >= e->next) return pst_fail(PST_EINTERNAL, "event %llu is unknown", (unsigned long long)id);
+    if (id >= e->next)
+        return pst_fail(PST_EINTERNAL, "event %llu is unknown", (unsigned long long)id);
     if (s->id != id || s->tested) return PST_OK; /* it has happened */
     cudaError_t error = cudaStreamWaitEvent(e->stream[queue], s->event, 0);
     if (error != cudaSuccess) return pst_cuda_events_failed(e, error, "cudaStreamWaitEvent");
@@ -226,14 +239,15 @@ pst_status pst_cuda_events_depend(pst_cuda_events *e, pst_queue queue, uint64_t 
     return PST_OK;
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
-/* Of the driver, whose functions the module is not linked with. Without it a failure is blamed on the oldest launch that
- * was not seen to end. */
+/* Of the driver, whose functions the module is not linked with. Without it a failure is blamed on
+ * the oldest launch that was not seen to end. */
 static PFN_cuStreamWriteValue64_v11070 find_write(void) {
     enum cudaDriverEntryPointQueryResult found;
     void *fn = NULL;
-    if (cudaGetDriverEntryPointByVersion("cuStreamWriteValue64", &fn, 11070, cudaEnableDefault, &found) != cudaSuccess)
+    if (cudaGetDriverEntryPointByVersion("cuStreamWriteValue64", &fn, 11070, cudaEnableDefault,
+                                         &found) != cudaSuccess)
         cudaGetLastError();
     return (PFN_cuStreamWriteValue64_v11070)fn;
 }
@@ -248,18 +262,24 @@ static void try_write(pst_cuda_events *e) {
 
 static pst_status make(pst_cuda_events *e) {
     void *words = NULL;
-    PST_TRY(pst_cuda_status(cudaHostAlloc(&words, PST_Q_COUNT * sizeof *e->progress, cudaHostAllocDefault),
-                            "pinned memory for progress"));
+    PST_TRY(pst_cuda_status(
+        cudaHostAlloc(&words, PST_Q_COUNT * sizeof *e->progress, cudaHostAllocDefault),
+        "pinned memory for progress"));
     e->progress = words;
-    for (uint32_t q = 0; q < PST_Q_COUNT; q++) e->progress[q] = 0, e->latest[q] = e->awaited[q] = e->since_ns[q] = NONE;
+    for (uint32_t q = 0; q < PST_Q_COUNT; q++) {
+        e->progress[q] = 0;
+        e->latest[q] = e->awaited[q] = e->since_ns[q] = NONE;
+    }
     e->write = find_write();
     try_write(e);
-    PST_TRY(pst_cuda_status(cudaStreamCreateWithFlags(&e->idle, cudaStreamNonBlocking), "a stream"));
+    PST_TRY(
+        pst_cuda_status(cudaStreamCreateWithFlags(&e->idle, cudaStreamNonBlocking), "a stream"));
     for (uint32_t i = 0; i < RING; i++) {
         e->slot[i].id = NONE;
         PST_TRY(pst_cuda_status(cudaEventCreate(&e->slot[i].event), "an event"));
     }
-    for (uint32_t i = 0; i < ANCHORS; i++) PST_TRY(pst_cuda_status(cudaEventCreate(&e->anchor[i].event), "an event"));
+    for (uint32_t i = 0; i < ANCHORS; i++)
+        PST_TRY(pst_cuda_status(cudaEventCreate(&e->anchor[i].event), "an event"));
     return pst_cuda_status(drop_anchor(e), "the device's clock");
 }
 

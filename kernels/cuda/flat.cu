@@ -1,5 +1,5 @@
-/* The end of a step over many arrays at once: optimizer rules, rounding the new weights in the same pass, and sums of
- * squares. The bits are those of kernels/ref/flat.c. */
+/* The end of a step over many arrays at once: optimizer rules, rounding the new weights in the same
+ * pass, and sums of squares. The bits are those of kernels/ref/flat.c. */
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 256, LANES = 16 /* running sums of a block of squares */, BLOCK = 4096 };
@@ -14,8 +14,10 @@ __device__ inline uint32_t find_entry(const E *entry, uint32_t n, F begins, uint
     uint32_t low = 0;
     while (n > 1) {
         uint32_t half = n / 2;
-        if (begins(entry[low + half]) <= at) low += half, n -= half;
-        else n = half;
+        if (begins(entry[low + half]) <= at) {
+            low += half;
+            n -= half;
+        } else n = half;
     }
     return low;
 }
@@ -24,30 +26,34 @@ struct four {
     float w[4], g[4], m[4], v[4];
 };
 
-template <int KIND> __device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, four &x) {
+template <int KIND>
+__device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, four &x) {
     widen_pack<float>(load_pack(e.weight + i), x.w), widen_pack<float>(load_pack(e.grad + i), x.g);
     widen_pack<float>(load_pack(e.state[0] + i), x.m);
     if (KIND == RULE_ADAMW) widen_pack<float>(load_pack(e.state[1] + i), x.v);
 }
 
 template <int KIND>
-__device__ inline void update_one(const pst_cuda_rule &h, float decay, float keep, float g, float &w, float &m,
-                                  float &v) {
+__device__ inline void update_one(const pst_cuda_rule &h, float decay, float keep, float g,
+                                  float &w, float &m, float &v) {
     if (KIND == RULE_ADAMW) adamw(h, keep, g, w, m, v);
     else sgd(h, decay, g, w, m);
 }
 
 template <int KIND, typename T>
 __device__ inline void store_four(const pst_cuda_update_entry &e, uint64_t i, const four &x) {
-    store_pack(e.weight + i, x.w), store_pack(e.state[0] + i, x.m);
+    store_pack(e.weight + i, x.w);
+    store_pack(e.state[0] + i, x.m);
     if (KIND == RULE_ADAMW) store_pack(e.state[1] + i, x.v);
     if (e.narrow)
-        *reinterpret_cast<uint2 *>(e.narrow + i) = make_uint2(join(T(), x.w[0], x.w[1]), join(T(), x.w[2], x.w[3]));
+        *reinterpret_cast<uint2 *>(e.narrow + i) =
+            make_uint2(join(T(), x.w[0], x.w[1]), join(T(), x.w[2], x.w[3]));
 }
 
 /* Block: a tile of one array. T: of the rounded weights. */
 template <int KIND, typename T>
-__global__ void __launch_bounds__(THREADS) update(const __grid_constant__ pst_cuda_update_list list) {
+__global__ void __launch_bounds__(THREADS)
+    update(const __grid_constant__ pst_cuda_update_list list) {
     enum { DEEP = 2 };
     const pst_cuda_update_entry &e = list.entry[find_entry(
         list.entry, list.n, [](const pst_cuda_update_entry &x) { return x.tile; }, blockIdx.x)];
@@ -55,7 +61,8 @@ __global__ void __launch_bounds__(THREADS) update(const __grid_constant__ pst_cu
     float keep = plus(1.0f, -times(h.lr, e.decay));
     uint64_t from = (uint64_t)(blockIdx.x - e.tile) * PST_CUDA_TILE;
     uint32_t n = (uint32_t)least(e.n - from, PST_CUDA_TILE);
-    uint64_t together = (uintptr_t)e.weight | (uintptr_t)e.grad | (uintptr_t)e.state[0] | (uintptr_t)e.state[1];
+    uint64_t together =
+        (uintptr_t)e.weight | (uintptr_t)e.grad | (uintptr_t)e.state[0] | (uintptr_t)e.state[1];
     uint32_t packed = together % 16 || (uintptr_t)e.narrow % 8 ? 0 : n / 4 * 4;
     for (uint32_t i = threadIdx.x * 4; i < packed; i += THREADS * 4 * DEEP) {
         four x[DEEP];
@@ -74,7 +81,8 @@ __global__ void __launch_bounds__(THREADS) update(const __grid_constant__ pst_cu
     for (uint64_t i = from + packed + threadIdx.x; i < from + n; i += THREADS) {
         float w = e.weight[i], m = e.state[0][i], v = KIND == RULE_ADAMW ? e.state[1][i] : 0;
         update_one<KIND>(h, e.decay, keep, e.grad[i], w, m, v);
-        e.weight[i] = w, e.state[0][i] = m;
+        e.weight[i] = w;
+        e.state[0][i] = m;
         if (KIND == RULE_ADAMW) e.state[1][i] = v;
         if (e.narrow) reinterpret_cast<T *>(e.narrow)[i] = narrowed<T>(w);
     }
@@ -89,11 +97,14 @@ void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_l
     else launch(q, update<RULE_SGD, bf16>, grid, block, *list);
 }
 
-/* 16 threads: a block of 4096 elements, element i in the sum of thread i % 16; then halves. The square of a float is
- * exact in fp64, so that a fused multiply-add rounds as a product and a sum. */
-__global__ void __launch_bounds__(THREADS) block_squares(const __grid_constant__ pst_cuda_square_list list) {
+/* 16 threads: a block of 4096 elements, element i in the sum of thread i % 16; then halves. The
+ * square of a float is exact in fp64, so that a fused multiply-add rounds as a product and a
+ * sum. */
+__global__ void __launch_bounds__(THREADS)
+    block_squares(const __grid_constant__ pst_cuda_square_list list) {
     enum { DEEP = 16 };
-    uint32_t block = blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    uint32_t block = blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES,
+             lane = threadIdx.x % LANES;
     uint32_t last = block < list.blocks ? block : list.blocks - 1;
     const pst_cuda_square_entry &e = list.entry[find_entry(
         list.entry, list.n, [](const pst_cuda_square_entry &x) { return x.block; }, last)];
@@ -114,7 +125,8 @@ __global__ void __launch_bounds__(THREADS) block_squares(const __grid_constant__
 }
 
 /* Warp: an array's blocks in order. */
-__global__ void __launch_bounds__(WARP) total_squares(const __grid_constant__ pst_cuda_square_list list) {
+__global__ void __launch_bounds__(WARP)
+    total_squares(const __grid_constant__ pst_cuda_square_list list) {
     const pst_cuda_square_entry &e = list.entry[blockIdx.x];
     uint32_t blocks = (uint32_t)div_up(e.n, BLOCK);
     double total = e.begun ? *e.out : 0;
@@ -126,13 +138,15 @@ __global__ void __launch_bounds__(WARP) total_squares(const __grid_constant__ ps
 }
 
 void pst_cuda_sum_squares(pst_cuda_queue q, const pst_cuda_square_list *list) {
-    if (list->blocks) launch(q, block_squares, dim3(grid_of(list->blocks, THREADS / LANES)), dim3(THREADS), *list);
+    if (list->blocks)
+        launch(q, block_squares, dim3(grid_of(list->blocks, THREADS / LANES)), dim3(THREADS),
+               *list);
     if (list->n) launch(q, total_squares, dim3(list->n), dim3(WARP), *list);
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS) average(float rate, float scale, float *weight, const float *grad, T *narrow,
-                                                   uint64_t n) {
+__global__ void __launch_bounds__(THREADS)
+    average(float rate, float scale, float *weight, const float *grad, T *narrow, uint64_t n) {
     uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
     float w = plus(weight[i], times(rate, plus(times(scale, grad[i]), -weight[i])));
@@ -140,17 +154,18 @@ __global__ void __launch_bounds__(THREADS) average(float rate, float scale, floa
     if (narrow) narrow[i] = narrowed<T>(w);
 }
 
-void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight, const float *grad,
-                      uint16_t *narrow, uint64_t n) {
+void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight,
+                      const float *grad, uint16_t *narrow, uint64_t n) {
     dim3 grid(grid_of(n, THREADS)), block(THREADS);
-    if (dtype == PST_F16) launch(q, average<f16>, grid, block, rate, scale, weight, grad, (f16 *)narrow, n);
+    if (dtype == PST_F16)
+        launch(q, average<f16>, grid, block, rate, scale, weight, grad, (f16 *)narrow, n);
     else launch(q, average<bf16>, grid, block, rate, scale, weight, grad, (bf16 *)narrow, n);
 }
 
 /* A pack of 16 bytes a thread, where all arrays begin at one. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS) combine(const __grid_constant__ pst_cuda_addends list, T *out, uint64_t n,
-                                                   bool packed) {
+__global__ void __launch_bounds__(THREADS)
+    combine(const __grid_constant__ pst_cuda_addends list, T *out, uint64_t n, bool packed) {
     enum { WIDE = 16 / sizeof(T) };
     uint64_t at = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * WIDE;
     if (packed && at + WIDE <= n) {
@@ -171,13 +186,16 @@ __global__ void __launch_bounds__(THREADS) combine(const __grid_constant__ pst_c
     }
 }
 
-template <typename T> static void run_combine(pst_cuda_queue q, const pst_cuda_addends *list, T *out, uint64_t n) {
+template <typename T>
+static void run_combine(pst_cuda_queue q, const pst_cuda_addends *list, T *out, uint64_t n) {
     uintptr_t together = (uintptr_t)out;
     for (uint32_t k = 0; k < list->n; k++) together |= (uintptr_t)list->x[k];
-    launch(q, combine<T>, dim3(grid_of(n, THREADS * 16 / sizeof(T))), dim3(THREADS), *list, out, n, together % 16 == 0);
+    launch(q, combine<T>, dim3(grid_of(n, THREADS * 16 / sizeof(T))), dim3(THREADS), *list, out, n,
+           together % 16 == 0);
 }
 
-void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends *list, void *out, uint64_t n) {
+void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends *list, void *out,
+                      uint64_t n) {
     if (dtype == PST_F32) run_combine(q, list, (float *)out, n);
     else if (dtype == PST_F16) run_combine(q, list, (f16 *)out, n);
     else run_combine(q, list, (bf16 *)out, n);

@@ -3,10 +3,11 @@
 #define PST_KERNELS_CUDA_FORMULA_CUH
 #include "kernels/cuda/vector.cuh"
 
-/* --- dropout: the stream of base/rng.h ---------------------------------------------------------------------------- */
+/* --- dropout: the stream of base/rng.h -------------------------------------------------------- */
 /* Words 0..3 of stream `key` at position (hi, lo): Philox4x32-10. */
 __device__ inline uint4 philox(uint64_t key, uint64_t hi, uint64_t lo) {
-    uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
+    uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi,
+             c3 = (uint32_t)(hi >> 32);
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
 #pragma unroll
     for (int round = 0; round < 10; round++) {
@@ -21,15 +22,20 @@ __device__ inline uint4 philox(uint64_t key, uint64_t hi, uint64_t lo) {
     return make_uint4(c0, c1, c2, c3);
 }
 
-/* A word keeps its element when its upper 24 bits are not below this: what rng_uniform(word) >= rate says. */
+/* A word keeps its element when its upper 24 bits are not below this: what rng_uniform(word) >=
+ * rate says. */
 static inline uint32_t keep_from(float rate) {
     double bound = (double)rate * 16777216.0;
     uint32_t whole = (uint32_t)bound;
     return whole + (whole < bound);
 }
 
-/* --- activations -------------------------------------------------------------------------------------------------- */
-enum { ACT_GELU_TANH = 1, ACT_GELU_ERF, ACT_RELU }; /* of graph.h; elementwise.cu holds them together */
+/* --- activations ------------------------------------------------------------------------------ */
+enum {
+    ACT_GELU_TANH = 1,
+    ACT_GELU_ERF,
+    ACT_RELU
+}; /* of graph.h; elementwise.cu holds them together */
 
 /* sigmoid(2u), u = sqrt(2/pi) (z + 0.044715 z^3): GELU(z) = z sigmoid(2u) in its tanh form. */
 __device__ inline float gelu_gate(float z) {
@@ -55,7 +61,7 @@ template <int ACT> __device__ inline float slope_of(float z) {
     return z > 0.0f ? 1.0f : 0.0f;
 }
 
-/* --- softmax: the largest logit so far, and the sum of exp(logit - largest) --------------------------------------- */
+/* --- softmax: the largest logit so far, and the sum of exp(logit - largest) ------------------- */
 struct softmax {
     float max, sum;
 };
@@ -77,11 +83,13 @@ template <uint32_t N> __device__ inline void softmax_take(softmax &s, const floa
     for (uint32_t i = 0; i < N; i++) s.sum += __expf(x[i] - max);
 }
 
-/* --- optimizers: products and sums rounded one by one, so that the bits are those of kernels/ref/flat.c ----------- */
+/* --- optimizers: products and sums rounded one by one, so that the bits are those of
+ * kernels/ref/flat.c  */
 __device__ inline float plus(float a, float b) { return __fadd_rn(a, b); }
 __device__ inline float times(float a, float b) { return __fmul_rn(a, b); }
 
-__device__ inline void adamw(const pst_cuda_rule &h, float keep, float g, float &w, float &m, float &v) {
+__device__ inline void adamw(const pst_cuda_rule &h, float keep, float g, float &w, float &m,
+                             float &v) {
     float x = times(g, h.grad_scale);
     m = plus(times(h.beta1, m), times(h.rest1, x));
     v = plus(times(h.beta2, v), times(h.rest2, times(x, x)));

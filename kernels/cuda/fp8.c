@@ -18,7 +18,7 @@ struct pst_cuda_scalings {
     uint32_t n, room, next; /* next: where the operator after the latest probably is */
 };
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static pst_status add(pst_cuda_device *d, const char *node, entry **made) {
     struct pst_cuda_scalings *s = d->scalings;
@@ -27,14 +27,18 @@ static pst_status add(pst_cuda_device *d, const char *node, entry **made) {
     if (!s) s = d->scalings = calloc(1, sizeof *s);
     if (s && s->n == s->room) {
         entry *list = realloc(s->list, sizeof *list * (s->room + 64));
-        if (list) s->list = list, s->room += 64;
+        if (list) {
+            s->list = list;
+            s->room += 64;
+        }
     }
     if (!s || s->n == s->room) return pst_fail(PST_ENOMEM, "no memory for the table of scales");
     PST_TRY(pst_cuda_status(cudaMalloc(&memory, sizeof none), "scales of 8-bit factors"));
     *made = &s->list[s->n++];
     **made = (entry){.scaling = memory};
     snprintf((*made)->node, sizeof(*made)->node, "%s", node);
-    return pst_cuda_status(cudaMemcpy(memory, none, sizeof none, cudaMemcpyHostToDevice), "scales of 8-bit factors");
+    return pst_cuda_status(cudaMemcpy(memory, none, sizeof none, cudaMemcpyHostToDevice),
+                           "scales of 8-bit factors");
 }
 
 static pst_status find(pst_cuda_device *d, const char *node, entry **found) {
@@ -53,9 +57,10 @@ pst_status pst_cuda_fp8_prepare(pst_device *device, const pst_node *node) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     entry *e;
     if (d->capability < OLDEST)
-        return pst_fail(PST_EINPUT,
-                        "train.precision fp8: GPU %d (sm_%d) has no 8-bit products: sm_%d at least; use bf16",
-                        d->ordinal, d->capability, OLDEST);
+        return pst_fail(
+            PST_EINPUT,
+            "train.precision fp8: GPU %d (sm_%d) has no 8-bit products: sm_%d at least; use bf16",
+            d->ordinal, d->capability, OLDEST);
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
     return find(d, node->name, &e);
 }
@@ -68,23 +73,32 @@ void pst_cuda_scalings_close(pst_cuda_device *device) {
     device->scalings = NULL;
 }
 
-/* --- launches ----------------------------------------------------------------------------------------------------- */
+/* --- launches --------------------------------------------------------------------------------- */
 
 static const struct {
     int a, b, turned_a, turned_b;
-} factors[] = {[PST_PASS_F] = {WEIGHT, X, 0, 0}, [PST_PASS_B] = {WEIGHT, DY, 1, 0}, [PST_PASS_W] = {X, DY, 1, 1}};
+} factors[] = {[PST_PASS_F] = {WEIGHT, X, 0, 0},
+               [PST_PASS_B] = {WEIGHT, DY, 1, 0},
+               [PST_PASS_W] = {X, DY, 1, 1}};
 
 pst_cuda_shape pst_cuda_fp8_shape(pst_cuda_shape s, pst_pass pass) {
-    s.in = PST_F8, s.trans_a = 1, s.trans_b = 0;
+    s.in = PST_F8;
+    s.trans_a = 1;
+    s.trans_b = 0;
     s.wide = wide >> factors[pass].b & 1;
     return s;
 }
 
-/* In a later step than the magnitudes that were noted, those become history. A step that is repeated has its number. */
+/* In a later step than the magnitudes that were noted, those become history. A step that is
+ * repeated has its number. */
 static pst_status enter_step(pst_device *device, const pst_call *call, entry *e) {
     if (!call->train || (e->noted && e->step == call->step)) return PST_OK;
-    if (e->noted) pst_cuda_scale_by_history(pst_cuda_stream(device), e->scaling, SCALINGS, wide), e->begun = 1;
-    e->noted = 1, e->step = call->step;
+    if (e->noted) {
+        pst_cuda_scale_by_history(pst_cuda_stream(device), e->scaling, SCALINGS, wide);
+        e->begun = 1;
+    }
+    e->noted = 1;
+    e->step = call->step;
     return pst_cuda_launched("scales of 8-bit factors");
 }
 
@@ -95,26 +109,37 @@ int pst_cuda_fp8_captures(pst_device *device, const pst_call *call) {
     return e->begun && (!call->train || (e->noted && e->step == call->step));
 }
 
-static pst_status round_one(pst_device *device, const pst_call *call, const entry *e, int which, pst_cuda_round r) {
-    r.scaling = e->scaling + which, r.wide = (int)(wide >> which & 1), r.note = call->train;
+static pst_status round_one(pst_device *device, const pst_call *call, const entry *e, int which,
+                            pst_cuda_round r) {
+    r.scaling = e->scaling + which;
+    r.wide = (int)(wide >> which & 1);
+    r.note = call->train;
     if (!e->begun) pst_cuda_scale_by_own(pst_cuda_stream(device), &r);
     pst_cuda_round_f8(pst_cuda_stream(device), &r);
     return pst_cuda_launched("rounding to 8-bit factors");
 }
 
-pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pass pass, const pst_cuda_shape *s,
-                                const void *a, const void *b, const void *bias, float beta, void *to) {
+pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pass pass,
+                                const pst_cuda_shape *s, const void *a, const void *b,
+                                const void *bias, float beta, void *to) {
     entry *e;
     int turned_a = factors[pass].turned_a, turned_b = factors[pass].turned_b;
     uint8_t *at = (uint8_t *)call->scratch + PST_CUDA_WORKSPACE, *after = at + s->m * s->k;
-    const pst_cuda_round first = {
-        .x = a, .y = at, .rows = turned_a ? s->k : s->m, .columns = turned_a ? s->m : s->k, .turned = turned_a};
-    const pst_cuda_round second = {
-        .x = b, .y = after, .rows = turned_b ? s->k : s->n, .columns = turned_b ? s->n : s->k, .turned = turned_b};
+    const pst_cuda_round first = {.x = a,
+                                  .y = at,
+                                  .rows = turned_a ? s->k : s->m,
+                                  .columns = turned_a ? s->m : s->k,
+                                  .turned = turned_a};
+    const pst_cuda_round second = {.x = b,
+                                   .y = after,
+                                   .rows = turned_b ? s->k : s->n,
+                                   .columns = turned_b ? s->n : s->k,
+                                   .turned = turned_b};
     PST_TRY(find((pst_cuda_device *)device, call->node->name, &e));
     PST_TRY(enter_step(device, call, e));
     PST_TRY(round_one(device, call, e, factors[pass].a, first));
     PST_TRY(round_one(device, call, e, factors[pass].b, second));
-    const pst_cuda_inverse inverse = {&e->scaling[factors[pass].a].inverse, &e->scaling[factors[pass].b].inverse};
+    const pst_cuda_inverse inverse = {&e->scaling[factors[pass].a].inverse,
+                                      &e->scaling[factors[pass].b].inverse};
     return pst_cuda_product_scaled(device, s, at, after, inverse, bias, beta, to, call->scratch);
 }

@@ -1,6 +1,6 @@
-/* Factors of products in 8 bits: a scale per tensor that is a power of two, so that only the rounding itself is one, and
- * the largest magnitude that the tensor has had, by a maximum, which has the same bits in any order. Tensors are bf16,
- * their sizes multiples of 16. */
+/* Factors of products in 8 bits: a scale per tensor that is a power of two, so that only the
+ * rounding itself is one, and the largest magnitude that the tensor has had, by a maximum, which
+ * has the same bits in any order. Tensors are bf16, their sizes multiples of 16. */
 #include "kernels/cuda/formula.cuh"
 #ifdef __CUDACC__
 #include <cuda_fp8.h>
@@ -8,12 +8,14 @@
 
 enum { THREADS = 256, EACH = 16 /* elements of a thread */, TILE = 64, PITCH = TILE + 4 };
 
-/* --- formulas ----------------------------------------------------------------------------------------------------- */
+/* --- formulas --------------------------------------------------------------------------------- */
 
 /* Bits of |x|: as numbers they have the order of the magnitudes, infinity and NaN above all. */
 __host__ __device__ inline uint32_t magnitude(uint32_t bits) { return bits & 0x7fffffffu; }
 
-template <int WIDE> __host__ __device__ constexpr float largest() { return WIDE ? 57344.0f : 448.0f; }
+template <int WIDE> __host__ __device__ constexpr float largest() {
+    return WIDE ? 57344.0f : 448.0f;
+}
 
 /* The largest power of two that leaves amax within the type; 1 for nothing but zeros. */
 __device__ inline float scale_for(uint32_t amax, float largest) {
@@ -31,7 +33,8 @@ template <int WIDE> __device__ inline float fitted(float x, float scale) {
 /* Two numbers that fit, the first in the lower half. */
 template <int WIDE> __device__ inline uint32_t two_f8(float low, float high) {
 #ifdef __CUDACC__
-    return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, WIDE ? __NV_E5M2 : __NV_E4M3);
+    return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE,
+                                    WIDE ? __NV_E5M2 : __NV_E4M3);
 #else
     return pst_f8_from_f32(WIDE, low) | (uint32_t)pst_f8_from_f32(WIDE, high) << 8;
 #endif
@@ -41,7 +44,8 @@ template <int WIDE> __device__ inline uint32_t two_f8(float low, float high) {
 template <int WIDE> __device__ inline uint2 eight_f8(const float (&x)[8], float s) {
     uint32_t two[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) two[i] = two_f8<WIDE>(fitted<WIDE>(x[2 * i], s), fitted<WIDE>(x[2 * i + 1], s));
+    for (int i = 0; i < 4; i++)
+        two[i] = two_f8<WIDE>(fitted<WIDE>(x[2 * i], s), fitted<WIDE>(x[2 * i + 1], s));
     return make_uint2(two[0] | two[1] << 16, two[2] | two[3] << 16);
 }
 
@@ -64,11 +68,12 @@ __device__ inline void note_largest(uint32_t most, uint32_t *to) {
     if (threadIdx.x % WARP == 0 && most > *(volatile uint32_t *)to) atomicMax(to, most);
 }
 
-/* --- scales ------------------------------------------------------------------------------------------------------- */
+/* --- scales ----------------------------------------------------------------------------------- */
 
 __global__ void __launch_bounds__(THREADS) measure(const bf16 *x, uint64_t n, uint32_t *to) {
     uint32_t most = 0;
-    for (uint64_t i = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * 8; i < n; i += (uint64_t)gridDim.x * THREADS * 8) {
+    for (uint64_t i = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * 8; i < n;
+         i += (uint64_t)gridDim.x * THREADS * 8) {
         float v[8];
         widen_pack<bf16>(load_pack(x + i), v);
         most = magnitude_of(v, most);
@@ -93,7 +98,8 @@ __global__ void scale_by_history(pst_cuda_scaling *list, uint32_t n, uint32_t wi
     uint32_t most = 0;
     s->history[s->steps++ % PST_CUDA_AMAX_STEPS] = s->amax < 0x7f800000u ? s->amax : 0;
     s->amax = 0;
-    for (uint32_t i = 0; i < PST_CUDA_AMAX_STEPS; i++) most = s->history[i] > most ? s->history[i] : most;
+    for (uint32_t i = 0; i < PST_CUDA_AMAX_STEPS; i++)
+        most = s->history[i] > most ? s->history[i] : most;
     take_scale(s, most, (int)(wide >> threadIdx.x & 1));
 }
 
@@ -101,20 +107,21 @@ void pst_cuda_scale_by_own(pst_cuda_queue q, const pst_cuda_round *r) {
     enum { MOST_BLOCKS = 1024 };
     uint64_t n = r->rows * r->columns;
     zero(q, &r->scaling->own, sizeof r->scaling->own);
-    launch(q, measure, dim3((uint32_t)least(div_up(n, THREADS * 8), MOST_BLOCKS)), dim3(THREADS), (const bf16 *)r->x, n,
-           &r->scaling->own);
+    launch(q, measure, dim3((uint32_t)least(div_up(n, THREADS * 8), MOST_BLOCKS)), dim3(THREADS),
+           (const bf16 *)r->x, n, &r->scaling->own);
     launch(q, scale_by_own, dim3(1), dim3(WARP), r->scaling, r->wide);
 }
 
-void pst_cuda_scale_by_history(pst_cuda_queue q, pst_cuda_scaling *list, uint32_t n, uint32_t wide) {
+void pst_cuda_scale_by_history(pst_cuda_queue q, pst_cuda_scaling *list, uint32_t n,
+                               uint32_t wide) {
     launch(q, scale_by_history, dim3(1), dim3(WARP), list, n, wide);
 }
 
-/* --- rounding ----------------------------------------------------------------------------------------------------- */
+/* --- rounding --------------------------------------------------------------------------------- */
 
 template <int WIDE>
-__global__ void __launch_bounds__(THREADS) round_f8(const bf16 *x, uint8_t *y, uint64_t n, pst_cuda_scaling *s,
-                                                    bool note) {
+__global__ void __launch_bounds__(THREADS)
+    round_f8(const bf16 *x, uint8_t *y, uint64_t n, pst_cuda_scaling *s, bool note) {
     uint64_t i = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * EACH;
     uint32_t most = 0;
     if (i < n) {
@@ -130,10 +137,12 @@ __global__ void __launch_bounds__(THREADS) round_f8(const bf16 *x, uint8_t *y, u
 
 /* y[c][r] from x[r][c]. Block: a tile of both. */
 template <int WIDE>
-__global__ void __launch_bounds__(THREADS) turn_f8(const bf16 *x, uint8_t *y, uint64_t rows, uint64_t columns,
-                                                   pst_cuda_scaling *s, bool note) {
+__global__ void __launch_bounds__(THREADS)
+    turn_f8(const bf16 *x, uint8_t *y, uint64_t rows, uint64_t columns, pst_cuda_scaling *s,
+            bool note) {
     __shared__ uint32_t tile[TILE * PITCH / 4];
-    uint64_t across = div_up(columns, TILE), row0 = blockIdx.x / across * TILE, column0 = blockIdx.x % across * TILE;
+    uint64_t across = div_up(columns, TILE), row0 = blockIdx.x / across * TILE,
+             column0 = blockIdx.x % across * TILE;
     float scale = s->scale;
     uint32_t most = 0;
 #pragma unroll
@@ -144,7 +153,8 @@ __global__ void __launch_bounds__(THREADS) turn_f8(const bf16 *x, uint8_t *y, ui
         widen_pack<bf16>(load_pack(x + (row0 + r) * columns + column0 + c), v);
         most = magnitude_of(v, most);
         uint2 eight = eight_f8<WIDE>(v, scale);
-        tile[(r * PITCH + c) / 4] = eight.x, tile[(r * PITCH + c) / 4 + 1] = eight.y;
+        tile[(r * PITCH + c) / 4] = eight.x;
+        tile[(r * PITCH + c) / 4 + 1] = eight.y;
     }
     __syncthreads();
     uint32_t c = threadIdx.x / (TILE / 16), r = threadIdx.x % (TILE / 16) * 16;
@@ -165,9 +175,11 @@ template <int WIDE> static void round_as(pst_cuda_queue q, const pst_cuda_round 
     uint64_t n = r->rows * r->columns;
     const bf16 *x = (const bf16 *)r->x;
     if (r->turned)
-        launch(q, turn_f8<WIDE>, dim3((uint32_t)(div_up(r->rows, TILE) * div_up(r->columns, TILE))), dim3(THREADS), x,
-               r->y, r->rows, r->columns, r->scaling, r->note != 0);
-    else launch(q, round_f8<WIDE>, dim3(grid_of(n, THREADS * EACH)), dim3(THREADS), x, r->y, n, r->scaling, r->note != 0);
+        launch(q, turn_f8<WIDE>, dim3((uint32_t)(div_up(r->rows, TILE) * div_up(r->columns, TILE))),
+               dim3(THREADS), x, r->y, r->rows, r->columns, r->scaling, r->note != 0);
+    else
+        launch(q, round_f8<WIDE>, dim3(grid_of(n, THREADS * EACH)), dim3(THREADS), x, r->y, n,
+               r->scaling, r->note != 0);
 }
 
 void pst_cuda_round_f8(pst_cuda_queue q, const pst_cuda_round *r) {

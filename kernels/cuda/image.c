@@ -1,11 +1,12 @@
-/* The rows of our own kernels for images: batch norm, pools, pixels, and convolution without the library. As own.c. */
+/* The rows of our own kernels for images: batch norm, pools, pixels, and convolution without the
+ * library. As own.c. */
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
 
 static pst_dtype dtype_of(const pst_call *call) { return call->graph->dtype; }
 
-/* --- batch norm --------------------------------------------------------------------------------------------------- */
+/* --- batch norm ------------------------------------------------------------------------------- */
 
 static uint64_t batch_norm_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     const pst_tensor *in = &g->tensor[node->in[0]];
@@ -28,8 +29,14 @@ static pst_status batch_norm_f(pst_device *device, const pst_call *call) {
     pst_cuda_batch batch = batch_of(call);
     void *const *arg = call->arg + call->node->n_in;
     batch.z = call->node->n_in > 1 ? call->arg[1] : NULL;
-    batch.weight = arg[0], batch.bias = arg[1], batch.y = arg[4], batch.saved = arg[5];
-    if (!call->train) batch.running_mean = arg[2], batch.running_variance = arg[3];
+    batch.weight = arg[0];
+    batch.bias = arg[1];
+    batch.y = arg[4];
+    batch.saved = arg[5];
+    if (!call->train) {
+        batch.running_mean = arg[2];
+        batch.running_variance = arg[3];
+    }
     pst_cuda_batch_norm_f(pst_cuda_queue_of(device), dtype_of(call), &batch);
     return pst_cuda_launched("batch norm");
 }
@@ -38,8 +45,12 @@ static pst_status batch_norm_f(pst_device *device, const pst_call *call) {
 static pst_status batch_norm_b(pst_device *device, const pst_call *call) {
     pst_cuda_batch batch = batch_of(call);
     void *const *arg = call->arg + 3 + batch.relu;
-    batch.weight = call->arg[1], batch.saved = call->arg[2], batch.out = batch.relu ? call->arg[3] : NULL;
-    batch.dy = arg[0], batch.sums = arg[1], batch.y = arg[2];
+    batch.weight = call->arg[1];
+    batch.saved = call->arg[2];
+    batch.out = batch.relu ? call->arg[3] : NULL;
+    batch.dy = arg[0];
+    batch.sums = arg[1];
+    batch.y = arg[2];
     batch.dz = call->node->n_in > 1 ? arg[3] : NULL;
     pst_cuda_batch_norm_b(pst_cuda_queue_of(device), dtype_of(call), &batch);
     return pst_cuda_launched("batch norm's input gradient");
@@ -59,7 +70,7 @@ static pst_status batch_norm_w(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("batch norm's weight gradient");
 }
 
-/* --- pixels and pools --------------------------------------------------------------------------------------------- */
+/* --- pixels and pools ------------------------------------------------------------------------- */
 
 /* IN0 OUT0 */
 static pst_status pixels(pst_device *device, const pst_call *call) {
@@ -91,7 +102,8 @@ static pst_cuda_pool pool_of(const pst_call *call) {
 /* IN0 OUT0 */
 static pst_status max_pool_f(pst_device *device, const pst_call *call) {
     pst_cuda_pool pool = pool_of(call);
-    pool.x = call->arg[0], pool.to = call->arg[1];
+    pool.x = call->arg[0];
+    pool.to = call->arg[1];
     pst_cuda_max_pool_f(pst_cuda_queue_of(device), dtype_of(call), &pool);
     return pst_cuda_launched("max pool");
 }
@@ -99,7 +111,9 @@ static pst_status max_pool_f(pst_device *device, const pst_call *call) {
 /* IN0 DOUT0 DIN0 */
 static pst_status max_pool_b(pst_device *device, const pst_call *call) {
     pst_cuda_pool pool = pool_of(call);
-    pool.x = call->arg[0], pool.dy = call->arg[1], pool.to = call->arg[2];
+    pool.x = call->arg[0];
+    pool.dy = call->arg[1];
+    pool.to = call->arg[2];
     pst_cuda_max_pool_b(pst_cuda_queue_of(device), dtype_of(call), &pool);
     return pst_cuda_launched("max pool's gradient");
 }
@@ -107,7 +121,8 @@ static pst_status max_pool_b(pst_device *device, const pst_call *call) {
 /* IN0 OUT0 */
 static pst_status average_pool_f(pst_device *device, const pst_call *call) {
     pst_cuda_pool pool = pool_of(call);
-    pool.x = call->arg[0], pool.to = call->arg[1];
+    pool.x = call->arg[0];
+    pool.to = call->arg[1];
     pst_cuda_average_pool_f(pst_cuda_queue_of(device), dtype_of(call), &pool);
     return pst_cuda_launched("average pool");
 }
@@ -115,17 +130,20 @@ static pst_status average_pool_f(pst_device *device, const pst_call *call) {
 /* DOUT0 DIN0 */
 static pst_status average_pool_b(pst_device *device, const pst_call *call) {
     pst_cuda_pool pool = pool_of(call);
-    pool.dy = call->arg[0], pool.to = call->arg[1];
+    pool.dy = call->arg[0];
+    pool.to = call->arg[1];
     pst_cuda_average_pool_b(pst_cuda_queue_of(device), dtype_of(call), &pool);
     return pst_cuda_launched("average pool's gradient");
 }
 
-/* --- convolution without the library ------------------------------------------------------------------------------ */
+/* --- convolution without the library ---------------------------------------------------------- */
 
 static uint64_t convolution_w_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     const pst_tensor *out = &g->tensor[node->out[0]];
     (void)threads;
-    return node->n_param > 1 ? pst_cuda_column_sum_scratch(pst_tensor_rows(out), pst_tensor_last(out), 1) : 0;
+    return node->n_param > 1
+               ? pst_cuda_column_sum_scratch(pst_tensor_rows(out), pst_tensor_last(out), 1)
+               : 0;
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 */
@@ -155,12 +173,14 @@ static pst_status convolution_w(pst_device *device, const pst_call *call) {
 }
 
 /* Pixels are told the number of their launch, as what else reads indices: launched each time. */
-#define NAMED(operator, of, shown, bytes, function, when)                                                              \
-    {                                                                                                                  \
-        .op = operator, .pass = PST_PASS_##of, .name = shown operator, .isa = PST_ISA_CUDA, .scratch = bytes,          \
-        .launch = function, .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16, .captures = when                 \
+#define NAMED(operator, of, shown, bytes, function, when)                                          \
+    {                                                                                              \
+        .op = operator, .pass = PST_PASS_##of, .name = shown operator, .isa = PST_ISA_CUDA,        \
+        .scratch = bytes, .launch = function,                                                      \
+        .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16, .captures = when                 \
     }
-#define ROW(operator, of, bytes, function) NAMED(operator, of, "cuda/own/", bytes, function, pst_cuda_captures_always)
+#define ROW(operator, of, bytes, function)                                                         \
+    NAMED(operator, of, "cuda/own/", bytes, function, pst_cuda_captures_always)
 const pst_kernel_row pst_cuda_image_row[] = {
     ROW("batch_norm", F, batch_norm_scratch, batch_norm_f),
     ROW("batch_norm", B, batch_norm_scratch, batch_norm_b),
@@ -172,7 +192,8 @@ const pst_kernel_row pst_cuda_image_row[] = {
     ROW("average_pool", B, NULL, average_pool_b),
     NAMED("convolution", F, "cuda/plain/", NULL, convolution_f, pst_cuda_captures_always),
     NAMED("convolution", B, "cuda/plain/", NULL, convolution_b, pst_cuda_captures_always),
-    NAMED("convolution", W, "cuda/plain/", convolution_w_scratch, convolution_w, pst_cuda_captures_always),
+    NAMED("convolution", W, "cuda/plain/", convolution_w_scratch, convolution_w,
+          pst_cuda_captures_always),
 };
 #undef ROW
 #undef NAMED

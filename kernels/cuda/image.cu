@@ -1,12 +1,13 @@
-/* Images without parameters: bytes to numbers, pools. A thread makes a pack of channels of a pixel, or one channel where
- * they are not aligned. */
+/* Images without parameters: bytes to numbers, pools. A thread makes a pack of channels of a pixel,
+ * or one channel where they are not aligned. */
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 256, DEEP = 4, SLICES = 8 };
 
-/* --- pixels ------------------------------------------------------------------------------------------------------- */
-template <typename T> __global__ void __launch_bounds__(THREADS) pixels(pst_cuda_index x, T *y, uint64_t n) {
+/* --- pixels ----------------------------------------------------------------------------------- */
+template <typename T>
+__global__ void __launch_bounds__(THREADS) pixels(pst_cuda_index x, T *y, uint64_t n) {
     uint64_t from = (uint64_t)blockIdx.x * (THREADS * DEEP) + threadIdx.x;
 #pragma unroll
     for (uint32_t k = 0; k < DEEP; k++) {
@@ -17,14 +18,15 @@ template <typename T> __global__ void __launch_bounds__(THREADS) pixels(pst_cuda
     }
 }
 
-void pst_cuda_pixels(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_index *x, void *y, uint64_t n) {
+void pst_cuda_pixels(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_index *x, void *y,
+                     uint64_t n) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
         launch(q, pixels<T>, dim3(grid_of(n, THREADS * DEEP)), dim3(THREADS), *x, (T *)y, n);
     });
 }
 
-/* --- windows ------------------------------------------------------------------------------------------------------ */
+/* --- windows ---------------------------------------------------------------------------------- */
 struct pool_job {
     uint64_t items; /* lanes of all pixels that are made */
     uint32_t lanes, height, width, rows, columns, channels, window, stride, padding;
@@ -35,9 +37,11 @@ struct pool_place {
     uint32_t y, x, channel;
 };
 template <uint32_t N>
-__device__ inline pool_place pool_at(const pool_job &j, uint64_t item, uint32_t height, uint32_t width) {
+__device__ inline pool_place pool_at(const pool_job &j, uint64_t item, uint32_t height,
+                                     uint32_t width) {
     uint64_t pixel = item / j.lanes, row = pixel / width;
-    return {row / height, (uint32_t)(row % height), (uint32_t)(pixel % width), (uint32_t)(item % j.lanes) * N};
+    return {row / height, (uint32_t)(row % height), (uint32_t)(pixel % width),
+            (uint32_t)(item % j.lanes) * N};
 }
 
 struct span {
@@ -51,7 +55,8 @@ __device__ inline span covered(const pool_job &j, uint32_t place, uint32_t size)
 /* Of `places` along one side, those whose windows cover this pixel. */
 __device__ inline span covering(const pool_job &j, uint32_t pixel, uint32_t places) {
     uint32_t behind = pixel + j.padding, last = behind / j.stride + 1;
-    return {behind < j.window ? 0 : (behind - j.window) / j.stride + 1, last < places ? last : places};
+    return {behind < j.window ? 0 : (behind - j.window) / j.stride + 1,
+            last < places ? last : places};
 }
 
 template <typename T, bool PACKED>
@@ -75,9 +80,11 @@ __global__ void __launch_bounds__(THREADS) max_pool_f(pool_job j, const T *x, T 
     store_lane<T, N>(y + item / j.lanes * j.channels + at.channel, best);
 }
 
-/* Bit i: of channel i, the pixel (y, x) is what the window at (r, q) has taken: the first of the largest. */
+/* Bit i: of channel i, the pixel (y, x) is what the window at (r, q) has taken: the first of the
+ * largest. */
 template <typename T, bool PACKED>
-__device__ inline uint32_t taken(const pool_job &j, const T *image, uint32_t r, uint32_t q, uint32_t y, uint32_t x) {
+__device__ inline uint32_t taken(const pool_job &j, const T *image, uint32_t r, uint32_t q,
+                                 uint32_t y, uint32_t x) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     span down = covered(j, r, j.height), across = covered(j, q, j.width);
     float best[N] = {}, v[N];
@@ -99,7 +106,8 @@ __device__ inline uint32_t taken(const pool_job &j, const T *image, uint32_t r, 
     return mine;
 }
 
-/* Each pixel looks at the windows over it and adds what they give it, in order: nothing is added to memory. */
+/* Each pixel looks at the windows over it and adds what they give it, in order: nothing is added to
+ * memory. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(THREADS) max_pool_b(pool_job j, const T *x, const T *dy, T *dx) {
     constexpr uint32_t N = lane<T, PACKED>::N;
@@ -122,15 +130,17 @@ __global__ void __launch_bounds__(THREADS) max_pool_b(pool_job j, const T *x, co
     store_lane<T, N>(dx + item / j.lanes * j.channels + at.channel, sum);
 }
 
-/* --- averages ----------------------------------------------------------------------------------------------------- */
+/* --- averages --------------------------------------------------------------------------------- */
 /* Block: a warp's width of channels of an image; line s takes every 8th pixel. */
 template <typename T>
-__global__ void __launch_bounds__(WARP *SLICES) average_pool_f(uint64_t pixels, uint64_t channels, const T *x, T *y) {
+__global__ void __launch_bounds__(WARP *SLICES)
+    average_pool_f(uint64_t pixels, uint64_t channels, const T *x, T *y) {
     __shared__ float slice[SLICES][WARP];
     uint64_t channel = (uint64_t)blockIdx.y * WARP + threadIdx.x;
     const T *image = x + blockIdx.x * pixels * channels + channel;
     float sum = 0;
-    for (uint64_t p = threadIdx.y; p < pixels && channel < channels; p += SLICES) sum += widen(image[p * channels]);
+    for (uint64_t p = threadIdx.y; p < pixels && channel < channels; p += SLICES)
+        sum += widen(image[p * channels]);
     slice[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
     if (threadIdx.y || channel >= channels) return;
@@ -153,19 +163,28 @@ __global__ void __launch_bounds__(THREADS) average_pool_b(pool_job j, const T *d
     store_lane<T, N>(dx + item / j.lanes * j.channels + at.channel, g);
 }
 
-/* --- launchers ---------------------------------------------------------------------------------------------------- */
+/* --- launchers -------------------------------------------------------------------------------- */
 /* So many pixels are made. */
 static pool_job job_of(const pst_cuda_pool *p, uint64_t pixels, uint32_t n) {
     uint32_t lanes = (uint32_t)p->channels / n;
-    return {pixels * lanes, lanes, (uint32_t)p->height, (uint32_t)p->width, (uint32_t)p->rows, (uint32_t)p->columns,
-            (uint32_t)p->channels, p->window, p->stride, p->padding};
+    return {pixels * lanes,
+            lanes,
+            (uint32_t)p->height,
+            (uint32_t)p->width,
+            (uint32_t)p->rows,
+            (uint32_t)p->columns,
+            (uint32_t)p->channels,
+            p->window,
+            p->stride,
+            p->padding};
 }
 
 /* f(T(), lane of T): whole packs where the operands' type and place allow. */
 template <typename F> static void by_place(pst_dtype dtype, const pst_cuda_pool *p, F f) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        bool packed = aligned(p->x) && aligned(p->dy) && aligned(p->to) && p->channels % pack<T>::N == 0;
+        bool packed =
+            aligned(p->x) && aligned(p->dy) && aligned(p->to) && p->channels % pack<T>::N == 0;
         if (packed) f(type, lane<T, true>());
         else f(type, lane<T, false>());
     });
@@ -175,8 +194,8 @@ void pst_cuda_max_pool_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_pool 
     by_place(dtype, p, [&](auto type, auto place) {
         typedef decltype(type) T;
         pool_job j = job_of(p, p->images * p->rows * p->columns, decltype(place)::N);
-        launch(q, max_pool_f<T, (decltype(place)::N > 1)>, dim3(grid_of(j.items, THREADS)), dim3(THREADS), j,
-               (const T *)p->x, (T *)p->to);
+        launch(q, max_pool_f<T, (decltype(place)::N > 1)>, dim3(grid_of(j.items, THREADS)),
+               dim3(THREADS), j, (const T *)p->x, (T *)p->to);
     });
 }
 
@@ -184,8 +203,8 @@ void pst_cuda_max_pool_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_pool 
     by_place(dtype, p, [&](auto type, auto place) {
         typedef decltype(type) T;
         pool_job j = job_of(p, p->images * p->height * p->width, decltype(place)::N);
-        launch(q, max_pool_b<T, (decltype(place)::N > 1)>, dim3(grid_of(j.items, THREADS)), dim3(THREADS), j,
-               (const T *)p->x, (const T *)p->dy, (T *)p->to);
+        launch(q, max_pool_b<T, (decltype(place)::N > 1)>, dim3(grid_of(j.items, THREADS)),
+               dim3(THREADS), j, (const T *)p->x, (const T *)p->dy, (T *)p->to);
     });
 }
 
@@ -193,8 +212,8 @@ void pst_cuda_average_pool_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_p
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
         dim3 blocks((uint32_t)p->images, grid_of(p->channels, WARP));
-        launch(q, average_pool_f<T>, blocks, dim3(WARP, SLICES), p->height * p->width, p->channels, (const T *)p->x,
-               (T *)p->to);
+        launch(q, average_pool_f<T>, blocks, dim3(WARP, SLICES), p->height * p->width, p->channels,
+               (const T *)p->x, (T *)p->to);
     });
 }
 
@@ -202,7 +221,7 @@ void pst_cuda_average_pool_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_p
     by_place(dtype, p, [&](auto type, auto place) {
         typedef decltype(type) T;
         pool_job j = job_of(p, p->images * p->height * p->width, decltype(place)::N);
-        launch(q, average_pool_b<T, (decltype(place)::N > 1)>, dim3(grid_of(j.items, THREADS)), dim3(THREADS), j,
-               (const T *)p->dy, (T *)p->to);
+        launch(q, average_pool_b<T, (decltype(place)::N > 1)>, dim3(grid_of(j.items, THREADS)),
+               dim3(THREADS), j, (const T *)p->dy, (T *)p->to);
     });
 }

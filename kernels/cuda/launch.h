@@ -1,8 +1,9 @@
-/* What stands between the kernels of *.cu, which are leaves, and the C code that launches them: launchers queue and
- * return, allocate nothing and wait for nothing, so that they can be captured in CUDA graphs. Nothing here needs the
- * toolkit: a host test runs these very launchers with threads that are emulated (tests/kernels/emulate.h).
- * Operands are of `dtype` where they are void *; rows are dense; every sum has an order that follows from the shape
- * alone, not from the GPU or the time. */
+/* What stands between the kernels of *.cu, which are leaves, and the C code that launches them:
+ * launchers queue and return, allocate nothing and wait for nothing, so that they can be captured
+ * in CUDA graphs. Nothing here needs the toolkit: a host test runs these very launchers with
+ * threads that are emulated (tests/kernels/emulate.h). Operands are of `dtype` where they are void
+ * *; rows are dense; every sum has an order that follows from the shape alone, not from the GPU or
+ * the time. */
 #ifndef PST_KERNELS_CUDA_LAUNCH_H
 #define PST_KERNELS_CUDA_LAUNCH_H
 #ifdef __cplusplus
@@ -12,45 +13,50 @@ extern "C" {
 
 typedef struct CUstream_st *pst_cuda_queue; /* the runtime's cudaStream_t */
 
-/* The first index that lies outside its table, written by the kernel that met it into memory that the host reads, too.
- * Kernels go on as if the token were nobody's. */
+/* The first index that lies outside its table, written by the kernel that met it into memory that
+ * the host reads, too. Kernels go on as if the token were nobody's. */
 enum { PST_CUDA_FAULT_NONE, PST_CUDA_FAULT_TAKEN, PST_CUDA_FAULT_SAID };
 typedef struct {
     volatile uint32_t state;
     int32_t index;
     uint64_t position, limit;
-    uint64_t launch;          /* whose index it is */
-    const char *node;         /* of the host's memory: the operator's name */
+    uint64_t launch;  /* whose index it is */
+    const char *node; /* of the host's memory: the operator's name */
 } pst_cuda_fault;
-/* Indices of a launch lie in [0, limit); those from `first` on have their `rows` here, others on other tensor ranks. */
+/* Indices of a launch lie in [0, limit); those from `first` on have their `rows` here, others on
+ * other tensor ranks. */
 typedef struct {
     const int32_t *index;
     uint64_t first, rows, limit;
-    int ignore;               /* negative ones are allowed */
+    int ignore; /* negative ones are allowed */
     const char *node;
     pst_cuda_fault *fault;
-    uint64_t launch;          /* its number on the device */
+    uint64_t launch; /* its number on the device */
 } pst_cuda_index;
 
-/* --- elementwise.cu: out may be an operand ---------------------------------------------------------------------- */
-void pst_cuda_add(pst_cuda_queue q, pst_dtype dtype, const void *a, const void *b, void *out, uint64_t n);
+/* --- elementwise.cu: out may be an operand ---------------------------------------------------- */
+void pst_cuda_add(pst_cuda_queue q, pst_dtype dtype, const void *a, const void *b, void *out,
+                  uint64_t n);
 void pst_cuda_copy(pst_cuda_queue q, pst_dtype dtype, const void *x, void *y, uint64_t n);
 /* y = act(z); dz = dy * act'(z). act: of graph.h, not NONE. */
-void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, void *y, uint64_t n);
-void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, const void *dy, void *dz, uint64_t n);
+void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, void *y,
+                         uint64_t n);
+void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, const void *dy,
+                    void *dz, uint64_t n);
 typedef struct {
     const void *x;
     void *y;
     uint64_t samples, per_sample; /* elements here of a sample, */
     uint64_t first;               /* the first of which is this of the whole sample's */
     uint64_t key, sample;
-    const uint64_t *sample_at;    /* of the device's memory, where the kernel is to find `sample`; NULL: it is that */
+    const uint64_t *sample_at; /* of the device's memory, where the kernel is to find `sample`;
+                                  NULL: it is that */
     float rate;
 } pst_cuda_mask;
 void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *mask);
 void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value);
 
-/* --- layer_norm.cu: saved is (mean, 1/deviation) fp32 [rows,2] --------------------------------------------------- */
+/* --- layer_norm.cu: saved is (mean, 1/deviation) fp32 [rows,2] -------------------------------- */
 typedef struct {
     const void *x, *weight, *bias, *dy, *sum; /* sum NULL: nothing to add */
     void *y, *dx;                             /* dx may be sum or dy */
@@ -61,8 +67,9 @@ typedef struct {
 void pst_cuda_layer_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
 void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
 
-/* --- column_sum.cu: (+)= into fp32, in two stages through scratch ------------------------------------------------ */
-/* saved NULL: sum[0][c] (+)= sum over rows of dy[r,c]. Else also sum[1][c] (+)= that of dy * (x - mean) / deviation. */
+/* --- column_sum.cu: (+)= into fp32, in two stages through scratch ----------------------------- */
+/* saved NULL: sum[0][c] (+)= sum over rows of dy[r,c]. Else also sum[1][c] (+)= that of dy * (x -
+ * mean) / deviation. */
 typedef struct {
     const void *x, *dy;
     const float *saved;
@@ -74,10 +81,10 @@ typedef struct {
 uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays);
 void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *columns);
 
-/* --- embedding.cu ------------------------------------------------------------------------------------------------ */
+/* --- embedding.cu ----------------------------------------------------------------------------- */
 typedef struct {
-    pst_cuda_index token;     /* [b,t] */
-    uint64_t b, t, c, t_max;  /* t_max: rows of wpe, 0 without */
+    pst_cuda_index token;    /* [b,t] */
+    uint64_t b, t, c, t_max; /* t_max: rows of wpe, 0 without */
     const void *wte, *wpe, *dy;
     void *out;
     float *dwte, *dwpe;
@@ -88,11 +95,12 @@ void pst_cuda_embedding_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embe
 uint64_t pst_cuda_embedding_w_scratch(uint64_t tokens, uint64_t c);
 void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *embed);
 
-/* --- cross_entropy.cu -------------------------------------------------------------------------------------------- */
+/* --- cross_entropy.cu ------------------------------------------------------------------------- */
 typedef struct {
     pst_cuda_index target;    /* [rows] */
     void *logits;             /* B overwrites them with their gradients */
-    float *loss, *lse, *part; /* part: [rows,3], as vocabulary_part says; of vocabulary_loss [parts,rows,3] */
+    float *loss, *lse, *part; /* part: [rows,3], as vocabulary_part says; of vocabulary_loss
+                                 [parts,rows,3] */
     uint64_t rows, v, parts;
     float scale;
 } pst_cuda_softmax;
@@ -101,7 +109,8 @@ void pst_cuda_cross_entropy_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_
 void pst_cuda_vocabulary_part(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *softmax);
 void pst_cuda_vocabulary_loss(pst_cuda_queue q, const pst_cuda_softmax *softmax);
 
-/* --- flat.cu: the lists travel as the kernels' parameters, so they have been read when a launcher returns --------- */
+/* --- flat.cu: the lists travel as the kernels' parameters, so they have been read when a launcher
+ * returns  */
 enum { PST_CUDA_LIST = 448, PST_CUDA_TILE = 4096 /* elements of a thread block */ };
 typedef struct {
     float *weight;
@@ -110,12 +119,12 @@ typedef struct {
     uint16_t *narrow;
     uint64_t n;
     float decay;
-    uint32_t tile;            /* number of its first tile in the list */
+    uint32_t tile; /* number of its first tile in the list */
 } pst_cuda_update_entry;
 /* As pst_optim_hyper, with what follows from it computed once, as the CPU does. */
 typedef struct {
-    int kind;                 /* pst_optim_kind */
-    int begins;               /* SGD's first update */
+    int kind;   /* pst_optim_kind */
+    int begins; /* SGD's first update */
     float lr, beta1, beta2, eps, momentum, grad_scale, step, root2, rest1, rest2;
 } pst_cuda_rule;
 typedef struct {
@@ -125,8 +134,8 @@ typedef struct {
 } pst_cuda_update_list;
 void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_list *list);
 
-/* Blocks of 4096 elements of x each give a sum of squares in `sums`, from number `block` on; out then gets their sum in
- * order, after what it had if the piece was begun in an earlier list. */
+/* Blocks of 4096 elements of x each give a sum of squares in `sums`, from number `block` on; out
+ * then gets their sum in order, after what it had if the piece was begun in an earlier list. */
 typedef struct {
     const float *x;
     uint64_t n;
@@ -141,25 +150,28 @@ typedef struct {
 } pst_cuda_square_list;
 void pst_cuda_sum_squares(pst_cuda_queue q, const pst_cuda_square_list *list);
 /* weight += rate * (scale * grad - weight); narrow: NULL, or where it goes in that type. */
-void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight, const float *grad,
-                      uint16_t *narrow, uint64_t n);
+void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight,
+                      const float *grad, uint16_t *narrow, uint64_t n);
 /* out = the sum of n arrays, in order in fp32, rounded once. */
 enum { PST_CUDA_ADDENDS = 64 };
 typedef struct {
     const void *x[PST_CUDA_ADDENDS];
     uint32_t n;
 } pst_cuda_addends;
-void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends *list, void *out, uint64_t n);
+void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends *list, void *out,
+                      uint64_t n);
 void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
 
-/* --- fp8.cu: bf16 as factors of 8 bits --------------------------------------------------------------------------- */
+/* --- fp8.cu: bf16 as factors of 8 bits -------------------------------------------------------- */
 enum { PST_CUDA_AMAX_STEPS = 16 };
 /* How a tensor is scaled, in the device's memory; all 0 at first. */
 typedef struct {
-    float scale, inverse;     /* what is rounded has been multiplied by a power of two; that to the -1 */
-    uint32_t amax;            /* bits of the largest magnitude that was noted since history was last added to */
-    uint32_t own;             /* of the tensor that scale_by_own was given */
-    uint32_t steps;           /* that history has seen; the latest ones are kept */
+    float scale, inverse; /* what is rounded has been multiplied by a power of two; that to the
+                             -1 */
+    uint32_t amax;  /* bits of the largest magnitude that was noted since history was last added
+                       to */
+    uint32_t own;   /* of the tensor that scale_by_own was given */
+    uint32_t steps; /* that history has seen; the latest ones are kept */
     uint32_t history[PST_CUDA_AMAX_STEPS];
 } pst_cuda_scaling;
 /* x[rows,columns], multiples of 16, becomes y[rows,columns], or turned y[columns,rows]. */
@@ -168,12 +180,13 @@ typedef struct {
     uint8_t *y;
     uint64_t rows, columns;
     pst_cuda_scaling *scaling;
-    int wide, turned, note;   /* E5M2; transposed; its largest magnitude counts for later steps */
+    int wide, turned, note; /* E5M2; transposed; its largest magnitude counts for later steps */
 } pst_cuda_round;
 void pst_cuda_round_f8(pst_cuda_queue q, const pst_cuda_round *round);
 /* Sets the scale by the largest magnitude of x itself. */
 void pst_cuda_scale_by_own(pst_cuda_queue q, const pst_cuda_round *round);
-/* Adds amax to the history of n tensors, 32 at most, and sets their scales by the largest there. wide: bits of tensors. */
+/* Adds amax to the history of n tensors, 32 at most, and sets their scales by the largest there.
+ * wide: bits of tensors. */
 void pst_cuda_scale_by_history(pst_cuda_queue q, pst_cuda_scaling *list, uint32_t n, uint32_t wide);
 
 #ifdef __cplusplus

@@ -1,10 +1,12 @@
-/* linear by cuBLASLt, row-major: y[rows,N] = x[rows,K] weight[N,K]^T, so column by column y^T = weight x^T.
+/* linear by cuBLASLt, row-major: y[rows,N] = x[rows,K] weight[N,K]^T, so column by column y^T =
+ * weight x^T.
  *
- * The bias is added inside the product. The activation is not: the library's GELU reads the sum before it is rounded to
- * z, in arithmetic of its own, so y would differ from the one that `activation` restores from z, and recomputation
- * would change bits. dz likewise has a kernel of its own: the gradient that a fused one would follow is another
- * operator's product. The bias gradient is a column sum in a fixed order. Factors that are rounded, see base/dtype.h, are
- * the product's only: what is stored, added and summed stays of the graph's type. */
+ * The bias is added inside the product. The activation is not: the library's GELU reads the sum
+ * before it is rounded to z, in arithmetic of its own, so y would differ from the one that
+ * `activation` restores from z, and recomputation would change bits. dz likewise has a kernel of
+ * its own: the gradient that a fused one would follow is another operator's product. The bias
+ * gradient is a column sum in a fixed order. Factors that are rounded, see base/dtype.h, are the
+ * product's only: what is stored, added and summed stays of the graph's type. */
 #include "base/log.h"
 #include "kernels/cuda/fp8.h"
 #include "kernels/cuda/launch.h"
@@ -34,7 +36,8 @@ static pst_cuda_shape shape_of(const sizes *s, pst_pass pass) {
     shape.m = pass == PST_PASS_F ? s->n : s->k;
     shape.n = pass == PST_PASS_W ? s->n : s->rows;
     shape.k = pass == PST_PASS_F ? s->k : pass == PST_PASS_B ? s->n : s->rows;
-    shape.trans_a = pass == PST_PASS_F, shape.trans_b = pass == PST_PASS_W;
+    shape.trans_a = pass == PST_PASS_F;
+    shape.trans_b = pass == PST_PASS_W;
     shape.bias = pass == PST_PASS_F && s->bias;
     return s->factors == PST_F8 ? pst_cuda_fp8_shape(shape, pass) : shape;
 }
@@ -60,11 +63,13 @@ static uint64_t scratch_b(const pst_graph *g, const pst_node *node, uint32_t thr
 static uint64_t scratch_w(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
     sizes s = sizes_of(g, node);
-    uint64_t parts = s.bias ? pst_cuda_column_sum_scratch(s.rows, s.n, 1) : 0, product = product_bytes(&s, PST_PASS_W);
+    uint64_t parts = s.bias ? pst_cuda_column_sum_scratch(s.rows, s.n, 1) : 0,
+             product = product_bytes(&s, PST_PASS_W);
     return parts > product ? parts : product;
 }
 
-static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node, pst_pass pass) {
+static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node,
+                          pst_pass pass) {
     sizes s = sizes_of(g, node);
     pst_cuda_shape shape = shape_of(&s, pass);
     if (s.factors == PST_F8) PST_TRY(pst_cuda_fp8_prepare(device, node));
@@ -77,7 +82,8 @@ static void warn_of_gaps(const pst_graph *g, const pst_node *node) {
     const uint64_t pack = 16 / pst_dtype_bytes(s.dtype);
     if (s.factors != PST_F32 && s.n % pack)
         pst_log(PST_LOG_WARN,
-                "%s has %llu outputs, no multiple of %llu: its matrix products may take several times as long as with "
+                "%s has %llu outputs, no multiple of %llu: its matrix products may take several "
+                "times as long as with "
                 "%llu (of the last layer: model.vocabulary)",
                 node->name, (unsigned long long)s.n, (unsigned long long)pack,
                 (unsigned long long)((s.n + 63) / 64 * 64));
@@ -97,13 +103,15 @@ static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_no
 }
 
 static int captures(pst_device *device, const pst_call *call) {
-    return pst_node_factors(call->graph, call->node) != PST_F8 || pst_cuda_fp8_captures(device, call);
+    return pst_node_factors(call->graph, call->node) != PST_F8 ||
+           pst_cuda_fp8_captures(device, call);
 }
 
-static pst_status multiply(pst_device *device, const pst_call *call, const sizes *s, pst_pass pass, const void *a,
-                           const void *b, const void *bias, float beta, void *d) {
+static pst_status multiply(pst_device *device, const pst_call *call, const sizes *s, pst_pass pass,
+                           const void *a, const void *b, const void *bias, float beta, void *d) {
     pst_cuda_shape shape = shape_of(s, pass);
-    if (s->factors == PST_F8) return pst_cuda_fp8_product(device, call, pass, &shape, a, b, bias, beta, d);
+    if (s->factors == PST_F8)
+        return pst_cuda_fp8_product(device, call, pass, &shape, a, b, bias, beta, d);
     return pst_cuda_product(device, &shape, a, b, bias, beta, d, call->scratch);
 }
 
@@ -124,10 +132,12 @@ static pst_status backward(pst_device *device, const pst_call *call) {
     const void *dz = call->arg[1];
     if (s.act) {
         dz = call->arg[3];
-        pst_cuda_slope(pst_cuda_stream(device), s.dtype, s.act, call->arg[1], call->arg[2], call->arg[3], s.rows * s.n);
+        pst_cuda_slope(pst_cuda_stream(device), s.dtype, s.act, call->arg[1], call->arg[2],
+                       call->arg[3], s.rows * s.n);
         PST_TRY(pst_cuda_launched("the slope of linear's activation"));
     }
-    return multiply(device, call, &s, PST_PASS_B, call->arg[0], dz, NULL, 0, call->arg[s.act ? 4 : 2]);
+    return multiply(device, call, &s, PST_PASS_B, call->arg[0], dz, NULL, 0,
+                    call->arg[s.act ? 4 : 2]);
 }
 
 /* IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
@@ -143,7 +153,8 @@ static pst_status weight(pst_device *device, const pst_call *call) {
         pst_cuda_column_sum(pst_cuda_stream(device), s.dtype, &columns);
         PST_TRY(pst_cuda_launched("the gradient of linear's bias"));
     }
-    return multiply(device, call, &s, PST_PASS_W, call->arg[0], call->arg[1], NULL, call->first ? 0 : 1, call->arg[2]);
+    return multiply(device, call, &s, PST_PASS_W, call->arg[0], call->arg[1], NULL,
+                    call->first ? 0 : 1, call->arg[2]);
 }
 
 enum { TAKES_ALL = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16 };
@@ -177,4 +188,6 @@ static const pst_kernel_row rows[] = {
      .dtypes = TAKES_ALL},
 };
 
-pst_cuda_rows pst_cuda_linear_rows(void) { return (pst_cuda_rows){rows, sizeof rows / sizeof *rows}; }
+pst_cuda_rows pst_cuda_linear_rows(void) {
+    return (pst_cuda_rows){rows, sizeof rows / sizeof *rows};
+}

@@ -7,22 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_module module = {
-    .version = PST_MODULE_VERSION, .bytes = sizeof module, .name = "cuda", .device = &pst_device_cuda};
+static pst_module module = {.version = PST_MODULE_VERSION,
+                            .bytes = sizeof module,
+                            .name = "cuda",
+                            .device = &pst_device_cuda};
 
-/* Succeeds without a driver, too: what is missing is what the device's row rejects with, and `about` tells. */
-__attribute__((visibility("default"))) const pst_module *pst_module_open(const pst_module_host *given) {
+/* Succeeds without a driver, too: what is missing is what the device's row rejects with, and
+ * `about` tells. */
+__attribute__((visibility("default"))) const pst_module *
+pst_module_open(const pst_module_host *given) {
     pst_module_host_set(given);
     if (given->version != PST_MODULE_VERSION || given->bytes != sizeof *given) {
-        pst_fail(PST_EINPUT, "it was built from another source than the program: build and install both together");
+        pst_fail(
+            PST_EINPUT,
+            "it was built from another source than the program: build and install both together");
         return NULL;
     }
     if (strcmp(given->build, PST_VERSION)) {
         pst_fail(PST_EINPUT, "it is of penstock %s, the program is %s", PST_VERSION, given->build);
         return NULL;
     }
-    /* Read by the driver when it is first called. Streams that share one of the usual 8 queues to the device wait for each
-     * other, and NCCL's for other ranks. */
+    /* Read by the driver when it is first called. Streams that share one of the usual 8 queues to
+     * the device wait for each other, and NCCL's for other ranks. */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     module.kernel = pst_cuda_rows_all(&module.n_kernel);
     module.arith = &pst_cuda_arith;

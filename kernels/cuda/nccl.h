@@ -10,8 +10,10 @@ typedef struct {
     ncclResult_t (*version)(int *version);
     ncclResult_t (*unique_id)(ncclUniqueId *id);
     ncclResult_t (*init)(ncclComm_t *comm, int n, ncclUniqueId id, int rank, ncclConfig_t *config);
-    ncclResult_t (*send)(const void *mem, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
-    ncclResult_t (*recv)(void *mem, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
+    ncclResult_t (*send)(const void *mem, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
+                         cudaStream_t stream);
+    ncclResult_t (*recv)(void *mem, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
+                         cudaStream_t stream);
     ncclResult_t (*state)(ncclComm_t comm, ncclResult_t *state);
     ncclResult_t (*finalize)(ncclComm_t comm);
     ncclResult_t (*destroy)(ncclComm_t comm);

@@ -26,16 +26,22 @@ static const struct {
 static int load(pst_nccl *api, char *why, size_t bytes) {
     int version = 0;
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return snprintf(why, bytes, "%s", dlerror()), 0;
+    if (!library) {
+        snprintf(why, bytes, "%s", dlerror());
+        return 0;
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void **entry = (void **)(void *)((char *)api + names[i].at);
-        if (!(*entry = dlsym(library, names[i].symbol)))
-            return snprintf(why, bytes, "libnccl.so.2 is too old: it has no %s", names[i].symbol), 0;
+        if (!(*entry = dlsym(library, names[i].symbol))) {
+            snprintf(why, bytes, "libnccl.so.2 is too old: it has no %s", names[i].symbol);
+            return 0;
+        }
     }
-    if (api->version(&version) != ncclSuccess || version < OLDEST)
-        return snprintf(why, bytes, "libnccl.so.2 is too old: %d.%d, and 2.19 is needed", version / 10000,
-                        version / 100 % 100),
-               0;
+    if (api->version(&version) != ncclSuccess || version < OLDEST) {
+        snprintf(why, bytes, "libnccl.so.2 is too old: %d.%d, and 2.19 is needed", version / 10000,
+                 version / 100 % 100);
+        return 0;
+    }
     return 1;
 }
 

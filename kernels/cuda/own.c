@@ -1,12 +1,13 @@
-/* The rows of our own kernels: from a call's operands to a launcher's sizes and pointers. Everything but products and
- * attention; exchanges between tensor ranks are no kernels. */
+/* The rows of our own kernels: from a call's operands to a launcher's sizes and pointers.
+ * Everything but products and attention; exchanges between tensor ranks are no kernels. */
 #include "base/rng.h"
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
 
 static pst_dtype dtype_of(const pst_call *call) { return call->graph->dtype; }
 
-static pst_cuda_index index_of(pst_device *device, const pst_call *call, const int32_t *index, uint64_t here) {
+static pst_cuda_index index_of(pst_device *device, const pst_call *call, const int32_t *index,
+                               uint64_t here) {
     return (pst_cuda_index){.index = index,
                             .first = call->node->attr.first,
                             .rows = here,
@@ -16,12 +17,12 @@ static pst_cuda_index index_of(pst_device *device, const pst_call *call, const i
                             .launch = pst_cuda_launch_of(device)};
 }
 
-/* --- element by element ------------------------------------------------------------------------------------------- */
+/* --- element by element ----------------------------------------------------------------------- */
 
 /* IN0 IN1 OUT0; of "sum" a, b, out: two gradients of input 0 */
 static pst_status add(pst_device *device, const pst_call *call) {
-    pst_cuda_add(pst_cuda_queue_of(device), dtype_of(call), call->arg[0], call->arg[1], call->arg[2],
-                 pst_tensor_count(pst_call_in(call, 0)));
+    pst_cuda_add(pst_cuda_queue_of(device), dtype_of(call), call->arg[0], call->arg[1],
+                 call->arg[2], pst_tensor_count(pst_call_in(call, 0)));
     return pst_cuda_launched("add");
 }
 
@@ -41,19 +42,21 @@ static pst_status dropout(pst_device *device, const pst_call *call) {
     int drops = call->train && attr->rate > 0;
     if (drops) mask.sample_at = pst_cuda_sample_of(device);
     if (drops) pst_cuda_dropout(pst_cuda_queue_of(device), dtype_of(call), &mask);
-    else if (mask.x != mask.y) pst_cuda_copy(pst_cuda_queue_of(device), dtype_of(call), mask.x, mask.y, n);
+    else if (mask.x != mask.y)
+        pst_cuda_copy(pst_cuda_queue_of(device), dtype_of(call), mask.x, mask.y, n);
     return pst_cuda_launched("dropout");
 }
 
 /* SAVED0 OUT0 of linear */
 static pst_status activation(pst_device *device, const pst_call *call) {
-    uint64_t n = pst_tensor_rows(pst_call_in(call, 0)) * call->graph->param[call->node->param[0]].dim[0];
-    pst_cuda_activation(pst_cuda_queue_of(device), dtype_of(call), call->node->attr.activation, call->arg[0],
-                        call->arg[1], n);
+    uint64_t n =
+        pst_tensor_rows(pst_call_in(call, 0)) * call->graph->param[call->node->param[0]].dim[0];
+    pst_cuda_activation(pst_cuda_queue_of(device), dtype_of(call), call->node->attr.activation,
+                        call->arg[0], call->arg[1], n);
     return pst_cuda_launched("activation");
 }
 
-/* --- layer norm --------------------------------------------------------------------------------------------------- */
+/* --- layer norm ------------------------------------------------------------------------------- */
 
 static pst_cuda_norm norm_of(const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
@@ -67,7 +70,9 @@ static pst_cuda_norm norm_of(const pst_call *call) {
 /* IN0 PARAM0 PARAM1 OUT0 SAVED0 */
 static pst_status layer_norm_f(pst_device *device, const pst_call *call) {
     pst_cuda_norm norm = norm_of(call);
-    norm.bias = call->arg[2], norm.y = call->arg[3], norm.saved = call->arg[4];
+    norm.bias = call->arg[2];
+    norm.y = call->arg[3];
+    norm.saved = call->arg[4];
     pst_cuda_layer_norm_f(pst_cuda_queue_of(device), dtype_of(call), &norm);
     return pst_cuda_launched("layer norm");
 }
@@ -75,7 +80,10 @@ static pst_status layer_norm_f(pst_device *device, const pst_call *call) {
 /* IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 */
 static pst_status layer_norm_b(pst_device *device, const pst_call *call) {
     pst_cuda_norm norm = norm_of(call);
-    norm.saved = call->arg[2], norm.dy = call->arg[3], norm.sum = call->arg[4], norm.dx = call->arg[5];
+    norm.saved = call->arg[2];
+    norm.dy = call->arg[3];
+    norm.sum = call->arg[4];
+    norm.dx = call->arg[5];
     pst_cuda_layer_norm_b(pst_cuda_queue_of(device), dtype_of(call), &norm);
     return pst_cuda_launched("layer norm's input gradient");
 }
@@ -101,7 +109,7 @@ static pst_status layer_norm_w(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("layer norm's weight gradient");
 }
 
-/* --- embedding ---------------------------------------------------------------------------------------------------- */
+/* --- embedding -------------------------------------------------------------------------------- */
 
 static pst_cuda_embed embed_of(pst_device *device, const pst_call *call) {
     const pst_tensor *tokens = pst_call_in(call, 0);
@@ -111,7 +119,8 @@ static pst_cuda_embed embed_of(pst_device *device, const pst_call *call) {
                             .b = pst_tensor_rows(tokens),
                             .t = pst_tensor_last(tokens),
                             .c = wte->dim[1],
-                            .t_max = node->n_param > 1 ? call->graph->param[node->param[1]].dim[0] : 0,
+                            .t_max =
+                                node->n_param > 1 ? call->graph->param[node->param[1]].dim[0] : 0,
                             .first = call->first,
                             .scratch = call->scratch};
 }
@@ -128,21 +137,24 @@ static pst_status embedding_f(pst_device *device, const pst_call *call) {
 
 static uint64_t embedding_w_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
-    return pst_cuda_embedding_w_scratch(pst_tensor_count(&g->tensor[node->in[0]]), g->param[node->param[0]].dim[1]);
+    return pst_cuda_embedding_w_scratch(pst_tensor_count(&g->tensor[node->in[0]]),
+                                        g->param[node->param[0]].dim[1]);
 }
 
 /* IN0 DOUT0 DPARAM0 [DPARAM1] */
 static pst_status embedding_w(pst_device *device, const pst_call *call) {
     pst_cuda_embed embed = embed_of(device, call);
-    embed.dy = call->arg[1], embed.dwte = call->arg[2];
+    embed.dy = call->arg[1];
+    embed.dwte = call->arg[2];
     embed.dwpe = embed.t_max ? call->arg[3] : NULL;
     pst_cuda_embedding_w(pst_cuda_queue_of(device), dtype_of(call), &embed);
     return pst_cuda_launched("embedding's weight gradient");
 }
 
-/* --- losses ------------------------------------------------------------------------------------------------------- */
+/* --- losses ----------------------------------------------------------------------------------- */
 
-static pst_cuda_softmax softmax_of(pst_device *device, const pst_call *call, const int32_t *target) {
+static pst_cuda_softmax softmax_of(pst_device *device, const pst_call *call,
+                                   const int32_t *target) {
     const pst_tensor *logits = pst_call_in(call, 0);
     pst_cuda_softmax s = {.target = index_of(device, call, target, pst_tensor_last(logits)),
                           .rows = pst_tensor_rows(logits),
@@ -155,7 +167,9 @@ static pst_cuda_softmax softmax_of(pst_device *device, const pst_call *call, con
 /* IN0 IN1 OUT0 SAVED0 */
 static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
     pst_cuda_softmax s = softmax_of(device, call, call->arg[1]);
-    s.logits = call->arg[0], s.loss = call->arg[2], s.lse = call->arg[3];
+    s.logits = call->arg[0];
+    s.loss = call->arg[2];
+    s.lse = call->arg[3];
     pst_cuda_cross_entropy_f(pst_cuda_queue_of(device), dtype_of(call), &s);
     return pst_cuda_launched("cross-entropy");
 }
@@ -163,7 +177,8 @@ static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
 /* IN0 IN1 SAVED0 DIN0, which is IN0; of vocabulary_loss, too */
 static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
     pst_cuda_softmax s = softmax_of(device, call, call->arg[1]);
-    s.logits = call->arg[0], s.lse = call->arg[2];
+    s.logits = call->arg[0];
+    s.lse = call->arg[2];
     pst_cuda_cross_entropy_b(pst_cuda_queue_of(device), dtype_of(call), &s);
     return pst_cuda_launched("cross-entropy's gradient");
 }
@@ -171,7 +186,8 @@ static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
 /* IN0 IN1 OUT0 */
 static pst_status vocabulary_part(pst_device *device, const pst_call *call) {
     pst_cuda_softmax s = softmax_of(device, call, call->arg[1]);
-    s.logits = call->arg[0], s.part = call->arg[2];
+    s.logits = call->arg[0];
+    s.part = call->arg[2];
     pst_cuda_vocabulary_part(pst_cuda_queue_of(device), dtype_of(call), &s);
     return pst_cuda_launched("a vocabulary's part of cross-entropy");
 }
@@ -179,19 +195,22 @@ static pst_status vocabulary_part(pst_device *device, const pst_call *call) {
 /* IN1 IN2 OUT0 SAVED0 */
 static pst_status vocabulary_loss(pst_device *device, const pst_call *call) {
     pst_cuda_softmax s = softmax_of(device, call, call->arg[0]);
-    s.part = call->arg[1], s.loss = call->arg[2], s.lse = call->arg[3];
+    s.part = call->arg[1];
+    s.loss = call->arg[2];
+    s.lse = call->arg[3];
     s.parts = pst_tensor_last(pst_call_in(call, 2)) / 3;
     pst_cuda_vocabulary_loss(pst_cuda_queue_of(device), &s);
     return pst_cuda_launched("cross-entropy of vocabulary parts");
 }
 
-/* What reads indices is told the number of its launch, and cross-entropy's gradient its scale: these are launched each
- * time. */
+/* What reads indices is told the number of its launch, and cross-entropy's gradient its scale:
+ * these are launched each time. */
 
-#define ROW(operator, of, bytes, function, when)                                                                       \
-    {                                                                                                                  \
-        .op = operator, .pass = PST_PASS_##of, .name = "cuda/own/" operator, .isa = PST_ISA_CUDA, .scratch = bytes,    \
-        .launch = function, .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16, .captures = when                 \
+#define ROW(operator, of, bytes, function, when)                                                   \
+    {                                                                                              \
+        .op = operator, .pass = PST_PASS_##of, .name = "cuda/own/" operator, .isa = PST_ISA_CUDA,  \
+        .scratch = bytes, .launch = function,                                                      \
+        .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16, .captures = when                 \
     }
 const pst_kernel_row pst_cuda_own_row[] = {
     ROW("embedding", F, NULL, embedding_f, NULL),

@@ -13,7 +13,8 @@ struct pst_cuda_products {
     int measures;
 };
 
-_Static_assert(sizeof(cublasLtMatmulAlgo_t) == PST_CHOICE_WORDS * sizeof(uint64_t), "what a choice keeps");
+_Static_assert(sizeof(cublasLtMatmulAlgo_t) == PST_CHOICE_WORDS * sizeof(uint64_t),
+               "what a choice keeps");
 
 static cudaDataType_t type_of(uint32_t dtype) {
     return dtype == PST_BF16  ? CUDA_R_16BF
@@ -24,12 +25,13 @@ static cudaDataType_t type_of(uint32_t dtype) {
 
 /* "bf16 bf16 TN bias 3072x8192x768": for people and for plans. */
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes) {
-    snprintf(text, bytes, "%s%s %s %c%c%s %llux%llux%llu", pst_dtype_name(s->in), s->wide ? "xE5M2" : "",
-             pst_dtype_name(s->out), s->trans_a ? 'T' : 'N', s->trans_b ? 'T' : 'N', s->bias ? " bias" : "",
-             (unsigned long long)s->m, (unsigned long long)s->n, (unsigned long long)s->k);
+    snprintf(text, bytes, "%s%s %s %c%c%s %llux%llux%llu", pst_dtype_name(s->in),
+             s->wide ? "xE5M2" : "", pst_dtype_name(s->out), s->trans_a ? 'T' : 'N',
+             s->trans_b ? 'T' : 'N', s->bias ? " bias" : "", (unsigned long long)s->m,
+             (unsigned long long)s->n, (unsigned long long)s->k);
 }
 
-/* --- descriptors ------------------------------------------------------------------------------------------------ */
+/* --- descriptors ------------------------------------------------------------------------------ */
 
 static void entry_close(pst_cuda_entry *e) {
     if (e->d) cublasLtMatrixLayoutDestroy(e->d);
@@ -38,7 +40,8 @@ static void entry_close(pst_cuda_entry *e) {
     if (e->product) cublasLtMatmulDescDestroy(e->product);
 }
 
-static cublasStatus_t layout(cublasLtMatrixLayout_t *to, cudaDataType_t type, uint64_t rows, uint64_t columns) {
+static cublasStatus_t layout(cublasLtMatrixLayout_t *to, cudaDataType_t type, uint64_t rows,
+                             uint64_t columns) {
     return cublasLtMatrixLayoutCreate(to, type, rows, columns, (int64_t)rows);
 }
 
@@ -49,20 +52,25 @@ static cublasStatus_t set(pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what
 /* Proposals go by the alignment of a bias that is not there yet. */
 static cublasStatus_t promise_bias(pst_cuda_entry *e) {
     const uintptr_t some = PST_CUDA_OPERAND_ALIGNMENT;
-    return cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &some, sizeof some);
+    return cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &some,
+                                          sizeof some);
 }
 
 /* fp32 stays fp32 where TF32 is not asked for. */
 static pst_status describe_product(pst_cuda_entry *e) {
     const pst_cuda_shape *s = &e->shape;
-    cublasComputeType_t compute = s->in == PST_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasComputeType_t compute =
+        s->in == PST_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cudaDataType_t in = type_of(s->in), second = s->wide ? CUDA_R_8F_E5M2 : in;
     cublasStatus_t status = cublasLtMatmulDescCreate(&e->product, compute, CUDA_R_32F);
-    if (!status) status = set(e, CUBLASLT_MATMUL_DESC_TRANSA, s->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (!status) status = set(e, CUBLASLT_MATMUL_DESC_TRANSB, s->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (!status)
+        status = set(e, CUBLASLT_MATMUL_DESC_TRANSA, s->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (!status)
+        status = set(e, CUBLASLT_MATMUL_DESC_TRANSB, s->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (!status && s->bias) status = set(e, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     if (!status && s->bias)
-        status = set(e, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(pst_dtype_stored(s->in)));
+        status =
+            set(e, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(pst_dtype_stored(s->in)));
     if (!status && s->bias) status = promise_bias(e);
     if (!status) status = layout(&e->a, in, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k);
     if (!status) status = layout(&e->b, second, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n);
@@ -70,22 +78,25 @@ static pst_status describe_product(pst_cuda_entry *e) {
     return pst_cublas_status(status, "describing a matrix product");
 }
 
-/* --- the choice --------------------------------------------------------------------------------------------------- */
+/* --- the choice ------------------------------------------------------------------------------- */
 
-cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
-                                    const void *a, const void *b, float beta, void *to, void *workspace) {
+cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
+                                    const cublasLtMatmulAlgo_t *algo, const void *a, const void *b,
+                                    float beta, void *to, void *workspace) {
     float alpha = 1;
     uint8_t *aligned = (uint8_t *)workspace + (-(uintptr_t)workspace & (PST_CUDA_ALIGNED - 1));
-    return cublasLtMatmul(d->lt, e->product, &alpha, a, e->a, b, e->b, &beta, to, e->d, to, e->d, algo, aligned,
-                          PST_CUDA_USABLE, pst_cuda_stream(&d->base));
+    return cublasLtMatmul(d->lt, e->product, &alpha, a, e->a, b, e->b, &beta, to, e->d, to, e->d,
+                          algo, aligned, PST_CUDA_USABLE, pst_cuda_stream(&d->base));
 }
 
 /* Device, library and shape. */
-static pst_status name_choice(const pst_cuda_device *d, const pst_cuda_entry *e, pst_choice *choice) {
+static pst_status name_choice(const pst_cuda_device *d, const pst_cuda_entry *e,
+                              pst_choice *choice) {
     char shape[96];
     struct cudaDeviceProp about;
     pst_cuda_product_name(&e->shape, shape, sizeof shape);
-    PST_TRY(pst_cuda_status(cudaGetDeviceProperties(&about, d->ordinal), "properties of the device"));
+    PST_TRY(
+        pst_cuda_status(cudaGetDeviceProperties(&about, d->ordinal), "properties of the device"));
     snprintf(choice->of, sizeof choice->of, "%.80s x%u cublasLt %zu %s", about.name, d->processors,
              cublasLtGetVersion(), shape);
     return PST_OK;
@@ -107,10 +118,12 @@ static pst_status choose_given(pst_cuda_device *d, pst_cuda_entry *e, int *found
     memcpy(&algo, words, sizeof algo);
     if (cublasLtMatmulAlgoCheck(d->lt, e->product, e->a, e->b, e->d, e->d, &algo, &check) ||
         check.workspaceSize > PST_CUDA_USABLE)
-        return pst_fail(PST_EINPUT, "the plan's choice for '%s' does not run here; without it, it is chosen anew",
-                        own.of);
+        return pst_fail(
+            PST_EINPUT,
+            "the plan's choice for '%s' does not run here; without it, it is chosen anew", own.of);
     e->algo = algo;
-    return *found = 1, PST_OK;
+    *found = 1;
+    return PST_OK;
 }
 
 static pst_status choose(pst_cuda_device *d, pst_cuda_entry *e) {
@@ -124,11 +137,12 @@ static pst_status choose(pst_cuda_device *d, pst_cuda_entry *e) {
     return PST_OK;
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static pst_status open_table(pst_cuda_device *d) {
     if (!d->products) d->products = calloc(1, sizeof *d->products);
-    return d->products ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the table of matrix products");
+    return d->products ? PST_OK
+                       : pst_fail(PST_ENOMEM, "no memory for the table of matrix products");
 }
 
 static pst_status add(pst_cuda_device *d, const pst_cuda_shape *shape, pst_cuda_entry **made) {
@@ -136,7 +150,10 @@ static pst_status add(pst_cuda_device *d, const pst_cuda_shape *shape, pst_cuda_
     struct pst_cuda_products *p = d->products;
     if (p->n == p->room) {
         pst_cuda_entry *list = realloc(p->list, sizeof *list * (p->room + 16));
-        if (list) p->list = list, p->room += 16;
+        if (list) {
+            p->list = list;
+            p->room += 16;
+        }
     }
     if (p->n == p->room) return pst_fail(PST_ENOMEM, "no memory for the table of matrix products");
     pst_cuda_entry *e = &p->list[p->n];
@@ -169,28 +186,31 @@ pst_status pst_cuda_product_prepare(pst_device *device, const pst_cuda_shape *sh
     return find(d, shape, &e);
 }
 
-pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape, const void *a, const void *b,
-                            const void *bias, float beta, void *to, void *workspace) {
+pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape, const void *a,
+                            const void *b, const void *bias, float beta, void *to,
+                            void *workspace) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     pst_cuda_entry *e;
     PST_TRY(find(d, shape, &e));
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (shape->bias)
-        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                &bias, sizeof bias);
     if (!status) status = pst_cuda_product_run(d, e, &e->algo, a, b, beta, to, workspace);
     PST_TRY(pst_cublas_status(status, "a matrix product"));
     return pst_cuda_launched("a matrix product");
 }
 
-pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *shape, const void *a, const void *b,
-                                   pst_cuda_inverse inverse, const void *bias, float beta, void *to, void *workspace) {
+pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *shape, const void *a,
+                                   const void *b, pst_cuda_inverse inverse, const void *bias,
+                                   float beta, void *to, void *workspace) {
     pst_cuda_entry *e;
     PST_TRY(find((pst_cuda_device *)device, shape, &e));
-    cublasStatus_t status =
-        cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &inverse.a, sizeof inverse.a);
+    cublasStatus_t status = cublasLtMatmulDescSetAttribute(
+        e->product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &inverse.a, sizeof inverse.a);
     if (!status)
-        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &inverse.b,
-                                                sizeof inverse.b);
+        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+                                                &inverse.b, sizeof inverse.b);
     PST_TRY(pst_cublas_status(status, "scales of a matrix product"));
     return pst_cuda_product(device, shape, a, b, bias, beta, to, workspace);
 }
@@ -198,12 +218,15 @@ pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *sha
 void pst_cuda_products_close(pst_cuda_device *device) {
     struct pst_cuda_products *p = device->products;
     for (uint32_t i = 0; p && i < p->n; i++) entry_close(&p->list[i]);
-    if (p) free(p->list), free(p->given);
+    if (p) {
+        free(p->list);
+        free(p->given);
+    }
     free(p);
     device->products = NULL;
 }
 
-/* --- choices ------------------------------------------------------------------------------------------------------ */
+/* --- choices ---------------------------------------------------------------------------------- */
 
 static pst_status give(pst_device *device, int measures, const pst_choice *list, uint32_t n) {
     pst_cuda_device *d = (pst_cuda_device *)device;
@@ -212,17 +235,25 @@ static pst_status give(pst_device *device, int measures, const pst_choice *list,
     if (n && !copy) return pst_fail(PST_ENOMEM, "no memory for choices of matrix products");
     if (n) memcpy(copy, list, n * sizeof *copy);
     pst_status status = open_table(d);
-    if (status != PST_OK) return free(copy), status;
+    if (status != PST_OK) {
+        free(copy);
+        return status;
+    }
     free(d->products->given);
-    d->products->given = copy, d->products->n_given = n, d->products->measures = measures;
-    for (uint32_t i = 0; i < d->products->n; i++) PST_TRY(choose_given(d, &d->products->list[i], &found));
+    d->products->given = copy;
+    d->products->n_given = n;
+    d->products->measures = measures;
+    for (uint32_t i = 0; i < d->products->n; i++)
+        PST_TRY(choose_given(d, &d->products->list[i], &found));
     return PST_OK;
 }
 
 static int take_choice(pst_device *device, uint32_t i, pst_choice *choice) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     uint64_t words[PST_CHOICE_WORDS];
-    if (!d->products || i >= d->products->n || name_choice(d, &d->products->list[i], choice) != PST_OK) return 0;
+    if (!d->products || i >= d->products->n ||
+        name_choice(d, &d->products->list[i], choice) != PST_OK)
+        return 0;
     memcpy(words, &d->products->list[i].algo, sizeof words);
     pst_choice_write(words, choice);
     return 1;
@@ -230,7 +261,8 @@ static int take_choice(pst_device *device, uint32_t i, pst_choice *choice) {
 
 static pst_status compare(pst_device *device, uint32_t i, pst_choice_times *times) {
     pst_cuda_device *d = (pst_cuda_device *)device;
-    if (!d->products || i >= d->products->n) return pst_fail(PST_EINTERNAL, "there is no matrix product %u", i);
+    if (!d->products || i >= d->products->n)
+        return pst_fail(PST_EINTERNAL, "there is no matrix product %u", i);
     pst_cuda_entry e = d->products->list[i];
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
     return pst_cuda_product_compare(d, &e, times);

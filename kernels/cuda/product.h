@@ -1,39 +1,46 @@
-/* Matrix products by cuBLASLt: one entry per shape, with the algorithm that every launch of that shape takes.
+/* Matrix products by cuBLASLt: one entry per shape, with the algorithm that every launch of that
+ * shape takes.
  *
- * Which one: the library's first proposal, which is the same in every process on one kind of device and version, and so
- * on every rank. Or what the device was given (pst_cuda_choices), and by measurement, where it was told to measure what
- * it was not given: reruns that are given the same have the same bits. Sums in the output's type or in place are excluded:
- * everything is summed in fp32. */
+ * Which one: the library's first proposal, which is the same in every process on one kind of device
+ * and version, and so on every rank. Or what the device was given (pst_cuda_choices), and by
+ * measurement, where it was told to measure what it was not given: reruns that are given the same
+ * have the same bits. Sums in the output's type or in place are excluded: everything is summed in
+ * fp32. */
 #ifndef PST_KERNELS_CUDA_PRODUCT_H
 #define PST_KERNELS_CUDA_PRODUCT_H
 #include "kernels/cuda/cuda.h"
 
-/* D[m,n] = op(A) op(B) (+ bias) (+ beta D), all of them column by column and without gaps: a row-major matrix is its
- * own transpose. */
+/* D[m,n] = op(A) op(B) (+ bias) (+ beta D), all of them column by column and without gaps: a
+ * row-major matrix is its own transpose. */
 typedef struct {
     uint64_t m, n, k;
-    uint32_t in, out;          /* pst_dtype: of A and B, stored so of bias; of D. TF32 rounds A and B as it multiplies. F8:
-                                  trans_a 1 and trans_b 0 only, A is E4M3, */
-    uint32_t wide;             /* and B E5M2 or, 0, E4M3 */
+    uint32_t in, out; /* pst_dtype: of A and B, stored so of bias; of D. TF32 rounds A and B as it
+                         multiplies. F8: trans_a 1 and trans_b 0 only, A is E4M3, */
+    uint32_t wide;    /* and B E5M2 or, 0, E4M3 */
     uint32_t trans_a, trans_b; /* A is [k,m], B is [n,k] */
     uint32_t bias;             /* bias[m] is added to every column */
 } pst_cuda_shape;
 
-/* Bytes of scratch that every product gets, 16-byte aligned; cuBLASLt wants its workspace, so many of them, aligned to
- * more. */
-enum { PST_CUDA_USABLE = 32 << 20, PST_CUDA_ALIGNED = 256, PST_CUDA_WORKSPACE = PST_CUDA_USABLE + PST_CUDA_ALIGNED };
+/* Bytes of scratch that every product gets, 16-byte aligned; cuBLASLt wants its workspace, so many
+ * of them, aligned to more. */
+enum {
+    PST_CUDA_USABLE = 32 << 20,
+    PST_CUDA_ALIGNED = 256,
+    PST_CUDA_WORKSPACE = PST_CUDA_USABLE + PST_CUDA_ALIGNED
+};
 
-/* Finds or makes the entry. Not in steps: it may measure, with memory of its own that it gives back. EINTERNAL where
- * the library has no algorithm. */
+/* Finds or makes the entry. Not in steps: it may measure, with memory of its own that it gives
+ * back. EINTERNAL where the library has no algorithm. */
 pst_status pst_cuda_product_prepare(pst_device *device, const pst_cuda_shape *shape);
-/* Queued on the compute stream. Prepares where that has not happened. bias: NULL without. Operands are 16-byte
- * aligned at least; d is read unless beta is 0. */
-pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape, const void *a, const void *b,
-                            const void *bias, float beta, void *d, void *workspace);
+/* Queued on the compute stream. Prepares where that has not happened. bias: NULL without. Operands
+ * are 16-byte aligned at least; d is read unless beta is 0. */
+pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape, const void *a,
+                            const void *b, const void *bias, float beta, void *d, void *workspace);
 /* Likewise of F8, times what lies there in the device's memory. */
 typedef struct {
     const float *a, *b;
 } pst_cuda_inverse;
-pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *shape, const void *a, const void *b,
-                                   pst_cuda_inverse inverse, const void *bias, float beta, void *d, void *workspace);
+pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *shape, const void *a,
+                                   const void *b, pst_cuda_inverse inverse, const void *bias,
+                                   float beta, void *d, void *workspace);
 #endif

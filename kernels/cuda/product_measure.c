@@ -1,4 +1,5 @@
-/* Algorithms of matrix products that cuBLASLt proposes, tried one after the other with operands of their own. */
+/* Algorithms of matrix products that cuBLASLt proposes, tried one after the other with operands of
+ * their own. */
 #include "kernels/cuda/product_parts.h"
 #include <stdlib.h>
 
@@ -6,8 +7,8 @@ enum { CANDIDATES = 32, EVERY = 4096, ROUNDS = 5, TURNS = 4 };
 /* An algorithm that takes so much longer than the best so far once is not timed again. */
 static const float hopeless = 1.5f;
 
-/* Every operand of the arena is aligned to 64 bytes; the same promise for all, so that the choice does not depend on
- * where one lies. */
+/* Every operand of the arena is aligned to 64 bytes; the same promise for all, so that the choice
+ * does not depend on where one lies. */
 static cublasStatus_t preference(cublasLtMatmulPreference_t *to) {
     uint64_t workspace = PST_CUDA_USABLE;
     uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -24,7 +25,8 @@ static cublasStatus_t preference(cublasLtMatmulPreference_t *to) {
                 {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &bytes, sizeof bytes},
                 {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &bytes, sizeof bytes}};
     for (size_t i = 0; !status && i < sizeof list / sizeof *list; i++)
-        status = cublasLtMatmulPreferenceSetAttribute(*to, list[i].what, list[i].value, list[i].bytes);
+        status =
+            cublasLtMatmulPreferenceSetAttribute(*to, list[i].what, list[i].value, list[i].bytes);
     return status;
 }
 
@@ -33,7 +35,8 @@ pst_status pst_cuda_product_propose(pst_cuda_device *d, const pst_cuda_entry *e,
     cublasLtMatmulPreference_t prefer = NULL;
     cublasStatus_t status = preference(&prefer);
     if (!status)
-        status = cublasLtMatmulAlgoGetHeuristic(d->lt, e->product, e->a, e->b, e->d, e->d, prefer, want, list, n);
+        status = cublasLtMatmulAlgoGetHeuristic(d->lt, e->product, e->a, e->b, e->d, e->d, prefer,
+                                                want, list, n);
     if (prefer) cublasLtMatmulPreferenceDestroy(prefer);
     if (!status && *n > 0) return PST_OK;
     char text[96];
@@ -64,11 +67,13 @@ static cudaError_t take(uint8_t **memory, uint32_t dtype, uint64_t elements) {
     cudaError_t error = cudaMalloc((void **)memory, bytes);
     for (uint32_t i = 0; i < BLOCK; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        noise[i] = (uint16_t)(0x3c00 | (seed >> 48 & 0x83ff)); /* in bf16, in fp16 and as half of an fp32 */
+        noise[i] = (uint16_t)(0x3c00 | (seed >> 48 & 0x83ff)); /* in bf16, in fp16 and as half of an
+                                                                  fp32 */
     }
     for (uint64_t at = 0; !error && at < bytes; at += sizeof noise)
-        error = cudaMemcpy(*memory + at, noise, bytes - at < sizeof noise ? bytes - at : sizeof noise,
-                           cudaMemcpyHostToDevice);
+        error =
+            cudaMemcpy(*memory + at, noise, bytes - at < sizeof noise ? bytes - at : sizeof noise,
+                       cudaMemcpyHostToDevice);
     return error;
 }
 
@@ -83,16 +88,19 @@ static pst_status bench_open(bench *t, const pst_cuda_shape *s) {
     return pst_cuda_status(error, "operands to measure matrix products with");
 }
 
-/* So many launches; *ran: none was refused. What a refused one leaves behind is nobody else's error. */
-static pst_status time_turns(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
-                             const bench *t, int turns, float *ms, int *ran) {
+/* So many launches; *ran: none was refused. What a refused one leaves behind is nobody else's
+ * error. */
+static pst_status time_turns(pst_cuda_device *d, const pst_cuda_entry *e,
+                             const cublasLtMatmulAlgo_t *algo, const bench *t, int turns, float *ms,
+                             int *ran) {
     cudaStream_t stream = pst_cuda_stream(&d->base);
     cudaError_t error = cudaEventRecord(t->from, stream);
     *ran = 1;
     for (int turn = 0; turn < turns && !error; turn++)
         if (pst_cuda_product_run(d, e, algo, t->a, t->b, 0, t->d, t->workspace)) {
             cudaGetLastError();
-            return *ran = 0, PST_OK;
+            *ran = 0;
+            return PST_OK;
         }
     if (!error) error = cudaEventRecord(t->to, stream);
     if (!error) error = cudaEventSynchronize(t->to);
@@ -100,15 +108,19 @@ static pst_status time_turns(pst_cuda_device *d, const pst_cuda_entry *e, const 
     return pst_cuda_status(error, "measuring matrix products");
 }
 
-/* The shortest of some rounds of TURNS; *ms stays as it is when the algorithm does not run. One that takes far longer
- * than `best` gets no rounds: its warm-up is what is known of it. */
-static pst_status time_one(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
-                           const bench *t, float best, float *ms) {
+/* The shortest of some rounds of TURNS; *ms stays as it is when the algorithm does not run. One
+ * that takes far longer than `best` gets no rounds: its warm-up is what is known of it. */
+static pst_status time_one(pst_cuda_device *d, const pst_cuda_entry *e,
+                           const cublasLtMatmulAlgo_t *algo, const bench *t, float best,
+                           float *ms) {
     float took;
     int ran;
     PST_TRY(time_turns(d, e, algo, t, 1, &took, &ran));
     if (ran && took * TURNS > hopeless * best) PST_TRY(time_turns(d, e, algo, t, 1, &took, &ran));
-    if (ran && took * TURNS > hopeless * best) return *ms = took * TURNS, PST_OK;
+    if (ran && took * TURNS > hopeless * best) {
+        *ms = took * TURNS;
+        return PST_OK;
+    }
     for (int round = 0; ran && round < ROUNDS; round++) {
         PST_TRY(time_turns(d, e, algo, t, TURNS, &took, &ran));
         if (ran && took < *ms) *ms = took;
@@ -121,22 +133,27 @@ static pst_status bench_begin(bench *t, const pst_cuda_entry *e) {
     PST_TRY(bench_open(t, &e->shape));
     const void *bias = t->bias;
     if (!e->shape.bias) return PST_OK;
-    return pst_cublas_status(
-        cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), "bias");
+    return pst_cublas_status(cublasLtMatmulDescSetAttribute(
+                                 e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+                             "bias");
 }
 
 static const float never = 1e30f;
 
 /* The fastest of a list, *ms as it took; it stays as it is where none is faster. */
-static pst_status fastest(pst_cuda_device *d, pst_cuda_entry *e, const cublasLtMatmulHeuristicResult_t *list, int n,
-                          const bench *t, float *ms, uint32_t *ran) {
+static pst_status fastest(pst_cuda_device *d, pst_cuda_entry *e,
+                          const cublasLtMatmulHeuristicResult_t *list, int n, const bench *t,
+                          float *ms, uint32_t *ran) {
     *ran = 0;
     for (int i = 0; i < n; i++) {
         float took = never;
         if (list[i].state != CUBLAS_STATUS_SUCCESS) continue;
         PST_TRY(time_one(d, e, &list[i].algo, t, *ms, &took));
         *ran += took < never;
-        if (took < *ms) e->algo = list[i].algo, *ms = took;
+        if (took < *ms) {
+            e->algo = list[i].algo;
+            *ms = took;
+        }
     }
     return PST_OK;
 }
@@ -154,12 +171,15 @@ pst_status pst_cuda_product_measure(pst_cuda_device *d, pst_cuda_entry *e) {
     if (status != PST_OK || best < never) return status;
     char text[96];
     pst_cuda_product_name(&e->shape, text, sizeof text);
-    return pst_fail(PST_EINTERNAL, "none of cuBLASLt's %d algorithms for the matrix product %s runs here", n, text);
+    return pst_fail(PST_EINTERNAL,
+                    "none of cuBLASLt's %d algorithms for the matrix product %s runs here", n,
+                    text);
 }
 
 /* Measuring chooses among the first; then all, those included, are timed anew. */
-static pst_status compare_with(pst_cuda_device *d, pst_cuda_entry *e, const cublasLtMatmulHeuristicResult_t *list,
-                               int n, const bench *t, pst_choice_times *times) {
+static pst_status compare_with(pst_cuda_device *d, pst_cuda_entry *e,
+                               const cublasLtMatmulHeuristicResult_t *list, int n, const bench *t,
+                               pst_choice_times *times) {
     float first = never, measured = never, best = never;
     uint32_t ran;
     PST_TRY(fastest(d, e, list, n < CANDIDATES ? n : CANDIDATES, t, &best, &ran));
@@ -177,7 +197,8 @@ static pst_status compare_with(pst_cuda_device *d, pst_cuda_entry *e, const cubl
 }
 
 /* e: a copy, so that what is chosen stays as it was. */
-pst_status pst_cuda_product_compare(pst_cuda_device *d, pst_cuda_entry *e, pst_choice_times *times) {
+pst_status pst_cuda_product_compare(pst_cuda_device *d, pst_cuda_entry *e,
+                                    pst_choice_times *times) {
     cublasLtMatmulHeuristicResult_t *list = malloc(EVERY * sizeof *list);
     int n = 0;
     bench t = {0};

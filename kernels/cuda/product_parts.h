@@ -17,10 +17,12 @@ typedef struct {
 /* "BF16 BF16 TN bias 3072x8192x768": for people and for plans. */
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes);
 /* Queued with that algorithm. */
-cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
-                                    const void *a, const void *b, float beta, void *to, void *workspace);
-/* product_measure.c. The library's proposals, best first, `want` at most and one at least. Sets the fastest of some as
- * e->algo. Times all there are beside those; e: a copy, so that what is chosen stays as it was. */
+cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
+                                    const cublasLtMatmulAlgo_t *algo, const void *a, const void *b,
+                                    float beta, void *to, void *workspace);
+/* product_measure.c. The library's proposals, best first, `want` at most and one at least. Sets the
+ * fastest of some as e->algo. Times all there are beside those; e: a copy, so that what is chosen
+ * stays as it was. */
 pst_status pst_cuda_product_propose(pst_cuda_device *d, const pst_cuda_entry *e, int want,
                                     cublasLtMatmulHeuristicResult_t *list, int *n);
 pst_status pst_cuda_product_measure(pst_cuda_device *d, pst_cuda_entry *e);

@@ -1,18 +1,27 @@
-/* All kernels of the module in one list, best first: where a library's row and one of our own answer for the same
- * operator, the earlier part wins unless its row rejects. */
+/* All kernels of the module in one list, best first: where a library's row and one of our own
+ * answer for the same operator, the earlier part wins unless its row rejects. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/own.h"
 #include <string.h>
 
 enum { MOST_ROWS = 128 };
 
-static pst_cuda_rows own_rows(void) { return (pst_cuda_rows){pst_cuda_own_row, pst_cuda_own_count}; }
+static pst_cuda_rows own_rows(void) {
+    return (pst_cuda_rows){pst_cuda_own_row, pst_cuda_own_count};
+}
 
-static pst_cuda_rows image_rows(void) { return (pst_cuda_rows){pst_cuda_image_row, pst_cuda_image_count}; }
+static pst_cuda_rows image_rows(void) {
+    return (pst_cuda_rows){pst_cuda_image_row, pst_cuda_image_count};
+}
 
 typedef pst_cuda_rows part(void);
 static part *const parts[] = {
-    pst_cuda_linear_rows, pst_cuda_attention_rows, pst_cuda_convolution_rows, own_rows, image_rows, NULL, /* end */
+    pst_cuda_linear_rows,
+    pst_cuda_attention_rows,
+    pst_cuda_convolution_rows,
+    own_rows,
+    image_rows,
+    NULL, /* end */
 };
 
 const pst_kernel_row *pst_cuda_rows_all(uint32_t *n) {

@@ -6,14 +6,14 @@ static _Thread_local const char *latest;
 
 pst_status pst_cuda_status(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return PST_OK;
-    return pst_fail(error == cudaErrorMemoryAllocation ? PST_ENOMEM : PST_EINTERNAL, "CUDA: %s: %s", what,
-                    cudaGetErrorString(error));
+    return pst_fail(error == cudaErrorMemoryAllocation ? PST_ENOMEM : PST_EINTERNAL, "CUDA: %s: %s",
+                    what, cudaGetErrorString(error));
 }
 
 pst_status pst_cublas_status(cublasStatus_t status, const char *what) {
     if (status == CUBLAS_STATUS_SUCCESS) return PST_OK;
-    return pst_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? PST_ENOMEM : PST_EINTERNAL, "cuBLASLt: %s: %s", what,
-                    cublasLtGetStatusString(status));
+    return pst_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? PST_ENOMEM : PST_EINTERNAL,
+                    "cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
 }
 
 /* cuDNN keeps a longer text of what it did not like beside the status. */
@@ -21,8 +21,8 @@ pst_status pst_cudnn_status(cudnnStatus_t status, const char *what) {
     char why[1024] = "";
     if (status == CUDNN_STATUS_SUCCESS) return PST_OK;
     cudnnGetLastErrorString(why, sizeof why);
-    return pst_fail(status == CUDNN_STATUS_ALLOC_FAILED ? PST_ENOMEM : PST_EINTERNAL, "cuDNN: %s: %s%s%s", what,
-                    cudnnGetErrorString(status), *why ? ": " : "", why);
+    return pst_fail(status == CUDNN_STATUS_ALLOC_FAILED ? PST_ENOMEM : PST_EINTERNAL,
+                    "cuDNN: %s: %s%s%s", what, cudnnGetErrorString(status), *why ? ": " : "", why);
 }
 
 pst_status pst_cuda_launched(const char *kernel) {

@@ -1,5 +1,6 @@
-/* What the kernels share: element types, 16 bytes of them at a time, sums over a warp in a fixed order, and launching.
- * Compiled by nvcc, or by a C++ compiler on tests/kernels/emulate.h, which runs each thread in turn. */
+/* What the kernels share: element types, 16 bytes of them at a time, sums over a warp in a fixed
+ * order, and launching. Compiled by nvcc, or by a C++ compiler on tests/kernels/emulate.h, which
+ * runs each thread in turn. */
 #ifndef PST_KERNELS_CUDA_VECTOR_CUH
 #define PST_KERNELS_CUDA_VECTOR_CUH
 #include "kernels/cuda/launch.h"
@@ -15,20 +16,23 @@ struct f16 {
     uint16_t bits;
 };
 
-/* --- conversion: to nearest even, as base/dtype.h ---------------------------------------------------------------- */
+/* --- conversion: to nearest even, as base/dtype.h --------------------------------------------- */
 __device__ inline float widen(float x) { return x; }
 __device__ inline float low_half(bf16, uint32_t w) { return __uint_as_float(w << 16); }
 __device__ inline float high_half(bf16, uint32_t w) { return __uint_as_float(w & 0xffff0000u); }
 __device__ inline float widen(bf16 x) { return low_half(x, x.bits); }
 #ifdef __CUDACC__
-__device__ inline float low_half(f16, uint32_t w) { return __half2float(__ushort_as_half((unsigned short)w)); }
+__device__ inline float low_half(f16, uint32_t w) {
+    return __half2float(__ushort_as_half((unsigned short)w));
+}
 __device__ inline uint32_t join(bf16, float low, float high) {
     __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
     return (uint32_t)__bfloat16_as_ushort(two.x) | (uint32_t)__bfloat16_as_ushort(two.y) << 16;
 }
 __device__ inline uint32_t join(f16, float low, float high) {
     __half2 two = __floats2half2_rn(low, high);
-    return (uint32_t)__half_as_ushort(__low2half(two)) | (uint32_t)__half_as_ushort(__high2half(two)) << 16;
+    return (uint32_t)__half_as_ushort(__low2half(two)) |
+           (uint32_t)__half_as_ushort(__high2half(two)) << 16;
 }
 #else
 inline float low_half(f16, uint32_t w) { return pst_f32_from_f16((uint16_t)w); }
@@ -48,25 +52,30 @@ template <typename T> __device__ inline T narrowed(float x) {
 }
 template <> __device__ inline float narrowed<float>(float x) { return x; }
 
-/* --- packs: 16 bytes --------------------------------------------------------------------------------------------- */
-template <typename T> struct pack {
-    static constexpr uint32_t N = 16 / sizeof(T);
-};
-template <typename T> __device__ inline uint4 load_pack(const T *x) { return *reinterpret_cast<const uint4 *>(x); }
+/* --- packs: 16 bytes -------------------------------------------------------------------------- */
+template <typename T> struct pack { static constexpr uint32_t N = 16 / sizeof(T); };
+template <typename T> __device__ inline uint4 load_pack(const T *x) {
+    return *reinterpret_cast<const uint4 *>(x);
+}
 
 template <typename T> __device__ inline void widen_pack(uint4 raw, float (&x)[8]) {
     const uint32_t w[4] = {raw.x, raw.y, raw.z, raw.w};
 #pragma unroll
-    for (int i = 0; i < 4; i++) x[2 * i] = low_half(T(), w[i]), x[2 * i + 1] = high_half(T(), w[i]);
+    for (int i = 0; i < 4; i++) {
+        x[2 * i] = low_half(T(), w[i]);
+        x[2 * i + 1] = high_half(T(), w[i]);
+    }
 }
 template <typename T> __device__ inline void widen_pack(uint4 raw, float (&x)[4]) {
-    x[0] = __uint_as_float(raw.x), x[1] = __uint_as_float(raw.y);
-    x[2] = __uint_as_float(raw.z), x[3] = __uint_as_float(raw.w);
+    x[0] = __uint_as_float(raw.x);
+    x[1] = __uint_as_float(raw.y);
+    x[2] = __uint_as_float(raw.z);
+    x[3] = __uint_as_float(raw.w);
 }
 
 __device__ inline void store_pack(float *to, const float (&x)[4]) {
-    *reinterpret_cast<uint4 *>(to) = make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]),
-                                                __float_as_uint(x[3]));
+    *reinterpret_cast<uint4 *>(to) = make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]),
+                                                __float_as_uint(x[2]), __float_as_uint(x[3]));
 }
 template <typename T> __device__ inline void store_pack(T *to, const float (&x)[8]) {
     T type = {};
@@ -115,7 +124,7 @@ template <typename T, uint32_t N> __device__ inline void store_lane(T *to, const
 
 static inline bool aligned(const void *p) { return (uintptr_t)p % 16 == 0; } /* NULL is */
 
-/* --- sums: every thread of the warp gets the same bits ------------------------------------------------------------ */
+/* --- sums: every thread of the warp gets the same bits ---------------------------------------- */
 enum { WARP = 32 };
 __device__ inline float warp_sum(float x) {
 #pragma unroll
@@ -123,12 +132,15 @@ __device__ inline float warp_sum(float x) {
     return x;
 }
 
-/* --- indices: one outside its table is reported, once ------------------------------------------------------------- */
+/* --- indices: one outside its table is reported, once ----------------------------------------- */
 __device__ inline void check_index(const pst_cuda_index &at, int32_t index, uint64_t position) {
     if ((index < 0 && at.ignore) || (uint64_t)(int64_t)index < at.limit || !at.fault) return;
     unsigned *state = (unsigned *)&at.fault->state;
     if (atomicCAS(state, PST_CUDA_FAULT_NONE, PST_CUDA_FAULT_TAKEN) != PST_CUDA_FAULT_NONE) return;
-    at.fault->index = index, at.fault->position = position, at.fault->limit = at.limit, at.fault->node = at.node;
+    at.fault->index = index;
+    at.fault->position = position;
+    at.fault->limit = at.limit;
+    at.fault->node = at.node;
     at.fault->launch = at.launch;
     __threadfence_system();
     at.fault->state = PST_CUDA_FAULT_SAID;
@@ -138,13 +150,16 @@ __device__ inline uint64_t index_row(const pst_cuda_index &at, int32_t index) {
     return (uint64_t)(int64_t)index < at.limit ? (uint64_t)index - at.first : at.rows;
 }
 
-/* --- launching ---------------------------------------------------------------------------------------------------- */
+/* --- launching -------------------------------------------------------------------------------- */
 #ifdef __CUDACC__
 template <typename... P, typename... A>
-static inline void launch(pst_cuda_queue q, void (*kernel)(P...), dim3 grid, dim3 block, A... args) {
+static inline void launch(pst_cuda_queue q, void (*kernel)(P...), dim3 grid, dim3 block,
+                          A... args) {
     kernel<<<grid, block, 0, q>>>(args...);
 }
-static inline void zero(pst_cuda_queue q, void *to, uint64_t bytes) { cudaMemsetAsync(to, 0, bytes, q); }
+static inline void zero(pst_cuda_queue q, void *to, uint64_t bytes) {
+    cudaMemsetAsync(to, 0, bytes, q);
+}
 #endif
 
 /* f(T()) with the element type. */
@@ -156,5 +171,7 @@ template <typename F> static inline void by_type(pst_dtype dtype, F f) {
 
 __host__ __device__ inline uint64_t div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 __host__ __device__ inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline uint32_t grid_of(uint64_t n, uint64_t per_block) { return (uint32_t)div_up(n, per_block); }
+static inline uint32_t grid_of(uint64_t n, uint64_t per_block) {
+    return (uint32_t)div_up(n, per_block);
+}
 #endif

@@ -1,5 +1,6 @@
-/* Reference self-attention (Vaswani et al. 2017). qkv[b,T,3C]: q, k, v blocks of C, heads side by side in each.
- * Scores are computed again wherever they are needed; only their log-sum-exp is saved (Dao et al. 2022). */
+/* Reference self-attention (Vaswani et al. 2017). qkv[b,T,3C]: q, k, v blocks of C, heads side by
+ * side in each. Scores are computed again wherever they are needed; only their log-sum-exp is saved
+ * (Dao et al. 2022). */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <math.h>
@@ -14,7 +15,8 @@ typedef struct {
 
 static sizes sizes_of(const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    sizes s = {.b = in->dim[0], .t = in->dim[1], .c = in->dim[2] / 3, .heads = call->node->attr.heads};
+    sizes s = {
+        .b = in->dim[0], .t = in->dim[1], .c = in->dim[2] / 3, .heads = call->node->attr.heads};
     s.d = s.c / s.heads;
     s.scale = 1 / sqrt((double)s.d);
     s.lengths = pst_call_lengths(call);
@@ -42,13 +44,16 @@ pst_status pst_ref_attention_f(pst_device *device, const pst_call *call) {
     float *out = pst_call_behind(call)[0], *lse = pst_call_behind(call)[1];
     for (uint64_t bh = 0; bh < s.b * s.heads; bh++)
         for (uint64_t i = 0; i < s.t; i++) {
-            const float *first = qkv + bh / s.heads * s.t * 3 * s.c + bh % s.heads * s.d; /* q of position 0 */
+            /* q of position 0 */
+            const float *first = qkv + bh / s.heads * s.t * 3 * s.c + bh % s.heads * s.d;
             const float *q = first + i * 3 * s.c;
             float *o = out + (bh / s.heads * s.t + i) * s.c + bh % s.heads * s.d;
             double max = -INFINITY, sum = 0;
             const uint64_t seen = seen_by(&s, bh / s.heads, i);
-            for (uint64_t j = 0; j < seen; j++) max = fmax(max, s.scale * dot(q, first + j * 3 * s.c + s.c, s.d));
-            for (uint64_t j = 0; j < seen; j++) sum += exp(s.scale * dot(q, first + j * 3 * s.c + s.c, s.d) - max);
+            for (uint64_t j = 0; j < seen; j++)
+                max = fmax(max, s.scale * dot(q, first + j * 3 * s.c + s.c, s.d));
+            for (uint64_t j = 0; j < seen; j++)
+                sum += exp(s.scale * dot(q, first + j * 3 * s.c + s.c, s.d) - max);
             lse[bh * s.t + i] = seen ? (float)(max + log(sum)) : 0;
             memset(o, 0, s.d * sizeof *o);
             for (uint64_t j = 0; j < seen; j++) {
@@ -60,7 +65,8 @@ pst_status pst_ref_attention_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0. With delta = dot(do, o): dp = dot(do, v), ds = p * (dp - delta) * scale. */
+/* B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0. With delta = dot(do, o): dp = dot(do, v), ds = p * (dp -
+ * delta) * scale. */
 pst_status pst_ref_attention_b(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);

@@ -14,10 +14,12 @@ static sizes sizes_of(const pst_call *call) {
                    call->node->attr.activation == PST_ACT_RELU};
 }
 
-static void moments(const float *x, uint64_t rows, uint64_t stride, double *mean, double *variance) {
+static void moments(const float *x, uint64_t rows, uint64_t stride, double *mean,
+                    double *variance) {
     *mean = *variance = 0;
     for (uint64_t r = 0; r < rows; r++) *mean += x[r * stride] / (double)rows;
-    for (uint64_t r = 0; r < rows; r++) *variance += (x[r * stride] - *mean) * (x[r * stride] - *mean) / (double)rows;
+    for (uint64_t r = 0; r < rows; r++)
+        *variance += (x[r * stride] - *mean) * (x[r * stride] - *mean) / (double)rows;
 }
 
 /* F: IN0 [IN1] PARAM0 PARAM1 PARAM2 PARAM3 OUT0 SAVED0 */
@@ -25,7 +27,8 @@ pst_status pst_ref_batch_norm_f(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);
     void *const *arg = call->arg + 1 + s.adds;
-    const float *x = call->arg[0], *z = s.adds ? call->arg[1] : NULL, *weight = arg[0], *bias = arg[1];
+    const float *x = call->arg[0], *z = s.adds ? call->arg[1] : NULL, *weight = arg[0],
+                *bias = arg[1];
     const float *running_mean = arg[2], *running_variance = arg[3];
     float *y = arg[4], *saved = arg[5];
     for (uint64_t c = 0; c < s.channels; c++) {
@@ -36,13 +39,15 @@ pst_status pst_ref_batch_norm_f(pst_device *device, const pst_call *call) {
             double value = (x[i] - mean) * rstd * weight[c] + bias[c] + (z ? z[i] : 0);
             y[i] = (float)(s.relu && value < 0 ? 0 : value);
         }
-        saved[c] = (float)mean, saved[s.channels + c] = (float)rstd;
+        saved[c] = (float)mean;
+        saved[s.channels + c] = (float)rstd;
     }
     return PST_OK;
 }
 
-/* B: IN0 PARAM0 SAVED0 [OUT0] DOUT0 SAVED1 DIN0 or .. DIN0 DIN1 (the last may be DOUT0). With h = (x - mean) * rstd and
- * g = dy where the activation let it through: dx = weight * rstd * (g - mean(g) - h * mean(g h)), dz = g. */
+/* B: IN0 PARAM0 SAVED0 [OUT0] DOUT0 SAVED1 DIN0 or .. DIN0 DIN1 (the last may be DOUT0). With h =
+ * (x - mean) * rstd and g = dy where the activation let it through: dx = weight * rstd * (g -
+ * mean(g) - h * mean(g h)), dz = g. */
 pst_status pst_ref_batch_norm_b(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);
@@ -54,27 +59,32 @@ pst_status pst_ref_batch_norm_b(pst_device *device, const pst_call *call) {
         double mean = saved[c], rstd = saved[s.channels + c], gh = 0, g_sum = 0, n = (double)s.rows;
         for (uint64_t i = c; i < s.rows * s.channels; i += s.channels) {
             double g = y && !(y[i] > 0) ? 0 : dy[i];
-            g_sum += g, gh += g * (x[i] - mean) * rstd;
+            g_sum += g;
+            gh += g * (x[i] - mean) * rstd;
         }
         for (uint64_t i = c; i < s.rows * s.channels; i += s.channels) {
             double g = y && !(y[i] > 0) ? 0 : dy[i], h = (x[i] - mean) * rstd;
             dx[i] = (float)(weight[c] * rstd * (g - g_sum / n - h * gh / n));
             if (dz) dz[i] = (float)g;
         }
-        sums[c] = (float)gh, sums[s.channels + c] = (float)g_sum;
+        sums[c] = (float)gh;
+        sums[s.channels + c] = (float)g_sum;
     }
     return PST_OK;
 }
 
-/* W: SAVED0 SAVED1 DPARAM0 DPARAM1 DPARAM2 DPARAM3. The variance comes back from its root, unbiased. */
+/* W: SAVED0 SAVED1 DPARAM0 DPARAM1 DPARAM2 DPARAM3. The variance comes back from its root,
+ * unbiased. */
 pst_status pst_ref_batch_norm_w(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);
     const float *saved = call->arg[0], *sums = call->arg[1];
     double unbiased = (double)s.rows / (double)(s.rows - 1);
     for (uint64_t c = 0; c < s.channels; c++) {
-        double rstd = saved[s.channels + c], variance = 1 / (rstd * rstd) - (double)call->node->attr.eps;
-        float add[] = {sums[c], sums[s.channels + c], saved[c], (float)(fmax(variance, 0) * unbiased)};
+        double rstd = saved[s.channels + c],
+               variance = 1 / (rstd * rstd) - (double)call->node->attr.eps;
+        float add[] = {sums[c], sums[s.channels + c], saved[c],
+                       (float)(fmax(variance, 0) * unbiased)};
         for (int i = 0; i < 4; i++) {
             float *to = call->arg[2 + i];
             to[c] = (call->first ? 0.0f : to[c]) + add[i];

@@ -24,7 +24,8 @@ static sizes sizes_of(const pst_call *call) {
 }
 
 /* The pixel of x under place (i, j) of window (r, c) of image n; NULL outside. */
-static const float *under(const sizes *s, const float *x, uint64_t n, uint64_t r, uint64_t c, uint64_t i, uint64_t j) {
+static const float *under(const sizes *s, const float *x, uint64_t n, uint64_t r, uint64_t c,
+                          uint64_t i, uint64_t j) {
     int64_t y = (int64_t)(r * (uint64_t)s->stride + i) - s->padding;
     int64_t z = (int64_t)(c * (uint64_t)s->stride + j) - s->padding;
     if (y < 0 || y >= (int64_t)s->height || z < 0 || z >= (int64_t)s->width) return NULL;
@@ -33,7 +34,8 @@ static const float *under(const sizes *s, const float *x, uint64_t n, uint64_t r
 
 #define EACH(i, n) for (uint64_t i = 0; i < (n); i++)
 
-static double window_sum(const sizes *s, const float *x, const float *weight, uint64_t n, uint64_t r, uint64_t c) {
+static double window_sum(const sizes *s, const float *x, const float *weight, uint64_t n,
+                         uint64_t r, uint64_t c) {
     double sum = 0;
     EACH(i, s->h) EACH(j, s->w) {
         const float *from = under(s, x, n, r, c, i, j);
@@ -53,7 +55,8 @@ pst_status pst_ref_convolution_f(pst_device *device, const pst_call *call) {
     EACH(r, s.rows)
     EACH(c, s.columns)
     EACH(o, s.out) *y++ =
-        (float)(window_sum(&s, call->arg[0], weight + o * s.h * s.w * s.in, n, r, c) + (bias ? bias[o] : 0));
+        (float)(window_sum(&s, call->arg[0], weight + o * s.h * s.w * s.in, n, r, c) +
+                (bias ? bias[o] : 0));
     return PST_OK;
 }
 
@@ -69,8 +72,9 @@ pst_status pst_ref_convolution_b(pst_device *device, const pst_call *call) {
             int64_t r = (int64_t)(y - i) + s.padding, c = (int64_t)(x - j) + s.padding;
             if (r < 0 || r % s.stride || r / s.stride >= (int64_t)s.rows) continue;
             if (c < 0 || c % s.stride || c / s.stride >= (int64_t)s.columns) continue;
-            const float *at =
-                dy + ((n * s.rows + (uint64_t)(r / s.stride)) * s.columns + (uint64_t)(c / s.stride)) * s.out;
+            const float *at = dy + ((n * s.rows + (uint64_t)(r / s.stride)) * s.columns +
+                                    (uint64_t)(c / s.stride)) *
+                                       s.out;
             EACH(o, s.out) sum += (double)at[o] * weight[((o * s.h + i) * s.w + j) * s.in + k];
         }
         *dx++ = (float)sum;
@@ -88,8 +92,8 @@ pst_status pst_ref_convolution_w(pst_device *device, const pst_call *call) {
     EACH(o, s.out) EACH(i, s.h) EACH(j, s.w) EACH(k, s.in) {
         double sum = 0;
         EACH(at, windows) {
-            const float *from =
-                under(&s, call->arg[0], at / (s.rows * s.columns), at / s.columns % s.rows, at % s.columns, i, j);
+            const float *from = under(&s, call->arg[0], at / (s.rows * s.columns),
+                                      at / s.columns % s.rows, at % s.columns, i, j);
             if (from) sum += (double)from[k] * dy[at * s.out + o];
         }
         *dweight = (call->first ? 0.0f : *dweight) + (float)sum;

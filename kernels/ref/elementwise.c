@@ -4,8 +4,9 @@
 #include "kernels/shape.h"
 #include <string.h>
 
-/* Element e (of the whole sample, of which a tensor rank may have a part) of sample s is kept when word e%4 of position
- * (s, e/4) of the node's stream, as a uniform number, is not below the rate: the same units in every layout. */
+/* Element e (of the whole sample, of which a tensor rank may have a part) of sample s is kept when
+ * word e%4 of position (s, e/4) of the node's stream, as a uniform number, is not below the rate:
+ * the same units in every layout. */
 static void mask(const pst_call *call, const float *in, float *out) {
     const pst_tensor *t = pst_call_in(call, 0);
     uint64_t samples = t->dim[0], per_sample = pst_tensor_count(t) / samples;
@@ -23,7 +24,8 @@ static void mask(const pst_call *call, const float *in, float *out) {
 /* F: IN0 OUT0, B: DOUT0 DIN0; in place or not */
 static pst_status dropout(const pst_call *call) {
     if (call->train && call->node->attr.rate > 0) mask(call, call->arg[0], call->arg[1]);
-    else memmove(call->arg[1], call->arg[0], pst_tensor_count(pst_call_in(call, 0)) * sizeof(float));
+    else
+        memmove(call->arg[1], call->arg[0], pst_tensor_count(pst_call_in(call, 0)) * sizeof(float));
     return PST_OK;
 }
 
@@ -48,4 +50,6 @@ pst_status pst_ref_add_f(pst_device *device, const pst_call *call) {
 }
 
 /* a, b, out: two gradients of the node's input 0 */
-pst_status pst_ref_sum(pst_device *device, const pst_call *call) { return pst_ref_add_f(device, call); }
+pst_status pst_ref_sum(pst_device *device, const pst_call *call) {
+    return pst_ref_add_f(device, call);
+}

@@ -1,5 +1,5 @@
-/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). Tokens whose rows another tensor rank has give
- * 0. */
+/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). Tokens whose rows another
+ * tensor rank has give 0. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>
@@ -12,7 +12,8 @@ static sizes sizes_of(const pst_call *call) {
     const pst_tensor *tokens = pst_call_in(call, 0);
     const pst_node *node = call->node;
     const pst_param *wte = &call->graph->param[node->param[0]];
-    sizes s = {pst_tensor_rows(tokens), pst_tensor_last(tokens), wte->dim[1], wte->dim[0], 0, node->attr.first};
+    sizes s = {pst_tensor_rows(tokens), pst_tensor_last(tokens), wte->dim[1], wte->dim[0], 0,
+               node->attr.first};
     if (node->n_param > 1) s.t_max = call->graph->param[node->param[1]].dim[0];
     return s;
 }
@@ -34,7 +35,8 @@ pst_status pst_ref_embedding_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* W: IN0 DOUT0 DPARAM0 [DPARAM1]. `first` zeroes the rows that no token of this micro-batch names, too. */
+/* W: IN0 DOUT0 DPARAM0 [DPARAM1]. `first` zeroes the rows that no token of this micro-batch names,
+ * too. */
 pst_status pst_ref_embedding_w(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);

@@ -1,10 +1,13 @@
-/* Reference arithmetic over flat arrays, and the table that answers on any machine. Products and sums are rounded one
- * by one (no fused multiply-add), so that the vector tables give these very bits. */
+/* Reference arithmetic over flat arrays, and the table that answers on any machine. Products and
+ * sums are rounded one by one (no fused multiply-add), so that the vector tables give these very
+ * bits. */
 #include "kernels/kernel.h"
 #include <math.h>
 
-static void adamw(const pst_optim_hyper *h, float *w, const float *g, float *m, float *v, uint64_t n) {
-    float step = h->lr / h->correction1, root2 = sqrtf(h->correction2), keep = 1.0f - h->lr * h->decay;
+static void adamw(const pst_optim_hyper *h, float *w, const float *g, float *m, float *v,
+                  uint64_t n) {
+    float step = h->lr / h->correction1, root2 = sqrtf(h->correction2),
+          keep = 1.0f - h->lr * h->decay;
     float rest1 = 1.0f - h->beta1, rest2 = 1.0f - h->beta2;
     for (uint64_t i = 0; i < n; i++) {
         float x = g[i] * h->grad_scale;
@@ -22,15 +25,15 @@ static void sgd(const pst_optim_hyper *h, float *w, const float *g, float *buf, 
     }
 }
 
-static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h, float *weight, const float *grad,
-                   float *const state[2], uint64_t n) {
+static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h, float *weight,
+                   const float *grad, float *const state[2], uint64_t n) {
     (void)pool;
     if (kind == PST_OPTIM_ADAMW) adamw(h, weight, grad, state[0], state[1], n);
     if (kind == PST_OPTIM_SGD) sgd(h, weight, grad, state[0], n);
 }
 
-/* A block has 16 running sums (element i goes to sum i%16), added up in halves: what vector code does anyway. The
- * square of a float is exact in double. */
+/* A block has 16 running sums (element i goes to sum i%16), added up in halves: what vector code
+ * does anyway. The square of a float is exact in double. */
 static double block_sum(const float *x, uint64_t n) {
     double sum[16] = {0};
     for (uint64_t i = 0; i < n; i++) sum[i % 16] += (double)x[i] * (double)x[i];

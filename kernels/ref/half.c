@@ -1,5 +1,6 @@
-/* The reference for graphs of bf16 and fp16, in one piece: operands are widened to fp32 in scratch, the fp32 reference
- * computes, and what it has written is rounded to nearest even. So each operator's meaning stands in one place only. */
+/* The reference for graphs of bf16 and fp16, in one piece: operands are widened to fp32 in scratch,
+ * the fp32 reference computes, and what it has written is rounded to nearest even. So each
+ * operator's meaning stands in one place only. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>
@@ -20,24 +21,38 @@ static operand operand_of(const pst_graph *g, const pst_node *node, const pst_ar
     case PST_ARG_SUM: t = &g->tensor[node->in[arg->index]]; break;
     case PST_ARG_OUT:
     case PST_ARG_DOUT: t = &g->tensor[node->out[arg->index]]; break;
-    case PST_ARG_SAVED: o.dtype = node->saved[arg->index].dtype, o.n = node->saved[arg->index].elements; break;
-    case PST_ARG_PARAM: o.dtype = g->dtype, o.n = pst_param_elements(&g->param[node->param[arg->index]]); break;
+    case PST_ARG_SAVED:
+        o.dtype = node->saved[arg->index].dtype;
+        o.n = node->saved[arg->index].elements;
+        break;
+    case PST_ARG_PARAM:
+        o.dtype = g->dtype;
+        o.n = pst_param_elements(&g->param[node->param[arg->index]]);
+        break;
     case PST_ARG_DPARAM: o.n = pst_param_elements(&g->param[node->param[arg->index]]); break;
     }
-    if (t) o.dtype = t->dtype, o.n = pst_tensor_count(t);
+    if (t) {
+        o.dtype = t->dtype;
+        o.n = pst_tensor_count(t);
+    }
     return o;
 }
 
-/* Steps that are no pass of the node: the sum of two gradients of input 0; linear's output from what it saved. */
+/* Steps that are no pass of the node: the sum of two gradients of input 0; linear's output from
+ * what it saved. */
 enum { SUM = PST_PASS_COUNT, ACTIVATION };
 
-static uint32_t operands(const pst_graph *g, const pst_node *node, int pass, operand out[PST_MAX_ARG]) {
-    static const pst_arg sum[] = {
-        {PST_ARG_SUM, 0, PST_READ, -1, 0}, {PST_ARG_SUM, 0, PST_READ, -1, 0}, {PST_ARG_DIN, 0, PST_WRITE, -1, 0}};
+static uint32_t operands(const pst_graph *g, const pst_node *node, int pass,
+                         operand out[PST_MAX_ARG]) {
+    static const pst_arg sum[] = {{PST_ARG_SUM, 0, PST_READ, -1, 0},
+                                  {PST_ARG_SUM, 0, PST_READ, -1, 0},
+                                  {PST_ARG_DIN, 0, PST_WRITE, -1, 0}};
     pst_arg arg[PST_MAX_ARG];
     uint32_t n = 3;
     if (pass == SUM) memcpy(arg, sum, sizeof sum);
-    else n = pass == ACTIVATION ? node->op->restore(node, arg) : node->op->args(node, (pst_pass)pass, arg);
+    else
+        n = pass == ACTIVATION ? node->op->restore(node, arg)
+                               : node->op->args(node, (pst_pass)pass, arg);
     for (uint32_t i = 0; i < n; i++) out[i] = operand_of(g, node, &arg[i]);
     return n;
 }
@@ -46,7 +61,8 @@ static uint64_t scratch_bytes(const pst_graph *g, const pst_node *node, int pass
     operand o[PST_MAX_ARG];
     uint64_t bytes = 0;
     uint32_t n = operands(g, node, pass, o);
-    for (uint32_t i = 0; i < n; i++) bytes += pst_dtype_is_half(o[i].dtype) ? o[i].n * sizeof(float) : 0;
+    for (uint32_t i = 0; i < n; i++)
+        bytes += pst_dtype_is_half(o[i].dtype) ? o[i].n * sizeof(float) : 0;
     return bytes;
 }
 
@@ -87,13 +103,14 @@ static pst_status run(pst_device *device, const pst_call *call, int pass,
     return PST_OK;
 }
 
-#define WIDENED(name, pass)                                                                                            \
-    uint64_t pst_ref_##name##_half_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {               \
-        (void)threads;                                                                                                 \
-        return scratch_bytes(g, node, pass);                                                                           \
-    }                                                                                                                  \
-    pst_status pst_ref_##name##_half(pst_device *device, const pst_call *call) {                                       \
-        return run(device, call, pass, pst_ref_##name);                                                                \
+#define WIDENED(name, pass)                                                                        \
+    uint64_t pst_ref_##name##_half_scratch(const pst_graph *g, const pst_node *node,               \
+                                           uint32_t threads) {                                     \
+        (void)threads;                                                                             \
+        return scratch_bytes(g, node, pass);                                                       \
+    }                                                                                              \
+    pst_status pst_ref_##name##_half(pst_device *device, const pst_call *call) {                   \
+        return run(device, call, pass, pst_ref_##name);                                            \
     }
 WIDENED(embedding_f, PST_PASS_F)
 WIDENED(embedding_w, PST_PASS_W)

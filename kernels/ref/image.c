@@ -14,14 +14,16 @@ pst_status pst_ref_pixels_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* Of channel c in the window at (r, q): the element of the image that is the largest, the first where several are. */
+/* Of channel c in the window at (r, q): the element of the image that is the largest, the first
+ * where several are. */
 static uint64_t largest(const pst_call *call, const float *x, uint64_t r, uint64_t q, uint64_t c) {
     const pst_tensor *in = pst_call_in(call, 0);
     const pst_attr *a = &call->node->attr;
     uint64_t best = UINT64_MAX;
     for (uint64_t i = r * a->stride; i < r * a->stride + a->window; i++)
         for (uint64_t j = q * a->stride; j < q * a->stride + a->window; j++) {
-            if (i < a->padding || i - a->padding >= in->dim[1] || j < a->padding || j - a->padding >= in->dim[2])
+            if (i < a->padding || i - a->padding >= in->dim[1] || j < a->padding ||
+                j - a->padding >= in->dim[2])
                 continue;
             uint64_t at = ((i - a->padding) * in->dim[2] + j - a->padding) * in->dim[3] + c;
             if (best == UINT64_MAX || x[at] > x[best]) best = at;
@@ -32,13 +34,15 @@ static uint64_t largest(const pst_call *call, const float *x, uint64_t r, uint64
 /* F: IN0 OUT0    B: IN0 DOUT0 DIN0 */
 static pst_status max_pool(const pst_call *call, int back) {
     const pst_tensor *in = pst_call_in(call, 0), *out = &call->graph->tensor[call->node->out[0]];
-    uint64_t image = in->dim[1] * in->dim[2] * in->dim[3], row = out->dim[2] * out->dim[3], n = pst_tensor_count(out);
+    uint64_t image = in->dim[1] * in->dim[2] * in->dim[3], row = out->dim[2] * out->dim[3],
+             n = pst_tensor_count(out);
     const float *x = call->arg[0], *dy = call->arg[1];
     float *y = call->arg[1], *dx = back ? call->arg[2] : NULL;
     if (back) memset(dx, 0, pst_tensor_count(in) * sizeof *dx);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t first = i / (out->dim[1] * row) * image;
-        uint64_t at = largest(call, x + first, i / row % out->dim[1], i % row / out->dim[3], i % out->dim[3]);
+        uint64_t at =
+            largest(call, x + first, i / row % out->dim[1], i % row / out->dim[3], i % out->dim[3]);
         if (back) dx[first + at] += dy[i];
         else y[i] = x[first + at];
     }

@@ -1,5 +1,5 @@
-/* Reference layer norm (Ba, Kiros, Hinton 2016): y = (x - mean) * rstd * weight + bias over the last dimension.
- * SAVED0 is [rows,2]: mean, rstd = 1/sqrt(variance + eps). */
+/* Reference layer norm (Ba, Kiros, Hinton 2016): y = (x - mean) * rstd * weight + bias over the
+ * last dimension. SAVED0 is [rows,2]: mean, rstd = 1/sqrt(variance + eps). */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <math.h>
@@ -25,12 +25,14 @@ pst_status pst_ref_layer_norm_f(pst_device *device, const pst_call *call) {
 }
 
 /* B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 (DIN0 may be SUM0 or DOUT0).
- * With g = dy * weight and h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+ SUM0). */
+ * With g = dy * weight and h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+
+ * SUM0). */
 pst_status pst_ref_layer_norm_b(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);
     uint64_t rows = pst_tensor_rows(in), n = pst_tensor_last(in);
-    const float *x = call->arg[0], *weight = call->arg[1], *saved = call->arg[2], *dy = call->arg[3];
+    const float *x = call->arg[0], *weight = call->arg[1], *saved = call->arg[2],
+                *dy = call->arg[3];
     const float *sum = call->arg[4];
     float *dx = call->arg[5];
     for (uint64_t r = 0; r < rows; r++) {

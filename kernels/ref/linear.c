@@ -8,7 +8,8 @@ static const double sqrt_2_over_pi = 0.79788456080286535588, sqrt_half = 0.70710
 /* GELU: Hendrycks & Gimpel 2016; the tanh form is GPT-2's, the erf form is BERT's. */
 static double act(pst_activation kind, double z) {
     switch (kind) {
-    case PST_ACT_GELU_TANH: return 0.5 * z * (1 + tanh(sqrt_2_over_pi * (z + 0.044715 * z * z * z)));
+    case PST_ACT_GELU_TANH:
+        return 0.5 * z * (1 + tanh(sqrt_2_over_pi * (z + 0.044715 * z * z * z)));
     case PST_ACT_GELU_ERF: return 0.5 * z * (1 + erf(z * sqrt_half));
     case PST_ACT_RELU: return z > 0 ? z : 0;
     default: return z;
@@ -21,7 +22,8 @@ static double act_slope(pst_activation kind, double z) {
     case PST_ACT_GELU_TANH:
         t = tanh(sqrt_2_over_pi * (z + 0.044715 * z * z * z));
         return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * sqrt_2_over_pi * (1 + 3 * 0.044715 * z * z);
-    case PST_ACT_GELU_ERF: return 0.5 * (1 + erf(z * sqrt_half)) + z * exp(-0.5 * z * z) * 0.5 * sqrt_2_over_pi;
+    case PST_ACT_GELU_ERF:
+        return 0.5 * (1 + erf(z * sqrt_half)) + z * exp(-0.5 * z * z) * 0.5 * sqrt_2_over_pi;
     case PST_ACT_RELU: return z > 0 ? 1 : 0;
     default: return 1;
     }
@@ -35,8 +37,9 @@ typedef struct {
 static sizes sizes_of(const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
     const pst_node *node = call->node;
-    return (sizes){pst_tensor_rows(in), pst_tensor_last(in), call->graph->param[node->param[0]].dim[0],
-                   node->n_param > 1, node->attr.activation != PST_ACT_NONE};
+    return (sizes){pst_tensor_rows(in), pst_tensor_last(in),
+                   call->graph->param[node->param[0]].dim[0], node->n_param > 1,
+                   node->attr.activation != PST_ACT_NONE};
 }
 
 /* F: IN0 PARAM0 [PARAM1] OUT0 [SAVED0 = z, the value before the activation] */
@@ -61,11 +64,13 @@ pst_status pst_ref_activation(pst_device *device, const pst_call *call) {
     sizes s = sizes_of(call);
     const float *z = call->arg[0];
     float *y = call->arg[1];
-    for (uint64_t i = 0; i < s.rows * s.n; i++) y[i] = (float)act(call->node->attr.activation, z[i]);
+    for (uint64_t i = 0; i < s.rows * s.n; i++)
+        y[i] = (float)act(call->node->attr.activation, z[i]);
     return PST_OK;
 }
 
-/* B: PARAM0 DOUT0 DIN0, with an activation PARAM0 SAVED0 DOUT0 SAVED1 DIN0 where SAVED1 = dz (may be DOUT0). */
+/* B: PARAM0 DOUT0 DIN0, with an activation PARAM0 SAVED0 DOUT0 SAVED1 DIN0 where SAVED1 = dz (may
+ * be DOUT0). */
 pst_status pst_ref_linear_b(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);

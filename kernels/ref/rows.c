@@ -1,11 +1,12 @@
-/* The list of reference kernels: an answer for every operator and pass, one thread, any machine; 16 bits with
- * scratch. */
+/* The list of reference kernels: an answer for every operator and pass, one thread, any machine; 16
+ * bits with scratch. */
 #include "kernels/ref/ref.h"
 
 enum { TAKES_HALF = PST_TAKES_BF16 | PST_TAKES_F16 };
-#define ROWS(op, pass, launch)                                                                                         \
-    {op, pass, "ref/" op, 0, NULL, NULL, pst_ref_##launch, PST_TAKES_F32, NULL, NULL}, {                               \
-        op, pass, "ref/" op, 0, NULL, pst_ref_##launch##_half_scratch, pst_ref_##launch##_half, TAKES_HALF, NULL, NULL \
+#define ROWS(op, pass, launch)                                                                     \
+    {op, pass, "ref/" op, 0, NULL, NULL, pst_ref_##launch, PST_TAKES_F32, NULL, NULL}, {           \
+        op, pass, "ref/" op, 0, NULL, pst_ref_##launch##_half_scratch, pst_ref_##launch##_half,    \
+            TAKES_HALF, NULL, NULL                                                                 \
     }
 static const pst_kernel_row rows[] = {
     ROWS("embedding", PST_PASS_F, embedding_f),

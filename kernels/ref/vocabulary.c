@@ -1,10 +1,11 @@
-/* Reference softmax cross-entropy of logits whose columns are split over tensor ranks: three numbers per row from each
- * rank's columns, and the loss from those of all. */
+/* Reference softmax cross-entropy of logits whose columns are split over tensor ranks: three
+ * numbers per row from each rank's columns, and the loss from those of all. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <math.h>
 
-/* F: IN0 IN1 OUT0 = per row (largest logit, sum of exp(logit - largest), the target's logit or 0) */
+/* F: IN0 IN1 OUT0 = per row (largest logit, sum of exp(logit - largest), the target's logit or
+ * 0) */
 pst_status pst_ref_vocabulary_part_f(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);
@@ -18,7 +19,8 @@ pst_status pst_ref_vocabulary_part_f(pst_device *device, const pst_call *call) {
         double max = -INFINITY, sum = 0;
         for (uint64_t j = 0; j < v; j++) max = fmax(max, logits[j]);
         for (uint64_t j = 0; j < v; j++) sum += exp(logits[j] - max);
-        out[0] = (float)max, out[1] = (float)sum;
+        out[0] = (float)max;
+        out[1] = (float)sum;
         out[2] = hit < v ? logits[hit] : 0.0f;
     }
     return PST_OK;
@@ -27,7 +29,8 @@ pst_status pst_ref_vocabulary_part_f(pst_device *device, const pst_call *call) {
 /* F: IN1 IN2 OUT0 SAVED0. IN2 holds [rows,3] of each rank in turn; they are added in that order. */
 pst_status pst_ref_vocabulary_loss_f(pst_device *device, const pst_call *call) {
     (void)device;
-    uint64_t rows = pst_tensor_count(pst_call_in(call, 1)), parts = pst_tensor_last(pst_call_in(call, 2)) / 3;
+    uint64_t rows = pst_tensor_count(pst_call_in(call, 1)),
+             parts = pst_tensor_last(pst_call_in(call, 2)) / 3;
     const int32_t *target = call->arg[0];
     const float *part = call->arg[1];
     float *loss = call->arg[2], *lse = call->arg[3];

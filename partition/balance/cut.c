@@ -1,6 +1,7 @@
-/* pst_partition_cut: n items in a row, n_chunk contiguous chunks, the dearest chunk as cheap as possible. Exact, by two
- * dynamic programs: the first finds the smallest possible maximum; the second, among cuts that keep within it, the
- * fewest crossing bytes. Both are O(n^2 k) at worst and stop early where a chunk's items alone exceed the bound. */
+/* pst_partition_cut: n items in a row, n_chunk contiguous chunks, the dearest chunk as cheap as
+ * possible. Exact, by two dynamic programs: the first finds the smallest possible maximum; the
+ * second, among cuts that keep within it, the fewest crossing bytes. Both are O(n^2 k) at worst and
+ * stop early where a chunk's items alone exceed the bound. */
 #include "partition/balance/balance.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,9 @@
 
 typedef struct {
     const uint64_t *cost, *boundary, *crossing; /* the last two may be NULL */
-    const uint64_t *const *again;               /* [k] of each chunk, added to cost; NULL, or NULL for a chunk: 0 */
-    const double *slow;                         /* [k] of each chunk; NULL: 1 */
+    const uint64_t *const *again; /* [k] of each chunk, added to cost; NULL, or NULL for a chunk:
+                                     0 */
+    const double *slow;           /* [k] of each chunk; NULL: 1 */
     uint32_t n, k;
 } problem;
 
@@ -33,8 +35,12 @@ static uint64_t slowed(const problem *p, uint32_t chunks, uint64_t items) {
 }
 
 /* What a chunk pays for its ends besides its items. */
-static uint64_t edge(const problem *p, uint32_t at) { return p->boundary && at > 0 && at < p->n ? p->boundary[at] : 0; }
-static uint64_t cross(const problem *p, uint32_t at) { return p->crossing && at < p->n ? p->crossing[at] : 0; }
+static uint64_t edge(const problem *p, uint32_t at) {
+    return p->boundary && at > 0 && at < p->n ? p->boundary[at] : 0;
+}
+static uint64_t cross(const problem *p, uint32_t at) {
+    return p->crossing && at < p->n ? p->crossing[at] : 0;
+}
 
 /* cost[i]: of items i..n as one chunk. */
 static void one_chunk(const problem *p, uint64_t *cost) {
@@ -48,7 +54,8 @@ static void one_chunk(const problem *p, uint64_t *cost) {
 /* With so many chunks to go: all of them begin at the first item. */
 static uint32_t starts(const problem *p, uint32_t chunks) { return chunks == p->k ? 1 : p->n; }
 
-/* The smallest possible maximum. best[i]: of items i..n in the number of chunks considered so far. */
+/* The smallest possible maximum. best[i]: of items i..n in the number of chunks considered so
+ * far. */
 static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *next) {
     best[p->n] = IMPOSSIBLE;
     one_chunk(p, best);
@@ -72,7 +79,8 @@ static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *nex
     return best[0];
 }
 
-/* least[c][i]: fewest bytes that cross the cuts of items i..n in c chunks none of which exceeds `bound`. */
+/* least[c][i]: fewest bytes that cross the cuts of items i..n in c chunks none of which exceeds
+ * `bound`. */
 static void fewest_bytes(const problem *p, uint64_t bound, uint64_t *least) {
     uint64_t row = (uint64_t)p->n + 1;
     for (uint64_t i = 0; i < row * (p->k + 1); i++) least[i] = IMPOSSIBLE;
@@ -95,7 +103,8 @@ static void fewest_bytes(const problem *p, uint64_t bound, uint64_t *least) {
 }
 
 /* Walks the table from the front, always to the earliest cut that is still optimal. */
-static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least, uint32_t *chunk_of_item) {
+static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least,
+                      uint32_t *chunk_of_item) {
     uint64_t row = (uint64_t)p->n + 1;
     uint32_t i = 0;
     for (uint32_t c = p->k; c > 0; c--) {
@@ -103,7 +112,8 @@ static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least, u
         uint32_t end = i;
         for (;;) {
             items = plus(items, item(p, c, end++));
-            uint64_t rest = least[(c - 1) * row + end], here = plus(slowed(p, c, items), edge(p, i));
+            uint64_t rest = least[(c - 1) * row + end],
+                     here = plus(slowed(p, c, items), edge(p, i));
             if (rest != IMPOSSIBLE && plus(here, edge(p, end)) <= bound &&
                 plus(rest, cross(p, end)) == least[c * row + i])
                 break;
@@ -112,8 +122,9 @@ static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least, u
     }
 }
 
-pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *const *again, const uint64_t *boundary_cost,
-                             const uint64_t *crossing, const double *slow, uint32_t n, uint32_t n_chunk,
+pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *const *again,
+                             const uint64_t *boundary_cost, const uint64_t *crossing,
+                             const double *slow, uint32_t n, uint32_t n_chunk,
                              uint32_t *chunk_of_item) {
     if (n_chunk == 0) return pst_fail(PST_EINPUT, "a partition needs at least one chunk");
     if (n < n_chunk) return pst_fail(PST_EINPUT, "%u operators cannot fill %u chunks", n, n_chunk);

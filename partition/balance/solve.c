@@ -1,5 +1,6 @@
-/* pst_partition_solve: from a graph to a plan of contiguous chunks, all of them as equal as can be. Costs come from the
- * tape: what an operator does in F, B and W, and which values would cross a cut. */
+/* pst_partition_solve: from a graph to a plan of contiguous chunks, all of them as equal as can be.
+ * Costs come from the tape: what an operator does in F, B and W, and which values would cross a
+ * cut. */
 #include "graph/diff.h"
 #include "partition/balance/balance.h"
 #include <math.h>
@@ -23,46 +24,58 @@ typedef struct {
 
 static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
     const pst_tape_step *step = tape->step + s;
-    int extra = step->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : tape->is_sum[s] ? PST_EXTRA_SUM : 0;
+    int extra = step->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE
+                : tape->is_sum[s]                ? PST_EXTRA_SUM
+                                                 : 0;
     const pst_node *node = from->g->node + step->node;
-    if (from->predict) return from->predict->ns(from->predict->arg, node, extra, step->pass, step->flops, step->bytes);
-    return pst_costs_pass_ns(from->costs, from->g, node, extra, step->pass, step->flops, step->bytes);
+    if (from->predict)
+        return from->predict->ns(from->predict->arg, node, extra, step->pass, step->flops,
+                                 step->bytes);
+    return pst_costs_pass_ns(from->costs, from->g, node, extra, step->pass, step->flops,
+                             step->bytes);
 }
 
-/* A value that is made at one node and read at another crosses every cut between them, once. Data crosses none: every
- * rank reads its own. */
+/* A value that is made at one node and read at another crosses every cut between them, once. Data
+ * crosses none: every rank reads its own. */
 static pst_status sum_crossings(const pst_tape *tape, uint32_t n_node, uint64_t *crossing) {
-    uint32_t *low = malloc((tape->n_value + 1) * sizeof(*low)), *high = calloc(tape->n_value + 1, sizeof(*high));
+    uint32_t *low = malloc((tape->n_value + 1) * sizeof(*low)),
+             *high = calloc(tape->n_value + 1, sizeof(*high));
     if (low && high) {
         memset(low, 0xff, tape->n_value * sizeof(*low));
         for (uint32_t s = 0; s < tape->n_step; s++)
             for (uint32_t i = 0; i < tape->step[s].n_operand; i++) {
                 const pst_operand *o = &tape->step[s].operand[i];
                 uint32_t node = tape->step[s].node;
-                if (o->kind != PST_OPERAND_VALUE || tape->value[o->index].def_step == PST_NONE) continue;
+                if (o->kind != PST_OPERAND_VALUE || tape->value[o->index].def_step == PST_NONE)
+                    continue;
                 if (node < low[o->index]) low[o->index] = node;
                 if (node > high[o->index]) high[o->index] = node;
             }
         for (uint32_t v = 0; v < tape->n_value; v++)
-            for (uint32_t i = low[v]; i < high[v] && i + 1 < n_node; i++) crossing[i + 1] += tape->value[v].bytes;
+            for (uint32_t i = low[v]; i < high[v] && i + 1 < n_node; i++)
+                crossing[i + 1] += tape->value[v].bytes;
     }
-    pst_status status = low && high ? PST_OK : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n_node);
+    pst_status status =
+        low && high ? PST_OK : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n_node);
     free(low);
     free(high);
     return status;
 }
 
-/* In one chunk for all: where cuts are is not known yet, and what follows a cut changes little before it. */
+/* In one chunk for all: where cuts are is not known yet, and what follows a cut changes little
+ * before it. */
 static pst_status time_again(const source *from, uint32_t way, profile *p) {
     const uint8_t mode = (uint8_t)way;
     const pst_chooser chooser = {.recompute = &mode};
     pst_cut *cut;
     uint32_t n = from->g->n_node, *chunk = calloc(n, sizeof *chunk);
     p->again[way] = calloc(n, sizeof *p->again[way]);
-    pst_status status = chunk && p->again[way] ? pst_cut_build(from->g, chunk, 1, 1, 1, &chooser, &cut)
-                                               : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n);
+    pst_status status = chunk && p->again[way]
+                            ? pst_cut_build(from->g, chunk, 1, 1, 1, &chooser, &cut)
+                            : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n);
     for (uint32_t s = 0; status == PST_OK && s < cut->tape->n_step; s++)
-        if (cut->tape->step[s].again) p->again[way][cut->tape->step[s].node] += step_ns(from, cut->tape, s);
+        if (cut->tape->step[s].again)
+            p->again[way][cut->tape->step[s].node] += step_ns(from, cut->tape, s);
     if (status == PST_OK) pst_cut_close(cut);
     free(chunk);
     return status;
@@ -71,9 +84,11 @@ static pst_status time_again(const source *from, uint32_t way, profile *p) {
 static pst_status time_passes(const source *from, const profile *p) {
     pst_tape *tape;
     PST_TRY(pst_tape_build(from->g, 1, &tape));
-    for (uint32_t s = 0; s < tape->n_step; s++) p->cost[tape->step[s].node] += step_ns(from, tape, s);
+    for (uint32_t s = 0; s < tape->n_step; s++)
+        p->cost[tape->step[s].node] += step_ns(from, tape, s);
     pst_status status = sum_crossings(tape, from->g->n_node, p->crossing);
-    const pst_cluster_link *link = from->costs->stage_link ? from->costs->stage_link : &pst_costs_link;
+    const pst_cluster_link *link =
+        from->costs->stage_link ? from->costs->stage_link : &pst_costs_link;
     for (uint32_t i = 0; i < from->g->n_node; i++)
         p->boundary[i] = (uint64_t)llround((double)p->crossing[i] / link->bytes_per_s * 1e9);
     pst_tape_close(tape);
@@ -86,8 +101,8 @@ typedef struct {
     const uint64_t **again;
 } by_chunk;
 
-static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const double *slow, const uint8_t *recompute,
-                                by_chunk *x) {
+static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const double *slow,
+                                const uint8_t *recompute, by_chunk *x) {
     x->slow = slow ? malloc(s->n_chunk * sizeof *x->slow) : NULL;
     x->again = recompute ? malloc(s->n_chunk * sizeof *x->again) : NULL;
     if ((slow && !x->slow) || (recompute && !x->again))
@@ -99,8 +114,8 @@ static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const d
     return PST_OK;
 }
 
-static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_schedule *s, const double *slow,
-                            const uint8_t *recompute, pst_plan *made) {
+static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_schedule *s,
+                            const double *slow, const uint8_t *recompute, pst_plan *made) {
     by_chunk x = {0};
     made->graph_hash = pst_graph_hash(g);
     snprintf(made->schedule, sizeof(made->schedule), "%s", s->name);
@@ -110,47 +125,57 @@ static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_sche
     if (recompute) memcpy(made->recompute, recompute, s->n_chunk);
     pst_status status = open_by_chunk(p, s, slow, recompute, &x);
     if (status == PST_OK)
-        status = pst_partition_cut(p->cost, x.again, p->boundary, p->crossing, x.slow, g->n_node, s->n_chunk,
-                                   made->chunk_of_node);
-    free(x.slow), free(x.again);
+        status = pst_partition_cut(p->cost, x.again, p->boundary, p->crossing, x.slow, g->n_node,
+                                   s->n_chunk, made->chunk_of_node);
+    free(x.slow);
+    free(x.again);
     return status;
 }
 
-/* Too many chunks for the model: fewer ranks, or fewer chunks where the schedule leaves that open. */
+/* Too many chunks for the model: fewer ranks, or fewer chunks where the schedule leaves that
+ * open. */
 static pst_status too_many(const pst_graph *g, const pst_schedule *schedule) {
     uint32_t n_rank = schedule->n_rank, each = schedule->n_chunk / n_rank, most = g->n_node / each;
     const pst_schedule_row *row;
     char advice[96] = "use a larger model";
     if (n_rank == schedule->n_chunk)
-        return pst_fail(PST_EINPUT, "%u ranks are more than the %u operators of the model; use at most %u", n_rank,
-                        g->n_node, g->n_node);
-    int any = pst_schedule_find(schedule->name, &row) == PST_OK && !row->n_virtual && g->n_node >= n_rank;
+        return pst_fail(PST_EINPUT,
+                        "%u ranks are more than the %u operators of the model; use at most %u",
+                        n_rank, g->n_node, g->n_node);
+    int any =
+        pst_schedule_find(schedule->name, &row) == PST_OK && !row->n_virtual && g->n_node >= n_rank;
     if (any)
         snprintf(advice, sizeof advice, "use at most %u chunk%s per rank%s", g->n_node / n_rank,
                  g->n_node / n_rank == 1 ? "" : "s", most ? ", or fewer ranks" : "");
-    else if (most) snprintf(advice, sizeof advice, "use at most %u rank%s", most, most == 1 ? "" : "s");
-    return pst_fail(PST_EINPUT, "schedule %s has %u chunks on %u ranks, and the model %u operators; %s", schedule->name,
-                    schedule->n_chunk, n_rank, g->n_node, advice);
+    else if (most)
+        snprintf(advice, sizeof advice, "use at most %u rank%s", most, most == 1 ? "" : "s");
+    return pst_fail(PST_EINPUT,
+                    "schedule %s has %u chunks on %u ranks, and the model %u operators; %s",
+                    schedule->name, schedule->n_chunk, n_rank, g->n_node, advice);
 }
 
-static pst_status time_all(const source *from, const uint8_t *recompute, uint32_t n_chunk, profile *p) {
+static pst_status time_all(const source *from, const uint8_t *recompute, uint32_t n_chunk,
+                           profile *p) {
     PST_TRY(time_passes(from, p));
     for (uint32_t c = 0; recompute && c < n_chunk; c++)
-        if (recompute[c] != PST_RECOMPUTE_NONE && !p->again[recompute[c]]) PST_TRY(time_again(from, recompute[c], p));
+        if (recompute[c] != PST_RECOMPUTE_NONE && !p->again[recompute[c]])
+            PST_TRY(time_again(from, recompute[c], p));
     return PST_OK;
 }
 
-pst_status pst_partition_solve(const pst_graph *g, const pst_costs *costs, const pst_chooser *predict,
-                               const pst_schedule *schedule, const double *slow, const uint8_t *recompute,
-                               pst_plan **plan) {
+pst_status pst_partition_solve(const pst_graph *g, const pst_costs *costs,
+                               const pst_chooser *predict, const pst_schedule *schedule,
+                               const double *slow, const uint8_t *recompute, pst_plan **plan) {
     const source from = {g, costs, predict};
     if (schedule->n_chunk > g->n_node) return too_many(g, schedule);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
-    profile p = {.cost = arrays, .boundary = arrays + g->n_node, .crossing = arrays + 2 * (size_t)g->n_node};
+    profile p = {
+        .cost = arrays, .boundary = arrays + g->n_node, .crossing = arrays + 2 * (size_t)g->n_node};
     pst_plan *made = NULL;
     pst_status status = time_all(&from, recompute, schedule->n_chunk, &p);
-    if (status == PST_OK) status = pst_plan_open(g->n_node, schedule->n_rank, schedule->n_chunk, &made);
+    if (status == PST_OK)
+        status = pst_plan_open(g->n_node, schedule->n_rank, schedule->n_chunk, &made);
     if (status == PST_OK) status = fill_plan(g, &p, schedule, slow, recompute, made);
     if (status == PST_OK) *plan = made;
     else pst_plan_close(made);

@@ -1,5 +1,6 @@
-/* Costs of passes, exchanges and of the flush: see costs.h. On a CPU core, which shares its host's memory with others,
- * operations and bytes add up; on other kinds of devices costs_device.c says how far each operator gets. */
+/* Costs of passes, exchanges and of the flush: see costs.h. On a CPU core, which shares its host's
+ * memory with others, operations and bytes add up; on other kinds of devices costs_device.c says
+ * how far each operator gets. */
 #include "partition/cost/costs_parts.h"
 #include "partition/cost/profile.h"
 #include <ctype.h>
@@ -13,18 +14,25 @@
 /* Through shared memory. */
 const pst_cluster_link pst_costs_link = {.latency_ns = 30000, .bytes_per_s = 4e9};
 
-uint64_t pst_costs_round(double ns) { return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000); }
+uint64_t pst_costs_round(double ns) {
+    return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000);
+}
 
 /* NULL: the nominal core. */
-static int is_cpu_kind(const pst_device_kind *kind) { return !kind || !strncmp(kind->name, "cpu", 3); }
+static int is_cpu_kind(const pst_device_kind *kind) {
+    return !kind || !strncmp(kind->name, "cpu", 3);
+}
 
 static int is_cpu(const pst_costs *costs) { return is_cpu_kind(costs->kind); }
 
 /* dtype: of the products' factors. */
 static uint64_t cpu_ns(const pst_costs *costs, pst_dtype dtype, double flops, double bytes) {
     const pst_device_kind *kind = costs->kind;
-    double flops_per_s = !kind ? CPU_FLOPS : kind->flops[dtype] > 0 ? kind->flops[dtype] : kind->flops[PST_F32];
-    return pst_costs_round((flops / flops_per_s + bytes / (kind ? kind->bytes_per_s : CPU_BYTES)) * 1e9);
+    double flops_per_s = !kind                    ? CPU_FLOPS
+                         : kind->flops[dtype] > 0 ? kind->flops[dtype]
+                                                  : kind->flops[PST_F32];
+    return pst_costs_round((flops / flops_per_s + bytes / (kind ? kind->bytes_per_s : CPU_BYTES)) *
+                           1e9);
 }
 
 /* Whether a word of the text begins with the first n characters of `what`. */
@@ -54,7 +62,8 @@ static const pst_profile *profile_of(const pst_costs *costs) {
     return pst_costs_profiled(costs->kind, costs->profile) ? costs->profile : NULL;
 }
 
-uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, uint64_t bytes) {
+uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
+                               uint64_t bytes) {
     const pst_cluster_link *link = costs->tensor_link ? costs->tensor_link : &pst_costs_link;
     uint64_t ns = costs->tensor_link ? 0 : pst_profile_exchange_ns(profile_of(costs), parts, bytes);
     if (ns) return ns;
@@ -62,19 +71,22 @@ uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32
     return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
 }
 
-uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
-                           uint64_t flops, uint64_t bytes) {
+uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
+                           int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
     uint64_t ns = pst_profile_pass_ns(profile_of(costs), g, node, extra, pass, costs->busy);
     if (ns) return ns;
     pst_exchange kind = extra ? PST_EXCHANGE_NONE : pst_node_exchange(node, 0, pass);
     if (kind != PST_EXCHANGE_NONE && kind != PST_EXCHANGE_COPY)
         return pst_costs_exchange_ns(costs, kind, node->attr.parts, bytes);
-    if (is_cpu(costs)) return cpu_ns(costs, costs->kind ? pst_graph_factors(g) : PST_F32, (double)flops, (double)bytes);
+    if (is_cpu(costs))
+        return cpu_ns(costs, costs->kind ? pst_graph_factors(g) : PST_F32, (double)flops,
+                      (double)bytes);
     return pst_costs_device_ns(costs->kind, g, node, extra, pass, flops, bytes);
 }
 
 /* A pass over `elements`, of which it moves so many bytes each. */
-static uint64_t flush_ns(const pst_costs *costs, pst_profile_kind kind, double bytes, uint64_t elements) {
+static uint64_t flush_ns(const pst_costs *costs, pst_profile_kind kind, double bytes,
+                         uint64_t elements) {
     uint64_t ns = pst_profile_ns(profile_of(costs), kind, elements, costs->busy);
     if (ns) return ns;
     bytes *= (double)elements;

@@ -1,16 +1,24 @@
-/* Efficiency curves: what part of its datasheet's rates a device reaches, by kind of operator and by size. From public
+/* Efficiency curves: what part of its datasheet's rates a device reaches, by kind of operator and
+ * by size. From public
  * measurements of kernels, none of which is of a training step:
  *
- *   products    the output is made in tiles by as many cores as the device has, in waves: the last one may be all but
- *               empty (NVIDIA, Matrix Multiplication Background User's Guide). What a wave reaches at best: the maximum
- *               achievable matmul FLOPS of github.com/stas00/ml-engineering, compute/accelerator (A100 86.9%, H100
- *               80.3%, B200 77.6%). A tile begins and ends outside of the product: that costs as much as DEPTH of its depth,
+ *   products    the output is made in tiles by as many cores as the device has, in waves: the last
+ *               one may be all but
+ *               empty (NVIDIA, Matrix Multiplication Background User's Guide). What a wave reaches
+ *               at best: the maximum
+ *               achievable matmul FLOPS of github.com/stas00/ml-engineering, compute/accelerator
+ *               (A100 86.9%, H100
+ *               80.3%, B200 77.6%). A tile begins and ends outside of the product: that costs as
+ *               much as DEPTH of its depth,
  *               about what tables of H100 products in github.com/openxla/xla show.
- *   convolution the products that it is, without laying out windows: no measurement was taken for it
- *   attention   FlashAttention-2 and 3 (Dao 2023, figures 4 to 6; Shah et al. 2024, figures 5 and 6): backward passes
+ *   convolution the products that it is, without laying out windows: no measurement was taken for
+ *   it
+ *   attention   FlashAttention-2 and 3 (Dao 2023, figures 4 to 6; Shah et al. 2024, figures 5 and
+ *               6): backward passes
  *               reach less, short sequences too.
  *   the rest    moves bytes, at the share of the memory's rate that STREAM reaches.
- *   exchanges   rings, at the rates and latencies of github.com/NVIDIA/nccl, src/graph/tuning.cc (version 2.8 to 2.12,
+ *   exchanges   rings, at the rates and latencies of github.com/NVIDIA/nccl, src/graph/tuning.cc
+ *               (version 2.8 to 2.12,
  *               protocol Simple): 8.4 us, 3.4 us a turn over NVLink, 235 of an A100's 300 GB/s. */
 #include "partition/cost/costs_parts.h"
 #include <math.h>
@@ -25,7 +33,8 @@
 #define ATTENTION_B 0.53
 #define ATTENTION_HALF 400.0 /* positions at which attention reaches half of that */
 #define RING_NS 8400.0
-#define TURN_SHARE 0.68 /* of a message's latency, 5 us over NVLink: what launches it is done once */
+#define TURN_SHARE                                                                                 \
+    0.68 /* of a message's latency, 5 us over NVLink: what launches it is done once */
 #define RING_SHARE 0.783
 
 /* By the beginning of their names; "": all others. */
@@ -37,12 +46,14 @@ static const struct {
 
 static double peak(const pst_device_kind *kind, pst_dtype factors) {
     double flops = kind->flops[factors];
-    return flops > 0 ? flops : kind->flops[PST_F32]; /* computed in fp32 what it cannot compute otherwise */
+    return flops > 0 ? flops : kind->flops[PST_F32]; /* computed in fp32 what it cannot compute
+                                                        otherwise */
 }
 
-/* Seconds of an m x k times k x n product: the best size of tiles, and the best number of parts that a tile's sums are
- * shared out as, up to `parts`. */
-static double product_s(const pst_device_kind *kind, double flops_per_s, double m, double n, double k, double parts) {
+/* Seconds of an m x k times k x n product: the best size of tiles, and the best number of parts
+ * that a tile's sums are shared out as, up to `parts`. */
+static double product_s(const pst_device_kind *kind, double flops_per_s, double m, double n,
+                        double k, double parts) {
     static const struct {
         double m, n, share;
     } tile[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95}, {256, 64, 0.9},
@@ -52,67 +63,83 @@ static double product_s(const pst_device_kind *kind, double flops_per_s, double 
     double best = INFINITY;
     for (size_t i = 0; i < sizeof tile / sizeof *tile; i++)
         for (double part = 1; part <= parts; part *= 2) {
-            double waves = ceil(ceil(m / tile[i].m) * ceil(n / tile[i].n) * part / devices[d].cores);
+            double waves =
+                ceil(ceil(m / tile[i].m) * ceil(n / tile[i].n) * part / devices[d].cores);
             double wave = 2 * tile[i].m * tile[i].n * (k / part + DEPTH) * devices[d].cores;
             best = fmin(best, waves * wave / (flops_per_s * devices[d].share * tile[i].share));
         }
     return best;
 }
 
-static double linear_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, pst_pass pass) {
+static double linear_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
+                       pst_pass pass) {
     const pst_tensor *x = g->tensor + node->in[0], *y = g->tensor + node->out[0];
-    double k = (double)x->dim[x->n_dim - 1], n = (double)y->dim[y->n_dim - 1], m = (double)pst_tensor_elements(x) / k;
+    double k = (double)x->dim[x->n_dim - 1], n = (double)y->dim[y->n_dim - 1],
+           m = (double)pst_tensor_elements(x) / k;
     double flops_per_s = peak(kind, pst_node_factors(g, node));
     if (pass == PST_PASS_F) return product_s(kind, flops_per_s, m, n, k, 1);
-    return pass == PST_PASS_B ? product_s(kind, flops_per_s, m, k, n, 1) : product_s(kind, flops_per_s, n, k, m, 1);
+    return pass == PST_PASS_B ? product_s(kind, flops_per_s, m, k, n, 1)
+                              : product_s(kind, flops_per_s, n, k, m, 1);
 }
 
-/* The product that a convolution comes to, of windows that nobody lays out: F [windows, hwC] x [hwC, O], B the same
- * number of operations by pixel of x, W a small matrix of long sums. Channels are taken 8 at a time. */
-static double convolution_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, pst_pass pass) {
+/* The product that a convolution comes to, of windows that nobody lays out: F [windows, hwC] x
+ * [hwC, O], B the same number of operations by pixel of x, W a small matrix of long sums. Channels
+ * are taken 8 at a time. */
+static double convolution_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
+                            pst_pass pass) {
     const uint64_t *weight = g->param[node->param[0]].dim;
     double in = 8 * ceil((double)weight[3] / 8), out = 8 * ceil((double)weight[0] / 8);
     double window = (double)(weight[1] * weight[2]);
     double pixels = (double)pst_tensor_elements(g->tensor + node->in[0]) / (double)weight[3];
     double windows = (double)pst_tensor_elements(g->tensor + node->out[0]) / (double)weight[0];
-    double flops_per_s = peak(kind, pst_graph_factors(g) == PST_F8 ? g->dtype : pst_graph_factors(g));
+    double flops_per_s =
+        peak(kind, pst_graph_factors(g) == PST_F8 ? g->dtype : pst_graph_factors(g));
     if (pass == PST_PASS_F) return product_s(kind, flops_per_s, windows, out, window * in, 1);
-    if (pass == PST_PASS_B) return product_s(kind, flops_per_s, pixels, in, window * out * windows / pixels, 1);
+    if (pass == PST_PASS_B)
+        return product_s(kind, flops_per_s, pixels, in, window * out * windows / pixels, 1);
     return product_s(kind, flops_per_s, out, window * in, windows, MOST_PARTS);
 }
 
-static double attention_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, pst_pass pass,
-                          double flops) {
+static double attention_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
+                          pst_pass pass, double flops) {
     double length = (double)g->tensor[node->in[0]].dim[1];
-    double share = (pass == PST_PASS_F ? ATTENTION_F : ATTENTION_B) * length / (length + ATTENTION_HALF);
+    double share =
+        (pass == PST_PASS_F ? ATTENTION_F : ATTENTION_B) * length / (length + ATTENTION_HALF);
     return flops / (peak(kind, g->dtype) * share);
 }
 
-/* What F8 takes beside the product: each factor is read as it is stored and written with 8 bits, by a kernel. */
-static double rounding_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, pst_pass pass) {
+/* What F8 takes beside the product: each factor is read as it is stored and written with 8 bits, by
+ * a kernel. */
+static double rounding_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
+                         pst_pass pass) {
     if (pst_node_factors(g, node) != PST_F8) return 0;
-    uint64_t x = pst_tensor_elements(g->tensor + node->in[0]), y = pst_tensor_elements(g->tensor + node->out[0]);
+    uint64_t x = pst_tensor_elements(g->tensor + node->in[0]),
+             y = pst_tensor_elements(g->tensor + node->out[0]);
     uint64_t weight = pst_param_elements(g->param + node->param[0]);
     uint64_t both = pass == PST_PASS_F ? x + weight : pass == PST_PASS_B ? y + weight : x + y;
-    return 2 * LAUNCH_NS * 1e-9 + (double)both * (double)(pst_dtype_bytes(g->dtype) + pst_dtype_bytes(PST_F8)) /
-                                      (kind->bytes_per_s * MOVE_SHARE);
+    return 2 * LAUNCH_NS * 1e-9 +
+           (double)both * (double)(pst_dtype_bytes(g->dtype) + pst_dtype_bytes(PST_F8)) /
+               (kind->bytes_per_s * MOVE_SHARE);
 }
 
 uint64_t pst_costs_move_ns(const pst_device_kind *kind, double bytes) {
     return pst_costs_round(LAUNCH_NS + bytes / (kind->bytes_per_s * MOVE_SHARE) * 1e9);
 }
 
-uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, int extra,
-                             pst_pass pass, uint64_t flops, uint64_t bytes) {
+uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
+                             int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
     double compute = 0, move = (double)bytes / (kind->bytes_per_s * MOVE_SHARE);
     if (!extra && !strcmp(node->op->name, "linear"))
         compute = linear_s(kind, g, node, pass) + rounding_s(kind, g, node, pass);
-    if (!extra && !strcmp(node->op->name, "convolution")) compute = convolution_s(kind, g, node, pass);
-    if (!extra && !strcmp(node->op->name, "attention")) compute = attention_s(kind, g, node, pass, (double)flops);
+    if (!extra && !strcmp(node->op->name, "convolution"))
+        compute = convolution_s(kind, g, node, pass);
+    if (!extra && !strcmp(node->op->name, "attention"))
+        compute = attention_s(kind, g, node, pass, (double)flops);
     return pst_costs_round(LAUNCH_NS + fmax(compute, move) * 1e9);
 }
 
-uint64_t pst_costs_ring_ns(pst_exchange kind, uint32_t parts, const pst_cluster_link *link, uint64_t bytes) {
+uint64_t pst_costs_ring_ns(pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
+                           uint64_t bytes) {
     double turns = (double)(parts - 1) * (kind == PST_EXCHANGE_SUM ? 2 : 1);
     return pst_costs_round(RING_NS + turns * TURN_SHARE * (double)link->latency_ns +
                            (double)bytes / (link->bytes_per_s * RING_SHARE) * 1e9);

@@ -7,8 +7,9 @@
 uint64_t pst_costs_round(double ns);
 
 /* costs_device.c: devices that run kernels one after the other. */
-uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, int extra,
-                             pst_pass pass, uint64_t flops, uint64_t bytes);
+uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
+                             int extra, pst_pass pass, uint64_t flops, uint64_t bytes);
 uint64_t pst_costs_move_ns(const pst_device_kind *kind, double bytes);
-uint64_t pst_costs_ring_ns(pst_exchange kind, uint32_t parts, const pst_cluster_link *link, uint64_t bytes);
+uint64_t pst_costs_ring_ns(pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
+                           uint64_t bytes);
 #endif

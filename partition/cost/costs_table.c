@@ -1,8 +1,9 @@
-/* Tables for the search: what each operator takes, from the tape; what each keeps, from which steps read which values.
+/* Tables for the search: what each operator takes, from the tape; what each keeps, from which steps
+ * read which values.
  *
- * A value is counted at one operator, the first one whose B or W needs it: every chunk that has this operator has the
- * value. What a chunk needs whose first need lies in an earlier chunk is `enter`, as far as the chunk's first operator
- * needs it: less than the layout has, never more. */
+ * A value is counted at one operator, the first one whose B or W needs it: every chunk that has
+ * this operator has the value. What a chunk needs whose first need lies in an earlier chunk is
+ * `enter`, as far as the chunk's first operator needs it: less than the layout has, never more. */
 #include "partition/cost/costs_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,20 +15,24 @@ typedef struct {
     pst_cost_table *t;
 } builder;
 
-static int in_forward(const pst_tape_step *step) { return step->pass == PST_PASS_F && !step->again; }
+static int in_forward(const pst_tape_step *step) {
+    return step->pass == PST_PASS_F && !step->again;
+}
 
 static int is_value(const pst_operand *o) { return o->kind == PST_OPERAND_VALUE; }
 
-/* --- times -------------------------------------------------------------------------------------------------------- */
+/* --- times ------------------------------------------------------------------------------------ */
 
 static int extra_of(const pst_tape *tape, uint32_t s) {
-    return tape->step[s].again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : tape->is_sum[s] ? PST_EXTRA_SUM : 0;
+    return tape->step[s].again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE
+           : tape->is_sum[s]                        ? PST_EXTRA_SUM
+                                                    : 0;
 }
 
 static uint64_t step_ns(const builder *b, const pst_tape *tape, uint32_t s) {
     const pst_tape_step *step = tape->step + s;
-    return pst_costs_pass_ns(&b->costs, b->g, b->g->node + step->node, extra_of(tape, s), step->pass, step->flops,
-                             step->bytes);
+    return pst_costs_pass_ns(&b->costs, b->g, b->g->node + step->node, extra_of(tape, s),
+                             step->pass, step->flops, step->bytes);
 }
 
 static int is_exchange(const builder *b, const pst_tape *tape, uint32_t s) {
@@ -51,14 +56,14 @@ static void time_again(const builder *b, const pst_tape *tape, pst_recompute mod
         if (tape->step[s].again) b->t->again_ns[mode][tape->step[s].node] += step_ns(b, tape, s);
 }
 
-/* --- what is kept ------------------------------------------------------------------------------------------------- */
+/* --- what is kept ----------------------------------------------------------------------------- */
 
 /* Values that are one memory always, as one. */
 typedef struct {
-    uint32_t into; /* the value that stands for it */
-    uint32_t first,
-        last;         /* nodes whose B or W (again: B's F) need it: the first one; the one that was looked at last */
-    uint32_t first_w; /* the first node whose W needs it, made by another pass; PST_NONE */
+    uint32_t into;        /* the value that stands for it */
+    uint32_t first, last; /* nodes whose B or W (again: B's F) need it: the first one; the one that
+                             was looked at last */
+    uint32_t first_w;     /* the first node whose W needs it, made by another pass; PST_NONE */
     uint64_t bytes;
     uint8_t is_free; /* of data and outputs, which are counted as kept */
     uint8_t forward; /* made by F */
@@ -74,13 +79,15 @@ static void merge(const pst_tape *tape, life *x) {
     for (uint32_t s = 0; s < tape->n_step; s++)
         for (uint32_t i = 0; i < tape->step[s].n_operand; i++) {
             const pst_operand *o = tape->step[s].operand + i;
-            if (o->must && o->share >= 0 && is_value(o) && is_value(tape->step[s].operand + o->share))
+            if (o->must && o->share >= 0 && is_value(o) &&
+                is_value(tape->step[s].operand + o->share))
                 x[find(x, o->index)].into = find(x, tape->step[s].operand[o->share].index);
         }
 }
 
 static int is_free(const pst_graph *g, const pst_value *v) {
-    return v->def_step == PST_NONE || (v->kind == PST_VALUE_TENSOR && g->tensor[v->tensor].role == PST_TENSOR_OUTPUT);
+    return v->def_step == PST_NONE ||
+           (v->kind == PST_VALUE_TENSOR && g->tensor[v->tensor].role == PST_TENSOR_OUTPUT);
 }
 
 static void find_lives(const pst_graph *g, const pst_tape *tape, life *x) {
@@ -99,8 +106,8 @@ static void find_lives(const pst_graph *g, const pst_tape *tape, life *x) {
     }
 }
 
-/* Whose B or W needs it first: what F made, or B from F. A gradient that is written over it may be another chunk's; and
- * what F in B needs may be for a later chunk only. */
+/* Whose B or W needs it first: what F made, or B from F. A gradient that is written over it may be
+ * another chunk's; and what F in B needs may be for a later chunk only. */
 static void find_needs(const pst_tape *tape, life *x) {
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = tape->step + s;
@@ -109,16 +116,20 @@ static void find_needs(const pst_tape *tape, life *x) {
             if (!is_value(o) || tape->value[o->index].def_step == PST_NONE) continue;
             pst_pass made = tape->step[tape->value[o->index].def_step].pass;
             life *l = x + find(x, o->index);
-            if (made == PST_PASS_F && (l->first == PST_NONE || step->node < l->first)) l->first = step->node;
-            if (step->pass == PST_PASS_W && made != PST_PASS_W && (l->first_w == PST_NONE || step->node < l->first_w))
+            if (made == PST_PASS_F && (l->first == PST_NONE || step->node < l->first))
+                l->first = step->node;
+            if (step->pass == PST_PASS_W && made != PST_PASS_W &&
+                (l->first_w == PST_NONE || step->node < l->first_w))
                 l->first_w = step->node;
         }
     }
 }
 
-/* What a chunk that begins with a node has received and needs there. Each value is counted once for a node, whose steps
- * do not follow each other: so they are gone through node by node (by_node: steps in this order). */
-static void sum_enter(const builder *b, const pst_tape *tape, life *x, const uint32_t *by_node, uint64_t *enter) {
+/* What a chunk that begins with a node has received and needs there. Each value is counted once for
+ * a node, whose steps do not follow each other: so they are gone through node by node (by_node:
+ * steps in this order). */
+static void sum_enter(const builder *b, const pst_tape *tape, life *x, const uint32_t *by_node,
+                      uint64_t *enter) {
     for (uint32_t k = 0; k < tape->n_step; k++) {
         const pst_tape_step *step = tape->step + by_node[k];
         for (uint32_t i = 0; step->pass != PST_PASS_F && i < step->n_operand; i++) {
@@ -148,8 +159,8 @@ static void sum_stash(const builder *b, const pst_tape *tape, life *x, pst_recom
     }
 }
 
-/* Bytes that a step touches and that are not kept from F on (apart: nor from B to W). What may take over another
- * operand's memory adds none. */
+/* Bytes that a step touches and that are not kept from F on (apart: nor from B to W). What may take
+ * over another operand's memory adds none. */
 static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = tape->step + s;
@@ -169,10 +180,11 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
         uint64_t work = 0;
         int extra = tape->is_sum[s] ? PST_EXTRA_SUM : 0;
         if (b->scratch && b->scratch->choose)
-            PST_TRY(
-                b->scratch->choose(b->scratch->arg, b->g, b->g->node + step->node, extra, step->pass, &kernel, &work));
+            PST_TRY(b->scratch->choose(b->scratch->arg, b->g, b->g->node + step->node, extra,
+                                       step->pass, &kernel, &work));
         if (bytes + work > b->t->scratch[step->node]) b->t->scratch[step->node] = bytes + work;
-        if (apart + work > b->t->scratch_apart[step->node]) b->t->scratch_apart[step->node] = apart + work;
+        if (apart + work > b->t->scratch_apart[step->node])
+            b->t->scratch_apart[step->node] = apart + work;
     }
     return PST_OK;
 }
@@ -188,7 +200,9 @@ static void order_steps(const pst_tape *tape, uint32_t n_node, uint32_t *start, 
 static pst_status keep(const builder *b, const pst_tape *tape, pst_recompute mode) {
     life *x = malloc((tape->n_value + (size_t)1) * sizeof *x);
     uint32_t *order = malloc((tape->n_step + (size_t)b->t->n + 1) * sizeof *order);
-    pst_status status = x && order ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the costs of %u operators", b->t->n);
+    pst_status status =
+        x && order ? PST_OK
+                   : pst_fail(PST_ENOMEM, "no memory for the costs of %u operators", b->t->n);
     if (status == PST_OK) {
         find_lives(b->g, tape, x);
         find_needs(tape, x);
@@ -197,11 +211,12 @@ static pst_status keep(const builder *b, const pst_tape *tape, pst_recompute mod
         sum_stash(b, tape, x, mode);
         if (mode == PST_RECOMPUTE_NONE) status = sum_scratch(b, tape, x);
     }
-    free(x), free(order);
+    free(x);
+    free(order);
     return status;
 }
 
-/* --- what crosses, parameters, data ------------------------------------------------------------------------------- */
+/* --- what crosses, parameters, data ----------------------------------------------------------- */
 
 static pst_status sum_crossings(const builder *b) {
     const pst_graph *g = b->g;
@@ -238,7 +253,7 @@ static void sum_parameters(const builder *b) {
         }
 }
 
-/* --- all of it ---------------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 enum { PLAIN = 12, BY_MODE = 7, ARRAYS = PLAIN + BY_MODE * PST_RECOMPUTE_COUNT };
 
@@ -250,8 +265,9 @@ static uint64_t **array_of(pst_cost_table *t, uint32_t k) {
     if (k < PLAIN) return plain[k];
     uint32_t mode = (k - PLAIN) / BY_MODE, which = (k - PLAIN) % BY_MODE;
     if (mode == PST_RECOMPUTE_NONE && which >= 4) return NULL;
-    uint64_t **const by_mode[BY_MODE] = {&t->stash[mode],    &t->enter[mode], &t->late[mode],      &t->apart[mode],
-                                         &t->again_ns[mode], &t->held[mode],  &t->held_apart[mode]};
+    uint64_t **const by_mode[BY_MODE] = {&t->stash[mode],     &t->enter[mode],    &t->late[mode],
+                                         &t->apart[mode],     &t->again_ns[mode], &t->held[mode],
+                                         &t->held_apart[mode]};
     return by_mode[which];
 }
 
@@ -260,12 +276,16 @@ static pst_status open_table(uint32_t n, pst_cost_table **table) {
     pst_cost_table *t = calloc(1, sizeof *t);
     uint64_t *at = calloc((size_t)n * ARRAYS + 1, sizeof *at);
     if (!t || !at) {
-        free(t), free(at);
+        free(t);
+        free(at);
         return pst_fail(PST_ENOMEM, "no memory for the costs of %u operators", n);
     }
     t->n = n;
     for (uint32_t k = 0; k < ARRAYS; k++)
-        if (array_of(t, k)) *array_of(t, k) = at, at += n;
+        if (array_of(t, k)) {
+            *array_of(t, k) = at;
+            at += n;
+        }
     *table = t;
     return PST_OK;
 }
@@ -290,8 +310,9 @@ static pst_status fill(const builder *b) {
     return sum_crossings(b);
 }
 
-pst_status pst_cost_table_build(const pst_graph *g, const pst_costs *costs, const pst_cluster_link *link,
-                                const pst_chooser *scratch, pst_cost_table **table) {
+pst_status pst_cost_table_build(const pst_graph *g, const pst_costs *costs,
+                                const pst_cluster_link *link, const pst_chooser *scratch,
+                                pst_cost_table **table) {
     builder b = {.g = g, .costs = *costs, .scratch = scratch};
     if (link) b.costs.tensor_link = link;
     PST_TRY(open_table(g->n_node, &b.t));
@@ -312,7 +333,9 @@ pst_status pst_cost_table_repeat(pst_cost_table *t, uint32_t from, uint32_t peri
     pst_cost_table *l;
     uint32_t behind = from + period;
     PST_TRY(open_table(t->n + period * times, &l));
-    l->norm_ns = t->norm_ns, l->step_ns = t->step_ns, l->reduce_ns = t->reduce_ns;
+    l->norm_ns = t->norm_ns;
+    l->step_ns = t->step_ns;
+    l->reduce_ns = t->reduce_ns;
     for (uint32_t k = 0; k < ARRAYS; k++) {
         if (!array_of(t, k)) continue;
         const uint64_t *has = *array_of(t, k);

@@ -18,7 +18,7 @@ struct pst_profile {
     pst_profile_row *row;
 };
 
-/* --- shapes ----------------------------------------------------------------------------------------------------- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 static void say(char text[PST_PROFILE_TEXT], const char *fmt, ...) PST_PRINTF(2, 3);
 static void say(char text[PST_PROFILE_TEXT], const char *fmt, ...) {
@@ -34,7 +34,8 @@ static void say_dims(char text[PST_PROFILE_TEXT], uint32_t n, const uint64_t *di
 }
 
 /* As if the graph were of micro-batches of so many samples. */
-static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t tensor, uint32_t micro_batch) {
+static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t tensor,
+                       uint32_t micro_batch) {
     const pst_tensor *t = g->tensor + tensor;
     uint64_t dim[PST_MAX_DIM];
     memcpy(dim, t->dim, sizeof dim);
@@ -44,7 +45,8 @@ static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t
 
 static void say_attributes(const pst_graph *g, const pst_node *node, char text[PST_PROFILE_TEXT]) {
     const pst_attr *a = &node->attr;
-    if (node->n_param) { /* a bias, or positions, hardly count, and one of the tensor ranks alone has them */
+    if (node->n_param) { /* a bias, or positions, hardly count, and one of the tensor ranks alone
+                            has them */
         say(text, " w");
         say_dims(text, g->param[node->param[0]].n_dim, g->param[node->param[0]].dim);
     }
@@ -54,8 +56,8 @@ static void say_attributes(const pst_graph *g, const pst_node *node, char text[P
     if (a->parts > 1) say(text, " of %u", a->parts);
 }
 
-static const char *shape_of(const pst_graph *g, const pst_node *node, int extra, pst_pass pass, uint32_t micro_batch,
-                            char text[PST_PROFILE_TEXT]) {
+static const char *shape_of(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                            uint32_t micro_batch, char text[PST_PROFILE_TEXT]) {
     *text = 0;
     if (extra == PST_EXTRA_SUM) { /* of two gradients of its input */
         say(text, "sum");
@@ -77,7 +79,7 @@ const char *pst_profile_shape(const pst_graph *g, const pst_node *node, int extr
     return shape_of(g, node, extra, pass, g->micro_batch, text);
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 pst_status pst_profile_open(const pst_profile_head *head, pst_profile **profile) {
     pst_profile *p = calloc(1, sizeof *p);
@@ -104,7 +106,8 @@ static int by_key(const void *a, const void *b) {
 }
 
 /* Rows are kept sorted, so that finding one is cheap: planners ask often. */
-static pst_profile_row *find(const pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size) {
+static pst_profile_row *find(const pst_profile *p, pst_profile_kind kind, const char *text,
+                             uint64_t size) {
     const pst_profile_row key = {.kind = kind, .text = (char *)(uintptr_t)text, .size = size};
     return p->n ? bsearch(&key, p->row, p->n, sizeof key, by_key) : NULL;
 }
@@ -115,22 +118,26 @@ const pst_profile_row *pst_profile_rows(const pst_profile *p, uint32_t *n) {
 }
 
 static pst_status grow(pst_profile *p) {
-    if (p->n == PST_PROFILE_ROWS) return pst_fail(PST_EINPUT, "a profile has at most %d durations", PST_PROFILE_ROWS);
+    if (p->n == PST_PROFILE_ROWS)
+        return pst_fail(PST_EINPUT, "a profile has at most %d durations", PST_PROFILE_ROWS);
     if (p->n < p->room) return PST_OK;
     uint32_t room = p->room ? 2 * p->room : 64;
     pst_profile_row *row = realloc(p->row, room * sizeof *row);
     if (!row) return pst_fail(PST_ENOMEM, "no memory for a profile of %u durations", room);
-    p->row = row, p->room = room;
+    p->row = row;
+    p->room = room;
     return PST_OK;
 }
 
-pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size, int busy,
-                           double ns) {
-    pst_profile_row fresh = {.kind = kind, .text = (char *)(uintptr_t)(text ? text : ""), .size = size};
+pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size,
+                           int busy, double ns) {
+    pst_profile_row fresh = {
+        .kind = kind, .text = (char *)(uintptr_t)(text ? text : ""), .size = size};
     pst_profile_row *row = find(p, kind, fresh.text, size);
     if (!row) {
         PST_TRY(grow(p));
-        if (!(fresh.text = strdup(fresh.text))) return pst_fail(PST_ENOMEM, "no memory for a profile");
+        if (!(fresh.text = strdup(fresh.text)))
+            return pst_fail(PST_ENOMEM, "no memory for a profile");
         uint32_t at = p->n;
         while (at && by_key(&fresh, &p->row[at - 1]) < 0) at--;
         memmove(p->row + at + 1, p->row + at, (p->n++ - at) * sizeof *p->row);
@@ -141,10 +148,12 @@ pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *te
     return PST_OK;
 }
 
-/* --- whose it is ------------------------------------------------------------------------------------------------ */
+/* --- whose it is ------------------------------------------------------------------------------ */
 
 static pst_status differ(const char *what, const char *its, const char *here) {
-    return !strcmp(its, here) ? PST_OK : pst_fail(PST_EINPUT, "the profile is of %s '%s', not '%s'", what, its, here);
+    return !strcmp(its, here)
+               ? PST_OK
+               : pst_fail(PST_EINPUT, "the profile is of %s '%s', not '%s'", what, its, here);
 }
 
 pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here) {
@@ -157,7 +166,8 @@ pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here)
     PST_TRY(differ("processor", h->cpu, here->cpu));
     PST_TRY(differ("instruction set", h->isa, here->isa));
     if (h->cpus != here->cpus)
-        return pst_fail(PST_EINPUT, "the profile is of a machine with %u processors, not %u", h->cpus, here->cpus);
+        return pst_fail(PST_EINPUT, "the profile is of a machine with %u processors, not %u",
+                        h->cpus, here->cpus);
     if (h->threads != here->threads)
         return pst_fail(PST_EINPUT, "the profile is of ranks with %u thread%s, not %u", h->threads,
                         h->threads == 1 ? "" : "s", here->threads);
@@ -180,14 +190,15 @@ pst_status pst_profile_force(pst_profile *to, const pst_profile *from) {
     for (uint32_t i = 0; i < from->n; i++) {
         const pst_profile_row *r = &from->row[i];
         for (int busy = 0; busy < 2; busy++)
-            if (r->ns[busy] > 0) PST_TRY(pst_profile_set(to, r->kind, r->text, r->size, busy, r->ns[busy]));
+            if (r->ns[busy] > 0)
+                PST_TRY(pst_profile_set(to, r->kind, r->text, r->size, busy, r->ns[busy]));
     }
     memcpy(to->head.date, from->head.date, sizeof to->head.date);
     memcpy(to->head.penstock, from->head.penstock, sizeof to->head.penstock);
     return PST_OK;
 }
 
-/* --- lookups ---------------------------------------------------------------------------------------------------- */
+/* --- lookups ---------------------------------------------------------------------------------- */
 
 /* Of a row while `busy` ranks compute: between its two durations. */
 static double row_ns(const pst_profile *p, const pst_profile_row *r, uint32_t busy) {
@@ -197,7 +208,8 @@ static double row_ns(const pst_profile *p, const pst_profile_row *r, uint32_t bu
     return alone + (all - alone) * (busy - 1) / (p->head.ranks - 1);
 }
 
-static uint64_t between(const pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size, uint32_t busy) {
+static uint64_t between(const pst_profile *p, pst_profile_kind kind, const char *text,
+                        uint64_t size, uint32_t busy) {
     const pst_profile_row *below = NULL, *above = NULL;
     for (uint32_t i = 0; p && i < p->n; i++) {
         const pst_profile_row *r = &p->row[i];
@@ -207,11 +219,16 @@ static uint64_t between(const pst_profile *p, pst_profile_kind kind, const char 
     }
     if (!below && !above) return 0;
     if (!below) {
-        int sized = kind == PST_PROFILE_NORM || kind == PST_PROFILE_STEP || kind == PST_PROFILE_REDUCE;
-        return (uint64_t)(row_ns(p, above, busy) * (sized ? (double)size / (double)above->size : 1) + 0.5);
+        int sized =
+            kind == PST_PROFILE_NORM || kind == PST_PROFILE_STEP || kind == PST_PROFILE_REDUCE;
+        return (uint64_t)(row_ns(p, above, busy) *
+                              (sized ? (double)size / (double)above->size : 1) +
+                          0.5);
     }
     double ns = row_ns(p, below, busy);
-    if (above) ns += (row_ns(p, above, busy) - ns) * (double)(size - below->size) / (double)(above->size - below->size);
+    if (above)
+        ns += (row_ns(p, above, busy) - ns) * (double)(size - below->size) /
+              (double)(above->size - below->size);
     else if (below->size) ns *= (double)size / (double)below->size;
     return ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1e18;
 }
@@ -226,21 +243,25 @@ uint64_t pst_profile_exchange_ns(const pst_profile *p, uint32_t parts, uint64_t 
     return between(p, PST_PROFILE_EXCHANGE, text, bytes, 1);
 }
 
-static const pst_profile_row *find_pass(const pst_profile *p, const pst_graph *g, const pst_node *node, int extra,
-                                        pst_pass pass, uint32_t micro_batch) {
+static const pst_profile_row *find_pass(const pst_profile *p, const pst_graph *g,
+                                        const pst_node *node, int extra, pst_pass pass,
+                                        uint32_t micro_batch) {
     char text[PST_PROFILE_TEXT];
     return find(p, PST_PROFILE_PASS, shape_of(g, node, extra, pass, micro_batch, text), 0);
 }
 
-/* From the next smaller and larger micro-batch that was measured, of powers of two: on a line; from one: in proportion.
- * 0: none was. */
-static double other_micro_ns(const pst_profile *p, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
-                             uint32_t busy) {
+/* From the next smaller and larger micro-batch that was measured, of powers of two: on a line; from
+ * one: in proportion. 0: none was. */
+static double other_micro_ns(const pst_profile *p, const pst_graph *g, const pst_node *node,
+                             int extra, pst_pass pass, uint32_t busy) {
     const pst_profile_row *row[2] = {NULL, NULL}; /* below, above */
     double size[2] = {0, 0}, own = g->micro_batch;
     for (uint32_t m = 1; m <= MOST_MICRO && !row[1]; m *= 2) {
         const pst_profile_row *r = find_pass(p, g, node, extra, pass, m);
-        if (r) row[m > own] = r, size[m > own] = m;
+        if (r) {
+            row[m > own] = r;
+            size[m > own] = m;
+        }
     }
     if (!row[0] && !row[1]) return 0;
     double ns = row_ns(p, row[row[0] ? 0 : 1], busy), from = size[row[0] ? 0 : 1];
@@ -248,8 +269,8 @@ static double other_micro_ns(const pst_profile *p, const pst_graph *g, const pst
     return ns + (row_ns(p, row[1], busy) - ns) * (own - from) / (size[1] - from);
 }
 
-uint64_t pst_profile_pass_ns(const pst_profile *p, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
-                             uint32_t busy) {
+uint64_t pst_profile_pass_ns(const pst_profile *p, const pst_graph *g, const pst_node *node,
+                             int extra, pst_pass pass, uint32_t busy) {
     if (!p) return 0;
     const pst_profile_row *r = find_pass(p, g, node, extra, pass, g->micro_batch);
     double ns = r ? row_ns(p, r, busy) : other_micro_ns(p, g, node, extra, pass, busy);
@@ -265,12 +286,13 @@ static int has(const char *text, const char *shape) {
     return 0;
 }
 
-pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_t *missing, uint32_t *steps, char *text,
-                               size_t bytes) {
+pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_t *missing,
+                               uint32_t *steps, char *text, size_t bytes) {
     pst_tape *tape;
     uint32_t named = 0;
     PST_TRY(pst_tape_build(g, 1, &tape));
-    *missing = *steps = 0, *text = 0;
+    *missing = *steps = 0;
+    *text = 0;
     for (uint32_t i = 0; i < tape->n_step; i++) {
         char shape[PST_PROFILE_TEXT];
         const pst_tape_step *step = tape->step + i;
@@ -280,7 +302,10 @@ pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_
         pst_profile_shape(g, g->node + step->node, extra, step->pass, shape);
         if (pst_profile_pass_ns(p, g, g->node + step->node, extra, step->pass, 1)) continue;
         size_t n = strlen(text);
-        if (named < 3 && !has(text, shape)) snprintf(text + n, bytes - n, "%s%s", n ? ", " : "", shape), named++;
+        if (named < 3 && !has(text, shape)) {
+            snprintf(text + n, bytes - n, "%s%s", n ? ", " : "", shape);
+            named++;
+        }
         ++*missing;
     }
     pst_tape_close(tape);

@@ -1,5 +1,6 @@
-/* Profiles as YAML: what print writes, parse reads back. Every key is one row; an unknown, repeated or missing key, a
- * wrong type or a duration that is none is EINPUT with file, line and column. The file is trusted in nothing. */
+/* Profiles as YAML: what print writes, parse reads back. Every key is one row; an unknown, repeated
+ * or missing key, a wrong type or a duration that is none is EINPUT with file, line and column. The
+ * file is trusted in nothing. */
 #include "base/file.h"
 #include "config/yaml.h"
 #include "partition/cost/profile.h"
@@ -22,7 +23,7 @@ static const struct {
              {"gather", PST_PROFILE_GATHER, 0}};
 enum { N_WORK = sizeof works / sizeof *works };
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static pst_status read_text(const pst_yaml *y, const yaml_node_t *node, char *to, size_t bytes) {
     const char *text = pst_yaml_text(node);
@@ -50,8 +51,9 @@ static pst_status read_machine(pst_yaml *y, const yaml_node_t *node, pst_profile
 }
 
 /* ns, busy_ns: one of them has to be there. */
-static pst_status read_times(pst_yaml *y, const yaml_node_t *node, const yaml_node_t *const ns[2], pst_profile *p,
-                             pst_profile_kind kind, const char *text, uint64_t size) {
+static pst_status read_times(pst_yaml *y, const yaml_node_t *node, const yaml_node_t *const ns[2],
+                             pst_profile *p, pst_profile_kind kind, const char *text,
+                             uint64_t size) {
     uint32_t before, after;
     double value;
     if (!ns[0] && !ns[1]) return pst_yaml_fail(y, node, "missing key: ", "ns");
@@ -86,7 +88,8 @@ static pst_status read_message(pst_yaml *y, const yaml_node_t *node, pst_profile
         PST_TRY(pst_yaml_u32(y, value[3], 2, MAX_PART, &parts));
         snprintf(text, sizeof text, "%u", parts);
     }
-    return read_times(y, node, value + 1, p, value[3] ? PST_PROFILE_EXCHANGE : PST_PROFILE_MESSAGE, text, bytes);
+    return read_times(y, node, value + 1, p, value[3] ? PST_PROFILE_EXCHANGE : PST_PROFILE_MESSAGE,
+                      text, bytes);
 }
 
 static pst_status read_work(pst_yaml *y, const yaml_node_t *node, pst_profile *p) {
@@ -96,15 +99,18 @@ static pst_status read_work(pst_yaml *y, const yaml_node_t *node, pst_profile *p
     int i = 0;
     PST_TRY(pst_yaml_mapping(y, node, row, 4, value));
     while (i < N_WORK && strcmp(works[i].name, pst_yaml_text(value[0]))) i++;
-    if (i == N_WORK) return pst_yaml_fail(y, value[0], "expected ", "norm, step, reduce, launch or gather");
+    if (i == N_WORK)
+        return pst_yaml_fail(y, value[0], "expected ", "norm, step, reduce, launch or gather");
     if (works[i].sized && !value[3]) return pst_yaml_fail(y, node, "missing key: ", "elements");
-    if (!works[i].sized && value[3]) return pst_yaml_fail(y, value[3], "elements are not for ", works[i].name);
+    if (!works[i].sized && value[3])
+        return pst_yaml_fail(y, value[3], "elements are not for ", works[i].name);
     if (value[3]) PST_TRY(pst_yaml_whole(y, value[3], 1, UINT64_MAX, &elements));
     return read_times(y, node, value + 1, p, works[i].kind, "", elements);
 }
 
 static pst_status read_rows(pst_yaml *y, const yaml_node_t *list, const char *of, pst_profile *p,
-                            pst_status (*read)(pst_yaml *y, const yaml_node_t *node, pst_profile *p)) {
+                            pst_status (*read)(pst_yaml *y, const yaml_node_t *node,
+                                               pst_profile *p)) {
     uint32_t n;
     if (!list) return PST_OK;
     PST_TRY(pst_yaml_list(y, list, 0, PST_PROFILE_ROWS, of, &n));
@@ -113,8 +119,9 @@ static pst_status read_rows(pst_yaml *y, const yaml_node_t *list, const char *of
 }
 
 static pst_status read_profile(pst_yaml *y, const yaml_node_t *root, pst_profile **profile) {
-    static const pst_yaml_key row[] = {{"machine", 1},  {"precision", 1}, {"optimizer", 1}, {"operators", 1},
-                                       {"messages", 0}, {"work", 0},      {"penstock", 0},  {"date", 0}};
+    static const pst_yaml_key row[] = {{"machine", 1},   {"precision", 1}, {"optimizer", 1},
+                                       {"operators", 1}, {"messages", 0},  {"work", 0},
+                                       {"penstock", 0},  {"date", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_profile_head head = {0};
     PST_TRY(pst_yaml_mapping(y, root, row, 8, value));
@@ -124,13 +131,16 @@ static pst_status read_profile(pst_yaml *y, const yaml_node_t *root, pst_profile
     PST_TRY(read_text(y, value[6], head.penstock, sizeof head.penstock));
     PST_TRY(read_text(y, value[7], head.date, sizeof head.date));
     PST_TRY(pst_profile_open(&head, profile));
-    PST_TRY(read_rows(y, value[3], "operators, such as {op: \"add F 4x64x128 4x64x128\", ns: 1200}", *profile,
-                      read_operator));
-    PST_TRY(read_rows(y, value[4], "messages, such as {bytes: 65536, ns: 20000}", *profile, read_message));
-    return read_rows(y, value[5], "work, such as {work: norm, elements: 1048576, ns: 90000}", *profile, read_work);
+    PST_TRY(read_rows(y, value[3], "operators, such as {op: \"add F 4x64x128 4x64x128\", ns: 1200}",
+                      *profile, read_operator));
+    PST_TRY(read_rows(y, value[4], "messages, such as {bytes: 65536, ns: 20000}", *profile,
+                      read_message));
+    return read_rows(y, value[5], "work, such as {work: norm, elements: 1048576, ns: 90000}",
+                     *profile, read_work);
 }
 
-pst_status pst_profile_parse(const char *text, size_t bytes, const char *file, pst_profile **profile) {
+pst_status pst_profile_parse(const char *text, size_t bytes, const char *file,
+                             pst_profile **profile) {
     pst_yaml y;
     const yaml_node_t *root;
     pst_profile *p = NULL;
@@ -151,7 +161,7 @@ pst_status pst_profile_load(const char *path, pst_profile **profile) {
     return status;
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void print_times(const pst_profile_row *r, FILE *out) {
     if (r->ns[0] > 0) fprintf(out, ", ns: %.6g", r->ns[0]);
@@ -162,7 +172,8 @@ static void print_times(const pst_profile_row *r, FILE *out) {
 static void print_row(const pst_profile_row *r, FILE *out) {
     if (r->kind == PST_PROFILE_PASS) fprintf(out, "  - {op: \"%s\"", r->text);
     if (r->kind == PST_PROFILE_MESSAGE) fprintf(out, "  - {bytes: %" PRIu64, r->size);
-    if (r->kind == PST_PROFILE_EXCHANGE) fprintf(out, "  - {parts: %s, bytes: %" PRIu64, r->text, r->size);
+    if (r->kind == PST_PROFILE_EXCHANGE)
+        fprintf(out, "  - {parts: %s, bytes: %" PRIu64, r->text, r->size);
     for (int i = 0; i < N_WORK; i++)
         if (r->kind == works[i].kind) {
             fprintf(out, "  - {work: %s", works[i].name);
@@ -179,20 +190,25 @@ pst_status pst_profile_print(const pst_profile *p, FILE *out) {
     const pst_profile_head *h = pst_profile_head_of(p);
     uint32_t n, operators = 0, messages = 0;
     const pst_profile_row *row = pst_profile_rows(p, &n);
-    for (uint32_t i = 0; i < n; i++) operators += row[i].kind == PST_PROFILE_PASS, messages += is_message(row + i);
+    for (uint32_t i = 0; i < n; i++) {
+        operators += row[i].kind == PST_PROFILE_PASS;
+        messages += is_message(row + i);
+    }
     if (*h->penstock) fprintf(out, "penstock: \"%s\"\n", h->penstock);
     if (*h->date) fprintf(out, "date: \"%s\"\n", h->date);
     fprintf(out, "# ns: of one rank that computes alone; busy_ns: while so many ranks compute\n");
-    fprintf(out, "machine: {cpu: \"%s\", isa: %s, cpus: %u, threads: %u, ranks: %u", h->cpu, h->isa, h->cpus,
-            h->threads, h->ranks);
+    fprintf(out, "machine: {cpu: \"%s\", isa: %s, cpus: %u, threads: %u, ranks: %u", h->cpu, h->isa,
+            h->cpus, h->threads, h->ranks);
     if (*h->device) fprintf(out, ", device: \"%s\"", h->device);
     if (*h->model) fprintf(out, ", model: \"%s\"", h->model);
     fputs("}\n", out);
-    fprintf(out, "precision: %s\noptimizer: %s\noperators:%s\n", h->precision, h->optimizer, operators ? "" : " []");
+    fprintf(out, "precision: %s\noptimizer: %s\noperators:%s\n", h->precision, h->optimizer,
+            operators ? "" : " []");
     for (uint32_t i = 0; i < n; i++) {
         if (i == operators && messages) fputs("messages:\n", out);
         if (i == operators + messages) fputs("work:\n", out);
         print_row(row + i, out);
     }
-    return fflush(out) || ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+    return fflush(out) || ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno))
+                                      : PST_OK;
 }

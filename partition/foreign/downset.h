@@ -1,8 +1,8 @@
-/* Contiguous splits of a DAG of items over devices, so that the largest load is smallest. A split is a chain of
- * downsets (sets that hold all predecessors of what they hold); a part is the difference of two that follow each
- * other. The method is that of Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators
- * (NeurIPS 2020), searched below a guess of the answer that rises until a plan is found: what lies above the guess is
- * never looked at. */
+/* Contiguous splits of a DAG of items over devices, so that the largest load is smallest. A split
+ * is a chain of downsets (sets that hold all predecessors of what they hold); a part is the
+ * difference of two that follow each other. The method is that of Tarnawski et al., Efficient
+ * Algorithms for Device Placement of DNN Graph Operators (NeurIPS 2020), searched below a guess of
+ * the answer that rises until a plan is found: what lies above the guess is never looked at. */
 #ifndef PST_PARTITION_FOREIGN_DOWNSET_H
 #define PST_PARTITION_FOREIGN_DOWNSET_H
 #include "base/status.h"
@@ -13,29 +13,34 @@ typedef struct {
     uint32_t from, to; /* items: `from` is in the same part as `to`, or in an earlier one */
 } pst_downset_edge;
 
-/* All downsets, or those that more edges leave. Number 0 is empty, the last one has all items; sizes ascend. */
+/* All downsets, or those that more edges leave. Number 0 is empty, the last one has all items;
+ * sizes ascend. */
 typedef struct {
     uint32_t n;
-    uint32_t *first;         /* [n + 1] */
-    uint32_t *item, *next;   /* for e in [first[d], first[d + 1]): d with item[e] added is next[e] */
+    uint32_t *first;       /* [n + 1] */
+    uint32_t *item, *next; /* for e in [first[d], first[d + 1]): d with item[e] added is next[e] */
     uint32_t *parent, *last; /* [n] d is parent[d] with the item last[d] added; 0 has none */
 } pst_downset_list;
 /* EINPUT for a cycle. More than `most`: OK with list->n == 0. */
-pst_status pst_downset_list_open(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, uint32_t most,
-                                 pst_downset_list *list);
+pst_status pst_downset_list_open(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
+                                 uint32_t most, pst_downset_list *list);
 void pst_downset_list_close(pst_downset_list *list);
-/* Only those within `window` items of an order: an item comes after all that stand `window` or more before it. */
-pst_status pst_downset_list_near(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, const uint32_t *order,
-                                 uint32_t window, uint32_t most, pst_downset_list *list);
-/* All, with *whole 1, or those in the widest window that leaves at most `most`. A window of 1 leaves one order. */
-pst_status pst_downset_list_choose(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, uint32_t most,
-                                   pst_downset_list *list, int *whole);
+/* Only those within `window` items of an order: an item comes after all that stand `window` or more
+ * before it. */
+pst_status pst_downset_list_near(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
+                                 const uint32_t *order, uint32_t window, uint32_t most,
+                                 pst_downset_list *list);
+/* All, with *whole 1, or those in the widest window that leaves at most `most`. A window of 1
+ * leaves one order. */
+pst_status pst_downset_list_choose(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
+                                   uint32_t most, pst_downset_list *list, int *whole);
 /* Items so that every one comes after its predecessors, branch by branch. EINPUT for a cycle. */
-pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, uint32_t *order);
+pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
+                             uint32_t *order);
 
 enum { PST_DOWNSET_KINDS = 8, PST_DOWNSET_ITEMS = 20000, PST_DOWNSET_REPLICAS = 1024 };
-/* With more downsets than this only those near an order of the items are looked at, and the gap says what that may
- * cost. */
+/* With more downsets than this only those near an order of the items are looked at, and the gap
+ * says what that may cost. */
 enum { PST_DOWNSET_MOST = 1 << 18 };
 
 typedef struct {
@@ -45,8 +50,8 @@ typedef struct {
     int pays;          /* a part here pays for the nets that it cuts */
 } pst_downset_kind;
 
-/* The load of a part on m devices of a kind: (times + costs of the nets that it cuts + exchange * (m - 1) / m) / m. A
- * part cuts a net when it has some of its pins, but not all. */
+/* The load of a part on m devices of a kind: (times + costs of the nets that it cuts + exchange *
+ * (m - 1) / m) / m. A part cuts a net when it has some of its pins, but not all. */
 typedef struct {
     uint32_t n_item, n_edge, n_kind, n_net;
     pst_downset_edge *edge;
@@ -68,19 +73,22 @@ typedef struct {
     uint32_t n_downset;
     int whole; /* all downsets were looked at */
 } pst_downset_plan;
-/* The best split. It is proven (lower_bound equals objective) unless there are more than `most` downsets or it took
- * longer than `seconds`. No split is possible, with whole downsets: OK with n_part 0. EINPUT: too many items;
- * ENOMEM. */
-pst_status pst_downset_solve(const pst_downset_problem *problem, uint32_t most, double seconds, pst_downset_plan *plan);
+/* The best split. It is proven (lower_bound equals objective) unless there are more than `most`
+ * downsets or it took longer than `seconds`. No split is possible, with whole downsets: OK with
+ * n_part 0. EINPUT: too many items; ENOMEM. */
+pst_status pst_downset_solve(const pst_downset_problem *problem, uint32_t most, double seconds,
+                             pst_downset_plan *plan);
 void pst_downset_plan_close(pst_downset_plan *plan);
 
-/* No split has a smaller largest load: work that is shared out as if it could be cut anywhere, and the largest item.
- * weight: [n_kind] the prices of a device under which that was found (work below). */
+/* No split has a smaller largest load: work that is shared out as if it could be cut anywhere, and
+ * the largest item. weight: [n_kind] the prices of a device under which that was found (work
+ * below). */
 double pst_downset_bound(const pst_downset_problem *problem, double *weight);
 /* Item's share of the work under the prices: the cheapest kind's. */
 double pst_downset_work(const pst_downset_problem *problem, const double *weight, uint32_t item);
 
-/* One search: the best split into parts whose loads are at most `limit`, given that none has less than `floor`. */
+/* One search: the best split into parts whose loads are at most `limit`, given that none has less
+ * than `floor`. */
 typedef struct {
     double floor, limit;
     uint64_t until_ns;    /* of the monotonic clock */
@@ -89,19 +97,20 @@ typedef struct {
 /* OK: *found says whether there is one; plan has it then. BUSY: the time was over. */
 pst_status pst_downset_search(const pst_downset_problem *problem, const pst_downset_list *list,
                               const pst_downset_range *range, int *found, pst_downset_plan *plan);
-/* How many devices of each kind are told apart beside a downset: those within the same `grain` are not, and of the kind
- * with stride 0 only the fewest are kept. */
+/* How many devices of each kind are told apart beside a downset: those within the same `grain` are
+ * not, and of the kind with stride 0 only the fewest are kept. */
 typedef struct {
     uint32_t n_state, stride[PST_DOWNSET_KINDS], grain[PST_DOWNSET_KINDS];
     int exact; /* all grains are 1 */
 } pst_downset_grid;
 void pst_downset_grid_of(const pst_downset_problem *problem, uint32_t most, pst_downset_grid *grid);
-/* The same for many devices: any split into such parts. An exact grid: found unless there is none. */
+/* The same for many devices: any split into such parts. An exact grid: found unless there is
+ * none. */
 pst_status pst_downset_fewest(const pst_downset_problem *problem, const pst_downset_list *list,
-                              const pst_downset_range *range, const pst_downset_grid *grid, int *found,
-                              pst_downset_plan *plan);
-/* The best split in which items that follow each other in an order stay together in so many blocks; none: *plan
- * stays. */
-pst_status pst_downset_coarse(const pst_downset_problem *problem, const uint32_t *order, uint32_t blocks,
-                              double seconds, pst_downset_plan *plan);
+                              const pst_downset_range *range, const pst_downset_grid *grid,
+                              int *found, pst_downset_plan *plan);
+/* The best split in which items that follow each other in an order stay together in so many blocks;
+ * none: *plan stays. */
+pst_status pst_downset_coarse(const pst_downset_problem *problem, const uint32_t *order,
+                              uint32_t blocks, double seconds, pst_downset_plan *plan);
 #endif

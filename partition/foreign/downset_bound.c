@@ -1,6 +1,7 @@
-/* A lower bound by prices. Every device of kind k offers `limit` of its time at the price weight[k]; item i takes at
- * least the cheapest of weight[k] * time. So the sum of that over the items is at most limit * sum of count * weight,
- * whatever the split: the dual of sharing out items in fractions. See downset.h. */
+/* A lower bound by prices. Every device of kind k offers `limit` of its time at the price
+ * weight[k]; item i takes at least the cheapest of weight[k] * time. So the sum of that over the
+ * items is at most limit * sum of count * weight, whatever the split: the dual of sharing out items
+ * in fractions. See downset.h. */
 #include "partition/foreign/downset.h"
 #include <math.h>
 
@@ -26,7 +27,8 @@ static double of_items(const pst_downset_problem *p) {
     for (uint32_t i = 0; i < p->n_item; i++) {
         double least = INFINITY;
         for (uint32_t k = 0; k < p->n_kind; k++) {
-            uint32_t devices = p->kind[k].count < p->kind[k].replicas ? p->kind[k].count : p->kind[k].replicas;
+            uint32_t devices =
+                p->kind[k].count < p->kind[k].replicas ? p->kind[k].count : p->kind[k].replicas;
             if (devices) least = fmin(least, p->time[(size_t)k * p->n_item + i] / devices);
         }
         if (isfinite(least)) most = fmax(most, least);
@@ -46,18 +48,21 @@ static void start(const pst_downset_problem *p, double *weight) {
     }
 }
 
-/* Device time that an item takes at least, by prices, where no load is above `limit`: where its part needs several
- * devices they exchange something, too. */
-static double work_within(const pst_downset_problem *p, const double *weight, double limit, uint32_t item) {
+/* Device time that an item takes at least, by prices, where no load is above `limit`: where its
+ * part needs several devices they exchange something, too. */
+static double work_within(const pst_downset_problem *p, const double *weight, double limit,
+                          uint32_t item) {
     double least = INFINITY, x = p->exchange[item];
     int somewhere = 0;
     for (uint32_t k = 0; k < p->n_kind; k++) {
         double time = p->time[(size_t)k * p->n_item + item];
-        uint32_t most = p->kind[k].count < p->kind[k].replicas ? p->kind[k].count : p->kind[k].replicas;
+        uint32_t most =
+            p->kind[k].count < p->kind[k].replicas ? p->kind[k].count : p->kind[k].replicas;
         if (!most || !isfinite(time)) continue;
         somewhere = 1;
         if (time > limit) { /* limit m >= time + x (m - 1) / m, from the larger root on */
-            double b = time + x, m = ceil((b + sqrt(fmax(b * b - 4 * limit * x, 0))) / (2 * limit) * (1 - 1e-9));
+            double b = time + x,
+                   m = ceil((b + sqrt(fmax(b * b - 4 * limit * x, 0))) / (2 * limit) * (1 - 1e-9));
             if (m > most) continue;
             time += x * (1 - 1 / fmax(m, 2));
         }
@@ -66,7 +71,8 @@ static double work_within(const pst_downset_problem *p, const double *weight, do
     return somewhere ? least : 0;
 }
 
-/* The bound may be raised to any limit under which the work would be more than the devices can do. */
+/* The bound may be raised to any limit under which the work would be more than the devices can
+ * do. */
 static double with_exchanges(const pst_downset_problem *p, const double *weight, double bound) {
     double devices = 0, low = bound, high = 2 * bound;
     for (uint32_t k = 0; k < p->n_kind; k++) devices += weight[k] * p->kind[k].count;

@@ -1,13 +1,15 @@
-/* A split in no time: items that follow each other in one order are taken together, so that few are left. See
- * downset.h. */
+/* A split in no time: items that follow each other in one order are taken together, so that few are
+ * left. See downset.h. */
 #include "partition/foreign/downset.h"
 #include <math.h>
 #include <stdlib.h>
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory for a coarse split"); }
 
-/* Nets between blocks; within one they cost nothing. mark: [n_block] 1 + the net that has it last. */
-static void fill_nets(const pst_downset_problem *p, const uint32_t *block_of, uint32_t *mark, pst_downset_problem *to) {
+/* Nets between blocks; within one they cost nothing. mark: [n_block] 1 + the net that has it
+ * last. */
+static void fill_nets(const pst_downset_problem *p, const uint32_t *block_of, uint32_t *mark,
+                      pst_downset_problem *to) {
     for (uint32_t net = 0; net < p->n_net; net++) {
         uint32_t from = to->net_first[to->n_net], end = from;
         for (uint32_t i = p->net_first[net]; i < p->net_first[net + 1]; i++) {
@@ -34,20 +36,23 @@ static pst_status make_blocks(const pst_downset_problem *p, const uint32_t *bloc
     to->net_first = calloc((size_t)p->n_net + 2, sizeof *to->net_first);
     to->net_cost = calloc((size_t)p->n_net + 1, sizeof *to->net_cost);
     to->pin = calloc((size_t)p->net_first[p->n_net] + 1, sizeof *to->pin);
-    int ok = mark && to->edge && to->time && to->size && to->exchange && to->net_first && to->net_cost && to->pin;
+    int ok = mark && to->edge && to->time && to->size && to->exchange && to->net_first &&
+             to->net_cost && to->pin;
     for (uint32_t b = 0; ok && b + 1 < n; b++) to->edge[b] = (pst_downset_edge){b, b + 1};
     for (uint32_t i = 0; ok && i < p->n_item; i++) {
         uint32_t b = block_of[i];
-        to->size[b] += p->size[i], to->exchange[b] += p->exchange[i];
-        for (uint32_t k = 0; k < p->n_kind; k++) to->time[(size_t)k * n + b] += p->time[(size_t)k * p->n_item + i];
+        to->size[b] += p->size[i];
+        to->exchange[b] += p->exchange[i];
+        for (uint32_t k = 0; k < p->n_kind; k++)
+            to->time[(size_t)k * n + b] += p->time[(size_t)k * p->n_item + i];
     }
     if (ok) fill_nets(p, block_of, mark, to);
     free(mark);
     return ok ? PST_OK : no_memory();
 }
 
-pst_status pst_downset_coarse(const pst_downset_problem *p, const uint32_t *order, uint32_t blocks, double seconds,
-                              pst_downset_plan *plan) {
+pst_status pst_downset_coarse(const pst_downset_problem *p, const uint32_t *order, uint32_t blocks,
+                              double seconds, pst_downset_plan *plan) {
     pst_downset_problem coarse = {0};
     pst_downset_plan found = {0};
     uint32_t *block_of = malloc(((size_t)p->n_item + 1) * sizeof *block_of);
@@ -61,7 +66,8 @@ pst_status pst_downset_coarse(const pst_downset_problem *p, const uint32_t *orde
     if (status == PST_OK && found.n_part) {
         for (uint32_t i = 0; i < p->n_item; i++) part_of[i] = found.part_of[block_of[i]];
         free(found.part_of);
-        found.part_of = part_of, part_of = NULL;
+        found.part_of = part_of;
+        part_of = NULL;
         *plan = found;
     } else pst_downset_plan_close(&found);
     pst_downset_problem_close(&coarse);

@@ -1,7 +1,8 @@
-/* Whether parts whose loads are at most a limit can have all items, on many devices: as the search of downset_search.c,
- * but a part takes the fewest devices of each kind that are fast enough, for what it leaves over is of use, and for
- * every downset only the cheapest way to it is kept for each number of devices of all kinds but one. Exact then; where
- * these are too many, numbers near each other are kept as one. See downset.h. */
+/* Whether parts whose loads are at most a limit can have all items, on many devices: as the search
+ * of downset_search.c, but a part takes the fewest devices of each kind that are fast enough, for
+ * what it leaves over is of use, and for every downset only the cheapest way to it is kept for each
+ * number of devices of all kinds but one. Exact then; where these are too many, numbers near each
+ * other are kept as one. See downset.h. */
 #include "partition/foreign/downset_part.h"
 #include "base/clock.h"
 #include <math.h>
@@ -9,7 +10,8 @@
 #include <string.h>
 
 typedef struct {
-    double cost, load;      /* price of the devices that are used, INFINITY: none found; load of the last part, */
+    double cost, load; /* price of the devices that are used, INFINITY: none found; load of the last
+                          part, */
     uint32_t from, state;   /* the downset before it and its state, */
     uint16_t kind, devices; /* and where it is */
     uint16_t used[PST_DOWNSET_KINDS];
@@ -29,9 +31,11 @@ typedef struct {
     pst_downset_parts parts;
 } fewest;
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph"); }
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph");
+}
 
-/* --- states ------------------------------------------------------------------------------------------------------- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 static uint32_t steps_of(const pst_downset_problem *p, const pst_downset_grid *g, uint32_t k) {
     return p->kind[k].count / g->grain[k] + 1;
@@ -52,18 +56,24 @@ void pst_downset_grid_of(const pst_downset_problem *p, uint32_t most, pst_downse
             if (finest == counted || steps_of(p, g, k) > steps_of(p, g, finest)) finest = k;
         }
         if (n <= most || finest == counted || steps_of(p, g, finest) == 1) break;
-        g->grain[finest] *= 2, g->exact = 0;
+        g->grain[finest] *= 2;
+        g->exact = 0;
     }
     g->n_state = 1;
     for (uint32_t k = 0; k < p->n_kind; k++)
-        if (k != counted) g->stride[k] = g->n_state, g->n_state *= steps_of(p, g, k);
+        if (k != counted) {
+            g->stride[k] = g->n_state;
+            g->n_state *= steps_of(p, g, k);
+        }
 }
 
 static void fill(fewest *s) {
     const pst_downset_problem *p = s->p;
     for (uint32_t d = 1; d < s->list->n; d++)
-        s->done[d] = s->done[s->list->parent[d]] + pst_downset_work(p, s->range->weight, s->list->last[d]);
-    for (uint32_t k = 0; k < p->n_kind; k++) { /* one that is worth nothing has a price, too, to be counted with */
+        s->done[d] =
+            s->done[s->list->parent[d]] + pst_downset_work(p, s->range->weight, s->list->last[d]);
+    for (uint32_t k = 0; k < p->n_kind; k++) { /* one that is worth nothing has a price, too, to be
+                                                  counted with */
         s->price[k] = s->range->weight[k] * s->range->limit * (1 + 1e-9);
         s->price[k] = fmax(s->price[k], 1e-9 * s->done[s->list->n - 1] + 1e-100);
         s->all += s->price[k] * p->kind[k].count * (1 + 1e-9);
@@ -89,10 +99,10 @@ static pst_status fewest_open(fewest *s) {
     return pst_downset_parts_open(s->p, s->list, &s->parts);
 }
 
-/* --- a part ------------------------------------------------------------------------------------------------------- */
+/* --- a part ----------------------------------------------------------------------------------- */
 
-/* The fewest devices of a kind on which the part takes at most the limit; 0: none. One, or at least the larger root of
- * limit m^2 - (a + x) m + x. */
+/* The fewest devices of a kind on which the part takes at most the limit; 0: none. One, or at least
+ * the larger root of limit m^2 - (a + x) m + x. */
 static uint32_t fewest_of(const fewest *s, const pst_downset_part *f, uint32_t k) {
     const pst_downset_kind *kind = &s->p->kind[k];
     uint32_t most = pst_downset_most(kind);
@@ -100,7 +110,8 @@ static uint32_t fewest_of(const fewest *s, const pst_downset_part *f, uint32_t k
     if (!most || f->on[k].forbidden || f->size > kind->memory) return 0;
     double a = pst_downset_load(s->p, f, k, 1);
     if (a <= limit) return 1;
-    double b = a + x, root = b * b - 4 * limit * x, least = floor((b + sqrt(fmax(root, 0))) / (2 * limit));
+    double b = a + x, root = b * b - 4 * limit * x,
+           least = floor((b + sqrt(fmax(root, 0))) / (2 * limit));
     if (least > most) return 0;
     uint32_t m = least < 2 ? 2 : (uint32_t)least;
     while (m <= most && pst_downset_load(s->p, f, k, m) > limit) m++;
@@ -111,20 +122,26 @@ static void offer(fewest *s, uint32_t root, const pst_downset_part *f, uint32_t 
     const pst_downset_grid *g = &s->grid;
     const cell *before = s->cells + (size_t)root * g->n_state;
     cell *after = s->cells + (size_t)f->downset * g->n_state;
-    double rest = s->done[s->list->n - 1] - s->done[f->downset], load = pst_downset_load(s->p, f, k, m);
+    double rest = s->done[s->list->n - 1] - s->done[f->downset],
+           load = pst_downset_load(s->p, f, k, m);
     double most = s->all - m * s->price[k] - rest;
     uint32_t room = s->p->kind[k].count - m;
     for (uint32_t i = 0; i < s->n_active; i++) {
         const cell *from = &before[s->active[i]];
         uint32_t has = from->used[k];
         if (has > room || from->cost > most) continue;
-        uint32_t state = s->active[i] + ((has + m) / g->grain[k] - has / g->grain[k]) * g->stride[k];
+        uint32_t state =
+            s->active[i] + ((has + m) / g->grain[k] - has / g->grain[k]) * g->stride[k];
         double cost = from->cost + m * s->price[k];
         cell *to = &after[state];
         if (!(cost < to->cost)) continue;
         *to = *from;
-        to->cost = cost, to->load = load, to->from = root, to->state = s->active[i];
-        to->kind = (uint16_t)k, to->devices = (uint16_t)m;
+        to->cost = cost;
+        to->load = load;
+        to->from = root;
+        to->state = s->active[i];
+        to->kind = (uint16_t)k;
+        to->devices = (uint16_t)m;
         to->used[k] = (uint16_t)(has + m);
     }
 }
@@ -154,18 +171,22 @@ static void find_active(fewest *s, uint32_t root) {
             if (isfinite(counted)) counted -= at[state].used[k] * s->price[k];
             rest /= steps;
         }
-        if (counted < fewer - least || (isfinite(counted) && isinf(fewer))) s->active[s->n_active++] = state;
+        if (counted < fewer - least || (isfinite(counted) && isinf(fewer)))
+            s->active[s->n_active++] = state;
         s->lowest[state] = fmin(fewer, counted);
     }
 }
 
-/* --- the plan --------------------------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 static pst_status plan_of(const fewest *s, uint32_t last, pst_downset_plan *plan) {
     const pst_downset_list *l = s->list;
     const cell *end = &s->cells[(size_t)(l->n - 1) * s->grid.n_state + last], *c = end;
     uint32_t n = 0;
-    for (uint32_t d = l->n - 1; d; n++) d = c->from, c = &s->cells[(size_t)d * s->grid.n_state + c->state];
+    for (uint32_t d = l->n - 1; d; n++) {
+        d = c->from;
+        c = &s->cells[(size_t)d * s->grid.n_state + c->state];
+    }
     *plan = (pst_downset_plan){.n_part = n, .n_downset = l->n};
     plan->part_of = malloc(((size_t)s->p->n_item + 1) * sizeof *plan->part_of);
     plan->kind = malloc(((size_t)n + 1) * sizeof *plan->kind);
@@ -176,10 +197,12 @@ static pst_status plan_of(const fewest *s, uint32_t last, pst_downset_plan *plan
     }
     c = end;
     for (uint32_t d = l->n - 1; d;) { /* what an earlier part holds is overwritten */
-        plan->kind[--n] = c->kind, plan->devices[n] = c->devices;
+        plan->kind[--n] = c->kind;
+        plan->devices[n] = c->devices;
         plan->objective = fmax(plan->objective, c->load);
         for (uint32_t e = d; e; e = l->parent[e]) plan->part_of[l->last[e]] = n;
-        d = c->from, c = &s->cells[(size_t)d * s->grid.n_state + c->state];
+        d = c->from;
+        c = &s->cells[(size_t)d * s->grid.n_state + c->state];
     }
     return PST_OK;
 }
@@ -199,8 +222,8 @@ static pst_status run(fewest *s, int *found, pst_downset_plan *plan) {
 }
 
 pst_status pst_downset_fewest(const pst_downset_problem *problem, const pst_downset_list *list,
-                              const pst_downset_range *range, const pst_downset_grid *grid, int *found,
-                              pst_downset_plan *plan) {
+                              const pst_downset_range *range, const pst_downset_grid *grid,
+                              int *found, pst_downset_plan *plan) {
     fewest s = {.p = problem, .list = list, .range = range, .grid = *grid};
     pst_status status = fewest_open(&s);
     if (status == PST_OK) status = run(&s, found, plan);

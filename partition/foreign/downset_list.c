@@ -1,4 +1,5 @@
-/* All downsets of a DAG, breadth first: each with one more item that has its predecessors there. See downset.h. */
+/* All downsets of a DAG, breadth first: each with one more item that has its predecessors there.
+ * See downset.h. */
 #include "partition/foreign/downset.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,12 @@ static void ends_close(ends *e) {
     free(e->other);
 }
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory for the downsets of a graph"); }
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "no memory for the downsets of a graph");
+}
 
-static pst_status ends_open(uint32_t n, const pst_downset_edge *edge, uint32_t n_edge, int successors, ends *e) {
+static pst_status ends_open(uint32_t n, const pst_downset_edge *edge, uint32_t n_edge,
+                            int successors, ends *e) {
     e->first = calloc((size_t)n + 2, sizeof *e->first);
     e->other = calloc((size_t)n_edge + 1, sizeof *e->other);
     if (!e->first || !e->other) return no_memory();
@@ -28,9 +32,10 @@ static pst_status ends_open(uint32_t n, const pst_downset_edge *edge, uint32_t n
     return PST_OK;
 }
 
-/* --- order ------------------------------------------------------------------------------------------------------ */
+/* --- order ------------------------------------------------------------------------------------ */
 
-static pst_status order_by(uint32_t n, const ends *next, uint32_t *missing, uint32_t *ready, uint32_t *order) {
+static pst_status order_by(uint32_t n, const ends *next, uint32_t *missing, uint32_t *ready,
+                           uint32_t *order) {
     uint32_t n_ready = 0, n_done = 0;
     for (uint32_t i = n; i-- > 0;)
         if (!missing[i]) ready[n_ready++] = i;
@@ -43,9 +48,11 @@ static pst_status order_by(uint32_t n, const ends *next, uint32_t *missing, uint
     return n_done == n ? PST_OK : pst_fail(PST_EINPUT, "the graph has a cycle");
 }
 
-pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, uint32_t *order) {
+pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
+                             uint32_t *order) {
     ends next = {0};
-    uint32_t *missing = calloc((size_t)n_item + 1, sizeof *missing), *ready = calloc((size_t)n_item + 1, sizeof *ready);
+    uint32_t *missing = calloc((size_t)n_item + 1, sizeof *missing),
+             *ready = calloc((size_t)n_item + 1, sizeof *ready);
     pst_status status = missing && ready ? ends_open(n_item, edge, n_edge, 1, &next) : no_memory();
     for (uint32_t i = 0; status == PST_OK && i < n_edge; i++) missing[edge[i].to]++;
     if (status == PST_OK) status = order_by(n_item, &next, missing, ready, order);
@@ -55,7 +62,7 @@ pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint
     return status;
 }
 
-/* --- enumeration ------------------------------------------------------------------------------------------------ */
+/* --- enumeration ------------------------------------------------------------------------------ */
 
 enum { MOST_EDGES = 1 << 24 };
 typedef struct {
@@ -105,10 +112,11 @@ static pst_status make_room(builder *b) {
     pst_downset_list *l = b->list;
     if (l->n < b->room) return PST_OK;
     size_t room = b->room ? 2 * (size_t)b->room : 64;
-    size_t limit = (size_t)b->most + b->n_item + 1; /* one step more than allowed is seen too late */
+    size_t limit = (size_t)b->most + b->n_item + 1; /* one step more than allowed is seen too
+                                                       late */
     if (room > limit) room = limit;
-    if (!GROW(b->bits, room * b->words) || !GROW(b->key, room) || !GROW(l->parent, room) || !GROW(l->last, room) ||
-        !GROW(l->first, room + 1))
+    if (!GROW(b->bits, room * b->words) || !GROW(b->key, room) || !GROW(l->parent, room) ||
+        !GROW(l->last, room) || !GROW(l->first, room + 1))
         return no_memory();
     b->room = (uint32_t)room;
     return rehash(b);
@@ -124,7 +132,9 @@ static pst_status add(builder *b, uint32_t from, uint32_t item, uint32_t *number
     uint32_t at = (uint32_t)key & b->table_mask;
     for (; b->table[at]; at = (at + 1) & b->table_mask) {
         uint32_t d = b->table[at] - 1;
-        if (b->key[d] != key || memcmp(b->bits + (size_t)d * b->words, fresh, b->words * sizeof *fresh)) continue;
+        if (b->key[d] != key ||
+            memcmp(b->bits + (size_t)d * b->words, fresh, b->words * sizeof *fresh))
+            continue;
         *number = d;
         return PST_OK;
     }
@@ -140,7 +150,8 @@ static pst_status link_to(builder *b, uint32_t *n_edge, uint32_t from, uint32_t 
     pst_downset_list *l = b->list;
     if (*n_edge == b->edge_room) {
         size_t room = b->edge_room ? 2 * (size_t)b->edge_room : 256;
-        if (room > UINT32_MAX / 2 || !GROW(l->item, room) || !GROW(l->next, room)) return no_memory();
+        if (room > UINT32_MAX / 2 || !GROW(l->item, room) || !GROW(l->next, room))
+            return no_memory();
         b->edge_room = (uint32_t)room;
     }
     uint32_t to = 0;
@@ -156,8 +167,8 @@ static int ready(const builder *b, uint32_t downset, uint32_t item) {
     return 1;
 }
 
-/* What can be added to d: what could be added to its parent, but for the last item, and what that item has made
- * ready. */
+/* What can be added to d: what could be added to its parent, but for the last item, and what that
+ * item has made ready. */
 static pst_status extend(builder *b, uint32_t d, uint32_t *n_edge) {
     pst_downset_list *l = b->list;
     l->first[d] = *n_edge;
@@ -200,10 +211,11 @@ static pst_status enumerate(builder *b) {
     return depth == b->n_item ? PST_OK : pst_fail(PST_EINPUT, "the graph has a cycle");
 }
 
-pst_status pst_downset_list_open(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, uint32_t most,
-                                 pst_downset_list *list) {
+pst_status pst_downset_list_open(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
+                                 uint32_t most, pst_downset_list *list) {
     *list = (pst_downset_list){0};
-    builder b = {.list = list, .n_item = n_item, .words = (n_item + 63) / 64 + !n_item, .most = most};
+    builder b = {
+        .list = list, .n_item = n_item, .words = (n_item + 63) / 64 + !n_item, .most = most};
     b.code = calloc((size_t)n_item + 1, sizeof *b.code);
     pst_status status = b.code ? ends_open(n_item, edge, n_edge, 1, &b.next) : no_memory();
     if (status == PST_OK) status = ends_open(n_item, edge, n_edge, 0, &b.before);

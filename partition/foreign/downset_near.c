@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status no_memory(uint32_t n) { return pst_fail(PST_ENOMEM, "no memory for the order of %u items", n); }
+static pst_status no_memory(uint32_t n) {
+    return pst_fail(PST_ENOMEM, "no memory for the order of %u items", n);
+}
 
-pst_status pst_downset_list_near(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, const uint32_t *order,
-                                 uint32_t window, uint32_t most, pst_downset_list *list) {
+pst_status pst_downset_list_near(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
+                                 const uint32_t *order, uint32_t window, uint32_t most,
+                                 pst_downset_list *list) {
     size_t room = n_edge + (size_t)n_item * window;
     pst_downset_edge *more = malloc((room + 1) * sizeof *more);
     *list = (pst_downset_list){0};
@@ -20,15 +23,16 @@ pst_status pst_downset_list_near(uint32_t n_item, const pst_downset_edge *edge, 
     return status;
 }
 
-pst_status pst_downset_list_choose(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, uint32_t most,
-                                   pst_downset_list *list, int *whole) {
+pst_status pst_downset_list_choose(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
+                                   uint32_t most, pst_downset_list *list, int *whole) {
     PST_TRY(pst_downset_list_open(n_item, edge, n_edge, most, list));
     *whole = list->n > 0;
     if (list->n) return PST_OK;
     uint32_t *order = malloc(n_item * sizeof *order);
     pst_status status = order ? pst_downset_order(n_item, edge, n_edge, order) : no_memory(n_item);
     for (uint32_t window = 64; status == PST_OK && window && !list->n; window /= 2)
-        status = pst_downset_list_near(n_item, edge, n_edge, order, window, window > 1 ? most : UINT32_MAX / 2, list);
+        status = pst_downset_list_near(n_item, edge, n_edge, order, window,
+                                       window > 1 ? most : UINT32_MAX / 2, list);
     free(order);
     return status;
 }

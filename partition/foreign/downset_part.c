@@ -1,4 +1,5 @@
-/* See downset_part.h: depth first through what can be added, as long as a part can still end below the limit. */
+/* See downset_part.h: depth first through what can be added, as long as a part can still end below
+ * the limit. */
 #include "partition/foreign/downset_part.h"
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@ void pst_downset_parts_close(pst_downset_parts *s) {
     *s = (pst_downset_parts){0};
 }
 
-pst_status pst_downset_parts_open(const pst_downset_problem *p, const pst_downset_list *list, pst_downset_parts *s) {
+pst_status pst_downset_parts_open(const pst_downset_problem *p, const pst_downset_list *list,
+                                  pst_downset_parts *s) {
     size_t pins = p->net_first[p->n_net];
     *s = (pst_downset_parts){.p = p, .list = list};
     s->seen = calloc((size_t)list->n + 1, sizeof *s->seen);
@@ -53,7 +55,8 @@ static void take(pst_downset_parts *s, uint32_t item, pst_downset_part *f) {
 }
 
 static void give_back(pst_downset_parts *s, uint32_t item) {
-    for (uint32_t i = s->net_of_first[item]; i < s->net_of_first[item + 1]; i++) s->held[s->net_of[i]]--;
+    for (uint32_t i = s->net_of_first[item]; i < s->net_of_first[item + 1]; i++)
+        s->held[s->net_of[i]]--;
 }
 
 /* Whether the part, or a larger one, may be on some device. */
@@ -72,12 +75,14 @@ static void mark_below(pst_downset_parts *s, uint32_t root) {
     memset(s->below, 0, s->p->n_net);
     for (uint32_t d = root; d; d = s->list->parent[d]) {
         uint32_t item = s->list->last[d];
-        for (uint32_t i = s->net_of_first[item]; i < s->net_of_first[item + 1]; i++) s->below[s->net_of[i]] = 1;
+        for (uint32_t i = s->net_of_first[item]; i < s->net_of_first[item + 1]; i++)
+            s->below[s->net_of[i]] = 1;
     }
 }
 
 void pst_downset_parts_from(pst_downset_parts *s, uint32_t root, double limit,
-                            void (*visit)(void *arg, uint32_t root, const pst_downset_part *part), void *arg) {
+                            void (*visit)(void *arg, uint32_t root, const pst_downset_part *part),
+                            void *arg) {
     const pst_downset_list *l = s->list;
     mark_below(s, root);
     s->stack[0] = (pst_downset_part){.downset = root, .edge = l->first[root]};
@@ -95,7 +100,9 @@ void pst_downset_parts_from(pst_downset_parts *s, uint32_t root, double limit,
         s->seen[next] = root + 1;
         pst_downset_part *g = f + 1;
         memcpy(g, f, s->part_bytes);
-        g->downset = next, g->item = item, g->edge = l->first[next];
+        g->downset = next;
+        g->item = item;
+        g->edge = l->first[next];
         take(s, item, g);
         if (may_grow(s, g, limit)) {
             visit(arg, root, g);

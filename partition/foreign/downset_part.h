@@ -1,4 +1,5 @@
-/* Parts of a split as they grow, item by item, from a downset on: what the searches of downset.h have in common. */
+/* Parts of a split as they grow, item by item, from a downset on: what the searches of downset.h
+ * have in common. */
 #ifndef PST_PARTITION_FOREIGN_DOWNSET_PART_H
 #define PST_PARTITION_FOREIGN_DOWNSET_PART_H
 #include "partition/foreign/downset.h"
@@ -25,19 +26,22 @@ typedef struct {
     size_t part_bytes; /* of a part without the kinds that there are not */
 } pst_downset_parts;
 
-pst_status pst_downset_parts_open(const pst_downset_problem *p, const pst_downset_list *list, pst_downset_parts *parts);
+pst_status pst_downset_parts_open(const pst_downset_problem *p, const pst_downset_list *list,
+                                  pst_downset_parts *parts);
 void pst_downset_parts_close(pst_downset_parts *parts);
-/* Visits every part from a root that may be on some devices with a load of at most `limit`, or grow into one. */
+/* Visits every part from a root that may be on some devices with a load of at most `limit`, or grow
+ * into one. */
 void pst_downset_parts_from(pst_downset_parts *parts, uint32_t root, double limit,
-                            void (*visit)(void *arg, uint32_t root, const pst_downset_part *part), void *arg);
+                            void (*visit)(void *arg, uint32_t root, const pst_downset_part *part),
+                            void *arg);
 
 /* Of a kind's devices, so many may have a part. */
 static inline uint32_t pst_downset_most(const pst_downset_kind *kind) {
     return kind->count < kind->replicas ? kind->count : kind->replicas;
 }
 /* The load on m devices of a kind. */
-static inline double pst_downset_load(const pst_downset_problem *p, const pst_downset_part *part, uint32_t kind,
-                                      double m) {
+static inline double pst_downset_load(const pst_downset_problem *p, const pst_downset_part *part,
+                                      uint32_t kind, double m) {
     double cut = p->kind[kind].pays && part->cut > 0 ? part->cut : 0;
     return (part->on[kind].time + cut + part->exchange * (m - 1) / m) / m;
 }

@@ -1,5 +1,6 @@
-/* One pass of dynamic programming over pairs of downsets. From every downset that some devices can take in time, depth
- * first through what can be added to it, as long as a part that grows can still end below the limit. See downset.h. */
+/* One pass of dynamic programming over pairs of downsets. From every downset that some devices can
+ * take in time, depth first through what can be added to it, as long as a part that grows can still
+ * end below the limit. See downset.h. */
 #include "partition/foreign/downset_part.h"
 #include "base/clock.h"
 #include <math.h>
@@ -17,7 +18,8 @@ typedef struct {
     const pst_downset_range *range;
     uint32_t n_state, n_option, stride[PST_DOWNSET_KINDS];
     option *option;
-    double *best;   /* [downset][state] smallest largest load of it on the devices of the state; at least the floor */
+    double *best;   /* [downset][state] smallest largest load of it on the devices of the state; at
+                       least the floor */
     uint32_t *from; /* [downset][state] the downset before the last part, */
     uint32_t *how;  /* and its option */
     uint32_t *used; /* [state][kind] devices */
@@ -28,9 +30,11 @@ typedef struct {
     pst_downset_parts parts;
 } search;
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph"); }
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph");
+}
 
-/* --- tables ----------------------------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 static pst_status states(search *s) {
     const pst_downset_problem *p = s->p;
@@ -40,8 +44,10 @@ static pst_status states(search *s) {
         n *= p->kind[k].count + 1.0;
         s->n_option += pst_downset_most(&p->kind[k]);
         if (n * s->list->n > 1 << 25)
-            return pst_fail(PST_ENOMEM, "%u downsets on so many devices: no more than %d states can be searched",
-                            s->list->n, 1 << 25);
+            return pst_fail(
+                PST_ENOMEM,
+                "%u downsets on so many devices: no more than %d states can be searched",
+                s->list->n, 1 << 25);
     }
     s->n_state = (uint32_t)n;
     return PST_OK;
@@ -60,13 +66,15 @@ static void fill(search *s) {
             s->left[state] += (p->kind[k].count - used) * s->range->weight[k] * s->range->limit;
         }
     for (uint32_t d = 1; d < s->list->n; d++)
-        s->done[d] = s->done[s->list->parent[d]] + pst_downset_work(p, s->range->weight, s->list->last[d]);
+        s->done[d] =
+            s->done[s->list->parent[d]] + pst_downset_work(p, s->range->weight, s->list->last[d]);
     for (size_t i = 0; i < (size_t)s->list->n * s->n_state; i++) s->best[i] = INFINITY;
     s->best[0] = s->range->floor;
 }
 
 static void search_close(search *s) {
-    void *all[] = {s->option, s->best, s->from, s->how, s->used, s->done, s->left, s->active, s->lowest};
+    void *all[] = {s->option, s->best, s->from,   s->how,   s->used,
+                   s->done,   s->left, s->active, s->lowest};
     pst_downset_parts_close(&s->parts);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
@@ -75,19 +83,24 @@ static pst_status search_open(search *s) {
     const pst_downset_problem *p = s->p;
     PST_TRY(states(s));
     size_t n = s->list->n, cells = n * s->n_state;
-    if (!(s->option = calloc(s->n_option + 1, sizeof *s->option)) || !(s->best = malloc(cells * sizeof *s->best)) ||
-        !(s->from = malloc(cells * sizeof *s->from)) || !(s->how = malloc(cells * sizeof *s->how)) ||
+    if (!(s->option = calloc(s->n_option + 1, sizeof *s->option)) ||
+        !(s->best = malloc(cells * sizeof *s->best)) ||
+        !(s->from = malloc(cells * sizeof *s->from)) ||
+        !(s->how = malloc(cells * sizeof *s->how)) ||
         !(s->used = calloc((size_t)s->n_state * p->n_kind, sizeof *s->used)) ||
-        !(s->done = calloc(n, sizeof *s->done)) || !(s->left = calloc(s->n_state, sizeof *s->left)) ||
-        !(s->active = calloc(s->n_state, sizeof *s->active)) || !(s->lowest = calloc(s->n_state, sizeof *s->lowest)))
+        !(s->done = calloc(n, sizeof *s->done)) ||
+        !(s->left = calloc(s->n_state, sizeof *s->left)) ||
+        !(s->active = calloc(s->n_state, sizeof *s->active)) ||
+        !(s->lowest = calloc(s->n_state, sizeof *s->lowest)))
         return no_memory();
     fill(s);
     return pst_downset_parts_open(p, s->list, &s->parts);
 }
 
-/* --- a part ----------------------------------------------------------------------------------------------------- */
+/* --- a part ----------------------------------------------------------------------------------- */
 
-static void offer(search *s, uint32_t root, const pst_downset_part *f, uint32_t number, double load) {
+static void offer(search *s, uint32_t root, const pst_downset_part *f, uint32_t number,
+                  double load) {
     const option *o = &s->option[number];
     const pst_downset_problem *p = s->p;
     const double *before = s->best + (size_t)root * s->n_state;
@@ -110,14 +123,15 @@ static void offer_all(void *arg, uint32_t root, const pst_downset_part *f) {
     uint32_t enough = UINT32_MAX; /* of this kind, fewer devices do all that is of use */
     for (uint32_t i = 0; i < s->n_option; i++) {
         const option *o = &s->option[i];
-        if (o->kind == enough || f->on[o->kind].forbidden || f->size > s->p->kind[o->kind].memory) continue;
+        if (o->kind == enough || f->on[o->kind].forbidden || f->size > s->p->kind[o->kind].memory)
+            continue;
         double load = pst_downset_load(s->p, f, o->kind, o->devices);
         if (load <= s->range->limit) offer(s, root, f, i, load);
         if (load <= s->range->floor) enough = o->kind;
     }
 }
 
-/* --- the pass --------------------------------------------------------------------------------------------------- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 /* States that no other state beats with fewer devices. */
 static void find_active(search *s, uint32_t root) {
@@ -126,18 +140,20 @@ static void find_active(search *s, uint32_t root) {
     for (uint32_t state = 0; state < s->n_state; state++) {
         double fewer = INFINITY;
         for (uint32_t k = 0; k < s->p->n_kind; k++)
-            if (s->used[state * s->p->n_kind + k]) fewer = fmin(fewer, s->lowest[state - s->stride[k]]);
+            if (s->used[state * s->p->n_kind + k])
+                fewer = fmin(fewer, s->lowest[state - s->stride[k]]);
         if (best[state] < fewer) s->active[s->n_active++] = state;
         s->lowest[state] = fmin(fewer, best[state]);
     }
 }
 
-/* --- the plan --------------------------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 static pst_status plan_of(const search *s, uint32_t state, pst_downset_plan *plan) {
     const pst_downset_list *l = s->list;
     uint32_t n = 0, full = l->n - 1;
-    pst_downset_plan made = {.objective = s->best[(size_t)full * s->n_state + state], .n_downset = l->n};
+    pst_downset_plan made = {.objective = s->best[(size_t)full * s->n_state + state],
+                             .n_downset = l->n};
     for (uint32_t d = full, at = state; d; n++) {
         size_t cell = (size_t)d * s->n_state + at;
         at -= s->option[s->how[cell]].step;
@@ -151,12 +167,13 @@ static pst_status plan_of(const search *s, uint32_t state, pst_downset_plan *pla
         pst_downset_plan_close(&made);
         return no_memory();
     }
-    for (uint32_t d = full, at = state;
-         d;) { /* a later part is found first; what an earlier one holds is overwritten */
+    for (uint32_t d = full, at = state; d;) { /* a later part is found first; what an earlier one
+                                                 holds is overwritten */
         size_t cell = (size_t)d * s->n_state + at;
         const option *o = &s->option[s->how[cell]];
         n--;
-        made.kind[n] = o->kind, made.devices[n] = o->devices;
+        made.kind[n] = o->kind;
+        made.devices[n] = o->devices;
         for (uint32_t e = d; e; e = l->parent[e]) made.part_of[l->last[e]] = n;
         at -= o->step;
         d = s->from[cell];

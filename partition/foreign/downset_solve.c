@@ -1,4 +1,5 @@
-/* From a lower bound upwards: each search below a guess finds the best split or proves that the guess is a bound. */
+/* From a lower bound upwards: each search below a guess finds the best split or proves that the
+ * guess is a bound. */
 #include "partition/foreign/downset.h"
 #include "base/clock.h"
 #include <math.h>
@@ -30,7 +31,7 @@ static uint32_t affordable(const pst_downset_problem *p, uint32_t most) {
     return limit < most ? (uint32_t)limit : most;
 }
 
-/* --- the guess -------------------------------------------------------------------------------------------------- */
+/* --- the guess -------------------------------------------------------------------------------- */
 
 /* No load is larger. */
 static double ceiling(const pst_downset_problem *p) {
@@ -48,14 +49,17 @@ static double ceiling(const pst_downset_problem *p) {
 }
 
 /* A split over one order, which the others have to beat; none: *plan stays empty. */
-static pst_status first_plan(const pst_downset_problem *p, pst_downset_range range, pst_downset_plan *plan) {
+static pst_status first_plan(const pst_downset_problem *p, pst_downset_range range,
+                             pst_downset_plan *plan) {
     pst_downset_list list;
     int found = 0;
     uint32_t *order = malloc(p->n_item * sizeof *order);
-    pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
-                              : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
+    pst_status status =
+        order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
+              : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
     if (status == PST_OK)
-        status = pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &list);
+        status =
+            pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &list);
     free(order);
     PST_TRY(status);
     double top = range.limit;
@@ -68,8 +72,8 @@ static pst_status first_plan(const pst_downset_problem *p, pst_downset_range ran
     return status == PST_BUSY ? PST_OK : status;
 }
 
-static pst_status climb(const pst_downset_problem *p, const pst_downset_list *list, int whole, pst_downset_range range,
-                        pst_downset_plan *best) {
+static pst_status climb(const pst_downset_problem *p, const pst_downset_list *list, int whole,
+                        pst_downset_range range, pst_downset_plan *best) {
     double bound = range.floor, top = best->n_part ? best->objective : range.limit;
     int found = 0;
     pst_status status = PST_OK;
@@ -84,26 +88,39 @@ static pst_status climb(const pst_downset_problem *p, const pst_downset_list *li
             *best = plan;
         } else pst_downset_plan_close(&plan);
         if (whole && (found || last)) bound = best->n_part ? best->objective : INFINITY;
-        else if (whole) bound = fmax(bound, range.limit), range.floor = bound;
-        else if (!found) range.floor = fmax(range.floor, range.limit); /* of these downsets only */
+        else if (whole) {
+            bound = fmax(bound, range.limit);
+            range.floor = bound;
+        } else if (!found)
+            range.floor = fmax(range.floor, range.limit); /* of these downsets only */
         if (last) break;
     }
     best->lower_bound = whole ? bound : range.floor;
-    if (status == PST_OK && !best->n_part) best->lower_bound = INFINITY; /* there is none, as far as was looked */
+    if (status == PST_OK && !best->n_part)
+        best->lower_bound = INFINITY; /* there is none, as far as was looked */
     return status == PST_BUSY ? PST_OK : status;
 }
 
 static pst_status check(const pst_downset_problem *p) {
     if (p->n_item < 1 || p->n_item > PST_DOWNSET_ITEMS)
-        return pst_fail(PST_EINPUT, "%u items to split; 1 to %d can be", p->n_item, PST_DOWNSET_ITEMS);
+        return pst_fail(PST_EINPUT, "%u items to split; 1 to %d can be", p->n_item,
+                        PST_DOWNSET_ITEMS);
     if (p->n_kind < 1 || p->n_kind > PST_DOWNSET_KINDS)
-        return pst_fail(PST_EINPUT, "%u kinds of devices; 1 to %d can be", p->n_kind, PST_DOWNSET_KINDS);
+        return pst_fail(PST_EINPUT, "%u kinds of devices; 1 to %d can be", p->n_kind,
+                        PST_DOWNSET_KINDS);
     return PST_OK;
 }
 
-/* --- many devices ------------------------------------------------------------------------------------------------- */
+/* --- many devices ----------------------------------------------------------------------------- */
 
-enum { CELLS = 1 << 22, MANY_STATES = 1 << 17, STATES = 1 << 16, NEAR = 1 << 12, WORDS = 1 << 25, BLOCKS = 256 };
+enum {
+    CELLS = 1 << 22,
+    MANY_STATES = 1 << 17,
+    STATES = 1 << 16,
+    NEAR = 1 << 12,
+    WORDS = 1 << 25,
+    BLOCKS = 256
+};
 
 /* So many that all combinations of their numbers, beside every downset, are too many. */
 static int is_many(const pst_downset_problem *p) {
@@ -137,7 +154,8 @@ static pst_status attempt(narrowing *n, double limit, int *found) {
     return PST_OK;
 }
 
-/* From the floor upwards until there is a plan, then between the two; near: the gap that may be left. */
+/* From the floor upwards until there is a plan, then between the two; near: the gap that may be
+ * left. */
 static pst_status narrow(narrowing *n, double top, double near) {
     int found = 0;
     double floor = n->range.floor;
@@ -149,7 +167,8 @@ static pst_status narrow(narrowing *n, double top, double near) {
     if (!n->best.n_part) return PST_OK;
     n->failed = fmax(n->failed, floor);
     for (int turn = 0; n->best.objective - n->failed > near * n->best.objective; turn++) {
-        double half = n->failed + (n->best.objective - n->failed) / 2, last = n->best.objective * (1 - near / 2);
+        double half = n->failed + (n->best.objective - n->failed) / 2,
+               last = n->best.objective * (1 - near / 2);
         PST_TRY(attempt(n, near < 1e-6 && turn % 2 ? fmax(last, half) : half, &found));
     }
     return PST_OK;
@@ -179,8 +198,11 @@ static pst_status over_many(narrowing *n, uint32_t most) {
     if (most > WORDS / (p->n_item / 64 + 2)) most = WORDS / (p->n_item / 64 + 2);
     PST_TRY(pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, &list));
     int all = list.n > 0;
-    if (!all) PST_TRY(pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR, &list, &whole));
-    n->list = &list, n->failed = n->range.floor;
+    if (!all)
+        PST_TRY(pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR,
+                                        &list, &whole));
+    n->list = &list;
+    n->failed = n->range.floor;
     pst_status status = PST_OK;
     if (all || list.n > p->n_item + 1) status = narrow(n, n->top, all ? 1e-9 : 2e-3);
     n->best.n_downset = list.n;
@@ -195,7 +217,8 @@ static pst_status solve_many(const pst_downset_problem *p, uint32_t most, pst_do
     pst_downset_grid_of(p, STATES / (p->n_item + 1) + 16, &n.grid);
     uint32_t *order = malloc(((size_t)p->n_item + 1) * sizeof *order);
     pst_status status =
-        order ? along_one_order(&n, order) : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
+        order ? along_one_order(&n, order)
+              : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
     free(order);
     if (status == PST_OK) status = over_many(&n, most);
     n.best.lower_bound = n.best.whole ? n.failed : range.floor;
@@ -205,20 +228,23 @@ static pst_status solve_many(const pst_downset_problem *p, uint32_t most, pst_do
     return status == PST_BUSY ? PST_OK : status;
 }
 
-pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double seconds, pst_downset_plan *plan) {
+pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double seconds,
+                             pst_downset_plan *plan) {
     double weight[PST_DOWNSET_KINDS];
     pst_downset_list list = {0};
     pst_downset_plan best = {0};
     int whole = 0;
     PST_TRY(check(p));
     uint64_t now = pst_monotonic_ns();
-    pst_downset_range range = {.floor = pst_downset_bound(p, weight), .limit = ceiling(p), .weight = weight};
+    pst_downset_range range = {
+        .floor = pst_downset_bound(p, weight), .limit = ceiling(p), .weight = weight};
     range.until_ns = seconds > 0 && seconds < 1e9 ? now + (uint64_t)(seconds * 1e9) : UINT64_MAX;
     if (is_many(p)) return solve_many(p, most, range, plan);
     double floor = range.floor;
     pst_status status = first_plan(p, range, &best);
     if (status == PST_OK)
-        status = pst_downset_list_choose(p->n_item, p->edge, p->n_edge, affordable(p, most), &list, &whole);
+        status = pst_downset_list_choose(p->n_item, p->edge, p->n_edge, affordable(p, most), &list,
+                                         &whole);
     if (status == PST_OK) status = climb(p, &list, whole, range, &best);
     best.n_downset = list.n;
     best.whole = whole;

@@ -1,5 +1,5 @@
-/* The devices of a workload as a cluster has them: the times of its file are those of the cluster's first device, and
- * others take as long as their matrix products per second say. See import.h. */
+/* The devices of a workload as a cluster has them: the times of its file are those of the cluster's
+ * first device, and others take as long as their matrix products per second say. See import.h. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
@@ -23,15 +23,19 @@ typedef struct {
     double speed;
 } device_group;
 
-static pst_status group_devices(const pst_cluster *c, const char *where, uint32_t most, device_group *group,
-                                uint32_t *n) {
+static pst_status group_devices(const pst_cluster *c, const char *where, uint32_t most,
+                                device_group *group, uint32_t *n) {
     *n = 0;
     for (uint32_t i = 0; i < c->n_device; i++) {
         const pst_cluster_device *d = &c->device[i];
-        double slower = speed_of(c, &c->device[0]) / speed_of(c, d), memory = d->memory ? (double)d->memory : INFINITY;
+        double slower = speed_of(c, &c->device[0]) / speed_of(c, d),
+               memory = d->memory ? (double)d->memory : INFINITY;
         uint32_t g = 0;
-        while (g < *n && (group[g].kind != d->kind || group[g].speed != d->speed || group[g].memory != memory)) g++;
-        if (g == most) return pst_fail(PST_EINPUT, "%s: more than %u different kinds of devices", where, most);
+        while (g < *n && (group[g].kind != d->kind || group[g].speed != d->speed ||
+                          group[g].memory != memory))
+            g++;
+        if (g == most)
+            return pst_fail(PST_EINPUT, "%s: more than %u different kinds of devices", where, most);
         if (g == *n) group[(*n)++] = (device_group){slower, memory, d->kind, 0, d->speed};
         group[g].count++;
     }
@@ -41,7 +45,8 @@ static pst_status group_devices(const pst_cluster *c, const char *where, uint32_
 double pst_import_slowest_link(const pst_cluster *c) {
     double least = INFINITY;
     for (uint32_t i = 0; i < c->n_node; i++)
-        least = fmin(least, c->node[i].link[c->n_node > 1 ? PST_LEVEL_NODE : PST_LEVEL_DEVICE].bytes_per_s);
+        least = fmin(
+            least, c->node[i].link[c->n_node > 1 ? PST_LEVEL_NODE : PST_LEVEL_DEVICE].bytes_per_s);
     return least;
 }
 
@@ -63,7 +68,9 @@ pst_status pst_import_devices(pst_import *im, const pst_cluster *c, const char *
         const char *kind = c->n_kind ? c->kind[group[g].kind].name : "device";
         if (group[g].speed == 1) snprintf(name, sizeof im->kind_name[g], "%s", kind);
         else snprintf(name, sizeof im->kind_name[g], "%s x%.3g", kind, group[g].speed);
-        im->kind[g].name = name, im->kind[g].count = group[g].count, im->kind[g].pays = pays;
+        im->kind[g].name = name;
+        im->kind[g].count = group[g].count;
+        im->kind[g].pays = pays;
         im->kind[g].memory = im->format == PST_IMPORT_PIPEDREAM ? INFINITY : group[g].memory;
     }
     free(im->time);

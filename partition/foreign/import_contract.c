@@ -1,13 +1,14 @@
-/* From nodes to the solver's items: a colour class is one item, classes that have to be together become one, and what
- * costs nothing joins its only neighbour. What a node sends is a net, of its item and those of its successors. */
+/* From nodes to the solver's items: a colour class is one item, classes that have to be together
+ * become one, and what costs nothing joins its only neighbour. What a node sends is a net, of its
+ * item and those of its successors. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to contract a graph"); }
 
-/* Parts follow the forward edges. A class that has only backward nodes stands where its edges, mirrored, put it.
- * edge: [im->n_edge], between classes. */
+/* Parts follow the forward edges. A class that has only backward nodes stands where its edges,
+ * mirrored, put it. edge: [im->n_edge], between classes. */
 static pst_status class_edges(const pst_import *im, pst_downset_edge *edge, uint32_t *n_edge) {
     uint8_t *forward = calloc((size_t)im->n_class + 1, 1);
     if (!forward) return no_memory();
@@ -32,9 +33,10 @@ static int by_ends(const void *a, const void *b) {
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* After items were joined: numbers in the order of the nodes, edges between different items, each once. */
-static pst_status renumber(const pst_import *im, const uint32_t *group, uint32_t *item_of, pst_downset_edge *edge,
-                           uint32_t *n_edge, uint32_t *n_item) {
+/* After items were joined: numbers in the order of the nodes, edges between different items, each
+ * once. */
+static pst_status renumber(const pst_import *im, const uint32_t *group, uint32_t *item_of,
+                           pst_downset_edge *edge, uint32_t *n_edge, uint32_t *n_item) {
     uint32_t *number = malloc(((size_t)im->n_node + 1) * sizeof *number), n = 0, kept = 0;
     if (!number) return no_memory();
     for (uint32_t i = 0; i < im->n_node; i++) number[i] = UINT32_MAX;
@@ -56,7 +58,7 @@ static pst_status renumber(const pst_import *im, const uint32_t *group, uint32_t
     return PST_OK;
 }
 
-/* --- the problem ------------------------------------------------------------------------------------------------ */
+/* --- the problem ------------------------------------------------------------------------------ */
 
 static void fill_costs(const pst_import *im, const uint32_t *item_of, pst_downset_problem *p) {
     for (uint32_t v = 0; v < im->n_node; v++) {
@@ -67,11 +69,11 @@ static void fill_costs(const pst_import *im, const uint32_t *item_of, pst_downse
         if (im->bandwidth > 0) p->exchange[item_of[v]] += 4 * im->parameters[v] / im->bandwidth;
     }
     for (uint32_t k = 0; k < im->n_kind; k++)
-        p->kind[k] =
-            (pst_downset_kind){.count = im->kind[k].count,
-                               .replicas = im->format == PST_IMPORT_PIPEDREAM && !im->straight ? im->kind[k].count : 1,
-                               .memory = im->kind[k].memory,
-                               .pays = im->kind[k].pays};
+        p->kind[k] = (pst_downset_kind){
+            .count = im->kind[k].count,
+            .replicas = im->format == PST_IMPORT_PIPEDREAM && !im->straight ? im->kind[k].count : 1,
+            .memory = im->kind[k].memory,
+            .pays = im->kind[k].pays};
 }
 
 /* mark: [n_item] 1 + the net that has it last. */
@@ -82,8 +84,8 @@ static void add_pin(pst_downset_problem *p, uint32_t *mark, uint32_t item) {
 }
 
 /* first, to: successors of every node. Nets within one item cost nothing and are left out. */
-static void fill_nets(const pst_import *im, const uint32_t *item_of, const uint32_t *first, const uint32_t *to,
-                      uint32_t *mark, pst_downset_problem *p) {
+static void fill_nets(const pst_import *im, const uint32_t *item_of, const uint32_t *first,
+                      const uint32_t *to, uint32_t *mark, pst_downset_problem *p) {
     for (uint32_t v = 0; v < im->n_node; v++) {
         if (first[v] == first[v + 1] || !(im->transfer[v] > 0)) continue;
         uint32_t from = p->net_first[p->n_net];
@@ -97,12 +99,14 @@ static void fill_nets(const pst_import *im, const uint32_t *item_of, const uint3
 }
 
 static pst_status make_nets(const pst_import *im, const uint32_t *item_of, pst_downset_problem *p) {
-    uint32_t *first = calloc((size_t)im->n_node + 2, sizeof *first), *to = calloc((size_t)im->n_edge + 1, sizeof *to);
+    uint32_t *first = calloc((size_t)im->n_node + 2, sizeof *first),
+             *to = calloc((size_t)im->n_edge + 1, sizeof *to);
     uint32_t *mark = calloc((size_t)p->n_item + 1, sizeof *mark);
     int ok = first && to && mark;
     for (uint32_t i = 0; ok && i < im->n_edge; i++) first[im->edge[i].from + 2]++;
     for (uint32_t v = 0; ok && v < im->n_node; v++) first[v + 2] += first[v + 1];
-    for (uint32_t i = 0; ok && i < im->n_edge; i++) to[first[im->edge[i].from + 1]++] = im->edge[i].to;
+    for (uint32_t i = 0; ok && i < im->n_edge; i++)
+        to[first[im->edge[i].from + 1]++] = im->edge[i].to;
     if (ok) fill_nets(im, item_of, first, to, mark, p);
     free(first);
     free(to);
@@ -112,7 +116,8 @@ static pst_status make_nets(const pst_import *im, const uint32_t *item_of, pst_d
 
 /* The edges are copied. */
 static pst_status make_problem(const pst_import *im, const uint32_t *item_of, uint32_t n_item,
-                               const pst_downset_edge *edge, uint32_t n_edge, pst_downset_problem *p) {
+                               const pst_downset_edge *edge, uint32_t n_edge,
+                               pst_downset_problem *p) {
     size_t n = (size_t)n_item + 1, nets = (size_t)im->n_node + 2;
     *p = (pst_downset_problem){.n_item = n_item, .n_edge = n_edge, .n_kind = im->n_kind};
     p->edge = calloc((size_t)n_edge + 1, sizeof *p->edge);
@@ -122,14 +127,15 @@ static pst_status make_problem(const pst_import *im, const uint32_t *item_of, ui
     p->net_first = calloc(nets, sizeof *p->net_first);
     p->net_cost = calloc(nets, sizeof *p->net_cost);
     p->pin = calloc(im->n_edge + nets, sizeof *p->pin);
-    if (!p->edge || !p->time || !p->size || !p->exchange || !p->net_first || !p->net_cost || !p->pin)
+    if (!p->edge || !p->time || !p->size || !p->exchange || !p->net_first || !p->net_cost ||
+        !p->pin)
         return no_memory();
     for (uint32_t i = 0; i < n_edge; i++) p->edge[i] = edge[i];
     fill_costs(im, item_of, p);
     return make_nets(im, item_of, p);
 }
 
-/* --- contraction ------------------------------------------------------------------------------------------------ */
+/* --- contraction ------------------------------------------------------------------------------ */
 
 /* Whether everything might not fit on some device. */
 static int memory_matters(const pst_import *im) {
@@ -140,22 +146,24 @@ static int memory_matters(const pst_import *im) {
     return all > least;
 }
 
-static pst_status contract(const pst_import *im, pst_downset_edge *edge, uint32_t *group, uint32_t *item_of,
-                           pst_downset_problem *p) {
+static pst_status contract(const pst_import *im, pst_downset_edge *edge, uint32_t *group,
+                           uint32_t *item_of, pst_downset_problem *p) {
     uint32_t n = im->n_class, n_edge = 0;
     for (uint32_t v = 0; v < im->n_node; v++) item_of[v] = im->class_of[v];
     PST_TRY(class_edges(im, edge, &n_edge));
     PST_TRY(pst_import_circles(n, edge, n_edge, group));
     PST_TRY(renumber(im, group, item_of, edge, &n_edge, &n));
     PST_TRY(make_problem(im, item_of, n, edge, n_edge, p));
-    if (im->compression > 0) return PST_OK; /* what costs nothing may have the smallest activation */
+    if (im->compression > 0)
+        return PST_OK; /* what costs nothing may have the smallest activation */
     PST_TRY(pst_import_join(p, memory_matters(im), group));
     PST_TRY(renumber(im, group, item_of, edge, &n_edge, &n));
     pst_downset_problem_close(p);
     return make_problem(im, item_of, n, edge, n_edge, p);
 }
 
-pst_status pst_import_contract(const pst_import *im, pst_downset_problem *problem, uint32_t *item_of) {
+pst_status pst_import_contract(const pst_import *im, pst_downset_problem *problem,
+                               uint32_t *item_of) {
     pst_downset_edge *edge = calloc((size_t)im->n_edge + 1, sizeof *edge);
     uint32_t *group = calloc((size_t)im->n_node + 1, sizeof *group);
     pst_downset_problem p = {0};

@@ -1,5 +1,5 @@
-/* The JSON of dnn-partitioning: maxFPGAs accelerators and maxCPUs CPUs, nodes with a time on either, edges with the
- * time of their source's transfer. Its README says what each key means. */
+/* The JSON of dnn-partitioning: maxFPGAs accelerators and maxCPUs CPUs, nodes with a time on
+ * either, edges with the time of their source's transfer. Its README says what each key means. */
 #include "partition/foreign/import_json.h"
 #include "partition/foreign/import.h"
 #include <math.h>
@@ -42,7 +42,8 @@ static pst_status read_node(const pst_import_at *at, pst_import *im, uint32_t v,
     return PST_OK;
 }
 
-static pst_status read_nodes(const pst_import_at *root, const json_t *nodes, pst_import *im, pst_import_id *ids) {
+static pst_status read_nodes(const pst_import_at *root, const json_t *nodes, pst_import *im,
+                             pst_import_id *ids) {
     int64_t *label = malloc((im->n_node + 1) * sizeof *label);
     if (!label) return pst_fail(PST_ENOMEM, "%s: out of memory", root->where);
     pst_status status = PST_OK;
@@ -58,7 +59,8 @@ static pst_status read_nodes(const pst_import_at *root, const json_t *nodes, pst
     return status;
 }
 
-static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst_import *im, const pst_import_id *ids) {
+static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst_import *im,
+                             const pst_import_id *ids) {
     for (uint32_t v = 0; v < im->n_node; v++) im->transfer[v] = -1;
     for (uint32_t i = 0; i < im->n_edge; i++) {
         pst_import_at at;
@@ -71,8 +73,10 @@ static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst
         double *known = &im->transfer[e->from];
         if (*known < 0) *known = cost;
         if (fabs(*known - cost) > 1e-6)
-            return pst_fail(PST_EINPUT, "%s: %scost: %g, but %g on an earlier edge from %lld; it has to be the same",
-                            at.where, at.path, cost, *known, (long long)im->id[e->from]);
+            return pst_fail(
+                PST_EINPUT,
+                "%s: %scost: %g, but %g on an earlier edge from %lld; it has to be the same",
+                at.where, at.path, cost, *known, (long long)im->id[e->from]);
     }
     for (uint32_t v = 0; v < im->n_node; v++) im->transfer[v] = fmax(im->transfer[v], 0);
     return PST_OK;
@@ -86,7 +90,8 @@ pst_status pst_import_dnn(const json_t *json, const char *where, pst_import *im)
     PST_TRY(read_devices(&root, im));
     PST_TRY(pst_import_array(&root, "nodes", 1, PST_IMPORT_NODES - 1, &nodes));
     PST_TRY(pst_import_array(&root, "edges", 0, PST_IMPORT_EDGES, &edges));
-    PST_TRY(pst_import_room(im, (uint32_t)json_array_size(nodes), (uint32_t)json_array_size(edges), 2));
+    PST_TRY(
+        pst_import_room(im, (uint32_t)json_array_size(nodes), (uint32_t)json_array_size(edges), 2));
     pst_import_id *ids = calloc((size_t)im->n_node + 1, sizeof *ids);
     if (!ids) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
     pst_status status = read_nodes(&root, nodes, im, ids);

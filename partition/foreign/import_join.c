@@ -1,5 +1,5 @@
-/* Which items become one before a search: those on a circle, which no order of parts can separate, and those that cost
- * nothing where their only neighbour is. */
+/* Which items become one before a search: those on a circle, which no order of parts can separate,
+ * and those that cost nothing where their only neighbour is. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,11 +7,12 @@
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to contract a graph"); }
 
-/* --- circles: Tarjan's strongly connected components, without recursion ------------------------------------------- */
+/* --- circles: Tarjan's strongly connected components, without recursion ----------------------- */
 
 typedef struct {
     uint32_t *first, *next;      /* successors */
-    uint32_t *number, *low, *at; /* [n] order of discovery from 1 on, smallest number in reach, next edge to look at */
+    uint32_t *number, *low, *at; /* [n] order of discovery from 1 on, smallest number in reach, next
+                                    edge to look at */
     uint32_t *path, *stack;
     uint8_t *open; /* [n] on the stack */
     uint32_t n_number, n_stack;
@@ -50,7 +51,8 @@ static void component_from(circles *t, uint32_t root, uint32_t *group) {
     }
 }
 
-pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t n_edge, uint32_t *group) {
+pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t n_edge,
+                              uint32_t *group) {
     size_t room = (size_t)n + 2;
     uint32_t *block = calloc(6 * room + n_edge, sizeof *block);
     uint8_t *open = calloc(room, 1);
@@ -77,7 +79,7 @@ pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t
     return PST_OK;
 }
 
-/* --- items that cost nothing -------------------------------------------------------------------------------------- */
+/* --- items that cost nothing ------------------------------------------------------------------ */
 
 typedef struct {
     const pst_downset_problem *p;
@@ -93,8 +95,8 @@ static uint32_t find(uint32_t *group, uint32_t i) {
     return i;
 }
 
-/* All nets of `item` go to `other` as well. (What has joined an item before has no nets that the item does not
- * have.) */
+/* All nets of `item` go to `other` as well. (What has joined an item before has no nets that the
+ * item does not have.) */
 static int every_net_has(const joining *j, uint32_t item, uint32_t other) {
     for (uint32_t i = j->first[item]; i < j->first[item + 1]; i++) {
         uint32_t at = j->p->net_first[j->net[i]], end = j->p->net_first[j->net[i] + 1];
@@ -125,8 +127,8 @@ static void find_neighbours(joining *j) {
     }
 }
 
-/* Joins what has one neighbour and costs nothing beside it: moving it there makes no load larger and breaks no order,
- * so that some best split has them together. */
+/* Joins what has one neighbour and costs nothing beside it: moving it there makes no load larger
+ * and breaks no order, so that some best split has them together. */
 static uint32_t join_round(joining *j) {
     uint32_t joined = 0;
     find_neighbours(j);
@@ -147,7 +149,8 @@ static void nets_of_items(joining *j) {
     for (uint32_t i = 0; i < pins; i++) j->first[p->pin[i] + 2]++;
     for (uint32_t i = 0; i < p->n_item; i++) j->first[i + 2] += j->first[i + 1];
     for (uint32_t net = 0; net < p->n_net; net++)
-        for (uint32_t i = p->net_first[net]; i < p->net_first[net + 1]; i++) j->net[j->first[p->pin[i] + 1]++] = net;
+        for (uint32_t i = p->net_first[net]; i < p->net_first[net + 1]; i++)
+            j->net[j->first[p->pin[i] + 1]++] = net;
 }
 
 pst_status pst_import_join(const pst_downset_problem *p, int memory_matters, uint32_t *group) {

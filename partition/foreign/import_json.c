@@ -3,7 +3,8 @@
 #include <math.h>
 
 #define BAD(at, key, ...) wrong(at, key, __VA_ARGS__)
-static pst_status PST_PRINTF(3, 4) wrong(const pst_import_at *at, const char *key, const char *fmt, ...) {
+static pst_status PST_PRINTF(3, 4)
+    wrong(const pst_import_at *at, const char *key, const char *fmt, ...) {
     char text[200];
     va_list args;
     va_start(args, fmt);
@@ -12,8 +13,8 @@ static pst_status PST_PRINTF(3, 4) wrong(const pst_import_at *at, const char *ke
     return pst_fail(PST_EINPUT, "%s: %s%s: %s", at->where, at->path, key, text);
 }
 
-pst_status pst_import_number(const pst_import_at *at, const char *key, double least, double most, int optional,
-                             double *to) {
+pst_status pst_import_number(const pst_import_at *at, const char *key, double least, double most,
+                             int optional, double *to) {
     const json_t *value = json_object_get(at->json, key);
     if (!value && optional) return PST_OK;
     if (!value) return BAD(at, key, "is missing");
@@ -24,14 +25,15 @@ pst_status pst_import_number(const pst_import_at *at, const char *key, double le
     return PST_OK;
 }
 
-pst_status pst_import_integer(const pst_import_at *at, const char *key, int64_t least, int64_t most, int optional,
-                              int64_t *to) {
+pst_status pst_import_integer(const pst_import_at *at, const char *key, int64_t least, int64_t most,
+                              int optional, int64_t *to) {
     const json_t *value = json_object_get(at->json, key);
     if (!value && optional) return PST_OK;
     if (!value) return BAD(at, key, "is missing");
     int64_t x = json_integer_value(value);
     if (!json_is_integer(value) || x < least || x > most)
-        return BAD(at, key, "expected a whole number from %lld to %lld", (long long)least, (long long)most);
+        return BAD(at, key, "expected a whole number from %lld to %lld", (long long)least,
+                   (long long)most);
     *to = x;
     return PST_OK;
 }
@@ -46,17 +48,19 @@ pst_status pst_import_flag(const pst_import_at *at, const char *key, int *to) {
     return PST_OK;
 }
 
-pst_status pst_import_array(const pst_import_at *at, const char *key, size_t least, size_t most, const json_t **to) {
+pst_status pst_import_array(const pst_import_at *at, const char *key, size_t least, size_t most,
+                            const json_t **to) {
     const json_t *value = json_object_get(at->json, key);
     if (!json_is_array(value)) return BAD(at, key, value ? "expected a list" : "is missing");
     size_t n = json_array_size(value);
-    if (n < least || n > most) return BAD(at, key, "has %zu elements; %zu to %zu can be", n, least, most);
+    if (n < least || n > most)
+        return BAD(at, key, "has %zu elements; %zu to %zu can be", n, least, most);
     *to = value;
     return PST_OK;
 }
 
-pst_status pst_import_element(const pst_import_at *at, const char *key, const json_t *array, size_t i,
-                              pst_import_at *to) {
+pst_status pst_import_element(const pst_import_at *at, const char *key, const json_t *array,
+                              size_t i, pst_import_at *to) {
     pst_import_at made = {.where = at->where, .json = json_array_get(array, i)};
     snprintf(made.path, sizeof made.path, "%.60s%.20s[%zu].", at->path, key, i);
     *to = made;
@@ -64,8 +68,8 @@ pst_status pst_import_element(const pst_import_at *at, const char *key, const js
     return pst_fail(PST_EINPUT, "%s: %s%s[%zu]: expected an object", at->where, at->path, key, i);
 }
 
-pst_status pst_import_end(const pst_import_at *at, const char *key, const pst_import_id *ids, uint32_t n,
-                          uint32_t *node) {
+pst_status pst_import_end(const pst_import_at *at, const char *key, const pst_import_id *ids,
+                          uint32_t n, uint32_t *node) {
     int64_t id = 0;
     PST_TRY(pst_import_integer(at, key, INT32_MIN, INT32_MAX, 0, &id));
     uint32_t found = pst_import_find(ids, n, id);

@@ -8,22 +8,23 @@
 typedef struct {
     const char *where; /* the file */
     const json_t *json;
-    char path[96];     /* "nodes[3]." or "" */
+    char path[96]; /* "nodes[3]." or "" */
 } pst_import_at;
 
 /* Member `key`: a number from least to most; missing: *to stays when it is optional. */
-pst_status pst_import_number(const pst_import_at *at, const char *key, double least, double most, int optional,
-                             double *to);
-pst_status pst_import_integer(const pst_import_at *at, const char *key, int64_t least, int64_t most, int optional,
-                              int64_t *to);
+pst_status pst_import_number(const pst_import_at *at, const char *key, double least, double most,
+                             int optional, double *to);
+pst_status pst_import_integer(const pst_import_at *at, const char *key, int64_t least, int64_t most,
+                              int optional, int64_t *to);
 /* true, false, 1 or 0. */
 pst_status pst_import_flag(const pst_import_at *at, const char *key, int *to);
 /* An array of least to most values. */
-pst_status pst_import_array(const pst_import_at *at, const char *key, size_t least, size_t most, const json_t **to);
+pst_status pst_import_array(const pst_import_at *at, const char *key, size_t least, size_t most,
+                            const json_t **to);
 /* Element i of such an array, which is called `key`, as an object. */
-pst_status pst_import_element(const pst_import_at *at, const char *key, const json_t *array, size_t i,
-                              pst_import_at *to);
+pst_status pst_import_element(const pst_import_at *at, const char *key, const json_t *array,
+                              size_t i, pst_import_at *to);
 /* The node whose id `key` has. */
-pst_status pst_import_end(const pst_import_at *at, const char *key, const pst_import_id *ids, uint32_t n,
-                          uint32_t *node);
+pst_status pst_import_end(const pst_import_at *at, const char *key, const pst_import_id *ids,
+                          uint32_t n, uint32_t *node);
 #endif

@@ -1,4 +1,5 @@
-/* What a plan costs under the other planner's own model, from the nodes and edges of its file alone. See import.h. */
+/* What a plan costs under the other planner's own model, from the nodes and edges of its file
+ * alone. See import.h. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,10 +8,12 @@
 
 static pst_status check_order(const pst_import *im, const pst_import_plan *plan) {
     for (uint32_t v = 0; v < im->n_node; v++)
-        if (plan->part_of[v] >= plan->n_part) return NO_PLAN("node %lld is in no part", (long long)im->id[v]);
+        if (plan->part_of[v] >= plan->n_part)
+            return NO_PLAN("node %lld is in no part", (long long)im->id[v]);
     for (uint32_t i = 0; i < im->n_edge; i++) {
         const pst_import_edge *e = &im->edge[i];
-        if (!plan->scattered && !im->backward[e->to] && plan->part_of[e->from] > plan->part_of[e->to])
+        if (!plan->scattered && !im->backward[e->to] &&
+            plan->part_of[e->from] > plan->part_of[e->to])
             return NO_PLAN("the edge from %lld to %lld runs back", (long long)im->id[e->from],
                            (long long)im->id[e->to]);
     }
@@ -21,7 +24,8 @@ static pst_status check_order(const pst_import *im, const pst_import_plan *plan)
     for (uint32_t v = 0; v < im->n_node; v++) {
         uint32_t *of = &first[im->class_of[v]];
         if (*of == UINT32_MAX) *of = plan->part_of[v];
-        if (*of != plan->part_of[v]) status = NO_PLAN("node %lld is not with its class", (long long)im->id[v]);
+        if (*of != plan->part_of[v])
+            status = NO_PLAN("node %lld is not with its class", (long long)im->id[v]);
     }
     free(first);
     return status;
@@ -36,17 +40,19 @@ static pst_status check_devices(const pst_import *im, const pst_import_plan *pla
             used += plan->devices[s];
             for (uint32_t v = 0; v < im->n_node; v++)
                 if (plan->part_of[v] == s) size += im->size[v];
-            if (size > im->kind[k].memory * (1 + 1e-9)) return NO_PLAN("part %u has %g bytes", s, size);
+            if (size > im->kind[k].memory * (1 + 1e-9))
+                return NO_PLAN("part %u has %g bytes", s, size);
         }
-        if (!plan->group && used > im->kind[k].count) return NO_PLAN("%llu devices are used", (unsigned long long)used);
+        if (!plan->group && used > im->kind[k].count)
+            return NO_PLAN("%llu devices are used", (unsigned long long)used);
     }
     return PST_OK;
 }
 
-/* A node's output leaves its part once, and comes into every other part that takes it once. next: the edges of each
- * node follow each other, by first; mark: [n_part]. */
-static void add_transfers(const pst_import *im, pst_import_plan *plan, const uint32_t *first, const uint32_t *to,
-                          uint32_t *mark) {
+/* A node's output leaves its part once, and comes into every other part that takes it once. next:
+ * the edges of each node follow each other, by first; mark: [n_part]. */
+static void add_transfers(const pst_import *im, pst_import_plan *plan, const uint32_t *first,
+                          const uint32_t *to, uint32_t *mark) {
     for (uint32_t v = 0; v < im->n_node; v++) {
         uint32_t home = plan->part_of[v];
         int leaves = 0;
@@ -62,12 +68,14 @@ static void add_transfers(const pst_import *im, pst_import_plan *plan, const uin
 }
 
 static pst_status transfers(const pst_import *im, pst_import_plan *plan) {
-    uint32_t *first = calloc((size_t)im->n_node + 2, sizeof *first), *to = calloc((size_t)im->n_edge + 1, sizeof *to);
+    uint32_t *first = calloc((size_t)im->n_node + 2, sizeof *first),
+             *to = calloc((size_t)im->n_edge + 1, sizeof *to);
     uint32_t *mark = calloc((size_t)plan->n_part + 1, sizeof *mark);
     int ok = first && to && mark;
     for (uint32_t i = 0; ok && i < im->n_edge; i++) first[im->edge[i].from + 2]++;
     for (uint32_t v = 0; ok && v < im->n_node; v++) first[v + 2] += first[v + 1];
-    for (uint32_t i = 0; ok && i < im->n_edge; i++) to[first[im->edge[i].from + 1]++] = im->edge[i].to;
+    for (uint32_t i = 0; ok && i < im->n_edge; i++)
+        to[first[im->edge[i].from + 1]++] = im->edge[i].to;
     if (ok) add_transfers(im, plan, first, to, mark);
     free(first);
     free(to);
@@ -76,7 +84,8 @@ static pst_status transfers(const pst_import *im, pst_import_plan *plan) {
 }
 
 /* Time of what goes over the cut before part s, there and as gradients back. */
-static double crossing(const pst_import *im, const pst_import_plan *plan, uint32_t s, uint8_t *leaves) {
+static double crossing(const pst_import *im, const pst_import_plan *plan, uint32_t s,
+                       uint8_t *leaves) {
     double bytes = 0;
     for (uint32_t v = 0; v < im->n_node; v++) leaves[v] = 0;
     for (uint32_t i = 0; i < im->n_edge; i++)
@@ -86,8 +95,8 @@ static double crossing(const pst_import *im, const pst_import_plan *plan, uint32
     return 2 * bytes / im->compression;
 }
 
-/* PipeDream: m replicas share the time and exchange their parameters by way of servers, and have links of their own for
- * what comes and goes, of which the first part is not charged. */
+/* PipeDream: m replicas share the time and exchange their parameters by way of servers, and have
+ * links of their own for what comes and goes, of which the first part is not charged. */
 static pst_status replication(const pst_import *im, pst_import_plan *plan, const double *cross) {
     for (uint32_t s = 0; s < plan->n_part; s++) {
         double m = plan->devices[s], parameters = 0;
@@ -95,7 +104,8 @@ static pst_status replication(const pst_import *im, pst_import_plan *plan, const
         for (uint32_t v = 0; v < im->n_node; v++)
             if (plan->part_of[v] == s) parameters += im->parameters[v];
         plan->load[s] = (plan->load[s] + 4 * (m - 1) * parameters / (im->bandwidth * m)) / m;
-        if (!first) plan->load[s] = fmax(plan->load[s], fmax(cross[s], cross[s + 1]) / (im->bandwidth * m));
+        if (!first)
+            plan->load[s] = fmax(plan->load[s], fmax(cross[s], cross[s + 1]) / (im->bandwidth * m));
     }
     return PST_OK;
 }
@@ -105,16 +115,25 @@ static pst_status check_machines(const pst_import *im, const pst_import_plan *pl
     uint64_t machines = 0, devices = 0;
     for (uint32_t s = 0; s < plan->n_part; s++) {
         int first = s == 0 || plan->group[s] != plan->group[s - 1];
-        if (first && plan->group[s] != (s ? plan->group[s - 1] + 1 : 0)) return NO_PLAN("group %u", plan->group[s]);
-        if (!first && plan->copies[s] != plan->copies[s - 1]) return NO_PLAN("group %u is split", plan->group[s]);
-        if (first) machines += plan->copies[s], devices = 0;
+        if (first && plan->group[s] != (s ? plan->group[s - 1] + 1 : 0))
+            return NO_PLAN("group %u", plan->group[s]);
+        if (!first && plan->copies[s] != plan->copies[s - 1])
+            return NO_PLAN("group %u is split", plan->group[s]);
+        if (first) {
+            machines += plan->copies[s];
+            devices = 0;
+        }
         if ((devices += plan->devices[s]) > im->kind[0].count || plan->copies[s] < 1)
-            return NO_PLAN("group %u takes %llu devices of each machine", plan->group[s], (unsigned long long)devices);
+            return NO_PLAN("group %u takes %llu devices of each machine", plan->group[s],
+                           (unsigned long long)devices);
     }
-    return machines <= im->machines ? PST_OK : NO_PLAN("%llu machines are used", (unsigned long long)machines);
+    return machines <= im->machines
+               ? PST_OK
+               : NO_PLAN("%llu machines are used", (unsigned long long)machines);
 }
 
-/* And copies of a group, which exchange its parameters between machines: those of the first group over every device. */
+/* And copies of a group, which exchange its parameters between machines: those of the first group
+ * over every device. */
 static pst_status copies(const pst_import *im, pst_import_plan *plan, const double *cross) {
     PST_TRY(check_machines(im, plan));
     for (uint32_t s = 0; s < plan->n_part; s++) {
@@ -125,7 +144,8 @@ static pst_status copies(const pst_import *im, pst_import_plan *plan, const doub
         for (uint32_t v = 0; v < im->n_node; v++)
             if (plan->group[plan->part_of[v]] == plan->group[s]) parameters += im->parameters[v];
         plan->load[s] = (plan->load[s] + 4 * (c - 1) * parameters / (im->between * c * links)) / c;
-        if (plan->group[s]) plan->load[s] = fmax(plan->load[s], fmax(cross[from], cross[to]) / (im->between * c));
+        if (plan->group[s])
+            plan->load[s] = fmax(plan->load[s], fmax(cross[from], cross[to]) / (im->between * c));
     }
     return PST_OK;
 }
@@ -133,7 +153,8 @@ static pst_status copies(const pst_import *im, pst_import_plan *plan, const doub
 static pst_status stages(const pst_import *im, pst_import_plan *plan) {
     double *cross = calloc((size_t)plan->n_part + 1, sizeof *cross);
     uint8_t *leaves = calloc((size_t)im->n_node + 1, 1);
-    pst_status status = cross && leaves ? PST_OK : pst_fail(PST_ENOMEM, "no memory to judge a plan");
+    pst_status status =
+        cross && leaves ? PST_OK : pst_fail(PST_ENOMEM, "no memory to judge a plan");
     for (uint32_t s = 1; status == PST_OK && im->compression > 0 && s < plan->n_part; s++)
         cross[s] = crossing(im, plan, s, leaves);
     if (status == PST_OK) status = replication(im, plan, cross);
@@ -161,11 +182,13 @@ pst_status pst_import_judge(const pst_import *im, pst_import_plan *plan) {
     for (uint32_t s = 0; s < plan->n_part; s++) plan->load[s] = 0;
     for (uint32_t v = 0; v < im->n_node; v++) {
         double time = im->time[(size_t)plan->kind[plan->part_of[v]] * im->n_node + v];
-        if (!isfinite(time)) return NO_PLAN("node %lld cannot be where it is", (long long)im->id[v]);
+        if (!isfinite(time))
+            return NO_PLAN("node %lld cannot be where it is", (long long)im->id[v]);
         plan->load[plan->part_of[v]] += time;
     }
     PST_TRY(im->format == PST_IMPORT_PIPEDREAM ? stages(im, plan) : transfers(im, plan));
     plan->objective = 0;
-    for (uint32_t s = 0; s < plan->n_part; s++) plan->objective = fmax(plan->objective, plan->load[s]);
+    for (uint32_t s = 0; s < plan->n_part; s++)
+        plan->objective = fmax(plan->objective, plan->load[s]);
     return PST_OK;
 }

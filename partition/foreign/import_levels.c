@@ -1,8 +1,8 @@
-/* PipeDream's two levels: groups of stages follow each other, a group runs on one machine or, as copies, on several;
- * within it stages and their replicas share the machine's devices. A group's time is its slowest stage's, and its
- * copies exchange its parameters between machines, as replicas of a stage do within one. Exact over all downsets where
- * they are few: for every two of them, one in the other, the best stages on a machine; then the best groups of those.
- * See import.h. */
+/* PipeDream's two levels: groups of stages follow each other, a group runs on one machine or, as
+ * copies, on several; within it stages and their replicas share the machine's devices. A group's
+ * time is its slowest stage's, and its copies exchange its parameters between machines, as replicas
+ * of a stage do within one. Exact over all downsets where they are few: for every two of them, one
+ * in the other, the best stages on a machine; then the best groups of those. See import.h. */
 #include "partition/foreign/import.h"
 #include "base/clock.h"
 #include <math.h>
@@ -18,25 +18,29 @@ typedef struct {
     double *time, *exchange; /* [n] of all that is in a set */
     double *leaves;          /* [n] bytes that nodes in it send to nodes that are not */
     uint8_t *within;         /* [n][n] whether the first is in the second */
-    double *inner;           /* [n][n] the best stages of what lies between two sets, on one machine */
-    double *best;            /* [n][count + 1] of what lies between the start and a set, on so many at most */
-    uint32_t *from, *how;    /* [n][count + 1] where the last part of that begins, how many it has */
-    double *load;            /* [count + 1] of one part on so many at most, */
-    uint32_t *on;            /* [count + 1] and on how many that is */
+    double *inner; /* [n][n] the best stages of what lies between two sets, on one machine */
+    double *best;  /* [n][count + 1] of what lies between the start and a set, on so many at most */
+    uint32_t *from, *how; /* [n][count + 1] where the last part of that begins, how many it has */
+    double *load;         /* [count + 1] of one part on so many at most, */
+    uint32_t *on;         /* [count + 1] and on how many that is */
 } levels;
 typedef enum { WITHIN, BETWEEN } level;
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory for the plan of two levels"); }
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "no memory for the plan of two levels");
+}
 
-/* The first group shares its exchange out over the devices of a machine, the others have it go through one of them; the
- * first part of all, or of a group, is not charged for what it sends: so the reference counts. */
+/* The first group shares its exchange out over the devices of a machine, the others have it go
+ * through one of them; the first part of all, or of a group, is not charged for what it sends: so
+ * the reference counts. */
 static void loads(levels *l, level at, uint32_t count, uint32_t start, uint32_t k, uint32_t j) {
     double time = at == WITHIN ? l->time[j] - l->time[k] : l->inner[(size_t)k * l->n + j];
     double exchange = l->exchange[j] - l->exchange[k];
     if (at == BETWEEN) exchange *= l->to->ratio / (k ? 1 : l->to->devices);
     double bytes = k == start ? 0 : fmax(l->leaves[k], l->leaves[j]);
     double least = bytes * (at == WITHIN ? l->to->transfer : l->to->transfer * l->to->ratio);
-    l->load[1] = fmax(time, least), l->on[1] = 1;
+    l->load[1] = fmax(time, least);
+    l->on[1] = 1;
     for (uint32_t m = 2; m <= count; m++) {
         double load = l->to->straight ? INFINITY : fmax(time + exchange * (m - 1) / m, least) / m;
         l->on[m] = load < l->load[m - 1] ? m : l->on[m - 1];
@@ -44,7 +48,8 @@ static void loads(levels *l, level at, uint32_t count, uint32_t start, uint32_t 
     }
 }
 
-/* Everything up to k, then a part from k to j: loads fall with what the part has, what is before it rises. */
+/* Everything up to k, then a part from k to j: loads fall with what the part has, what is before it
+ * rises. */
 static void append(levels *l, uint32_t count, uint32_t k, uint32_t j) {
     const double *before = l->best + (size_t)k * (count + 1);
     size_t to = (size_t)j * (count + 1);
@@ -54,7 +59,9 @@ static void append(levels *l, uint32_t count, uint32_t k, uint32_t j) {
         for (uint32_t x = q > 1 ? q - 1 : q; x <= q; x++) {
             double most = fmax(l->load[x], before[m - x]);
             if (!(most < l->best[to + m])) continue;
-            l->best[to + m] = most, l->from[to + m] = k, l->how[to + m] = l->on[x];
+            l->best[to + m] = most;
+            l->from[to + m] = k;
+            l->how[to + m] = l->on[x];
         }
     }
 }
@@ -81,12 +88,13 @@ static pst_status all_machines(levels *l) {
         if (pst_monotonic_ns() > l->until_ns) return PST_BUSY;
         parts_from(l, WITHIN, start);
         for (uint32_t j = start + 1; j < l->n; j++)
-            l->inner[(size_t)start * l->n + j] = l->best[(size_t)j * (l->to->devices + 1) + l->to->devices];
+            l->inner[(size_t)start * l->n + j] =
+                l->best[(size_t)j * (l->to->devices + 1) + l->to->devices];
     }
     return PST_OK;
 }
 
-/* --- sets ------------------------------------------------------------------------------------------------------- */
+/* --- sets ------------------------------------------------------------------------------------- */
 
 /* The whole set sends nothing: its leaves are 0. */
 static pst_status find_leaves(levels *l) {
@@ -110,12 +118,14 @@ static pst_status find_leaves(levels *l) {
 static pst_status relate(levels *l) {
     const pst_downset_list *d = l->list;
     if (l->n < d->n) {
-        for (uint32_t a = 0; a < l->n; a++) memset(l->within + (size_t)a * l->n + a + 1, 1, l->n - a - 1);
+        for (uint32_t a = 0; a < l->n; a++)
+            memset(l->within + (size_t)a * l->n + a + 1, 1, l->n - a - 1);
         return PST_OK;
     }
     for (uint32_t a = d->n; a-- > 0;)
         for (uint32_t e = d->first[a]; e < d->first[a + 1]; e++) {
-            uint8_t *row = l->within + (size_t)a * l->n, *next = l->within + (size_t)d->next[e] * l->n;
+            uint8_t *row = l->within + (size_t)a * l->n,
+                    *next = l->within + (size_t)d->next[e] * l->n;
             row[d->next[e]] = 1;
             for (uint32_t b = d->next[e] + 1; b < l->n; b++) row[b] |= next[b];
         }
@@ -129,25 +139,34 @@ static void close_levels(levels *l) {
 }
 
 static pst_status open_levels(levels *l, uint32_t most) {
-    uint32_t all = l->list->n, counts = l->to->devices > l->to->machines ? l->to->devices : l->to->machines;
+    uint32_t all = l->list->n,
+             counts = l->to->devices > l->to->machines ? l->to->devices : l->to->machines;
     l->n = all < most ? all : most;
     size_t n = l->n, pairs = n * n, cells = n * (counts + 1);
     double *time = calloc(all, sizeof *time), *exchange = calloc(all, sizeof *exchange);
-    l->downset = calloc(n, sizeof *l->downset), l->time = calloc(n, sizeof *l->time);
-    l->exchange = calloc(n, sizeof *l->exchange), l->leaves = calloc(n, sizeof *l->leaves),
+    l->downset = calloc(n, sizeof *l->downset);
+    l->time = calloc(n, sizeof *l->time);
+    l->exchange = calloc(n, sizeof *l->exchange);
+    l->leaves = calloc(n, sizeof *l->leaves);
+
     l->within = calloc(pairs, 1);
-    l->inner = calloc(pairs, sizeof *l->inner), l->best = calloc(cells, sizeof *l->best);
-    l->from = calloc(cells, sizeof *l->from), l->how = calloc(cells, sizeof *l->how);
-    l->load = calloc(counts + 1, sizeof *l->load), l->on = calloc(counts + 1, sizeof *l->on);
-    int ok = time && exchange && l->downset && l->time && l->exchange && l->leaves && l->within && l->inner &&
-             l->best && l->from && l->how && l->load && l->on;
+    l->inner = calloc(pairs, sizeof *l->inner);
+    l->best = calloc(cells, sizeof *l->best);
+    l->from = calloc(cells, sizeof *l->from);
+    l->how = calloc(cells, sizeof *l->how);
+    l->load = calloc(counts + 1, sizeof *l->load);
+    l->on = calloc(counts + 1, sizeof *l->on);
+    int ok = time && exchange && l->downset && l->time && l->exchange && l->leaves && l->within &&
+             l->inner && l->best && l->from && l->how && l->load && l->on;
     for (uint32_t d = 1; ok && d < all; d++) {
         uint32_t before = l->list->parent[d], item = l->list->last[d];
-        time[d] = time[before] + l->p->time[item], exchange[d] = exchange[before] + l->p->exchange[item];
+        time[d] = time[before] + l->p->time[item];
+        exchange[d] = exchange[before] + l->p->exchange[item];
     }
     for (uint32_t i = 0; ok && i < l->n; i++) {
         uint32_t d = l->downset[i] = (uint32_t)((uint64_t)i * (all - 1) / (l->n - 1));
-        l->time[i] = time[d], l->exchange[i] = exchange[d];
+        l->time[i] = time[d];
+        l->exchange[i] = exchange[d];
     }
     free(time);
     free(exchange);
@@ -156,32 +175,37 @@ static pst_status open_levels(levels *l, uint32_t most) {
     return relate(l);
 }
 
-/* --- the plan --------------------------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t from, to, how;
 } piece;
 
 /* The pieces of the best way to `end`, the last one first. */
-static uint32_t trace(const levels *l, uint32_t count, uint32_t start, uint32_t end, piece *pieces) {
+static uint32_t trace(const levels *l, uint32_t count, uint32_t start, uint32_t end,
+                      piece *pieces) {
     uint32_t n = 0, left = count;
     while (end != start) {
         size_t cell = (size_t)end * (count + 1) + left;
         pieces[n++] = (piece){l->from[cell], end, l->how[cell]};
-        end = l->from[cell], left -= l->how[cell];
+        end = l->from[cell];
+        left -= l->how[cell];
     }
     return n;
 }
 
-static void stages_of(levels *l, uint32_t group, const piece *of, piece *stages, pst_downset_plan *plan) {
+static void stages_of(levels *l, uint32_t group, const piece *of, piece *stages,
+                      pst_downset_plan *plan) {
     parts_from(l, WITHIN, of->from);
     uint32_t n = trace(l, l->to->devices, of->from, of->to, stages), first = plan->n_part;
     for (uint32_t i = 0; i < n; i++) { /* what an earlier one holds is overwritten */
         uint32_t part = first + n - 1 - i;
         plan->devices[part] = stages[i].how;
-        l->to->group[part] = group, l->to->copies[part] = of->how;
+        l->to->group[part] = group;
+        l->to->copies[part] = of->how;
         for (uint32_t d = l->downset[stages[i].to]; d; d = l->list->parent[d])
-            if (plan->part_of[l->list->last[d]] == UINT32_MAX || plan->part_of[l->list->last[d]] >= first)
+            if (plan->part_of[l->list->last[d]] == UINT32_MAX ||
+                plan->part_of[l->list->last[d]] >= first)
                 plan->part_of[l->list->last[d]] = part;
     }
     plan->n_part += n;
@@ -189,7 +213,8 @@ static void stages_of(levels *l, uint32_t group, const piece *of, piece *stages,
 
 static pst_status plan_of(levels *l, pst_downset_plan *plan) {
     uint32_t n = l->p->n_item;
-    piece *groups = calloc((size_t)n + 1, sizeof *groups), *stages = calloc((size_t)n + 1, sizeof *stages);
+    piece *groups = calloc((size_t)n + 1, sizeof *groups),
+          *stages = calloc((size_t)n + 1, sizeof *stages);
     *plan = (pst_downset_plan){.part_of = malloc(((size_t)n + 1) * sizeof *plan->part_of),
                                .kind = calloc((size_t)n + 1, sizeof *plan->kind),
                                .devices = calloc((size_t)n + 1, sizeof *plan->devices),
@@ -199,7 +224,8 @@ static pst_status plan_of(levels *l, pst_downset_plan *plan) {
         memset(plan->part_of, 0xff, n * sizeof *plan->part_of);
         plan->objective = l->best[(size_t)(l->n - 1) * (l->to->machines + 1) + l->to->machines];
         uint32_t n_group = trace(l, l->to->machines, 0, l->n - 1, groups);
-        for (uint32_t i = n_group; i-- > 0;) stages_of(l, n_group - 1 - i, &groups[i], stages, plan);
+        for (uint32_t i = n_group; i-- > 0;)
+            stages_of(l, n_group - 1 - i, &groups[i], stages, plan);
     }
     free(groups);
     free(stages);
@@ -220,13 +246,20 @@ static pst_status attempt(levels l, uint32_t most, pst_downset_plan *plan) {
     return status;
 }
 
-/* So many that it takes seconds: every three of them, one in the other, are looked at for all numbers of devices. */
-static uint32_t affordable(const pst_import_levels *to) { return (uint32_t)cbrt(6e9 / (to->devices + 2)); }
+/* So many that it takes seconds: every three of them, one in the other, are looked at for all
+ * numbers of devices. */
+static uint32_t affordable(const pst_import_levels *to) {
+    return (uint32_t)cbrt(6e9 / (to->devices + 2));
+}
 
-/* No group is faster: work shared out over all devices, and an item that is on as many as may share it. */
+/* No group is faster: work shared out over all devices, and an item that is on as many as may share
+ * it. */
 static double bound_of(const pst_downset_problem *p, const pst_import_levels *to) {
     double work = 0, most = 0, all = (double)to->devices * to->machines;
-    for (uint32_t i = 0; i < p->n_item; i++) work += p->time[i], most = fmax(most, p->time[i]);
+    for (uint32_t i = 0; i < p->n_item; i++) {
+        work += p->time[i];
+        most = fmax(most, p->time[i]);
+    }
     return fmax(work / all, to->straight ? most : most / all) * (1 - 1e-12);
 }
 
@@ -236,18 +269,21 @@ static pst_status fall_back(levels l, pst_downset_plan *plan) {
     const pst_downset_problem *p = l.p;
     pst_downset_list chain = {0};
     uint32_t *order = malloc(((size_t)p->n_item + 1) * sizeof *order);
-    pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order) : no_memory();
+    pst_status status =
+        order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order) : no_memory();
     if (status == PST_OK)
-        status = pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain);
-    l.list = &chain, l.until_ns = UINT64_MAX;
+        status =
+            pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain);
+    l.list = &chain;
+    l.until_ns = UINT64_MAX;
     if (status == PST_OK) status = attempt(l, SETS, plan);
     pst_downset_list_close(&chain);
     free(order);
     return status;
 }
 
-pst_status pst_import_levels_solve(const pst_downset_problem *p, const pst_import_levels *to, double seconds,
-                                   pst_downset_plan *plan) {
+pst_status pst_import_levels_solve(const pst_downset_problem *p, const pst_import_levels *to,
+                                   double seconds, pst_downset_plan *plan) {
     pst_downset_list list = {0};
     int whole = 0;
     levels l = {.p = p, .to = to, .list = &list, .until_ns = UINT64_MAX};

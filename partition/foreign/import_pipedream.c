@@ -1,6 +1,7 @@
-/* PipeDream's graph.txt: a line per node, "node4 -- description -- forward_compute_time=.., backward_compute_time=..,
- * activation_size=.., parameter_size=.." (milliseconds, bytes), and one per edge, a tab and "node4 -- node5". Inputs,
- * and results that nobody takes (__getitem__), are left out, as PipeDream's optimizer does. */
+/* PipeDream's graph.txt: a line per node, "node4 -- description -- forward_compute_time=..,
+ * backward_compute_time=.., activation_size=.., parameter_size=.." (milliseconds, bytes), and one
+ * per edge, a tab and "node4 -- node5". Inputs, and results that nobody takes (__getitem__), are
+ * left out, as PipeDream's optimizer does. */
 #include "partition/foreign/import.h"
 #include <errno.h>
 #include <math.h>
@@ -16,9 +17,13 @@ typedef struct {
     char now[8192]; /* the line, without its end */
 } reader;
 
-#define BAD(r, ...) (pst_fail(PST_EINPUT, __VA_ARGS__), pst_fail_in(PST_EINPUT, "%s:%u", (r)->where, (r)->line))
+#define BAD(r, ...)                                                                                \
+    (pst_fail(PST_EINPUT, __VA_ARGS__), pst_fail_in(PST_EINPUT, "%s:%u", (r)->where, (r)->line))
 
-static void rewind_to_start(reader *r) { r->at = 0, r->line = 0; }
+static void rewind_to_start(reader *r) {
+    r->at = 0;
+    r->line = 0;
+}
 
 /* OK with *more 0 at the end. */
 static pst_status next_line(reader *r, int *more) {
@@ -59,17 +64,20 @@ static pst_status read_value(const reader *r, const char *text, const char *key,
         char *end;
         double x = strtod(at, &end);
         if (end == at || !(x >= 0 && x <= MOST))
-            return BAD(r, "%s: '%.*s': expected a number of at least 0", key, (int)strcspn(at, ",] "), at);
+            return BAD(r, "%s: '%.*s': expected a number of at least 0", key,
+                       (int)strcspn(at, ",] "), at);
         sum += x;
         at = end + strspn(end, " ");
         if (!list || *at == ']') break;
-        if (*at != ';') return BAD(r, "%s: '%.20s': expected numbers in brackets with ; between them", key, end);
+        if (*at != ';')
+            return BAD(r, "%s: '%.20s': expected numbers in brackets with ; between them", key,
+                       end);
     }
     *to = sum;
     return PST_OK;
 }
 
-/* --- the first pass: how many, and which are left out ------------------------------------------------------------ */
+/* --- the first pass: how many, and which are left out ----------------------------------------- */
 
 typedef struct {
     pst_import_id *ids;
@@ -83,20 +91,23 @@ static pst_status read_outline(reader *r, outline *o) {
         if (!more) break;
         if (is_blank(r->now)) continue;
         if (r->now[0] == '\t') {
-            if (++o->n_edge > PST_IMPORT_EDGES) return BAD(r, "more than %d edges", PST_IMPORT_EDGES);
+            if (++o->n_edge > PST_IMPORT_EDGES)
+                return BAD(r, "more than %d edges", PST_IMPORT_EDGES);
             continue;
         }
         if (o->n == PST_IMPORT_NODES - 1) return BAD(r, "more than %d nodes", PST_IMPORT_NODES - 1);
         const char *rest;
         int64_t id = 0;
         PST_TRY(read_id(r, r->now, &id, &rest));
-        if (strncmp(rest, " -- ", 4)) return BAD(r, "'%.20s': expected ' -- ' behind the node's name", rest);
+        if (strncmp(rest, " -- ", 4))
+            return BAD(r, "'%.20s': expected ' -- ' behind the node's name", rest);
         o->input[o->n] = !strncmp(rest + 4, "Input", 5);
         o->result[o->n] = !strncmp(rest + 4, "__getitem__", 11);
         o->ids[o->n] = (pst_import_id){id, o->n};
         o->n++;
     }
-    if (!o->n) return pst_fail(PST_EINPUT, "%s: neither JSON nor a graph.txt: no node in it", r->where);
+    if (!o->n)
+        return pst_fail(PST_EINPUT, "%s: neither JSON nor a graph.txt: no node in it", r->where);
     return pst_import_sort(o->ids, o->n, r->where);
 }
 
@@ -115,7 +126,7 @@ static pst_status read_edge(const reader *r, const outline *o, pst_import_edge *
     return PST_OK;
 }
 
-/* --- the second pass -------------------------------------------------------------------------------------------- */
+/* --- the second pass -------------------------------------------------------------------------- */
 
 static pst_status read_edges(reader *r, outline *o, pst_import_edge *edge) {
     uint32_t n = 0;
@@ -129,7 +140,8 @@ static pst_status read_edges(reader *r, outline *o, pst_import_edge *edge) {
     }
 }
 
-/* number: [n] of each node that stays, in the order of the lines; PST_IMPORT_NODES of the others. */
+/* number: [n] of each node that stays, in the order of the lines; PST_IMPORT_NODES of the
+ * others. */
 static uint32_t number_nodes(const outline *o, const pst_import_edge *edge, uint32_t *number) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_edge; i++) o->has_next[edge[i].from] = 1;
@@ -166,7 +178,8 @@ static pst_status read_nodes(reader *r, const uint32_t *number, pst_import *im) 
     }
 }
 
-static pst_status read_graph(reader *r, outline *o, pst_import_edge *edge, uint32_t *number, pst_import *im) {
+static pst_status read_graph(reader *r, outline *o, pst_import_edge *edge, uint32_t *number,
+                             pst_import *im) {
     rewind_to_start(r);
     PST_TRY(read_edges(r, o, edge));
     uint32_t n = number_nodes(o, edge, number), n_edge = 0;
@@ -196,7 +209,8 @@ pst_status pst_import_pipedream(const char *text, size_t bytes, const char *wher
     pst_status status = PST_OK;
     if (!r || !o.ids || !o.input) status = pst_fail(PST_ENOMEM, "%s: out of memory", where);
     if (status == PST_OK) {
-        o.result = o.input + PST_IMPORT_NODES, o.has_before = o.result + PST_IMPORT_NODES;
+        o.result = o.input + PST_IMPORT_NODES;
+        o.has_before = o.result + PST_IMPORT_NODES;
         o.has_next = o.has_before + PST_IMPORT_NODES;
         *r = (reader){.where = where, .text = text, .bytes = bytes};
         status = read_outline(r, &o);

@@ -1,5 +1,5 @@
-/* Piper's JSON: nodes with ways to run them for every tensor degree (TMPCs), edges with bytes, devices with memory and
- * bandwidth. Its README says what each key means. */
+/* Piper's JSON: nodes with ways to run them for every tensor degree (TMPCs), edges with bytes,
+ * devices with memory and bandwidth. Its README says what each key means. */
 #include "partition/foreign/import_json.h"
 #include "partition/foreign/import.h"
 #include <stdlib.h>
@@ -32,23 +32,26 @@ static pst_status number_of_key(const pst_import_at *at, const char *key, int64_
     return PST_OK;
 }
 
-/* --- degrees ---------------------------------------------------------------------------------------------------- */
+/* --- degrees ---------------------------------------------------------------------------------- */
 
 static pst_status add_degree(const pst_import_at *at, const char *key, pst_tensor_problem *p) {
     int64_t degree = 0;
     uint32_t i = 0;
     PST_TRY(number_of_key(at, key, &degree));
-    if (degree < 1 || degree > MOST_DEVICES) return bad(at, "has a tensor degree that is not from 1 to 4096");
+    if (degree < 1 || degree > MOST_DEVICES)
+        return bad(at, "has a tensor degree that is not from 1 to 4096");
     while (i < p->n_degree && p->degree[i] < degree) i++;
     if (i < p->n_degree && p->degree[i] == degree) return PST_OK;
-    if (p->n_degree == PST_TENSOR_DEGREES) return bad(at, "has a seventeenth tensor degree; 16 can be");
+    if (p->n_degree == PST_TENSOR_DEGREES)
+        return bad(at, "has a seventeenth tensor degree; 16 can be");
     memmove(&p->degree[i + 1], &p->degree[i], (p->n_degree - i) * sizeof *p->degree);
     p->degree[i] = (uint32_t)degree;
     p->n_degree++;
     return PST_OK;
 }
 
-static pst_status read_degrees(const pst_import_at *root, const json_t *nodes, pst_tensor_problem *p) {
+static pst_status read_degrees(const pst_import_at *root, const json_t *nodes,
+                               pst_tensor_problem *p) {
     for (uint32_t v = 0; v < p->n_node; v++) {
         pst_import_at at, ways;
         const char *key;
@@ -60,7 +63,7 @@ static pst_status read_degrees(const pst_import_at *root, const json_t *nodes, p
     return p->n_degree ? PST_OK : pst_fail(PST_EINPUT, "%s: no node has TMPCs", root->where);
 }
 
-/* --- ways ------------------------------------------------------------------------------------------------------- */
+/* --- ways ------------------------------------------------------------------------------------- */
 
 typedef struct {
     const pst_tensor_problem *p;
@@ -69,9 +72,10 @@ typedef struct {
     double *extra;
 } edges_of_way;
 
-/* syncTimeFw has the sources of the incoming edges, syncTimeBw the ends of the outgoing ones: all of them, no
- * others. */
-static pst_status read_sync(const pst_import_at *way, const char *key, int incoming, const edges_of_way *to) {
+/* syncTimeFw has the sources of the incoming edges, syncTimeBw the ends of the outgoing ones: all
+ * of them, no others. */
+static pst_status read_sync(const pst_import_at *way, const char *key, int incoming,
+                            const edges_of_way *to) {
     const pst_tensor_problem *p = to->p;
     uint32_t v = to->node, n = 0;
     pst_import_at at;
@@ -92,7 +96,8 @@ static pst_status read_sync(const pst_import_at *way, const char *key, int incom
 
 static pst_status read_way(const pst_import_at *at, const edges_of_way *to, pst_tensor_way *way) {
     const char *name = json_string_value(json_object_get(at->json, "id"));
-    if (!name || !*name || strlen(name) >= PST_TENSOR_NAME) return bad(at, "id: expected a name of 1 to 23 bytes");
+    if (!name || !*name || strlen(name) >= PST_TENSOR_NAME)
+        return bad(at, "id: expected a name of 1 to 23 bytes");
     memcpy(way->name, name, strlen(name) + 1);
     PST_TRY(pst_import_number(at, "timePerSample", 0, MOST, 0, &way->time));
     PST_TRY(pst_import_number(at, "parameterSize", 0, MOST, 0, &way->parameters));
@@ -102,8 +107,8 @@ static pst_status read_way(const pst_import_at *at, const edges_of_way *to, pst_
     return read_sync(at, "syncTimeBw", 0, to);
 }
 
-static pst_status read_ways(const pst_import_at *root, const json_t *nodes, const pst_import_id *ids,
-                            pst_tensor_problem *p) {
+static pst_status read_ways(const pst_import_at *root, const json_t *nodes,
+                            const pst_import_id *ids, pst_tensor_problem *p) {
     for (uint32_t v = 0; v < p->n_node; v++) {
         pst_import_at at, ways;
         PST_TRY(pst_import_element(root, "nodes", nodes, v, &at));
@@ -125,9 +130,10 @@ static pst_status read_ways(const pst_import_at *root, const json_t *nodes, cons
     return PST_OK;
 }
 
-/* --- the graph -------------------------------------------------------------------------------------------------- */
+/* --- the graph -------------------------------------------------------------------------------- */
 
-static pst_status read_ids(const pst_import_at *root, const json_t *nodes, pst_import *im, pst_import_id *ids) {
+static pst_status read_ids(const pst_import_at *root, const json_t *nodes, pst_import *im,
+                           pst_import_id *ids) {
     for (uint32_t v = 0; v < im->n_node; v++) {
         pst_import_at at;
         PST_TRY(pst_import_element(root, "nodes", nodes, v, &at));
@@ -160,7 +166,8 @@ static pst_status check_once(const char *where, const pst_import *im) {
     return status;
 }
 
-static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst_import *im, const pst_import_id *ids) {
+static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst_import *im,
+                             const pst_import_id *ids) {
     for (uint32_t i = 0; i < im->n_edge; i++) {
         pst_import_at at;
         pst_tensor_edge *e = &im->tensor->edge[i];
@@ -174,8 +181,8 @@ static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst
     return pst_import_check(im, root->where); /* before anything follows the edges */
 }
 
-static pst_status read_graph(const pst_import_at *root, const json_t *nodes, const json_t *edges, pst_import *im,
-                             pst_import_id *ids) {
+static pst_status read_graph(const pst_import_at *root, const json_t *nodes, const json_t *edges,
+                             pst_import *im, pst_import_id *ids) {
     pst_tensor_problem *p = im->tensor;
     PST_TRY(read_ids(root, nodes, im, ids));
     PST_TRY(read_degrees(root, nodes, p));
@@ -202,9 +209,12 @@ pst_status pst_import_piper(const json_t *json, const char *where, pst_import *i
     PST_TRY(pst_import_number(&root, "bandwidth", 1e-9, MOST, 0, &p->bandwidth));
     PST_TRY(pst_import_array(&root, "nodes", 1, PST_TENSOR_NODES, &nodes));
     PST_TRY(pst_import_array(&root, "edges", 0, 16 * PST_TENSOR_NODES, &edges));
-    PST_TRY(pst_import_room(im, (uint32_t)json_array_size(nodes), (uint32_t)json_array_size(edges), 1));
-    p->n_node = im->n_node, p->n_edge = im->n_edge;
-    p->devices = (uint32_t)devices, p->micro_batches = (uint32_t)micro_batches;
+    PST_TRY(
+        pst_import_room(im, (uint32_t)json_array_size(nodes), (uint32_t)json_array_size(edges), 1));
+    p->n_node = im->n_node;
+    p->n_edge = im->n_edge;
+    p->devices = (uint32_t)devices;
+    p->micro_batches = (uint32_t)micro_batches;
     pst_import_id *ids = calloc((size_t)im->n_node + 1, sizeof *ids);
     if (!ids) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
     pst_status status = read_graph(&root, nodes, edges, im, ids);

@@ -15,16 +15,17 @@ static const struct {
                [PST_IMPORT_PIPEDREAM] = {"PipeDream", "pipedream"},
                [PST_IMPORT_PIPER] = {"Piper", "piper"}};
 
-/* --- what was asked for ----------------------------------------------------------------------------------------- */
+/* --- what was asked for ----------------------------------------------------------------------- */
 
 static pst_status check_model(const pst_import *im, const pst_plan_graph_options *o) {
     const char *own = formats[im->format].model;
     if (!o->cost_model || !*o->cost_model || !strcmp(o->cost_model, own)) return PST_OK;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(o->cost_model, formats[i].model))
-            return pst_fail(PST_EINPUT, "%s: a workload of %s has the costs of %s, not of %s", o->graph,
-                            formats[im->format].format, own, o->cost_model);
-    return pst_fail(PST_EINPUT, "cost model '%.40s': expected max-load, pipedream or piper", o->cost_model);
+            return pst_fail(PST_EINPUT, "%s: a workload of %s has the costs of %s, not of %s",
+                            o->graph, formats[im->format].format, own, o->cost_model);
+    return pst_fail(PST_EINPUT, "cost model '%.40s': expected max-load, pipedream or piper",
+                    o->cost_model);
 }
 
 static pst_status apply_tensor(const pst_plan_graph_options *o, pst_tensor_problem *p) {
@@ -37,7 +38,8 @@ static pst_status apply_tensor(const pst_plan_graph_options *o, pst_tensor_probl
 static pst_status apply_dnn(const pst_plan_graph_options *o, pst_import *im) {
     uint32_t devices = 0;
     if (o->bandwidth > 0)
-        return pst_fail(PST_EINPUT, "%s has the times of transfers: leave out the bandwidth", o->graph);
+        return pst_fail(PST_EINPUT, "%s has the times of transfers: leave out the bandwidth",
+                        o->graph);
     if (o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
     if (o->memory > 0) im->kind[0].memory = o->memory;
     for (uint32_t k = 0; k < im->n_kind; k++) devices += im->kind[k].count;
@@ -46,36 +48,53 @@ static pst_status apply_dnn(const pst_plan_graph_options *o, pst_import *im) {
 }
 
 /* cluster: NULL where none was given. */
-static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_cluster *cluster, pst_import *im) {
-    im->bandwidth = o->bandwidth > 0 ? o->bandwidth : cluster ? pst_import_slowest_link(cluster) : 0;
+static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_cluster *cluster,
+                                  pst_import *im) {
+    im->bandwidth = o->bandwidth > 0 ? o->bandwidth
+                    : cluster        ? pst_import_slowest_link(cluster)
+                                     : 0;
     if (!cluster && o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
     if (cluster && !(im->bandwidth > 0 && isfinite(im->bandwidth)))
-        return pst_fail(PST_EINPUT, "%s says nothing of its links: give --bandwidth, or a link, such as ib:400Gb/s",
-                        o->cluster);
+        return pst_fail(
+            PST_EINPUT,
+            "%s says nothing of its links: give --bandwidth, or a link, such as ib:400Gb/s",
+            o->cluster);
     if (!im->kind[0].count || !(im->bandwidth > 0))
         return pst_fail(PST_EINPUT, "%s says nothing of %s", o->graph,
-                        im->kind[0].count ? "the bandwidth: give --bandwidth, such as 25GB/s"
-                                          : "devices: give --devices, and --bandwidth if it is not given");
-    if (o->memory > 0) return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
-    if (o->machines * o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
+                        im->kind[0].count
+                            ? "the bandwidth: give --bandwidth, such as 25GB/s"
+                            : "devices: give --devices, and --bandwidth if it is not given");
+    if (o->memory > 0)
+        return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
+    if (o->machines * o->devices > MOST_DEVICES)
+        return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
     if (o->machines > 1 && !(o->between > 0))
-        return pst_fail(PST_EINPUT, "%s says nothing of the bandwidth between machines: give --between, such as 10GB/s",
-                        o->graph);
+        return pst_fail(
+            PST_EINPUT,
+            "%s says nothing of the bandwidth between machines: give --between, such as 10GB/s",
+            o->graph);
     if (im->n_kind > 1 && o->compression > 0)
-        return pst_fail(PST_EINPUT,
-                        "activations can travel between devices of one kind only: leave out the compression");
-    im->straight = o->straight != 0, im->compression = o->compression;
+        return pst_fail(
+            PST_EINPUT,
+            "activations can travel between devices of one kind only: leave out the compression");
+    im->straight = o->straight != 0;
+    im->compression = o->compression;
     im->machines = o->machines > 1 ? (uint32_t)o->machines : 1;
     im->between = o->between > 0 ? o->between : im->bandwidth;
     return PST_OK;
 }
 
-static pst_status apply_to(const pst_plan_graph_options *o, const pst_cluster *cluster, pst_import *im) {
-    if (cluster && im->tensor) return pst_fail(PST_EINPUT, "Piper's costs know devices of one kind only: no cluster");
+static pst_status apply_to(const pst_plan_graph_options *o, const pst_cluster *cluster,
+                           pst_import *im) {
+    if (cluster && im->tensor)
+        return pst_fail(PST_EINPUT, "Piper's costs know devices of one kind only: no cluster");
     if (cluster && (o->devices > 0 || o->memory > 0 || o->machines > 0))
-        return pst_fail(PST_EINPUT, "the cluster says how many devices there are, and their memory: leave these out");
+        return pst_fail(
+            PST_EINPUT,
+            "the cluster says how many devices there are, and their memory: leave these out");
     if (cluster && cluster->n_device > MOST_DEVICES)
-        return pst_fail(PST_EINPUT, "%s: %u devices; %d can be", o->cluster, cluster->n_device, MOST_DEVICES);
+        return pst_fail(PST_EINPUT, "%s: %u devices; %d can be", o->cluster, cluster->n_device,
+                        MOST_DEVICES);
     if (cluster) PST_TRY(pst_import_devices(im, cluster, o->cluster));
     if (im->tensor) return apply_tensor(o, im->tensor);
     return im->format == PST_IMPORT_DNN ? apply_dnn(o, im) : apply_pipedream(o, cluster, im);
@@ -84,23 +103,28 @@ static pst_status apply_to(const pst_plan_graph_options *o, const pst_cluster *c
 static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
     pst_cluster *cluster = NULL;
     PST_TRY(check_model(im, o));
-    if (im->format != PST_IMPORT_PIPEDREAM && (o->machines > 0 || o->between > 0 || o->straight || o->compression > 0))
-        return pst_fail(PST_EINPUT, "%s: machines, straight and compression are PipeDream's; %s knows none", o->graph,
-                        formats[im->format].format);
-    if (o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
+    if (im->format != PST_IMPORT_PIPEDREAM &&
+        (o->machines > 0 || o->between > 0 || o->straight || o->compression > 0))
+        return pst_fail(PST_EINPUT,
+                        "%s: machines, straight and compression are PipeDream's; %s knows none",
+                        o->graph, formats[im->format].format);
+    if (o->devices > MOST_DEVICES)
+        return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
     if (o->cluster && *o->cluster) PST_TRY(pst_cluster_load(o->cluster, &cluster));
     pst_status status = apply_to(o, cluster, im);
     pst_cluster_close(cluster);
     return status;
 }
 
-/* --- what was found --------------------------------------------------------------------------------------------- */
+/* --- what was found --------------------------------------------------------------------------- */
 
 static double gap_of(const pst_import_plan *plan) {
     return plan->objective > 0 ? 1 - plan->lower_bound / plan->objective : 0;
 }
 
-static int is_proven(const pst_import_plan *plan) { return plan->lower_bound >= plan->objective * (1 - 1e-9); }
+static int is_proven(const pst_import_plan *plan) {
+    return plan->lower_bound >= plan->objective * (1 - 1e-9);
+}
 
 static const char *way_of(const pst_import *im, const pst_import_plan *plan, uint32_t v) {
     uint32_t t = 0, degree = plan->tensor[plan->part_of[v]];
@@ -116,7 +140,8 @@ static void print_ways(const pst_import *im, const pst_import_plan *plan, uint32
         if (plan->part_of[v] != s) continue;
         fprintf(out, "%s\"", comma);
         for (const char *c = way_of(im, plan, v); *c; c++)
-            if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ') fprintf(out, "\\u%04x", (unsigned char)*c);
+            if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
+                fprintf(out, "\\u%04x", (unsigned char)*c);
             else fputc(*c, out);
         fputc('"', out);
         comma = ",";
@@ -132,11 +157,16 @@ static void print_stages(const pst_import *im, const pst_import_plan *plan, FILE
     for (uint32_t s = 0; s < plan->n_part; s++) {
         const char *comma = "";
         fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":%u,\"data\":%u,", s ? "," : "",
-                im->kind[plan->kind[s]].name, devices_of(plan, s), plan->tensor[s], plan->devices[s]);
-        if (plan->group) fprintf(out, "\"group\":%u,\"machines\":%u,", plan->group[s], plan->copies[s]);
+                im->kind[plan->kind[s]].name, devices_of(plan, s), plan->tensor[s],
+                plan->devices[s]);
+        if (plan->group)
+            fprintf(out, "\"group\":%u,\"machines\":%u,", plan->group[s], plan->copies[s]);
         fprintf(out, "\"load\":%.17g,\"nodes\":[", plan->load[s]);
         for (uint32_t v = 0; v < im->n_node; v++)
-            if (plan->part_of[v] == s) fprintf(out, "%s%lld", comma, (long long)im->id[v]), comma = ",";
+            if (plan->part_of[v] == s) {
+                fprintf(out, "%s%lld", comma, (long long)im->id[v]);
+                comma = ",";
+            }
         if (im->tensor) print_ways(im, plan, s, out);
         fputs("]}", out);
     }
@@ -144,12 +174,13 @@ static void print_stages(const pst_import *im, const pst_import_plan *plan, FILE
 }
 
 static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *out) {
-    fprintf(
-        out,
-        "{\"objective\":%.17g,\"lower_bound\":%.17g,\"gap\":%.6g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"proven\":%s,"
-        "\"nodes\":%u,\"items\":%u,\"downsets\":%u,\"seconds\":%.6f,",
-        plan->objective, plan->lower_bound, gap_of(plan), im->unit, formats[im->format].model,
-        is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset, plan->seconds);
+    fprintf(out,
+            "{\"objective\":%.17g,\"lower_bound\":%.17g,\"gap\":%.6g,\"unit\":\"%s\",\"cost_"
+            "model\":\"%s\",\"proven\":%s,"
+            "\"nodes\":%u,\"items\":%u,\"downsets\":%u,\"seconds\":%.6f,",
+            plan->objective, plan->lower_bound, gap_of(plan), im->unit, formats[im->format].model,
+            is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset,
+            plan->seconds);
     print_stages(im, plan, out);
 }
 
@@ -157,9 +188,10 @@ static void print_stage(const pst_import *im, const pst_import_plan *plan, uint3
     enum { SHOWN = 8 };
     uint32_t n = 0;
     char devices[64];
-    int used = snprintf(devices, sizeof devices, "%u %s%s", plan->devices[s], im->kind[plan->kind[s]].name,
-                        plan->devices[s] == 1 ? "" : "s");
-    if (im->tensor) snprintf(devices + used, sizeof devices - (size_t)used, " x %u", plan->tensor[s]);
+    int used = snprintf(devices, sizeof devices, "%u %s%s", plan->devices[s],
+                        im->kind[plan->kind[s]].name, plan->devices[s] == 1 ? "" : "s");
+    if (im->tensor)
+        snprintf(devices + used, sizeof devices - (size_t)used, " x %u", plan->tensor[s]);
     if (plan->group)
         snprintf(devices + used, sizeof devices - (size_t)used, " of %u machine%s", plan->copies[s],
                  plan->copies[s] == 1 ? "" : "s");
@@ -177,10 +209,13 @@ static void print_table(const pst_import *im, const pst_import_plan *plan, FILE 
 }
 
 static void print_text(const pst_import *im, const pst_import_plan *plan, FILE *out) {
-    fprintf(out, "%s  %.6g %s  lower bound %.6g %s  gap %.2f%%%s\n", formats[im->format].model, plan->objective,
-            im->unit, plan->lower_bound, im->unit, 100 * gap_of(plan), is_proven(plan) ? ": none is better" : "");
-    fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item, plan->n_downset,
-            plan->whole ? "" : ", those near one order of the items, for all are too many", plan->seconds);
+    fprintf(out, "%s  %.6g %s  lower bound %.6g %s  gap %.2f%%%s\n", formats[im->format].model,
+            plan->objective, im->unit, plan->lower_bound, im->unit, 100 * gap_of(plan),
+            is_proven(plan) ? ": none is better" : "");
+    fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item,
+            plan->n_downset,
+            plan->whole ? "" : ", those near one order of the items, for all are too many",
+            plan->seconds);
     print_table(im, plan, out);
 }
 
@@ -195,8 +230,9 @@ static pst_status evaluate(const pst_plan_graph_options *o, const pst_import *im
     free(text);
     PST_TRY(status);
     if (o->json) {
-        fprintf(out, "{\"objective\":%.17g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"contiguous\":%s,", plan.objective,
-                im->unit, model, plan.scattered ? "false" : "true");
+        fprintf(out,
+                "{\"objective\":%.17g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"contiguous\":%s,",
+                plan.objective, im->unit, model, plan.scattered ? "false" : "true");
         print_stages(im, &plan, out);
     } else {
         fprintf(out, "%s  %.6g %s%s\n", model, plan.objective, im->unit,

@@ -1,5 +1,5 @@
-/* A plan as JSON, for the judge: stages as penstock plan --graph --json prints them, or fpgas and cpus with their
- * nodes, as dnn-partitioning's programs do. See import.h. */
+/* A plan as JSON, for the judge: stages as penstock plan --graph --json prints them, or fpgas and
+ * cpus with their nodes, as dnn-partitioning's programs do. See import.h. */
 #include "partition/foreign/import_json.h"
 #include "partition/foreign/import.h"
 #include <stdlib.h>
@@ -28,24 +28,26 @@ static pst_status make_room(const pst_import *im, size_t parts, pst_import_plan 
     plan->way = calloc(n, 1);
     plan->group = calloc(parts + 1, sizeof *plan->group);
     plan->copies = calloc(parts + 1, sizeof *plan->copies);
-    if (!plan->part_of || !plan->kind || !plan->devices || !plan->tensor || !plan->load || !plan->way || !plan->group ||
-        !plan->copies)
+    if (!plan->part_of || !plan->kind || !plan->devices || !plan->tensor || !plan->load ||
+        !plan->way || !plan->group || !plan->copies)
         return pst_fail(PST_ENOMEM, "no memory for a plan");
     memset(plan->part_of, 0xff, n * sizeof *plan->part_of);
     return PST_OK;
 }
 
-/* --- a stage ------------------------------------------------------------------------------------------------------ */
+/* --- a stage ---------------------------------------------------------------------------------- */
 
 static pst_status read_nodes(const reader *r, const pst_import_at *at, const json_t *nodes) {
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *id = json_array_get(nodes, i);
-        uint32_t v =
-            json_is_integer(id) ? pst_import_find(r->ids, r->im->n_node, json_integer_value(id)) : PST_IMPORT_NODES;
-        if (v == PST_IMPORT_NODES) return wrong(at, "nodes: has one that is not the id of a node of the graph");
+        uint32_t v = json_is_integer(id)
+                         ? pst_import_find(r->ids, r->im->n_node, json_integer_value(id))
+                         : PST_IMPORT_NODES;
+        if (v == PST_IMPORT_NODES)
+            return wrong(at, "nodes: has one that is not the id of a node of the graph");
         if (r->plan->part_of[v] != UINT32_MAX)
-            return pst_fail(PST_EINPUT, "%s: %s nodes: %lld is in an earlier stage", at->where, at->path,
-                            (long long)r->im->id[v]);
+            return pst_fail(PST_EINPUT, "%s: %s nodes: %lld is in an earlier stage", at->where,
+                            at->path, (long long)r->im->id[v]);
         r->plan->part_of[v] = r->plan->n_part;
     }
     return PST_OK;
@@ -68,12 +70,18 @@ static pst_status read_ways(const reader *r, const pst_import_at *at, const json
     uint32_t t = 0;
     while (t < p->n_degree && p->degree[t] != r->plan->tensor[r->plan->n_part]) t++;
     if (t == p->n_degree) return wrong(at, "tensor: no node has such a degree");
-    if (json_array_size(ways) != json_array_size(nodes)) return wrong(at, "ways: expected one for each node");
+    if (json_array_size(ways) != json_array_size(nodes))
+        return wrong(at, "ways: expected one for each node");
     for (size_t i = 0; i < json_array_size(nodes); i++) {
-        uint32_t v = pst_import_find(r->ids, r->im->n_node, json_integer_value(json_array_get(nodes, i))), w = 0;
+        uint32_t v = pst_import_find(r->ids, r->im->n_node,
+                                     json_integer_value(json_array_get(nodes, i))),
+                 w = 0;
         const char *name = json_string_value(json_array_get(ways, i));
-        while (w < PST_TENSOR_WAYS && (!name || !*name || strcmp(pst_tensor_way_of(p, v, t, w)->name, name))) w++;
-        if (w == PST_TENSOR_WAYS) return wrong(at, "ways: has one that the node has not for this tensor degree");
+        while (w < PST_TENSOR_WAYS &&
+               (!name || !*name || strcmp(pst_tensor_way_of(p, v, t, w)->name, name)))
+            w++;
+        if (w == PST_TENSOR_WAYS)
+            return wrong(at, "ways: has one that the node has not for this tensor degree");
         r->plan->way[v] = (uint8_t)w;
     }
     return PST_OK;
@@ -92,9 +100,12 @@ static pst_status read_stage(const reader *r, const pst_import_at *at) {
     PST_TRY(pst_import_integer(at, "machines", 1, MOST, 1, &machines));
     if (r->im->format == PST_IMPORT_DNN && data > 1)
         return wrong(at, "data: there are no replicas under this cost model");
-    if (!r->im->tensor && tensor > 1) return wrong(at, "tensor: there are no tensor degrees under this cost model");
-    plan->devices[s] = (uint32_t)data, plan->tensor[s] = (uint32_t)tensor;
-    plan->group[s] = (uint32_t)group, plan->copies[s] = (uint32_t)machines;
+    if (!r->im->tensor && tensor > 1)
+        return wrong(at, "tensor: there are no tensor degrees under this cost model");
+    plan->devices[s] = (uint32_t)data;
+    plan->tensor[s] = (uint32_t)tensor;
+    plan->group[s] = (uint32_t)group;
+    plan->copies[s] = (uint32_t)machines;
     PST_TRY(read_kind(r, at));
     PST_TRY(read_nodes(r, at, nodes));
     if (r->im->tensor) PST_TRY(read_ways(r, at, nodes));
@@ -103,7 +114,8 @@ static pst_status read_stage(const reader *r, const pst_import_at *at) {
 }
 
 /* kind: of all of them; UINT32_MAX: each says its own. */
-static pst_status read_list(const reader *r, const pst_import_at *root, const char *key, uint32_t kind) {
+static pst_status read_list(const reader *r, const pst_import_at *root, const char *key,
+                            uint32_t kind) {
     const json_t *list;
     PST_TRY(pst_import_array(root, key, 0, PST_IMPORT_NODES, &list));
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -116,7 +128,7 @@ static pst_status read_list(const reader *r, const pst_import_at *root, const ch
     return PST_OK;
 }
 
-/* --- order -------------------------------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
 /* A node that the plan leaves out is with its class. */
 static pst_status place_the_rest(const pst_import *im, const char *where, pst_import_plan *plan) {
@@ -129,7 +141,8 @@ static pst_status place_the_rest(const pst_import *im, const char *where, pst_im
     for (uint32_t v = 0; status == PST_OK && v < im->n_node; v++) {
         if (plan->part_of[v] == UINT32_MAX) plan->part_of[v] = home[im->class_of[v]];
         if (plan->part_of[v] == UINT32_MAX)
-            status = pst_fail(PST_EINPUT, "%s: node %lld is in no stage", where, (long long)im->id[v]);
+            status =
+                pst_fail(PST_EINPUT, "%s: node %lld is in no stage", where, (long long)im->id[v]);
     }
     free(home);
     return status;
@@ -137,7 +150,9 @@ static pst_status place_the_rest(const pst_import *im, const char *where, pst_im
 
 static int runs_back(const pst_import *im, const pst_import_plan *plan) {
     for (uint32_t i = 0; i < im->n_edge; i++)
-        if (!im->backward[im->edge[i].to] && plan->part_of[im->edge[i].from] > plan->part_of[im->edge[i].to]) return 1;
+        if (!im->backward[im->edge[i].to] &&
+            plan->part_of[im->edge[i].from] > plan->part_of[im->edge[i].to])
+            return 1;
     return 0;
 }
 
@@ -149,7 +164,8 @@ static pst_status order_parts(const pst_import *im, pst_import_plan *plan) {
     pst_status status = edge && order ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a plan");
     for (uint32_t i = 0; status == PST_OK && i < im->n_edge; i++) {
         uint32_t from = plan->part_of[im->edge[i].from], to = plan->part_of[im->edge[i].to];
-        if (from != to && !im->backward[im->edge[i].to]) edge[n_edge++] = (pst_downset_edge){from, to};
+        if (from != to && !im->backward[im->edge[i].to])
+            edge[n_edge++] = (pst_downset_edge){from, to};
     }
     if (status == PST_OK) {
         status = pst_downset_order(n, edge, n_edge, order);
@@ -157,7 +173,10 @@ static pst_status order_parts(const pst_import *im, pst_import_plan *plan) {
         if (status == PST_EINPUT) status = PST_OK;
         else if (status == PST_OK) {
             uint32_t *place = order + n, *kind = order + 2 * n;
-            for (uint32_t i = 0; i < n; i++) place[order[i]] = i, kind[i] = plan->kind[order[i]];
+            for (uint32_t i = 0; i < n; i++) {
+                place[order[i]] = i;
+                kind[i] = plan->kind[order[i]];
+            }
             for (uint32_t i = 0; i < n; i++) plan->kind[i] = kind[i];
             for (uint32_t v = 0; v < im->n_node; v++) plan->part_of[v] = place[plan->part_of[v]];
         }
@@ -166,8 +185,6 @@ static pst_status order_parts(const pst_import *im, pst_import_plan *plan) {
     free(order);
     return status;
 }
-
-/* ------------------------------------------------------------------------------------------------------------------ */
 
 static pst_status read_plan(const pst_import *im, const pst_import_at *root, pst_import_id *ids,
                             pst_import_plan *plan) {
@@ -184,26 +201,31 @@ static pst_status read_plan(const pst_import *im, const pst_import_at *root, pst
     } else PST_TRY(read_list(&r, root, "stages", UINT32_MAX));
     PST_TRY(place_the_rest(im, root->where, plan));
     if (im->machines <= 1) { /* one level */
-        free(plan->group), free(plan->copies);
+        free(plan->group);
+        free(plan->copies);
         plan->group = plan->copies = NULL;
     }
     return im->format == PST_IMPORT_DNN && runs_back(im, plan) ? order_parts(im, plan) : PST_OK;
 }
 
-pst_status pst_import_read_plan(const pst_import *im, const char *text, size_t bytes, const char *where,
-                                pst_import_plan *plan) {
+pst_status pst_import_read_plan(const pst_import *im, const char *text, size_t bytes,
+                                const char *where, pst_import_plan *plan) {
     json_error_t error;
     pst_import_plan made = {0};
     json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!json && json_error_code(&error) == json_error_out_of_memory)
         return pst_fail(PST_ENOMEM, "%s: out of memory", where);
-    if (!json) return pst_fail(PST_EINPUT, "%s:%d:%d: not JSON: %s", where, error.line, error.column, error.text);
+    if (!json)
+        return pst_fail(PST_EINPUT, "%s:%d:%d: not JSON: %s", where, error.line, error.column,
+                        error.text);
     pst_import_at root = {.where = where, .json = json};
     pst_import_id *ids = calloc((size_t)im->n_node + 1, sizeof *ids);
-    pst_status status = ids ? read_plan(im, &root, ids, &made) : pst_fail(PST_ENOMEM, "%s: out of memory", where);
+    pst_status status =
+        ids ? read_plan(im, &root, ids, &made) : pst_fail(PST_ENOMEM, "%s: out of memory", where);
     if (status == PST_OK) {
         status = pst_import_judge(im, &made);
-        if (status == PST_EINTERNAL) status = pst_fail_in(PST_EINPUT, "%s", where); /* it is the file's plan */
+        if (status == PST_EINTERNAL)
+            status = pst_fail_in(PST_EINPUT, "%s", where); /* it is the file's plan */
     }
     free(ids);
     json_decref(json);

@@ -1,4 +1,5 @@
-/* The best plan of a workload: contracted, solved, told apart into nodes again and judged. See import.h. */
+/* The best plan of a workload: contracted, solved, told apart into nodes again and judged. See
+ * import.h. */
 #include "partition/foreign/import.h"
 #include "base/clock.h"
 #include <math.h>
@@ -17,7 +18,9 @@ void pst_import_plan_close(pst_import_plan *plan) {
     *plan = (pst_import_plan){0};
 }
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory for the plan of a graph"); }
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "no memory for the plan of a graph");
+}
 
 static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_downset_plan *found,
                        pst_import_plan *plan) {
@@ -31,7 +34,8 @@ static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_
     plan->devices = malloc(n * sizeof *plan->devices);
     plan->tensor = malloc(n * sizeof *plan->tensor);
     plan->load = malloc(n * sizeof *plan->load);
-    if (!plan->part_of || !plan->kind || !plan->devices || !plan->tensor || !plan->load) return no_memory();
+    if (!plan->part_of || !plan->kind || !plan->devices || !plan->tensor || !plan->load)
+        return no_memory();
     for (uint32_t s = 0; s < found->n_part; s++) plan->tensor[s] = 1;
     for (uint32_t v = 0; v < im->n_node; v++) plan->part_of[v] = found->part_of[item_of[v]];
     memcpy(plan->kind, found->kind, n * sizeof *plan->kind);
@@ -43,19 +47,21 @@ static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_
 static pst_status judge(const pst_import *im, double objective, pst_import_plan *plan) {
     PST_TRY(pst_import_judge(im, plan));
     if (fabs(plan->objective - objective) > 1e-9 * fmax(objective, plan->objective))
-        return pst_fail(PST_EINTERNAL, "the plan's objective is %.17g, not %.17g as the solver says", plan->objective,
-                        objective);
+        return pst_fail(PST_EINTERNAL,
+                        "the plan's objective is %.17g, not %.17g as the solver says",
+                        plan->objective, objective);
     plan->lower_bound = fmin(plan->lower_bound, plan->objective);
     return PST_OK;
 }
 
-/* --- no plan: what would do ------------------------------------------------------------------------------------- */
+/* --- no plan: what would do ------------------------------------------------------------------- */
 
 static pst_status say_kinds(const pst_import *im, char *text, size_t bytes) {
     size_t used = 0;
     for (uint32_t k = 0; k < im->n_kind && used < bytes; k++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%u %s%s", k ? " and " : "", im->kind[k].count,
-                                 im->kind[k].name, im->kind[k].count == 1 ? "" : "s");
+        used += (size_t)snprintf(text + used, bytes - used, "%s%u %s%s", k ? " and " : "",
+                                 im->kind[k].count, im->kind[k].name,
+                                 im->kind[k].count == 1 ? "" : "s");
     return PST_OK;
 }
 
@@ -64,7 +70,9 @@ static pst_status check_places(const pst_import *im) {
         int somewhere = 0;
         for (uint32_t k = 0; k < im->n_kind; k++)
             somewhere |= im->kind[k].count && isfinite(im->time[(size_t)k * im->n_node + v]);
-        if (!somewhere) return pst_fail(PST_EINPUT, "node %lld cannot be on any of the devices", (long long)im->id[v]);
+        if (!somewhere)
+            return pst_fail(PST_EINPUT, "node %lld cannot be on any of the devices",
+                            (long long)im->id[v]);
     }
     return PST_OK;
 }
@@ -76,7 +84,9 @@ static pst_status smallest_memory(pst_downset_problem *p, double seconds, double
             double *time = &p->time[(size_t)k * p->n_item + i];
             if (isfinite(*time)) *time = isfinite(p->kind[k].memory) ? p->size[i] : 0;
         }
-        p->kind[k].memory = INFINITY, p->kind[k].pays = 0, p->kind[k].replicas = 1;
+        p->kind[k].memory = INFINITY;
+        p->kind[k].pays = 0;
+        p->kind[k].replicas = 1;
     }
     pst_downset_plan plan;
     PST_TRY(pst_downset_solve(p, PST_DOWNSET_MOST, seconds, &plan));
@@ -92,25 +102,31 @@ static const char *gibibytes(double bytes, char text[32]) {
     return text;
 }
 
-static pst_status no_plan(const pst_import *im, pst_downset_problem *p, const pst_downset_plan *found, double seconds) {
+static pst_status no_plan(const pst_import *im, pst_downset_problem *p,
+                          const pst_downset_plan *found, double seconds) {
     char devices[256], needs[32], has[32];
     double memory = INFINITY;
     PST_TRY(check_places(im));
     say_kinds(im, devices, sizeof devices);
     if (isfinite(found->lower_bound))
-        return pst_fail(PST_EINPUT, "no plan for %s was found in %g s: allow more time", devices, seconds);
+        return pst_fail(PST_EINPUT, "no plan for %s was found in %g s: allow more time", devices,
+                        seconds);
     PST_TRY(smallest_memory(p, seconds, &memory));
     if (isfinite(memory) && im->n_kind > 1 && isfinite(im->kind[1].memory))
-        return pst_fail(PST_ENOMEM, "no plan for %s fits into their memory; %.10g bytes%s each would do", devices,
-                        ceil(memory), gibibytes(memory, needs));
+        return pst_fail(PST_ENOMEM,
+                        "no plan for %s fits into their memory; %.10g bytes%s each would do",
+                        devices, ceil(memory), gibibytes(memory, needs));
     if (isfinite(memory))
-        return pst_fail(PST_ENOMEM, "no plan for %s fits into %.10g bytes%s each; %.10g%s would do", devices,
-                        im->kind[0].memory, gibibytes(im->kind[0].memory, has), ceil(memory), gibibytes(memory, needs));
-    return pst_fail(PST_EINPUT, "there is no plan for %s: some nodes fit on no kind of them together with their class",
-                    devices);
+        return pst_fail(PST_ENOMEM, "no plan for %s fits into %.10g bytes%s each; %.10g%s would do",
+                        devices, im->kind[0].memory, gibibytes(im->kind[0].memory, has),
+                        ceil(memory), gibibytes(memory, needs));
+    return pst_fail(
+        PST_EINPUT,
+        "there is no plan for %s: some nodes fit on no kind of them together with their class",
+        devices);
 }
 
-/* --- stages with tensor degrees ----------------------------------------------------------------------------------- */
+/* --- stages with tensor degrees --------------------------------------------------------------- */
 
 /* Takes the arrays of `found`. */
 static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_import_plan *plan) {
@@ -123,55 +139,66 @@ static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_
                               .n_downset = found->n_downset,
                               .whole = found->whole,
                               .n_item = im->n_node};
-    found->part_of = NULL, found->way = NULL, found->degree = NULL, found->data = NULL;
+    found->part_of = NULL;
+    found->way = NULL;
+    found->degree = NULL;
+    found->data = NULL;
     plan->kind = calloc(plan->n_part + 1, sizeof *plan->kind);
     plan->load = calloc(plan->n_part + 1, sizeof *plan->load);
     return plan->kind && plan->load ? pst_import_judge(im, plan) : no_memory();
 }
 
-static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_plan *found, double seconds) {
+static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_plan *found,
+                                 double seconds) {
     if (found->whole && found->lower_bound < 1e99)
-        return pst_fail(PST_EINPUT, "no plan for %u devices was found in %g s: allow more time", p->devices, seconds);
+        return pst_fail(PST_EINPUT, "no plan for %u devices was found in %g s: allow more time",
+                        p->devices, seconds);
     char needs[32], has[32];
     double memory = INFINITY;
     PST_TRY(pst_tensor_least_memory(p, seconds, &memory));
     if (isfinite(memory))
-        return pst_fail(PST_ENOMEM, "no plan for %u devices fits into %.10g bytes%s each; %.0f%s would do", p->devices,
-                        p->memory, gibibytes(p->memory, has), ceil(memory), gibibytes(memory, needs));
-    return pst_fail(PST_EINPUT,
-                    "there is no plan for %u devices, whatever their memory: no tensor degree is small enough",
-                    p->devices);
+        return pst_fail(PST_ENOMEM,
+                        "no plan for %u devices fits into %.10g bytes%s each; %.0f%s would do",
+                        p->devices, p->memory, gibibytes(p->memory, has), ceil(memory),
+                        gibibytes(memory, needs));
+    return pst_fail(
+        PST_EINPUT,
+        "there is no plan for %u devices, whatever their memory: no tensor degree is small enough",
+        p->devices);
 }
 
 static pst_status solve_tensor(const pst_import *im, double seconds, pst_import_plan *plan) {
     pst_tensor_plan found;
     PST_TRY(pst_tensor_solve(im->tensor, PST_DOWNSET_MOST, seconds, &found));
-    pst_status status = found.n_part ? take_tensor(im, &found, plan) : no_tensor_plan(im->tensor, &found, seconds);
+    pst_status status =
+        found.n_part ? take_tensor(im, &found, plan) : no_tensor_plan(im->tensor, &found, seconds);
     if (status == PST_OK) plan->lower_bound = fmin(plan->lower_bound, plan->objective);
     pst_tensor_plan_close(&found);
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- */
-
 /* Where activations travel every item is a node. */
-static pst_status solve_levels(const pst_import *im, const pst_downset_problem *p, const uint32_t *item_of,
-                               double seconds, pst_import_plan *plan) {
+static pst_status solve_levels(const pst_import *im, const pst_downset_problem *p,
+                               const uint32_t *item_of, double seconds, pst_import_plan *plan) {
     pst_downset_plan found = {0};
     double *bytes = calloc((size_t)im->n_node + 1, sizeof *bytes);
     pst_import_levels levels = {.devices = im->kind[0].count,
                                 .machines = im->machines,
                                 .straight = im->straight,
                                 .ratio = im->bandwidth / im->between,
-                                .transfer = im->compression > 0 ? 2 / im->bandwidth / im->compression : 0,
+                                .transfer =
+                                    im->compression > 0 ? 2 / im->bandwidth / im->compression : 0,
                                 .bytes = bytes,
                                 .group = calloc((size_t)p->n_item + 1, sizeof *levels.group),
                                 .copies = calloc((size_t)p->n_item + 1, sizeof *levels.copies)};
-    for (uint32_t v = 0; bytes && v < im->n_node; v++) bytes[item_of[v]] = im->size[v] - im->parameters[v];
-    pst_status status =
-        bytes && levels.group && levels.copies ? pst_import_levels_solve(p, &levels, seconds, &found) : no_memory();
+    for (uint32_t v = 0; bytes && v < im->n_node; v++)
+        bytes[item_of[v]] = im->size[v] - im->parameters[v];
+    pst_status status = bytes && levels.group && levels.copies
+                            ? pst_import_levels_solve(p, &levels, seconds, &found)
+                            : no_memory();
     if (status == PST_OK) status = take(im, item_of, &found, plan);
-    plan->group = levels.group, plan->copies = levels.copies;
+    plan->group = levels.group;
+    plan->copies = levels.copies;
     if (status == PST_OK) status = judge(im, found.objective, plan);
     plan->n_item = p->n_item;
     pst_downset_plan_close(&found);
@@ -179,12 +206,13 @@ static pst_status solve_levels(const pst_import *im, const pst_downset_problem *
     return status;
 }
 
-static pst_status solve_parts(const pst_import *im, pst_downset_problem *p, const uint32_t *item_of, double seconds,
-                              pst_import_plan *plan) {
+static pst_status solve_parts(const pst_import *im, pst_downset_problem *p, const uint32_t *item_of,
+                              double seconds, pst_import_plan *plan) {
     pst_downset_plan found;
     if (im->machines > 1 || im->compression > 0) return solve_levels(im, p, item_of, seconds, plan);
     PST_TRY(pst_downset_solve(p, PST_DOWNSET_MOST, seconds, &found));
-    pst_status status = found.n_part ? take(im, item_of, &found, plan) : no_plan(im, p, &found, seconds);
+    pst_status status =
+        found.n_part ? take(im, item_of, &found, plan) : no_plan(im, p, &found, seconds);
     if (status == PST_OK) status = judge(im, found.objective, plan);
     plan->n_item = p->n_item;
     pst_downset_plan_close(&found);
@@ -204,7 +232,8 @@ static pst_status contract_and_solve(const pst_import *im, double seconds, pst_i
 pst_status pst_import_solve(const pst_import *im, double seconds, pst_import_plan *plan) {
     pst_import_plan made = {0};
     uint64_t start = pst_monotonic_ns();
-    pst_status status = im->tensor ? solve_tensor(im, seconds, &made) : contract_and_solve(im, seconds, &made);
+    pst_status status =
+        im->tensor ? solve_tensor(im, seconds, &made) : contract_and_solve(im, seconds, &made);
     made.seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
     if (status == PST_OK) *plan = made;
     else pst_import_plan_close(&made);

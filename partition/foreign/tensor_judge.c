@@ -27,8 +27,12 @@ pst_status pst_tensor_link(pst_tensor_problem *p) {
     p->first = calloc(n, sizeof *p->first);
     p->at = calloc(ends, sizeof *p->at);
     p->extra = calloc(ends * p->n_degree * PST_TENSOR_WAYS, sizeof *p->extra);
-    if (!p->first || !p->at || !p->extra) return pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
-    for (uint32_t i = 0; i < p->n_edge; i++) p->first[p->edge[i].from + 2]++, p->first[p->edge[i].to + 2]++;
+    if (!p->first || !p->at || !p->extra)
+        return pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
+    for (uint32_t i = 0; i < p->n_edge; i++) {
+        p->first[p->edge[i].from + 2]++;
+        p->first[p->edge[i].to + 2]++;
+    }
     for (uint32_t v = 0; v < p->n_node; v++) p->first[v + 2] += p->first[v + 1];
     for (uint32_t i = 0; i < p->n_edge; i++) {
         p->at[p->first[p->edge[i].from + 1]++] = i;
@@ -37,7 +41,8 @@ pst_status pst_tensor_link(pst_tensor_problem *p) {
     return PST_OK;
 }
 
-static pst_status check(const pst_tensor_problem *p, const pst_tensor_plan *plan, uint64_t *replicas) {
+static pst_status check(const pst_tensor_problem *p, const pst_tensor_plan *plan,
+                        uint64_t *replicas) {
     uint64_t devices = 0;
     for (uint32_t s = 0; s < plan->n_part; s++) {
         if (plan->data[s] < 1 || p->micro_batches % plan->data[s])
@@ -45,11 +50,13 @@ static pst_status check(const pst_tensor_problem *p, const pst_tensor_plan *plan
         devices += (uint64_t)plan->data[s] * plan->degree[s];
         *replicas += plan->data[s];
     }
-    if (devices > p->devices || *replicas > p->micro_batches) return NO_PLAN("too many devices or replicas");
+    if (devices > p->devices || *replicas > p->micro_batches)
+        return NO_PLAN("too many devices or replicas");
     for (uint32_t v = 0; v < p->n_node; v++)
         if (plan->part_of[v] >= plan->n_part) return NO_PLAN("node %u is nowhere", v);
     for (uint32_t i = 0; i < p->n_edge; i++)
-        if (plan->part_of[p->edge[i].from] > plan->part_of[p->edge[i].to]) return NO_PLAN("edge %u runs back", i);
+        if (plan->part_of[p->edge[i].from] > plan->part_of[p->edge[i].to])
+            return NO_PLAN("edge %u runs back", i);
     return PST_OK;
 }
 
@@ -59,16 +66,21 @@ static uint32_t number_of(const pst_tensor_problem *p, uint32_t degree) {
     return t;
 }
 
-static pst_status judge_stage(const pst_tensor_problem *p, const pst_tensor_plan *plan, uint32_t s, uint64_t replicas,
-                              double *load) {
-    double time = 0, bytes = 0, parameters = 0, memory = 0, d = plan->data[s], alive = ceil((double)replicas / d);
+static pst_status judge_stage(const pst_tensor_problem *p, const pst_tensor_plan *plan, uint32_t s,
+                              uint64_t replicas, double *load) {
+    double time = 0, bytes = 0, parameters = 0, memory = 0, d = plan->data[s],
+           alive = ceil((double)replicas / d);
     uint32_t t = number_of(p, plan->degree[s]);
     for (uint32_t v = 0; v < p->n_node; v++) {
         if (plan->part_of[v] != s) continue;
-        const pst_tensor_way *way = t < p->n_degree ? pst_tensor_way_of(p, v, t, plan->way[v]) : NULL;
-        if (!way || !way->name[0]) return NO_PLAN("node %u cannot run on %u devices", v, plan->degree[s]);
+        const pst_tensor_way *way =
+            t < p->n_degree ? pst_tensor_way_of(p, v, t, plan->way[v]) : NULL;
+        if (!way || !way->name[0])
+            return NO_PLAN("node %u cannot run on %u devices", v, plan->degree[s]);
         const double *extra = pst_tensor_extra(p, v, t, plan->way[v]);
-        time += way->time, parameters += way->parameters, memory += way->memory_a * alive + way->memory_b;
+        time += way->time;
+        parameters += way->parameters;
+        memory += way->memory_a * alive + way->memory_b;
         for (uint32_t i = p->first[v]; i < p->first[v + 1]; i++) {
             const pst_tensor_edge *e = &p->edge[p->at[i]];
             uint32_t other = e->from == v ? e->to : e->from;

@@ -1,5 +1,6 @@
-/* Which nodes of a stage take the slower way that needs less memory: a knapsack. Swaps by price per byte say at once
- * what surely does not fit; else all choices are tried, without those that another is better than. See tensor.h. */
+/* Which nodes of a stage take the slower way that needs less memory: a knapsack. Swaps by price per
+ * byte say at once what surely does not fit; else all choices are tried, without those that another
+ * is better than. See tensor.h. */
 #include "partition/foreign/tensor.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@ static int by_price(const void *a, const void *b) {
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
-/* out: [n] a swap is out when one that costs no more and saves no less has been passed over: that would do instead. */
+/* out: [n] a swap is out when one that costs no more and saves no less has been passed over: that
+ * would do instead. */
 typedef struct {
     const pst_tensor_swap *swap;
     uint32_t n, steps;
@@ -27,7 +29,8 @@ static int could(const packing *k, uint32_t at, double need, double slack) {
         const pst_tensor_swap *s = &k->swap[at];
         if (k->out[at]) continue;
         if (s->bytes >= need) return s->cost * (need / s->bytes) <= slack;
-        need -= s->bytes, slack -= s->cost;
+        need -= s->bytes;
+        slack -= s->cost;
         if (slack < 0) return 0;
     }
     return slack >= 0;
@@ -38,7 +41,8 @@ enum { MOST_STEPS = 20000 };
 static void pass_over(packing *k, uint32_t at, int sign) {
     const pst_tensor_swap *s = &k->swap[at];
     for (uint32_t i = at + 1; i < k->n; i++)
-        if (k->swap[i].bytes <= s->bytes && k->swap[i].cost >= s->cost) k->out[i] = (uint16_t)(k->out[i] + sign);
+        if (k->swap[i].bytes <= s->bytes && k->swap[i].cost >= s->cost)
+            k->out[i] = (uint16_t)(k->out[i] + sign);
 }
 
 /* With each swap, or without it and those that it is better than. */
@@ -74,7 +78,8 @@ pst_tensor_fit pst_tensor_pack(const pst_tensor_item *item, uint32_t n, double l
     uint32_t n_swap = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t fast = fast_way(&item[i]), slow = !fast;
-        slack -= item[i].cost[fast], need += item[i].bytes[fast];
+        slack -= item[i].cost[fast];
+        need += item[i].bytes[fast];
         if (isfinite(item[i].cost[slow]) && item[i].bytes[slow] < item[i].bytes[fast])
             swap[n_swap++] = (pst_tensor_swap){item[i].cost[slow] - item[i].cost[fast],
                                                item[i].bytes[fast] - item[i].bytes[slow], i};

@@ -1,7 +1,7 @@
-/* Whether stages that take at most so long can have all nodes: from the last stage to the first, over pairs of
- * downsets of the reversed graph. For a downset and a sum of replicas only the fewest devices matter, and for a stage
- * with given followers the fewest replicas that are fast enough and fit: more of them leave nothing better. See
- * tensor.h. */
+/* Whether stages that take at most so long can have all nodes: from the last stage to the first,
+ * over pairs of downsets of the reversed graph. For a downset and a sum of replicas only the fewest
+ * devices matter, and for a stage with given followers the fewest replicas that are fast enough and
+ * fit: more of them leave nothing better. See tensor.h. */
 #include "partition/foreign/tensor.h"
 #include "base/clock.h"
 #include <math.h>
@@ -15,9 +15,9 @@ typedef struct {
     double seconds;  /* time and transfers; at d replicas, 1/d of it */
     double exchange; /* (d - 1)/d of it for the parameters */
     double memory_a, memory_b;
-    double least_time,
-        least_memory;        /* in whichever way is least, one micro-batch alive: never less in a larger stage */
-    uint32_t absent, uneven; /* nodes that have no way; whose ways differ in parameters */
+    double least_time, least_memory; /* in whichever way is least, one micro-batch alive: never less
+                                        in a larger stage */
+    uint32_t absent, uneven;         /* nodes that have no way; whose ways differ in parameters */
 } sums;
 
 typedef struct {
@@ -42,13 +42,16 @@ typedef struct {
     pst_tensor_item *item;
     pst_tensor_swap *swap;
     frame *stack;
-    uint32_t *state, n_state; /* sums of replicas that the root has, each with fewer devices than those before */
-    uint32_t fits[MOST_DIVISORS],
-        never[MOST_DIVISORS]; /* by divisor: most micro-batches alive that fit, fewest that do not */
+    uint32_t *state, n_state; /* sums of replicas that the root has, each with fewer devices than
+                                 those before */
+    uint32_t fits[MOST_DIVISORS], never[MOST_DIVISORS]; /* by divisor: most micro-batches alive that
+                                                           fit, fewest that do not */
     int doubt;
 } search;
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to search the stages of a graph"); }
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "no memory to search the stages of a graph");
+}
 
 double pst_tensor_work(const pst_tensor_problem *p, uint32_t node) {
     double least = INFINITY;
@@ -60,7 +63,7 @@ double pst_tensor_work(const pst_tensor_problem *p, uint32_t node) {
     return isfinite(least) ? least : 0;
 }
 
-/* --- tables ----------------------------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 static void search_close(search *s) {
     void *all[] = {s->fewest,  s->from,   s->how,  s->done, s->seen,  s->in,
@@ -74,21 +77,25 @@ static pst_status search_open(search *s) {
     for (uint32_t d = 1; d < s->n_s && s->n_divisor < MOST_DIVISORS; d++)
         if (p->micro_batches % d == 0) s->divisor[s->n_divisor++] = d;
     size_t n = s->list->n, cells = n * s->n_s, nodes = (size_t)p->n_node + 1;
-    if (!(s->fewest = malloc(cells * sizeof *s->fewest)) || !(s->from = malloc(cells * sizeof *s->from)) ||
+    if (!(s->fewest = malloc(cells * sizeof *s->fewest)) ||
+        !(s->from = malloc(cells * sizeof *s->from)) ||
         !(s->how = malloc(cells * sizeof *s->how)) || !(s->done = calloc(n, sizeof *s->done)) ||
         !(s->seen = calloc(n, sizeof *s->seen)) || !(s->in = calloc(nodes, 1)) ||
         !(s->seconds = calloc(nodes * p->n_degree * PST_TENSOR_WAYS, sizeof *s->seconds)) ||
-        !(s->member = calloc(nodes, sizeof *s->member)) || !(s->item = calloc(nodes, sizeof *s->item)) ||
-        !(s->swap = calloc(nodes, sizeof *s->swap)) || !(s->stack = calloc(nodes, sizeof *s->stack)) ||
+        !(s->member = calloc(nodes, sizeof *s->member)) ||
+        !(s->item = calloc(nodes, sizeof *s->item)) ||
+        !(s->swap = calloc(nodes, sizeof *s->swap)) ||
+        !(s->stack = calloc(nodes, sizeof *s->stack)) ||
         !(s->state = calloc(s->n_s, sizeof *s->state)))
         return no_memory();
     for (size_t i = 0; i < cells; i++) s->fewest[i] = NOWHERE;
     s->fewest[0] = 0;
-    for (uint32_t d = 1; d < n; d++) s->done[d] = s->done[s->list->parent[d]] + pst_tensor_work(p, s->list->last[d]);
+    for (uint32_t d = 1; d < n; d++)
+        s->done[d] = s->done[s->list->parent[d]] + pst_tensor_work(p, s->list->last[d]);
     return PST_OK;
 }
 
-/* --- a stage that grows ----------------------------------------------------------------------------------------- */
+/* --- a stage that grows ----------------------------------------------------------------------- */
 
 static double *seconds_of(const search *s, uint32_t v, uint32_t t) {
     return &s->seconds[((size_t)v * s->p->n_degree + t) * PST_TENSOR_WAYS];
@@ -115,12 +122,16 @@ static void count_fixed(const search *s, uint32_t v, uint32_t t, sums *of) {
     const pst_tensor_way *way = pst_tensor_way_of(s->p, v, t, 0);
     double time = INFINITY, memory = INFINITY;
     for (uint32_t w = 0; w < PST_TENSOR_WAYS; w++)
-        if (way[w].name[0]) time = fmin(time, way[w].time), memory = fmin(memory, way[w].memory_a + way[w].memory_b);
+        if (way[w].name[0]) {
+            time = fmin(time, way[w].time);
+            memory = fmin(memory, way[w].memory_a + way[w].memory_b);
+        }
     if (isinf(time)) {
         of->absent++;
         return;
     }
-    of->least_time += time, of->least_memory += memory;
+    of->least_time += time;
+    of->least_memory += memory;
     of->uneven += way[0].name[0] && way[1].name[0] && way[0].parameters != way[1].parameters;
 }
 
@@ -129,12 +140,16 @@ static void turn_edge(const search *s, uint32_t v, uint32_t i, double sign) {
     const pst_tensor_edge *e = &s->p->edge[s->p->at[s->p->first[v] + i]];
     for (uint32_t t = 0; t < s->p->n_degree; t++)
         for (uint32_t w = 0; w < PST_TENSOR_WAYS; w++)
-            seconds_of(s, v, t)[w] += sign * 2 * (e->bytes + pst_tensor_extra(s->p, v, t, w)[i]) / s->p->bandwidth;
+            seconds_of(s, v, t)[w] +=
+                sign * 2 * (e->bytes + pst_tensor_extra(s->p, v, t, w)[i]) / s->p->bandwidth;
 }
 
-static uint32_t other_end(const pst_tensor_edge *e, uint32_t v) { return e->from == v ? e->to : e->from; }
+static uint32_t other_end(const pst_tensor_edge *e, uint32_t v) {
+    return e->from == v ? e->to : e->from;
+}
 
-/* The edges of v to nodes of the stage no longer leave it (sign -1), or leave it again (1). of: NULL or the sums. */
+/* The edges of v to nodes of the stage no longer leave it (sign -1), or leave it again (1). of:
+ * NULL or the sums. */
 static void turn_neighbours(const search *s, uint32_t v, double sign, sums *of) {
     const pst_tensor_problem *p = s->p;
     for (uint32_t i = p->first[v]; i < p->first[v + 1]; i++) {
@@ -151,11 +166,15 @@ static void take(search *s, uint32_t v, sums *of) {
     const pst_tensor_problem *p = s->p;
     turn_neighbours(s, v, -1, of);
     for (uint32_t t = 0; t < p->n_degree; t++)
-        for (uint32_t w = 0; w < PST_TENSOR_WAYS; w++) seconds_of(s, v, t)[w] = pst_tensor_way_of(p, v, t, w)->time;
+        for (uint32_t w = 0; w < PST_TENSOR_WAYS; w++)
+            seconds_of(s, v, t)[w] = pst_tensor_way_of(p, v, t, w)->time;
     for (uint32_t i = p->first[v]; i < p->first[v + 1]; i++)
         if (!s->in[other_end(&p->edge[p->at[i]], v)]) turn_edge(s, v, i - p->first[v], 1);
     s->in[v] = 1;
-    for (uint32_t t = 0; t < p->n_degree; t++) count_node(s, v, t, 1, &of[t]), count_fixed(s, v, t, &of[t]);
+    for (uint32_t t = 0; t < p->n_degree; t++) {
+        count_node(s, v, t, 1, &of[t]);
+        count_fixed(s, v, t, &of[t]);
+    }
 }
 
 static void give_back(search *s, uint32_t v) {
@@ -163,28 +182,34 @@ static void give_back(search *s, uint32_t v) {
     turn_neighbours(s, v, 1, NULL);
 }
 
-/* --- one stage -------------------------------------------------------------------------------------------------- */
+/* --- one stage -------------------------------------------------------------------------------- */
 
-static pst_tensor_fit pack(search *s, uint32_t n, uint32_t t, uint32_t d, uint32_t alive, uint8_t *way) {
+static pst_tensor_fit pack(search *s, uint32_t n, uint32_t t, uint32_t d, uint32_t alive,
+                           uint8_t *way) {
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t w = 0; w < PST_TENSOR_WAYS; w++) {
             const pst_tensor_way *of = pst_tensor_way_of(s->p, s->member[i], t, w);
             pst_tensor_item *to = &s->item[i];
             to->cost[w] =
-                of->name[0] ? (seconds_of(s, s->member[i], t)[w] + (d - 1) * exchange_of(s->p, of)) / d : INFINITY;
+                of->name[0]
+                    ? (seconds_of(s, s->member[i], t)[w] + (d - 1) * exchange_of(s->p, of)) / d
+                    : INFINITY;
             to->bytes[w] = of->name[0] ? of->memory_a * alive + of->memory_b : INFINITY;
         }
     return pst_tensor_pack(s->item, n, s->range->limit * (1 + 1e-12), s->p->memory, s->swap, way);
 }
 
-/* Whether the stage is fast enough and fits on divisor number i of replicas with so many micro-batches alive. */
+/* Whether the stage is fast enough and fits on divisor number i of replicas with so many
+ * micro-batches alive. */
 static int works(search *s, const sums *of, uint32_t n, uint32_t t, uint32_t i, uint32_t alive) {
     uint32_t d = s->divisor[i];
     if (alive <= s->fits[i]) return 1;
     if (alive >= s->never[i]) return 0;
     int yes;
-    if (!of->uneven && (of->seconds + (d - 1) * of->exchange) / d > s->range->limit * (1 + 1e-12)) yes = 0, alive = 0;
-    else if (!of->uneven && of->memory_a * alive + of->memory_b <= s->p->memory) yes = 1;
+    if (!of->uneven && (of->seconds + (d - 1) * of->exchange) / d > s->range->limit * (1 + 1e-12)) {
+        yes = 0;
+        alive = 0;
+    } else if (!of->uneven && of->memory_a * alive + of->memory_b <= s->p->memory) yes = 1;
     else {
         pst_tensor_fit fit = pack(s, n, t, d, alive, NULL);
         s->doubt |= fit == PST_TENSOR_UNKNOWN;
@@ -201,14 +226,20 @@ static void offer_degree(search *s, uint32_t root, const frame *f, uint32_t n, u
     size_t after = (size_t)f->downset * s->n_s;
     double rest = s->done[s->list->n - 1] - s->done[f->downset];
     uint32_t lowest = 0;
-    for (uint32_t i = 0; i < s->n_divisor; i++) s->fits[i] = 0, s->never[i] = NOWHERE;
-    while (lowest < s->n_divisor && of->least_time > s->range->limit * (1 + 1e-12) * s->divisor[lowest]) lowest++;
+    for (uint32_t i = 0; i < s->n_divisor; i++) {
+        s->fits[i] = 0;
+        s->never[i] = NOWHERE;
+    }
+    while (lowest < s->n_divisor &&
+           of->least_time > s->range->limit * (1 + 1e-12) * s->divisor[lowest])
+        lowest++;
     for (uint32_t k = 0; k < s->n_state; k++)
         for (uint32_t i = lowest; i < s->n_divisor; i++) {
             uint32_t d = s->divisor[i], sum = s->state[k] + d, devices = before[s->state[k]];
             if (sum >= s->n_s || degree * d > s->p->devices - devices) break;
             devices += degree * d;
-            if (devices >= s->fewest[after + sum] || rest > s->range->limit * (s->p->devices - devices) * (1 + 1e-9))
+            if (devices >= s->fewest[after + sum] ||
+                rest > s->range->limit * (s->p->devices - devices) * (1 + 1e-9))
                 break;
             if (!works(s, of, n, t, i, (sum + d - 1) / d)) continue;
             s->fewest[after + sum] = devices;
@@ -227,14 +258,17 @@ static int may_grow(const search *s, const sums *of, uint32_t devices) {
     return 0;
 }
 
-/* --- the pass --------------------------------------------------------------------------------------------------- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 static void find_states(search *s, uint32_t root) {
     uint32_t least = NOWHERE;
     s->n_state = 0;
     for (uint32_t sum = 0; sum < s->n_s; sum++) {
         uint32_t devices = s->fewest[(size_t)root * s->n_s + sum];
-        if (devices < least) s->state[s->n_state++] = sum, least = devices;
+        if (devices < least) {
+            s->state[s->n_state++] = sum;
+            least = devices;
+        }
     }
 }
 
@@ -254,7 +288,9 @@ static void stages_from(search *s, uint32_t root) {
         if (s->seen[next] == root + 1) continue;
         s->seen[next] = root + 1;
         frame *g = f + 1;
-        g->downset = next, g->node = node, g->edge = l->first[next];
+        g->downset = next;
+        g->node = node;
+        g->edge = l->first[next];
         memcpy(g->of, f->of, s->p->n_degree * sizeof *g->of);
         s->member[depth] = node;
         take(s, node, g->of);
@@ -268,28 +304,36 @@ static void stages_from(search *s, uint32_t root) {
     }
 }
 
-/* --- the plan --------------------------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 /* The nodes of downset d that its later stages do not have, as a stage of part number `part`. */
-static pst_status stage_of(search *s, uint32_t d, uint32_t sum, uint32_t part, pst_tensor_plan *plan) {
+static pst_status stage_of(search *s, uint32_t d, uint32_t sum, uint32_t part,
+                           pst_tensor_plan *plan) {
     size_t cell = (size_t)d * s->n_s + sum;
-    uint32_t t = s->how[cell] / MOST_DIVISORS, replicas = s->divisor[s->how[cell] % MOST_DIVISORS], n = 0;
+    uint32_t t = s->how[cell] / MOST_DIVISORS, replicas = s->divisor[s->how[cell] % MOST_DIVISORS],
+             n = 0;
     uint8_t *way = calloc((size_t)s->p->n_node + 1, 1);
     sums of[PST_TENSOR_DEGREES] = {0};
     if (!way) return no_memory();
     for (uint32_t e = d; e; e = s->list->parent[e]) s->in[s->list->last[e]] ^= 1;
     for (uint32_t e = s->from[cell]; e; e = s->list->parent[e]) s->in[s->list->last[e]] ^= 1;
     for (uint32_t v = 0; v < s->p->n_node; v++)
-        if (s->in[v]) s->member[n++] = v, s->in[v] = 0;
+        if (s->in[v]) {
+            s->member[n++] = v;
+            s->in[v] = 0;
+        }
     for (uint32_t i = 0; i < n; i++) take(s, s->member[i], of);
     pst_tensor_fit fit = pack(s, n, t, replicas, (sum + replicas - 1) / replicas, way);
     for (uint32_t i = 0; i < n; i++) {
-        plan->part_of[s->member[i]] = part, plan->way[s->member[i]] = way[i];
+        plan->part_of[s->member[i]] = part;
+        plan->way[s->member[i]] = way[i];
         s->in[s->member[i]] = 0;
     }
-    plan->degree[part] = s->p->degree[t], plan->data[part] = replicas;
+    plan->degree[part] = s->p->degree[t];
+    plan->data[part] = replicas;
     free(way);
-    return fit == PST_TENSOR_FITS ? PST_OK : pst_fail(PST_EINTERNAL, "a stage that was found does not fit");
+    return fit == PST_TENSOR_FITS ? PST_OK
+                                  : pst_fail(PST_EINTERNAL, "a stage that was found does not fit");
 }
 
 static pst_status plan_of(search *s, uint32_t sum, pst_tensor_plan *plan) {
@@ -322,10 +366,13 @@ static pst_status run(search *s, int *found, pst_tensor_plan *plan) {
 }
 
 pst_status pst_tensor_search(const pst_tensor_problem *problem, const pst_downset_list *list,
-                             const pst_tensor_range *range, int *found, int *doubt, pst_tensor_plan *plan) {
+                             const pst_tensor_range *range, int *found, int *doubt,
+                             pst_tensor_plan *plan) {
     search *s = calloc(1, sizeof *s);
     if (!s) return no_memory();
-    s->p = problem, s->list = list, s->range = range;
+    s->p = problem;
+    s->list = list;
+    s->range = range;
     pst_status status = search_open(s);
     if (status == PST_OK) status = run(s, found, plan);
     *doubt = s->doubt;

@@ -1,4 +1,5 @@
-/* The smallest limit for which there are stages: from a bound upwards until there is a plan, then between the two. */
+/* The smallest limit for which there are stages: from a bound upwards until there is a plan, then
+ * between the two. */
 #include "partition/foreign/tensor.h"
 #include "base/clock.h"
 #include <math.h>
@@ -27,8 +28,8 @@ typedef struct {
     const pst_downset_list *list;
     pst_tensor_range range;
     double *load;
-    double bound;         /* no plan is faster */
-    double failed;        /* nothing was found at this limit, perhaps because a choice was given up */
+    double bound;  /* no plan is faster */
+    double failed; /* nothing was found at this limit, perhaps because a choice was given up */
     pst_tensor_plan best; /* n_part 0: none yet */
 } climb;
 
@@ -46,7 +47,8 @@ static pst_status attempt(climb *c, double limit, int *found) {
     }
     pst_status status = pst_tensor_judge(c->p, &plan, c->load);
     if (status == PST_OK && plan.objective > limit * (1 + 1e-9))
-        status = pst_fail(PST_EINTERNAL, "a stage takes %.17g s, not %.17g as the search says", plan.objective, limit);
+        status = pst_fail(PST_EINTERNAL, "a stage takes %.17g s, not %.17g as the search says",
+                          plan.objective, limit);
     if (status == PST_OK && (!c->best.n_part || plan.objective < c->best.objective)) {
         pst_tensor_plan_close(&c->best);
         c->best = plan;
@@ -54,12 +56,14 @@ static pst_status attempt(climb *c, double limit, int *found) {
     return status;
 }
 
-/* Halves the way between what failed and the best, and asks in turn whether the best is the best. */
+/* Halves the way between what failed and the best, and asks in turn whether the best is the
+ * best. */
 static pst_status close_in(climb *c) {
     const double near = 5e-10;
     int found = 0;
     for (int turn = 0; c->best.objective - c->failed > 2 * near * c->best.objective; turn++) {
-        double last = c->best.objective * (1 - near), half = c->failed + (c->best.objective - c->failed) / 2;
+        double last = c->best.objective * (1 - near),
+               half = c->failed + (c->best.objective - c->failed) / 2;
         PST_TRY(attempt(c, turn % 2 ? last : half, &found));
     }
     return PST_OK;
@@ -80,11 +84,13 @@ static pst_status solve(climb *c) {
 }
 
 /* The downsets of the reversed graph: the last stages come first. */
-static pst_status list_of(const pst_tensor_problem *p, uint32_t most, pst_downset_list *list, int *whole) {
+static pst_status list_of(const pst_tensor_problem *p, uint32_t most, pst_downset_list *list,
+                          int *whole) {
     size_t sums = (size_t)(p->micro_batches < p->devices ? p->micro_batches : p->devices) + 1;
     pst_downset_edge *edge = calloc((size_t)p->n_edge + 1, sizeof *edge);
     if (!edge) return pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
-    for (uint32_t i = 0; i < p->n_edge; i++) edge[i] = (pst_downset_edge){p->edge[i].to, p->edge[i].from};
+    for (uint32_t i = 0; i < p->n_edge; i++)
+        edge[i] = (pst_downset_edge){p->edge[i].to, p->edge[i].from};
     if (most > (1 << 24) / sums) most = (uint32_t)((1 << 24) / sums);
     pst_status status = pst_downset_list_choose(p->n_node, edge, p->n_edge, most, list, whole);
     free(edge);
@@ -92,20 +98,24 @@ static pst_status list_of(const pst_tensor_problem *p, uint32_t most, pst_downse
 }
 
 static uint64_t end_of(double seconds) {
-    return seconds > 0 && seconds < 1e9 ? pst_monotonic_ns() + (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    return seconds > 0 && seconds < 1e9 ? pst_monotonic_ns() + (uint64_t)(seconds * 1e9)
+                                        : UINT64_MAX;
 }
 
-pst_status pst_tensor_solve(const pst_tensor_problem *p, uint32_t most, double seconds, pst_tensor_plan *plan) {
+pst_status pst_tensor_solve(const pst_tensor_problem *p, uint32_t most, double seconds,
+                            pst_tensor_plan *plan) {
     pst_downset_list list = {0};
     int whole = 0;
     climb c = {.p = p, .list = &list, .range.until_ns = end_of(seconds), .bound = bound_of(p)};
     double floor = c.failed = c.bound;
     c.load = calloc((size_t)p->n_node + 1, sizeof *c.load);
-    pst_status status =
-        c.load ? list_of(p, most, &list, &whole) : pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
+    pst_status status = c.load
+                            ? list_of(p, most, &list, &whole)
+                            : pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
     if (status == PST_OK) status = solve(&c);
     if (status == PST_BUSY) status = PST_OK;
-    c.best.n_downset = list.n, c.best.whole = whole;
+    c.best.n_downset = list.n;
+    c.best.whole = whole;
     c.best.lower_bound = whole ? c.bound : floor;
     pst_downset_list_close(&list);
     free(c.load);
@@ -114,7 +124,8 @@ pst_status pst_tensor_solve(const pst_tensor_problem *p, uint32_t most, double s
     return status;
 }
 
-pst_status pst_tensor_least_memory(const pst_tensor_problem *problem, double seconds, double *memory) {
+pst_status pst_tensor_least_memory(const pst_tensor_problem *problem, double seconds,
+                                   double *memory) {
     pst_tensor_problem p = *problem;
     pst_tensor_range range = {.limit = 1e100, .until_ns = end_of(seconds)};
     pst_downset_list list = {0};
@@ -129,8 +140,10 @@ pst_status pst_tensor_least_memory(const pst_tensor_problem *problem, double sec
         int fits = 0;
         status = pst_tensor_search(&p, &list, &range, &fits, &doubt, &plan);
         pst_tensor_plan_close(&plan);
-        if (status == PST_OK && fits) found = 1, most = p.memory;
-        else if (status == PST_OK) least = p.memory;
+        if (status == PST_OK && fits) {
+            found = 1;
+            most = p.memory;
+        } else if (status == PST_OK) least = p.memory;
     }
     pst_downset_list_close(&list);
     if (status != PST_OK && status != PST_BUSY) return status;

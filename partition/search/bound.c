@@ -1,17 +1,26 @@
-/* What no cut of a configuration can be below, from all its stages together: each stage's time from the start to its
- * flush is a path through the schedule's order, and the longest path is no shorter than any mean of them. A mean is a sum
- * over chunks of what their operators take, each with the chunk's weight; the least of it gives every operator the chunk
- * where it weighs least (which no real cut does better than). Weights of stages are chosen so that chunks weigh about the
+/* What no cut of a configuration can be below, from all its stages together: each stage's time
+ * from the start to its
+ * flush is a path through the schedule's order, and the longest path is no shorter than any mean
+ * of them. A mean is a sum
+ * over chunks of what their operators take, each with the chunk's weight; the least of it gives
+ * every operator the chunk
+ * where it weighs least (which no real cut does better than). Weights of stages are chosen so that
+ * chunks weigh about the
  * same. Any weights prove; poor ones only prove less.
  *
- * Paths of stage r, m micro-batches, chunks in the order of the model; w(k) is F of chunk k before the stage's first B:
+ * Paths of stage r, m micro-batches, chunks in the order of the model; w(k) is F of chunk k before
+ * the stage's first B:
  *   there    F of chunks before r, and all work of the stage: it has nothing to do before
- *   first B  F of all chunks, B of those behind the stage's last, and all its work but w(k) F of each chunk k of its
+ *   first B  F of all chunks, B of those behind the stage's last, and all its work but w(k) F of
+ *            each chunk k of its
  *            own
  *   news     the stage's new weights (zero 1 and 2), and all its work
- *   round j  (interleaved) F of chunks before its j-th one, and its work but F of a round of its chunks before that
- * and at the end the stage's sums and norm (of its first chunk, which is done last; others may be on their way before),
- * or, where B and W are one, BW of the chunks before r, and of a round as at the start, after which the first stage ends.
+ *   round j  (interleaved) F of chunks before its j-th one, and its work but F of a round of its
+ *            chunks before that
+ * and at the end the stage's sums and norm (of its first chunk, which is done last; others may be
+ * on their way before),
+ * or, where B and W are one, BW of the chunks before r, and of a round as at the start, after
+ * which the first stage ends.
  * And of the largest operators some stage has several. */
 #include "partition/search/parts.h"
 #include <math.h>
@@ -38,7 +47,7 @@ typedef struct {
     double constant;         /* ns */
 } mean;
 
-/* --- operators that are alike ------------------------------------------------------------------------------------ */
+/* --- operators that are alike ----------------------------------------------------------------- */
 
 static double least_again(const pst_search_problem *p, const pst_cost_table *t, uint32_t item) {
     double least = p->recompute[PST_RECOMPUTE_NONE] ? 0 : INFINITY;
@@ -61,7 +70,8 @@ static uint64_t size_of(const pst_search_problem *p, const pst_cost_table *t, ui
 static pst_status sort_items(const pst_search_problem *p, pst_search_table *t) {
     uint32_t n = t->table->n;
     if (t->alike) return PST_OK;
-    if (!(t->alike = calloc(2 * (size_t)n, sizeof *t->alike))) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!(t->alike = calloc(2 * (size_t)n, sizeof *t->alike)))
+        return pst_fail(PST_ENOMEM, "no memory to search");
     t->n_of = t->alike + n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t k = 0;
@@ -70,21 +80,26 @@ static pst_status sort_items(const pst_search_problem *p, pst_search_table *t) {
         t->n_of[k]++;
     }
     for (uint32_t i = 1; i < t->n_alike; i++)
-        for (uint32_t k = i; k && size_of(p, t->table, t->alike[k - 1]) < size_of(p, t->table, t->alike[k]); k--) {
+        for (uint32_t k = i;
+             k && size_of(p, t->table, t->alike[k - 1]) < size_of(p, t->table, t->alike[k]); k--) {
             uint32_t item = t->alike[k], n_of = t->n_of[k];
-            t->alike[k] = t->alike[k - 1], t->n_of[k] = t->n_of[k - 1];
-            t->alike[k - 1] = item, t->n_of[k - 1] = n_of;
+            t->alike[k] = t->alike[k - 1];
+            t->n_of[k] = t->n_of[k - 1];
+            t->alike[k - 1] = item;
+            t->n_of[k - 1] = n_of;
         }
     return PST_OK;
 }
 
-static amount amount_of(const pst_search_problem *p, const pst_search_table *t, uint32_t item, double speed) {
+static amount amount_of(const pst_search_problem *p, const pst_search_table *t, uint32_t item,
+                        double speed) {
     const pst_cost_table *c = t->table;
-    return (amount){(double)c->f_ns[item] / speed, ((double)c->b_ns[item] + least_again(p, c, item)) / speed,
+    return (amount){(double)c->f_ns[item] / speed,
+                    ((double)c->b_ns[item] + least_again(p, c, item)) / speed,
                     (double)c->w_ns[item] / speed, (double)c->elements[item]};
 }
 
-/* --- flush ------------------------------------------------------------------------------------------------------- */
+/* --- flush ------------------------------------------------------------------------------------ */
 
 double pst_search_least_exchange(const pst_search_context *x, const pst_search_config *c) {
     const uint32_t largest = x->problem->tensor_across_nodes ? x->largest : x->largest / c->tensor;
@@ -101,24 +116,28 @@ double pst_search_least_exchange(const pst_search_context *x, const pst_search_c
 static void fill_flush(const pst_search_context *x, mean *a) {
     const pst_cost_table *t = a->table->table;
     double d = a->c->data, ns = a->c->data > 1 ? pst_search_least_exchange(x, a->c) : 0;
-    a->norm = t->norm_ns / a->speed / d, a->step = t->step_ns / a->speed / (a->c->zero ? d : 1);
-    a->sum = ns * x->problem->grad_bytes * (a->c->zero ? 1 : 2) + t->reduce_ns / a->speed * (d - 1) / d;
+    a->norm = t->norm_ns / a->speed / d;
+    a->step = t->step_ns / a->speed / (a->c->zero ? d : 1);
+    a->sum =
+        ns * x->problem->grad_bytes * (a->c->zero ? 1 : 2) + t->reduce_ns / a->speed * (d - 1) / d;
     a->head = a->c->zero ? ns * x->problem->weight_bytes : 0;
 }
 
-/* --- weights: B and W apart, one chunk, or two that go there and back -------------------------------------------- */
+/* --- weights: B and W apart, one chunk, or two that go there and back ------------------------- */
 
 /* Whether the stage's new weights take longer than the way there, about. */
 static int waits_for_news(const mean *x, uint32_t r) { return x->head * x->all.e > r * x->all.f; }
 
-/* From the last stage to the first: both chunks of each are to weigh 1, with what stages behind it put on them. */
+/* From the last stage to the first: both chunks of each are to weigh 1, with what stages behind it
+ * put on them. */
 static void weigh_split(const pst_search_context *x, mean *a) {
     const char *name = x->row[a->c->schedule]->name;
     double there = 0, first_b = 0, all = 0, work = a->m * (a->all.f + a->all.b + a->all.w);
     for (uint32_t r = a->p; r-- > 0;) {
         int news = waits_for_news(a, r);
         double w0 = pst_search_warm(name, a->p, a->m, r, 0) * a->all.f, w1 = 0, s = 0;
-        double own0 = work + (a->norm + a->sum + (news ? a->head : 0)) * a->all.e, own1 = work + a->norm * a->all.e;
+        double own0 = work + (a->norm + a->sum + (news ? a->head : 0)) * a->all.e,
+               own1 = work + a->norm * a->all.e;
         double more0 = there * a->all.f, more1 = first_b * a->all.b, q = own1 / own0;
         if (a->chunks > 1) {
             w1 = pst_search_warm(name, a->p, a->m, r, 1) * a->all.f;
@@ -128,11 +147,18 @@ static void weigh_split(const pst_search_context *x, mean *a) {
         }
         double share = (1 - more0 + s * w0) / own0;
         if (a->chunks > 1) share = pst_search_more(share, (1 - more1 + s * w1) / own1);
-        share = pst_search_more(share, 0), s = pst_search_less(s, share);
-        a->share[r] = share, a->first_b[r] = s;
-        there += news ? 0 : share - s, first_b += s, all += share;
+        share = pst_search_more(share, 0);
+        s = pst_search_less(s, share);
+        a->share[r] = share;
+        a->first_b[r] = s;
+        there += news ? 0 : share - s;
+        first_b += s;
+        all += share;
     }
-    for (uint32_t r = 0; r < a->p; r++) a->share[r] /= all, a->first_b[r] /= all;
+    for (uint32_t r = 0; r < a->p; r++) {
+        a->share[r] /= all;
+        a->first_b[r] /= all;
+    }
 }
 
 static void set_split(const pst_search_context *x, mean *a) {
@@ -141,30 +167,38 @@ static void set_split(const pst_search_context *x, mean *a) {
     for (uint32_t r = a->p; r-- > 0;) {
         int news = waits_for_news(a, r);
         double share = a->share[r], s = a->first_b[r], work = share * a->m;
-        a->weight[r] = (amount){work + there - s * pst_search_warm(name, a->p, a->m, r, 0), work, work,
-                                share * (a->norm + a->sum) + (news ? (share - s) * a->head : 0)};
+        a->weight[r] =
+            (amount){work + there - s * pst_search_warm(name, a->p, a->m, r, 0), work, work,
+                     share * (a->norm + a->sum) + (news ? (share - s) * a->head : 0)};
         if (a->chunks > 1)
             a->weight[2 * a->p - 1 - r] =
-                (amount){work - s * pst_search_warm(name, a->p, a->m, r, 1), work + first_b, work, share * a->norm};
-        there += news ? 0 : share - s, first_b += s;
+                (amount){work - s * pst_search_warm(name, a->p, a->m, r, 1), work + first_b, work,
+                         share * a->norm};
+        there += news ? 0 : share - s;
+        first_b += s;
     }
     a->constant = first_b * a->all.f;
 }
 
-/* --- weights: BW as one, chunks in rounds ------------------------------------------------------------------------ */
+/* --- weights: BW as one, chunks in rounds ----------------------------------------------------- */
 
-/* How often paths begin (end) with each chunk of a stage, the last one first: as often where a round has as many
- * micro-batches as there are stages, for what is put on earlier chunks then is what they take; with more it is less. */
+/* How often paths begin (end) with each chunk of a stage, the last one first: as often where a
+ * round has as many micro-batches as there are stages, for what is put on earlier chunks then is
+ * what they take; with more it is less. */
 static void share_out(const mean *a, double round, double *often) {
     double ratio = pst_search_more(0.1, 2 * round / a->p - 1), all = 0, one = 1;
-    for (uint32_t j = a->chunks; j-- > 0; one *= ratio) often[j] = one, all += one;
+    for (uint32_t j = a->chunks; j-- > 0; one *= ratio) {
+        often[j] = one;
+        all += one;
+    }
     for (uint32_t j = 0; j < a->chunks; j++) often[j] /= all;
 }
 
 /* first, last: micro-batches of these rounds. */
 static void set_rounds(mean *a, double first, double last, int tail) {
     double behind = 0, begin[MOST_CHUNKS], end[MOST_CHUNKS];
-    share_out(a, first, begin), share_out(a, last, end);
+    share_out(a, first, begin);
+    share_out(a, last, end);
     for (uint32_t r = a->p; r-- > 0;) {
         double share = a->share[r], work = share * a->m, there = 0, back = 0;
         for (uint32_t j = a->chunks; j-- > 0;) {
@@ -172,13 +206,16 @@ static void set_rounds(mean *a, double first, double last, int tail) {
             double b = tail ? behind * end[j] + back * (1 - last * share) : 0;
             double sums = tail ? 0 : a->norm + (j ? 0 : a->sum);
             a->weight[j * a->p + r] = (amount){work + f, work + b, work + b, share * sums};
-            there += begin[j], back += end[j];
+            there += begin[j];
+            back += end[j];
         }
         behind += share;
     }
 }
 
-static double weigh(const amount *k, const amount *x) { return k->f * x->f + k->b * x->b + k->w * x->w + k->e * x->e; }
+static double weigh(const amount *k, const amount *x) {
+    return k->f * x->f + k->b * x->b + k->w * x->w + k->e * x->e;
+}
 
 static void weigh_rounds(mean *a, int tail) {
     uint32_t rounds = a->m < a->p ? 1 : a->m / a->p, size = a->m / rounds;
@@ -192,7 +229,8 @@ static void weigh_rounds(mean *a, int tail) {
             double least = INFINITY;
             for (uint32_t j = 0; j < a->chunks; j++)
                 least = pst_search_less(least, weigh(&a->weight[j * a->p + r], &a->all));
-            a->first_b[r] = least, sum += least;
+            a->first_b[r] = least;
+            sum += least;
         }
         for (uint32_t r = 0; r < a->p; r++) {
             a->share[r] = pst_search_more(0, a->share[r] + (sum / a->p - a->first_b[r]) / work);
@@ -202,7 +240,7 @@ static void weigh_rounds(mean *a, int tail) {
     }
 }
 
-/* --- bound ------------------------------------------------------------------------------------------------------- */
+/* --- bound ------------------------------------------------------------------------------------ */
 
 static uint32_t most_micros(const pst_search_problem *p, const pst_search_config *c) {
     uint32_t most = (c->n_micro + c->data - 1) / c->data;
@@ -217,14 +255,15 @@ static double least_of(const pst_search_problem *p, const mean *a) {
     for (uint32_t i = 0; i < a->table->n_alike; i++) {
         amount one = amount_of(p, a->table, a->table->alike[i], a->speed);
         double least = INFINITY;
-        for (uint32_t k = 0; k < a->n_chunk; k++) least = pst_search_less(least, weigh(&a->weight[k], &one));
+        for (uint32_t k = 0; k < a->n_chunk; k++)
+            least = pst_search_less(least, weigh(&a->weight[k], &one));
         all += least * a->table->n_of[i];
     }
     return all - 3. * a->m * a->chunks - 3. * a->n_chunk - 8;
 }
 
-/* One stage has k + 1 of the k p + 1 largest operators: no less than the smallest of these. Sorted by size: from the
- * largest on. */
+/* One stage has k + 1 of the k p + 1 largest operators: no less than the smallest of these. Sorted
+ * by size: from the largest on. */
 static double crowd_of(const pst_search_problem *p, const mean *a) {
     const pst_search_table *t = a->table;
     double most = 0;
@@ -249,11 +288,18 @@ static void raise_bound(pst_search_context *x, pst_search_config *c, mean *a) {
     for (uint32_t i = 0; i < a->table->n_alike; i++) {
         amount one = amount_of(p, a->table, a->table->alike[i], a->speed);
         double n = a->table->n_of[i];
-        a->all.f += n * one.f, a->all.b += n * one.b, a->all.w += n * one.w, a->all.e += n * one.e;
+        a->all.f += n * one.f;
+        a->all.b += n * one.b;
+        a->all.w += n * one.w;
+        a->all.e += n * one.e;
     }
     int split = x->row[c->schedule]->split;
     double least = crowd_of(p, a);
-    if (split) weigh_split(x, a), set_split(x, a), least = pst_search_more(least, least_of(p, a));
+    if (split) {
+        weigh_split(x, a);
+        set_split(x, a);
+        least = pst_search_more(least, least_of(p, a));
+    }
     for (int tail = 0; !split && tail < 2; tail++) {
         weigh_rounds(a, tail);
         least = pst_search_more(least, least_of(p, a));
@@ -266,7 +312,9 @@ pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c) {
     const pst_search_table *t;
     mean a = {.c = c, .p = c->pipeline, .speed = x->problem->cluster->device[0].speed};
     int there_and_back = row->placement == PST_PLACE_THERE_AND_BACK;
-    a.n_chunk = pst_search_chunk_count(x, c), a.chunks = a.n_chunk / a.p, a.m = most_micros(x->problem, c);
+    a.n_chunk = pst_search_chunk_count(x, c);
+    a.chunks = a.n_chunk / a.p;
+    a.m = most_micros(x->problem, c);
     uint32_t most = row->split ? 1 + (uint32_t)there_and_back : there_and_back ? 0 : MOST_CHUNKS;
     int known = row->split ? a.chunks == most : a.chunks <= most;
     if (c->tight || !x->even || !known || c->before) return PST_OK;
@@ -275,10 +323,13 @@ pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c) {
     if (!t->table) return PST_OK;
     PST_TRY(sort_items(x->problem, (pst_search_table *)t));
     if ((uint64_t)t->n_alike * a.n_chunk > MOST_WEIGHED) return PST_OK;
-    a.table = t, a.weight = malloc(a.n_chunk * sizeof *a.weight), a.share = calloc(2 * (size_t)a.p, sizeof *a.share);
+    a.table = t;
+    a.weight = malloc(a.n_chunk * sizeof *a.weight);
+    a.share = calloc(2 * (size_t)a.p, sizeof *a.share);
     a.first_b = a.share ? a.share + a.p : NULL;
     pst_status status = a.weight && a.share ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
     if (status == PST_OK) raise_bound(x, c, &a);
-    free(a.weight), free(a.share);
+    free(a.weight);
+    free(a.share);
     return status;
 }

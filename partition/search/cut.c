@@ -1,8 +1,9 @@
-/* Where to cut a chain, exactly for the surrogate: the longest stage (the way of the first micro-batch to it, all its
- * work, the way back of the last one, its part of the flush) as short as can be, each stage within its memory with the
- * quickest recomputation that fits. A stage that begins later or ends sooner never takes longer or needs more, so for a
- * given longest stage it is right to give each stage as many items as it can have, and the least is found by halving.
- * That bounds cuts of one chunk per stage; of several, chunks are given parts of it, without a proof. */
+/* Where to cut a chain, exactly for the surrogate: the longest stage (the way of the first
+ * micro-batch to it, all its work, the way back of the last one, its part of the flush) as short as
+ * can be, each stage within its memory with the quickest recomputation that fits. A stage that
+ * begins later or ends sooner never takes longer or needs more, so for a given longest stage it is
+ * right to give each stage as many items as it can have, and the least is found by halving. That
+ * bounds cuts of one chunk per stage; of several, chunks are given parts of it, without a proof. */
 #include "partition/search/parts.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,28 +17,32 @@ typedef struct {
     uint64_t capacity;             /* bytes; UINT64_MAX: no limit */
     double flush_ns;               /* per element */
     uint64_t latency_ns;           /* of its replica sums */
-    uint64_t hop_ns;               /* least that messages of the stages before take, on the way there (and back) */
+    uint64_t hop_ns; /* least that messages of the stages before take, on the way there (and
+                        back) */
 } stage;
 
 typedef struct {
     const pst_search_problem *problem;
     const pst_search_config *c;
     const pst_search_flight *flight;
-    const pst_search_table *
-        *table; /* [n_way] of each kind of device with each number of tensor ranks; NULL: not used */
+    const pst_search_table **table; /* [n_way] of each kind of device with each number of tensor
+                                       ranks; NULL: not used */
     uint32_t n_kind, n_way, n_chunk, chunks, micros, quickest;
     int even, split; /* even: all replicas of each stage are as fast; split: B and W apart */
     stage *stage;
-    double *speeds, *fastest;       /* [pipeline][n_way]; [n_way] of the devices in use */
-    uint64_t *there, *back;         /* [n_item + 1] least time of F, and of what comes back, of the items before */
+    double *speeds, *fastest; /* [pipeline][n_way]; [n_way] of the devices in use */
+    uint64_t *there, *back;   /* [n_item + 1] least time of F, and of what comes back, of the items
+                                 before */
     uint64_t *used_ns, *used_bytes; /* [pipeline] of chunks before, where there are several */
     uint32_t *length;               /* [n_chunk] items of each when all were packed last */
-    double *quick, least_ns;        /* [n_item] of a micro-batch where it is quickest; least longest stage of any cut */
-    double tilt;                    /* of several chunks, those that are early get less than their part of the memory */
-    uint64_t answer_ns, more;       /* more: bytes that every stage may have besides its capacity */
+    double *quick, least_ns; /* [n_item] of a micro-batch where it is quickest; least longest stage
+                                of any cut */
+    double tilt; /* of several chunks, those that are early get less than their part of the
+                    memory */
+    uint64_t answer_ns, more; /* more: bytes that every stage may have besides its capacity */
 } ground;
 
-/* --- ground ------------------------------------------------------------------------------------------------------ */
+/* --- ground ----------------------------------------------------------------------------------- */
 
 static uint32_t degree_of(const pst_search_config *c, uint32_t at) {
     return pst_grid_degree(pst_search_grid_of(c), at);
@@ -46,7 +51,8 @@ static uint32_t degree_of(const pst_search_config *c, uint32_t at) {
 static pst_status open_ground(pst_search_context *x, const pst_search_config *c, ground *g) {
     const pst_search_problem *p = x->problem;
     uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, ways = 0;
-    *g = (ground){.problem = p, .c = c, .n_kind = kinds, .n_chunk = pst_search_chunk_count(x, c), .tilt = 1};
+    *g = (ground){
+        .problem = p, .c = c, .n_kind = kinds, .n_chunk = pst_search_chunk_count(x, c), .tilt = 1};
     g->stage = calloc(c->pipeline, sizeof *g->stage);
     if (!g->stage) return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", c->pipeline);
     for (uint32_t s = 0; s < c->pipeline; s++) {
@@ -56,7 +62,8 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
         ways += like < s ? 0 : kinds;
     }
     g->n_way = ways;
-    g->chunks = g->n_chunk / c->pipeline, g->micros = (c->n_micro + c->data - 1) / c->data;
+    g->chunks = g->n_chunk / c->pipeline;
+    g->micros = (c->n_micro + c->data - 1) / c->data;
     g->table = calloc(ways, sizeof *g->table);
     g->speeds = calloc((size_t)ways * (c->pipeline + 1u), sizeof *g->speeds);
     g->there = calloc(2 * ((size_t)p->n_item + 1), sizeof *g->there);
@@ -65,18 +72,27 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
     g->length = calloc(g->n_chunk, sizeof *g->length);
     if (!g->length || !g->table || !g->speeds || !g->there || !g->used_ns || !g->quick)
         return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", c->pipeline);
-    g->back = g->there + p->n_item + 1, g->used_bytes = g->used_ns + c->pipeline;
-    g->fastest = g->speeds + (size_t)ways * c->pipeline, g->even = 1, g->split = x->row[c->schedule]->split;
+    g->back = g->there + p->n_item + 1;
+    g->used_bytes = g->used_ns + c->pipeline;
+    g->fastest = g->speeds + (size_t)ways * c->pipeline;
+    g->even = 1;
+    g->split = x->row[c->schedule]->split;
     for (uint32_t s = 0; s < c->pipeline; s++) g->stage[s].speed = g->speeds + (size_t)s * ways;
     return pst_search_flight_of(x, c->schedule, c->pipeline, g->chunks, g->micros, &g->flight);
 }
 
 static void close_ground(ground *g) {
-    free(g->table), free(g->stage), free(g->speeds), free(g->there), free(g->used_ns), free(g->quick);
+    free(g->table);
+    free(g->stage);
+    free(g->speeds);
+    free(g->there);
+    free(g->used_ns);
+    free(g->quick);
     free(g->length);
 }
 
-static pst_status fill_stage(pst_search_context *x, ground *g, const uint32_t *device, uint32_t at) {
+static pst_status fill_stage(pst_search_context *x, ground *g, const uint32_t *device,
+                             uint32_t at) {
     const pst_cluster_device *of = g->problem->cluster->device;
     uint32_t tensor = degree_of(g->c, at), begin = pst_grid_first(pst_search_grid_of(g->c), at);
     stage *s = &g->stage[at];
@@ -116,8 +132,10 @@ static void fill_ways(ground *g, int split) {
             f = pst_search_less(f, (double)t->f_ns[i] / g->fastest[k]);
             b = pst_search_less(b, (double)(t->b_ns[i] + (split ? 0 : t->w_ns[i])) / g->fastest[k]);
         }
-        there += f, back += b;
-        g->there[i + 1] = (uint64_t)there, g->back[i + 1] = (uint64_t)back;
+        there += f;
+        back += b;
+        g->there[i + 1] = (uint64_t)there;
+        g->back[i + 1] = (uint64_t)back;
     }
 }
 
@@ -136,7 +154,8 @@ static void fill_hops(ground *g, const uint32_t *device) {
         g->stage[s].hop_ns = sum;
         for (uint32_t k = 0; k < g->c->data && s + 1 < g->c->pipeline; k++) {
             pst_cluster_link link;
-            uint32_t from = device[pst_grid_rank(grid, s, k, 0)], to = device[pst_grid_rank(grid, s + 1, k, 0)];
+            uint32_t from = device[pst_grid_rank(grid, s, k, 0)],
+                     to = device[pst_grid_rank(grid, s + 1, k, 0)];
             if (!pst_search_link(g->problem->cluster, from, to, &link)) continue;
             uint64_t ns = link.latency_ns + pst_search_wire_ns(&link, bytes);
             if (ns < least) least = ns;
@@ -157,14 +176,17 @@ static pst_status fill_flushes(pst_search_context *x, ground *g, const uint32_t 
     return status;
 }
 
-static uint32_t micros_of(const ground *g) { return g->even ? g->micros * g->c->data : g->c->n_micro; }
+static uint32_t micros_of(const ground *g) {
+    return g->even ? g->micros * g->c->data : g->c->n_micro;
+}
 
 static double whole_ns(const ground *g, uint32_t kind, uint32_t item) {
     return (double)pst_search_run(g->table[kind], PST_SUM_FBW + g->quickest, item, item + 1);
 }
 
-/* All work shared out evenly. Of several ways each item takes what it does where it is quickest, and a way comes as near
- * to that with every item as with its best one: what is slow on one may be quick on another. */
+/* All work shared out evenly. Of several ways each item takes what it does where it is quickest,
+ * and a way comes as near to that with every item as with its best one: what is slow on one may be
+ * quick on another. */
 static void fill_least(ground *g) {
     uint32_t n = g->problem->n_item;
     double work = 0, rate = 0;
@@ -194,10 +216,11 @@ static pst_status fill_ground(pst_search_context *x, ground *g, const uint32_t *
     return fill_flushes(x, g, device);
 }
 
-/* --- one chunk --------------------------------------------------------------------------------------------------- */
+/* --- one chunk -------------------------------------------------------------------------------- */
 
 /* ns of all micro-batches of a sum of passes on a stage. */
-static double work_of(const ground *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode, int with_w) {
+static double work_of(const ground *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode,
+                      int with_w) {
     double rate = 0;
     for (uint32_t k = s->first_way; k < s->first_way + g->n_kind; k++) {
         const pst_search_table *t = g->table[k];
@@ -209,7 +232,8 @@ static double work_of(const ground *g, const stage *s, uint32_t from, uint32_t t
     return micros_of(g) / rate;
 }
 
-/* What is received: the least that a chunk may, so that a chunk that begins later never needs more. */
+/* What is received: the least that a chunk may, so that a chunk that begins later never needs
+ * more. */
 static uint64_t enter_of(const pst_search_table *t, uint32_t from, uint32_t mode) {
     return from ? t->least_enter[mode] : t->table->enter[mode][0];
 }
@@ -219,7 +243,8 @@ static uint64_t own_bytes(const ground *g, uint32_t chunk, uint32_t from, uint32
     return pst_search_own_bytes(g->problem, g->c, t, from, to, g->flight, chunk, g->micros);
 }
 
-static uint64_t held_bytes(const ground *g, uint32_t chunk, uint32_t from, uint32_t to, uint32_t mode) {
+static uint64_t held_bytes(const ground *g, uint32_t chunk, uint32_t from, uint32_t to,
+                           uint32_t mode) {
     const pst_search_table *t = g->stage[g->flight->stage[chunk]].table;
     return pst_search_held_bytes(t, from, to, mode, enter_of(t, from, mode), g->flight, chunk);
 }
@@ -229,7 +254,8 @@ static double time_of(const ground *g, const stage *s, uint32_t from, uint32_t t
     double work = work_of(g, s, from, to, mode, 1);
     if (g->chunks > 1) return work;
     uint64_t elements = pst_search_run(s->table, PST_SUM_ELEMENTS, from, to);
-    double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) + (double)g->back[from] + (double)s->hop_ns;
+    double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) + (double)g->back[from] +
+                  (double)s->hop_ns;
     double end = work + s->flush_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
     return (end > last ? end : last) + (double)g->there[from] + (double)s->hop_ns;
 }
@@ -277,17 +303,23 @@ static void take(ground *g, uint32_t chunk, uint32_t from, uint32_t to) {
     g->used_bytes[at] += least + own_bytes(g, chunk, from, to);
 }
 
-/* --- all chunks -------------------------------------------------------------------------------------------------- */
+/* --- all chunks ------------------------------------------------------------------------------- */
 
-/* The most that a chunk can have from `from` on, at most up to `most`; `from`: nothing. Looked for around `near`, in
- * steps that double until it lies between two. */
-static uint32_t extend(const ground *g, uint32_t chunk, uint32_t from, uint32_t most, uint32_t near, double longest) {
+/* The most that a chunk can have from `from` on, at most up to `most`; `from`: nothing. Looked for
+ * around `near`, in steps that double until it lies between two. */
+static uint32_t extend(const ground *g, uint32_t chunk, uint32_t from, uint32_t most, uint32_t near,
+                       double longest) {
     uint32_t low = from, high = most, step = 1, at = near;
     int below = 0, beyond = 0; /* something can be had; something cannot */
     while (low < high) {
         at = at <= low ? low + 1 : at > high ? high : at;
-        if (can_have(g, chunk, from, at, longest)) below = 1, low = at;
-        else beyond = 1, high = at - 1;
+        if (can_have(g, chunk, from, at, longest)) {
+            below = 1;
+            low = at;
+        } else {
+            beyond = 1;
+            high = at - 1;
+        }
         if (below && beyond) at = high - (high - low) / 2;
         else at = below ? low + step : high > step ? high + 1 - step : 0;
         step *= 2;
@@ -298,22 +330,25 @@ static uint32_t extend(const ground *g, uint32_t chunk, uint32_t from, uint32_t 
 /* Whether chunk k may end before item `at`: what crosses is whole on both sides. */
 static int may_end(const ground *g, uint32_t k, uint32_t at) {
     if (!g->c->before || k + 1 == g->n_chunk || at == g->problem->n_item) return 1;
-    const pst_search_table *own = g->stage[g->flight->stage[k]].table, *next = g->stage[g->flight->stage[k + 1]].table;
+    const pst_search_table *own = g->stage[g->flight->stage[k]].table,
+                           *next = g->stage[g->flight->stage[k + 1]].table;
     return own->tensor == next->tensor || own->table->cross[at] == next->table->cross[at];
 }
 
-/* Every chunk as long as can be, with one item at least, or (empty: a relaxation, of which this is exact) with none; 1: all
- * items have a place. */
+/* Every chunk as long as can be, with one item at least, or (empty: a relaxation, of which this is
+ * exact) with none; 1: all items have a place. */
 static int pack(ground *g, double longest, int empty, uint32_t *first) {
     uint32_t n = g->problem->n_item, at = 0;
     memset(g->used_ns, 0, 2 * (size_t)g->c->pipeline * sizeof *g->used_ns);
     for (uint32_t k = 0; k < g->n_chunk && at < n; k++) {
-        uint32_t most = empty ? n : n - (g->n_chunk - 1 - k), to = extend(g, k, at, most, at + g->length[k], longest);
+        uint32_t most = empty ? n : n - (g->n_chunk - 1 - k),
+                 to = extend(g, k, at, most, at + g->length[k], longest);
         while (to > at && !may_end(g, k, to)) to--;
         first[k] = at;
         if (to == at && !empty) return 0;
         if (to > at) take(g, k, at, to);
-        g->length[k] = to - at, at = to;
+        g->length[k] = to - at;
+        at = to;
     }
     first[g->n_chunk] = n;
     return at == n;
@@ -344,7 +379,8 @@ static double halve(ground *g, double *low, double high, int empty, uint32_t *fi
     return high;
 }
 
-/* The least longest stage, into first; INFINITY: none fits. *least: below which it cannot be; INFINITY: nothing fits. */
+/* The least longest stage, into first; INFINITY: none fits. *least: below which it cannot be;
+ * INFINITY: nothing fits. */
 static double shortest(ground *g, uint32_t *first, double *least) {
     double low = g->least_ns * 0.999, high = low, most = longest_of_all(g);
     *least = INFINITY;
@@ -364,12 +400,14 @@ static double shortest(ground *g, uint32_t *first, double *least) {
     return high;
 }
 
-/* Of chunks that go there and back the early ones hold most micro-batches: where memory is short they are given less of
- * it, so that the late ones have more items. */
+/* Of chunks that go there and back the early ones hold most micro-batches: where memory is short
+ * they are given less of it, so that the late ones have more items. */
 enum { TILTS = 3 };
 static const double tilt[TILTS] = {0.85, 0.7, 0.55};
 
-static int may_tilt(const ground *g) { return g->flight->stage[g->n_chunk - 1] == 0 && g->chunks > 1; }
+static int may_tilt(const ground *g) {
+    return g->flight->stage[g->n_chunk - 1] == 0 && g->chunks > 1;
+}
 
 static double shortest_tilted(ground *g, uint32_t *first, double *least) {
     double best = shortest(g, first, least), best_tilt = 1, unused;
@@ -378,14 +416,17 @@ static double shortest_tilted(ground *g, uint32_t *first, double *least) {
         g->tilt = tilt[i];
         if (best < INFINITY && !pack(g, best * 0.99, 1, first)) continue;
         double now = shortest(g, first, &unused);
-        if (now < best * 0.99) best = now, best_tilt = tilt[i];
+        if (now < best * 0.99) {
+            best = now;
+            best_tilt = tilt[i];
+        }
     }
     g->tilt = best_tilt;
     if (best < INFINITY) pack(g, best, 0, first);
     return best;
 }
 
-/* --- where within what is as good --------------------------------------------------------------------------------- */
+/* --- where within what is as good ------------------------------------------------------------- */
 
 /* Of one chunk per stage: as late as each may begin, from the end. */
 static int pack_back(const ground *g, double longest, uint32_t *first) {
@@ -405,12 +446,14 @@ static int pack_back(const ground *g, double longest, uint32_t *first) {
     return first[0] == 0;
 }
 
-/* Between the earliest and the latest place of each cut, the one over which least crosses, nearest to where work is shared
- * out evenly; kept only if each stage is still within `longest`. */
-static void settle(const ground *g, double longest, const uint32_t *early, const uint32_t *late, uint32_t *first) {
+/* Between the earliest and the latest place of each cut, the one over which least crosses, nearest
+ * to where work is shared out evenly; kept only if each stage is still within `longest`. */
+static void settle(const ground *g, double longest, const uint32_t *early, const uint32_t *late,
+                   uint32_t *first) {
     uint32_t n = g->problem->n_item, *own = first + g->n_chunk + 1;
     uint64_t all = g->there[n] + g->back[n];
-    own[0] = 0, own[g->n_chunk] = n;
+    own[0] = 0;
+    own[g->n_chunk] = n;
     for (uint32_t k = 1; k < g->n_chunk; k++) {
         uint32_t from = early[k] > own[k - 1] ? early[k] : own[k - 1] + 1, best = from;
         const uint64_t *cross = g->stage[g->flight->stage[k - 1]].table->table->cross;
@@ -418,8 +461,14 @@ static void settle(const ground *g, double longest, const uint32_t *early, const
         for (uint32_t i = from; i <= late[k] && i <= n - (g->n_chunk - k); i++) {
             uint64_t at = g->there[i] + g->back[i], away = at > aim ? at - aim : aim - at;
             if (!may_end(g, k - 1, i)) continue;
-            if (!may_end(g, k - 1, best)) best = i, off = away;
-            if (cross[i] < cross[best] || (cross[i] == cross[best] && away < off)) best = i, off = away;
+            if (!may_end(g, k - 1, best)) {
+                best = i;
+                off = away;
+            }
+            if (cross[i] < cross[best] || (cross[i] == cross[best] && away < off)) {
+                best = i;
+                off = away;
+            }
         }
         if (!may_end(g, k - 1, best) || !can_have(g, k - 1, own[k - 1], best, longest)) return;
         own[k] = best;
@@ -434,7 +483,8 @@ static void least_over(ground *g, uint32_t *first) {
     while (high < UINT64_MAX / 8) {
         g->more = high;
         if (pack(g, INFINITY, 0, first)) break;
-        low = high, high *= 2;
+        low = high;
+        high *= 2;
     }
     while (high - low > 1 + high / 1024) {
         g->more = low + (high - low) / 2;
@@ -449,27 +499,34 @@ static void least_over(ground *g, uint32_t *first) {
 /* 1: no cut is below limit_ns. */
 static int is_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
     if (limit_ns == UINT64_MAX) return 0;
-    if (limit_ns <= g->answer_ns || g->least_ns + (double)g->answer_ns >= (double)limit_ns) return 1;
+    if (limit_ns <= g->answer_ns || g->least_ns + (double)g->answer_ns >= (double)limit_ns)
+        return 1;
     return g->chunks == 1 && !pack(g, (double)(limit_ns - g->answer_ns), 1, first);
 }
 
-/* The same of several chunks, as far as is known: what is packed here is not proved to be the best. */
+/* The same of several chunks, as far as is known: what is packed here is not proved to be the
+ * best. */
 static int seems_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
     double longest = (double)(limit_ns - g->answer_ns);
     if (limit_ns == UINT64_MAX || g->chunks == 1 || pack(g, longest, 1, first)) return 0;
     int beyond = 1;
-    for (int i = 0; i < TILTS && beyond && may_tilt(g); i++) g->tilt = tilt[i], beyond = !pack(g, longest, 1, first);
+    for (int i = 0; i < TILTS && beyond && may_tilt(g); i++) {
+        g->tilt = tilt[i];
+        beyond = !pack(g, longest, 1, first);
+    }
     g->tilt = 1;
     return beyond;
 }
 
-pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
-                          uint64_t limit_ns, uint64_t *bound_ns) {
+pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c,
+                          pst_search_layout *layout, uint64_t limit_ns, uint64_t *bound_ns) {
     ground g;
     uint32_t n = pst_search_chunk_count(x, c);
-    uint32_t *first = calloc(4 * ((size_t)n + 1), sizeof *first), *early = first + 2 * ((size_t)n + 1);
+    uint32_t *first = calloc(4 * ((size_t)n + 1), sizeof *first),
+             *early = first + 2 * ((size_t)n + 1);
     pst_status status = open_ground(x, c, &g);
-    if (status == PST_OK && !first) status = pst_fail(PST_ENOMEM, "no memory to cut into %u chunks", n);
+    if (status == PST_OK && !first)
+        status = pst_fail(PST_ENOMEM, "no memory to cut into %u chunks", n);
     if (status == PST_OK) status = fill_ground(x, &g, layout->device);
     if (status == PST_OK && is_beyond(&g, limit_ns, first)) *bound_ns = limit_ns;
     else if (status == PST_OK) {
@@ -490,6 +547,7 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
         if (bound < INFINITY) *bound_ns = (uint64_t)bound + g.answer_ns;
         memcpy(layout->first_item, first, (n + 1) * sizeof *first);
     }
-    close_ground(&g), free(first);
+    close_ground(&g);
+    free(first);
     return status;
 }

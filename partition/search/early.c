@@ -1,17 +1,22 @@
-/* What no walk through the order of a schedule ends before, whatever the order is: it says of most cuts that they are no
- * use before the order is made, which takes longer than all else. With a(k) and z(k) when F and B of the first
+/* What no walk through the order of a schedule ends before, whatever the order is: it says of most
+ * cuts that they are no
+ * use before the order is made, which takes longer than all else. With a(k) and z(k) when F and B
+ * of the first
  * micro-batch can be at chunk k at the earliest, on each stage
  *   there  nothing runs before a of its first chunk, behind which is all its work;
- *   first  nor do others than w(k) F of each chunk k of it before z of its last one (partition/search/bound.c, pst_search_warm);
- *   back   when it is done with B, the last one of its first chunk has to come back to the stages before, as B of their
+ *   first  nor do others than w(k) F of each chunk k of it before z of its last one
+ *          (partition/search/bound.c, pst_search_warm);
+ *   back   when it is done with B, the last one of its first chunk has to come back to the stages
+ *          before, as B of their
  *          first chunks. */
 #include "partition/search/parts.h"
 #include <string.h>
 
-/* F of the nth chunk of a stage before the stage's first B, at most. In rounds, one B comes after each F of the steady
- * state, which begins with the first F behind those of pst_schedule_interleaved's warm-up. */
-static uint64_t warm_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t m, uint32_t stage,
-                        uint32_t nth) {
+/* F of the nth chunk of a stage before the stage's first B, at most. In rounds, one B comes after
+ * each F of the steady state, which begins with the first F behind those of
+ * pst_schedule_interleaved's warm-up. */
+static uint64_t warm_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t m,
+                        uint32_t stage, uint32_t nth) {
     const uint32_t p = f->pipeline, rounds = m < p ? 1 : m / p;
     if (strcmp(row->name, "interleaved")) return pst_search_warm(row->name, p, m, stage, nth);
     uint64_t size = m / rounds, longer = m % rounds, n = 0;
@@ -19,13 +24,16 @@ static uint64_t warm_of(const pst_schedule_row *row, const pst_search_flight *f,
     for (uint32_t r = 0; r < rounds && all; r++)
         for (uint32_t k = 0; k < f->chunks && all; k++) {
             uint64_t here = size + (r < longer), now = here < all ? here : all;
-            n += k == nth ? now : 0, all -= now;
+            n += k == nth ? now : 0;
+            all -= now;
         }
     return n;
 }
 
-static uint32_t chunk_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t stage, uint32_t nth) {
-    return row->placement == PST_PLACE_THERE_AND_BACK && nth ? 2 * f->pipeline - 1 - stage : nth * f->pipeline + stage;
+static uint32_t chunk_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t stage,
+                         uint32_t nth) {
+    return row->placement == PST_PLACE_THERE_AND_BACK && nth ? 2 * f->pipeline - 1 - stage
+                                                             : nth * f->pipeline + stage;
 }
 
 static uint64_t back_ns(const pst_schedule_row *row, const pst_search_times *t, uint32_t k) {
@@ -33,14 +41,15 @@ static uint64_t back_ns(const pst_schedule_row *row, const pst_search_times *t, 
 }
 
 /* When each stage could begin, did it run all its passes behind each other from there on. */
-static void find_begins(const pst_schedule_row *row, const pst_search_flight *f, const pst_search_times *t, uint32_t m,
-                        uint64_t *begin) {
+static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
+                        const pst_search_times *t, uint32_t m, uint64_t *begin) {
     uint64_t now = 0;
     for (uint32_t k = 0; k < f->n_chunk; k++) {
         if (k < f->pipeline) begin[k] = now;
         now += t->ns[k].f + pst_search_hop_ns(t, k);
     }
-    for (uint32_t k = f->n_chunk; k-- > f->n_chunk - f->pipeline;) { /* the last chunk of each stage */
+    for (uint32_t k = f->n_chunk; k-- > f->n_chunk - f->pipeline;) { /* the last chunk of each
+                                                                        stage */
         uint64_t warm = 0, *of = &begin[f->stage[k]];
         for (uint32_t i = 0; i < f->chunks; i++)
             warm += warm_of(row, f, m, f->stage[k], i) * t->ns[chunk_of(row, f, f->stage[k], i)].f;
@@ -49,15 +58,17 @@ static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
     }
 }
 
-void pst_search_early(const pst_schedule_row *row, const pst_search_flight *f, const pst_search_times *t, uint32_t m,
-                      uint64_t *end_ns) {
+void pst_search_early(const pst_schedule_row *row, const pst_search_flight *f,
+                      const pst_search_times *t, uint32_t m, uint64_t *end_ns) {
     uint64_t back = 0;
     find_begins(row, f, t, m, end_ns);
-    for (uint32_t stage = f->pipeline; stage-- > 0;) { /* which is also the number of its first chunk */
+    for (uint32_t stage = f->pipeline; stage-- > 0;) { /* which is also the number of its first
+                                                          chunk */
         uint64_t w = 0, *end = &end_ns[stage];
         for (uint32_t i = 0; i < f->chunks; i++) {
             const pst_pass_ns *ns = &t->ns[chunk_of(row, f, stage, i)];
-            *end += m * (ns->f + ns->b + ns->w), w += row->split ? m * ns->w : 0;
+            *end += m * (ns->f + ns->b + ns->w);
+            w += row->split ? m * ns->w : 0;
         }
         if (back) back += pst_search_hop_ns(t, stage) + back_ns(row, t, stage);
         if (*end - w > back) back = *end - w;

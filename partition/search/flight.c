@@ -1,9 +1,10 @@
-/* Schedules that a search asks for again and again, and how many micro-batches they hold in flight. */
+/* Schedules that a search asks for again and again, and how many micro-batches they hold in
+ * flight. */
 #include "partition/search/parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* --- schedules --------------------------------------------------------------------------------------------------- */
+/* --- schedules -------------------------------------------------------------------------------- */
 
 /* Others than `kept`, from the oldest on, while all together are too many. */
 static void forget(pst_search_context *x, const pst_search_made *kept) {
@@ -13,12 +14,13 @@ static void forget(pst_search_context *x, const pst_search_made *kept) {
         pst_search_made *m = &x->made[(x->next_made + i) % PST_SEARCH_MADE];
         if (m == kept || !m->made) continue;
         all -= m->n_action;
-        pst_schedule_close(m->made), m->made = NULL;
+        pst_schedule_close(m->made);
+        m->made = NULL;
     }
 }
 
-pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline, uint32_t chunks,
-                                  uint32_t n_micro, const pst_schedule **made) {
+pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline,
+                                  uint32_t chunks, uint32_t n_micro, const pst_schedule **made) {
     for (uint32_t i = 0; i < PST_SEARCH_MADE; i++) {
         const pst_search_made *m = &x->made[i];
         if (!m->made || m->schedule != schedule || m->pipeline != pipeline || m->chunks != chunks ||
@@ -38,30 +40,36 @@ pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint
     return PST_OK;
 }
 
-/* --- in flight --------------------------------------------------------------------------------------------------- */
+/* --- in flight -------------------------------------------------------------------------------- */
 
 void pst_search_flight_close(pst_search_flight *f) {
-    if (f) free(f->stage), free(f);
+    if (f) {
+        free(f->stage);
+        free(f);
+    }
 }
 
-/* Micro-batches beyond which nothing more is in flight: once all stages are busy, with both chunks of each where they go
- * there and back. Rounds of interleaved ones are of p micro-batches, or of one more where some are left over, which go
- * to the first rounds. */
+/* Micro-batches beyond which nothing more is in flight: once all stages are busy, with both chunks
+ * of each where they go there and back. Rounds of interleaved ones are of p micro-batches, or of
+ * one more where some are left over, which go to the first rounds. */
 static uint32_t enough(const char *name, uint32_t p, uint32_t n_micro) {
     if (!strcmp(name, "gpipe")) return n_micro;
     uint32_t over = n_micro % p;
-    uint64_t most = strcmp(name, "interleaved") ? 2 * (uint64_t)p + 2 : (over + 4) * (uint64_t)p + over;
+    uint64_t most =
+        strcmp(name, "interleaved") ? 2 * (uint64_t)p + 2 : (over + 4) * (uint64_t)p + over;
     return n_micro < most ? n_micro : (uint32_t)most;
 }
 
 static uint32_t least_of(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* B of a chunk that W has not followed, on stages to which chunks go there and back, of 2 p micro-batches or more. zb-v
- * runs W where nothing else can run; dualpipev puts it off in its last steps, where one of what was put off is run
- * after each B. */
+/* B of a chunk that W has not followed, on stages to which chunks go there and back, of 2 p
+ * micro-batches or more. zb-v runs W where nothing else can run; dualpipev puts it off in its last
+ * steps, where one of what was put off is run after each B. */
 static uint32_t put_off(const char *name, uint32_t p, uint32_t chunk) {
-    uint32_t stage = chunk < p ? chunk : 2 * p - 1 - chunk, behind = p - 1 - stage, half = (stage + 1) / 2;
-    if (!strcmp(name, "zb-v")) return chunk < p ? least_of(2 * (stage + 1), p - behind / 2) : stage + 1;
+    uint32_t stage = chunk < p ? chunk : 2 * p - 1 - chunk, behind = p - 1 - stage,
+             half = (stage + 1) / 2;
+    if (!strcmp(name, "zb-v"))
+        return chunk < p ? least_of(2 * (stage + 1), p - behind / 2) : stage + 1;
     if (chunk < p) return stage / 2 + 1 + least_of(half, (behind + stage % 2) / 2);
     return half ? half : 1;
 }
@@ -76,19 +84,25 @@ static uint32_t to_w_by_rule(const char *name, const pst_search_flight *f, uint3
     return put_off(name, p, chunk);
 }
 
-/* What schedules hold by their rules; to make them takes long where there are many stages. 0: it has to be counted. */
+/* What schedules hold by their rules; to make them takes long where there are many stages. 0: it
+ * has to be counted. */
 static int by_rule(const char *name, pst_search_flight *f) {
     enum { COUNTED, ALL, TO_THE_END, STAGES, TWICE } rule = COUNTED;
     uint32_t p = f->pipeline;
     if (!strcmp(name, "gpipe")) rule = ALL;
     if (!strcmp(name, "1f1b") || !strcmp(name, "1f1b-early")) rule = TO_THE_END;
-    if ((!strcmp(name, "zb-v") || !strcmp(name, "dualpipev")) && f->n_micro >= 2 * p) rule = TO_THE_END;
+    if ((!strcmp(name, "zb-v") || !strcmp(name, "dualpipev")) && f->n_micro >= 2 * p)
+        rule = TO_THE_END;
     if (!strcmp(name, "zb-h1")) rule = STAGES;
     if (!strcmp(name, "zb-h2")) rule = TWICE;
     for (uint32_t k = 0; rule != COUNTED && k < f->n_chunk; k++) {
-        uint32_t most = rule == ALL ? f->n_micro : rule == STAGES ? p : rule == TWICE ? 2 * p - 1 : f->n_chunk - k;
+        uint32_t most = rule == ALL      ? f->n_micro
+                        : rule == STAGES ? p
+                        : rule == TWICE  ? 2 * p - 1
+                                         : f->n_chunk - k;
         uint32_t to_b = rule == STAGES ? p - k : rule == TWICE ? 2 * (p - k) - 1 : most;
-        f->most[k] = least_of(most, f->n_micro), f->to_b[k] = least_of(to_b, f->n_micro);
+        f->most[k] = least_of(most, f->n_micro);
+        f->to_b[k] = least_of(to_b, f->n_micro);
         f->to_w[k] = to_w_by_rule(name, f, k);
         f->held[f->stage[k]] += f->to_b[k];
         if (!strcmp(name, "zb-v")) f->held[f->stage[k]] = least_of(f->held[f->stage[k]], 2 * p);
@@ -108,11 +122,16 @@ static void count(const pst_schedule *s, pst_search_flight *f, begun *of) {
             const pst_action *a = &s->action[r][i];
             begun *n = &of[a->chunk];
             const uint32_t back = a->opcode == PST_OP_B || a->opcode == PST_OP_BW;
-            n->f += a->opcode == PST_OP_F, n->b += back;
-            held += a->opcode == PST_OP_F, held -= back;
+            n->f += a->opcode == PST_OP_F;
+            n->b += back;
+            held += a->opcode == PST_OP_F;
+            held -= back;
             top_up(&f->held[r], held);
             n->w += a->opcode == PST_OP_W || a->opcode == PST_OP_BW;
-            if (a->opcode == PST_OP_F) top_up(&f->most[a->chunk], n->f - n->w), top_up(&f->to_b[a->chunk], n->f - n->b);
+            if (a->opcode == PST_OP_F) {
+                top_up(&f->most[a->chunk], n->f - n->w);
+                top_up(&f->to_b[a->chunk], n->f - n->b);
+            }
             if (a->opcode == PST_OP_B) top_up(&f->to_w[a->chunk], n->b - n->w);
         }
 }
@@ -133,19 +152,23 @@ static pst_status make_flight(pst_search_context *x, pst_search_flight *f) {
     f->n_chunk = p * f->chunks;
     f->stage = calloc(4 * (size_t)f->n_chunk + p, sizeof *f->stage);
     if (!f->stage) return pst_fail(PST_ENOMEM, "no memory to search");
-    f->most = f->stage + f->n_chunk, f->to_b = f->most + f->n_chunk, f->to_w = f->to_b + f->n_chunk;
+    f->most = f->stage + f->n_chunk;
+    f->to_b = f->most + f->n_chunk;
+    f->to_w = f->to_b + f->n_chunk;
     f->held = f->to_w + f->n_chunk;
     for (uint32_t k = 0; k < f->n_chunk; k++)
         f->stage[k] = row->placement == PST_PLACE_THERE_AND_BACK && k >= p ? 2 * p - 1 - k : k % p;
     return by_rule(row->name, f) ? PST_OK : count_made(x, f);
 }
 
-pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline, uint32_t chunks,
-                                uint32_t n_micro, const pst_search_flight **flight) {
+pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline,
+                                uint32_t chunks, uint32_t n_micro,
+                                const pst_search_flight **flight) {
     n_micro = enough(x->row[schedule]->name, pipeline, n_micro);
     for (uint32_t i = 0; i < x->n_flight; i++) {
         const pst_search_flight *f = x->flight[i];
-        if (f->schedule != schedule || f->pipeline != pipeline || f->chunks != chunks || f->n_micro != n_micro)
+        if (f->schedule != schedule || f->pipeline != pipeline || f->chunks != chunks ||
+            f->n_micro != n_micro)
             continue;
         *flight = f;
         return PST_OK;
@@ -153,7 +176,10 @@ pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32
     PST_TRY(pst_search_grow((void **)&x->flight, x->n_flight, &x->room_flight));
     pst_search_flight *f = calloc(1, sizeof *f);
     if (!f) return pst_fail(PST_ENOMEM, "no memory to search");
-    f->schedule = schedule, f->pipeline = pipeline, f->chunks = chunks, f->n_micro = n_micro;
+    f->schedule = schedule;
+    f->pipeline = pipeline;
+    f->chunks = chunks;
+    f->n_micro = n_micro;
     pst_status status = make_flight(x, f);
     if (status != PST_OK) {
         pst_search_flight_close(f);
@@ -163,14 +189,15 @@ pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32
     return PST_OK;
 }
 
-/* --- before the first B ------------------------------------------------------------------------------------------ */
+/* --- before the first B ----------------------------------------------------------------------- */
 
 /* Of passes that come round every 6 units from `start`, those before `end`. */
 static uint32_t beats_before(uint64_t start, uint64_t end) {
     return end > start ? (uint32_t)((end - start + 5) / 6) : 0;
 }
 
-uint32_t pst_search_warm(const char *name, uint32_t pipeline, uint32_t n_micro, uint32_t stage, uint32_t nth) {
+uint32_t pst_search_warm(const char *name, uint32_t pipeline, uint32_t n_micro, uint32_t stage,
+                         uint32_t nth) {
     const uint32_t p = pipeline, behind = p - 1 - stage;
     uint64_t n = n_micro;
     if (!strcmp(name, "zb-v")) n = nth ? stage + 1 : p + (uint64_t)behind;

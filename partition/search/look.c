@@ -1,5 +1,5 @@
-/* Looks at one configuration: its devices in every order that is tried, with the best cut of the surrogate; in small
- * problems with every cut, simulated where it may be the best. */
+/* Looks at one configuration: its devices in every order that is tried, with the best cut of the
+ * surrogate; in small problems with every cut, simulated where it may be the best. */
 #include "partition/search/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ int pst_search_is_small(const pst_search_problem *problem) {
 static int is_better(const pst_search_lot *lot, const pst_search_layout *l, uint64_t excess) {
     if (l->step_ns == UINT64_MAX) return 0;
     if (!lot->row.layout) return 1;
-    if (excess) return !lot->row.fits && excess < lot->row.excess && (l->exact || !lot->row.layout->exact);
+    if (excess)
+        return !lot->row.fits && excess < lot->row.excess && (l->exact || !lot->row.layout->exact);
     return !lot->row.fits || l->step_ns < lot->row.layout->step_ns;
 }
 
@@ -25,34 +26,42 @@ static pst_status keep(pst_search_context *x, pst_search_lot *lot, const pst_sea
     if (!is_better(lot, l, excess)) return PST_OK;
     PST_TRY(pst_search_layout_copy(l, &copy));
     pst_search_layout_close(lot->row.layout);
-    lot->row.layout = copy, lot->row.fits = !excess, lot->row.excess = excess, lot->row.stage = stage;
-    lot->best = *c, lot->accounted = 0;
+    lot->row.layout = copy;
+    lot->row.fits = !excess;
+    lot->row.excess = excess;
+    lot->row.stage = stage;
+    lot->best = *c;
+    lot->accounted = 0;
     if (!excess && l->step_ns < x->best_ns) x->best_ns = l->step_ns;
     return PST_OK;
 }
 
-/* As it is thought of. What does not fit is not predicted: pst_search bounds the step of what comes nearest in the end, when
- * that is all a row has. */
-static pst_status think(pst_search_context *x, const pst_search_lot *lot, const pst_search_config *c,
-                        pst_search_layout *l, uint64_t *excess, uint32_t *stage) {
+/* As it is thought of. What does not fit is not predicted: pst_search bounds the step of what comes
+ * nearest in the end, when that is all a row has. */
+static pst_status think(pst_search_context *x, const pst_search_lot *lot,
+                        const pst_search_config *c, pst_search_layout *l, uint64_t *excess,
+                        uint32_t *stage) {
     const pst_search_problem *p = x->problem;
     if (p->micros) memcpy(l->micros, p->micros, l->data * sizeof *l->micros);
     else memset(l->micros, 0, l->data * sizeof *l->micros);
     l->exact = 0;
     PST_TRY(pst_search_fit(x, c, l, excess, stage));
-    if (*excess && (lot->row.fits || (lot->row.layout && *excess >= lot->row.excess))) return PST_OK;
+    if (*excess && (lot->row.fits || (lot->row.layout && *excess >= lot->row.excess)))
+        return PST_OK;
     l->step_ns = 0;
     if (*excess) return PST_OK;
     PST_TRY(pst_search_predict(x, c, l, PST_SCORE_WALK));
     if (l->data > 1) PST_TRY(pst_search_measure(x, c, l, excess, stage));
-    if (!*excess && lot->small && is_better(lot, l, 0)) PST_TRY(pst_search_predict(x, c, l, PST_SCORE_SIMULATE));
+    if (!*excess && lot->small && is_better(lot, l, 0))
+        PST_TRY(pst_search_predict(x, c, l, PST_SCORE_SIMULATE));
     if (l->step_ns != UINT64_MAX) l->step_ns += c->more_ns;
     return PST_OK;
 }
 
-/* Where it does not fit when it is prepared, again with so much less room; what leaves no such room may fit after all. */
-static pst_status try_it(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, pst_search_layout *l,
-                         uint64_t *excess, uint32_t *stage) {
+/* Where it does not fit when it is prepared, again with so much less room; what leaves no such room
+ * may fit after all. */
+static pst_status try_it(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
+                         pst_search_layout *l, uint64_t *excess, uint32_t *stage) {
     uint32_t over;
     for (int i = 0; i < ATTEMPTS; i++) {
         uint64_t more = 0;
@@ -61,14 +70,15 @@ static pst_status try_it(pst_search_context *x, pst_search_lot *lot, pst_search_
         if (more <= c->reserve) break;
         c->reserve = more;
     }
-    if (!*excess || !c->reserve || l->exact || pst_search_excess(x->problem, l, &over)) return PST_OK;
+    if (!*excess || !c->reserve || l->exact || pst_search_excess(x->problem, l, &over))
+        return PST_OK;
     PST_TRY(pst_search_predict(x, c, l, lot->small ? PST_SCORE_SIMULATE : PST_SCORE_WALK));
     return is_better(lot, l, 0) ? pst_search_check(x, l, excess, stage, &c->reserve) : PST_OK;
 }
 
 /* first_item and device are set. *excess: bytes over. */
-static pst_status consider(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, pst_search_layout *l,
-                           uint64_t *excess) {
+static pst_status consider(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
+                           pst_search_layout *l, uint64_t *excess) {
     uint32_t stage = 0;
     *excess = 0;
     pst_status status = try_it(x, lot, c, l, excess, &stage);
@@ -80,7 +90,8 @@ static pst_status consider(pst_search_context *x, pst_search_lot *lot, pst_searc
     return status == PST_OK ? keep(x, lot, c, l, *excess, stage) : status;
 }
 
-/* Cuts in order: the last one that can moves on by one, those behind follow it closely. 0: there is no other. */
+/* Cuts in order: the last one that can moves on by one, those behind follow it closely. 0: there is
+ * no other. */
 static int next_cut(uint32_t *first, uint32_t n_chunk, uint32_t n_item) {
     for (uint32_t k = n_chunk; k-- > 1;) {
         if (first[k] + 1 > n_item - (n_chunk - k)) continue;
@@ -91,7 +102,8 @@ static int next_cut(uint32_t *first, uint32_t n_chunk, uint32_t n_item) {
     return 0;
 }
 
-static pst_status every_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, pst_search_layout *l) {
+static pst_status every_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
+                            pst_search_layout *l) {
     for (uint32_t k = 0; k <= l->n_chunk; k++) l->first_item[k] = k == l->n_chunk ? l->n_item : k;
     do {
         uint64_t excess;
@@ -108,16 +120,20 @@ typedef struct {
 } common_cut;
 
 /* Cuts of several chunks do not depend on what lies between devices that are alike. */
-static pst_status find_cut(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, common_cut *cut,
-                           uint64_t limit_ns, uint64_t *bound_ns) {
-    if (cut->known && cut->reserve == c->reserve && cut->spare == c->spare) return *bound_ns = cut->bound_ns, PST_OK;
+static pst_status find_cut(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                           common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns) {
+    if (cut->known && cut->reserve == c->reserve && cut->spare == c->spare) {
+        *bound_ns = cut->bound_ns;
+        return PST_OK;
+    }
     cut->known = 0;
     PST_TRY(pst_search_cut(x, c, l, limit_ns, bound_ns));
     *cut = (common_cut){x->alike && l->n_chunk > c->pipeline, c->reserve, c->spare, *bound_ns};
     return PST_OK;
 }
 
-/* Each border where much crosses goes to the nearest place over which half as much does; 0: there is none. */
+/* Each border where much crosses goes to the nearest place over which half as much does; 0: there
+ * is none. */
 static int narrow(const pst_search_table *t, pst_search_layout *l) {
     int any = 0;
     for (uint32_t k = 1; k < l->n_chunk; k++) {
@@ -125,7 +141,10 @@ static int narrow(const pst_search_table *t, pst_search_layout *l) {
         for (uint64_t far = 1, found = 0; far <= NEAR && !found; far++) {
             const int before = at > far && cross[at - far] <= wide / 2;
             const int behind = at + far < l->n_item && cross[at + far] <= wide / 2;
-            if (before || behind) found = 1, any |= pst_search_push(l, k, (int64_t)at + (int64_t)(before ? -far : far));
+            if (before || behind) {
+                found = 1;
+                any |= pst_search_push(l, k, (int64_t)at + (int64_t)(before ? -far : far));
+            }
         }
     }
     return any;
@@ -146,11 +165,14 @@ static pst_status consider_narrow(pst_search_context *x, pst_search_lot *lot, ps
     return status;
 }
 
-/* bound_ns: of all cuts with this order that leave so much room. *more: bytes that another cut would have to leave. */
-static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, pst_search_layout *l,
-                          common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns, uint64_t *more) {
+/* bound_ns: of all cuts with this order that leave so much room. *more: bytes that another cut
+ * would have to leave. */
+static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
+                          pst_search_layout *l, common_cut *cut, uint64_t limit_ns,
+                          uint64_t *bound_ns, uint64_t *more) {
     uint64_t excess;
-    x->limit_ns = lot->row.fits ? lot->row.layout->step_ns : limit_ns; /* rows have their best, be it not that of all */
+    x->limit_ns = lot->row.fits ? lot->row.layout->step_ns : limit_ns; /* rows have their best, be
+                                                                          it not that of all */
     pst_status status = find_cut(x, c, l, cut, limit_ns, bound_ns);
     if (status == PST_EINPUT) {
         if (!lot->row.layout) snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
@@ -165,11 +187,14 @@ static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search
     return status == PST_OK ? consider_narrow(x, lot, c, l) : status;
 }
 
-/* Cuts that seemed to fit and do not are followed by those that leave more room. bound_ns: of all. */
-static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, pst_search_layout *l,
-                           common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns) {
+/* Cuts that seemed to fit and do not are followed by those that leave more room. bound_ns: of
+ * all. */
+static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
+                           pst_search_layout *l, common_cut *cut, uint64_t limit_ns,
+                           uint64_t *bound_ns) {
     uint64_t least = UINT64_MAX;
-    if (c->reserve || c->spare) *bound_ns = c->bound_ns; /* cuts in less room than there is bound nothing */
+    if (c->reserve || c->spare)
+        *bound_ns = c->bound_ns; /* cuts in less room than there is bound nothing */
     for (int i = 0; i < ATTEMPTS; i++) {
         const uint64_t reserve = c->reserve, spare = c->spare;
         uint64_t more = 0, bound = *bound_ns;
@@ -177,51 +202,63 @@ static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, pst_searc
         if (!reserve && !spare) *bound_ns = bound;
         if (c->reserve > reserve) continue;
         if (!more || more >= least || (lot->row.fits && c->guess_ns >= x->best_ns)) break;
-        c->spare += more, least = more;
+        c->spare += more;
+        least = more;
     }
     return PST_OK;
 }
 
 /* Of all cuts with this order, where what is prepared may be shorter than thought. */
-static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
-                             uint64_t *bound_ns) {
+static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c,
+                             pst_search_layout *l, uint64_t *bound_ns) {
     if (!x->problem->verify) return PST_OK;
     pst_status status = pst_search_cut(x, c, l, UINT64_MAX, bound_ns);
     if (status != PST_EINPUT) return status;
     pst_error_clear();
-    return *bound_ns = UINT64_MAX, PST_OK;
+    *bound_ns = UINT64_MAX;
+    return PST_OK;
 }
 
-static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, uint64_t limit_ns) {
+static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
+                       uint64_t limit_ns) {
     uint64_t least = UINT64_MAX, bound = c->bound_ns;
     pst_search_layout *l;
     PST_TRY(pst_search_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
     pst_status status = PST_OK;
     common_cut cut = {0};
     for (uint32_t i = 0; i < lot->orders.n && status == PST_OK && !(i && pst_search_late(x)); i++) {
-        memcpy(l->device, lot->orders.device + (size_t)i * lot->orders.size, lot->orders.size * sizeof *l->device);
+        memcpy(l->device, lot->orders.device + (size_t)i * lot->orders.size,
+               lot->orders.size * sizeof *l->device);
         if (lot->small) status = bound_cuts(x, c, l, &bound);
         if (lot->small && status == PST_OK) status = every_cut(x, lot, c, l);
-        if (!lot->small) status = best_cut(x, lot, c, l, &cut, limit_ns, &bound), x->limit_ns = UINT64_MAX;
+        if (!lot->small) {
+            status = best_cut(x, lot, c, l, &cut, limit_ns, &bound);
+            x->limit_ns = UINT64_MAX;
+        }
         if (bound < least) least = bound;
     }
-    if (status == PST_OK && pst_search_late(x)) least = c->bound_ns; /* perhaps not all have been looked at */
-    else if (lot->small && lot->orders.all && !x->problem->verify) c->closed = 1; /* steps are as they are thought */
+    if (status == PST_OK && pst_search_late(x))
+        least = c->bound_ns; /* perhaps not all have been looked at */
+    else if (lot->small && lot->orders.all && !x->problem->verify)
+        c->closed = 1; /* steps are as they are thought */
     if (least > c->bound_ns) c->bound_ns = least;
     pst_search_layout_close(l);
     return status;
 }
 
-pst_status pst_search_look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, uint64_t limit_ns) {
+pst_status pst_search_look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
+                           uint64_t limit_ns) {
     c->seen = 1;
     if (!lot->orders.device) {
         PST_TRY(pst_search_orders_of(x->problem, c, &lot->orders));
         if (!lot->orders.n)
-            snprintf(lot->row.why, sizeof lot->row.why, "the nodes have fewer than %u groups of %u devices of one kind",
+            snprintf(lot->row.why, sizeof lot->row.why,
+                     "the nodes have fewer than %u groups of %u devices of one kind",
                      c->pipeline * c->data, c->tensor);
     }
     if (!lot->orders.n) {
-        lot->n_config = 0, lot->rest_ns = UINT64_MAX;
+        lot->n_config = 0;
+        lot->rest_ns = UINT64_MAX;
         return PST_OK;
     }
     return c->bound_ns >= limit_ns ? PST_OK : look(x, lot, c, limit_ns);

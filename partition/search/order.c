@@ -1,7 +1,7 @@
-/* In which order devices serve stages and replicas. Tensor groups are made of devices of one node and kind that are about
- * as fast. Of few devices all orders that differ are tried; of many, those in which replicas of a stage are neighbours,
- * and those in which the stages of a replica are, each as the file has the devices, from the fastest and from the
- * slowest. */
+/* In which order devices serve stages and replicas. Tensor groups are made of devices of one node
+ * and kind that are about as fast. Of few devices all orders that differ are tried; of many, those
+ * in which replicas of a stage are neighbours, and those in which the stages of a replica are, each
+ * as the file has the devices, from the fastest and from the slowest. */
 #include "partition/search/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +19,14 @@ typedef struct {
 } every;
 
 static int same(const pst_cluster_device *a, const pst_cluster_device *b) {
-    return a->node == b->node && a->kind == b->kind && a->speed == b->speed && a->memory == b->memory;
+    return a->node == b->node && a->kind == b->kind && a->speed == b->speed &&
+           a->memory == b->memory;
 }
 
 static pst_status keep(pst_search_orders *o, const uint32_t *device) {
     for (uint32_t i = 0; i < o->n; i++)
-        if (!memcmp(o->device + (size_t)i * o->size, device, o->size * sizeof *device)) return PST_OK;
+        if (!memcmp(o->device + (size_t)i * o->size, device, o->size * sizeof *device))
+            return PST_OK;
     uint32_t *more = realloc(o->device, ((size_t)o->n + 1) * o->size * sizeof *more);
     if (!more) return pst_fail(PST_ENOMEM, "no memory for orders of %u devices", o->size);
     o->device = more;
@@ -32,9 +34,10 @@ static pst_status keep(pst_search_orders *o, const uint32_t *device) {
     return PST_OK;
 }
 
-/* --- all of few -------------------------------------------------------------------------------------------------- */
+/* --- all of few ------------------------------------------------------------------------------- */
 
-/* Within a tensor group classes ascend; replicas ascend by their devices, stage by stage, unless they were told apart. */
+/* Within a tensor group classes ascend; replicas ascend by their devices, stage by stage, unless
+ * they were told apart. */
 static int is_first_of_equals(const every *e) {
     const pst_cluster_device *of = e->problem->cluster->device;
     for (uint32_t r = 1; r < e->size; r++)
@@ -47,8 +50,10 @@ static int is_first_of_equals(const every *e) {
         int less = 0, greater = 0;
         for (uint32_t s = 0; s < e->grid.pipeline && !less && !greater; s++)
             for (uint32_t t = 0; t < pst_grid_degree(e->grid, s) && !less && !greater; t++) {
-                uint32_t a = e->at[pst_grid_rank(e->grid, s, k - 1, t)], b = e->at[pst_grid_rank(e->grid, s, k, t)];
-                less = e->class_[a]<e->class_[b], greater = e->class_[a]> e->class_[b];
+                uint32_t a = e->at[pst_grid_rank(e->grid, s, k - 1, t)],
+                         b = e->at[pst_grid_rank(e->grid, s, k, t)];
+                less = e->class_[a] < e->class_[b];
+                greater = e->class_[a] > e->class_[b];
             }
         if (greater) return 0;
     }
@@ -64,15 +69,18 @@ static void place(every *e, uint32_t depth) {
     }
     for (uint32_t d = 0; d < e->n; d++) {
         int earlier = 0; /* an equal one before it that is free */
-        for (uint32_t i = e->class_[d]; i < d; i++) earlier |= e->class_[i] == e->class_[d] && !e->used[i];
+        for (uint32_t i = e->class_[d]; i < d; i++)
+            earlier |= e->class_[i] == e->class_[d] && !e->used[i];
         if (e->used[d] || earlier) continue;
-        e->used[d] = 1, e->at[depth] = d;
+        e->used[d] = 1;
+        e->at[depth] = d;
         place(e, depth + 1);
         e->used[d] = 0;
     }
 }
 
-static pst_status all_orders(const pst_search_problem *problem, pst_grid grid, pst_search_orders *orders) {
+static pst_status all_orders(const pst_search_problem *problem, pst_grid grid,
+                             pst_search_orders *orders) {
     uint32_t class_[ALL_OF], used[ALL_OF] = {0}, at[ALL_OF];
     every e = {.problem = problem,
                .grid = grid,
@@ -84,14 +92,15 @@ static pst_status all_orders(const pst_search_problem *problem, pst_grid grid, p
                .orders = orders};
     for (uint32_t d = 0; d < e.n; d++) {
         class_[d] = 0;
-        while (!same(&problem->cluster->device[class_[d]], &problem->cluster->device[d])) class_[d]++;
+        while (!same(&problem->cluster->device[class_[d]], &problem->cluster->device[d]))
+            class_[d]++;
     }
     place(&e, 0);
     orders->all = orders->n < MOST_ORDERS;
     return e.status;
 }
 
-/* --- some of many ------------------------------------------------------------------------------------------------ */
+/* --- some of many ----------------------------------------------------------------------------- */
 
 typedef struct {
     const pst_cluster_device *of;
@@ -125,7 +134,8 @@ static int by_place(const void *a, const void *b) {
     return x->device < y->device ? -1 : x->device > y->device;
 }
 
-/* How fast a device is, roughly: its kind's best matrix products of fp32 or 16 bits, or its speed where kinds are not said. */
+/* How fast a device is, roughly: its kind's best matrix products of fp32 or 16 bits, or its speed
+ * where kinds are not said. */
 static double speed_of(const pst_cluster *c, const pst_cluster_device *d) {
     double most = 0;
     for (int i = 0; c->kind && d->kind < c->n_kind && i <= PST_F16; i++)
@@ -133,9 +143,10 @@ static double speed_of(const pst_cluster *c, const pst_cluster_device *d) {
     return d->speed * (most > 0 ? most : 1);
 }
 
-/* Groups: runs of `tensor` in sorted, which stay together; group[g] is the first of each. Returns how many. */
-static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const seat *sorted, seat *group,
-                            uint32_t *first) {
+/* Groups: runs of `tensor` in sorted, which stay together; group[g] is the first of each. Returns
+ * how many. */
+static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const seat *sorted,
+                            seat *group, uint32_t *first) {
     uint32_t n = p->cluster->n_device, n_group = 0;
     for (uint32_t i = 0; i + tensor <= n;) {
         const pst_cluster_device *a = sorted[i].of, *b = sorted[i + tensor - 1].of;
@@ -154,23 +165,27 @@ static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const 
 }
 
 /* group: the ones to use, in order. by_replica: stages of a replica are neighbours. */
-static pst_status lay(const seat *group, const uint32_t *first, const seat *sorted, uint32_t pipeline, uint32_t tensor,
-                      uint32_t data, int by_replica, uint32_t *at, pst_search_orders *orders) {
+static pst_status lay(const seat *group, const uint32_t *first, const seat *sorted,
+                      uint32_t pipeline, uint32_t tensor, uint32_t data, int by_replica,
+                      uint32_t *at, pst_search_orders *orders) {
     for (uint32_t s = 0; s < pipeline; s++)
         for (uint32_t k = 0; k < data; k++) {
             uint32_t g = group[by_replica ? k * pipeline + s : s * data + k].device;
-            for (uint32_t t = 0; t < tensor; t++) at[(s * data + k) * tensor + t] = sorted[first[g] + t].device;
+            for (uint32_t t = 0; t < tensor; t++)
+                at[(s * data + k) * tensor + t] = sorted[first[g] + t].device;
         }
     return keep(orders, at);
 }
 
-static pst_status some_orders(const pst_search_problem *p, uint32_t pipeline, uint32_t tensor, uint32_t data,
-                              pst_search_orders *orders) {
+static pst_status some_orders(const pst_search_problem *p, uint32_t pipeline, uint32_t tensor,
+                              uint32_t data, pst_search_orders *orders) {
     uint32_t n = p->cluster->n_device, need = pipeline * data;
     seat *sorted = malloc(2 * (size_t)n * sizeof *sorted), *group = sorted + n;
     uint32_t *first = malloc(2 * (size_t)n * sizeof *first), *at = first + n;
-    pst_status status = sorted && first ? PST_OK : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
-    for (uint32_t d = 0; status == PST_OK && d < n; d++) sorted[d] = (seat){.of = &p->cluster->device[d], .device = d};
+    pst_status status =
+        sorted && first ? PST_OK : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
+    for (uint32_t d = 0; status == PST_OK && d < n; d++)
+        sorted[d] = (seat){.of = &p->cluster->device[d], .device = d};
     uint32_t n_group = 0;
     if (status == PST_OK) {
         qsort(sorted, n, sizeof *sorted, by_node);
@@ -180,18 +195,22 @@ static pst_status some_orders(const pst_search_problem *p, uint32_t pipeline, ui
         n_group = make_groups(p, tensor, sorted, group, first);
         if (way || n_group > need) qsort(group, n_group, sizeof *group, by_speed_down);
         if (way == 1) qsort(group, need, sizeof *group, by_speed_up);
-        if (way == 0) qsort(group, need, sizeof *group, by_place); /* the fastest of them, as the file has them */
+        if (way == 0)
+            qsort(group, need, sizeof *group, by_place); /* the fastest of them, as the file has
+                                                            them */
         for (int by_replica = 0; status == PST_OK && by_replica < 2; by_replica++)
             status = lay(group, first, sorted, pipeline, tensor, data, by_replica, at, orders);
     }
-    free(sorted), free(first);
+    free(sorted);
+    free(first);
     return status;
 }
 
-/* --- groups of several sizes -------------------------------------------------------------------------------------- */
+/* --- groups of several sizes ------------------------------------------------------------------ */
 
 /* The first free devices, in this order, of one node and kind; UINT32_MAX: there are none. */
-static uint32_t find_free(const pst_search_problem *p, const seat *sorted, const uint8_t *taken, uint32_t tensor) {
+static uint32_t find_free(const pst_search_problem *p, const seat *sorted, const uint8_t *taken,
+                          uint32_t tensor) {
     uint32_t n = p->cluster->n_device, have = 0;
     for (uint32_t i = 0; i < n; i++) {
         const pst_cluster_device *a = sorted[i].of, *b = sorted[i - have].of;
@@ -199,16 +218,18 @@ static uint32_t find_free(const pst_search_problem *p, const seat *sorted, const
             have = 0;
             continue;
         }
-        have = have && (a->kind != b->kind || (a->node != b->node && !p->tensor_across_nodes)) ? 1 : have + 1;
+        have = have && (a->kind != b->kind || (a->node != b->node && !p->tensor_across_nodes))
+                   ? 1
+                   : have + 1;
         if (have == tensor) return i + 1 - tensor;
     }
     return UINT32_MAX;
 }
 
-/* The group of each stage and replica takes the first that are left, those of most ranks first, so that smaller ones do
- * not break up what they need. */
-static int place_groups(const pst_search_problem *p, pst_grid grid, const seat *sorted, int by_replica, uint8_t *taken,
-                        uint32_t *at) {
+/* The group of each stage and replica takes the first that are left, those of most ranks first, so
+ * that smaller ones do not break up what they need. */
+static int place_groups(const pst_search_problem *p, pst_grid grid, const seat *sorted,
+                        int by_replica, uint8_t *taken, uint32_t *at) {
     memset(taken, 0, p->cluster->n_device);
     for (uint32_t tensor = grid.tensor; tensor; tensor--)
         for (uint32_t i = 0; i < grid.pipeline * grid.data; i++) {
@@ -218,22 +239,29 @@ static int place_groups(const pst_search_problem *p, pst_grid grid, const seat *
             uint32_t from = find_free(p, sorted, taken, tensor);
             if (from == UINT32_MAX) return 0;
             memset(taken + from, 1, tensor);
-            for (uint32_t t = 0; t < tensor; t++) at[pst_grid_rank(grid, s, k, t)] = sorted[from + t].device;
+            for (uint32_t t = 0; t < tensor; t++)
+                at[pst_grid_rank(grid, s, k, t)] = sorted[from + t].device;
         }
     return 1;
 }
 
-static pst_status unequal_orders(const pst_search_problem *p, pst_grid grid, pst_search_orders *orders) {
+static pst_status unequal_orders(const pst_search_problem *p, pst_grid grid,
+                                 pst_search_orders *orders) {
     uint32_t n = p->cluster->n_device;
     seat *sorted = malloc(n * sizeof *sorted);
     uint32_t *at = malloc(n * sizeof *at);
     uint8_t *taken = malloc(n);
-    pst_status status = sorted && at && taken ? PST_OK : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
-    for (uint32_t d = 0; status == PST_OK && d < n; d++) sorted[d] = (seat){.of = &p->cluster->device[d], .device = d};
+    pst_status status = sorted && at && taken
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
+    for (uint32_t d = 0; status == PST_OK && d < n; d++)
+        sorted[d] = (seat){.of = &p->cluster->device[d], .device = d};
     if (status == PST_OK) qsort(sorted, n, sizeof *sorted, by_node);
     for (int by_replica = 0; status == PST_OK && by_replica < 2; by_replica++)
         if (place_groups(p, grid, sorted, by_replica, taken, at)) status = keep(orders, at);
-    free(sorted), free(at), free(taken);
+    free(sorted);
+    free(at);
+    free(taken);
     return status;
 }
 

@@ -2,11 +2,13 @@
 #include "partition/search/parts.h"
 
 /* The lot's layout with another zero, predicted; *other NULL: it cannot be had. */
-static pst_status predict_with(pst_search_context *x, const pst_search_lot *lot, uint32_t zero, pst_search_config *c,
-                               pst_search_layout **other) {
+static pst_status predict_with(pst_search_context *x, const pst_search_lot *lot, uint32_t zero,
+                               pst_search_config *c, pst_search_layout **other) {
     uint64_t excess;
     uint32_t stage;
-    *other = NULL, *c = lot->best, c->zero = zero;
+    *other = NULL;
+    *c = lot->best;
+    c->zero = zero;
     pst_search_layout *l;
     PST_TRY(pst_search_layout_copy(lot->row.layout, &l));
     l->zero = zero;
@@ -14,18 +16,23 @@ static pst_status predict_with(pst_search_context *x, const pst_search_lot *lot,
     if (status == PST_OK && !excess) status = pst_search_predict(x, c, l, PST_SCORE_SIMULATE);
     if (status == PST_OK && !excess) *other = l;
     else pst_search_layout_close(l);
-    if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
+    if (status == PST_EINPUT) {
+        pst_error_clear();
+        status = PST_OK;
+    }
     return status;
 }
 
 static void take(pst_search_lot *lot, const pst_search_config *c, pst_search_layout *l) {
     pst_search_layout_close(lot->row.layout);
-    lot->row.layout = l, lot->best = *c;
+    lot->row.layout = l;
+    lot->best = *c;
 }
 
 pst_status pst_search_plainer(pst_search_context *x, pst_search_lot *lot) {
     const pst_choices *zero = &x->problem->zero;
-    for (uint32_t i = 0; i < zero->n && lot->row.data > 1 && zero->value[i] < lot->row.layout->zero; i++) {
+    for (uint32_t i = 0; i < zero->n && lot->row.data > 1 && zero->value[i] < lot->row.layout->zero;
+         i++) {
         pst_search_config c;
         pst_search_layout *l;
         PST_TRY(predict_with(x, lot, zero->value[i], &c, &l));
@@ -35,7 +42,10 @@ pst_status pst_search_plainer(pst_search_context *x, pst_search_lot *lot) {
         pst_status status = PST_OK;
         if (l->step_ns <= lot->row.layout->step_ns) {
             status = pst_search_check(x, l, &excess, &stage, &c.reserve);
-            if (status == PST_OK && !excess) return take(lot, &c, l), PST_OK;
+            if (status == PST_OK && !excess) {
+                take(lot, &c, l);
+                return PST_OK;
+            }
         }
         pst_search_layout_close(l);
         PST_TRY(status);

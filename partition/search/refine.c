@@ -1,5 +1,6 @@
-/* The best cuts of several chunks per stage are made by halves: chunks get equal parts of the longest stage, whatever their
- * stage waits for. Here their borders are moved as long as a walk through the real order becomes shorter. */
+/* The best cuts of several chunks per stage are made by halves: chunks get equal parts of the
+ * longest stage, whatever their stage waits for. Here their borders are moved as long as a walk
+ * through the real order becomes shorter. */
 #include "partition/search/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,13 @@ enum { STEPS = 6, ATTEMPTS = 3 };
 static const int step_of[STEPS] = {1, -1, 2, -2, 5, -5};
 
 /* Passes that a walk goes through. */
-static uint64_t passes_of(const pst_search_layout *l) { return 3 * (uint64_t)l->n_chunk * pst_search_most_micros(l); }
+static uint64_t passes_of(const pst_search_layout *l) {
+    return 3 * (uint64_t)l->n_chunk * pst_search_most_micros(l);
+}
 
 /* 1 into *shorter: the layout fits and is shorter than `than`. */
-static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t than,
-                          int *shorter) {
+static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                          uint64_t than, int *shorter) {
     uint64_t excess;
     uint32_t stage;
     *shorter = 0;
@@ -22,7 +25,10 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst
     pst_status status = pst_search_predict(x, c, l, PST_SCORE_WALK);
     x->limit_ns = UINT64_MAX;
     *shorter = status == PST_OK && l->step_ns < than;
-    if (status == PST_EINPUT) pst_error_clear(), status = PST_OK; /* no such border */
+    if (status == PST_EINPUT) {
+        pst_error_clear();
+        status = PST_OK;
+    } /* no such border */
     return status;
 }
 
@@ -37,49 +43,57 @@ int pst_search_push(pst_search_layout *l, uint32_t k, int64_t to) {
 }
 
 /* Each border in turn; *moved: one was. */
-static pst_status move_borders(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t *least,
-                               uint64_t *passes, int *moved) {
+static pst_status move_borders(pst_search_context *x, const pst_search_config *c,
+                               pst_search_layout *l, uint64_t *least, uint64_t *passes,
+                               int *moved) {
     const size_t bytes = (l->n_chunk + (size_t)1) * sizeof *l->first_item;
     uint32_t *was = malloc(bytes);
     pst_status status = was ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
     *moved = 0;
     for (uint32_t k = 1; k < l->n_chunk && status == PST_OK; k++)
-        for (int i = 0; i < STEPS && status == PST_OK && *passes >= passes_of(l) && !pst_search_late(x); i++) {
+        for (int i = 0;
+             i < STEPS && status == PST_OK && *passes >= passes_of(l) && !pst_search_late(x); i++) {
             int shorter;
             memcpy(was, l->first_item, bytes);
             if (!pst_search_push(l, k, (int64_t)l->first_item[k] + step_of[i])) continue;
             *passes -= passes_of(l);
             status = attempt(x, c, l, *least, &shorter);
-            if (status == PST_OK && shorter) *least = l->step_ns, *moved = 1, i = -1;
-            else memcpy(l->first_item, was, bytes);
+            if (status == PST_OK && shorter) {
+                *least = l->step_ns;
+                *moved = 1;
+                i = -1;
+            } else memcpy(l->first_item, was, bytes);
         }
     free(was);
     return status;
 }
 
-/* By walks in which links carry any number of messages at a time (free_links), which show every border's merit, or by
- * those in which they do not: where a link is what takes longest, other borders make no difference. */
-static pst_status move_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, int free_links,
-                           uint64_t *passes) {
+/* By walks in which links carry any number of messages at a time (free_links), which show every
+ * border's merit, or by those in which they do not: where a link is what takes longest, other
+ * borders make no difference. */
+static pst_status move_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                           int free_links, uint64_t *passes) {
     uint64_t least;
     int any;
     x->free_links = free_links;
     pst_status status = attempt(x, c, l, UINT64_MAX, &any);
     least = l->step_ns;
-    for (int moved = any; moved && status == PST_OK;) status = move_borders(x, c, l, &least, passes, &moved);
+    for (int moved = any; moved && status == PST_OK;)
+        status = move_borders(x, c, l, &least, passes, &moved);
     x->free_links = 0;
     return status;
 }
 
 /* *shorter: l, a copy of the lot's layout, is now, and fits. */
-static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_search_layout *l, uint64_t *passes,
-                         int *shorter) {
+static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_search_layout *l,
+                         uint64_t *passes, int *shorter) {
     const uint64_t before = l->step_ns;
     uint64_t excess = 0;
     uint32_t stage;
     *shorter = 0;
     for (int free_links = 1; free_links >= 0 && !*shorter; free_links--) {
-        memcpy(l->first_item, lot->row.layout->first_item, (l->n_chunk + (size_t)1) * sizeof *l->first_item);
+        memcpy(l->first_item, lot->row.layout->first_item,
+               (l->n_chunk + (size_t)1) * sizeof *l->first_item);
         PST_TRY(move_all(x, &lot->best, l, free_links, passes));
         PST_TRY(attempt(x, &lot->best, l, before, shorter));
     }
@@ -98,7 +112,9 @@ pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_
         pst_status status = refine(x, lot, l, passes, &shorter);
         if (status == PST_OK && shorter) {
             pst_search_layout *was = lot->row.layout;
-            lot->row.layout = l, lot->accounted = 0, l = was;
+            lot->row.layout = l;
+            lot->accounted = 0;
+            l = was;
         }
         pst_search_layout_close(l);
         PST_TRY(status);

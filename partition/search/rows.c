@@ -1,4 +1,5 @@
-/* The rows of a search: degrees that go with the model and the cluster, each with what may be tried of it. */
+/* The rows of a search: degrees that go with the model and the cluster, each with what may be tried
+ * of it. */
 #include "partition/search/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static pst_status add_lot(list *l, uint32_t pipeline, uint32_t tensor, uint32_t 
         uint32_t room = l->room ? 2 * l->room : 64;
         pst_search_lot *more = realloc(l->lot, room * sizeof *more);
         if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
-        l->lot = more, l->room = room;
+        l->lot = more;
+        l->room = room;
     }
     l->lot[l->n++] = (pst_search_lot){.row = {.pipeline = pipeline, .tensor = tensor, .data = data},
                                       .rest_ns = UINT64_MAX,
@@ -55,8 +57,8 @@ static pst_status add_with_data(list *l, const uint32_t *degree, uint32_t pipeli
     return PST_OK;
 }
 
-/* All lists of the degrees that may be chosen, of small problems: the next in order, the last stage first. 0: there is
- * no other. */
+/* All lists of the degrees that may be chosen, of small problems: the next in order, the last stage
+ * first. 0: there is no other. */
 static int next_list(const pst_choices *tensor, uint32_t *at, uint32_t pipeline) {
     for (uint32_t s = pipeline; s-- > 0; at[s] = 0)
         if (++at[s] < tensor->n) return 1;
@@ -69,7 +71,10 @@ static pst_status add_every_list(list *l, uint32_t pipeline) {
     if (pipeline > PST_SEARCH_SMALL || pipeline > p->n_item) return PST_OK;
     do {
         int same = 1;
-        for (uint32_t s = 0; s < pipeline; s++) degree[s] = p->tensor.value[at[s]], same &= at[s] == at[0];
+        for (uint32_t s = 0; s < pipeline; s++) {
+            degree[s] = p->tensor.value[at[s]];
+            same &= at[s] == at[0];
+        }
         if (!same) PST_TRY(add_with_data(l, degree, pipeline));
     } while (next_list(&p->tensor, at, pipeline));
     return PST_OK;
@@ -80,8 +85,10 @@ static pst_status add_unequal(list *l) {
     const pst_search_problem *p = l->x->problem;
     int whole = 0;
     for (uint32_t i = 0; i < p->sequence.n; i++) whole |= !p->sequence.value[i];
-    if (p->n_degree) return p->n_degree <= p->n_item ? add_with_data(l, p->degree, p->n_degree) : PST_OK;
-    for (uint32_t i = 0; i < p->pipeline.n && whole && p->tensor.n > 1 && pst_search_is_small(p); i++)
+    if (p->n_degree)
+        return p->n_degree <= p->n_item ? add_with_data(l, p->degree, p->n_degree) : PST_OK;
+    for (uint32_t i = 0; i < p->pipeline.n && whole && p->tensor.n > 1 && pst_search_is_small(p);
+         i++)
         PST_TRY(add_every_list(l, p->pipeline.value[i]));
     return PST_OK;
 }
@@ -94,16 +101,20 @@ static pst_status add_lots(list *l) {
             for (uint32_t k = 0; k < p->data.n; k++) {
                 uint64_t size = (uint64_t)p->pipeline.value[i] * p->tensor.value[j];
                 size = size <= n ? size * p->data.value[k] : 0;
-                if (!size || !pst_search_is_size(p, size) || p->pipeline.value[i] > p->n_item) continue;
+                if (!size || !pst_search_is_size(p, size) || p->pipeline.value[i] > p->n_item)
+                    continue;
                 PST_TRY(add_lot(l, p->pipeline.value[i], p->tensor.value[j], p->data.value[k]));
             }
     PST_TRY(add_unequal(l));
     if (l->n) return PST_OK;
     if (p->pipeline.n && p->pipeline.value[0] > p->n_item)
-        return pst_fail(PST_EINPUT, "no pipeline of %u stages is possible: the model has %u operators",
+        return pst_fail(PST_EINPUT,
+                        "no pipeline of %u stages is possible: the model has %u operators",
                         p->pipeline.value[0], p->n_item);
-    return pst_fail(PST_EINPUT, "no pipeline x tensor x data that may be chosen %s the %llu devices of the cluster",
-                    p->all_devices ? "makes use of just" : "is within", (unsigned long long)n);
+    return pst_fail(
+        PST_EINPUT,
+        "no pipeline x tensor x data that may be chosen %s the %llu devices of the cluster",
+        p->all_devices ? "makes use of just" : "is within", (unsigned long long)n);
 }
 
 /* With very many rows each keeps what is looked at first. */
@@ -118,19 +129,22 @@ static void shorten(pst_search_lot *lot) {
 
 int pst_search_by_guess(const void *a, const void *b) {
     const pst_search_lot *x = a, *y = b;
-    uint64_t p = x->n_config ? x->config[0].guess_ns : UINT64_MAX, q = y->n_config ? y->config[0].guess_ns : UINT64_MAX;
+    uint64_t p = x->n_config ? x->config[0].guess_ns : UINT64_MAX,
+             q = y->n_config ? y->config[0].guess_ns : UINT64_MAX;
     if (p != q) return p < q ? -1 : 1;
     if (x->row.tensor != y->row.tensor) return x->row.tensor < y->row.tensor ? -1 : 1;
     return (x->row.pipeline > y->row.pipeline) - (x->row.pipeline < y->row.pipeline);
 }
 
 static uint64_t size_of(const pst_search_row *r) {
-    return (r->before ? (uint64_t)r->before[r->pipeline] : (uint64_t)r->pipeline * r->tensor) * r->data;
+    return (r->before ? (uint64_t)r->before[r->pipeline] : (uint64_t)r->pipeline * r->tensor) *
+           r->data;
 }
 
 /* Those with most devices first, for time may run out. */
 static int by_size(const void *a, const void *b) {
-    const pst_search_row *x = &((const pst_search_lot *)a)->row, *y = &((const pst_search_lot *)b)->row;
+    const pst_search_row *x = &((const pst_search_lot *)a)->row,
+                         *y = &((const pst_search_lot *)b)->row;
     uint64_t p = size_of(x), q = size_of(y);
     if (p != q) return p > q ? -1 : 1;
     uint32_t narrow = x->data > x->pipeline ? x->data : x->pipeline,
@@ -143,7 +157,10 @@ static int by_size(const void *a, const void *b) {
 static pst_status leave_out(list *l, pst_search_lot *lot, uint64_t least[PST_CHOICES]) {
     const pst_choices *c = &l->x->problem->tensor;
     uint32_t i = 0;
-    if (lot->row.before) return lot->rest_ns = 1, PST_OK; /* nothing is known of it */
+    if (lot->row.before) {
+        lot->rest_ns = 1;
+        return PST_OK;
+    } /* nothing is known of it */
     while (c->value[i] != lot->row.tensor) i++;
     if (!least[i]) PST_TRY(pst_search_least(l->x, lot->row.tensor, &least[i]));
     lot->rest_ns = least[i];
@@ -159,8 +176,10 @@ static pst_status fill_lots(list *l) {
             PST_TRY(leave_out(l, lot, least));
             continue;
         }
-        const pst_search_config like = {
-            .pipeline = lot->row.pipeline, .tensor = lot->row.tensor, .data = lot->row.data, .before = lot->row.before};
+        const pst_search_config like = {.pipeline = lot->row.pipeline,
+                                        .tensor = lot->row.tensor,
+                                        .data = lot->row.data,
+                                        .before = lot->row.before};
         PST_TRY(pst_search_configs(l->x, &like, &lot->config, &lot->n_config, lot->row.why));
         if (l->n > PST_SEARCH_IN_FULL) shorten(lot);
     }
@@ -172,6 +191,7 @@ pst_status pst_search_rows(pst_search_context *x, pst_search_lot **lot, uint32_t
     list l = {.x = x};
     pst_status status = add_lots(&l);
     if (status == PST_OK) status = fill_lots(&l);
-    *lot = l.lot, *n = l.n;
+    *lot = l.lot;
+    *n = l.n;
     return status;
 }

@@ -1,5 +1,6 @@
-/* The score of a layout: each replica that differs from the others is walked through or simulated, the flush comes behind
- * in closed form, and memory is counted from what the schedule holds in flight. */
+/* The score of a layout: each replica that differs from the others is walked through or simulated,
+ * the flush comes behind in closed form, and memory is counted from what the schedule holds in
+ * flight. */
 #include "base/hash.h"
 #include "partition/search/parts.h"
 #include "pipeline/simulate/simulate.h"
@@ -7,21 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- micro-batches ----------------------------------------------------------------------------------------------- */
+/* --- micro-batches ---------------------------------------------------------------------------- */
 
 /* Of the stage that takes longest for a micro-batch; which: that stage. */
-static uint64_t period_of(const pst_search_layout *l, const pst_search_flight *flight, const pst_search_times *t,
-                          uint64_t *stage_ns, uint32_t *which) {
+static uint64_t period_of(const pst_search_layout *l, const pst_search_flight *flight,
+                          const pst_search_times *t, uint64_t *stage_ns, uint32_t *which) {
     memset(stage_ns, 0, l->pipeline * sizeof *stage_ns);
-    for (uint32_t k = 0; k < l->n_chunk; k++) stage_ns[flight->stage[k]] += t->ns[k].f + t->ns[k].b + t->ns[k].w;
+    for (uint32_t k = 0; k < l->n_chunk; k++)
+        stage_ns[flight->stage[k]] += t->ns[k].f + t->ns[k].b + t->ns[k].w;
     *which = 0;
     for (uint32_t s = 1; s < l->pipeline; s++)
         if (stage_ns[s] > stage_ns[*which]) *which = s;
     return stage_ns[*which];
 }
 
-/* One to each; each further one to whoever would be done with it first, the first of equals. What all are done with by
- * some time that is early enough is theirs at once. */
+/* One to each; each further one to whoever would be done with it first, the first of equals. What
+ * all are done with by some time that is early enough is theirs at once. */
 static void share(pst_search_layout *l, const uint64_t *period) {
     uint32_t left = l->n_micro, equal = 1;
     double rate = 0;
@@ -39,7 +41,9 @@ static void share(pst_search_layout *l, const uint64_t *period) {
     for (; left; left--) {
         uint32_t best = 0;
         for (uint32_t k = 1; k < l->data; k++)
-            if ((l->micros[k] + 1.) * (double)period[k] < (l->micros[best] + 1.) * (double)period[best]) best = k;
+            if ((l->micros[k] + 1.) * (double)period[k] <
+                (l->micros[best] + 1.) * (double)period[best])
+                best = k;
         l->micros[best]++;
     }
 }
@@ -51,9 +55,10 @@ uint32_t pst_search_most_micros(const pst_search_layout *l) {
     return most;
 }
 
-/* --- one replica ------------------------------------------------------------------------------------------------- */
+/* --- one replica ------------------------------------------------------------------------------ */
 
-/* Value v and v + n_chunk - 1 of a synthetic cut cross between chunks v and v + 1, there and back. */
+/* Value v and v + n_chunk - 1 of a synthetic cut cross between chunks v and v + 1, there and
+ * back. */
 static void set_messages(pst_job *job, const pst_cut *cut, const pst_search_times *t) {
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
@@ -66,7 +71,8 @@ static void set_messages(pst_job *job, const pst_cut *cut, const pst_search_time
         }
 }
 
-static pst_status simulate(const pst_schedule *s, const pst_search_times *t, uint64_t *end_ns, double *bubble) {
+static pst_status simulate(const pst_schedule *s, const pst_search_times *t, uint64_t *end_ns,
+                           double *bubble) {
     const pst_instr_cost cost = {.flush = 0};
     pst_cut *cut = NULL;
     pst_job *job = NULL;
@@ -84,13 +90,18 @@ static pst_status simulate(const pst_schedule *s, const pst_search_times *t, uin
                 end_ns[r] = timing->span[r][i].end;
     }
     if (status == PST_OK) *bubble = timing->bubble;
-    pst_timing_close(timing), pst_slots_close(slots), pst_job_close(job), pst_cut_close(cut);
+    pst_timing_close(timing);
+    pst_slots_close(slots);
+    pst_job_close(job);
+    pst_cut_close(cut);
     return status;
 }
 
-/* --- all replicas ------------------------------------------------------------------------------------------------ */
+/* --- all replicas ----------------------------------------------------------------------------- */
 
-enum { SIMULATED_ACTIONS = 400000 }; /* more are walked through: their instructions would take hundreds of MB */
+enum {
+    SIMULATED_ACTIONS = 400000
+}; /* more are walked through: their instructions would take hundreds of MB */
 
 typedef struct {
     const pst_search_flight *flight;
@@ -100,36 +111,48 @@ typedef struct {
     uint64_t *stage_ns, *hops; /* [pipeline]; [n_chunk] */
     uint64_t *elements;        /* [pipeline] of parameters */
     uint64_t tied;             /* elements of those of the first stage that another uses, too, */
-    uint32_t user;             /* that one; its gradients go to the first and the sum, or new weights, back, */
+    uint32_t user; /* that one; its gradients go to the first and the sum, or new weights, back, */
     uint64_t lent_ns, news_ns; /* in so much time */
     uint64_t *seen, *period;   /* [data] hashes of replicas; longest stage */
-    double *own, *near; /* [pipeline x data] ns in which a rank's messages leave it for other nodes, and for its own */
+    double *own, *near; /* [pipeline x data] ns in which a rank's messages leave it for other nodes,
+                           and for its own */
     double *node;       /* [cluster's nodes] bytes that leave each, and come */
-    uint64_t *most_ns;  /* [pipeline] a rank whose passes end no sooner makes the step too long; NULL: none */
+    uint64_t *most_ns;  /* [pipeline] a rank whose passes end no sooner makes the step too long;
+                           NULL: none */
     uint64_t answer_ns;
     int beyond; /* 1: one does */
 } score;
 
-static pst_status open_score(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s) {
+static pst_status open_score(pst_search_context *x, const pst_search_config *c,
+                             const pst_search_layout *l, score *s) {
     uint32_t p = l->pipeline;
     uint64_t *all = calloc(5 * (size_t)p + l->n_chunk + 2 * (size_t)l->data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
     s->own = calloc(2 * (size_t)p * l->data + x->problem->cluster->n_node, sizeof *s->own);
     if (!all || !s->flush || !s->own) return pst_fail(PST_ENOMEM, "no memory to score a layout");
-    s->one_ns = all + p, s->stage_ns = all + 2 * (size_t)p, s->elements = all + 3 * (size_t)p;
-    s->near = s->own + (size_t)p * l->data, s->node = s->near + (size_t)p * l->data;
-    s->hops = all + 4 * (size_t)p, s->seen = s->hops + l->n_chunk, s->period = s->seen + l->data;
-    PST_TRY(pst_search_flight_of(x, c->schedule, p, l->n_chunk / p, pst_search_most_micros(l), &s->flight));
+    s->one_ns = all + p;
+    s->stage_ns = all + 2 * (size_t)p;
+    s->elements = all + 3 * (size_t)p;
+    s->near = s->own + (size_t)p * l->data;
+    s->node = s->near + (size_t)p * l->data;
+    s->hops = all + 4 * (size_t)p;
+    s->seen = s->hops + l->n_chunk;
+    s->period = s->seen + l->data;
+    PST_TRY(pst_search_flight_of(x, c->schedule, p, l->n_chunk / p, pst_search_most_micros(l),
+                                 &s->flight));
     PST_TRY(pst_search_times_open(l->n_chunk, &s->times));
     return pst_search_flush_of(x, c, l->device, s->flush, &s->answer_ns);
 }
 
 static void close_score(score *s) {
     pst_search_times_close(&s->times);
-    free(s->end_ns), free(s->flush), free(s->own);
+    free(s->end_ns);
+    free(s->flush);
+    free(s->own);
 }
 
-/* Where all devices are alike and in nodes of one size, replicas differ at most in what messages take. */
+/* Where all devices are alike and in nodes of one size, replicas differ at most in what messages
+ * take. */
 static uint64_t hash_of(const pst_search_layout *l, const score *s, uint32_t replica) {
     uint64_t h = pst_hash64(s->times.ns, l->n_chunk * sizeof *s->times.ns, l->micros[replica]);
     for (uint32_t k = 0; k < l->n_chunk; k++) {
@@ -140,37 +163,41 @@ static uint64_t hash_of(const pst_search_layout *l, const score *s, uint32_t rep
 }
 
 /* Ends of passes, by a walk or a simulation: one_ns. */
-static pst_status follow(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
-                         uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
+static pst_status follow(pst_search_context *x, const pst_search_config *c,
+                         const pst_search_layout *l, score *s, uint32_t replica, pst_search_how how,
+                         int no_hops, double *bubble) {
     const pst_schedule *made;
     uint64_t actions = 0;
-    PST_TRY(pst_search_schedule_of(x, c->schedule, l->pipeline, l->n_chunk / l->pipeline, l->micros[replica], &made));
+    PST_TRY(pst_search_schedule_of(x, c->schedule, l->pipeline, l->n_chunk / l->pipeline,
+                                   l->micros[replica], &made));
     for (uint32_t r = 0; r < made->n_rank; r++) actions += made->n_action[r];
     if (how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
         x->n_simulated++;
         return simulate(made, &s->times, s->one_ns, bubble);
     }
-    for (uint32_t k = 0; k < l->n_chunk; k++) s->hops[k] = no_hops ? 0 : pst_search_hop_ns(&s->times, k);
+    for (uint32_t k = 0; k < l->n_chunk; k++)
+        s->hops[k] = no_hops ? 0 : pst_search_hop_ns(&s->times, k);
     return pst_search_walk(x, made, s->times.ns, s->hops, s->most_ns, s->one_ns, &s->beyond);
 }
 
-static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
-                      uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
+static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
+                      score *s, uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
     uint32_t longest;
     *bubble = -1; /* simulations know it */
     if (how == PST_SCORE_EARLY)
         pst_search_early(x->row[c->schedule], s->flight, &s->times, l->micros[replica], s->one_ns);
     else PST_TRY(follow(x, c, l, s, replica, how, no_hops, bubble));
     if (s->beyond || *bubble >= 0) return PST_OK;
-    uint64_t busy = period_of(l, s->flight, &s->times, s->stage_ns, &longest) * l->micros[replica], end = 0;
+    uint64_t busy = period_of(l, s->flight, &s->times, s->stage_ns, &longest) * l->micros[replica],
+             end = 0;
     for (uint32_t r = 0; r < l->pipeline; r++) end = s->one_ns[r] > end ? s->one_ns[r] : end;
     *bubble = end > busy ? 1 - (double)busy / (double)end : 0;
     return PST_OK;
 }
 
 /* Whether the replica makes the step too long by what no order can be below. */
-static int is_beyond(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
-                     uint32_t replica) {
+static int is_beyond(const pst_search_context *x, const pst_search_config *c,
+                     const pst_search_layout *l, score *s, uint32_t replica) {
     if (!s->most_ns) return 0;
     pst_search_early(x->row[c->schedule], s->flight, &s->times, l->micros[replica], s->one_ns);
     for (uint32_t r = 0; r < l->pipeline; r++)
@@ -179,7 +206,8 @@ static int is_beyond(const pst_search_context *x, const pst_search_config *c, co
 }
 
 /* Where all devices are as fast, so are all replicas. */
-static pst_status share_out(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, score *s) {
+static pst_status share_out(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                            score *s) {
     for (uint32_t k = 0; k < l->data; k++) {
         uint32_t which;
         s->period[k] = 1;
@@ -191,11 +219,11 @@ static pst_status share_out(pst_search_context *x, const pst_search_config *c, p
     return PST_OK;
 }
 
-/* --- links that messages share ------------------------------------------------------------------------------------ */
+/* --- links that messages share ---------------------------------------------------------------- */
 
 /* What leaves a chunk's rank for the next chunk, and the gradients that come back. */
-static void load_hop(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
-                     uint32_t replica, uint32_t chunk) {
+static void load_hop(const pst_search_context *x, const pst_search_config *c,
+                     const pst_search_layout *l, score *s, uint32_t replica, uint32_t chunk) {
     const pst_cluster *cluster = x->problem->cluster;
     const pst_grid grid = pst_search_grid(l);
     const uint32_t stage[2] = {s->flight->stage[chunk], s->flight->stage[chunk + 1]};
@@ -207,28 +235,33 @@ static void load_hop(const pst_search_context *x, const pst_search_config *c, co
     pst_cluster_link link;
     if (!pst_search_link(cluster, at[0], at[1], &link)) return;
     for (int k = 0; k < 2; k++) {
-        (apart ? s->own : s->near)[(size_t)stage[k] * c->data + replica] += bytes * 1e9 / link.bytes_per_s;
+        (apart ? s->own : s->near)[(size_t)stage[k] * c->data + replica] +=
+            bytes * 1e9 / link.bytes_per_s;
         if (apart) s->node[cluster->device[at[k]].node] += bytes * (one < other ? one : other);
     }
 }
 
-static void load_replica(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
-                         uint32_t replica) {
+static void load_replica(const pst_search_context *x, const pst_search_config *c,
+                         const pst_search_layout *l, score *s, uint32_t replica) {
     for (uint32_t k = 0; k + 1 < l->n_chunk; k++)
         if (s->times.bytes[k]) load_hop(x, c, l, s, replica, k);
 }
 
-/* In a walk messages are in no one's way; but they leave a rank, and a node, one behind the other. */
-static void wait_for_links(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
-                           score *s) {
+/* In a walk messages are in no one's way; but they leave a rank, and a node, one behind the
+ * other. */
+static void wait_for_links(const pst_search_context *x, const pst_search_config *c,
+                           const pst_search_layout *l, score *s) {
     const pst_cluster *cluster = x->problem->cluster;
     for (uint32_t r = 0; r < l->pipeline; r++)
         for (uint32_t k = 0; k < l->data; k++) {
             const size_t i = (size_t)r * c->data + k;
             const pst_cluster_node *node =
-                &cluster->node[cluster->device[l->device[pst_grid_rank(pst_search_grid(l), r, k, 0)]].node];
-            double ns = s->own[i] > s->near[i] ? s->own[i] : s->near[i], bytes = s->node[node - cluster->node];
-            if (bytes > 0 && node->node_bytes_per_s > 0 && bytes * 1e9 / node->node_bytes_per_s > ns)
+                &cluster->node
+                     [cluster->device[l->device[pst_grid_rank(pst_search_grid(l), r, k, 0)]].node];
+            double ns = s->own[i] > s->near[i] ? s->own[i] : s->near[i],
+                   bytes = s->node[node - cluster->node];
+            if (bytes > 0 && node->node_bytes_per_s > 0 &&
+                bytes * 1e9 / node->node_bytes_per_s > ns)
                 ns = bytes * 1e9 / node->node_bytes_per_s;
             ns += (double)s->times.ns[0].f;
             if (ns > (double)s->end_ns[r] && ns < 1e18) s->end_ns[r] = (uint64_t)ns;
@@ -236,13 +269,14 @@ static void wait_for_links(const pst_search_context *x, const pst_search_config 
 }
 
 /* Ends of passes: end_ns. */
-static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, score *s,
-                          pst_search_how how, int no_hops) {
+static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                          score *s, pst_search_how how, int no_hops) {
     uint32_t n_seen = 0;
     uint64_t longest = 0;
     if (!l->micros[0]) PST_TRY(share_out(x, c, l, s));
     memset(s->end_ns, 0, l->pipeline * sizeof *s->end_ns);
-    memset(s->own, 0, (2 * (size_t)l->pipeline * l->data + x->problem->cluster->n_node) * sizeof *s->own);
+    memset(s->own, 0,
+           (2 * (size_t)l->pipeline * l->data + x->problem->cluster->n_node) * sizeof *s->own);
     for (uint32_t k = 0; k < l->data; k++) {
         double bubble = 0;
         PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
@@ -257,7 +291,10 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
         if (s->beyond) return PST_OK;
         for (uint32_t r = 0; r < l->pipeline; r++) {
             if (s->one_ns[r] > s->end_ns[r]) s->end_ns[r] = s->one_ns[r];
-            if (s->one_ns[r] > longest) longest = s->one_ns[r], l->bubble = bubble;
+            if (s->one_ns[r] > longest) {
+                longest = s->one_ns[r];
+                l->bubble = bubble;
+            }
         }
     }
     if (how == PST_SCORE_WALK && !no_hops && !x->free_links) wait_for_links(x, c, l, s);
@@ -266,9 +303,10 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* With zero 2 the sums of a micro-batch go while the next is computed; of the last one they show. */
-static uint64_t sums_of(const pst_search_config *c, const pst_search_layout *l, const score *s, uint32_t stage,
-                        uint64_t elements) {
+/* With zero 2 the sums of a micro-batch go while the next is computed; of the last one they
+ * show. */
+static uint64_t sums_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
+                        uint32_t stage, uint64_t elements) {
     const pst_search_flush *f = &s->flush[stage];
     uint64_t one = c->data > 1 ? pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
     if (c->zero < 2) return one;
@@ -277,25 +315,30 @@ static uint64_t sums_of(const pst_search_config *c, const pst_search_layout *l, 
 }
 
 /* Behind the passes of a stage, until its part of the norm is known. */
-static uint64_t behind_of(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums,
-                          uint32_t stage) {
+static uint64_t behind_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
+                          int sums, uint32_t stage) {
     const uint64_t e = s->elements[stage];
-    return (sums ? sums_of(c, l, s, stage, e) : 0) + pst_search_flush_ns(s->flush[stage].norm_ns, 0, e);
+    return (sums ? sums_of(c, l, s, stage, e) : 0) +
+           pst_search_flush_ns(s->flush[stage].norm_ns, 0, e);
 }
 
 static int returns_as_weights(const pst_search_config *c) { return c->zero && c->data > 1; }
 
-/* What all ranks wait for before their passes and behind them. New weights come while the first micro-batch is on its way:
- * what is not there by then shows. The first stage sends those of tied parameters to their other stage, beside its own. */
-static uint64_t around_of(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums,
-                          uint64_t *behind) {
+/* What all ranks wait for before their passes and behind them. New weights come while the first
+ * micro-batch is on its way: what is not there by then shows. The first stage sends those of tied
+ * parameters to their other stage, beside its own. */
+static uint64_t around_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
+                          int sums, uint64_t *behind) {
     const uint32_t first = s->flight->stage[0];
     uint64_t head = 0, step = 0, arrival = 0;
-    for (uint32_t k = 0; k < l->pipeline; k++) { /* the first chunk of its stage, of every placement */
+    for (uint32_t k = 0; k < l->pipeline; k++) { /* the first chunk of its stage, of every
+                                                    placement */
         const pst_search_flush *f = &s->flush[k];
         uint64_t news = pst_search_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
         if ((k == s->user || k == first) && s->tied && returns_as_weights(c))
-            news += s->news_ns + (k == first ? 0 : pst_search_flush_ns(s->flush[first].head_ns, 0, s->elements[first]));
+            news += s->news_ns + (k == first ? 0
+                                             : pst_search_flush_ns(s->flush[first].head_ns, 0,
+                                                                   s->elements[first]));
         if (sums && news > arrival) head = larger(head, news - arrival);
         step = larger(step, pst_search_flush_ns(f->step_ns, 0, s->elements[k]));
         arrival += s->times.ns[k].f + pst_search_hop_ns(&s->times, k);
@@ -304,9 +347,10 @@ static uint64_t around_of(const pst_search_config *c, const pst_search_layout *l
     return head + *behind;
 }
 
-/* The first stage has tied parameters' sum last of all: when its other sums are done it has room for the other's gradients,
- * and that one waits for the sum where it steps its copy itself. */
-static uint64_t tied_end(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums) {
+/* The first stage has tied parameters' sum last of all: when its other sums are done it has room
+ * for the other's gradients, and that one waits for the sum where it steps its copy itself. */
+static uint64_t tied_end(const pst_search_config *c, const pst_search_layout *l, const score *s,
+                         int sums) {
     const uint32_t first = s->flight->stage[0];
     const pst_search_flush *f = &s->flush[first];
     const uint64_t others = s->elements[first] > s->tied ? s->elements[first] - s->tied : 0;
@@ -317,8 +361,8 @@ static uint64_t tied_end(const pst_search_config *c, const pst_search_layout *l,
     return end + (returns_as_weights(c) ? 0 : s->lent_ns);
 }
 
-static uint64_t step_of(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums,
-                        uint64_t *flush_ns) {
+static uint64_t step_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
+                        int sums, uint64_t *flush_ns) {
     uint64_t sum_end = 0, end = 0, behind, around = around_of(c, l, s, sums, &behind);
     for (uint32_t r = 0; r < l->pipeline; r++) {
         sum_end = larger(sum_end, s->end_ns[r] + behind_of(c, l, s, sums, r));
@@ -330,12 +374,13 @@ static uint64_t step_of(const pst_search_config *c, const pst_search_layout *l, 
 }
 
 /* What is left of limit_ns for each rank's passes; new weights are awaited in the last replica. */
-static pst_status find_most(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s) {
+static pst_status find_most(pst_search_context *x, const pst_search_config *c,
+                            const pst_search_layout *l, score *s) {
     uint64_t behind;
     PST_TRY(pst_search_times_fill(x, c, l, s->flight, l->data - 1, &s->times));
     const uint64_t around = around_of(c, l, s, 1, &behind);
-    memset(s->end_ns, 0xff,
-           l->pipeline * sizeof *s->end_ns); /* so late that all sums of zero 2 but the last are hidden */
+    memset(s->end_ns, 0xff, l->pipeline * sizeof *s->end_ns); /* so late that all sums of zero 2 but
+                                                                 the last are hidden */
     s->most_ns = s->period + l->data;
     for (uint32_t r = 0; r < l->pipeline; r++) {
         const uint64_t others = around + behind_of(c, l, s, 1, r);
@@ -344,10 +389,11 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c, c
     return PST_OK;
 }
 
-/* Of the stage that computes longest, in the last replica, which times are of. Its exchanges and what it computes again
- * are told as parts of its passes, for it may be of another kind than the first, or slower. */
-static pst_status measure_busy(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
-                               const score *s) {
+/* Of the stage that computes longest, in the last replica, which times are of. Its exchanges and
+ * what it computes again are told as parts of its passes, for it may be of another kind than the
+ * first, or slower. */
+static pst_status measure_busy(pst_search_context *x, const pst_search_config *c,
+                               pst_search_layout *l, const score *s) {
     const pst_search_table *t;
     uint32_t which, last = l->data - 1;
     l->busy_ns = period_of(l, s->flight, &s->times, s->stage_ns, &which) * l->micros[last];
@@ -358,8 +404,10 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
         if (s->flight->stage[k] != which) continue;
         uint32_t from = l->first_item[k], to = l->first_item[k + 1];
         double more = (double)pst_search_run(t, PST_SUM_AGAIN + l->recompute[k], from, to);
-        exchange += (double)pst_search_run(t, PST_SUM_EXCHANGE, from, to), again += more;
-        all += more + (double)(pst_search_run(t, PST_SUM_F, from, to) + pst_search_run(t, PST_SUM_B, from, to) +
+        exchange += (double)pst_search_run(t, PST_SUM_EXCHANGE, from, to);
+        again += more;
+        all += more + (double)(pst_search_run(t, PST_SUM_F, from, to) +
+                               pst_search_run(t, PST_SUM_B, from, to) +
                                pst_search_run(t, PST_SUM_W, from, to));
     }
     l->exchange_ns = all > 0 ? (uint64_t)((double)l->busy_ns * (exchange / all)) : 0;
@@ -368,24 +416,29 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
 }
 
 /* Kinds differ in time, not in elements. */
-static pst_status add_elements(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
-                               score *s) {
+static pst_status add_elements(pst_search_context *x, const pst_search_config *c,
+                               const pst_search_layout *l, score *s) {
     for (uint32_t k = 0; k < l->n_chunk; k++) {
         const pst_search_table *t;
         uint32_t stage = s->flight->stage[k];
-        PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, stage, &t));
+        PST_TRY(
+            pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, stage, &t));
         if (!t->table)
-            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices", t->tensor,
-                            c->micro_batch);
-        s->elements[stage] += pst_search_run(t, PST_SUM_ELEMENTS, l->first_item[k], l->first_item[k + 1]);
+            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
+                            t->tensor, c->micro_batch);
+        s->elements[stage] +=
+            pst_search_run(t, PST_SUM_ELEMENTS, l->first_item[k], l->first_item[k + 1]);
         uint64_t tied = pst_search_run(t, PST_SUM_TIED, l->first_item[k], l->first_item[k + 1]);
-        if (stage != s->flight->stage[0] && tied) s->tied += tied, s->user = stage;
+        if (stage != s->flight->stage[0] && tied) {
+            s->tied += tied;
+            s->user = stage;
+        }
     }
     return PST_OK;
 }
 
-static pst_status time_tied(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
-                            score *s) {
+static pst_status time_tied(const pst_search_context *x, const pst_search_config *c,
+                            const pst_search_layout *l, score *s) {
     const pst_search_problem *p = x->problem;
     pst_cluster_link link;
     if (!s->tied) return PST_OK;
@@ -395,29 +448,33 @@ static pst_status time_tied(const pst_search_context *x, const pst_search_config
     return PST_OK;
 }
 
-static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, pst_search_how how,
-                          score *s) {
+static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                          pst_search_how how, score *s) {
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
     PST_TRY(add_elements(x, c, l, s));
     PST_TRY(time_tied(x, c, l, s));
     if (how == PST_SCORE_SIMULATE) {
         PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 0));
-        l->bound_ns = step_of(c, l, s, 1, &l->flush_ns), l->alone_ns = step_of(c, l, s, 0, &flush);
+        l->bound_ns = step_of(c, l, s, 1, &l->flush_ns);
+        l->alone_ns = step_of(c, l, s, 0, &flush);
     }
     if (how == PST_SCORE_WALK && x->limit_ns != UINT64_MAX) PST_TRY(find_most(x, c, l, s));
     PST_TRY(run_all(x, c, l, s, how, 0));
     l->step_ns = UINT64_MAX;
     if (s->beyond) return PST_OK;
     l->step_ns = step_of(c, l, s, 1, &l->flush_ns);
-    if (how != PST_SCORE_SIMULATE) l->bound_ns = l->step_ns, l->alone_ns = step_of(c, l, s, 0, &flush);
+    if (how != PST_SCORE_SIMULATE) {
+        l->bound_ns = l->step_ns;
+        l->alone_ns = step_of(c, l, s, 0, &flush);
+    }
     l->reduce_ns = l->bound_ns - l->alone_ns;
     l->exact = 0;
     return measure_busy(x, c, l, s);
 }
 
-pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
-                              pst_search_how how) {
+pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
+                              pst_search_layout *layout, pst_search_how how) {
     score s;
     pst_status status = predict(x, c, layout, how, &s);
     close_score(&s);
@@ -425,7 +482,8 @@ pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
     return status;
 }
 
-static pst_status account(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, score *s) {
+static pst_status account(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                          score *s) {
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
     PST_TRY(add_elements(x, c, l, s));
@@ -436,7 +494,8 @@ static pst_status account(pst_search_context *x, const pst_search_config *c, pst
     return PST_OK;
 }
 
-pst_status pst_search_account(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout) {
+pst_status pst_search_account(pst_search_context *x, const pst_search_config *c,
+                              pst_search_layout *layout) {
     score s;
     double bubble = layout->bubble;
     pst_status status = account(x, c, layout, &s);

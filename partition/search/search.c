@@ -1,9 +1,10 @@
-/* The search: of the rows of degrees, with what may be tried in each by guess, a few of every row first, then whatever may
- * still be shorter than the best; the best few are simulated, and verified where the caller can. */
+/* The search: of the rows of degrees, with what may be tried in each by guess, a few of every row
+ * first, then whatever may still be shorter than the best; the best few are simulated, and verified
+ * where the caller can. */
 #include "partition/search/parts.h"
 #include <stdlib.h>
 
-/* --- rows -------------------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static int by_step(const void *a, const void *b) {
     const pst_search_lot *x = a, *y = b;
@@ -24,7 +25,7 @@ pst_status pst_search_account_row(pst_search_all *s, pst_search_lot *lot) {
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* --- result ------------------------------------------------------------------------------------------------------ */
+/* --- result ----------------------------------------------------------------------------------- */
 
 static uint64_t find_bound(const pst_search_all *s, uint64_t best) {
     uint64_t bound = s->unequal_ns < best ? s->unequal_ns : best;
@@ -32,7 +33,8 @@ static uint64_t find_bound(const pst_search_all *s, uint64_t best) {
         const pst_search_lot *lot = &s->lot[i];
         if (lot->rest_ns < bound) bound = lot->rest_ns;
         for (uint32_t k = 0; k < lot->n_config; k++)
-            if (!lot->config[k].closed && lot->config[k].bound_ns < bound) bound = lot->config[k].bound_ns;
+            if (!lot->config[k].closed && lot->config[k].bound_ns < bound)
+                bound = lot->config[k].bound_ns;
     }
     return bound;
 }
@@ -46,16 +48,19 @@ static pst_status make_result(pst_search_all *s, pst_search_result **result) {
     }
     r->n_row = s->n_lot;
     r->timed_out = pst_search_late(&s->x);
-    r->n_layout = s->x.n_layout, r->n_simulated = s->x.n_simulated, r->n_verified = s->x.n_verified + s->x.n_check;
+    r->n_layout = s->x.n_layout;
+    r->n_simulated = s->x.n_simulated;
+    r->n_verified = s->x.n_verified + s->x.n_check;
     const pst_search_layout *best = s->lot[0].row.fits ? s->lot[0].row.layout : NULL;
-    r->bound_ns =
-        s->x.problem->reorders ? least(s->least_ns, s->unequal_ns) : find_bound(s, best ? best->step_ns : UINT64_MAX);
+    r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns)
+                                         : find_bound(s, best ? best->step_ns : UINT64_MAX);
     if (r->bound_ns == UINT64_MAX) r->bound_ns = 0;
     r->gap = best && r->bound_ns ? (double)best->step_ns / (double)r->bound_ns - 1 : 0;
     pst_status status = best ? pst_search_layout_copy(best, &r->best) : PST_OK;
     for (uint32_t i = 0; i < s->n_lot; i++) {
         r->row[i] = s->lot[i].row;
-        s->lot[i].row.layout = NULL, s->lot[i].row.before = NULL;
+        s->lot[i].row.layout = NULL;
+        s->lot[i].row.before = NULL;
         pst_search_why(s->x.problem, r->best, &r->row[i]);
     }
     if (status == PST_OK) *result = r;
@@ -97,6 +102,10 @@ pst_status pst_search(const pst_search_problem *problem, pst_search_result **res
 void pst_search_result_close(pst_search_result *r) {
     if (!r) return;
     pst_search_layout_close(r->best);
-    for (uint32_t i = 0; i < r->n_row; i++) pst_search_layout_close(r->row[i].layout), free(r->row[i].before);
-    free(r->row), free(r);
+    for (uint32_t i = 0; i < r->n_row; i++) {
+        pst_search_layout_close(r->row[i].layout);
+        free(r->row[i].before);
+    }
+    free(r->row);
+    free(r);
 }

@@ -1,5 +1,6 @@
-/* What may be tried with given degrees, each with a bound from totals (all work, shared out evenly over the fastest
- * devices) and a guess of what it may come to, which says what to look at first. */
+/* What may be tried with given degrees, each with a bound from totals (all work, shared out evenly
+ * over the fastest devices) and a guess of what it may come to, which says what to look at
+ * first. */
 #include "partition/search/parts.h"
 #include <math.h>
 #include <stdlib.h>
@@ -10,9 +11,9 @@ typedef struct {
     double work_ns, fb_ns,         /* of a micro-batch, on what is quickest for each item */
         most_ns;                   /* of the item with most work */
     double quickest;               /* of a tensor group */
-    double rate,
-        fastest; /* sum of the shares of work_ns that tensor groups do; of as many as a stage has, the fastest */
-    int even;    /* all devices are as fast */
+    double rate, fastest; /* sum of the shares of work_ns that tensor groups do; of as many as a
+                             stage has, the fastest */
+    int even;             /* all devices are as fast */
 } totals;
 
 uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {
@@ -20,7 +21,7 @@ uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_co
     return c->pipeline * (row->n_virtual ? row->n_virtual : c->chunks ? c->chunks : 2);
 }
 
-/* --- totals ------------------------------------------------------------------------------------------------------ */
+/* --- totals ----------------------------------------------------------------------------------- */
 
 static double work_of(const pst_cost_table *t, uint32_t i) {
     return (double)t->f_ns[i] + (double)t->b_ns[i] + (double)t->w_ns[i];
@@ -31,12 +32,14 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The most that so many groups of `tensor` devices can do: rates sorted, each group is as fast as its slowest. */
-static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_t groups, uint32_t data,
-                            uint32_t tensor, totals *t) {
+/* The most that so many groups of `tensor` devices can do: rates sorted, each group is as fast as
+ * its slowest. */
+static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_t groups,
+                            uint32_t data, uint32_t tensor, totals *t) {
     double *rate = malloc(c->n_device * sizeof *rate);
     if (!rate) return pst_fail(PST_ENOMEM, "no memory to search");
-    t->even = 1, t->rate = t->fastest = 0;
+    t->even = 1;
+    t->rate = t->fastest = 0;
     for (uint32_t d = 0; d < c->n_device; d++) {
         rate[d] = c->device[d].speed * of_kind[c->device[d].kind];
         t->even &= rate[d] == rate[0];
@@ -51,25 +54,29 @@ static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_
     return PST_OK;
 }
 
-/* The same where stages have different numbers of tensor ranks: each stage as many groups of the fastest. of_way: of
- * kinds with each number of tensor ranks, [kinds] from first[] of each stage on. */
-static void add_unequal_rates(const pst_cluster *cluster, const pst_search_config *c, const double *of_way,
-                              const uint32_t *first, totals *t) {
-    t->even = 1, t->rate = t->fastest = t->quickest = 0;
+/* The same where stages have different numbers of tensor ranks: each stage as many groups of the
+ * fastest. of_way: of kinds with each number of tensor ranks, [kinds] from first[] of each stage
+ * on. */
+static void add_unequal_rates(const pst_cluster *cluster, const pst_search_config *c,
+                              const double *of_way, const uint32_t *first, totals *t) {
+    t->even = 1;
+    t->rate = t->fastest = t->quickest = 0;
     for (uint32_t d = 1; d < cluster->n_device; d++)
-        t->even &=
-            cluster->device[d].speed == cluster->device[0].speed && cluster->device[d].kind == cluster->device[0].kind;
+        t->even &= cluster->device[d].speed == cluster->device[0].speed &&
+                   cluster->device[d].kind == cluster->device[0].kind;
     for (uint32_t s = 0; s < c->pipeline; s++) {
         double most = 0;
         for (uint32_t d = 0; d < cluster->n_device; d++)
-            most = pst_search_more(most, cluster->device[d].speed * of_way[first[s] + cluster->device[d].kind]);
+            most = pst_search_more(most, cluster->device[d].speed *
+                                             of_way[first[s] + cluster->device[d].kind]);
         t->quickest = pst_search_more(t->quickest, most);
         t->rate += c->data * most;
     }
     t->fastest = c->data * t->quickest;
 }
 
-/* Where of_way of each stage begins: of stages with as many tensor ranks at the same place. Returns how many ways. */
+/* Where of_way of each stage begins: of stages with as many tensor ranks at the same place. Returns
+ * how many ways. */
 static uint32_t find_ways(const pst_search_config *c, uint32_t kinds, uint32_t *first) {
     const pst_grid grid = pst_search_grid_of(c);
     uint32_t ways = 0;
@@ -83,8 +90,8 @@ static uint32_t find_ways(const pst_search_config *c, uint32_t kinds, uint32_t *
 }
 
 /* first: NULL: all stages have the same ways. */
-static pst_status find_tables(pst_search_context *x, const pst_search_config *c, uint32_t kinds, const uint32_t *first,
-                              const pst_search_table **table) {
+static pst_status find_tables(pst_search_context *x, const pst_search_config *c, uint32_t kinds,
+                              const uint32_t *first, const pst_search_table **table) {
     for (uint32_t s = 0; s < (first ? c->pipeline : 1); s++)
         for (uint32_t k = 0; k < kinds; k++) {
             const pst_search_table **at = &table[(first ? first[s] : 0) + k];
@@ -93,16 +100,21 @@ static pst_status find_tables(pst_search_context *x, const pst_search_config *c,
     return PST_OK;
 }
 
-/* What is quickest for each item of all ways to have it; of_way: how near to that each way's best item comes. */
-static void add_items(const pst_search_table *const *table, uint32_t ways, uint32_t n, double *of_way, totals *t) {
+/* What is quickest for each item of all ways to have it; of_way: how near to that each way's best
+ * item comes. */
+static void add_items(const pst_search_table *const *table, uint32_t ways, uint32_t n,
+                      double *of_way, totals *t) {
     for (uint32_t i = 0; i < n; i++) {
         double least = INFINITY, least_fb = INFINITY;
         for (uint32_t k = 0; k < ways; k++) {
             if (!table[k]->table) continue;
             least = pst_search_less(least, work_of(table[k]->table, i));
-            least_fb = pst_search_less(least_fb, (double)table[k]->table->f_ns[i] + (double)table[k]->table->b_ns[i]);
+            least_fb = pst_search_less(least_fb, (double)table[k]->table->f_ns[i] +
+                                                     (double)table[k]->table->b_ns[i]);
         }
-        t->work_ns += least, t->fb_ns += least_fb, t->most_ns = pst_search_more(t->most_ns, least);
+        t->work_ns += least;
+        t->fb_ns += least_fb;
+        t->most_ns = pst_search_more(t->most_ns, least);
         for (uint32_t k = 0; k < ways; k++) {
             if (!table[k]->table) continue;
             double work = work_of(table[k]->table, i);
@@ -114,21 +126,28 @@ static void add_items(const pst_search_table *const *table, uint32_t ways, uint3
 enum { MOST_WAYS = 64 };
 
 /* table NULL: no kind can. first: NULL, or room for where the ways of each stage begin. */
-static pst_status find_totals_of(pst_search_context *x, const pst_search_config *c, uint32_t *first, totals *t) {
+static pst_status find_totals_of(pst_search_context *x, const pst_search_config *c, uint32_t *first,
+                                 totals *t) {
     const pst_cluster *cluster = x->problem->cluster;
-    uint32_t kinds = cluster->n_kind ? cluster->n_kind : 1, ways = first ? find_ways(c, kinds, first) : kinds;
+    uint32_t kinds = cluster->n_kind ? cluster->n_kind : 1,
+             ways = first ? find_ways(c, kinds, first) : kinds;
     const pst_search_table *table[MOST_WAYS] = {0};
     double of_way[MOST_WAYS] = {0};
     if (ways > MOST_WAYS)
-        return pst_fail(PST_EINPUT, "%u kinds of devices with different numbers of tensor ranks; %d are possible", ways,
-                        MOST_WAYS);
+        return pst_fail(
+            PST_EINPUT,
+            "%u kinds of devices with different numbers of tensor ranks; %d are possible", ways,
+            MOST_WAYS);
     *t = (totals){0};
     PST_TRY(find_tables(x, c, kinds, first, table));
     for (uint32_t k = 0; k < ways; k++)
         if (table[k]->table && table[k]->tensor == c->tensor && !t->table) t->table = table[k];
     if (!t->table) return PST_OK;
     add_items(table, ways, x->problem->n_item, of_way, t);
-    if (first) return add_unequal_rates(cluster, c, of_way, first, t), PST_OK;
+    if (first) {
+        add_unequal_rates(cluster, c, of_way, first, t);
+        return PST_OK;
+    }
     return add_rates(cluster, of_way, c->pipeline * c->data, c->data, c->tensor, t);
 }
 
@@ -147,38 +166,52 @@ pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *le
     for (uint32_t b = 0; b < p->micro_batch.n; b++)
         for (uint32_t q = 0; q < (tensor > 1 ? p->sequence.n : 1); q++) {
             uint32_t size = p->micro_batch.value[b];
-            pst_search_config c = {.pipeline = p->cluster->n_device / tensor, .data = 1, .tensor = tensor};
+            pst_search_config c = {
+                .pipeline = p->cluster->n_device / tensor, .data = 1, .tensor = tensor};
             totals t;
             if (!size || p->batch % size) continue;
-            c.micro_batch = size, c.sequence = tensor > 1 ? p->sequence.value[q] : 0;
+            c.micro_batch = size;
+            c.sequence = tensor > 1 ? p->sequence.value[q] : 0;
             PST_TRY(find_totals(x, &c, &t));
-            if (t.table && t.rate > 0) least = pst_search_less(least, (double)(p->batch / size) * t.work_ns / t.rate);
+            if (t.table && t.rate > 0)
+                least = pst_search_less(least, (double)(p->batch / size) * t.work_ns / t.rate);
         }
     *least_ns = least >= 1e18 ? UINT64_MAX : least < 1 ? 1 : (uint64_t)least;
     return PST_OK;
 }
 
-/* --- guesses ----------------------------------------------------------------------------------------------------- */
+/* --- guesses ---------------------------------------------------------------------------------- */
 
-/* What of the bubble of 1F1B a schedule has where F, B and W are about the same, and how many micro-batches of a whole
- * stage its first stage holds, p stages, m micro-batches. Only which layouts are looked at first depends on it. */
-static void character(const char *name, uint32_t chunks, double p, double m, double *bubble, double *held) {
+/* What of the bubble of 1F1B a schedule has where F, B and W are about the same, and how many
+ * micro-batches of a whole stage its first stage holds, p stages, m micro-batches. Only which
+ * layouts are looked at first depends on it. */
+static void character(const char *name, uint32_t chunks, double p, double m, double *bubble,
+                      double *held) {
     static const struct {
         const char *name;
         double bubble, held;
-    } of[] = {{"1f1b", 1, 1},    {"1f1b-early", 0.67, 1}, {"zb-h1", 0.35, 1},   {"zb-h2", 0.03, 2},
-              {"zb-v", 0.05, 1}, {"v-half", 0.5, 0.55},   {"v-min", 0.67, 0.4}, {"dualpipev", 0.1, 1}};
-    *bubble = 1, *held = m;
+    } of[] = {{"1f1b", 1, 1},       {"1f1b-early", 0.67, 1}, {"zb-h1", 0.35, 1},
+              {"zb-h2", 0.03, 2},   {"zb-v", 0.05, 1},       {"v-half", 0.5, 0.55},
+              {"v-min", 0.67, 0.4}, {"dualpipev", 0.1, 1}};
+    *bubble = 1;
+    *held = m;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        if (!strcmp(of[i].name, name)) *bubble = of[i].bubble, *held = of[i].held * p;
-    if (!strcmp(name, "interleaved")) *bubble = 1. / chunks, *held = p + (p - 1) / chunks;
+        if (!strcmp(of[i].name, name)) {
+            *bubble = of[i].bubble;
+            *held = of[i].held * p;
+        }
+    if (!strcmp(name, "interleaved")) {
+        *bubble = 1. / chunks;
+        *held = p + (p - 1) / chunks;
+    }
     if (*held > m) *held = m;
 }
 
 static double replica_bytes_per_s(const pst_cluster *c, const pst_search_config *at) {
     const pst_cluster_node *node = &c->node[0];
     uint32_t each = c->n_device / c->n_node ? c->n_device / c->n_node : 1;
-    if (c->n_node == 1 || at->data * at->tensor <= each) return node->link[PST_LEVEL_DEVICE].bytes_per_s;
+    if (c->n_node == 1 || at->data * at->tensor <= each)
+        return node->link[PST_LEVEL_DEVICE].bytes_per_s;
     double one = node->link[PST_LEVEL_NODE].bytes_per_s, all = node->node_bytes_per_s / each;
     return all > 0 && all < one ? all : one;
 }
@@ -202,17 +235,21 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
     const pst_search_problem *p = x->problem;
     uint32_t n = p->n_item, chunks = pst_search_chunk_count(x, c) / c->pipeline, mode = 0;
     double bubble, held, m = ceil((double)c->n_micro / c->data), stages = c->pipeline;
-    double room = (double)pst_search_capacity(p, 0), elements = (double)t->table->sum[PST_SUM_ELEMENTS][n] / stages;
+    double room = (double)pst_search_capacity(p, 0),
+           elements = (double)t->table->sum[PST_SUM_ELEMENTS][n] / stages;
     double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1) +
                                (double)p->grad_bytes / (c->zero == 2 ? c->data : 1)) +
                    (double)pst_search_work_bytes(t->table, 0, n, PST_RECOMPUTE_NONE, 0, 0);
     character(x->row[c->schedule]->name, chunks, stages, m, &bubble, &held);
     while (mode < PST_RECOMPUTE_COUNT &&
-           (!p->recompute[mode] || bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
+           (!p->recompute[mode] ||
+            bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
         mode++;
-    c->lean = (uint64_t)(bytes + held * (double)t->table->sum[PST_SUM_STASH + leanest_mode(p)][n] / stages);
+    c->lean = (uint64_t)(bytes +
+                         held * (double)t->table->sum[PST_SUM_STASH + leanest_mode(p)][n] / stages);
+    /* cut unevenly */
     double work =
-        (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0); /* cut unevenly */
+        (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0);
     if (mode < PST_RECOMPUTE_COUNT)
         work *= 1 + (double)t->table->sum[PST_SUM_AGAIN + mode][n] / pst_search_more(t->work_ns, 1);
     else work *= 100;
@@ -222,33 +259,39 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
     return work * (1 + bubble * (stages - 1) / m) + sums * (c->zero == 1 ? 1.01 : 1);
 }
 
-/* --- all --------------------------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 typedef struct {
     pst_search_config *at;
     uint32_t n, room;
 } list;
 
-/* What one rank's link carries at least: its part of what replicas exchange, or what goes from stage to stage, there or
- * back, where least does. */
-static double least_traffic(const pst_search_context *x, const pst_search_config *c, const totals *t) {
+/* What one rank's link carries at least: its part of what replicas exchange, or what goes from
+ * stage to stage, there or back, where least does. */
+static double least_traffic(const pst_search_context *x, const pst_search_config *c,
+                            const totals *t) {
     const pst_search_problem *p = x->problem;
-    double sums = 0, hops = 0, elements = (double)t->table->sum[PST_SUM_ELEMENTS][p->n_item] / c->pipeline;
+    double sums = 0, hops = 0,
+           elements = (double)t->table->sum[PST_SUM_ELEMENTS][p->n_item] / c->pipeline;
     const double bytes = p->grad_bytes * (c->zero ? 1. : 2.) + (c->zero ? p->weight_bytes : 0.);
     if (c->data > 1) sums = pst_search_least_exchange(x, c) * elements * bytes;
-    const double bw =
-        (uint64_t)c->pipeline * c->tensor > x->largest ? x->far_bw : pst_search_more(x->near_bw, x->far_bw);
-    if (c->pipeline > 1 && bw > 0) hops = (double)t->table->least_cross * (c->n_micro / c->data) * 1e9 / bw;
+    const double bw = (uint64_t)c->pipeline * c->tensor > x->largest
+                          ? x->far_bw
+                          : pst_search_more(x->near_bw, x->far_bw);
+    if (c->pipeline > 1 && bw > 0)
+        hops = (double)t->table->least_cross * (c->n_micro / c->data) * 1e9 / bw;
     return c->before ? 0 : pst_search_more(sums, hops);
 }
 
-/* Of all work, shared out evenly; of the largest item, which one stage has; and of one micro-batch, which has to go there
- * and back (passes of chunks are rounded to ns). And of links. */
+/* Of all work, shared out evenly; of the largest item, which one stage has; and of one micro-batch,
+ * which has to go there and back (passes of chunks are rounded to ns). And of links. */
 static uint64_t bound_of(const pst_search_context *x, const pst_search_config *c, const totals *t) {
     double most = t->even ? ceil((double)c->n_micro / c->data) * c->data : c->n_micro;
-    double way = (x->row[c->schedule]->split ? t->fb_ns : t->work_ns) / t->quickest - x->problem->n_item;
+    double way =
+        (x->row[c->schedule]->split ? t->fb_ns : t->work_ns) / t->quickest - x->problem->n_item;
     way = pst_search_more(way, least_traffic(x, c, t));
-    return (uint64_t)pst_search_more(most * pst_search_more(t->work_ns / t->rate, t->most_ns / t->fastest), way);
+    return (uint64_t)pst_search_more(
+        most * pst_search_more(t->work_ns / t->rate, t->most_ns / t->fastest), way);
 }
 
 static pst_status add(list *l, const pst_search_config *c) {
@@ -256,19 +299,22 @@ static pst_status add(list *l, const pst_search_config *c) {
         uint32_t room = l->room ? 2 * l->room : 64;
         pst_search_config *more = realloc(l->at, room * sizeof *more);
         if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
-        l->at = more, l->room = room;
+        l->at = more;
+        l->room = room;
     }
     l->at[l->n++] = *c;
     return PST_OK;
 }
 
-/* 1: all devices that a pipeline has are not enough for what is there once, and one micro-batch of everything. */
+/* 1: all devices that a pipeline has are not enough for what is there once, and one micro-batch of
+ * everything. */
 static int is_too_large(const pst_search_context *x, const pst_search_config *c, const totals *t) {
     const pst_search_problem *p = x->problem;
     uint32_t n = p->n_item;
     double elements = (double)t->table->sum[PST_SUM_ELEMENTS][n];
     double sums = (double)t->table->sum[PST_SUM_ACCUMULATED][n] * p->grad_bytes;
-    double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1)) + least_stash(p, t);
+    double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1)) +
+                   least_stash(p, t);
     bytes += c->zero == 2 ? sums / c->data + elements * p->grad_bytes : sums;
     bytes += (double)t->table->sum[PST_SUM_KEPT][n] * (c->n_micro / c->data);
     return bytes > (double)x->room * c->pipeline;
@@ -280,8 +326,8 @@ static int has(const pst_choices *c, uint32_t value) {
     return 0;
 }
 
-/* One stage takes as long in any order, but for rounding; 1f1b holds the fewest micro-batches, and with several chunks,
- * of interleaved ones, the sums of one go while another computes. */
+/* One stage takes as long in any order, but for rounding; 1f1b holds the fewest micro-batches, and
+ * with several chunks, of interleaved ones, the sums of one go while another computes. */
 static int is_the_same(const pst_search_context *x, const pst_search_config *c) {
     const char *name = x->row[c->schedule]->name;
     if (c->pipeline > 1 || pst_search_is_small(x->problem) || !strcmp(name, "1f1b")) return 0;
@@ -291,8 +337,8 @@ static int is_the_same(const pst_search_context *x, const pst_search_config *c) 
     return 0;
 }
 
-/* Gradients of zero 2 need room for two chunks beside their sums, and go as often as there are micro-batches: with two
- * chunks or fewer less zero is no longer and takes no more. */
+/* Gradients of zero 2 need room for two chunks beside their sums, and go as often as there are
+ * micro-batches: with two chunks or fewer less zero is no longer and takes no more. */
 static int is_too_much_zero(const pst_search_problem *p, const pst_search_config *c) {
     return c->zero == 2 && c->chunks <= 2 && p->zero.n > 1;
 }
@@ -308,12 +354,15 @@ static pst_status add_chunks(pst_search_context *x, pst_search_config c, const t
         if (!row->n_virtual && i && !value[i]) continue;
         if (!row->n_virtual && value[i] == 2 && has(&p->chunks, 0)) continue; /* 0 is 2 */
         if ((uint64_t)c.pipeline * c.chunks > p->n_item) continue;
-        if ((uint64_t)c.pipeline * c.chunks * ((c.n_micro + c.data - 1) / c.data) > PST_SEARCH_PASSES) continue;
+        if ((uint64_t)c.pipeline * c.chunks * ((c.n_micro + c.data - 1) / c.data) >
+            PST_SEARCH_PASSES)
+            continue;
         if (!row->n_virtual && c.chunks == 1 && p->chunks.n > 1) continue; /* 1f1b */
         if (is_too_much_zero(p, &c)) continue;
         c.bound_ns = bound_of(x, &c, t);
         c.guess_ns = (uint64_t)guess(x, &c, t);
-        if (is_too_large(x, &c, t)) c.bound_ns = UINT64_MAX - 1; /* and yet it may be what comes nearest */
+        if (is_too_large(x, &c, t))
+            c.bound_ns = UINT64_MAX - 1; /* and yet it may be what comes nearest */
         PST_TRY(add(l, &c));
     }
     return PST_OK;
@@ -333,7 +382,8 @@ static pst_status add_all(pst_search_context *x, pst_search_config c, list *l, i
     totals t = {0};
     for (uint32_t s = 0; s < p->n_schedule; s++) {
         c.schedule = s;
-        if (!s || c.before) PST_TRY(find_totals(x, &c, &t)); /* what is tied goes by where the last chunk lies */
+        if (!s || c.before)
+            PST_TRY(find_totals(x, &c, &t)); /* what is tied goes by where the last chunk lies */
         *table |= t.table != NULL;
         if (!t.table || t.rate <= 0 || is_the_same(x, &c)) continue;
         for (uint32_t z = 0; z < (c.data > 1 ? p->zero.n : 1); z++) {
@@ -344,13 +394,14 @@ static pst_status add_all(pst_search_context *x, pst_search_config c, list *l, i
     return PST_OK;
 }
 
-/* How many of p->sequence there are: between stages of different numbers of tensor ranks positions are not split. */
+/* How many of p->sequence there are: between stages of different numbers of tensor ranks positions
+ * are not split. */
 static uint32_t sequences(const pst_search_problem *p, const pst_search_config *like) {
     return like->tensor > 1 && !like->before ? p->sequence.n : 1;
 }
 
-pst_status pst_search_configs(pst_search_context *x, const pst_search_config *like, pst_search_config **config,
-                              uint32_t *n, char why[160]) {
+pst_status pst_search_configs(pst_search_context *x, const pst_search_config *like,
+                              pst_search_config **config, uint32_t *n, char why[160]) {
     const pst_search_problem *p = x->problem;
     list l = {0};
     int table = 0, micros = 0;
@@ -365,18 +416,27 @@ pst_status pst_search_configs(pst_search_context *x, const pst_search_config *li
                                    .data = like->data,
                                    .before = like->before,
                                    .micro_batch = size,
-                                   .sequence = like->tensor > 1 && !like->before ? p->sequence.value[q] : 0,
+                                   .sequence =
+                                       like->tensor > 1 && !like->before ? p->sequence.value[q] : 0,
                                    .n_micro = p->batch / size};
             status = add_all(x, c, &l, &table);
         }
     }
-    if (!micros) snprintf(why, 160, "no micro_batch shares %u samples out to %u replicas", p->batch, like->data);
-    else if (!table) snprintf(why, 160, "the model cannot be shared by %u tensor ranks", like->tensor);
+    if (!micros)
+        snprintf(why, 160, "no micro_batch shares %u samples out to %u replicas", p->batch,
+                 like->data);
+    else if (!table)
+        snprintf(why, 160, "the model cannot be shared by %u tensor ranks", like->tensor);
     else if (!l.n)
-        snprintf(why, 160, "no schedule has %u stages of %u operators, or too many micro-batches to go through",
-                 like->pipeline, p->n_item);
+        snprintf(
+            why, 160,
+            "no schedule has %u stages of %u operators, or too many micro-batches to go through",
+            like->pipeline, p->n_item);
     if (l.n) qsort(l.at, l.n, sizeof *l.at, by_guess);
     if (status != PST_OK) free(l.at);
-    else *config = l.at, *n = l.n;
+    else {
+        *config = l.at;
+        *n = l.n;
+    }
     return status;
 }

@@ -1,42 +1,48 @@
-/* What a stage of a layout takes, holds and sends: from the cost table of its devices' kind, their speed, and the links
- * that join them to the next stage and to other replicas. */
+/* What a stage of a layout takes, holds and sends: from the cost table of its devices' kind, their
+ * speed, and the links that join them to the next stage and to other replicas. */
 #include "partition/search/parts.h"
 #include "pipeline/compile/instr.h"
 #include "pipeline/compile/share.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* --- memory ------------------------------------------------------------------------------------------------------ */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device) {
     const pst_cluster *c = problem->cluster;
     uint64_t own = c->device[device].memory;
-    if (!own && c->kind && c->device[device].kind < c->n_kind) own = c->kind[c->device[device].kind].memory;
+    if (!own && c->kind && c->device[device].kind < c->n_kind)
+        own = c->kind[c->device[device].kind].memory;
     if (!own) own = UINT64_MAX;
     return problem->memory && problem->memory < own ? problem->memory : own;
 }
 
 static uint64_t part_of(uint64_t bytes, uint32_t parts) { return (bytes + parts - 1) / parts; }
 
-uint64_t pst_search_own_bytes(const pst_search_problem *problem, const pst_search_config *c, const pst_search_table *t,
-                              uint32_t from, uint32_t to, const pst_search_flight *flight, uint32_t chunk,
-                              uint32_t micros) {
+uint64_t pst_search_own_bytes(const pst_search_problem *problem, const pst_search_config *c,
+                              const pst_search_table *t, uint32_t from, uint32_t to,
+                              const pst_search_flight *flight, uint32_t chunk, uint32_t micros) {
     uint64_t elements = pst_search_run(t, PST_SUM_ELEMENTS, from, to);
     uint64_t sums = pst_search_run(t, PST_SUM_ACCUMULATED, from, to) * problem->grad_bytes;
     uint64_t bytes = elements * problem->weight_bytes;
     bytes += part_of(elements * problem->state_bytes, c->zero ? c->data : 1);
-    if (flight->stage[chunk] != flight->stage[0]) /* a copy, which zero steps where it is first used */
-        bytes +=
-            pst_search_run(t, PST_SUM_TIED, from, to) * (problem->weight_bytes + (c->zero ? 0 : problem->state_bytes));
-    bytes += c->zero == 2 ? part_of(sums, c->data) + elements * problem->grad_bytes : sums; /* and one gradient slot */
+    if (flight->stage[chunk] != flight->stage[0]) /* a copy, which zero steps where it is first
+                                                     used */
+        bytes += pst_search_run(t, PST_SUM_TIED, from, to) *
+                 (problem->weight_bytes + (c->zero ? 0 : problem->state_bytes));
+    /* and one gradient slot */
+    bytes += c->zero == 2 ? part_of(sums, c->data) + elements * problem->grad_bytes : sums;
     return bytes + pst_search_run(t, PST_SUM_KEPT, from, to) * micros;
 }
 
-uint64_t pst_search_held_bytes(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute,
-                               uint64_t enter, const pst_search_flight *flight, uint32_t chunk) {
-    uint64_t bytes = (pst_search_run(t, PST_SUM_STASH + recompute, from, to) + enter) * flight->to_b[chunk];
+uint64_t pst_search_held_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
+                               uint32_t recompute, uint64_t enter, const pst_search_flight *flight,
+                               uint32_t chunk) {
+    uint64_t bytes =
+        (pst_search_run(t, PST_SUM_STASH + recompute, from, to) + enter) * flight->to_b[chunk];
     if (!flight->to_w[chunk]) return bytes;
-    bytes += pst_search_run(t, PST_SUM_LATE + recompute, from, to) * (flight->most[chunk] - flight->to_b[chunk]);
+    bytes += pst_search_run(t, PST_SUM_LATE + recompute, from, to) *
+             (flight->most[chunk] - flight->to_b[chunk]);
     uint64_t again = pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to);
     uint64_t apart = pst_search_run(t, PST_SUM_APART + recompute, from, to);
     return bytes + (apart - (again < enter ? again : enter)) * flight->to_w[chunk];
@@ -49,19 +55,22 @@ static uint64_t most_of(const uint64_t *each, uint32_t n, uint32_t from, uint32_
     return one > other ? one : other;
 }
 
-uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute,
-                               uint64_t enter, int split) {
+uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
+                               uint32_t recompute, uint64_t enter, int split) {
     uint64_t held = pst_search_run(t, PST_SUM_HELD + recompute, from, to);
-    uint64_t besides = enter + (split ? pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to) : 0);
+    uint64_t besides =
+        enter + (split ? pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to) : 0);
     uint64_t most = most_of(t->scratch[split], t->table->n, from, to);
     held = held > besides ? held - besides : 0;
     return held > most ? held : most;
 }
 
-uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_table *t, uint32_t from, uint32_t to) {
+uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_table *t,
+                                  uint32_t from, uint32_t to) {
     if (c->data == 1) return 0;
     uint64_t largest = most_of(t->largest, t->table->n, from, to);
-    return (largest < PST_PIECE ? largest : PST_PIECE) * sizeof(float) * PST_PIECES_IN_FLIGHT * (c->data - 1);
+    return (largest < PST_PIECE ? largest : PST_PIECE) * sizeof(float) * PST_PIECES_IN_FLIGHT *
+           (c->data - 1);
 }
 
 uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint32_t to) {
@@ -69,12 +78,13 @@ uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint
     return 2 * ((from ? t->table->cross[from] : 0) + (to < n ? t->table->cross[to] : 0));
 }
 
-/* --- links ------------------------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 int pst_search_link(const pst_cluster *cluster, uint32_t a, uint32_t b, pst_cluster_link *link) {
     *link = (pst_cluster_link){0};
     if (a == b) return 1;
-    const pst_cluster_node *x = &cluster->node[cluster->device[a].node], *y = &cluster->node[cluster->device[b].node];
+    const pst_cluster_node *x = &cluster->node[cluster->device[a].node],
+                           *y = &cluster->node[cluster->device[b].node];
     pst_level level = x == y ? PST_LEVEL_DEVICE : PST_LEVEL_NODE;
     const pst_cluster_link *p = &x->link[level], *q = &y->link[level];
     link->latency_ns = p->latency_ns > q->latency_ns ? p->latency_ns : q->latency_ns;
@@ -84,8 +94,9 @@ int pst_search_link(const pst_cluster *cluster, uint32_t a, uint32_t b, pst_clus
 
 static pst_status no_link(const pst_cluster *cluster, uint32_t a, uint32_t b) {
     uint32_t x = cluster->device[a].node, y = cluster->device[b].node;
-    return pst_fail(PST_EINPUT, "there is no link between devices %u and %u (nodes %u and %u), such as %s", a, b, x, y,
-                    x == y ? "nvlink:900GB/s" : "ib:400Gb/s");
+    return pst_fail(PST_EINPUT,
+                    "there is no link between devices %u and %u (nodes %u and %u), such as %s", a,
+                    b, x, y, x == y ? "nvlink:900GB/s" : "ib:400Gb/s");
 }
 
 /* A node's NICs, shared by so many ranks. */
@@ -94,33 +105,40 @@ static double shared(const pst_cluster *cluster, uint32_t device, double alone, 
     return all > 0 && all / ranks < alone ? all / ranks : alone;
 }
 
-static uint32_t device_of(const pst_search_config *c, const uint32_t *device, uint32_t stage, uint32_t replica) {
+static uint32_t device_of(const pst_search_config *c, const uint32_t *device, uint32_t stage,
+                          uint32_t replica) {
     return device[pst_grid_rank(pst_search_grid_of(c), stage, replica, 0)];
 }
 
-/* Ranks of a stage on a node: they send to the next one at about the same time; of a wider stage, those to which the
- * narrower one sends back. */
-static uint32_t ranks_beside(const pst_cluster *cluster, const pst_search_config *c, const uint32_t *device,
-                             uint32_t stage, uint32_t next, uint32_t replica) {
-    uint32_t own = pst_grid_degree(pst_search_grid_of(c), stage), its = pst_grid_degree(pst_search_grid_of(c), next);
+/* Ranks of a stage on a node: they send to the next one at about the same time; of a wider stage,
+ * those to which the narrower one sends back. */
+static uint32_t ranks_beside(const pst_cluster *cluster, const pst_search_config *c,
+                             const uint32_t *device, uint32_t stage, uint32_t next,
+                             uint32_t replica) {
+    uint32_t own = pst_grid_degree(pst_search_grid_of(c), stage),
+             its = pst_grid_degree(pst_search_grid_of(c), next);
     uint32_t n = 0, node = cluster->device[device_of(c, device, stage, replica)].node;
     for (uint32_t k = 0; k < c->data; k++)
-        n += cluster->device[device_of(c, device, stage, k)].node == node ? (own < its ? own : its) : 0;
+        n += cluster->device[device_of(c, device, stage, k)].node == node ? (own < its ? own : its)
+                                                                          : 0;
     return n;
 }
 
-static pst_status find_hop(const pst_search_problem *problem, const pst_search_config *c, const uint32_t *device,
-                           uint32_t from, uint32_t to, uint32_t replica, pst_cluster_link *link) {
+static pst_status find_hop(const pst_search_problem *problem, const pst_search_config *c,
+                           const uint32_t *device, uint32_t from, uint32_t to, uint32_t replica,
+                           pst_cluster_link *link) {
     const pst_cluster *cluster = problem->cluster;
     uint32_t a = device_of(c, device, from, replica), b = device_of(c, device, to, replica);
     if (!pst_search_link(cluster, a, b, link)) return no_link(cluster, a, b);
     if (cluster->device[a].node == cluster->device[b].node) return PST_OK;
-    link->bytes_per_s = shared(cluster, a, link->bytes_per_s, ranks_beside(cluster, c, device, from, to, replica));
+    link->bytes_per_s =
+        shared(cluster, a, link->bytes_per_s, ranks_beside(cluster, c, device, from, to, replica));
     return PST_OK;
 }
 
-pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_search_config *c, const uint32_t *device,
-                                uint32_t from, uint32_t to, pst_cluster_link *link) {
+pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_search_config *c,
+                                const uint32_t *device, uint32_t from, uint32_t to,
+                                pst_cluster_link *link) {
     for (uint32_t k = 0; k < c->data; k++) {
         pst_cluster_link its;
         PST_TRY(find_hop(problem, c, device, from, to, k, &its));
@@ -130,31 +148,39 @@ pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_sea
     return PST_OK;
 }
 
-/* --- passes ------------------------------------------------------------------------------------------------------ */
+/* --- passes ----------------------------------------------------------------------------------- */
 
 pst_status pst_search_times_open(uint32_t n_chunk, pst_search_times *t) {
-    t->ns = malloc(n_chunk * sizeof *t->ns), t->there = malloc(n_chunk * sizeof *t->there);
+    t->ns = malloc(n_chunk * sizeof *t->ns);
+    t->there = malloc(n_chunk * sizeof *t->there);
     t->bytes = malloc(n_chunk * sizeof *t->bytes);
-    return t->ns && t->there && t->bytes ? PST_OK : pst_fail(PST_ENOMEM, "no memory to score %u chunks", n_chunk);
+    return t->ns && t->there && t->bytes
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "no memory to score %u chunks", n_chunk);
 }
 
 void pst_search_times_close(pst_search_times *t) {
-    free(t->ns), free(t->there), free(t->bytes);
+    free(t->ns);
+    free(t->there);
+    free(t->bytes);
     *t = (pst_search_times){0};
 }
 
 /* The devices of a tensor group are of one kind, and as fast as the slowest. */
-static pst_status find_speed(const pst_search_problem *problem, const pst_search_config *c, const uint32_t *device,
-                             uint32_t stage, uint32_t replica, double *speed) {
+static pst_status find_speed(const pst_search_problem *problem, const pst_search_config *c,
+                             const uint32_t *device, uint32_t stage, uint32_t replica,
+                             double *speed) {
     const pst_cluster_device *of = problem->cluster->device;
     const pst_grid grid = pst_search_grid_of(c);
     const uint32_t *group = device + pst_grid_rank(grid, stage, replica, 0);
     *speed = of[*group].speed;
     for (uint32_t t = 1; t < pst_grid_degree(grid, stage); t++) {
         if (of[group[t]].kind != of[*group].kind)
-            return pst_fail(PST_EINPUT, "devices %u and %u of a tensor group are of two kinds", *group, group[t]);
+            return pst_fail(PST_EINPUT, "devices %u and %u of a tensor group are of two kinds",
+                            *group, group[t]);
         if (of[group[t]].node != of[*group].node && !problem->tensor_across_nodes)
-            return pst_fail(PST_EINPUT, "devices %u and %u of a tensor group are on two nodes", *group, group[t]);
+            return pst_fail(PST_EINPUT, "devices %u and %u of a tensor group are on two nodes",
+                            *group, group[t]);
         if (of[group[t]].speed < *speed) *speed = of[group[t]].speed;
     }
     return PST_OK;
@@ -163,50 +189,56 @@ static pst_status find_speed(const pst_search_problem *problem, const pst_search
 static uint64_t slowed(uint64_t ns, double speed) { return (uint64_t)((double)ns / speed + 0.5); }
 
 /* What is split over the tensor ranks of one stage cannot go to another number of them. */
-static pst_status check_border(pst_search_context *x, const pst_search_config *c, const pst_search_table *t,
-                               uint32_t kind, uint32_t next, uint32_t item) {
+static pst_status check_border(pst_search_context *x, const pst_search_config *c,
+                               const pst_search_table *t, uint32_t kind, uint32_t next,
+                               uint32_t item) {
     const pst_search_table *other;
     if (!c->before || pst_grid_degree(pst_search_grid_of(c), next) == t->tensor) return PST_OK;
     PST_TRY(pst_search_table_of(x, c, kind, next, &other));
     if (other->table && other->table->cross[item] == t->table->cross[item]) return PST_OK;
-    return pst_fail(PST_EINPUT, "stages of %u and %u tensor ranks cannot be cut at operator %u", t->tensor,
-                    other->tensor, item);
+    return pst_fail(PST_EINPUT, "stages of %u and %u tensor ranks cannot be cut at operator %u",
+                    t->tensor, other->tensor, item);
 }
 
-pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c, const pst_search_layout *layout,
-                                 const pst_search_flight *flight, uint32_t replica, pst_search_times *times) {
+pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
+                                 const pst_search_layout *layout, const pst_search_flight *flight,
+                                 uint32_t replica, pst_search_times *times) {
     const pst_search_problem *p = x->problem;
     for (uint32_t k = 0; k < layout->n_chunk; k++) {
         const pst_search_table *t;
-        uint32_t from = layout->first_item[k], to = layout->first_item[k + 1], stage = flight->stage[k];
+        uint32_t from = layout->first_item[k], to = layout->first_item[k + 1],
+                 stage = flight->stage[k];
         double speed;
         PST_TRY(find_speed(p, c, layout->device, stage, replica, &speed));
         uint32_t kind = p->cluster->device[device_of(c, layout->device, stage, replica)].kind;
         PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
         if (!t->table)
-            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices", t->tensor,
-                            c->micro_batch);
+            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
+                            t->tensor, c->micro_batch);
         uint64_t again = pst_search_run(t, PST_SUM_AGAIN + layout->recompute[k], from, to);
         times->ns[k] = (pst_pass_ns){slowed(pst_search_run(t, PST_SUM_F, from, to), speed),
                                      slowed(pst_search_run(t, PST_SUM_B, from, to) + again, speed),
                                      slowed(pst_search_run(t, PST_SUM_W, from, to), speed)};
-        times->there[k] = (pst_cluster_link){0}, times->bytes[k] = 0;
+        times->there[k] = (pst_cluster_link){0};
+        times->bytes[k] = 0;
         if (k + 1 == layout->n_chunk || flight->stage[k + 1] == stage) continue;
         times->bytes[k] = t->table->cross[to];
         PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
-        PST_TRY(find_hop(p, c, layout->device, stage, flight->stage[k + 1], replica, &times->there[k]));
+        PST_TRY(
+            find_hop(p, c, layout->device, stage, flight->stage[k + 1], replica, &times->there[k]));
     }
     return PST_OK;
 }
 
-/* --- flush ------------------------------------------------------------------------------------------------------- */
+/* --- flush ------------------------------------------------------------------------------------ */
 
 /* Ranks of a node whose replicas lie on several: they share its NICs when gradients are summed. */
-static void count_spanning(const pst_search_problem *p, const pst_search_config *c, const uint32_t *device,
-                           uint32_t *spanning, uint32_t *here) {
+static void count_spanning(const pst_search_problem *p, const pst_search_config *c,
+                           const uint32_t *device, uint32_t *spanning, uint32_t *here) {
     for (uint32_t s = 0; s < c->pipeline; s++) {
         uint32_t degree = pst_grid_degree(pst_search_grid_of(c), s);
-        for (uint32_t k = 0; k < c->data; k++) here[p->cluster->device[device_of(c, device, s, k)].node]++;
+        for (uint32_t k = 0; k < c->data; k++)
+            here[p->cluster->device[device_of(c, device, s, k)].node]++;
         for (uint32_t k = 0; k < c->data; k++) {
             uint32_t node = p->cluster->device[device_of(c, device, s, k)].node;
             if (here[node] && here[node] < c->data) spanning[node] += here[node] * degree;
@@ -215,21 +247,25 @@ static void count_spanning(const pst_search_problem *p, const pst_search_config 
     }
 }
 
-/* ns per byte of a gradient in one direction (reduce-scatter or all-gather, directly): each rank sends a d-th of it to
- * every other one; within the node and between nodes at the same time. The slowest rank of the stage counts. */
-static pst_status find_exchange(const pst_search_problem *p, const pst_search_config *c, const uint32_t *device,
-                                uint32_t stage, const uint32_t *spanning, uint32_t *here, double *ns,
-                                uint64_t *latency_ns) {
+/* ns per byte of a gradient in one direction (reduce-scatter or all-gather, directly): each rank
+ * sends a d-th of it to every other one; within the node and between nodes at the same time. The
+ * slowest rank of the stage counts. */
+static pst_status find_exchange(const pst_search_problem *p, const pst_search_config *c,
+                                const uint32_t *device, uint32_t stage, const uint32_t *spanning,
+                                uint32_t *here, double *ns, uint64_t *latency_ns) {
     const pst_cluster *cluster = p->cluster;
     pst_status status = PST_OK;
-    *ns = 0, *latency_ns = 0;
-    for (uint32_t k = 0; k < c->data; k++) here[cluster->device[device_of(c, device, stage, k)].node]++;
+    *ns = 0;
+    *latency_ns = 0;
+    for (uint32_t k = 0; k < c->data; k++)
+        here[cluster->device[device_of(c, device, stage, k)].node]++;
     uint32_t first = device_of(c, device, stage, 0), second = first;
     for (uint32_t k = 0; k < c->data; k++)
         if (cluster->device[device_of(c, device, stage, k)].node != cluster->device[first].node)
             second = device_of(c, device, stage, k);
     for (uint32_t k = 0; k < c->data && status == PST_OK; k++) {
-        uint32_t at = device_of(c, device, stage, k), node = cluster->device[at].node, near = here[node];
+        uint32_t at = device_of(c, device, stage, k), node = cluster->device[at].node,
+                 near = here[node];
         pst_cluster_link in = cluster->node[node].link[PST_LEVEL_DEVICE], out = {0};
         double inside = 0, outside = 0;
         if (near > 1 && in.bytes_per_s <= 0) status = no_link(cluster, at, at);
@@ -237,19 +273,23 @@ static pst_status find_exchange(const pst_search_problem *p, const pst_search_co
         if (near < c->data) {
             uint32_t other = cluster->device[first].node == node ? second : first;
             if (!pst_search_link(cluster, at, other, &out)) status = no_link(cluster, at, other);
-            else outside = (c->data - near) * 1e9 / (c->data * shared(cluster, at, out.bytes_per_s, spanning[node]));
+            else
+                outside = (c->data - near) * 1e9 /
+                          (c->data * shared(cluster, at, out.bytes_per_s, spanning[node]));
         }
         double longer = inside > outside ? inside : outside;
         uint64_t latency = near < c->data ? out.latency_ns : in.latency_ns;
         if (longer > *ns) *ns = longer;
         if (latency > *latency_ns) *latency_ns = latency;
     }
-    for (uint32_t k = 0; k < c->data; k++) here[cluster->device[device_of(c, device, stage, k)].node] = 0;
+    for (uint32_t k = 0; k < c->data; k++)
+        here[cluster->device[device_of(c, device, stage, k)].node] = 0;
     return status;
 }
 
-static pst_status fill_flush(pst_search_context *x, const pst_search_config *c, const uint32_t *device, uint32_t stage,
-                             const uint32_t *spanning, uint32_t *here, pst_search_flush *f) {
+static pst_status fill_flush(pst_search_context *x, const pst_search_config *c,
+                             const uint32_t *device, uint32_t stage, const uint32_t *spanning,
+                             uint32_t *here, pst_search_flush *f) {
     const pst_search_problem *p = x->problem;
     double ns = 0, reduce = 0;
     uint64_t latency = 0;
@@ -259,9 +299,11 @@ static pst_status fill_flush(pst_search_context *x, const pst_search_config *c, 
         const pst_search_table *t;
         double speed;
         PST_TRY(find_speed(p, c, device, stage, k, &speed));
-        PST_TRY(pst_search_table_of(x, c, p->cluster->device[device_of(c, device, stage, k)].kind, stage, &t));
+        PST_TRY(pst_search_table_of(x, c, p->cluster->device[device_of(c, device, stage, k)].kind,
+                                    stage, &t));
         if (!t->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", t->tensor);
-        double norm = t->table->norm_ns / speed / c->data, step = t->table->step_ns / speed / (c->zero ? c->data : 1);
+        double norm = t->table->norm_ns / speed / c->data,
+               step = t->table->step_ns / speed / (c->zero ? c->data : 1);
         double add = t->table->reduce_ns / speed * (c->data - 1) / c->data;
         if (norm > f->norm_ns) f->norm_ns = norm;
         if (step > f->step_ns) f->step_ns = step;
@@ -269,7 +311,10 @@ static pst_status fill_flush(pst_search_context *x, const pst_search_config *c, 
     }
     f->sum_ns = ns * p->grad_bytes * (c->zero ? 1 : 2) + reduce;
     f->sum_latency_ns = latency * (c->zero ? 1 : 2);
-    if (c->zero && c->data > 1) f->head_ns = ns * p->weight_bytes, f->head_latency_ns = latency;
+    if (c->zero && c->data > 1) {
+        f->head_ns = ns * p->weight_bytes;
+        f->head_latency_ns = latency;
+    }
     return PST_OK;
 }
 
@@ -284,8 +329,9 @@ static uint64_t find_answer(const pst_cluster *cluster, const uint32_t *device, 
     return 2 * longest;
 }
 
-pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c, const uint32_t *device,
-                               pst_search_flush *flush, uint64_t *answer_ns) {
+pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c,
+                               const uint32_t *device, pst_search_flush *flush,
+                               uint64_t *answer_ns) {
     const pst_cluster *cluster = x->problem->cluster;
     uint32_t *count = calloc(2 * (size_t)cluster->n_node, sizeof *count);
     if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");

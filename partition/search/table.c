@@ -36,7 +36,8 @@ static void compare(const pst_search_problem *problem, pst_search_context *x) {
 }
 
 pst_status pst_search_context_open(const pst_search_problem *problem, pst_search_context *x) {
-    *x = (pst_search_context){.problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX, .best_ns = UINT64_MAX};
+    *x = (pst_search_context){
+        .problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX, .best_ns = UINT64_MAX};
     if (problem->n_schedule > 16)
         return pst_fail(PST_EINPUT, "%u schedules to search; 16 are possible", problem->n_schedule);
     if (problem->time_limit_s > 0) {
@@ -50,26 +51,35 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
     for (uint32_t i = 0; i < problem->n_schedule; i++) {
         PST_TRY(pst_schedule_find(problem->schedule[i], &x->row[i]));
         if (!x->row[i]->generate || !strcmp(x->row[i]->name, "forward"))
-            return pst_fail(PST_EINPUT, "schedule %s cannot be searched; name others", x->row[i]->name);
+            return pst_fail(PST_EINPUT, "schedule %s cannot be searched; name others",
+                            x->row[i]->name);
     }
     return PST_OK;
 }
 
 static void close_table(pst_search_table *t) {
     for (uint32_t i = 0; i < PST_SUM_COUNT; i++) free(t->sum[i]);
-    free(t->scratch[0]), free(t->scratch[1]), free(t->largest), free(t->alike), free(t);
+    free(t->scratch[0]);
+    free(t->scratch[1]);
+    free(t->largest);
+    free(t->alike);
+    free(t);
 }
 
 void pst_search_context_close(pst_search_context *x) {
     for (uint32_t i = 0; i < x->n_table; i++) close_table(x->table[i]);
     for (uint32_t i = 0; i < x->n_flight; i++) pst_search_flight_close(x->flight[i]);
     for (uint32_t i = 0; i < PST_SEARCH_MADE; i++) pst_schedule_close(x->made[i].made);
-    free(x->table), free(x->flight), free(x->finish);
+    free(x->table);
+    free(x->flight);
+    free(x->finish);
 }
 
-int pst_search_late(const pst_search_context *x) { return x->end_ns != UINT64_MAX && pst_monotonic_ns() >= x->end_ns; }
+int pst_search_late(const pst_search_context *x) {
+    return x->end_ns != UINT64_MAX && pst_monotonic_ns() >= x->end_ns;
+}
 
-/* --- tables ------------------------------------------------------------------------------------------------------ */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 /* NULL: zeros, or sums of sums. */
 static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
@@ -103,7 +113,8 @@ static pst_status range_scratch(pst_search_table *t, const uint64_t *each, uint6
     for (uint32_t k = 1; k < levels; k++) {
         const uint64_t *half = *scratch + (size_t)(k - 1) * n;
         uint64_t *all = *scratch + (size_t)k * n;
-        for (uint32_t i = 0; i + (1u << k) <= n; i++) all[i] = larger(half[i], half[i + (1u << (k - 1))]);
+        for (uint32_t i = 0; i + (1u << k) <= n; i++)
+            all[i] = larger(half[i], half[i + (1u << (k - 1))]);
     }
     return PST_OK;
 }
@@ -116,7 +127,8 @@ static pst_status add_up(pst_search_table *t) {
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         t->least_enter[mode] = n > 1 ? UINT64_MAX : 0;
         for (uint32_t i = 1; i < n; i++)
-            if (t->table->enter[mode][i] < t->least_enter[mode]) t->least_enter[mode] = t->table->enter[mode][i];
+            if (t->table->enter[mode][i] < t->least_enter[mode])
+                t->least_enter[mode] = t->table->enter[mode][i];
     }
     PST_TRY(range_scratch(t, t->table->scratch, &t->scratch[0]));
     PST_TRY(range_scratch(t, t->table->scratch_apart, &t->scratch[1]));
@@ -142,13 +154,14 @@ pst_status pst_search_grow(void **list, uint32_t n, uint32_t *room) {
     uint32_t more = *room ? 2 * *room : 32;
     void *moved = realloc(*list, more * sizeof(void *));
     if (!moved) return pst_fail(PST_ENOMEM, "no memory to search");
-    *list = moved, *room = more;
+    *list = moved;
+    *room = more;
     return PST_OK;
 }
 
 static pst_status ask(pst_search_context *x, pst_search_table *t) {
-    pst_status status =
-        x->problem->table(x->problem->arg, t->kind, t->tensor, t->sequence, t->untied, t->micro_batch, &t->table);
+    pst_status status = x->problem->table(x->problem->arg, t->kind, t->tensor, t->sequence,
+                                          t->untied, t->micro_batch, &t->table);
     if (status == PST_EINPUT) {
         pst_error_clear();
         t->table = NULL;
@@ -156,25 +169,28 @@ static pst_status ask(pst_search_context *x, pst_search_table *t) {
     }
     if (status != PST_OK) return status;
     if (t->table->n != x->problem->n_item)
-        return pst_fail(PST_EINTERNAL, "a cost table of %u operators, not %u", t->table->n, x->problem->n_item);
+        return pst_fail(PST_EINTERNAL, "a cost table of %u operators, not %u", t->table->n,
+                        x->problem->n_item);
     return add_up(t);
 }
 
 /* Whether the first and the last chunk lie on stages of different numbers of tensor ranks. */
 static uint32_t is_untied(const pst_search_context *x, const pst_search_config *c) {
-    uint32_t last = x->row[c->schedule]->placement == PST_PLACE_THERE_AND_BACK ? 0 : c->pipeline - 1;
-    return pst_grid_degree(pst_search_grid_of(c), 0) != pst_grid_degree(pst_search_grid_of(c), last);
+    uint32_t last =
+        x->row[c->schedule]->placement == PST_PLACE_THERE_AND_BACK ? 0 : c->pipeline - 1;
+    return pst_grid_degree(pst_search_grid_of(c), 0) !=
+           pst_grid_degree(pst_search_grid_of(c), last);
 }
 
-pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c, uint32_t kind, uint32_t stage,
-                               const pst_search_table **table) {
+pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c, uint32_t kind,
+                               uint32_t stage, const pst_search_table **table) {
     const uint32_t tensor = pst_grid_degree(pst_search_grid_of(c), stage), sequence = c->sequence;
     const uint32_t untied = c->before ? is_untied(x, c) : 0, micro_batch = c->micro_batch;
     for (uint32_t k = 0; k < x->n_table; k++) {
         uint32_t i = (x->last_table + k) % x->n_table; /* most often the same as before */
         const pst_search_table *t = x->table[i];
-        if (t->kind != kind || t->tensor != tensor || t->sequence != sequence || t->untied != untied ||
-            t->micro_batch != micro_batch)
+        if (t->kind != kind || t->tensor != tensor || t->sequence != sequence ||
+            t->untied != untied || t->micro_batch != micro_batch)
             continue;
         x->last_table = i;
         *table = t;
@@ -183,7 +199,10 @@ pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c
     PST_TRY(pst_search_grow((void **)&x->table, x->n_table, &x->room_table));
     pst_search_table *t = calloc(1, sizeof *t);
     if (!t) return pst_fail(PST_ENOMEM, "no memory to search");
-    t->kind = kind, t->tensor = tensor, t->sequence = sequence, t->untied = untied;
+    t->kind = kind;
+    t->tensor = tensor;
+    t->sequence = sequence;
+    t->untied = untied;
     t->micro_batch = micro_batch;
     pst_status status = ask(x, t);
     if (status != PST_OK) {

@@ -1,5 +1,6 @@
-/* Stages with different numbers of tensor ranks, of problems too large to try all lists: from the best rows on, one stage
- * gets more ranks, which are left over or are taken from others, as long as that makes the step shorter. Cuts follow. */
+/* Stages with different numbers of tensor ranks, of problems too large to try all lists: from the
+ * best rows on, one stage gets more ranks, which are left over or are taken from others, as long as
+ * that makes the step shorter. Cuts follow. */
 #include "partition/search/parts.h"
 #include <math.h>
 #include <stdlib.h>
@@ -10,26 +11,31 @@ enum { LOOKS = 48, MANY_DEVICES = 64 };
 int pst_search_has_unequal(const pst_search_problem *p) {
     int whole = 0;
     for (uint32_t i = 0; i < p->sequence.n; i++) whole |= !p->sequence.value[i];
-    return whole && p->tensor.n > 1 && !p->n_degree && !pst_search_is_small(p) && p->cluster->n_device <= MANY_DEVICES;
+    return whole && p->tensor.n > 1 && !p->n_degree && !pst_search_is_small(p) &&
+           p->cluster->n_device <= MANY_DEVICES;
 }
 
-/* --- bound ------------------------------------------------------------------------------------------------------- */
+/* --- bound ------------------------------------------------------------------------------------ */
 
-/* Of each item the least time of so many devices that any kind and number of tensor ranks takes, and how near to these
- * each kind comes with its best item. */
-static pst_status add_least(pst_search_context *x, uint32_t micro_batch, double *least, double *near) {
+/* Of each item the least time of so many devices that any kind and number of tensor ranks takes,
+ * and how near to these each kind comes with its best item. */
+static pst_status add_least(pst_search_context *x, uint32_t micro_batch, double *least,
+                            double *near) {
     const pst_search_problem *p = x->problem;
     uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, n = p->n_item;
     for (uint32_t i = 0; i < n; i++) least[i] = INFINITY;
     for (int turn = 0; turn < 2; turn++)
         for (uint32_t k = 0; k < kinds; k++)
             for (uint32_t t = 0; t < p->tensor.n; t++) {
-                const pst_search_config c = {
-                    .pipeline = 1, .data = 1, .tensor = p->tensor.value[t], .micro_batch = micro_batch};
+                const pst_search_config c = {.pipeline = 1,
+                                             .data = 1,
+                                             .tensor = p->tensor.value[t],
+                                             .micro_batch = micro_batch};
                 const pst_search_table *at;
                 PST_TRY(pst_search_table_of(x, &c, k, 0, &at));
                 for (uint32_t i = 0; at->table && i < n; i++) {
-                    double own = c.tensor * (double)(at->table->f_ns[i] + at->table->b_ns[i] + at->table->w_ns[i]);
+                    double own = c.tensor * (double)(at->table->f_ns[i] + at->table->b_ns[i] +
+                                                     at->table->w_ns[i]);
                     if (!turn) least[i] = pst_search_less(least[i], own);
                     else near[k] = pst_search_more(near[k], own > 0 ? least[i] / own : 1);
                 }
@@ -40,7 +46,8 @@ static pst_status add_least(pst_search_context *x, uint32_t micro_batch, double 
 pst_status pst_search_least_unequal(pst_search_context *x, uint64_t *least_ns) {
     const pst_search_problem *p = x->problem;
     uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1;
-    double *least = calloc(p->n_item + (size_t)kinds, sizeof *least), *near = least + p->n_item, bound = INFINITY;
+    double *least = calloc(p->n_item + (size_t)kinds, sizeof *least), *near = least + p->n_item,
+           bound = INFINITY;
     pst_status status = least ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
     for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
         uint32_t size = p->micro_batch.value[b];
@@ -51,14 +58,15 @@ pst_status pst_search_least_unequal(pst_search_context *x, uint64_t *least_ns) {
         for (uint32_t i = 0; i < p->n_item && status == PST_OK; i++) work += least[i];
         for (uint32_t d = 0; d < p->cluster->n_device; d++)
             rate += p->cluster->device[d].speed * near[p->cluster->device[d].kind];
-        if (status == PST_OK && rate > 0) bound = pst_search_less(bound, (double)(p->batch / size) * work / rate);
+        if (status == PST_OK && rate > 0)
+            bound = pst_search_less(bound, (double)(p->batch / size) * work / rate);
     }
     *least_ns = bound < 1e18 ? (uint64_t)bound : UINT64_MAX;
     free(least);
     return status;
 }
 
-/* --- climb ------------------------------------------------------------------------------------------------------- */
+/* --- climb ------------------------------------------------------------------------------------ */
 
 typedef struct {
     pst_search_context *x;
@@ -70,22 +78,31 @@ typedef struct {
 } climb;
 
 void pst_search_lot_close(pst_search_lot *lot) {
-    pst_search_layout_close(lot->row.layout), pst_search_layout_close(lot->sure);
-    free(lot->row.before), free(lot->config), free(lot->orders.device);
+    pst_search_layout_close(lot->row.layout);
+    pst_search_layout_close(lot->sure);
+    free(lot->row.before);
+    free(lot->config);
+    free(lot->orders.device);
     *lot = (pst_search_lot){0};
 }
 
 static pst_status open_lot(const climb *u, pst_search_lot *lot) {
     const pst_search_config *like = &u->from->best;
     *lot = (pst_search_lot){.row = u->from->row, .rest_ns = UINT64_MAX, .n_config = 1};
-    lot->row.layout = NULL, lot->row.fits = 0, lot->row.excess = 0, *lot->row.why = 0;
+    lot->row.layout = NULL;
+    lot->row.fits = 0;
+    lot->row.excess = 0;
+    *lot->row.why = 0;
     lot->row.before = malloc((like->pipeline + (size_t)1) * sizeof *lot->row.before);
     lot->config = malloc(sizeof *lot->config);
     if (!lot->row.before || !lot->config) return pst_fail(PST_ENOMEM, "no memory to search");
     *lot->config = *like;
-    lot->row.tensor = lot->config->tensor = pst_grid_sum_up(u->attempt, like->pipeline, lot->row.before);
-    lot->config->before = lot->row.before, lot->config->sequence = 0;
-    lot->config->bound_ns = 0, lot->config->closed = 1; /* pst_search_least_unequal bounds all of these */
+    lot->row.tensor = lot->config->tensor =
+        pst_grid_sum_up(u->attempt, like->pipeline, lot->row.before);
+    lot->config->before = lot->row.before;
+    lot->config->sequence = 0;
+    lot->config->bound_ns = 0;
+    lot->config->closed = 1; /* pst_search_least_unequal bounds all of these */
     return PST_OK;
 }
 
@@ -102,7 +119,9 @@ static pst_status look_at(climb *u, int *shorter) {
     if (status == PST_OK) status = pst_search_look(u->x, &lot, lot.config, u->least_ns);
     if (status == PST_OK && lot.row.fits && lot.row.layout->step_ns < u->least_ns) {
         pst_search_lot_close(&u->best);
-        u->best = lot, u->least_ns = lot.row.layout->step_ns, *shorter = 1;
+        u->best = lot;
+        u->least_ns = lot.row.layout->step_ns;
+        *shorter = 1;
         memcpy(u->degree, u->attempt, p * sizeof *u->degree);
         return PST_OK;
     }
@@ -126,8 +145,8 @@ static uint64_t ranks_of(const climb *u) {
     return sum * u->from->row.data;
 }
 
-/* Stages behind `at`, round about, from the one that is `after` behind it on, have less until there are enough devices;
- * after 0: none has to. 0: there are not. */
+/* Stages behind `at`, round about, from the one that is `after` behind it on, have less until there
+ * are enough devices; after 0: none has to. 0: there are not. */
 static int take_from(const climb *u, uint32_t at, uint32_t after) {
     const uint32_t p = u->from->row.pipeline;
     if (!after) return pst_search_is_size(u->x->problem, ranks_of(u));
@@ -158,7 +177,10 @@ static pst_status raise_one(climb *u, int *moved) {
 pst_status pst_search_unequal(pst_search_context *x, const pst_search_lot *from, uint64_t limit_ns,
                               pst_search_lot *found) {
     const uint32_t p = from->row.pipeline;
-    climb u = {.x = x, .from = from, .least_ns = limit_ns, .degree = malloc(2 * (size_t)p * sizeof *u.degree)};
+    climb u = {.x = x,
+               .from = from,
+               .least_ns = limit_ns,
+               .degree = malloc(2 * (size_t)p * sizeof *u.degree)};
     u.looks = LOOKS;
     *found = (pst_search_lot){0};
     if (!u.degree) return pst_fail(PST_ENOMEM, "no memory to search");

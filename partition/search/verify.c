@@ -1,19 +1,28 @@
-/* Memory as it is: what is added up may be less than a prepared layout takes. Whatever would be the best so far and comes
- * near its room is prepared before it is taken for the best; where it does not fit after all, its configuration is looked
- * at again in so much less room. The best of all is prepared in any case. */
+/* Memory as it is: what is added up may be less than a prepared layout takes. Whatever would be the
+ * best so far and comes near its room is prepared before it is taken for the best; where it does
+ * not fit after all, its configuration is looked at again in so much less room. The best of all is
+ * prepared in any case. */
 #include "base/hash.h"
 #include "partition/search/parts.h"
 #include <string.h>
 
-enum { PASSES = 1536, ALL_PASSES = 65536, NEAR = 4 }; /* of one, and of all that may be prepared before the end */
+enum {
+    PASSES = 1536,
+    ALL_PASSES = 65536,
+    NEAR = 4
+}; /* of one, and of all that may be prepared before the end */
 
-uint64_t pst_search_excess(const pst_search_problem *p, const pst_search_layout *l, uint32_t *stage) {
+uint64_t pst_search_excess(const pst_search_problem *p, const pst_search_layout *l,
+                           uint32_t *stage) {
     const pst_grid grid = pst_search_grid(l);
     uint64_t excess = 0;
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
         uint32_t s = pst_grid_stage(grid, r);
         uint64_t room = pst_search_capacity(p, l->device[r]), needs = l->peak_bytes[s];
-        if (needs > room && needs - room > excess) excess = needs - room, *stage = s;
+        if (needs > room && needs - room > excess) {
+            excess = needs - room;
+            *stage = s;
+        }
     }
     return excess;
 }
@@ -33,15 +42,21 @@ static uint64_t passes_of(const pst_search_layout *l) { return (uint64_t)l->n_ch
 static int may_check(const pst_search_context *x, const pst_search_layout *l) {
     const pst_search_problem *p = x->problem;
     return p->verify && !p->reorders && l->step_ns <= x->best_ns && !pst_search_late(x) &&
-           ((passes_of(l) <= PASSES && x->n_passes + passes_of(l) <= ALL_PASSES) || pst_search_is_small(p));
+           ((passes_of(l) <= PASSES && x->n_passes + passes_of(l) <= ALL_PASSES) ||
+            pst_search_is_small(p));
 }
 
-/* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was thought, on the stage that is most over. */
-static pst_status prepare(pst_search_context *x, const pst_search_layout *l, pst_search_layout **copy, uint64_t *excess,
-                          uint32_t *stage, uint64_t *more) {
+/* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was thought, on the
+ * stage that is most over. */
+static pst_status prepare(pst_search_context *x, const pst_search_layout *l,
+                          pst_search_layout **copy, uint64_t *excess, uint32_t *stage,
+                          uint64_t *more) {
     PST_TRY(pst_search_layout_copy(l, copy));
     pst_status status = x->problem->verify(x->problem->arg, *copy);
-    if (status != PST_OK) return pst_search_layout_close(*copy), status;
+    if (status != PST_OK) {
+        pst_search_layout_close(*copy);
+        return status;
+    }
     *excess = pst_search_excess(x->problem, *copy, stage);
     if (*excess) x->wary = 1;
     if (!*excess) return PST_OK;
@@ -58,27 +73,32 @@ static uint64_t hash_of(const pst_search_layout *l) {
     return pst_hash64(l->schedule, strlen(l->schedule), hash);
 }
 
-pst_status pst_search_check(pst_search_context *x, pst_search_layout *l, uint64_t *excess, uint32_t *stage,
-                            uint64_t *more) {
+pst_status pst_search_check(pst_search_context *x, pst_search_layout *l, uint64_t *excess,
+                            uint32_t *stage, uint64_t *more) {
     const uint64_t hash = hash_of(l);
     pst_search_layout *copy;
     if (x->failed.excess && hash == x->failed.hash) {
-        *excess = x->failed.excess, *stage = x->failed.stage;
+        *excess = x->failed.excess;
+        *stage = x->failed.stage;
         if (x->failed.more > *more) *more = x->failed.more;
         return PST_OK;
     }
     if (!may_check(x, l) || (!*excess && !x->wary && !is_near(x->problem, l))) return PST_OK;
-    x->n_check++, x->n_passes += passes_of(l);
+    x->n_check++;
+    x->n_passes += passes_of(l);
     PST_TRY(prepare(x, l, &copy, excess, stage, more));
     if (*excess) {
-        x->failed.hash = hash, x->failed.excess = *excess, x->failed.stage = *stage, x->failed.more = *more;
+        x->failed.hash = hash;
+        x->failed.excess = *excess;
+        x->failed.stage = *stage;
+        x->failed.more = *more;
         memcpy(l->peak_bytes, copy->peak_bytes, l->pipeline * sizeof *l->peak_bytes);
     }
     pst_search_layout_close(copy);
     return PST_OK;
 }
 
-/* --- the best ---------------------------------------------------------------------------------------------------- */
+/* --- the best --------------------------------------------------------------------------------- */
 
 pst_status pst_search_verify(pst_search_context *x, pst_search_lot *lot) {
     pst_search_row *row = &lot->row;
@@ -87,7 +107,8 @@ pst_status pst_search_verify(pst_search_context *x, pst_search_lot *lot) {
     pst_status status = prepare(x, row->layout, &l, &row->excess, &row->stage, &lot->best.reserve);
     if (status != PST_OK && status != PST_EINPUT) return status;
     pst_search_layout_close(row->layout);
-    row->layout = status == PST_OK ? l : NULL, row->fits = row->layout && !row->excess;
+    row->layout = status == PST_OK ? l : NULL;
+    row->fits = row->layout && !row->excess;
     if (status == PST_EINPUT) { /* not for want of memory: no such run is possible */
         snprintf(row->why, sizeof row->why, "%s", pst_error());
         pst_error_clear();

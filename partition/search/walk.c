@@ -1,11 +1,12 @@
-/* The longest path through the order of a schedule: every rank runs its passes in turn, each as soon as what it needs is
- * there. Messages take their time and are in no one's way, so that nothing that is simulated ends sooner. */
+/* The longest path through the order of a schedule: every rank runs its passes in turn, each as
+ * soon as what it needs is there. Messages take their time and are in no one's way, so that nothing
+ * that is simulated ends sooner. */
 #include "partition/search/parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A pass of a chunk: where the end of what it needs stands for micro-batch 0, how long that takes to come over, how long
- * the pass takes, and where its own end goes. */
+/* A pass of a chunk: where the end of what it needs stands for micro-batch 0, how long that takes
+ * to come over, how long the pass takes, and where its own end goes. */
 typedef struct {
     uint64_t from, hop_ns, ns, to;
 } pass;
@@ -26,16 +27,20 @@ static uint64_t advance(lane *l, const pass *all, uint64_t *finish) {
         if (there == UINT64_MAX) break;
         there += p->hop_ns;
         uint64_t begin = there > now ? there : now;
-        waited += begin - now, now = begin + p->ns;
+        waited += begin - now;
+        now = begin + p->ns;
         finish[p->to + a->micro] = now;
     }
-    l->now = now, l->waited = waited, l->next = a;
+    l->now = now;
+    l->waited = waited;
+    l->next = a;
     return (uint64_t)(a - first);
 }
 
-/* finish: [n_chunk][n_micro] ends of F, as many of B, [n_micro] that are over from the first, [n_micro] of W, which nobody
- * needs. */
-static void fill_passes(const pst_schedule *s, const pst_pass_ns *ns, const uint64_t *hops, pass *all) {
+/* finish: [n_chunk][n_micro] ends of F, as many of B, [n_micro] that are over from the first,
+ * [n_micro] of W, which nobody needs. */
+static void fill_passes(const pst_schedule *s, const pst_pass_ns *ns, const uint64_t *hops,
+                        pass *all) {
     const uint64_t m = s->n_micro, n = s->n_chunk * m;
     for (uint64_t c = 0; c < s->n_chunk; c++) {
         int last = c + 1 == s->n_chunk;
@@ -52,20 +57,24 @@ static pst_status make_room(pst_search_context *x, size_t n) {
     if (n <= x->room_finish) return PST_OK;
     uint64_t *more = realloc(x->finish, n * sizeof *more);
     if (!more) return pst_fail(PST_ENOMEM, "no memory to walk through a schedule");
-    x->finish = more, x->room_finish = n;
+    x->finish = more;
+    x->room_finish = n;
     return PST_OK;
 }
 
 /* For how long each rank may wait: has it no time for all its passes, for none at all. */
-static void find_spare(const pst_schedule *s, const pst_pass_ns *ns, const uint64_t *most_ns, uint64_t *spare) {
+static void find_spare(const pst_schedule *s, const pst_pass_ns *ns, const uint64_t *most_ns,
+                       uint64_t *spare) {
     memset(spare, 0, s->n_rank * sizeof *spare);
-    for (uint32_t c = 0; c < s->n_chunk; c++) spare[s->rank_of_chunk[c]] += s->n_micro * (ns[c].f + ns[c].b + ns[c].w);
-    for (uint32_t r = 0; r < s->n_rank; r++) spare[r] = most_ns[r] > spare[r] ? most_ns[r] - spare[r] : 0;
+    for (uint32_t c = 0; c < s->n_chunk; c++)
+        spare[s->rank_of_chunk[c]] += s->n_micro * (ns[c].f + ns[c].b + ns[c].w);
+    for (uint32_t r = 0; r < s->n_rank; r++)
+        spare[r] = most_ns[r] > spare[r] ? most_ns[r] - spare[r] : 0;
 }
 
 /* Forwards and backwards in turn, for F goes up the ranks and B down. */
-static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, lane *lanes, const uint64_t *spare,
-                     int *beyond) {
+static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, lane *lanes,
+                     const uint64_t *spare, int *beyond) {
     uint64_t left = 0;
     for (uint32_t r = 0; r < s->n_rank; r++) {
         lanes[r] = (lane){s->action[r], s->action[r] + s->n_action[r], 0, 0};
@@ -76,15 +85,19 @@ static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, l
         for (uint32_t i = 0; i < s->n_rank; i++) {
             lane *l = &lanes[back ? s->n_rank - 1 - i : i];
             left -= advance(l, all, finish);
-            if (spare && l->waited >= spare[l - lanes]) return *beyond = 1, PST_OK;
+            if (spare && l->waited >= spare[l - lanes]) {
+                *beyond = 1;
+                return PST_OK;
+            }
         }
         if (left == before) return pst_fail(PST_EINTERNAL, "schedule %s waits for ever", s->name);
     }
     return PST_OK;
 }
 
-pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s, const pst_pass_ns *ns, const uint64_t *hops,
-                           const uint64_t *most_ns, uint64_t *end_ns, int *beyond) {
+pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s, const pst_pass_ns *ns,
+                           const uint64_t *hops, const uint64_t *most_ns, uint64_t *end_ns,
+                           int *beyond) {
     const size_t n = 2 * (size_t)s->n_chunk * s->n_micro, ends = n + 2 * (size_t)s->n_micro;
     const size_t passes = sizeof(pass) / sizeof(uint64_t) * 4 * s->n_chunk;
     const size_t lane_words = sizeof(lane) / sizeof(uint64_t) * s->n_rank;

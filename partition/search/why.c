@@ -6,14 +6,20 @@ static void print_bytes(uint64_t bytes, char *text, size_t room) {
     static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     double x = (double)bytes;
     int u = 0;
-    while (x >= 1024 && u < 4) x /= 1024, u++;
+    while (x >= 1024 && u < 4) {
+        x /= 1024;
+        u++;
+    }
     snprintf(text, room, u ? "%.1f %s" : "%.0f %s", x, unit[u]);
 }
 
 /* Whether all chunks of the stage compute everything again. */
 static int is_leanest(const pst_search_layout *l, uint32_t stage) {
     const pst_schedule_row *row;
-    if (pst_schedule_find(l->schedule, &row) != PST_OK) return pst_error_clear(), 0;
+    if (pst_schedule_find(l->schedule, &row) != PST_OK) {
+        pst_error_clear();
+        return 0;
+    }
     for (uint32_t k = 0; k < l->n_chunk; k++) {
         uint32_t back = row->placement == PST_PLACE_THERE_AND_BACK && k >= l->pipeline;
         uint32_t at = back ? 2 * l->pipeline - 1 - k : k % l->pipeline;
@@ -28,12 +34,13 @@ static void why_too_large(const pst_search_problem *problem, pst_search_row *row
     const pst_search_layout *l = row->layout;
     const double held = (double)l->in_flight[row->stage] * l->pipeline / l->n_chunk;
     print_bytes(row->excess, over, sizeof over);
-    int m = snprintf(row->why, sizeof row->why, "%s%s over on stage %u", problem->verify && !l->exact ? "about " : "",
-                     over, row->stage);
+    int m = snprintf(row->why, sizeof row->why, "%s%s over on stage %u",
+                     problem->verify && !l->exact ? "about " : "", over, row->stage);
     size_t room = sizeof row->why - (size_t)m;
     if (held > 1) m += snprintf(row->why + m, room, ": %.4g micro-batches in flight", held);
     else m += snprintf(row->why + m, room, ", with one micro-batch in flight");
-    if (is_leanest(l, row->stage)) snprintf(row->why + m, sizeof row->why - (size_t)m, ", all recomputed");
+    if (is_leanest(l, row->stage))
+        snprintf(row->why + m, sizeof row->why - (size_t)m, ", all recomputed");
 }
 
 static int spans_nodes(const pst_search_problem *p, const pst_search_layout *l) {
@@ -46,18 +53,23 @@ static int spans_nodes(const pst_search_problem *p, const pst_search_layout *l) 
     return 0;
 }
 
-/* The part of the step by which it is most above the best's; of device time for a share of fewer devices. */
-static void why_longer(const pst_search_problem *p, const pst_search_layout *best, pst_search_row *row) {
+/* The part of the step by which it is most above the best's; of device time for a share of fewer
+ * devices. */
+static void why_longer(const pst_search_problem *p, const pst_search_layout *best,
+                       pst_search_row *row) {
     const pst_search_layout *l = row->layout;
     double step = (double)l->step_ns;
-    const uint32_t used = pst_grid_size(pst_search_grid(l)), by_best = pst_grid_size(pst_search_grid(best));
+    const uint32_t used = pst_grid_size(pst_search_grid(l)),
+                   by_best = pst_grid_size(pst_search_grid(best));
     const struct {
         const char *text;
         double own, its;
     } part[] = {
-        {spans_nodes(p, l) ? "inter-node all-reduce" : "all-reduce", (double)l->reduce_ns, (double)best->reduce_ns},
+        {spans_nodes(p, l) ? "inter-node all-reduce" : "all-reduce", (double)l->reduce_ns,
+         (double)best->reduce_ns},
         {"tensor exchanges", (double)l->exchange_ns, (double)best->exchange_ns},
-        {"bubble", l->bubble * (step - (double)l->flush_ns), best->bubble * (double)(best->step_ns - best->flush_ns)},
+        {"bubble", l->bubble * (step - (double)l->flush_ns),
+         best->bubble * (double)(best->step_ns - best->flush_ns)},
         {"recomputation", (double)l->again_ns, (double)best->again_ns},
         {"messages between stages", (double)l->message_ns, (double)best->message_ns},
         {"optimizer and tied weights", (double)l->flush_ns - (double)l->reduce_ns,
@@ -71,21 +83,24 @@ static void why_longer(const pst_search_problem *p, const pst_search_layout *bes
     double more = part[most].own - part[most].its;
     size_t computation = sizeof part / sizeof *part - 1;
     if (l->step_ns < best->step_ns) {
-        snprintf(row->why, sizeof row->why, "it may be shorter: there was no time to prepare it in full");
+        snprintf(row->why, sizeof row->why,
+                 "it may be shorter: there was no time to prepare it in full");
     } else if (l->step_ns == best->step_ns) {
         snprintf(row->why, sizeof row->why, "as good as the best");
     } else if (used < by_best && most == computation) {
         snprintf(row->why, sizeof row->why, "%u of %u devices compute", used, p->cluster->n_device);
     } else if (most == computation) {
-        snprintf(row->why, sizeof row->why, "the longest stage computes for %.3f ms, %.3f ms longer",
-                 part[most].own * 1e-6, more * 1e-6);
+        snprintf(row->why, sizeof row->why,
+                 "the longest stage computes for %.3f ms, %.3f ms longer", part[most].own * 1e-6,
+                 more * 1e-6);
     } else {
         snprintf(row->why, sizeof row->why, "%s %.0f%% of the step, %.3f ms more", part[most].text,
                  100 * part[most].own / step, more * 1e-6);
     }
 }
 
-void pst_search_why(const pst_search_problem *problem, const pst_search_layout *best, pst_search_row *row) {
+void pst_search_why(const pst_search_problem *problem, const pst_search_layout *best,
+                    pst_search_row *row) {
     const pst_search_layout *l = row->layout;
     if (!l) {
         if (!*row->why) snprintf(row->why, sizeof row->why, "not looked at");
@@ -96,20 +111,25 @@ void pst_search_why(const pst_search_problem *problem, const pst_search_layout *
         return;
     }
     *row->why = 0;
-    int is_best = best && best->pipeline == l->pipeline && best->tensor == l->tensor && best->data == l->data;
+    int is_best =
+        best && best->pipeline == l->pipeline && best->tensor == l->tensor && best->data == l->data;
     for (uint32_t s = 0; is_best && s < l->pipeline; s++)
-        is_best = pst_grid_degree(pst_search_grid(l), s) == pst_grid_degree(pst_search_grid(best), s);
+        is_best =
+            pst_grid_degree(pst_search_grid(l), s) == pst_grid_degree(pst_search_grid(best), s);
     if (best && !is_best) why_longer(problem, best, row);
 }
 
-pst_status pst_search_nearer(const pst_search_problem *problem, pst_search_row *row, const pst_search_layout *layout) {
+pst_status pst_search_nearer(const pst_search_problem *problem, pst_search_row *row,
+                             const pst_search_layout *layout) {
     pst_search_layout *copy;
     uint32_t stage = 0;
     uint64_t excess = pst_search_excess(problem, layout, &stage);
     if (row->fits || !excess || (row->layout && excess >= row->excess)) return PST_OK;
     PST_TRY(pst_search_layout_copy(layout, &copy));
     pst_search_layout_close(row->layout);
-    row->layout = copy, row->excess = excess, row->stage = stage;
+    row->layout = copy;
+    row->excess = excess;
+    row->stage = stage;
     why_too_large(problem, row);
     return PST_OK;
 }

@@ -1,18 +1,20 @@
-/* The checker's last resort about order: whether an instruction has ended before another one of its rank is issued
- * because other ranks saw to it. Backwards from the issue of the later one along everything that it surely waits for. A
- * message may be buffered on its way: a RECV ends after its SEND has been read, but a SEND may end before its RECV is
- * issued. */
+/* The checker's last resort about order: whether an instruction has ended before another one of its
+ * rank is issued because other ranks saw to it. Backwards from the issue of the later one along
+ * everything that it surely waits for. A message may be buffered on its way: a RECV ends after its
+ * SEND has been read, but a SEND may end before its RECV is issued. */
 #include "pipeline/check/parts.h"
 #include <string.h>
 
-static void push(const pst_checker *c, uint32_t *n, uint32_t rank, uint32_t index, uint32_t is_end) {
+static void push(const pst_checker *c, uint32_t *n, uint32_t rank, uint32_t index,
+                 uint32_t is_end) {
     uint8_t *seen = &c->seen[c->instr_first[rank] + index];
     if (*seen >> is_end & 1) return;
     *seen |= (uint8_t)(1u << is_end);
     c->stack[(*n)++] = (pst_moment){rank, index, is_end};
 }
 
-/* What an instruction waits for before it is issued: its deps, and the one before it in its queue. */
+/* What an instruction waits for before it is issued: its deps, and the one before it in its
+ * queue. */
 static void push_causes_of_issue(const pst_checker *c, uint32_t *n, pst_moment at) {
     const pst_instr_list *list = &c->job->list[at.rank];
     const pst_instr *in = &list->instr[at.index];
@@ -37,7 +39,8 @@ int pst_checker_caused(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t
         }
         if (at.rank == rank && at.index == x) return 1;
         push(c, &n, at.rank, at.index, 0);
-        if (in->opcode == PST_OP_RECV) push(c, &n, in->peer, c->walk->partner[at.rank][at.index], 1);
+        if (in->opcode == PST_OP_RECV)
+            push(c, &n, in->peer, c->walk->partner[at.rank][at.index], 1);
     }
     return 0;
 }

@@ -1,17 +1,19 @@
-/* The checker: trusts nothing that the generators did. First that the lists are well formed and every pass stands once
- * in a legal order, then messages, then a walk to the end, then on every rank what must have happened before what. */
+/* The checker: trusts nothing that the generators did. First that the lists are well formed and
+ * every pass stands once in a legal order, then messages, then a walk to the end, then on every
+ * rank what must have happened before what. */
 #include "pipeline/check/check.h"
 #include "pipeline/check/parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what, uint32_t b) {
+pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what,
+                            uint32_t b) {
     char x[128], y[128];
     return pst_fail(PST_EINPUT, "%s %s %s", pst_instr_text(c->job, rank, a, x, sizeof x), what,
                     pst_instr_text(c->job, rank, b, y, sizeof y));
 }
 
-/* --- well-formed lists ------------------------------------------------------------------------------------------- */
+/* --- well-formed lists ------------------------------------------------------------------------ */
 
 static pst_status fail_at(uint32_t rank, uint32_t i, const char *why) {
     return pst_fail(PST_EINPUT, "rank %u instruction %u: %s", rank, i, why);
@@ -24,12 +26,16 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "no such opcode");
     int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i),
         piece = pst_instr_is_piece(job, list, i);
-    uint8_t queue = in->opcode == PST_OP_SEND ? PST_Q_SEND : in->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
+    uint8_t queue = in->opcode == PST_OP_SEND   ? PST_Q_SEND
+                    : in->opcode == PST_OP_RECV ? PST_Q_RECV
+                                                : PST_Q_COMPUTE;
     if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
     if (head) queue = PST_Q_HEAD;
     if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");
-    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank) return fail_at(rank, i, "its peer does not exist");
-    if (flush ? in->opcode <= PST_OP_BW : in->opcode > PST_OP_REDUCE || (in->opcode == PST_OP_REDUCE && !piece)) {
+    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank)
+        return fail_at(rank, i, "its peer does not exist");
+    if (flush ? in->opcode <= PST_OP_BW
+              : in->opcode > PST_OP_REDUCE || (in->opcode == PST_OP_REDUCE && !piece)) {
         return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
     }
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
@@ -38,9 +44,11 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
          job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
         return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
     }
-    if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep) return fail_at(rank, i, "deps out of range");
+    if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep)
+        return fail_at(rank, i, "deps out of range");
     for (uint32_t d = 0; d < in->n_dep; d++) {
-        if (list->dep[in->dep + d] >= i) return fail_at(rank, i, "it waits for a later instruction");
+        if (list->dep[in->dep + d] >= i)
+            return fail_at(rank, i, "it waits for a later instruction");
     }
     return PST_OK;
 }
@@ -62,7 +70,8 @@ static pst_status check_lists(const pst_checker *c) {
                 return pst_fail(PST_EINPUT, "chunk %u has other values on tensor rank %u", k, t);
     }
     for (uint32_t k = 0; k < job->n_chunk; k++) {
-        if (job->rank_of_chunk[k] >= job->grid.pipeline) return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
+        if (job->rank_of_chunk[k] >= job->grid.pipeline)
+            return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
     }
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_flush > job->list[r].n_instr ||
@@ -73,15 +82,17 @@ static pst_status check_lists(const pst_checker *c) {
     return PST_OK;
 }
 
-/* --- passes ------------------------------------------------------------------------------------------------------ */
+/* --- passes ----------------------------------------------------------------------------------- */
 
 /* The compute queue runs in list order, so "before" among passes is a matter of positions alone. */
 static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, uint32_t *next) {
     const pst_instr *in = &c->job->list[rank].instr[i];
-    int allowed = in->opcode == PST_OP_F || (c->job->backward && (in->opcode != PST_OP_BW) == !!c->job->split);
+    int allowed = in->opcode == PST_OP_F ||
+                  (c->job->backward && (in->opcode != PST_OP_BW) == !!c->job->split);
     uint32_t *at = allowed ? pst_checker_pass(c, in->chunk, in->opcode, in->micro) : NULL;
     pst_opcode before = in->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
-    int early = in->opcode != PST_OP_F && *pst_checker_pass(c, in->chunk, before, in->micro) == PST_NONE;
+    int early =
+        in->opcode != PST_OP_F && *pst_checker_pass(c, in->chunk, before, in->micro) == PST_NONE;
     int adds = in->opcode == PST_OP_W || in->opcode == PST_OP_BW;
     char text[128];
     if (allowed && *at == PST_NONE && !early && (!adds || in->micro == next[in->chunk])) {
@@ -93,7 +104,8 @@ static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, ui
     if (!allowed) return pst_fail(PST_EINPUT, "%s has no place in this kind of schedule", name);
     if (*at != PST_NONE) return pst_fail(PST_EINPUT, "%s is there twice", name);
     if (early) return pst_fail(PST_EINPUT, "%s runs before its %s", name, pst_opcode_name(before));
-    return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order", name, next[in->chunk]);
+    return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order",
+                    name, next[in->chunk]);
 }
 
 /* Of the lane at hand. */
@@ -105,8 +117,8 @@ static pst_status check_all_there(const pst_checker *c) {
             int wanted = op == PST_OP_F || (job->backward && (op != PST_OP_BW) == !!job->split);
             for (uint32_t m = 0; wanted && m < c->n_micro; m++) {
                 if (*pst_checker_pass(c, k, op, m) != PST_NONE) continue;
-                return pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u", pst_opcode_name(op), k, m,
-                                pst_grid_in_lane(job->grid, job->rank_of_chunk[k], c->lane));
+                return pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u", pst_opcode_name(op),
+                                k, m, pst_grid_in_lane(job->grid, job->rank_of_chunk[k], c->lane));
             }
         }
     }
@@ -116,8 +128,10 @@ static pst_status check_all_there(const pst_checker *c) {
 static pst_status check_passes(pst_checker *c) {
     const pst_job *job = c->job;
     uint32_t *next = malloc(job->n_chunk * sizeof *next);
-    pst_status status = next ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check %u chunks", job->n_chunk);
-    for (uint32_t lane = pst_job_first_lane(job); lane < pst_job_end_lane(job) && status == PST_OK; lane++) {
+    pst_status status =
+        next ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check %u chunks", job->n_chunk);
+    for (uint32_t lane = pst_job_first_lane(job); lane < pst_job_end_lane(job) && status == PST_OK;
+         lane++) {
         pst_checker_enter(c, lane);
         memset(next, 0, job->n_chunk * sizeof *next);
         for (uint32_t s = 0; s < job->grid.pipeline && status == PST_OK; s++) {
@@ -133,7 +147,7 @@ static pst_status check_passes(pst_checker *c) {
     return status;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 void pst_checker_enter(pst_checker *c, uint32_t lane) {
     c->lane = lane;
@@ -169,11 +183,12 @@ static pst_status open_checker(pst_checker *c) {
     c->stack = malloc((2 * instrs + 1) * sizeof *c->stack);
     c->issue = malloc((longest + 1) * sizeof *c->issue);
     c->end = malloc((longest + 1) * sizeof *c->end);
-    if (!c->pass_at || !c->send_at || !c->recv_at || !c->issue || !c->end || !c->instr_first || !c->again || !c->seen ||
-        !c->stack) {
+    if (!c->pass_at || !c->send_at || !c->recv_at || !c->issue || !c->end || !c->instr_first ||
+        !c->again || !c->seen || !c->stack) {
         return pst_fail(PST_ENOMEM, "no memory to check a job of %u ranks", job->n_rank);
     }
-    for (uint32_t r = 0, first = 0; r < job->n_rank; first += job->list[r++].n_instr) c->instr_first[r] = first;
+    for (uint32_t r = 0, first = 0; r < job->n_rank; first += job->list[r++].n_instr)
+        c->instr_first[r] = first;
     memset(c->again, 0xff, instrs * sizeof *c->again);
     memset(c->pass_at, 0xff, passes * sizeof *c->pass_at);
     memset(c->send_at, 0xff, cells * sizeof *c->send_at);
@@ -189,7 +204,10 @@ static void close_checker(pst_checker *c) {
     free(c->recv_at);
     free(c->issue);
     free(c->end);
-    free(c->instr_first), free(c->again), free(c->seen), free(c->stack);
+    free(c->instr_first);
+    free(c->again);
+    free(c->seen);
+    free(c->stack);
 }
 
 static pst_status check_slot_table(const pst_checker *c) {
@@ -199,15 +217,18 @@ static pst_status check_slot_table(const pst_checker *c) {
     }
     for (uint32_t k = 0; k < s->n_class; k++) {
         const pst_class *x = &s->class_[k];
-        if (!pst_grid_is_home(c->job->grid, c->job->rank_of_chunk[c->cut->class_[k].chunk], c->lane)) continue;
+        if (!pst_grid_is_home(c->job->grid, c->job->rank_of_chunk[c->cut->class_[k].chunk],
+                              c->lane))
+            continue;
         if (x->chunk != c->cut->class_[k].chunk || x->bytes < c->cut->class_[k].bytes) {
-            return pst_fail(PST_EINPUT, "class %u: its slots have %llu bytes, its values need %llu", k,
-                            (unsigned long long)x->bytes, (unsigned long long)c->cut->class_[k].bytes);
+            return pst_fail(PST_EINPUT, "class %u: its slots have %llu bytes, its values need %llu",
+                            k, (unsigned long long)x->bytes,
+                            (unsigned long long)c->cut->class_[k].bytes);
         }
         for (uint32_t m = 0; m < c->n_micro; m++) {
             if (x->slot_of_micro[m] < x->n_slot) continue;
-            return pst_fail(PST_EINPUT, "class %u of chunk %u: micro-batch %u has no slot among %u", k, x->chunk, m,
-                            x->n_slot);
+            return pst_fail(PST_EINPUT, "class %u of chunk %u: micro-batch %u has no slot among %u",
+                            k, x->chunk, m, x->n_slot);
         }
     }
     return PST_OK;
@@ -220,7 +241,8 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
     PST_TRY(pst_walk_open(c->job, &c->walk));
     PST_TRY(pst_checker_messages(c, mode));
     PST_TRY(pst_walk_run(c->walk));
-    for (uint32_t lane = pst_job_first_lane(c->job); c->all_slots && lane < pst_job_end_lane(c->job); lane++) {
+    for (uint32_t lane = pst_job_first_lane(c->job);
+         c->all_slots && lane < pst_job_end_lane(c->job); lane++) {
         pst_checker_enter(c, lane);
         PST_TRY(check_slot_table(c));
     }
@@ -235,15 +257,16 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
     return PST_OK;
 }
 
-pst_status pst_job_check_grid(const pst_job *job, const pst_cut *const *cut, pst_slots *const *slots,
-                              pst_check_mode mode) {
+pst_status pst_job_check_grid(const pst_job *job, const pst_cut *const *cut,
+                              pst_slots *const *slots, pst_check_mode mode) {
     pst_checker c = {.job = job, .cuts = cut, .all_slots = slots};
     pst_status status = check_all(&c, mode);
     close_checker(&c);
     return status;
 }
 
-pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots, pst_check_mode mode) {
+pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots,
+                         pst_check_mode mode) {
     pst_slots *const all[] = {(pst_slots *)(uintptr_t)slots}; /* only read */
     if (job->n_rank && pst_grid_lanes(job->grid) != 1)
         return pst_fail(PST_EINPUT, "the job has %u pipelines, not one", pst_grid_lanes(job->grid));

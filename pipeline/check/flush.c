@@ -1,5 +1,6 @@
-/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM, STEP
- * and GATHER, VALIDATE), and every message between them after what it carries is there and before what reads it. */
+/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with
+ * post-validation NORM, STEP and GATHER, VALIDATE), and every message between them after what it
+ * carries is there and before what reads it. */
 #include "pipeline/check/parts.h"
 
 typedef struct {
@@ -28,7 +29,11 @@ static pst_status need(const flush *f, uint32_t x, uint32_t y) {
 static pst_status check_computes(flush *f) {
     static const uint8_t turn[2][PST_OP_COUNT] = {
         {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_GATHER] = 3, [PST_OP_STEP] = 4},
-        {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_STEP] = 3, [PST_OP_GATHER] = 3, [PST_OP_VALIDATE] = 4}};
+        {[PST_OP_REDUCE] = 1,
+         [PST_OP_NORM] = 2,
+         [PST_OP_STEP] = 3,
+         [PST_OP_GATHER] = 3,
+         [PST_OP_VALIDATE] = 4}};
     int post = f->c->job->post != 0;
     uint32_t last = 1, counts[PST_OP_COUNT] = {0};
     f->norm = f->gather = f->step = PST_NONE;
@@ -70,7 +75,8 @@ static pst_status check_partial(const flush *f) {
         const pst_instr *in = &f->list->instr[i];
         n += in->opcode == PST_OP_REDUCE && in->param == PST_NONE;
     }
-    if (n != (uint32_t)is_partial(f)) return fail_flush(f, "the tensor group does not add up its gradients once");
+    if (n != (uint32_t)is_partial(f))
+        return fail_flush(f, "the tensor group does not add up its gradients once");
     if (!n) return PST_OK;
     if (f->list->instr[at].opcode != PST_OP_REDUCE || f->list->instr[at].param != PST_NONE)
         return fail_flush(f, "the tensor group does not add up its gradients first");
@@ -82,14 +88,16 @@ static pst_status check_partial(const flush *f) {
     return PST_OK;
 }
 
-/* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP, or VALIDATE. */
+/* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP,
+ * or VALIDATE. */
 static pst_status check_norm_message(flush *f, uint32_t i) {
     int sends = f->list->instr[i].opcode == PST_OP_SEND;
     uint32_t to = pst_job_gathers(f->c->job);
     if (f->c->job->alone && f->rank == to && f->list->instr[i].peer == to)
         return PST_OK; /* of its stage's other ranks */
     uint32_t made = f->rank != to ? f->norm : f->gather, read = f->rank != to ? f->last : f->gather;
-    if (f->rank != to && f->list->instr[i].peer != to) return fail_flush(f, "a norm that does not go by rank 0");
+    if (f->rank != to && f->list->instr[i].peer != to)
+        return fail_flush(f, "a norm that does not go by rank 0");
     sends ? f->n_send++ : f->n_recv++;
     return sends ? need(f, made, i) : need(f, i, read);
 }
@@ -101,21 +109,24 @@ static pst_status check_join(const flush *f, uint32_t i) {
     for (uint32_t x = f->list->n_head; x < f->first; x++) PST_TRY(need(f, x, i));
     for (uint32_t x = f->first; x < f->list->n_instr; x++) {
         const pst_instr *other = &f->list->instr[x];
-        if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param && other->use == in->use &&
-            other->micro == in->micro)
+        if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param &&
+            other->use == in->use && other->micro == in->micro)
             reduce = x;
-        int joins = x < i && other->opcode == PST_OP_RECV && other->param != PST_NONE && !other->n &&
+        int joins = x < i && other->opcode == PST_OP_RECV && other->param != PST_NONE &&
+                    !other->n &&
                     pst_checker_stage_of_use(f->c, other->param, other->use) != f->stage;
         if (!joins) continue;
         uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
         while (r < f->list->n_instr &&
-               (f->list->instr[r].opcode != PST_OP_REDUCE || f->list->instr[r].param != other->param ||
-                f->list->instr[r].use != other->use || f->list->instr[r].micro != other->micro))
+               (f->list->instr[r].opcode != PST_OP_REDUCE ||
+                f->list->instr[r].param != other->param || f->list->instr[r].use != other->use ||
+                f->list->instr[r].micro != other->micro))
             r++;
         if (r == f->list->n_instr) return fail_flush(f, "an accumulator arrives that nobody adds");
         PST_TRY(need(f, r, i));
     }
-    return reduce == PST_NONE ? fail_flush(f, "an accumulator arrives that nobody adds") : need(f, i, reduce);
+    return reduce == PST_NONE ? fail_flush(f, "an accumulator arrives that nobody adds")
+                              : need(f, i, reduce);
 }
 
 static pst_status check_accumulator(const flush *f, uint32_t i) {
@@ -136,17 +147,19 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
     if (pst_checker_stage_of_use(f->c, in->param, in->use) != f->stage) return check_join(f, i);
     for (uint32_t x = f->first; x < f->list->n_instr; x++) { /* the sum overwrites what was sent */
         const pst_instr *s = &f->list->instr[x];
-        if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use && !s->micro) PST_TRY(need(f, x, i));
+        if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use && !s->micro)
+            PST_TRY(need(f, x, i));
     }
     return need(f, i, f->step);
 }
 
 /* The sum of a shared parameter comes back to every other rank that has it. */
 static pst_status check_return(const flush *f, uint32_t param) {
-    uint32_t n_use = uses_of(f->c, param), owner = n_use ? pst_checker_stage_of_use(f->c, param, 0) : 0, here = 0,
-             back = 0;
+    uint32_t n_use = uses_of(f->c, param),
+             owner = n_use ? pst_checker_stage_of_use(f->c, param, 0) : 0, here = 0, back = 0;
     if (n_use < 2 || f->stage == owner) return PST_OK;
-    for (uint32_t use = 0; use < n_use; use++) here += pst_checker_stage_of_use(f->c, param, use) == f->stage;
+    for (uint32_t use = 0; use < n_use; use++)
+        here += pst_checker_stage_of_use(f->c, param, use) == f->stage;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         back += in->opcode == PST_OP_RECV && in->param == param && !in->n;
@@ -169,9 +182,12 @@ static pst_status check_flush(flush *f) {
         PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
     }
     const pst_job *job = f->c->job;
-    uint32_t own = job->alone ? pst_grid_first(job->grid, f->stage + 1) - pst_grid_first(job->grid, f->stage) : 1;
+    uint32_t own =
+        job->alone ? pst_grid_first(job->grid, f->stage + 1) - pst_grid_first(job->grid, f->stage)
+                   : 1;
     uint32_t n = f->rank != pst_job_gathers(job) ? own : job->n_rank - own;
-    if (f->n_send != n || f->n_recv != n) return fail_flush(f, "norms or their answers are missing");
+    if (f->n_send != n || f->n_recv != n)
+        return fail_flush(f, "norms or their answers are missing");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
     PST_TRY(pst_checker_sums(f->c, f->rank));
     if (job->alone) return PST_OK; /* what replicas exchange is only as long as it would be */

@@ -1,6 +1,7 @@
-/* The checker's part about the head of a list: where replicas share out the step, every piece of weights that another
- * rank has stepped comes from there, once, before a pass reads it, and what is sent has left before STEP changes it.
- * That a message's two ends name the same piece, pipeline/check/message.c has seen to. */
+/* The checker's part about the head of a list: where replicas share out the step, every piece of
+ * weights that another rank has stepped comes from there, once, before a pass reads it, and what is
+ * sent has left before STEP changes it. That a message's two ends name the same piece,
+ * pipeline/check/message.c has seen to. */
 #include "pipeline/check/parts.h"
 #include <stdlib.h>
 
@@ -18,7 +19,8 @@ typedef struct {
 
 static pst_status fail_head(const head *h, uint32_t i, const char *why) {
     char text[160];
-    return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(h->c->job, h->rank, i, text, sizeof text), why);
+    return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(h->c->job, h->rank, i, text, sizeof text),
+                    why);
 }
 
 static pst_status need(const head *h, uint32_t before, uint32_t after) {
@@ -33,7 +35,8 @@ static uint32_t owner_of(const head *h, uint32_t param, uint32_t k) {
     return pst_grid_in_lane(grid, h->c->job->rank_of_chunk[chunk], k * grid.tensor + h->at.tensor);
 }
 
-/* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. after PST_NONE: says no more. */
+/* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. after
+ * PST_NONE: says no more. */
 static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, int *holds) {
     const pst_cut *cut = h->c->cut;
     *holds = 0;
@@ -50,7 +53,8 @@ static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, in
 static uint32_t stepped_by(const head *h, const pst_instr *in) {
     uint32_t k = 0, n = h->share->n_replica;
     while (k < n && pst_share_to(h->share, in->param, k) <= in->from) k++;
-    if (k == n || in->from % PST_PIECE || in->bytes != in->n * (uint64_t)pst_dtype_bytes(h->c->cut->graph->dtype))
+    if (k == n || in->from % PST_PIECE ||
+        in->bytes != in->n * (uint64_t)pst_dtype_bytes(h->c->cut->graph->dtype))
         return n;
     uint64_t left = pst_share_to(h->share, in->param, k) - in->from;
     return in->n == (left < PST_PIECE ? left : PST_PIECE) ? k : n;
@@ -60,15 +64,18 @@ static pst_status check_piece(const head *h, uint32_t i) {
     const pst_instr *in = &h->list->instr[i];
     const pst_graph *g = h->c->cut->graph;
     int holds;
-    if (in->param >= g->n_param || !g->param[in->param].n_use || in->use != PST_NONE || in->local != PST_NONE)
+    if (in->param >= g->n_param || !g->param[in->param].n_use || in->use != PST_NONE ||
+        in->local != PST_NONE)
         return fail_head(h, i, "it carries no weight");
     uint32_t k = stepped_by(h, in);
     if (k == h->share->n_replica) return fail_head(h, i, "it is not a whole piece");
     uint32_t owner = owner_of(h, in->param, k);
     if (in->opcode == PST_OP_SEND)
-        return owner == h->rank ? need(h, i, h->step) : fail_head(h, i, "this rank has not stepped it");
+        return owner == h->rank ? need(h, i, h->step)
+                                : fail_head(h, i, "this rank has not stepped it");
     PST_TRY(check_readers(h, in->param, i, &holds));
-    if (!holds || owner == h->rank || in->peer != owner || h->seen[h->base[in->param] + in->from / PST_PIECE]++)
+    if (!holds || owner == h->rank || in->peer != owner ||
+        h->seen[h->base[in->param] + in->from / PST_PIECE]++)
         return fail_head(h, i, "it is not awaited from there");
     return PST_OK;
 }
@@ -79,8 +86,10 @@ static pst_status check_all_there(const head *h) {
         PST_TRY(check_readers(h, p, PST_NONE, &holds));
         for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
             if (owner_of(h, p, at.owner) != h->rank && !h->seen[h->base[p] + at.from / PST_PIECE])
-                return pst_fail(PST_EINPUT, "rank %u: what replica %u steps of parameter %u from %llu does not come",
-                                h->rank, at.owner, p, (unsigned long long)at.from);
+                return pst_fail(
+                    PST_EINPUT,
+                    "rank %u: what replica %u steps of parameter %u from %llu does not come",
+                    h->rank, at.owner, p, (unsigned long long)at.from);
     }
     return PST_OK;
 }
@@ -100,9 +109,14 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
     const pst_job *job = c->job;
     uint64_t elements = 0;
     uint32_t pieces = 0;
-    head h = {.c = c, .list = &job->list[rank], .at = pst_grid_at(job->grid, rank), .rank = rank, .step = PST_NONE};
+    head h = {.c = c,
+              .list = &job->list[rank],
+              .at = pst_grid_at(job->grid, rank),
+              .rank = rank,
+              .step = PST_NONE};
     if (!job->zero || !c->cut->graph)
-        return h.list->n_head ? pst_fail(PST_EINPUT, "rank %u: a head without shares", rank) : PST_OK;
+        return h.list->n_head ? pst_fail(PST_EINPUT, "rank %u: a head without shares", rank)
+                              : PST_OK;
     h.share = job->share[h.at.tensor];
     h.first = malloc(job->n_chunk * sizeof *h.first);
     h.base = malloc((h.share->n_param + (size_t)1) * sizeof *h.base);
@@ -115,6 +129,8 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
     pst_status status = h.first && h.base && h.seen
                             ? check_pieces(&h)
                             : pst_fail(PST_ENOMEM, "no memory to check the head of rank %u", rank);
-    free(h.first), free(h.base), free(h.seen);
+    free(h.first);
+    free(h.base);
+    free(h.seen);
     return status;
 }

@@ -1,4 +1,5 @@
-/* The checker's part about messages: each has exactly two ends, which name the same value, micro-batch and size. */
+/* The checker's part about messages: each has exactly two ends, which name the same value,
+ * micro-batch and size. */
 #include "pipeline/check/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,27 +11,31 @@ static pst_status fail_message(const pst_checker *c, uint32_t rank, uint32_t i, 
 
 /* Whether the rank that sends is the one through which the receiver's lane goes. */
 static int stays_in_lane(const pst_job *job, uint32_t from, uint32_t to) {
-    return pst_grid_in_lane(job->grid, pst_job_stage(job, from), pst_grid_lane(job->grid, to)) == from;
+    return pst_grid_in_lane(job->grid, pst_job_stage(job, from), pst_grid_lane(job->grid, to)) ==
+           from;
 }
 
-/* What the instruction says about its value is what the cut says; the value comes once per micro-batch, and goes once
- * to each rank. */
+/* What the instruction says about its value is what the cut says; the value comes once per
+ * micro-batch, and goes once to each rank. */
 static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr *in = &c->job->list[rank].instr[i];
     const pst_chunk *chunk = &c->cut->chunk[in->chunk];
     int sends = in->opcode == PST_OP_SEND;
     if (!stays_in_lane(c->job, sends ? rank : in->peer, sends ? in->peer : rank))
         return fail_message(c, rank, i, "it leaves its pipeline");
-    if (in->local >= chunk->n_local) return fail_message(c, rank, i, "it moves no value of its chunk");
+    if (in->local >= chunk->n_local)
+        return fail_message(c, rank, i, "it moves no value of its chunk");
     const pst_local *l = &chunk->local[in->local];
     if ((sends ? l->channel_out : l->channel_in) != in->channel) {
         return fail_message(c, rank, i, "its value does not travel on this channel");
     }
     if (in->bytes != l->bytes) return fail_message(c, rank, i, "its size is not that of its value");
-    uint32_t *at = &(sends ? c->send_at : c->recv_at)[pst_checker_cell(c, in->chunk, in->local, in->micro)];
+    uint32_t *at =
+        &(sends ? c->send_at : c->recv_at)[pst_checker_cell(c, in->chunk, in->local, in->micro)];
     if (*at != PST_NONE && !sends) return fail_message(c, rank, i, "the value moves twice");
     for (uint32_t k = *at; k != PST_NONE; k = c->again[c->instr_first[rank] + k])
-        if (c->job->list[rank].instr[k].peer == in->peer) return fail_message(c, rank, i, "the value moves twice");
+        if (c->job->list[rank].instr[k].peer == in->peer)
+            return fail_message(c, rank, i, "the value moves twice");
     c->again[c->instr_first[rank] + i] = *at;
     *at = i;
     return PST_OK;
@@ -44,8 +49,8 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (send->bytes != recv->bytes) {
         char text[128];
         return pst_fail(PST_EINPUT, "%s sends %llu bytes, its RECV takes %llu",
-                        pst_instr_text(c->job, rank, i, text, sizeof text), (unsigned long long)send->bytes,
-                        (unsigned long long)recv->bytes);
+                        pst_instr_text(c->job, rank, i, text, sizeof text),
+                        (unsigned long long)send->bytes, (unsigned long long)recv->bytes);
     }
     int head = pst_instr_is_head(mine, i), flush = pst_instr_is_flush(mine, i),
         piece = pst_instr_is_piece(c->job, mine, i);
@@ -68,23 +73,27 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
     return PST_OK;
 }
 
-/* Messages from one rank to another are taken in the order in which they are sent. newest: [n_rank], scratch. */
+/* Messages from one rank to another are taken in the order in which they are sent. newest:
+ * [n_rank], scratch. */
 static pst_status check_fifo(const pst_checker *c, uint32_t rank, uint32_t *newest) {
     const pst_instr_list *list = &c->job->list[rank];
-    memset(newest, 0xff, c->job->n_rank * sizeof *newest); /* this rank's RECV of each source's newest message */
+    memset(newest, 0xff, c->job->n_rank * sizeof *newest); /* this rank's RECV of each source's
+                                                              newest message */
     for (uint32_t i = 0; i < list->n_instr; i++) {
         const pst_instr *in = &list->instr[i];
         if (in->opcode != PST_OP_RECV) continue;
         uint32_t before = newest[in->peer], sent = c->walk->partner[rank][i];
         if (before != PST_NONE && c->walk->partner[rank][before] > sent) {
             char text[4][128];
-            return pst_fail(PST_EINPUT,
-                            "deadlock in first-in-first-out order: %s stands behind %s, which waits for %s, "
-                            "which stands behind %s",
-                            pst_instr_text(c->job, rank, i, text[0], sizeof text[0]),
-                            pst_instr_text(c->job, rank, before, text[1], sizeof text[1]),
-                            pst_instr_text(c->job, in->peer, c->walk->partner[rank][before], text[2], sizeof text[2]),
-                            pst_instr_text(c->job, in->peer, sent, text[3], sizeof text[3]));
+            return pst_fail(
+                PST_EINPUT,
+                "deadlock in first-in-first-out order: %s stands behind %s, which waits for %s, "
+                "which stands behind %s",
+                pst_instr_text(c->job, rank, i, text[0], sizeof text[0]),
+                pst_instr_text(c->job, rank, before, text[1], sizeof text[1]),
+                pst_instr_text(c->job, in->peer, c->walk->partner[rank][before], text[2],
+                               sizeof text[2]),
+                pst_instr_text(c->job, in->peer, sent, text[3], sizeof text[3]));
         }
         newest[in->peer] = i;
     }
@@ -100,10 +109,11 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
             if (list->instr[i].queue == PST_Q_COMPUTE) continue;
             if (c->walk->partner[r][i] == PST_NONE) {
                 return fail_message(c, r, i,
-                                    list->instr[i].opcode == PST_OP_SEND ? "nobody receives it" : "nobody sends it");
+                                    list->instr[i].opcode == PST_OP_SEND ? "nobody receives it"
+                                                                         : "nobody sends it");
             }
-            int value =
-                !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) && !pst_instr_is_piece(job, list, i);
+            int value = !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) &&
+                        !pst_instr_is_piece(job, list, i);
             if (value) PST_TRY(check_end(c, r, i));
         }
     }
@@ -115,8 +125,10 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
     }
     if (mode != PST_CHECK_FIFO) return PST_OK;
     uint32_t *newest = malloc(job->n_rank * sizeof *newest);
-    pst_status status = newest ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check a job of %u ranks", job->n_rank);
-    for (uint32_t r = 0; r < job->n_rank && status == PST_OK; r++) status = check_fifo(c, r, newest);
+    pst_status status =
+        newest ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check a job of %u ranks", job->n_rank);
+    for (uint32_t r = 0; r < job->n_rank && status == PST_OK; r++)
+        status = check_fifo(c, r, newest);
     free(newest);
     return status;
 }

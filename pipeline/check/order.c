@@ -1,9 +1,9 @@
 /* The checker's part about order on one rank: what has surely ended when an instruction is issued.
  *
- * Each queue issues in list order, so "x has ended before y is issued" is monotone in y along y's queue, and one number
- * per queue says it all: the first y for which it holds. Going backwards through the list, that number follows from
- * those of the instructions that wait for x and of the next in x's queue. Exact, and linear in instructions and
- * deps. */
+ * Each queue issues in list order, so "x has ended before y is issued" is monotone in y along y's
+ * queue, and one number per queue says it all: the first y for which it holds. Going backwards
+ * through the list, that number follows from those of the instructions that wait for x and of the
+ * next in x's queue. Exact, and linear in instructions and deps. */
 #include "pipeline/check/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +23,21 @@ void pst_checker_order(pst_checker *c, uint32_t rank) {
     for (uint32_t i = list->n_instr; i-- > 0;) {
         const pst_instr *in = &list->instr[i];
         uint32_t after = next[in->queue];
-        if (after != PST_NONE) take_least(in->queue == PST_Q_COMPUTE ? c->end[i] : c->issue[i], c->issue[after]);
+        if (after != PST_NONE)
+            take_least(in->queue == PST_Q_COMPUTE ? c->end[i] : c->issue[i], c->issue[after]);
         take_least(c->issue[i], c->end[i]);
         c->issue[i][in->queue] = i;
         next[in->queue] = i;
-        for (uint32_t d = 0; d < in->n_dep; d++) take_least(c->end[list->dep[in->dep + d]], c->issue[i]);
+        for (uint32_t d = 0; d < in->n_dep; d++)
+            take_least(c->end[list->dep[in->dep + d]], c->issue[i]);
     }
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* The instruction that stands for a moment in the life of a local. */
-static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t event, uint32_t micro) {
+static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t event,
+                         uint32_t micro) {
     switch (event) {
     case PST_EV_RECV_F:
     case PST_EV_RECV_B: return c->recv_at[pst_checker_cell(c, chunk, local, micro)];
@@ -42,7 +45,11 @@ static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, u
     case PST_EV_SEND_B: return c->send_at[pst_checker_cell(c, chunk, local, micro)];
     case PST_EV_F: return *pst_checker_pass(c, chunk, PST_OP_F, micro);
     default:
-        return *pst_checker_pass(c, chunk, !c->job->split ? PST_OP_BW : event == PST_EV_B ? PST_OP_B : PST_OP_W, micro);
+        return *pst_checker_pass(c, chunk,
+                                 !c->job->split      ? PST_OP_BW
+                                 : event == PST_EV_B ? PST_OP_B
+                                                     : PST_OP_W,
+                                 micro);
     }
 }
 
@@ -51,8 +58,8 @@ static uint32_t next_use(const pst_checker *c, uint32_t rank, uint32_t use) {
     return c->again[c->instr_first[rank] + use];
 }
 
-/* Whether a rank of this stage with this home hands the value on: where the next stage has fewer tensor ranks, not all
- * do. */
+/* Whether a rank of this stage with this home hands the value on: where the next stage has fewer
+ * tensor ranks, not all do. */
 static int is_sent(const pst_checker *c, uint32_t chunk, uint32_t event) {
     uint32_t to = event == PST_EV_SEND_B ? chunk - 1 : chunk + 1;
     return pst_grid_is_home(c->job->grid, c->job->rank_of_chunk[to], c->lane);
@@ -60,7 +67,8 @@ static int is_sent(const pst_checker *c, uint32_t chunk, uint32_t event) {
 
 static int is_send(uint32_t event) { return event == PST_EV_SEND_F || event == PST_EV_SEND_B; }
 
-static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro, uint32_t event) {
+static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro,
+                               uint32_t event) {
     int receives = event == PST_EV_RECV_F || event == PST_EV_RECV_B;
     return pst_fail(PST_EINPUT, "rank %u: no %s of c%u m%u for value %u", rank,
                     receives         ? "RECV"
@@ -70,7 +78,8 @@ static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, ui
 }
 
 /* Every use of a value comes after its birth. */
-static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro) {
+static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chunk, uint32_t local,
+                              uint32_t micro) {
     const pst_local *l = &c->cut->chunk[chunk].local[local];
     uint32_t birth = at_event(c, chunk, local, l->birth, micro);
     if (birth == PST_NONE) return fail_missing(rank, chunk, local, micro, l->birth);
@@ -86,9 +95,12 @@ static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chun
     return PST_OK;
 }
 
-/* `later` takes over the memory of `earlier`: it is written only after every use of the earlier value. */
-static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t chunk, uint32_t earlier, uint32_t later) {
-    const pst_local *old = &c->cut->chunk[chunk].local[earlier], *new = &c->cut->chunk[chunk].local[later];
+/* `later` takes over the memory of `earlier`: it is written only after every use of the earlier
+ * value. */
+static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t chunk,
+                                uint32_t earlier, uint32_t later) {
+    const pst_local *old = &c->cut->chunk[chunk].local[earlier],
+                    *new = &c->cut->chunk[chunk].local[later];
     for (uint32_t m = 0; m < c->n_micro; m++) {
         uint32_t birth = at_event(c, chunk, later, new->birth, m);
         for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
@@ -96,7 +108,8 @@ static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t ch
             uint32_t use = at_event(c, chunk, earlier, e, m);
             for (; use != PST_NONE; use = next_use(c, rank, use))
                 if (use != birth && !pst_checker_before(c, rank, use, birth))
-                    return pst_checker_fail(c, rank, birth, "writes over what is still read by", use);
+                    return pst_checker_fail(c, rank, birth, "writes over what is still read by",
+                                            use);
         }
     }
     return PST_OK;
@@ -111,9 +124,10 @@ static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32
     return PST_OK;
 }
 
-/* Values that share a buffer, pair by pair. last[buffer] and before[local] chain the locals of each buffer. */
-static pst_status check_chunk_rewrites(const pst_checker *c, uint32_t rank, uint32_t k, uint32_t *last,
-                                       uint32_t *before) {
+/* Values that share a buffer, pair by pair. last[buffer] and before[local] chain the locals of each
+ * buffer. */
+static pst_status check_chunk_rewrites(const pst_checker *c, uint32_t rank, uint32_t k,
+                                       uint32_t *last, uint32_t *before) {
     const pst_chunk *chunk = &c->cut->chunk[k];
     for (uint32_t i = 0; i < chunk->n_buffer; i++) last[i] = PST_NONE;
     for (uint32_t i = 0; i < chunk->n_local; i++) {
@@ -142,7 +156,7 @@ pst_status pst_checker_values(const pst_checker *c, uint32_t rank) {
     return PST_OK;
 }
 
-/* --- slots ------------------------------------------------------------------------------------------------------- */
+/* --- slots ------------------------------------------------------------------------------------ */
 
 /* A way in which a class's memory is touched in every micro-batch. */
 typedef struct {
@@ -191,9 +205,10 @@ typedef struct {
     uint32_t *holder; /* [n_slot] */
 } held_buffer;
 
-/* Whatever touches the slot for `old` has ended before anything is written to it for `new`; if not, *birth and *use. */
-static int leaves_before(const pst_checker *c, uint32_t rank, const held_buffer *h, uint32_t old, uint32_t new,
-                         uint32_t *birth, uint32_t *use) {
+/* Whatever touches the slot for `old` has ended before anything is written to it for `new`; if not,
+ * *birth and *use. */
+static int leaves_before(const pst_checker *c, uint32_t rank, const held_buffer *h, uint32_t old,
+                         uint32_t new, uint32_t *birth, uint32_t *use) {
     for (uint32_t i = 0; i < h->n; i++) {
         if (!h->list[i].births) continue;
         *birth = at_event(c, h->chunk, h->list[i].local, h->list[i].event, new);
@@ -242,7 +257,8 @@ static pst_status check_buffer(const pst_checker *c, uint32_t rank, held_buffer 
 }
 
 static pst_status check_class(const pst_checker *c, uint32_t rank, uint32_t k, held_buffer *h) {
-    h->class_ = &c->slots->class_[k], h->chunk = h->class_->chunk;
+    h->class_ = &c->slots->class_[k];
+    h->chunk = h->class_->chunk;
     const pst_chunk *chunk = &c->cut->chunk[h->chunk];
     for (uint32_t i = 0; i < chunk->n_buffer; i++) {
         if (chunk->buffer[i].place != PST_PLACE_SLOT || chunk->buffer[i].class_ != k) continue;
@@ -288,6 +304,8 @@ pst_status pst_checker_slots(const pst_checker *c, uint32_t rank) {
         status = check_offsets(c, k);
         if (status == PST_OK) status = check_class(c, rank, k, &h);
     }
-    free(h.holder), free(h.order), free(h.list);
+    free(h.holder);
+    free(h.order);
+    free(h.list);
     return status;
 }

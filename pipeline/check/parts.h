@@ -4,76 +4,96 @@
 #include "pipeline/check/check.h"
 #include "pipeline/simulate/walk.h"
 
-typedef struct { uint32_t rank, index, is_end; } pst_moment;
+typedef struct {
+    uint32_t rank, index, is_end;
+} pst_moment;
 
 typedef struct {
     const pst_job *job;
-    const pst_cut *const *cuts; /* [job->grid.tensor] */
+    const pst_cut *const *cuts;  /* [job->grid.tensor] */
     pst_slots *const *all_slots; /* [lanes]; NULL: memory is not checked */
     pst_walk *walk;
     /* Of the lane at hand, see pst_checker_enter. */
     uint32_t lane, n_micro;
     const pst_cut *cut;
     const pst_slots *slots;
-    uint32_t *local_first;      /* [n_chunk + 1] first of the chunk's locals among all */
+    uint32_t *local_first; /* [n_chunk + 1] first of the chunk's locals among all */
     /* Where things stand in their rank's list; PST_NONE: nowhere. */
-    uint32_t *pass_at;          /* [lanes][n_chunk][4][n_micro of the job] */
-    uint32_t *send_at, *recv_at; /* [lanes][all locals][n_micro of the job]; of several SENDs of a value the last */
+    uint32_t *pass_at;           /* [lanes][n_chunk][4][n_micro of the job] */
+    uint32_t *send_at, *recv_at; /* [lanes][all locals][n_micro of the job]; of several SENDs of a
+                                    value the last */
     /* Happens-before on the rank at hand, see pst_checker_order. */
     uint32_t (*issue)[PST_Q_COUNT], (*end)[PST_Q_COUNT];
     /* Instructions of all ranks are numbered on. */
-    uint32_t *instr_first;      /* [n_rank] number of the rank's first instruction */
-    uint32_t *again; /* [instructions] the SEND before, of the same list, of the same value to another rank; PST_NONE */
+    uint32_t *instr_first; /* [n_rank] number of the rank's first instruction */
+    uint32_t *again;       /* [instructions] the SEND before, of the same list, of the same value to
+                              another rank; PST_NONE */
     /* Scratch of pst_checker_caused. */
-    uint8_t *seen;              /* [instructions] bit 0: its issue, bit 1: its end */
-    pst_moment *stack;          /* [2 x instructions] */
+    uint8_t *seen;     /* [instructions] bit 0: its issue, bit 1: its end */
+    pst_moment *stack; /* [2 x instructions] */
 } pst_checker;
 
-static inline uint32_t *pst_checker_pass(const pst_checker *c, uint32_t chunk, uint32_t opcode, uint32_t micro) {
+static inline uint32_t *pst_checker_pass(const pst_checker *c, uint32_t chunk, uint32_t opcode,
+                                         uint32_t micro) {
     size_t lane = c->lane - pst_job_first_lane(c->job);
     return &c->pass_at[((lane * c->job->n_chunk + chunk) * 4 + opcode) * c->job->n_micro + micro];
 }
-static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t micro) {
+static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint32_t local,
+                                      uint32_t micro) {
     size_t of_lane = c->local_first[c->job->n_chunk];
-    return ((c->lane - pst_job_first_lane(c->job)) * of_lane + c->local_first[chunk] + local) * c->job->n_micro + micro;
+    return ((c->lane - pst_job_first_lane(c->job)) * of_lane + c->local_first[chunk] + local) *
+               c->job->n_micro +
+           micro;
 }
-static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) { return pst_job_stage(c->job, rank); }
+static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) {
+    return pst_job_stage(c->job, rank);
+}
 /* What follows is about a rank of this lane. */
 void pst_checker_enter(pst_checker *c, uint32_t lane);
 
-/* pipeline/check/message.c: every message has both ends, which agree; in FIFO mode, in the same order. Fills send_at,
- * recv_at. */
+/* pipeline/check/message.c: every message has both ends, which agree; in FIFO mode, in the same
+ * order. Fills send_at, recv_at. */
 pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode);
-/* pipeline/check/order.c: works out happens-before on one rank: end[x][q] is the first instruction of queue q that is surely
- * issued after x has ended, issue[x][q] the first that is not issued before x. */
+/* pipeline/check/order.c: works out happens-before on one rank: end[x][q] is the first instruction
+ * of queue q that is surely issued after x has ended, issue[x][q] the first that is not issued
+ * before x. */
 void pst_checker_order(pst_checker *c, uint32_t rank);
-/* pipeline/check/cause.c: the same through other ranks, too. Slow: it is asked where this rank's list alone says no. */
+/* pipeline/check/cause.c: the same through other ranks, too. Slow: it is asked where this rank's
+ * list alone says no. */
 int pst_checker_caused(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t y);
 /* x has surely ended before y is issued. */
 static inline int pst_checker_before(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t y) {
     return c->end[x][c->job->list[rank].instr[y].queue] <= y || pst_checker_caused(c, rank, x, y);
 }
-/* pipeline/check/order.c: values are there when read, and slots free when taken, on the rank at hand. */
+/* pipeline/check/order.c: values are there when read, and slots free when taken, on the rank at
+ * hand. */
 pst_status pst_checker_values(const pst_checker *c, uint32_t rank);
 pst_status pst_checker_slots(const pst_checker *c, uint32_t rank);
-/* pipeline/check/head.c: weights that other ranks have stepped come, each once, before they are read. */
+/* pipeline/check/head.c: weights that other ranks have stepped come, each once, before they are
+ * read. */
 pst_status pst_checker_head(const pst_checker *c, uint32_t rank);
 /* pipeline/check/flush.c: the end of the step on the rank at hand. */
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank);
 /* Replicas [lo, hi), or parts, whose sum lies somewhere; equal: nothing does. */
-typedef struct { uint32_t lo, hi; } pst_interval;
+typedef struct {
+    uint32_t lo, hi;
+} pst_interval;
 /* *sum += *with, which then is nothing, if that is a node of the tree (share.h); else 0. */
 int pst_checker_add_up(pst_interval *sum, pst_interval *with);
-/* pipeline/check/sums.c: shared uses and parts of the rank's parameters are added up, each once, in the order of the tree. */
+/* pipeline/check/sums.c: shared uses and parts of the rank's parameters are added up, each once, in
+ * the order of the tree. */
 pst_status pst_checker_sums(const pst_checker *c, uint32_t rank);
 /* pipeline/check/replicas.c: what replicas exchange in it, once the flush has its NORM and STEP. */
 pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
-/* pipeline/check/rounds.c: what they exchange before it; receive buffers are pipeline/check/replicas.c's. */
+/* pipeline/check/rounds.c: what they exchange before it; receive buffers are
+ * pipeline/check/replicas.c's. */
 pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank);
 /* The stage on which a parameter is used. */
-static inline uint32_t pst_checker_stage_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
+static inline uint32_t pst_checker_stage_of_use(const pst_checker *c, uint32_t param,
+                                                uint32_t use) {
     return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
 }
 /* "<a> <what> <b>": EINPUT. */
-pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what, uint32_t b);
+pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what,
+                            uint32_t b);
 #endif

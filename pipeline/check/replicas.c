@@ -1,6 +1,7 @@
-/* The checker's part about what replicas exchange in the flush: every piece of a parameter is added up once, over all
- * replicas, in the order of the tree, by the rank that answers for it, and (zero 0) comes to all that hold the
- * parameter; and memory is there when it is read and free when it is written. */
+/* The checker's part about what replicas exchange in the flush: every piece of a parameter is added
+ * up once, over all replicas, in the order of the tree, by the rank that answers for it, and (zero
+ * 0) comes to all that hold the parameter; and memory is there when it is read and free when it is
+ * written. */
 #include "pipeline/check/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,11 @@ typedef struct {
     pst_grid_place at;
     uint32_t rank, first, step;   /* first: of the flush */
     uint32_t *base;               /* [n_param] number of a parameter's first piece */
-    uint32_t *head, *tail, *next; /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
-    uint32_t *whole;              /* [n_param] the REDUCEs of whole accumulators, also along `next` */
-    pst_interval *buffer;         /* [buffers] */
-    uint32_t *touched;            /* [buffers] the last instruction that reads or writes it, PST_NONE */
+    uint32_t *head, *tail, *next; /* instructions of a piece, in list order: [pieces], [pieces],
+                                     [n_instr] */
+    uint32_t *whole;      /* [n_param] the REDUCEs of whole accumulators, also along `next` */
+    pst_interval *buffer; /* [buffers] */
+    uint32_t *touched;    /* [buffers] the last instruction that reads or writes it, PST_NONE */
 } exchange;
 
 static pst_status need(const exchange *x, uint32_t before, uint32_t after) {
@@ -35,18 +37,21 @@ static uint32_t first_use_on(const pst_checker *c, uint32_t param, uint32_t stag
 }
 
 static uint32_t rank_at(const exchange *x, uint32_t stage, uint32_t replica) {
-    return pst_grid_in_lane(x->c->job->grid, stage, replica * x->c->job->grid.tensor + x->at.tensor);
+    return pst_grid_in_lane(x->c->job->grid, stage,
+                            replica * x->c->job->grid.tensor + x->at.tensor);
 }
 
-/* --- pieces of the list ------------------------------------------------------------------------------------------ */
+/* --- pieces of the list ----------------------------------------------------------------------- */
 
 static pst_status list_pieces(exchange *x) {
     const pst_graph *g = x->c->cut->graph;
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode == PST_OP_STEP) x->step = i;
-        if (!in->n && in->opcode == PST_OP_REDUCE && in->param < g->n_param)
-            x->next[i] = x->whole[in->param], x->whole[in->param] = i;
+        if (!in->n && in->opcode == PST_OP_REDUCE && in->param < g->n_param) {
+            x->next[i] = x->whole[in->param];
+            x->whole[in->param] = i;
+        }
         if (!in->n) continue;
         uint64_t elements = in->param < g->n_param ? pst_param_elements(g->param + in->param) : 0;
         if (in->from % PST_PIECE || in->from >= elements)
@@ -62,7 +67,8 @@ static pst_status list_pieces(exchange *x) {
     return PST_OK;
 }
 
-/* Receive buffers, of rounds, too, in list order: whoever touches one waits for whoever touched it before. */
+/* Receive buffers, of rounds, too, in list order: whoever touches one waits for whoever touched it
+ * before. */
 static pst_status check_buffers(const exchange *x) {
     uint32_t n = pst_job_buffers(x->c->job);
     memset(x->touched, 0xff, n * sizeof *x->touched);
@@ -73,7 +79,8 @@ static pst_status check_buffers(const exchange *x) {
         const uint32_t used[] = {in->buffer, round && in->into == PST_INTO_SHARD ? 0 : in->into};
         for (int k = 0; in->n && k < 2; k++) {
             if (!used[k]) continue;
-            if (used[k] > n) return fail_piece(x, in->param, in->from, "there is no such receive buffer");
+            if (used[k] > n)
+                return fail_piece(x, in->param, in->from, "there is no such receive buffer");
             uint32_t *last = &x->touched[used[k] - 1];
             if (*last != PST_NONE) PST_TRY(need(x, *last, i));
             *last = i;
@@ -82,7 +89,7 @@ static pst_status check_buffers(const exchange *x) {
     return PST_OK;
 }
 
-/* --- one piece --------------------------------------------------------------------------------------------------- */
+/* --- one piece -------------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t param, owner; /* replica */
@@ -130,8 +137,10 @@ static pst_status check_owner(const exchange *x, const piece *p) {
         } else if (in->opcode == PST_OP_REDUCE) {
             if (reduce == PST_NONE) PST_TRY(check_ready(x, p, i));
             if (in->use || !in->buffer || in->buffer == in->into ||
-                !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own, &x->buffer[in->buffer - 1]))
-                return fail_piece(x, p->param, p->from, "replicas are not added in the order of the tree");
+                !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own,
+                                    &x->buffer[in->buffer - 1]))
+                return fail_piece(x, p->param, p->from,
+                                  "replicas are not added in the order of the tree");
             reduce = i;
         } else {
             pst_grid_place to = pst_grid_at(job->grid, in->peer);
@@ -142,11 +151,14 @@ static pst_status check_owner(const exchange *x, const piece *p) {
             sent++;
         }
     }
-    if (own.lo != 0 || own.hi != job->grid.data) return fail_piece(x, p->param, p->from, "a replica is not added");
+    if (own.lo != 0 || own.hi != job->grid.data)
+        return fail_piece(x, p->param, p->from, "a replica is not added");
     for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
-        if (first_use_on(x->c, p->param, s) != PST_NONE) holders += job->grid.data * lanes_through(x, s);
-    return sent == (job->zero ? 0 : holders - 1) ? PST_OK
-                                                 : fail_piece(x, p->param, p->from, "not all who hold it get it");
+        if (first_use_on(x->c, p->param, s) != PST_NONE)
+            holders += job->grid.data * lanes_through(x, s);
+    return sent == (job->zero ? 0 : holders - 1)
+               ? PST_OK
+               : fail_piece(x, p->param, p->from, "not all who hold it get it");
 }
 
 /* This rank's whole accumulator of a use, lent to another stage. */
@@ -154,7 +166,8 @@ static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, ui
     uint32_t lent = 0;
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        if (in->opcode != PST_OP_SEND || in->n || in->micro || in->param != param || in->use != use) continue;
+        if (in->opcode != PST_OP_SEND || in->n || in->micro || in->param != param || in->use != use)
+            continue;
         PST_TRY(need(x, i, recv));
         lent++;
     }
@@ -166,7 +179,8 @@ static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, ui
 static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
     const pst_instr *in = &x->list->instr[recv];
     uint32_t use = first_use_on(x->c, p->param, x->at.stage);
-    if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) || in->buffer || in->use != use)
+    if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) ||
+        in->buffer || in->use != use)
         return fail_piece(x, p->param, p->from, "it does not come from who answers for it");
     PST_TRY(sent != PST_NONE ? need(x, sent, recv) : check_lent(x, p->param, use, recv));
     return need(x, recv, x->step);
@@ -191,18 +205,22 @@ static pst_status check_other(const exchange *x, const piece *p) {
             return fail_piece(x, p->param, p->from, "an instruction that has no place");
         }
     }
-    if (adds && sent == PST_NONE) return fail_piece(x, p->param, p->from, "its gradient is not sent");
-    return returns && received == PST_NONE ? fail_piece(x, p->param, p->from, "it does not come back") : PST_OK;
+    if (adds && sent == PST_NONE)
+        return fail_piece(x, p->param, p->from, "its gradient is not sent");
+    return returns && received == PST_NONE
+               ? fail_piece(x, p->param, p->from, "it does not come back")
+               : PST_OK;
 }
 
-/* --- the rank ---------------------------------------------------------------------------------------------------- */
+/* --- the rank --------------------------------------------------------------------------------- */
 
 static pst_status check_pieces(const exchange *x) {
     const pst_share *share = x->c->job->share[x->at.tensor];
     for (uint32_t p = 0; p < share->n_param; p++)
         for (pst_piece next = {.param = p}; pst_share_next(share, &next);) {
             piece at = {p, next.owner, next.from, x->head[x->base[p] + next.from / PST_PIECE]};
-            int owner = at.owner == x->at.replica && pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
+            int owner =
+                at.owner == x->at.replica && pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
             PST_TRY(owner ? check_owner(x, &at) : check_other(x, &at));
         }
     return PST_OK;
@@ -216,10 +234,12 @@ static pst_status open_exchange(exchange *x) {
         x->base[p] = (uint32_t)pieces;
         pieces += pst_pieces(pst_param_elements(g->param + p));
     }
-    x->head = malloc((pieces + 1) * sizeof *x->head), x->tail = malloc((pieces + 1) * sizeof *x->tail);
+    x->head = malloc((pieces + 1) * sizeof *x->head);
+    x->tail = malloc((pieces + 1) * sizeof *x->tail);
     x->next = malloc((x->list->n_instr + (size_t)1) * sizeof *x->next);
     x->whole = malloc((g->n_param + (size_t)1) * sizeof *x->whole);
-    x->buffer = calloc(buffers + 1, sizeof *x->buffer), x->touched = calloc(buffers + 1, sizeof *x->touched);
+    x->buffer = calloc(buffers + 1, sizeof *x->buffer);
+    x->touched = calloc(buffers + 1, sizeof *x->touched);
     if (!x->base || !x->head || !x->tail || !x->next || !x->whole || !x->buffer || !x->touched)
         return pst_fail(PST_ENOMEM, "no memory to check the flush of rank %u", x->rank);
     memset(x->head, 0xff, pieces * sizeof *x->head);
@@ -237,6 +257,12 @@ pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank) {
     if (status == PST_OK) status = list_pieces(&x);
     if (status == PST_OK) status = check_buffers(&x);
     if (status == PST_OK) status = check_pieces(&x);
-    free(x.base), free(x.head), free(x.tail), free(x.next), free(x.whole), free(x.buffer), free(x.touched);
+    free(x.base);
+    free(x.head);
+    free(x.tail);
+    free(x.next);
+    free(x.whole);
+    free(x.buffer);
+    free(x.touched);
     return status;
 }

@@ -1,7 +1,7 @@
-/* The checker's part about gradients that replicas share out (zero 2): every piece of every round is added up once,
- * over the replicas that take part, in the order of the tree, and added to the accumulator of the rank that answers for
- * it in the order of micro-batches; and no pass takes a gradient slot before all that it held has been sent and
- * added. */
+/* The checker's part about gradients that replicas share out (zero 2): every piece of every round
+ * is added up once, over the replicas that take part, in the order of the tree, and added to the
+ * accumulator of the rank that answers for it in the order of micro-batches; and no pass takes a
+ * gradient slot before all that it held has been sent and added. */
 #include "pipeline/check/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct {
     const pst_instr_list *list;
     pst_grid_place at;
     uint32_t rank, first; /* of the flush */
-    uint32_t *base;       /* [n_param] number of the first piece of a parameter that is shared out here */
+    uint32_t *base; /* [n_param] number of the first piece of a parameter that is shared out here */
     uint32_t *bin_head, *bin_tail, *bin_next;    /* instructions about a piece, in list order */
     uint32_t *cell_head, *cell_tail, *cell_next; /* those that read or write a gradient slot */
     uint32_t *occupant;                          /* [n_chunk * n_micro] the cell that has a slot */
@@ -26,23 +26,28 @@ static pst_status need(const rounds *x, uint32_t before, uint32_t after) {
 
 static pst_status fail_at(const rounds *x, uint32_t i, const char *why) {
     char text[128];
-    return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(x->c->job, x->rank, i, text, sizeof text), why);
+    return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(x->c->job, x->rank, i, text, sizeof text),
+                    why);
 }
 
-static int takes_part(const rounds *x, uint32_t replica, uint32_t micro) { return micro < x->c->job->micros[replica]; }
+static int takes_part(const rounds *x, uint32_t replica, uint32_t micro) {
+    return micro < x->c->job->micros[replica];
+}
 
 static uint32_t pass_of(const rounds *x, uint32_t chunk, uint32_t micro) {
     return *pst_checker_pass(x->c, chunk, x->c->job->split ? PST_OP_W : PST_OP_BW, micro);
 }
 
-static uint32_t chunk_of(const rounds *x, uint32_t param) { return x->c->cut->use_chunk[x->c->cut->use_first[param]]; }
+static uint32_t chunk_of(const rounds *x, uint32_t param) {
+    return x->c->cut->use_chunk[x->c->cut->use_first[param]];
+}
 
 static int is_here(const rounds *x, uint32_t param) {
     return pst_job_shards(x->c->job, x->at.tensor, param) &&
            x->c->job->rank_of_chunk[chunk_of(x, param)] == x->at.stage;
 }
 
-/* --- the tree ----------------------------------------------------------------------------------------------------- */
+/* --- the tree --------------------------------------------------------------------------------- */
 
 static int is_same(pst_interval a, pst_interval b) { return a.lo == b.lo && a.hi == b.hi; }
 
@@ -50,7 +55,8 @@ static int is_same(pst_interval a, pst_interval b) { return a.lo == b.lo && a.hi
 static pst_interval parent_of(uint32_t n, pst_interval node) {
     for (pst_interval up = {0, n};;) {
         uint32_t middle = pst_share_split(up.lo, up.hi);
-        pst_interval half = node.lo < middle ? (pst_interval){up.lo, middle} : (pst_interval){middle, up.hi};
+        pst_interval half =
+            node.lo < middle ? (pst_interval){up.lo, middle} : (pst_interval){middle, up.hi};
         if (is_same(half, node)) return up;
         up = half;
     }
@@ -71,15 +77,17 @@ static pst_interval widen(const rounds *x, pst_interval node, uint32_t micro) {
 /* *sum += *with, which then is nothing, if both are halves of a node; else 0. */
 static int add_up(const rounds *x, pst_interval *sum, pst_interval *with, uint32_t micro) {
     uint32_t n = x->c->job->grid.data;
-    if (sum == with || sum->lo == sum->hi || with->lo == with->hi || sum->hi - sum->lo == n || with->hi - with->lo == n)
+    if (sum == with || sum->lo == sum->hi || with->lo == with->hi || sum->hi - sum->lo == n ||
+        with->hi - with->lo == n)
         return 0;
     pst_interval up = parent_of(n, *sum);
     if (!is_same(up, parent_of(n, *with)) || is_same(*sum, *with)) return 0;
-    *sum = widen(x, up, micro), *with = (pst_interval){0, 0};
+    *sum = widen(x, up, micro);
+    *with = (pst_interval){0, 0};
     return 1;
 }
 
-/* --- one piece of one round --------------------------------------------------------------------------------------- */
+/* --- one piece of one round ------------------------------------------------------------------- */
 
 static pst_status check_reduce(const rounds *x, uint32_t i, uint32_t *added) {
     const pst_instr *in = &x->list->instr[i];
@@ -87,8 +95,9 @@ static pst_status check_reduce(const rounds *x, uint32_t i, uint32_t *added) {
     if ((!in->into || !in->buffer) && takes_part(x, x->at.replica, in->micro))
         PST_TRY(need(x, pass_of(x, in->chunk, in->micro), i));
     if (in->into != PST_INTO_SHARD)
-        return add_up(x, &x->sum[in->into], from, in->micro) ? PST_OK
-                                                             : fail_at(x, i, "replicas are not added as the tree");
+        return add_up(x, &x->sum[in->into], from, in->micro)
+                   ? PST_OK
+                   : fail_at(x, i, "replicas are not added as the tree");
     if (!is_same(*from, all)) return fail_at(x, i, "a replica is not added");
     *from = (pst_interval){0, 0};
     *added = i;
@@ -103,30 +112,37 @@ static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, ui
     if (takes_part(x, own, micro)) x->sum[0] = widen(x, (pst_interval){own, own + 1}, micro);
     for (uint32_t i = head; i != PST_NONE; i = x->bin_next[i]) {
         const pst_instr *in = &x->list->instr[i];
-        pst_grid_place from = pst_grid_at(x->c->job->grid, in->queue == PST_Q_COMPUTE ? x->rank : in->peer);
+        pst_grid_place from =
+            pst_grid_at(x->c->job->grid, in->queue == PST_Q_COMPUTE ? x->rank : in->peer);
         if (in->opcode == PST_OP_REDUCE && *added == PST_NONE) {
             PST_TRY(check_reduce(x, i, added));
-        } else if (in->opcode == PST_OP_RECV && in->buffer && from.stage == x->at.stage && from.replica != own &&
-                   from.tensor == x->at.tensor && takes_part(x, from.replica, micro)) {
+        } else if (in->opcode == PST_OP_RECV && in->buffer && from.stage == x->at.stage &&
+                   from.replica != own && from.tensor == x->at.tensor &&
+                   takes_part(x, from.replica, micro)) {
             x->sum[in->buffer] = widen(x, (pst_interval){from.replica, from.replica + 1}, micro);
         } else {
             return fail_at(x, i, "it has no place in its round");
         }
     }
     if (*added == PST_NONE)
-        return pst_fail(PST_EINPUT, "rank %u: a piece of a gradient of m%u is not added", x->rank, micro);
-    return before == PST_NONE || before < *added ? PST_OK : fail_at(x, *added, "the micro-batch before comes later");
+        return pst_fail(PST_EINPUT, "rank %u: a piece of a gradient of m%u is not added", x->rank,
+                        micro);
+    return before == PST_NONE || before < *added
+               ? PST_OK
+               : fail_at(x, *added, "the micro-batch before comes later");
 }
 
 /* At the others: it leaves, once. */
-static pst_status check_other(const rounds *x, uint32_t head, uint32_t chunk, uint32_t micro, uint32_t owner) {
+static pst_status check_other(const rounds *x, uint32_t head, uint32_t chunk, uint32_t micro,
+                              uint32_t owner) {
     if (head == PST_NONE && takes_part(x, x->at.replica, micro))
-        return pst_fail(PST_EINPUT, "rank %u: a piece of a gradient of c%u m%u is not sent", x->rank, chunk, micro);
+        return pst_fail(PST_EINPUT, "rank %u: a piece of a gradient of c%u m%u is not sent",
+                        x->rank, chunk, micro);
     if (head == PST_NONE) return PST_OK;
     const pst_instr *in = &x->list->instr[head];
     uint32_t to = pst_grid_rank(x->c->job->grid, x->at.stage, owner, x->at.tensor);
-    if (in->opcode != PST_OP_SEND || in->peer != to || in->buffer || !takes_part(x, x->at.replica, micro) ||
-        x->bin_next[head] != PST_NONE)
+    if (in->opcode != PST_OP_SEND || in->peer != to || in->buffer ||
+        !takes_part(x, x->at.replica, micro) || x->bin_next[head] != PST_NONE)
         return fail_at(x, head, "it has no place in its round");
     return need(x, pass_of(x, chunk, micro), head);
 }
@@ -149,7 +165,7 @@ static pst_status check_pieces(const rounds *x) {
     return PST_OK;
 }
 
-/* --- the list ----------------------------------------------------------------------------------------------------- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 static void append(uint32_t *head, uint32_t *tail, uint32_t *next, size_t to, uint32_t i) {
     if (head[to] == PST_NONE) head[to] = i;
@@ -162,15 +178,19 @@ static pst_status list_pieces(const rounds *x) {
     for (uint32_t i = 0; i < x->first; i++) {
         const pst_instr *in = &x->list->instr[i];
         if (!pst_instr_is_piece(x->c->job, x->list, i)) continue;
-        if (in->param >= g->n_param || !is_here(x, in->param) || chunk_of(x, in->param) != in->chunk || in->use)
+        if (in->param >= g->n_param || !is_here(x, in->param) ||
+            chunk_of(x, in->param) != in->chunk || in->use)
             return fail_at(x, i, "no gradient that is shared out here");
         uint64_t elements = pst_param_elements(g->param + in->param), left = elements - in->from;
-        if (in->from % PST_PIECE || in->from >= elements || in->n != (left < PST_PIECE ? left : PST_PIECE))
+        if (in->from % PST_PIECE || in->from >= elements ||
+            in->n != (left < PST_PIECE ? left : PST_PIECE))
             return fail_at(x, i, "it is not a whole piece");
-        size_t bin = (size_t)(x->base[in->param] + in->from / PST_PIECE) * x->c->job->n_micro + in->micro;
+        size_t bin =
+            (size_t)(x->base[in->param] + in->from / PST_PIECE) * x->c->job->n_micro + in->micro;
         size_t cell = (size_t)in->chunk * x->c->job->n_micro + in->micro;
         append(x->bin_head, x->bin_tail, x->bin_next, bin, i);
-        int touches = in->opcode == PST_OP_SEND || (in->opcode == PST_OP_REDUCE && (!in->into || !in->buffer));
+        int touches = in->opcode == PST_OP_SEND ||
+                      (in->opcode == PST_OP_REDUCE && (!in->into || !in->buffer));
         if (touches) append(x->cell_head, x->cell_tail, x->cell_next, cell, i);
     }
     return PST_OK;
@@ -187,7 +207,8 @@ static pst_status check_slots(const rounds *x) {
         uint32_t slot = s->gradient[(size_t)in->chunk * s->n_micro + in->micro];
         if (slot >= cells) return fail_at(x, i, "there is no such gradient slot");
         uint32_t before = x->occupant[slot];
-        for (uint32_t k = before != PST_NONE ? x->cell_head[before] : PST_NONE; k != PST_NONE; k = x->cell_next[k])
+        for (uint32_t k = before != PST_NONE ? x->cell_head[before] : PST_NONE; k != PST_NONE;
+             k = x->cell_next[k])
             PST_TRY(need(x, k, i));
         x->occupant[slot] = in->chunk * n + in->micro;
     }
@@ -209,12 +230,16 @@ static pst_status open_rounds(rounds *x) {
         x->base[p] = (uint32_t)pieces;
         pieces += pst_pieces(pst_param_elements(g->param + p));
     }
-    x->bin_head = nowhere(pieces * n), x->bin_tail = nowhere(pieces * n), x->bin_next = nowhere(x->list->n_instr);
-    x->cell_head = nowhere(cells), x->cell_tail = nowhere(cells), x->cell_next = nowhere(x->list->n_instr);
+    x->bin_head = nowhere(pieces * n);
+    x->bin_tail = nowhere(pieces * n);
+    x->bin_next = nowhere(x->list->n_instr);
+    x->cell_head = nowhere(cells);
+    x->cell_tail = nowhere(cells);
+    x->cell_next = nowhere(x->list->n_instr);
     x->occupant = nowhere(cells);
     x->sum = calloc(1 + (size_t)pst_job_buffers(x->c->job), sizeof *x->sum);
-    if (x->base && x->bin_head && x->bin_tail && x->bin_next && x->cell_head && x->cell_tail && x->cell_next &&
-        x->occupant && x->sum)
+    if (x->base && x->bin_head && x->bin_tail && x->bin_next && x->cell_head && x->cell_tail &&
+        x->cell_next && x->occupant && x->sum)
         return PST_OK;
     return pst_fail(PST_ENOMEM, "no memory to check the gradients that rank %u exchanges", x->rank);
 }
@@ -228,7 +253,14 @@ pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank) {
     if (status == PST_OK) status = list_pieces(&x);
     if (status == PST_OK) status = check_pieces(&x);
     if (status == PST_OK && c->slots) status = check_slots(&x);
-    free(x.base), free(x.bin_head), free(x.bin_tail), free(x.bin_next);
-    free(x.cell_head), free(x.cell_tail), free(x.cell_next), free(x.occupant), free(x.sum);
+    free(x.base);
+    free(x.bin_head);
+    free(x.bin_tail);
+    free(x.bin_next);
+    free(x.cell_head);
+    free(x.cell_tail);
+    free(x.cell_next);
+    free(x.occupant);
+    free(x.sum);
     return status;
 }

@@ -1,5 +1,5 @@
-/* The checker's part about what one pipeline adds up in the flush: every part of a parameter's gradient once per
- * further use, then the parts as a binary tree, into the first. */
+/* The checker's part about what one pipeline adds up in the flush: every part of a parameter's
+ * gradient once per further use, then the parts as a binary tree, into the first. */
 #include "pipeline/check/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static pst_status fail_sum(uint32_t rank, uint32_t param, const char *why) {
 
 /* One REDUCE of whole accumulators. at: [parts] of its parameter. */
 static pst_status add(const pst_checker *c, uint32_t rank, const pst_instr *in, part *at) {
-    uint32_t n = c->job->parts, further = c->cut->use_first[in->param + 1] - c->cut->use_first[in->param] - 1;
+    uint32_t n = c->job->parts,
+             further = c->cut->use_first[in->param + 1] - c->cut->use_first[in->param] - 1;
     if (in->micro >= n || in->chunk >= n) return fail_sum(rank, in->param, "there is no such part");
     part *sum = &at[in->chunk], *with = &at[in->micro];
     if (in->use) { /* in the order of uses */
@@ -24,19 +25,22 @@ static pst_status add(const pst_checker *c, uint32_t rank, const pst_instr *in, 
         sum->joined++;
         return PST_OK;
     }
-    if (sum == with || sum->joined != further || with->joined != further || !pst_checker_add_up(&sum->sum, &with->sum))
+    if (sum == with || sum->joined != further || with->joined != further ||
+        !pst_checker_add_up(&sum->sum, &with->sum))
         return fail_sum(rank, in->param, "parts are not added in the order of the tree");
     return PST_OK;
 }
 
 static pst_status check_param(const pst_checker *c, uint32_t rank, uint32_t p, const part *at) {
     uint32_t n_use = c->cut->use_first[p + 1] - c->cut->use_first[p];
-    int owner = n_use && c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[p]]] == pst_checker_stage(c, rank);
+    int owner = n_use && c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[p]]] ==
+                             pst_checker_stage(c, rank);
     for (uint32_t k = 0; k < c->job->parts; k++)
         if (at[k].joined != (owner ? n_use - 1 : 0))
             return fail_sum(rank, p, "a shared parameter is not added up once");
     uint32_t all = owner ? c->job->parts : 1;
-    return at[0].sum.lo == 0 && at[0].sum.hi == all ? PST_OK : fail_sum(rank, p, "a part is not added");
+    return at[0].sum.lo == 0 && at[0].sum.hi == all ? PST_OK
+                                                    : fail_sum(rank, p, "a part is not added");
 }
 
 pst_status pst_checker_sums(const pst_checker *c, uint32_t rank) {
@@ -49,10 +53,13 @@ pst_status pst_checker_sums(const pst_checker *c, uint32_t rank) {
         at[k].sum = (pst_interval){(uint32_t)(k % n), (uint32_t)(k % n) + 1};
     for (uint32_t i = list->n_instr - list->n_flush; status == PST_OK && i < list->n_instr; i++) {
         const pst_instr *in = &list->instr[i];
-        if (in->opcode == PST_OP_REDUCE && in->param == PST_NONE) continue; /* the tensor group's: pipeline/check/flush.c */
-        if (in->opcode == PST_OP_REDUCE && !in->n) status = add(c, rank, in, at + (size_t)in->param * n);
+        if (in->opcode == PST_OP_REDUCE && in->param == PST_NONE)
+            continue; /* the tensor group's: pipeline/check/flush.c */
+        if (in->opcode == PST_OP_REDUCE && !in->n)
+            status = add(c, rank, in, at + (size_t)in->param * n);
     }
-    for (uint32_t p = 0; status == PST_OK && p < n_param; p++) status = check_param(c, rank, p, at + (size_t)p * n);
+    for (uint32_t p = 0; status == PST_OK && p < n_param; p++)
+        status = check_param(c, rank, p, at + (size_t)p * n);
     free(at);
     return status;
 }

@@ -9,7 +9,7 @@ static pst_status wrong(const char *change, const char *what) {
     return pst_fail(PST_EINPUT, "'%.80s': %s", change, what);
 }
 
-/* --- links -------------------------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 /* All nodes': as many NICs as before share it. */
 static void set_rate(pst_cluster *c, pst_level level, double bytes_per_s) {
@@ -18,7 +18,8 @@ static void set_rate(pst_cluster *c, pst_level level, double bytes_per_s) {
         double before = node->link[level].bytes_per_s;
         node->link[level].bytes_per_s = bytes_per_s;
         if (level != PST_LEVEL_NODE) continue;
-        node->node_bytes_per_s = before > 0 ? node->node_bytes_per_s * (bytes_per_s / before) : bytes_per_s;
+        node->node_bytes_per_s =
+            before > 0 ? node->node_bytes_per_s * (bytes_per_s / before) : bytes_per_s;
     }
 }
 
@@ -37,10 +38,12 @@ static pst_status change_link(pst_cluster *c, char *name, const char *value, con
     double directions, rate;
     uint64_t ns;
     if (of) *of++ = 0;
-    if (!pst_level_find(name, &level, &directions)) return wrong(change, "there are the links " PST_LEVEL_NAMES);
+    if (!pst_level_find(name, &level, &directions))
+        return wrong(change, "there are the links " PST_LEVEL_NAMES);
     if (!has_level(c, level))
-        return wrong(change, level == PST_LEVEL_NODE ? "the cluster is one node, and has no link between nodes"
-                                                     : "no node has several devices, and a link between them");
+        return wrong(change, level == PST_LEVEL_NODE
+                                 ? "the cluster is one node, and has no link between nodes"
+                                 : "no node has several devices, and a link between them");
     if (!of || !strcmp(of, "bandwidth")) {
         if (!pst_cluster_rate(value, &rate))
             return wrong(change, "expected a rate with its unit, such as 200Gb/s or 450GB/s");
@@ -53,15 +56,17 @@ static pst_status change_link(pst_cluster *c, char *name, const char *value, con
     return PST_OK;
 }
 
-/* --- devices ------------------------------------------------------------------------------------------------------ */
+/* --- devices ---------------------------------------------------------------------------------- */
 
 /* "3" or "*": devices [*from, *to). */
 static int read_range(const pst_cluster *c, const char *text, uint32_t *from, uint32_t *to) {
     int64_t v;
-    *from = 0, *to = c->n_device;
+    *from = 0;
+    *to = c->n_device;
     if (!strcmp(text, "*")) return 1;
     if (!pst_number_whole(text, &v) || v < 0 || v >= c->n_device) return 0;
-    *from = (uint32_t)v, *to = *from + 1;
+    *from = (uint32_t)v;
+    *to = *from + 1;
     return 1;
 }
 
@@ -90,13 +95,16 @@ pst_status pst_cluster_change(pst_cluster *c, const char *change) {
     char text[128];
     const char *equals = strchr(change, '=');
     if (!equals || strlen(change) >= sizeof text)
-        return wrong(change, "expected KEY=VALUE, such as link.ib=200Gb/s, link.ib.latency=20us, device.3.speed=0.5, "
+        return wrong(change, "expected KEY=VALUE, such as link.ib=200Gb/s, link.ib.latency=20us, "
+                             "device.3.speed=0.5, "
                              "device.*.memory=40GiB");
     snprintf(text, sizeof text, "%s", change);
     char *value = text + (equals - change);
     *value++ = 0;
     if (!strncmp(text, "link.", 5)) return change_link(c, text + 5, value, change);
     if (!strncmp(text, "device.", 7)) return change_device(c, text + 7, value, change);
-    return wrong(change, "what can be changed is link.NAME, link.NAME.latency, device.N.speed and device.N.memory "
-                         "(* for all)");
+    return wrong(
+        change,
+        "what can be changed is link.NAME, link.NAME.latency, device.N.speed and device.N.memory "
+        "(* for all)");
 }

@@ -9,7 +9,7 @@
 
 enum { MAX_FILE = 1 << 20, NODE_NS = 10000 };
 
-/* --- building ----------------------------------------------------------------------------------------------------- */
+/* --- building --------------------------------------------------------------------------------- */
 
 pst_status pst_cluster_open(pst_cluster **cluster) {
     *cluster = calloc(1, sizeof **cluster);
@@ -18,7 +18,9 @@ pst_status pst_cluster_open(pst_cluster **cluster) {
 
 void pst_cluster_close(pst_cluster *c) {
     if (!c) return;
-    free(c->device), free(c->node), free(c->kind);
+    free(c->device);
+    free(c->node);
+    free(c->kind);
     free(c);
 }
 
@@ -32,14 +34,16 @@ pst_status pst_cluster_add_kind(pst_cluster *c, const pst_device_kind *kind, uin
     return PST_OK;
 }
 
-pst_status pst_cluster_add_devices(pst_cluster *c, uint32_t count, uint32_t kind, double speed, uint64_t memory) {
+pst_status pst_cluster_add_devices(pst_cluster *c, uint32_t count, uint32_t kind, double speed,
+                                   uint64_t memory) {
     if (count > PST_CLUSTER_MOST - c->n_device)
         return pst_fail(PST_EINPUT, "there are more than %d devices up to here", PST_CLUSTER_MOST);
     pst_cluster_device *more = realloc(c->device, (c->n_device + count) * sizeof *more);
     if (!more) return pst_fail(PST_ENOMEM, "no memory for %u devices", c->n_device + count);
     c->device = more;
     while (count-- > 0)
-        c->device[c->n_device++] = (pst_cluster_device){speed, memory ? memory : c->kind[kind].memory, c->n_node, kind};
+        c->device[c->n_device++] =
+            (pst_cluster_device){speed, memory ? memory : c->kind[kind].memory, c->n_node, kind};
     return PST_OK;
 }
 
@@ -54,7 +58,8 @@ static int is_cpu(const pst_cluster *c, uint32_t device) {
 }
 
 /* As given, else as the slowest of its devices' kinds has it. */
-static pst_cluster_link device_link(const pst_cluster *c, uint32_t first, const pst_link_given *given) {
+static pst_cluster_link device_link(const pst_cluster *c, uint32_t first,
+                                    const pst_link_given *given) {
     pst_cluster_link link = {.bytes_per_s = INFINITY};
     for (uint32_t d = first; d < c->n_device; d++) {
         const pst_cluster_link *own = &c->kind[c->device[d].kind].link;
@@ -66,11 +71,13 @@ static pst_cluster_link device_link(const pst_cluster *c, uint32_t first, const 
     return link;
 }
 
-static void set_node_link(const pst_cluster *c, uint32_t first, const pst_link_given *given, pst_cluster_node *node) {
+static void set_node_link(const pst_cluster *c, uint32_t first, const pst_link_given *given,
+                          pst_cluster_node *node) {
     uint32_t nics = given->nics;
     for (uint32_t d = first; d < c->n_device && !given->nics; d++) nics += !is_cpu(c, d);
     node->link[PST_LEVEL_NODE].bytes_per_s = given->bytes_per_s;
-    node->link[PST_LEVEL_NODE].latency_ns = given->latency_ns == PST_LATENCY_DEFAULT ? NODE_NS : given->latency_ns;
+    node->link[PST_LEVEL_NODE].latency_ns =
+        given->latency_ns == PST_LATENCY_DEFAULT ? NODE_NS : given->latency_ns;
     node->node_bytes_per_s = given->bytes_per_s * (nics ? nics : 1) / given->oversubscription;
 }
 
@@ -81,7 +88,8 @@ static pst_status room_for_nodes(pst_cluster *c, uint32_t more) {
     return PST_OK;
 }
 
-pst_status pst_cluster_add_node(pst_cluster *c, const char *name, const pst_link_given given[PST_LEVEL_COUNT]) {
+pst_status pst_cluster_add_node(pst_cluster *c, const char *name,
+                                const pst_link_given given[PST_LEVEL_COUNT]) {
     uint32_t first = first_of_node(c, c->n_node);
     PST_TRY(room_for_nodes(c, 1));
     pst_cluster_node *node = &c->node[c->n_node++];
@@ -98,7 +106,8 @@ pst_status pst_cluster_repeat_node(pst_cluster *c, uint32_t count) {
     if (count > (PST_CLUSTER_MOST - c->n_device) / n)
         return pst_fail(PST_EINPUT, "there are more than %d devices up to here", PST_CLUSTER_MOST);
     PST_TRY(room_for_nodes(c, count));
-    pst_cluster_device *device = realloc(c->device, (c->n_device + (size_t)count * n) * sizeof *device);
+    pst_cluster_device *device =
+        realloc(c->device, (c->n_device + (size_t)count * n) * sizeof *device);
     if (!device) return pst_fail(PST_ENOMEM, "no memory for %u devices", c->n_device + count * n);
     c->device = device;
     while (count-- > 0) {
@@ -140,7 +149,7 @@ pst_status pst_cluster_plain(uint32_t n_device, pst_cluster **cluster) {
     return status;
 }
 
-/* --- asking ------------------------------------------------------------------------------------------------------- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static const char *node_text(const pst_cluster *c, uint32_t node, char text[48]) {
     const char *name = c->node[node].name;
@@ -148,17 +157,21 @@ static const char *node_text(const pst_cluster *c, uint32_t node, char text[48])
     return text;
 }
 
-pst_status pst_cluster_between(const pst_cluster *c, uint32_t a, uint32_t b, pst_cluster_link *link) {
+pst_status pst_cluster_between(const pst_cluster *c, uint32_t a, uint32_t b,
+                               pst_cluster_link *link) {
     uint32_t x = c->device[a].node, y = c->device[b].node;
     pst_level level = x == y ? PST_LEVEL_DEVICE : PST_LEVEL_NODE;
     const pst_cluster_link *p = &c->node[x].link[level], *q = &c->node[y].link[level];
     char first[48], second[48];
     if (!p->bytes_per_s || !q->bytes_per_s)
         return x == y ? pst_fail(PST_EINPUT,
-                                 "the cluster has no link between the devices of node %s; such as nvlink: 900GB/s",
+                                 "the cluster has no link between the devices of node %s; such as "
+                                 "nvlink: 900GB/s",
                                  node_text(c, x, first))
-                      : pst_fail(PST_EINPUT, "the cluster has no link between nodes %s and %s; such as ib: 400Gb/s",
-                                 node_text(c, x, first), node_text(c, y, second));
+                      : pst_fail(
+                            PST_EINPUT,
+                            "the cluster has no link between nodes %s and %s; such as ib: 400Gb/s",
+                            node_text(c, x, first), node_text(c, y, second));
     link->bytes_per_s = fmin(p->bytes_per_s, q->bytes_per_s);
     link->latency_ns = p->latency_ns > q->latency_ns ? p->latency_ns : q->latency_ns;
     return PST_OK;
@@ -179,16 +192,19 @@ int pst_cluster_latency(const char *text, uint64_t *ns) {
     return 1;
 }
 
-/* --- files -------------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 pst_status pst_cluster_load(const char *path, pst_cluster **cluster) {
     char *text = NULL;
     size_t bytes = 0;
-    if (pst_cluster_is_short(path)) return pst_cluster_parse(path, strlen(path), "cluster", cluster);
+    if (pst_cluster_is_short(path))
+        return pst_cluster_parse(path, strlen(path), "cluster", cluster);
     pst_status status = pst_file_read(path, MAX_FILE, &text, &bytes);
     if (status == PST_EINPUT && access(path, F_OK))
-        return pst_fail(status, "cluster: '%.200s' is neither a file nor such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'",
-                        path);
+        return pst_fail(
+            status,
+            "cluster: '%.200s' is neither a file nor such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'",
+            path);
     PST_TRY(status);
     status = pst_cluster_parse(text, bytes, path, cluster);
     free(text);

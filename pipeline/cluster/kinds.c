@@ -1,15 +1,24 @@
-/* Device kinds by name. Peaks are those of data sheets for dense matrices (without sparsity, which doubles them there),
- * of the modules with NVLink (SXM). fp32 is that of plain fp32 units: precision fp32 means what it says. Memory is the data sheet's in GB of 10^9 bytes; that chips have some
- * percent more (H100: 85.5e9) is about what driver, context and libraries take. NVLink is one direction, half of what
- * data sheets say; its latency, and those of other links that are not given, are the usual ones of a message between
+/* Device kinds by name. Peaks are those of data sheets for dense matrices (without sparsity, which
+ * doubles them there),
+ * of the modules with NVLink (SXM). fp32 is that of plain fp32 units: precision fp32 means what it
+ * says. Memory is the data sheet's in GB of 10^9 bytes; that chips have some
+ * percent more (H100: 85.5e9) is about what driver, context and libraries take. NVLink is one
+ * direction, half of what
+ * data sheets say; its latency, and those of other links that are not given, are the usual ones of
+ * a message between
  * programs, launch included.
  *
- *   V100       nvidia.com, V100 data sheet (V100 SXM2 32 GB): 15.7 and 125 TFLOPS, 900 GB/s, NVLink 300 GB/s
- *   A100       A100 Tensor Core GPU data sheet: 19.5, 156 (TF32) and 312 TFLOPS, 1,555 and 2,039 GB/s, NVLink 600 GB/s
- *   H100       H100 Tensor Core GPU data sheet (SXM): 67, 989 / 2 (TF32), 1,979 / 2 and 3,958 / 2 (FP8) TFLOPS, 3.35 TB/s, NVLink 900 GB/s
+ *   V100       nvidia.com, V100 data sheet (V100 SXM2 32 GB): 15.7 and 125 TFLOPS, 900 GB/s,
+ *              NVLink 300 GB/s
+ *   A100       A100 Tensor Core GPU data sheet: 19.5, 156 (TF32) and 312 TFLOPS, 1,555 and 2,039
+ *              GB/s, NVLink 600 GB/s
+ *   H100       H100 Tensor Core GPU data sheet (SXM): 67, 989 / 2 (TF32), 1,979 / 2 and 3,958 / 2
+ *              (FP8) TFLOPS, 3.35 TB/s, NVLink 900 GB/s
  *   H200       H200 Tensor Core GPU data sheet (SXM): as H100, 141 GB, 4.8 TB/s
- *   B200       HGX B200 (an eighth of it): 75, 2,250 / 2 (TF32), 4,500 / 2 and 9,000 / 2 (FP8) TFLOPS, 180 GB, 8 TB/s (DGX B200: 64 TB/s), NVLink 1.8 TB/s
- *   cpu        one core, as partition/balance/solve.c has it for every precision; within a host, shared memory */
+ *   B200       HGX B200 (an eighth of it): 75, 2,250 / 2 (TF32), 4,500 / 2 and 9,000 / 2 (FP8)
+ *              TFLOPS, 180 GB, 8 TB/s (DGX B200: 64 TB/s), NVLink 1.8 TB/s
+ *   cpu        one core, as partition/balance/solve.c has it for every precision; within a host,
+ *              shared memory */
 #include "penstock/option.h"
 #include <stdio.h>
 #include "pipeline/cluster/parts.h"
@@ -17,10 +26,10 @@
 #include <strings.h>
 
 enum { NVLINK_NS = 5000, SHARED_NS = 30000 };
-#define FLOPS(fp32, tf32, bf16_, fp16_, fp8)                                                                           \
-    {                                                                                                                  \
-        [PST_F32] = (fp32)*1e12, [PST_TF32] = (tf32)*1e12, [PST_BF16] = (bf16_)*1e12, [PST_F16] = (fp16_)*1e12,        \
-        [PST_F8] = (fp8)*1e12                                                                                          \
+#define FLOPS(fp32, tf32, bf16_, fp16_, fp8)                                                       \
+    {                                                                                              \
+        [PST_F32] = (fp32)*1e12, [PST_TF32] = (tf32)*1e12, [PST_BF16] = (bf16_)*1e12,              \
+        [PST_F16] = (fp16_)*1e12, [PST_F8] = (fp8)*1e12                                            \
     }
 #define GB UINT64_C(1000000000)
 
@@ -41,14 +50,18 @@ const pst_device_kind *pst_device_kinds(uint32_t *n) {
 }
 
 /* Names that begin with `name`, or all: "'A100-40' or 'A100-80'", "cpu, V100". Their number. */
-static uint32_t list_kinds(const char *const *names, uint32_t n, const char *name, char *text, size_t bytes) {
+static uint32_t list_kinds(const char *const *names, uint32_t n, const char *name, char *text,
+                           size_t bytes) {
     uint32_t n_said = 0, n_left = 0;
     for (uint32_t i = 0; i < n; i++) {
         const char *quote = *name ? "'" : "", *between = *name ? " or " : ", ";
         size_t at = strlen(text);
         if (strncasecmp(name, names[i], strlen(name))) continue;
         if (at + strlen(names[i]) + 32 > bytes) n_left++;
-        else n_said++, snprintf(text + at, bytes - at, "%s%s%s%s", at ? between : "", quote, names[i], quote);
+        else {
+            n_said++;
+            snprintf(text + at, bytes - at, "%s%s%s%s", at ? between : "", quote, names[i], quote);
+        }
     }
     if (n_left) snprintf(text + strlen(text), bytes - strlen(text), " and %u more", n_left);
     return n_said + n_left;
@@ -59,8 +72,11 @@ static pst_status unknown_kind(const char *name, const char *const *names, uint3
     char all[400] = "", alike[400] = "";
     const char *near = pst_did_you_mean(name, names, n);
     if (*name && list_kinds(names, n, name, alike, sizeof alike))
-        return pst_fail(PST_EINPUT, "unknown kind of device '%.40s'; did you mean %s?", name, alike);
-    if (near) return pst_fail(PST_EINPUT, "unknown kind of device '%.40s'; did you mean '%s'?", name, near);
+        return pst_fail(PST_EINPUT, "unknown kind of device '%.40s'; did you mean %s?", name,
+                        alike);
+    if (near)
+        return pst_fail(PST_EINPUT, "unknown kind of device '%.40s'; did you mean '%s'?", name,
+                        near);
     list_kinds(names, n, "", all, sizeof all);
     return pst_fail(PST_EINPUT, "unknown kind of device '%.40s'; there are %s", name, all);
 }
@@ -72,24 +88,29 @@ pst_status pst_device_kind_find(const char *name, const pst_device_kind *own, ui
     for (uint32_t i = 0; i < n + N_KIND; i++) {
         const pst_device_kind *k = i < n ? &own[i] : &kinds[i - n];
         names[i] = k->name;
-        if (!strcasecmp(name, k->name)) return *kind = k, PST_OK;
+        if (!strcasecmp(name, k->name)) {
+            *kind = k;
+            return PST_OK;
+        }
     }
     return unknown_kind(name, names, n + N_KIND);
 }
 
-/* --- links -------------------------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 int pst_level_find(const char *name, pst_level *level, double *directions) {
     static const struct {
         const char *name;
         pst_level level;
         double directions;
-    } names[] = {{"device", PST_LEVEL_DEVICE, 1}, {"nvlink", PST_LEVEL_DEVICE, 2}, {"pcie", PST_LEVEL_DEVICE, 1},
-                 {"node", PST_LEVEL_NODE, 1},     {"nic", PST_LEVEL_NODE, 1},      {"ib", PST_LEVEL_NODE, 1},
+    } names[] = {{"device", PST_LEVEL_DEVICE, 1}, {"nvlink", PST_LEVEL_DEVICE, 2},
+                 {"pcie", PST_LEVEL_DEVICE, 1},   {"node", PST_LEVEL_NODE, 1},
+                 {"nic", PST_LEVEL_NODE, 1},      {"ib", PST_LEVEL_NODE, 1},
                  {"ethernet", PST_LEVEL_NODE, 1}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcasecmp(name, names[i].name)) continue;
-        *level = names[i].level, *directions = names[i].directions;
+        *level = names[i].level;
+        *directions = names[i].directions;
         return 1;
     }
     return 0;

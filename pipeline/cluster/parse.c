@@ -24,7 +24,8 @@ static pst_status read_name(const reader *r, const yaml_node_t *node, size_t byt
     const char *text = pst_yaml_text(node);
     char expected[64];
     int plain = *text && strlen(text) < bytes;
-    for (const char *at = text; *at; at++) plain &= *at > ' ' && *at < 127 && !strchr("\"'\\{}[],:#&*!|>%@`", *at);
+    for (const char *at = text; *at; at++)
+        plain &= *at > ' ' && *at < 127 && !strchr("\"'\\{}[],:#&*!|>%@`", *at);
     if (plain) {
         snprintf(name, bytes, "%s", text);
         return PST_OK;
@@ -33,11 +34,12 @@ static pst_status read_name(const reader *r, const yaml_node_t *node, size_t byt
     return pst_yaml_fail(&r->y, node, "expected ", expected);
 }
 
-/* --- kinds -------------------------------------------------------------------------------------------------------- */
+/* --- kinds ------------------------------------------------------------------------------------ */
 
 static pst_status read_rate(const reader *r, const yaml_node_t *node, double *bytes_per_s) {
     if (pst_cluster_rate(pst_yaml_text(node), bytes_per_s)) return PST_OK;
-    return pst_yaml_fail(&r->y, node, "expected ", "a rate above 0 with its unit, such as 450GB/s or 400Gb/s");
+    return pst_yaml_fail(&r->y, node, "expected ",
+                         "a rate above 0 with its unit, such as 450GB/s or 400Gb/s");
 }
 
 static pst_status read_memory(const reader *r, const yaml_node_t *node, uint64_t *bytes) {
@@ -55,15 +57,17 @@ static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind 
     PST_TRY(read_name(r, value[0], sizeof kind->name, kind->name));
     for (uint32_t i = 0; i < r->n_own; i++)
         if (!strcasecmp(r->own[i].name, kind->name))
-            return pst_yaml_fail(&r->y, value[0], "there is a kind of this name already: ", kind->name);
+            return pst_yaml_fail(&r->y, value[0],
+                                 "there is a kind of this name already: ", kind->name);
     PST_TRY(read_rate(r, value[1], &kind->bytes_per_s));
     if (value[2]) PST_TRY(read_memory(r, value[2], &kind->memory));
     for (int i = 0; i < 5; i++)
-        if (value[3 + i]) PST_TRY(pst_yaml_real(&r->y, value[3 + i], 1, 1e24, &kind->flops[dtype[i]]));
+        if (value[3 + i])
+            PST_TRY(pst_yaml_real(&r->y, value[3 + i], 1, 1e24, &kind->flops[dtype[i]]));
     for (int i = 0; i < 5; i++)
         if (value[3 + i]) return PST_OK;
-    return pst_yaml_fail(&r->y, node,
-                         "give one of fp32, tf32, bf16, fp16, fp8: ", "FLOP/s of matrix products, such as 312e12");
+    return pst_yaml_fail(&r->y, node, "give one of fp32, tf32, bf16, fp16, fp8: ",
+                         "FLOP/s of matrix products, such as 312e12");
 }
 
 static pst_status read_kinds(reader *r, const yaml_node_t *list) {
@@ -72,7 +76,8 @@ static pst_status read_kinds(reader *r, const yaml_node_t *list) {
                           "kinds, such as [{name: x1, fp32: 20e12, bandwidth: 1TB/s}]", &n));
     r->own = calloc(n, sizeof *r->own);
     if (!r->own) return pst_fail(PST_ENOMEM, "%s: no memory for %u kinds", r->y.file, n);
-    for (uint32_t i = 0; i < n; i++, r->n_own++) PST_TRY(read_kind(r, pst_yaml_item(&r->y, list, i), &r->own[i]));
+    for (uint32_t i = 0; i < n; i++, r->n_own++)
+        PST_TRY(read_kind(r, pst_yaml_item(&r->y, list, i), &r->own[i]));
     return PST_OK;
 }
 
@@ -85,11 +90,12 @@ static pst_status find_kind(reader *r, const yaml_node_t *node, uint32_t *index)
     return pst_cluster_add_kind(r->c, kind, index);
 }
 
-/* --- links -------------------------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 static pst_status read_link(reader *r, const yaml_node_t *node, pst_level level, double directions,
                             pst_link_given *link) {
-    static const pst_yaml_key row[] = {{"bandwidth", 1}, {"latency", 0}, {"nics", 0}, {"oversubscription", 0}};
+    static const pst_yaml_key row[] = {
+        {"bandwidth", 1}, {"latency", 0}, {"nics", 0}, {"oversubscription", 0}};
     const yaml_node_t *value[PST_YAML_KEYS] = {node};
     if (node->type == YAML_MAPPING_NODE) PST_TRY(pst_yaml_mapping(&r->y, node, row, 4, value));
     *link = PST_LINK_NOT_GIVEN;
@@ -105,11 +111,14 @@ static pst_status read_link(reader *r, const yaml_node_t *node, pst_level level,
     return PST_OK;
 }
 
-static pst_status read_links(reader *r, const yaml_node_t *node, pst_link_given given[PST_LEVEL_COUNT]) {
+static pst_status read_links(reader *r, const yaml_node_t *node,
+                             pst_link_given given[PST_LEVEL_COUNT]) {
     int seen[PST_LEVEL_COUNT] = {0};
     if (node->type != YAML_MAPPING_NODE)
-        return pst_yaml_fail(&r->y, node, "expected links, such as ", "{nvlink: 900GB/s, ib: 400Gb/s}");
-    for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+        return pst_yaml_fail(&r->y, node, "expected links, such as ",
+                             "{nvlink: 900GB/s, ib: 400Gb/s}");
+    for (yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+         pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = yaml_document_get_node(&r->y.document, pair->key);
         pst_level level;
         double directions;
@@ -120,13 +129,14 @@ static pst_status read_links(reader *r, const yaml_node_t *node, pst_link_given 
         if (seen[level]++)
             return pst_yaml_fail(&r->y, key, "a second link between ",
                                  level == PST_LEVEL_NODE ? "nodes" : "devices of a node");
-        PST_TRY(read_link(r, yaml_document_get_node(&r->y.document, pair->value), level, directions, &given[level]));
+        PST_TRY(read_link(r, yaml_document_get_node(&r->y.document, pair->value), level, directions,
+                          &given[level]));
         r->links = 1;
     }
     return PST_OK;
 }
 
-/* --- nodes -------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static pst_status add_devices(reader *r, const yaml_node_t *node) {
     static const pst_yaml_key row[] = {{"count", 0}, {"speed", 0}, {"memory", 0}, {"kind", 0}};
@@ -189,11 +199,14 @@ static pst_status parse(const char *text, size_t bytes, const char *file, pst_cl
     size_t n = bytes;
     while (n > 0 && strchr(" \t\r\n", text[n - 1])) n--;
     if (n >= MOST || memchr(text, 0, n)) return parse_yaml(text, bytes, file, c);
-    memcpy(line, text, n), line[n] = 0;
-    return pst_cluster_is_short(line) ? pst_cluster_parse_short(line, file, c) : parse_yaml(text, bytes, file, c);
+    memcpy(line, text, n);
+    line[n] = 0;
+    return pst_cluster_is_short(line) ? pst_cluster_parse_short(line, file, c)
+                                      : parse_yaml(text, bytes, file, c);
 }
 
-pst_status pst_cluster_parse(const char *text, size_t bytes, const char *file, pst_cluster **cluster) {
+pst_status pst_cluster_parse(const char *text, size_t bytes, const char *file,
+                             pst_cluster **cluster) {
     pst_cluster *c;
     PST_TRY(pst_cluster_open(&c));
     pst_status status = parse(text, bytes, file, c);

@@ -1,20 +1,22 @@
-/* What the two forms of a cluster have in common: nodes and kinds are added to it as they are read. */
+/* What the two forms of a cluster have in common: nodes and kinds are added to it as they are
+ * read. */
 #ifndef PST_PIPELINE_CLUSTER_PARTS_H
 #define PST_PIPELINE_CLUSTER_PARTS_H
 #include "pipeline/cluster/cluster.h"
 
 /* A link as it was given. */
 typedef struct {
-    double bytes_per_s;      /* one direction of a device's link, or of one NIC; 0: not given */
-    uint64_t latency_ns;     /* PST_LATENCY_DEFAULT: not given */
-    uint32_t nics;           /* of a node; 0: one for each device that is no cpu, one in all where there is none */
+    double bytes_per_s;  /* one direction of a device's link, or of one NIC; 0: not given */
+    uint64_t latency_ns; /* PST_LATENCY_DEFAULT: not given */
+    uint32_t nics; /* of a node; 0: one for each device that is no cpu, one in all where there is
+                      none */
     double oversubscription; /* >= 1 */
 } pst_link_given;
 #define PST_LATENCY_DEFAULT UINT64_MAX
 #define PST_LINK_NOT_GIVEN ((pst_link_given){0, PST_LATENCY_DEFAULT, 0, 1})
 
-/* The names of a level: "device", "nvlink", ... *directions: how many its figure counts together (2 of nvlink, as its
- * data sheets do). 0: there is no such name. */
+/* The names of a level: "device", "nvlink", ... *directions: how many its figure counts together (2
+ * of nvlink, as its data sheets do). 0: there is no such name. */
 int pst_level_find(const char *name, pst_level *level, double *directions);
 /* For complaints. */
 #define PST_LEVEL_NAMES "device, nvlink, pcie, node, nic, ib, ethernet"
@@ -26,11 +28,13 @@ int pst_cluster_latency(const char *text, uint64_t *ns);
 pst_status pst_cluster_open(pst_cluster **cluster);
 /* Index of a copy of the kind in the cluster. ENOMEM. */
 pst_status pst_cluster_add_kind(pst_cluster *c, const pst_device_kind *kind, uint32_t *index);
-/* Devices to the node that is to be added next. memory 0: what the kind has. ENOMEM; EINPUT: too many, says how many
- * there may be. */
-pst_status pst_cluster_add_devices(pst_cluster *c, uint32_t count, uint32_t kind, double speed, uint64_t memory);
+/* Devices to the node that is to be added next. memory 0: what the kind has. ENOMEM; EINPUT: too
+ * many, says how many there may be. */
+pst_status pst_cluster_add_devices(pst_cluster *c, uint32_t count, uint32_t kind, double speed,
+                                   uint64_t memory);
 /* The node of the devices that have been added since the last one. */
-pst_status pst_cluster_add_node(pst_cluster *c, const char *name, const pst_link_given given[PST_LEVEL_COUNT]);
+pst_status pst_cluster_add_node(pst_cluster *c, const char *name,
+                                const pst_link_given given[PST_LEVEL_COUNT]);
 /* As many nodes like the last one, with its devices. */
 pst_status pst_cluster_repeat_node(pst_cluster *c, uint32_t count);
 /* Links between nodes of CPUs, of a cluster of which no link was given. */

@@ -1,7 +1,8 @@
-/* The short form: groups joined by "+", each "NODES x DEVICES KIND" and then what is to be said of them: links by name,
- * speed, memory. A link of a node is one NIC's, for each device one; "ib:4x400Gb/s" says that a node has 4,
- * "ib:400Gb/s/2" that the network behind them is oversubscribed by 2. A group that says no link between nodes has that
- * of the last group that does. */
+/* The short form: groups joined by "+", each "NODES x DEVICES KIND" and then what is to be said of
+ * them: links by name, speed, memory. A link of a node is one NIC's, for each device one;
+ * "ib:4x400Gb/s" says that a node has 4, "ib:400Gb/s/2" that the network behind them is
+ * oversubscribed by 2. A group that says no link between nodes has that of the last group that
+ * does. */
 #include "config/number.h"
 #include "pipeline/cluster/parts.h"
 #include <ctype.h>
@@ -51,8 +52,10 @@ static pst_status next(reader *r) {
     r->column = (size_t)(from - r->text) + 1;
     for (const char *c = from; c < r->at; c++)
         if (!isgraph((unsigned char)*c))
-            return pst_fail(PST_EINPUT, "%s:1:%zu: a character that is not printable", r->file, r->column);
-    snprintf(r->word, sizeof r->word, "%.*s", (int)(r->at - from < WORD ? r->at - from : WORD - 1), from);
+            return pst_fail(PST_EINPUT, "%s:1:%zu: a character that is not printable", r->file,
+                            r->column);
+    snprintf(r->word, sizeof r->word, "%.*s", (int)(r->at - from < WORD ? r->at - from : WORD - 1),
+             from);
     return r->at - from < WORD ? PST_OK : fail(r, "too long a word");
 }
 
@@ -71,28 +74,35 @@ static pst_status read_counts(reader *r, group *g) {
     size_t n = strspn(r->word, "0123456789");
     g->nodes = 1;
     int fine = r->word[n] == 'x' ? count(r->word, n, PST_CLUSTER_MOST, &g->nodes) &&
-                                       count(r->word + n + 1, strlen(r->word + n + 1), PST_CLUSTER_MOST, &g->devices)
+                                       count(r->word + n + 1, strlen(r->word + n + 1),
+                                             PST_CLUSTER_MOST, &g->devices)
                                  : count(r->word, strlen(r->word), PST_CLUSTER_MOST, &g->devices);
     return fine ? PST_OK
-                : fail(r, "expected nodes x devices of each, such as 16x8, or devices of one node, such as 8; at "
+                : fail(r, "expected nodes x devices of each, such as 16x8, or devices of one node, "
+                          "such as 8; at "
                           "most 65536");
 }
 
 /* "400Gb/s", "4x400Gb/s", "400Gb/s/2". */
-static pst_status read_link(reader *r, char *value, pst_level level, double directions, pst_link_given *link) {
+static pst_status read_link(reader *r, char *value, pst_level level, double directions,
+                            pst_link_given *link) {
     char *slash = strrchr(value, '/'), *by = NULL;
     size_t n = strspn(value, "0123456789");
-    if (slash && strcmp(slash, "/s")) *slash = 0, by = slash + 1;
+    if (slash && strcmp(slash, "/s")) {
+        *slash = 0;
+        by = slash + 1;
+    }
     int fine = value[n] != 'x' || (level == PST_LEVEL_NODE && count(value, n, 1024, &link->nics));
     if (fine && value[n] == 'x') value += n + 1;
     fine = fine && pst_cluster_rate(value, &link->bytes_per_s);
     if (fine && by)
-        fine = level == PST_LEVEL_NODE && pst_number_real(by, &link->oversubscription) && link->oversubscription >= 1 &&
-               link->oversubscription <= 1000;
+        fine = level == PST_LEVEL_NODE && pst_number_real(by, &link->oversubscription) &&
+               link->oversubscription >= 1 && link->oversubscription <= 1000;
     link->bytes_per_s /= directions;
     return fine ? PST_OK
                 : fail(r, level == PST_LEVEL_NODE
-                              ? "expected a rate with its unit, such as ib:400Gb/s, ib:8x400Gb/s (NICs of a node), "
+                              ? "expected a rate with its unit, such as ib:400Gb/s, ib:8x400Gb/s "
+                                "(NICs of a node), "
                                 "ib:400Gb/s/2 (oversubscribed by 2)"
                               : "expected a rate with its unit, such as nvlink:900GB/s");
 }
@@ -103,13 +113,17 @@ static pst_status read_option(reader *r, group *g) {
     pst_level level;
     snprintf(text, sizeof text, "%s", r->word);
     char *value = strchr(text, ':');
-    if (!value) return fail(r, "expected a link, such as nvlink:900GB/s or ib:400Gb/s, speed:0.5, memory:64GiB or +");
+    if (!value)
+        return fail(
+            r,
+            "expected a link, such as nvlink:900GB/s or ib:400Gb/s, speed:0.5, memory:64GiB or +");
     *value++ = 0;
     if (!strcmp(text, "speed")) {
         if (!pst_number_real(value, &g->speed) || g->speed < 1e-3 || g->speed > 1e3)
             return fail(r, "expected a number from 0.001 to 1000");
     } else if (!strcmp(text, "memory")) {
-        if (!pst_number_bytes(value, &v) || v < 1 || v >= 0x1p60) return fail(r, "expected bytes, such as 64GiB");
+        if (!pst_number_bytes(value, &v) || v < 1 || v >= 0x1p60)
+            return fail(r, "expected bytes, such as 64GiB");
         g->memory = (uint64_t)v;
     } else if (pst_level_find(text, &level, &directions)) {
         if (g->given[level].bytes_per_s) return fail(r, "a second link of this level");
@@ -128,7 +142,8 @@ static pst_status read_group(reader *r) {
     if (!*r->word) return fail(r, "the kind of the devices is missing, such as h100 or cpu");
     pst_status status = pst_device_kind_find(r->word, NULL, 0, &g->kind);
     if (status != PST_OK) return pst_fail_in(status, "%s:1:%zu", r->file, r->column);
-    while ((status = next(r)) == PST_OK && *r->word && strcmp(r->word, "+")) PST_TRY(read_option(r, g));
+    while ((status = next(r)) == PST_OK && *r->word && strcmp(r->word, "+"))
+        PST_TRY(read_option(r, g));
     return status;
 }
 
@@ -145,7 +160,10 @@ static pst_status add_all(reader *r, pst_cluster *c) {
     int links = 0;
     for (uint32_t i = 0; i < r->n; i++) {
         links |= r->group[i].given[PST_LEVEL_DEVICE].bytes_per_s > 0;
-        if (r->group[i].given[PST_LEVEL_NODE].bytes_per_s) between = r->group[i].given[PST_LEVEL_NODE], links = 1;
+        if (r->group[i].given[PST_LEVEL_NODE].bytes_per_s) {
+            between = r->group[i].given[PST_LEVEL_NODE];
+            links = 1;
+        }
     }
     for (uint32_t i = 0; i < r->n; i++) {
         pst_link_given *own = &r->group[i].given[PST_LEVEL_NODE];

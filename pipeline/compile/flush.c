@@ -1,5 +1,6 @@
-/* The end of a step as plain instructions: shared parameters' accumulators are added up and handed back, then the norm
- * is gathered at rank 0, answered, and every rank steps. The order is described in instr.h. */
+/* The end of a step as plain instructions: shared parameters' accumulators are added up and handed
+ * back, then the norm is gathered at rank 0, answered, and every rank steps. The order is described
+ * in instr.h. */
 #include "pipeline/compile/instr_parts.h"
 #include <stdlib.h>
 
@@ -21,7 +22,8 @@ static uint32_t rank_of_use(const pst_job_builder *b, uint32_t param, uint32_t u
 }
 
 pst_instr pst_builder_blank(uint8_t opcode, uint64_t ns) {
-    return (pst_instr){.opcode = opcode, .local = PST_NONE, .param = PST_NONE, .use = PST_NONE, .ns = ns};
+    return (pst_instr){
+        .opcode = opcode, .local = PST_NONE, .param = PST_NONE, .use = PST_NONE, .ns = ns};
 }
 
 uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t ns) {
@@ -29,15 +31,20 @@ uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t n
     return pst_builder_emit(b, &instr);
 }
 
-/* --- shared parameters ------------------------------------------------------------------------------------------ */
+/* --- shared parameters ------------------------------------------------------------------------ */
 
-/* Two channels per use of a shared parameter, from b->channel on: accumulator up to the owner, sum back. */
-static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t use, uint32_t remote_use,
-                                 uint32_t part, int back, uint32_t peer) {
+/* Two channels per use of a shared parameter, from b->channel on: accumulator up to the owner, sum
+ * back. */
+static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t use,
+                                 uint32_t remote_use, uint32_t part, int back, uint32_t peer) {
     uint64_t bytes = pst_param_elements(graph_of(b)->param + param) * sizeof(float);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
-    instr.param = param, instr.use = use, instr.peer = peer, instr.bytes = bytes;
-    instr.channel = b->channel + 2 * remote_use + (uint32_t)back, instr.seq = instr.micro = part;
+    instr.param = param;
+    instr.use = use;
+    instr.peer = peer;
+    instr.bytes = bytes;
+    instr.channel = b->channel + 2 * remote_use + (uint32_t)back;
+    instr.seq = instr.micro = part;
     return pst_builder_emit(b, &instr);
 }
 
@@ -47,14 +54,15 @@ uint32_t pst_builder_last_compute(const pst_job_builder *b) {
     return at ? at - 1 : PST_NONE;
 }
 
-/* What is there when the flush begins: its first instruction, and the compute instruction after which gradients are
- * there, PST_NONE. */
+/* What is there when the flush begins: its first instruction, and the compute instruction after
+ * which gradients are there, PST_NONE. */
 typedef struct {
     uint32_t first, computed;
 } passes;
 
-/* `at` writes memory that the lists used: it waits for the last pass, and for every SEND before the flush (those of the
- * head have theirs elsewhere) that nothing else waited for. RECVs have been read by one of these. */
+/* `at` writes memory that the lists used: it waits for the last pass, and for every SEND before the
+ * flush (those of the head have theirs elsewhere) that nothing else waited for. RECVs have been
+ * read by one of these. */
 static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     uint8_t *named = calloc((size_t)b->n_instr + 1, 1);
     if (!named) {
@@ -70,16 +78,20 @@ static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
 }
 
 /* Adds a use's accumulator `operand` to accumulator `sum` of use 0. */
-static uint32_t emit_reduce(pst_job_builder *b, uint32_t param, uint32_t use, uint32_t operand, uint32_t sum) {
+static uint32_t emit_reduce(pst_job_builder *b, uint32_t param, uint32_t use, uint32_t operand,
+                            uint32_t sum) {
     uint64_t ns = pst_builder_reduce_ns(b, pst_param_elements(graph_of(b)->param + param));
     uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, ns);
     if (b->status != PST_OK) return reduce;
-    b->instr[reduce].param = param, b->instr[reduce].use = use;
-    b->instr[reduce].micro = operand, b->instr[reduce].chunk = (uint16_t)sum;
+    b->instr[reduce].param = param;
+    b->instr[reduce].use = use;
+    b->instr[reduce].micro = operand;
+    b->instr[reduce].chunk = (uint16_t)sum;
     return reduce;
 }
 
-/* Parts [lo, hi) of use 0, into the first of them; returns the last REDUCE, PST_NONE: there is none. */
+/* Parts [lo, hi) of use 0, into the first of them; returns the last REDUCE, PST_NONE: there is
+ * none. */
 static uint32_t add_parts(pst_job_builder *b, uint32_t param, uint32_t lo, uint32_t hi) {
     if (hi - lo < 2) return PST_NONE;
     uint32_t middle = pst_share_split(lo, hi);
@@ -88,8 +100,10 @@ static uint32_t add_parts(pst_job_builder *b, uint32_t param, uint32_t lo, uint3
     return emit_reduce(b, param, 0, middle, lo);
 }
 
-/* All uses of a part, at the owner. *joined: whether the join buffer has been used in this flush. */
-static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, passes before, int *joined) {
+/* All uses of a part, at the owner. *joined: whether the join buffer has been used in this
+ * flush. */
+static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, passes before,
+                          int *joined) {
     uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
     for (uint32_t use = 1; use < n_use && b->status == PST_OK; use++) {
         uint32_t peer = rank_of_use(b, param, use), recv = PST_NONE;
@@ -108,26 +122,31 @@ static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, pas
 /* The owner's side. */
 static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) {
     uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
-    for (uint32_t part = 0; part < b->job->parts; part++) reduce = join_part(b, param, part, before, joined);
+    for (uint32_t part = 0; part < b->job->parts; part++)
+        reduce = join_part(b, param, part, before, joined);
     uint32_t added = add_parts(b, param, 0, b->job->parts);
     if (added != PST_NONE) reduce = added;
     for (uint32_t use = 1; use < n_use && b->status == PST_OK && b->job->grid.data == 1; use++) {
         uint32_t stage = pst_builder_stage_of_use(b, param, use);
         if (stage == b->stage || pst_builder_first_use(b, param, stage) != use) continue;
         uint32_t lane = pst_grid_receiver(b->job->grid, stage, b->lane);
-        for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+        for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
+             lane = pst_builder_next_receiver(b, stage, lane)) {
             uint32_t peer = pst_grid_in_lane(b->job->grid, stage, lane);
-            pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer), reduce);
+            pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer),
+                               reduce);
         }
     }
 }
 
-/* A part of the accumulator of a use, to all owners that have it from this rank; returns the last SEND, PST_NONE: none
- * has. */
-static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uint32_t use, uint32_t part) {
+/* A part of the accumulator of a use, to all owners that have it from this rank; returns the last
+ * SEND, PST_NONE: none has. */
+static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uint32_t use,
+                          uint32_t part) {
     uint32_t stage = pst_builder_stage_of_use(b, param, 0), sent = PST_NONE;
     uint32_t lane = pst_grid_receiver(b->job->grid, stage, b->lane);
-    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
+         lane = pst_builder_next_receiver(b, stage, lane)) {
         uint32_t owner = pst_grid_in_lane(b->job->grid, stage, lane);
         sent = emit_accumulator(b, PST_OP_SEND, param, use, use, part, 0, owner);
         if (before.computed != PST_NONE) pst_builder_depend(b, sent, before.computed);
@@ -139,15 +158,17 @@ void pst_builder_wait_lent(pst_job_builder *b, uint32_t recv, uint32_t lent) {
     for (uint32_t i = lent; i != PST_NONE && b->status == PST_OK;) {
         const pst_instr *at = b->instr + i, *before = i ? at - 1 : NULL;
         pst_builder_depend(b, recv, i);
-        int same = before && at->opcode == PST_OP_SEND && before->opcode == PST_OP_SEND && before->param == at->param &&
-                   before->use == at->use && before->micro == at->micro && !before->n;
+        int same = before && at->opcode == PST_OP_SEND && before->opcode == PST_OP_SEND &&
+                   before->param == at->param && before->use == at->use &&
+                   before->micro == at->micro && !before->n;
         i = same ? i - 1 : PST_NONE;
     }
 }
 
-/* The other side; returns the RECV of the sum, or, where replicas send it, what it waits for (pst_builder_wait_lent).
- */
-static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t owner, uint32_t first) {
+/* The other side; returns the RECV of the sum, or, where replicas send it, what it waits for
+ * (pst_builder_wait_lent). */
+static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t owner,
+                     uint32_t first) {
     uint32_t n_use = graph_of(b)->param[param].n_use, sent = PST_NONE;
     for (uint32_t part = 0; part < b->job->parts; part++)
         for (uint32_t use = first; use < n_use; use++) {
@@ -177,53 +198,64 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
     }
 }
 
-/* --- norm and step ---------------------------------------------------------------------------------------------- */
+/* --- norm and step ---------------------------------------------------------------------------- */
 
-/* What a rank sends to rank 0: the loss of each of its micro-batches, and the sums of squares of its pieces. */
+/* What a rank sends to rank 0: the loss of each of its micro-batches, and the sums of squares of
+ * its pieces. */
 static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     const pst_job *j = b->job;
     pst_grid_place at = pst_grid_at(j->grid, rank);
     return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage, at.replica);
 }
 
-/* Norms and answers of ranks [from, to) stand in the list at hand: its own, and, of a lane on its own, those of all
- * ranks of the stage, which it sends, or takes, in their place. */
+/* Norms and answers of ranks [from, to) stand in the list at hand: its own, and, of a lane on its
+ * own, those of all ranks of the stage, which it sends, or takes, in their place. */
 typedef struct {
     uint32_t from, to;
 } ranks;
 
 static ranks stands_for(const pst_job_builder *b) {
     if (!b->job->alone) return (ranks){b->rank, b->rank + 1};
-    return (ranks){pst_grid_first(b->job->grid, b->stage), pst_grid_first(b->job->grid, b->stage + 1)};
+    return (ranks){pst_grid_first(b->job->grid, b->stage),
+                   pst_grid_first(b->job->grid, b->stage + 1)};
 }
 
 static uint32_t list_of(const pst_job_builder *b, uint32_t rank) {
-    return b->job->alone ? pst_grid_in_lane(b->job->grid, pst_job_stage(b->job, rank), b->lane) : rank;
+    return b->job->alone ? pst_grid_in_lane(b->job->grid, pst_job_stage(b->job, rank), b->lane)
+                         : rank;
 }
 
 /* The norm, or the answer, of `rank`. */
-static uint32_t emit_norm(pst_job_builder *b, uint8_t opcode, uint32_t peer, uint32_t rank, uint32_t doubles,
-                          uint32_t channel) {
+static uint32_t emit_norm(pst_job_builder *b, uint8_t opcode, uint32_t peer, uint32_t rank,
+                          uint32_t doubles, uint32_t channel) {
     uint64_t bytes = doubles * sizeof(double);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
-    instr.peer = peer, instr.bytes = bytes, instr.channel = channel, instr.seq = b->job->alone ? rank : 0;
+    instr.peer = peer;
+    instr.bytes = bytes;
+    instr.channel = channel;
+    instr.seq = b->job->alone ? rank : 0;
     return pst_builder_emit(b, &instr);
 }
 
 static void send_norms(pst_job_builder *b, uint32_t to, uint32_t norm) {
     ranks all = stands_for(b);
     for (uint32_t r = all.from; r < all.to; r++)
-        if (r != to) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, to, r, norm_doubles(b, r), b->channel), norm);
+        if (r != to)
+            pst_builder_depend(b, emit_norm(b, PST_OP_SEND, to, r, norm_doubles(b, r), b->channel),
+                               norm);
 }
 
 static void gather(pst_job_builder *b) {
     uint32_t n = b->job->n_rank, first = b->n_instr;
     for (uint32_t r = 0; r < n; r++)
-        if (r != b->rank) emit_norm(b, PST_OP_RECV, list_of(b, r), r, norm_doubles(b, r), b->channel);
+        if (r != b->rank)
+            emit_norm(b, PST_OP_RECV, list_of(b, r), r, norm_doubles(b, r), b->channel);
     uint32_t at = pst_builder_emit_compute(b, PST_OP_GATHER, b->cost->gather_ns);
     for (uint32_t i = first; i < at; i++) pst_builder_depend(b, at, i);
     for (uint32_t r = 0; r < n; r++)
-        if (r != b->rank) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, list_of(b, r), r, 3, b->channel + 1), at);
+        if (r != b->rank)
+            pst_builder_depend(b, emit_norm(b, PST_OP_SEND, list_of(b, r), r, 3, b->channel + 1),
+                               at);
 }
 
 /* Returns the first RECV, and one behind the last in *end. */
@@ -236,8 +268,8 @@ static uint32_t take_answers(pst_job_builder *b, uint32_t from, uint32_t *end) {
     return first;
 }
 
-/* Whether no other rank ends its passes later, by the pace of this pipeline and the micro-batches of the others: then
- * no norm is late, and the answer can leave before the optimizer begins. */
+/* Whether no other rank ends its passes later, by the pace of this pipeline and the micro-batches
+ * of the others: then no norm is late, and the answer can leave before the optimizer begins. */
 static int ends_last(const pst_job_builder *b) {
     const pst_schedule *s = b->schedule;
     uint32_t own = 0, last = 0;
@@ -245,7 +277,8 @@ static int ends_last(const pst_job_builder *b) {
         if (b->job->micros[k] > s->n_micro) return 0;
     for (uint32_t r = 0; r < s->n_rank; r++) {
         const pst_action *a = s->n_action[r] ? &s->action[r][s->n_action[r] - 1] : NULL;
-        uint32_t end = a ? b->pace.finish[((size_t)a->chunk * 4 + a->opcode) * s->n_micro + a->micro] : 0;
+        uint32_t end =
+            a ? b->pace.finish[((size_t)a->chunk * 4 + a->opcode) * s->n_micro + a->micro] : 0;
         if (r == b->stage) own = end;
         if (end > last) last = end;
     }
@@ -254,7 +287,8 @@ static int ends_last(const pst_job_builder *b) {
 
 /* Returns STEP. */
 static uint32_t norm_and_step(pst_job_builder *b, passes before) {
-    uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE, answered;
+    uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE,
+             answered;
     uint32_t to = pst_job_gathers(b->job);
     send_norms(b, to, norm);
     int answers_first = b->rank == to && (!b->job->post || ends_last(b));
@@ -279,7 +313,8 @@ static uint32_t norm_and_step(pst_job_builder *b, passes before) {
 static void add_unshared(pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
     for (uint32_t p = g ? g->n_param : 0; p-- > 0 && b->status == PST_OK;)
-        if (g->param[p].n_use == 1 && rank_of_use(b, p, 0) == b->rank) add_parts(b, p, 0, b->job->parts);
+        if (g->param[p].n_use == 1 && rank_of_use(b, p, 0) == b->rank)
+            add_parts(b, p, 0, b->job->parts);
 }
 
 static void flush_alone(pst_job_builder *b, passes before, uint32_t *returned) {
@@ -304,7 +339,8 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     if (!b->job->zero) pst_replica_spread_sums(b, &sums, lent, received);
     b->channel = behind;
     uint32_t step = norm_and_step(b, before);
-    for (uint32_t i = received[0]; received[0] != PST_NONE && i < received[1] && b->status == PST_OK; i++)
+    for (uint32_t i = received[0];
+         received[0] != PST_NONE && i < received[1] && b->status == PST_OK; i++)
         if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, step, i);
     pst_replica_sums_close(&sums);
 }
@@ -323,7 +359,9 @@ static uint64_t partial_bytes(const pst_job_builder *b) {
 /* Down and up again, so that it takes twice as long as one message. */
 static void add_partial(pst_job_builder *b, passes *before) {
     uint64_t bytes = b->job->grid.tensor > 1 ? partial_bytes(b) : 0;
-    if (bytes) before->computed = pst_builder_emit_compute(b, PST_OP_REDUCE, 2 * pst_builder_transfer_ns(b, bytes));
+    if (bytes)
+        before->computed =
+            pst_builder_emit_compute(b, PST_OP_REDUCE, 2 * pst_builder_transfer_ns(b, bytes));
 }
 
 void pst_builder_flush(pst_job_builder *b) {

@@ -1,8 +1,9 @@
-/* What replicas exchange, piece by piece: gradients go to the replica that answers for the piece, which adds them as a
- * binary tree over replica indices; then the sum goes to all that hold the parameter, or (zero 1 and 2) stays, and
- * head.c sends what was made of it. That is in the flush, but for rounds (rounds.c), whose gradients are of a
- * micro-batch. Pieces go from the last parameter to the first, as gradients are finished; their number in that order is
- * the seq of their messages. */
+/* What replicas exchange, piece by piece: gradients go to the replica that answers for the piece,
+ * which adds them as a binary tree over replica indices; then the sum goes to all that hold the
+ * parameter, or (zero 1 and 2) stays, and head.c sends what was made of it. That is in the flush,
+ * but for rounds (rounds.c), whose gradients are of a micro-batch. Pieces go from the last
+ * parameter to the first, as gradients are finished; their number in that order is the seq of their
+ * messages. */
 #include "pipeline/compile/instr_parts.h"
 #include <stdlib.h>
 
@@ -27,22 +28,31 @@ static void each_piece(pst_job_builder *b, piece_fn fn, void *arg) {
 
 /* The rank of this lane's tensor rank in another replica. */
 static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t replica) {
-    return pst_grid_in_lane(b->job->grid, stage, replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
+    return pst_grid_in_lane(b->job->grid, stage,
+                            replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
 }
 
-static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use, uint32_t peer, int back) {
+static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use,
+                           uint32_t peer, int back) {
     uint64_t bytes = at->n * sizeof(float);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
-    instr.param = at->param, instr.use = use, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
-    instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel + (uint32_t)back, instr.seq = at->number;
+    instr.param = at->param;
+    instr.use = use;
+    instr.from = (uint32_t)at->from;
+    instr.n = (uint32_t)at->n;
+    instr.peer = peer;
+    instr.bytes = bytes;
+    instr.channel = b->channel + (uint32_t)back;
+    instr.seq = at->number;
     if (at->round) {
-        instr.chunk = (uint16_t)at->round->chunk, instr.micro = at->round->micro;
+        instr.chunk = (uint16_t)at->round->chunk;
+        instr.micro = at->round->micro;
         instr.seq += instr.micro * b->n_piece;
     }
     return pst_builder_emit(b, &instr);
 }
 
-/* --- sums ------------------------------------------------------------------------------------------------------- */
+/* --- sums ------------------------------------------------------------------------------------- */
 
 typedef struct {
     pst_replica_sums *sums;
@@ -55,27 +65,37 @@ static int takes_part(const pst_job_builder *b, const piece *at, uint32_t replic
     return !at->round || at->round->micro < b->job->micros[replica];
 }
 
-/* Adds what lies at `buffer` to `into`, once these two are done (PST_NONE: they need not be waited for). */
-static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uint32_t buffer, uint32_t before,
-                         uint32_t after) {
+/* Adds what lies at `buffer` to `into`, once these two are done (PST_NONE: they need not be waited
+ * for). */
+static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uint32_t buffer,
+                         uint32_t before, uint32_t after) {
     uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, pst_builder_reduce_ns(b, at->n));
     if (b->status != PST_OK) return PST_NONE;
     pst_instr *in = b->instr + reduce;
-    in->param = at->param, in->use = 0, in->from = (uint32_t)at->from, in->n = (uint32_t)at->n;
-    in->into = into, in->buffer = buffer;
-    if (at->round) in->chunk = (uint16_t)at->round->chunk, in->micro = at->round->micro;
+    in->param = at->param;
+    in->use = 0;
+    in->from = (uint32_t)at->from;
+    in->n = (uint32_t)at->n;
+    in->into = into;
+    in->buffer = buffer;
+    if (at->round) {
+        in->chunk = (uint16_t)at->round->chunk;
+        in->micro = at->round->micro;
+    }
     if (before != PST_NONE) pst_builder_depend(b, reduce, before);
     if (after != PST_NONE) pst_builder_depend(b, reduce, after);
     return reduce;
 }
 
-/* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer; PST_NONE: none of
- * them takes part. recv: [replicas] of this piece. Returns the last REDUCE, or for one replica its RECV (PST_NONE for
- * this one). */
-static uint32_t add_replicas(pst_job_builder *b, const piece *at, const uint32_t *recv, uint32_t first, uint32_t lo,
-                             uint32_t hi, uint32_t *place) {
+/* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer;
+ * PST_NONE: none of them takes part. recv: [replicas] of this piece. Returns the last REDUCE, or
+ * for one replica its RECV (PST_NONE for this one). */
+static uint32_t add_replicas(pst_job_builder *b, const piece *at, const uint32_t *recv,
+                             uint32_t first, uint32_t lo, uint32_t hi, uint32_t *place) {
     if (hi - lo == 1) {
-        *place = !takes_part(b, at, lo) ? PST_NONE : lo == b->replica ? 0 : first + (lo < b->replica ? lo : lo - 1);
+        *place = !takes_part(b, at, lo) ? PST_NONE
+                 : lo == b->replica     ? 0
+                                        : first + (lo < b->replica ? lo : lo - 1);
         return recv[lo];
     }
     uint32_t middle = pst_share_split(lo, hi), left, right;
@@ -91,7 +111,8 @@ static uint32_t add_replicas(pst_job_builder *b, const piece *at, const uint32_t
 
 /* Returns the REDUCE that makes the sum: in the accumulator. */
 static uint32_t collect(pst_job_builder *b, const piece *at) {
-    uint32_t n = b->job->grid.data, set = b->turn++ % PST_PIECES_IN_FLIGHT, first = 1 + set * (n - 1);
+    uint32_t n = b->job->grid.data, set = b->turn++ % PST_PIECES_IN_FLIGHT,
+             first = 1 + set * (n - 1);
     uint32_t place = 0, last = 0;
     uint32_t *recv = malloc(n * sizeof *recv);
     if (!recv) {
@@ -107,7 +128,8 @@ static uint32_t collect(pst_job_builder *b, const piece *at) {
         if (b->buffer_read[set] != PST_NONE) pst_builder_depend(b, recv[k], b->buffer_read[set]);
     }
     if (b->status == PST_OK) last = add_replicas(b, at, recv, first, 0, n, &place);
-    if (b->status == PST_OK && at->round) last = emit_sum(b, at, PST_INTO_SHARD, place, last, PST_NONE);
+    if (b->status == PST_OK && at->round)
+        last = emit_sum(b, at, PST_INTO_SHARD, place, last, PST_NONE);
     free(recv);
     return b->buffer_read[set] = last;
 }
@@ -116,7 +138,7 @@ static int shards(const pst_job_builder *b, uint32_t param) {
     return pst_job_shards(b->job, b->lane % b->job->grid.tensor, param);
 }
 
-/* --- rounds ----------------------------------------------------------------------------------------------------- */
+/* --- rounds ----------------------------------------------------------------------------------- */
 
 static int in_round(const pst_job_builder *b, const piece *at, const pst_round *round) {
     return shards(b, at->param) && b->cut->use_chunk[b->cut->use_first[at->param]] == round->chunk;
@@ -129,7 +151,8 @@ static void send_in_round(pst_job_builder *b, const piece *in, void *arg) {
     at.round = round;
     uint32_t send = emit_piece(b, PST_OP_SEND, &at, 0, rank_at(b, b->stage, at.owner), 0);
     uint8_t pass = b->cut->split ? PST_OP_W : PST_OP_BW;
-    pst_builder_depend(b, send, b->compute_at[((size_t)round->chunk * 4 + pass) * b->n_micro + round->micro]);
+    pst_builder_depend(
+        b, send, b->compute_at[((size_t)round->chunk * 4 + pass) * b->n_micro + round->micro]);
     if (!round->n_send++) round->send = send;
 }
 
@@ -158,13 +181,14 @@ void pst_replica_add_round(pst_job_builder *b, pst_round *round) {
     each_piece(b, add_in_round, round);
 }
 
-/* --- gradients of the flush ------------------------------------------------------------------------------------- */
+/* --- gradients of the flush ------------------------------------------------------------------- */
 
-/* The pass that finishes the accumulator of a parameter with one use: it may be long before the last one of the
- * rank. */
+/* The pass that finishes the accumulator of a parameter with one use: it may be long before the
+ * last one of the rank. */
 static uint32_t finished(const pst_job_builder *b, uint32_t param) {
     uint32_t chunk = b->cut->use_chunk[b->cut->use_first[param]], last = b->n_micro - 1;
-    return b->compute_at[((size_t)chunk * 4 + (b->cut->split ? PST_OP_W : PST_OP_BW)) * b->n_micro + last];
+    return b->compute_at[((size_t)chunk * 4 + (b->cut->split ? PST_OP_W : PST_OP_BW)) * b->n_micro +
+                         last];
 }
 
 static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
@@ -198,7 +222,7 @@ pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sum
 
 void pst_replica_sums_close(pst_replica_sums *sums) { free(sums->at); }
 
-/* --- to all who hold the parameter ------------------------------------------------------------------------------ */
+/* --- to all who hold the parameter ------------------------------------------------------------ */
 
 static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
     return pst_builder_first_use(b, param, stage) < b->cut->graph->param[param].n_use;
@@ -216,17 +240,20 @@ static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
     for (uint32_t stage = 0; stage < grid.pipeline; stage++)
         for (uint32_t k = 0; k < grid.data && holds(b, at->param, stage); k++) {
             uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
-            for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+            for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
+                 lane = pst_builder_next_receiver(b, stage, lane)) {
                 uint32_t to = pst_grid_in_lane(grid, stage, lane);
-                if (to != b->rank) pst_builder_depend(b, emit_piece(b, PST_OP_SEND, at, 0, to, 1), after);
+                if (to != b->rank)
+                    pst_builder_depend(b, emit_piece(b, PST_OP_SEND, at, 0, to, 1), after);
             }
         }
 }
 
-/* A sum takes the place of what this rank has sent: to the replica that adds, or, on another stage, to the first
- * use's. */
+/* A sum takes the place of what this rank has sent: to the replica that adds, or, on another stage,
+ * to the first use's. */
 static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
-    uint32_t owner = pst_builder_stage_of_use(b, at->param, 0), use = pst_builder_first_use(b, at->param, b->stage);
+    uint32_t owner = pst_builder_stage_of_use(b, at->param, 0),
+             use = pst_builder_first_use(b, at->param, b->stage);
     uint32_t recv = emit_piece(b, PST_OP_RECV, at, use, rank_at(b, owner, at->owner), 1);
     uint32_t after = s->sums->at[at->number];
     if (owner != b->stage) pst_builder_wait_lent(b, recv, s->lent[at->param]);

@@ -1,7 +1,7 @@
-/* The head of a list, where replicas share out the step (job.zero): the weights that other ranks have stepped come
- * before the passes that read them, piece by piece in the order in which chunks need them, of all owners in turn. SENDs
- * are posted at once; RECVs as far as a window of bytes reaches, which fills a link and leaves messages of the other
- * direction a way between. */
+/* The head of a list, where replicas share out the step (job.zero): the weights that other ranks
+ * have stepped come before the passes that read them, piece by piece in the order in which chunks
+ * need them, of all owners in turn. SENDs are posted at once; RECVs as far as a window of bytes
+ * reaches, which fills a link and leaves messages of the other direction a way between. */
 #include "pipeline/compile/instr_parts.h"
 #include <stdlib.h>
 
@@ -33,11 +33,17 @@ static uint32_t order_params(const pst_job_builder *b, place *order) {
 }
 
 /* number: the seq of its messages. */
-static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number, uint32_t peer) {
+static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number,
+                 uint32_t peer) {
     uint64_t bytes = at->n * pst_dtype_bytes(b->cut->graph->dtype);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
-    instr.param = at->param, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
-    instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel, instr.seq = number;
+    instr.param = at->param;
+    instr.from = (uint32_t)at->from;
+    instr.n = (uint32_t)at->n;
+    instr.peer = peer;
+    instr.bytes = bytes;
+    instr.channel = b->channel;
+    instr.seq = number;
     pst_builder_emit(b, &instr);
 }
 
@@ -71,20 +77,25 @@ static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
     return at->n > 0;
 }
 
-/* All pieces of a parameter, in rounds of one of each owner: replica k has those of owner k + 1 first, then of k + 2, ...,
- * so that all links are busy all the time. before: [replicas] how many pieces owners before have. */
-static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first, const uint32_t *before) {
+/* All pieces of a parameter, in rounds of one of each owner: replica k has those of owner k + 1
+ * first, then of k + 2, ..., so that all links are busy all the time. before: [replicas] how many
+ * pieces owners before have. */
+static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first,
+                       const uint32_t *before) {
     const uint32_t d = b->job->grid.data;
     const int has = pst_builder_first_use(b, param, b->stage) < b->cut->graph->param[param].n_use;
     for (uint32_t nth = 0, any = 1; any && b->status == PST_OK; nth++) {
         any = 0;
         for (uint32_t t = 1; t <= d; t++) {
-            pst_piece at = {.param = param, .owner = opcode == PST_OP_SEND ? b->replica : (b->replica + t) % d};
+            pst_piece at = {.param = param,
+                            .owner = opcode == PST_OP_SEND ? b->replica : (b->replica + t) % d};
             if (!find_piece(b->share, nth, &at)) continue;
             const uint32_t number = first + before[at.owner] + nth, owner = owner_rank(b, &at);
             any = 1;
-            if (opcode == PST_OP_SEND && owner == b->rank) send_to(b, &at, number, (b->replica + d - t % d) % d);
-            else if (opcode == PST_OP_RECV && owner != b->rank && has) emit(b, opcode, &at, number, owner);
+            if (opcode == PST_OP_SEND && owner == b->rank)
+                send_to(b, &at, number, (b->replica + d - t % d) % d);
+            else if (opcode == PST_OP_RECV && owner != b->rank && has)
+                emit(b, opcode, &at, number, owner);
         }
     }
 }
@@ -92,18 +103,21 @@ static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint3
 static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n) {
     uint32_t *before = malloc(b->job->grid.data * sizeof *before);
     if (!before) b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
-    for (uint32_t i = 0, first = 0; i < n && b->status == PST_OK; first += b->job->pieces[order[i++].param]) {
+    for (uint32_t i = 0, first = 0; i < n && b->status == PST_OK;
+         first += b->job->pieces[order[i++].param]) {
         const uint32_t param = order[i].param;
         for (uint32_t k = 0, all = 0; k < b->job->grid.data; k++) {
             before[k] = all;
-            all += pst_pieces(pst_share_to(b->share, param, k) - pst_share_from(b->share, param, k));
+            all +=
+                pst_pieces(pst_share_to(b->share, param, k) - pst_share_from(b->share, param, k));
         }
         emit_param(b, opcode, param, first, before);
     }
     free(before);
 }
 
-/* RECVs from `first` on: what would not fit into the window with those before waits for the oldest of them. */
+/* RECVs from `first` on: what would not fit into the window with those before waits for the oldest
+ * of them. */
 static void set_window(pst_job_builder *b, uint32_t first) {
     uint64_t in_flight = 0;
     for (uint32_t i = first, oldest = first; i < b->n_instr && b->status == PST_OK; i++) {
@@ -125,7 +139,8 @@ void pst_builder_head(pst_job_builder *b) {
         return;
     }
     uint32_t n = order_params(b, order);
-    b->channel = b->cut->n_channel + 1; /* the flush has the one before for gradients, this one for sums */
+    b->channel = b->cut->n_channel + 1; /* the flush has the one before for gradients, this one for
+                                           sums */
     emit_pieces(b, PST_OP_SEND, order, n);
     uint32_t first = b->n_instr;
     emit_pieces(b, PST_OP_RECV, order, n);
@@ -135,14 +150,17 @@ void pst_builder_head(pst_job_builder *b) {
 }
 
 void pst_builder_await_head(pst_job_builder *b) {
-    uint32_t *first = b->n_head ? malloc(b->cut->n_chunk * sizeof *first) : NULL; /* pass of each chunk */
-    if (b->n_head && !first) b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+    /* pass of each chunk */
+    uint32_t *first = b->n_head ? malloc(b->cut->n_chunk * sizeof *first) : NULL;
+    if (b->n_head && !first)
+        b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
     for (uint32_t c = 0; first && c < b->cut->n_chunk; c++) first[c] = PST_NONE;
     for (uint32_t i = b->n_instr; first && i-- > b->n_head;)
         if (pst_opcode_computes(b->instr[i].opcode)) first[b->instr[i].chunk] = i;
     for (uint32_t i = 0; i < b->n_head && b->status == PST_OK; i++) {
         uint32_t p = b->instr[i].param;
-        for (uint32_t u = 0; b->instr[i].opcode == PST_OP_RECV && u < b->cut->graph->param[p].n_use; u++) {
+        for (uint32_t u = 0; b->instr[i].opcode == PST_OP_RECV && u < b->cut->graph->param[p].n_use;
+             u++) {
             uint32_t chunk = b->cut->use_chunk[b->cut->use_first[p] + u];
             if (first[chunk] != PST_NONE) pst_builder_depend(b, first[chunk], i);
         }

@@ -1,5 +1,6 @@
-/* Compiles a schedule and a cut into one instruction list per rank: each action becomes its compute instruction with
- * the RECVs before and the SENDs behind it; slots.c adds what memory reuse demands, flush.c the end of the step. */
+/* Compiles a schedule and a cut into one instruction list per rank: each action becomes its compute
+ * instruction with the RECVs before and the SENDs behind it; slots.c adds what memory reuse
+ * demands, flush.c the end of the step. */
 #include "pipeline/compile/instr.h"
 #include "base/transport.h"
 #include "pipeline/compile/instr_parts.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- appending -------------------------------------------------------------------------------------------------- */
+/* --- appending -------------------------------------------------------------------------------- */
 
 static void *grow(pst_job_builder *b, void *array, uint32_t n, uint32_t *cap, size_t size) {
     if (n < *cap) return array;
@@ -25,7 +26,7 @@ uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
     b->instr = grow(b, b->instr, b->n_instr, &b->cap_instr, sizeof *b->instr);
     if (b->status != PST_OK) return 0;
     b->instr[b->n_instr] = *instr;
-    b->instr[b->n_instr].queue = pst_opcode_computes(instr->opcode)                   ? PST_Q_COMPUTE
+    b->instr[b->n_instr].queue = pst_opcode_computes(instr->opcode) ? PST_Q_COMPUTE
                                  : instr->param != PST_NONE && instr->use == PST_NONE ? PST_Q_HEAD
                                  : instr->opcode == PST_OP_SEND                       ? PST_Q_SEND
                                                                                       : PST_Q_RECV;
@@ -46,39 +47,47 @@ uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes) {
     return b->cost->latency_ns + (uint64_t)llround(ns);
 }
 
-/* --- one action ------------------------------------------------------------------------------------------------- */
+/* --- one action ------------------------------------------------------------------------------- */
 
-static uint32_t *compute_slot(const pst_job_builder *b, uint32_t chunk, uint8_t opcode, uint32_t micro) {
+static uint32_t *compute_slot(const pst_job_builder *b, uint32_t chunk, uint8_t opcode,
+                              uint32_t micro) {
     return b->compute_at + ((size_t)chunk * 4 + opcode) * b->n_micro + micro;
 }
 
 /* Compute instruction that stands for a moment of a chunk. */
-static uint32_t compute_of_event(const pst_job_builder *b, uint32_t chunk, pst_event event, uint32_t micro) {
-    uint8_t opcode = event == PST_EV_F ? PST_OP_F : event == PST_EV_W ? PST_OP_W : b->cut->split ? PST_OP_B : PST_OP_BW;
+static uint32_t compute_of_event(const pst_job_builder *b, uint32_t chunk, pst_event event,
+                                 uint32_t micro) {
+    uint8_t opcode = event == PST_EV_F   ? PST_OP_F
+                     : event == PST_EV_W ? PST_OP_W
+                     : b->cut->split     ? PST_OP_B
+                                         : PST_OP_BW;
     return *compute_slot(b, chunk, opcode, micro);
 }
 
 /* The stage that a value comes from, or goes to. */
-static uint32_t stage_beyond(const pst_job_builder *b, uint8_t opcode, uint32_t chunk, const pst_local *l) {
+static uint32_t stage_beyond(const pst_job_builder *b, uint8_t opcode, uint32_t chunk,
+                             const pst_local *l) {
     int down = b->cut->tape->value[l->value].kind == PST_VALUE_GRAD;
     return b->job->rank_of_chunk[(opcode == PST_OP_SEND) == down ? chunk - 1 : chunk + 1];
 }
 
 /* lane: through which it goes. */
-static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk, uint32_t local, uint32_t micro,
-                              uint32_t lane) {
+static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk, uint32_t local,
+                              uint32_t micro, uint32_t lane) {
     const pst_local *l = b->cut->chunk[chunk].local + local;
     pst_instr instr = {.opcode = opcode,
                        .chunk = (uint16_t)chunk,
                        .micro = micro,
-                       .peer = pst_grid_in_lane(b->job->grid, stage_beyond(b, opcode, chunk, l), lane),
+                       .peer =
+                           pst_grid_in_lane(b->job->grid, stage_beyond(b, opcode, chunk, l), lane),
                        .channel = opcode == PST_OP_SEND ? l->channel_out : l->channel_in,
                        .seq = micro,
                        .local = local,
                        .param = PST_NONE,
                        .use = PST_NONE,
                        .bytes = l->bytes};
-    if (instr.peer != b->rank) instr.ns = pst_builder_transfer_ns(b, l->bytes); /* chunk to chunk on a rank: at once */
+    if (instr.peer != b->rank)
+        instr.ns = pst_builder_transfer_ns(b, l->bytes); /* chunk to chunk on a rank: at once */
     return pst_builder_emit(b, &instr);
 }
 
@@ -87,31 +96,37 @@ static void emit_recv(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32
     b->recv_at[(size_t)b->cut->chunk[chunk].local[local].channel_in * b->n_micro + micro] = at;
 }
 
-/* What the rank's i-th action consumes; in first-in-first-out order, what has to be posted by then. */
+/* What the rank's i-th action consumes; in first-in-first-out order, what has to be posted by
+ * then. */
 static void emit_recvs(pst_job_builder *b, uint32_t i) {
     const pst_action *a = b->schedule->action[b->stage] + i;
     pst_event event = a->opcode == PST_OP_F ? PST_EV_RECV_F : PST_EV_RECV_B;
     const pst_chunk *chunk = b->cut->chunk + a->chunk;
     const pst_fifo_message *m = b->cost->fifo ? b->fifo.message[b->stage] : NULL;
-    for (uint32_t k = m ? b->fifo.first[b->stage][i] : 0; m && k < b->fifo.first[b->stage][i + 1]; k++)
+    for (uint32_t k = m ? b->fifo.first[b->stage][i] : 0; m && k < b->fifo.first[b->stage][i + 1];
+         k++)
         emit_recv(b, m[k].chunk, m[k].local, m[k].micro);
     for (uint32_t k = 0; !m && a->opcode != PST_OP_W && k < chunk->n_local; k++)
         if (chunk->local[k].birth == event) emit_recv(b, a->chunk, k, a->micro);
 }
 
 uint32_t pst_builder_next_receiver(const pst_job_builder *b, uint32_t to, uint32_t lane) {
-    return b->job->alone ? PST_GRID_NO_LANE : pst_grid_next_receiver(b->job->grid, b->stage, to, lane);
+    return b->job->alone ? PST_GRID_NO_LANE
+                         : pst_grid_next_receiver(b->job->grid, b->stage, to, lane);
 }
 
 /* A value, once `after` is done, to all ranks that have it from here. */
-static void emit_value(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro, uint32_t after) {
+static void emit_value(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro,
+                       uint32_t after) {
     uint32_t to = stage_beyond(b, PST_OP_SEND, chunk, b->cut->chunk[chunk].local + local);
     uint32_t lane = pst_grid_receiver(b->job->grid, to, b->lane);
-    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, to, lane))
+    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
+         lane = pst_builder_next_receiver(b, to, lane))
         pst_builder_depend(b, emit_transfer(b, PST_OP_SEND, chunk, local, micro, lane), after);
 }
 
-/* passed: values that only pass through leave as soon as they arrive, before this action computes. */
+/* passed: values that only pass through leave as soon as they arrive, before this action
+ * computes. */
 static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
     pst_event event = a->opcode == PST_OP_F ? PST_EV_SEND_F : PST_EV_SEND_B;
     const pst_chunk *chunk = b->cut->chunk + a->chunk;
@@ -125,7 +140,8 @@ static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
     }
 }
 
-/* The first compute instruction that reads a received value waits for it; later ones follow in the queue. */
+/* The first compute instruction that reads a received value waits for it; later ones follow in the
+ * queue. */
 static pst_event first_reader(const pst_local *l) {
     return l->uses >> PST_EV_F & 1 ? PST_EV_F : l->uses >> PST_EV_B & 1 ? PST_EV_B : PST_EV_W;
 }
@@ -149,7 +165,7 @@ static void emit_compute(pst_job_builder *b, const pst_action *a) {
     }
 }
 
-/* --- one rank --------------------------------------------------------------------------------------------------- */
+/* --- one rank --------------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b) {
     const uint32_t *x = a, *y = b;
@@ -191,27 +207,34 @@ static void store_deps(pst_instr_list *list, uint32_t i, const uint32_t *on, uin
 
 static pst_status store_list(pst_job_builder *b) {
     pst_instr_list *list = b->job->list + b->rank;
-    list->instr = b->instr, list->n_instr = b->n_instr, list->n_head = b->n_head, list->n_flush = b->n_flush;
+    list->instr = b->instr;
+    list->n_instr = b->n_instr;
+    list->n_head = b->n_head;
+    list->n_flush = b->n_flush;
     b->instr = NULL;
     list->dep = malloc(((size_t)b->n_pair + 1) * sizeof *list->dep);
     uint32_t *first = calloc((size_t)list->n_instr + 2, sizeof *first),
              *on = malloc(((size_t)b->n_pair + 1) * sizeof *on);
-    pst_status status =
-        list->dep && first && on ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the deps of rank %u", b->rank);
+    pst_status status = list->dep && first && on
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory for the deps of rank %u", b->rank);
     if (status == PST_OK) {
         group_deps(b, list->n_instr, first, on);
-        for (uint32_t i = 0; i < list->n_instr; i++) store_deps(list, i, on + first[i], first[i + 1] - first[i]);
+        for (uint32_t i = 0; i < list->n_instr; i++)
+            store_deps(list, i, on + first[i], first[i + 1] - first[i]);
     }
-    free(first), free(on);
+    free(first);
+    free(on);
     return status;
 }
 
 static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
     const pst_action *action = b->schedule->action[stage];
     uint32_t n = b->schedule->n_action[stage];
-    b->stage = stage, b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
-    b->n_instr = b->cap_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent = b->n_added = b->n_gradient =
-        0;
+    b->stage = stage;
+    b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
+    b->n_instr = b->cap_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent =
+        b->n_added = b->n_gradient = 0;
     for (uint32_t k = 0; k < PST_PIECES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
     if (b->job->zero) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
     if (n) emit_recvs(b, 0);
@@ -220,7 +243,8 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
         pst_builder_emit_rounds(b, i);
         emit_sends(b, action + i, 1);
         emit_compute(b, action + i);
-        pst_builder_take_gradient(b, action + i, *compute_slot(b, action[i].chunk, action[i].opcode, action[i].micro));
+        pst_builder_take_gradient(
+            b, action + i, *compute_slot(b, action[i].chunk, action[i].opcode, action[i].micro));
         emit_sends(b, action + i, 0);
     }
     pst_builder_emit_rounds(b, n);
@@ -230,14 +254,17 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
     return b->status == PST_OK ? store_list(b) : b->status;
 }
 
-/* --- the job ---------------------------------------------------------------------------------------------------- */
+/* --- the job ---------------------------------------------------------------------------------- */
 
 static pst_status check_fit(const pst_schedule *s, const pst_cut *cut) {
-    if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward || (cut->backward && !s->split != !cut->split))
-        return pst_fail(PST_EINPUT, "schedule %s (%u chunks%s%s) is not for this cut (%u chunks%s%s)", s->name,
-                        s->n_chunk, s->backward ? ", backward" : "", s->split ? ", split" : "", cut->n_chunk,
-                        cut->backward ? ", backward" : "", cut->split ? ", split" : "");
-    return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk) : PST_OK;
+    if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward ||
+        (cut->backward && !s->split != !cut->split))
+        return pst_fail(
+            PST_EINPUT, "schedule %s (%u chunks%s%s) is not for this cut (%u chunks%s%s)", s->name,
+            s->n_chunk, s->backward ? ", backward" : "", s->split ? ", split" : "", cut->n_chunk,
+            cut->backward ? ", backward" : "", cut->split ? ", split" : "");
+    return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk)
+                                   : PST_OK;
 }
 
 static pst_status count_pieces(pst_job *j) {
@@ -281,11 +308,13 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     }
     j->n_seq = j->n_micro; /* not less than parts */
     if (spec->slow) {
-        if (!(j->slow = malloc(j->n_rank * sizeof *j->slow))) return pst_fail(PST_ENOMEM, "no memory for a job");
+        if (!(j->slow = malloc(j->n_rank * sizeof *j->slow)))
+            return pst_fail(PST_ENOMEM, "no memory for a job");
         memcpy(j->slow, spec->slow, j->n_rank * sizeof *j->slow);
     }
     for (uint32_t t = 0; t < grid.tensor; t++)
-        PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data, j->share + t));
+        PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data,
+                                j->share + t));
     PST_TRY(count_pieces(j));
     uint32_t pieces = pst_job_pieces(j);
     if (j->zero == 2) pieces *= j->n_micro; /* rounds.c says if they are too many */
@@ -293,28 +322,33 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     return PST_OK;
 }
 
-/* Those of values, and of the flush: two of replicas, two for every use of a shared parameter, two of the norm. */
+/* Those of values, and of the flush: two of replicas, two for every use of a shared parameter, two
+ * of the norm. */
 static pst_status check_channels(const pst_cut *cut) {
     uint64_t n = cut->n_channel + UINT64_C(4);
     for (uint32_t p = 0; cut->graph && p < cut->graph->n_param; p++)
         if (cut->graph->param[p].n_use > 1) n += 2 * (uint64_t)cut->graph->param[p].n_use;
     if (n <= PST_CHANNEL_COLLECTIVE) return PST_OK;
-    return pst_fail(
-        PST_EINPUT,
-        "messages of %llu kinds, too many to tell apart (at most %d): fewer chunks, or fewer uses of shared "
-        "parameters",
-        (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
+    return pst_fail(PST_EINPUT,
+                    "messages of %llu kinds, too many to tell apart (at most %d): fewer chunks, or "
+                    "fewer uses of shared "
+                    "parameters",
+                    (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
 }
 
 static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     const pst_job_spec *spec = b->spec;
-    b->lane = lane, b->replica = lane / spec->grid.tensor;
-    b->schedule = spec->schedule[b->replica], b->cut = spec->cut[lane % spec->grid.tensor];
+    b->lane = lane;
+    b->replica = lane / spec->grid.tensor;
+    b->schedule = spec->schedule[b->replica];
+    b->cut = spec->cut[lane % spec->grid.tensor];
     b->share = b->job->share[lane % spec->grid.tensor];
-    b->n_micro = b->schedule->n_micro, b->n_piece = pst_job_pieces(b->job);
+    b->n_micro = b->schedule->n_micro;
+    b->n_piece = pst_job_pieces(b->job);
     PST_TRY(check_fit(b->schedule, b->cut));
     PST_TRY(check_channels(b->cut));
-    size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro, recvs = (size_t)b->cut->n_channel * b->n_micro;
+    size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro,
+           recvs = (size_t)b->cut->n_channel * b->n_micro;
     b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
     b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);
     if (!b->compute_at || !b->recv_at) return pst_fail(PST_ENOMEM, "no memory for a job");
@@ -332,11 +366,22 @@ static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slot
     pst_status status = open_lane(b, lane);
     for (uint32_t s = 0; status == PST_OK && s < b->spec->grid.pipeline; s++)
         if (pst_grid_is_home(b->spec->grid, s, lane)) status = build_rank(b, s);
-    pst_pace_close(&b->pace), pst_fifo_close(&b->fifo);
-    free(b->compute_at), free(b->recv_at), free(b->instr), free(b->pair), free(b->sharded);
-    b->sharded = NULL, b->compute_at = b->recv_at = NULL, b->instr = NULL, b->pair = NULL, b->cap_pair = 0;
-    b->pace = (pst_pace){0}, b->fifo = (pst_fifo){0};
-    *slots = b->slots, b->slots = NULL;
+    pst_pace_close(&b->pace);
+    pst_fifo_close(&b->fifo);
+    free(b->compute_at);
+    free(b->recv_at);
+    free(b->instr);
+    free(b->pair);
+    free(b->sharded);
+    b->sharded = NULL;
+    b->compute_at = b->recv_at = NULL;
+    b->instr = NULL;
+    b->pair = NULL;
+    b->cap_pair = 0;
+    b->pace = (pst_pace){0};
+    b->fifo = (pst_fifo){0};
+    *slots = b->slots;
+    b->slots = NULL;
     return status;
 }
 
@@ -352,23 +397,36 @@ pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots
         *job = b.job;
         return PST_OK;
     }
-    while (lane-- > first) pst_slots_close(slots[lane]), slots[lane] = NULL;
+    while (lane-- > first) {
+        pst_slots_close(slots[lane]);
+        slots[lane] = NULL;
+    }
     pst_job_close(b.job);
     return status;
 }
 
-pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost, pst_job **job,
-                         pst_slots **slots) {
-    pst_job_spec spec = {.grid = {schedule->n_rank, 1, 1}, .schedule = &schedule, .cut = &cut, .cost = cost};
+pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut,
+                         const pst_instr_cost *cost, pst_job **job, pst_slots **slots) {
+    pst_job_spec spec = {
+        .grid = {schedule->n_rank, 1, 1}, .schedule = &schedule, .cut = &cut, .cost = cost};
     return pst_job_build_grid(&spec, job, slots);
 }
 
 void pst_job_close(pst_job *job) {
     if (!job) return;
-    for (uint32_t r = 0; job->list && r < job->n_rank; r++) free(job->list[r].instr), free(job->list[r].dep);
+    for (uint32_t r = 0; job->list && r < job->n_rank; r++) {
+        free(job->list[r].instr);
+        free(job->list[r].dep);
+    }
     for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
-    free(job->list), free(job->micros), free(job->share), free(job->pieces), free(job->slow), free(job->host);
-    free(job->host_bytes_per_s), free(job);
+    free(job->list);
+    free(job->micros);
+    free(job->share);
+    free(job->pieces);
+    free(job->slow);
+    free(job->host);
+    free(job->host_bytes_per_s);
+    free(job);
 }
 
 pst_status pst_job_print(const pst_job *job, FILE *out) {
@@ -376,8 +434,9 @@ pst_status pst_job_print(const pst_job *job, FILE *out) {
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
             const pst_instr *instr = job->list[r].instr + i;
-            fprintf(out, "%5u %-56s %12llu B %12llu ns", i, pst_instr_text(job, r, i, text, sizeof text),
-                    (unsigned long long)instr->bytes, (unsigned long long)instr->ns);
+            fprintf(out, "%5u %-56s %12llu B %12llu ns", i,
+                    pst_instr_text(job, r, i, text, sizeof text), (unsigned long long)instr->bytes,
+                    (unsigned long long)instr->ns);
             for (uint32_t d = 0; d < instr->n_dep; d++)
                 fprintf(out, "%s%u", d ? " " : "  after ", job->list[r].dep[instr->dep + d]);
             fputc('\n', out);

@@ -2,18 +2,22 @@
 #include "pipeline/compile/instr.h"
 #include <stdio.h>
 
-const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, char *buffer, uint32_t bytes) {
+const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, char *buffer,
+                           uint32_t bytes) {
     const pst_instr_list *list = &job->list[rank];
     const pst_instr *in = &list->instr[index];
     char what[48] = "";
     if (in->param != PST_NONE) {
-        int used = snprintf(what, sizeof what, in->use == PST_NONE ? " parameter %u" : " parameter %u use %u",
+        int used = snprintf(what, sizeof what,
+                            in->use == PST_NONE ? " parameter %u" : " parameter %u use %u",
                             in->param, in->use);
         if (pst_instr_is_piece(job, list, index))
             used += snprintf(what + used, sizeof what - (size_t)used, " m%u", in->micro);
         if (in->n) snprintf(what + used, sizeof what - (size_t)used, " from %u", in->from);
-        else if (in->micro) snprintf(what + used, sizeof what - (size_t)used, " part %u", in->micro);
-    } else if (in->opcode <= PST_OP_BW || (in->queue != PST_Q_COMPUTE && !pst_instr_is_flush(list, index))) {
+        else if (in->micro)
+            snprintf(what + used, sizeof what - (size_t)used, " part %u", in->micro);
+    } else if (in->opcode <= PST_OP_BW ||
+               (in->queue != PST_Q_COMPUTE && !pst_instr_is_flush(list, index))) {
         snprintf(what, sizeof what, " c%u m%u", in->chunk, in->micro);
     } else if (in->queue != PST_Q_COMPUTE) {
         snprintf(what, sizeof what, " norm");

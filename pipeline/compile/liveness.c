@@ -1,6 +1,7 @@
-/* Scratch memory of programs: values that are born and die within one run of one program, and kernel scratch, are
- * placed by the steps during which they live; all programs share the same bytes. Greedy by size: the largest first,
- * each at the lowest offset where nothing that lives at the same time lies. */
+/* Scratch memory of programs: values that are born and die within one run of one program, and
+ * kernel scratch, are placed by the steps during which they live; all programs share the same
+ * bytes. Greedy by size: the largest first, each at the lowest offset where nothing that lives at
+ * the same time lies. */
 #include "base/arena.h"
 #include "pipeline/compile/program_parts.h"
 #include <stdlib.h>
@@ -19,11 +20,13 @@ static int by_size(const void *a, const void *b) {
     return x->first != y->first ? (x->first < y->first ? -1 : 1) : (x > y) - (x < y);
 }
 
-/* How often a step names a buffer: only one that is named once may be overwritten while the step runs. */
+/* How often a step names a buffer: only one that is named once may be overwritten while the step
+ * runs. */
 static uint32_t mentions(const pst_chunk *chunk, const pst_step *step, uint32_t buffer) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < step->n_operand; i++)
-        n += step->operand[i].kind == PST_OPERAND_VALUE && chunk->local[step->operand[i].index].buffer == buffer;
+        n += step->operand[i].kind == PST_OPERAND_VALUE &&
+             chunk->local[step->operand[i].index].buffer == buffer;
     return n;
 }
 
@@ -35,11 +38,14 @@ static void share_items(const pst_chunk *chunk, uint32_t program, item *items) {
             const pst_operand *o = step->operand + i;
             if (o->kind != PST_OPERAND_VALUE || o->must || o->share < 0) continue;
             if (step->operand[o->share].kind != PST_OPERAND_VALUE) continue;
-            uint32_t to = chunk->local[o->index].buffer, from = chunk->local[step->operand[o->share].index].buffer;
+            uint32_t to = chunk->local[o->index].buffer,
+                     from = chunk->local[step->operand[o->share].index].buffer;
             const pst_buffer *b = chunk->buffer + to, *a = chunk->buffer + from;
-            if (a->pass_local != 1 + program || b->pass_local != 1 + program || a->bytes != b->bytes || from == to)
+            if (a->pass_local != 1 + program || b->pass_local != 1 + program ||
+                a->bytes != b->bytes || from == to)
                 continue;
-            if (a->last_step != s || b->first_step != s || mentions(chunk, step, from) != 1) continue;
+            if (a->last_step != s || b->first_step != s || mentions(chunk, step, from) != 1)
+                continue;
             uint32_t root = items[from].into;
             if (items[root].taken == 1 + s) continue;
             items[to].into = root;
@@ -69,7 +75,8 @@ static uint32_t collect(const pst_chunk *chunk, uint32_t program, item *items, i
     uint32_t n = 0, n_buffer = chunk->n_buffer;
     for (uint32_t i = 0; i < n_buffer; i++) {
         const pst_buffer *b = chunk->buffer + i;
-        items[i] = (item){.bytes = b->bytes, .first = b->first_step, .last = b->last_step, .into = i};
+        items[i] =
+            (item){.bytes = b->bytes, .first = b->first_step, .last = b->last_step, .into = i};
     }
     share_items(chunk, program, items);
     for (uint32_t i = 0; i < n_buffer; i++)
@@ -77,7 +84,8 @@ static uint32_t collect(const pst_chunk *chunk, uint32_t program, item *items, i
             items[i].into == i && items[i].bytes)
             list[n++] = items + i;
     for (uint32_t s = 0; s < chunk->program[program].n_step; s++) {
-        items[n_buffer + s] = (item){.bytes = chunk->program[program].step[s].scratch, .first = s, .last = s};
+        items[n_buffer + s] =
+            (item){.bytes = chunk->program[program].step[s].scratch, .first = s, .last = s};
         if (items[n_buffer + s].bytes) list[n++] = items + n_buffer + s;
     }
     return n;
@@ -89,18 +97,24 @@ static pst_status place_program(pst_chunk *chunk, uint32_t program) {
     if (!p->n_step) return PST_OK;
     item *items = calloc(cap, sizeof *items), **list = calloc(cap, sizeof *list),
          **placed = calloc(cap, sizeof *placed);
-    pst_status status = items && list && placed ? PST_OK : pst_fail(PST_ENOMEM, "no memory to place %zu buffers", cap);
+    pst_status status = items && list && placed
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory to place %zu buffers", cap);
     uint32_t n = status == PST_OK ? collect(chunk, program, items, list) : 0;
     if (n) qsort(list, n, sizeof *list, by_size);
     for (uint32_t i = 0; i < n; i++) {
         place(placed, i, list[i]);
-        if (list[i]->offset + list[i]->bytes > p->scratch_bytes) p->scratch_bytes = list[i]->offset + list[i]->bytes;
+        if (list[i]->offset + list[i]->bytes > p->scratch_bytes)
+            p->scratch_bytes = list[i]->offset + list[i]->bytes;
     }
     for (uint32_t i = 0; status == PST_OK && i < chunk->n_buffer; i++)
-        if (chunk->buffer[i].pass_local == 1 + program) chunk->buffer[i].offset = items[items[i].into].offset;
+        if (chunk->buffer[i].pass_local == 1 + program)
+            chunk->buffer[i].offset = items[items[i].into].offset;
     for (uint32_t s = 0; status == PST_OK && s < p->n_step; s++)
         p->step[s].scratch_offset = items[chunk->n_buffer + s].offset;
-    free(items), free(list), free(placed);
+    free(items);
+    free(list);
+    free(placed);
     return status;
 }
 

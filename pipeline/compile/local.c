@@ -1,23 +1,27 @@
-/* What one chunk sees of the tape's values: locals with their moments of birth and use, the buffers that hold them, and
- * the classes of buffers that live and die together. A phase of pst_cut_build. */
+/* What one chunk sees of the tape's values: locals with their moments of birth and use, the buffers
+ * that hold them, and the classes of buffers that live and die together. A phase of
+ * pst_cut_build. */
 #include "base/arena.h"
 #include "base/transport.h"
 #include "pipeline/compile/program_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-static int is_data(const pst_cut *cut, uint32_t value) { return cut->tape->value[value].def_step == PST_NONE; }
+static int is_data(const pst_cut *cut, uint32_t value) {
+    return cut->tape->value[value].def_step == PST_NONE;
+}
 
 static int is_output(const pst_cut *cut, uint32_t value) {
     const pst_value *v = cut->tape->value + value;
-    return cut->graph && v->kind == PST_VALUE_TENSOR && cut->graph->tensor[v->tensor].role == PST_TENSOR_OUTPUT;
+    return cut->graph && v->kind == PST_VALUE_TENSOR &&
+           cut->graph->tensor[v->tensor].role == PST_TENSOR_OUTPUT;
 }
 
 static pst_event event_of_pass(const pst_cut *cut, pst_pass pass) {
     return pass == PST_PASS_F ? PST_EV_F : pass == PST_PASS_W && cut->split ? PST_EV_W : PST_EV_B;
 }
 
-/* --- which chunks a value visits -------------------------------------------------------------------------------- */
+/* --- which chunks a value visits -------------------------------------------------------------- */
 
 static void order_values(const pst_cut *cut, uint32_t *order) {
     const pst_tape *tape = cut->tape;
@@ -27,14 +31,18 @@ static void order_values(const pst_cut *cut, uint32_t *order) {
     for (uint32_t s = 0; s < tape->n_step; s++)
         for (uint32_t i = 0; i < tape->step[s].n_operand; i++) {
             const pst_operand *o = tape->step[s].operand + i;
-            if (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE && tape->value[o->index].def_step == s)
+            if (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE &&
+                tape->value[o->index].def_step == s)
                 order[n++] = o->index;
         }
 }
 
 static void find_range(const pst_cut *cut, pst_spread *x) {
     const pst_tape *tape = cut->tape;
-    for (uint32_t v = 0; v < tape->n_value; v++) x->low[v] = cut->n_chunk, x->high[v] = 0;
+    for (uint32_t v = 0; v < tape->n_value; v++) {
+        x->low[v] = cut->n_chunk;
+        x->high[v] = 0;
+    }
     for (uint32_t s = 0; s < tape->n_step; s++)
         for (uint32_t i = 0; i < tape->step[s].n_operand; i++) {
             const pst_operand *o = tape->step[s].operand + i;
@@ -55,11 +63,14 @@ static pst_status number_channels(pst_cut *cut, pst_spread *x) {
         x->channel[v] = (uint32_t)next;
         if (is_data(cut, v) || x->low[v] >= x->high[v]) continue;
         uint32_t home = pst_cut_step_chunk(cut, value->def_step);
-        if (value->kind == PST_VALUE_SAVED || home != (value->kind == PST_VALUE_GRAD ? x->high[v] : x->low[v]))
-            return pst_fail(PST_EINTERNAL, "tape value %u is read in a chunk that it cannot reach", v);
+        if (value->kind == PST_VALUE_SAVED ||
+            home != (value->kind == PST_VALUE_GRAD ? x->high[v] : x->low[v]))
+            return pst_fail(PST_EINTERNAL, "tape value %u is read in a chunk that it cannot reach",
+                            v);
         next += x->high[v] - x->low[v];
         if (next >= PST_CHANNEL_COLLECTIVE)
-            return pst_fail(PST_EINPUT, "too many values cross stage boundaries: over %d", PST_CHANNEL_COLLECTIVE);
+            return pst_fail(PST_EINPUT, "too many values cross stage boundaries: over %d",
+                            PST_CHANNEL_COLLECTIVE);
     }
     cut->n_channel = (uint32_t)next;
     return PST_OK;
@@ -75,9 +86,15 @@ pst_status pst_spread_open(pst_cut *cut, pst_spread *x) {
     return number_channels(cut, x);
 }
 
-void pst_spread_close(pst_spread *x) { free(x->order), free(x->low), free(x->high), free(x->channel), free(x->local); }
+void pst_spread_close(pst_spread *x) {
+    free(x->order);
+    free(x->low);
+    free(x->high);
+    free(x->channel);
+    free(x->local);
+}
 
-/* --- locals ----------------------------------------------------------------------------------------------------- */
+/* --- locals ----------------------------------------------------------------------------------- */
 
 static void mark_uses(const pst_cut *cut, const pst_spread *x, uint32_t c, pst_chunk *chunk) {
     for (uint32_t s = 0; s < cut->tape->n_step; s++) {
@@ -134,9 +151,13 @@ pst_status pst_cut_locals(pst_cut *cut, pst_spread *x, uint32_t c) {
         n = 0;
         for (uint32_t i = 0; i < cut->tape->n_value; i++) {
             uint32_t v = x->order[i];
-            int here = is_data(cut, v) ? x->local[v] != PST_NONE : x->low[v] <= c && c <= x->high[v];
+            int here =
+                is_data(cut, v) ? x->local[v] != PST_NONE : x->low[v] <= c && c <= x->high[v];
             if (!here) continue;
-            if (fill) chunk->local[n] = make_local(cut, x, v, c), x->local[v] = n;
+            if (fill) {
+                chunk->local[n] = make_local(cut, x, v, c);
+                x->local[v] = n;
+            }
             n++;
         }
         if (!fill && !(chunk->local = calloc(n ? n : 1, sizeof *chunk->local)))
@@ -147,7 +168,7 @@ pst_status pst_cut_locals(pst_cut *cut, pst_spread *x, uint32_t c) {
     return PST_OK;
 }
 
-/* --- buffers ---------------------------------------------------------------------------------------------------- */
+/* --- buffers ---------------------------------------------------------------------------------- */
 
 static uint32_t find(uint32_t *parent, uint32_t i) {
     while (parent[i] != i) i = parent[i] = parent[parent[i]];
@@ -163,9 +184,10 @@ static pst_status merge(const pst_chunk *chunk, uint32_t *parent) {
                 const pst_operand *o = step->operand + i;
                 if (!o->must || o->share < 0 || o->kind != PST_OPERAND_VALUE) continue;
                 const pst_operand *with = step->operand + o->share;
-                if (with->kind != PST_OPERAND_VALUE || chunk->local[with->index].bytes != chunk->local[o->index].bytes)
-                    return pst_fail(PST_EINTERNAL, "operand %u of node %u cannot share operand %d", i, step->node,
-                                    o->share);
+                if (with->kind != PST_OPERAND_VALUE ||
+                    chunk->local[with->index].bytes != chunk->local[o->index].bytes)
+                    return pst_fail(PST_EINTERNAL, "operand %u of node %u cannot share operand %d",
+                                    i, step->node, o->share);
                 parent[find(parent, o->index)] = find(parent, with->index);
             }
         }
@@ -176,7 +198,9 @@ static pst_status join_local(const pst_cut *cut, pst_buffer *b, const pst_local 
     uint8_t place = is_data(cut, l->value)                                  ? PST_PLACE_DATA
                     : l->birth != PST_EV_RECV_F && is_output(cut, l->value) ? PST_PLACE_OUTPUT
                                                                             : PST_PLACE_SLOT;
-    if (is_first) *b = (pst_buffer){.birth = PST_EV_COUNT, .first_step = PST_NONE, .class_ = PST_NONE, .place = place};
+    if (is_first)
+        *b = (pst_buffer){
+            .birth = PST_EV_COUNT, .first_step = PST_NONE, .class_ = PST_NONE, .place = place};
     if (b->place != place && (b->place == PST_PLACE_DATA || place == PST_PLACE_DATA))
         return pst_fail(PST_EINTERNAL, "a data tensor may not be written over");
     if (place == PST_PLACE_OUTPUT) b->place = place;
@@ -210,7 +234,8 @@ pst_status pst_cut_buffers(pst_cut *cut, uint32_t c) {
     pst_chunk *chunk = cut->chunk + c;
     uint32_t n = chunk->n_local, *parent = calloc(n ? n : 1, sizeof *parent);
     chunk->buffer = calloc(n ? n : 1, sizeof *chunk->buffer);
-    pst_status status = parent && chunk->buffer ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u buffers", n);
+    pst_status status =
+        parent && chunk->buffer ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u buffers", n);
     for (uint32_t i = 0; status == PST_OK && i < n; i++) parent[i] = i;
     if (status == PST_OK) status = merge(chunk, parent);
     for (uint32_t i = 0; status == PST_OK && i < n; i++) {
@@ -231,15 +256,18 @@ pst_status pst_cut_buffers(pst_cut *cut, uint32_t c) {
     return PST_OK;
 }
 
-/* --- classes ---------------------------------------------------------------------------------------------------- */
+/* --- classes ---------------------------------------------------------------------------------- */
 
-static pst_status class_for(pst_cut *cut, uint32_t c, uint32_t first, const pst_buffer *b, uint32_t *index) {
+static pst_status class_for(pst_cut *cut, uint32_t c, uint32_t first, const pst_buffer *b,
+                            uint32_t *index) {
     for (*index = first; *index < cut->n_class; ++*index)
-        if (cut->class_[*index].birth == b->birth && cut->class_[*index].deaths == b->deaths) return PST_OK;
+        if (cut->class_[*index].birth == b->birth && cut->class_[*index].deaths == b->deaths)
+            return PST_OK;
     pst_cut_class *more = realloc(cut->class_, (cut->n_class + 1) * sizeof *more);
     if (!more) return pst_fail(PST_ENOMEM, "no memory for %u classes", cut->n_class + 1);
     cut->class_ = more;
-    cut->class_[cut->n_class++] = (pst_cut_class){.chunk = c, .birth = b->birth, .deaths = b->deaths};
+    cut->class_[cut->n_class++] =
+        (pst_cut_class){.chunk = c, .birth = b->birth, .deaths = b->deaths};
     return PST_OK;
 }
 
@@ -257,7 +285,8 @@ pst_status pst_cut_classes(pst_cut *cut, uint32_t c) {
     for (uint32_t i = 0; i < chunk->n_local; i++) {
         const pst_local *l = chunk->local + i;
         const pst_buffer *b = chunk->buffer + l->buffer;
-        if (b->class_ != PST_NONE && l->birth != b->birth) cut->class_[b->class_].rewrites |= (uint8_t)(1u << l->birth);
+        if (b->class_ != PST_NONE && l->birth != b->birth)
+            cut->class_[b->class_].rewrites |= (uint8_t)(1u << l->birth);
     }
     return PST_OK;
 }

@@ -1,11 +1,12 @@
-/* Cuts a tape at stage boundaries: per chunk its programs, locals, buffers and classes. Everything here depends on the
- * model and the cut only, not on schedule, rank or micro-batch, and never changes once built. */
+/* Cuts a tape at stage boundaries: per chunk its programs, locals, buffers and classes. Everything
+ * here depends on the model and the cut only, not on schedule, rank or micro-batch, and never
+ * changes once built. */
 #include "pipeline/compile/program.h"
 #include "pipeline/compile/program_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* --- programs --------------------------------------------------------------------------------------------------- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 static int pass_in_program(uint8_t opcode, pst_pass pass, int split) {
     switch (opcode) {
@@ -16,8 +17,8 @@ static int pass_in_program(uint8_t opcode, pst_pass pass, int split) {
     }
 }
 
-static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, const uint32_t *local, uint32_t s,
-                            pst_step *step) {
+static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, const uint32_t *local,
+                            uint32_t s, pst_step *step) {
     const pst_tape_step *from = cut->tape->step + s;
     const pst_node *node = cut->graph ? cut->graph->node + from->node : NULL;
     int is_sum = cut->tape->is_sum ? cut->tape->is_sum[s] : 0;
@@ -32,25 +33,31 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
                        .bytes = from->bytes};
     for (uint32_t i = 0; i < from->n_operand; i++) {
         step->operand[i] = from->operand[i];
-        if (from->operand[i].kind == PST_OPERAND_VALUE) step->operand[i].index = local[from->operand[i].index];
+        if (from->operand[i].kind == PST_OPERAND_VALUE)
+            step->operand[i].index = local[from->operand[i].index];
     }
     if (chooser && chooser->choose)
-        PST_TRY(chooser->choose(chooser->arg, cut->graph, node, extra, from->pass, &step->kernel, &step->scratch));
-    step->ns = chooser && chooser->ns ? chooser->ns(chooser->arg, node, extra, from->pass, step->flops, step->bytes)
-                                      : step->flops + step->bytes;
+        PST_TRY(chooser->choose(chooser->arg, cut->graph, node, extra, from->pass, &step->kernel,
+                                &step->scratch));
+    step->ns = chooser && chooser->ns
+                   ? chooser->ns(chooser->arg, node, extra, from->pass, step->flops, step->bytes)
+                   : step->flops + step->bytes;
     return PST_OK;
 }
 
-static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const uint32_t *local, uint32_t c,
-                                uint8_t opcode) {
+static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const uint32_t *local,
+                                uint32_t c, uint8_t opcode) {
     pst_program *p = cut->chunk[c].program + opcode;
     uint32_t n = 0;
     for (uint32_t s = 0; s < cut->tape->n_step; s++)
-        n += pst_cut_step_chunk(cut, s) == c && pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split);
+        n += pst_cut_step_chunk(cut, s) == c &&
+             pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split);
     if (!n) return PST_OK;
-    if (!(p->step = calloc(n, sizeof *p->step))) return pst_fail(PST_ENOMEM, "no memory for a program of %u steps", n);
+    if (!(p->step = calloc(n, sizeof *p->step)))
+        return pst_fail(PST_ENOMEM, "no memory for a program of %u steps", n);
     for (uint32_t s = 0; s < cut->tape->n_step; s++) {
-        if (pst_cut_step_chunk(cut, s) != c || !pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split))
+        if (pst_cut_step_chunk(cut, s) != c ||
+            !pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split))
             continue;
         PST_TRY(make_step(cut, chooser, local, s, p->step + p->n_step));
         p->ns += p->step[p->n_step++].ns;
@@ -58,7 +65,8 @@ static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const 
     return PST_OK;
 }
 
-static pst_status build_chunk(pst_cut *cut, const pst_chooser *chooser, pst_spread *spread, uint32_t c) {
+static pst_status build_chunk(pst_cut *cut, const pst_chooser *chooser, pst_spread *spread,
+                              uint32_t c) {
     PST_TRY(pst_cut_locals(cut, spread, c));
     for (uint8_t opcode = PST_OP_F; opcode <= PST_OP_BW; opcode++)
         PST_TRY(build_program(cut, chooser, spread->local, c, opcode));
@@ -70,19 +78,23 @@ static pst_status build_chunk(pst_cut *cut, const pst_chooser *chooser, pst_spre
 static pst_status build_chunks(pst_cut *cut, const pst_chooser *chooser) {
     pst_spread spread;
     pst_status status = pst_spread_open(cut, &spread);
-    for (uint32_t c = 0; status == PST_OK && c < cut->n_chunk; c++) status = build_chunk(cut, chooser, &spread, c);
+    for (uint32_t c = 0; status == PST_OK && c < cut->n_chunk; c++)
+        status = build_chunk(cut, chooser, &spread, c);
     pst_spread_close(&spread);
     return status;
 }
 
-/* --- the cut ---------------------------------------------------------------------------------------------------- */
+/* --- the cut ---------------------------------------------------------------------------------- */
 
-static pst_status open_cut(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_node, uint32_t n_chunk,
-                           int split, int backward, pst_cut **cut) {
+static pst_status open_cut(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_node,
+                           uint32_t n_chunk, int split, int backward, pst_cut **cut) {
     pst_cut *x = calloc(1, sizeof *x);
     if (x) {
-        *x = (pst_cut){
-            .graph = g, .n_chunk = n_chunk, .n_node = n_node, .split = split && backward, .backward = backward};
+        *x = (pst_cut){.graph = g,
+                       .n_chunk = n_chunk,
+                       .n_node = n_node,
+                       .split = split && backward,
+                       .backward = backward};
         x->chunk = calloc(n_chunk, sizeof *x->chunk);
         x->chunk_of_node = malloc(n_node * sizeof *x->chunk_of_node);
     }
@@ -90,7 +102,8 @@ static pst_status open_cut(const pst_graph *g, const uint32_t *chunk_of_node, ui
         pst_cut_close(x);
         return pst_fail(PST_ENOMEM, "no memory for a cut of %u chunks", n_chunk);
     }
-    for (uint32_t i = 0; i < n_node; i++) x->chunk_of_node[i] = chunk_of_node ? chunk_of_node[i] : i;
+    for (uint32_t i = 0; i < n_node; i++)
+        x->chunk_of_node[i] = chunk_of_node ? chunk_of_node[i] : i;
     *cut = x;
     return PST_OK;
 }
@@ -100,28 +113,35 @@ static pst_status find_uses(pst_cut *cut) {
     uint32_t n_param = g ? g->n_param : 0, n_use = 0;
     if (!(cut->use_first = calloc(n_param + 1, sizeof *cut->use_first)))
         return pst_fail(PST_ENOMEM, "no memory for uses");
-    for (uint32_t p = 0; p < n_param; p++) cut->use_first[p] = n_use, n_use += g->param[p].n_use;
+    for (uint32_t p = 0; p < n_param; p++) {
+        cut->use_first[p] = n_use;
+        n_use += g->param[p].n_use;
+    }
     cut->use_first[n_param] = n_use;
     if (!(cut->use_chunk = calloc(n_use ? n_use : 1, sizeof *cut->use_chunk)))
         return pst_fail(PST_ENOMEM, "no memory for uses");
     for (uint32_t n = 0; g && n < g->n_node; n++)
         for (uint32_t i = 0; i < g->node[n].n_param; i++)
-            cut->use_chunk[cut->use_first[g->node[n].param[i]] + g->node[n].use[i]] = cut->chunk_of_node[n];
+            cut->use_chunk[cut->use_first[g->node[n].param[i]] + g->node[n].use[i]] =
+                cut->chunk_of_node[n];
     return PST_OK;
 }
 
 static pst_status check_chunks(const uint32_t *chunk_of_node, uint32_t n_node, uint32_t n_chunk) {
     if (!n_node || !n_chunk || chunk_of_node[0] != 0 || chunk_of_node[n_node - 1] != n_chunk - 1)
-        return pst_fail(PST_EINPUT, "%u operators cannot be cut into %u chunks like this", n_node, n_chunk);
+        return pst_fail(PST_EINPUT, "%u operators cannot be cut into %u chunks like this", n_node,
+                        n_chunk);
     for (uint32_t i = 1; i < n_node; i++)
-        if (chunk_of_node[i] != chunk_of_node[i - 1] && chunk_of_node[i] != chunk_of_node[i - 1] + 1)
-            return pst_fail(PST_EINPUT, "chunks must be contiguous parts of the operator list, in order: operator %u",
-                            i);
+        if (chunk_of_node[i] != chunk_of_node[i - 1] &&
+            chunk_of_node[i] != chunk_of_node[i - 1] + 1)
+            return pst_fail(
+                PST_EINPUT,
+                "chunks must be contiguous parts of the operator list, in order: operator %u", i);
     return PST_OK;
 }
 
-pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk, int split, int backward,
-                         const pst_chooser *chooser, pst_cut **cut) {
+pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk,
+                         int split, int backward, const pst_chooser *chooser, pst_cut **cut) {
     pst_cut *x;
     PST_TRY(check_chunks(chunk_of_node, g->n_node, n_chunk));
     PST_TRY(open_cut(g, chunk_of_node, g->n_node, n_chunk, split, backward, &x));
@@ -138,7 +158,8 @@ pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint
     return PST_OK;
 }
 
-pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk, pst_cut **cut) {
+pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk,
+                             pst_cut **cut) {
     pst_cut *x;
     PST_TRY(check_chunks(chunk_of_node, g->n_node, n_chunk));
     PST_TRY(open_cut(g, chunk_of_node, g->n_node, n_chunk, 0, 0, &x));
@@ -153,7 +174,8 @@ pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, pst_tape **tape)
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
     pst_cut x = {.graph = g, .n_chunk = 1, .n_node = g->n_node, .chunk_of_node = chunk};
     pst_status status =
-        chunk ? pst_tape_build(g, 1, &x.tape) : pst_fail(PST_ENOMEM, "no memory for a tape of %u operators", g->n_node);
+        chunk ? pst_tape_build(g, 1, &x.tape)
+              : pst_fail(PST_ENOMEM, "no memory for a tape of %u operators", g->n_node);
     if (status == PST_OK && mode != PST_RECOMPUTE_NONE) status = pst_cut_recompute(&x, &way);
     free(chunk);
     if (status == PST_OK) *tape = x.tape;
@@ -162,7 +184,8 @@ pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, pst_tape **tape)
 }
 
 static void close_chunk(pst_chunk *chunk) {
-    free(chunk->local), free(chunk->buffer);
+    free(chunk->local);
+    free(chunk->buffer);
     for (uint32_t p = 0; p < 4; p++) free(chunk->program[p].step);
 }
 
@@ -170,19 +193,26 @@ void pst_cut_close(pst_cut *cut) {
     if (!cut) return;
     for (uint32_t c = 0; cut->chunk && c < cut->n_chunk; c++) close_chunk(cut->chunk + c);
     if (cut->tape) pst_tape_close(cut->tape);
-    free(cut->chunk), free(cut->chunk_of_node), free(cut->class_), free(cut->use_first), free(cut->use_chunk);
+    free(cut->chunk);
+    free(cut->chunk_of_node);
+    free(cut->class_);
+    free(cut->use_first);
+    free(cut->use_chunk);
     free(cut);
 }
 
-/* --- synthetic -------------------------------------------------------------------------------------------------- */
+/* --- synthetic -------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t f, b, w;
 } pass_ns;
 
-static uint64_t synthetic_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops,
-                             uint64_t bytes) {
-    (void)node, (void)is_sum, (void)flops, (void)bytes;
+static uint64_t synthetic_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass,
+                             uint64_t flops, uint64_t bytes) {
+    (void)node;
+    (void)is_sum;
+    (void)flops;
+    (void)bytes;
     const pass_ns *ns = arg;
     return pass == PST_PASS_F ? ns->f : pass == PST_PASS_B ? ns->b : ns->w;
 }
@@ -199,13 +229,15 @@ static void add_operand(pst_tape *tape, pst_tape_step *step, uint32_t value, uin
     if (access & PST_WRITE) tape->value[value].def_step = (uint32_t)(step - tape->step);
 }
 
-/* Value c: what chunk c hands to c + 1; value n - 1 + c: the gradient that comes back. W reads what B reads. */
+/* Value c: what chunk c hands to c + 1; value n - 1 + c: the gradient that comes back. W reads what
+ * B reads. */
 static void fill_synthetic(pst_tape *tape, uint32_t n, int backward, uint64_t bytes) {
     uint32_t cross = n - 1;
     tape->n_value = backward ? 2 * cross : cross;
     for (uint32_t v = 0; v < tape->n_value; v++)
-        tape->value[v] =
-            (pst_value){.kind = v < cross ? PST_VALUE_TENSOR : PST_VALUE_GRAD, .tensor = v % cross, .bytes = bytes};
+        tape->value[v] = (pst_value){.kind = v < cross ? PST_VALUE_TENSOR : PST_VALUE_GRAD,
+                                     .tensor = v % cross,
+                                     .bytes = bytes};
     for (uint32_t c = 0; c < n; c++) {
         pst_tape_step *f = add_step(tape, c, PST_PASS_F);
         if (c > 0) add_operand(tape, f, c - 1, PST_READ);
@@ -228,13 +260,14 @@ static pst_status build_synthetic_tape(uint32_t n, int backward, uint64_t bytes,
         x->is_sum = calloc(3 * (size_t)n, sizeof *x->is_sum);
     }
     *tape = x; /* the cut closes it */
-    if (!x || !x->value || !x->step || !x->is_sum) return pst_fail(PST_ENOMEM, "no memory for %u chunks", n);
+    if (!x || !x->value || !x->step || !x->is_sum)
+        return pst_fail(PST_ENOMEM, "no memory for %u chunks", n);
     fill_synthetic(x, n, backward, bytes);
     return PST_OK;
 }
 
-pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, uint64_t f, uint64_t b, uint64_t w,
-                             uint64_t bytes, pst_cut **cut) {
+pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, uint64_t f, uint64_t b,
+                             uint64_t w, uint64_t bytes, pst_cut **cut) {
     pass_ns ns = {f, b, w};
     pst_chooser chooser = {.arg = &ns, .ns = synthetic_ns};
     pst_cut *x;
@@ -258,7 +291,9 @@ void pst_cut_set_times(pst_cut *cut, const pst_pass_ns *ns) {
             program->ns = 0;
             for (uint32_t s = 0; s < program->n_step; s++) {
                 pst_step *step = program->step + s;
-                step->ns = step->pass == PST_PASS_F ? ns[c].f : step->pass == PST_PASS_B ? ns[c].b : ns[c].w;
+                step->ns = step->pass == PST_PASS_F   ? ns[c].f
+                           : step->pass == PST_PASS_B ? ns[c].b
+                                                      : ns[c].w;
                 program->ns += step->ns;
             }
         }

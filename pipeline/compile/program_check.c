@@ -1,17 +1,19 @@
-/* Checks a cut: plays the moments of one micro-batch through every chunk and looks at each read whether the buffer
- * still holds the value that the tape names; and both sides of every channel agree. */
+/* Checks a cut: plays the moments of one micro-batch through every chunk and looks at each read
+ * whether the buffer still holds the value that the tape names; and both sides of every channel
+ * agree. */
 #include "pipeline/compile/program.h"
 #include <stdlib.h>
 
-static const char *const event_name[PST_EV_COUNT] = {"RECV_F", "F", "SEND_F", "RECV_B", "B", "SEND_B", "W"};
+static const char *const event_name[PST_EV_COUNT] = {"RECV_F", "F",      "SEND_F", "RECV_B",
+                                                     "B",      "SEND_B", "W"};
 
 /* holds[buffer]: 1 + local that it holds now, 0 when nothing was written. */
-static pst_status play_read(const pst_chunk *chunk, const uint32_t *holds, uint32_t c, uint32_t local,
-                            pst_event event) {
+static pst_status play_read(const pst_chunk *chunk, const uint32_t *holds, uint32_t c,
+                            uint32_t local, pst_event event) {
     const pst_local *l = chunk->local + local;
     if (holds[l->buffer] == 1 + local) return PST_OK;
-    return pst_fail(PST_EINTERNAL, "chunk %u: %s reads value %u, which is %s", c, event_name[event], l->value,
-                    holds[l->buffer] ? "overwritten" : "not there yet");
+    return pst_fail(PST_EINTERNAL, "chunk %u: %s reads value %u, which is %s", c, event_name[event],
+                    l->value, holds[l->buffer] ? "overwritten" : "not there yet");
 }
 
 static pst_status play_program(const pst_cut *cut, uint32_t c, uint32_t opcode, uint32_t *holds) {
@@ -20,14 +22,18 @@ static pst_status play_program(const pst_cut *cut, uint32_t c, uint32_t opcode, 
     pst_event event = pst_event_of((uint8_t)opcode);
     for (uint32_t s = 0; s < p->n_step; s++) {
         const pst_step *step = p->step + s;
-        if (cut->chunk_of_node[step->node] != c) return pst_fail(PST_EINTERNAL, "node %u in chunk %u", step->node, c);
+        if (cut->chunk_of_node[step->node] != c)
+            return pst_fail(PST_EINTERNAL, "node %u in chunk %u", step->node, c);
         for (int write = 0; write < 2; write++)
             for (uint32_t i = 0; i < step->n_operand; i++) {
                 const pst_operand *o = step->operand + i;
                 if (o->kind != PST_OPERAND_VALUE) continue;
-                if (o->index >= chunk->n_local) return pst_fail(PST_EINTERNAL, "chunk %u has no local %u", c, o->index);
-                if (!write && o->access & PST_READ) PST_TRY(play_read(chunk, holds, c, o->index, event));
-                if (write && o->access & PST_WRITE) holds[chunk->local[o->index].buffer] = 1 + o->index;
+                if (o->index >= chunk->n_local)
+                    return pst_fail(PST_EINTERNAL, "chunk %u has no local %u", c, o->index);
+                if (!write && o->access & PST_READ)
+                    PST_TRY(play_read(chunk, holds, c, o->index, event));
+                if (write && o->access & PST_WRITE)
+                    holds[chunk->local[o->index].buffer] = 1 + o->index;
             }
     }
     return PST_OK;
@@ -36,7 +42,8 @@ static pst_status play_program(const pst_cut *cut, uint32_t c, uint32_t opcode, 
 static pst_status play_chunk(const pst_cut *cut, uint32_t c, uint32_t *holds) {
     const pst_chunk *chunk = cut->chunk + c;
     for (uint32_t i = 0; i < chunk->n_local; i++)
-        if (chunk->buffer[chunk->local[i].buffer].place == PST_PLACE_DATA) holds[chunk->local[i].buffer] = 1 + i;
+        if (chunk->buffer[chunk->local[i].buffer].place == PST_PLACE_DATA)
+            holds[chunk->local[i].buffer] = 1 + i;
     for (pst_event event = PST_EV_RECV_F; event < PST_EV_COUNT; event++) {
         for (uint32_t i = 0; i < chunk->n_local; i++) {
             const pst_local *l = chunk->local + i;
@@ -53,20 +60,26 @@ static pst_status play_chunk(const pst_cut *cut, uint32_t c, uint32_t *holds) {
 
 static pst_status check_local(const pst_cut *cut, uint32_t c, const pst_local *l) {
     const pst_buffer *b = cut->chunk[c].buffer + l->buffer;
-    if (l->bytes > b->bytes || b->birth > l->birth || ((l->uses | 1u << l->birth) & ~(uint32_t)b->deaths))
-        return pst_fail(PST_EINTERNAL, "chunk %u: the buffer of value %u does not cover its life", c, l->value);
+    if (l->bytes > b->bytes || b->birth > l->birth ||
+        ((l->uses | 1u << l->birth) & ~(uint32_t)b->deaths))
+        return pst_fail(PST_EINTERNAL, "chunk %u: the buffer of value %u does not cover its life",
+                        c, l->value);
     if (b->place == PST_PLACE_SLOT) {
         const pst_cut_class *k = cut->class_ + b->class_;
-        if (b->class_ >= cut->n_class || k->chunk != c || k->birth != b->birth || k->deaths != b->deaths ||
-            b->offset + b->bytes > k->bytes)
-            return pst_fail(PST_EINTERNAL, "chunk %u: the class of value %u does not hold it", c, l->value);
+        if (b->class_ >= cut->n_class || k->chunk != c || k->birth != b->birth ||
+            k->deaths != b->deaths || b->offset + b->bytes > k->bytes)
+            return pst_fail(PST_EINTERNAL, "chunk %u: the class of value %u does not hold it", c,
+                            l->value);
     }
-    if (b->place == PST_PLACE_SCRATCH && b->offset + b->bytes > cut->chunk[c].program[b->pass_local - 1].scratch_bytes)
-        return pst_fail(PST_EINTERNAL, "chunk %u: value %u lies behind its program's scratch", c, l->value);
+    if (b->place == PST_PLACE_SCRATCH &&
+        b->offset + b->bytes > cut->chunk[c].program[b->pass_local - 1].scratch_bytes)
+        return pst_fail(PST_EINTERNAL, "chunk %u: value %u lies behind its program's scratch", c,
+                        l->value);
     return PST_OK;
 }
 
-/* side[channel]: bytes + 1 that its sender names; every receiver must find them and take them away. */
+/* side[channel]: bytes + 1 that its sender names; every receiver must find them and take them
+ * away. */
 static pst_status check_channels(const pst_cut *cut, uint64_t *side) {
     for (uint32_t c = 0; c < cut->n_chunk; c++)
         for (uint32_t i = 0; i < cut->chunk[c].n_local; i++) {
@@ -80,8 +93,10 @@ static pst_status check_channels(const pst_cut *cut, uint64_t *side) {
         for (uint32_t i = 0; i < cut->chunk[c].n_local; i++) {
             const pst_local *l = cut->chunk[c].local + i;
             if (l->channel_in == PST_NONE) continue;
-            if (l->channel_in >= cut->n_channel || side[l->channel_in] != ((uint64_t)l->value << 32 | 1))
-                return pst_fail(PST_EINTERNAL, "channel %u has no sender of value %u", l->channel_in, l->value);
+            if (l->channel_in >= cut->n_channel ||
+                side[l->channel_in] != ((uint64_t)l->value << 32 | 1))
+                return pst_fail(PST_EINTERNAL, "channel %u has no sender of value %u",
+                                l->channel_in, l->value);
             side[l->channel_in] = 0;
         }
     for (uint32_t k = 0; k < cut->n_channel; k++)
@@ -95,16 +110,20 @@ pst_status pst_cut_check(const pst_cut *cut) {
         const pst_chunk *chunk = cut->chunk + c;
         if (chunk->n_buffer > n) n = chunk->n_buffer;
         for (uint32_t p = 0; p < 4; p++) steps += chunk->program[p].n_step;
-        for (uint32_t i = 0; i < chunk->n_local; i++) PST_TRY(check_local(cut, c, chunk->local + i));
+        for (uint32_t i = 0; i < chunk->n_local; i++)
+            PST_TRY(check_local(cut, c, chunk->local + i));
     }
     if (steps != cut->tape->n_step)
-        return pst_fail(PST_EINTERNAL, "programs have %u steps, the tape %u", steps, cut->tape->n_step);
+        return pst_fail(PST_EINTERNAL, "programs have %u steps, the tape %u", steps,
+                        cut->tape->n_step);
     uint64_t *side = calloc((size_t)cut->n_channel + 1, sizeof *side);
-    pst_status status = side ? check_channels(cut, side) : pst_fail(PST_ENOMEM, "no memory to check a cut");
+    pst_status status =
+        side ? check_channels(cut, side) : pst_fail(PST_ENOMEM, "no memory to check a cut");
     free(side);
     for (uint32_t c = 0; status == PST_OK && c < cut->n_chunk; c++) {
         uint32_t *holds = calloc(n, sizeof *holds);
-        status = holds ? play_chunk(cut, c, holds) : pst_fail(PST_ENOMEM, "no memory to check a cut");
+        status =
+            holds ? play_chunk(cut, c, holds) : pst_fail(PST_ENOMEM, "no memory to check a cut");
         free(holds);
     }
     return status;

@@ -1,12 +1,12 @@
-/* Recomputation: rewrites the tape so that B and W of a chunk read copies of what F made, and puts the F steps that
- * make these copies in front of the chunk's first B. Lifetimes, memory, channels and time all follow from the tape, so
- * nothing else knows of it. The copies have the bits of the originals: same kernels, same inputs, and dropout is drawn
- * from (seed, name, sample).
+/* Recomputation: rewrites the tape so that B and W of a chunk read copies of what F made, and puts
+ * the F steps that make these copies in front of the chunk's first B. Lifetimes, memory, channels
+ * and time all follow from the tape, so nothing else knows of it. The copies have the bits of the
+ * originals: same kernels, same inputs, and dropout is drawn from (seed, name, sample).
  *
- * full: all that F made of the chunk's inputs. selective: operators that are cheap beside the bytes that they leave
- * (op.h), as far as their inputs are at hand when B begins, and outputs that follow from what B reads anyway (an
- * activation from the value before it). Operators that make graph outputs (losses) run once in any case; what they
- * saved is kept. */
+ * full: all that F made of the chunk's inputs. selective: operators that are cheap beside the bytes
+ * that they leave (op.h), as far as their inputs are at hand when B begins, and outputs that follow
+ * from what B reads anyway (an activation from the value before it). Operators that make graph
+ * outputs (losses) run once in any case; what they saved is kept. */
 #include "pipeline/compile/program_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,13 @@ typedef struct {
     uint8_t *redo;       /* [n_node] pst_again: how F may run again */
     uint8_t *again;      /* [n_step] F steps that do */
     uint8_t *back;       /* [n_value] some B or W of the chunk at hand reads it */
-    uint32_t *copy;      /* [n_value] what B and W of the chunk that made it read instead, PST_NONE */
-    uint32_t *moved;     /* [n_step] index on the new tape */
+    uint32_t *copy;  /* [n_value] what B and W of the chunk that made it read instead, PST_NONE */
+    uint32_t *moved; /* [n_step] index on the new tape */
 } rewriting;
 
-static uint32_t chunk_of(const rewriting *x, uint32_t step) { return pst_cut_step_chunk(x->cut, step); }
+static uint32_t chunk_of(const rewriting *x, uint32_t step) {
+    return pst_cut_step_chunk(x->cut, step);
+}
 
 /* The F step of chunk c that makes the value and may run again; PST_NONE. */
 static uint32_t source(const rewriting *x, uint32_t value, uint32_t c) {
@@ -29,11 +31,12 @@ static uint32_t source(const rewriting *x, uint32_t value, uint32_t c) {
     uint32_t d = tape->value[value].def_step;
     if (d == PST_NONE || tape->step[d].pass != PST_PASS_F || chunk_of(x, d) != c) return PST_NONE;
     uint8_t how = x->redo[tape->step[d].node];
-    int can = how == PST_AGAIN_F || (how == PST_AGAIN_RESTORE && tape->value[value].kind == PST_VALUE_TENSOR);
+    int can = how == PST_AGAIN_F ||
+              (how == PST_AGAIN_RESTORE && tape->value[value].kind == PST_VALUE_TENSOR);
     return can ? d : PST_NONE;
 }
 
-/* --- what may run again ------------------------------------------------------------------------------------------ */
+/* --- what may run again ----------------------------------------------------------------------- */
 
 static int makes_output(const pst_graph *g, const pst_node *node) {
     for (uint32_t i = 0; i < node->n_out; i++)
@@ -48,7 +51,8 @@ static int has_inputs(const rewriting *x, uint32_t s) {
         const pst_operand *o = step->operand + i;
         if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_READ)) continue;
         int is_data = x->cut->tape->value[o->index].def_step == PST_NONE;
-        if (!is_data && !x->back[o->index] && source(x, o->index, chunk_of(x, s)) == PST_NONE) return 0;
+        if (!is_data && !x->back[o->index] && source(x, o->index, chunk_of(x, s)) == PST_NONE)
+            return 0;
     }
     return 1;
 }
@@ -59,13 +63,14 @@ static void mark_back(const rewriting *x, uint32_t c) {
     for (uint32_t s = 0; s < tape->n_step; s++)
         for (uint32_t i = 0; i < tape->step[s].n_operand; i++) {
             const pst_operand *o = tape->step[s].operand + i;
-            if (tape->step[s].pass != PST_PASS_F && chunk_of(x, s) == c && o->kind == PST_OPERAND_VALUE &&
-                o->access & PST_READ)
+            if (tape->step[s].pass != PST_PASS_F && chunk_of(x, s) == c &&
+                o->kind == PST_OPERAND_VALUE && o->access & PST_READ)
                 x->back[o->index] = 1;
         }
 }
 
-/* The list of what restores the node's output, in the operands of its F step; 0 when nothing does. */
+/* The list of what restores the node's output, in the operands of its F step; 0 when nothing
+ * does. */
 static uint32_t restore(const rewriting *x, uint32_t s, pst_operand out[PST_MAX_ARG]) {
     const pst_tape_step *step = x->cut->tape->step + s;
     const pst_node *node = x->cut->graph->node + step->node;
@@ -74,10 +79,14 @@ static uint32_t restore(const rewriting *x, uint32_t s, pst_operand out[PST_MAX_
     node->op->args(node, PST_PASS_F, have);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = 0;
-        while (i < step->n_operand && (have[i].kind != want[k].kind || have[i].index != want[k].index)) i++;
+        while (i < step->n_operand &&
+               (have[i].kind != want[k].kind || have[i].index != want[k].index))
+            i++;
         if (i == step->n_operand) return 0;
-        out[k] = (pst_operand){
-            .kind = PST_OPERAND_VALUE, .access = want[k].access, .share = -1, .index = step->operand[i].index};
+        out[k] = (pst_operand){.kind = PST_OPERAND_VALUE,
+                               .access = want[k].access,
+                               .share = -1,
+                               .index = step->operand[i].index};
     }
     return n;
 }
@@ -87,7 +96,8 @@ static int spoils_input(const rewriting *x, uint32_t s) {
     const pst_tape_step *step = x->cut->tape->step + s;
     for (uint32_t i = 0; i < step->n_operand; i++) {
         const pst_operand *o = step->operand + i;
-        if (o->must && source(x, step->operand[o->share].index, chunk_of(x, s)) == PST_NONE) return 1;
+        if (o->must && source(x, step->operand[o->share].index, chunk_of(x, s)) == PST_NONE)
+            return 1;
     }
     return 0;
 }
@@ -107,7 +117,8 @@ static void choose_nodes(const rewriting *x, uint32_t c) {
     const pst_graph *g = x->cut->graph;
     int full = x->mode[c] == PST_RECOMPUTE_FULL;
     mark_back(x, c);
-    for (uint32_t s = 0; s < x->cut->tape->n_step && x->cut->tape->step[s].pass == PST_PASS_F; s++) {
+    for (uint32_t s = 0; s < x->cut->tape->n_step && x->cut->tape->step[s].pass == PST_PASS_F;
+         s++) {
         uint32_t n = x->cut->tape->step[s].node;
         if (chunk_of(x, s) != c || makes_output(g, g->node + n)) continue;
         x->redo[n] = how_again(x, s, full);
@@ -122,7 +133,8 @@ static uint32_t mark_again(const rewriting *x) {
         const pst_tape_step *step = tape->step + s;
         if (step->pass == PST_PASS_F && !x->again[s]) continue;
         n += x->again[s];
-        if (x->again[s] && x->redo[step->node] == PST_AGAIN_RESTORE) continue; /* reads what is kept */
+        if (x->again[s] && x->redo[step->node] == PST_AGAIN_RESTORE)
+            continue; /* reads what is kept */
         for (uint32_t i = 0; i < step->n_operand; i++) {
             const pst_operand *o = step->operand + i;
             if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_READ)) continue;
@@ -133,7 +145,7 @@ static uint32_t mark_again(const rewriting *x) {
     return n;
 }
 
-/* --- the new tape ------------------------------------------------------------------------------------------------ */
+/* --- the new tape ----------------------------------------------------------------------------- */
 
 static pst_status copy_values(const rewriting *x) {
     pst_tape *tape = x->cut->tape;
@@ -160,10 +172,12 @@ static void make_again(const rewriting *x, uint32_t s, pst_tape_step *to) {
     if (to->again != PST_AGAIN_RESTORE) return;
     const pst_tensor *out = x->cut->graph->tensor + x->cut->graph->node[to->node].out[0];
     to->n_operand = restore(x, s, to->operand);
-    to->flops = 12 * pst_tensor_elements(out), to->bytes = 2 * pst_tensor_bytes(out);
+    to->flops = 12 * pst_tensor_elements(out);
+    to->bytes = 2 * pst_tensor_bytes(out);
 }
 
-static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *step, uint8_t *is_sum, uint32_t *n) {
+static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *step, uint8_t *is_sum,
+                   uint32_t *n) {
     const pst_tape *tape = x->cut->tape;
     pst_tape_step *to = step + *n;
     *to = tape->step[s];
@@ -172,7 +186,8 @@ static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *ste
     for (uint32_t i = 0; (again || to->pass != PST_PASS_F) && i < to->n_operand; i++) {
         pst_operand *o = to->operand + i;
         if (o->kind != PST_OPERAND_VALUE || x->copy[o->index] == PST_NONE) continue;
-        if (chunk_of(x, tape->value[o->index].def_step) != chunk_of(x, s)) continue; /* it has received the original */
+        if (chunk_of(x, tape->value[o->index].def_step) != chunk_of(x, s))
+            continue; /* it has received the original */
         o->index = x->copy[o->index];
         if (o->access & PST_WRITE) tape->value[o->index].def_step = *n;
     }
@@ -180,7 +195,8 @@ static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *ste
     ++*n;
 }
 
-/* The steps that run again, in front of the first B or W of their chunk; then definitions are renumbered. */
+/* The steps that run again, in front of the first B or W of their chunk; then definitions are
+ * renumbered. */
 static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, uint8_t *is_sum) {
     pst_tape *tape = x->cut->tape;
     uint32_t n = 0, c = PST_NONE;
@@ -192,9 +208,13 @@ static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, u
         append(x, s, 0, step, is_sum, &n);
     }
     for (uint32_t v = 0; v < n_original; v++)
-        if (tape->value[v].def_step != PST_NONE) tape->value[v].def_step = x->moved[tape->value[v].def_step];
-    free(tape->step), free(tape->is_sum);
-    tape->step = step, tape->is_sum = is_sum, tape->n_step = n;
+        if (tape->value[v].def_step != PST_NONE)
+            tape->value[v].def_step = x->moved[tape->value[v].def_step];
+    free(tape->step);
+    free(tape->is_sum);
+    tape->step = step;
+    tape->is_sum = is_sum;
+    tape->n_step = n;
 }
 
 static pst_status rewrite(const rewriting *x) {
@@ -205,10 +225,14 @@ static pst_status rewrite(const rewriting *x) {
     if (!more) return PST_OK;
     pst_tape_step *step = malloc(((size_t)tape->n_step + more) * sizeof *step);
     uint8_t *is_sum = malloc((size_t)tape->n_step + more);
-    pst_status status =
-        step && is_sum ? copy_values(x) : pst_fail(PST_ENOMEM, "no memory for %u steps that run again", more);
+    pst_status status = step && is_sum
+                            ? copy_values(x)
+                            : pst_fail(PST_ENOMEM, "no memory for %u steps that run again", more);
     if (status == PST_OK) fill(x, n_value, step, is_sum);
-    else free(step), free(is_sum);
+    else {
+        free(step);
+        free(is_sum);
+    }
     return status;
 }
 
@@ -225,6 +249,10 @@ pst_status pst_cut_recompute(pst_cut *cut, const uint8_t *mode) {
     pst_status status = x.redo && x.again && x.back && x.copy && x.moved
                             ? rewrite(&x)
                             : pst_fail(PST_ENOMEM, "no memory to plan what runs again");
-    free(x.redo), free(x.again), free(x.back), free(x.copy), free(x.moved);
+    free(x.redo);
+    free(x.again);
+    free(x.back);
+    free(x.copy);
+    free(x.moved);
     return status;
 }

@@ -1,11 +1,11 @@
-/* Rounds (zero 2, instr.h): where in the lists of a stage its replicas exchange the weight gradients of a micro-batch,
- * and the gradient slots that these lie in meanwhile.
+/* Rounds (zero 2, instr.h): where in the lists of a stage its replicas exchange the weight
+ * gradients of a micro-batch, and the gradient slots that these lie in meanwhile.
  *
- * A rank that adds waits for other replicas in the midst of its schedule. As slots do (pace.c), rounds follow one
- * common order of events, that of the pace of all replicas: a round is added when the last of its replicas needs the
- * slot again, which is two weight gradients later, so that what was sent has arrived by then. Replicas that have equal
- * schedules then have two slots; others may need more. Every wait points back in this order, so no set of lists can
- * deadlock over it. */
+ * A rank that adds waits for other replicas in the midst of its schedule. As slots do (pace.c),
+ * rounds follow one common order of events, that of the pace of all replicas: a round is added when
+ * the last of its replicas needs the slot again, which is two weight gradients later, so that what
+ * was sent has arrived by then. Replicas that have equal schedules then have two slots; others may
+ * need more. Every wait points back in this order, so no set of lists can deadlock over it. */
 #include "pipeline/compile/instr_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,13 @@ static int weighs(const pst_action *a) { return a->opcode == PST_OP_W || a->opco
 
 static uint32_t later(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* One replica's wishes: not sent before its pass is over, and not added later than it needs the slot. cell:
- * [n_chunk][n_micro of the job]. */
-static void add_replica(const pst_job *job, const pst_schedule *s, const pst_pace *pace, uint32_t stage,
-                        pst_round *cell) {
+/* One replica's wishes: not sent before its pass is over, and not added later than it needs the
+ * slot. cell: [n_chunk][n_micro of the job]. */
+static void add_replica(const pst_job *job, const pst_schedule *s, const pst_pace *pace,
+                        uint32_t stage, pst_round *cell) {
     const pst_action *a = s->action[stage];
-    uint32_t n = s->n_action[stage], next = 0, ahead = 0; /* `ahead` weight gradients stand between i and next */
+    uint32_t n = s->n_action[stage], next = 0, ahead = 0; /* `ahead` weight gradients stand between
+                                                             i and next */
     for (uint32_t i = 0; i < n; i++) {
         if (!weighs(a + i)) continue;
         if (next <= i) next = i + 1;
@@ -29,7 +30,8 @@ static void add_replica(const pst_job *job, const pst_schedule *s, const pst_pac
         const pst_action *end = a + (next < n ? next : n - 1);
         size_t at = pst_pace_key(s, end->chunk, end->opcode, end->micro);
         pst_round *r = cell + (size_t)a[i].chunk * job->n_micro + a[i].micro;
-        r->sent = later(r->sent, pace->finish[pst_pace_key(s, a[i].chunk, a[i].opcode, a[i].micro)]);
+        r->sent =
+            later(r->sent, pace->finish[pst_pace_key(s, a[i].chunk, a[i].opcode, a[i].micro)]);
         r->added = later(r->added, next < n ? pace->start[at] : pace->finish[at]);
         if (ahead) ahead--;
     }
@@ -43,15 +45,19 @@ static int by_time(const void *x, const void *y) {
     return (a->chunk > b->chunk) - (a->chunk < b->chunk);
 }
 
-/* Micro-batches of a chunk ascend, also where a replica with few of them is late; and what is received in this order is
- * sent in it. */
+/* Micro-batches of a chunk ascend, also where a replica with few of them is late; and what is
+ * received in this order is sent in it. */
 static void order(const pst_job *job, uint32_t stage, const pst_round *cell, pst_rounds *rounds) {
     for (uint32_t c = 0; c < job->n_chunk; c++)
         for (uint32_t m = 0; m < job->n_micro && job->rank_of_chunk[c] == stage; m++) {
             pst_round *r = rounds->round + rounds->n++;
             *r = cell[(size_t)c * job->n_micro + m];
-            r->chunk = c, r->micro = m;
-            if (m) r->sent = later(r->sent, r[-1].sent), r->added = later(r->added, r[-1].added);
+            r->chunk = c;
+            r->micro = m;
+            if (m) {
+                r->sent = later(r->sent, r[-1].sent);
+                r->added = later(r->added, r[-1].added);
+            }
         }
     if (rounds->n) qsort(rounds->round, rounds->n, sizeof *rounds->round, by_time);
     for (uint32_t i = 0; i < rounds->n; i++) {
@@ -61,23 +67,27 @@ static void order(const pst_job *job, uint32_t stage, const pst_round *cell, pst
     }
 }
 
-static pst_status open_stage(const pst_job_spec *spec, const pst_job *job, const pst_pace *pace, uint32_t stage,
-                             pst_rounds *rounds) {
+static pst_status open_stage(const pst_job_spec *spec, const pst_job *job, const pst_pace *pace,
+                             uint32_t stage, pst_rounds *rounds) {
     size_t n = (size_t)job->n_chunk * job->n_micro;
     pst_round *cell = calloc(n, sizeof *cell);
-    rounds->round = calloc(n, sizeof *rounds->round), rounds->of = calloc(n, sizeof *rounds->of);
+    rounds->round = calloc(n, sizeof *rounds->round);
+    rounds->of = calloc(n, sizeof *rounds->of);
     rounds->occupant = calloc(n, sizeof *rounds->occupant);
     int failed = !cell || !rounds->round || !rounds->of || !rounds->occupant;
-    for (uint32_t k = 0; !failed && k < job->grid.data; k++) add_replica(job, spec->schedule[k], pace + k, stage, cell);
+    for (uint32_t k = 0; !failed && k < job->grid.data; k++)
+        add_replica(job, spec->schedule[k], pace + k, stage, cell);
     if (!failed) order(job, stage, cell, rounds);
     free(cell);
-    return failed ? pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange") : PST_OK;
+    return failed ? pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange")
+                  : PST_OK;
 }
 
 static pst_status check_count(const pst_job *job) {
     uint64_t n = (uint64_t)pst_job_pieces(job) * job->n_micro;
     if (n <= INT32_MAX) return PST_OK;
-    return pst_fail(PST_EINPUT, "zero 2: %llu pieces of gradients are too many to exchange in a step",
+    return pst_fail(PST_EINPUT,
+                    "zero 2: %llu pieces of gradients are too many to exchange in a step",
                     (unsigned long long)n);
 }
 
@@ -89,8 +99,12 @@ pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rou
     pst_pace *pace = calloc(n, sizeof *pace);
     pst_rounds *out = calloc(job->grid.pipeline, sizeof *out);
     pst_status status =
-        pace && out ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange");
-    while (status == PST_OK && opened < n) status = pst_pace_open(spec->schedule[opened], pace + opened), opened++;
+        pace && out ? PST_OK
+                    : pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange");
+    while (status == PST_OK && opened < n) {
+        status = pst_pace_open(spec->schedule[opened], pace + opened);
+        opened++;
+    }
     for (uint32_t s = 0; status == PST_OK && s < job->grid.pipeline; s++)
         status = open_stage(spec, job, pace, s, out + s);
     while (opened > 0) pst_pace_close(pace + --opened);
@@ -101,19 +115,23 @@ pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rou
 }
 
 void pst_rounds_close(pst_rounds *rounds, uint32_t n_stage) {
-    for (uint32_t s = 0; rounds && s < n_stage; s++)
-        free(rounds[s].round), free(rounds[s].of), free(rounds[s].occupant);
+    for (uint32_t s = 0; rounds && s < n_stage; s++) {
+        free(rounds[s].round);
+        free(rounds[s].of);
+        free(rounds[s].occupant);
+    }
     free(rounds);
 }
 
-/* --- one rank ----------------------------------------------------------------------------------------------------- */
+/* --- one rank --------------------------------------------------------------------------------- */
 
 void pst_builder_emit_rounds(pst_job_builder *b, uint32_t i) {
     if (!b->rounds) return;
     const pst_rounds *rounds = b->rounds + b->stage;
     const pst_action *a = b->schedule->action[b->stage] + i;
     int ended = i == b->schedule->n_action[b->stage];
-    uint32_t now = ended ? UINT32_MAX : b->pace.start[pst_pace_key(b->schedule, a->chunk, a->opcode, a->micro)];
+    uint32_t now = ended ? UINT32_MAX
+                         : b->pace.start[pst_pace_key(b->schedule, a->chunk, a->opcode, a->micro)];
     for (; b->n_sent < rounds->n && rounds->round[b->n_sent].sent <= now; b->n_sent++)
         pst_replica_send_round(b, rounds->round + b->n_sent);
     for (; b->n_added < rounds->n && rounds->round[b->n_added].added <= now; b->n_added++)
@@ -124,7 +142,8 @@ void pst_builder_take_gradient(pst_job_builder *b, const pst_action *a, uint32_t
     if (!b->rounds || !weighs(a) || b->status != PST_OK) return;
     pst_rounds *rounds = b->rounds + b->stage;
     uint32_t slot = 0;
-    while (slot < b->n_gradient && rounds->occupant[slot] >= b->n_added) slot++; /* what has been added is free */
+    while (slot < b->n_gradient && rounds->occupant[slot] >= b->n_added)
+        slot++; /* what has been added is free */
     if (slot == b->n_gradient) {
         b->n_gradient++;
     } else {

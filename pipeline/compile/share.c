@@ -2,7 +2,8 @@
 #include "pipeline/compile/share.h"
 #include <stdlib.h>
 
-#define MOST_ELEMENTS (UINT64_C(1) << 32) /* of a parameter: instructions say in 32 bits where a piece begins */
+#define MOST_ELEMENTS                                                                              \
+    (UINT64_C(1) << 32) /* of a parameter: instructions say in 32 bits where a piece begins */
 
 static uint32_t first_stage(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t param) {
     return stage_of_chunk[cut->use_chunk[cut->use_first[param]]];
@@ -16,7 +17,8 @@ static uint32_t least(const uint64_t *load, uint32_t n) {
     return best;
 }
 
-/* Equally many pieces to each; those that are left, to whoever has least. load: of the stage, and grows. */
+/* Equally many pieces to each; those that are left, to whoever has least. load: of the stage, and
+ * grows. */
 static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t *bound) {
     uint32_t pieces = pst_pieces(elements), left = pieces % n;
     uint64_t at = 0;
@@ -40,32 +42,36 @@ static int mark_step(const pst_tape_step *step, uint8_t *whole) {
     for (uint32_t i = 0; i < step->n_operand; i++)
         any |= step->operand[i].kind == PST_OPERAND_DPARAM && whole[step->operand[i].index];
     for (uint32_t i = 0; i < step->n_operand; i++) {
-        if (!any || step->operand[i].kind != PST_OPERAND_DPARAM || whole[step->operand[i].index]) continue;
-        whole[step->operand[i].index] = 1, marked = 1;
+        if (!any || step->operand[i].kind != PST_OPERAND_DPARAM || whole[step->operand[i].index])
+            continue;
+        whole[step->operand[i].index] = 1;
+        marked = 1;
     }
     return marked;
 }
 
 static void mark_whole(const pst_cut *cut, uint8_t *whole) {
     const pst_graph *g = cut->graph;
-    for (uint32_t p = 0; p < g->n_param; p++) whole[p] = g->param[p].n_use != 1 || g->param[p].slice.partial;
+    for (uint32_t p = 0; p < g->n_param; p++)
+        whole[p] = g->param[p].n_use != 1 || g->param[p].slice.partial;
     for (int marked = 1; marked;) {
         marked = 0;
-        for (uint32_t s = 0; cut->tape && s < cut->tape->n_step; s++) marked |= mark_step(cut->tape->step + s, whole);
+        for (uint32_t s = 0; cut->tape && s < cut->tape->n_step; s++)
+            marked |= mark_step(cut->tape->step + s, whole);
     }
 }
 
-pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t n_stage, uint32_t n_replica,
-                           pst_share **share) {
+pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t n_stage,
+                           uint32_t n_replica, pst_share **share) {
     const pst_graph *g = cut->graph;
     uint32_t n = g ? g->n_param : 0;
     for (uint32_t p = 0; n_replica > 1 && p < n; p++)
         if (pst_param_elements(g->param + p) > MOST_ELEMENTS)
-            return pst_fail(
-                PST_EINPUT,
-                "parameter %s has %llu elements, too many for replicas to exchange (at most 2^32); split it "
-                "with parallel.tensor",
-                g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
+            return pst_fail(PST_EINPUT,
+                            "parameter %s has %llu elements, too many for replicas to exchange (at "
+                            "most 2^32); split it "
+                            "with parallel.tensor",
+                            g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
     uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
     if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica};
@@ -75,14 +81,16 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
     if (!s || !load || !s->bound || !s->whole || !s->pieces) {
         pst_share_close(s);
         free(load);
-        return pst_fail(PST_ENOMEM, "no memory to share %u parameters among %u replicas", n, n_replica);
+        return pst_fail(PST_ENOMEM, "no memory to share %u parameters among %u replicas", n,
+                        n_replica);
     }
     for (uint32_t p = 0; p < n; p++) {
         if (!g->param[p].n_use) continue;
         size_t stage = (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
         uint64_t *bound = s->bound + (size_t)p * (n_replica + 1);
         share_param(pst_param_elements(g->param + p), load + stage, n_replica, bound);
-        for (uint32_t k = 0; k < n_replica; k++) s->pieces[stage + k] += pst_pieces(bound[k + 1] - bound[k]);
+        for (uint32_t k = 0; k < n_replica; k++)
+            s->pieces[stage + k] += pst_pieces(bound[k + 1] - bound[k]);
     }
     free(load);
     if (g) mark_whole(cut, s->whole);
@@ -92,7 +100,9 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
 
 void pst_share_close(pst_share *s) {
     if (!s) return;
-    free(s->bound), free(s->whole), free(s->pieces);
+    free(s->bound);
+    free(s->whole);
+    free(s->pieces);
     free(s);
 }
 

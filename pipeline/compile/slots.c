@@ -1,6 +1,6 @@
-/* Slots: through one rank's list in order, every class is given a slot per micro-batch from its first write to its last
- * reader; a slot taken over costs deps on the readers of the occupant before. Greedy by start, which is optimal for
- * intervals. */
+/* Slots: through one rank's list in order, every class is given a slot per micro-batch from its
+ * first write to its last reader; a slot taken over costs deps on the readers of the occupant
+ * before. Greedy by start, which is optimal for intervals. */
 #include "pipeline/compile/instr_parts.h"
 #include <stdlib.h>
 
@@ -8,11 +8,16 @@ pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slot
     pst_slots *s = calloc(1, sizeof *s);
     if (s) s->class_ = calloc(cut->n_class ? cut->n_class : 1, sizeof *s->class_);
     int failed = !s || !s->class_;
-    if (!failed) s->n_class = cut->n_class, s->n_micro = n_micro;
+    if (!failed) {
+        s->n_class = cut->n_class;
+        s->n_micro = n_micro;
+    }
     for (uint32_t k = 0; !failed && k < cut->n_class; k++) {
         const pst_cut_class *from = cut->class_ + k;
-        s->class_[k] =
-            (pst_class){.chunk = from->chunk, .birth = from->birth, .deaths = from->deaths, .bytes = from->bytes};
+        s->class_[k] = (pst_class){.chunk = from->chunk,
+                                   .birth = from->birth,
+                                   .deaths = from->deaths,
+                                   .bytes = from->bytes};
         failed = !(s->class_[k].slot_of_micro = calloc(n_micro ? n_micro : 1, sizeof(uint32_t)));
         for (uint32_t m = 0; !failed && m < n_micro; m++) s->class_[k].slot_of_micro[m] = PST_NONE;
     }
@@ -26,30 +31,45 @@ pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slot
 
 void pst_slots_close(pst_slots *slots) {
     if (!slots) return;
-    for (uint32_t k = 0; slots->class_ && k < slots->n_class; k++) free(slots->class_[k].slot_of_micro);
-    free(slots->class_), free(slots->gradient), free(slots);
+    for (uint32_t k = 0; slots->class_ && k < slots->n_class; k++)
+        free(slots->class_[k].slot_of_micro);
+    free(slots->class_);
+    free(slots->gradient);
+    free(slots);
 }
 
-/* --- lives ------------------------------------------------------------------------------------------------------ */
+/* --- lives ------------------------------------------------------------------------------------ */
 
-/* Of the rank at hand; arrays over (class - first) * n_micro + micro, classes of this rank's chunks only. */
+/* Of the rank at hand; arrays over (class - first) * n_micro + micro, classes of this rank's chunks
+ * only. */
 typedef struct {
     uint32_t n_micro;
-    uint32_t *row;                      /* [n_class] class -> row of the arrays below, PST_NONE when on another rank */
-    uint32_t *end;                      /* last instruction during which the slot is taken */
-    uint32_t *compute;                  /* last compute instruction that reads or writes it so far, PST_NONE */
-    uint32_t *send;                     /* latest SEND that reads it so far, PST_NONE; the one before is next[it] */
-    uint32_t *before;                   /* micro-batch that had the slot before, PST_NONE */
-    uint32_t *occupant;                 /* row * n_micro + slot -> micro-batch */
-    uint32_t *least;                    /* [row] smallest end of the occupants */
-    uint32_t *next;                     /* [n_instr] */
+    uint32_t *row; /* [n_class] class -> row of the arrays below, PST_NONE when on another rank */
+    uint32_t *end; /* last instruction during which the slot is taken */
+    uint32_t *compute;  /* last compute instruction that reads or writes it so far, PST_NONE */
+    uint32_t *send;     /* latest SEND that reads it so far, PST_NONE; the one before is next[it] */
+    uint32_t *before;   /* micro-batch that had the slot before, PST_NONE */
+    uint32_t *occupant; /* row * n_micro + slot -> micro-batch */
+    uint32_t *least;    /* [row] smallest end of the occupants */
+    uint32_t *next;     /* [n_instr] */
     uint32_t *class_first, *class_last; /* [n_chunk] classes of a chunk are contiguous */
-    uint32_t n_compute, *compute_list, *compute_start; /* compute instructions and when they start by the pace */
+    uint32_t n_compute, *compute_list, *compute_start; /* compute instructions and when they start
+                                                          by the pace */
 } lives;
 
 static void free_lives(lives *x) {
-    free(x->row), free(x->end), free(x->compute), free(x->send), free(x->before), free(x->occupant), free(x->least);
-    free(x->next), free(x->class_first), free(x->class_last), free(x->compute_list), free(x->compute_start);
+    free(x->row);
+    free(x->end);
+    free(x->compute);
+    free(x->send);
+    free(x->before);
+    free(x->occupant);
+    free(x->least);
+    free(x->next);
+    free(x->class_first);
+    free(x->class_last);
+    free(x->compute_list);
+    free(x->compute_start);
 }
 
 static uint32_t *filled(size_t n, uint32_t value) {
@@ -62,8 +82,10 @@ static pst_status open_lives(const pst_job_builder *b, lives *x) {
     const pst_cut *cut = b->cut;
     uint32_t rows = 0;
     *x = (lives){.n_micro = b->n_micro, .row = filled(cut->n_class, PST_NONE)};
-    x->class_first = filled(cut->n_chunk, 0), x->class_last = filled(cut->n_chunk, 0);
-    if (!x->row || !x->class_first || !x->class_last) return pst_fail(PST_ENOMEM, "no memory for slots");
+    x->class_first = filled(cut->n_chunk, 0);
+    x->class_last = filled(cut->n_chunk, 0);
+    if (!x->row || !x->class_first || !x->class_last)
+        return pst_fail(PST_ENOMEM, "no memory for slots");
     for (uint32_t k = 0; k < cut->n_class; k++) {
         uint32_t c = cut->class_[k].chunk;
         if (b->job->rank_of_chunk[c] == b->stage) x->row[k] = rows++;
@@ -71,12 +93,17 @@ static pst_status open_lives(const pst_job_builder *b, lives *x) {
         x->class_last[c] = k + 1;
     }
     size_t n = (size_t)rows * x->n_micro;
-    x->end = filled(n, 0), x->compute = filled(n, PST_NONE), x->send = filled(n, PST_NONE);
-    x->before = filled(n, PST_NONE), x->occupant = filled(n, PST_NONE);
-    x->least = filled(rows, UINT32_MAX), x->next = filled(b->n_instr, PST_NONE);
-    x->compute_list = filled(b->n_instr, 0), x->compute_start = filled(b->n_instr, 0);
-    if (!x->compute_list || !x->compute_start || !x->end || !x->compute || !x->send || !x->before || !x->occupant ||
-        !x->least || !x->next)
+    x->end = filled(n, 0);
+    x->compute = filled(n, PST_NONE);
+    x->send = filled(n, PST_NONE);
+    x->before = filled(n, PST_NONE);
+    x->occupant = filled(n, PST_NONE);
+    x->least = filled(rows, UINT32_MAX);
+    x->next = filled(b->n_instr, PST_NONE);
+    x->compute_list = filled(b->n_instr, 0);
+    x->compute_start = filled(b->n_instr, 0);
+    if (!x->compute_list || !x->compute_start || !x->end || !x->compute || !x->send || !x->before ||
+        !x->occupant || !x->least || !x->next)
         return pst_fail(PST_ENOMEM, "no memory for slots");
     return PST_OK;
 }
@@ -90,9 +117,11 @@ static uint32_t class_of_transfer(const pst_job_builder *b, const pst_instr *ins
     return chunk->buffer[chunk->local[instr->local].buffer].class_;
 }
 
-/* From the value's home, hop by hop: it leaves when it is made (passed on: when it has arrived and the sender has
- * finished the action before), and arrives once the receiver has posted: one action ahead of its consumer. */
-static uint32_t arrival_of(const pst_job_builder *b, uint32_t chunk, const pst_local *local, uint32_t micro) {
+/* From the value's home, hop by hop: it leaves when it is made (passed on: when it has arrived and
+ * the sender has finished the action before), and arrives once the receiver has posted: one action
+ * ahead of its consumer. */
+static uint32_t arrival_of(const pst_job_builder *b, uint32_t chunk, const pst_local *local,
+                           uint32_t micro) {
     const pst_schedule *s = b->schedule;
     const pst_pace *p = &b->pace;
     const pst_value *v = b->cut->tape->value + local->value;
@@ -111,8 +140,9 @@ static uint32_t arrival_of(const pst_job_builder *b, uint32_t chunk, const pst_l
     }
 }
 
-/* The first compute instruction behind `at` that starts, by the pace, when the value has arrived, or later: it may not
- * take the slot yet, the ones behind it may. Nothing behind it: the end of the list. */
+/* The first compute instruction behind `at` that starts, by the pace, when the value has arrived,
+ * or later: it may not take the slot yet, the ones behind it may. Nothing behind it: the end of the
+ * list. */
 static uint32_t end_of_send(const pst_job_builder *b, const lives *x, uint32_t at) {
     const pst_instr *instr = b->instr + at;
     uint32_t arrival =
@@ -135,24 +165,30 @@ static void find_ends(const pst_job_builder *b, lives *x) {
         x->compute_list[x->n_compute] = i;
         x->compute_start[x->n_compute++] = b->pace.start[key];
         for (uint32_t k = x->class_first[instr->chunk]; k < x->class_last[instr->chunk]; k++)
-            if (b->cut->class_[k].deaths >> pst_event_of(instr->opcode) & 1) x->end[cell(x, k, instr->micro)] = i;
+            if (b->cut->class_[k].deaths >> pst_event_of(instr->opcode) & 1)
+                x->end[cell(x, k, instr->micro)] = i;
     }
     for (uint32_t i = 0; i < b->n_instr; i++) {
         const pst_instr *instr = b->instr + i;
         if (pst_opcode_computes(instr->opcode) || instr->local == PST_NONE) continue;
-        uint32_t k = class_of_transfer(b, instr), last = instr->opcode == PST_OP_SEND ? end_of_send(b, x, i) : i;
-        if (k != PST_NONE && last > x->end[cell(x, k, instr->micro)]) x->end[cell(x, k, instr->micro)] = last;
+        uint32_t k = class_of_transfer(b, instr),
+                 last = instr->opcode == PST_OP_SEND ? end_of_send(b, x, i) : i;
+        if (k != PST_NONE && last > x->end[cell(x, k, instr->micro)])
+            x->end[cell(x, k, instr->micro)] = last;
     }
 }
 
-/* --- choosing --------------------------------------------------------------------------------------------------- */
+/* --- choosing --------------------------------------------------------------------------------- */
 
 static void choose_slot(pst_job_builder *b, lives *x, uint32_t k, uint32_t micro, uint32_t at) {
     pst_class *class_ = b->slots->class_ + k;
-    uint32_t row = x->row[k], *occupant = x->occupant + cell(x, k, 0), best = PST_NONE, end = x->end[cell(x, k, micro)];
+    uint32_t row = x->row[k], *occupant = x->occupant + cell(x, k, 0), best = PST_NONE,
+             end = x->end[cell(x, k, micro)];
     if (x->least[row] < at)
         for (uint32_t s = 0; s < class_->n_slot; s++)
-            if (best == PST_NONE || x->end[cell(x, k, occupant[s])] < x->end[cell(x, k, occupant[best])]) best = s;
+            if (best == PST_NONE ||
+                x->end[cell(x, k, occupant[s])] < x->end[cell(x, k, occupant[best])])
+                best = s;
     if (best == PST_NONE) best = class_->n_slot++;
     else x->before[cell(x, k, micro)] = occupant[best];
     occupant[best] = micro;

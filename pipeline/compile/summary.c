@@ -1,11 +1,12 @@
-/* What replicas exchange, in the lists of one pipeline on its own (pst_job_spec.alone): where the whole job has a
- * message for every piece, replica and use, here stand a few that a rank sends to itself, each as long as all those
- * that it is for, and additions alike. As all replicas of a stage do the same at the same time, what a rank sends takes
- * as long as what comes to it; the longer of both counts.
+/* What replicas exchange, in the lists of one pipeline on its own (pst_job_spec.alone): where the
+ * whole job has a message for every piece, replica and use, here stand a few that a rank sends to
+ * itself, each as long as all those that it is for, and additions alike. As all replicas of a stage
+ * do the same at the same time, what a rank sends takes as long as what comes to it; the longer of
+ * both counts.
  *
- * Groups: the parameters of one use in a chunk go together, those of several uses each by itself. Of a group, as many
- * pieces as receive buffers have room for come first, while other passes still compute; the rest is cut into segments,
- * so that sending and adding overlap as they would. */
+ * Groups: the parameters of one use in a chunk go together, those of several uses each by itself.
+ * Of a group, as many pieces as receive buffers have room for come first, while other passes still
+ * compute; the rest is cut into segments, so that sending and adding overlap as they would. */
 #include "pipeline/compile/instr_parts.h"
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@ static int is_sharded(const pst_job_builder *b, uint32_t param, uint32_t chunk) 
 }
 
 static int is_single(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
-    return b->cut->graph->param[param].n_use == 1 && b->cut->use_chunk[b->cut->use_first[param]] == chunk;
+    return b->cut->graph->param[param].n_use == 1 &&
+           b->cut->use_chunk[b->cut->use_first[param]] == chunk;
 }
 
 static int is_whole(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
@@ -28,14 +30,16 @@ static int is_whole(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
 
 static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
     const pst_graph *g = b->cut->graph;
-    pst_summary x = {.param = PST_NONE, .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
+    pst_summary x = {.param = PST_NONE,
+                     .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
     for (uint32_t k = 0; g && k < b->job->grid.data; k++) {
         uint64_t own = 0, pieces = 0;
         for (uint32_t p = 0; p < g->n_param; p++) {
             if (!takes(b, p, chunk)) continue;
             uint64_t n = pst_share_to(b->share, p, k) - pst_share_from(b->share, p, k);
             if (x.param == PST_NONE) x.param = p;
-            own += n, pieces += pst_pieces(n);
+            own += n;
+            pieces += pst_pieces(n);
         }
         x.all += own;
         if (own > x.own) x.own = own;
@@ -49,7 +53,9 @@ static int is_param(const pst_job_builder *b, uint32_t param, uint32_t wanted) {
     return param == wanted;
 }
 
-static pst_summary group_of_param(const pst_job_builder *b, uint32_t param) { return group_of(b, param, is_param); }
+static pst_summary group_of_param(const pst_job_builder *b, uint32_t param) {
+    return group_of(b, param, is_param);
+}
 
 pst_status pst_summary_open(pst_job_builder *b) {
     b->sharded = calloc(b->cut->n_chunk, sizeof *b->sharded);
@@ -58,9 +64,11 @@ pst_status pst_summary_open(pst_job_builder *b) {
     return PST_OK;
 }
 
-/* --- segments --------------------------------------------------------------------------------------------------- */
+/* --- segments --------------------------------------------------------------------------------- */
 
-static uint32_t segments_of(const pst_summary *x) { return x->pieces > PST_PIECES_IN_FLIGHT ? x->segments : 1; }
+static uint32_t segments_of(const pst_summary *x) {
+    return x->pieces > PST_PIECES_IN_FLIGHT ? x->segments : 1;
+}
 
 /* Of n things that go with the group's pieces, those of segment i. */
 static uint64_t part_of(const pst_summary *x, uint64_t n, uint32_t i) {
@@ -79,11 +87,16 @@ static pst_cluster_link link_of(const pst_job_builder *b) {
 }
 
 /* A message of the rank to itself, or of two ranks: one of its ends. */
-static uint32_t emit_end(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer, uint64_t bytes,
-                         uint64_t wire_ns) {
+static uint32_t emit_end(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer,
+                         uint64_t bytes, uint64_t wire_ns) {
     pst_instr in = pst_builder_blank(opcode, link_of(b).latency_ns + wire_ns);
-    in.param = x->param, in.use = 0, in.n = 1, in.peer = peer, in.bytes = bytes;
-    in.channel = b->channel, in.seq = b->turn;
+    in.param = x->param;
+    in.use = 0;
+    in.n = 1;
+    in.peer = peer;
+    in.bytes = bytes;
+    in.channel = b->channel;
+    in.seq = b->turn;
     uint32_t at = pst_builder_emit(b, &in);
     if (b->status == PST_OK) b->instr[at].wire_ns = wire_ns;
     return at;
@@ -94,47 +107,60 @@ static uint64_t wire_ns(const pst_job_builder *b, uint64_t bytes) {
     return bytes_per_s > 0 ? (uint64_t)((double)bytes * 1e9 / bytes_per_s) : 0;
 }
 
-/* What comes to a rank, or leaves it, when each of `replicas` sends its elements to whoever owns them, or each owner
- * sends its own to the others. */
+/* What comes to a rank, or leaves it, when each of `replicas` sends its elements to whoever owns
+ * them, or each owner sends its own to the others. */
 static uint64_t moved(const pst_summary *x, uint32_t replicas) {
     uint64_t in = x->own * (replicas - 1), out = x->all - x->own;
     return in > out ? in : out;
 }
 
-/* Of a segment of gradients. Where latency is long, pieces come as fast as receive buffers are free again. */
-static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i) {
-    uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * sizeof(float), i)), pieces = part_of(x, x->pieces, i);
+/* Of a segment of gradients. Where latency is long, pieces come as fast as receive buffers are free
+ * again. */
+static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32_t replicas,
+                          uint32_t i) {
+    uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * sizeof(float), i)),
+             pieces = part_of(x, x->pieces, i);
     uint64_t piece = x->pieces ? x->own / x->pieces : 0;
     uint64_t each = wire_ns(b, piece * sizeof(float)) + pst_builder_reduce_ns(b, piece);
     uint64_t turn = link_of(b).latency_ns + (replicas - 1) * each;
     uint64_t sums = pst_builder_reduce_ns(b, part_of(x, x->own, i) * replicas);
     if (ns < pieces * turn / PST_PIECES_IN_FLIGHT) ns = pieces * turn / PST_PIECES_IN_FLIGHT;
     if (x->segments == SEGMENTS || !i) return ns;
-    return (ns > sums ? ns - sums : 0) + (ns < sums ? ns : sums) / (pieces + 1); /* adding goes on meanwhile */
+    /* adding goes on meanwhile */
+    return (ns > sums ? ns - sums : 0) + (ns < sums ? ns : sums) / (pieces + 1);
 }
 
-/* --- gradients -------------------------------------------------------------------------------------------------- */
+/* --- gradients -------------------------------------------------------------------------------- */
 
 /* Whether `replicas` exchange anything. */
-static int moves(const pst_summary *x, uint32_t replicas) { return x->param != PST_NONE && moved(x, replicas) > 0; }
+static int moves(const pst_summary *x, uint32_t replicas) {
+    return x->param != PST_NONE && moved(x, replicas) > 0;
+}
 
 static uint32_t emit_sum(pst_job_builder *b, const pst_summary *x, uint64_t elements) {
-    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, pst_builder_reduce_ns(b, elements));
+    uint32_t reduce =
+        pst_builder_emit_compute(b, PST_OP_REDUCE, pst_builder_reduce_ns(b, elements));
     if (b->status != PST_OK) return PST_NONE;
-    b->instr[reduce].param = x->param, b->instr[reduce].use = 0, b->instr[reduce].n = 1;
+    b->instr[reduce].param = x->param;
+    b->instr[reduce].use = 0;
+    b->instr[reduce].n = 1;
     return reduce;
 }
 
 /* Sends segment i to itself, once `ready` (PST_NONE: nothing to wait for) is done. */
-static uint32_t send(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i, uint32_t ready) {
-    uint32_t at = emit_end(b, PST_OP_SEND, x, b->rank, part_of(x, moved(x, replicas) * sizeof(float), i),
-                           gather_ns(b, x, replicas, i));
+static uint32_t send(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i,
+                     uint32_t ready) {
+    uint32_t at =
+        emit_end(b, PST_OP_SEND, x, b->rank, part_of(x, moved(x, replicas) * sizeof(float), i),
+                 gather_ns(b, x, replicas, i));
     if (ready != PST_NONE) pst_builder_depend(b, at, ready);
     return at;
 }
 
-/* Receives segment i, once buffers are free, and adds it; returns the REDUCE (RECV: nothing is this rank's to add). */
-static uint32_t add(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i, uint32_t more) {
+/* Receives segment i, once buffers are free, and adds it; returns the REDUCE (RECV: nothing is this
+ * rank's to add). */
+static uint32_t add(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i,
+                    uint32_t more) {
     uint32_t at = PST_NONE;
     if (moves(x, replicas)) {
         at = emit_end(b, PST_OP_RECV, x, b->rank, part_of(x, moved(x, replicas) * sizeof(float), i),
@@ -161,8 +187,10 @@ static void enter_round(pst_job_builder *b, const pst_round *round, uint32_t i) 
 }
 
 static void mark(pst_job_builder *b, uint32_t at, const pst_round *round) {
-    if (b->status == PST_OK && at != PST_NONE)
-        b->instr[at].chunk = (uint16_t)round->chunk, b->instr[at].micro = round->micro;
+    if (b->status == PST_OK && at != PST_NONE) {
+        b->instr[at].chunk = (uint16_t)round->chunk;
+        b->instr[at].micro = round->micro;
+    }
 }
 
 void pst_summary_send_round(pst_job_builder *b, pst_round *round) {
@@ -191,9 +219,10 @@ void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
     }
 }
 
-/* What the last REDUCE of each segment of a group waited for, in sums->at: [n_param][SEGMENTS], by the first
- * parameter. */
-static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_replica_sums *sums, uint32_t ready) {
+/* What the last REDUCE of each segment of a group waited for, in sums->at: [n_param][SEGMENTS], by
+ * the first parameter. */
+static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_replica_sums *sums,
+                         uint32_t ready) {
     uint32_t n = b->job->grid.data, base = b->turn;
     if (x->param == PST_NONE) return;
     for (uint32_t i = 0; i < segments_of(x) && moves(x, n); i++, b->turn++) send(b, x, n, i, ready);
@@ -205,7 +234,8 @@ static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_replica_s
 }
 
 static int is_owner(const pst_job_builder *b, uint32_t param) {
-    return b->cut->graph->param[param].n_use > 1 && pst_builder_stage_of_use(b, param, 0) == b->stage;
+    return b->cut->graph->param[param].n_use > 1 &&
+           pst_builder_stage_of_use(b, param, 0) == b->stage;
 }
 
 static int has_partial(const pst_job_builder *b) {
@@ -216,7 +246,8 @@ static int has_partial(const pst_job_builder *b) {
 
 void pst_summary_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready) {
     uint8_t pass = b->cut->split ? PST_OP_W : PST_OP_BW;
-    if (!shared) b->turn = b->job->n_chunk * b->job->n_micro * SEGMENTS; /* behind those of rounds */
+    if (!shared)
+        b->turn = b->job->n_chunk * b->job->n_micro * SEGMENTS; /* behind those of rounds */
     int later = b->job->parts > 1 || (b->cut->graph && has_partial(b));
     for (uint32_t c = b->cut->n_chunk; c-- > 0 && !shared;) {
         if (b->job->rank_of_chunk[c] != b->stage) continue;
@@ -231,25 +262,31 @@ void pst_summary_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, 
     }
 }
 
-uint32_t pst_summary_sums(const pst_job_builder *b) { return b->cut->graph ? b->cut->graph->n_param * SEGMENTS : 0; }
+uint32_t pst_summary_sums(const pst_job_builder *b) {
+    return b->cut->graph ? b->cut->graph->n_param * SEGMENTS : 0;
+}
 
-/* --- to all who hold the parameter ------------------------------------------------------------------------------ */
+/* --- to all who hold the parameter ------------------------------------------------------------ */
 
 /* All of a group, from its owners to a stage that has it, too. */
-static uint32_t emit_hop(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer, uint64_t bytes) {
+static uint32_t emit_hop(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer,
+                         uint64_t bytes) {
     b->turn = x->param;
     return emit_end(b, opcode, x, peer, bytes, wire_ns(b, bytes));
 }
 
-/* The ends of the messages that bring owners' elements (of `size` bytes) to the other stages that hold a parameter. */
+/* The ends of the messages that bring owners' elements (of `size` bytes) to the other stages that
+ * hold a parameter. */
 static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t size, uint32_t after,
                 uint32_t received[2]) {
     pst_summary x = group_of_param(b, param);
-    uint32_t owner = pst_builder_stage_of_use(b, param, 0), n_use = b->cut->graph->param[param].n_use;
+    uint32_t owner = pst_builder_stage_of_use(b, param, 0),
+             n_use = b->cut->graph->param[param].n_use;
     for (uint32_t stage = 0; stage < b->job->grid.pipeline && b->status == PST_OK; stage++) {
         int here = opcode == PST_OP_SEND ? b->stage == owner : b->stage == stage;
         if (stage == owner || !here || pst_builder_first_use(b, param, stage) == n_use) continue;
-        uint32_t peer = pst_grid_in_lane(b->job->grid, opcode == PST_OP_SEND ? stage : owner, b->lane);
+        uint32_t peer =
+            pst_grid_in_lane(b->job->grid, opcode == PST_OP_SEND ? stage : owner, b->lane);
         uint32_t at = emit_hop(b, opcode, &x, peer, x.all * size);
         if (after != PST_NONE) pst_builder_depend(b, at, after);
         if (opcode == PST_OP_RECV && received[0] == PST_NONE) received[0] = at;
@@ -257,7 +294,8 @@ static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t siz
     }
 }
 
-static void spread_group(pst_job_builder *b, const pst_summary *x, const pst_replica_sums *sums, uint32_t received[2]) {
+static void spread_group(pst_job_builder *b, const pst_summary *x, const pst_replica_sums *sums,
+                         uint32_t received[2]) {
     uint64_t bytes = moved(x, b->job->grid.data) * sizeof(float);
     for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data); i++, b->turn++) {
         uint32_t reduce = sums->at[x->param * SEGMENTS + i], part = b->n_instr;
@@ -277,32 +315,41 @@ void pst_summary_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, c
     b->channel++; /* behind gradients */
     for (uint32_t c = b->cut->n_chunk; g && c-- > 0;) {
         pst_summary x = group_of(b, c, is_whole);
-        if (b->job->rank_of_chunk[c] == b->stage && x.param != PST_NONE) spread_group(b, &x, sums, received);
+        if (b->job->rank_of_chunk[c] == b->stage && x.param != PST_NONE)
+            spread_group(b, &x, sums, received);
     }
     for (uint32_t p = g ? g->n_param : 0; p-- > 0;) {
         if (g->param[p].n_use < 2) continue;
         pst_summary x = group_of_param(b, p);
         int owner = is_owner(b, p);
-        uint32_t turn = b->turn, last = owner ? sums->at[p * SEGMENTS + segments_of(&x) - 1] : lent[p];
-        if (owner) spread_group(b, &x, sums, received), turn = b->turn;
+        uint32_t turn = b->turn,
+                 last = owner ? sums->at[p * SEGMENTS + segments_of(&x) - 1] : lent[p];
+        if (owner) {
+            spread_group(b, &x, sums, received);
+            turn = b->turn;
+        }
         hop(b, owner ? PST_OP_SEND : PST_OP_RECV, p, sizeof(float), last, received);
         b->turn = turn;
     }
     b->channel--;
 }
 
-/* --- the head --------------------------------------------------------------------------------------------------- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 /* Weights that are stepped elsewhere, two segments under way at a time. */
 static void head_group(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t *before) {
     uint64_t bytes = moved(x, b->job->grid.data) * pst_dtype_bytes(b->cut->graph->dtype);
-    for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data) && b->status == PST_OK; i++) {
-        uint64_t part = part_of(x, bytes, i), ns = wire_ns(b, part), least = part / WINDOW * link_of(b).latency_ns;
+    for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data) && b->status == PST_OK;
+         i++) {
+        uint64_t part = part_of(x, bytes, i), ns = wire_ns(b, part),
+                 least = part / WINDOW * link_of(b).latency_ns;
         b->turn = x->param * SEGMENTS + i;
         uint32_t at = emit_end(b, opcode, x, b->rank, part, ns > least ? ns : least);
-        b->instr[at].use = PST_NONE, b->instr[at].queue = PST_Q_HEAD;
+        b->instr[at].use = PST_NONE;
+        b->instr[at].queue = PST_Q_HEAD;
         if (opcode == PST_OP_RECV && before[1] != PST_NONE) pst_builder_depend(b, at, before[1]);
-        before[1] = before[0], before[0] = at;
+        before[1] = before[0];
+        before[0] = at;
     }
 }
 
@@ -320,7 +367,10 @@ static void head_ends(pst_job_builder *b, uint8_t opcode) {
         if (is_owner(b, p)) head_group(b, opcode, &x, before);
         uint32_t first = b->n_instr;
         hop(b, opcode, p, pst_dtype_bytes(g->dtype), PST_NONE, none);
-        for (uint32_t i = first; i < b->n_instr; i++) b->instr[i].use = PST_NONE, b->instr[i].queue = PST_Q_HEAD;
+        for (uint32_t i = first; i < b->n_instr; i++) {
+            b->instr[i].use = PST_NONE;
+            b->instr[i].queue = PST_Q_HEAD;
+        }
     }
 }
 

@@ -1,13 +1,14 @@
-/* The timeline as a self-contained SVG. From back to front: row backgrounds (what stays visible is the bubble), grid,
- * transfers, passes with their micro-batch numbers; around it the heading, legend, axis and how busy each rank was. */
+/* The timeline as a self-contained SVG. From back to front: row backgrounds (what stays visible is
+ * the bubble), grid, transfers, passes with their micro-batch numbers; around it the heading,
+ * legend, axis and how busy each rank was. */
 #include "pipeline/draw/timeline_parts.h"
 #include "pipeline/simulate/walk.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* MAX_BOXES: beyond it boxes of one kind and row become one path without tooltips. LEAST: px below which the few boxes
- * of the flush would not be seen. */
+/* MAX_BOXES: beyond it boxes of one kind and row become one path without tooltips. LEAST: px below
+ * which the few boxes of the flush would not be seen. */
 enum { MAX_BOXES = 4000, MAX_LINES = 1500, LEAST = 2 };
 
 typedef pst_picture picture;
@@ -18,7 +19,7 @@ static double y_of(const picture *p, uint32_t rank) {
     return pst_picture_y(p, p->job->alone ? pst_job_stage(p->job, rank) : rank);
 }
 
-/* --- contents ---------------------------------------------------------------------------------------------------- */
+/* --- contents --------------------------------------------------------------------------------- */
 
 static void print_tooltip(const picture *p, uint32_t rank, uint32_t i) {
     const pst_instr *in = &p->job->list[rank].instr[i];
@@ -38,23 +39,25 @@ static void print_number(const picture *p, const pst_instr *in, double x, double
     int digits = snprintf(number, sizeof number, "%u", in->micro);
     double size = fmin((width - 2) / (.6 * digits), fmin(.5 * p->box, 12 * p->big));
     if (size < 5) return;
-    fprintf(p->out, "<text class=\"m t%u\" x=\"%.2f\" y=\"%.1f\" font-size=\"%.1f\">%s</text>", in->opcode,
-            x + width / 2, y + p->box / 2 + .36 * size, size, number);
+    fprintf(p->out, "<text class=\"m t%u\" x=\"%.2f\" y=\"%.1f\" font-size=\"%.1f\">%s</text>",
+            in->opcode, x + width / 2, y + p->box / 2 + .36 * size, size, number);
 }
 
 static void print_box(const picture *p, uint32_t rank, uint32_t i) {
     const pst_instr *in = &p->job->list[rank].instr[i];
     const pst_span *s = &p->span[rank][i];
-    double x = x_of(p, s->start), width = (double)(s->end - s->start) * p->scale, gap = width > 4 ? 1 : width / 8;
+    double x = x_of(p, s->start), width = (double)(s->end - s->start) * p->scale,
+           gap = width > 4 ? 1 : width / 8;
     if (width <= 0) return;
-    if (in->opcode > PST_OP_BW && width < LEAST) { /* it ends where it ends; neighbours share what there is */
+    if (in->opcode > PST_OP_BW && width < LEAST) { /* it ends where it ends; neighbours share what
+                                                      there is */
         x = fmax(x - (LEAST - width), p->left);
         width = LEAST;
         gap = 0;
     }
-    fprintf(p->out, "<rect class=\"o%u%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"%s>", in->opcode,
-            p->has_chunks && in->chunk & 1 ? " alt" : "", x + gap / 2, y_of(p, rank), width - gap, p->box,
-            width > 8 ? " rx=\"2.5\"" : "");
+    fprintf(p->out, "<rect class=\"o%u%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"%s>",
+            in->opcode, p->has_chunks && in->chunk & 1 ? " alt" : "", x + gap / 2, y_of(p, rank),
+            width - gap, p->box, width > 8 ? " rx=\"2.5\"" : "");
     print_tooltip(p, rank, i);
     fputs("</rect>", p->out);
     if (in->opcode <= PST_OP_BW) print_number(p, in, x, y_of(p, rank), width);
@@ -74,7 +77,8 @@ static void print_path(const picture *p, uint32_t rank, uint8_t op) {
             continue;
         }
         if (to > from) fprintf(p->out, "M%.2f %.1fH%.2fv%.1fH%.2fz", from, y, to, p->box, from);
-        from = a, to = b;
+        from = a;
+        to = b;
     }
     if (to > from) fprintf(p->out, "M%.2f %.1fH%.2fv%.1fH%.2fz", from, y, to, p->box, from);
     fputs("\"/>\n", p->out);
@@ -90,9 +94,10 @@ static pst_status print_transfers(const picture *p) {
             if (list->instr[i].opcode != PST_OP_SEND || walk->partner[r][i] == PST_NONE) continue;
             uint32_t peer = list->instr[i].peer;
             double down = peer > r ? p->box : 0;
-            fprintf(p->out, "<path class=\"x\" stroke-width=\"%.1f\" d=\"M%.2f %.1fL%.2f %.1f\"/>\n", .8 * p->big,
-                    x_of(p, p->span[r][i].start), y_of(p, r) + down, x_of(p, p->span[peer][walk->partner[r][i]].end),
-                    y_of(p, peer) + p->box - down);
+            fprintf(p->out,
+                    "<path class=\"x\" stroke-width=\"%.1f\" d=\"M%.2f %.1fL%.2f %.1f\"/>\n",
+                    .8 * p->big, x_of(p, p->span[r][i].start), y_of(p, r) + down,
+                    x_of(p, p->span[peer][walk->partner[r][i]].end), y_of(p, peer) + p->box - down);
         }
     }
     pst_walk_close(walk);
@@ -112,7 +117,7 @@ static pst_status print_contents(const picture *p) {
     return status;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void measure(picture *p) {
     p->end = p->timing->step_ns ? p->timing->step_ns : 1;
@@ -130,16 +135,18 @@ static void measure(picture *p) {
     }
 }
 
-/* As wide as there is room, down to half its size: then a browser that shows it alone scrolls. Where a page embeds it,
- * the page's size counts. */
+/* As wide as there is room, down to half its size: then a browser that shows it alone scrolls.
+ * Where a page embeds it, the page's size counts. */
 static void open_picture(const picture *p) {
     fprintf(p->out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"100%%\" "
-            "class=\"timeline\" role=\"img\" style=\"height:auto;min-width:%.0fpx;max-width:%.0fpx\">\n",
+            "class=\"timeline\" role=\"img\" "
+            "style=\"height:auto;min-width:%.0fpx;max-width:%.0fpx\">\n",
             p->width, p->height, .5 * p->width, 2 * p->width);
 }
 
-pst_status pst_timeline_svg(const pst_job *job, pst_span *const *span, const char *title, FILE *out) {
+pst_status pst_timeline_svg(const pst_job *job, pst_span *const *span, const char *title,
+                            FILE *out) {
     pst_timing *timing;
     PST_TRY(pst_timing_from_spans(job, span, &timing));
     picture p = {.job = job, .span = span, .timing = timing, .title = title, .out = out};

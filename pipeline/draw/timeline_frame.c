@@ -1,11 +1,12 @@
-/* The frame of a timeline: how large it is, colours in light and dark, heading, legend, rows and axis. */
+/* The frame of a timeline: how large it is, colours in light and dark, heading, legend, rows and
+ * axis. */
 #include "pipeline/draw/timeline_parts.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Colours that differ with every kind of colour blindness, and as greys where they stand side by side, in which numbers
- * can be read: light scheme and dark. */
+/* Colours that differ with every kind of colour blindness, and as greys where they stand side by
+ * side, in which numbers can be read: light scheme and dark. */
 typedef struct {
     const char *name;
     const char *fill, *text;
@@ -58,7 +59,7 @@ void pst_picture_print_time(FILE *out, uint64_t ns) {
     fprintf(out, "%.4g %s", (double)ns / unit, name);
 }
 
-/* --- size -------------------------------------------------------------------------------------------------------- */
+/* --- size ------------------------------------------------------------------------------------- */
 
 enum { LEAST_PLOT = 640, MOST_PLOT = 2400 };
 
@@ -102,7 +103,7 @@ void pst_picture_measure(pst_picture *p) {
     p->height = pst_picture_y(p, rows) + 30 * p->big;
 }
 
-/* --- style ------------------------------------------------------------------------------------------------------- */
+/* --- style ------------------------------------------------------------------------------------ */
 
 static void print_fills(FILE *out, int dark) {
     for (uint8_t op = 0; op < PST_OP_COUNT; op++) {
@@ -117,13 +118,15 @@ static void print_fills(FILE *out, int dark) {
 /* Letters of a size; where the picture is shown smaller, larger ones. */
 static void print_sizes(const pst_picture *p, double times) {
     double b = p->big;
-    fprintf(p->out, ".h{font-size:%.1fpx}.s{font-size:%.1fpx}.l{font-size:%.1fpx}", 17 * b, 12.5 * b * fmin(times, 1.2),
-            12.5 * b * fmin(times, 1.3));
-    fprintf(p->out, ".r,.e{font-size:%.1fpx}.a{font-size:%.1fpx}\n", 12 * b * times, 11 * b * times);
+    fprintf(p->out, ".h{font-size:%.1fpx}.s{font-size:%.1fpx}.l{font-size:%.1fpx}", 17 * b,
+            12.5 * b * fmin(times, 1.2), 12.5 * b * fmin(times, 1.3));
+    fprintf(p->out, ".r,.e{font-size:%.1fpx}.a{font-size:%.1fpx}\n", 12 * b * times,
+            11 * b * times);
 }
 
 static void print_style(const pst_picture *p) {
-    fputs("<style>\ntext{font-family:Inter,'Segoe UI','Helvetica Neue',Helvetica,Arial,sans-serif;fill:#1d242d}\n"
+    fputs("<style>\ntext{font-family:Inter,'Segoe UI','Helvetica "
+          "Neue',Helvetica,Arial,sans-serif;fill:#1d242d}\n"
           ".h{font-weight:600}.s,.a,.e{fill:#566170}.a,.m{text-anchor:middle}.r{text-anchor:end}\n"
           ".m{font-variant-numeric:tabular-nums}.alt{fill-opacity:.82}\n"
           ".timeline{background:#fff}.back{fill:#fff}.lane{fill:#eef0f3}.grid{stroke:#d3d8de}\n"
@@ -133,15 +136,16 @@ static void print_style(const pst_picture *p) {
     print_sizes(p, 1);
     fprintf(p->out, "@media (max-width:%.0fpx){", .85 * p->width);
     print_sizes(p, 1.5);
-    fputs(
-        ".odd{display:none}}\n@media (prefers-color-scheme:dark){text{fill:#e6eaf0}.s,.a,.e{fill:#9da8b5}\n"
-        ".timeline{background:#12161b}.back{fill:#12161b}.lane{fill:#232a33}.grid{stroke:#39434f}.x{stroke:#b6c0cc}\n",
-        p->out);
+    fputs(".odd{display:none}}\n@media "
+          "(prefers-color-scheme:dark){text{fill:#e6eaf0}.s,.a,.e{fill:#9da8b5}\n"
+          ".timeline{background:#12161b}.back{fill:#12161b}.lane{fill:#232a33}.grid{stroke:#39434f}"
+          ".x{stroke:#b6c0cc}\n",
+          p->out);
     print_fills(p->out, 1);
     fputs("}\n</style>\n", p->out);
 }
 
-/* --- parts ------------------------------------------------------------------------------------------------------- */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 /* A title that is too long is set smaller. */
 static void print_title(const pst_picture *p) {
@@ -158,9 +162,10 @@ static void print_sums(const pst_picture *p) {
     char grid[PST_GRID_TEXT];
     for (uint32_t k = 0; k < p->job->grid.data; k++) n_micro += p->job->micros[k];
     pst_grid_text(p->job->grid, grid);
-    fprintf(p->out, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">%u rank%s%s%s%s, %u micro-batch%s, step ", 16 * p->big,
-            sums_y(p), p->job->n_rank, p->job->n_rank == 1 ? "" : "s", *grid ? " (" : "", grid, *grid ? ")" : "",
-            n_micro, n_micro == 1 ? "" : "es");
+    fprintf(p->out,
+            "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">%u rank%s%s%s%s, %u micro-batch%s, step ",
+            16 * p->big, sums_y(p), p->job->n_rank, p->job->n_rank == 1 ? "" : "s",
+            *grid ? " (" : "", grid, *grid ? ")" : "", n_micro, n_micro == 1 ? "" : "es");
     pst_picture_print_time(p->out, p->timing->step_ns);
     fprintf(p->out, ", bubble %.1f%%", 100 * p->timing->bubble);
     if (p->timing->head_ns && p->job->zero) {
@@ -180,15 +185,17 @@ static void print_legend(const pst_picture *p) {
     double x = 16 * p->big;
     double side = 12 * p->big;
     for (uint32_t r = 0; r < p->job->n_rank; r++)
-        for (uint32_t i = 0; i < p->job->list[r].n_instr; i++) seen |= 1u << p->job->list[r].instr[i].opcode;
+        for (uint32_t i = 0; i < p->job->list[r].n_instr; i++)
+            seen |= 1u << p->job->list[r].instr[i].opcode;
     for (uint32_t k = 0; k < sizeof shown; k++) {
         uint8_t op = shown[k];
         if (!(seen >> op & 1)) continue;
-        fprintf(p->out,
-                "<rect class=\"o%u\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%.1f\"/>"
-                "<text class=\"l\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-                op, x, legend_y(p) - 10.5 * p->big, side, side, 2.5 * p->big, x + 18 * p->big, legend_y(p),
-                look_of(op)->name);
+        fprintf(
+            p->out,
+            "<rect class=\"o%u\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%.1f\"/>"
+            "<text class=\"l\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+            op, x, legend_y(p) - 10.5 * p->big, side, side, 2.5 * p->big, x + 18 * p->big,
+            legend_y(p), look_of(op)->name);
         x += (36 + 8.4 * (double)strlen(look_of(op)->name)) * p->big;
     }
 }
@@ -196,22 +203,28 @@ static void print_legend(const pst_picture *p) {
 static void print_rows(const pst_picture *p) {
     char place[PST_GRID_TEXT];
     double x = p->left + p->plot + 10 * p->big;
-    fprintf(p->out, "<text class=\"e\" x=\"%.1f\" y=\"%.1f\">busy</text>\n", x, p->top - 8 * p->big);
+    fprintf(p->out, "<text class=\"e\" x=\"%.1f\" y=\"%.1f\">busy</text>\n", x,
+            p->top - 8 * p->big);
     for (uint32_t row = 0; row < pst_picture_rows(p->job); row++) {
         uint32_t r = p->job->alone ? pst_grid_in_lane(p->job->grid, row, p->job->lane) : row;
         double y = pst_picture_y(p, row);
         double middle = y + p->box / 2 + 4.5 * p->big;
-        fprintf(p->out, "<rect class=\"lane\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"3\"/>\n",
+        fprintf(p->out,
+                "<rect class=\"lane\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+                "rx=\"3\"/>\n",
                 p->left, y, p->plot, p->box);
-        fprintf(p->out, "<text class=\"r\" x=\"%.1f\" y=\"%.1f\">rank %u", p->left - 10 * p->big, middle, r);
-        if (*pst_grid_place_text(p->job->grid, r, place)) fprintf(p->out, "<title>%s</title>", place);
+        fprintf(p->out, "<text class=\"r\" x=\"%.1f\" y=\"%.1f\">rank %u", p->left - 10 * p->big,
+                middle, r);
+        if (*pst_grid_place_text(p->job->grid, r, place))
+            fprintf(p->out, "<title>%s</title>", place);
         fprintf(p->out, "</text>");
         fprintf(p->out, "<text class=\"e\" x=\"%.1f\" y=\"%.1f\">%.0f%%</text>\n", x, middle,
                 p->end ? 100 * (double)p->timing->busy_ns[r] / (double)p->end : 0);
     }
 }
 
-/* The largest of 1, 2, 5 x 10^k that gives at least six ticks. Every other name is left out where there is no room. */
+/* The largest of 1, 2, 5 x 10^k that gives at least six ticks. Every other name is left out where
+ * there is no room. */
 static void print_axis(const pst_picture *p) {
     const char *name;
     double unit = unit_of(p->end, &name);
@@ -222,9 +235,11 @@ static void print_axis(const pst_picture *p) {
     double y1 = pst_picture_y(p, pst_picture_rows(p->job)) - (p->row - p->box) + 5 * p->big;
     for (uint32_t k = 0; (double)k * step <= (double)p->end; k++) {
         double x = p->left + (double)k * step * p->scale;
-        fprintf(p->out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", x, x, y0, y1);
-        fprintf(p->out, "<text class=\"a%s\" x=\"%.1f\" y=\"%.1f\">%.6g%s%s</text>\n", k % 2 ? " odd" : "", x,
-                y1 + 18 * p->big, (double)k * step / unit, k ? "" : " ", k ? "" : name);
+        fprintf(p->out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", x,
+                x, y0, y1);
+        fprintf(p->out, "<text class=\"a%s\" x=\"%.1f\" y=\"%.1f\">%.6g%s%s</text>\n",
+                k % 2 ? " odd" : "", x, y1 + 18 * p->big, (double)k * step / unit, k ? "" : " ",
+                k ? "" : name);
     }
 }
 

@@ -1,12 +1,14 @@
-/* The timeline as Chrome trace JSON. Every rank is a process with lanes as threads: compute, the operators within it
- * where they are known, then as many for sends and receives as overlap. What was predicted has processes of its own. */
+/* The timeline as Chrome trace JSON. Every rank is a process with lanes as threads: compute, the
+ * operators within it where they are known, then as many for sends and receives as overlap. What
+ * was predicted has processes of its own. */
 #include "pipeline/draw/timeline.h"
 #include "pipeline/draw/trace_parts.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Lanes of a rank: compute, operators, then SIDE for sends and SIDE for receives: viewers drop what overlaps in one. */
+/* Lanes of a rank: compute, operators, then SIDE for sends and SIDE for receives: viewers drop what
+ * overlaps in one. */
 enum { SIDE = 126, OPERATORS = 1, SENDS = 2, RECEIVES = SENDS + SIDE, LANES = RECEIVES + SIDE };
 
 typedef struct {
@@ -20,14 +22,19 @@ static int by_start(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-void pst_trace_print_us(FILE *out, uint64_t ns) { fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000)); }
+void pst_trace_print_us(FILE *out, uint64_t ns) {
+    fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
+}
 
-void pst_trace_next(pst_trace_writer *w) { fprintf(w->out, "%s{\"name\":", w->n_event++ ? ",\n" : ""); }
+void pst_trace_next(pst_trace_writer *w) {
+    fprintf(w->out, "%s{\"name\":", w->n_event++ ? ",\n" : "");
+}
 
 /* Thread ids are unique beyond their process, too: some readers take them for that. */
 void pst_trace_print_thread(const pst_trace_writer *w, uint32_t rank, uint32_t lane) {
     uint32_t process = w->predicted ? w->job->n_rank + rank : rank;
-    fprintf(w->out, "\"pid\":%u,\"tid\":%u", w->predicted ? PST_TRACE_PREDICTED + rank : rank, process * LANES + lane);
+    fprintf(w->out, "\"pid\":%u,\"tid\":%u", w->predicted ? PST_TRACE_PREDICTED + rank : rank,
+            process * LANES + lane);
 }
 
 static void print_quoted(const char *text, FILE *out) {
@@ -39,7 +46,7 @@ static void print_quoted(const char *text, FILE *out) {
     fputc('"', out);
 }
 
-/* --- instructions ------------------------------------------------------------------------------------------------ */
+/* --- instructions ----------------------------------------------------------------------------- */
 
 /* It belongs to a micro-batch of a chunk. */
 static int is_of_chunk(const pst_instr_list *list, uint32_t i) {
@@ -61,7 +68,8 @@ static void print_args(const pst_trace_writer *w, uint32_t rank, uint32_t i) {
     if (in->queue == PST_Q_COMPUTE || is_of_chunk(list, i))
         fprintf(w->out, ",\"chunk\":%u,\"micro_batch\":%u", in->chunk, in->micro);
     if (in->queue != PST_Q_COMPUTE)
-        fprintf(w->out, ",\"peer\":%u,\"channel\":%u,\"bytes\":%" PRIu64, in->peer, in->channel, in->bytes);
+        fprintf(w->out, ",\"peer\":%u,\"channel\":%u,\"bytes\":%" PRIu64, in->peer, in->channel,
+                in->bytes);
     fputs(",\"predicted_us\":", w->out);
     pst_trace_print_us(w->out, in->ns);
     fputc('}', w->out);
@@ -72,7 +80,8 @@ static void print_event(pst_trace_writer *w, uint32_t rank, const slice *s, uint
     pst_trace_next(w);
     fputc('"', w->out);
     print_name(list, s->index, w->out);
-    fprintf(w->out, "\",\"cat\":\"%s\",\"ph\":\"X\",", pst_opcode_name((pst_opcode)list->instr[s->index].opcode));
+    fprintf(w->out, "\",\"cat\":\"%s\",\"ph\":\"X\",",
+            pst_opcode_name((pst_opcode)list->instr[s->index].opcode));
     pst_trace_print_thread(w, rank, lane);
     fputs(",\"ts\":", w->out);
     pst_trace_print_us(w->out, s->start);
@@ -94,7 +103,8 @@ static uint32_t first_lane(pst_queue queue) {
     return queue == PST_Q_SEND ? SENDS : RECEIVES;
 }
 
-/* Overlapping transfers go to different lanes, as far as there are any; returns how many lanes were used. */
+/* Overlapping transfers go to different lanes, as far as there are any; returns how many lanes were
+ * used. */
 static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, pst_queue queue) {
     const pst_instr_list *list = &w->job->list[rank];
     const pst_span *span = w->span[rank];
@@ -102,7 +112,8 @@ static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, p
     uint32_t n = 0;
     uint32_t used = 0;
     for (uint32_t i = 0; i < list->n_instr; i++) {
-        if (lanes_of(&list->instr[i]) == queue) slices[n++] = (slice){span[i].start, span[i].end, i};
+        if (lanes_of(&list->instr[i]) == queue)
+            slices[n++] = (slice){span[i].start, span[i].end, i};
     }
     qsort(slices, n, sizeof *slices, by_start);
     for (uint32_t i = 0; i < n; i++) {
@@ -118,7 +129,7 @@ static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, p
     return used;
 }
 
-/* --- operators --------------------------------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 static void print_operator(pst_trace_writer *w, const pst_op_spans *o, uint32_t rank, uint32_t i) {
     const pst_op_span *s = o->span[rank] + i;
@@ -138,14 +149,15 @@ static void print_operator(pst_trace_writer *w, const pst_op_spans *o, uint32_t 
     pst_trace_print_us(w->out, s->end - s->start);
     const char *again = s->again ? " again" : "";
     char pass = "FBW"[s->pass];
-    fprintf(w->out, ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c%s\",\"micro_batch\":%u", rank,
+    fprintf(w->out,
+            ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c%s\",\"micro_batch\":%u", rank,
             s->is_sum ? "sum" : kernel, pass, again, s->micro);
     if (flops && s->end > s->start)
         fprintf(w->out, ",\"gflop_per_s\":%.1f", (double)flops / (double)(s->end - s->start));
     fputs("}}", w->out);
 }
 
-/* --- processes --------------------------------------------------------------------------------------------------- */
+/* --- processes -------------------------------------------------------------------------------- */
 
 static void print_meta(pst_trace_writer *w, uint32_t rank, uint32_t lane, const char *what) {
     pst_trace_next(w);
@@ -154,7 +166,8 @@ static void print_meta(pst_trace_writer *w, uint32_t rank, uint32_t lane, const 
     fputs(",\"args\":{", w->out);
 }
 
-static void name_lane(pst_trace_writer *w, uint32_t rank, uint32_t lane, const char *name, uint32_t number) {
+static void name_lane(pst_trace_writer *w, uint32_t rank, uint32_t lane, const char *name,
+                      uint32_t number) {
     print_meta(w, rank, lane, "thread_name");
     fprintf(w->out, "\"name\":\"%s", name);
     if (number) fprintf(w->out, " %u", number + 1);
@@ -170,8 +183,8 @@ static void name_process(pst_trace_writer *w, uint32_t rank) {
     const char *host = w->notes->host ? w->notes->host[rank] : "";
     if (!*pst_grid_place_text(w->job->grid, rank, place))
         snprintf(place, sizeof place, "stage %u", pst_job_stage(w->job, rank));
-    snprintf(name, sizeof name, "rank %u (%s%.64s%s%s)%s", rank, *host ? "host " : "", host, *host ? ", " : "", place,
-             w->predicted ? ", predicted" : "");
+    snprintf(name, sizeof name, "rank %u (%s%.64s%s%s)%s", rank, *host ? "host " : "", host,
+             *host ? ", " : "", place, w->predicted ? ", predicted" : "");
     print_meta(w, rank, 0, "process_name");
     fputs("\"name\":", w->out);
     print_quoted(name, w->out);
@@ -197,7 +210,8 @@ static void print_rank(pst_trace_writer *w, slice *slices, uint32_t rank) {
     for (uint32_t k = 0; k < receives; k++) name_lane(w, rank, RECEIVES + k, "receive", k);
 }
 
-static pst_status print_ranks(pst_trace_writer *w, slice *slices, pst_span *const *span, int predicted) {
+static pst_status print_ranks(pst_trace_writer *w, slice *slices, pst_span *const *span,
+                              int predicted) {
     w->span = span;
     w->predicted = predicted;
     for (uint32_t r = pst_job_gathers(w->job); r < w->job->n_rank; r = pst_job_next(w->job, r))
@@ -217,7 +231,8 @@ static uint8_t **open_lanes(const pst_job *job) {
     return lane;
 }
 
-pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const pst_trace_notes *notes, FILE *out) {
+pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span,
+                              const pst_trace_notes *notes, FILE *out) {
     uint32_t longest = 0;
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
@@ -225,7 +240,9 @@ pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const p
     pst_trace_writer w = {.job = job, .notes = notes, .lane = open_lanes(job), .out = out};
     slice *slices = malloc((longest + 1) * sizeof *slices);
     pst_status status =
-        w.lane && slices ? PST_OK : pst_fail(PST_ENOMEM, "no memory to write a trace of %u instructions", longest);
+        w.lane && slices
+            ? PST_OK
+            : pst_fail(PST_ENOMEM, "no memory to write a trace of %u instructions", longest);
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out);
     if (status == PST_OK) status = print_ranks(&w, slices, span, 0);
     if (status == PST_OK && notes->predicted) status = print_ranks(&w, slices, notes->predicted, 1);

@@ -1,14 +1,14 @@
-/* Arrows of a trace: flow events (ph s and f), which viewers bind to the slice that encloses them. They join passes and
- * not SEND to RECV, because a RECV is posted long before its message is sent, and viewers draw an arrow from the end of
- * one slice to the start of the other. */
+/* Arrows of a trace: flow events (ph s and f), which viewers bind to the slice that encloses them.
+ * They join passes and not SEND to RECV, because a RECV is posted long before its message is sent,
+ * and viewers draw an arrow from the end of one slice to the start of the other. */
 #include "pipeline/draw/trace_parts.h"
 #include "pipeline/simulate/walk.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What made the value of a SEND: the last pass that it waits for; the SEND where there is none (weights of the step
- * before, values that a rank passes on). */
+/* What made the value of a SEND: the last pass that it waits for; the SEND where there is none
+ * (weights of the step before, values that a rank passes on). */
 static uint32_t producer_of(const pst_instr_list *list, uint32_t send) {
     const pst_instr *in = &list->instr[send];
     uint32_t last = send;
@@ -32,7 +32,8 @@ static void find_consumers(const pst_instr_list *list, uint32_t *consumer) {
 
 static void print_end(pst_trace_writer *w, char phase, uint32_t rank, uint32_t i, uint64_t ns) {
     pst_trace_next(w);
-    fprintf(w->out, "\"message\",\"cat\":\"message\",\"ph\":\"%c\",\"id\":%" PRIu64 ",", phase, w->n_flow);
+    fprintf(w->out, "\"message\",\"cat\":\"message\",\"ph\":\"%c\",\"id\":%" PRIu64 ",", phase,
+            w->n_flow);
     if (phase == 'f') fputs("\"bp\":\"e\",", w->out);
     pst_trace_print_thread(w, rank, w->lane[rank][i]);
     fputs(",\"ts\":", w->out);
@@ -40,9 +41,10 @@ static void print_end(pst_trace_writer *w, char phase, uint32_t rank, uint32_t i
     fputc('}', w->out);
 }
 
-/* It leaves within its slice, as late as it can: at the end another slice may begin. Clocks of two hosts may disagree
- * by more than the message took; then there is no arrow. */
-static void print_flow(pst_trace_writer *w, uint32_t from, uint32_t made, uint32_t to, uint32_t used) {
+/* It leaves within its slice, as late as it can: at the end another slice may begin. Clocks of two
+ * hosts may disagree by more than the message took; then there is no arrow. */
+static void print_flow(pst_trace_writer *w, uint32_t from, uint32_t made, uint32_t to,
+                       uint32_t used) {
     const pst_span *a = &w->span[from][made];
     uint64_t arrives = w->span[to][used].start;
     uint64_t leaves = a->end > a->start ? a->end - 1 : a->start;
@@ -53,13 +55,15 @@ static void print_flow(pst_trace_writer *w, uint32_t from, uint32_t made, uint32
     w->n_flow++;
 }
 
-static void print_arrivals(pst_trace_writer *w, const pst_walk *walk, uint32_t rank, uint32_t *consumer) {
+static void print_arrivals(pst_trace_writer *w, const pst_walk *walk, uint32_t rank,
+                           uint32_t *consumer) {
     const pst_instr_list *list = &w->job->list[rank];
     find_consumers(list, consumer);
     for (uint32_t i = 0; i < list->n_instr; i++) {
         uint32_t peer = list->instr[i].peer;
         uint32_t sent = walk->partner[rank][i];
-        if (list->instr[i].opcode != PST_OP_RECV || sent == PST_NONE || consumer[i] == PST_NONE || peer == rank)
+        if (list->instr[i].opcode != PST_OP_RECV || sent == PST_NONE || consumer[i] == PST_NONE ||
+            peer == rank)
             continue;
         print_flow(w, peer, producer_of(&w->job->list[peer], sent), rank, consumer[i]);
     }
@@ -74,7 +78,8 @@ pst_status pst_trace_print_flows(pst_trace_writer *w) {
     uint32_t *consumer = malloc((longest + 1) * sizeof *consumer);
     for (uint32_t r = 0; consumer && r < w->job->n_rank; r++) print_arrivals(w, walk, r, consumer);
     pst_walk_close(walk);
-    if (!consumer) return pst_fail(PST_ENOMEM, "no memory for the arrows of %u instructions", longest);
+    if (!consumer)
+        return pst_fail(PST_ENOMEM, "no memory for the arrows of %u instructions", longest);
     free(consumer);
     return PST_OK;
 }

@@ -1,5 +1,6 @@
-/* Drives the executors of one process: round robin while something moves; then time is made to pass, on the virtual
- * clock by jumping, on the real one by yielding and then sleeping on the transports. */
+/* Drives the executors of one process: round robin while something moves; then time is made to
+ * pass, on the virtual clock by jumping, on the real one by yielding and then sleeping on the
+ * transports. */
 #include "pipeline/execute/executor.h"
 #include "pipeline/execute/executor_parts.h"
 #include <errno.h>
@@ -9,16 +10,24 @@
 #include <string.h>
 #include <time.h>
 
-/* Waking up takes tens of microseconds, hundreds on a busy host, so a rank yields before it sleeps: for YIELD_NS, or
- * until a yield takes TAKEN_NS, for then somebody computes on this processor, and yielding on would only take it from
- * him. WAKE_NS: a sleep with a deadline ends that much before it; the rest is yielded. SLEEP_NS: a transport may miss a
- * wake-up while its queues are full. */
-enum { DEAD_ROUNDS = 1000, YIELD_NS = 2000000, TAKEN_NS = 50000, WAKE_NS = 100000, SLEEP_NS = 20000000, MAX_FD = 64 };
+/* Waking up takes tens of microseconds, hundreds on a busy host, so a rank yields before it sleeps:
+ * for YIELD_NS, or until a yield takes TAKEN_NS, for then somebody computes on this processor, and
+ * yielding on would only take it from him. WAKE_NS: a sleep with a deadline ends that much before
+ * it; the rest is yielded. SLEEP_NS: a transport may miss a wake-up while its queues are full. */
+enum {
+    DEAD_ROUNDS = 1000,
+    YIELD_NS = 2000000,
+    TAKEN_NS = 50000,
+    WAKE_NS = 100000,
+    SLEEP_NS = 20000000,
+    MAX_FD = 64
+};
 
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
-    uint32_t dead_rounds; /* of these, in a row, those in which nothing could have moved by itself */
+    uint32_t dead_rounds; /* of these, in a row, those in which nothing could have moved by
+                             itself */
     uint64_t idle_ns;     /* when the first of them was */
     int taken;            /* since then somebody else has used the processor */
     pst_clock *clock;     /* virtual, or NULL */
@@ -64,9 +73,10 @@ static pst_status deadlock(const driver *d) {
     return pst_fail(PST_EINTERNAL, "deadlock: %s", message);
 }
 
-/* --- waiting ---------------------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
-/* BUSY: a transport wants to be progressed first. EINPUT: none of them can wake us, they move only when we do. */
+/* BUSY: a transport wants to be progressed first. EINPUT: none of them can wake us, they move only
+ * when we do. */
 static pst_status arm_all(const driver *d, struct pollfd *fd, uint32_t *n_fd) {
     *n_fd = 0;
     pst_status status = PST_EINPUT;
@@ -84,7 +94,8 @@ static pst_status arm_all(const driver *d, struct pollfd *fd, uint32_t *n_fd) {
 }
 
 static void sleep_on(struct pollfd *fd, uint32_t n_fd, uint64_t ns) {
-    struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
     ppoll(fd, n_fd, &limit, NULL);
 }
 
@@ -93,7 +104,11 @@ static pst_status wait_real(driver *d) {
     struct pollfd fd[MAX_FD];
     uint32_t n_fd;
     uint64_t next = next_event(d), now = pst_monotonic_ns(), limit = SLEEP_NS;
-    if (d->idle_rounds == 1) d->idle_ns = now, d->taken = 0, d->dead_rounds = 0;
+    if (d->idle_rounds == 1) {
+        d->idle_ns = now;
+        d->taken = 0;
+        d->dead_rounds = 0;
+    }
     if ((now - d->idle_ns < YIELD_NS && !d->taken) || (next != PST_NEVER && next < now + WAKE_NS)) {
         sched_yield();
         d->taken |= pst_monotonic_ns() - now > TAKEN_NS;
@@ -101,7 +116,8 @@ static pst_status wait_real(driver *d) {
     }
     pst_status armed = arm_all(d, fd, &n_fd);
     int computes = anything_computes(d);
-    if (armed == PST_EINPUT && next == PST_NEVER && !computes && d->n == pst_executor_ranks(d->x[0]))
+    if (armed == PST_EINPUT && next == PST_NEVER && !computes &&
+        d->n == pst_executor_ranks(d->x[0]))
         return ++d->dead_rounds > DEAD_ROUNDS ? deadlock(d) : PST_OK;
     d->dead_rounds = 0;
     if (armed == PST_BUSY) {
@@ -124,8 +140,8 @@ static pst_status wait_virtual(driver *d) {
     return d->idle_rounds > DEAD_ROUNDS ? deadlock(d) : PST_OK;
 }
 
-pst_status pst_executor_drive(pst_executor *const *x, uint32_t n, pst_clock *virtual_clock, pst_status (*idle)(void *),
-                              void *idle_arg) {
+pst_status pst_executor_drive(pst_executor *const *x, uint32_t n, pst_clock *virtual_clock,
+                              pst_status (*idle)(void *), void *idle_arg) {
     driver d = {.x = x, .n = n, .clock = virtual_clock};
     uint32_t left, moved;
     pst_status status;

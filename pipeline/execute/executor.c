@@ -1,13 +1,13 @@
-/* The executor of one rank. Three cursors walk the instruction list, one per queue; what is outstanding is at most one
- * launch and a short array of transfers, so a call with nothing to do looks at these only. Single-threaded: poll may
- * run inside a launch, on the same thread. */
+/* The executor of one rank. Three cursors walk the instruction list, one per queue; what is
+ * outstanding is at most one launch and a short array of transfers, so a call with nothing to do
+ * looks at these only. Single-threaded: poll may run inside a launch, on the same thread. */
 #include "pipeline/execute/executor.h"
 #include "pipeline/execute/executor_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- life ------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x) {
     pst_executor *e = calloc(1, sizeof *e);
@@ -16,7 +16,8 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
     e->at = config->position ? config->position : &e->unwatched;
     e->is_timed = config->transport && config->transport->ops && config->transport->ops->name &&
                   !strcmp(config->transport->ops->name, "timed");
-    if (config->device->ops->flags & PST_DEVICE_AHEAD && !(e->ahead = calloc(PST_EXECUTOR_AHEAD, sizeof *e->ahead))) {
+    if (config->device->ops->flags & PST_DEVICE_AHEAD &&
+        !(e->ahead = calloc(PST_EXECUTOR_AHEAD, sizeof *e->ahead))) {
         free(e);
         return pst_fail(PST_ENOMEM, "no memory for the launches of rank %u", config->rank);
     }
@@ -32,14 +33,22 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
 void pst_executor_close(pst_executor *x) {
     if (!x) return;
     pst_executor_captures_close(x);
-    free(x->done), free(x->span), free(x->pending), free(x->ahead), free(x);
+    free(x->done);
+    free(x->span);
+    free(x->pending);
+    free(x->ahead);
+    free(x);
 }
 
 static pst_status reserve(pst_executor *x, uint32_t n) {
     if (n <= x->cap && x->cap) return PST_OK;
-    free(x->done), free(x->span), free(x->pending);
+    free(x->done);
+    free(x->span);
+    free(x->pending);
     x->cap = n ? n : 1;
-    x->done = malloc(x->cap), x->span = malloc(x->cap * sizeof *x->span),
+    x->done = malloc(x->cap);
+    x->span = malloc(x->cap * sizeof *x->span);
+
     x->pending = malloc(x->cap * sizeof *x->pending);
     if (x->done && x->span && x->pending) return PST_OK;
     x->cap = 0;
@@ -58,7 +67,7 @@ void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from) {
     x->after_ns[queue] = 0;
 }
 
-/* --- what others see -------------------------------------------------------------------------------------------- */
+/* --- what others see -------------------------------------------------------------------------- */
 
 void pst_executor_say(pst_executor *x, pst_activity activity) {
     PST_POSITION_SET(x->at, activity, (uint32_t)activity);
@@ -70,7 +79,8 @@ void pst_executor_say(pst_executor *x, pst_activity activity) {
 }
 
 static void say_posted(pst_executor *x) {
-    uint32_t head = x->cursor[PST_Q_HEAD]; /* before all others: what is not posted of it ends what is */
+    uint32_t head = x->cursor[PST_Q_HEAD]; /* before all others: what is not posted of it ends what
+                                              is */
     PST_POSITION_SET(x->at, sent, head < x->list->n_instr ? head : x->cursor[PST_Q_SEND]);
     PST_POSITION_SET(x->at, received, head < x->list->n_instr ? head : x->cursor[PST_Q_RECV]);
     pst_position_move(x->at);
@@ -84,11 +94,19 @@ static void say_start(pst_executor *x) {
     pst_executor_say(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
 }
 
-static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut, const pst_instr_list *list) {
-    if (x->n_left) return pst_fail(PST_EINTERNAL, "rank %u is still running its last list", x->config.rank);
+static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
+                        const pst_instr_list *list) {
+    if (x->n_left)
+        return pst_fail(PST_EINTERNAL, "rank %u is still running its last list", x->config.rank);
     PST_TRY(reserve(x, list->n_instr));
-    x->job = job, x->cut = cut, x->list = list;
-    x->n_left = list->n_instr, x->n_pending = 0, x->step = x->plain = 0, x->launched = x->exchanging = 0,
+    x->job = job;
+    x->cut = cut;
+    x->list = list;
+    x->n_left = list->n_instr;
+    x->n_pending = 0;
+    x->step = x->plain = 0;
+    x->launched = x->exchanging = 0;
+
     x->failed = PST_OK;
     x->n_retired = x->n_queued = x->n_flying = x->n_silent = 0;
     x->times = !x->config.times || *x->config.times;
@@ -114,10 +132,10 @@ pst_status pst_executor_start_head(pst_executor *x, const pst_job *job, const ps
     return start(x, job, cut, &x->head);
 }
 
-/* --- readiness -------------------------------------------------------------------------------------------------- */
+/* --- readiness -------------------------------------------------------------------------------- */
 
-/* The instruction at a queue's cursor when all its deps are done, else NULL. Each dep is looked at until it is done,
- * then never again. */
+/* The instruction at a queue's cursor when all its deps are done, else NULL. Each dep is looked at
+ * until it is done, then never again. */
 static const pst_instr *ready(pst_executor *x, pst_queue queue) {
     uint32_t at = x->cursor[queue];
     if (at >= x->list->n_instr) return NULL;
@@ -132,7 +150,8 @@ static const pst_instr *ready(pst_executor *x, pst_queue queue) {
 }
 
 void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end) {
-    x->span[at] = (pst_span){start > x->origin ? start - x->origin : 0, end > x->origin ? end - x->origin : 0};
+    x->span[at] = (pst_span){start > x->origin ? start - x->origin : 0,
+                             end > x->origin ? end - x->origin : 0};
     x->done[at] = 1;
     if (--x->n_left) pst_position_move(x->at);
     else pst_executor_say(x, PST_AT_HOST);
@@ -140,7 +159,8 @@ void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_
 
 static void note(const pst_executor *x, const pst_instr *instr) {
     if (!x->config.last_instr) return;
-    *x->config.last_instr = (uint64_t)instr->opcode << 56 | (uint64_t)instr->chunk << 32 | instr->micro;
+    *x->config.last_instr =
+        (uint64_t)instr->opcode << 56 | (uint64_t)instr->chunk << 32 | instr->micro;
 }
 
 static pst_status fail_at(const pst_executor *x, uint32_t at, pst_status status) {
@@ -148,13 +168,14 @@ static pst_status fail_at(const pst_executor *x, uint32_t at, pst_status status)
     return pst_fail_in(status, "%s", pst_instr_text(x->job, x->config.rank, at, text, sizeof text));
 }
 
-/* --- transfers -------------------------------------------------------------------------------------------------- */
+/* --- transfers -------------------------------------------------------------------------------- */
 
 static pst_status post(pst_executor *x, uint32_t at) {
     const pst_instr *instr = x->list->instr + at;
     const pst_executor_hooks *hooks = &x->config.hooks;
     pst_transport *t = x->config.transport;
-    pst_transfer transfer = {.kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+    pst_transfer transfer = {.kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND
+                                                                  : PST_TRANSFER_RECV,
                              .peer = instr->peer,
                              .channel = instr->channel,
                              .seq = x->seq_base + instr->seq,
@@ -204,14 +225,15 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
     return PST_OK;
 }
 
-/* One look at the transport for all of them. Completions may let further transfers start, which may complete at
- * once. */
+/* One look at the transport for all of them. Completions may let further transfers start, which may
+ * complete at once. */
 static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
     uint32_t before;
     pst_transport *t = x->config.transport;
     if (!x->list || !t) return PST_OK;
     pst_position_poll(x->at);
-    if (x->n_pending && !x->is_timed) t->ops->progress(t); /* the clock alone moves those of the timed one */
+    if (x->n_pending && !x->is_timed)
+        t->ops->progress(t); /* the clock alone moves those of the timed one */
     do {
         before = *moved;
         if (x->n_pending) PST_TRY(test(x, moved));
@@ -231,14 +253,16 @@ void pst_executor_poll(pst_executor *x) {
     if (x->failed != PST_OK) snprintf(x->why, sizeof x->why, "%s", pst_error());
 }
 
-/* --- computing -------------------------------------------------------------------------------------------------- */
+/* --- computing -------------------------------------------------------------------------------- */
 
 uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr) {
-    return instr->opcode <= PST_OP_BW ? x->cut->chunk[instr->chunk].program[instr->opcode].n_step : 1;
+    return instr->opcode <= PST_OP_BW ? x->cut->chunk[instr->chunk].program[instr->opcode].n_step
+                                      : 1;
 }
 
 pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, pst_status status) {
-    return pst_fail_in(status, "%s, pass %c", x->cut->graph->node[step->node].name, "FBW"[step->pass]);
+    return pst_fail_in(status, "%s, pass %c", x->cut->graph->node[step->node].name,
+                       "FBW"[step->pass]);
 }
 
 static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_step *step) {
@@ -251,7 +275,8 @@ static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_st
 
 pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end) {
     PST_TRY(x->config.hooks.exchanged(x->config.hooks.arg));
-    *start = x->event, *end = pst_clock_now(x->config.clock);
+    *start = x->event;
+    *end = pst_clock_now(x->config.clock);
     x->exchanging = 0;
     pst_executor_say(x, PST_AT_COMPUTE);
     return PST_OK;
@@ -270,7 +295,8 @@ pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with
              pst_job_slowed(x->job, x->config.rank, x->steps_ns);
         x->steps_ns += step->ns;
         if (step->exchange && hooks->exchange) return exchange(x, instr, step);
-        if (hooks->step) PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
+        if (hooks->step)
+            PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
     } else if (instr->opcode == PST_OP_REDUCE && instr->param == PST_NONE && hooks->exchange) {
         return exchange(x, instr, NULL);
     } else if (hooks->flush) {
@@ -315,8 +341,8 @@ static pst_status compute(pst_executor *x, uint32_t *moved) {
         ++*moved;
     }
     if (x->launched) {
-        pst_status status =
-            x->exchanging ? pst_executor_exchanged(x, &start, &end) : d->ops->test(d, x->event, &start, &end);
+        pst_status status = x->exchanging ? pst_executor_exchanged(x, &start, &end)
+                                          : d->ops->test(d, x->event, &start, &end);
         if (status == PST_BUSY) return PST_OK;
         PST_TRY(status);
         if (!x->step) x->start_ns = start;
@@ -335,7 +361,8 @@ pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
     *moved = 0;
     if (!x->n_left) return PST_OK;
     x->in_transfers = 1;
-    pst_status status = x->failed == PST_OK ? move_transfers(x, moved) : pst_fail(x->failed, "%s", x->why);
+    pst_status status =
+        x->failed == PST_OK ? move_transfers(x, moved) : pst_fail(x->failed, "%s", x->why);
     x->in_transfers = 0;
     if (status != PST_OK) return status;
     uint32_t at = x->cursor[PST_Q_COMPUTE];

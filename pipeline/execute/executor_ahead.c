@@ -1,16 +1,20 @@
-/* Computing on a device that runs ahead (PST_DEVICE_AHEAD): the steps of an instruction are launched without waiting in
- * between, and behind them those of the next that are ready: what one needs of earlier ones of its queue is there when its
- * turn comes. Instructions complete by the event of their last step, in order; transfers wait for that. */
+/* Computing on a device that runs ahead (PST_DEVICE_AHEAD): the steps of an instruction are
+ * launched without waiting in between, and behind them those of the next that are ready: what one
+ * needs of earlier ones of its queue is there when its turn comes. Instructions complete by the
+ * event of their last step, in order; transfers wait for that. */
 #include "pipeline/execute/executor_parts.h"
 #include <stdlib.h>
 
 static int is_empty(const pst_executor *x) { return x->n_retired == x->n_queued; }
 
-static pst_executor_launched *oldest(const pst_executor *x) { return &x->ahead[x->n_retired % PST_EXECUTOR_AHEAD]; }
+static pst_executor_launched *oldest(const pst_executor *x) {
+    return &x->ahead[x->n_retired % PST_EXECUTOR_AHEAD];
+}
 
 static const pst_step *step_of(const pst_executor *x, const pst_executor_launched *e) {
     const pst_instr *in = x->list->instr + e->instr;
-    return in->opcode <= PST_OP_BW ? x->cut->chunk[in->chunk].program[in->opcode].step + e->step : NULL;
+    return in->opcode <= PST_OP_BW ? x->cut->chunk[in->chunk].program[in->opcode].step + e->step
+                                   : NULL;
 }
 
 /* The position is that of the oldest. */
@@ -25,18 +29,19 @@ static void say_oldest(pst_executor *x) {
 /* x->step, and those before it that had no event. */
 static void push(pst_executor *x, uint64_t event, uint32_t n_step) {
     uint32_t first = x->step - x->n_silent;
-    x->ahead[x->n_queued++ % PST_EXECUTOR_AHEAD] = (pst_executor_launched){.event = event,
-                                                                           .instr = x->cursor[PST_Q_COMPUTE],
-                                                                           .step = first,
-                                                                           .n = n_step ? x->n_silent + 1 : 0,
-                                                                           .first = !first,
-                                                                           .last = x->step + 1 >= n_step,
-                                                                           .nothing = !n_step};
+    x->ahead[x->n_queued++ % PST_EXECUTOR_AHEAD] =
+        (pst_executor_launched){.event = event,
+                                .instr = x->cursor[PST_Q_COMPUTE],
+                                .step = first,
+                                .n = n_step ? x->n_silent + 1 : 0,
+                                .first = !first,
+                                .last = x->step + 1 >= n_step,
+                                .nothing = !n_step};
     x->n_silent = 0;
     if (x->n_queued - x->n_retired == 1) say_oldest(x);
 }
 
-/* --- what has ended ----------------------------------------------------------------------------------------------- */
+/* --- what has ended --------------------------------------------------------------------------- */
 
 static pst_status retire_one(pst_executor *x) {
     const pst_executor_hooks *hooks = &x->config.hooks;
@@ -53,7 +58,8 @@ static pst_status retire_one(pst_executor *x) {
     x->end_ns = end;
     x->n_retired++;
     x->n_flying -= e.n;
-    if (step && x->times && hooks->ended) hooks->ended(hooks->arg, step, x->list->instr[e.instr].micro, start, end);
+    if (step && x->times && hooks->ended)
+        hooks->ended(hooks->arg, step, x->list->instr[e.instr].micro, start, end);
     if (e.last) pst_executor_complete(x, e.instr, x->start_ns, end);
     return PST_OK;
 }
@@ -66,7 +72,7 @@ static pst_status retire(pst_executor *x, uint32_t *moved) {
     return status == PST_BUSY ? PST_OK : status;
 }
 
-/* --- what comes next ---------------------------------------------------------------------------------------------- */
+/* --- what comes next -------------------------------------------------------------------------- */
 
 /* The next instruction when all that it needs of transfers is done. */
 static const pst_instr *ready(pst_executor *x) {
@@ -80,18 +86,20 @@ static const pst_instr *ready(pst_executor *x) {
     return instr;
 }
 
-/* What the host takes part in: exchanges, and of the flush all but plain additions. It should not wait inside a launch
- * for what is queued. */
+/* What the host takes part in: exchanges, and of the flush all but plain additions. It should not
+ * wait inside a launch for what is queued. */
 static int wants_all_ended(const pst_executor *x, const pst_instr *in) {
     if (in->opcode <= PST_OP_BW)
-        return x->config.hooks.exchange && x->cut->chunk[in->chunk].program[in->opcode].step[x->step].exchange;
+        return x->config.hooks.exchange &&
+               x->cut->chunk[in->chunk].program[in->opcode].step[x->step].exchange;
     return in->opcode != PST_OP_REDUCE || in->param == PST_NONE;
 }
 
 /* Whoever waits for all that is launched waits for events. */
 static int wants_event(const pst_executor *x, const pst_instr *in, uint32_t n_step) {
     if (x->times || x->step + 1 >= n_step || x->n_silent + 1 >= PST_EXECUTOR_STRETCH) return 1;
-    return x->config.hooks.exchange && x->cut->chunk[in->chunk].program[in->opcode].step[x->step + 1].exchange;
+    return x->config.hooks.exchange &&
+           x->cut->chunk[in->chunk].program[in->opcode].step[x->step + 1].exchange;
 }
 
 static void go_on(pst_executor *x, uint32_t n_step) {
@@ -109,7 +117,8 @@ static pst_status issue_one(pst_executor *x) {
     if (x->step < n_step && wants_all_ended(x, instr) && !is_empty(x)) return PST_BUSY;
     const pst_executor_run *run = pst_executor_find_run(x, instr, n_step);
     uint32_t n = run ? pst_executor_run_steps(run) : 1;
-    x->step += n - 1, x->n_silent += n - 1; /* all but the last, whose event is theirs, too */
+    x->step += n - 1;
+    x->n_silent += n - 1; /* all but the last, whose event is theirs, too */
     int with_event = wants_event(x, instr, n_step);
     if (run) PST_TRY(pst_executor_launch_run(x, run, with_event));
     else if (x->step < n_step) PST_TRY(pst_executor_launch(x, instr, with_event));
@@ -145,7 +154,10 @@ pst_status pst_executor_run_ahead(pst_executor *x, uint32_t *moved, uint32_t *at
         if ((status = end_exchange(x)) != PST_OK) return status == PST_BUSY ? PST_OK : status;
         ++*moved;
     }
-    while ((status = issue_one(x)) == PST_OK) *at = x->cursor[PST_Q_COMPUTE], ++*moved;
+    while ((status = issue_one(x)) == PST_OK) {
+        *at = x->cursor[PST_Q_COMPUTE];
+        ++*moved;
+    }
     x->launched = !is_empty(x) || x->exchanging;
     return status == PST_BUSY ? PST_OK : status;
 }

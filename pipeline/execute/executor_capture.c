@@ -1,10 +1,12 @@
-/* Launches that are captured (pst_device_ops.capture_begin). A micro-batch that comes to a slot where another was before
- * has its operators launched with the same arguments again; so a run of operators, all that stand behind each other in a
- * program and may be captured, is captured when it comes for the second time, and replayed as one launch from then on.
- * The first time it goes as any other does: what libraries make when they are first called cannot be captured.
+/* Launches that are captured (pst_device_ops.capture_begin). A micro-batch that comes to a slot
+ * where another was before has its operators launched with the same arguments again; so a run of
+ * operators, all that stand behind each other in a program and may be captured, is captured when it
+ * comes for the second time, and replayed as one launch from then on. The first time it goes as any
+ * other does: what libraries make when they are first called cannot be captured.
  *
- * A run is known by all that its launches are given, word for word, so that nothing here has to know what makes
- * addresses repeat. Where each operator is timed, none is replayed. When capturing fails, it is not tried again. */
+ * A run is known by all that its launches are given, word for word, so that nothing here has to
+ * know what makes addresses repeat. Where each operator is timed, none is replayed. When capturing
+ * fails, it is not tried again. */
 #include "base/hash.h"
 #include "base/log.h"
 #include "pipeline/execute/executor_parts.h"
@@ -12,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* LEAST: of one launch nothing is saved. MOST: steps of a run. RUNS, and ALL: steps of all of them, bound the memory that
- * they take, the device's and ours. */
+/* LEAST: of one launch nothing is saved. MOST: steps of a run. RUNS, and ALL: steps of all of them,
+ * bound the memory that they take, the device's and ours. */
 enum { LEAST = 2, MOST = 256, RUNS = 2048, ALL = 32768, BUCKETS = 1024 };
 
 struct pst_executor_run {
@@ -39,26 +41,33 @@ pst_status pst_executor_captures_open(pst_executor *x) {
     const pst_device_ops *ops = x->config.device->ops;
     if (!x->ahead || !x->config.hooks.captures || !ops->capture_begin) return PST_OK;
     x->captures = calloc(1, sizeof *x->captures);
-    return x->captures ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the captures of rank %u", x->config.rank);
+    return x->captures
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "no memory for the captures of rank %u", x->config.rank);
 }
 
 void pst_executor_captures_close(pst_executor *x) {
     pst_executor_captures *c = x->captures;
     if (!c) return;
-    pst_log(PST_LOG_DEBUG, "rank %u: %u graphs of %u operators were captured, and launched %" PRIu64 " times",
+    pst_log(PST_LOG_DEBUG,
+            "rank %u: %u graphs of %u operators were captured, and launched %" PRIu64 " times",
             x->config.rank, c->n_captured, c->n_captured_step, c->n_replayed);
     for (uint32_t b = 0; b < BUCKETS; b++)
-        for (pst_executor_run *run = c->bucket[b], *next; run; run = next) next = run->next, free(run);
+        for (pst_executor_run *run = c->bucket[b], *next; run; run = next) {
+            next = run->next;
+            free(run);
+        }
     free(c);
 }
 
-/* --- which ------------------------------------------------------------------------------------------------------ */
+/* --- which ------------------------------------------------------------------------------------ */
 
 static const pst_step *step_at(const pst_executor *x, const pst_instr *instr, uint32_t i) {
     return x->cut->chunk[instr->chunk].program[instr->opcode].step + i;
 }
 
-/* Of the steps from x->step on, those that may be captured together; what tells them from others is in c->word. */
+/* Of the steps from x->step on, those that may be captured together; what tells them from others is
+ * in c->word. */
 static uint32_t gather(pst_executor *x, const pst_instr *instr, uint32_t n_step) {
     const pst_executor_hooks *hooks = &x->config.hooks;
     pst_executor_captures *c = x->captures;
@@ -68,7 +77,9 @@ static uint32_t gather(pst_executor *x, const pst_instr *instr, uint32_t n_step)
         const pst_step *step = step_at(x, instr, x->step + n);
         pst_launch_fn fn;
         const void *call;
-        if (step->exchange || hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call) != PST_OK) break;
+        if (step->exchange ||
+            hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call) != PST_OK)
+            break;
         uint32_t n_word = hooks->captures(hooks->arg, call, c->word + c->n_word, &c->sample);
         if (!n_word) break;
         c->n_word += n_word;
@@ -76,21 +87,26 @@ static uint32_t gather(pst_executor *x, const pst_instr *instr, uint32_t n_step)
     return n;
 }
 
-/* The run at hand among those that have come before, or as one of them from now on; NULL: there is no room for it. */
+/* The run at hand among those that have come before, or as one of them from now on; NULL: there is
+ * no room for it. */
 static pst_executor_run *look_up(pst_executor_captures *c, uint32_t n_step, int *is_new) {
     size_t bytes = c->n_word * sizeof *c->word;
     uint64_t hash = pst_hash_bytes(c->word, bytes);
     pst_executor_run **bucket = c->bucket + hash % BUCKETS, *run = *bucket;
-    while (run && (run->hash != hash || run->n_word != c->n_word || memcmp(run->word, c->word, bytes))) run = run->next;
+    while (run &&
+           (run->hash != hash || run->n_word != c->n_word || memcmp(run->word, c->word, bytes)))
+        run = run->next;
     *is_new = !run;
-    if (run || c->n_run == RUNS || c->n_step + n_step > ALL || !(run = malloc(sizeof *run + bytes))) return run;
+    if (run || c->n_run == RUNS || c->n_step + n_step > ALL || !(run = malloc(sizeof *run + bytes)))
+        return run;
     *run = (pst_executor_run){.next = *bucket, .hash = hash, .n_step = n_step, .n_word = c->n_word};
     memcpy(run->word, c->word, bytes);
-    c->n_run++, c->n_step += n_step;
+    c->n_run++;
+    c->n_step += n_step;
     return *bucket = run;
 }
 
-/* --- capturing -------------------------------------------------------------------------------------------------- */
+/* --- capturing -------------------------------------------------------------------------------- */
 
 static pst_status launch_all(pst_executor *x, const pst_instr *instr, uint32_t n_step) {
     const pst_executor_hooks *hooks = &x->config.hooks;
@@ -98,7 +114,8 @@ static pst_status launch_all(pst_executor *x, const pst_instr *instr, uint32_t n
     for (uint32_t i = 0; i < n_step; i++) {
         pst_launch_fn fn;
         const void *call;
-        PST_TRY(hooks->step(hooks->arg, instr->chunk, step_at(x, instr, x->step + i), instr->micro, &fn, &call));
+        PST_TRY(hooks->step(hooks->arg, instr->chunk, step_at(x, instr, x->step + i), instr->micro,
+                            &fn, &call));
         PST_TRY(d->ops->launch(d, fn, call, 0, 0, NULL));
     }
     return PST_OK;
@@ -113,14 +130,17 @@ static pst_status capture(pst_executor *x, const pst_instr *instr, pst_executor_
     else status = d->ops->capture_end(d, &launches);
     if (status != PST_OK) return status;
     run->launches = launches;
-    x->captures->n_captured++, x->captures->n_captured_step += run->n_step;
+    x->captures->n_captured++;
+    x->captures->n_captured_step += run->n_step;
     return PST_OK;
 }
 
-const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *instr, uint32_t n_step) {
+const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *instr,
+                                              uint32_t n_step) {
     pst_executor_captures *c = x->captures;
     int is_new;
-    if (!c || c->failed || x->times || instr->opcode > PST_OP_BW || x->step < x->plain || x->step >= n_step)
+    if (!c || c->failed || x->times || instr->opcode > PST_OP_BW || x->step < x->plain ||
+        x->step >= n_step)
         return NULL;
     uint32_t n = gather(x, instr, n_step);
     x->plain = x->step + n;
@@ -128,7 +148,8 @@ const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *
     if (!run || is_new) return NULL;
     if (!run->launches && capture(x, instr, run) != PST_OK) {
         c->failed = 1;
-        pst_log(PST_LOG_DEBUG, "rank %u: launches are not captured in graphs: %s", x->config.rank, pst_error());
+        pst_log(PST_LOG_DEBUG, "rank %u: launches are not captured in graphs: %s", x->config.rank,
+                pst_error());
     }
     return c->failed ? NULL : run;
 }

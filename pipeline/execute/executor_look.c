@@ -6,7 +6,8 @@
 uint64_t pst_executor_next_ns(const pst_executor *x) {
     pst_device *d = x->config.device;
     pst_transport *t = x->config.transport;
-    uint64_t compute_ns = x->launched && !x->exchanging && d->ops->next_ns ? d->ops->next_ns(d) : PST_NEVER;
+    uint64_t compute_ns =
+        x->launched && !x->exchanging && d->ops->next_ns ? d->ops->next_ns(d) : PST_NEVER;
     uint64_t transfer_ns = t && t->ops->next_ns ? t->ops->next_ns(t) : PST_NEVER;
     return compute_ns < transfer_ns ? compute_ns : transfer_ns;
 }
@@ -18,11 +19,14 @@ const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin) {
 
 int pst_executor_finished(const pst_executor *x) { return !x->n_left; }
 int pst_executor_computes(const pst_executor *x) { return x->launched && !x->exchanging; }
-pst_transport *pst_executor_transport(const pst_executor *x) { return x->n_left ? x->config.transport : NULL; }
+pst_transport *pst_executor_transport(const pst_executor *x) {
+    return x->n_left ? x->config.transport : NULL;
+}
 uint32_t pst_executor_mismatch(const pst_executor *x) { return x->mismatch; }
 uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_rank : 0; }
 
-/* The first instruction in list order that has not completed, compute first: that is what the others wait for. */
+/* The first instruction in list order that has not completed, compute first: that is what the
+ * others wait for. */
 static uint32_t first_left(const pst_executor *x) {
     uint32_t at = x->cursor[PST_Q_COMPUTE];
     if (x->n_retired != x->n_queued) return x->ahead[x->n_retired % PST_EXECUTOR_AHEAD].instr;
@@ -38,8 +42,9 @@ static uint32_t open_dep(const pst_executor *x, uint32_t at) {
     return PST_NONE;
 }
 
-/* From the first instruction left back along what it waits for, to a transfer that has been posted: deps are earlier,
- * and so is what stands before a transfer in its queue. PST_NONE: something can move. */
+/* From the first instruction left back along what it waits for, to a transfer that has been posted:
+ * deps are earlier, and so is what stands before a transfer in its queue. PST_NONE: something can
+ * move. */
 void pst_executor_publish_wait(pst_executor *x) {
     if (!x->n_left || PST_POSITION_GET(x->at, activity) != PST_AT_WAIT) return;
     uint32_t at = first_left(x);
@@ -65,7 +70,8 @@ const char *pst_executor_where(const pst_executor *x, char *buffer, uint32_t byt
     while (d < instr->n_dep && x->done[x->list->dep[instr->dep + d]]) d++;
     if (d == instr->n_dep) snprintf(buffer, bytes, "%s", text);
     else
-        snprintf(buffer, bytes, "%s after %s", text,
-                 pst_instr_text(x->job, x->config.rank, x->list->dep[instr->dep + d], on, sizeof on));
+        snprintf(
+            buffer, bytes, "%s after %s", text,
+            pst_instr_text(x->job, x->config.rank, x->list->dep[instr->dep + d], on, sizeof on));
     return buffer;
 }

@@ -1,22 +1,25 @@
 /* See suspect.h. */
 #include "pipeline/execute/suspect.h"
 
-/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer), or for peer to come to the same
- * exchange, or, when all are there, for one of its messages. */
+/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer), or for peer to come
+ * to the same exchange, or, when all are there, for one of its messages. */
 typedef struct {
     int is_recv, is_exchange, all_there;
     uint32_t peer, instr; /* instr: PST_NONE in a collective */
     uint64_t message;     /* of a collective; the other half, as its peer posts it */
 } awaited;
 
-static const pst_job *job_of(const pst_suspect_scene *s, uint32_t rank) { return s->job[s->rank[rank].at.train != 0]; }
+static const pst_job *job_of(const pst_suspect_scene *s, uint32_t rank) {
+    return s->job[s->rank[rank].at.train != 0];
+}
 
 static uint64_t mix(uint64_t print, uint64_t word) {
     return (print ^ word) * UINT64_C(0x9e3779b97f4a7c15) + (word >> 7);
 }
 
 static int in_run(const pst_position_view *at) {
-    return at->activity == PST_AT_WAIT || at->activity == PST_AT_COMPUTE || at->activity == PST_AT_EXCHANGE;
+    return at->activity == PST_AT_WAIT || at->activity == PST_AT_COMPUTE ||
+           at->activity == PST_AT_EXCHANGE;
 }
 
 /* Of the rank's tensor group, the first rank and how many they are. */
@@ -28,7 +31,8 @@ static uint32_t group_of(const pst_suspect_scene *s, uint32_t rank, uint32_t *n)
     return rank - pst_grid_at(job->grid, rank).tensor;
 }
 
-/* Who of the tensor group has not come as far as `rank`, which is in an exchange; PST_NONE: nobody. */
+/* Who of the tensor group has not come as far as `rank`, which is in an exchange; PST_NONE:
+ * nobody. */
 static uint32_t behind(const pst_suspect_scene *s, uint32_t rank) {
     const pst_position_view *me = &s->rank[rank].at;
     uint32_t n, first = group_of(s, rank, &n);
@@ -37,7 +41,8 @@ static uint32_t behind(const pst_suspect_scene *s, uint32_t rank) {
         if (r == rank) continue;
         if (!s->rank[r].known || at->n_run < me->n_run || s->rank[r].left) return r;
         if (at->n_run > me->n_run || !in_run(at)) continue; /* it is through */
-        if (at->instr < me->instr || (at->instr == me->instr && at->activity == PST_AT_WAIT)) return r;
+        if (at->instr < me->instr || (at->instr == me->instr && at->activity == PST_AT_WAIT))
+            return r;
         if (at->instr == me->instr && at->step < me->step) return r;
     }
     return PST_NONE;
@@ -50,7 +55,9 @@ static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
         if (!at->coll_wait) return 0;
         uint32_t peer = (uint32_t)(at->coll_wait >> 32) & 0x3fffffff;
         int is_recv = at->coll_wait >> 62 & 1;
-        *a = (awaited){is_recv, 0, 0, peer, PST_NONE, pst_position_message(!is_recv, rank, (uint32_t)at->coll_wait)};
+        *a = (awaited){is_recv,  0,
+                       0,        peer,
+                       PST_NONE, pst_position_message(!is_recv, rank, (uint32_t)at->coll_wait)};
         return peer < s->n_rank;
     }
     if (at->activity == PST_AT_EXCHANGE) {
@@ -72,8 +79,9 @@ static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t instr) {
     const pst_instr_list *list = job->list + in->peer;
     uint8_t wanted = in->opcode == PST_OP_SEND ? PST_OP_RECV : PST_OP_SEND;
     uint32_t i = 0;
-    while (i < list->n_instr && (list->instr[i].opcode != wanted || list->instr[i].peer != rank ||
-                                 list->instr[i].channel != in->channel || list->instr[i].seq != in->seq))
+    while (i < list->n_instr &&
+           (list->instr[i].opcode != wanted || list->instr[i].peer != rank ||
+            list->instr[i].channel != in->channel || list->instr[i].seq != in->seq))
         i++;
     return i;
 }
@@ -83,7 +91,8 @@ static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited 
     const pst_position_view *me = &s->rank[rank].at, *at = &s->rank[a->peer].at;
     if (a->is_exchange) return a->all_there;
     if (a->instr == PST_NONE) {
-        uint64_t first = at->n_coll_post > PST_POSITION_POSTS ? at->n_coll_post - PST_POSITION_POSTS : 0;
+        uint64_t first =
+            at->n_coll_post > PST_POSITION_POSTS ? at->n_coll_post - PST_POSITION_POSTS : 0;
         for (uint64_t i = first; i < at->n_coll_post; i++)
             if (at->coll_post[i % PST_POSITION_POSTS] == a->message) return 1;
         return at->n_coll > me->n_coll + 1; /* so long ago that it is not listed any more */
@@ -94,15 +103,18 @@ static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited 
     return partner(job_of(s, rank), rank, a->instr) < (a->is_recv ? at->sent : at->received);
 }
 
-/* --- places in the program ---------------------------------------------------------------------------------------- */
+/* --- places in the program -------------------------------------------------------------------- */
 
-static uint64_t log_at(const pst_position_view *at, uint64_t op) { return at->log[op % PST_POSITION_LOG]; }
+static uint64_t log_at(const pst_position_view *at, uint64_t op) {
+    return at->log[op % PST_POSITION_LOG];
+}
 
 static uint64_t log_begin(const pst_position_view *at) {
     return at->n_op > PST_POSITION_LOG ? at->n_op - PST_POSITION_LOG : 0;
 }
 
-/* The first list or collective in which two ranks differ; UINT64_MAX: none that both have begun and still know. */
+/* The first list or collective in which two ranks differ; UINT64_MAX: none that both have begun and
+ * still know. */
 static uint64_t first_difference(const pst_position_view *a, const pst_position_view *b) {
     uint64_t op = log_begin(a) > log_begin(b) ? log_begin(a) : log_begin(b);
     for (; op < a->n_op && op < b->n_op; op++)
@@ -116,12 +128,15 @@ static int has_begun(const pst_suspect_rank *r, uint64_t op) {
 
 static uint32_t count_of(const pst_suspect_scene *s, uint64_t op, uint64_t word) {
     uint32_t n = 0;
-    for (uint32_t r = 0; r < s->n_rank; r++) n += has_begun(&s->rank[r], op) && log_at(&s->rank[r].at, op) == word;
+    for (uint32_t r = 0; r < s->n_rank; r++)
+        n += has_begun(&s->rank[r], op) && log_at(&s->rank[r].at, op) == word;
     return n;
 }
 
-/* How often `word` came after the `context` ops that stand before `op`, earlier in this rank's log. */
-static uint32_t count_before(const pst_position_view *at, uint64_t op, uint32_t context, uint64_t word) {
+/* How often `word` came after the `context` ops that stand before `op`, earlier in this rank's
+ * log. */
+static uint32_t count_before(const pst_position_view *at, uint64_t op, uint32_t context,
+                             uint64_t word) {
     uint32_t n = 0;
     for (uint64_t i = log_begin(at) + context; i < op; i++) {
         uint32_t k = 1;
@@ -131,9 +146,10 @@ static uint32_t count_before(const pst_position_view *at, uint64_t op, uint32_t 
     return n;
 }
 
-/* Two ranks, two words: whose is out of order? Whichever never came in this place before, if the other one did. Without
- * a past: who has gone on to a list has left a collective out; so has who stands further down in the same function, or
- * in another one than the op before. 0: a's, 1: b's, -1: it cannot be told. */
+/* Two ranks, two words: whose is out of order? Whichever never came in this place before, if the
+ * other one did. Without a past: who has gone on to a list has left a collective out; so has who
+ * stands further down in the same function, or in another one than the op before. 0: a's, 1: b's,
+ * -1: it cannot be told. */
 static int out_of_order(const pst_position_view *at, uint64_t op, uint64_t a, uint64_t b) {
     for (uint32_t context = 4; context > 0; context--) {
         if (op < log_begin(at) + context) continue;
@@ -157,14 +173,20 @@ uint32_t pst_suspect_order(const pst_suspect_scene *s, pst_suspect *suspect) {
     uint32_t pair[2] = {PST_NONE, PST_NONE};
     for (uint32_t i = 0; i < s->n_rank; i++)
         for (uint32_t k = i + 1; k < s->n_rank; k++) {
-            uint64_t op =
-                s->rank[i].known && s->rank[k].known ? first_difference(&s->rank[i].at, &s->rank[k].at) : first;
-            if (op < first) first = op, pair[0] = i, pair[1] = k;
+            uint64_t op = s->rank[i].known && s->rank[k].known
+                              ? first_difference(&s->rank[i].at, &s->rank[k].at)
+                              : first;
+            if (op < first) {
+                first = op;
+                pair[0] = i;
+                pair[1] = k;
+            }
         }
     if (first == UINT64_MAX) return PST_NONE;
     uint64_t word[2] = {log_at(&s->rank[pair[0]].at, first), log_at(&s->rank[pair[1]].at, first)};
     uint32_t n[2] = {count_of(s, first, word[0]), count_of(s, first, word[1])};
-    int odd = n[0] == n[1] ? out_of_order(&s->rank[pair[0]].at, first, word[0], word[1]) : n[1] < n[0];
+    int odd =
+        n[0] == n[1] ? out_of_order(&s->rank[pair[0]].at, first, word[0], word[1]) : n[1] < n[0];
     suspect->kind = odd < 0 ? PST_SUSPECT_DISAGREE : PST_SUSPECT_SKIPPED;
     suspect->culprit = who_has(s, first, word[odd != 0]);
     suspect->victim = who_has(s, first, word[odd == 0]);
@@ -172,7 +194,7 @@ uint32_t pst_suspect_order(const pst_suspect_scene *s, pst_suspect *suspect) {
     return suspect->culprit;
 }
 
-/* --- the walk ----------------------------------------------------------------------------------------------------- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static int in_chain(const pst_suspect *p, uint32_t rank) {
     for (uint32_t i = 0; i < p->n_chain; i++)
@@ -193,7 +215,8 @@ static void accuse(pst_suspect *p, pst_suspect_kind kind, uint32_t culprit, uint
     p->print = mix(mix(mix(p->print, kind), culprit), victim);
 }
 
-/* One link of the chain: `rank` waits for what its peer does. Returns the rank to go on with, PST_NONE: settled. */
+/* One link of the chain: `rank` waits for what its peer does. Returns the rank to go on with,
+ * PST_NONE: settled. */
 static uint32_t follow(const pst_suspect_scene *s, uint32_t rank, pst_suspect *p) {
     awaited a;
     p->print = mix(mix(p->print, rank), s->rank[rank].at.moves);
@@ -213,7 +236,8 @@ static uint32_t follow(const pst_suspect_scene *s, uint32_t rank, pst_suspect *p
     }
     if (!append(p, a.peer)) return PST_NONE;
     uint32_t activity = peer->at.activity;
-    if (!peer->left && (activity == PST_AT_WAIT || activity == PST_AT_COLLECTIVE || activity == PST_AT_EXCHANGE))
+    if (!peer->left &&
+        (activity == PST_AT_WAIT || activity == PST_AT_COLLECTIVE || activity == PST_AT_EXCHANGE))
         return a.peer;
     p->print = mix(p->print, peer->at.moves);
     accuse(p, peer->left ? PST_SUSPECT_LEFT : PST_SUSPECT_BUSY, a.peer, rank);
@@ -221,7 +245,8 @@ static uint32_t follow(const pst_suspect_scene *s, uint32_t rank, pst_suspect *p
 }
 
 void pst_suspect_find(const pst_suspect_scene *s, uint32_t rank, pst_suspect *suspect) {
-    *suspect = (pst_suspect){.kind = PST_SUSPECT_NOBODY, .culprit = PST_NONE, .victim = PST_NONE, .instr = PST_NONE};
+    *suspect = (pst_suspect){
+        .kind = PST_SUSPECT_NOBODY, .culprit = PST_NONE, .victim = PST_NONE, .instr = PST_NONE};
     if (!s->rank[rank].known) return;
     append(suspect, rank);
     while (rank != PST_NONE) rank = follow(s, rank, suspect);

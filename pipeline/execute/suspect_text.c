@@ -1,33 +1,38 @@
-/* A rank's position in words: the operator by its name in the graph, the micro-batch, the optimizer step. */
+/* A rank's position in words: the operator by its name in the graph, the micro-batch, the optimizer
+ * step. */
 #include "pipeline/execute/suspect.h"
 #include <stdio.h>
 #include <string.h>
 
-const char *pst_suspect_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step, char *buffer,
-                                 uint32_t bytes) {
+const char *pst_suspect_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step,
+                                 char *buffer, uint32_t bytes) {
     const char *opcode = pst_opcode_name((pst_opcode)instr->opcode);
     const pst_program *program =
         cut && instr->opcode <= PST_OP_BW ? cut->chunk[instr->chunk].program + instr->opcode : NULL;
     if (program && cut->graph && program->n_step) {
         if (step >= program->n_step) step = program->n_step - 1;
-        snprintf(buffer, bytes, "%s of %s", opcode, cut->graph->node[program->step[step].node].name);
+        snprintf(buffer, bytes, "%s of %s", opcode,
+                 cut->graph->node[program->step[step].node].name);
     } else {
         snprintf(buffer, bytes, "%s", opcode);
     }
     return buffer;
 }
 
-const char *pst_suspect_message(const pst_job *job, uint32_t rank, uint32_t instr, char *buffer, uint32_t bytes) {
+const char *pst_suspect_message(const pst_job *job, uint32_t rank, uint32_t instr, char *buffer,
+                                uint32_t bytes) {
     const pst_instr *in = job->list[rank].instr + instr;
-    const char *way = in->opcode == PST_OP_SEND ? "to" : "from", *opcode = pst_opcode_name((pst_opcode)in->opcode);
+    const char *way = in->opcode == PST_OP_SEND ? "to" : "from",
+               *opcode = pst_opcode_name((pst_opcode)in->opcode);
     if (in->local != PST_NONE)
-        snprintf(buffer, bytes, "%s of chunk %u, micro-batch %u, %s rank %u", opcode, in->chunk, in->micro, way,
-                 in->peer);
+        snprintf(buffer, bytes, "%s of chunk %u, micro-batch %u, %s rank %u", opcode, in->chunk,
+                 in->micro, way, in->peer);
     else if (in->n)
-        snprintf(buffer, bytes, "%s of a piece of a %s %s rank %u", opcode, in->use == PST_NONE ? "weight" : "gradient",
-                 way, in->peer);
+        snprintf(buffer, bytes, "%s of a piece of a %s %s rank %u", opcode,
+                 in->use == PST_NONE ? "weight" : "gradient", way, in->peer);
     else if (in->param != PST_NONE)
-        snprintf(buffer, bytes, "%s of a shared parameter's gradient %s rank %u", opcode, way, in->peer);
+        snprintf(buffer, bytes, "%s of a shared parameter's gradient %s rank %u", opcode, way,
+                 in->peer);
     else snprintf(buffer, bytes, "%s of the gradient norm %s rank %u", opcode, way, in->peer);
     return buffer;
 }
@@ -56,27 +61,30 @@ static void place_in_list(const pst_suspect_scene *s, uint32_t rank, char *buffe
     const pst_instr *in = list->instr + at->instr;
     pst_suspect_operator(s->cut[at->train != 0], in, at->step, name, sizeof name);
     if (in->opcode <= PST_OP_BW)
-        snprintf(buffer, bytes, "%s%s (chunk %u), micro-batch %u%s", message, name, in->chunk, in->micro, step);
+        snprintf(buffer, bytes, "%s%s (chunk %u), micro-batch %u%s", message, name, in->chunk,
+                 in->micro, step);
     else snprintf(buffer, bytes, "%s%s%s", message, name, step);
 }
 
-static void place_in_collective(const pst_position_view *at, pst_suspect_coll_name coll_name, char *buffer,
-                                uint32_t bytes) {
+static void place_in_collective(const pst_position_view *at, pst_suspect_coll_name coll_name,
+                                char *buffer, uint32_t bytes) {
     char site[sizeof at->site + 1] = "";
     memcpy(site, at->site, sizeof at->site);
     snprintf(buffer, bytes, "collective %u (%s of %llu bytes%s%s) after step %llu", at->n_coll,
-             coll_name(at->coll_kind), (unsigned long long)at->coll_bytes, site[0] ? ", " : "", site,
-             (unsigned long long)at->train_step);
+             coll_name(at->coll_kind), (unsigned long long)at->coll_bytes, site[0] ? ", " : "",
+             site, (unsigned long long)at->train_step);
 }
 
-const char *pst_suspect_where(const pst_suspect_scene *s, uint32_t rank, pst_suspect_coll_name coll_name, char *buffer,
-                              uint32_t bytes) {
+const char *pst_suspect_where(const pst_suspect_scene *s, uint32_t rank,
+                              pst_suspect_coll_name coll_name, char *buffer, uint32_t bytes) {
     const pst_suspect_rank *r = &s->rank[rank];
     if (!r->known) snprintf(buffer, bytes, "an unknown place");
     else if (r->left) snprintf(buffer, bytes, "its end");
-    else if (r->at.activity == PST_AT_COLLECTIVE) place_in_collective(&r->at, coll_name, buffer, bytes);
+    else if (r->at.activity == PST_AT_COLLECTIVE)
+        place_in_collective(&r->at, coll_name, buffer, bytes);
     else if (r->at.activity == PST_AT_HOST)
-        snprintf(buffer, bytes, "its own work after step %llu", (unsigned long long)r->at.train_step);
+        snprintf(buffer, bytes, "its own work after step %llu",
+                 (unsigned long long)r->at.train_step);
     else place_in_list(s, rank, buffer, bytes);
     return buffer;
 }

@@ -1,5 +1,6 @@
-/* The timed device: one timeline, as a GPU stream has. An operation starts when its inputs have arrived and the one
- * before has ended, whenever the host got round to launching it, and takes its predicted time. Nothing is computed. */
+/* The timed device: one timeline, as a GPU stream has. An operation starts when its inputs have
+ * arrived and the one before has ended, whenever the host got round to launching it, and takes its
+ * predicted time. Nothing is computed. */
 #include "pipeline/execute/timed.h"
 #include <stdlib.h>
 #include <string.h>
@@ -43,9 +44,10 @@ static pst_status make_room(timed_device *d) {
     return PST_OK;
 }
 
-static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
-                         uint64_t *event) {
-    (void)fn, (void)call;
+static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns,
+                         uint64_t ns, uint64_t *event) {
+    (void)fn;
+    (void)call;
     timed_device *d = (timed_device *)device;
     PST_TRY(make_room(d));
     uint64_t start = after_ns > d->end ? after_ns : d->end;

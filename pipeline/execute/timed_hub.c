@@ -1,5 +1,6 @@
-/* The timed transport: all ranks in one process. A transfer starts when both ends have been posted and the link is free, and
- * takes the time that its SEND predicts; on the virtual clock it completes exactly then. No byte moves. Single-threaded. */
+/* The timed transport: all ranks in one process. A transfer starts when both ends have been posted
+ * and the link is free, and takes the time that its SEND predicts; on the virtual clock it
+ * completes exactly then. No byte moves. Single-threaded. */
 #include "pipeline/execute/timed.h"
 #include "pipeline/simulate/lanes.h"
 #include <stdlib.h>
@@ -12,18 +13,20 @@ typedef struct {
     pst_transfer transfer;
     uint64_t post_ns, end_ns;
     uint32_t partner; /* request of the other end, once MATCHED */
-    uint32_t next;    /* FREE: next free one; POSTED: next one that waits for the same destination */
+    uint32_t next; /* FREE: next free one; POSTED: next one that waits for the same destination */
     uint32_t generation;
 } request;
 
 typedef struct {
     pst_transport base;
     pst_timed_hub *hub;
-    uint32_t waiting; /* requests, of any rank, for messages to this rank that lack their other end */
+    uint32_t waiting; /* requests, of any rank, for messages to this rank that lack their other
+                         end */
     int aborted;
 } hub_end;
 
-/* Requests of all ends lie in one array: index is the low half of the handle, generation the high half. */
+/* Requests of all ends lie in one array: index is the low half of the handle, generation the high
+ * half. */
 struct pst_timed_hub {
     uint32_t n_rank, n_request, free;
     request *request;
@@ -46,7 +49,8 @@ pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed
     h->n_rank = n_rank;
     h->free = NOBODY;
     for (uint32_t r = 0; r < n_rank; r++) {
-        h->end[r].base = (pst_transport){.ops = &hub_ops, .clock = clock, .rank = r, .size = n_rank};
+        h->end[r].base =
+            (pst_transport){.ops = &hub_ops, .clock = clock, .rank = r, .size = n_rank};
         h->end[r].hub = h;
         h->end[r].waiting = NOBODY;
     }
@@ -55,7 +59,8 @@ pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed
 }
 
 void pst_timed_hub_share(pst_timed_hub *hub, const uint32_t *host, const double *host_bytes_per_s) {
-    hub->lanes.host = host, hub->lanes.host_bytes_per_s = host_bytes_per_s;
+    hub->lanes.host = host;
+    hub->lanes.host_bytes_per_s = host_bytes_per_s;
 }
 
 pst_transport *pst_timed_hub_end(pst_timed_hub *hub, uint32_t rank) { return &hub->end[rank].base; }
@@ -69,7 +74,7 @@ void pst_timed_hub_close(pst_timed_hub *hub) {
     free(hub);
 }
 
-/* --- requests ---------------------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static pst_status take_request(pst_timed_hub *h, uint32_t *index) {
     if (h->free == NOBODY) {
@@ -159,7 +164,8 @@ static pst_status match(pst_timed_hub *h, uint32_t mine, uint32_t theirs) {
 static pst_status post(pst_transport *t, const pst_transfer *transfer, uint64_t *handle) {
     hub_end *end = (hub_end *)t;
     pst_timed_hub *h = end->hub;
-    if (transfer->peer >= h->n_rank) return pst_fail(PST_EINPUT, "rank %u does not exist", transfer->peer);
+    if (transfer->peer >= h->n_rank)
+        return pst_fail(PST_EINPUT, "rank %u does not exist", transfer->peer);
     if (end->aborted || h->end[transfer->peer].aborted) {
         return pst_fail(PST_EPEER, "rank %u has given up", end->aborted ? t->rank : transfer->peer);
     }
@@ -186,7 +192,8 @@ static pst_status test(pst_transport *t, uint64_t handle, uint64_t *end_ns) {
     uint32_t index = (uint32_t)handle;
     if (index >= end->hub->n_request || end->hub->request[index].generation != handle >> 32 ||
         end->hub->request[index].state == FREE) {
-        return pst_fail(PST_EINTERNAL, "rank %u asks for a transfer that is not under way", t->rank);
+        return pst_fail(PST_EINTERNAL, "rank %u asks for a transfer that is not under way",
+                        t->rank);
     }
     request *q = &end->hub->request[index];
     pst_status status = PST_OK;
@@ -194,8 +201,9 @@ static pst_status test(pst_transport *t, uint64_t handle, uint64_t *end_ns) {
     if (q->state == BROKEN) {
         status = pst_fail(PST_EPEER, "rank %u has given up", q->transfer.peer);
     } else if (q->state == WRONG_SIZE) {
-        status = pst_fail(PST_EINPUT, "rank %u and rank %u disagree about the size of a message: %llu bytes here",
-                          t->rank, q->transfer.peer, (unsigned long long)q->transfer.bytes);
+        status = pst_fail(
+            PST_EINPUT, "rank %u and rank %u disagree about the size of a message: %llu bytes here",
+            t->rank, q->transfer.peer, (unsigned long long)q->transfer.bytes);
     } else if (q->state == POSTED || pst_clock_now(t->clock) < q->end_ns) {
         return PST_BUSY;
     } else {
@@ -205,7 +213,7 @@ static pst_status test(pst_transport *t, uint64_t handle, uint64_t *end_ns) {
     return status;
 }
 
-/* --- the rest of the table --------------------------------------------------------------------------------------- */
+/* --- the rest of the table -------------------------------------------------------------------- */
 
 static uint32_t progress(pst_transport *t) {
     pst_timed_hub *h = ((hub_end *)t)->hub;
@@ -258,12 +266,15 @@ static const char *reject(const pst_world *world) {
 }
 
 static pst_status open_alone(pst_world *world, const pst_clock *clock, pst_transport **transport) {
-    (void)world, (void)clock, (void)transport;
+    (void)world;
+    (void)clock;
+    (void)transport;
     return pst_fail(PST_EINPUT, "the timed transport is opened through its hub");
 }
 
 static pst_status arm(pst_transport *t, int *fd) {
-    (void)t, (void)fd;
+    (void)t;
+    (void)fd;
     return pst_fail(PST_EINPUT, "there is nothing to sleep on in the timed transport");
 }
 

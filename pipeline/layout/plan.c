@@ -10,12 +10,18 @@
 
 static const char *const recompute_name[PST_RECOMPUTE_COUNT] = {"none", "selective", "full"};
 
-const char *pst_recompute_name(pst_recompute r) { return (unsigned)r < PST_RECOMPUTE_COUNT ? recompute_name[r] : "?"; }
+const char *pst_recompute_name(pst_recompute r) {
+    return (unsigned)r < PST_RECOMPUTE_COUNT ? recompute_name[r] : "?";
+}
 
 pst_status pst_recompute_find(const char *name, pst_recompute *recompute) {
     for (uint32_t i = 0; i < PST_RECOMPUTE_COUNT; i++)
-        if (!strcmp(recompute_name[i], name)) return *recompute = (pst_recompute)i, PST_OK;
-    return pst_fail(PST_EINPUT, "unknown recomputation '%.40s' (there are: none, selective, full)", name);
+        if (!strcmp(recompute_name[i], name)) {
+            *recompute = (pst_recompute)i;
+            return PST_OK;
+        }
+    return pst_fail(PST_EINPUT, "unknown recomputation '%.40s' (there are: none, selective, full)",
+                    name);
 }
 
 pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan) {
@@ -42,10 +48,14 @@ void pst_plan_close(pst_plan *plan) {
     free(plan->rank_of_chunk);
     free(plan->recompute);
     free(plan->peak_bytes);
-    free(plan->micros), free(plan->device), free(plan->before);
-    free(plan->cluster), free(plan->run);
+    free(plan->micros);
+    free(plan->device);
+    free(plan->before);
+    free(plan->cluster);
+    free(plan->run);
     for (uint32_t i = 0; i < plan->n_override; i++) free(plan->override[i]);
-    free(plan->override), free(plan->choice);
+    free(plan->override);
+    free(plan->choice);
     free(plan);
 }
 
@@ -64,7 +74,8 @@ pst_status pst_plan_set_choices(pst_plan *plan, const pst_choice *choice, uint32
     if (n && !copy) return pst_fail(PST_ENOMEM, "no memory for a plan");
     if (n) memcpy(copy, choice, n * sizeof *copy);
     free(plan->choice);
-    plan->choice = copy, plan->n_choice = n;
+    plan->choice = copy;
+    plan->n_choice = n;
     return PST_OK;
 }
 
@@ -76,7 +87,8 @@ uint32_t pst_plan_job_ranks(const pst_plan *p) { return pst_grid_size(pst_plan_g
 
 static pst_status copy_array(const uint32_t *from, uint32_t n, uint32_t **to) {
     if (!from) return PST_OK;
-    if (!(*to = malloc((n ? n : 1) * sizeof **to))) return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", n);
+    if (!(*to = malloc((n ? n : 1) * sizeof **to)))
+        return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", n);
     memcpy(*to, from, n * sizeof **to);
     return PST_OK;
 }
@@ -86,10 +98,16 @@ pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
     PST_TRY(pst_plan_open(from->n_node, from->n_rank, from->n_chunk, &p));
     pst_plan arrays = *p;
     *p = *from;
-    p->chunk_of_node = arrays.chunk_of_node, p->rank_of_chunk = arrays.rank_of_chunk;
-    p->recompute = arrays.recompute, p->peak_bytes = arrays.peak_bytes;
-    p->micros = p->device = p->before = NULL, p->cluster = p->run = NULL, p->override = NULL, p->n_override = 0;
-    p->choice = NULL, p->n_choice = 0;
+    p->chunk_of_node = arrays.chunk_of_node;
+    p->rank_of_chunk = arrays.rank_of_chunk;
+    p->recompute = arrays.recompute;
+    p->peak_bytes = arrays.peak_bytes;
+    p->micros = p->device = p->before = NULL;
+    p->cluster = p->run = NULL;
+    p->override = NULL;
+    p->n_override = 0;
+    p->choice = NULL;
+    p->n_choice = 0;
     memcpy(p->chunk_of_node, from->chunk_of_node, from->n_node * sizeof *p->chunk_of_node);
     memcpy(p->rank_of_chunk, from->rank_of_chunk, from->n_chunk * sizeof *p->rank_of_chunk);
     memcpy(p->recompute, from->recompute, from->n_chunk);
@@ -100,7 +118,8 @@ pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
     if (status == PST_OK) status = pst_plan_set_text(&p->cluster, from->cluster);
     if (status == PST_OK) status = pst_plan_set_text(&p->run, from->run);
     if (status == PST_OK) status = pst_plan_set_choices(p, from->choice, from->n_choice);
-    if (status == PST_OK && from->n_override && !(p->override = calloc(from->n_override, sizeof *p->override)))
+    if (status == PST_OK && from->n_override &&
+        !(p->override = calloc(from->n_override, sizeof *p->override)))
         status = pst_fail(PST_ENOMEM, "no memory for a plan");
     for (uint32_t i = 0; status == PST_OK && i < from->n_override; i++, p->n_override++)
         if (!(p->override[i] = strdup(from->override[i]))) {
@@ -112,21 +131,23 @@ pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
     return status;
 }
 
-/* --- check ------------------------------------------------------------------------------------------------------ */
+/* --- check ------------------------------------------------------------------------------------ */
 
 static pst_status check_sizes(const pst_plan *p) {
     const pst_schedule_row *row;
     pst_status status = pst_schedule_find(p->schedule, &row);
     if (status != PST_OK) return pst_fail_in(status, "plan");
     if (!p->n_rank || !p->n_micro || !p->micro_batch) {
-        return pst_fail(PST_EINPUT, "plan: %u ranks, %u micro-batches of %u samples; none may be 0", p->n_rank,
-                        p->n_micro, p->micro_batch);
+        return pst_fail(PST_EINPUT, "plan: %u ranks, %u micro-batches of %u samples; none may be 0",
+                        p->n_rank, p->n_micro, p->micro_batch);
     }
     if (p->n_chunk < p->n_rank) {
-        return pst_fail(PST_EINPUT, "plan: %u chunks leave some of %u ranks without work", p->n_chunk, p->n_rank);
+        return pst_fail(PST_EINPUT, "plan: %u chunks leave some of %u ranks without work",
+                        p->n_chunk, p->n_rank);
     }
     if (p->n_chunk > p->n_node) {
-        return pst_fail(PST_EINPUT, "plan: %u chunks cannot be cut from %u operators", p->n_chunk, p->n_node);
+        return pst_fail(PST_EINPUT, "plan: %u chunks cannot be cut from %u operators", p->n_chunk,
+                        p->n_node);
     }
     return PST_OK;
 }
@@ -140,8 +161,10 @@ static pst_status check_cut(const pst_plan *p) {
             chunk = c;
             continue;
         }
-        return pst_fail(PST_EINPUT, "plan: operator %u is in chunk %u after chunk %u; chunks are contiguous and ascend",
-                        i, c, chunk);
+        return pst_fail(
+            PST_EINPUT,
+            "plan: operator %u is in chunk %u after chunk %u; chunks are contiguous and ascend", i,
+            c, chunk);
     }
     if (chunk + 1 != p->n_chunk) {
         return pst_fail(PST_EINPUT, "plan: chunk %u of %u has no operator", chunk + 1, p->n_chunk);
@@ -169,25 +192,31 @@ static pst_status check_ranks(const pst_plan *p) {
 }
 
 pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
-    if (!p || !graph) return pst_fail(PST_EINPUT, "pst_plan_check: %s is NULL", p ? "graph" : "plan");
+    if (!p || !graph)
+        return pst_fail(PST_EINPUT, "pst_plan_check: %s is NULL", p ? "graph" : "plan");
     PST_TRY(check_sizes(p));
     if (p->n_node != graph->n_node) {
-        return pst_fail(PST_EINPUT, "plan: it cuts %u operators, but the model has %u", p->n_node, graph->n_node);
+        return pst_fail(PST_EINPUT, "plan: it cuts %u operators, but the model has %u", p->n_node,
+                        graph->n_node);
     }
     if (p->micro_batch != graph->micro_batch) {
-        return pst_fail(PST_EINPUT, "plan: it is for micro-batches of %u samples, but the model is built for %u",
-                        p->micro_batch, graph->micro_batch);
+        return pst_fail(
+            PST_EINPUT,
+            "plan: it is for micro-batches of %u samples, but the model is built for %u",
+            p->micro_batch, graph->micro_batch);
     }
     uint64_t hash = pst_graph_hash(graph);
     if (p->graph_hash != hash) {
-        return pst_fail(PST_EINPUT, "plan: it is for another model (hash %016" PRIx64 ", this one's is %016" PRIx64 ")",
+        return pst_fail(PST_EINPUT,
+                        "plan: it is for another model (hash %016" PRIx64
+                        ", this one's is %016" PRIx64 ")",
                         p->graph_hash, hash);
     }
     PST_TRY(check_cut(p));
     return check_ranks(p);
 }
 
-/* --- questions -------------------------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 uint32_t pst_plan_ranks(const pst_plan *p) { return p ? p->n_rank : 0; }
 uint32_t pst_plan_micro_batches(const pst_plan *p) { return p ? p->n_micro : 0; }
@@ -198,7 +227,7 @@ uint64_t pst_plan_peak_bytes(const pst_plan *p, uint32_t rank) {
     return p && rank < p->n_rank ? p->peak_bytes[rank] : 0;
 }
 
-/* --- print ------------------------------------------------------------------------------------------------------ */
+/* --- print ------------------------------------------------------------------------------------ */
 
 /* Into a comment: a name must not end the line. */
 static void print_name(const char *name, FILE *out) {
@@ -206,13 +235,16 @@ static void print_name(const char *name, FILE *out) {
 }
 
 static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
-    if (graph && p->graph_hash != pst_graph_hash(graph)) graph = NULL; /* other operators, as with tensor ranks */
-    fputs("chunks:               # nodes: first and last operator; a chunk is a contiguous part of the model\n", out);
+    if (graph && p->graph_hash != pst_graph_hash(graph))
+        graph = NULL; /* other operators, as with tensor ranks */
+    fputs("chunks:               # nodes: first and last operator; a chunk is a contiguous part of "
+          "the model\n",
+          out);
     for (uint32_t c = 0, first = 0; c < p->n_chunk; c++) {
         uint32_t last = first;
         while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == c) last++;
-        fprintf(out, "  - {chunk: %u, rank: %u, nodes: [%u, %u], recompute: %s}", c, p->rank_of_chunk[c], first, last,
-                pst_recompute_name(p->recompute[c]));
+        fprintf(out, "  - {chunk: %u, rank: %u, nodes: [%u, %u], recompute: %s}", c,
+                p->rank_of_chunk[c], first, last, pst_recompute_name(p->recompute[c]));
         if (graph) {
             fputs("  # ", out);
             print_name(graph->node[first].name, out);
@@ -224,7 +256,8 @@ static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
     }
 }
 
-static void print_list(const char *key, const uint32_t *item, uint32_t n, const char *comment, FILE *out) {
+static void print_list(const char *key, const uint32_t *item, uint32_t n, const char *comment,
+                       FILE *out) {
     if (!item) return;
     fprintf(out, "%s: [", key);
     for (uint32_t i = 0; i < n; i++) fprintf(out, "%s%u", i ? ", " : "", item[i]);
@@ -234,22 +267,35 @@ static void print_list(const char *key, const uint32_t *item, uint32_t n, const 
 static void print_overrides(const pst_plan *p, FILE *out) {
     if (!p->n_override) return;
     fputs("overrides: [", out);
-    for (uint32_t i = 0; i < p->n_override; i++) fputs(i ? ", " : "", out), pst_yaml_print_text(p->override[i], out);
+    for (uint32_t i = 0; i < p->n_override; i++) {
+        fputs(i ? ", " : "", out);
+        pst_yaml_print_text(p->override[i], out);
+    }
     fputs("]  # of that file\n", out);
 }
 
 /* What one pipeline does not know of the job. */
 static void print_job(const pst_plan *p, FILE *out) {
-    if (p->run)
-        fputs("run: ", out), pst_yaml_print_text(p->run, out), fputs("  # made from\n", out), print_overrides(p, out);
-    if (p->cluster) fputs("cluster: ", out), pst_yaml_print_text(p->cluster, out), fputc('\n', out);
+    if (p->run) {
+        fputs("run: ", out);
+        pst_yaml_print_text(p->run, out);
+        fputs("  # made from\n", out);
+        print_overrides(p, out);
+    }
+    if (p->cluster) {
+        fputs("cluster: ", out);
+        pst_yaml_print_text(p->cluster, out);
+        fputc('\n', out);
+    }
     if (!p->data) return;
     fprintf(out, "data: %u              # replicas\n", p->data);
     fputs(p->before ? "tensor: [" : "", out);
     for (uint32_t s = 0; p->before && s < p->n_rank; s++)
         fprintf(out, "%s%u", s ? ", " : "", pst_grid_degree(pst_plan_grid(p), s));
     if (p->before) fputs("]  # ranks that share every layer, of each stage\n", out);
-    else fprintf(out, "tensor: %u            # ranks that share every layer of a stage\n", p->tensor);
+    else
+        fprintf(out, "tensor: %u            # ranks that share every layer of a stage\n",
+                p->tensor);
     fprintf(out, "sequence: %s\n", p->sequence ? "true" : "false");
     fprintf(out, "zero: %u\n", p->zero);
     print_list("replicas", p->micros, p->data, "micro-batches of each", out);
@@ -257,16 +303,22 @@ static void print_job(const pst_plan *p, FILE *out) {
 }
 
 static void print_choices(const pst_plan *p, FILE *out) {
-    if (p->n_choice) fputs("products:             # algorithms of matrix products, measured on these devices\n", out);
+    if (p->n_choice)
+        fputs("products:             # algorithms of matrix products, measured on these devices\n",
+              out);
     for (uint32_t i = 0; i < p->n_choice; i++) {
-        fputs("  - {of: ", out), pst_yaml_print_text(p->choice[i].of, out);
-        fputs(", is: ", out), pst_yaml_print_text(p->choice[i].is, out), fputs("}\n", out);
+        fputs("  - {of: ", out);
+        pst_yaml_print_text(p->choice[i].of, out);
+        fputs(", is: ", out);
+        pst_yaml_print_text(p->choice[i].is, out);
+        fputs("}\n", out);
     }
 }
 
 pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) {
     if (!p || !out) return pst_fail(PST_EINPUT, "pst_plan_print: %s is NULL", p ? "out" : "plan");
-    fputs("# A plan of penstock: which part of the model runs on which rank, and what that is predicted to cost.\n",
+    fputs("# A plan of penstock: which part of the model runs on which rank, and what that is "
+          "predicted to cost.\n",
           out);
     fprintf(out, "graph_hash: \"%016" PRIx64 "\"\n", p->graph_hash);
     fprintf(out, "schedule: %s\n", p->schedule);
@@ -279,10 +331,13 @@ pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) 
     fputs("predicted:\n", out);
     fprintf(out, "  step_ns: %" PRIu64 "    # the flush included\n", p->step_ns);
     fprintf(out, "  flush_ns: %" PRIu64 "\n", p->flush_ns);
-    if (p->bound_ns) fprintf(out, "  bound_ns: %" PRIu64 "    # no other layout's step is shorter\n", p->bound_ns);
+    if (p->bound_ns)
+        fprintf(out, "  bound_ns: %" PRIu64 "    # no other layout's step is shorter\n",
+                p->bound_ns);
     fprintf(out, "  bubble: %.17g\n", p->bubble);
     fputs("  peak_bytes: [", out);
-    for (uint32_t r = 0; r < p->n_rank; r++) fprintf(out, "%s%" PRIu64, r ? ", " : "", p->peak_bytes[r]);
+    for (uint32_t r = 0; r < p->n_rank; r++)
+        fprintf(out, "%s%" PRIu64, r ? ", " : "", p->peak_bytes[r]);
     fputs("]\n", out);
     return ferror(out) ? pst_fail(PST_ENOMEM, "the plan cannot be written") : PST_OK;
 }

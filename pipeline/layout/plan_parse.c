@@ -1,5 +1,5 @@
-/* Reads a plan from YAML. Every key is one row; an unknown, repeated or missing key, a wrong type or a value out of
- * range is EINPUT with file, line and column. The file is trusted in nothing. */
+/* Reads a plan from YAML. Every key is one row; an unknown, repeated or missing key, a wrong type
+ * or a value out of range is EINPUT with file, line and column. The file is trusted in nothing. */
 #include "base/file.h"
 #include "config/yaml.h"
 #include "pipeline/cluster/cluster.h"
@@ -8,13 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 64 << 20, MAX_PART = 65535, MAX_OVERRIDE = 256, MAX_CHOICE = 65536, MAX_NODE = 1 << 24 };
+enum {
+    MAX_FILE = 64 << 20,
+    MAX_PART = 65535,
+    MAX_OVERRIDE = 256,
+    MAX_CHOICE = 65536,
+    MAX_NODE = 1 << 24
+};
 
 typedef struct {
     pst_yaml yaml;
-    pst_plan head;                                      /* scalars, before the arrays' sizes are known */
-    const yaml_node_t *chunks, *peak;                   /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
-    const yaml_node_t *micros, *device, *cluster, *run; /* [data]; [ranks of the job]; texts; NULL when absent */
+    pst_plan head;                    /* scalars, before the arrays' sizes are known */
+    const yaml_node_t *chunks, *peak; /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
+    const yaml_node_t *micros, *device, *cluster, *run; /* [data]; [ranks of the job]; texts; NULL
+                                                           when absent */
     const yaml_node_t *tensors;                         /* [n_rank]; NULL when all are the same */
     const yaml_node_t *override;                        /* texts; NULL when absent */
     const yaml_node_t *choice;                          /* mappings; NULL when absent */
@@ -29,9 +36,11 @@ static pst_status read_hash(const reader *r, const yaml_node_t *node, uint64_t *
     return PST_OK;
 }
 
-static pst_status read_schedule(const reader *r, const yaml_node_t *node, char *name, size_t bytes) {
+static pst_status read_schedule(const reader *r, const yaml_node_t *node, char *name,
+                                size_t bytes) {
     const pst_schedule_row *row;
-    if (node->type != YAML_SCALAR_NODE) return pst_yaml_fail(&r->yaml, node, "expected ", "the name of a schedule");
+    if (node->type != YAML_SCALAR_NODE)
+        return pst_yaml_fail(&r->yaml, node, "expected ", "the name of a schedule");
     pst_status status = pst_schedule_find(pst_yaml_text(node), &row);
     if (status != PST_OK) return pst_yaml_at(&r->yaml, node, status);
     snprintf(name, bytes, "%s", row->name);
@@ -49,15 +58,17 @@ static pst_status read_predicted(reader *r, const yaml_node_t *node) {
     if (value[2]) PST_TRY(pst_yaml_real(&r->yaml, value[2], 0, 1, &r->head.bubble));
     if (value[4]) PST_TRY(pst_yaml_whole(&r->yaml, value[4], 0, UINT64_MAX, &r->head.bound_ns));
     r->peak = value[3];
-    return r->peak
-               ? pst_yaml_list(&r->yaml, r->peak, r->head.n_rank, r->head.n_rank, "numbers, the bytes of each rank", &n)
-               : PST_OK;
+    return r->peak ? pst_yaml_list(&r->yaml, r->peak, r->head.n_rank, r->head.n_rank,
+                                   "numbers, the bytes of each rank", &n)
+                   : PST_OK;
 }
 
 static pst_status read_flag(const reader *r, const yaml_node_t *node, uint32_t *flag) {
     const char *text = pst_yaml_text(node);
     *flag = !strcmp(text, "true");
-    return *flag || !strcmp(text, "false") ? PST_OK : pst_yaml_fail(&r->yaml, node, "expected ", "true or false");
+    return *flag || !strcmp(text, "false")
+               ? PST_OK
+               : pst_yaml_fail(&r->yaml, node, "expected ", "true or false");
 }
 
 /* Of all stages, or of each; a list of equal numbers is one. sum: of all stages. */
@@ -102,13 +113,20 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     if (value[3]) PST_TRY(pst_yaml_u32(y, value[3], 0, 2, &p->zero));
     if (stages * p->data > PST_CLUSTER_MOST)
         return pst_yaml_fail(y, value[0], "ranks x data x tensor is more than ", "65536");
-    r->micros = value[4], r->device = value[5], r->cluster = value[6], r->run = value[7];
+    r->micros = value[4];
+    r->device = value[5];
+    r->cluster = value[6];
+    r->run = value[7];
     r->override = value[8];
     if (r->override)
-        PST_TRY(pst_yaml_list(y, r->override, 0, MAX_OVERRIDE, "texts, section.key=value each", &r->n_override));
-    if (r->micros) PST_TRY(pst_yaml_list(y, r->micros, p->data, p->data, "numbers, micro-batches of each replica", &n));
+        PST_TRY(pst_yaml_list(y, r->override, 0, MAX_OVERRIDE, "texts, section.key=value each",
+                              &r->n_override));
+    if (r->micros)
+        PST_TRY(pst_yaml_list(y, r->micros, p->data, p->data,
+                              "numbers, micro-batches of each replica", &n));
     n = (uint32_t)stages * (p->data ? p->data : 1);
-    return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, the device of each rank", &n) : PST_OK;
+    return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, the device of each rank", &n)
+                     : PST_OK;
 }
 
 static pst_status read_recompute(const reader *r, const yaml_node_t *node, uint8_t *recompute) {
@@ -119,9 +137,10 @@ static pst_status read_recompute(const reader *r, const yaml_node_t *node, uint8
     return PST_OK;
 }
 
-/* One chunk: {chunk: 0, rank: 0, nodes: [0, 11], recompute: none}. *next is the operator that it has to begin with. */
-static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk, uint32_t *rank, uint8_t *recompute,
-                             uint32_t *next) {
+/* One chunk: {chunk: 0, rank: 0, nodes: [0, 11], recompute: none}. *next is the operator that it
+ * has to begin with. */
+static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk, uint32_t *rank,
+                             uint8_t *recompute, uint32_t *next) {
     static const pst_yaml_key row[] = {{"chunk", 1}, {"rank", 1}, {"nodes", 1}, {"recompute", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
@@ -138,25 +157,30 @@ static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk,
     return PST_OK;
 }
 
-/* Every rank has a chunk: what goes by their number is looked at behind it. ranks: where it stands. */
+/* Every rank has a chunk: what goes by their number is looked at behind it. ranks: where it
+ * stands. */
 static pst_status read_chunks(reader *r, const yaml_node_t *ranks) {
     uint32_t rank, most = 0;
     uint8_t recompute;
     char wrong[80];
     for (uint32_t c = 0; c < r->head.n_chunk; c++) {
-        PST_TRY(read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &rank, &recompute, &r->head.n_node));
+        PST_TRY(read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &rank, &recompute,
+                           &r->head.n_node));
         if (rank > most) most = rank;
     }
     if (most + 1 == r->head.n_rank) return PST_OK;
-    snprintf(wrong, sizeof wrong, "%u, but chunks are on ranks 0 to %u: expected %u", r->head.n_rank, most, most + 1);
+    snprintf(wrong, sizeof wrong, "%u, but chunks are on ranks 0 to %u: expected %u",
+             r->head.n_rank, most, most + 1);
     return pst_yaml_fail(&r->yaml, ranks, "ranks is ", wrong);
 }
 
 static pst_status read_head(reader *r, const yaml_node_t *root) {
-    static const pst_yaml_key row[] = {
-        {"graph_hash", 1}, {"schedule", 1}, {"ranks", 1},  {"micro_batches", 1}, {"micro_batch", 1}, {"chunks", 1},
-        {"predicted", 0},  {"data", 0},     {"tensor", 0}, {"sequence", 0},      {"zero", 0},        {"replicas", 0},
-        {"devices", 0},    {"cluster", 0},  {"run", 0},    {"overrides", 0},     {"products", 0}};
+    static const pst_yaml_key row[] = {{"graph_hash", 1},    {"schedule", 1},    {"ranks", 1},
+                                       {"micro_batches", 1}, {"micro_batch", 1}, {"chunks", 1},
+                                       {"predicted", 0},     {"data", 0},        {"tensor", 0},
+                                       {"sequence", 0},      {"zero", 0},        {"replicas", 0},
+                                       {"devices", 0},       {"cluster", 0},     {"run", 0},
+                                       {"overrides", 0},     {"products", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
     pst_plan *p = &r->head;
@@ -172,14 +196,16 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
     PST_TRY(read_job(r, value + 7));
     r->choice = value[16];
     if (r->choice)
-        PST_TRY(pst_yaml_list(y, r->choice, 0, MAX_CHOICE, "choices, {of: TEXT, is: TEXT} each", &r->n_choice));
+        PST_TRY(pst_yaml_list(y, r->choice, 0, MAX_CHOICE, "choices, {of: TEXT, is: TEXT} each",
+                              &r->n_choice));
     return value[6] ? read_predicted(r, value[6]) : PST_OK;
 }
 
-static pst_status read_numbers(reader *r, const yaml_node_t *list, uint32_t n, uint32_t min, uint32_t max,
-                               uint32_t **out) {
+static pst_status read_numbers(reader *r, const yaml_node_t *list, uint32_t n, uint32_t min,
+                               uint32_t max, uint32_t **out) {
     if (!list) return PST_OK;
-    if (!(*out = malloc(n * sizeof **out))) return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+    if (!(*out = malloc(n * sizeof **out)))
+        return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
     for (uint32_t i = 0; i < n; i++)
         PST_TRY(pst_yaml_u32(&r->yaml, pst_yaml_item(&r->yaml, list, i), min, max, &(*out)[i]));
     return PST_OK;
@@ -190,7 +216,8 @@ static pst_status check_micros(const reader *r, const pst_plan *p) {
     uint64_t sum = 0;
     for (uint32_t k = 0; p->micros && k < p->data; k++) sum += p->micros[k];
     if (!p->micros || sum == p->n_micro) return PST_OK;
-    return pst_yaml_fail(&r->yaml, r->micros, "the replicas' micro-batches together are ", "not micro_batches");
+    return pst_yaml_fail(&r->yaml, r->micros, "the replicas' micro-batches together are ",
+                         "not micro_batches");
 }
 
 static pst_status read_overrides(reader *r, pst_plan *p) {
@@ -199,7 +226,8 @@ static pst_status read_overrides(reader *r, pst_plan *p) {
         return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
     for (; p->n_override < r->n_override; p->n_override++) {
         const yaml_node_t *item = pst_yaml_item(&r->yaml, r->override, p->n_override);
-        if (item->type != YAML_SCALAR_NODE) return pst_yaml_fail(&r->yaml, item, "expected ", "section.key=value");
+        if (item->type != YAML_SCALAR_NODE)
+            return pst_yaml_fail(&r->yaml, item, "expected ", "section.key=value");
         if (!(p->override[p->n_override] = strdup(pst_yaml_text(item))))
             return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
     }
@@ -208,7 +236,8 @@ static pst_status read_overrides(reader *r, pst_plan *p) {
 
 static pst_status read_choice_text(reader *r, const yaml_node_t *node, char *to, size_t bytes) {
     if (node->type != YAML_SCALAR_NODE) return pst_yaml_fail(&r->yaml, node, "expected ", "text");
-    if (strlen(pst_yaml_text(node)) >= bytes) return pst_yaml_fail(&r->yaml, node, "expected ", "a shorter text");
+    if (strlen(pst_yaml_text(node)) >= bytes)
+        return pst_yaml_fail(&r->yaml, node, "expected ", "a shorter text");
     strcpy(to, pst_yaml_text(node));
     return PST_OK;
 }
@@ -221,7 +250,8 @@ static pst_status read_choices(reader *r, pst_plan *p) {
         return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
     for (; p->n_choice < r->n_choice; p->n_choice++) {
         pst_choice *choice = &p->choice[p->n_choice];
-        PST_TRY(pst_yaml_mapping(&r->yaml, pst_yaml_item(&r->yaml, r->choice, p->n_choice), row, 2, value));
+        PST_TRY(pst_yaml_mapping(&r->yaml, pst_yaml_item(&r->yaml, r->choice, p->n_choice), row, 2,
+                                 value));
         PST_TRY(read_choice_text(r, value[0], choice->of, sizeof choice->of));
         PST_TRY(read_choice_text(r, value[1], choice->is, sizeof choice->is));
     }
@@ -233,7 +263,8 @@ static pst_status read_degrees(reader *r, pst_plan *p) {
     if (!(p->before = calloc(p->n_rank + (size_t)1, sizeof *p->before)))
         return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
     for (uint32_t s = 0, degree; s < p->n_rank; s++) {
-        PST_TRY(pst_yaml_u32(&r->yaml, pst_yaml_item(&r->yaml, r->tensors, s), 1, MAX_PART, &degree));
+        PST_TRY(
+            pst_yaml_u32(&r->yaml, pst_yaml_item(&r->yaml, r->tensors, s), 1, MAX_PART, &degree));
         p->before[s + 1] = p->before[s] + degree;
     }
     return PST_OK;
@@ -250,7 +281,7 @@ static pst_status read_arrays(reader *r, pst_plan *p) {
     return read_overrides(r, p);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static pst_status read_body(reader *r, pst_plan **plan) {
     uint32_t next = 0;
@@ -265,7 +296,8 @@ static pst_status read_body(reader *r, pst_plan **plan) {
     pst_status status = PST_OK;
     for (uint32_t c = 0; c < p->n_chunk && status == PST_OK; c++) {
         uint32_t first = next;
-        status = read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &p->rank_of_chunk[c], &p->recompute[c], &next);
+        status = read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &p->rank_of_chunk[c],
+                            &p->recompute[c], &next);
         for (uint32_t i = first; i < next; i++) p->chunk_of_node[i] = c;
     }
     for (uint32_t k = 0; r->peak && k < p->n_rank && status == PST_OK; k++) {
@@ -292,7 +324,8 @@ pst_status pst_plan_parse(const char *text, size_t bytes, const char *file, pst_
 }
 
 pst_status pst_plan_load(const char *path, pst_plan **plan) {
-    if (!path || !plan) return pst_fail(PST_EINPUT, "pst_plan_load: %s is NULL", path ? "plan" : "path");
+    if (!path || !plan)
+        return pst_fail(PST_EINPUT, "pst_plan_load: %s is NULL", path ? "plan" : "path");
     char *text = NULL;
     size_t bytes = 0;
     PST_TRY(pst_file_read(path, MAX_FILE, &text, &bytes));

@@ -1,5 +1,5 @@
-/* Lays out one rank's arena: what the rank holds follows from which chunks are its own; where it lies, from counting up
- * region by region. */
+/* Lays out one rank's arena: what the rank holds follows from which chunks are its own; where it
+ * lies, from counting up region by region. */
 #include "pipeline/memory/map_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +7,13 @@
 #define ABSENT UINT64_MAX
 
 const char *pst_region_name(pst_region region) {
-    static const char *const name[PST_REGION_COUNT] = {"weights", "optimizer state", "control", "data",
-                                                       "outputs", "gradients",       "slots",   "scratch"};
+    static const char *const name[PST_REGION_COUNT] = {"weights", "optimizer state", "control",
+                                                       "data",    "outputs",         "gradients",
+                                                       "slots",   "scratch"};
     return (unsigned)region < PST_REGION_COUNT ? name[region] : "?";
 }
 
-/* --- parameters ------------------------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 static int param_is_mine(const pst_layout_builder *b, uint32_t p) {
     for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
@@ -23,12 +24,14 @@ static int param_is_mine(const pst_layout_builder *b, uint32_t p) {
 static void place_weights(pst_layout_builder *b) {
     pst_layout_begin(b, PST_REGION_WEIGHT);
     for (uint32_t p = 0; p < pst_layout_params(b); p++)
-        b->layout->weight[p] =
-            param_is_mine(b, p) ? pst_layout_take(b, pst_param_bytes(b->g, b->g->param + p)) : ABSENT;
+        b->layout->weight[p] = param_is_mine(b, p)
+                                   ? pst_layout_take(b, pst_param_bytes(b->g, b->g->param + p))
+                                   : ABSENT;
     pst_layout_finish(b, PST_REGION_WEIGHT);
 }
 
-/* What this rank answers for, and what it steps: with a sharded optimizer the same, else all that it holds. */
+/* What this rank answers for, and what it steps: with a sharded optimizer the same, else all that
+ * it holds. */
 static void share_params(pst_layout_builder *b) {
     pst_layout *x = b->layout;
     pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
@@ -39,7 +42,9 @@ static void share_params(pst_layout_builder *b) {
             x->own_to[p] = pst_share_to(share, p, at.replica);
         }
         x->step_from[p] = b->job->zero ? x->own_from[p] : 0;
-        x->step_to[p] = b->job->zero ? x->own_to[p] : param_is_mine(b, p) ? pst_param_elements(b->g->param + p) : 0;
+        x->step_to[p] = b->job->zero          ? x->own_to[p]
+                        : param_is_mine(b, p) ? pst_param_elements(b->g->param + p)
+                                              : 0;
     }
 }
 
@@ -57,12 +62,13 @@ static void place_state(pst_layout_builder *b, const pst_optim_row *optim) {
                                                 : pst_layout_take(b, stepped_bytes(x, p));
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < pst_layout_params(b); p++)
-            x->state[i][p] =
-                optim && i < optim->n_state && stepped_bytes(x, p) ? pst_layout_take(b, stepped_bytes(x, p)) : ABSENT;
+            x->state[i][p] = optim && i < optim->n_state && stepped_bytes(x, p)
+                                 ? pst_layout_take(b, stepped_bytes(x, p))
+                                 : ABSENT;
     pst_layout_finish(b, PST_REGION_STATE);
 }
 
-/* --- norms ------------------------------------------------------------------------------------------------------ */
+/* --- norms ------------------------------------------------------------------------------------ */
 
 static pst_status find_owned(pst_layout_builder *b) {
     pst_layout *x = b->layout;
@@ -100,26 +106,27 @@ static void place_control(pst_layout_builder *b, const pst_optim_row *optim) {
     pst_layout_finish(b, PST_REGION_CONTROL);
 }
 
-/* --- data and outputs ------------------------------------------------------------------------------------------- */
+/* --- data and outputs ------------------------------------------------------------------------- */
 
 /* The most micro-batches for which a chunk of this rank has tensor t in `place`. */
-static uint32_t copies_in(const pst_layout_builder *b, const pst_cut *cut, const pst_job *job, uint32_t t,
-                          pst_place place) {
+static uint32_t copies_in(const pst_layout_builder *b, const pst_cut *cut, const pst_job *job,
+                          uint32_t t, pst_place place) {
     if (!cut) return 0;
     for (uint32_t c = 0; c < cut->n_chunk; c++) {
         if (!pst_layout_has(b, c)) continue;
         const pst_chunk *chunk = cut->chunk + c;
         for (uint32_t i = 0; i < chunk->n_local; i++) {
             const pst_value *v = cut->tape->value + chunk->local[i].value;
-            if (v->kind == PST_VALUE_TENSOR && v->tensor == t && chunk->buffer[chunk->local[i].buffer].place == place)
+            if (v->kind == PST_VALUE_TENSOR && v->tensor == t &&
+                chunk->buffer[chunk->local[i].buffer].place == place)
                 return pst_job_micros(job, b->layout->rank);
         }
     }
     return 0;
 }
 
-static void place_tensors(pst_layout_builder *b, pst_region region, pst_tensor_role role, pst_place place,
-                          uint64_t *offset) {
+static void place_tensors(pst_layout_builder *b, pst_region region, pst_tensor_role role,
+                          pst_place place, uint64_t *offset) {
     pst_layout_begin(b, region);
     for (uint32_t t = 0; b->g && t < b->g->n_tensor; t++) {
         offset[t] = ABSENT;
@@ -132,15 +139,16 @@ static void place_tensors(pst_layout_builder *b, pst_region region, pst_tensor_r
     pst_layout_finish(b, region);
 }
 
-/* --- slots and scratch ------------------------------------------------------------------------------------------ */
+/* --- slots and scratch ------------------------------------------------------------------------ */
 
 static void place_slots(pst_layout_builder *b, const pst_slots *slots, uint64_t *base) {
     for (uint32_t k = 0; k < slots->n_class; k++) {
         const pst_class *class_ = slots->class_ + k;
         base[k] = ABSENT;
         if (!pst_layout_has(b, class_->chunk)) continue;
-        base[k] =
-            pst_layout_take(b, class_->n_slot ? (class_->n_slot - 1) * pst_align(class_->bytes) + class_->bytes : 0);
+        base[k] = pst_layout_take(
+            b,
+            class_->n_slot ? (class_->n_slot - 1) * pst_align(class_->bytes) + class_->bytes : 0);
     }
 }
 
@@ -148,7 +156,8 @@ static uint64_t scratch_bytes(const pst_layout_builder *b, const pst_cut *cut) {
     uint64_t bytes = 0;
     for (uint32_t c = 0; c < cut->n_chunk; c++)
         for (uint32_t p = 0; pst_layout_has(b, c) && p < 4; p++)
-            if (cut->chunk[c].program[p].scratch_bytes > bytes) bytes = cut->chunk[c].program[p].scratch_bytes;
+            if (cut->chunk[c].program[p].scratch_bytes > bytes)
+                bytes = cut->chunk[c].program[p].scratch_bytes;
     return bytes;
 }
 
@@ -177,8 +186,8 @@ static void place_undo(pst_layout_builder *b, uint64_t start, const pst_optim_ro
 }
 
 /* Training first; then whatever lies over it may reach further. */
-static void place_passing(pst_layout_builder *b, const pst_slots *slots, const pst_slots *eval_slots,
-                          const pst_optim_row *optim) {
+static void place_passing(pst_layout_builder *b, const pst_slots *slots,
+                          const pst_slots *eval_slots, const pst_optim_row *optim) {
     pst_layout *x = b->layout;
     pst_layout_begin(b, PST_REGION_SLOT);
     place_slots(b, slots, x->class_base);
@@ -206,7 +215,7 @@ static void place_passing(pst_layout_builder *b, const pst_slots *slots, const p
     x->total = far;
 }
 
-/* --- the layout ------------------------------------------------------------------------------------------------- */
+/* --- the layout ------------------------------------------------------------------------------- */
 
 static uint64_t *offsets(uint64_t n) { return calloc(n ? n : 1, sizeof(uint64_t)); }
 
@@ -224,41 +233,63 @@ static pst_status open_grads(pst_layout *x, const pst_graph *g) {
     return PST_OK;
 }
 
-static pst_status open_layout(const pst_layout_builder *b, const pst_slots *slots, const pst_slots *eval_slots) {
+static pst_status open_layout(const pst_layout_builder *b, const pst_slots *slots,
+                              const pst_slots *eval_slots) {
     pst_layout *x = b->layout;
     uint32_t n_tensor = b->g ? b->g->n_tensor : 0;
-    x->weight = offsets(pst_layout_params(b)), x->master = offsets(pst_layout_params(b));
-    x->state[0] = offsets(pst_layout_params(b)), x->state[1] = offsets(pst_layout_params(b));
-    x->own_from = offsets(pst_layout_params(b)), x->own_to = offsets(pst_layout_params(b));
-    x->step_from = offsets(pst_layout_params(b)), x->step_to = offsets(pst_layout_params(b)),
+    x->weight = offsets(pst_layout_params(b));
+    x->master = offsets(pst_layout_params(b));
+    x->state[0] = offsets(pst_layout_params(b));
+    x->state[1] = offsets(pst_layout_params(b));
+    x->own_from = offsets(pst_layout_params(b));
+    x->own_to = offsets(pst_layout_params(b));
+    x->step_from = offsets(pst_layout_params(b));
+    x->step_to = offsets(pst_layout_params(b));
+
     x->undo = offsets(pst_layout_params(b));
-    x->grad_from = offsets(pst_layout_params(b)), x->fresh = offsets(pst_layout_params(b));
-    x->data = offsets(n_tensor), x->output = offsets(n_tensor);
-    x->class_base = offsets(slots->n_class), x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
+    x->grad_from = offsets(pst_layout_params(b));
+    x->fresh = offsets(pst_layout_params(b));
+    x->data = offsets(n_tensor);
+    x->output = offsets(n_tensor);
+    x->class_base = offsets(slots->n_class);
+    x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
     x->has_chunk = calloc(b->cut->n_chunk, 1);
     x->owned = calloc(pst_layout_params(b) + 1, sizeof *x->owned);
     x->norm_of_rank = offsets(x->n_rank);
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
-    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to || !x->step_from ||
-        !x->undo || !x->step_to || !x->grad_from || !x->fresh || !x->data || !x->output || !x->class_base ||
-        !x->eval_class_base || !x->has_chunk || !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
+    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
+        !x->step_from || !x->undo || !x->step_to || !x->grad_from || !x->fresh || !x->data ||
+        !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
+        !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)pst_layout_has(b, c);
     return open_grads(x, b->g);
 }
 
-pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_job *job, const pst_slots *slots,
-                            const pst_cut *eval_cut, const pst_job *eval, const pst_slots *eval_slots,
-                            const pst_optim_row *optim, uint32_t rank, pst_layout **layout) {
+pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_job *job,
+                            const pst_slots *slots, const pst_cut *eval_cut, const pst_job *eval,
+                            const pst_slots *eval_slots, const pst_optim_row *optim, uint32_t rank,
+                            pst_layout **layout) {
     pst_layout *x = calloc(1, sizeof *x);
     if (!x) return pst_fail(PST_ENOMEM, "no memory for a layout");
-    x->rank = rank, x->n_rank = job->n_rank, x->eval_cut = eval_cut;
-    x->parts = job->parts, x->part_micros = pst_job_micros(job, rank) / job->parts;
-    pst_layout_builder b = {
-        .g = g, .cut = cut, .eval_cut = eval_cut, .job = job, .eval = eval, .slots = slots, .layout = x};
+    x->rank = rank;
+    x->n_rank = job->n_rank;
+    x->eval_cut = eval_cut;
+    x->parts = job->parts;
+    x->part_micros = pst_job_micros(job, rank) / job->parts;
+    pst_layout_builder b = {.g = g,
+                            .cut = cut,
+                            .eval_cut = eval_cut,
+                            .job = job,
+                            .eval = eval,
+                            .slots = slots,
+                            .layout = x};
     pst_status status = open_layout(&b, slots, eval_slots);
-    if (status == PST_OK) share_params(&b), status = find_owned(&b);
+    if (status == PST_OK) {
+        share_params(&b);
+        status = find_owned(&b);
+    }
     if (status != PST_OK) {
         pst_layout_close(x);
         return status;
@@ -277,11 +308,29 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
 void pst_layout_close(pst_layout *x) {
     if (!x) return;
     if (x->grad) free(x->grad[0]);
-    free(x->weight), free(x->master), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data),
-        free(x->output);
-    free(x->own_from), free(x->own_to), free(x->undo), free(x->step_from), free(x->step_to), free(x->grad_from),
-        free(x->fresh);
-    free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank),
-        free(x->loss_of_rank), free(x->piece_of_rank);
+    free(x->weight);
+    free(x->master);
+    free(x->state[0]);
+    free(x->state[1]);
+    free(x->grad);
+    free(x->data);
+
+    free(x->output);
+    free(x->own_from);
+    free(x->own_to);
+    free(x->undo);
+    free(x->step_from);
+    free(x->step_to);
+    free(x->grad_from);
+
+    free(x->fresh);
+    free(x->class_base);
+    free(x->eval_class_base);
+    free(x->has_chunk);
+    free(x->owned);
+    free(x->norm_of_rank);
+
+    free(x->loss_of_rank);
+    free(x->piece_of_rank);
     free(x);
 }

@@ -1,5 +1,6 @@
-/* Checks a layout: regions, and what lies in them for the whole step, do not overlap; slots of all classes are apart;
- * and every program is played on its scratch memory, byte range by byte range. */
+/* Checks a layout: regions, and what lies in them for the whole step, do not overlap; slots of all
+ * classes are apart; and every program is played on its scratch memory, byte range by byte
+ * range. */
 #include "base/arena.h"
 #include "pipeline/memory/map.h"
 #include <stdlib.h>
@@ -17,13 +18,14 @@ typedef struct {
     pst_status status;
 } ranges;
 
-static void add(ranges *all, const pst_layout *x, pst_region region, uint64_t from, uint64_t bytes, uint32_t index) {
+static void add(ranges *all, const pst_layout *x, pst_region region, uint64_t from, uint64_t bytes,
+                uint32_t index) {
     if (from == ABSENT || !bytes || all->status != PST_OK) return;
     uint64_t end = x->start[region] + x->bytes[region];
     if (region == PST_REGION_SLOT) end = x->total; /* evaluation reaches into SCRATCH */
     if (from < x->start[region] || from + bytes > end || from % PST_ARENA_ALIGN)
-        all->status = pst_fail(PST_EINTERNAL, "rank %u: number %u of %s lies outside of its region", x->rank, index,
-                               pst_region_name(region));
+        all->status = pst_fail(PST_EINTERNAL, "rank %u: number %u of %s lies outside of its region",
+                               x->rank, index, pst_region_name(region));
     if (all->n == all->cap) {
         uint32_t cap = all->cap ? 2 * all->cap : 64;
         range *more = realloc(all->r, cap * sizeof *more);
@@ -31,7 +33,8 @@ static void add(ranges *all, const pst_layout *x, pst_region region, uint64_t fr
             all->status = pst_fail(PST_ENOMEM, "no memory to check a layout");
             return;
         }
-        all->r = more, all->cap = cap;
+        all->r = more;
+        all->cap = cap;
     }
     all->r[all->n++] = (range){from, from + bytes, pst_region_name(region), index};
 }
@@ -45,12 +48,13 @@ static pst_status check_ranges(ranges *all, uint32_t rank) {
     if (all->n) qsort(all->r, all->n, sizeof *all->r, by_start);
     for (uint32_t i = 1; all->status == PST_OK && i < all->n; i++)
         if (all->r[i].from < all->r[i - 1].to)
-            all->status = pst_fail(PST_EINTERNAL, "rank %u: %s %u and %s %u overlap", rank, all->r[i - 1].what,
-                                   all->r[i - 1].index, all->r[i].what, all->r[i].index);
+            all->status =
+                pst_fail(PST_EINTERNAL, "rank %u: %s %u and %s %u overlap", rank,
+                         all->r[i - 1].what, all->r[i - 1].index, all->r[i].what, all->r[i].index);
     return all->status;
 }
 
-/* --- what lives throughout -------------------------------------------------------------------------------------- */
+/* --- what lives throughout -------------------------------------------------------------------- */
 
 static void add_params(ranges *all, const pst_layout *x, const pst_graph *g) {
     for (uint32_t p = 0; g && p < g->n_param; p++) {
@@ -62,7 +66,8 @@ static void add_params(ranges *all, const pst_layout *x, const pst_graph *g) {
         add(all, x, PST_REGION_STATE, x->state[1][p], stepped, p);
         uint64_t parts = (x->parts - 1) * pst_align(bytes) + bytes;
         if (x->fresh[p] != ABSENT) parts = (x->own_to[p] - x->own_from[p]) * sizeof(float);
-        for (uint32_t u = 0; u < g->param[p].n_use; u++) add(all, x, PST_REGION_GRAD, x->grad[p][u], parts, p);
+        for (uint32_t u = 0; u < g->param[p].n_use; u++)
+            add(all, x, PST_REGION_GRAD, x->grad[p][u], parts, p);
     }
 }
 
@@ -73,24 +78,29 @@ static uint64_t norm_bytes(const pst_layout *x, uint32_t rank) {
 static void add_norms(ranges *all, const pst_layout *x) {
     add(all, x, PST_REGION_CONTROL, x->norm_own, norm_bytes(x, x->rank), x->rank);
     add(all, x, PST_REGION_CONTROL, x->norm_answer, 3 * sizeof(double), x->n_rank);
-    for (uint32_t r = 1; r < x->n_rank; r++) add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
+    for (uint32_t r = 1; r < x->n_rank; r++)
+        add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
 }
 
 static void add_buffers(ranges *all, const pst_layout *x) {
     for (uint32_t i = 0; i < x->n_buffer; i++)
-        add(all, x, PST_REGION_GRAD, x->buffer + i * pst_align(x->buffer_bytes), x->buffer_bytes, i);
+        add(all, x, PST_REGION_GRAD, x->buffer + i * pst_align(x->buffer_bytes), x->buffer_bytes,
+            i);
     for (uint32_t i = 0; i < x->n_gradient && x->gradient_bytes; i++)
-        add(all, x, PST_REGION_GRAD, x->gradient + i * pst_align(x->gradient_bytes), x->gradient_bytes, i);
+        add(all, x, PST_REGION_GRAD, x->gradient + i * pst_align(x->gradient_bytes),
+            x->gradient_bytes, i);
 }
 
-static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base, const pst_slots *slots,
-                      uint64_t scratch) {
+static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base,
+                      const pst_slots *slots, uint64_t scratch) {
     for (uint32_t k = 0; k < slots->n_class; k++)
         for (uint32_t s = 0; s < slots->class_[k].n_slot && base[k] != ABSENT; s++) {
-            uint64_t from = base[k] + s * pst_align(slots->class_[k].bytes), bytes = slots->class_[k].bytes;
+            uint64_t from = base[k] + s * pst_align(slots->class_[k].bytes),
+                     bytes = slots->class_[k].bytes;
             add(all, x, PST_REGION_SLOT, from, bytes, k);
             if (from + bytes > scratch)
-                all->status = pst_fail(PST_EINTERNAL, "rank %u: slots of class %u reach into scratch", x->rank, k);
+                all->status = pst_fail(PST_EINTERNAL,
+                                       "rank %u: slots of class %u reach into scratch", x->rank, k);
         }
 }
 
@@ -101,14 +111,16 @@ static pst_status check_regions(const pst_layout *x) {
     for (uint32_t r = 0; r < PST_REGION_COUNT; r++) {
         if (!x->bytes[r]) continue;
         if (x->start[r] < end || x->start[r] % PST_ARENA_ALIGN)
-            return pst_fail(PST_EINTERNAL, "rank %u: region %s overlaps", x->rank, pst_region_name((pst_region)r));
+            return pst_fail(PST_EINTERNAL, "rank %u: region %s overlaps", x->rank,
+                            pst_region_name((pst_region)r));
         end = x->start[r] + x->bytes[r];
     }
     return end == x->total ? PST_OK
-                           : pst_fail(PST_EINTERNAL, "rank %u: the total is not the last region's end", x->rank);
+                           : pst_fail(PST_EINTERNAL,
+                                      "rank %u: the total is not the last region's end", x->rank);
 }
 
-/* --- scratch ---------------------------------------------------------------------------------------------------- */
+/* --- scratch ---------------------------------------------------------------------------------- */
 
 /* intact: the scratch buffers whose bytes are as their last writer left them, in any order. */
 typedef struct {
@@ -117,7 +129,9 @@ typedef struct {
     uint32_t n_intact, program, c;
 } stage;
 
-static int overlap(uint64_t a, uint64_t na, uint64_t b, uint64_t nb) { return a < b + nb && b < a + na; }
+static int overlap(uint64_t a, uint64_t na, uint64_t b, uint64_t nb) {
+    return a < b + nb && b < a + na;
+}
 
 static const pst_buffer *scratch_buffer(const stage *st, const pst_operand *o) {
     if (o->kind != PST_OPERAND_VALUE) return NULL;
@@ -128,7 +142,8 @@ static const pst_buffer *scratch_buffer(const stage *st, const pst_operand *o) {
 static void overwrite(stage *st, const pst_buffer *by, uint64_t offset, uint64_t bytes) {
     for (uint32_t i = 0; i < st->n_intact;) {
         const pst_buffer *b = st->intact[i];
-        if (b != by && overlap(offset, bytes, b->offset, b->bytes)) st->intact[i] = st->intact[--st->n_intact];
+        if (b != by && overlap(offset, bytes, b->offset, b->bytes))
+            st->intact[i] = st->intact[--st->n_intact];
         else i++;
     }
 }
@@ -142,7 +157,8 @@ static int is_intact(const stage *st, const pst_buffer *b) {
 /* A written operand may lie over a read one of the same step only where its row allows it. */
 static int may_overlap(const pst_step *step, uint32_t written, uint32_t read, const pst_buffer *a,
                        const pst_buffer *b) {
-    return step->operand[written].share == (int)read && a->offset == b->offset && a->bytes == b->bytes;
+    return step->operand[written].share == (int)read && a->offset == b->offset &&
+           a->bytes == b->bytes;
 }
 
 static pst_status play_step(stage *st, uint32_t s) {
@@ -151,36 +167,42 @@ static pst_status play_step(stage *st, uint32_t s) {
     for (uint32_t i = 0; i < step->n_operand; i++) {
         const pst_buffer *b = scratch_buffer(st, step->operand + i);
         if (b && step->operand[i].access & PST_READ && !is_intact(st, b))
-            return pst_fail(PST_EINTERNAL, "chunk %u %s step %u: operand %u is overwritten before it is read", st->c,
-                            pst_opcode_name((pst_opcode)st->program), s, i);
+            return pst_fail(PST_EINTERNAL,
+                            "chunk %u %s step %u: operand %u is overwritten before it is read",
+                            st->c, pst_opcode_name((pst_opcode)st->program), s, i);
     }
     for (uint32_t i = 0; i < step->n_operand; i++) {
         const pst_buffer *a = scratch_buffer(st, step->operand + i);
         if (!a || !(step->operand[i].access & PST_WRITE)) continue;
-        int clash = step->scratch && overlap(a->offset, a->bytes, step->scratch_offset, step->scratch);
+        int clash =
+            step->scratch && overlap(a->offset, a->bytes, step->scratch_offset, step->scratch);
         for (uint32_t j = 0; j < step->n_operand; j++) {
             const pst_buffer *b = scratch_buffer(st, step->operand + j);
             if (b && b != a && overlap(a->offset, a->bytes, b->offset, b->bytes))
                 clash |= !may_overlap(step, i, j, a, b);
         }
         if (clash)
-            return pst_fail(PST_EINTERNAL, "chunk %u %s step %u: operand %u is written over something in use", st->c,
-                            pst_opcode_name((pst_opcode)st->program), s, i);
+            return pst_fail(PST_EINTERNAL,
+                            "chunk %u %s step %u: operand %u is written over something in use",
+                            st->c, pst_opcode_name((pst_opcode)st->program), s, i);
         overwrite(st, a, a->offset, a->bytes);
         if (!is_intact(st, a)) st->intact[st->n_intact++] = a;
     }
     return PST_OK;
 }
 
-static pst_status play_programs(const pst_layout *x, const pst_cut *cut, uint32_t c, uint64_t base) {
+static pst_status play_programs(const pst_layout *x, const pst_cut *cut, uint32_t c,
+                                uint64_t base) {
     const pst_chunk *chunk = cut->chunk + c;
     pst_status status = PST_OK;
     for (uint32_t p = 0; p < 4 && status == PST_OK; p++) {
         stage st = {chunk, malloc(((size_t)chunk->n_buffer + 1) * sizeof *st.intact), 0, p, c};
         if (!st.intact) return pst_fail(PST_ENOMEM, "no memory to check a layout");
         if (chunk->program[p].scratch_bytes && base + chunk->program[p].scratch_bytes > x->total)
-            status = pst_fail(PST_EINTERNAL, "rank %u: scratch of chunk %u ends behind the arena", x->rank, c);
-        for (uint32_t s = 0; s < chunk->program[p].n_step && status == PST_OK; s++) status = play_step(&st, s);
+            status = pst_fail(PST_EINTERNAL, "rank %u: scratch of chunk %u ends behind the arena",
+                              x->rank, c);
+        for (uint32_t s = 0; s < chunk->program[p].n_step && status == PST_OK; s++)
+            status = play_step(&st, s);
         free(st.intact);
     }
     return status;

@@ -1,5 +1,5 @@
-/* The region of gradients: accumulators, slots for what a micro-batch leaves of gradients that are shared out, and
- * receive buffers of replica sums. */
+/* The region of gradients: accumulators, slots for what a micro-batch leaves of gradients that are
+ * shared out, and receive buffers of replica sums. */
 #include "pipeline/memory/map_parts.h"
 
 #define ABSENT UINT64_MAX
@@ -14,12 +14,14 @@ static void place_buffers(pst_layout_builder *b, const pst_optim_row *optim) {
     if (!optim || !most || b->job->grid.data == 1) return;
     x->n_buffer = pst_job_buffers(b->job);
     x->buffer_bytes = (most < PST_PIECE ? most : PST_PIECE) * sizeof(float);
-    x->buffer = pst_layout_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
+    x->buffer =
+        pst_layout_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }
 
 /* Of all parts of a use. */
 static uint64_t accumulator_bytes(const pst_layout_builder *b, uint32_t p) {
-    return (b->layout->parts - 1) * pst_align(pst_layout_param_bytes(b, p)) + pst_layout_param_bytes(b, p);
+    return (b->layout->parts - 1) * pst_align(pst_layout_param_bytes(b, p)) +
+           pst_layout_param_bytes(b, p);
 }
 
 static int shards(const pst_layout_builder *b, uint32_t p) {
@@ -29,10 +31,15 @@ static int shards(const pst_layout_builder *b, uint32_t p) {
 static void place_accumulators(pst_layout_builder *b, const pst_optim_row *optim, int partial) {
     pst_layout *x = b->layout;
     for (uint32_t p = 0; p < pst_layout_params(b); p++)
-        for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial; u++) {
+        for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial;
+             u++) {
             uint64_t bytes = accumulator_bytes(b, p);
-            if (shards(b, p)) x->grad_from[p] = x->own_from[p], bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
-            x->grad[p][u] = optim && pst_layout_has_use(b, p, u) && bytes ? pst_layout_take(b, bytes) : ABSENT;
+            if (shards(b, p)) {
+                x->grad_from[p] = x->own_from[p];
+                bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
+            }
+            x->grad[p][u] =
+                optim && pst_layout_has_use(b, p, u) && bytes ? pst_layout_take(b, bytes) : ABSENT;
         }
 }
 
@@ -47,8 +54,9 @@ static void place_gradient_slots(pst_layout_builder *b, const pst_optim_row *opt
             if (!shards(b, p) || b->cut->use_chunk[b->cut->use_first[p]] != c) continue;
             x->fresh[p] = pst_align(bytes);
             bytes = x->fresh[p] + pst_layout_param_bytes(b, p);
-            x->gradient_saved += (int64_t)(pst_align(pst_layout_param_bytes(b, p)) -
-                                           pst_align((x->own_to[p] - x->own_from[p]) * sizeof(float)));
+            x->gradient_saved +=
+                (int64_t)(pst_align(pst_layout_param_bytes(b, p)) -
+                          pst_align((x->own_to[p] - x->own_from[p]) * sizeof(float)));
         }
         if (bytes > x->gradient_bytes) x->gradient_bytes = bytes;
         for (uint32_t m = 0; m < b->slots->n_micro && pst_layout_has(b, c); m++) {
@@ -58,7 +66,8 @@ static void place_gradient_slots(pst_layout_builder *b, const pst_optim_row *opt
     }
     if (!x->gradient_bytes) return;
     x->gradient_saved -= (int64_t)(x->n_gradient * pst_align(x->gradient_bytes));
-    x->gradient = pst_layout_take(b, (x->n_gradient - 1) * pst_align(x->gradient_bytes) + x->gradient_bytes);
+    x->gradient =
+        pst_layout_take(b, (x->n_gradient - 1) * pst_align(x->gradient_bytes) + x->gradient_bytes);
 }
 
 void pst_layout_place_gradients(pst_layout_builder *b, const pst_optim_row *optim) {

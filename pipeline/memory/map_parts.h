@@ -1,4 +1,5 @@
-/* Private to pipeline/memory/map.c and pipeline/memory/map_gradients.c: what is laid out, and how far. */
+/* Private to pipeline/memory/map.c and pipeline/memory/map_gradients.c: what is laid out, and how
+ * far. */
 #ifndef PST_PIPELINE_MEMORY_MAP_PARTS_H
 #define PST_PIPELINE_MEMORY_MAP_PARTS_H
 #include "base/arena.h"
@@ -37,7 +38,9 @@ static inline int pst_layout_has_use(const pst_layout_builder *b, uint32_t p, ui
     return pst_layout_has(b, b->cut->use_chunk[b->cut->use_first[p] + use]);
 }
 
-static inline uint32_t pst_layout_params(const pst_layout_builder *b) { return b->g ? b->g->n_param : 0; }
+static inline uint32_t pst_layout_params(const pst_layout_builder *b) {
+    return b->g ? b->g->n_param : 0;
+}
 /* Of an accumulator. */
 static inline uint64_t pst_layout_param_bytes(const pst_layout_builder *b, uint32_t p) {
     return pst_param_elements(b->g->param + p) * sizeof(float);

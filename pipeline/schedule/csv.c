@@ -1,7 +1,8 @@
-/* Schedules as CSV, the form of PyTorch's pipelining runtime: a line per rank, in its cells the rank's actions in
- * order; empty cells wait. An action is STAGE, F (forward), I (input gradient), W (weight gradient) or B (both) and the
- * micro-batch, such as 0F0 or 3W12; "(0F1;3B0)OVERLAP_F_B" is two actions. What moves or reduces data (0SEND_F1,
- * 1UNSHARD, ...) is passed over: our instructions bring their own. A stage is a chunk here. */
+/* Schedules as CSV, the form of PyTorch's pipelining runtime: a line per rank, in its cells the
+ * rank's actions in order; empty cells wait. An action is STAGE, F (forward), I (input gradient), W
+ * (weight gradient) or B (both) and the micro-batch, such as 0F0 or 3W12; "(0F1;3B0)OVERLAP_F_B" is
+ * two actions. What moves or reduces data (0SEND_F1, 1UNSHARD, ...) is passed over: our
+ * instructions bring their own. A stage is a chunk here. */
 #include "pipeline/schedule/csv.h"
 #include "base/file.h"
 #include "pipeline/schedule/pace.h"
@@ -11,23 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- writing ----------------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 pst_status pst_schedule_csv_write(const pst_schedule *s, FILE *out) {
     for (uint32_t r = 0; r < s->n_rank; r++) {
         for (uint32_t i = 0; i < s->n_action[r]; i++) {
             const pst_action *a = &s->action[r][i];
-            char op = a->opcode == PST_OP_F ? 'F' : a->opcode == PST_OP_B ? 'I' : a->opcode == PST_OP_W ? 'W' : 'B';
+            char op = a->opcode == PST_OP_F   ? 'F'
+                      : a->opcode == PST_OP_B ? 'I'
+                      : a->opcode == PST_OP_W ? 'W'
+                                              : 'B';
             fprintf(out, "%s%u%c%u", i ? "," : "", a->chunk, op, a->micro);
         }
         fputc('\n', out);
     }
-    return ferror(out) ? pst_fail(PST_ENOMEM, "the schedule cannot be written: %s", strerror(errno)) : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the schedule cannot be written: %s", strerror(errno))
+                       : PST_OK;
 }
 
 enum { MAX_BYTES = 256 << 20 };
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* An action as it stands in the file; letter: F, I, W or B. */
 typedef struct {
@@ -41,16 +46,19 @@ typedef struct {
     size_t line;
     uint32_t rank;
     entry *entry;
-    size_t n, cap, highest; /* the entry whose stage or micro-batch was the last to be higher than all before it */
+    size_t n, cap, highest; /* the entry whose stage or micro-batch was the last to be higher than
+                               all before it */
     uint32_t n_chunk, n_micro;
     int split; /* I or W occurs */
 } reader;
 
 static pst_status wrong_at(const reader *r, const char *at, const char *what) {
     int n = 0;
-    while (at + n < r->end && n < 24 && at[n] != ',' && at[n] != '\n' && isprint((unsigned char)at[n])) n++;
-    return pst_fail(PST_EINPUT, "%s:%zu:%zu: %s, found '%.*s'", r->file, r->line, (size_t)(at - r->line_start) + 1,
-                    what, n, at);
+    while (at + n < r->end && n < 24 && at[n] != ',' && at[n] != '\n' &&
+           isprint((unsigned char)at[n]))
+        n++;
+    return pst_fail(PST_EINPUT, "%s:%zu:%zu: %s, found '%.*s'", r->file, r->line,
+                    (size_t)(at - r->line_start) + 1, what, n, at);
 }
 
 static void skip_blanks(reader *r) {
@@ -71,7 +79,8 @@ static pst_status keep(reader *r, entry e) {
         size_t cap = r->cap ? 2 * r->cap : 1024;
         entry *more = realloc(r->entry, cap * sizeof *more);
         if (!more) return pst_fail(PST_ENOMEM, "%s: no memory for %zu actions", r->file, cap);
-        r->entry = more, r->cap = cap;
+        r->entry = more;
+        r->cap = cap;
     }
     if (e.chunk >= r->n_chunk || e.micro >= r->n_micro) r->highest = r->n;
     r->entry[r->n++] = e;
@@ -83,8 +92,9 @@ static pst_status keep(reader *r, entry e) {
 
 /* The word of an action that computes nothing. */
 static int moves_data(const char *word, size_t n) {
-    static const char *const words[] = {"WAIT_REDUCE_GRAD", "WAIT_SEND_F", "WAIT_SEND_B", "REDUCE_GRAD", "UNSHARD",
-                                        "RESHARD",          "SEND_F",      "RECV_F",      "SEND_B",      "RECV_B"};
+    static const char *const words[] = {
+        "WAIT_REDUCE_GRAD", "WAIT_SEND_F", "WAIT_SEND_B", "REDUCE_GRAD", "UNSHARD",
+        "RESHARD",          "SEND_F",      "RECV_F",      "SEND_B",      "RECV_B"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i]) == n && !memcmp(word, words[i], n)) return 1;
     return 0;
@@ -102,7 +112,8 @@ static pst_status read_action(reader *r) {
         number(r, UINT32_MAX);
         return PST_OK;
     }
-    if (n != 1 || !strchr("FIWB", *word)) return wrong_at(r, from, "expected F, B, I or W behind the stage");
+    if (n != 1 || !strchr("FIWB", *word))
+        return wrong_at(r, from, "expected F, B, I or W behind the stage");
     e.letter = *word;
     if ((e.micro = number(r, PST_SCHEDULE_MAX_MICRO)) == UINT32_MAX)
         return wrong_at(r, from, "expected a micro-batch behind the letter");
@@ -143,16 +154,19 @@ static pst_status read_lines(reader *r) {
         PST_TRY(read_line(r));
         if (r->at < r->end) r->at++;
     }
-    if (!r->n) return pst_fail(PST_EINPUT, "%s: no actions; a schedule has a line of them for every rank", r->file);
+    if (!r->n)
+        return pst_fail(PST_EINPUT, "%s: no actions; a schedule has a line of them for every rank",
+                        r->file);
     if ((uint64_t)r->n_chunk * r->n_micro <= r->n) return PST_OK;
     const entry *e = &r->entry[r->highest];
     return pst_fail(PST_EINPUT,
-                    "%s:%zu:%zu: stage %u, micro-batch %u: the file's %zu actions cannot be those of %u stages and %u "
+                    "%s:%zu:%zu: stage %u, micro-batch %u: the file's %zu actions cannot be those "
+                    "of %u stages and %u "
                     "micro-batches",
                     r->file, e->line, e->column, e->chunk, e->micro, r->n, r->n_chunk, r->n_micro);
 }
 
-/* --- from entries to a schedule ---------------------------------------------------------------------------------- */
+/* --- from entries to a schedule --------------------------------------------------------------- */
 
 static pst_status place_chunks(const reader *r, pst_schedule *s) {
     memset(s->rank_of_chunk, 0xff, s->n_chunk * sizeof *s->rank_of_chunk);
@@ -160,26 +174,29 @@ static pst_status place_chunks(const reader *r, pst_schedule *s) {
         const entry *e = &r->entry[i];
         uint32_t *rank = &s->rank_of_chunk[e->chunk];
         if (*rank != UINT32_MAX && *rank != e->rank)
-            return pst_fail(PST_EINPUT, "%s:%zu:%zu: stage %u is on rank %u already", r->file, e->line, e->column,
-                            e->chunk, *rank);
+            return pst_fail(PST_EINPUT, "%s:%zu:%zu: stage %u is on rank %u already", r->file,
+                            e->line, e->column, e->chunk, *rank);
         *rank = e->rank;
         s->n_action[e->rank] += e->letter == 'B' && s->split ? 2 : 1;
         s->backward |= e->letter != 'F';
     }
     for (uint32_t c = 0; c < s->n_chunk; c++)
-        if (s->rank_of_chunk[c] == UINT32_MAX) return pst_fail(PST_EINPUT, "%s: stage %u is on no rank", r->file, c);
+        if (s->rank_of_chunk[c] == UINT32_MAX)
+            return pst_fail(PST_EINPUT, "%s: stage %u is on no rank", r->file, c);
     return PST_OK;
 }
 
-/* As many chunks on every rank: what a plan, and evaluation over the same chunks, take for granted. */
+/* As many chunks on every rank: what a plan, and evaluation over the same chunks, take for
+ * granted. */
 static pst_status check_share(const reader *r, const pst_schedule *s) {
     uint32_t share = s->n_chunk / s->n_rank, most = PST_SCHEDULE_MAX_VIRTUAL;
     for (uint32_t k = 0; k < s->n_rank; k++) {
         uint32_t n = 0;
         for (uint32_t c = 0; c < s->n_chunk; c++) n += s->rank_of_chunk[c] == k;
         if (share ? n == share && n <= most : n > 0) continue;
-        return pst_fail(PST_EINPUT, "%s:%u: rank %u has %u of %u stages; every rank has as many, 1 to %u", r->file,
-                        k + 1, k, n, s->n_chunk, most);
+        return pst_fail(PST_EINPUT,
+                        "%s:%u: rank %u has %u of %u stages; every rank has as many, 1 to %u",
+                        r->file, k + 1, k, n, s->n_chunk, most);
     }
     return PST_OK;
 }
@@ -187,7 +204,8 @@ static pst_status check_share(const reader *r, const pst_schedule *s) {
 static pst_status check_ends(const pst_schedule *s, uint32_t *rank, uint32_t *action) {
     pst_pace pace;
     pst_status status = pst_pace_open(s, &pace);
-    *rank = pace.stuck_rank, *action = pace.stuck_action;
+    *rank = pace.stuck_rank;
+    *action = pace.stuck_action;
     pst_pace_close(&pace);
     return status;
 }
@@ -211,7 +229,8 @@ static pst_status fill(const reader *r, pst_schedule *s) {
     s->rank_of_chunk = malloc(s->n_chunk * sizeof *s->rank_of_chunk);
     s->n_action = calloc(s->n_rank, sizeof *s->n_action);
     s->action = calloc(s->n_rank, sizeof *s->action);
-    if (!s->rank_of_chunk || !s->n_action || !s->action) return pst_fail(PST_ENOMEM, "%s: no memory", r->file);
+    if (!s->rank_of_chunk || !s->n_action || !s->action)
+        return pst_fail(PST_ENOMEM, "%s: no memory", r->file);
     PST_TRY(place_chunks(r, s));
     PST_TRY(check_share(r, s));
     for (uint32_t k = 0; k < s->n_rank; k++) {
@@ -232,17 +251,26 @@ static pst_status fill(const reader *r, pst_schedule *s) {
     return check(r, s);
 }
 
-pst_status pst_schedule_csv_parse(const char *text, size_t bytes, const char *file, pst_schedule **schedule) {
+pst_status pst_schedule_csv_parse(const char *text, size_t bytes, const char *file,
+                                  pst_schedule **schedule) {
     static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, which spreadsheets write */
     uint32_t skip = bytes >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
-    reader r = {.file = file, .text = text, .end = text + bytes, .at = text + skip, .line_start = text + skip};
+    reader r = {.file = file,
+                .text = text,
+                .end = text + bytes,
+                .at = text + skip,
+                .line_start = text + skip};
     pst_schedule *s = calloc(1, sizeof *s);
     pst_status status = s ? read_lines(&r) : pst_fail(PST_ENOMEM, "%s: no memory", file);
     if (status == PST_OK) {
         strcpy(s->name, "custom");
-        s->n_rank = r.rank, s->n_chunk = r.n_chunk, s->n_micro = r.n_micro, s->split = r.split;
+        s->n_rank = r.rank;
+        s->n_chunk = r.n_chunk;
+        s->n_micro = r.n_micro;
+        s->split = r.split;
         status = fill(&r, s);
-        if (status != PST_OK && strncmp(pst_error(), file, strlen(file))) status = pst_fail_in(status, "%s", file);
+        if (status != PST_OK && strncmp(pst_error(), file, strlen(file)))
+            status = pst_fail_in(status, "%s", file);
     }
     free(r.entry);
     if (status == PST_OK) *schedule = s;

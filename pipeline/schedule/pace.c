@@ -1,7 +1,8 @@
-/* The pace of a schedule: when each action would run if F, B and W took one unit of time each and messages none. It
- * gives all ranks one common order of events, from the schedule alone, in which slot reuse must make sense: a slot that
- * a SEND reads is free only once its receiver, by this order, has its RECV posted. Waits then always point back in
- * this order, so no set of lists can deadlock over its slots. */
+/* The pace of a schedule: when each action would run if F, B and W took one unit of time each and
+ * messages none. It gives all ranks one common order of events, from the schedule alone, in which
+ * slot reuse must make sense: a slot that a SEND reads is free only once its receiver, by this
+ * order, has its RECV posted. Waits then always point back in this order, so no set of lists can
+ * deadlock over its slots. */
 #include "pipeline/schedule/pace.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +14,23 @@ static uint32_t inputs_finished(const pst_pace *p, const pst_schedule *s, const 
     if (a->opcode == PST_OP_F) {
         if (a->chunk > 0) other = p->finish[pst_pace_key(s, a->chunk - 1, PST_OP_F, a->micro)];
     } else {
-        own = p->finish[pst_pace_key(s, a->chunk, a->opcode == PST_OP_W ? PST_OP_B : PST_OP_F, a->micro)];
+        own = p->finish[pst_pace_key(s, a->chunk, a->opcode == PST_OP_W ? PST_OP_B : PST_OP_F,
+                                     a->micro)];
         if (a->opcode != PST_OP_W && a->chunk + 1u < s->n_chunk)
             other = p->finish[pst_pace_key(s, a->chunk + 1, back, a->micro)];
     }
     return own > other ? own : other; /* UINT32_MAX is the largest */
 }
 
-static int run_action(pst_pace *p, const pst_schedule *s, const pst_action *a, const pst_action *before) {
+static int run_action(pst_pace *p, const pst_schedule *s, const pst_action *a,
+                      const pst_action *before) {
     uint32_t start = inputs_finished(p, s, a);
     if (start == UINT32_MAX) return 0;
     size_t at = pst_pace_key(s, a->chunk, a->opcode, a->micro);
     if (before) {
         size_t b = pst_pace_key(s, before->chunk, before->opcode, before->micro);
-        p->post[at] = p->start[b], p->idle[at] = p->finish[b];
+        p->post[at] = p->start[b];
+        p->idle[at] = p->finish[b];
         if (p->finish[b] > start) start = p->finish[b];
     }
     p->start[at] = start;
@@ -39,15 +43,19 @@ static pst_status fail_stuck(const pst_schedule *s, const uint32_t *next, pst_pa
     uint32_t r = 0;
     while (next[r] == s->n_action[r]) r++;
     const pst_action *a = &s->action[r][next[r]];
-    p->stuck_rank = r, p->stuck_action = next[r];
-    return pst_fail(PST_EINPUT, "schedule %s cannot be finished: rank %u waits for ever at %s c%u m%u, its action %u",
-                    s->name, r, pst_opcode_name((pst_opcode)a->opcode), a->chunk, a->micro, next[r]);
+    p->stuck_rank = r;
+    p->stuck_action = next[r];
+    return pst_fail(
+        PST_EINPUT,
+        "schedule %s cannot be finished: rank %u waits for ever at %s c%u m%u, its action %u",
+        s->name, r, pst_opcode_name((pst_opcode)a->opcode), a->chunk, a->micro, next[r]);
 }
 
 pst_status pst_pace_open(const pst_schedule *s, pst_pace *p) {
     size_t n = (size_t)s->n_chunk * 4 * s->n_micro;
     uint32_t *next = calloc(s->n_rank, sizeof *next), left = 0, moved = 1;
-    *p = (pst_pace){calloc(n, 4), malloc(n * 4), calloc(n, 4), calloc(n, 4), UINT32_MAX, UINT32_MAX};
+    *p =
+        (pst_pace){calloc(n, 4), malloc(n * 4), calloc(n, 4), calloc(n, 4), UINT32_MAX, UINT32_MAX};
     if (!next || !p->start || !p->finish || !p->post || !p->idle) {
         free(next);
         return pst_fail(PST_ENOMEM, "no memory for the pace of a schedule");
@@ -66,4 +74,9 @@ pst_status pst_pace_open(const pst_schedule *s, pst_pace *p) {
     return status;
 }
 
-void pst_pace_close(pst_pace *p) { free(p->start), free(p->finish), free(p->post), free(p->idle); }
+void pst_pace_close(pst_pace *p) {
+    free(p->start);
+    free(p->finish);
+    free(p->post);
+    free(p->idle);
+}

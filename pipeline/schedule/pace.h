@@ -1,4 +1,5 @@
-/* The pace of a schedule: when each action would run if F, B and W took one unit of time each and messages none. */
+/* The pace of a schedule: when each action would run if F, B and W took one unit of time each and
+ * messages none. */
 #ifndef PST_PIPELINE_SCHEDULE_PACE_H
 #define PST_PIPELINE_SCHEDULE_PACE_H
 #include "pipeline/schedule/schedule.h"
@@ -7,12 +8,15 @@
 /* By (chunk * 4 + opcode) * n_micro + micro, in units of one pass. */
 typedef struct {
     uint32_t *start, *finish;
-    uint32_t *post, *idle; /* start and finish of the action before it on its rank, 0 when it is the first */
-    uint32_t stuck_rank, stuck_action; /* when it cannot be finished: the first rank that waits for ever; else UINT32_MAX */
+    uint32_t *post, *idle; /* start and finish of the action before it on its rank, 0 when it is the
+                              first */
+    uint32_t stuck_rank, stuck_action; /* when it cannot be finished: the first rank that waits for
+                                          ever; else UINT32_MAX */
 } pst_pace;
 
 /* Where an action stands in these lists. */
-static inline size_t pst_pace_key(const pst_schedule *s, uint32_t chunk, uint8_t opcode, uint32_t micro) {
+static inline size_t pst_pace_key(const pst_schedule *s, uint32_t chunk, uint8_t opcode,
+                                  uint32_t micro) {
     return ((size_t)chunk * 4 + opcode) * s->n_micro + micro;
 }
 /* EINPUT when the schedule's ranks wait for each other. Closed in any case. */

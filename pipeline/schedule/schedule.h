@@ -1,5 +1,6 @@
-/* Schedules: in which order each rank runs the F, B, W (or fused BW) of its chunks and micro-batches. Generators know
- * nothing of memory or messages; instr.h compiles their order into instructions. */
+/* Schedules: in which order each rank runs the F, B, W (or fused BW) of its chunks and
+ * micro-batches. Generators know nothing of memory or messages; instr.h compiles their order into
+ * instructions. */
 #ifndef PST_PIPELINE_SCHEDULE_SCHEDULE_H
 #define PST_PIPELINE_SCHEDULE_SCHEDULE_H
 #include "base/opcode.h"
@@ -7,51 +8,61 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef struct { uint8_t opcode; uint16_t chunk; uint32_t micro; } pst_action;
-typedef struct { uint64_t f, b, w; } pst_pass_ns; /* durations of a chunk's passes of one micro-batch */
+typedef struct {
+    uint8_t opcode;
+    uint16_t chunk;
+    uint32_t micro;
+} pst_action;
+typedef struct {
+    uint64_t f, b, w;
+} pst_pass_ns; /* durations of a chunk's passes of one micro-batch */
 
 typedef struct {
     char name[32];
     uint32_t n_rank, n_chunk, n_micro;
-    int split;                  /* 1: W is an action of its own; 0: fused BW */
-    int backward;               /* 0: F only (evaluation) */
-    uint32_t *rank_of_chunk;    /* [n_chunk] */
-    uint32_t *n_action;         /* [n_rank] */
-    pst_action **action;        /* [n_rank][n_action] */
+    int split;               /* 1: W is an action of its own; 0: fused BW */
+    int backward;            /* 0: F only (evaluation) */
+    uint32_t *rank_of_chunk; /* [n_chunk] */
+    uint32_t *n_action;      /* [n_rank] */
+    pst_action **action;     /* [n_rank][n_action] */
 } pst_schedule;
 
 /* How chunks lie on ranks. */
 typedef enum {
-    PST_PLACE_ROUND,            /* chunk c on rank c mod p: with one chunk per rank, chunk s on rank s */
-    PST_PLACE_THERE_AND_BACK    /* chunks 0..p-1 on ranks 0..p-1, chunks p..2p-1 on ranks p-1..0 */
+    PST_PLACE_ROUND, /* chunk c on rank c mod p: with one chunk per rank, chunk s on rank s */
+    PST_PLACE_THERE_AND_BACK /* chunks 0..p-1 on ranks 0..p-1, chunks p..2p-1 on ranks p-1..0 */
 } pst_placement;
 
 typedef struct pst_schedule_row pst_schedule_row;
 struct pst_schedule_row {
     const char *name, *help;
     int split;
-    uint32_t n_virtual;         /* chunks per rank; 0: any number, 2 by default */
+    uint32_t n_virtual; /* chunks per rank; 0: any number, 2 by default */
     pst_placement placement;
-    pst_status (*generate)(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
-                           pst_schedule **schedule);
+    pst_status (*generate)(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual,
+                           uint32_t n_micro, pst_schedule **schedule);
 };
 /* Those that are generated and train, and "forward" (evaluation), last. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
-/* EINPUT with "did you mean" when unknown. "custom" and "solved" are found, too: they have no generator
- * (pipeline/schedule/csv.h, pipeline/solve/solve.h). */
+/* EINPUT with "did you mean" when unknown. "custom" and "solved" are found, too: they have no
+ * generator (pipeline/schedule/csv.h, pipeline/solve/solve.h). */
 pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
-/* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has others. */
+/* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has
+ * others. */
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual);
 /* n_virtual: as pst_schedule_virtual. */
-pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
-                                 pst_schedule **schedule);
+pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_virtual,
+                                 uint32_t n_micro, pst_schedule **schedule);
 /* F only, over the ranks and chunks of another schedule. */
-pst_status pst_schedule_forward(const pst_schedule *like, uint32_t n_micro, pst_schedule **schedule);
+pst_status pst_schedule_forward(const pst_schedule *like, uint32_t n_micro,
+                                pst_schedule **schedule);
 pst_status pst_schedule_copy(const pst_schedule *from, pst_schedule **schedule);
 void pst_schedule_close(pst_schedule *schedule);
-/* Each chunk's F, B, W of each micro-batch once, F before B before W, W (BW) ascending in micro-batch. */
+/* Each chunk's F, B, W of each micro-batch once, F before B before W, W (BW) ascending in
+ * micro-batch. */
 pst_status pst_schedule_check(const pst_schedule *schedule);
-/* The same; when it fails, *rank and *action say whose action it is (UINT32_MAX: nobody's; one that is missing). */
+/* The same; when it fails, *rank and *action say whose action it is (UINT32_MAX: nobody's; one that
+ * is missing). */
 pst_status pst_schedule_check_at(const pst_schedule *schedule, uint32_t *rank, uint32_t *action);
 pst_status pst_schedule_print(const pst_schedule *schedule, FILE *out);
 #endif

@@ -2,7 +2,8 @@
 #include "pipeline/simulate/lanes.h"
 #include <stdlib.h>
 
-pst_status pst_lanes_open(uint32_t n_rank, const uint32_t *host, const double *host_bytes_per_s, pst_lanes *lanes) {
+pst_status pst_lanes_open(uint32_t n_rank, const uint32_t *host, const double *host_bytes_per_s,
+                          pst_lanes *lanes) {
     *lanes = (pst_lanes){.n_rank = n_rank, .host = host, .host_bytes_per_s = host_bytes_per_s};
     lanes->out_ns = calloc(3 * (size_t)n_rank + 1, sizeof *lanes->out_ns);
     lanes->in_ns = calloc(3 * (size_t)n_rank + 1, sizeof *lanes->in_ns);
@@ -12,7 +13,9 @@ pst_status pst_lanes_open(uint32_t n_rank, const uint32_t *host, const double *h
 }
 
 void pst_lanes_close(pst_lanes *l) {
-    free(l->out_ns), free(l->in_ns), free(l->waiting);
+    free(l->out_ns);
+    free(l->in_ns);
+    free(l->waiting);
     *l = (pst_lanes){0};
 }
 
@@ -21,7 +24,8 @@ pst_status pst_lanes_add(pst_lanes *l, const pst_lane_message *m) {
         uint32_t room = l->room ? 2 * l->room : 16;
         pst_lane_message *more = realloc(l->waiting, room * sizeof *more);
         if (!more) return pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", l->n_rank);
-        l->waiting = more, l->room = room;
+        l->waiting = more;
+        l->room = room;
     }
     l->waiting[l->n_waiting++] = *m;
     return PST_OK;
@@ -42,10 +46,13 @@ static uint64_t pass(uint64_t *last_ns, uint64_t at_ns, uint64_t wire_ns) {
 }
 
 /* Through all links at the end `rank` of a message. */
-static uint64_t pass_end(const pst_lanes *l, uint64_t *last_ns, uint32_t rank, int apart, const pst_lane_message *m) {
+static uint64_t pass_end(const pst_lanes *l, uint64_t *last_ns, uint32_t rank, int apart,
+                         const pst_lane_message *m) {
     if (!apart) return pass(last_ns + rank, m->at_ns, m->wire_ns);
-    uint64_t own = pass(last_ns + l->n_rank + rank, m->at_ns, m->wire_ns), host = l->host[rank], wire_ns = m->wire_ns;
-    if (l->host_bytes_per_s) wire_ns = (uint64_t)((double)m->bytes * 1e9 / l->host_bytes_per_s[rank]);
+    uint64_t own = pass(last_ns + l->n_rank + rank, m->at_ns, m->wire_ns), host = l->host[rank],
+             wire_ns = m->wire_ns;
+    if (l->host_bytes_per_s)
+        wire_ns = (uint64_t)((double)m->bytes * 1e9 / l->host_bytes_per_s[rank]);
     uint64_t all = pass(last_ns + 2 * (size_t)l->n_rank + host, m->at_ns, wire_ns);
     return own > all ? own : all;
 }
@@ -56,7 +63,8 @@ uint32_t pst_lanes_settle(pst_lanes *l) {
     for (uint32_t i = 0; i < n; i++) {
         pst_lane_message *m = &l->waiting[i];
         int apart = l->host && l->host[m->from] != l->host[m->to];
-        uint64_t left = pass_end(l, l->out_ns, m->from, apart, m), came = pass_end(l, l->in_ns, m->to, apart, m);
+        uint64_t left = pass_end(l, l->out_ns, m->from, apart, m),
+                 came = pass_end(l, l->in_ns, m->to, apart, m);
         m->end_ns = (left > came ? left : came) + m->ns - m->wire_ns;
     }
     l->n_waiting = 0;

@@ -1,5 +1,5 @@
-/* Simulation: the walk gives every instruction its start and end; the figures of a step follow from them in the same
- * way whether the spans were simulated or measured. */
+/* Simulation: the walk gives every instruction its start and end; the figures of a step follow from
+ * them in the same way whether the spans were simulated or measured. */
 #include "pipeline/simulate/simulate.h"
 #include "pipeline/simulate/walk.h"
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 static int is_pass(uint8_t opcode) { return opcode <= PST_OP_BW; }
 
-/* The figures of one rank; passes: start of the first, end of the last F, B, W or BW seen so far on any rank. */
+/* The figures of one rank; passes: start of the first, end of the last F, B, W or BW seen so far on
+ * any rank. */
 static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, pst_span *passes) {
     const pst_instr_list *list = &job->list[rank];
     uint64_t first = UINT64_MAX, last = 0;
@@ -20,7 +21,8 @@ static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, pst_s
         t->busy_ns[rank] += s->end - s->start;
         if (s->start < first) first = s->start;
         if (s->end > last) last = s->end;
-        if (op == PST_OP_F && job->backward && ++stash > t->peak_stash[rank]) t->peak_stash[rank] = stash;
+        if (op == PST_OP_F && job->backward && ++stash > t->peak_stash[rank])
+            t->peak_stash[rank] = stash;
         if ((op == PST_OP_B || op == PST_OP_BW) && stash) stash--;
     }
     t->span_ns[rank] = last > first ? last - first : 0;
@@ -92,7 +94,8 @@ pst_status pst_timing_from_spans(const pst_job *job, pst_span *const *span, pst_
 
 /* ns of each pass of the chunk for one micro-batch: passes[0] F, [1] B (BW), [2] W. */
 static void find_passes(const pst_job *job, uint32_t chunk, uint32_t lane, uint64_t passes[3]) {
-    const pst_instr_list *list = &job->list[pst_grid_in_lane(job->grid, job->rank_of_chunk[chunk], lane)];
+    const pst_instr_list *list =
+        &job->list[pst_grid_in_lane(job->grid, job->rank_of_chunk[chunk], lane)];
     uint32_t left = job->backward ? job->split ? 3 : 2 : 1;
     memset(passes, 0, 3 * sizeof *passes);
     for (uint32_t i = 0; i < list->n_instr && left; i++) {
@@ -112,9 +115,11 @@ static uint64_t bound_of_lane(const pst_job *job, uint32_t lane) {
             find_passes(job, k, lane, passes);
             work += (passes[0] + passes[1] + passes[2]) * job->micros[lane / job->grid.tensor];
         }
-        if (there + work > bound) bound = there + work; /* of the first chunk of a rank all its work, of others less */
+        if (there + work > bound)
+            bound = there + work; /* of the first chunk of a rank all its work, of others less */
         find_passes(job, c, lane, passes);
-        there += passes[0], path += passes[0] + passes[1];
+        there += passes[0];
+        path += passes[0] + passes[1];
         if (c == 0) last_w = passes[2];
     }
     return path + last_w > bound ? path + last_w : bound;

@@ -1,12 +1,12 @@
-/* One pass over the instruction lists in the order of time: the rank that can issue something first does so. A
- * tournament over the ranks says which; of equals any, for messages that are there at the same time are put in order
- * before time goes on (lanes.h), and all else is a longest path. */
+/* One pass over the instruction lists in the order of time: the rank that can issue something first
+ * does so. A tournament over the ranks says which; of equals any, for messages that are there at
+ * the same time are put in order before time goes on (lanes.h), and all else is a longest path. */
 #include "pipeline/simulate/walk.h"
 #include "base/clock.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* --- partners ---------------------------------------------------------------------------------------------------- */
+/* --- partners --------------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t rank, index;
@@ -52,17 +52,21 @@ static pst_status find_partners(pst_walk *w) {
     uint64_t transfers = 0, cells = 16;
     for (uint32_t r = 0; r < w->job->n_rank; r++) {
         const pst_instr_list *list = &w->job->list[r];
-        for (uint32_t i = 0; i < list->n_instr; i++) transfers += list->instr[i].queue != PST_Q_COMPUTE;
+        for (uint32_t i = 0; i < list->n_instr; i++)
+            transfers += list->instr[i].queue != PST_Q_COMPUTE;
     }
     while (cells < 2 * transfers) cells *= 2;
     place *cell = malloc(cells * sizeof *cell);
-    if (!cell) return pst_fail(PST_ENOMEM, "no memory to match %llu transfers", (unsigned long long)transfers);
+    if (!cell)
+        return pst_fail(PST_ENOMEM, "no memory to match %llu transfers",
+                        (unsigned long long)transfers);
     memset(cell, 0xff, cells * sizeof *cell);
     pst_status status = PST_OK;
     for (uint32_t r = 0; r < w->job->n_rank && status == PST_OK; r++) {
         const pst_instr_list *list = &w->job->list[r];
         for (uint32_t i = 0; i < list->n_instr && status == PST_OK; i++) {
-            if (list->instr[i].queue == PST_Q_COMPUTE || list->instr[i].peer >= w->job->n_rank) continue;
+            if (list->instr[i].queue == PST_Q_COMPUTE || list->instr[i].peer >= w->job->n_rank)
+                continue;
             status = join(w, cell, cells - 1, (place){r, i});
         }
     }
@@ -70,7 +74,7 @@ static pst_status find_partners(pst_walk *w) {
     return status;
 }
 
-/* --- open and close ---------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 void pst_walk_close(pst_walk *w) {
     if (!w) return;
@@ -78,9 +82,14 @@ void pst_walk_close(pst_walk *w) {
         if (w->partner) free(w->partner[r]);
         if (w->span) free(w->span[r]);
     }
-    free(w->partner), free(w->span), free(w->next);
+    free(w->partner);
+    free(w->span);
+    free(w->next);
     pst_lanes_close(&w->lanes);
-    for (int q = 0; q < PST_Q_COUNT; q++) free(w->at[q]), free(w->last[q]);
+    for (int q = 0; q < PST_Q_COUNT; q++) {
+        free(w->at[q]);
+        free(w->last[q]);
+    }
     free(w);
 }
 
@@ -123,13 +132,15 @@ pst_status pst_walk_open(const pst_job *job, pst_walk **walk) {
     return PST_OK;
 close:
     pst_walk_close(w);
-    return status == PST_ENOMEM ? pst_fail(PST_ENOMEM, "no memory to walk %u instruction lists", job->n_rank) : status;
+    return status == PST_ENOMEM
+               ? pst_fail(PST_ENOMEM, "no memory to walk %u instruction lists", job->n_rank)
+               : status;
 }
 
-/* --- run --------------------------------------------------------------------------------------------------------- */
+/* --- run -------------------------------------------------------------------------------------- */
 
-/* When the deps of an instruction have ended; PST_NEVER while one has not: most often the last, of thousands of pieces of
- * replica sums. */
+/* When the deps of an instruction have ended; PST_NEVER while one has not: most often the last, of
+ * thousands of pieces of replica sums. */
 static uint64_t ready_ns(const pst_walk *w, uint32_t rank, const pst_instr *in) {
     uint64_t ready = 0;
     for (uint32_t d = in->n_dep; d-- > 0 && ready != PST_NEVER;) {
@@ -143,7 +154,8 @@ static uint64_t ready_ns(const pst_walk *w, uint32_t rank, const pst_instr *in) 
 static uint64_t head_ns(const pst_walk *w, uint32_t rank, uint32_t queue) {
     const pst_instr_list *list = &w->job->list[rank];
     uint32_t i = w->at[queue][rank];
-    uint64_t ready = i == list->n_instr ? PST_NEVER : ready_ns(w, rank, &list->instr[i]), last = w->last[queue][rank];
+    uint64_t ready = i == list->n_instr ? PST_NEVER : ready_ns(w, rank, &list->instr[i]),
+             last = w->last[queue][rank];
     return ready > last ? ready : last;
 }
 
@@ -155,7 +167,8 @@ static void look(pst_walk *w, uint32_t rank) {
         if (ns < first) first = ns;
     }
     uint32_t k = w->n_leaf + rank;
-    for (w->next[k] = first; k > 1; k /= 2) w->next[k / 2] = w->next[k] < w->next[k ^ 1] ? w->next[k] : w->next[k ^ 1];
+    for (w->next[k] = first; k > 1; k /= 2)
+        w->next[k / 2] = w->next[k] < w->next[k ^ 1] ? w->next[k] : w->next[k ^ 1];
 }
 
 static uint32_t first_rank(const pst_walk *w) {
@@ -220,9 +233,10 @@ static uint32_t settle(pst_walk *w) {
     return n;
 }
 
-/* --- what stands in the way --------------------------------------------------------------------------------------- */
+/* --- what stands in the way ------------------------------------------------------------------- */
 
-/* The instruction that (rank, i), which has not ended, waits for; rank PST_NONE when it waits for nobody there is. */
+/* The instruction that (rank, i), which has not ended, waits for; rank PST_NONE when it waits for
+ * nobody there is. */
 static place waits_for(const pst_walk *w, place p) {
     const pst_instr_list *list = &w->job->list[p.rank];
     const pst_instr *in = &list->instr[p.index];
@@ -239,7 +253,8 @@ static place waits_for(const pst_walk *w, place p) {
     return (place){PST_NONE, 0};
 }
 
-/* Follows the waiting from anywhere: after `left` steps it is on a cycle, or it ends at a message without partner. */
+/* Follows the waiting from anywhere: after `left` steps it is on a cycle, or it ends at a message
+ * without partner. */
 static pst_status explain(const pst_walk *w) {
     char cycle[1536] = "", text[96];
     place p = {PST_NONE, 0}, next;
@@ -254,7 +269,8 @@ static pst_status explain(const pst_walk *w) {
     for (uint64_t step = 0; step <= w->left; step++) {
         next = waits_for(w, p);
         if (next.rank == PST_NONE) {
-            return pst_fail(PST_EINPUT, "it cannot finish: %s waits for a partner that does not exist",
+            return pst_fail(PST_EINPUT,
+                            "it cannot finish: %s waits for a partner that does not exist",
                             pst_instr_text(w->job, p.rank, p.index, text, sizeof text));
         }
         p = next;

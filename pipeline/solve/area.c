@@ -1,6 +1,7 @@
-/* A bound from memory as an area, bytes times time: what all micro-batches of a rank hold for as long as each surely
- * must, against what the rank may hold for as long as it works. It cannot hold all of that at once from the first F
- * on, nor until the last W: as F (W) run one after another, so does what is held come (go), in steps. */
+/* A bound from memory as an area, bytes times time: what all micro-batches of a rank hold for as
+ * long as each surely must, against what the rank may hold for as long as it works. It cannot hold
+ * all of that at once from the first F on, nor until the last W: as F (W) run one after another, so
+ * does what is held come (go), in steps. */
 #include "pipeline/solve/parts.h"
 #include <math.h>
 
@@ -11,7 +12,8 @@ static uint64_t round_trip(const pst_solver *s, uint32_t chunk) {
         const pst_pass_ns *of = &s->problem->ns[c];
         ns += of->f + of->b;
         if (c + 1 < s->problem->n_chunk)
-            ns += s->edge[0][(c + 1) * SOLVE_KINDS][0].lag + s->edge[0][c * SOLVE_KINDS + SOLVE_B][1].lag;
+            ns += s->edge[0][(c + 1) * SOLVE_KINDS][0].lag +
+                  s->edge[0][c * SOLVE_KINDS + SOLVE_B][1].lag;
     }
     return ns;
 }
@@ -25,13 +27,15 @@ typedef struct {
 
 static holding holding_of(const pst_solver *s, uint32_t rank, uint64_t *const head[2]) {
     const uint32_t *of = s->queue_of + (size_t)rank * s->per_rank;
-    holding h = {.least_f = UINT64_MAX, .least_w = UINT64_MAX, .begin = UINT64_MAX, .rest = UINT64_MAX};
+    holding h = {
+        .least_f = UINT64_MAX, .least_w = UINT64_MAX, .begin = UINT64_MAX, .rest = UINT64_MAX};
     for (uint32_t k = 0; k < s->per_rank; k += SOLVE_KINDS) {
         uint32_t f = of[k], c = f / SOLVE_KINDS, w = f + SOLVE_W;
         const pst_held *held = &s->problem->held[c];
         const pst_pass_ns *ns = &s->problem->ns[c];
         double to_b = (double)round_trip(s, c), most = (double)(held->f_b + held->f_w + held->b_w);
-        uint64_t begin = head[0][(size_t)f * s->n_micro], rest = head[1][(size_t)w * s->n_micro + s->n_micro - 1];
+        uint64_t begin = head[0][(size_t)f * s->n_micro],
+                 rest = head[1][(size_t)w * s->n_micro + s->n_micro - 1];
         h.area += (double)held->f_b * to_b + (double)held->f_w * (to_b + (double)ns->w) +
                   (double)held->b_w * (double)(ns->b + ns->w);
         if (most > h.most) h.most = most;
@@ -43,7 +47,8 @@ static holding holding_of(const pst_solver *s, uint32_t rank, uint64_t *const he
     return h;
 }
 
-/* What cannot be held while it comes (goes) in steps of `most`, every `ns`; *lasts: how long that takes. */
+/* What cannot be held while it comes (goes) in steps of `most`, every `ns`; *lasts: how long that
+ * takes. */
 static double lost(double limit, double most, uint64_t ns, double *lasts) {
     double steps = ceil(limit / most) - 1;
     *lasts = steps * (double)ns;
@@ -54,7 +59,8 @@ uint64_t pst_solve_area(const pst_solver *s, uint32_t rank, uint64_t *const head
     holding h = holding_of(s, rank, head);
     double limit = (double)s->problem->limit[rank], area = h.area * s->n_micro, coming, going;
     if (!(h.most > 0)) return 0;
-    double first = lost(limit, h.most, h.least_f, &coming), last = lost(limit, h.most, h.least_w, &going);
+    double first = lost(limit, h.most, h.least_f, &coming),
+           last = lost(limit, h.most, h.least_w, &going);
     double ns = (area + (first > last ? first : last)) / limit;
     if (ns >= coming + going) ns = (area + first + last) / limit; /* the two do not overlap */
     return h.begin + h.rest + (uint64_t)(ns * (1 - 1e-9));

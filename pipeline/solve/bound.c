@@ -1,11 +1,13 @@
-/* A bound below which no order can come. For every pass: its head, before which it cannot start, and its tail, what
- * surely follows its end. Both grow with what must run on the same rank before (after) it: all that its place in the
- * chains and the memory of its rank imply, one after another and none before its own head. The bound is the longest
- * head + pass + tail, and Jackson's preemptive schedule of every rank (Carlier and Pinson, EJOR 78, 1994).
+/* A bound below which no order can come. For every pass: its head, before which it cannot start,
+ * and its tail, what surely follows its end. Both grow with what must run on the same rank before
+ * (after) it: all that its place in the chains and the memory of its rank imply, one after another
+ * and none before its own head. The bound is the longest head + pass + tail, and Jackson's
+ * preemptive schedule of every rank (Carlier and Pinson, EJOR 78, 1994).
  *
- * Then it is asked whether a makespan between bound and best solution is possible at all: with it as a deadline two
- * passes of a rank that cannot stand in one order must stand in the other, which makes heads and tails grow again; a
- * contradiction proves that it is not (destructive bounds: Klein and Scholl, EJOR 112, 1999). */
+ * Then it is asked whether a makespan between bound and best solution is possible at all: with it
+ * as a deadline two passes of a rank that cannot stand in one order must stand in the other, which
+ * makes heads and tails grow again; a contradiction proves that it is not (destructive bounds:
+ * Klein and Scholl, EJOR 112, 1999). */
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,8 @@
 /* What is known of every pass, [direction]: 0 before it, 1 behind it. */
 typedef struct {
     uint64_t *head[2]; /* [n_op] */
-    uint32_t *many[2]; /* [n_op][per_rank] passes of each queue of its rank that surely run before (after) it */
+    uint32_t *many[2]; /* [n_op][per_rank] passes of each queue of its rank that surely run before
+                          (after) it */
 } known;
 
 typedef struct {
@@ -23,13 +26,16 @@ typedef struct {
     int broken, changed;
 } prover;
 
-static uint32_t *many_of(const prover *b, int d, size_t op) { return b->now.many[d] + op * b->s->per_rank; }
+static uint32_t *many_of(const prover *b, int d, size_t op) {
+    return b->now.many[d] + op * b->s->per_rank;
+}
 
-/* --- what the chains and the memory imply ------------------------------------------------------------------------ */
+/* --- what the chains and the memory imply ----------------------------------------------------- */
 
 /* Of one micro-batch, whether pass a runs before pass b. */
 static int comes_before(uint32_t a, uint32_t b) {
-    uint32_t chunk_a = a / SOLVE_KINDS, chunk_b = b / SOLVE_KINDS, kind_a = a % SOLVE_KINDS, kind_b = b % SOLVE_KINDS;
+    uint32_t chunk_a = a / SOLVE_KINDS, chunk_b = b / SOLVE_KINDS, kind_a = a % SOLVE_KINDS,
+             kind_b = b % SOLVE_KINDS;
     if (kind_a == SOLVE_W || a == b) return 0;
     if (kind_a == SOLVE_F) return kind_b == SOLVE_F ? chunk_a < chunk_b : 1;
     return kind_b == SOLVE_B ? chunk_a > chunk_b : kind_b == SOLVE_W && chunk_a >= chunk_b;
@@ -43,7 +49,9 @@ static void know_chains(prover *b, uint32_t queue) {
                  *after = many_of(b, 1, (size_t)queue * s->n_micro + m);
         for (uint32_t k = 0; k < s->per_rank; k++) {
             before[k] = of[k] == queue ? m : comes_before(of[k], queue) ? m + 1 : 0;
-            after[k] = of[k] == queue ? s->n_micro - 1 - m : comes_before(queue, of[k]) ? s->n_micro - m : 0;
+            after[k] = of[k] == queue               ? s->n_micro - 1 - m
+                       : comes_before(queue, of[k]) ? s->n_micro - m
+                                                    : 0;
         }
     }
 }
@@ -60,23 +68,27 @@ static void know_slots(prover *b, uint32_t later, uint32_t earlier, uint64_t slo
     }
 }
 
-/* As many as fit, each holding `each`, beside what takes `beside`; UINT32_MAX: any number, or nothing is known. */
+/* As many as fit, each holding `each`, beside what takes `beside`; UINT32_MAX: any number, or
+ * nothing is known. */
 static uint64_t fitting(uint64_t limit, uint64_t beside, uint64_t each) {
     return each && limit >= beside ? (limit - beside) / each : UINT32_MAX;
 }
 
-/* What F and B of chunk c have to wait for in chunk a of the same rank; until_c (until_a): what a micro-batch holds
- * of the rank's chunks up to c (a) between its F of that chunk and its B of it. Pass x of chunk a is undone, and so
- * are those behind it. When micro-batch m begins F or B of chunk c it holds until_c itself, and x to m - 1 (or m)
- * - hold chunk a from their F of it to W, in part before and in part behind B, which have been if a <= c, or a >= c
- *   on the way back;
+/* What F and B of chunk c have to wait for in chunk a of the same rank; until_c (until_a): what a
+ * micro-batch holds of the rank's chunks up to c (a) between its F of that chunk and its B of it.
+ * Pass x of chunk a is undone, and so are those behind it. When micro-batch m begins F or B of
+ * chunk c it holds until_c itself, and x to m - 1 (or m)
+ * - hold chunk a from their F of it to W, in part before and in part behind B, which have been if a
+ * <= c, or a >= c on the way back;
  * - hold all up to a before their B of it, if a <= c;
- * - hold all up to c as long as x has not run B of a later chunk a, when x holds those up to a as well, or else will
- *   when it comes there, and none behind it can have let go of anything by then. */
+ * - hold all up to c as long as x has not run B of a later chunk a, when x holds those up to a as
+ * well, or else will when it comes there, and none behind it can have let go of anything by
+ * then. */
 static void know_pair(prover *b, uint32_t c, uint32_t a, uint64_t until_c, uint64_t until_a) {
     const pst_solve_problem *p = b->s->problem;
     const pst_held *of_c = &p->held[c], *of_a = &p->held[a];
-    uint64_t limit = p->limit[p->rank_of_chunk[c]], w_a = of_a->f_w + of_a->b_w, begins_b = until_c + of_c->b_w;
+    uint64_t limit = p->limit[p->rank_of_chunk[c]], w_a = of_a->f_w + of_a->b_w,
+             begins_b = until_c + of_c->b_w;
     uint64_t least_a = of_a->f_w + (of_a->f_b < of_a->b_w ? of_a->f_b : of_a->b_w);
     uint32_t f_c = c * SOLVE_KINDS + SOLVE_F, b_c = f_c + SOLVE_B, b_a = a * SOLVE_KINDS + SOLVE_B;
     uint32_t w = a * SOLVE_KINDS + SOLVE_W;
@@ -104,9 +116,10 @@ static void know_memory(prover *b, uint32_t rank) {
     }
 }
 
-/* --- heads ------------------------------------------------------------------------------------------------------- */
+/* --- heads ------------------------------------------------------------------------------------ */
 
-/* The passes of a rank that surely run before this one, in the direction at hand, cannot be done earlier. */
+/* The passes of a rank that surely run before this one, in the direction at hand, cannot be done
+ * earlier. */
 static uint64_t end_of_those_before(const prover *b, int d, uint32_t rank, const uint32_t *many) {
     const pst_solver *s = b->s;
     const uint32_t *of = s->queue_of + (size_t)rank * s->per_rank;
@@ -145,7 +158,10 @@ static void close_many(prover *b, int d, uint32_t queue, uint32_t micro) {
         uint32_t m = d ? s->n_micro - many[k] : many[k] - 1;
         const uint32_t *theirs = many_of(b, d, (size_t)of[k] * s->n_micro + m);
         for (uint32_t i = 0; i < s->per_rank; i++)
-            if (theirs[i] > many[i]) many[i] = theirs[i], b->changed = 1;
+            if (theirs[i] > many[i]) {
+                many[i] = theirs[i];
+                b->changed = 1;
+            }
     }
     uint32_t own = d ? s->n_micro - 1 - micro : micro;
     if (many[s->place_of[queue]] > own) b->broken = 1; /* it would run before itself */
@@ -160,7 +176,8 @@ static void raise_head(prover *b, int d, uint32_t queue, uint32_t micro) {
     for (int e = 0; e < 2; e++) {
         const pst_solve_edge *edge = &s->edge[d][queue][e];
         if (edge->queue == SOLVE_NONE) continue;
-        uint64_t end = b->now.head[d][(size_t)edge->queue * s->n_micro + micro] + s->ns[edge->queue] + edge->lag;
+        uint64_t end = b->now.head[d][(size_t)edge->queue * s->n_micro + micro] +
+                       s->ns[edge->queue] + edge->lag;
         if (end > head) head = end;
     }
     uint64_t end = end_of_those_before(b, d, s->rank_of[queue], many_of(b, d, op));
@@ -183,8 +200,8 @@ static void begin_heads(prover *b, int d) {
             for (int e = 0; e < 2; e++) {
                 const pst_solve_edge *edge = &s->edge[d][queue][e];
                 if (edge->queue == SOLVE_NONE) continue;
-                uint64_t end =
-                    b->now.head[d][(size_t)edge->queue * s->n_micro + micro] + s->ns[edge->queue] + edge->lag;
+                uint64_t end = b->now.head[d][(size_t)edge->queue * s->n_micro + micro] +
+                               s->ns[edge->queue] + edge->lag;
                 if (end > head) head = end;
             }
             b->now.head[d][(size_t)queue * s->n_micro + micro] = head;
@@ -197,18 +214,21 @@ static void raise_heads(prover *b, int d) {
     const pst_solver *s = b->s;
     for (uint32_t i = 0; i < s->n_micro && !b->broken; i++)
         for (uint32_t k = 0; k < s->n_queue && !b->broken; k++)
-            raise_head(b, d, s->topological[d ? s->n_queue - 1 - k : k], d ? s->n_micro - 1 - i : i);
+            raise_head(b, d, s->topological[d ? s->n_queue - 1 - k : k],
+                       d ? s->n_micro - 1 - i : i);
 }
 
-/* --- a rank as a whole ------------------------------------------------------------------------------------------- */
+/* --- a rank as a whole ------------------------------------------------------------------------ */
 
 typedef struct {
     uint32_t next[SOLVE_KINDS * 64];
     uint64_t left[SOLVE_KINDS * 64], now, most;
 } jackson;
 
-/* The pass that runs now: of those whose head has come the one with the longest tail; *until: the next head. */
-static uint32_t pick_longest(const prover *b, const uint32_t *of, const jackson *j, uint64_t *until) {
+/* The pass that runs now: of those whose head has come the one with the longest tail; *until: the
+ * next head. */
+static uint32_t pick_longest(const prover *b, const uint32_t *of, const jackson *j,
+                             uint64_t *until) {
     const pst_solver *s = b->s;
     uint32_t pick = SOLVE_NONE;
     uint64_t longest = 0;
@@ -219,7 +239,8 @@ static uint32_t pick_longest(const prover *b, const uint32_t *of, const jackson 
         if (b->now.head[0][op] > j->now) {
             if (b->now.head[0][op] < *until) *until = b->now.head[0][op];
         } else if (pick == SOLVE_NONE || b->now.head[1][op] > longest) {
-            pick = k, longest = b->now.head[1][op];
+            pick = k;
+            longest = b->now.head[1][op];
         }
     }
     return pick;
@@ -240,7 +261,8 @@ static uint64_t jackson_bound(const prover *b, uint32_t rank) {
             continue;
         }
         if (until - j.now < j.left[k]) {
-            j.left[k] -= until - j.now, j.now = until;
+            j.left[k] -= until - j.now;
+            j.now = until;
             continue;
         }
         j.now += j.left[k];
@@ -258,16 +280,18 @@ static uint64_t longest(const prover *b) {
         if (through > most) most = through;
     }
     for (uint32_t r = 0; r < s->n_rank; r++) {
-        uint64_t end = jackson_bound(b, r), held = s->problem->limit ? pst_solve_area(s, r, b->now.head) : 0;
+        uint64_t end = jackson_bound(b, r),
+                 held = s->problem->limit ? pst_solve_area(s, r, b->now.head) : 0;
         if (end > most) most = end;
         if (held > most) most = held;
     }
     return most;
 }
 
-/* --- is a makespan possible? ------------------------------------------------------------------------------------- */
+/* --- is a makespan possible? ------------------------------------------------------------------ */
 
-/* Passes of another queue of the rank that cannot run behind (d = 1: before) the pass run before (behind) it. */
+/* Passes of another queue of the rank that cannot run behind (d = 1: before) the pass run before
+ * (behind) it. */
 static void order_pair(prover *b, int d, uint32_t queue, uint32_t micro, uint32_t other) {
     const pst_solver *s = b->s;
     size_t op = (size_t)queue * s->n_micro + micro;
@@ -276,10 +300,12 @@ static void order_pair(prover *b, int d, uint32_t queue, uint32_t micro, uint32_
     while (*many < most) {
         uint32_t m = d ? s->n_micro - 1 - *many : *many;
         size_t x = (size_t)other * s->n_micro + m;
-        if (b->now.head[d][op] + s->ns[queue] + s->ns[other] + b->now.head[!d][x] <= b->deadline) return;
+        if (b->now.head[d][op] + s->ns[queue] + s->ns[other] + b->now.head[!d][x] <= b->deadline)
+            return;
         ++*many;
         b->changed = 1;
-        uint32_t *back = many_of(b, !d, x) + s->place_of[queue], behind = d ? micro + 1 : s->n_micro - micro;
+        uint32_t *back = many_of(b, !d, x) + s->place_of[queue],
+                 behind = d ? micro + 1 : s->n_micro - micro;
         if (behind > *back) *back = behind;
     }
 }
@@ -295,7 +321,8 @@ static void order_pairs(prover *b) {
 }
 
 static int is_impossible(prover *b, uint64_t deadline, uint32_t rounds) {
-    b->deadline = deadline, b->broken = 0;
+    b->deadline = deadline;
+    b->broken = 0;
     for (uint32_t i = 0; i < rounds && !b->broken; i++) {
         b->changed = 0;
         order_pairs(b);
@@ -306,7 +333,7 @@ static int is_impossible(prover *b, uint64_t deadline, uint32_t rounds) {
     return b->broken || longest(b) > deadline;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* rounds 0: only heads. */
 static pst_status open_known(const pst_solver *s, uint64_t rounds, known *k) {
@@ -314,7 +341,8 @@ static pst_status open_known(const pst_solver *s, uint64_t rounds, known *k) {
         k->head[d] = calloc(s->n_op, sizeof *k->head[d]);
         k->many[d] = rounds ? calloc(s->n_op * s->per_rank, sizeof *k->many[d]) : NULL;
         if (!k->head[d] || (rounds && !k->many[d]))
-            return pst_fail(PST_ENOMEM, "schedule solved: no memory for a bound of %zu passes", s->n_op);
+            return pst_fail(PST_ENOMEM, "schedule solved: no memory for a bound of %zu passes",
+                            s->n_op);
     }
     return PST_OK;
 }
@@ -322,18 +350,23 @@ static pst_status open_known(const pst_solver *s, uint64_t rounds, known *k) {
 static void copy_known(const pst_solver *s, known *to, const known *from) {
     for (int d = 0; d < 2; d++) {
         memcpy(to->head[d], from->head[d], s->n_op * sizeof *to->head[d]);
-        if (to->many[d]) memcpy(to->many[d], from->many[d], s->n_op * s->per_rank * sizeof *to->many[d]);
+        if (to->many[d])
+            memcpy(to->many[d], from->many[d], s->n_op * s->per_rank * sizeof *to->many[d]);
     }
 }
 
 static void close_known(known *k) {
-    for (int d = 0; d < 2; d++) free(k->head[d]), free(k->many[d]);
+    for (int d = 0; d < 2; d++) {
+        free(k->head[d]);
+        free(k->many[d]);
+    }
 }
 
 enum { MOST_WORK = 1 << 27 };  /* passes looked at, over all probes: well below a second */
 enum { MOST_BYTES = 1 << 28 }; /* of what is known */
 
-/* A look at every pass goes through half of its rank's, in both directions; so often that can be done. */
+/* A look at every pass goes through half of its rank's, in both directions; so often that can be
+ * done. */
 static uint64_t rounds_of(const pst_solver *s) {
     uint64_t work = (uint64_t)s->n_op * pst_solve_length(s),
              bytes = (uint64_t)s->n_op * s->per_rank * 4 * sizeof(uint32_t);
@@ -357,7 +390,8 @@ static uint64_t prove(prover *b, uint64_t rounds, uint64_t best) {
     const pst_solver *s = b->s;
     uint32_t at_a_time = rounds < 8 ? (uint32_t)rounds + 1 : 8;
     b->deadline = SOLVE_NEVER;
-    begin_heads(b, 0), begin_heads(b, 1);
+    begin_heads(b, 0);
+    begin_heads(b, 1);
     if (rounds) know(b, at_a_time);
     uint64_t low = longest(b), high = best;
     copy_known(s, &b->base, &b->now);
@@ -380,6 +414,7 @@ pst_status pst_solve_bound(const pst_solver *s, uint64_t best, uint64_t *bound, 
         *bound = low < best ? low : best;
         memcpy(tail, b.base.head[1], s->n_op * sizeof *tail);
     }
-    close_known(&b.now), close_known(&b.base);
+    close_known(&b.now);
+    close_known(&b.base);
     return status;
 }

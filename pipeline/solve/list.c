@@ -1,22 +1,28 @@
-/* Building a solution pass by pass (Giffler and Thompson, Oper. Res. 8, 1960: such schedules contain an optimal
- * one), in either direction of time, and timing one whose order is known. */
+/* Building a solution pass by pass (Giffler and Thompson, Oper. Res. 8, 1960: such schedules
+ * contain an optimal one), in either direction of time, and timing one whose order is known. */
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct pst_solve_list {
     const pst_solver *s;
-    uint64_t *end;                        /* [n_op] in the direction at hand; SOLVE_NEVER: not yet placed */
-    uint32_t *next;                       /* [n_queue] passes placed */
-    uint32_t *n_placed;                   /* [n_rank] */
+    uint64_t *end;      /* [n_op] in the direction at hand; SOLVE_NEVER: not yet placed */
+    uint32_t *next;     /* [n_queue] passes placed */
+    uint32_t *n_placed; /* [n_rank] */
     uint64_t *free_at, *held, *first_end; /* [n_rank] */
     int sparing;
-    uint32_t *first, half; /* [2 * half] a tournament of ranks for the smallest first_end, the winner is first[1] */
+    uint32_t *first, half; /* [2 * half] a tournament of ranks for the smallest first_end, the
+                              winner is first[1] */
 };
 
 void pst_solve_list_close(pst_solve_list *x) {
     if (!x) return;
-    free(x->end), free(x->next), free(x->n_placed), free(x->free_at), free(x->held), free(x->first_end);
+    free(x->end);
+    free(x->next);
+    free(x->n_placed);
+    free(x->free_at);
+    free(x->held);
+    free(x->first_end);
     free(x->first);
     free(x);
 }
@@ -34,7 +40,8 @@ pst_status pst_solve_list_open(const pst_solver *s, pst_solve_list **list) {
         for (x->half = 1; x->half < s->n_rank; x->half *= 2) {}
         x->first = malloc(2 * (size_t)x->half * sizeof *x->first);
     }
-    if (!x || !x->end || !x->next || !x->n_placed || !x->free_at || !x->held || !x->first_end || !x->first) {
+    if (!x || !x->end || !x->next || !x->n_placed || !x->free_at || !x->held || !x->first_end ||
+        !x->first) {
         pst_solve_list_close(x);
         return pst_fail(PST_ENOMEM, "schedule solved: no memory for %zu passes", s->n_op);
     }
@@ -42,10 +49,13 @@ pst_status pst_solve_list_open(const pst_solver *s, pst_solve_list **list) {
     return PST_OK;
 }
 
-static uint32_t micro_at(const pst_solver *s, int direction, uint32_t i) { return direction ? s->n_micro - 1 - i : i; }
+static uint32_t micro_at(const pst_solver *s, int direction, uint32_t i) {
+    return direction ? s->n_micro - 1 - i : i;
+}
 
-/* Whether the rank, once a pass of `queue` has run as well, could finish what it has begun, one micro-batch after
- * the other. If that holds for every rank nothing gets stuck, as passes that wait for each other's memory would. */
+/* Whether the rank, once a pass of `queue` has run as well, could finish what it has begun, one
+ * micro-batch after the other. If that holds for every rank nothing gets stuck, as passes that wait
+ * for each other's memory would. */
 static int can_finish(const pst_solve_list *x, int direction, uint32_t rank, uint32_t queue) {
     const pst_solver *s = x->s;
     const uint32_t *of = s->alone[direction] + (size_t)rank * s->per_rank;
@@ -60,20 +70,23 @@ static int can_finish(const pst_solve_list *x, int direction, uint32_t rank, uin
     for (uint32_t i = first; i < last && held + s->whole[rank] > limit; i++)
         for (uint32_t k = 0; k < s->per_rank; k++) {
             if (x->next[of[k]] + (of[k] == queue) > i) continue;
-            uint64_t after = held + (direction ? -(uint64_t)s->change[of[k]] : (uint64_t)s->change[of[k]]);
+            uint64_t after =
+                held + (direction ? -(uint64_t)s->change[of[k]] : (uint64_t)s->change[of[k]]);
             if ((direction ? after : held) + s->taken[direction][of[k]] > limit) return 0;
             held = after;
         }
     return 1;
 }
 
-/* When the next pass of a queue could start, its rank's other passes aside; SOLVE_NEVER: not known, or no memory. */
+/* When the next pass of a queue could start, its rank's other passes aside; SOLVE_NEVER: not known,
+ * or no memory. */
 static uint64_t ready_at(const pst_solve_list *x, int direction, uint32_t queue) {
     const pst_solver *s = x->s;
     const pst_solve_problem *p = s->problem;
     uint32_t rank = s->rank_of[queue];
     if (x->next[queue] == s->n_micro) return SOLVE_NEVER;
-    uint64_t needs = x->held[rank] - (direction ? (uint64_t)s->change[queue] : 0) + s->taken[direction][queue];
+    uint64_t needs =
+        x->held[rank] - (direction ? (uint64_t)s->change[queue] : 0) + s->taken[direction][queue];
     if (p->limit && needs > p->limit[rank]) return SOLVE_NEVER;
     uint32_t micro = micro_at(s, direction, x->next[queue]);
     uint64_t ready = 0;
@@ -102,7 +115,8 @@ static void look(pst_solve_list *x, int direction, uint32_t rank) {
     x->first_end[rank] = first;
     for (uint32_t at = (x->half + rank) / 2; at; at /= 2) {
         uint32_t a = x->first[2 * at], b = x->first[2 * at + 1];
-        x->first[at] = b == SOLVE_NONE || (a != SOLVE_NONE && x->first_end[a] <= x->first_end[b]) ? a : b;
+        x->first[at] =
+            b == SOLVE_NONE || (a != SOLVE_NONE && x->first_end[a] <= x->first_end[b]) ? a : b;
     }
 }
 
@@ -114,9 +128,10 @@ static void open_tournament(pst_solve_list *x) {
     }
 }
 
-/* Of the passes that could start before any could end, the one with the smallest priority. *start: when it starts. */
-static uint32_t choose(const pst_solve_list *x, int direction, uint32_t rank, const int64_t *priority,
-                       uint32_t patience, uint64_t *start) {
+/* Of the passes that could start before any could end, the one with the smallest priority. *start:
+ * when it starts. */
+static uint32_t choose(const pst_solve_list *x, int direction, uint32_t rank,
+                       const int64_t *priority, uint32_t patience, uint64_t *start) {
     const pst_solver *s = x->s;
     const uint32_t *of = s->queue_of + (size_t)rank * s->per_rank;
     uint64_t ready[SOLVE_KINDS * 64], earliest = SOLVE_NEVER;
@@ -125,15 +140,17 @@ static uint32_t choose(const pst_solve_list *x, int direction, uint32_t rank, co
         if (ready[k] != SOLVE_NEVER && ready[k] < x->free_at[rank]) ready[k] = x->free_at[rank];
         if (ready[k] < earliest) earliest = ready[k];
     }
-    uint64_t latest =
-        x->first_end[rank] > earliest ? earliest + (x->first_end[rank] - 1 - earliest) * patience / 4 : earliest;
+    uint64_t latest = x->first_end[rank] > earliest
+                          ? earliest + (x->first_end[rank] - 1 - earliest) * patience / 4
+                          : earliest;
     uint32_t best = SOLVE_NONE;
     int64_t least = 0;
     for (uint32_t k = 0; k < s->per_rank; k++) {
         if (ready[k] > latest) continue;
         int64_t p = priority[(size_t)of[k] * s->n_micro + micro_at(s, direction, x->next[of[k]])];
         if (best != SOLVE_NONE && p >= least) continue;
-        best = of[k], least = p;
+        best = of[k];
+        least = p;
         *start = ready[k];
     }
     return best;
@@ -142,7 +159,8 @@ static uint32_t choose(const pst_solve_list *x, int direction, uint32_t rank, co
 static void place(pst_solve_list *x, int direction, uint32_t rank, uint32_t queue, uint64_t start,
                   pst_solution *solution) {
     const pst_solver *s = x->s;
-    size_t op = (size_t)queue * s->n_micro + micro_at(s, direction, x->next[queue]), n = pst_solve_length(s);
+    size_t op = (size_t)queue * s->n_micro + micro_at(s, direction, x->next[queue]),
+           n = pst_solve_length(s);
     uint32_t k = x->n_placed[rank]++;
     solution->word[rank * n + (direction ? n - 1 - k : k)] = (uint16_t)queue;
     solution->start[op] = start;
@@ -157,8 +175,8 @@ static void place(pst_solve_list *x, int direction, uint32_t rank, uint32_t queu
     }
 }
 
-void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priority, pst_solve_way way,
-                        pst_solution *solution) {
+void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priority,
+                        pst_solve_way way, pst_solution *solution) {
     const pst_solver *s = x->s;
     x->sparing = way.sparing;
     memset(x->end, 0xff, s->n_op * sizeof *x->end);
@@ -181,7 +199,7 @@ void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priorit
     }
 }
 
-/* --- an order that is known -------------------------------------------------------------------------------------- */
+/* --- an order that is known ------------------------------------------------------------------- */
 
 /* Runs a rank's passes as far as their predecessors are known. *posted: start of its last pass. */
 static size_t advance(pst_solve_list *x, uint32_t rank, uint64_t *posted, pst_solution *solution) {
@@ -202,7 +220,8 @@ static size_t advance(pst_solve_list *x, uint32_t rank, uint64_t *posted, pst_so
         solution->start[op] = *posted = start;
         x->end[op] = x->free_at[rank] = start + s->ns[queue];
         if (x->end[op] > solution->makespan) solution->makespan = x->end[op];
-        x->next[queue]++, x->n_placed[rank]++;
+        x->next[queue]++;
+        x->n_placed[rank]++;
     }
     return moved;
 }

@@ -1,8 +1,8 @@
-/* Search for a solved schedule (pipeline/solve/solve.h): solutions are built in both directions of time from several
- * priorities (tails, the named schedules that fit, one kind of pass before the others); then, from the best of them,
- * the order that a solution has is disturbed, built again forwards, backwards and forwards, and kept when it is no
- * longer. What is disturbed is a queue as a whole, a stretch of one, or a little of everything; all numbers are
- * drawn from a fixed seed. */
+/* Search for a solved schedule (pipeline/solve/solve.h): solutions are built in both directions of
+ * time from several priorities (tails, the named schedules that fit, one kind of pass before the
+ * others); then, from the best of them, the order that a solution has is disturbed, built again
+ * forwards, backwards and forwards, and kept when it is no longer. What is disturbed is a queue as
+ * a whole, a stretch of one, or a little of everything; all numbers are drawn from a fixed seed. */
 #include "pipeline/schedule/parts.h"
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
@@ -40,25 +40,30 @@ static void run_forwards(search *x, pst_solve_way way, pst_solution *solution) {
     if (x->s->hops && solution->makespan != SOLVE_NEVER) pst_solve_replay(x->list, solution);
 }
 
-/* x->trial: built from x->priority, or from where that comes to lie when it is built backwards from its end,
- * whichever is shorter. Changes the priority. */
+/* x->trial: built from x->priority, or from where that comes to lie when it is built backwards from
+ * its end, whichever is shorter. Changes the priority. */
 static void build(search *x, pst_solve_way way) {
     const pst_solver *s = x->s;
-    uint64_t takes = s->n_op * s->per_rank; /* to and fro and to, each decision a look at all queues of a rank */
+    uint64_t takes = s->n_op * s->per_rank; /* to and fro and to, each decision a look at all queues
+                                               of a rank */
     x->decisions -= x->decisions < takes ? x->decisions : takes;
     run_forwards(x, way, &x->trial);
     if (x->trial.makespan == SOLVE_NEVER || x->trial.makespan <= x->bound) return;
-    for (size_t op = 0; op < s->n_op; op++) x->priority[op] = -(int64_t)(x->trial.start[op] + s->ns[op / s->n_micro]);
+    for (size_t op = 0; op < s->n_op; op++)
+        x->priority[op] = -(int64_t)(x->trial.start[op] + s->ns[op / s->n_micro]);
     pst_solve_list_run(x->list, 1, x->priority, way, &x->back);
     if (x->back.makespan == SOLVE_NEVER) return;
-    for (size_t op = 0; op < s->n_op; op++) x->priority[op] = -(int64_t)(x->back.start[op] + s->ns[op / s->n_micro]);
+    for (size_t op = 0; op < s->n_op; op++)
+        x->priority[op] = -(int64_t)(x->back.start[op] + s->ns[op / s->n_micro]);
     run_forwards(x, way, &x->back);
     if (x->back.makespan > x->trial.makespan) return;
     pst_solution swap = x->trial;
-    x->trial = x->back, x->back = swap;
+    x->trial = x->back;
+    x->back = swap;
 }
 
-/* Takes x->trial into the pool when it is better than the worst there and not as long as another. */
+/* Takes x->trial into the pool when it is better than the worst there and not as long as
+ * another. */
 static void keep(search *x) {
     uint32_t at = POOL;
     if (x->trial.makespan == SOLVE_NEVER) return;
@@ -88,7 +93,8 @@ static void try_priority(search *x) {
 static void try_kinds(search *x, const int order[SOLVE_KINDS]) {
     const pst_solver *s = x->s;
     for (size_t op = 0; op < s->n_op; op++)
-        x->priority[op] = (int64_t)order[op / s->n_micro % SOLVE_KINDS] * s->n_micro + (int64_t)(op % s->n_micro);
+        x->priority[op] =
+            (int64_t)order[op / s->n_micro % SOLVE_KINDS] * s->n_micro + (int64_t)(op % s->n_micro);
     try_priority(x);
 }
 
@@ -102,7 +108,8 @@ static void try_waves(search *x, uint64_t period) {
         for (int e = 0; e < 2; e++) {
             const pst_solve_edge *edge = &s->edge[0][queue][e];
             if (edge->queue == SOLVE_NONE) continue;
-            int64_t end = x->priority[(size_t)edge->queue * s->n_micro] + (int64_t)(s->ns[edge->queue] + edge->lag);
+            int64_t end = x->priority[(size_t)edge->queue * s->n_micro] +
+                          (int64_t)(s->ns[edge->queue] + edge->lag);
             if (end > *first) *first = end;
         }
         for (uint32_t m = 1; m < s->n_micro; m++) first[m] = first[m - 1] + (int64_t)period;
@@ -115,7 +122,8 @@ static uint64_t longest_round(const pst_solver *s) {
     uint64_t most = 0;
     for (uint32_t r = 0; r < s->n_rank; r++) {
         uint64_t ns = 0;
-        for (uint32_t k = 0; k < s->per_rank; k++) ns += s->ns[s->queue_of[(size_t)r * s->per_rank + k]];
+        for (uint32_t k = 0; k < s->per_rank; k++)
+            ns += s->ns[s->queue_of[(size_t)r * s->per_rank + k]];
         if (ns > most) most = ns;
     }
     return most;
@@ -134,17 +142,19 @@ static void try_serial(search *x) {
         uint16_t *word = x->trial.word + r * pst_solve_length(s);
         for (uint32_t m = 0; m < s->n_micro; m++) {
             for (uint32_t k = 0; k < s->per_rank; k += SOLVE_KINDS) *word++ = (uint16_t)of[k];
-            for (uint32_t k = s->per_rank; k > 0; k -= SOLVE_KINDS)
-                *word++ = (uint16_t)(of[k - SOLVE_KINDS] + SOLVE_B),
+            for (uint32_t k = s->per_rank; k > 0; k -= SOLVE_KINDS) {
+                *word++ = (uint16_t)(of[k - SOLVE_KINDS] + SOLVE_B);
+
                 *word++ = (uint16_t)(of[k - SOLVE_KINDS] + SOLVE_W);
+            }
         }
     }
     pst_solve_replay(x->list, &x->trial);
     keep(x);
 }
 
-/* A named schedule's order as a word, its start times by replay: kept as it is when it fits, and a priority in any
- * case. */
+/* A named schedule's order as a word, its start times by replay: kept as it is when it fits, and a
+ * priority in any case. */
 static void try_named(search *x, const pst_schedule *named, pst_solved *solved) {
     const pst_solver *s = x->s;
     size_t n = pst_solve_length(s);
@@ -175,7 +185,8 @@ static pst_status try_all_named(search *x, pst_solved *solved) {
     const pst_schedule_row *row = pst_schedule_rows(&n);
     for (uint32_t i = 0; i < n; i++) {
         pst_schedule *named;
-        if (!strcmp(row[i].name, "forward") || (row[i].n_virtual ? row[i].n_virtual != v : v < 2)) continue;
+        if (!strcmp(row[i].name, "forward") || (row[i].n_virtual ? row[i].n_virtual != v : v < 2))
+            continue;
         PST_TRY(row[i].generate(&row[i], p->n_rank, v, p->n_micro, &named));
         if (!memcmp(named->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk))
             try_named(x, named, solved);
@@ -190,7 +201,8 @@ static void disturb(search *x, const pst_solution *from) {
     int64_t reach = (int64_t)x->mean * (int64_t)(1 + draw(x, 6)) / 2 + 1;
     for (size_t op = 0; op < s->n_op; op++) x->priority[op] = (int64_t)from->start[op];
     if (draw(x, 4) == 0) {
-        for (size_t op = 0; op < s->n_op; op++) x->priority[op] += (int64_t)draw(x, (uint64_t)reach) - reach / 2;
+        for (size_t op = 0; op < s->n_op; op++)
+            x->priority[op] += (int64_t)draw(x, (uint64_t)reach) - reach / 2;
         return;
     }
     for (uint64_t times = 1 + draw(x, 3); times; times--) {
@@ -225,17 +237,20 @@ static void improve_all(search *x) {
     for (uint32_t i = 1; i < POOL; i++)
         if (x->pool[i].makespan < x->pool[best].makespan) best = i;
     pst_solution first = x->pool[0];
-    x->pool[0] = x->pool[best], x->pool[best] = first;
+    x->pool[0] = x->pool[best];
+    x->pool[best] = first;
     improve(x, 0, x->decisions);
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static pst_status open_solution(const pst_solver *s, pst_solution *x) {
     x->makespan = SOLVE_NEVER;
     x->start = malloc(s->n_op * sizeof *x->start);
     x->word = malloc(s->n_op * sizeof *x->word);
-    return x->start && x->word ? PST_OK : pst_fail(PST_ENOMEM, "schedule solved: no memory for %zu passes", s->n_op);
+    return x->start && x->word
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "schedule solved: no memory for %zu passes", s->n_op);
 }
 
 static pst_status open_search(const pst_solver *s, search *x) {
@@ -247,15 +262,26 @@ static pst_status open_search(const pst_solver *s, search *x) {
     for (uint32_t i = 0; i < POOL; i++) PST_TRY(open_solution(s, &x->pool[i]));
     PST_TRY(open_solution(s, &x->trial));
     PST_TRY(open_solution(s, &x->back));
-    x->priority = calloc(s->n_op, sizeof *x->priority), x->tail = calloc(s->n_op, sizeof *x->tail);
-    return x->priority && x->tail ? PST_OK : pst_fail(PST_ENOMEM, "schedule solved: no memory for %zu passes", s->n_op);
+    x->priority = calloc(s->n_op, sizeof *x->priority);
+    x->tail = calloc(s->n_op, sizeof *x->tail);
+    return x->priority && x->tail
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "schedule solved: no memory for %zu passes", s->n_op);
 }
 
 static void close_search(search *x) {
     pst_solve_list_close(x->list);
-    for (uint32_t i = 0; i < POOL; i++) free(x->pool[i].start), free(x->pool[i].word);
-    free(x->trial.start), free(x->trial.word), free(x->back.start), free(x->back.word), free(x->priority),
-        free(x->tail);
+    for (uint32_t i = 0; i < POOL; i++) {
+        free(x->pool[i].start);
+        free(x->pool[i].word);
+    }
+    free(x->trial.start);
+    free(x->trial.word);
+    free(x->back.start);
+    free(x->back.word);
+    free(x->priority);
+
+    free(x->tail);
 }
 
 static pst_status run(search *x, pst_solved *solved) {
@@ -267,7 +293,8 @@ static pst_status run(search *x, pst_solved *solved) {
     PST_TRY(pst_solve_bound(x->s, x->pool[0].makespan, &x->bound, x->tail));
     try_tails(x);
     improve_all(x);
-    solved->makespan_ns = x->pool[0].makespan, solved->bound_ns = x->bound;
+    solved->makespan_ns = x->pool[0].makespan;
+    solved->bound_ns = x->bound;
     return PST_OK;
 }
 
@@ -276,7 +303,11 @@ pst_status pst_solve_search(const pst_solver *s, pst_solution *best, pst_solved 
     pst_solved found = {.named_ns = SOLVE_NEVER};
     pst_status status = open_search(s, &x);
     if (status == PST_OK) status = run(&x, &found);
-    if (status == PST_OK) *best = x.pool[0], x.pool[0] = (pst_solution){0}, *solved = found;
+    if (status == PST_OK) {
+        *best = x.pool[0];
+        x.pool[0] = (pst_solution){0};
+        *solved = found;
+    }
     close_search(&x);
     return status;
 }

@@ -1,24 +1,37 @@
-/* See pipeline/solve/solve.h: the problem as queues, and from what the search finds to a schedule. */
+/* See pipeline/solve/solve.h: the problem as queues, and from what the search finds to a
+ * schedule. */
 #include "pipeline/schedule/parts.h"
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* --- a problem as queues ------------------------------------------------------------------------------------------ */
+/* --- a problem as queues ---------------------------------------------------------------------- */
 
 static void close_solver(pst_solver *s) {
-    free(s->ns), free(s->rank_of), free(s->queue_of), free(s->place_of), free(s->change), free(s->topological);
+    free(s->ns);
+    free(s->rank_of);
+    free(s->queue_of);
+    free(s->place_of);
+    free(s->change);
+    free(s->topological);
     free(s->whole);
-    for (int d = 0; d < 2; d++) free(s->edge[d]), free(s->taken[d]), free(s->spare[d]), free(s->alone[d]);
+    for (int d = 0; d < 2; d++) {
+        free(s->edge[d]);
+        free(s->taken[d]);
+        free(s->spare[d]);
+        free(s->alone[d]);
+    }
 }
 
 static pst_solve_edge edge(const pst_solve_problem *p, uint32_t from, uint32_t to, int back) {
-    const uint32_t chunk = from < to ? from / SOLVE_KINDS : to / SOLVE_KINDS; /* the lower of two neighbours */
+    const uint32_t chunk = from < to ? from / SOLVE_KINDS : to / SOLVE_KINDS; /* the lower of two
+                                                                                 neighbours */
     int hop = p->hop && from / SOLVE_KINDS != to / SOLVE_KINDS;
     return (pst_solve_edge){from, !hop ? 0 : back ? p->hop[chunk].back : p->hop[chunk].there};
 }
 
-/* Which passes of its micro-batch each pass waits for. Backwards, the ends of these edges are exchanged. */
+/* Which passes of its micro-batch each pass waits for. Backwards, the ends of these edges are
+ * exchanged. */
 static void fill_edges(pst_solver *s) {
     const pst_solve_problem *p = s->problem;
     const pst_solve_edge none = {SOLVE_NONE, 0};
@@ -26,12 +39,17 @@ static void fill_edges(pst_solver *s) {
         uint32_t f = c * SOLVE_KINDS, b = f + SOLVE_B, w = f + SOLVE_W;
         int first = c == 0, last = c + 1 == p->n_chunk;
         pst_solve_edge(*before)[2] = s->edge[0], (*after)[2] = s->edge[1];
-        before[f][0] = first ? none : edge(p, f - SOLVE_KINDS, f, 0), before[f][1] = none;
-        before[b][0] = edge(p, f, b, 0), before[b][1] = last ? none : edge(p, b + SOLVE_KINDS, b, 1);
-        before[w][0] = edge(p, b, w, 0), before[w][1] = none;
+        before[f][0] = first ? none : edge(p, f - SOLVE_KINDS, f, 0);
+        before[f][1] = none;
+        before[b][0] = edge(p, f, b, 0);
+        before[b][1] = last ? none : edge(p, b + SOLVE_KINDS, b, 1);
+        before[w][0] = edge(p, b, w, 0);
+        before[w][1] = none;
         after[w][0] = after[w][1] = none;
-        after[b][0] = edge(p, w, b, 0), after[b][1] = first ? none : edge(p, b - SOLVE_KINDS, b, 1);
-        after[f][0] = edge(p, b, f, 0), after[f][1] = last ? none : edge(p, f + SOLVE_KINDS, f, 0);
+        after[b][0] = edge(p, w, b, 0);
+        after[b][1] = first ? none : edge(p, b - SOLVE_KINDS, b, 1);
+        after[f][0] = edge(p, b, f, 0);
+        after[f][1] = last ? none : edge(p, f + SOLVE_KINDS, f, 0);
         s->topological[c] = f;
         s->topological[p->n_chunk + 2 * (p->n_chunk - 1 - c)] = b;
         s->topological[p->n_chunk + 2 * (p->n_chunk - 1 - c) + 1] = w;
@@ -51,7 +69,9 @@ static void fill_queues(pst_solver *s) {
     for (uint32_t c = 0; c < p->n_chunk; c++) {
         const pst_held *h = &p->held[c];
         uint32_t q = c * SOLVE_KINDS;
-        s->ns[q] = p->ns[c].f, s->ns[q + SOLVE_B] = p->ns[c].b, s->ns[q + SOLVE_W] = p->ns[c].w;
+        s->ns[q] = p->ns[c].f;
+        s->ns[q + SOLVE_B] = p->ns[c].b;
+        s->ns[q + SOLVE_W] = p->ns[c].w;
         for (int k = 0; k < SOLVE_KINDS; k++) s->rank_of[q + k] = p->rank_of_chunk[c];
         s->change[q] = (int64_t)(h->f_b + h->f_w);
         s->change[q + SOLVE_B] = (int64_t)h->b_w - (int64_t)h->f_b;
@@ -60,10 +80,10 @@ static void fill_queues(pst_solver *s) {
     }
 }
 
-/* Spare: the micro-batches up to that of the pass at hand can be finished one by one when F leaves room for one of
- * every later chunk of its rank, and for one B of it and the chunks before it; when B that takes more than it frees
- * leaves room for one B of the chunks before it. Backwards W takes the place of F, but none has to wait for that of
- * another chunk. */
+/* Spare: the micro-batches up to that of the pass at hand can be finished one by one when F leaves
+ * room for one of every later chunk of its rank, and for one B of it and the chunks before it; when
+ * B that takes more than it frees leaves room for one B of the chunks before it. Backwards W takes
+ * the place of F, but none has to wait for that of another chunk. */
 static void fill_taken(pst_solver *s) {
     const pst_solve_problem *p = s->problem;
     for (uint32_t q = 0; q < s->n_queue; q += SOLVE_KINDS) {
@@ -85,12 +105,14 @@ static void fill_taken(pst_solver *s) {
     }
 }
 
-/* One micro-batch after the other: F of the rank's chunks, then B and W from the last chunk to the first. */
+/* One micro-batch after the other: F of the rank's chunks, then B and W from the last chunk to the
+ * first. */
 static void fill_alone(pst_solver *s) {
     const pst_solve_problem *p = s->problem;
     for (uint32_t r = 0; r < s->n_rank; r++) {
         const uint32_t *of = s->queue_of + (size_t)r * s->per_rank;
-        uint32_t *there = s->alone[0] + (size_t)r * s->per_rank, *back = s->alone[1] + (size_t)r * s->per_rank, n = 0;
+        uint32_t *there = s->alone[0] + (size_t)r * s->per_rank,
+                 *back = s->alone[1] + (size_t)r * s->per_rank, n = 0;
         uint64_t begun = 0; /* all F of a micro-batch run before the first of its B */
         for (uint32_t k = 0; k < s->per_rank; k += SOLVE_KINDS) {
             const pst_held *h = &p->held[of[k] / SOLVE_KINDS];
@@ -98,8 +120,10 @@ static void fill_alone(pst_solver *s) {
             begun += h->f_b + h->f_w;
             if (begun + h->b_w > s->whole[r]) s->whole[r] = begun + h->b_w;
         }
-        for (uint32_t k = s->per_rank; k > 0; k -= SOLVE_KINDS)
-            there[n++] = of[k - SOLVE_KINDS] + SOLVE_B, there[n++] = of[k - SOLVE_KINDS] + SOLVE_W;
+        for (uint32_t k = s->per_rank; k > 0; k -= SOLVE_KINDS) {
+            there[n++] = of[k - SOLVE_KINDS] + SOLVE_B;
+            there[n++] = of[k - SOLVE_KINDS] + SOLVE_W;
+        }
         for (uint32_t k = 0; k < n; k++) back[k] = there[n - 1 - k];
     }
 }
@@ -109,10 +133,11 @@ static pst_status check_problem(const pst_solve_problem *p) {
     if (!p->n_rank || !p->n_chunk || !p->n_micro || p->n_chunk % p->n_rank ||
         p->n_chunk / p->n_rank > PST_SCHEDULE_MAX_VIRTUAL || ops > PST_SOLVE_MOST_PASSES ||
         p->n_chunk > PST_SOLVE_MOST_CHUNKS)
-        return pst_fail(PST_EINPUT,
-                        "schedule solved: %u chunks on %u ranks with %u micro-batches are too many; at most "
-                        "%d passes of %d chunks can be solved",
-                        p->n_chunk, p->n_rank, p->n_micro, PST_SOLVE_MOST_PASSES, PST_SOLVE_MOST_CHUNKS);
+        return pst_fail(
+            PST_EINPUT,
+            "schedule solved: %u chunks on %u ranks with %u micro-batches are too many; at most "
+            "%d passes of %d chunks can be solved",
+            p->n_chunk, p->n_rank, p->n_micro, PST_SOLVE_MOST_PASSES, PST_SOLVE_MOST_CHUNKS);
     return PST_OK;
 }
 
@@ -120,25 +145,36 @@ static pst_status check_limits(const pst_solver *s) {
     const uint64_t *limit = s->problem->limit;
     for (uint32_t r = 0; limit && r < s->n_rank; r++)
         if (s->whole[r] > limit[r])
-            return pst_fail(PST_EINPUT, "schedule solved: rank %u may hold %llu, but one micro-batch alone holds %llu",
-                            r, (unsigned long long)limit[r], (unsigned long long)s->whole[r]);
+            return pst_fail(
+                PST_EINPUT,
+                "schedule solved: rank %u may hold %llu, but one micro-batch alone holds %llu", r,
+                (unsigned long long)limit[r], (unsigned long long)s->whole[r]);
     return PST_OK;
 }
 
 static pst_status open_solver(const pst_solve_problem *p, pst_solver *s) {
-    *s = (pst_solver){.problem = p, .n_rank = p->n_rank, .n_queue = p->n_chunk * SOLVE_KINDS, .n_micro = p->n_micro};
+    *s = (pst_solver){.problem = p,
+                      .n_rank = p->n_rank,
+                      .n_queue = p->n_chunk * SOLVE_KINDS,
+                      .n_micro = p->n_micro};
     PST_TRY(check_problem(p));
     uint32_t n = s->n_queue;
     s->per_rank = n / p->n_rank;
     s->n_op = (size_t)n * p->n_micro;
-    s->ns = calloc(n, sizeof *s->ns), s->rank_of = calloc(n, sizeof *s->rank_of);
-    s->queue_of = calloc(n, sizeof *s->queue_of), s->place_of = calloc(n, sizeof *s->place_of);
-    s->change = calloc(n, sizeof *s->change), s->whole = calloc(p->n_rank, sizeof *s->whole);
+    s->ns = calloc(n, sizeof *s->ns);
+    s->rank_of = calloc(n, sizeof *s->rank_of);
+    s->queue_of = calloc(n, sizeof *s->queue_of);
+    s->place_of = calloc(n, sizeof *s->place_of);
+    s->change = calloc(n, sizeof *s->change);
+    s->whole = calloc(p->n_rank, sizeof *s->whole);
     s->topological = calloc(n, sizeof *s->topological);
-    int got = s->ns && s->rank_of && s->queue_of && s->place_of && s->change && s->whole && s->topological;
+    int got = s->ns && s->rank_of && s->queue_of && s->place_of && s->change && s->whole &&
+              s->topological;
     for (int d = 0; d < 2; d++) {
-        s->edge[d] = calloc(n, sizeof *s->edge[d]), s->alone[d] = calloc(n, sizeof *s->alone[d]);
-        s->taken[d] = calloc(n, sizeof *s->taken[d]), s->spare[d] = calloc(n, sizeof *s->spare[d]);
+        s->edge[d] = calloc(n, sizeof *s->edge[d]);
+        s->alone[d] = calloc(n, sizeof *s->alone[d]);
+        s->taken[d] = calloc(n, sizeof *s->taken[d]);
+        s->spare[d] = calloc(n, sizeof *s->spare[d]);
         got = got && s->edge[d] && s->alone[d] && s->taken[d] && s->spare[d];
     }
     if (!got) return pst_fail(PST_ENOMEM, "schedule solved: no memory for %u chunks", p->n_chunk);
@@ -149,7 +185,7 @@ static pst_status open_solver(const pst_solve_problem *p, pst_solver *s) {
     return check_limits(s);
 }
 
-/* --- placements -------------------------------------------------------------------------------------------------- */
+/* --- placements ------------------------------------------------------------------------------- */
 
 uint32_t pst_solve_places(uint32_t chunks, pst_solve_place place[PST_SOLVE_PLACES]) {
     static const pst_solve_place all[PST_SOLVE_PLACES] = {
@@ -167,7 +203,7 @@ int pst_solve_has(const pst_solve_place *place, const pst_schedule_row *row) {
     return rounds ? !row->n_virtual : row->n_virtual == place->n_virtual;
 }
 
-/* --- memory of a schedule ---------------------------------------------------------------------------------------- */
+/* --- memory of a schedule --------------------------------------------------------------------- */
 
 void pst_solve_peak(const pst_solve_problem *p, const pst_schedule *schedule, uint64_t *peak) {
     for (uint32_t r = 0; r < schedule->n_rank; r++) {
@@ -194,21 +230,24 @@ int pst_solve_fits(const pst_solve_problem *p, const pst_schedule *schedule) {
     return fits;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
-static pst_status write_schedule(const pst_solver *s, const pst_solution *x, pst_schedule **schedule) {
+static pst_status write_schedule(const pst_solver *s, const pst_solution *x,
+                                 pst_schedule **schedule) {
     static const pst_opcode opcode[SOLVE_KINDS] = {PST_OP_F, PST_OP_B, PST_OP_W};
     const pst_schedule_row row = {.name = "solved", .split = 1};
     const pst_solve_problem *p = s->problem;
     PST_TRY(pst_schedule_open(&row, p->n_rank, p->n_chunk / p->n_rank, p->n_micro, schedule));
     memcpy((*schedule)->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk);
     uint32_t *next = calloc(s->n_queue, sizeof *next);
-    pst_status status = next ? PST_OK : pst_fail(PST_ENOMEM, "schedule solved: no memory to write it");
+    pst_status status =
+        next ? PST_OK : pst_fail(PST_ENOMEM, "schedule solved: no memory to write it");
     size_t n = pst_solve_length(s);
     for (uint32_t r = 0; status == PST_OK && r < s->n_rank; r++)
         for (size_t k = 0; k < n; k++) {
             uint32_t queue = x->word[r * n + k];
-            pst_schedule_add(*schedule, r, opcode[queue % SOLVE_KINDS], queue / SOLVE_KINDS, next[queue]++);
+            pst_schedule_add(*schedule, r, opcode[queue % SOLVE_KINDS], queue / SOLVE_KINDS,
+                             next[queue]++);
         }
     free(next);
     if (status == PST_OK) status = pst_schedule_check(*schedule);
@@ -216,7 +255,8 @@ static pst_status write_schedule(const pst_solver *s, const pst_solution *x, pst
     return status;
 }
 
-pst_status pst_schedule_solve(const pst_solve_problem *problem, pst_schedule **schedule, pst_solved *solved) {
+pst_status pst_schedule_solve(const pst_solve_problem *problem, pst_schedule **schedule,
+                              pst_solved *solved) {
     pst_solver s;
     pst_solution best = {0};
     pst_solved found;
@@ -224,7 +264,8 @@ pst_status pst_schedule_solve(const pst_solve_problem *problem, pst_schedule **s
     if (status == PST_OK) status = pst_solve_search(&s, &best, &found);
     if (status == PST_OK) status = write_schedule(&s, &best, schedule);
     if (status == PST_OK) *solved = found;
-    free(best.start), free(best.word);
+    free(best.start);
+    free(best.word);
     close_solver(&s);
     return status;
 }

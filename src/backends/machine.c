@@ -16,7 +16,8 @@ static uint32_t online(void) {
 
 uint32_t pst_machine_cpus(void) {
     cpu_set_t mask;
-    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return online(); /* more processors than the set has bits */
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0)
+        return online(); /* more processors than the set has bits */
     return CPU_COUNT(&mask) > 0 ? (uint32_t)CPU_COUNT(&mask) : 1;
 }
 
@@ -26,8 +27,10 @@ uint32_t pst_machine_threads(uint32_t ranks) {
     return cpus > ranks ? cpus / ranks : 1;
 }
 
-/* The number behind `key` at the start of a line ("": the whole file is a number); `fallback` when there is none. */
-static uint64_t number_in(const char *folder, const char *file, const char *key, uint64_t fallback) {
+/* The number behind `key` at the start of a line ("": the whole file is a number); `fallback` when
+ * there is none. */
+static uint64_t number_in(const char *folder, const char *file, const char *key,
+                          uint64_t fallback) {
     char path[PATH_BYTES + 64], line[256];
     uint64_t value = fallback;
     size_t n = strlen(key);
@@ -68,7 +71,8 @@ static uint64_t left_in_cgroups(void) {
 }
 
 uint64_t pst_machine_memory(void) {
-    uint64_t free_ = number_in("/proc", "meminfo", "MemAvailable:", 0) * 1024, left = left_in_cgroups();
+    uint64_t free_ = number_in("/proc", "meminfo", "MemAvailable:", 0) * 1024,
+             left = left_in_cgroups();
     return left < free_ || !free_ ? (left == UINT64_MAX ? free_ : left) : free_;
 }
 

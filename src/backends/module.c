@@ -15,7 +15,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const pst_module *loaded;
 static char why[1024];
 
-/* --- what a module calls ------------------------------------------------------------------------------------------ */
+/* --- what a module calls ---------------------------------------------------------------------- */
 
 static pst_status host_fail(pst_status status, const char *format, va_list args) {
     char text[1024];
@@ -38,7 +38,7 @@ static void host_log(pst_log_level level, const char *format, va_list args) {
 static const pst_module_host host = {PST_MODULE_VERSION, sizeof host, PST_VERSION, host_fail,
                                      host_fail_in,       host_log,    pst_error};
 
-/* --- where it is -------------------------------------------------------------------------------------------------- */
+/* --- where it is ------------------------------------------------------------------------------ */
 
 /* What PENSTOCK_MODULE names; NULL: nothing. */
 static const char *named(void) {
@@ -49,14 +49,17 @@ static const char *named(void) {
 /* Beside the file that this code is in. */
 static void find(char path[PATH_MAX]) {
     Dl_info own;
-    const char *file = dladdr(&host, &own) && own.dli_fname ? own.dli_fname : "", *slash = strrchr(file, '/');
+    const char *file = dladdr(&host, &own) && own.dli_fname ? own.dli_fname : "",
+               *slash = strrchr(file, '/');
     if (named()) snprintf(path, PATH_MAX, "%s", named());
     else snprintf(path, PATH_MAX, "%.*s" FILE_NAME, slash ? (int)(slash + 1 - file) : 0, file);
 }
 
-/* Loading takes longer than a small run, and many machines have the file and no GPU: the driver's own files tell. */
+/* Loading takes longer than a small run, and many machines have the file and no GPU: the driver's
+ * own files tell. */
 static int has_driver(void) {
-    static const char *const files[] = {"/dev/nvidiactl", "/dev/dxg"}; /* the second in a virtual machine of Windows */
+    static const char *const files[] = {"/dev/nvidiactl", "/dev/dxg"}; /* the second in a virtual
+                                                                          machine of Windows */
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (access(files[i], F_OK) == 0) return 1;
     return 0;
@@ -68,13 +71,16 @@ int pst_module_there(void) {
     return named() || (access(path, F_OK) == 0 && has_driver());
 }
 
-/* --- loading ------------------------------------------------------------------------------------------------------ */
+/* --- loading ---------------------------------------------------------------------------------- */
 
 static const char *refuse(const pst_module *m, const char *path) {
     if (m->version != PST_MODULE_VERSION || m->bytes != sizeof *m)
-        pst_fail(PST_EINPUT, "%s was built from another source than the program: build and install both together",
-                 path);
-    else if (!m->name || !m->device || !m->device->name || strcmp(m->name, m->device->name) || !m->kernel || !m->arith)
+        pst_fail(
+            PST_EINPUT,
+            "%s was built from another source than the program: build and install both together",
+            path);
+    else if (!m->name || !m->device || !m->device->name || strcmp(m->name, m->device->name) ||
+             !m->kernel || !m->arith)
         pst_fail(PST_EINPUT, "%s says of itself neither device nor kernels", path);
     else return NULL;
     return pst_error();
@@ -84,9 +90,15 @@ static const char *refuse(const pst_module *m, const char *path) {
 static const pst_module *open_module(const char *path) {
     pst_module_open_fn open_fn = NULL;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return pst_fail(PST_EINPUT, "%s", dlerror()), NULL;
+    if (!library) {
+        pst_fail(PST_EINPUT, "%s", dlerror());
+        return NULL;
+    }
     *(void **)&open_fn = dlsym(library, PST_MODULE_SYMBOL);
-    if (!open_fn) return pst_fail(PST_EINPUT, "%s is no back end: it has no " PST_MODULE_SYMBOL, path), NULL;
+    if (!open_fn) {
+        pst_fail(PST_EINPUT, "%s is no back end: it has no " PST_MODULE_SYMBOL, path);
+        return NULL;
+    }
     pst_error_clear();
     const pst_module *m = open_fn(&host);
     if (!m && !*pst_error()) pst_fail(PST_EINPUT, "%s does not say why it cannot be used", path);
@@ -101,7 +113,9 @@ static void load(void) {
     else loaded = open_module(path);
     if (loaded) pst_log(PST_LOG_DEBUG, "module %s: loaded from %s", loaded->name, path);
     else snprintf(why, sizeof why, "%s", pst_error());
-    if (*before) pst_fail(PST_EINPUT, "%s", before); /* whoever only looks does not want this thread's message lost */
+    if (*before)
+        pst_fail(PST_EINPUT, "%s", before); /* whoever only looks does not want this thread's
+                                               message lost */
     else pst_error_clear();
 }
 
@@ -117,4 +131,6 @@ const char *pst_module_name(void) {
     return pst_module_get() ? loaded->name : NULL;
 }
 
-int pst_module_has(const pst_device_ops *device) { return device && loaded && loaded->device == device; }
+int pst_module_has(const pst_device_ops *device) {
+    return device && loaded && loaded->device == device;
+}

@@ -12,12 +12,14 @@
 #include "pipeline/execute/timed.h"
 #include <string.h>
 
-static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_bert, &pst_model_mlp, &pst_model_resnet};
-static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_lines, &pst_data_mnist, &pst_data_cifar10};
+static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_bert, &pst_model_mlp,
+                                              &pst_model_resnet};
+static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_lines, &pst_data_mnist,
+                                            &pst_data_cifar10};
 /* Behind them stands that of the module, which is the best one where it can be used. */
 static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
-/* `self` joins ranks of one process through a hub and is asked for by name (run/group.c); so is what a module has for
- * its device, over the first of these. */
+/* `self` joins ranks of one process through a hub and is asked for by name (run/group.c); so is
+ * what a module has for its device, over the first of these. */
 static const pst_transport_ops *const transports[] = {&pst_transport_ucx};
 static const char *const more[] = {"self", "nccl"};
 static const pst_world_ops *const worlds[] = {&pst_world_pmix, &pst_world_tcp, &pst_world_single};
@@ -28,7 +30,9 @@ enum { MAX_NAMES = 32 };
 const char *pst_registry_name(const char *kind, uint32_t i) {
     uint32_t n = 0;
     if (!strcmp(kind, "device"))
-        return i < COUNT(devices) ? devices[i]->name : i == COUNT(devices) ? pst_module_name() : NULL;
+        return i < COUNT(devices)    ? devices[i]->name
+               : i == COUNT(devices) ? pst_module_name()
+                                     : NULL;
     if (!strcmp(kind, "transport"))
         return i < COUNT(transports)                 ? transports[i]->name
                : i < COUNT(transports) + COUNT(more) ? more[i - COUNT(transports)]
@@ -68,11 +72,13 @@ const char *pst_registry_reject(const char *kind, uint32_t i) {
         return devices[i]->reject ? devices[i]->reject(&config) : NULL;
     }
     if (!strcmp(kind, "transport") && i < COUNT(transports)) {
-        const pst_world two = {.ops = &pst_world_single, .size = 2, .local_size = 2}; /* ranks on this host */
+        /* ranks on this host */
+        const pst_world two = {.ops = &pst_world_single, .size = 2, .local_size = 2};
         return transports[i]->reject ? transports[i]->reject(&two) : NULL;
     }
     if (!strcmp(kind, "transport") && i == COUNT(transports) + 1) return reject_direct(more[1], 2);
-    if (!strcmp(kind, "world") && i < COUNT(worlds)) return worlds[i]->reject ? worlds[i]->reject() : NULL;
+    if (!strcmp(kind, "world") && i < COUNT(worlds))
+        return worlds[i]->reject ? worlds[i]->reject() : NULL;
     return NULL;
 }
 
@@ -89,13 +95,17 @@ static pst_status unknown(const char *kind, const char *name) {
     }
     const char *meant = pst_did_you_mean(name, names, n);
     if (meant)
-        return pst_fail(PST_EINPUT, "unknown %s '%s'; did you mean '%s'? (there are: %s)", kind, name, meant, list);
+        return pst_fail(PST_EINPUT, "unknown %s '%s'; did you mean '%s'? (there are: %s)", kind,
+                        name, meant, list);
     return pst_fail(PST_EINPUT, "unknown %s '%s' (there are: %s)", kind, name, list);
 }
 
 pst_status pst_registry_model(const char *name, const pst_model_row **row) {
     for (uint32_t i = 0; i < COUNT(models); i++)
-        if (!strcmp(models[i]->name, name)) return *row = models[i], PST_OK;
+        if (!strcmp(models[i]->name, name)) {
+            *row = models[i];
+            return PST_OK;
+        }
     return unknown("model", name);
 }
 
@@ -110,7 +120,10 @@ pst_status pst_registry_shape(const pst_config *config, pst_data_shape *shape) {
 
 pst_status pst_registry_data(const char *name, const pst_data_row **row) {
     for (uint32_t i = 0; i < COUNT(datas); i++)
-        if (!strcmp(datas[i]->name, name)) return *row = datas[i], PST_OK;
+        if (!strcmp(datas[i]->name, name)) {
+            *row = datas[i];
+            return PST_OK;
+        }
     return unknown("data", name);
 }
 
@@ -123,24 +136,29 @@ static int take_module(const char *name, const pst_device_config *config, const 
     if (automatic && !pst_module_there()) return 0;
     if (!automatic && pst_module_name() && strcmp(name, pst_module_name())) return 0;
     *why = reject_module(config);
-    if (*why) pst_log(PST_LOG_DEBUG, "device %s: passed over: %s", pst_module_get() ? pst_module_name() : name, *why);
+    if (*why)
+        pst_log(PST_LOG_DEBUG, "device %s: passed over: %s",
+                pst_module_get() ? pst_module_name() : name, *why);
     return !automatic || !*why;
 }
 
-pst_status pst_registry_device(const char *name, const pst_device_config *config, const pst_device_ops **ops) {
+pst_status pst_registry_device(const char *name, const pst_device_config *config,
+                               const pst_device_ops **ops) {
     int automatic = !strcmp(name, "auto");
     const char *why;
     if (take_module(name, config, &why)) {
         if (why) return pst_fail(PST_EINPUT, "device %s: %s", name, why);
         pst_log(PST_LOG_DEBUG, "device %s: chosen", pst_module_get()->name);
-        return *ops = pst_module_get()->device, PST_OK;
+        *ops = pst_module_get()->device;
+        return PST_OK;
     }
     for (uint32_t i = 0; i < COUNT(devices); i++) {
         if (!automatic && strcmp(devices[i]->name, name)) continue;
         why = devices[i]->reject ? devices[i]->reject(config) : NULL;
         if (!why) {
             pst_log(PST_LOG_DEBUG, "device %s: chosen", devices[i]->name);
-            return *ops = devices[i], PST_OK;
+            *ops = devices[i];
+            return PST_OK;
         }
         if (!automatic) return pst_fail(PST_EINPUT, "device %s: %s", name, why);
         pst_log(PST_LOG_DEBUG, "device %s: passed over: %s", devices[i]->name, why);
@@ -153,21 +171,26 @@ pst_status pst_registry_direct(const char *name, const pst_device_ops *device, u
     *direct = NULL;
     if (strcmp(name, more[1])) return PST_OK;
     if (!pst_module_has(device))
-        return pst_fail(PST_EINPUT, "transport %s is for GPUs, and device %s is none; transport auto is for both", name,
-                        device ? device->name : "cpu");
+        return pst_fail(
+            PST_EINPUT,
+            "transport %s is for GPUs, and device %s is none; transport auto is for both", name,
+            device ? device->name : "cpu");
     const char *why = reject_direct(name, ranks_here);
     if (why) return pst_fail(PST_EINPUT, "transport %s: %s", name, why);
-    return *direct = pst_module_get()->direct, PST_OK;
+    *direct = pst_module_get()->direct;
+    return PST_OK;
 }
 
-pst_status pst_registry_transport(const char *name, const pst_world *world, const pst_transport_ops **ops) {
+pst_status pst_registry_transport(const char *name, const pst_world *world,
+                                  const pst_transport_ops **ops) {
     int automatic = !strcmp(name, "auto") || !strcmp(name, more[1]);
     for (uint32_t i = 0; i < COUNT(transports); i++) {
         if (!automatic && strcmp(transports[i]->name, name)) continue;
         const char *why = transports[i]->reject ? transports[i]->reject(world) : NULL;
         if (!why) {
             pst_log(PST_LOG_DEBUG, "transport %s: chosen", transports[i]->name);
-            return *ops = transports[i], PST_OK;
+            *ops = transports[i];
+            return PST_OK;
         }
         if (!automatic) return pst_fail(PST_EINPUT, "transport %s: %s", name, why);
         pst_log(PST_LOG_DEBUG, "transport %s: passed over: %s", transports[i]->name, why);
@@ -178,14 +201,16 @@ pst_status pst_registry_transport(const char *name, const pst_world *world, cons
 pst_status pst_registry_joins(const char *name, const pst_world *world, uint32_t n_rank) {
     int self = !strcmp(name, "self");
     if (self && world->size > 1)
-        return pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes",
-                        world->size);
-    if (!self && strcmp(name, "auto") && world->size == 1 && n_rank > 1)
         return pst_fail(
             PST_EINPUT,
-            "transport %s needs a process for each of %u ranks, but all are in this one; give auto or self, "
-            "or start the program with mpirun -n %u",
-            name, n_rank, n_rank);
+            "transport self runs all ranks in one process, but this job has %u processes",
+            world->size);
+    if (!self && strcmp(name, "auto") && world->size == 1 && n_rank > 1)
+        return pst_fail(PST_EINPUT,
+                        "transport %s needs a process for each of %u ranks, but all are in this "
+                        "one; give auto or self, "
+                        "or start the program with mpirun -n %u",
+                        name, n_rank, n_rank);
     return PST_OK;
 }
 
@@ -198,9 +223,10 @@ const pst_world_ops *pst_registry_world(void) {
     return worlds[COUNT(worlds) - 1];
 }
 
-/* --- kernels ------------------------------------------------------------------------------------------------------ */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
-/* The host's: those of cpu/, then those of ref/; behind them those of the module, once it is loaded. */
+/* The host's: those of cpu/, then those of ref/; behind them those of the module, once it is
+ * loaded. */
 static uint32_t count_host(void) {
     uint32_t cpu, ref;
     pst_kernels_cpu(&cpu);
@@ -225,25 +251,31 @@ const pst_choice_ops *pst_registry_choices(const pst_device_ops *device) {
 
 int pst_registry_is_host(const pst_device_ops *device) { return !pst_module_has(device); }
 
-pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
-                                      const pst_device *device, uint32_t *index) {
+pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra,
+                                      pst_pass pass, const pst_device *device, uint32_t *index) {
     const char *op = extra == PST_EXTRA_SUM       ? "sum"
                      : extra == PST_EXTRA_RESTORE ? node->op->restore_kernel
                                                   : node->op->name;
     int module = pst_module_has(device->ops);
-    uint32_t first = module ? count_host() : 0, end = module ? first + pst_module_get()->n_kernel : count_host();
+    uint32_t first = module ? count_host() : 0,
+             end = module ? first + pst_module_get()->n_kernel : count_host();
     for (uint32_t i = first; i < end; i++) {
         const pst_kernel_row *row = pst_registry_kernel(i);
         if (strcmp(row->op, op) || (extra != PST_EXTRA_SUM && row->pass != pass)) continue;
-        const char *why = !(row->dtypes >> g->dtype & 1)                ? "it is for another precision"
-                          : (row->isa & ~device->isa)                   ? "this CPU lacks its instruction set"
-                          : row->reject && row->reject(g, node, device) ? row->reject(g, node, device)
-                                                                        : NULL;
-        if (!why) return *index = i, PST_OK;
+        const char *why = !(row->dtypes >> g->dtype & 1) ? "it is for another precision"
+                          : (row->isa & ~device->isa)    ? "this CPU lacks its instruction set"
+                          : row->reject && row->reject(g, node, device)
+                              ? row->reject(g, node, device)
+                              : NULL;
+        if (!why) {
+            *index = i;
+            return PST_OK;
+        }
         pst_log(PST_LOG_DEBUG, "%s: kernel %s: passed over: %s", node->name, row->name, why);
     }
     if (module)
-        return pst_fail(PST_EINPUT, "device %s has no kernel for %s, pass %c, of node %s in %s", device->ops->name, op,
-                        "FBW"[pass], node -> name, pst_dtype_name(g->dtype));
-    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass], node -> name);
+        return pst_fail(PST_EINPUT, "device %s has no kernel for %s, pass %c, of node %s in %s",
+                        device->ops->name, op, "FBW"[pass], node -> name, pst_dtype_name(g->dtype));
+    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass],
+                    node -> name);
 }

@@ -1,5 +1,6 @@
-/* The memory of a rank: one anonymous mapping and, right behind its last usable byte, a canary page. The pattern
- * depends on the position, so that neither zeros nor a constant nor a copy from elsewhere can pass for it. */
+/* The memory of a rank: one anonymous mapping and, right behind its last usable byte, a canary
+ * page. The pattern depends on the position, so that neither zeros nor a constant nor a copy from
+ * elsewhere can pass for it. */
 #include "base/arena.h"
 #include "base/limit.h"
 #include <errno.h>
@@ -8,20 +9,24 @@
 
 static const uint64_t HUGE_BYTES = 2u << 20, PAGE_BYTES = 4096;
 
-/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN in fp32, and every two in bf16 and fp16,
- * whose last byte is 0xff and the one before odd: neither finite numbers nor infinities nor the NaN that arithmetic
- * makes end with such two, so the end of a written array is never mistaken for untouched, and whatever reads memory
- * before it was written spreads NaNs. */
+/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN in fp32, and every two
+ * in bf16 and fp16, whose last byte is 0xff and the one before odd: neither finite numbers nor
+ * infinities nor the NaN that arithmetic makes end with such two, so the end of a written array is
+ * never mistaken for untouched, and whatever reads memory before it was written spreads NaNs. */
 static inline uint64_t pattern(uint64_t word) {
     return ((word + 1) * 0x9E3779B97F4A7C15u ^ 0xA5C35A3C96F00F69u) | 0xFFC1FFC1FFC1FFC1u;
 }
 
 static inline uint8_t pattern_byte(uint64_t offset) {
-    return (uint8_t)(pattern(offset / 8) >> offset % 8 * 8); /* little endian, as the stores below */
+    return (uint8_t)(pattern(offset / 8) >> offset % 8 * 8); /* little endian, as the stores
+                                                                below */
 }
 
 static void pattern_fill(uint8_t *base, uint64_t from, uint64_t to) {
-    while (from < to && from % 8) base[from] = pattern_byte(from), from++;
+    while (from < to && from % 8) {
+        base[from] = pattern_byte(from);
+        from++;
+    }
     for (; from + 8 <= to; from += 8) {
         uint64_t word = pattern(from / 8);
         memcpy(base + from, &word, 8);
@@ -29,8 +34,8 @@ static void pattern_fill(uint8_t *base, uint64_t from, uint64_t to) {
     for (; from < to; from++) base[from] = pattern_byte(from);
 }
 
-/* One more than the last offset of [from, to) that does not hold the pattern, else from. Numbers have two bytes at
- * least: of an aligned two none is written alone. */
+/* One more than the last offset of [from, to) that does not hold the pattern, else from. Numbers
+ * have two bytes at least: of an aligned two none is written alone. */
 static uint64_t pattern_broken(const uint8_t *base, uint64_t from, uint64_t to) {
     uint64_t end = to;
     while (to > from) {
@@ -48,7 +53,8 @@ static uint64_t pattern_broken(const uint8_t *base, uint64_t from, uint64_t to) 
 /* Maps `bytes` (a multiple of the page) at a multiple of `align`. */
 static uint8_t *map_aligned(uint64_t bytes, uint64_t align) {
     uint64_t slack = align > PAGE_BYTES ? align : 0;
-    uint8_t *all = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *all =
+        mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) return NULL;
     if (!slack) return all;
     uint64_t skip = (align - (uintptr_t)all % align) % align;
@@ -59,15 +65,18 @@ static uint8_t *map_aligned(uint64_t bytes, uint64_t align) {
 
 pst_status pst_arena_open(uint64_t bytes, int canary, pst_arena *arena) {
     uint64_t limit = INT64_MAX - 2 * HUGE_BYTES;
-    uint64_t mapped = bytes > limit ? 0 : (bytes + PST_ARENA_CANARY_BYTES + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-    uint8_t *base = mapped ? map_aligned(mapped, bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES) : NULL;
+    uint64_t mapped =
+        bytes > limit ? 0 : (bytes + PST_ARENA_CANARY_BYTES + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    uint8_t *base =
+        mapped ? map_aligned(mapped, bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES) : NULL;
     if (!base) {
         int error = mapped ? errno : ENOMEM;
         char limits[PST_LIMIT_TEXT];
-        return pst_fail(PST_ENOMEM, "cannot reserve %.1f MiB of memory for the arena: %s%s", (double)bytes / 0x1p20,
-                        strerror(error), pst_limit_of_memory(limits));
+        return pst_fail(PST_ENOMEM, "cannot reserve %.1f MiB of memory for the arena: %s%s",
+                        (double)bytes / 0x1p20, strerror(error), pst_limit_of_memory(limits));
     }
-    if (bytes >= HUGE_BYTES) madvise(base, mapped, MADV_HUGEPAGE); /* a wish: kernels without it still work */
+    if (bytes >= HUGE_BYTES)
+        madvise(base, mapped, MADV_HUGEPAGE); /* a wish: kernels without it still work */
     pattern_fill(base, canary ? 0 : bytes, bytes + PST_ARENA_CANARY_BYTES);
     *arena = (pst_arena){.base = base, .bytes = bytes, .mapped = mapped, .canary = canary != 0};
     return PST_OK;

@@ -1,5 +1,6 @@
-/* A choice that was made by measuring, as text that a plan keeps: so a rerun makes it without measuring, with the same
- * bits. Two choices with the same `of` are for the same thing on the same kind of device. */
+/* A choice that was made by measuring, as text that a plan keeps: so a rerun makes it without
+ * measuring, with the same bits. Two choices with the same `of` are for the same thing on the same
+ * kind of device. */
 #ifndef PST_BASE_CHOICE_H
 #define PST_BASE_CHOICE_H
 

@@ -1,4 +1,5 @@
-/* Time in integer nanoseconds: the monotonic clock, or a virtual one that simulation moves by hand. */
+/* Time in integer nanoseconds: the monotonic clock, or a virtual one that simulation moves by
+ * hand. */
 #ifndef PST_BASE_CLOCK_H
 #define PST_BASE_CLOCK_H
 #include <stdint.h>

@@ -8,14 +8,19 @@ static const struct {
     uint64_t bytes;
     const char *precision; /* of a graph; NULL: no graph computes in it */
 } dtypes[PST_DTYPE_COUNT] = {
-    [PST_F32] = {"F32", 4, "fp32"}, [PST_BF16] = {"BF16", 2, "bf16"}, [PST_I32] = {"I32", 4, NULL},
-    [PST_F64] = {"F64", 8, NULL},   [PST_F16] = {"F16", 2, "fp16"},   [PST_TF32] = {"TF32", 4, "tf32"},
+    [PST_F32] = {"F32", 4, "fp32"}, [PST_BF16] = {"BF16", 2, "bf16"},
+    [PST_I32] = {"I32", 4, NULL},   [PST_F64] = {"F64", 8, NULL},
+    [PST_F16] = {"F16", 2, "fp16"}, [PST_TF32] = {"TF32", 4, "tf32"},
     [PST_F8] = {"F8", 1, "fp8"},
 };
 
-uint64_t pst_dtype_bytes(pst_dtype dtype) { return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].bytes : 0; }
+uint64_t pst_dtype_bytes(pst_dtype dtype) {
+    return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
+}
 
-const char *pst_dtype_name(pst_dtype dtype) { return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].name : "?"; }
+const char *pst_dtype_name(pst_dtype dtype) {
+    return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].name : "?";
+}
 
 uint16_t pst_bf16_from_f32(float value) {
     uint32_t bits;
@@ -35,10 +40,11 @@ float pst_f32_from_bf16(uint16_t value) {
 uint16_t pst_f16_from_f32(float value) {
     uint32_t bits, sign;
     memcpy(&bits, &value, 4);
-    sign = bits >> 16 & 0x8000, bits &= 0x7fffffff;
+    sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffff;
     if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (bits >> 13 & 0x3ff));
     if (bits >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* from 65520 on */
-    if (bits < 0x38800000) {                                  /* below 2^-14: whole multiples of 2^-24 */
+    if (bits < 0x38800000) { /* below 2^-14: whole multiples of 2^-24 */
         float magnitude;
         memcpy(&magnitude, &bits, 4);
         magnitude += 0.5f; /* whose last place is 2^-24 */
@@ -56,7 +62,8 @@ float pst_f32_from_f16(uint16_t value) {
         out = (float)magnitude * 0x1p-24f;
         memcpy(&bits, &out, 4);
     } else {
-        bits = magnitude >= 0x7c00 ? 0x7f800000 | (magnitude & 0x3ff) << 13 : (magnitude << 13) + 0x38000000;
+        bits = magnitude >= 0x7c00 ? 0x7f800000 | (magnitude & 0x3ff) << 13
+                                   : (magnitude << 13) + 0x38000000;
         if (magnitude > 0x7c00) bits |= 0x400000; /* quiet */
     }
     bits |= sign;
@@ -94,11 +101,13 @@ float pst_f32_from_f8(int wide, uint8_t value) {
 }
 
 const char *pst_dtype_precision(pst_dtype dtype) {
-    return (unsigned)dtype < PST_DTYPE_COUNT && dtypes[dtype].precision ? dtypes[dtype].precision : "?";
+    return (unsigned)dtype < PST_DTYPE_COUNT && dtypes[dtype].precision ? dtypes[dtype].precision
+                                                                        : "?";
 }
 
 pst_dtype pst_dtype_of_precision(const char *precision) {
     pst_dtype d = 0;
-    while (d < PST_DTYPE_COUNT && (!dtypes[d].precision || strcmp(dtypes[d].precision, precision))) d++;
+    while (d < PST_DTYPE_COUNT && (!dtypes[d].precision || strcmp(dtypes[d].precision, precision)))
+        d++;
     return d;
 }

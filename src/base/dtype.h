@@ -3,9 +3,19 @@
 #define PST_BASE_DTYPE_H
 #include <stdint.h>
 
-/* TF32 and F8 are what products round their factors to; tensors are then F32 and BF16, see pst_dtype_stored. TF32 has
- * fp32's exponent and 10 bits of fraction. F8 has a factor per tensor: E4M3, or E5M2 for gradients. */
-typedef enum { PST_F32, PST_BF16, PST_I32, PST_F64, PST_F16, PST_TF32, PST_F8, PST_DTYPE_COUNT } pst_dtype;
+/* TF32 and F8 are what products round their factors to; tensors are then F32 and BF16, see
+ * pst_dtype_stored. TF32 has fp32's exponent and 10 bits of fraction. F8 has a factor per tensor:
+ * E4M3, or E5M2 for gradients. */
+typedef enum {
+    PST_F32,
+    PST_BF16,
+    PST_I32,
+    PST_F64,
+    PST_F16,
+    PST_TF32,
+    PST_F8,
+    PST_DTYPE_COUNT
+} pst_dtype;
 
 /* Bytes of one element. */
 uint64_t pst_dtype_bytes(pst_dtype dtype);
@@ -15,22 +25,26 @@ const char *pst_dtype_name(pst_dtype dtype);
 /* bf16 <-> fp32, round to nearest even, NaN kept quiet. */
 uint16_t pst_bf16_from_f32(float value);
 float pst_f32_from_bf16(uint16_t value);
-/* Likewise for IEEE half precision: beyond 65504 infinity, below 2^-24 zero, subnormal numbers in between. */
+/* Likewise for IEEE half precision: beyond 65504 infinity, below 2^-24 zero, subnormal numbers in
+ * between. */
 uint16_t pst_f16_from_f32(float value);
 float pst_f32_from_f16(uint16_t value);
 /* Of either: dtype is PST_BF16 or PST_F16. */
-static inline int pst_dtype_is_half(pst_dtype dtype) { return dtype == PST_BF16 || dtype == PST_F16; }
+static inline int pst_dtype_is_half(pst_dtype dtype) {
+    return dtype == PST_BF16 || dtype == PST_F16;
+}
 static inline uint16_t pst_half_from_f32(pst_dtype dtype, float value) {
     return dtype == PST_F16 ? pst_f16_from_f32(value) : pst_bf16_from_f32(value);
 }
 static inline float pst_f32_from_half(pst_dtype dtype, uint16_t value) {
     return dtype == PST_F16 ? pst_f32_from_f16(value) : pst_f32_from_bf16(value);
 }
-/* OCP 8-bit floating point (Micikevicius et al. 2022), wide: E5M2, else E4M3. To nearest even; beyond the largest number,
- * 57344 or 448, that one; infinity and NaN are NaN. */
+/* OCP 8-bit floating point (Micikevicius et al. 2022), wide: E5M2, else E4M3. To nearest even;
+ * beyond the largest number, 57344 or 448, that one; infinity and NaN are NaN. */
 uint8_t pst_f8_from_f32(int wide, float value);
 float pst_f32_from_f8(int wide, uint8_t value);
-/* "fp32", "tf32", "bf16", "fp16", "fp8", as train.precision has it; PST_DTYPE_COUNT: it is none of these. */
+/* "fp32", "tf32", "bf16", "fp16", "fp8", as train.precision has it; PST_DTYPE_COUNT: it is none of
+ * these. */
 const char *pst_dtype_precision(pst_dtype dtype);
 pst_dtype pst_dtype_of_precision(const char *precision);
 /* The type of tensors whose products have such factors. */

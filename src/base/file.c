@@ -18,7 +18,8 @@ pst_status pst_file_close(FILE *f, const char *path, pst_status status) {
     int error = ferror(f) ? errno : 0; /* nothing that succeeds resets it */
     if (ferror(f) && !error) error = EIO;
     if (fclose(f) != 0 && !error) error = errno;
-    if (error) status = pst_fail(pst_status_of_errno(error), "cannot write %s: %s", path, strerror(error));
+    if (error)
+        status = pst_fail(pst_status_of_errno(error), "cannot write %s: %s", path, strerror(error));
     if (status != PST_OK && file) unlink(path);
     return status;
 }
@@ -29,7 +30,8 @@ static pst_status print_into(const char *path, pst_file_printer print, const voi
     return pst_file_close(f, path, print(what, f));
 }
 
-/* What a process that was killed has left goes; O_EXCL opens nothing that somebody else has put there. */
+/* What a process that was killed has left goes; O_EXCL opens nothing that somebody else has put
+ * there. */
 static FILE *open_new(const char *path) {
     unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -42,7 +44,8 @@ static FILE *open_new(const char *path) {
 
 pst_status pst_file_create_beside(const char *path, char **fresh, FILE **f) {
     char *name = NULL;
-    if (asprintf(&name, "%s.new", path) < 0) return pst_fail(PST_ENOMEM, "no memory to write %s", path);
+    if (asprintf(&name, "%s.new", path) < 0)
+        return pst_fail(PST_ENOMEM, "no memory to write %s", path);
     FILE *opened = open_new(name);
     if (!opened) {
         pst_status status = cannot_write(path, errno);
@@ -68,8 +71,8 @@ static pst_status replace_name(const char *path, pst_file_printer print, const v
     return status;
 }
 
-/* The caller's. Where a link leads, the file is; one that leads to nothing yet gets an empty file there: *made. NULL with
- * errno: it leads nowhere. */
+/* The caller's. Where a link leads, the file is; one that leads to nothing yet gets an empty file
+ * there: *made. NULL with errno: it leads nowhere. */
 static char *target_of(const char *path, int *made) {
     struct stat st;
     *made = 0;
@@ -95,7 +98,8 @@ static pst_status replace_target(const char *path, pst_file_printer print, const
 
 /* Interrupts that end the process wait until nothing is half done. */
 static pst_status uninterrupted(const char *path, pst_file_printer print, const void *what,
-                                pst_status (*replace)(const char *path, pst_file_printer print, const void *what)) {
+                                pst_status (*replace)(const char *path, pst_file_printer print,
+                                                      const void *what)) {
     sigset_t ends, before;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);

@@ -5,11 +5,15 @@
 #include <xxh_x86dispatch.h>
 #endif
 
-uint64_t pst_hash64(const void *data, size_t bytes, uint64_t seed) { return XXH64(data, bytes, seed); }
+uint64_t pst_hash64(const void *data, size_t bytes, uint64_t seed) {
+    return XXH64(data, bytes, seed);
+}
 
 uint64_t pst_hash_bytes(const void *data, size_t bytes) { return XXH3_64bits(data, bytes); }
 
-static XXH3_state_t *state_of(const pst_hasher *hasher) { return (XXH3_state_t *)(uintptr_t)hasher; }
+static XXH3_state_t *state_of(const pst_hasher *hasher) {
+    return (XXH3_state_t *)(uintptr_t)hasher;
+}
 
 pst_hasher *pst_hasher_open(void) {
     XXH3_state_t *state = XXH3_createState();

@@ -12,11 +12,12 @@
 
 enum { MOST_PROBES = 1024, PROBE_STACK = 128 << 10, SETTLE_MS = 100 };
 
-/* --- what is needed ----------------------------------------------------------------------------------------------- */
+/* --- what is needed --------------------------------------------------------------------------- */
 
 /* Open files: of a rank at most 30 were counted, alone 10. */
 enum { FILES = 16, RANK_FILES = 40 };
-/* Threads beside the one that computes: those that write checkpoints, and of a rank UCX's, PMIx's and the heartbeat. */
+/* Threads beside the one that computes: those that write checkpoints, and of a rank UCX's, PMIx's
+ * and the heartbeat. */
 enum { TASKS = 3, RANK_TASKS = 6 };
 /* Bytes beside arena and stacks: heaps, shared memory, libraries that are loaded later. */
 static const uint64_t MIB = 1 << 20, ROOM = 40, RANK_ROOM = 160, PRIVATE_ROOM = 24;
@@ -41,20 +42,21 @@ pst_limit_needs pst_limit_of_rank(uint32_t ranks, uint32_t threads, uint64_t are
     return out;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static rlim_t now(int resource) {
     struct rlimit limit;
     return getrlimit((__rlimit_resource_t)resource, &limit) ? RLIM_INFINITY : limit.rlim_cur;
 }
 
-static void append(char text[PST_LIMIT_TEXT], const char *option, int resource, uint64_t unit, const char *of) {
+static void append(char text[PST_LIMIT_TEXT], const char *option, int resource, uint64_t unit,
+                   const char *of) {
     rlim_t limit = now(resource);
     size_t used = strlen(text);
     if (limit == RLIM_INFINITY) return;
     if (used) used--; /* the bracket */
-    snprintf(text + used, PST_LIMIT_TEXT - used, "%sulimit %s is %" PRIu64 "%s)", used ? ", " : " (", option,
-             (uint64_t)limit / unit, of);
+    snprintf(text + used, PST_LIMIT_TEXT - used, "%sulimit %s is %" PRIu64 "%s)",
+             used ? ", " : " (", option, (uint64_t)limit / unit, of);
 }
 
 const char *pst_limit_of_memory(char text[PST_LIMIT_TEXT]) {
@@ -70,7 +72,7 @@ const char *pst_limit_of_threads(char text[PST_LIMIT_TEXT]) {
     return text;
 }
 
-/* --- open files --------------------------------------------------------------------------------------------------- */
+/* --- open files ------------------------------------------------------------------------------- */
 
 static pst_status check_files(uint64_t needed) {
     struct rlimit limit;
@@ -79,14 +81,16 @@ static pst_status check_files(uint64_t needed) {
     limit.rlim_cur = needed;
     if (limit.rlim_max >= needed && !setrlimit(RLIMIT_NOFILE, &limit)) return PST_OK;
     return pst_fail(PST_ENOMEM,
-                    "open files: the limit (ulimit -n) is %" PRIu64 ", this run needs about %" PRIu64
-                    "; raise it: ulimit -n %" PRIu64 ", or nofile in /etc/security/limits.conf",
+                    "open files: the limit (ulimit -n) is %" PRIu64
+                    ", this run needs about %" PRIu64 "; raise it: ulimit -n %" PRIu64
+                    ", or nofile in /etc/security/limits.conf",
                     was, needed, needed);
 }
 
-/* --- bytes -------------------------------------------------------------------------------------------------------- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
-/* Field `at` of the process's sizes, in bytes; 0: not known, or without a limit on the resource, which asks for none. */
+/* Field `at` of the process's sizes, in bytes; 0: not known, or without a limit on the resource,
+ * which asks for none. */
 static uint64_t mapped(int resource, int at) {
     uint64_t pages = 0;
     if (now(resource) == RLIM_INFINITY) return 0;
@@ -97,7 +101,8 @@ static uint64_t mapped(int resource, int at) {
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static pst_status check_bytes(int resource, uint64_t needed, const char *what, const char *option, const char *item) {
+static pst_status check_bytes(int resource, uint64_t needed, const char *what, const char *option,
+                              const char *item) {
     rlim_t limit = now(resource);
     if (limit == RLIM_INFINITY || limit >= needed) return PST_OK;
     return pst_fail(PST_ENOMEM,
@@ -106,7 +111,7 @@ static pst_status check_bytes(int resource, uint64_t needed, const char *what, c
                     what, option, (uint64_t)limit / 1024, needed / 1024 + 1, option, item);
 }
 
-/* --- processes and threads ---------------------------------------------------------------------------------------- */
+/* --- processes and threads -------------------------------------------------------------------- */
 
 /* The system counts a thread for a moment after it was joined. */
 static void await_threads(nlink_t before) {
@@ -152,23 +157,27 @@ static pst_status check_tasks(uint64_t needed) {
     if (got == n) return PST_OK;
     if (limit != RLIM_INFINITY) { /* it counts all processes of the user */
         snprintf(is, sizeof is, "%" PRIu64 " for this user", (uint64_t)limit);
-        snprintf(raise, sizeof raise, "ulimit -u %" PRIu64 ", nproc in /etc/security/limits.conf, or ",
+        snprintf(raise, sizeof raise,
+                 "ulimit -u %" PRIu64 ", nproc in /etc/security/limits.conf, or ",
                  (uint64_t)limit + needed - got);
     }
     return pst_fail(PST_ENOMEM,
-                    "processes and threads: only %u more can be started (ulimit -u is %s), this run needs about "
+                    "processes and threads: only %u more can be started (ulimit -u is %s), this "
+                    "run needs about "
                     "%" PRIu64 "; raise it: %spids.max of a container",
                     got, is, needed, raise);
 }
 
-/* --- all ---------------------------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 /* Address space first: threads need some, too. */
 pst_status pst_limit_check(const pst_limit_needs *needs) {
     if (needs->address)
-        PST_TRY(check_bytes(RLIMIT_AS, mapped(RLIMIT_AS, 0) + needs->address, "address space", "-v", "as"));
+        PST_TRY(check_bytes(RLIMIT_AS, mapped(RLIMIT_AS, 0) + needs->address, "address space", "-v",
+                            "as"));
     if (needs->data)
-        PST_TRY(check_bytes(RLIMIT_DATA, mapped(RLIMIT_DATA, 5) + needs->data, "private memory", "-d", "data"));
+        PST_TRY(check_bytes(RLIMIT_DATA, mapped(RLIMIT_DATA, 5) + needs->data, "private memory",
+                            "-d", "data"));
     if (needs->file) PST_TRY(check_bytes(RLIMIT_FSIZE, needs->file, "file size", "-f", "fsize"));
     if (needs->files) PST_TRY(check_files(needs->files));
     return needs->tasks ? check_tasks(needs->tasks) : PST_OK;

@@ -1,5 +1,5 @@
-/* Log lines on stderr. A line is formatted in a local buffer and leaves in one write, so that lines of several ranks
- * and threads stay whole. */
+/* Log lines on stderr. A line is formatted in a local buffer and leaves in one write, so that lines
+ * of several ranks and threads stay whole. */
 #include "base/log.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -10,9 +10,13 @@
 static _Atomic int log_level = PST_LOG_INFO;
 static _Atomic int log_rank = -1;
 
-void pst_log_set_level(pst_log_level level) { atomic_store_explicit(&log_level, (int)level, memory_order_relaxed); }
+void pst_log_set_level(pst_log_level level) {
+    atomic_store_explicit(&log_level, (int)level, memory_order_relaxed);
+}
 
-pst_log_level pst_log_get_level(void) { return (pst_log_level)atomic_load_explicit(&log_level, memory_order_relaxed); }
+pst_log_level pst_log_get_level(void) {
+    return (pst_log_level)atomic_load_explicit(&log_level, memory_order_relaxed);
+}
 
 void pst_log_set_rank(int rank) { atomic_store_explicit(&log_rank, rank, memory_order_relaxed); }
 

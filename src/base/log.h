@@ -1,4 +1,5 @@
-/* Log lines on stderr with level and rank. One line is one write(2), so lines of several ranks do not mix. */
+/* Log lines on stderr with level and rank. One line is one write(2), so lines of several ranks do
+ * not mix. */
 #ifndef PST_BASE_LOG_H
 #define PST_BASE_LOG_H
 #include "penstock/status.h"

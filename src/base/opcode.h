@@ -1,22 +1,24 @@
-/* What an instruction does. The lists are pipeline/'s; comm/ knows the names, for what it says of ranks that are
- * gone. */
+/* What an instruction does. The lists are pipeline/'s; comm/ knows the names, for what it says of
+ * ranks that are gone. */
 #ifndef PST_BASE_OPCODE_H
 #define PST_BASE_OPCODE_H
 
 /* X(name, text). From REDUCE on, the flush, which has no chunk and micro-batch. */
-#define PST_OPCODE_LIST(X)                                                                                             \
-    X(F, "F") X(B, "B") X(W, "W") X(BW, "BW")     /* programs of a chunk for one micro-batch */                        \
-    X(SEND, "SEND") X(RECV, "RECV")               /* one value to or from a peer */                                    \
-    X(REDUCE, "REDUCE")                           /* adds a received (or second) accumulator of a shared parameter */  \
-    X(NORM, "NORM")                               /* this rank's fp64 sums of squares, one per owned parameter */      \
-    X(GATHER, "GATHER")                           /* rank 0: all sums in name order -> norm and clip factor */         \
-    X(STEP, "STEP")                               /* optimizer on this rank's parameters */                            \
-    X(VALIDATE, "VALIDATE")                       /* post-validation: STEP has not waited for the answer; undo, redo */
+/* clang-format off */
+#define PST_OPCODE_LIST(X) \
+    X(F, "F") X(B, "B") X(W, "W") X(BW, "BW") /* programs of a chunk for one micro-batch */ \
+    X(SEND, "SEND") X(RECV, "RECV") /* one value to or from a peer */ \
+    X(REDUCE, "REDUCE") /* adds a received or second accumulator of a parameter */ \
+    X(NORM, "NORM") /* this rank's fp64 sums of squares */ \
+    X(GATHER, "GATHER") /* rank 0: all sums in name order -> norm and clip factor */ \
+    X(STEP, "STEP") /* optimizer on this rank's parameters */ \
+    X(VALIDATE, "VALIDATE") /* post-validation: undoes or repeats STEP */
+/* clang-format on */
 typedef enum {
 #define PST_OPCODE_ENUM(name, text) PST_OP_##name,
     PST_OPCODE_LIST(PST_OPCODE_ENUM)
 #undef PST_OPCODE_ENUM
-    PST_OP_COUNT
+        PST_OP_COUNT
 } pst_opcode;
 /* "?" when there is none. */
 const char *pst_opcode_name(pst_opcode op);

@@ -1,7 +1,8 @@
-/* The thread pool. A run is open or closed: while it is open, workers may enter it and claim tiles from one counter;
- * the caller claims too, closes the run when no tile is left and waits only for those that are still inside. So a
- * worker that wakes late holds nobody up, and a claimed tile belongs to exactly one thread. Everything that crosses
- * threads goes through `state` (enter: acquire, leave: release) or the futex words. */
+/* The thread pool. A run is open or closed: while it is open, workers may enter it and claim tiles
+ * from one counter; the caller claims too, closes the run when no tile is left and waits only for
+ * those that are still inside. So a worker that wakes late holds nobody up, and a claimed tile
+ * belongs to exactly one thread. Everything that crosses threads goes through `state` (enter:
+ * acquire, leave: release) or the futex words. */
 #include "base/pool.h"
 #include "base/clock.h"
 #include "base/limit.h"
@@ -15,7 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 20000 }; /* ranks often outnumber cores: a longer spin would eat a neighbour's time slice */
+enum {
+    SPIN_NS = 20000
+}; /* ranks often outnumber cores: a longer spin would eat a neighbour's time slice */
 
 /* `state`: how many workers are inside, and two flags. */
 static const uint32_t CLOSED = 1u << 31, WAITING = 1u << 30, INSIDE = (1u << 30) - 1;
@@ -55,7 +58,8 @@ static void cpu_relax(void) {
 #endif
 }
 
-/* timeout_ns 0: none. Returns at once when *word != seen; spurious returns are fine for both callers. */
+/* timeout_ns 0: none. Returns at once when *word != seen; spurious returns are fine for both
+ * callers. */
 static void futex_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
     struct timespec limit = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, timeout_ns ? &limit : NULL, NULL, 0);
@@ -73,8 +77,8 @@ static void leave(pst_pool *pool) {
 static int enter(pst_pool *pool) {
     uint32_t state = atomic_load_explicit(&pool->state, memory_order_relaxed);
     while (!(state & CLOSED))
-        if (atomic_compare_exchange_weak_explicit(&pool->state, &state, state + 1, memory_order_acquire,
-                                                  memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&pool->state, &state, state + 1,
+                                                  memory_order_acquire, memory_order_relaxed))
             return 1;
     return 0;
 }
@@ -82,14 +86,15 @@ static int enter(pst_pool *pool) {
 /* Waits until the generation is no longer `seen`. */
 static void await_run(pst_pool *pool, uint32_t seen) {
     uint64_t until = 0;
-    for (unsigned turn = 1; atomic_load_explicit(&pool->generation, memory_order_acquire) == seen; turn++) {
+    for (unsigned turn = 1; atomic_load_explicit(&pool->generation, memory_order_acquire) == seen;
+         turn++) {
         cpu_relax();
         if (turn % 16) continue;
         uint64_t now = pst_monotonic_ns();
         if (!until) until = now + SPIN_NS;
         if (now < until) continue;
-        /* Sequentially consistent on both sides: either the caller sees a sleeper or the kernel sees a new
-         * generation. */
+        /* Sequentially consistent on both sides: either the caller sees a sleeper or the kernel
+         * sees a new generation. */
         atomic_fetch_add(&pool->sleepers, 1);
         futex_sleep(&pool->generation, seen, 0);
         atomic_fetch_sub(&pool->sleepers, 1);
@@ -101,7 +106,8 @@ static void *work(void *arg) {
     pst_pool *pool = self->pool;
     uint32_t seen = 0;
     if (pool->on_start) pool->on_start(pool->start_arg);
-    leave(pool); /* counted as inside since it was created, so that pst_pool_open can wait for on_start */
+    leave(pool); /* counted as inside since it was created, so that pst_pool_open can wait for
+                    on_start */
     while (await_run(pool, seen), !atomic_load_explicit(&pool->ending, memory_order_acquire)) {
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
         if (!enter(pool)) continue;
@@ -136,8 +142,10 @@ static void close_run(pst_pool *pool) {
             if (!until) until = now + SPIN_NS;
             poll_if_due(pool);
             if (now >= until) {
-                state = atomic_fetch_or_explicit(&pool->state, WAITING, memory_order_acq_rel) | WAITING;
-                if (state & INSIDE) futex_sleep(&pool->state, state, pool->poll ? pool->every_ns + 1 : 0);
+                state =
+                    atomic_fetch_or_explicit(&pool->state, WAITING, memory_order_acq_rel) | WAITING;
+                if (state & INSIDE)
+                    futex_sleep(&pool->state, state, pool->poll ? pool->every_ns + 1 : 0);
             }
         }
         state = atomic_load_explicit(&pool->state, memory_order_acquire);
@@ -152,10 +160,15 @@ static void wake_workers(pst_pool *pool, uint32_t count) {
 void pst_pool_run(pst_pool *pool, pst_tile_fn fn, void *arg, uint64_t n) {
     int shared = pool->threads > 1 && n > 1;
     if (!shared) {
-        for (uint64_t tile = 0; tile < n; tile++) fn(arg, tile, 0), poll_if_due(pool);
+        for (uint64_t tile = 0; tile < n; tile++) {
+            fn(arg, tile, 0);
+            poll_if_due(pool);
+        }
         return;
     }
-    pool->fn = fn, pool->arg = arg, pool->n = n;
+    pool->fn = fn;
+    pool->arg = arg;
+    pool->n = n;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     atomic_store_explicit(&pool->state, 0, memory_order_release);
     wake_workers(pool, n - 1 < pool->threads - 1 ? (uint32_t)(n - 1) : pool->threads - 1);
@@ -187,8 +200,8 @@ static pst_status start_workers(pst_pool *pool, uint32_t *started) {
     if (!error) return PST_OK;
     atomic_fetch_sub_explicit(&pool->state, 1, memory_order_relaxed); /* the one that never came */
     char limits[PST_LIMIT_TEXT];
-    return pst_fail(PST_ENOMEM, "cannot start thread %u of %u: %s%s", *started + 2, pool->threads, strerror(error),
-                    pst_limit_of_threads(limits));
+    return pst_fail(PST_ENOMEM, "cannot start thread %u of %u: %s%s", *started + 2, pool->threads,
+                    strerror(error), pst_limit_of_threads(limits));
 }
 
 static void end_workers(pst_pool *pool, uint32_t started) {
@@ -200,18 +213,23 @@ static void end_workers(pst_pool *pool, uint32_t started) {
     free(pool);
 }
 
-pst_status pst_pool_open(uint32_t threads, void (*on_start)(void *), void *start_arg, pst_pool **pool) {
-    if (threads < 1 || threads > 65536) return pst_fail(PST_EINPUT, "threads is %u, not from 1 to 65536", threads);
+pst_status pst_pool_open(uint32_t threads, void (*on_start)(void *), void *start_arg,
+                         pst_pool **pool) {
+    if (threads < 1 || threads > 65536)
+        return pst_fail(PST_EINPUT, "threads is %u, not from 1 to 65536", threads);
     pst_pool *p = aligned_alloc(64, sizeof *p);
     if (!p) return pst_fail(PST_ENOMEM, "no memory for a pool of %u threads", threads);
     memset(p, 0, sizeof *p);
-    p->threads = threads, p->on_start = on_start, p->start_arg = start_arg;
+    p->threads = threads;
+    p->on_start = on_start;
+    p->start_arg = start_arg;
     p->workers = calloc(threads, sizeof *p->workers);
     p->handles = calloc(threads, sizeof *p->handles);
     atomic_init(&p->state, CLOSED);
     uint32_t started = 0;
-    pst_status status = p->workers && p->handles ? start_workers(p, &started)
-                                                 : pst_fail(PST_ENOMEM, "no memory for a pool of %u threads", threads);
+    pst_status status = p->workers && p->handles
+                            ? start_workers(p, &started)
+                            : pst_fail(PST_ENOMEM, "no memory for a pool of %u threads", threads);
     if (status != PST_OK) {
         end_workers(p, started);
         return status;
@@ -229,6 +247,8 @@ void pst_pool_close(pst_pool *pool) {
 uint32_t pst_pool_threads(const pst_pool *pool) { return pool->threads; }
 
 void pst_pool_set_poll(pst_pool *pool, void (*poll)(void *), void *arg, uint64_t every_ns) {
-    pool->poll = poll, pool->poll_arg = arg, pool->every_ns = every_ns;
+    pool->poll = poll;
+    pool->poll_arg = arg;
+    pool->every_ns = every_ns;
     pool->polled_ns = pst_monotonic_ns();
 }

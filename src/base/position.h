@@ -1,77 +1,96 @@
-/* A rank's position: what it is doing and waiting for right now, for the other ranks to read (comm/watch/heartbeat.c shares
- * it within a host). Written by the rank's own thread, in the executor and in collectives; every word is atomic by
- * itself. `moves` counts everything that advances, so what lies between two equal readings of it has stood still. */
+/* A rank's position: what it is doing and waiting for right now, for the other ranks to read
+ * (comm/watch/heartbeat.c shares it within a host). Written by the rank's own thread, in the
+ * executor and in collectives; every word is atomic by itself. `moves` counts everything that
+ * advances, so what lies between two equal readings of it has stood still. */
 #ifndef PST_BASE_POSITION_H
 #define PST_BASE_POSITION_H
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT, EXCHANGE: in an instruction
- * list; EXCHANGE: in a step that the ranks of a tensor group do together. */
-typedef enum { PST_AT_HOST, PST_AT_COMPUTE, PST_AT_WAIT, PST_AT_COLLECTIVE, PST_AT_EXCHANGE } pst_activity;
+/* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT,
+ * EXCHANGE: in an instruction list; EXCHANGE: in a step that the ranks of a tensor group do
+ * together. */
+typedef enum {
+    PST_AT_HOST,
+    PST_AT_COMPUTE,
+    PST_AT_WAIT,
+    PST_AT_COLLECTIVE,
+    PST_AT_EXCHANGE
+} pst_activity;
 
 enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
 
 /* NAME(type): what a reader gets in pst_position_view, too. */
-#define PST_POSITION_WORDS(X)                                                                                          \
-    X(uint64_t, moves)                                                                                                 \
-    X(uint64_t, polls)     /* how often this rank has looked at its transport */                                       \
-    X(uint64_t, since_ns)  /* CLOCK_MONOTONIC: begin of this instruction, of the wait, of the collective */            \
-    X(uint64_t, train_step) /* optimizer step of the run, from 1 */                                                    \
-    X(uint32_t, activity)                                                                                              \
-    X(uint32_t, train)     /* 1: the training lists, 0: those of evaluation */                                         \
-    X(uint32_t, n_run)     /* lists begun */                                                                           \
-    X(uint32_t, instr)     /* COMPUTE, EXCHANGE: the instruction; WAIT: the next one to compute */                     \
-    X(uint32_t, step)      /* COMPUTE, EXCHANGE: operator of its program */                                            \
-    X(uint32_t, sent)      /* all SENDs before this instruction have been posted */                                    \
-    X(uint32_t, received)  /* all RECVs likewise */                                                                    \
-    X(uint32_t, waits_for) /* WAIT: the transfer that holds this rank up; UINT32_MAX: not said yet */                  \
-    X(uint32_t, n_coll)    /* collectives begun */                                                                     \
-    X(uint32_t, coll_kind)                                                                                             \
-    X(uint32_t, coll_root)                                                                                             \
-    X(uint64_t, coll_bytes)                                                                                            \
-    X(uint64_t, coll_wait) /* COLLECTIVE: the message that holds it up, see pst_position_message; 0: not said yet */   \
-    X(uint64_t, n_coll_post)                                                                                           \
+/* clang-format off */
+#define PST_POSITION_WORDS(X) \
+    X(uint64_t, moves) \
+    X(uint64_t, polls)     /* how often this rank has looked at its transport */ \
+    X(uint64_t, since_ns)  /* CLOCK_MONOTONIC: begin of instruction, wait or collective */ \
+    X(uint64_t, train_step) /* optimizer step of the run, from 1 */ \
+    X(uint32_t, activity) \
+    X(uint32_t, train)     /* 1: the training lists, 0: those of evaluation */ \
+    X(uint32_t, n_run)     /* lists begun */ \
+    X(uint32_t, instr)     /* COMPUTE, EXCHANGE: the instruction; WAIT: the next one to compute */ \
+    X(uint32_t, step)      /* COMPUTE, EXCHANGE: operator of its program */ \
+    X(uint32_t, sent)      /* all SENDs before this instruction have been posted */ \
+    X(uint32_t, received)  /* all RECVs likewise */ \
+    X(uint32_t, waits_for) /* WAIT: the transfer that is waited for; UINT32_MAX: not said yet */ \
+    X(uint32_t, n_coll)    /* collectives begun */ \
+    X(uint32_t, coll_kind) \
+    X(uint32_t, coll_root) \
+    X(uint64_t, coll_bytes) \
+    X(uint64_t, coll_wait) /* COLLECTIVE: pst_position_message awaited; 0: not said yet */ \
+    X(uint64_t, n_coll_post) \
     X(uint64_t, n_op)      /* lists and collectives begun */
+/* clang-format on */
 
 typedef struct {
 #define PST_POSITION_ATOMIC(type, name) _Atomic type name;
     PST_POSITION_WORDS(PST_POSITION_ATOMIC)
 #undef PST_POSITION_ATOMIC
-    _Atomic uint64_t coll_post[PST_POSITION_POSTS]; /* the last messages that collectives have posted */
-    _Atomic uint64_t log[PST_POSITION_LOG];         /* the last lists and collectives, see pst_position_op */
-    _Atomic uint64_t site[PST_POSITION_SITE];       /* "file.c:120" of the last collective, or empty */
-    _Atomic uint32_t pid, beat_tid;                 /* of the process, and of its heartbeat's thread */
-    _Atomic uint64_t pid_space;                     /* inode of the process' PID namespace */
+    _Atomic uint64_t coll_post[PST_POSITION_POSTS]; /* the last messages that collectives have
+                                                       posted */
+    _Atomic uint64_t log[PST_POSITION_LOG];         /* the last lists and collectives, see
+                                                       pst_position_op */
+    _Atomic uint64_t site[PST_POSITION_SITE]; /* "file.c:120" of the last collective, or empty */
+    _Atomic uint32_t pid, beat_tid;           /* of the process, and of its heartbeat's thread */
+    _Atomic uint64_t pid_space;               /* inode of the process' PID namespace */
 } pst_position;
 
 typedef struct {
 #define PST_POSITION_PLAIN(type, name) type name;
     PST_POSITION_WORDS(PST_POSITION_PLAIN)
 #undef PST_POSITION_PLAIN
-    uint64_t coll_post[PST_POSITION_POSTS], log[PST_POSITION_LOG], site[PST_POSITION_SITE];
+    uint64_t coll_post[PST_POSITION_POSTS];
+    uint64_t log[PST_POSITION_LOG];
+    uint64_t site[PST_POSITION_SITE];
 } pst_position_view;
 
 /* Writers: one thread per position, so an addition needs no lock. */
-#define PST_POSITION_SET(p, name, value) atomic_store_explicit(&(p)->name, (value), memory_order_relaxed)
+#define PST_POSITION_SET(p, name, value)                                                           \
+    atomic_store_explicit(&(p)->name, (value), memory_order_relaxed)
 #define PST_POSITION_GET(p, name) atomic_load_explicit(&(p)->name, memory_order_relaxed)
 static inline void pst_position_move(pst_position *p) {
     atomic_store_explicit(&p->moves, PST_POSITION_GET(p, moves) + 1, memory_order_release);
 }
-static inline void pst_position_poll(pst_position *p) { PST_POSITION_SET(p, polls, PST_POSITION_GET(p, polls) + 1); }
+static inline void pst_position_poll(pst_position *p) {
+    PST_POSITION_SET(p, polls, PST_POSITION_GET(p, polls) + 1);
+}
 
 /* A message of a collective in one word, never 0: kind (0: send, 1: receive), peer, number. */
 static inline uint64_t pst_position_message(int kind, uint32_t peer, uint32_t seq) {
-    return UINT64_C(1) << 63 | (uint64_t)(kind != 0) << 62 | (uint64_t)(peer & 0x3fffffff) << 32 | seq;
+    return UINT64_C(1) << 63 | (uint64_t)(kind != 0) << 62 | (uint64_t)(peer & 0x3fffffff) << 32 |
+           seq;
 }
 
-/* Words of the log. All ranks run the same program, so where their logs differ, one has left something out. A
- * collective's word is its place in the sources (hash of the function, line), or, where nobody has said it, what it
- * is. */
+/* Words of the log. All ranks run the same program, so where their logs differ, one has left
+ * something out. A collective's word is its place in the sources (hash of the function, line), or,
+ * where nobody has said it, what it is. */
 enum { PST_OP_LIST_EVAL = 1, PST_OP_LIST_TRAIN = 2 };
 void pst_position_op(pst_position *p, uint64_t word);
-uint64_t pst_position_site(pst_position *p, const char *file, const char *function, uint32_t line); /* 0: file is
-                                                                                                       NULL */
+uint64_t pst_position_site(pst_position *p, const char *file, const char *function,
+                           uint32_t line); /* 0: file is
+                                              NULL */
 
 /* 1: *view is a state in which nothing moved while it was read. 0: it moves; *view is unchanged. */
 int pst_position_read(const pst_position *p, pst_position_view *view);

@@ -6,7 +6,8 @@ static pst_status size_of(const char *where, const void *given, size_t *size) {
     if (!given) return pst_fail(PST_EINPUT, "%s: its structure is NULL", where);
     memcpy(size, given, sizeof *size);
     if (*size >= sizeof *size) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: the member size is not set; it is sizeof of the structure", where);
+    return pst_fail(PST_EINPUT, "%s: the member size is not set; it is sizeof of the structure",
+                    where);
 }
 
 pst_status pst_sized_take(const char *where, const void *from, void *into, size_t bytes) {
@@ -14,7 +15,9 @@ pst_status pst_sized_take(const char *where, const void *from, void *into, size_
     PST_TRY(size_of(where, from, &size));
     for (size_t i = bytes; i < size; i++)
         if (((const unsigned char *)from)[i])
-            return pst_fail(PST_EINPUT, "%s: something is set that this version of the library does not know", where);
+            return pst_fail(PST_EINPUT,
+                            "%s: something is set that this version of the library does not know",
+                            where);
     memset(into, 0, bytes);
     memcpy(into, from, size < bytes ? size : bytes);
     return PST_OK;

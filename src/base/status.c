@@ -1,5 +1,6 @@
-/* Status texts and the error trail: one line per thread in a fixed buffer, so that failing needs no memory. What does
- * not fit is cut; control characters (a newline in a file's name, say) become spaces so that it stays one line. */
+/* Status texts and the error trail: one line per thread in a fixed buffer, so that failing needs no
+ * memory. What does not fit is cut; control characters (a newline in a file's name, say) become
+ * spaces so that it stays one line. */
 #include "base/status.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@ static _Thread_local char trail[TRAIL_BYTES];
 
 const char *pst_status_text(pst_status status) {
     switch (status) {
-#define STATUS_TEXT(name, exit, text)                                                                                  \
+#define STATUS_TEXT(name, exit, text)                                                              \
     case PST_##name: return text;
         PST_STATUS_LIST(STATUS_TEXT)
 #undef STATUS_TEXT
@@ -21,7 +22,7 @@ const char *pst_status_text(pst_status status) {
 
 int pst_status_exit(pst_status status) {
     switch (status) {
-#define STATUS_EXIT(name, exit, text)                                                                                  \
+#define STATUS_EXIT(name, exit, text)                                                              \
     case PST_##name: return exit;
         PST_STATUS_LIST(STATUS_EXIT)
 #undef STATUS_EXIT
@@ -42,7 +43,8 @@ void pst_error_clear(void) { trail[0] = 0; }
 
 static void keep(const char *text) {
     size_t n = strnlen(text, TRAIL_BYTES - 1);
-    for (size_t i = 0; i < n; i++) trail[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? ' ' : text[i];
+    for (size_t i = 0; i < n; i++)
+        trail[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? ' ' : text[i];
     trail[n] = 0;
 }
 

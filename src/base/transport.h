@@ -1,4 +1,5 @@
-/* The table of transports: non-blocking, tag-matched messages between ranks. Nothing here ever blocks. */
+/* The table of transports: non-blocking, tag-matched messages between ranks. Nothing here ever
+ * blocks. */
 #ifndef PST_BASE_TRANSPORT_H
 #define PST_BASE_TRANSPORT_H
 #include "base/clock.h"
@@ -8,14 +9,15 @@
 
 typedef enum { PST_TRANSFER_SEND, PST_TRANSFER_RECV } pst_transfer_kind;
 
-/* A message is matched by (source, destination, channel, seq); both ends name the same byte count. */
+/* A message is matched by (source, destination, channel, seq); both ends name the same byte
+ * count. */
 typedef struct {
     pst_transfer_kind kind;
-    uint32_t peer, channel, seq;   /* channel < 65536 */
-    void *mem;                     /* stays valid and, for a send, unchanged until the request has completed */
+    uint32_t peer, channel, seq; /* channel < 65536 */
+    void *mem; /* stays valid and, for a send, unchanged until the request has completed */
     uint64_t bytes;
-    uint64_t ns, wire_ns;          /* predicted duration, and that of its bytes alone; only the timed transport uses
-                                      them */
+    uint64_t ns, wire_ns; /* predicted duration, and that of its bytes alone; only the timed
+                             transport uses them */
 } pst_transfer;
 
 /* The channel of the engine's own traffic, above those of the instruction lists. */
@@ -33,16 +35,18 @@ typedef struct {
     /* clock: NULL is monotonic. */
     pst_status (*open)(pst_world *world, const pst_clock *clock, pst_transport **transport);
     pst_status (*post)(pst_transport *t, const pst_transfer *transfer, uint64_t *request);
-    /* OK: the request has completed at *end_ns and is forgotten; BUSY: not yet; EPEER: it never will.
-     * EINPUT when both ends disagree about the size. Only looks: progress is what makes things move. */
+    /* OK: the request has completed at *end_ns and is forgotten; BUSY: not yet; EPEER: it never
+     * will. EINPUT when both ends disagree about the size. Only looks: progress is what makes
+     * things move. */
     pst_status (*test)(pst_transport *t, uint64_t request, uint64_t *end_ns);
-    /* Progresses everything; returns how many things moved, and with them the requests that have completed and wait
-     * for their test: whoever sleeps on 0 misses nothing. */
+    /* Progresses everything; returns how many things moved, and with them the requests that have
+     * completed and wait for their test: whoever sleeps on 0 misses nothing. */
     uint32_t (*progress)(pst_transport *t);
-    uint64_t (*next_ns)(pst_transport *t);             /* earliest known completion, PST_NEVER if unknown */
-    /* OK: *fd becomes readable when something moves. BUSY: progress first. EINPUT: cannot sleep on this one. */
+    uint64_t (*next_ns)(pst_transport *t); /* earliest known completion, PST_NEVER if unknown */
+    /* OK: *fd becomes readable when something moves. BUSY: progress first. EINPUT: cannot sleep on
+     * this one. */
     pst_status (*arm)(pst_transport *t, int *fd);
-    void (*abort)(pst_transport *t);                   /* gives up all requests without waiting for a peer */
+    void (*abort)(pst_transport *t); /* gives up all requests without waiting for a peer */
     void (*close)(pst_transport *t);
 } pst_transport_ops;
 

@@ -1,5 +1,5 @@
-/* Writing checkpoints: where each rank puts its shard; then rank 0 the index and the rename that makes it all
- * visible. */
+/* Writing checkpoints: where each rank puts its shard; then rank 0 the index and the rename that
+ * makes it all visible. */
 #include "checkpoint/checkpoint.h"
 #include "base/hash.h"
 #include "checkpoint/durable.h"
@@ -24,7 +24,8 @@ char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint
 pst_status pst_ckpt_make_folders(const char *folder, uint64_t step) {
     char *temporary = pst_ckpt_folder(folder, step, 1);
     pst_status status = temporary ? pst_durable_mkdir(folder) : PST_ENOMEM;
-    if (status == PST_OK) unlink(temporary); /* a link would lead elsewhere; it leaves folders alone */
+    if (status == PST_OK)
+        unlink(temporary); /* a link would lead elsewhere; it leaves folders alone */
     if (status == PST_OK) status = pst_durable_mkdir(temporary);
     free(temporary);
     return status;
@@ -36,27 +37,34 @@ void pst_ckpt_leave_folders(const char *folder, uint64_t step) {
     free(temporary);
 }
 
-/* What was written a moment ago and cannot be read is the storage's failure, not the user's input: training goes on. */
+/* What was written a moment ago and cannot be read is the storage's failure, not the user's input:
+ * training goes on. */
 static pst_status unreadable(const char *path) {
     char said[600];
     if (access(path, F_OK))
-        return pst_fail(PST_ENOMEM, "checkpoint: %s is missing: do all hosts write to the same folder?", path);
+        return pst_fail(PST_ENOMEM,
+                        "checkpoint: %s is missing: do all hosts write to the same folder?", path);
     snprintf(said, sizeof said, "%s", pst_error());
     return pst_fail(PST_ENOMEM, "%s", said);
 }
 
-/* "wte.weight.m[0=0+128][0:8192]" is a part of tensor "wte.weight.m", whose length base is, and of its slice "0=0+128"
+/* "wte.weight.m[0=0+128][0:8192]" is a part of tensor "wte.weight.m", whose length base is, and of
+ * its slice "0=0+128"
  * ("": of none); 0: no part. */
-static int is_part(const char *name, size_t *base, uint64_t *from, uint64_t *to, char slice[PST_CKPT_SLICE]) {
+static int is_part(const char *name, size_t *base, uint64_t *from, uint64_t *to,
+                   char slice[PST_CKPT_SLICE]) {
     const char *open = strrchr(name, '['), *first = strchr(name, '[');
     int used = 0;
-    if (!open || sscanf(open, "[%" SCNu64 ":%" SCNu64 "]%n", from, to, &used) != 2 || !used || open[used]) return 0;
+    if (!open || sscanf(open, "[%" SCNu64 ":%" SCNu64 "]%n", from, to, &used) != 2 || !used ||
+        open[used])
+        return 0;
     *base = (size_t)(first - name);
     *slice = 0;
     if (first == open) return 1;
     size_t n = (size_t)(open - first);
     if (n < 3 || n - 2 >= PST_CKPT_SLICE) return 0;
-    memcpy(slice, first + 1, n - 2), slice[n - 2] = 0;
+    memcpy(slice, first + 1, n - 2);
+    slice[n - 2] = 0;
     return 1;
 }
 
@@ -74,34 +82,40 @@ static json_t *shape_json(const uint64_t *dim, uint32_t n_dim) {
 static const pst_param *param_of(const pst_graph *g, const char *tensor) {
     for (uint32_t i = 0; g && i < g->n_param; i++) {
         size_t n = strlen(g->param[i].name);
-        if (!strncmp(tensor, g->param[i].name, n) && (!tensor[n] || (tensor[n] == '.' && !strchr(tensor + n + 1, '.'))))
+        if (!strncmp(tensor, g->param[i].name, n) &&
+            (!tensor[n] || (tensor[n] == '.' && !strchr(tensor + n + 1, '.'))))
             return &g->param[i];
     }
     return NULL;
 }
 
 /* A part of a tensor joins those that other ranks have stored, of ranks before this one. */
-static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *tensor, json_t *part) {
+static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *tensor,
+                           json_t *part) {
     json_t *all = json_object_get(tensors, tensor);
     const pst_param *param = param_of(graph, tensor);
     if (!all && param) {
-        all = json_pack("{s:s, s:o, s:[]}", "dtype", "F32", "shape", shape_json(param->dim, param->n_dim), "parts");
+        all = json_pack("{s:s, s:o, s:[]}", "dtype", "F32", "shape",
+                        shape_json(param->dim, param->n_dim), "parts");
         if (json_object_set_new(tensors, tensor, all)) all = NULL;
     }
     if (all && !json_array_append_new(json_object_get(all, "parts"), part)) return PST_OK;
-    return all || param ? no_memory() : pst_fail(PST_EINTERNAL, "checkpoint: %s is of no parameter", tensor);
+    return all || param ? no_memory()
+                        : pst_fail(PST_EINTERNAL, "checkpoint: %s is of no parameter", tensor);
 }
 
-static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char *file, const pst_st_entry *e,
-                             const char *hash) {
+static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char *file,
+                             const pst_st_entry *e, const char *hash) {
     char tensor[PST_CKPT_NAME], slice[PST_CKPT_SLICE];
     size_t base;
     uint64_t from, to;
     if (is_part(e->name, &base, &from, &to, slice) && base < sizeof tensor) {
-        memcpy(tensor, e->name, base), tensor[base] = 0;
+        memcpy(tensor, e->name, base);
+        tensor[base] = 0;
         return add_part(tensors, graph, tensor,
-                        json_pack("{s:s, s:s*, s:I, s:I, s:s}", "file", file, "slice", *slice ? slice : NULL, "from",
-                                  (json_int_t)from, "to", (json_int_t)to, "xxh3", hash));
+                        json_pack("{s:s, s:s*, s:I, s:I, s:s}", "file", file, "slice",
+                                  *slice ? slice : NULL, "from", (json_int_t)from, "to",
+                                  (json_int_t)to, "xxh3", hash));
     }
     if (json_object_get(tensors, e->name))
         return pst_fail(PST_EINTERNAL, "checkpoint: %s is stored by two ranks", e->name);
@@ -111,8 +125,8 @@ static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char
 }
 
 /* Adds one shard and its tensors to the index. */
-static pst_status collect_shard(const char *temporary, const char *name, const pst_graph *graph, json_t *files,
-                                json_t *tensors) {
+static pst_status collect_shard(const char *temporary, const char *name, const pst_graph *graph,
+                                json_t *files, json_t *tensors) {
     pst_st_file *f = NULL;
     char *path = pst_ckpt_join(temporary, name);
     pst_status status = path ? pst_st_open(path, &f) : PST_ENOMEM;
@@ -120,7 +134,8 @@ static pst_status collect_shard(const char *temporary, const char *name, const p
     if (status == PST_OK) {
         char hash[20];
         snprintf(hash, sizeof hash, "%016" PRIx64, f->header_xxh3);
-        if (json_array_append_new(files, json_pack("{s:s, s:s}", "name", name, "header_xxh3", hash)))
+        if (json_array_append_new(files,
+                                  json_pack("{s:s, s:s}", "name", name, "header_xxh3", hash)))
             status = no_memory();
     }
     for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
@@ -142,8 +157,8 @@ static int same_shape(const json_t *tensor, const pst_param *param) {
     return 1;
 }
 
-/* Parts follow each other from the first element to the last: replicas store theirs in the order of ranks. Slices hold
- * as many elements as there are. */
+/* Parts follow each other from the first element to the last: replicas store theirs in the order of
+ * ranks. Slices hold as many elements as there are. */
 static int all_parts(const json_t *tensor, const pst_param *param) {
     const json_t *parts = json_object_get(tensor, "parts");
     json_int_t at = 0;
@@ -160,18 +175,21 @@ static int all_parts(const json_t *tensor, const pst_param *param) {
 static int has_parts(const json_t *tensors) {
     const char *name;
     json_t *tensor;
-    json_object_foreach((json_t *)(uintptr_t)tensors, name, tensor) if (json_object_get(tensor, "parts")) return 1;
+    json_object_foreach((json_t *)(uintptr_t)tensors, name,
+                        tensor) if (json_object_get(tensor, "parts")) return 1;
     return 0;
 }
 
 /* Every parameter of the model, with its state, and nothing else. */
-static pst_status check_complete(const json_t *tensors, const pst_graph *graph, const char *optimizer) {
+static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
+                                 const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
     uint32_t per = 1 + (rule ? rule->n_state : 0);
     char name[PST_NAME_MAX + 16];
     for (uint32_t i = 0; i < graph->n_param; i++)
         for (uint32_t k = 0; k < per; k++) {
-            snprintf(name, sizeof name, "%s%s%s", graph->param[i].name, k ? "." : "", k ? rule->state_name[k - 1] : "");
+            snprintf(name, sizeof name, "%s%s%s", graph->param[i].name, k ? "." : "",
+                     k ? rule->state_name[k - 1] : "");
             const json_t *tensor = json_object_get(tensors, name);
             if (!same_shape(tensor, &graph->param[i]) || !all_parts(tensor, &graph->param[i]))
                 return pst_fail(PST_EINTERNAL, "checkpoint: no rank stored %s", name);
@@ -196,8 +214,8 @@ char *pst_ckpt_json(const json_t *json, size_t flags) {
 static json_t *loss_json(double loss) { return isfinite(loss) ? json_real(loss) : json_null(); }
 
 /* Takes `files` and `tensors` over. */
-static pst_status index_text(const pst_ckpt_info *info, const char *config, json_t *files, json_t *tensors,
-                             char **out) {
+static pst_status index_text(const pst_ckpt_info *info, const char *config, json_t *files,
+                             json_t *tensors, char **out) {
     char model[20], data[20], text[20], own[20];
     uint64_t hash = 0;
     size_t digits;
@@ -205,20 +223,23 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index = json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:s, s:s, s:s, s:o, s:o, s:s}", "format",
-        PST_CKPT_FORMAT, "version", PST_CKPT_VERSION - !has_parts(tensors), "step", (json_int_t)info->step,
-        "next_sample", (json_int_t)info->next_sample, "seed", (json_int_t)info->seed, "model_hash", model, "data_hash",
-        data, "validation_loss", loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "skipped",
-        (json_int_t)info->skipped, "loss_scale", info->loss_scale, "loss_scale_good", (json_int_t)info->loss_scale_good,
-        "optimizer", info->optimizer, "config", "run.yaml", "config_xxh3", text, "files", files, "tensors", tensors,
-        "xxh3", "0000000000000000");
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:s, s:s, s:s, s:o, s:o, "
+        "s:s}",
+        "format", PST_CKPT_FORMAT, "version", PST_CKPT_VERSION - !has_parts(tensors), "step",
+        (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample, "seed",
+        (json_int_t)info->seed, "model_hash", model, "data_hash", data, "validation_loss",
+        loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "skipped",
+        (json_int_t)info->skipped, "loss_scale", info->loss_scale, "loss_scale_good",
+        (json_int_t)info->loss_scale_good, "optimizer", info->optimizer, "config", "run.yaml",
+        "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
     char *all = index ? pst_ckpt_json(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash) : no_memory();
     json_decref(index);
     if (status == PST_OK) {
         snprintf(own, sizeof own, "%016" PRIx64, hash);
         memcpy(all + digits, own, 16);
-        *out = all, all = NULL;
+        *out = all;
+        all = NULL;
     }
     free(all);
     return status;
@@ -230,7 +251,8 @@ static void remove_others(const char *temporary, const json_t *files) {
     for (struct dirent *e; dir && (e = readdir(dir));) {
         int ours = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
         for (size_t i = 0; i < json_array_size(files); i++)
-            ours |= !strcmp(e->d_name, json_string_value(json_object_get(json_array_get(files, i), "name")));
+            ours |= !strcmp(e->d_name,
+                            json_string_value(json_object_get(json_array_get(files, i), "name")));
         char *path = ours ? NULL : pst_ckpt_join(temporary, e->d_name);
         if (path) pst_durable_remove(path);
         free(path);
@@ -239,8 +261,8 @@ static void remove_others(const char *temporary, const json_t *files) {
 }
 
 /* The text of the index over all shards in the temporary folder. */
-static pst_status collect(const char *temporary, const pst_ckpt_info *info, const char *config, const pst_graph *graph,
-                          uint32_t ranks, char **text) {
+static pst_status collect(const char *temporary, const pst_ckpt_info *info, const char *config,
+                          const pst_graph *graph, uint32_t ranks, char **text) {
     json_t *files = json_array(), *tensors = json_object();
     pst_status status = files && tensors ? PST_OK : no_memory();
     for (uint32_t i = 0; i < ranks && status == PST_OK; i++) {
@@ -276,8 +298,8 @@ static pst_status check_opens(const char *temporary) {
     return pst_fail(PST_ENOMEM, "reads back damaged: %s", said);
 }
 
-pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config, const pst_graph *graph,
-                           uint32_t ranks, char **path) {
+pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config,
+                           const pst_graph *graph, uint32_t ranks, char **path) {
     char *text = NULL, *temporary = pst_ckpt_folder(folder, info->step, 1);
     char *final = pst_ckpt_folder(folder, info->step, 0);
     pst_status status = temporary && final ? PST_OK : PST_ENOMEM;
@@ -288,10 +310,15 @@ pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const 
     if (status == PST_OK) status = check_opens(temporary);
     if (status == PST_OK) status = pst_durable_rename(temporary, final);
     if (status == PST_OK) status = pst_durable_sync_folder(folder);
-    if (temporary) pst_durable_remove(temporary); /* ours when it failed; an older one of this step when it did not */
+    if (temporary)
+        pst_durable_remove(temporary); /* ours when it failed; an older one of this step when it did
+                                          not */
     if (status == PST_OK) {
         pst_ckpt_clean_until(folder, info->step);
-        if (path) *path = final, final = NULL;
+        if (path) {
+            *path = final;
+            final = NULL;
+        }
     }
     free(text);
     free(temporary);

@@ -18,14 +18,21 @@ static _Atomic uint64_t countdown; /* 0: no fault to come */
 static _Atomic int lasting;        /* 1: the countdown stays at 1 */
 static _Atomic uint64_t slow_ns;
 
-void pst_durable_fail_after(uint64_t n) { atomic_store(&lasting, 0), atomic_store(&countdown, n); }
-void pst_durable_full_after(uint64_t n) { atomic_store(&lasting, 1), atomic_store(&countdown, n); }
+void pst_durable_fail_after(uint64_t n) {
+    atomic_store(&lasting, 0);
+    atomic_store(&countdown, n);
+}
+void pst_durable_full_after(uint64_t n) {
+    atomic_store(&lasting, 1);
+    atomic_store(&countdown, n);
+}
 void pst_durable_slow(uint64_t ns) { atomic_store(&slow_ns, ns); }
 
 /* 1 when this operation is one that fails. */
 static int fault(void) {
     uint64_t n = atomic_load(&countdown);
-    while (n && !(n == 1 && atomic_load(&lasting)) && !atomic_compare_exchange_weak(&countdown, &n, n - 1)) {}
+    while (n && !(n == 1 && atomic_load(&lasting)) &&
+           !atomic_compare_exchange_weak(&countdown, &n, n - 1)) {}
     if (n != 1) return 0;
     errno = ENOSPC;
     return 1;
@@ -41,7 +48,8 @@ static int open_empty(const char *path) {
 
 pst_status pst_durable_create(const char *path, int *fd) {
     int f = fault() ? -1 : open_empty(path);
-    if (f < 0 && errno == ELOOP && unlink(path) == 0) f = open_empty(path); /* a link: the file takes its place */
+    if (f < 0 && errno == ELOOP && unlink(path) == 0)
+        f = open_empty(path); /* a link: the file takes its place */
     if (f < 0) return cannot("create", path);
     *fd = f;
     return PST_OK;
@@ -54,20 +62,27 @@ pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_
         ssize_t n = write(fd, at, bytes < (1u << 30) ? bytes : 1u << 30);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return cannot("write", path);
-        at += n, bytes -= (uint64_t)n;
+        at += n;
+        bytes -= (uint64_t)n;
     }
     return PST_OK;
 }
 
 pst_status pst_durable_reserve(int fd, const char *path, uint64_t bytes) {
     if (fault()) return cannot("write", path);
-    if (bytes == 0 || fallocate(fd, 0, 0, (off_t)bytes) == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return PST_OK;
+    if (bytes == 0 || fallocate(fd, 0, 0, (off_t)bytes) == 0 || errno == EOPNOTSUPP ||
+        errno == ENOSYS)
+        return PST_OK;
     return cannot("write", path);
 }
 
 /* Leaves out the first `bytes` of the parts. */
 static void use_up(struct iovec **part, int *n, size_t bytes) {
-    while (*n && bytes >= (*part)->iov_len) bytes -= (*part)->iov_len, ++*part, --*n;
+    while (*n && bytes >= (*part)->iov_len) {
+        bytes -= (*part)->iov_len;
+        ++*part;
+        --*n;
+    }
     if (!*n) return;
     (*part)->iov_base = (uint8_t *)(*part)->iov_base + bytes;
     (*part)->iov_len -= bytes;
@@ -86,7 +101,8 @@ pst_status pst_durable_write_at(int fd, const char *path, struct iovec *part, in
         if (written < 0 && errno == EINTR) continue;
         if (written == 0) errno = EIO;
         if (written <= 0) return cannot("write", path);
-        use_up(&part, &n, (size_t)written), at += (uint64_t)written;
+        use_up(&part, &n, (size_t)written);
+        at += (uint64_t)written;
     }
     return PST_OK;
 }
@@ -101,13 +117,19 @@ int pst_durable_direct(const char *path, uint32_t *align) {
     if (fd < 0) return -1;
     *align = 4096; /* fits all where the system does not say */
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) == 0 && st.stx_mask & STATX_DIOALIGN) {
-        *align = st.stx_dio_mem_align > st.stx_dio_offset_align ? st.stx_dio_mem_align : st.stx_dio_offset_align;
-        if (*align == 0 || *align > 4096) close(fd), fd = -1; /* 0: this file cannot */
+        *align = st.stx_dio_mem_align > st.stx_dio_offset_align ? st.stx_dio_mem_align
+                                                                : st.stx_dio_offset_align;
+        if (*align == 0 || *align > 4096) {
+            close(fd);
+            fd = -1;
+        } /* 0: this file cannot */
     }
     return fd;
 }
 
-pst_status pst_durable_sync(int fd, const char *path) { return fault() || fsync(fd) ? cannot("sync", path) : PST_OK; }
+pst_status pst_durable_sync(int fd, const char *path) {
+    return fault() || fsync(fd) ? cannot("sync", path) : PST_OK;
+}
 
 pst_status pst_durable_close(int fd, const char *path) {
     int failed = fault() || fsync(fd);
@@ -168,16 +190,23 @@ pst_status pst_durable_lock(const char *path, int *fd) {
         error = flock(f, LOCK_EX | LOCK_NB) ? errno : 0;
         if (error != EWOULDBLOCK && error != EINTR) break;
     }
-    if (error) close(f), f = -1;
+    if (error) {
+        close(f);
+        f = -1;
+    }
     if (error == EWOULDBLOCK)
-        return pst_fail(PST_EINPUT,
-                        "another process is training in %s: let it end first, or start a run of another name", path);
+        return pst_fail(
+            PST_EINPUT,
+            "another process is training in %s: let it end first, or start a run of another name",
+            path);
     *fd = f;
     return PST_OK;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk) {
-    (void)st, (void)type, (void)walk;
+    (void)st;
+    (void)type;
+    (void)walk;
     remove(path);
     return 0;
 }

@@ -29,7 +29,8 @@ void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks) {
 
 /* 1 when `name` is prefix + digits; nothing else is ever touched. */
 static int step_of(const char *name, const char *prefix, uint64_t *step) {
-    size_t n = strlen(prefix), digits = strncmp(name, prefix, n) ? 0 : strspn(name + n, "0123456789");
+    size_t n = strlen(prefix),
+           digits = strncmp(name, prefix, n) ? 0 : strspn(name + n, "0123456789");
     if (digits < 8 || name[n + digits]) return 0;
     *step = strtoull(name + n, NULL, 10);
     return 1;
@@ -66,7 +67,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Steps of the checkpoints with an index (complete 1), or without, newest first; the caller frees. */
+/* Steps of the checkpoints with an index (complete 1), or without, newest first; the caller
+ * frees. */
 static pst_status list_steps(const char *folder, int complete, uint64_t **out, size_t *n) {
     uint64_t step, *steps = NULL;
     size_t count = 0;
@@ -79,8 +81,11 @@ static pst_status list_steps(const char *folder, int complete, uint64_t **out, s
         int wanted = path && has_index(path) == complete;
         uint64_t *more = wanted ? realloc(steps, (count + 1) * sizeof *steps) : NULL;
         if (!path) status = PST_ENOMEM;
-        else if (more) steps = more, steps[count++] = step;
-        else if (wanted) status = pst_fail(PST_ENOMEM, "%s: no memory to list the checkpoints", folder);
+        else if (more) {
+            steps = more;
+            steps[count++] = step;
+        } else if (wanted)
+            status = pst_fail(PST_ENOMEM, "%s: no memory to list the checkpoints", folder);
         free(path);
     }
     closedir(dir);
@@ -89,7 +94,8 @@ static pst_status list_steps(const char *folder, int complete, uint64_t **out, s
         return status;
     }
     if (count) qsort(steps, count, sizeof *steps, descending);
-    *out = steps, *n = count;
+    *out = steps;
+    *n = count;
     return PST_OK;
 }
 
@@ -117,8 +123,10 @@ static pst_status newest_in(const char *folder, char **out) {
     char *found = n ? pst_ckpt_folder(folder, steps[0], 0) : NULL;
     free(steps);
     if (!n && lies_in(folder, "model.safetensors") && !lies_in(folder, "config.json"))
-        return pst_fail(PST_EINPUT, "%s holds no complete checkpoint; as a Hugging Face model it lacks config.json",
-                        folder);
+        return pst_fail(
+            PST_EINPUT,
+            "%s holds no complete checkpoint; as a Hugging Face model it lacks config.json",
+            folder);
     if (!n) return pst_fail(PST_EINPUT, "%s holds no complete checkpoint", folder);
     if (!found) return PST_ENOMEM;
     *out = found;
@@ -126,7 +134,8 @@ static pst_status newest_in(const char *folder, char **out) {
 }
 
 pst_status pst_ckpt_find(const char *path, char **folder) {
-    if (access(path, F_OK)) return pst_fail(PST_EINPUT, "no checkpoint: %s: %s", path, strerror(errno));
+    if (access(path, F_OK))
+        return pst_fail(PST_EINPUT, "no checkpoint: %s: %s", path, strerror(errno));
     if (has_index(path)) {
         if (!(*folder = strdup(path))) return pst_fail(PST_ENOMEM, "checkpoint: out of memory");
         return PST_OK;
@@ -159,7 +168,8 @@ static double loss_of(const char *folder, uint64_t step) {
 
 /* Points folder/best at a checkpoint, in one step. */
 static void link_best(const char *folder, uint64_t step) {
-    char target[64], *fresh = pst_ckpt_join(folder, ".tmp-best"), *best = pst_ckpt_join(folder, "best");
+    char target[64], *fresh = pst_ckpt_join(folder, ".tmp-best"),
+                     *best = pst_ckpt_join(folder, "best");
     snprintf(target, sizeof target, "step-%08" PRIu64, step);
     if (fresh && best) {
         unlink(fresh);
@@ -177,13 +187,15 @@ void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current) {
     for (size_t i = n; i-- > 0;) { /* the earliest of equals */
         double loss = loss_of(folder, steps[i]);
         if (!(loss < lowest)) continue;
-        lowest = loss, best = steps[i];
+        lowest = loss;
+        best = steps[i];
     }
     if (best != UINT64_MAX) link_best(folder, best);
     for (size_t i = keep; keep && i < n; i++) {
         if (steps[i] == best || steps[i] == current) continue;
         /* Renamed first, so that a half-removed folder never looks like a checkpoint. */
-        char *name = pst_ckpt_folder(folder, steps[i], 0), *gone = pst_ckpt_folder(folder, steps[i], 1);
+        char *name = pst_ckpt_folder(folder, steps[i], 0),
+             *gone = pst_ckpt_folder(folder, steps[i], 1);
         if (name && gone && rename(name, gone) == 0) pst_durable_remove(gone);
         free(name);
         free(gone);

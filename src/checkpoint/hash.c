@@ -20,7 +20,8 @@ pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64
         for (uint32_t i = 0; i < graph->n_param; i++) {
             const pst_param *p = &graph->param[order[i]];
             fprintf(stream, "%s F32 [", p->name);
-            for (uint32_t k = 0; k < p->n_dim; k++) fprintf(stream, "%s%" PRIu64, k ? "," : "", p->dim[k]);
+            for (uint32_t k = 0; k < p->n_dim; k++)
+                fprintf(stream, "%s%" PRIu64, k ? "," : "", p->dim[k]);
             fprintf(stream, "] %016" PRIx64 "\n", hash[order[i]]);
         }
         if (!ferror(stream)) status = PST_OK;

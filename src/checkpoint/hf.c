@@ -26,7 +26,8 @@ int pst_hf_is_folder(const char *path) {
 char *pst_hf_near(const char *source, const char *name) {
     if (pst_hf_is_folder(source)) return pst_ckpt_join(source, name);
     const char *slash = strrchr(source, '/');
-    char *folder = slash ? strndup(source, slash == source ? 1 : (size_t)(slash - source)) : strdup(".");
+    char *folder =
+        slash ? strndup(source, slash == source ? 1 : (size_t)(slash - source)) : strdup(".");
     char *path = folder ? pst_ckpt_join(folder, name) : NULL;
     if (!folder) pst_fail(PST_ENOMEM, "%s: out of memory", source);
     free(folder);
@@ -44,11 +45,12 @@ int pst_hf_is(const char *source) {
     return lies_in(source, "config.json") && !lies_in(source, "index.json");
 }
 
-/* --- config.json --------------------------------------------------------------------------------------------- */
+/* --- config.json ------------------------------------------------------------------------------ */
 
 static pst_status size_of(const json_t *root, const char *file, const char *key, uint32_t *out) {
     const json_t *value = json_object_get(root, key);
-    if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > INT32_MAX)
+    if (!json_is_integer(value) || json_integer_value(value) < 1 ||
+        json_integer_value(value) > INT32_MAX)
         return BAD("%s: %s is missing or no size", file, key);
     *out = (uint32_t)json_integer_value(value);
     return PST_OK;
@@ -57,8 +59,10 @@ static pst_status size_of(const json_t *root, const char *file, const char *key,
 /* A switch that must have the value that our GPT has built in. */
 static pst_status must_be(const json_t *root, const char *file, const char *key, int wanted) {
     const json_t *value = json_object_get(root, key);
-    if (!value || json_is_null(value) || (json_is_boolean(value) && json_is_true(value) == wanted)) return PST_OK;
-    return BAD("%s: %s must be %s, this model has no other form", file, key, wanted ? "true" : "false");
+    if (!value || json_is_null(value) || (json_is_boolean(value) && json_is_true(value) == wanted))
+        return PST_OK;
+    return BAD("%s: %s must be %s, this model has no other form", file, key,
+               wanted ? "true" : "false");
 }
 
 /* First of each activation: the name that is written. */
@@ -86,13 +90,15 @@ static pst_status parse_activation(const json_t *root, const char *file, pst_act
             *out = activations[i].activation;
             return PST_OK;
         }
-    return BAD("%s: activation_function %.40s is not known; gelu_new, gelu and relu are", file, name ? name : "(none)");
+    return BAD("%s: activation_function %.40s is not known; gelu_new, gelu and relu are", file,
+               name ? name : "(none)");
 }
 
 static pst_status parse_config(const json_t *root, const char *file, pst_model_config *out) {
     pst_model_config c = {.kind = "gpt"};
     const char *type = json_string_value(json_object_get(root, "model_type"));
-    const json_t *inner = json_object_get(root, "n_inner"), *eps = json_object_get(root, "layer_norm_epsilon");
+    const json_t *inner = json_object_get(root, "n_inner"),
+                 *eps = json_object_get(root, "layer_norm_epsilon");
     const json_t *dropout = json_object_get(root, "resid_pdrop");
     const char *tokenizer = json_string_value(json_object_get(root, "penstock_tokenizer"));
     if (!type || strcmp(type, "gpt2"))
@@ -107,19 +113,22 @@ static pst_status parse_config(const json_t *root, const char *file, pst_model_c
     PST_TRY(must_be(root, file, "scale_attn_by_inverse_layer_idx", 0));
     PST_TRY(must_be(root, file, "add_cross_attention", 0));
     PST_TRY(must_be(root, file, "tie_word_embeddings", 1));
-    if (c.channels % c.heads) return BAD("%s: n_head %u does not divide n_embd %u", file, c.heads, c.channels);
+    if (c.channels % c.heads)
+        return BAD("%s: n_head %u does not divide n_embd %u", file, c.heads, c.channels);
     if (inner && !json_is_null(inner) && json_integer_value(inner) != 4 * (json_int_t)c.channels)
         return BAD("%s: n_inner must be null or 4 * n_embd", file);
     if (eps && !(fabs(json_number_value(eps) - 1e-5) <= 1e-12))
         return BAD("%s: layer_norm_epsilon must be 1e-05", file);
     c.dropout = dropout ? (float)json_number_value(dropout) : 0.1f;
-    if (!(c.dropout >= 0 && c.dropout < 1)) return BAD("%s: resid_pdrop must be from 0 to below 1", file);
+    if (!(c.dropout >= 0 && c.dropout < 1))
+        return BAD("%s: resid_pdrop must be from 0 to below 1", file);
     if (tokenizer) snprintf(c.tokenizer, sizeof c.tokenizer, "%s", tokenizer);
     *out = c;
     return PST_OK;
 }
 
-pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file, pst_model_config *config) {
+pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
+                               pst_model_config *config) {
     json_error_t error;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!root && json_error_code(&error) == json_error_out_of_memory)
@@ -140,7 +149,7 @@ pst_status pst_hf_config(const char *source, pst_model_config *config) {
     return status;
 }
 
-/* --- weights ------------------------------------------------------------------------------------------------- */
+/* --- weights ---------------------------------------------------------------------------------- */
 
 /* Index of the parameter with this Hugging Face name (without prefix), PST_NONE. */
 static uint32_t param_of(const pst_model_row *model, const pst_graph *g, const char *name) {
@@ -159,21 +168,27 @@ static const char *without_prefix(const char *name) {
 
 /* Masks that old versions stored, and the output layer, which is the embedding. */
 static int is_passed_over(const char *name) {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") || !strcmp(name, "lm_head.weight");
+    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
+           !strcmp(name, "lm_head.weight");
 }
 
 static void shape_text(uint32_t n, const uint64_t *dim, char out[128]) {
     size_t at = (size_t)snprintf(out, 128, "[");
     for (uint32_t i = 0; i < n && at < 100; i++)
-        at += (size_t)snprintf(out + at, 128 - at, "%s%llu", i ? "," : "", (unsigned long long)dim[i]);
+        at += (size_t)snprintf(out + at, 128 - at, "%s%llu", i ? "," : "",
+                               (unsigned long long)dim[i]);
     snprintf(out + at, 128 - at, "]");
 }
 
-static pst_status check_shape(const pst_st_file *f, const pst_st_entry *e, const pst_param *p, int transposed) {
+static pst_status check_shape(const pst_st_file *f, const pst_st_entry *e, const pst_param *p,
+                              int transposed) {
     uint64_t wanted[PST_MAX_DIM];
     char is[128], should[128];
     memcpy(wanted, p->dim, sizeof wanted);
-    if (transposed) wanted[0] = p->dim[1], wanted[1] = p->dim[0];
+    if (transposed) {
+        wanted[0] = p->dim[1];
+        wanted[1] = p->dim[0];
+    }
     if (e->n_dim == p->n_dim && !memcmp(e->dim, wanted, p->n_dim * sizeof *wanted)) return PST_OK;
     shape_text(e->n_dim, e->dim, is);
     shape_text(p->n_dim, wanted, should);
@@ -188,7 +203,8 @@ static pst_status match(const pst_st_file *f, const pst_model_row *model, const 
         const char *name = without_prefix(f->entry[k].name);
         uint32_t i = param_of(model, g, name);
         if (i == PST_NONE && is_passed_over(name)) continue;
-        if (i == PST_NONE) return BAD("%s: tensor %s is not part of the model", f->path, f->entry[k].name);
+        if (i == PST_NONE)
+            return BAD("%s: tensor %s is not part of the model", f->path, f->entry[k].name);
         if (entry[i]) return BAD("%s: tensor %s is there with and without prefix", f->path, name);
         entry[i] = &f->entry[k];
     }
@@ -203,7 +219,8 @@ static pst_status match(const pst_st_file *f, const pst_model_row *model, const 
 
 /* An output layer of its own would be lost: it must hold what the embedding holds. */
 static pst_status check_tied(const pst_st_file *f) {
-    const pst_st_entry *head = pst_st_find(f, "lm_head.weight"), *wte = pst_st_find(f, "wte.weight");
+    const pst_st_entry *head = pst_st_find(f, "lm_head.weight"),
+                       *wte = pst_st_find(f, "wte.weight");
     if (!wte) wte = pst_st_find(f, PREFIX "wte.weight");
     if (!head || !wte) return PST_OK;
     int same = head->bytes == wte->bytes && !strcmp(head->dtype, wte->dtype);
@@ -239,14 +256,14 @@ static pst_status check_config(const char *source, const pst_graph *g) {
 }
 
 /* Elements [from, to) of what is held of a tensor. */
-static pst_status read_held(const pst_st_file *f, const pst_st_entry *e, int transposed, const pst_param *held,
-                            uint64_t from, uint64_t to, float *out) {
+static pst_status read_held(const pst_st_file *f, const pst_st_entry *e, int transposed,
+                            const pst_param *held, uint64_t from, uint64_t to, float *out) {
     uint64_t dim[PST_MAX_DIM], n = pst_param_whole(held, dim), here = pst_param_elements(held);
     if (from == 0 && to == n) return pst_st_read_f32(f, e, out, n, transposed);
     int sliced = held->slice.held == PST_HELD_PART;
     float *whole = malloc((n + here) * sizeof *whole);
-    pst_status status =
-        whole ? pst_st_read_f32(f, e, whole, n, transposed) : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
+    pst_status status = whole ? pst_st_read_f32(f, e, whole, n, transposed)
+                              : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
     if (status == PST_OK && sliced) pst_param_take(held, whole, whole + n);
     if (status == PST_OK) memcpy(out, whole + (sliced ? n : 0) + from, (to - from) * sizeof *out);
     free(whole);
@@ -254,10 +271,12 @@ static pst_status read_held(const pst_st_file *f, const pst_st_entry *e, int tra
 }
 
 static pst_status import_from(const pst_st_file *f, const pst_model_row *model, const pst_graph *g,
-                              const pst_graph *held, float *const *weight, const uint64_t *from, const uint64_t *to) {
+                              const pst_graph *held, float *const *weight, const uint64_t *from,
+                              const uint64_t *to) {
     const pst_st_entry **entry = calloc(g->n_param + (size_t)1, sizeof *entry);
     int *transposed = calloc(g->n_param + (size_t)1, sizeof *transposed);
-    pst_status status = entry && transposed ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
+    pst_status status =
+        entry && transposed ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
     if (status == PST_OK) status = match(f, model, g, entry, transposed);
     if (status == PST_OK) status = check_tied(f);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
@@ -269,12 +288,16 @@ static pst_status import_from(const pst_st_file *f, const pst_model_row *model, 
     return status;
 }
 
-pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *g, const pst_graph *held,
-                         float *const *weight, const uint64_t *from, const uint64_t *to) {
+pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *g,
+                         const pst_graph *held, float *const *weight, const uint64_t *from,
+                         const uint64_t *to) {
     pst_st_file *f = NULL;
-    if (!model->hf_name) return BAD("%s: models of kind %s have no Hugging Face form", source, model->name);
-    char *path = pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
-    pst_status status = path ? check_config(source, g) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
+    if (!model->hf_name)
+        return BAD("%s: models of kind %s have no Hugging Face form", source, model->name);
+    char *path =
+        pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
+    pst_status status =
+        path ? check_config(source, g) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
     if (status == PST_OK) status = pst_st_open(path, &f);
     if (status == PST_OK) status = import_from(f, model, g, held, weight, from, to);
     pst_st_close(f);

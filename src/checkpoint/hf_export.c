@@ -11,18 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static pst_status no_memory(const char *folder) { return pst_fail(PST_ENOMEM, "%s: out of memory", folder); }
+static pst_status no_memory(const char *folder) {
+    return pst_fail(PST_ENOMEM, "%s: out of memory", folder);
+}
 
 static pst_status write_config(const char *path, const pst_model_config *c) {
     double dropout = (double)c->dropout;
     json_t *root = json_pack(
-        "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:s*, s:f, s:b, s:b, s:s, s:i}",
-        "activation_function", pst_hf_activation_name(c->activation), "architectures", "GPT2LMHeadModel", "attn_pdrop",
-        0.0, "bos_token_id", "embd_pdrop", dropout, "eos_token_id", "initializer_range", 0.02, "layer_norm_epsilon",
-        1e-5, "model_type", "gpt2", "n_embd", (int)c->channels, "n_head", (int)c->heads, "n_inner", "n_layer",
-        (int)c->layers, "n_positions", (int)c->context, "penstock_tokenizer", *c->tokenizer ? c->tokenizer : NULL,
-        "resid_pdrop", dropout, "scale_attn_weights", 1, "tie_word_embeddings", 1, "torch_dtype", "float32",
-        "vocab_size", (int)c->vocabulary);
+        "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:s*, s:f, s:b, "
+        "s:b, s:s, s:i}",
+        "activation_function", pst_hf_activation_name(c->activation), "architectures",
+        "GPT2LMHeadModel", "attn_pdrop", 0.0, "bos_token_id", "embd_pdrop", dropout, "eos_token_id",
+        "initializer_range", 0.02, "layer_norm_epsilon", 1e-5, "model_type", "gpt2", "n_embd",
+        (int)c->channels, "n_head", (int)c->heads, "n_inner", "n_layer", (int)c->layers,
+        "n_positions", (int)c->context, "penstock_tokenizer", *c->tokenizer ? c->tokenizer : NULL,
+        "resid_pdrop", dropout, "scale_attn_weights", 1, "tie_word_embeddings", 1, "torch_dtype",
+        "float32", "vocab_size", (int)c->vocabulary);
     char *text = root ? pst_ckpt_json(root, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(root);
     pst_status status = text ? pst_durable_file(path, text, strlen(text)) : no_memory(path);
@@ -33,8 +37,8 @@ static pst_status write_config(const char *path, const pst_model_config *c) {
 typedef char hf_text[PST_NAME_MAX + 16];
 
 /* Declarations under the names that GPT2LMHeadModel gives; names[i] holds the text. */
-static pst_status declare(const pst_model_row *model, const pst_graph *g, pst_st_decl *decl, hf_text *names,
-                          int *transposed) {
+static pst_status declare(const pst_model_row *model, const pst_graph *g, pst_st_decl *decl,
+                          hf_text *names, int *transposed) {
     char buffer[PST_NAME_MAX];
     for (uint32_t i = 0; i < g->n_param; i++) {
         const pst_param *p = &g->param[i];
@@ -43,7 +47,10 @@ static pst_status declare(const pst_model_row *model, const pst_graph *g, pst_st
         snprintf(names[i], sizeof names[i], "transformer.%s", name);
         decl[i] = (pst_st_decl){.name = names[i], .dtype = PST_F32, .n_dim = p->n_dim};
         memcpy(decl[i].dim, p->dim, sizeof p->dim);
-        if (transposed[i]) decl[i].dim[0] = p->dim[1], decl[i].dim[1] = p->dim[0];
+        if (transposed[i]) {
+            decl[i].dim[0] = p->dim[1];
+            decl[i].dim[1] = p->dim[0];
+        }
     }
     return PST_OK;
 }
@@ -54,16 +61,17 @@ static void transpose(const float *from, float *to, uint64_t rows, uint64_t colu
 }
 
 /* one, two: room for the largest parameter each. */
-static pst_status write_param(pst_st_writer *w, const pst_param *p, int transposed, pst_hf_read_fn read, void *arg,
-                              float *one, float *two) {
+static pst_status write_param(pst_st_writer *w, const pst_param *p, int transposed,
+                              pst_hf_read_fn read, void *arg, float *one, float *two) {
     PST_TRY(read(arg, p, one));
     if (transposed) transpose(one, two, p->dim[0], p->dim[1]);
     return pst_st_write(w, transposed ? two : one, pst_param_elements(p) * sizeof *one);
 }
 
-static pst_status write_weights(const char *path, const pst_model_row *model, const pst_graph *g, pst_hf_read_fn read,
-                                void *arg) {
-    static const char *const key[] = {"format"}, *const value[] = {"pt"}; /* transformers refuses files without it */
+static pst_status write_weights(const char *path, const pst_model_row *model, const pst_graph *g,
+                                pst_hf_read_fn read, void *arg) {
+    static const char *const key[] = {"format"}, *const value[] = {"pt"}; /* transformers refuses
+                                                                             files without it */
     size_t n = g->n_param + (size_t)1;
     uint64_t largest = 1;
     pst_st_writer *w = NULL;
@@ -80,7 +88,11 @@ static pst_status write_weights(const char *path, const pst_model_row *model, co
         status = write_param(w, &g->param[i], transposed[i], read, arg, one, two);
     if (status == PST_OK) status = pst_st_finish(w);
     else pst_st_discard(w);
-    free(decl), free(names), free(transposed), free(one), free(two);
+    free(decl);
+    free(names);
+    free(transposed);
+    free(one);
+    free(two);
     return status;
 }
 
@@ -90,13 +102,17 @@ static pst_status make_folder(const char *folder) {
     if (mkdir(folder, 0777) == 0) return PST_OK;
     if (errno == EEXIST && stat(folder, &st) == 0 && !S_ISDIR(st.st_mode)) errno = ENOTDIR;
     if (errno == EEXIST && access(folder, W_OK | X_OK) == 0) return PST_OK;
-    return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", folder, strerror(errno));
+    return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", folder,
+                    strerror(errno));
 }
 
-pst_status pst_hf_export(const char *folder, const pst_model_config *config, const pst_model_row *model,
-                         const pst_graph *g, pst_hf_read_fn read, void *arg) {
-    char *weights = pst_ckpt_join(folder, "model.safetensors"), *new_weights = pst_ckpt_join(folder, ".tmp-model");
-    char *json = pst_ckpt_join(folder, "config.json"), *new_json = pst_ckpt_join(folder, ".tmp-config");
+pst_status pst_hf_export(const char *folder, const pst_model_config *config,
+                         const pst_model_row *model, const pst_graph *g, pst_hf_read_fn read,
+                         void *arg) {
+    char *weights = pst_ckpt_join(folder, "model.safetensors"),
+         *new_weights = pst_ckpt_join(folder, ".tmp-model");
+    char *json = pst_ckpt_join(folder, "config.json"),
+         *new_json = pst_ckpt_join(folder, ".tmp-config");
     pst_status status = weights && new_weights && json && new_json ? PST_OK : PST_ENOMEM;
     int made = access(folder, F_OK) != 0;
     if (status == PST_OK) status = make_folder(folder);
@@ -106,10 +122,16 @@ pst_status pst_hf_export(const char *folder, const pst_model_config *config, con
         if (status == PST_OK) status = pst_durable_rename(new_weights, weights);
         if (status == PST_OK) status = pst_durable_rename(new_json, json);
         if (status == PST_OK) status = pst_durable_sync_folder(folder);
-        if (status != PST_OK) pst_durable_remove(new_weights), pst_durable_remove(new_json);
+        if (status != PST_OK) {
+            pst_durable_remove(new_weights);
+            pst_durable_remove(new_json);
+        }
         if (status != PST_OK && made) rmdir(folder);
     }
-    free(weights), free(new_weights), free(json), free(new_json);
+    free(weights);
+    free(new_weights);
+    free(json);
+    free(new_json);
     return status;
 }
 
@@ -128,7 +150,8 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     if (status == PST_OK) status = pst_prepare_model(config, &model, &sizes);
     if (status == PST_OK && !model->hf_name)
         status = pst_fail(PST_EINPUT,
-                          "%s is of model.kind %s, which has no Hugging Face form here: penstock convert writes models "
+                          "%s is of model.kind %s, which has no Hugging Face form here: penstock "
+                          "convert writes models "
                           "of kind gpt, as GPT-2",
                           ckpt->path, model->name);
     if (status == PST_OK && wte && !sizes.vocabulary)
@@ -137,7 +160,8 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
         sizes.micro_batch = 1;
         status = model->build(&sizes, &graph);
     }
-    if (status == PST_OK) status = pst_hf_export(folder, &sizes, model, graph, read_from_ckpt, (void *)ckpt);
+    if (status == PST_OK)
+        status = pst_hf_export(folder, &sizes, model, graph, read_from_ckpt, (void *)ckpt);
     pst_graph_close(graph);
     pst_config_close(config);
     return status;

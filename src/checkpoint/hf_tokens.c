@@ -1,6 +1,6 @@
-/* What the token numbers of a Hugging Face GPT-2 stand for. Weights know nothing of it, and trained or read with another
- * tokenizer they mean nothing: penstock writes into config.json what it has trained on; what others have written is taken
- * for bytes only where it can be nothing else. */
+/* What the token numbers of a Hugging Face GPT-2 stand for. Weights know nothing of it, and trained
+ * or read with another tokenizer they mean nothing: penstock writes into config.json what it has
+ * trained on; what others have written is taken for bytes only where it can be nothing else. */
 #include "checkpoint/hf.h"
 #include "checkpoint/parts.h"
 #include <stdlib.h>
@@ -11,7 +11,8 @@ enum { BYTES = 256, GPT2 = 50257, WHAT = 160 };
 
 /* *found: the name of the tokenizer's file that lies with the model, NULL when there is none. */
 static pst_status find_tokenizer(const char *source, const char **found) {
-    static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model", "vocab.txt"};
+    static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt",
+                                        "tokenizer.model", "vocab.txt"};
     *found = NULL;
     for (size_t i = 0; !*found && i < sizeof names / sizeof *names; i++) {
         char *path = pst_hf_near(source, names[i]);
@@ -25,9 +26,11 @@ static pst_status find_tokenizer(const char *source, const char **found) {
 /* Weights without a config.json: 0 where there is no table of tokens. */
 static pst_status count_rows(const char *source, uint32_t *n) {
     pst_st_file *f = NULL;
-    char *path = pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
+    char *path =
+        pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
     *n = 0;
-    pst_status status = path ? pst_st_open(path, &f) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
+    pst_status status =
+        path ? pst_st_open(path, &f) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
     if (status == PST_OK) {
         const pst_st_entry *wte = pst_st_find(f, "wte.weight");
         if (!wte) wte = pst_st_find(f, "transformer.wte.weight");
@@ -54,7 +57,8 @@ static const char *describe(const pst_model_config *m, const char *file, char te
     else if (m->vocabulary == GPT2) snprintf(text, WHAT, "GPT-2's byte pairs (BPE)");
     else
         snprintf(text, WHAT,
-                 "of a tokenizer that config.json does not name (if they are bytes: \"penstock_tokenizer\": \"byte\")");
+                 "of a tokenizer that config.json does not name (if they are bytes: "
+                 "\"penstock_tokenizer\": \"byte\")");
     return text;
 }
 
@@ -64,8 +68,9 @@ pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const 
     const char *file;
     PST_TRY(read_sizes(source, &m));
     PST_TRY(find_tokenizer(source, &file));
-    if (!*m.tokenizer && !file && m.vocabulary == BYTES) snprintf(m.tokenizer, sizeof m.tokenizer, "byte");
+    if (!*m.tokenizer && !file && m.vocabulary == BYTES)
+        snprintf(m.tokenizer, sizeof m.tokenizer, "byte");
     if (!m.vocabulary || !strcmp(m.tokenizer, tokenizer)) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: its %u tokens are %s, %s", source, m.vocabulary, describe(&m, file, what),
-                    instead);
+    return pst_fail(PST_EINPUT, "%s: its %u tokens are %s, %s", source, m.vocabulary,
+                    describe(&m, file, what), instead);
 }

@@ -1,5 +1,5 @@
-/* A checkpoint's index.json as a pst_ckpt: every value checked in itself, and all by the hash of the text. The file is
- * trusted in nothing. */
+/* A checkpoint's index.json as a pst_ckpt: every value checked in itself, and all by the hash of
+ * the text. The file is trusted in nothing. */
 #include "base/hash.h"
 #include "checkpoint/parts.h"
 #include <inttypes.h>
@@ -9,19 +9,25 @@
 
 #define BAD(...) pst_fail(PST_EINPUT, __VA_ARGS__)
 
-static pst_status no_memory(const char *file) { return pst_fail(PST_ENOMEM, "%s: out of memory", file); }
+static pst_status no_memory(const char *file) {
+    return pst_fail(PST_ENOMEM, "%s: out of memory", file);
+}
 
 pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash) {
     static const char key[] = "\"xxh3\": \"", zeros[] = "0000000000000000";
     size_t n = strlen(key), from = bytes < n ? 0 : bytes - n + 1;
     while (from && memcmp(text + from - 1, key, n)) from--;
-    if (!from || bytes - (from - 1 + n) < strlen(zeros)) return pst_fail(PST_EINPUT, "it has no hash of itself");
+    if (!from || bytes - (from - 1 + n) < strlen(zeros))
+        return pst_fail(PST_EINPUT, "it has no hash of itself");
     size_t at = from - 1 + n, behind = at + strlen(zeros);
     pst_hasher *h = pst_hasher_open();
     if (!h) return no_memory("checkpoint");
-    pst_hasher_add(h, text, at), pst_hasher_add(h, zeros, strlen(zeros)),
-        pst_hasher_add(h, text + behind, bytes - behind);
-    *digits = at, *hash = pst_hasher_value(h);
+    pst_hasher_add(h, text, at);
+    pst_hasher_add(h, zeros, strlen(zeros));
+
+    pst_hasher_add(h, text + behind, bytes - behind);
+    *digits = at;
+    *hash = pst_hasher_value(h);
     pst_hasher_close(h);
     return PST_OK;
 }
@@ -59,27 +65,35 @@ static pst_status parse_scale(const json_t *index, const char *file, pst_ckpt_in
     return PST_OK;
 }
 
-static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_info *info, uint64_t *config_hash) {
+static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_info *info,
+                             uint64_t *config_hash) {
     uint64_t version = 0;
     const char *format = json_string_value(json_object_get(index, "format"));
     const char *optimizer = json_string_value(json_object_get(index, "optimizer"));
-    if (!format || strcmp(format, PST_CKPT_FORMAT)) return BAD("%s: not the index of a checkpoint", file);
-    if (!get_integer(index, "version", &version) || version < PST_CKPT_VERSION - 1 || version > PST_CKPT_VERSION)
-        return BAD("%s: a checkpoint of version %" PRIu64 ", this program reads versions %d and %d", file, version,
-                   PST_CKPT_VERSION - 1, PST_CKPT_VERSION);
-    if (!get_integer(index, "step", &info->step) || !get_integer(index, "next_sample", &info->next_sample) ||
-        !get_integer(index, "seed", &info->seed) || info->step > INT64_MAX || info->next_sample > INT64_MAX)
+    if (!format || strcmp(format, PST_CKPT_FORMAT))
+        return BAD("%s: not the index of a checkpoint", file);
+    if (!get_integer(index, "version", &version) || version < PST_CKPT_VERSION - 1 ||
+        version > PST_CKPT_VERSION)
+        return BAD("%s: a checkpoint of version %" PRIu64 ", this program reads versions %d and %d",
+                   file, version, PST_CKPT_VERSION - 1, PST_CKPT_VERSION);
+    if (!get_integer(index, "step", &info->step) ||
+        !get_integer(index, "next_sample", &info->next_sample) ||
+        !get_integer(index, "seed", &info->seed) || info->step > INT64_MAX ||
+        info->next_sample > INT64_MAX)
         return BAD("%s: step, next_sample or seed is missing or no number", file);
     if (json_object_get(index, "skipped") &&
         (!get_integer(index, "skipped", &info->skipped) || info->skipped > info->step))
         return BAD("%s: skipped is no number up to step", file);
     PST_TRY(parse_scale(index, file, info));
-    if (!get_hash(index, "model_hash", &info->model_hash) || !get_hash(index, "data_hash", &info->data_hash) ||
+    if (!get_hash(index, "model_hash", &info->model_hash) ||
+        !get_hash(index, "data_hash", &info->data_hash) ||
         !get_hash(index, "config_xxh3", config_hash))
         return BAD("%s: model_hash, data_hash or config_xxh3 is missing or no hash", file);
-    if (!get_loss(index, "validation_loss", &info->validation_loss) || !get_loss(index, "best_loss", &info->best_loss))
+    if (!get_loss(index, "validation_loss", &info->validation_loss) ||
+        !get_loss(index, "best_loss", &info->best_loss))
         return BAD("%s: validation_loss or best_loss is missing or no number", file);
-    if (!optimizer || strlen(optimizer) >= sizeof info->optimizer) return BAD("%s: optimizer is missing", file);
+    if (!optimizer || strlen(optimizer) >= sizeof info->optimizer)
+        return BAD("%s: optimizer is missing", file);
     strcpy(info->optimizer, optimizer);
     return PST_OK;
 }
@@ -88,13 +102,16 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
     const json_t *files = json_object_get(index, "files");
     size_t n = json_array_size(files);
     if (n == 0 || n > 1 << 20) return BAD("%s: files is missing, empty or too long", file);
-    if (!(c->file = calloc(n, sizeof *c->file)) || !(c->header_xxh3 = calloc(n, sizeof *c->header_xxh3)))
+    if (!(c->file = calloc(n, sizeof *c->file)) ||
+        !(c->header_xxh3 = calloc(n, sizeof *c->header_xxh3)))
         return no_memory(file);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(files, i);
         const char *name = json_string_value(json_object_get(one, "name"));
-        if (!name || !*name || *name == '.' || strchr(name, '/')) return BAD("%s: files[%zu] is no file name", file, i);
-        if (!get_hash(one, "header_xxh3", &c->header_xxh3[i])) return BAD("%s: %s has no header_xxh3", file, name);
+        if (!name || !*name || *name == '.' || strchr(name, '/'))
+            return BAD("%s: files[%zu] is no file name", file, i);
+        if (!get_hash(one, "header_xxh3", &c->header_xxh3[i]))
+            return BAD("%s: %s has no header_xxh3", file, name);
         if (!(c->file[c->n_file] = strdup(name))) return no_memory(file);
         c->n_file++;
     }
@@ -118,16 +135,18 @@ static pst_status parse_shape(const json_t *value, const char *file, pst_ckpt_te
 }
 
 /* value: the tensor's object, or one of its parts'. */
-static pst_status parse_part(const json_t *value, const char *file, const pst_ckpt *c, const char *name,
-                             pst_ckpt_part *part) {
+static pst_status parse_part(const json_t *value, const char *file, const pst_ckpt *c,
+                             const char *name, pst_ckpt_part *part) {
     const char *shard = json_string_value(json_object_get(value, "file"));
     if (!get_hash(value, "xxh3", &part->xxh3)) return BAD("%s: tensor %s has no xxh3", file, name);
     while (shard && part->file < c->n_file && strcmp(c->file[part->file], shard)) part->file++;
-    if (!shard || part->file == c->n_file) return BAD("%s: tensor %s is in no file of the list", file, name);
+    if (!shard || part->file == c->n_file)
+        return BAD("%s: tensor %s is in no file of the list", file, name);
     return PST_OK;
 }
 
-static pst_status parse_parts(const json_t *parts, const char *file, const pst_ckpt *c, pst_ckpt_tensor *t) {
+static pst_status parse_parts(const json_t *parts, const char *file, const pst_ckpt *c,
+                              pst_ckpt_tensor *t) {
     uint64_t at = 0;
     for (; t->n_part < json_array_size(parts); t->n_part++) {
         const json_t *one = json_array_get(parts, t->n_part);
@@ -137,21 +156,24 @@ static pst_status parse_parts(const json_t *parts, const char *file, const pst_c
         if (slice && !pst_ckpt_slice_parse(slice, t, &part->slice))
             return BAD("%s: tensor %s: a part that is no slice of it", file, t->name);
         pst_param held = pst_ckpt_held(t, &part->slice);
-        uint64_t first = slice ? part->from : at, most = slice ? pst_param_elements(&held) : t->elements;
+        uint64_t first = slice ? part->from : at,
+                 most = slice ? pst_param_elements(&held) : t->elements;
         if (!get_integer(one, "from", &part->from) || !get_integer(one, "to", &part->to) ||
             (!slice && part->from != first) || part->to <= part->from || part->to > most)
             return BAD("%s: tensor %s: its parts do not follow each other", file, t->name);
         at += part->to - part->from;
     }
-    return at == t->elements ? PST_OK : BAD("%s: tensor %s: a part of it is missing", file, t->name);
+    return at == t->elements ? PST_OK
+                             : BAD("%s: tensor %s: a part of it is missing", file, t->name);
 }
 
-static pst_status parse_tensor(const json_t *value, const char *file, const char *name, const pst_ckpt *c,
-                               pst_ckpt_tensor *t) {
+static pst_status parse_tensor(const json_t *value, const char *file, const char *name,
+                               const pst_ckpt *c, pst_ckpt_tensor *t) {
     const json_t *parts = json_object_get(value, "parts");
     const char *dtype = json_string_value(json_object_get(value, "dtype"));
     size_t n = json_array_size(parts);
-    if (!(t->name = strdup(name)) || !(t->part = calloc(n + 1, sizeof *t->part))) return no_memory(file);
+    if (!(t->name = strdup(name)) || !(t->part = calloc(n + 1, sizeof *t->part)))
+        return no_memory(file);
     if (!dtype || strcmp(dtype, "F32")) return BAD("%s: tensor %s is not F32", file, name);
     if (n > 1 << 20) return BAD("%s: tensor %s has too many parts", file, name);
     PST_TRY(parse_shape(value, file, t));
@@ -169,9 +191,11 @@ static pst_status parse_tensors(const json_t *index, const char *file, pst_ckpt 
     json_t *tensors = json_object_get(index, "tensors"), *value;
     const char *name;
     size_t n = json_object_size(tensors);
-    if (!json_is_object(tensors) || n >= UINT32_MAX) return BAD("%s: tensors is missing or no object", file);
+    if (!json_is_object(tensors) || n >= UINT32_MAX)
+        return BAD("%s: tensors is missing or no object", file);
     if (!(c->tensor = calloc(n + 1, sizeof *c->tensor))) return no_memory(file);
-    json_object_foreach(tensors, name, value) PST_TRY(parse_tensor(value, file, name, c, &c->tensor[c->n_tensor++]));
+    json_object_foreach(tensors, name, value)
+        PST_TRY(parse_tensor(value, file, name, c, &c->tensor[c->n_tensor++]));
     qsort(c->tensor, c->n_tensor, sizeof *c->tensor, by_name);
     return PST_OK;
 }
@@ -183,7 +207,9 @@ pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file
     json_error_t error;
     json_t *index = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!index && json_error_code(&error) == json_error_out_of_memory) return no_memory(file);
-    if (!index) return BAD("%s:%d:%d: truncated or damaged: %s", file, error.line, error.column, error.text);
+    if (!index)
+        return BAD("%s:%d:%d: truncated or damaged: %s", file, error.line, error.column,
+                   error.text);
     pst_ckpt *c = calloc(1, sizeof *c);
     pst_status status = c ? parse_info(index, file, &c->info, config_hash) : no_memory(file);
     if (status == PST_OK) status = parse_files(index, file, c);

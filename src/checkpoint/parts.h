@@ -1,12 +1,15 @@
-/* What the files of the checkpoint (checkpoint.c writes, checkpoint/parse.c and checkpoint/read.c read,
- * checkpoint/print.c shows, checkpoint/folder.c keeps house) share with each other and with nobody else. */
+/* What the files of the checkpoint (checkpoint.c writes, checkpoint/parse.c and checkpoint/read.c
+ * read, checkpoint/print.c shows, checkpoint/folder.c keeps house) share with each other and with
+ * nobody else. */
 #ifndef PST_CHECKPOINT_PARTS_H
 #define PST_CHECKPOINT_PARTS_H
 #include "checkpoint/checkpoint.h"
 #include <jansson.h>
 
 #define PST_CKPT_FORMAT "penstock checkpoint"
-#define PST_CKPT_HASH_KEY "xxh3:" /* before a tensor's name: metadata key of its hash in a shard */
+#define PST_CKPT_HASH_KEY                                                                          \
+    "xxh3:" /* before a tensor's name: metadata key of its hash in a shard                         \
+             */
 enum { PST_CKPT_MAX_INDEX = 256 << 20 };
 
 /* "folder/name"; NULL without memory, and the error says so. The caller frees. */
@@ -17,27 +20,30 @@ char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary);
 void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks);
 /* Removes temporary folders of steps up to `last`. */
 void pst_ckpt_clean_until(const char *folder, uint64_t last);
-/* "0=0+384,768+384,1536+384": of dimension 0, 384 from 0 on, and so on; "" for all. And back: 0 when it is no slice of
- * the tensor. */
+/* "0=0+384,768+384,1536+384": of dimension 0, 384 from 0 on, and so on; "" for all. And back: 0
+ * when it is no slice of the tensor. */
 void pst_ckpt_slice_text(const pst_slice *slice, char out[PST_CKPT_SLICE]);
 int pst_ckpt_slice_parse(const char *text, const pst_ckpt_tensor *of, pst_slice *slice);
 /* Shape and slice of what is held of a tensor. */
 pst_param pst_ckpt_held(const pst_ckpt_tensor *t, const pst_slice *slice);
-/* `in`: a part that is a slice. What of it lies in elements [from, to) of the tensor goes to out, which begins at
- * from. */
-void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, const float *in, float *out, uint64_t from,
-                        uint64_t to);
-/* A whole small file with a zero behind it; EINPUT when it cannot be read or is above `limit`. The caller frees. */
+/* `in`: a part that is a slice. What of it lies in elements [from, to) of the tensor goes to out,
+ * which begins at from. */
+void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, const float *in,
+                        float *out, uint64_t from, uint64_t to);
+/* A whole small file with a zero behind it; EINPUT when it cannot be read or is above `limit`. The
+ * caller frees. */
 pst_status pst_ckpt_text(const char *path, size_t limit, char **text, size_t *bytes);
-/* The JSON as text, for the caller to free; NULL without memory, which json_dumps does not always notice. */
+/* The JSON as text, for the caller to free; NULL without memory, which json_dumps does not always
+ * notice. */
 char *pst_ckpt_json(const json_t *json, size_t flags);
 static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) {
     return tensor->n_part == 1 && tensor->part->slice.held == PST_HELD_WHOLE;
 }
-/* The index alone: no path, run file or shards yet. *config_hash: what run.yaml should hash to. EINPUT says where. */
+/* The index alone: no path, run file or shards yet. *config_hash: what run.yaml should hash to.
+ * EINPUT says where. */
 pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt,
                                 uint64_t *config_hash);
-/* An index carries a hash of its own text, 16 digits that count as zeros in it: where they begin, and what they should
- * be. EINPUT: there are none. */
+/* An index carries a hash of its own text, 16 digits that count as zeros in it: where they begin,
+ * and what they should be. EINPUT: there are none. */
 pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash);
 #endif

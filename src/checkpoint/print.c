@@ -8,12 +8,15 @@
 static void print_tensor(const pst_ckpt *c, const pst_ckpt_tensor *t, FILE *out) {
     char shape[96] = "", part[PST_CKPT_NAME];
     for (uint32_t k = 0; k < t->n_dim; k++)
-        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRIu64, k ? "," : "", t->dim[k]);
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRIu64, k ? "," : "",
+                 t->dim[k]);
     for (uint32_t i = 0; i < t->n_part; i++) {
         const pst_ckpt_part *p = &t->part[i];
         fprintf(out, "  %-44s [%s]%*s %016" PRIx64 "  %s\n",
-                pst_ckpt_whole(t) ? t->name : pst_ckpt_part_name(t->name, &p->slice, p->from, p->to, part), shape,
-                (int)(14 - strlen(shape)) > 0 ? (int)(14 - strlen(shape)) : 0, "", p->xxh3, c->file[p->file]);
+                pst_ckpt_whole(t) ? t->name
+                                  : pst_ckpt_part_name(t->name, &p->slice, p->from, p->to, part),
+                shape, (int)(14 - strlen(shape)) > 0 ? (int)(14 - strlen(shape)) : 0, "", p->xxh3,
+                c->file[p->file]);
     }
 }
 
@@ -32,7 +35,8 @@ static pst_status verify(const pst_ckpt *c) {
     uint64_t most = 1;
     for (uint32_t i = 0; i < c->n_tensor; i++)
         if (c->tensor[i].elements > most) most = c->tensor[i].elements;
-    float *room = malloc(most * sizeof *room); /* no overflow: a shard's header says as much, and the file is as long */
+    float *room = malloc(most * sizeof *room); /* no overflow: a shard's header says as much, and
+                                                  the file is as long */
     pst_status status = room ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
     for (uint32_t i = 0; i < c->n_tensor && status == PST_OK; i++)
         status = pst_ckpt_read(c, c->tensor[i].name, room, c->tensor[i].elements);
@@ -49,9 +53,10 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
     if (status != PST_OK) return status;
     const pst_ckpt_info *i = &c->info;
     fprintf(out,
-            "checkpoint       %s\nstep             %" PRIu64 "\nnext sample      %" PRIu64 "\nseed             %" PRIu64
-            "\noptimizer        %s\n",
-            c->path, i->step, i->next_sample, i->seed, *i->optimizer ? i->optimizer : "(weights only)");
+            "checkpoint       %s\nstep             %" PRIu64 "\nnext sample      %" PRIu64
+            "\nseed             %" PRIu64 "\noptimizer        %s\n",
+            c->path, i->step, i->next_sample, i->seed,
+            *i->optimizer ? i->optimizer : "(weights only)");
     if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
     if (!isnan(i->best_loss)) fprintf(out, "best so far      %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);

@@ -1,5 +1,5 @@
-/* Reading checkpoints: the index first (checkpoint/parse.c), checked against the shards' headers; then tensors by
- * name. */
+/* Reading checkpoints: the index first (checkpoint/parse.c), checked against the shards' headers;
+ * then tensors by name. */
 #include "base/hash.h"
 #include "checkpoint/parts.h"
 #include "graph/shard.h"
@@ -15,7 +15,9 @@ enum { MAX_CONFIG = 16 << 20 };
 
 #define BAD(...) pst_fail(PST_EINPUT, __VA_ARGS__)
 
-static pst_status no_memory(const char *file) { return pst_fail(PST_ENOMEM, "%s: out of memory", file); }
+static pst_status no_memory(const char *file) {
+    return pst_fail(PST_ENOMEM, "%s: out of memory", file);
+}
 
 pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *bytes) {
     struct stat st;
@@ -25,7 +27,8 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
     if (fd < 0 || fstat(fd, &st))
         status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) status = BAD("%s: not a file", path);
-    else if ((uint64_t)st.st_size > limit) status = BAD("%s: %lld bytes are too many", path, (long long)st.st_size);
+    else if ((uint64_t)st.st_size > limit)
+        status = BAD("%s: %lld bytes are too many", path, (long long)st.st_size);
     else if (!(text = malloc((size_t)st.st_size + 1))) status = no_memory(path);
     size_t done = 0;
     while (status == PST_OK && done < (size_t)st.st_size) {
@@ -40,7 +43,8 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
         return status;
     }
     text[done] = 0;
-    *out = text, *bytes = done;
+    *out = text;
+    *bytes = done;
     return PST_OK;
 }
 
@@ -48,13 +52,14 @@ const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_
                                char out[PST_CKPT_NAME]) {
     char text[PST_CKPT_SLICE];
     pst_ckpt_slice_text(slice, text);
-    snprintf(out, PST_CKPT_NAME, "%s%s%s%s[%" PRIu64 ":%" PRIu64 "]", name, *text ? "[" : "", text, *text ? "]" : "",
-             from, to);
+    snprintf(out, PST_CKPT_NAME, "%s%s%s%s[%" PRIu64 ":%" PRIu64 "]", name, *text ? "[" : "", text,
+             *text ? "]" : "", from, to);
     return out;
 }
 
 /* A part in its shard; NULL when there is none of that size. */
-static const pst_st_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part) {
+static const pst_st_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t,
+                                    const pst_ckpt_part *part) {
     char name[PST_CKPT_NAME];
     if (!pst_ckpt_whole(t)) pst_ckpt_part_name(t->name, &part->slice, part->from, part->to, name);
     const pst_st_entry *e = pst_st_find(c->shard[part->file], pst_ckpt_whole(t) ? t->name : name);
@@ -71,14 +76,15 @@ static pst_status open_shards(pst_ckpt *c) {
         free(path);
         if (status != PST_OK) return pst_fail_in(status, "checkpoint");
         if (c->shard[i]->header_xxh3 != c->header_xxh3[i])
-            return BAD("checkpoint: %s: the header is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64,
+            return BAD("checkpoint: %s: the header is damaged: its hash is %016" PRIx64
+                       ", the index says %016" PRIx64,
                        c->shard[i]->path, c->shard[i]->header_xxh3, c->header_xxh3[i]);
     }
     for (uint32_t i = 0; i < c->n_tensor; i++)
         for (uint32_t k = 0; k < c->tensor[i].n_part; k++)
             if (!entry_of(c, &c->tensor[i], &c->tensor[i].part[k]))
-                return BAD("checkpoint %s: %s holds no tensor %s of the shape in index.json", c->path,
-                           c->file[c->tensor[i].part[k].file], c->tensor[i].name);
+                return BAD("checkpoint %s: %s holds no tensor %s of the shape in index.json",
+                           c->path, c->file[c->tensor[i].part[k].file], c->tensor[i].name);
     return PST_OK;
 }
 
@@ -115,7 +121,10 @@ void pst_ckpt_close(pst_ckpt *c) {
         free(c->file[i]);
         if (c->shard) pst_st_close(c->shard[i]);
     }
-    for (uint32_t i = 0; i < c->n_tensor; i++) free(c->tensor[i].name), free(c->tensor[i].part);
+    for (uint32_t i = 0; i < c->n_tensor; i++) {
+        free(c->tensor[i].name);
+        free(c->tensor[i].part);
+    }
     free(c->file);
     free(c->header_xxh3);
     free(c->shard);
@@ -125,39 +134,44 @@ void pst_ckpt_close(pst_ckpt *c) {
     free(c);
 }
 
-static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part, float *out) {
+static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part,
+                            float *out) {
     const pst_st_file *shard = c->shard[part->file];
     const pst_st_entry *e = entry_of(c, t, part);
     PST_TRY(pst_st_read_f32(shard, e, out, part->to - part->from, 0));
     uint64_t hash = pst_hash_bytes(out, (part->to - part->from) * sizeof *out);
     if (hash == part->xxh3) return PST_OK;
-    return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64, shard->path, e->name,
-               hash, part->xxh3);
+    return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64,
+               shard->path, e->name, hash, part->xxh3);
 }
 
-/* What of the part lies in elements [from, to) goes to out, which begins at from. Hashes are of whole parts. */
-static pst_status read_overlap(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part, float *out,
-                               uint64_t from, uint64_t to) {
+/* What of the part lies in elements [from, to) goes to out, which begins at from. Hashes are of
+ * whole parts. */
+static pst_status read_overlap(const pst_ckpt *c, const pst_ckpt_tensor *t,
+                               const pst_ckpt_part *part, float *out, uint64_t from, uint64_t to) {
     int sliced = part->slice.held == PST_HELD_PART;
-    if (!sliced && part->from >= from && part->to <= to) return read_part(c, t, part, out + (part->from - from));
+    if (!sliced && part->from >= from && part->to <= to)
+        return read_part(c, t, part, out + (part->from - from));
     uint64_t low = part->from > from ? part->from : from, high = part->to < to ? part->to : to;
     float *room = malloc((part->to - part->from) * sizeof *room);
     pst_status status = room ? read_part(c, t, part, room) : no_memory(c->path);
     if (status == PST_OK && sliced) pst_ckpt_put_slice(t, part, room, out, from, to);
-    else if (status == PST_OK) memcpy(out + (low - from), room + (low - part->from), (high - low) * sizeof *out);
+    else if (status == PST_OK)
+        memcpy(out + (low - from), room + (low - part->from), (high - low) * sizeof *out);
     free(room);
     return status;
 }
 
-pst_status pst_ckpt_read_range(const pst_ckpt *c, const char *name, uint64_t elements, uint64_t from, uint64_t to,
-                               float *out) {
+pst_status pst_ckpt_read_range(const pst_ckpt *c, const char *name, uint64_t elements,
+                               uint64_t from, uint64_t to, float *out) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, name);
     if (!t) return BAD("checkpoint %s holds no tensor %s", c->path, name);
     if (t->elements != elements)
-        return BAD("checkpoint %s: tensor %s has %" PRIu64 " elements, %" PRIu64 " are needed", c->path, name,
-                   t->elements, elements);
+        return BAD("checkpoint %s: tensor %s has %" PRIu64 " elements, %" PRIu64 " are needed",
+                   c->path, name, t->elements, elements);
     for (uint32_t i = 0; i < t->n_part; i++)
-        if (t->part[i].slice.held == PST_HELD_PART || (t->part[i].from < to && t->part[i].to > from))
+        if (t->part[i].slice.held == PST_HELD_PART ||
+            (t->part[i].from < to && t->part[i].to > from))
             PST_TRY(read_overlap(c, t, &t->part[i], out, from, to));
     return PST_OK;
 }
@@ -179,17 +193,19 @@ pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const 
     return PST_OK;
 }
 
-pst_status pst_ckpt_read_weight(const pst_ckpt *c, const pst_param *param, uint64_t from, uint64_t to, float *weight) {
+pst_status pst_ckpt_read_weight(const pst_ckpt *c, const pst_param *param, uint64_t from,
+                                uint64_t to, float *weight) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, param->name);
     uint64_t dim[PST_MAX_DIM];
     pst_param_whole(param, dim);
     if (t && (t->n_dim != param->n_dim || memcmp(t->dim, dim, param->n_dim * sizeof *dim)))
-        return BAD("checkpoint %s: tensor %s has another shape than the model's", c->path, param->name);
+        return BAD("checkpoint %s: tensor %s has another shape than the model's", c->path,
+                   param->name);
     return pst_ckpt_read_held(c, param->name, param, from, to, weight);
 }
 
-pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule, float *weight,
-                               float *const state[2]) {
+pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule,
+                               float *weight, float *const state[2]) {
     PST_TRY(pst_ckpt_read_weight(c, param, 0, pst_param_elements(param), weight));
     return rule ? pst_ckpt_read_state(c, param, rule, state, 0, pst_param_elements(param)) : PST_OK;
 }

@@ -1,5 +1,6 @@
-/* Which run a checkpoint belongs to: that whose folder `checkpoints`, a link or not, holds it by its own name. Checkpoints
- * may lie on another disk, so it is names that count, and links are followed one at a time until a name says it. */
+/* Which run a checkpoint belongs to: that whose folder `checkpoints`, a link or not, holds it by
+ * its own name. Checkpoints may lie on another disk, so it is names that count, and links are
+ * followed one at a time until a name says it. */
 #include "checkpoint/checkpoint.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@ static void normalize(char *path) {
 static const char *step_of(const char *path) {
     const char *slash = strrchr(path, '/'), *step = slash ? slash + 1 : path;
     size_t before = (size_t)(step - path), n = sizeof folder_name - 1;
-    if (before <= n || step[-(ptrdiff_t)n - 1] != '/' || strncmp(step - n, folder_name, n) != 0) return NULL;
+    if (before <= n || step[-(ptrdiff_t)n - 1] != '/' || strncmp(step - n, folder_name, n) != 0)
+        return NULL;
     size_t digits = strncmp(step, "step-", 5) ? 0 : strspn(step + 5, "0123456789");
     return digits && !step[5 + digits] ? step : NULL;
 }
@@ -57,7 +59,9 @@ static char *follow_either(const char *path) {
 /* "RUN/checkpoints/STEP" for a checkpoint's path; the caller's, NULL when it belongs to no run. */
 static char *place_of(const char *found) {
     char *at = NULL;
-    if (asprintf(&at, "%s%s", strncmp(found, folder_name, sizeof folder_name - 1) ? "" : "./", found) < 0) return NULL;
+    if (asprintf(&at, "%s%s", strncmp(found, folder_name, sizeof folder_name - 1) ? "" : "./",
+                 found) < 0)
+        return NULL;
     for (int i = 0; at && i < LINKS_MAX; i++) {
         normalize(at);
         if (step_of(at)) return at;

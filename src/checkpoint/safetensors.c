@@ -1,5 +1,6 @@
-/* Reading safetensors. The header is checked against the file's size before anything depends on it: lengths, types,
- * shapes, and that the tensors fill the data section without gap or overlap, as the format demands. */
+/* Reading safetensors. The header is checked against the file's size before anything depends on it:
+ * lengths, types, shapes, and that the tensors fill the data section without gap or overlap, as the
+ * format demands. */
 #include "checkpoint/safetensors.h"
 #include "base/hash.h"
 #include <errno.h>
@@ -34,7 +35,9 @@ static pst_status read_at(int fd, const char *path, void *out, uint64_t bytes, u
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return BAD("%s: cannot read: %s", path, strerror(errno));
         if (n == 0) return BAD("%s: truncated while it was read", path);
-        at += n, bytes -= (uint64_t)n, offset += (uint64_t)n;
+        at += n;
+        bytes -= (uint64_t)n;
+        offset += (uint64_t)n;
     }
     return PST_OK;
 }
@@ -49,8 +52,8 @@ static int natural(const json_t *value, uint64_t *out) {
 static pst_status parse_shape(const char *path, const json_t *shape, pst_st_entry *e) {
     if (!json_is_array(shape)) return BAD("%s: tensor %s has no shape", path, e->name);
     if (json_array_size(shape) > MAX_DIM)
-        return BAD("%s: tensor %s has %zu dimensions, at most %d are read", path, e->name, json_array_size(shape),
-                   MAX_DIM);
+        return BAD("%s: tensor %s has %zu dimensions, at most %d are read", path, e->name,
+                   json_array_size(shape), MAX_DIM);
     e->n_dim = (uint32_t)json_array_size(shape);
     uint64_t bytes = dtype_bytes(e->dtype);
     for (uint32_t i = 0; i < e->n_dim; i++) {
@@ -65,22 +68,25 @@ static pst_status parse_shape(const char *path, const json_t *shape, pst_st_entr
     return PST_OK;
 }
 
-static pst_status parse_entry(const char *path, const char *name, const json_t *value, uint64_t start, uint64_t size,
-                              pst_st_entry *e) {
-    const json_t *dtype = json_object_get(value, "dtype"), *offsets = json_object_get(value, "data_offsets");
+static pst_status parse_entry(const char *path, const char *name, const json_t *value,
+                              uint64_t start, uint64_t size, pst_st_entry *e) {
+    const json_t *dtype = json_object_get(value, "dtype"),
+                 *offsets = json_object_get(value, "data_offsets");
     uint64_t begin, end;
     if (!(e->name = strdup(name))) return NO_MEMORY(path);
     if (!json_is_string(dtype)) return BAD("%s: tensor %s has no dtype", path, name);
     if (!dtype_bytes(json_string_value(dtype)))
-        return BAD("%s: tensor %s has the unknown dtype %.32s", path, name, json_string_value(dtype));
+        return BAD("%s: tensor %s has the unknown dtype %.32s", path, name,
+                   json_string_value(dtype));
     if (!(e->dtype = strdup(json_string_value(dtype)))) return NO_MEMORY(path);
     if (json_array_size(offsets) != 2 || !natural(json_array_get(offsets, 0), &begin) ||
         !natural(json_array_get(offsets, 1), &end) || begin > end)
         return BAD("%s: tensor %s has no data_offsets [begin, end]", path, name);
     if (end > size)
-        return BAD("%s: truncated, or no safetensors file: tensor %s ends at byte %llu of %llu", path, name,
-                   (unsigned long long)end, (unsigned long long)size);
-    e->offset = start + begin, e->bytes = end - begin;
+        return BAD("%s: truncated, or no safetensors file: tensor %s ends at byte %llu of %llu",
+                   path, name, (unsigned long long)end, (unsigned long long)size);
+    e->offset = start + begin;
+    e->bytes = end - begin;
     return parse_shape(path, json_object_get(value, "shape"), e);
 }
 
@@ -92,7 +98,8 @@ static pst_status parse_meta(const json_t *meta, pst_st_file *f) {
     f->meta_value = calloc(json_object_size(meta) + 1, sizeof *f->meta_value);
     if (!f->meta_key || !f->meta_value) return NO_MEMORY(f->path);
     json_object_foreach((json_t *)meta, key, value) {
-        if (!json_is_string(value)) return BAD("%s: __metadata__ is not an object of strings", f->path);
+        if (!json_is_string(value))
+            return BAD("%s: __metadata__ is not an object of strings", f->path);
         f->meta_key[f->n_meta] = strdup(key);
         f->meta_value[f->n_meta] = strdup(json_string_value(value));
         f->n_meta++;
@@ -126,7 +133,8 @@ static pst_status check_cover(const pst_st_file *f, uint64_t start, uint64_t end
     }
     free(order);
     if (status == PST_OK && start != end)
-        return BAD("%s: %llu bytes behind the last tensor", f->path, (unsigned long long)(end - start));
+        return BAD("%s: %llu bytes behind the last tensor", f->path,
+                   (unsigned long long)(end - start));
     return status;
 }
 
@@ -135,7 +143,8 @@ static pst_status parse_header(const json_t *root, uint64_t start, uint64_t end,
     json_t *value;
     if (!json_is_object(root)) return BAD("%s: the header is not a JSON object", f->path);
     if (json_object_size(root) >= UINT32_MAX) return BAD("%s: too many tensors", f->path);
-    if (!(f->entry = calloc(json_object_size(root) + 1, sizeof *f->entry))) return NO_MEMORY(f->path);
+    if (!(f->entry = calloc(json_object_size(root) + 1, sizeof *f->entry)))
+        return NO_MEMORY(f->path);
     json_object_foreach((json_t *)root, key, value) {
         if (!strcmp(key, "__metadata__")) {
             PST_TRY(parse_meta(value, f));
@@ -155,14 +164,17 @@ static pst_status read_header(pst_st_file *f) {
     if (fstat(f->fd, &st)) return BAD("%s: cannot read: %s", f->path, strerror(errno));
     if (!S_ISREG(st.st_mode)) return BAD("%s: not a file", f->path);
     uint64_t size = (uint64_t)st.st_size;
-    if (size < 10) return BAD("%s: no safetensors file: only %llu bytes", f->path, (unsigned long long)size);
+    if (size < 10)
+        return BAD("%s: no safetensors file: only %llu bytes", f->path, (unsigned long long)size);
     PST_TRY(read_at(f->fd, f->path, word, 8, 0));
     for (int i = 7; i >= 0; i--) length = length << 8 | word[i];
     if (length > size - 8)
-        return BAD("%s: truncated, or no safetensors file: a header of %llu bytes in a file of %llu", f->path,
-                   (unsigned long long)length, (unsigned long long)size);
+        return BAD(
+            "%s: truncated, or no safetensors file: a header of %llu bytes in a file of %llu",
+            f->path, (unsigned long long)length, (unsigned long long)size);
     if (length > MAX_HEADER)
-        return BAD("%s: a header of %llu bytes, at most %d are read", f->path, (unsigned long long)length, MAX_HEADER);
+        return BAD("%s: a header of %llu bytes, at most %d are read", f->path,
+                   (unsigned long long)length, MAX_HEADER);
     char *text = malloc(8 + length);
     if (!text) return NO_MEMORY(f->path);
     pst_status status = read_at(f->fd, f->path, text, 8 + length, 0);
@@ -170,10 +182,11 @@ static pst_status read_header(pst_st_file *f) {
         json_error_t error;
         json_t *root = json_loadb(text + 8, length, JSON_REJECT_DUPLICATES, &error);
         f->header_xxh3 = pst_hash_bytes(text, 8 + length);
-        status = root ? parse_header(root, 8 + length, size, f)
-                 : json_error_code(&error) == json_error_out_of_memory
-                     ? NO_MEMORY(f->path)
-                     : BAD("%s: no safetensors file: the header is not JSON: %s", f->path, error.text);
+        status =
+            root ? parse_header(root, 8 + length, size, f)
+            : json_error_code(&error) == json_error_out_of_memory
+                ? NO_MEMORY(f->path)
+                : BAD("%s: no safetensors file: the header is not JSON: %s", f->path, error.text);
         json_decref(root);
     }
     free(text);
@@ -188,7 +201,8 @@ pst_status pst_st_open(const char *path, pst_st_file **out) {
     }
     pst_status status = PST_OK;
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (f->fd < 0) status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
+    if (f->fd < 0)
+        status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
     if (status == PST_OK) status = read_header(f);
     if (status != PST_OK) pst_st_close(f);
     else *out = f;
@@ -197,8 +211,14 @@ pst_status pst_st_open(const char *path, pst_st_file **out) {
 
 void pst_st_close(pst_st_file *f) {
     if (!f) return;
-    for (uint32_t i = 0; i < f->n_entry; i++) free(f->entry[i].name), free(f->entry[i].dtype);
-    for (uint32_t i = 0; i < f->n_meta; i++) free(f->meta_key[i]), free(f->meta_value[i]);
+    for (uint32_t i = 0; i < f->n_entry; i++) {
+        free(f->entry[i].name);
+        free(f->entry[i].dtype);
+    }
+    for (uint32_t i = 0; i < f->n_meta; i++) {
+        free(f->meta_key[i]);
+        free(f->meta_value[i]);
+    }
     free(f->entry);
     free(f->meta_key);
     free(f->meta_value);
@@ -218,8 +238,10 @@ const char *pst_st_meta(const pst_st_file *f, const char *key) {
     return NULL;
 }
 
-pst_status pst_st_read_bytes(const pst_st_file *f, const pst_st_entry *e, uint64_t from, void *out, uint64_t bytes) {
-    if (from > e->bytes || bytes > e->bytes - from) return BAD("%s: bytes beyond tensor %s", f->path, e->name);
+pst_status pst_st_read_bytes(const pst_st_file *f, const pst_st_entry *e, uint64_t from, void *out,
+                             uint64_t bytes) {
+    if (from > e->bytes || bytes > e->bytes - from)
+        return BAD("%s: bytes beyond tensor %s", f->path, e->name);
     return read_at(f->fd, f->path, out, bytes, e->offset + from);
 }
 
@@ -234,8 +256,12 @@ static float from_f64(const uint8_t *at) {
     memcpy(&value, at, sizeof value);
     return (float)value;
 }
-static float from_f16(const uint8_t *at) { return pst_f32_from_f16((uint16_t)(at[0] | at[1] << 8)); }
-static float from_bf16(const uint8_t *at) { return pst_f32_from_bf16((uint16_t)(at[0] | at[1] << 8)); }
+static float from_f16(const uint8_t *at) {
+    return pst_f32_from_f16((uint16_t)(at[0] | at[1] << 8));
+}
+static float from_bf16(const uint8_t *at) {
+    return pst_f32_from_bf16((uint16_t)(at[0] | at[1] << 8));
+}
 
 static convert_fn converter(const char *dtype) {
     return !strcmp(dtype, "F32")    ? from_f32
@@ -245,9 +271,10 @@ static convert_fn converter(const char *dtype) {
                                     : NULL;
 }
 
-/* Element (r, c) of the [rows, columns] in the file goes to out[c * rows + r]; rows = 1 keeps the order. */
-static pst_status read_converted(const pst_st_file *f, const pst_st_entry *e, convert_fn convert, float *out,
-                                 uint64_t elements, uint64_t rows, uint64_t columns) {
+/* Element (r, c) of the [rows, columns] in the file goes to out[c * rows + r]; rows = 1 keeps the
+ * order. */
+static pst_status read_converted(const pst_st_file *f, const pst_st_entry *e, convert_fn convert,
+                                 float *out, uint64_t elements, uint64_t rows, uint64_t columns) {
     uint8_t *chunk = malloc(CHUNK);
     if (!chunk) return NO_MEMORY(f->path);
     uint64_t width = dtype_bytes(e->dtype), r = 0, c = 0;
@@ -257,7 +284,10 @@ static pst_status read_converted(const pst_st_file *f, const pst_st_entry *e, co
         status = read_at(f->fd, f->path, chunk, n * width, e->offset + done * width);
         for (uint64_t i = 0; i < n && status == PST_OK; i++) {
             out[c * rows + r] = convert(chunk + i * width);
-            if (++c == columns) c = 0, r++;
+            if (++c == columns) {
+                c = 0;
+                r++;
+            }
         }
         done += n;
     }
@@ -265,13 +295,15 @@ static pst_status read_converted(const pst_st_file *f, const pst_st_entry *e, co
     return status;
 }
 
-pst_status pst_st_read_f32(const pst_st_file *f, const pst_st_entry *e, float *out, uint64_t elements, int transpose) {
+pst_status pst_st_read_f32(const pst_st_file *f, const pst_st_entry *e, float *out,
+                           uint64_t elements, int transpose) {
     convert_fn convert = converter(e->dtype);
-    if (!convert) return BAD("%s: tensor %s is %s, not a floating-point type", f->path, e->name, e->dtype);
+    if (!convert)
+        return BAD("%s: tensor %s is %s, not a floating-point type", f->path, e->name, e->dtype);
     uint64_t there = e->bytes / dtype_bytes(e->dtype);
     if (there != elements)
-        return BAD("%s: tensor %s has %llu elements, %llu are needed", f->path, e->name, (unsigned long long)there,
-                   (unsigned long long)elements);
+        return BAD("%s: tensor %s has %llu elements, %llu are needed", f->path, e->name,
+                   (unsigned long long)there, (unsigned long long)elements);
     if (transpose && e->n_dim != 2)
         return BAD("%s: tensor %s has %u dimensions, 2 are needed", f->path, e->name, e->n_dim);
     if (transpose) return read_converted(f, e, convert, out, elements, e->dim[0], e->dim[1]);

@@ -1,5 +1,5 @@
-/* The safetensors file format: 8 bytes header length (little endian), JSON header, tensor bytes. Sizes are checked
- * before anything is allocated; a reader trusts nothing. */
+/* The safetensors file format: 8 bytes header length (little endian), JSON header, tensor bytes.
+ * Sizes are checked before anything is allocated; a reader trusts nothing. */
 #ifndef PST_CHECKPOINT_SAFETENSORS_H
 #define PST_CHECKPOINT_SAFETENSORS_H
 #include "base/dtype.h"
@@ -8,48 +8,57 @@
 #include <stdint.h>
 
 typedef struct {
-    char *name, *dtype;        /* dtype as written in the file: "F32", "BF16", "F16", "I64", ... */
+    char *name, *dtype; /* dtype as written in the file: "F32", "BF16", "F16", "I64", ... */
     uint32_t n_dim;
     uint64_t dim[8];
-    uint64_t offset, bytes;    /* in the file */
+    uint64_t offset, bytes; /* in the file */
 } pst_st_entry;
 typedef struct {
     uint32_t n_entry;
-    pst_st_entry *entry;       /* sorted by name */
+    pst_st_entry *entry; /* sorted by name */
     uint32_t n_meta;
     char **meta_key, **meta_value;
-    uint64_t header_xxh3;      /* of the bytes before the first tensor */
+    uint64_t header_xxh3; /* of the bytes before the first tensor */
     int fd;
     char *path;
 } pst_st_file;
 
-/* EINPUT with path and reason: truncated, header length beyond the file, not JSON, overlapping or out-of-range
- * offsets, shape and byte count that disagree, duplicate names. The header is at most 100 MB. */
+/* EINPUT with path and reason: truncated, header length beyond the file, not JSON, overlapping or
+ * out-of-range offsets, shape and byte count that disagree, duplicate names. The header is at most
+ * 100 MB. */
 pst_status pst_st_open(const char *path, pst_st_file **file);
 void pst_st_close(pst_st_file *file);
 /* NULL when there is none. */
 const pst_st_entry *pst_st_find(const pst_st_file *file, const char *name);
 const char *pst_st_meta(const pst_st_file *file, const char *key);
-/* Reads the tensor as fp32 (from F32, BF16, F16, F64), elements must agree. transpose: the file has [dim1,dim0]. */
-pst_status pst_st_read_f32(const pst_st_file *file, const pst_st_entry *entry, float *out, uint64_t elements,
-                           int transpose);
+/* Reads the tensor as fp32 (from F32, BF16, F16, F64), elements must agree. transpose: the file has
+ * [dim1,dim0]. */
+pst_status pst_st_read_f32(const pst_st_file *file, const pst_st_entry *entry, float *out,
+                           uint64_t elements, int transpose);
 
 /* The tensor's bytes [from, from + bytes) as they stand in the file. */
-pst_status pst_st_read_bytes(const pst_st_file *file, const pst_st_entry *entry, uint64_t from, void *out,
-                             uint64_t bytes);
+pst_status pst_st_read_bytes(const pst_st_file *file, const pst_st_entry *entry, uint64_t from,
+                             void *out, uint64_t bytes);
 
-/* Writing: declare all, then stream the bytes in order. Written to `path` itself (the caller renames folders); fsync'ed
- * at close. ENOMEM (status 4) with errno's text when the disk is full or unwritable. */
+/* Writing: declare all, then stream the bytes in order. Written to `path` itself (the caller
+ * renames folders); fsync'ed at close. ENOMEM (status 4) with errno's text when the disk is full or
+ * unwritable. */
 typedef struct pst_st_writer pst_st_writer;
-typedef struct { const char *name; pst_dtype dtype; uint32_t n_dim; uint64_t dim[8]; } pst_st_decl;
-/* The file's first bytes alone: length and JSON, padded with blanks so that the tensors begin at a multiple of `align`
- * (8 or more). *bytes: of all tensors. The caller frees *text. */
+typedef struct {
+    const char *name;
+    pst_dtype dtype;
+    uint32_t n_dim;
+    uint64_t dim[8];
+} pst_st_decl;
+/* The file's first bytes alone: length and JSON, padded with blanks so that the tensors begin at a
+ * multiple of `align` (8 or more). *bytes: of all tensors. The caller frees *text. */
 pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const *meta_key,
-                         const char *const *meta_value, uint32_t n_meta, size_t align, char **text, size_t *size,
-                         uint64_t *bytes);
-pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n, const char *const *meta_key,
-                         const char *const *meta_value, uint32_t n_meta, pst_st_writer **writer);
+                         const char *const *meta_value, uint32_t n_meta, size_t align, char **text,
+                         size_t *size, uint64_t *bytes);
+pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n,
+                         const char *const *meta_key, const char *const *meta_value,
+                         uint32_t n_meta, pst_st_writer **writer);
 pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes);
-pst_status pst_st_finish(pst_st_writer *w);   /* frees the writer in every case */
-void pst_st_discard(pst_st_writer *w);        /* removes the file */
+pst_status pst_st_finish(pst_st_writer *w); /* frees the writer in every case */
+void pst_st_discard(pst_st_writer *w);      /* removes the file */
 #endif

@@ -1,4 +1,5 @@
-/* Writing safetensors: the header first, then the bytes of each tensor in the order of their declaration. */
+/* Writing safetensors: the header first, then the bytes of each tensor in the order of their
+ * declaration. */
 #include "checkpoint/durable.h"
 #include "checkpoint/safetensors.h"
 #include <jansson.h>
@@ -12,11 +13,13 @@ struct pst_st_writer {
     uint64_t declared, written; /* bytes of tensors */
 };
 
-/* jansson refuses a text that is not UTF-8 as it does without memory; what is plain ASCII was not refused. */
+/* jansson refuses a text that is not UTF-8 as it does without memory; what is plain ASCII was not
+ * refused. */
 static pst_status refused(const char *what, const char *name, const char *text) {
     for (; *text; text++)
         if ((unsigned char)*text > 127)
-            return pst_fail(PST_EINPUT, "safetensors: %s %s: out of memory, or not UTF-8", what, name);
+            return pst_fail(PST_EINPUT, "safetensors: %s %s: out of memory, or not UTF-8", what,
+                            name);
     return pst_fail(PST_ENOMEM, "safetensors: no memory for %s %s", what, name);
 }
 
@@ -28,11 +31,12 @@ static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
         whole &= !json_array_append_new(shape, json_integer((json_int_t)d->dim[i]));
         if (__builtin_mul_overflow(bytes, d->dim[i], &bytes)) bytes = UINT64_MAX;
     }
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", pst_dtype_name(d->dtype), "shape", shape, "data_offsets",
-                              (json_int_t)*at, (json_int_t)(*at + bytes));
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", pst_dtype_name(d->dtype), "shape",
+                              shape, "data_offsets", (json_int_t)*at, (json_int_t)(*at + bytes));
     if (bytes > INT64_MAX - *at || json_object_get(root, d->name) || !whole || !entry) {
         json_decref(entry);
-        if (!whole || !entry) return pst_fail(PST_ENOMEM, "safetensors: no memory for tensor %s", d->name);
+        if (!whole || !entry)
+            return pst_fail(PST_ENOMEM, "safetensors: no memory for tensor %s", d->name);
         return pst_fail(PST_EINPUT, "safetensors: tensor %s cannot be declared: %s", d->name,
                         json_object_get(root, d->name) ? "declared twice" : "too large");
     }
@@ -41,23 +45,27 @@ static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
     return PST_OK;
 }
 
-pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const *key, const char *const *value,
-                         uint32_t n_meta, size_t align, char **out, size_t *size, uint64_t *bytes) {
+pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const *key,
+                         const char *const *value, uint32_t n_meta, size_t align, char **out,
+                         size_t *size, uint64_t *bytes) {
     json_t *root = json_object(), *meta = json_object();
     pst_status status = root && meta ? PST_OK : pst_fail(PST_ENOMEM, "safetensors: out of memory");
     for (uint32_t i = 0; i < n_meta && status == PST_OK; i++)
-        if (json_object_set_new(meta, key[i], json_string(value[i]))) status = refused("metadata", key[i], value[i]);
+        if (json_object_set_new(meta, key[i], json_string(value[i])))
+            status = refused("metadata", key[i], value[i]);
     if (n_meta && status == PST_OK && json_object_set(root, "__metadata__", meta))
         status = pst_fail(PST_ENOMEM, "safetensors: out of memory");
     *bytes = 0;
     for (uint32_t i = 0; i < n && status == PST_OK; i++) status = declare(root, &decl[i], bytes);
     if (status == PST_OK) {
-        size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT), padded = (8 + length + align - 1) / align * align - 8;
+        size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT),
+               padded = (8 + length + align - 1) / align * align - 8;
         char *text = malloc(8 + padded);
         if (text && length && json_dumpb(root, text + 8, length, JSON_COMPACT) == length) {
             memset(text + 8 + length, ' ', padded - length);
             for (int i = 0; i < 8; i++) text[i] = (char)((uint64_t)padded >> 8 * i);
-            *out = text, *size = 8 + padded;
+            *out = text;
+            *size = 8 + padded;
         } else {
             free(text);
             status = pst_fail(PST_ENOMEM, "safetensors: out of memory");
@@ -68,8 +76,9 @@ pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const 
     return status;
 }
 
-pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n, const char *const *meta_key,
-                         const char *const *meta_value, uint32_t n_meta, pst_st_writer **out) {
+pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n,
+                         const char *const *meta_key, const char *const *meta_value,
+                         uint32_t n_meta, pst_st_writer **out) {
     char *text = NULL;
     size_t size = 0;
     pst_status status = PST_ENOMEM;
@@ -78,7 +87,8 @@ pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n, 
         pst_fail(status, "%s: out of memory", path);
         goto fail;
     }
-    if ((status = pst_st_header(decl, n, meta_key, meta_value, n_meta, 8, &text, &size, &w->declared)) != PST_OK)
+    if ((status = pst_st_header(decl, n, meta_key, meta_value, n_meta, 8, &text, &size,
+                                &w->declared)) != PST_OK)
         goto fail;
     if ((status = pst_durable_create(path, &w->fd)) != PST_OK) goto fail;
     if ((status = pst_durable_write(w->fd, path, text, size)) != PST_OK) {
@@ -97,7 +107,8 @@ fail:
 }
 
 pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes) {
-    if (bytes > w->declared - w->written) return pst_fail(PST_EINTERNAL, "%s: more bytes than were declared", w->path);
+    if (bytes > w->declared - w->written)
+        return pst_fail(PST_EINTERNAL, "%s: more bytes than were declared", w->path);
     PST_TRY(pst_durable_write(w->fd, w->path, data, bytes));
     w->written += bytes;
     return PST_OK;
@@ -105,8 +116,9 @@ pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes) {
 
 pst_status pst_st_finish(pst_st_writer *w) {
     if (w->written != w->declared) {
-        pst_status status = pst_fail(PST_EINTERNAL, "%s: %llu bytes written of %llu declared", w->path,
-                                     (unsigned long long)w->written, (unsigned long long)w->declared);
+        pst_status status =
+            pst_fail(PST_EINTERNAL, "%s: %llu bytes written of %llu declared", w->path,
+                     (unsigned long long)w->written, (unsigned long long)w->declared);
         pst_st_discard(w);
         return status;
     }

@@ -20,7 +20,8 @@ struct pst_saver {
     worker worker[PST_SAVER_THREADS]; /* the last one leads */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t asked, writing; /* how many jobs there were; how many times there was something to write */
+    uint64_t asked, writing; /* how many jobs there were; how many times there was something to
+                                write */
     int writers_busy, busy, ending;
     pst_saver_task before, after;
     void *arg;
@@ -30,7 +31,7 @@ struct pst_saver {
     char message[1024];
 };
 
-/* --- the threads ------------------------------------------------------------------------------------------------ */
+/* --- the threads ------------------------------------------------------------------------------ */
 
 static void *write_shards(void *arg) {
     worker *w = arg;
@@ -61,7 +62,8 @@ static pst_status write_and_verify(pst_saver *s, void *room) {
     pst_status status = s->before ? s->before(s->arg) : PST_OK;
     if (status != PST_OK) fail_shards(s, status);
     pthread_mutex_lock(&s->lock);
-    s->writing++, s->writers_busy = PST_SAVER_WRITERS;
+    s->writing++;
+    s->writers_busy = PST_SAVER_WRITERS;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     for (uint32_t i = 0; i < s->n; i++)
@@ -98,7 +100,8 @@ static void *lead(void *arg) {
         pst_error_clear();
         pst_status status = do_job(s, w->room);
         pthread_mutex_lock(&s->lock);
-        s->status = status, s->busy = 0;
+        s->status = status;
+        s->busy = 0;
         snprintf(s->message, sizeof s->message, "%s", pst_error());
         pthread_cond_broadcast(&s->changed);
     }
@@ -106,7 +109,7 @@ static void *lead(void *arg) {
     return NULL;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static pst_status start(pst_saver *s) {
     s->largest = s->shard[0];
@@ -120,12 +123,13 @@ static pst_status start(pst_saver *s) {
         if (!(w->room = pst_shard_room(s->largest)))
             return pst_fail(PST_ENOMEM, "no memory to write checkpoints through");
         pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the main thread */
-        int error = pthread_create(&w->handle, NULL, s->n_started < PST_SAVER_WRITERS ? write_shards : lead, w);
+        int error = pthread_create(&w->handle, NULL,
+                                   s->n_started < PST_SAVER_WRITERS ? write_shards : lead, w);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         char limits[PST_LIMIT_TEXT];
         if (error)
-            return pst_fail(PST_ENOMEM, "cannot start a thread to write checkpoints: %s%s", strerror(error),
-                            pst_limit_of_threads(limits));
+            return pst_fail(PST_ENOMEM, "cannot start a thread to write checkpoints: %s%s",
+                            strerror(error), pst_limit_of_threads(limits));
         pthread_setname_np(w->handle, "pst-save");
     }
     return PST_OK;
@@ -134,8 +138,10 @@ static pst_status start(pst_saver *s) {
 pst_status pst_saver_open(pst_shard *const *shard, uint32_t n, pst_saver **saver) {
     pst_saver *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
-    s->shard = shard, s->n = n;
-    pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->changed, NULL);
+    s->shard = shard;
+    s->n = n;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
     pst_status status = start(s);
     if (status != PST_OK) pst_saver_close(s);
     else *saver = s;
@@ -154,18 +160,25 @@ void pst_saver_close(pst_saver *s) {
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     for (uint32_t i = 0; i < s->n_started; i++) pthread_join(s->worker[i].handle, NULL);
-    for (uint32_t i = 0; i < PST_SAVER_THREADS; i++) pst_shard_room_free(s->largest, s->worker[i].room);
-    pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->changed);
+    for (uint32_t i = 0; i < PST_SAVER_THREADS; i++)
+        pst_shard_room_free(s->largest, s->worker[i].room);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->changed);
     free(s);
 }
 
-/* --- jobs ------------------------------------------------------------------------------------------------------- */
+/* --- jobs ------------------------------------------------------------------------------------- */
 
-static void ask(pst_saver *s, int has_shards, pst_saver_task before, pst_saver_task after, void *arg) {
+static void ask(pst_saver *s, int has_shards, pst_saver_task before, pst_saver_task after,
+                void *arg) {
     pthread_mutex_lock(&s->lock);
-    s->has_shards = has_shards, s->before = before, s->after = after, s->arg = arg;
+    s->has_shards = has_shards;
+    s->before = before;
+    s->after = after;
+    s->arg = arg;
     s->began_ns = has_shards ? pst_monotonic_ns() : s->began_ns;
-    s->busy = 1, s->asked++;
+    s->busy = 1;
+    s->asked++;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }

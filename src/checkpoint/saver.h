@@ -1,6 +1,6 @@
-/* Writes shards in the background: two threads write, one reads back and does what comes before and after. They belong
- * to a process, not to a rank: with transport `self` they write the shards of all ranks, one after the other. Every
- * function is for one thread, the one that trains. */
+/* Writes shards in the background: two threads write, one reads back and does what comes before and
+ * after. They belong to a process, not to a rank: with transport `self` they write the shards of
+ * all ranks, one after the other. Every function is for one thread, the one that trains. */
 #ifndef PST_CHECKPOINT_SAVER_H
 #define PST_CHECKPOINT_SAVER_H
 #include "checkpoint/shard.h"
@@ -13,11 +13,12 @@ typedef pst_status (*pst_saver_task)(void *arg);
 typedef struct pst_saver pst_saver;
 /* Shards are borrowed. Starts the threads and gets their buffers: a piece each. */
 pst_status pst_saver_open(pst_shard *const *shard, uint32_t n, pst_saver **saver);
-/* Ends what is under way as soon as its operation on the disk returns; what was written of it is removed. */
+/* Ends what is under way as soon as its operation on the disk returns; what was written of it is
+ * removed. */
 void pst_saver_close(pst_saver *s);
 
-/* The shards have begun (pst_shard_begin): runs `before`, writes and verifies them, and when all went well runs
- * `after`. Either may be NULL. Not while it is busy. */
+/* The shards have begun (pst_shard_begin): runs `before`, writes and verifies them, and when all
+ * went well runs `after`. Either may be NULL. Not while it is busy. */
 void pst_saver_write(pst_saver *s, pst_saver_task before, pst_saver_task after, void *arg);
 /* Only a task. Not while it is busy. */
 void pst_saver_run(pst_saver *s, pst_saver_task task, void *arg);

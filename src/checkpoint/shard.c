@@ -1,4 +1,5 @@
-/* See shard.h: what the file holds, and its pieces on the way there. shard_verify.c reads them back. */
+/* See shard.h: what the file holds, and its pieces on the way there. shard_verify.c reads them
+ * back. */
 #include "checkpoint/shard_parts.h"
 #include "base/clock.h"
 #include "checkpoint/durable.h"
@@ -13,15 +14,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCK = 32 << 10 };                   /* hashed and looked at while it is in the first-level cache */
-static const double CACHE_BYTES_PER_S = 1e9; /* of copying into the page cache: a faster disk needs no help */
-enum { JUDGE = 5 };                          /* share of the time there is, before which a rate says nothing */
+enum { BLOCK = 32 << 10 }; /* hashed and looked at while it is in the first-level cache */
+static const double CACHE_BYTES_PER_S = 1e9; /* of copying into the page cache: a faster disk needs
+                                                no help */
+enum { JUDGE = 5 }; /* share of the time there is, before which a rate says nothing */
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }
 
-/* --- the file's plan -------------------------------------------------------------------------------------------- */
+/* --- the file's plan -------------------------------------------------------------------------- */
 
-static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *suffix, const float *memory) {
+static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *suffix,
+                             const float *memory) {
     const pst_param *param = e->param;
     pst_shard_tensor *t = &s->tensor[s->n++];
     uint64_t n = e->n ? e->n : pst_param_elements(param);
@@ -31,7 +34,8 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
     s->decl[s->n - 1] = (pst_st_decl){.dtype = PST_F32, .n_dim = e->n ? 1 : param->n_dim};
     if (e->n) s->decl[s->n - 1].dim[0] = n;
     else memcpy(s->decl[s->n - 1].dim, param->dim, sizeof param->dim);
-    const char *stored = e->n ? pst_ckpt_part_name(name, &param->slice, e->from, e->from + n, part) : name;
+    const char *stored =
+        e->n ? pst_ckpt_part_name(name, &param->slice, e->from, e->from + n, part) : name;
     if (asprintf(&t->key, PST_CKPT_HASH_KEY "%s", stored) < 0) {
         t->key = NULL;
         return no_memory();
@@ -48,19 +52,26 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
     pst_status status = key && hash ? PST_OK : no_memory();
     for (uint32_t i = 0; status == PST_OK && i < s->n; i++) {
         snprintf(hash[i], sizeof hash[i], "%016" PRIx64, s->tensor[i].hash);
-        key[i] = s->tensor[i].key, value[i] = hash[i];
+        key[i] = s->tensor[i].key;
+        value[i] = hash[i];
     }
-    if (status == PST_OK) status = pst_st_header(s->decl, s->n, key, value, s->n, PST_SHARD_ALIGN, text, size, &bytes);
-    free(hash), free(key);
+    if (status == PST_OK)
+        status =
+            pst_st_header(s->decl, s->n, key, value, s->n, PST_SHARD_ALIGN, text, size, &bytes);
+    free(hash);
+    free(key);
     return status;
 }
 
-static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
+static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_ckpt_entry *entry,
+                            uint32_t n) {
     uint32_t per = 1 + (rule ? rule->n_state : 0);
     size_t most = (size_t)n * per + 1;
-    s->tensor = calloc(most, sizeof *s->tensor), s->decl = calloc(most, sizeof *s->decl);
+    s->tensor = calloc(most, sizeof *s->tensor);
+    s->decl = calloc(most, sizeof *s->decl);
     s->until = calloc(n + (size_t)1, sizeof *s->until);
-    s->taking = pst_hasher_open(), s->reading = pst_hasher_open();
+    s->taking = pst_hasher_open();
+    s->reading = pst_hasher_open();
     if (!s->tensor || !s->decl || !s->until || !s->taking || !s->reading) return no_memory();
     for (uint32_t i = 0; i < n; i++) {
         PST_TRY(add_tensor(s, &entry[i], "", entry[i].weight));
@@ -69,24 +80,30 @@ static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_c
     }
     PST_TRY(make_header(s, &s->header, &s->header_bytes));
     s->end = s->header_bytes;
-    for (uint32_t i = 0; i < s->n; i++) s->end += s->tensor[i].bytes, s->until[i / per] = s->end;
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->end += s->tensor[i].bytes;
+        s->until[i / per] = s->end;
+    }
     return PST_OK;
 }
 
-pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n, uint64_t piece,
-                          pst_shard **out) {
+pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n,
+                          uint64_t piece, pst_shard **out) {
     pthread_condattr_t attr;
     pst_shard *s = calloc(1, sizeof *s);
     if (!s) return no_memory();
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_mutex_init(&s->take, NULL), pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->moved, &attr);
+    pthread_mutex_init(&s->take, NULL);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->moved, &attr);
     pthread_condattr_destroy(&attr);
     s->fd = s->direct = -1;
     s->flat = pst_flat_choose(pst_cpu_isa());
     atomic_init(&s->released, UINT64_MAX);
     pst_status status = plan_file(s, rule, entry, n);
-    uint64_t small = (s->end - s->header_bytes + PST_SHARD_ALIGN) / PST_SHARD_ALIGN * PST_SHARD_ALIGN;
+    uint64_t small =
+        (s->end - s->header_bytes + PST_SHARD_ALIGN) / PST_SHARD_ALIGN * PST_SHARD_ALIGN;
     s->piece = piece ? piece : small < PST_SHARD_PIECE ? small : PST_SHARD_PIECE;
     if (status != PST_OK) pst_shard_close(s);
     else *out = s;
@@ -96,13 +113,23 @@ pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry
 void pst_shard_close(pst_shard *s) {
     if (!s) return;
     for (uint32_t i = 0; s->tensor && i < s->n; i++) free(s->tensor[i].key);
-    free(s->tensor), free(s->decl), free(s->until), free(s->header), free(s->path);
-    pst_hasher_close(s->taking), pst_hasher_close(s->reading);
-    pthread_mutex_destroy(&s->take), pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->moved);
+    free(s->tensor);
+    free(s->decl);
+    free(s->until);
+    free(s->header);
+    free(s->path);
+    pst_hasher_close(s->taking);
+    pst_hasher_close(s->reading);
+    pthread_mutex_destroy(&s->take);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->moved);
     free(s);
 }
 
-void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg) { s->fetch = fetch, s->fetch_arg = arg; }
+void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg) {
+    s->fetch = fetch;
+    s->fetch_arg = arg;
+}
 
 uint64_t pst_shard_piece(const pst_shard *s) { return s->piece; }
 
@@ -117,10 +144,10 @@ void pst_shard_room_free(const pst_shard *s, void *room) {
     if (room) munmap(room, s->piece);
 }
 
-/* --- who may go on ---------------------------------------------------------------------------------------------- */
+/* --- who may go on ---------------------------------------------------------------------------- */
 
-/* With the lock. What is in flight from the arena itself holds it; what is in flight at all is not yet written. After a
- * failure nothing is needed any more but what a thread has its hands on. */
+/* With the lock. What is in flight from the arena itself holds it; what is in flight at all is not
+ * yet written. After a failure nothing is needed any more but what a thread has its hands on. */
 static void update(pst_shard *s) {
     int needed = s->status == PST_OK ? s->taken < s->end : s->is_taking;
     uint64_t released = needed ? s->taken : UINT64_MAX, written = s->taken;
@@ -136,13 +163,17 @@ static void update(pst_shard *s) {
 
 void pst_shard_fail(pst_shard *s, pst_status status) {
     pthread_mutex_lock(&s->lock);
-    if (s->status == PST_OK) s->status = status, snprintf(s->message, sizeof s->message, "%s", pst_error());
+    if (s->status == PST_OK) {
+        s->status = status;
+        snprintf(s->message, sizeof s->message, "%s", pst_error());
+    }
     update(s);
     pthread_mutex_unlock(&s->lock);
 }
 
 void pst_shard_wait_until(pst_shard *s, uint64_t ns) {
-    const struct timespec t = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    const struct timespec t = {.tv_sec = (time_t)(ns / 1000000000),
+                               .tv_nsec = (long)(ns % 1000000000)};
     pthread_cond_timedwait(&s->moved, &s->lock, &t);
 }
 
@@ -150,12 +181,13 @@ int pst_shard_released(pst_shard *s, uint32_t i, uint64_t wait_ns) {
     if (atomic_load_explicit(&s->released, memory_order_acquire) >= s->until[i]) return 1;
     pthread_mutex_lock(&s->lock);
     s->hurry_ns = 1; /* it should have been before now */
-    if (atomic_load(&s->released) < s->until[i]) pst_shard_wait_until(s, pst_monotonic_ns() + wait_ns);
+    if (atomic_load(&s->released) < s->until[i])
+        pst_shard_wait_until(s, pst_monotonic_ns() + wait_ns);
     pthread_mutex_unlock(&s->lock);
     return atomic_load_explicit(&s->released, memory_order_acquire) >= s->until[i];
 }
 
-/* --- a piece ---------------------------------------------------------------------------------------------------- */
+/* --- a piece ---------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t at;
@@ -164,15 +196,18 @@ typedef struct {
     struct iovec part[PST_SHARD_PARTS];
 } piece;
 
-/* The memory behind [at, to) of the file, from the tensor that is next. 0: it cannot be written as it lies there. */
+/* The memory behind [at, to) of the file, from the tensor that is next. 0: it cannot be written as
+ * it lies there. */
 static int lies_well(const pst_shard *s, piece *p, uint64_t to) {
     uint64_t at = p->at, from = s->offset, align = p->direct ? s->align : 1;
     for (uint32_t k = s->next; at < to; k++, from = 0) {
         const pst_shard_tensor *t = &s->tensor[k];
         uint64_t n = t->bytes - from < to - at ? t->bytes - from : to - at;
         if (!n) continue;
-        if (p->n_part == PST_SHARD_PARTS || (uintptr_t)(t->memory + from) % align || n % align) return 0;
-        p->part[p->n_part++] = (struct iovec){.iov_base = (uint8_t *)(uintptr_t)t->memory + from, .iov_len = n};
+        if (p->n_part == PST_SHARD_PARTS || (uintptr_t)(t->memory + from) % align || n % align)
+            return 0;
+        p->part[p->n_part++] =
+            (struct iovec){.iov_base = (uint8_t *)(uintptr_t)t->memory + from, .iov_len = n};
         at += n;
     }
     return 1;
@@ -189,7 +224,8 @@ static pst_status take_bytes(pst_shard *s, uint64_t n, uint8_t *copy) {
     for (uint64_t done = 0; done < n; done += BLOCK) {
         const uint8_t *from = memory + done;
         size_t bytes = n - done < BLOCK ? n - done : BLOCK;
-        double squares = s->flat->sum_squares(NULL, (const float *)(const void *)from, bytes / sizeof(float));
+        double squares =
+            s->flat->sum_squares(NULL, (const float *)(const void *)from, bytes / sizeof(float));
         if (!isfinite(squares)) return pst_fail(PST_EINPUT, "%s is not finite", t->name);
         pst_hasher_add(s->taking, from, bytes);
         if (copy && !s->fetch) memcpy(copy + done, from, bytes);
@@ -197,7 +233,8 @@ static pst_status take_bytes(pst_shard *s, uint64_t n, uint8_t *copy) {
     if ((s->offset += n) < t->bytes) return PST_OK;
     t->hash = pst_hasher_value(s->taking);
     pst_hasher_reset(s->taking);
-    s->next++, s->offset = 0;
+    s->next++;
+    s->offset = 0;
     return PST_OK;
 }
 
@@ -205,7 +242,8 @@ static pst_status take_all(pst_shard *s, uint64_t at, uint64_t to, uint8_t *copy
     while (at < to || (s->next < s->n && s->tensor[s->next].bytes == 0)) {
         uint64_t left = s->tensor[s->next].bytes - s->offset, n = left < to - at ? left : to - at;
         PST_TRY(take_bytes(s, n, copy));
-        at += n, copy = copy ? copy + n : NULL;
+        at += n;
+        copy = copy ? copy + n : NULL;
     }
     return PST_OK;
 }
@@ -213,9 +251,11 @@ static pst_status take_all(pst_shard *s, uint64_t at, uint64_t to, uint8_t *copy
 /* Whether the disk alone would be too slow to release all in time. With both locks. */
 static int is_late(pst_shard *s) {
     uint64_t passed = pst_monotonic_ns() - s->began_ns;
-    if (s->late || !s->hurry_ns || passed < s->hurry_ns / JUDGE || s->written == s->header_bytes) return s->late;
+    if (s->late || !s->hurry_ns || passed < s->hurry_ns / JUDGE || s->written == s->header_bytes)
+        return s->late;
     double rate = (double)(s->written - s->header_bytes) / (double)passed * 1e9;
-    double left = (double)s->hurry_ns - (double)passed, needed = (double)(s->end - s->written) / rate * 1e9;
+    double left = (double)s->hurry_ns - (double)passed,
+           needed = (double)(s->end - s->written) / rate * 1e9;
     return s->late = rate < CACHE_BYTES_PER_S && needed > left;
 }
 
@@ -224,7 +264,8 @@ static void take_off(pst_shard *s, piece *p, uint64_t to, int held) {
     pthread_mutex_lock(&s->lock);
     for (p->flight = 0; s->flight[p->flight].active; p->flight++) {}
     s->flight[p->flight] = (pst_shard_flight){.at = p->at, .active = 1, .held = held};
-    s->taken = to, s->is_taking = 0;
+    s->taken = to;
+    s->is_taking = 0;
     update(s);
     pthread_mutex_unlock(&s->lock);
 }
@@ -248,9 +289,11 @@ static int take_piece(pst_shard *s, piece *p, uint8_t *room) {
         return 0;
     }
     if (!as_it_lies) {
-        uint64_t bytes = to - at, padded = p->direct ? (bytes + s->align - 1) / s->align * s->align : bytes;
+        uint64_t bytes = to - at,
+                 padded = p->direct ? (bytes + s->align - 1) / s->align * s->align : bytes;
         memset(room + bytes, 0, padded - bytes);
-        p->n_part = 1, p->part[0] = (struct iovec){.iov_base = room, .iov_len = padded};
+        p->n_part = 1;
+        p->part[0] = (struct iovec){.iov_base = room, .iov_len = padded};
     }
     take_off(s, p, to, as_it_lies);
     return 1;
@@ -266,19 +309,27 @@ static void put_piece(pst_shard *s, piece *p) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* --- the file --------------------------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns) {
     free(s->path);
     s->path = strdup(path);
-    s->status = PST_OK, s->message[0] = 0;
-    s->next = 0, s->offset = 0, s->read_next = 0, s->read_offset = 0;
+    s->status = PST_OK;
+    s->message[0] = 0;
+    s->next = 0;
+    s->offset = 0;
+    s->read_next = 0;
+    s->read_offset = 0;
     s->taken = s->written = s->read = s->header_bytes;
     s->opened = s->finishing = s->synced = s->late = s->after_sync = 0;
-    s->began_ns = pst_monotonic_ns(), s->hurry_ns = hurry_ns;
-    pst_hasher_reset(s->taking), pst_hasher_reset(s->reading);
+    s->began_ns = pst_monotonic_ns();
+    s->hurry_ns = hurry_ns;
+    pst_hasher_reset(s->taking);
+    pst_hasher_reset(s->reading);
     if (!s->path) pst_shard_fail(s, no_memory());
-    else atomic_store_explicit(&s->released, s->taken == s->end ? UINT64_MAX : s->taken, memory_order_release);
+    else
+        atomic_store_explicit(&s->released, s->taken == s->end ? UINT64_MAX : s->taken,
+                              memory_order_release);
 }
 
 static pst_status open_file(pst_shard *s) {
@@ -297,7 +348,8 @@ static pst_status finish_file(pst_shard *s) {
     free(s->header);
     s->header = text;
     struct iovec part = {.iov_base = text, .iov_len = size};
-    if (size != s->header_bytes) return pst_fail(PST_EINTERNAL, "%s: a header of another size", s->path);
+    if (size != s->header_bytes)
+        return pst_fail(PST_EINTERNAL, "%s: a header of another size", s->path);
     PST_TRY(pst_durable_write_at(s->fd, s->path, &part, 1, 0));
     PST_TRY(pst_durable_cut(s->fd, s->path, s->end));
     return pst_durable_sync(s->fd, s->path);

@@ -1,5 +1,6 @@
-/* Reads a shard back while it is written: past the page cache right behind the writers, else after the sync and without
- * what the cache has kept. What was hashed on its way out must hash the same on its way in. */
+/* Reads a shard back while it is written: past the page cache right behind the writers, else after
+ * the sync and without what the cache has kept. What was hashed on its way out must hash the same
+ * on its way in. */
 #include "checkpoint/shard_parts.h"
 #include "base/clock.h"
 #include <errno.h>
@@ -20,9 +21,11 @@ static int await(pst_shard *s, uint64_t to, int after_sync) {
     return good;
 }
 
-/* Direct reads want whole blocks and may return more than was asked for, up to the end of the piece. */
+/* Direct reads want whole blocks and may return more than was asked for, up to the end of the
+ * piece. */
 static pst_status read_at(const pst_shard *s, uint64_t at, uint64_t bytes, uint8_t *room) {
-    uint64_t align = s->direct >= 0 ? s->align : 1, whole = (bytes + align - 1) / align * align, done = 0;
+    uint64_t align = s->direct >= 0 ? s->align : 1, whole = (bytes + align - 1) / align * align,
+             done = 0;
     int fd = s->direct >= 0 ? s->direct : s->fd;
     while (done < bytes) {
         ssize_t n = pread(fd, room + done, whole - done, (off_t)(at + done));
@@ -39,14 +42,19 @@ static pst_status compare(pst_shard *s, const uint8_t *data, uint64_t bytes) {
         const pst_shard_tensor *t = &s->tensor[s->read_next];
         uint64_t left = t->bytes - s->read_offset, n = left < bytes ? left : bytes;
         pst_hasher_add(s->reading, data, n);
-        data += n, bytes -= n, s->read_offset += n;
+        data += n;
+        bytes -= n;
+        s->read_offset += n;
         if (s->read_offset < t->bytes) continue;
         uint64_t hash = pst_hasher_value(s->reading);
         if (hash != t->hash)
-            return pst_fail(PST_ENOMEM, "%s: tensor %s reads back damaged: its hash is %016" PRIx64 ", not %016" PRIx64,
+            return pst_fail(PST_ENOMEM,
+                            "%s: tensor %s reads back damaged: its hash is %016" PRIx64
+                            ", not %016" PRIx64,
                             s->path, t->name, hash, t->hash);
         pst_hasher_reset(s->reading);
-        s->read_next++, s->read_offset = 0;
+        s->read_next++;
+        s->read_offset = 0;
     }
     return PST_OK;
 }
@@ -55,14 +63,15 @@ static pst_status compare_header(const pst_shard *s, uint8_t *room) {
     for (uint64_t at = 0; at < s->header_bytes; at += s->piece) {
         uint64_t n = s->header_bytes - at < s->piece ? s->header_bytes - at : s->piece;
         PST_TRY(read_at(s, at, n, room));
-        if (memcmp(room, s->header + at, n)) return pst_fail(PST_ENOMEM, "%s: the header reads back damaged", s->path);
+        if (memcmp(room, s->header + at, n))
+            return pst_fail(PST_ENOMEM, "%s: the header reads back damaged", s->path);
     }
     return PST_OK;
 }
 
-/* Once the page cache is in between, reading waits for the sync: until then it would hold up those who write. What the
- * cache has kept is dropped, so that the disk is what is read. Without a way past it, writing begins as soon as there
- * is something to write. */
+/* Once the page cache is in between, reading waits for the sync: until then it would hold up those
+ * who write. What the cache has kept is dropped, so that the disk is what is read. Without a way
+ * past it, writing begins as soon as there is something to write. */
 static int await_sync(pst_shard *s, uint64_t at) {
     for (uint64_t to; s->direct < 0 && at < s->end; at = to) {
         to = s->end - at < s->piece ? s->end : at + s->piece;

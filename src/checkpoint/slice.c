@@ -1,5 +1,5 @@
-/* Tensors of which each tensor rank stores its own slice: what stands behind their names, and where their elements
- * belong in the whole. */
+/* Tensors of which each tensor rank stores its own slice: what stands behind their names, and where
+ * their elements belong in the whole. */
 #include "checkpoint/parts.h"
 #include "graph/shard.h"
 #include <inttypes.h>
@@ -9,10 +9,11 @@
 void pst_ckpt_slice_text(const pst_slice *slice, char out[PST_CKPT_SLICE]) {
     size_t used = 0;
     *out = 0;
-    for (uint32_t i = 0; slice->held == PST_HELD_PART && i < slice->n_range; i++) { /* at most 4 + 3 * 43: it fits */
+    /* at most 4 + 3 * 43: it * fits */
+    for (uint32_t i = 0; slice->held == PST_HELD_PART && i < slice->n_range; i++) {
         if (!i) used += (size_t)snprintf(out, PST_CKPT_SLICE, "%u=", slice->dim);
-        used += (size_t)snprintf(out + used, PST_CKPT_SLICE - used, "%s%" PRIu64 "+%" PRIu64, i ? "," : "",
-                                 slice->range[i].first, slice->range[i].count);
+        used += (size_t)snprintf(out + used, PST_CKPT_SLICE - used, "%s%" PRIu64 "+%" PRIu64,
+                                 i ? "," : "", slice->range[i].first, slice->range[i].count);
     }
 }
 
@@ -25,18 +26,26 @@ static int number(const char **at, uint64_t *out) {
     return 1;
 }
 
-static int letter(const char **at, char c) { return **at == c ? ++*at, 1 : 0; }
+static int letter(const char **at, char c) {
+    if (**at != c) return 0;
+    ++*at;
+    return 1;
+}
 
 int pst_ckpt_slice_parse(const char *at, const pst_ckpt_tensor *of, pst_slice *slice) {
     uint64_t dim;
     pst_slice s = {.held = PST_HELD_PART};
     if (!number(&at, &dim) || dim >= of->n_dim || !letter(&at, '=')) return 0;
-    s.dim = (uint32_t)dim, s.whole = of->dim[dim];
+    s.dim = (uint32_t)dim;
+    s.whole = of->dim[dim];
     do {
         uint64_t first, count;
-        if (s.n_range == PST_MAX_RANGE || !number(&at, &first) || !letter(&at, '+') || !number(&at, &count)) return 0;
+        if (s.n_range == PST_MAX_RANGE || !number(&at, &first) || !letter(&at, '+') ||
+            !number(&at, &count))
+            return 0;
         if (first + count > s.whole) return 0;
-        s.range[s.n_range].first = first, s.range[s.n_range++].count = count;
+        s.range[s.n_range].first = first;
+        s.range[s.n_range++].count = count;
     } while (letter(&at, ','));
     *slice = s;
     return !*at;
@@ -50,28 +59,35 @@ pst_param pst_ckpt_held(const pst_ckpt_tensor *t, const pst_slice *slice) {
     return p;
 }
 
-void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, const float *in, float *out, uint64_t from,
-                        uint64_t to) {
+void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, const float *in,
+                        float *out, uint64_t from, uint64_t to) {
     pst_param held = pst_ckpt_held(t, &part->slice);
     uint64_t at, count, before = 0;
-    for (uint64_t i = 0; before < part->to && pst_param_run(&held, i, &at, &count); before += count, i++) {
-        /* Elements [low, high) of what is held lie in this run, in the part, and in what is wanted. */
+    for (uint64_t i = 0; before < part->to && pst_param_run(&held, i, &at, &count);
+         before += count, i++) {
+        /* Elements [low, high) of what is held lie in this run, in the part, and in what is
+         * wanted. */
         uint64_t low = before > part->from ? before : part->from;
         uint64_t high = before + count < part->to ? before + count : part->to;
         if (at + (low - before) < from) low = before + (from > at ? from - at : 0);
         if (at + (high - before) > to) high = before + (to > at ? to - at : 0);
-        if (low < high) memcpy(out + (at + (low - before) - from), in + (low - part->from), (high - low) * sizeof *out);
+        if (low < high)
+            memcpy(out + (at + (low - before) - from), in + (low - part->from),
+                   (high - low) * sizeof *out);
     }
 }
 
-pst_status pst_ckpt_read_held(const pst_ckpt *c, const char *name, const pst_param *param, uint64_t from, uint64_t to,
-                              float *out) {
+pst_status pst_ckpt_read_held(const pst_ckpt *c, const char *name, const pst_param *param,
+                              uint64_t from, uint64_t to, float *out) {
     uint64_t dim[PST_MAX_DIM], n = pst_param_whole(param, dim), here = pst_param_elements(param);
     if (param->slice.held != PST_HELD_PART) return pst_ckpt_read_range(c, name, n, from, to, out);
     float *whole = malloc((n + here) * sizeof *whole), *held = whole + n;
-    pst_status status =
-        whole ? pst_ckpt_read_range(c, name, n, 0, n, whole) : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
-    if (status == PST_OK) pst_param_take(param, whole, held), memcpy(out, held + from, (to - from) * sizeof *out);
+    pst_status status = whole ? pst_ckpt_read_range(c, name, n, 0, n, whole)
+                              : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
+    if (status == PST_OK) {
+        pst_param_take(param, whole, held);
+        memcpy(out, held + from, (to - from) * sizeof *out);
+    }
     free(whole);
     return status;
 }

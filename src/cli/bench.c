@@ -3,43 +3,61 @@
 #include <string.h>
 
 int pst_cli_bench(const pst_cli_call *call) {
-    pst_bench_options o = {
-        .size = sizeof o, .preset = "gpt2", .batch = 4, .context = 256, .precision = "both", .op = "", .seconds = 0.5};
+    pst_bench_options o = {.size = sizeof o,
+                           .preset = "gpt2",
+                           .batch = 4,
+                           .context = 256,
+                           .precision = "both",
+                           .op = "",
+                           .seconds = 0.5};
     const pst_option rows[] = {
-        {0, "run", "RUN.yaml", PST_OPTION_STRING, 0, 0, "Measure this run file's model instead of --preset, -B and -T.",
-         &o.run},
-        {0, "preset", "NAME", PST_OPTION_STRING, 0, 0, "GPT whose operators are measured.", &o.preset},
+        {0, "run", "RUN.yaml", PST_OPTION_STRING, 0, 0,
+         "Measure this run file's model instead of --preset, -B and -T.", &o.run},
+        {0, "preset", "NAME", PST_OPTION_STRING, 0, 0, "GPT whose operators are measured.",
+         &o.preset},
         {'B', "batch", "SAMPLES", PST_OPTION_INT, 1, 65536, "Samples of a micro-batch.", &o.batch},
         {'T', "context", "TOKENS", PST_OPTION_INT, 1, 1048576, "Tokens of a sample.", &o.context},
-        {0, "threads", "N", PST_OPTION_INT, 1, 4096, "Threads to compute with; all processors by default.", &o.threads},
+        {0, "threads", "N", PST_OPTION_INT, 1, 4096,
+         "Threads to compute with; all processors by default.", &o.threads},
         {0, "precision", "NAME", PST_OPTION_STRING, 0, 0,
-         "fp32, bf16, fp16, on GPUs tf32, fp8, or both: fp32, and bf16 where there is.", &o.precision},
+         "fp32, bf16, fp16, on GPUs tf32, fp8, or both: fp32, and bf16 where there is.",
+         &o.precision},
         {0, "device", "NAME", PST_OPTION_STRING, 0, 0,
          "kernels, step: on this device, as parallel.device; cpu by default.", &o.device},
-        {0, "op", "NAME", PST_OPTION_STRING, 0, 0, "Only this operator, such as linear or attention.", &o.op},
-        {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p, collectives: for each size.", &o.seconds},
-        {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000, "p2p: the receiver computes in tiles of this length.",
-         &o.compute_ms},
-        {0, "bytes", "N", PST_OPTION_INT, 1, 1 << 30, "p2p, collectives: only this size; 8 B to 64 MiB by default.",
-         &o.bytes},
-        {'n', "ranks", "N", PST_OPTION_INT, 2, 4096, "collectives: among so many ranks; 2 by default.", &o.ranks},
-        {0, "collective", "NAME", PST_OPTION_STRING, 0, 0, "collectives: only this kind, such as all-reduce.",
-         &o.collective},
+        {0, "op", "NAME", PST_OPTION_STRING, 0, 0,
+         "Only this operator, such as linear or attention.", &o.op},
+        {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p, collectives: for each size.",
+         &o.seconds},
+        {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000,
+         "p2p: the receiver computes in tiles of this length.", &o.compute_ms},
+        {0, "bytes", "N", PST_OPTION_INT, 1, 1 << 30,
+         "p2p, collectives: only this size; 8 B to 64 MiB by default.", &o.bytes},
+        {'n', "ranks", "N", PST_OPTION_INT, 2, 4096,
+         "collectives: among so many ranks; 2 by default.", &o.ranks},
+        {0, "collective", "NAME", PST_OPTION_STRING, 0, 0,
+         "collectives: only this kind, such as all-reduce.", &o.collective},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
     };
     const pst_command command = {
         "penstock bench", "[SUITE ...]",
-        "Measures this machine. Suite kernels: every distinct operator of a model, forward (F), input gradient (B) and "
-        "weight gradient (W), with time, rate, share of a step and per cent of the roofline, beside FMA peak and "
-        "memory bandwidth measured in the same run. With one thread, CPU time. On a GPU (--device cuda), by its own "
+        "Measures this machine. Suite kernels: every distinct operator of a model, forward (F), "
+        "input gradient (B) and "
+        "weight gradient (W), with time, rate, share of a step and per cent of the roofline, "
+        "beside FMA peak and "
+        "memory bandwidth measured in the same run. With one thread, CPU time. On a GPU (--device "
+        "cuda), by its own "
         "clock "
-        "beside a large product and a large copy. The variable PENSTOCK_ISA lowers the instruction set to generic, "
+        "beside a large product and a large copy. The variable PENSTOCK_ISA lowers the instruction "
+        "set to generic, "
         "avx2, avx512 (without bf16) or avx512_bf16. "
-        "Suite step: whole training steps of the model on one rank, with rate, share of the peak (of a GPU its "
+        "Suite step: whole training steps of the model on one rank, with rate, share of the peak "
+        "(of a GPU its "
         "datasheet's, and that of a large product) and memory, beside what was predicted. "
-        "Suite p2p: latency and bandwidth of messages between two ranks of this host. Suite collectives: the time of "
+        "Suite p2p: latency and bandwidth of messages between two ranks of this host. Suite "
+        "collectives: the time of "
         "each "
-        "algorithm of each collective beside what the cost model says, the one that a run takes first.",
+        "algorithm of each collective beside what the cost model says, the one that a run takes "
+        "first.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
@@ -48,7 +66,8 @@ int pst_cli_bench(const pst_cli_call *call) {
     size_t i = 0, n_known = sizeof known / sizeof *known;
     while (i < n_known && strcmp(o.precision, known[i])) i++;
     if (i == n_known)
-        return pst_cli_wrong("--precision '%.60s': expected fp32, tf32, bf16, fp16, fp8 or both", o.precision);
+        return pst_cli_wrong("--precision '%.60s': expected fp32, tf32, bf16, fp16, fp8 or both",
+                             o.precision);
     o.suite = (const char *const *)call->argv + 1;
     o.n_suite = n;
     o.argv = call->program_argv;

@@ -1,5 +1,5 @@
-/* The program's commands. Each gets its own argv (argv[0] is the command's name) and the program's whole one, and
- * returns the exit status. Everything they do stands in include/penstock/. */
+/* The program's commands. Each gets its own argv (argv[0] is the command's name) and the program's
+ * whole one, and returns the exit status. Everything they do stands in include/penstock/. */
 #ifndef PST_CLI_CLI_H
 #define PST_CLI_CLI_H
 #include "penstock/option.h"
@@ -11,7 +11,8 @@ typedef struct {
     char **argv;
     char *const *program_argv; /* untouched, for starting local ranks with */
     const pst_cli_command *self;
-    /* Instead of running, a command hands its rows to this, through pst_cli_parse. NULL: it runs. */
+    /* Instead of running, a command hands its rows to this, through pst_cli_parse. NULL: it
+     * runs. */
     void (*describe)(const pst_cli_command *self, const pst_command *rows, void *to);
     void *describe_to;
 } pst_cli_call;
@@ -43,9 +44,11 @@ PST_API int pst_cli_main(int argc, char **argv);
 int pst_cli_end(pst_status status);
 /* Prints one line of complaint and returns the exit status for wrong input. */
 int pst_cli_wrong(const char *fmt, ...) PST_PRINTF(1, 2);
-/* Options of `command` from the call, which every command asks for before it does anything. Nonzero: done, *exit_status
- * says how (help was asked for, wrong input, or the rows were all that was wanted). */
-int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand, int *exit_status);
+/* Options of `command` from the call, which every command asks for before it does anything.
+ * Nonzero: done, *exit_status says how (help was asked for, wrong input, or the rows were all that
+ * was wanted). */
+int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand,
+                  int *exit_status);
 /* Nonzero when the call has an option that only other programs have; says what there is instead. */
 int pst_cli_foreign(const pst_command *command, const pst_cli_call *call);
 /* Nonzero when there are not between min and max operands; says so. */
@@ -55,7 +58,9 @@ int pst_cli_operands(const pst_command *command, size_t n, size_t min, size_t ma
 const pst_cli_command *pst_cli_find(const char *name);
 /* Hands the rows of a command to `describe`. */
 void pst_cli_describe(const pst_cli_command *command,
-                      void (*describe)(const pst_cli_command *self, const pst_command *rows, void *to), void *to);
+                      void (*describe)(const pst_cli_command *self, const pst_command *rows,
+                                       void *to),
+                      void *to);
 /* What `penstock --help` prints. */
 void pst_cli_overview(FILE *out);
 /* Exit statuses and what they mean, for help and manual; NULL after the last. */

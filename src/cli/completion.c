@@ -1,6 +1,7 @@
-/* Bash completion from the rows that --help prints: commands, options, keys of a run file, and values where they are
- * known. The script holds tables (written here, row by row) and one function that reads the line. In the tables a
- * value is a list of words, or @file, @folder, @command, @suite, or @none where there is nothing to offer. */
+/* Bash completion from the rows that --help prints: commands, options, keys of a run file, and
+ * values where they are known. The script holds tables (written here, row by row) and one function
+ * that reads the line. In the tables a value is a list of words, or @file, @folder, @command,
+ * @suite, or @none where there is nothing to offer. */
 #include "cli.h"
 #include <string.h>
 
@@ -9,7 +10,8 @@ static void put_choices(const char *choices, FILE *out) {
     for (; *choices; choices++) fputc(*choices == '|' ? ' ' : *choices, out);
 }
 
-/* The names built in under `kind`, and `other` (NULL or "": none) unless it is one of them; 0 when there are none. */
+/* The names built in under `kind`, and `other` (NULL or "": none) unless it is one of them; 0 when
+ * there are none. */
 static int put_builtin(const char *kind, const char *other, FILE *out) {
     const char *name;
     size_t i = 0;
@@ -27,7 +29,8 @@ static void put_value_of(const pst_option *option, FILE *out) {
     if (strchr(value, '|')) put_choices(value, out);
     else if (option->type != PST_OPTION_STRING) fputs("@none", out);
     else if (!strcmp(value, "DIR")) fputs("@folder", out);
-    else if (!strcmp(value, "FILE") || !strcmp(value, "PATH") || strstr(value, ".yaml")) fputs("@file", out);
+    else if (!strcmp(value, "FILE") || !strcmp(value, "PATH") || strstr(value, ".yaml"))
+        fputs("@file", out);
     else if (!option->name || !put_builtin(option->name, NULL, out)) fputs("@none", out);
 }
 
@@ -64,17 +67,20 @@ static void put_operand(const pst_cli_command *self, const pst_command *rows, vo
                        : strstr(operands, ".yaml")   ? "@yaml"
                        : self->flags & PST_CLI_KEYS  ? "@yaml"
                                                      : "@file";
-    fprintf(to, "    %s) printf '%%s' '%s%s' ;;\n", self->name, what, self->flags & PST_CLI_KEYS ? " @keys" : "");
+    fprintf(to, "    %s) printf '%%s' '%s%s' ;;\n", self->name, what,
+            self->flags & PST_CLI_KEYS ? " @keys" : "");
 }
 
 static void put_function(const char *name, const char *word, FILE *out,
-                         void (*put_case)(const pst_cli_command *self, const pst_command *rows, void *to)) {
+                         void (*put_case)(const pst_cli_command *self, const pst_command *rows,
+                                          void *to)) {
     fprintf(out, "%s() {\n    case %s in\n", name, word);
-    for (const pst_cli_command *c = pst_cli_commands; c->name; c++) pst_cli_describe(c, put_case, out);
+    for (const pst_cli_command *c = pst_cli_commands; c->name; c++)
+        pst_cli_describe(c, put_case, out);
     fputs("    esac\n}\n\n", out);
 }
 
-/* --- the keys of a run file -------------------------------------------------------------------------------------- */
+/* --- the keys of a run file ------------------------------------------------------------------- */
 
 static void put_value_of_key(const pst_config_key *key, FILE *out) {
     if (key->allowed) put_choices(key->allowed, out);
@@ -103,7 +109,7 @@ static void put_keys(FILE *out) {
     fputs("    esac\n}\n\n", out);
 }
 
-/* --- the function ------------------------------------------------------------------------------------------------ */
+/* --- the function ----------------------------------------------------------------------------- */
 
 static const char *const script[] = {
     "# _penstock_offer WORD PREFIX VALUES...: completions of WORD, with PREFIX in front.",
@@ -117,7 +123,8 @@ static const char *const script[] = {
     "    @file | @folder | @yaml)",
     "        compopt -o filenames 2>/dev/null",
     "        if [[ $1 == @yaml ]]; then",
-    "            mapfile -t COMPREPLY < <(compgen -f -X '!*.yaml' -- \"$word\"; compgen -f -X '!*.yml' -- \"$word\";",
+    "            mapfile -t COMPREPLY < <(compgen -f -X '!*.yaml' -- \"$word\"; compgen -f -X "
+    "'!*.yml' -- \"$word\";",
     "                compgen -d -- \"$word\")",
     "            [[ ${#COMPREPLY[@]} -gt 0 ]] || mapfile -t COMPREPLY < <(compgen -f -- \"$word\")",
     "        elif [[ $1 == @folder ]]; then mapfile -t COMPREPLY < <(compgen -d -- \"$word\")",
@@ -133,7 +140,8 @@ static const char *const script[] = {
     "_penstock_offer_keys() {",
     "    compopt -o nospace 2>/dev/null",
     "    mapfile -t COMPREPLY < <(compgen -W \"$_penstock_keys\" -- \"$1\")",
-    "    [[ ${#COMPREPLY[@]} -gt 0 ]] || mapfile -t COMPREPLY < <(compgen -W \"$_penstock_short_keys\" -- \"$1\")",
+    "    [[ ${#COMPREPLY[@]} -gt 0 ]] || mapfile -t COMPREPLY < <(compgen -W "
+    "\"$_penstock_short_keys\" -- \"$1\")",
     "}",
     "",
     "_penstock() {",
@@ -160,7 +168,8 @@ static const char *const script[] = {
     "        if [[ $last ]]; then last=''",
     "        elif [[ $ended || $word != -?* ]]; then operands+=1",
     "        elif [[ $word == -- ]]; then ended=yes",
-    "        elif [[ $word != --*=* && -n $(_penstock_value \"$command $word\") ]]; then last=$word",
+    "        elif [[ $word != --*=* && -n $(_penstock_value \"$command $word\") ]]; then "
+    "last=$word",
     "        fi",
     "    done",
     "    if [[ $last ]]; then",
@@ -188,7 +197,8 @@ static const char *const script[] = {
 };
 
 void pst_cli_completion(FILE *out) {
-    fputs("# bash completion for penstock, written by penstock help --write from the rows that --help prints.\n\n"
+    fputs("# bash completion for penstock, written by penstock help --write from the rows that "
+          "--help prints.\n\n"
           "_penstock_commands='",
           out);
     for (const pst_cli_command *c = pst_cli_commands; c->name; c++)

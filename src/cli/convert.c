@@ -4,7 +4,8 @@
 int pst_cli_convert(const pst_cli_call *call) {
     int force = 0;
     const pst_option rows[] = {
-        {'f', "force", NULL, PST_OPTION_FLAG, 0, 0, "Replace a model that is in HF_DIR already.", &force},
+        {'f', "force", NULL, PST_OPTION_FLAG, 0, 0, "Replace a model that is in HF_DIR already.",
+         &force},
     };
     const pst_command command = {
         "penstock convert", "CHECKPOINT HF_DIR",

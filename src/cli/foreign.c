@@ -1,5 +1,5 @@
-/* Options that other programs have, and what there is here instead. Names of keys of the run file, which are no options
- * here, are the configuration's (src/config/foreign.c). */
+/* Options that other programs have, and what there is here instead. Names of keys of the run file,
+ * which are no options here, are the configuration's (src/config/foreign.c). */
 #include "cli.h"
 #include <string.h>
 
@@ -9,9 +9,12 @@ static const struct {
     const char *say;
 } foreign[] = {
     {"generate", "|top-p|nucleus|typical-p|min-p|",
-     "--top-k K and --temperature T are what narrows the choice; there is no choice by probability mass"},
-    {"generate", "|max-new-tokens|max-tokens|max-length|length|n-predict|", "--tokens N is how many are added"},
-    {"generate", "|model|checkpoint|model-path|ckpt|", "the model stands without an option, SOURCE"},
+     "--top-k K and --temperature T are what narrows the choice; there is no choice by probability "
+     "mass"},
+    {"generate", "|max-new-tokens|max-tokens|max-length|length|n-predict|",
+     "--tokens N is how many are added"},
+    {"generate", "|model|checkpoint|model-path|ckpt|",
+     "the model stands without an option, SOURCE"},
     {"generate", "|temp|", "--temperature T"},
 };
 
@@ -42,7 +45,8 @@ static const char *instead_of(const char *name, const pst_cli_call *call) {
     for (char *at = listed; *at; at++)
         if (*at == '_') *at = '-';
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (!strcmp(call->self->name, foreign[i].command) && strstr(foreign[i].names, listed)) return foreign[i].say;
+        if (!strcmp(call->self->name, foreign[i].command) && strstr(foreign[i].names, listed))
+            return foreign[i].say;
     return NULL;
 }
 
@@ -57,10 +61,13 @@ int pst_cli_foreign(const pst_command *command, const pst_cli_call *call) {
     for (char *at = underscored; *at; at++)
         if (*at == '-') *at = '_';
     const char *instead = instead_of(name, call);
-    if (!instead && strstr(command->operands, "key=value")) key = pst_config_key_for(underscored, &instead);
+    if (!instead && strstr(command->operands, "key=value"))
+        key = pst_config_key_for(underscored, &instead);
     if (key)
-        pst_cli_wrong("%s: unknown option '--%s'; a key of the run file is given without dashes: %s=VALUE",
-                      call->self->name, name, key);
-    else if (instead) pst_cli_wrong("%s: unknown option '--%s': %s", call->self->name, name, instead);
+        pst_cli_wrong(
+            "%s: unknown option '--%s'; a key of the run file is given without dashes: %s=VALUE",
+            call->self->name, name, key);
+    else if (instead)
+        pst_cli_wrong("%s: unknown option '--%s': %s", call->self->name, name, instead);
     return key || instead;
 }

@@ -1,5 +1,5 @@
-/* penstock help: the overview, the help of one command, and the files that are made from the same rows: manual pages
- * and bash completion. */
+/* penstock help: the overview, the help of one command, and the files that are made from the same
+ * rows: manual pages and bash completion. */
 #include "cli.h"
 #include <errno.h>
 #include <string.h>
@@ -29,11 +29,11 @@ const char *pst_cli_exit_means(size_t i, int *exit_status) {
 }
 
 void pst_cli_overview(FILE *out) {
-    fprintf(
-        out,
-        "usage: penstock COMMAND [ARGUMENT ...]\n\n"
-        "Trains models that do not fit on one device: pipeline stages, replicas and tensor ranks over processes.\n\n");
-    for (const pst_cli_command *c = pst_cli_commands; c->name; c++) fprintf(out, "  %-10s %s\n", c->name, c->help);
+    fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\n"
+                 "Trains models that do not fit on one device: pipeline stages, replicas and "
+                 "tensor ranks over processes.\n\n");
+    for (const pst_cli_command *c = pst_cli_commands; c->name; c++)
+        fprintf(out, "  %-10s %s\n", c->name, c->help);
     fprintf(out, "\n  penstock COMMAND --help tells the rest; penstock --version.\n\nExit status:");
     for (int i = 0; i < N_EXIT; i++)
         fprintf(out, " %d %s%s", exits[i].status, exits[i].means, i + 1 < N_EXIT ? ";" : ".\n");
@@ -53,9 +53,12 @@ const pst_cli_command *pst_cli_find(const char *name) {
 }
 
 void pst_cli_describe(const pst_cli_command *command,
-                      void (*describe)(const pst_cli_command *self, const pst_command *rows, void *to), void *to) {
+                      void (*describe)(const pst_cli_command *self, const pst_command *rows,
+                                       void *to),
+                      void *to) {
     char *argv[] = {(char[]){""}, NULL};
-    pst_cli_call call = {.argc = 1, .argv = argv, .self = command, .describe = describe, .describe_to = to};
+    pst_cli_call call = {
+        .argc = 1, .argv = argv, .self = command, .describe = describe, .describe_to = to};
     command->run(&call);
 }
 
@@ -76,8 +79,8 @@ static void remove_folders(char *path, size_t made) {
     }
 }
 
-/* Makes every folder above the file, then the file; NULL with errno set. *made: length of the path of the first folder
- * that was not there, 0: all were. */
+/* Makes every folder above the file, then the file; NULL with errno set. *made: length of the path
+ * of the first folder that was not there, 0: all were. */
 static FILE *open_below(char *path, size_t *made) {
     *made = 0;
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
@@ -129,7 +132,8 @@ static int write_all(const char *folder) {
         bad = write_one(folder, file, c, pst_cli_manual);
     }
     if (!bad) bad = write_one(folder, "man/man5/penstock.yaml.5", NULL, print_keys);
-    return bad ? bad : write_one(folder, "bash-completion/completions/penstock", NULL, print_completion);
+    return bad ? bad
+               : write_one(folder, "bash-completion/completions/penstock", NULL, print_completion);
 }
 
 /* "penstock help train" is "penstock train --help". */
@@ -143,18 +147,22 @@ static int help_of(const char *name) {
 
 int pst_cli_help(const pst_cli_call *call) {
     const char *folder = NULL;
-    const pst_option rows[] = {{0, "write", "DIR", PST_OPTION_STRING, 0, 0,
-                                "Write the manual pages (man/) and the bash completion (bash-completion/) below DIR.",
-                                &folder}};
-    const pst_command command = {"penstock help", "[COMMAND]",
-                                 "Prints the list of commands, or the help of one; or writes manual pages and bash "
-                                 "completion, as installed below share/.",
-                                 rows, 1};
+    const pst_option rows[] = {
+        {0, "write", "DIR", PST_OPTION_STRING, 0, 0,
+         "Write the manual pages (man/) and the bash completion (bash-completion/) below DIR.",
+         &folder}};
+    const pst_command command = {
+        "penstock help", "[COMMAND]",
+        "Prints the list of commands, or the help of one; or writes manual pages and bash "
+        "completion, as installed below share/.",
+        rows, 1};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     if (pst_cli_operands(&command, n, 0, folder ? 0 : 1)) return pst_status_exit(PST_EINPUT);
-    if (folder) return *folder ? write_all(folder) : pst_cli_wrong("--write '': expected a folder's path");
+    if (folder)
+        return *folder ? write_all(folder) : pst_cli_wrong("--write '': expected a folder's path");
     if (n) return help_of(call->argv[1]);
-    return pst_cli_overview(stdout), 0;
+    pst_cli_overview(stdout);
+    return 0;
 }

@@ -1,5 +1,5 @@
-/* The commands' beginning (start.c loads it): finds the command, runs it, and sees to it that what was printed has
- * arrived. */
+/* The commands' beginning (start.c loads it): finds the command, runs it, and sees to it that what
+ * was printed has arrived. */
 #include "cli.h"
 #include <errno.h>
 #include <signal.h>
@@ -11,12 +11,16 @@ const pst_cli_command pst_cli_commands[] = {
     {"train", "train a model as a run file says", pst_cli_train, PST_CLI_KEYS},
     {"generate", "continue a text with a trained model", pst_cli_generate, 0},
     {"simulate", "time a schedule or a plan without training", pst_cli_simulate, 0},
-    {"plan", "find the best layout of a run, or of another planner's workload, on a cluster", pst_cli_plan, 0},
-    {"profile", "measure a run's operators, messages and optimizer, for predictions", pst_cli_profile, PST_CLI_KEYS},
-    {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes", pst_cli_inspect, 0},
+    {"plan", "find the best layout of a run, or of another planner's workload, on a cluster",
+     pst_cli_plan, 0},
+    {"profile", "measure a run's operators, messages and optimizer, for predictions",
+     pst_cli_profile, PST_CLI_KEYS},
+    {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes",
+     pst_cli_inspect, 0},
     {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert, 0},
     {"report", "write a run's report.html again, also while it runs", pst_cli_report, 0},
-    {"bench", "measure this machine: every operator of a model beside its peak, messages", pst_cli_bench, 0},
+    {"bench", "measure this machine: every operator of a model beside its peak, messages",
+     pst_cli_bench, 0},
     {"doctor", "what this machine has, and what is missing for what", pst_cli_doctor, 0},
     {"help", "the help of a command; write manual pages and bash completion", pst_cli_help, 0},
     {0},
@@ -37,7 +41,8 @@ int pst_cli_wrong(const char *fmt, ...) {
     return pst_status_exit(PST_EINPUT);
 }
 
-int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand, int *exit_status) {
+int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand,
+                  int *exit_status) {
     if (call->describe) {
         call->describe(call->self, command, call->describe_to);
         *exit_status = 0;
@@ -62,8 +67,8 @@ int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *
 
 int pst_cli_operands(const pst_command *command, size_t n, size_t min, size_t max) {
     if (n >= min && n <= max) return 0;
-    pst_cli_wrong("too %s operands; usage: %s %s (see %s --help)", n < min ? "few" : "many", command->command,
-                  command->operands, command->command);
+    pst_cli_wrong("too %s operands; usage: %s %s (see %s --help)", n < min ? "few" : "many",
+                  command->command, command->operands, command->command);
     return 1;
 }
 
@@ -73,11 +78,18 @@ static int dispatch(int argc, char **argv, char *const *program_argv) {
         return pst_status_exit(PST_EINPUT);
     }
     const char *word = argv[1];
-    if (!strcmp(word, "--help") || !strcmp(word, "-h")) return pst_cli_overview(stdout), 0;
-    if (!strcmp(word, "--version")) return printf("penstock %s\n", pst_version()), 0;
+    if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+        pst_cli_overview(stdout);
+        return 0;
+    }
+    if (!strcmp(word, "--version")) {
+        printf("penstock %s\n", pst_version());
+        return 0;
+    }
     const pst_cli_command *command = pst_cli_find(word);
     if (!command) return pst_status_exit(PST_EINPUT);
-    pst_cli_call call = {.argc = argc - 1, .argv = argv + 1, .program_argv = program_argv, .self = command};
+    pst_cli_call call = {
+        .argc = argc - 1, .argv = argv + 1, .program_argv = program_argv, .self = command};
     return command->run(&call);
 }
 
@@ -87,17 +99,21 @@ static int close_stdout(int exit_status) {
     errno = 0;
     if ((fflush(stdout) == 0 && !had_error) || exit_status)
         return exit_status; /* a failure has been explained already */
-    fprintf(stderr, "penstock: cannot write standard output%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
+    fprintf(stderr, "penstock: cannot write standard output%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
     return pst_status_exit(PST_ENOMEM);
 }
 
 int pst_cli_main(int argc, char **argv) {
-    (void)
-        pst_error(); /* memory of a thread's own in a loaded library comes at the first use: now, while there is some */
+    (void)pst_error(); /* memory of a thread's own in a loaded library comes at the first use: now,
+                          while there is some */
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a training run, */
     signal(SIGXFSZ, SIG_IGN); /* nor a limit on file sizes */
     char **copy = calloc((size_t)argc + 1, sizeof *copy);
-    if (!copy) return fprintf(stderr, "penstock: out of memory\n"), pst_status_exit(PST_ENOMEM);
+    if (!copy) {
+        fprintf(stderr, "penstock: out of memory\n");
+        return pst_status_exit(PST_ENOMEM);
+    }
     memcpy(copy, argv, (size_t)argc * sizeof *copy);
     int exit_status = close_stdout(dispatch(argc, argv, copy));
     free(copy);

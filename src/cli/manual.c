@@ -1,5 +1,5 @@
-/* Manual pages in man(7), from the rows that --help prints: penstock(1), penstock-COMMAND(1) and, for the keys of a run
- * file, penstock.yaml(5). */
+/* Manual pages in man(7), from the rows that --help prints: penstock(1), penstock-COMMAND(1) and,
+ * for the keys of a run file, penstock.yaml(5). */
 #include "cli.h"
 #include <ctype.h>
 #include <string.h>
@@ -7,13 +7,15 @@
 enum { LINE_WIDTH = 64 }; /* of source lines; escapes make some longer, and 80 is the most */
 
 static void put_char(char c, FILE *out) {
-    static const char plain[] = "\\-'^`~", *const written[] = {"\\e", "\\-", "\\(aq", "\\(ha", "\\(ga", "\\(ti"};
+    static const char plain[] = "\\-'^`~", *const written[] = {"\\e",   "\\-",   "\\(aq",
+                                                               "\\(ha", "\\(ga", "\\(ti"};
     const char *at = c ? strchr(plain, c) : NULL;
     if (at) fputs(written[at - plain], out);
     else fputc(c, out);
 }
 
-/* Text as it stands, without an end of line. Not at the start of one: a '.' there would be a request. */
+/* Text as it stands, without an end of line. Not at the start of one: a '.' there would be a
+ * request. */
 static void put(const char *text, FILE *out) {
     while (*text) put_char(*text++, out);
 }
@@ -36,8 +38,8 @@ static void put_paragraph(const char *text, FILE *out) {
 static void put_head(const char *name, int section, const char *what, FILE *out) {
     fputs(".\\\" Written by penstock help --write from the rows that --help prints.\n.TH \"", out);
     for (const char *c = name; *c; c++) put_char((char)toupper((unsigned char)*c), out);
-    fprintf(out, "\" %d \"" PST_VERSION_DATE "\" \"penstock %s\" \"penstock manual\"\n.SH NAME\n", section,
-            pst_version());
+    fprintf(out, "\" %d \"" PST_VERSION_DATE "\" \"penstock %s\" \"penstock manual\"\n.SH NAME\n",
+            section, pst_version());
     put(name, out);
     fputs(" \\-\n", out);
     put_paragraph(what, out);
@@ -63,14 +65,18 @@ static void put_option(const pst_option *option, FILE *out) {
 
 static void put_help_option(FILE *out) {
     int help = 0;
-    put_option(&(pst_option){.letter = 'h', .name = "help", .help = "Print help and exit.", .target = &help}, out);
+    put_option(
+        &(pst_option){
+            .letter = 'h', .name = "help", .help = "Print help and exit.", .target = &help},
+        out);
 }
 
 static void put_exit_status(FILE *out) {
     int status = 0;
     const char *means;
     fputs(".SH EXIT STATUS\n", out);
-    for (size_t i = 0; (means = pst_cli_exit_means(i, &status)); i++) fprintf(out, ".TP\n%d\n%s\n", status, means);
+    for (size_t i = 0; (means = pst_cli_exit_means(i, &status)); i++)
+        fprintf(out, ".TP\n%d\n%s\n", status, means);
 }
 
 /* SEE ALSO: every page but `self` (NULL: the program's own). */
@@ -88,13 +94,17 @@ static void put_command(const pst_cli_command *self, const pst_command *rows, vo
     snprintf(name, sizeof name, "penstock-%s", self->name);
     put_head(name, 1, self->help, out);
     fprintf(out, ".SH SYNOPSIS\n.B %s\n[\\fIoption\\fR ...]", rows->command);
-    if (rows->operands && *rows->operands) fputc('\n', out), put_paragraph(rows->operands, out);
-    else fputc('\n', out);
+    if (rows->operands && *rows->operands) {
+        fputc('\n', out);
+        put_paragraph(rows->operands, out);
+    } else fputc('\n', out);
     fputs(".SH DESCRIPTION\n", out);
     put_paragraph(rows->summary, out);
     if (self->flags & PST_CLI_KEYS)
-        fputs(".PP\nEvery key of the run file can be overridden on the command line as\n.IR section . key = value ,\n"
-              "or\n.IR key = value\nwhere only one section has it (a key of a section in a section by its full path\n"
+        fputs(".PP\nEvery key of the run file can be overridden on the command line as\n.IR "
+              "section . key = value ,\n"
+              "or\n.IR key = value\nwhere only one section has it (a key of a section in a section "
+              "by its full path\n"
               "only); see\n.BR penstock.yaml (5).\n",
               out);
     fputs(".SH OPTIONS\n", out);
@@ -106,10 +116,13 @@ static void put_command(const pst_cli_command *self, const pst_command *rows, vo
 
 static void put_program(FILE *out) {
     put_head("penstock", 1, "train models that do not fit on one device", out);
-    fputs(".SH SYNOPSIS\n.B penstock\n\\fIcommand\\fR [\\fIargument\\fR ...]\n.SH DESCRIPTION\n", out);
-    put_paragraph("penstock cuts a model's operator graph into pipeline stages, gives each stage to a process, and "
-                  "trains with 1F1B-family schedules. Losses and weights do not depend on the layout.",
-                  out);
+    fputs(".SH SYNOPSIS\n.B penstock\n\\fIcommand\\fR [\\fIargument\\fR ...]\n.SH DESCRIPTION\n",
+          out);
+    put_paragraph(
+        "penstock cuts a model's operator graph into pipeline stages, gives each stage to a "
+        "process, and "
+        "trains with 1F1B-family schedules. Losses and weights do not depend on the layout.",
+        out);
     fputs(".SH COMMANDS\n", out);
     for (const pst_cli_command *c = pst_cli_commands; c->name; c++) {
         fprintf(out, ".TP\n.BR penstock\\-%s (1)\n", c->name);
@@ -127,7 +140,7 @@ void pst_cli_manual(const pst_cli_command *command, FILE *out) {
     else put_program(out);
 }
 
-/* --- the run file ------------------------------------------------------------------------------------------------ */
+/* --- the run file ----------------------------------------------------------------------------- */
 
 static void put_key(const pst_config_key *key, FILE *out) {
     char text[512];
@@ -153,12 +166,14 @@ void pst_cli_manual_keys(FILE *out) {
     pst_config_key key = {.size = sizeof key};
     put_head("penstock.yaml", 5, "run file of penstock", out);
     fputs(".SH DESCRIPTION\n", out);
-    put_paragraph(
-        "A run file is YAML. It says what is trained, on which data and how; every key has a default but those "
-        "marked as required. An unknown key, a wrong type, a value out of range, or a key that the kind of model "
-        "or data does not read is refused with line and column. Sections may stand in sections: a.b below is section b "
-        "in section a.",
-        out);
+    put_paragraph("A run file is YAML. It says what is trained, on which data and how; every key "
+                  "has a default but those "
+                  "marked as required. An unknown key, a wrong type, a value out of range, or a "
+                  "key that the kind of model "
+                  "or data does not read is refused with line and column. Sections may stand in "
+                  "sections: a.b below is section b "
+                  "in section a.",
+                  out);
     fputs(".SH KEYS\n", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++) {
         if (!section || strcmp(section, key.section))

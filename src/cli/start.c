@@ -1,7 +1,8 @@
-/* The program itself, which needs nothing but the C library: it loads the commands (penstock-commands.so, everything
- * else in this folder) and with them libpenstock and what that is linked with. Where a library is missing, which on a
- * bare machine is the rule, it says which ones, and what package of Debian has them, instead of dying in the loader;
- * where a limit of the system (ulimit) is too small to load them, it names the limit. */
+/* The program itself, which needs nothing but the C library: it loads the commands
+ * (penstock-commands.so, everything else in this folder) and with them libpenstock and what that is
+ * linked with. Where a library is missing, which on a bare machine is the rule, it says which ones,
+ * and what package of Debian has them, instead of dying in the loader; where a limit of the system
+ * (ulimit) is too small to load them, it names the limit. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -38,7 +39,8 @@ static int can_load(const char *file) {
     return library != NULL; /* stays: the process ends soon */
 }
 
-/* One line on stderr: the packages that are missing; `why`, the loader's own words, where it is something else. */
+/* One line on stderr: the packages that are missing; `why`, the loader's own words, where it is
+ * something else. */
 static void complain(const int there[N_LIBRARY], const char *why) {
     char packages[512] = "";
     int known = 0;
@@ -49,7 +51,8 @@ static void complain(const int there[N_LIBRARY], const char *why) {
         snprintf(packages + used, sizeof packages - used, " %s", libraries[i].package);
     }
     if (known && *packages)
-        fprintf(stderr, "penstock: cannot start, libraries are missing: apt-get install%s\n", packages);
+        fprintf(stderr, "penstock: cannot start, libraries are missing: apt-get install%s\n",
+                packages);
     else fprintf(stderr, "penstock: cannot start: %s\n", why);
 }
 
@@ -71,8 +74,8 @@ static void print_json(const int there[N_LIBRARY]) {
     for (int i = 0; i < N_LIBRARY; i++)
         printf("%s\n    {\"what\": \"%s\", \"there\": %s, \"detail\": \"%s\", \"for\": \"%s\", "
                "\"fix\": \"apt-get install %s\", \"level\": \"needed\"}",
-               i ? "," : "", libraries[i].file, there[i] ? "true" : "false", there[i] ? "loads" : "does not load",
-               libraries[i].used_for, libraries[i].package);
+               i ? "," : "", libraries[i].file, there[i] ? "true" : "false",
+               there[i] ? "loads" : "does not load", libraries[i].used_for, libraries[i].package);
     puts("\n  ]\n}");
 }
 
@@ -86,10 +89,10 @@ static int cannot_start(const char *why, int argc, char **argv) {
     return OUT_OF_RESOURCES;
 }
 
-/* --- limits ------------------------------------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------------------- */
 
-/* What it takes to load everything and plan something, with a little more; runs ask for theirs themselves. Of the stack
- * PMIx wants most, 200 KiB. */
+/* What it takes to load everything and plan something, with a little more; runs ask for theirs
+ * themselves. Of the stack PMIx wants most, 200 KiB. */
 enum { LEAST_FILES = 12, USUAL_FILES = 1024 };
 static const rlim_t KIB = 1024, LEAST_ADDRESS = 72 << 20, LEAST_DATA = 12 << 20;
 static const rlim_t LEAST_STACK = 1 << 20, USUAL_STACK = 8 << 20, STACK_TO_TELL = 64 << 10;
@@ -99,7 +102,8 @@ static rlim_t raise_limit(__rlimit_resource_t resource, rlim_t usual) {
     struct rlimit limit;
     if (getrlimit(resource, &limit)) return RLIM_INFINITY;
     if (limit.rlim_cur >= usual || limit.rlim_cur >= limit.rlim_max) return limit.rlim_cur;
-    struct rlimit more = {.rlim_cur = limit.rlim_max < usual ? limit.rlim_max : usual, .rlim_max = limit.rlim_max};
+    struct rlimit more = {.rlim_cur = limit.rlim_max < usual ? limit.rlim_max : usual,
+                          .rlim_max = limit.rlim_max};
     return setrlimit(resource, &more) ? limit.rlim_cur : more.rlim_cur;
 }
 
@@ -108,14 +112,17 @@ static rlim_t limit_of(__rlimit_resource_t resource) {
     return getrlimit(resource, &limit) ? RLIM_INFINITY : limit.rlim_cur;
 }
 
-static int is_short(const char *what, const char *option, const char *item, rlim_t limit, rlim_t needed, rlim_t unit) {
+static int is_short(const char *what, const char *option, const char *item, rlim_t limit,
+                    rlim_t needed, rlim_t unit) {
     if (limit >= needed) return 0;
     const char *of = unit == 1 ? "" : " KiB";
     fprintf(stderr,
-            "penstock: %s: the limit (ulimit %s) is %llu%s, this program needs %llu%s; raise it: ulimit %s %llu, or %s "
+            "penstock: %s: the limit (ulimit %s) is %llu%s, this program needs %llu%s; raise it: "
+            "ulimit %s %llu, or %s "
             "in /etc/security/limits.conf\n",
-            what, option, (unsigned long long)(limit / unit), of, (unsigned long long)(needed / unit), of, option,
-            (unsigned long long)(needed / unit), item);
+            what, option, (unsigned long long)(limit / unit), of,
+            (unsigned long long)(needed / unit), of, option, (unsigned long long)(needed / unit),
+            item);
     return 1;
 }
 
@@ -140,22 +147,25 @@ static int only_tells(int argc, char **argv) {
 }
 
 static int are_limits_short(rlim_t least_stack) {
-    return is_short("open files", "-n", "nofile", raise_limit(RLIMIT_NOFILE, USUAL_FILES), LEAST_FILES, 1) ||
+    return is_short("open files", "-n", "nofile", raise_limit(RLIMIT_NOFILE, USUAL_FILES),
+                    LEAST_FILES, 1) ||
            is_short("address space", "-v", "as", limit_of(RLIMIT_AS), LEAST_ADDRESS, KIB) ||
            is_short("private memory", "-d", "data", limit_of(RLIMIT_DATA), LEAST_DATA, KIB) ||
            is_short("stack", "-s", "stack", make_stacks(), least_stack, KIB);
 }
 
-/* --- starting ----------------------------------------------------------------------------------------------------- */
+/* --- starting --------------------------------------------------------------------------------- */
 
-/* A program started with a standard stream closed would give its number to the next file it opens. The wrong
- * direction is on purpose: writing to a closed stdout has to fail. */
+/* A program started with a standard stream closed would give its number to the next file it opens.
+ * The wrong direction is on purpose: writing to a closed stdout has to fail. */
 static void open_standard_streams(void) {
     for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) exit(5);
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+            exit(5);
 }
 
-/* The folder of the program's file, links followed; without /proc, of what the kernel was asked to start. */
+/* The folder of the program's file, links followed; without /proc, of what the kernel was asked to
+ * start. */
 static void find_program(char folder[PATH_BYTES]) {
     ssize_t n = readlink("/proc/self/exe", folder, PATH_BYTES - 1);
     folder[n > 0 ? n : 0] = 0;
@@ -165,7 +175,8 @@ static void find_program(char folder[PATH_BYTES]) {
     else snprintf(folder, PATH_BYTES, ".");
 }
 
-/* By a path from the program's own place: as installed, or beside it as built. NULL: why says it. */
+/* By a path from the program's own place: as installed, or beside it as built. NULL: why says
+ * it. */
 static void *load_commands(char *why, size_t bytes) {
     static const char *const places[] = {PST_COMMANDS_FROM_BIN, "penstock-commands.so"};
     char folder[PATH_BYTES], path[PATH_BYTES + 128];
@@ -181,8 +192,9 @@ static void *load_commands(char *why, size_t bytes) {
     return NULL;
 }
 
-/* UCX takes SIGHUP, or what UCX_DEBUG_SIGNO names, when it is loaded, and has it taken away a little later
- * (comm/transport/ucx_open.c): signals that end the program wait until then. before: the mask without them. */
+/* UCX takes SIGHUP, or what UCX_DEBUG_SIGNO names, when it is loaded, and has it taken away a
+ * little later (comm/transport/ucx_open.c): signals that end the program wait until then. before:
+ * the mask without them. */
 static void hold_signals(sigset_t *before) {
     sigset_t held;
     sigemptyset(&held);
@@ -193,8 +205,8 @@ static void hold_signals(sigset_t *before) {
     sigprocmask(SIG_BLOCK, &held, before);
 }
 
-/* There when the commands are linked in, as sanitizers want it: the leak checker of gcc 12 now and then fails on
- * threads' memory in loaded libraries. */
+/* There when the commands are linked in, as sanitizers want it: the leak checker of gcc 12 now and
+ * then fails on threads' memory in loaded libraries. */
 extern int pst_cli_main(int argc, char **argv) __attribute__((weak));
 
 int main(int argc, char **argv) {
@@ -203,7 +215,8 @@ int main(int argc, char **argv) {
     /* While a run trains it saves a checkpoint; before, there is nothing to save. */
     if (argc > 1 && !strcmp(argv[1], "train")) signal(SIGUSR1, SIG_IGN);
     open_standard_streams();
-    if (are_limits_short(only_tells(argc, argv) ? STACK_TO_TELL : LEAST_STACK)) return OUT_OF_RESOURCES;
+    if (are_limits_short(only_tells(argc, argv) ? STACK_TO_TELL : LEAST_STACK))
+        return OUT_OF_RESOURCES;
     if (pst_cli_main) return pst_cli_main(argc, argv);
     sigset_t before;
     hold_signals(&before);

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 /* The run.yaml that lies in a run's or a checkpoint's folder. */
-static pst_status load_own(const char *folder, const char *const *override, size_t n, pst_config **config) {
+static pst_status load_own(const char *folder, const char *const *override, size_t n,
+                           pst_config **config) {
     char path[4096]; /* what is longer is no path */
     snprintf(path, sizeof path, "%s/run.yaml", folder);
     return pst_config_load(path, override, n, config);
@@ -15,45 +16,57 @@ int pst_cli_train(const pst_cli_call *call) {
     pst_train_options o = {.size = sizeof o, .runs = "runs", .argv = call->program_argv};
     pst_option rows[] = {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.",
+         "Start this many local ranks. Without it, and under mpirun or srun, what the run file and "
+         "the job say.",
          &o.ranks},
         {0, "hostfile", "FILE", PST_OPTION_STRING, 0, 0,
-         "Start the ranks on the hosts of this file (lines HOST slots=N) over ssh, or what PENSTOCK_SSH names: this "
+         "Start the ranks on the hosts of this file (lines HOST slots=N) over ssh, or what "
+         "PENSTOCK_SSH names: this "
          "program "
-         "at the same path, in the same folder. Without -n and parallel.pipeline, as many as the slots have room for.",
+         "at the same path, in the same folder. Without -n and parallel.pipeline, as many as the "
+         "slots have room for.",
          &o.hostfile},
-        {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},
+        {0, "runs", "DIR", PST_OPTION_STRING, 0, 0,
+         "Folder below which the run's own folder is made.", &o.runs},
         {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,
-         "Go on from the newest checkpoint of this run, in its folder; or from this checkpoint, in a new folder where "
-         "it is not the newest. Without RUN.yaml, with the settings that lie there. The layout may differ.",
+         "Go on from the newest checkpoint of this run, in its folder; or from this checkpoint, in "
+         "a new folder where "
+         "it is not the newest. Without RUN.yaml, with the settings that lie there. The layout may "
+         "differ.",
          &o.resume},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0,
          "Check at the end that nothing was written behind any rank's memory.", &o.canary},
         {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print nothing but errors.", &o.quiet},
     };
-    const pst_command command = {
-        "penstock train", "RUN.yaml|--resume PATH [key=value ...]",
-        "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, tb/ (for TensorBoard), "
-        "timeline.svg, trace.json, report.html, checkpoints/. The first Ctrl-C finishes the step and writes a "
-        "checkpoint; a second one exits at once. SIGTERM and SIGHUP save, too, and exit with 143 and 129; SIGUSR1 "
-        "saves "
-        "and goes on.",
-        rows, sizeof rows / sizeof *rows};
+    const pst_command command = {"penstock train", "RUN.yaml|--resume PATH [key=value ...]",
+                                 "Trains as the run file says and writes runs/NAME/: run.yaml, "
+                                 "plan.yaml, metrics.jsonl, tb/ (for TensorBoard), "
+                                 "timeline.svg, trace.json, report.html, checkpoints/. The first "
+                                 "Ctrl-C finishes the step and writes a "
+                                 "checkpoint; a second one exits at once. SIGTERM and SIGHUP save, "
+                                 "too, and exit with 143 and 129; SIGUSR1 "
+                                 "saves "
+                                 "and goes on.",
+                                 rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done, stopped = 0;
     pst_config *config = NULL;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     int own = o.resume && (!n || (strchr(call->argv[1], '=') && access(call->argv[1], F_OK)));
     if (pst_cli_operands(&command, n, !own, (size_t)-1)) return pst_status_exit(PST_EINPUT);
-    if (o.resume && !*o.resume) return pst_cli_wrong("--resume '': expected the path of a run or a checkpoint");
-    if (o.hostfile && !*o.hostfile) return pst_cli_wrong("--hostfile '': expected the path of a file");
+    if (o.resume && !*o.resume)
+        return pst_cli_wrong("--resume '': expected the path of a run or a checkpoint");
+    if (o.hostfile && !*o.hostfile)
+        return pst_cli_wrong("--hostfile '': expected the path of a file");
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
-    pst_status status = own ? load_own(o.resume, (const char *const *)call->argv + 1, n, &config)
-                            : pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
+    pst_status status =
+        own ? load_own(o.resume, (const char *const *)call->argv + 1, n, &config)
+            : pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
     o.stopped = &stopped;
     if (status == PST_OK) status = pst_train(config, &o);
     done = pst_cli_end(status);
-    /* Batch systems take 0 for a run that is complete; after a person's Ctrl-C all is as it should be. */
+    /* Batch systems take 0 for a run that is complete; after a person's Ctrl-C all is as it should
+     * be. */
     if (!done && stopped && stopped != SIGINT) done = 128 + stopped;
     pst_config_close(config);
     return done;

@@ -23,10 +23,14 @@ static pst_status find(const char *name, const pst_bench_suite **suite) {
     const char *names[N_SUITE];
     for (size_t i = 0; i < N_SUITE; i++) {
         names[i] = suites[i].name;
-        if (!strcmp(name, names[i])) return *suite = &suites[i], PST_OK;
+        if (!strcmp(name, names[i])) {
+            *suite = &suites[i];
+            return PST_OK;
+        }
     }
     const char *meant = pst_did_you_mean(name, names, N_SUITE);
-    return pst_fail(PST_EINPUT, "unknown suite '%.60s'; did you mean '%s'?", name, meant ? meant : names[0]);
+    return pst_fail(PST_EINPUT, "unknown suite '%.60s'; did you mean '%s'?", name,
+                    meant ? meant : names[0]);
 }
 
 static pst_status find_collective(const char *name) {
@@ -36,7 +40,8 @@ static pst_status find_collective(const char *name) {
         if (!strcmp(name, names[i])) return PST_OK;
     }
     const char *meant = pst_did_you_mean(name, names, PST_COLL_KINDS);
-    return pst_fail(PST_EINPUT, "unknown collective '%.60s'; did you mean '%s'?", name, meant ? meant : "all-reduce");
+    return pst_fail(PST_EINPUT, "unknown collective '%.60s'; did you mean '%s'?", name,
+                    meant ? meant : "all-reduce");
 }
 
 /* A run file of the sizes asked for; no data is read. */
@@ -58,8 +63,10 @@ static pst_status measure(const pst_bench *b, json_t *all) {
         json_t *found = NULL;
         if (o->n_suite) PST_TRY(find(o->suite[i], &suite));
         uint32_t ranks = suite->rank == pst_bench_p2p_rank || !o->ranks ? 2 : (uint32_t)o->ranks;
-        PST_TRY(suite->measure ? suite->measure(b, &found) : pst_bench_ranks_measure(b, suite, ranks, &found));
-        if (json_object_set_new(all, suite->name, found) != 0) return pst_fail(PST_ENOMEM, "no memory for findings");
+        PST_TRY(suite->measure ? suite->measure(b, &found)
+                               : pst_bench_ranks_measure(b, suite, ranks, &found));
+        if (json_object_set_new(all, suite->name, found) != 0)
+            return pst_fail(PST_ENOMEM, "no memory for findings");
     }
     return PST_OK;
 }
@@ -71,17 +78,23 @@ static pst_status measure_as_rank(const pst_bench *b, json_t *all) {
     const char *name = pst_bench_ranks_started();
     PST_TRY(find(name ? name : b->options->n_suite ? b->options->suite[0] : "p2p", &suite));
     if (!suite->rank)
-        return pst_fail(PST_EINPUT, "suite %s does not run in ranks: start it without a launcher", suite->name);
+        return pst_fail(PST_EINPUT, "suite %s does not run in ranks: start it without a launcher",
+                        suite->name);
     PST_TRY(pst_bench_ranks_run(b, suite, &found));
-    return found && json_object_set_new(all, suite->name, found) ? pst_fail(PST_ENOMEM, "no memory for findings")
-                                                                 : PST_OK;
+    return found && json_object_set_new(all, suite->name, found)
+               ? pst_fail(PST_ENOMEM, "no memory for findings")
+               : PST_OK;
 }
 
 static pst_status print(json_t *all, int json, FILE *out) {
     if (!json_object_size(all)) return PST_OK;
-    if (json) json_dumpf(all, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6)), fputc('\n', out);
+    if (json) {
+        json_dumpf(all, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+        fputc('\n', out);
+    }
     for (size_t i = 0; !json && i < N_SUITE; i++)
-        if (json_object_get(all, suites[i].name)) suites[i].print(json_object_get(all, suites[i].name), out);
+        if (json_object_get(all, suites[i].name))
+            suites[i].print(json_object_get(all, suites[i].name), out);
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
 
@@ -99,7 +112,8 @@ pst_status pst_bench_run(const pst_bench_options *options, FILE *out) {
     if (!o->precision) taken.precision = "both";
     if (!(o->seconds > 0)) taken.seconds = 0.5;
     pst_bench b = {.options = o, .threads = o->threads ? (uint32_t)o->threads : pst_machine_cpus()};
-    for (size_t i = 0; i < o->n_suite; i++) PST_TRY(find(o->suite[i], &suite)); /* before any is measured */
+    for (size_t i = 0; i < o->n_suite; i++)
+        PST_TRY(find(o->suite[i], &suite)); /* before any is measured */
     if (*o->collective) PST_TRY(find_collective(o->collective));
     PST_TRY(configure(o, &config));
     b.config = config;

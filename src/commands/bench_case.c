@@ -5,11 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-/* --- shapes ----------------------------------------------------------------------------------------------------- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 static int same_tensor(const pst_graph *g, uint32_t a, uint32_t b) {
     const pst_tensor *x = g->tensor + a, *y = g->tensor + b;
-    return x->dtype == y->dtype && x->n_dim == y->n_dim && !memcmp(x->dim, y->dim, x->n_dim * sizeof *x->dim);
+    return x->dtype == y->dtype && x->n_dim == y->n_dim &&
+           !memcmp(x->dim, y->dim, x->n_dim * sizeof *x->dim);
 }
 
 static int same_param(const pst_graph *g, uint32_t a, uint32_t b) {
@@ -18,9 +19,11 @@ static int same_param(const pst_graph *g, uint32_t a, uint32_t b) {
 }
 
 int pst_bench_same_shape(const pst_graph *g, const pst_node *a, const pst_node *b) {
-    if (a->op != b->op || a->n_in != b->n_in || a->n_param != b->n_param || a->n_saved != b->n_saved) return 0;
-    if (a->attr.heads != b->attr.heads || a->attr.activation != b->attr.activation || a->attr.rate != b->attr.rate ||
-        a->attr.bidirectional != b->attr.bidirectional)
+    if (a->op != b->op || a->n_in != b->n_in || a->n_param != b->n_param ||
+        a->n_saved != b->n_saved)
+        return 0;
+    if (a->attr.heads != b->attr.heads || a->attr.activation != b->attr.activation ||
+        a->attr.rate != b->attr.rate || a->attr.bidirectional != b->attr.bidirectional)
         return 0;
     for (uint32_t i = 0; i < a->n_in; i++)
         if (!same_tensor(g, a->in[i], b->in[i])) return 0;
@@ -29,7 +32,7 @@ int pst_bench_same_shape(const pst_graph *g, const pst_node *a, const pst_node *
     return 1;
 }
 
-/* --- operands --------------------------------------------------------------------------------------------------- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 static const pst_bench_operand *find(const pst_bench_case *c, uint8_t kind, uint8_t index) {
     for (uint32_t i = 0; i < c->n_operand; i++)
@@ -40,7 +43,8 @@ static const pst_bench_operand *find(const pst_bench_case *c, uint8_t kind, uint
 static pst_bench_operand describe(const pst_graph *g, const pst_node *node, const pst_arg *arg) {
     pst_bench_operand o = {.kind = arg->kind, .index = arg->index, .dtype = PST_F32};
     if (arg->kind == PST_ARG_SAVED) {
-        o.dtype = node->saved[arg->index].dtype, o.elements = node->saved[arg->index].elements;
+        o.dtype = node->saved[arg->index].dtype;
+        o.elements = node->saved[arg->index].elements;
         return o;
     }
     if (arg->kind == PST_ARG_PARAM || arg->kind == PST_ARG_DPARAM) {
@@ -50,18 +54,22 @@ static pst_bench_operand describe(const pst_graph *g, const pst_node *node, cons
     }
     int out = arg->kind == PST_ARG_OUT || arg->kind == PST_ARG_DOUT;
     const pst_tensor *t = g->tensor + (out ? node->out[arg->index] : node->in[arg->index]);
-    o.dtype = t->dtype, o.elements = pst_tensor_elements(t);
+    o.dtype = t->dtype;
+    o.elements = pst_tensor_elements(t);
     return o;
 }
 
-/* Lists what the passes touch; returns the bytes of it. Operands that are one memory always are listed once. */
+/* Lists what the passes touch; returns the bytes of it. Operands that are one memory always are
+ * listed once. */
 static uint64_t list_operands(pst_bench_case *c) {
     uint64_t bytes = 0;
     for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
         pst_arg args[PST_MAX_ARG];
         uint32_t n = c->node->op->args(c->node, (pst_pass)pass, args);
         for (uint32_t i = 0; i < n; i++) {
-            if (args[i].must || find(c, args[i].kind, args[i].index) || c->n_operand == PST_BENCH_OPERANDS) continue;
+            if (args[i].must || find(c, args[i].kind, args[i].index) ||
+                c->n_operand == PST_BENCH_OPERANDS)
+                continue;
             pst_bench_operand o = describe(c->graph, c->node, args + i);
             o.offset = bytes;
             bytes += pst_align(o.elements * pst_dtype_bytes(o.dtype));
@@ -71,7 +79,8 @@ static uint64_t list_operands(pst_bench_case *c) {
     return bytes;
 }
 
-/* The smallest array that an index could point into: the table's rows, or the classes of the logits. */
+/* The smallest array that an index could point into: the table's rows, or the classes of the
+ * logits. */
 static uint64_t index_limit(const pst_bench_case *c) {
     const pst_tensor *x = c->graph->tensor + c->node->in[0];
     return x->dtype == PST_I32 ? c->graph->param[c->node->param[0]].dim[0] : x->dim[x->n_dim - 1];
@@ -102,12 +111,14 @@ static void fill(const pst_bench_case *c, const pst_bench_operand *o, void *at) 
         uint32_t word = next_word(&state);
         float value = (float)((int64_t)word - (1 << 30)) * scale;
         if (o->dtype == PST_I32) ((int32_t *)at)[i] = (int32_t)(word % limit);
-        else if (pst_dtype_is_half(o->dtype)) ((uint16_t *)at)[i] = pst_half_from_f32(o->dtype, value);
+        else if (pst_dtype_is_half(o->dtype))
+            ((uint16_t *)at)[i] = pst_half_from_f32(o->dtype, value);
         else ((float *)at)[i] = value;
     }
 }
 
-void pst_bench_case_list(const pst_graph *g, const pst_node *node, uint64_t scratch_bytes, pst_bench_case *c) {
+void pst_bench_case_list(const pst_graph *g, const pst_node *node, uint64_t scratch_bytes,
+                         pst_bench_case *c) {
     *c = (pst_bench_case){.graph = g, .node = node};
     c->scratch = list_operands(c);
     c->bytes = c->scratch + pst_align(scratch_bytes) + PST_ARENA_ALIGN;
@@ -116,8 +127,9 @@ void pst_bench_case_list(const pst_graph *g, const pst_node *node, uint64_t scra
 pst_status pst_bench_case_place(pst_bench_case *c, pst_bench_site *site) {
     uint64_t left = site->far ? 0 : pst_machine_memory();
     if (left && c->bytes > left)
-        return pst_fail(PST_ENOMEM, "measuring %s needs %" PRIu64 " MiB, of which %" PRIu64 " are there", c->node->name,
-                        c->bytes >> 20, left >> 20);
+        return pst_fail(PST_ENOMEM,
+                        "measuring %s needs %" PRIu64 " MiB, of which %" PRIu64 " are there",
+                        c->node->name, c->bytes >> 20, left >> 20);
     PST_TRY(pst_bench_site_reserve(site, c->bytes));
     c->base = site->arena.base;
     for (const pst_bench_operand *o = c->operand; o < c->operand + c->n_operand; o++) {
@@ -130,7 +142,8 @@ pst_status pst_bench_case_place(pst_bench_case *c, pst_bench_site *site) {
     return PST_OK;
 }
 
-void pst_bench_case_call(const pst_bench_case *c, pst_pass pass, int first, void **arg, pst_call *call) {
+void pst_bench_case_call(const pst_bench_case *c, pst_pass pass, int first, void **arg,
+                         pst_call *call) {
     pst_arg args[PST_MAX_ARG];
     uint32_t n = c->node->op->args(c->node, pass, args);
     for (uint32_t i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
-/* Suite `collectives`: what do they take, and is the cost model right to choose as it does? Every algorithm of each
- * kind, in turn, one collective after the other as fast as they go; the time is that of rank 0, from start to done, the
- * ranks wait as in a run. It runs in ranks (bench_ranks.c). */
+/* Suite `collectives`: what do they take, and is the cost model right to choose as it does? Every
+ * algorithm of each kind, in turn, one collective after the other as fast as they go; the time is
+ * that of rank 0, from start to done, the ranks wait as in a run. It runs in ranks
+ * (bench_ranks.c). */
 #include "base/clock.h"
 #include "comm/collective/collective.h"
 #include "comm/transport/transport.h"
@@ -38,11 +39,14 @@ static pst_status finish(measurement *b) {
 }
 
 /* `bytes` in total on each rank. */
-static pst_status once(measurement *b, pst_coll_kind kind, uint64_t bytes, const char *algorithm, uint64_t *ns) {
-    int total = kind == PST_COLL_ALL_REDUCE || kind == PST_COLL_BROADCAST || kind == PST_COLL_BARRIER;
+static pst_status once(measurement *b, pst_coll_kind kind, uint64_t bytes, const char *algorithm,
+                       uint64_t *ns) {
+    int total =
+        kind == PST_COLL_ALL_REDUCE || kind == PST_COLL_BROADCAST || kind == PST_COLL_BARRIER;
     uint64_t start = pst_monotonic_ns();
     PST_TRY(pst_coll_force(b->coll, algorithm));
-    PST_TRY(pst_coll_start(b->coll, kind, b->mem, total ? bytes : bytes / b->world->size / 8 * 8, PST_F32, 0));
+    PST_TRY(pst_coll_start(b->coll, kind, b->mem, total ? bytes : bytes / b->world->size / 8 * 8,
+                           PST_F32, 0));
     PST_TRY(finish(b));
     *ns = pst_monotonic_ns() - start;
     return PST_OK;
@@ -59,8 +63,8 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static json_t *row_of(measurement *b, pst_coll_kind kind, uint64_t bytes, contender *contenders, uint32_t n,
-                      uint64_t rounds) {
+static json_t *row_of(measurement *b, pst_coll_kind kind, uint64_t bytes, contender *contenders,
+                      uint32_t n, uint64_t rounds) {
     json_t *algorithms = json_array();
     for (uint32_t i = 0; i < n; i++) {
         contender *x = &contenders[i];
@@ -68,12 +72,13 @@ static json_t *row_of(measurement *b, pst_coll_kind kind, uint64_t bytes, conten
         json_t *one =
             x->candidate.reject
                 ? json_pack("{s:s,s:s}", "name", x->candidate.name, "cannot", x->candidate.reject)
-                : json_pack("{s:s,s:f,s:f,s:f}", "name", x->candidate.name, "us", (double)x->ns[rounds / 2] / 1e3,
-                            "us_90", (double)x->ns[rounds * 9 / 10] / 1e3, "modelled_us", x->candidate.us);
+                : json_pack("{s:s,s:f,s:f,s:f}", "name", x->candidate.name, "us",
+                            (double)x->ns[rounds / 2] / 1e3, "us_90",
+                            (double)x->ns[rounds * 9 / 10] / 1e3, "modelled_us", x->candidate.us);
         json_array_append_new(algorithms, one);
     }
-    return json_pack("{s:s,s:I,s:i,s:o}", "kind", pst_coll_name(kind), "bytes", (json_int_t)bytes, "ranks",
-                     (int)b->world->size, "algorithms", algorithms);
+    return json_pack("{s:s,s:I,s:i,s:o}", "kind", pst_coll_name(kind), "bytes", (json_int_t)bytes,
+                     "ranks", (int)b->world->size, "algorithms", algorithms);
 }
 
 static pst_status measure_row(measurement *b, pst_coll_kind kind, uint64_t bytes) {
@@ -94,14 +99,16 @@ static pst_status measure_row(measurement *b, pst_coll_kind kind, uint64_t bytes
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t k = 0; k < rounds && !candidate[i].reject; k++)
             PST_TRY(once(b, kind, bytes, candidate[i].name, &contenders[i].ns[k]));
-    if (b->world->rank == 0) json_array_append_new(b->rows, row_of(b, kind, bytes, contenders, n, rounds));
+    if (b->world->rank == 0)
+        json_array_append_new(b->rows, row_of(b, kind, bytes, contenders, n, rounds));
     return PST_OK;
 }
 
 static pst_status measure_kind(measurement *b, pst_coll_kind kind) {
     if (kind == PST_COLL_BARRIER) return measure_row(b, kind, 0);
     if (b->bytes) return measure_row(b, kind, b->bytes);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) PST_TRY(measure_row(b, kind, sizes[i]));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        PST_TRY(measure_row(b, kind, sizes[i]));
     return PST_OK;
 }
 
@@ -120,7 +127,8 @@ static pst_status measure_all(measurement *b) {
 
 static pst_status prepare(measurement *b) {
     uint32_t *host = calloc(b->world->size, sizeof *host);
-    pst_status status = host ? pst_world_hosts(b->world, host) : pst_fail(PST_ENOMEM, "no memory for hosts");
+    pst_status status =
+        host ? pst_world_hosts(b->world, host) : pst_fail(PST_ENOMEM, "no memory for hosts");
     if (status == PST_OK) status = pst_coll_hosts(b->coll, host);
     if (status == PST_OK) status = pst_coll_share(b->coll);
     if (status == PST_OK) status = finish(b);
@@ -128,7 +136,8 @@ static pst_status prepare(measurement *b) {
     return status;
 }
 
-pst_status pst_bench_collectives_rank(const pst_bench *bench, pst_world *world, pst_transport *t, json_t **found) {
+pst_status pst_bench_collectives_rank(const pst_bench *bench, pst_world *world, pst_transport *t,
+                                      json_t **found) {
     const pst_bench_options *o = bench->options;
     measurement b = {.world = world,
                      .t = t,
@@ -139,7 +148,8 @@ pst_status pst_bench_collectives_rank(const pst_bench *bench, pst_world *world, 
     pst_status status = pst_coll_open(t, NULL, 0, PST_CHANNEL_COLLECTIVE, &b.coll);
     if (status == PST_OK) status = prepare(&b);
     if (status == PST_OK) status = measure_all(&b);
-    if (status == PST_OK) *found = json_pack("{s:s,s:O}", "transport", t->ops->name, "rows", b.rows);
+    if (status == PST_OK)
+        *found = json_pack("{s:s,s:O}", "transport", t->ops->name, "rows", b.rows);
     json_decref(b.rows);
     free(b.mem);
     pst_coll_close(b.coll);
@@ -161,7 +171,8 @@ void pst_bench_collectives_print(json_t *found, FILE *out) {
     fprintf(out, "collectives over %s: us, median (modelled); first the one that is chosen\n",
             json_string_value(json_object_get(found, "transport")));
     json_array_foreach(json_object_get(found, "rows"), i, row) {
-        fprintf(out, "%-14s %9" JSON_INTEGER_FORMAT, json_string_value(json_object_get(row, "kind")),
+        fprintf(out, "%-14s %9" JSON_INTEGER_FORMAT,
+                json_string_value(json_object_get(row, "kind")),
                 json_integer_value(json_object_get(row, "bytes")));
         json_array_foreach(json_object_get(row, "algorithms"), k, one) print_algorithm(one, out);
         fputc('\n', out);

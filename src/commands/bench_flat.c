@@ -1,4 +1,5 @@
-/* Suite `kernels`: optimizer, norm and sums over all parameters; on the host also the memory's bandwidth. */
+/* Suite `kernels`: optimizer, norm and sums over all parameters; on the host also the memory's
+ * bandwidth. */
 #include "commands/bench_kernels.h"
 #include "pipeline/compile/share.h"
 #include <stdlib.h>
@@ -43,7 +44,8 @@ static void count_elements(const pst_graph *g, uint64_t *all, uint64_t *shared) 
     *all = *shared = 0;
     for (uint32_t i = 0; i < g->n_param; i++) {
         uint64_t n = pst_param_elements(g->param + i);
-        *all += n, *shared += n * (g->param[i].n_use > 1 ? g->param[i].n_use - 1 : 0);
+        *all += n;
+        *shared += n * (g->param[i].n_use > 1 ? g->param[i].n_use - 1 : 0);
     }
 }
 
@@ -60,10 +62,12 @@ static void add_flat(suite *s, int what, const char *kernel, double each, uint64
                                .seconds = each * elements,
                                .flops = flat_rows[what].flops * elements,
                                .bytes = bytes * elements};
-    if (n && (what != NARROW || s->dtype != PST_F32) && !*s->b->options->op) pst_bench_add_row(s, &row);
+    if (n && (what != NARROW || s->dtype != PST_F32) && !*s->b->options->op)
+        pst_bench_add_row(s, &row);
 }
 
-/* Rows hold the time for the whole model, measured on as much of it as is far larger than any cache. */
+/* Rows hold the time for the whole model, measured on as much of it as is far larger than any
+ * cache. */
 static pst_status time_flat(suite *s) {
     const pst_flat *flat = pst_flat_choose(s->site.device->isa);
     const uint64_t n = FLAT_ELEMENTS;
@@ -74,23 +78,26 @@ static pst_status time_flat(suite *s) {
     PST_TRY(pst_arena_open(4 * n * sizeof(float), 0, &arena));
     float *x = (float *)(void *)arena.base;
     for (uint64_t i = 0; i < 4 * n; i++) x[i] = 1e-3f;
-    for (int run = 0; run <= FLAT_RUNS; run++) run_flat(s, flat, x, n, time[run]); /* the first counts for nothing */
+    for (int run = 0; run <= FLAT_RUNS; run++)
+        run_flat(s, flat, x, n, time[run]); /* the first counts for nothing */
     pst_arena_close(&arena);
     for (int i = 0; i < N_FLAT; i++) {
         double of[FLAT_RUNS];
         for (int run = 0; run < FLAT_RUNS; run++) of[run] = time[run + 1][i];
-        add_flat(s, i, flat->name, pst_bench_median(of, FLAT_RUNS) / (double)n, i == ACCUMULATE ? shared : all);
+        add_flat(s, i, flat->name, pst_bench_median(of, FLAT_RUNS) / (double)n,
+                 i == ACCUMULATE ? shared : all);
     }
     return PST_OK;
 }
 
-/* --- the same on a module's device ------------------------------------------------------------------------------ */
+/* --- the same on a module's device ------------------------------------------------------------ */
 
 typedef struct {
     const suite *s;
     int what;
     uint64_t n;
-    float *x;            /* [n], as the gradient and both states behind it; then the weights' copies, and sums */
+    float *x; /* [n], as the gradient and both states behind it; then the weights' copies, and
+                 sums */
     const float **piece; /* [n / PST_PIECE], as runs add their squares */
     uint64_t *piece_n;
 } far_flat;
@@ -100,15 +107,18 @@ static pst_status run_far_flat(pst_device *d, const void *block) {
     const pst_arith *arith = f->s->site.arith;
     float *x = f->x, *behind = f->x + 4 * f->n;
     if (f->what == SQUARES)
-        return arith->sum_squares(d, f->piece, f->piece_n, (uint32_t)(f->n / PST_PIECE), (double *)(void *)behind);
+        return arith->sum_squares(d, f->piece, f->piece_n, (uint32_t)(f->n / PST_PIECE),
+                                  (double *)(void *)behind);
     if (f->what == ACCUMULATE) return arith->accumulate(d, x, x + f->n, f->n);
     pst_arith_param all = {.weight = x, .grad = x + f->n, .n = f->n, .decay = adamw.decay};
-    all.state[0] = x + 2 * f->n, all.state[1] = x + 3 * f->n;
+    all.state[0] = x + 2 * f->n;
+    all.state[1] = x + 3 * f->n;
     if (f->s->dtype != PST_F32) all.narrow = (uint16_t *)(void *)behind;
     return arith->update(d, PST_OPTIM_ADAMW, &adamw, f->s->dtype, &all, 1);
 }
 
-/* As many elements as the model has, as long as that is more than caches hold, but for models that are small. */
+/* As many elements as the model has, as long as that is more than caches hold, but for models that
+ * are small. */
 static uint64_t far_elements(const suite *s) {
     uint64_t all, shared;
     count_elements(s->graph, &all, &shared);
@@ -121,8 +131,10 @@ static pst_status time_far_rows(suite *s, far_flat *f) {
     double time[FLAT_RUNS];
     count_elements(s->graph, &all, &shared);
     for (f->what = UPDATE; f->what <= ACCUMULATE; f->what++) {
-        for (int run = 0; run < FLAT_RUNS; run++) PST_TRY(pst_bench_time_once(s, run_far_flat, f, &time[run]));
-        add_flat(s, f->what, s->site.device->ops->name, pst_bench_median(time, FLAT_RUNS) / (double)f->n,
+        for (int run = 0; run < FLAT_RUNS; run++)
+            PST_TRY(pst_bench_time_once(s, run_far_flat, f, &time[run]));
+        add_flat(s, f->what, s->site.device->ops->name,
+                 pst_bench_median(time, FLAT_RUNS) / (double)f->n,
                  f->what == ACCUMULATE ? shared : all);
     }
     return PST_OK;
@@ -136,12 +148,17 @@ static pst_status time_far_flat(suite *s) {
                   .piece = calloc(pieces, sizeof *f.piece),
                   .piece_n = calloc(pieces, sizeof *f.piece_n)};
     pst_device *d = s->site.device;
-    pst_status status = f.piece && f.piece_n ? PST_OK : pst_fail(PST_ENOMEM, "no memory to measure kernels");
-    for (uint64_t i = 0; status == PST_OK && i < pieces; i++)
-        f.piece[i] = f.x + n + i * PST_PIECE, f.piece_n[i] = PST_PIECE;
-    if (status == PST_OK) status = d->ops->fill(d, PST_Q_COMPUTE, f.x, 0x3c, 4 * n * sizeof(float)); /* 0.0115 */
+    pst_status status =
+        f.piece && f.piece_n ? PST_OK : pst_fail(PST_ENOMEM, "no memory to measure kernels");
+    for (uint64_t i = 0; status == PST_OK && i < pieces; i++) {
+        f.piece[i] = f.x + n + i * PST_PIECE;
+        f.piece_n[i] = PST_PIECE;
+    }
+    if (status == PST_OK)
+        status = d->ops->fill(d, PST_Q_COMPUTE, f.x, 0x3c, 4 * n * sizeof(float)); /* 0.0115 */
     if (status == PST_OK) status = time_far_rows(s, &f);
-    free(f.piece), free(f.piece_n);
+    free(f.piece);
+    free(f.piece_n);
     return status;
 }
 

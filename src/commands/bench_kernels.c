@@ -1,8 +1,9 @@
-/* Suite `kernels`: how fast each distinct operator of a model runs, beside what the machine could do at best. FLOPs and
- * bytes are those of the operator rows; a time is the median of several runs, with one thread its CPU time, which
- * neighbours disturb less. FMA peak and memory bandwidth are measured between the operators, not at another time.
- * On a device of a module all is timed by its own events, and the peaks are those of a large product and a large copy.
- * The roofline's time of an operator is the larger of FLOPs / peak and bytes / bandwidth; what works from cache can be
+/* Suite `kernels`: how fast each distinct operator of a model runs, beside what the machine could
+ * do at best. FLOPs and bytes are those of the operator rows; a time is the median of several runs,
+ * with one thread its CPU time, which neighbours disturb less. FMA peak and memory bandwidth are
+ * measured between the operators, not at another time. On a device of a module all is timed by its
+ * own events, and the peaks are those of a large product and a large copy. The roofline's time of
+ * an operator is the larger of FLOPs / peak and bytes / bandwidth; what works from cache can be
  * faster than that. */
 #include "commands/bench_kernels.h"
 #include "prepare/prepare.h"
@@ -11,13 +12,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { RUNS = 7, FAR_TURNS = 64 };                           /* queued at once on a module's device */
-static const double MIN_SECONDS = 0.05, FAR_SECONDS = 0.005; /* per run: short kernels are repeated */
+enum { RUNS = 7, FAR_TURNS = 64 }; /* queued at once on a module's device */
+static const double MIN_SECONDS = 0.05, FAR_SECONDS = 0.005; /* per run: short kernels are
+                                                                repeated */
 
 typedef pst_bench_kernels suite;
 typedef pst_bench_group group;
 
-/* --- time ------------------------------------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 static int cpu_time; /* one thread: its CPU time is measured */
 
@@ -44,11 +46,12 @@ static struct { uint64_t last_ns, longest_ns; } polls;
 static void note_poll(void *unused) {
     (void)unused;
     uint64_t now = pst_bench_now_ns();
-    if (polls.last_ns && now - polls.last_ns > polls.longest_ns) polls.longest_ns = now - polls.last_ns;
+    if (polls.last_ns && now - polls.last_ns > polls.longest_ns)
+        polls.longest_ns = now - polls.last_ns;
     polls.last_ns = now;
 }
 
-/* --- operators -------------------------------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 static group *group_of(suite *s, const pst_node *node) {
     for (uint32_t i = 0; i < s->n_group; i++)
@@ -62,7 +65,8 @@ static group *group_of(suite *s, const pst_node *node) {
 static pst_status list_groups(suite *s) {
     pst_tape *tape;
     PST_TRY(pst_tape_build(s->graph, 1, &tape));
-    for (uint32_t i = 0; i < s->graph->n_node; i++) group_of(s, s->graph->node + i); /* in the order of the model */
+    for (uint32_t i = 0; i < s->graph->n_node; i++)
+        group_of(s, s->graph->node + i); /* in the order of the model */
     for (uint32_t i = 0; i < tape->n_step; i++) {
         group *g = tape->is_sum[i] ? NULL : group_of(s, s->graph->node + tape->step[i].node);
         if (g) g->count[tape->step[i].pass]++;
@@ -74,7 +78,8 @@ static pst_status list_groups(suite *s) {
 /* Behind what stands there; returns its end. */
 static size_t add_shape(char *text, size_t bytes, size_t at, const uint64_t *dim, uint32_t n_dim) {
     for (uint32_t i = 0; i < n_dim && at < bytes; i++)
-        at += (size_t)snprintf(text + at, bytes - at, i ? "x%llu" : "%llu", (unsigned long long)dim[i]);
+        at += (size_t)snprintf(text + at, bytes - at, i ? "x%llu" : "%llu",
+                               (unsigned long long)dim[i]);
     return at;
 }
 
@@ -86,16 +91,19 @@ static void shape_text(const pst_graph *g, const pst_node *node, char *text, siz
         at += (size_t)snprintf(text + at, bytes - at, " w ");
         at = add_shape(text, bytes, at, weight->dim, weight->n_dim);
     }
-    if (node->attr.heads && at < bytes) at += (size_t)snprintf(text + at, bytes - at, " heads %u", node->attr.heads);
-    if (node->attr.bidirectional && at < bytes) at += (size_t)snprintf(text + at, bytes - at, " bidirectional");
+    if (node->attr.heads && at < bytes)
+        at += (size_t)snprintf(text + at, bytes - at, " heads %u", node->attr.heads);
+    if (node->attr.bidirectional && at < bytes)
+        at += (size_t)snprintf(text + at, bytes - at, " bidirectional");
     if (node->attr.activation != PST_ACT_NONE && at < bytes)
         snprintf(text + at, bytes - at, " %s", pst_activation_name(node->attr.activation));
 }
 
 void pst_bench_add_row(suite *s, const pst_bench_row *r) {
-    json_array_append_new(s->rows, json_pack("{s:s,s:s,s:s,s:s%,s:I,s:f,s:f,s:f,s:f}", "op", r->op, "kernel", r->kernel,
-                                             "shape", r->shape, "pass", &r->pass, (size_t)1, "count",
-                                             (json_int_t)r->count, "seconds", r->seconds, "flops", r->flops, "bytes",
+    json_array_append_new(s->rows, json_pack("{s:s,s:s,s:s,s:s%,s:I,s:f,s:f,s:f,s:f}", "op", r->op,
+                                             "kernel", r->kernel, "shape", r->shape, "pass",
+                                             &r->pass, (size_t)1, "count", (json_int_t)r->count,
+                                             "seconds", r->seconds, "flops", r->flops, "bytes",
                                              r->bytes, "longest_poll_s", r->longest_poll_s));
 }
 
@@ -116,7 +124,8 @@ pst_status pst_bench_time_once(suite *s, pst_launch_fn fn, const void *block, do
     uint64_t ns, start;
     if (s->site.far) {
         PST_TRY(pst_bench_site_time(&s->site, fn, block, &ns));
-        return *seconds = (double)ns * 1e-9, PST_OK;
+        *seconds = (double)ns * 1e-9;
+        return PST_OK;
     }
     start = pst_bench_now_ns();
     polls.last_ns = 0;
@@ -195,9 +204,11 @@ static int is_asked_for(const suite *s, const group *g) {
     return !*s->b->options->op || !strcmp(s->b->options->op, g->node->op->name);
 }
 
-/* --- findings --------------------------------------------------------------------------------------------------- */
+/* --- findings --------------------------------------------------------------------------------- */
 
-static double real_of(json_t *j, const char *key) { return json_number_value(json_object_get(j, key)); }
+static double real_of(json_t *j, const char *key) {
+    return json_number_value(json_object_get(j, key));
+}
 
 static double step_seconds(json_t *row) { return real_of(row, "seconds") * real_of(row, "count"); }
 
@@ -214,20 +225,24 @@ static json_t *conclude(suite *s) {
     json_t *row;
     size_t i;
     json_array_foreach(s->rows, i, row) {
-        if (is_product(row)) products += step_seconds(row), flops += real_of(row, "flops") * real_of(row, "count");
-        else rest += step_seconds(row);
+        if (is_product(row)) {
+            products += step_seconds(row);
+            flops += real_of(row, "flops") * real_of(row, "count");
+        } else rest += step_seconds(row);
     }
     json_array_foreach(s->rows, i, row) {
         double seconds = real_of(row, "seconds"), least = real_of(row, "flops") / peak;
-        if (real_of(row, "bytes") / s->bandwidth > least) least = real_of(row, "bytes") / s->bandwidth;
+        if (real_of(row, "bytes") / s->bandwidth > least)
+            least = real_of(row, "bytes") / s->bandwidth;
         json_object_set_new(row, "roofline", json_real(least / seconds));
         json_object_set_new(row, "share", json_real(step_seconds(row) / (products + rest)));
     }
     double rate = products > 0 ? flops / products : 0;
-    return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:O,s:O}", "precision", pst_dtype_precision(s->dtype),
-                     "peak_flops_per_core", one, "peak_flops", peak, "bandwidth_bytes_per_s", s->bandwidth,
-                     "products_s", products, "products_flops_per_s", rate, "products_of_peak", rate / peak,
-                     "rest_share", rest / (products + rest), "rows", s->rows, "products", s->products);
+    return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:O,s:O}", "precision",
+                     pst_dtype_precision(s->dtype), "peak_flops_per_core", one, "peak_flops", peak,
+                     "bandwidth_bytes_per_s", s->bandwidth, "products_s", products,
+                     "products_flops_per_s", rate, "products_of_peak", rate / peak, "rest_share",
+                     rest / (products + rest), "rows", s->rows, "products", s->products);
 }
 
 static pst_status build(suite *s) {
@@ -249,7 +264,8 @@ static pst_status reserve_far(suite *s) {
     return pst_bench_site_reserve(&s->site, most);
 }
 
-/* What is chosen for each product that was prepared, beside the fastest of all there are. Takes memory of its own. */
+/* What is chosen for each product that was prepared, beside the fastest of all there are. Takes
+ * memory of its own. */
 static pst_status compare_choices(suite *s) {
     pst_device *d = s->site.device;
     const pst_choice_ops *ops = pst_registry_choices(d->ops);
@@ -258,8 +274,9 @@ static pst_status compare_choices(suite *s) {
     for (uint32_t i = 0; ops && ops->take(d, i, &choice); i++) {
         PST_TRY(ops->compare(d, i, &t));
         json_array_append_new(s->products,
-                              json_pack("{s:s,s:f,s:f,s:f,s:i}", "of", choice.of, "first_s", t.first_s, "measured_s",
-                                        t.measured_s, "best_s", t.best_s, "tried", (int)t.tried));
+                              json_pack("{s:s,s:f,s:f,s:f,s:i}", "of", choice.of, "first_s",
+                                        t.first_s, "measured_s", t.measured_s, "best_s", t.best_s,
+                                        "tried", (int)t.tried));
     }
     return PST_OK;
 }
@@ -276,7 +293,8 @@ static pst_status measure_groups(suite *s) {
     return pst_bench_flat(s);
 }
 
-static pst_status measure_precision(const pst_bench *b, const pst_device_ops *ops, pst_dtype dtype, json_t *list) {
+static pst_status measure_precision(const pst_bench *b, const pst_device_ops *ops, pst_dtype dtype,
+                                    json_t *list) {
     const pst_device_config config = {.threads = b->threads, .poll = note_poll};
     suite *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory to measure kernels");
@@ -290,20 +308,22 @@ static pst_status measure_precision(const pst_bench *b, const pst_device_ops *op
     if (status == PST_OK) status = build(s);
     if (status == PST_OK) status = measure_groups(s);
     if (status == PST_OK) json_array_append_new(list, conclude(s));
-    json_decref(s->rows), json_decref(s->products);
+    json_decref(s->rows);
+    json_decref(s->products);
     pst_graph_close(s->graph);
     pst_bench_site_close(&s->site);
     free(s);
     return status;
 }
 
-pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops, pst_bench_precision measure,
-                                json_t *list) {
+pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops,
+                                pst_bench_precision measure, json_t *list) {
     const char *precision = b->options->precision;
     int host = pst_registry_is_host(ops), both = !strcmp(precision, "both");
     pst_dtype dtype = pst_dtype_of_precision(precision);
     const char *who = host ? pst_cpu_no_bf16() : NULL;
-    if (who && !strcmp(precision, "bf16")) return pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which %s", who);
+    if (who && !strcmp(precision, "bf16"))
+        return pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which %s", who);
     if (host && pst_dtype_stored(dtype) != dtype)
         return pst_fail(PST_EINPUT, "%s: a CPU has no such products, only a GPU has", precision);
     if (!both) return measure(b, ops, dtype, list);
@@ -328,8 +348,9 @@ pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
     pst_status status = pst_bench_precisions(b, ops, measure_precision, list);
     if (status == PST_OK)
         *found =
-            json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model", *b->config->model.preset ? b->config->model.preset : "",
-                      "device", ops->name, "device_model", ops->model ? ops->model(&config) : "", "isa",
+            json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model",
+                      *b->config->model.preset ? b->config->model.preset : "", "device", ops->name,
+                      "device_model", ops->model ? ops->model(&config) : "", "isa",
                       host ? pst_isa_name(pst_cpu_isa()) : "", "threads", (int)b->threads, "clock",
                       !host      ? "the device's"
                       : cpu_time ? "CPU time of the thread"

@@ -1,4 +1,5 @@
-/* Parts of suite `kernels`: operators (bench_kernels.c); optimizer, norm and sums (bench_flat.c). */
+/* Parts of suite `kernels`: operators (bench_kernels.c); optimizer, norm and sums
+ * (bench_flat.c). */
 #ifndef PST_COMMANDS_BENCH_KERNELS_H
 #define PST_COMMANDS_BENCH_KERNELS_H
 #include "commands/bench.h"
@@ -23,19 +24,20 @@ typedef struct {
     uint32_t n_group, n_peak;
     pst_bench_group groups[PST_BENCH_GROUPS];
     double peak[PST_BENCH_GROUPS]; /* FLOP/s of all threads, measured now and then */
-    double bandwidth;       /* bytes/s; as the peak, of a module's device measured first */
-    json_t *rows, *products; /* products: what a module's kernels could choose for each */
+    double bandwidth;              /* bytes/s; as the peak, of a module's device measured first */
+    json_t *rows, *products;       /* products: what a module's kernels could choose for each */
 } pst_bench_kernels;
 
 /* Nanoseconds by the clock of measurements on the host. */
 uint64_t pst_bench_now_ns(void);
 double pst_bench_median(double *x, uint32_t n);
 /* What fn launches takes, by the host's clock, or by that of a module's device. */
-pst_status pst_bench_time_once(pst_bench_kernels *s, pst_launch_fn fn, const void *block, double *seconds);
+pst_status pst_bench_time_once(pst_bench_kernels *s, pst_launch_fn fn, const void *block,
+                               double *seconds);
 typedef struct {
     const char *op, *kernel, *shape;
     char pass;
-    uint64_t count;          /* in a step */
+    uint64_t count;                               /* in a step */
     double seconds, flops, bytes, longest_poll_s; /* each */
 } pst_bench_row;
 void pst_bench_add_row(pst_bench_kernels *s, const pst_bench_row *row);

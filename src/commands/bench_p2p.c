@@ -1,9 +1,10 @@
-/* Suite `p2p`: how fast are messages between two ranks of this host? Latency and bandwidth (a window of messages one
- * way) over the transport that a run would choose, with receivers that wait as the executor does; or that compute in
- * tiles of compute_ms and poll between them, as under a long operator. Latency is half a round trip; with a computing
- * receiver, the time from the post of the send until rank 1 has the message. Bandwidth is bytes received by the time
- * from the first post to the last completion at the receiver; all messages of a stream are read from and written to the
- * same memory.
+/* Suite `p2p`: how fast are messages between two ranks of this host? Latency and bandwidth (a
+ * window of messages one way) over the transport that a run would choose, with receivers that wait
+ * as the executor does; or that compute in tiles of compute_ms and poll between them, as under a
+ * long operator. Latency is half a round trip; with a computing receiver, the time from the post of
+ * the send until rank 1 has the message. Bandwidth is bytes received by the time from the first
+ * post to the last completion at the receiver; all messages of a stream are read from and written
+ * to the same memory.
  *
  * It runs in two ranks (bench_ranks.c). */
 #include "base/clock.h"
@@ -13,7 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SAMPLES = 1000, WINDOW = 32, PING = 1, STREAM = 2, AGREE = 3, LEAST = 8, MOST = 64 << 20 };
+enum {
+    MAX_SAMPLES = 1000,
+    WINDOW = 32,
+    PING = 1,
+    STREAM = 2,
+    AGREE = 3,
+    LEAST = 8,
+    MOST = 64 << 20
+};
 
 typedef struct {
     pst_world *world;
@@ -32,8 +41,8 @@ static void compute(double ms) {
         for (int i = 0; i < 1000; i++) x = x * 1.0000001 + 1e-9;
 }
 
-static pst_status post(measurement *b, pst_transfer_kind kind, uint32_t channel, void *mem, uint64_t bytes,
-                       uint64_t *request) {
+static pst_status post(measurement *b, pst_transfer_kind kind, uint32_t channel, void *mem,
+                       uint64_t bytes, uint64_t *request) {
     pst_transfer x = {.kind = kind,
                       .peer = 1 - b->world->rank,
                       .channel = channel,
@@ -49,8 +58,10 @@ static pst_status finish(measurement *b, uint64_t request, int tiles) {
         uint64_t end_ns;
         pst_status status = b->t->ops->test(b->t, request, &end_ns);
         if (status != PST_BUSY) return status;
-        if (tiles) compute(b->compute_ms), b->t->ops->progress(b->t);
-        else pst_transport_wait(b->t, 20);
+        if (tiles) {
+            compute(b->compute_ms);
+            b->t->ops->progress(b->t);
+        } else pst_transport_wait(b->t, 20);
     }
 }
 
@@ -62,8 +73,8 @@ static pst_status agree(measurement *b, uint32_t from, uint64_t *number) {
     return finish(b, request, 0);
 }
 
-/* One message there and an answer: as much back, or, when rank 1 computes, the time at which it had the message (ranks
- * of one host share the clock). */
+/* One message there and an answer: as much back, or, when rank 1 computes, the time at which it had
+ * the message (ranks of one host share the clock). */
 static pst_status round_trip(measurement *b, uint8_t *mem, uint64_t bytes, uint64_t *ns) {
     int first = b->world->rank == 0, tiles = b->compute_ms > 0;
     uint64_t start = pst_monotonic_ns(), there, back, arrived = 0;
@@ -71,21 +82,24 @@ static pst_status round_trip(measurement *b, uint8_t *mem, uint64_t bytes, uint6
     PST_TRY(finish(b, there, !first && tiles));
     if (!first) arrived = pst_monotonic_ns();
     void *answer = tiles ? (void *)&arrived : mem;
-    PST_TRY(post(b, first ? PST_TRANSFER_RECV : PST_TRANSFER_SEND, PING, answer, tiles ? 8 : bytes, &back));
+    PST_TRY(post(b, first ? PST_TRANSFER_RECV : PST_TRANSFER_SEND, PING, answer, tiles ? 8 : bytes,
+                 &back));
     PST_TRY(finish(b, back, 0));
     *ns = tiles ? arrived - start : (pst_monotonic_ns() - start) / 2;
     return PST_OK;
 }
 
 /* `count` messages from rank 0 to rank 1, WINDOW of them posted at a time. */
-static pst_status stream(measurement *b, uint8_t *mem, uint64_t bytes, uint64_t count, uint64_t *ns) {
+static pst_status stream(measurement *b, uint8_t *mem, uint64_t bytes, uint64_t count,
+                         uint64_t *ns) {
     uint64_t request[WINDOW], start = pst_monotonic_ns();
     int receiver = b->world->rank == 1;
     for (uint64_t i = 0; i < count + WINDOW; i++) {
-        if (i >= WINDOW && i - WINDOW < count) PST_TRY(finish(b, request[i % WINDOW], receiver && b->compute_ms > 0));
+        if (i >= WINDOW && i - WINDOW < count)
+            PST_TRY(finish(b, request[i % WINDOW], receiver && b->compute_ms > 0));
         if (i < count)
-            PST_TRY(
-                post(b, receiver ? PST_TRANSFER_RECV : PST_TRANSFER_SEND, STREAM, mem, bytes, &request[i % WINDOW]));
+            PST_TRY(post(b, receiver ? PST_TRANSFER_RECV : PST_TRANSFER_SEND, STREAM, mem, bytes,
+                         &request[i % WINDOW]));
     }
     *ns = pst_monotonic_ns() - start;
     return PST_OK;
@@ -112,16 +126,19 @@ static pst_status measure_size(measurement *b, uint8_t *mem, uint64_t bytes) {
     PST_TRY(stream(b, mem, bytes, count, &ns));
     PST_TRY(agree(b, 1, &ns));
     if (b->world->rank == 0)
-        json_array_append_new(b->rows, json_pack("{s:I,s:f,s:f,s:f}", "bytes", (json_int_t)bytes, "latency_us",
-                                                 (double)sample[rounds / 2] / 1e3, "latency_90_us",
-                                                 (double)sample[rounds * 9 / 10] / 1e3, "gb_per_s",
-                                                 (double)(bytes * count) / (double)ns));
+        json_array_append_new(b->rows,
+                              json_pack("{s:I,s:f,s:f,s:f}", "bytes", (json_int_t)bytes,
+                                        "latency_us", (double)sample[rounds / 2] / 1e3,
+                                        "latency_90_us", (double)sample[rounds * 9 / 10] / 1e3,
+                                        "gb_per_s", (double)(bytes * count) / (double)ns));
     return PST_OK;
 }
 
 static pst_status measure_all(measurement *b) {
     uint8_t *mem = malloc(b->max_bytes);
-    if (!mem) return pst_fail(PST_ENOMEM, "no memory for messages of %llu bytes", (unsigned long long)b->max_bytes);
+    if (!mem)
+        return pst_fail(PST_ENOMEM, "no memory for messages of %llu bytes",
+                        (unsigned long long)b->max_bytes);
     memset(mem, 1, b->max_bytes);
     pst_status status = PST_OK;
     for (uint64_t bytes = b->min_bytes; status == PST_OK && bytes <= b->max_bytes;
@@ -131,7 +148,8 @@ static pst_status measure_all(measurement *b) {
     return status;
 }
 
-pst_status pst_bench_p2p_rank(const pst_bench *bench, pst_world *world, pst_transport *t, json_t **found) {
+pst_status pst_bench_p2p_rank(const pst_bench *bench, pst_world *world, pst_transport *t,
+                              json_t **found) {
     const pst_bench_options *o = bench->options;
     measurement b = {.world = world,
                      .t = t,
@@ -140,10 +158,12 @@ pst_status pst_bench_p2p_rank(const pst_bench *bench, pst_world *world, pst_tran
                      .min_bytes = o->bytes ? (uint64_t)o->bytes : LEAST,
                      .max_bytes = o->bytes ? (uint64_t)o->bytes : MOST,
                      .rows = json_array()};
-    if (world->size != 2) return pst_fail(PST_EINPUT, "suite p2p is for two ranks, but the job has %u", world->size);
+    if (world->size != 2)
+        return pst_fail(PST_EINPUT, "suite p2p is for two ranks, but the job has %u", world->size);
     pst_status status = measure_all(&b);
     if (status == PST_OK)
-        *found = json_pack("{s:s,s:f,s:O}", "transport", t->ops->name, "compute_ms", b.compute_ms, "rows", b.rows);
+        *found = json_pack("{s:s,s:f,s:O}", "transport", t->ops->name, "compute_ms", b.compute_ms,
+                           "rows", b.rows);
     json_decref(b.rows);
     return status;
 }
@@ -155,8 +175,10 @@ void pst_bench_p2p_print(json_t *found, FILE *out) {
     fprintf(out, "p2p: two ranks over %s", json_string_value(json_object_get(found, "transport")));
     if (compute_ms > 0) fprintf(out, ", the receiver computes in tiles of %g ms", compute_ms);
     fprintf(out, "\n%10s  %10s  %10s  %8s\n", "bytes", "us median", "us 90 %", "GB/s");
-    json_array_foreach(json_object_get(found, "rows"), i, row) fprintf(
-        out, "%10" JSON_INTEGER_FORMAT "  %10.1f  %10.1f  %8.2f\n", json_integer_value(json_object_get(row, "bytes")),
-        json_number_value(json_object_get(row, "latency_us")), json_number_value(json_object_get(row, "latency_90_us")),
-        json_number_value(json_object_get(row, "gb_per_s")));
+    json_array_foreach(json_object_get(found, "rows"), i, row)
+        fprintf(out, "%10" JSON_INTEGER_FORMAT "  %10.1f  %10.1f  %8.2f\n",
+                json_integer_value(json_object_get(row, "bytes")),
+                json_number_value(json_object_get(row, "latency_us")),
+                json_number_value(json_object_get(row, "latency_90_us")),
+                json_number_value(json_object_get(row, "gb_per_s")));
 }

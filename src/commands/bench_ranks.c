@@ -1,5 +1,5 @@
-/* Suites of `penstock bench` that run in ranks: the program is started again as so many, and rank 0 leaves what it
- * found in the file that FOUND names. */
+/* Suites of `penstock bench` that run in ranks: the program is started again as so many, and rank 0
+ * leaves what it found in the file that FOUND names. */
 #include "backends/registry.h"
 #include "comm/launch/launch.h"
 #include "comm/transport/transport.h"
@@ -12,15 +12,16 @@
 #define FOUND "PENSTOCK_BENCH_FOUND"
 #define SUITE "PENSTOCK_BENCH_SUITE"
 
-/* --- as a rank -------------------------------------------------------------------------------------------------- */
+/* --- as a rank -------------------------------------------------------------------------------- */
 
 const char *pst_bench_ranks_started(void) { return getenv(SUITE); }
 
 static pst_status leave_found(json_t **found) {
     const char *path = getenv(FOUND);
     if (!path || !*found) return PST_OK;
-    pst_status status =
-        json_dump_file(*found, path, 0) ? pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno)) : PST_OK;
+    pst_status status = json_dump_file(*found, path, 0)
+                            ? pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno))
+                            : PST_OK;
     json_decref(*found); /* the launcher prints it */
     *found = NULL;
     return status;
@@ -33,9 +34,11 @@ pst_status pst_bench_ranks_run(const pst_bench *b, const pst_bench_suite *suite,
     *found = NULL;
     pst_status status = pst_registry_world()->open(&world);
     if (status == PST_OK && world->size > 1) status = pst_registry_transport("auto", world, &ops);
-    if (status == PST_OK && world->size > 1) status = ops->open(world, NULL, &t); /* one alone has nobody to talk to */
+    if (status == PST_OK && world->size > 1)
+        status = ops->open(world, NULL, &t); /* one alone has nobody to talk to */
     if (status == PST_OK) status = suite->rank(b, world, t, found);
-    if (status == PST_OK && world->rank == 0 && !*found) status = pst_fail(PST_ENOMEM, "no memory for findings");
+    if (status == PST_OK && world->rank == 0 && !*found)
+        status = pst_fail(PST_ENOMEM, "no memory for findings");
     if (*found && (world->rank || status != PST_OK)) json_decref(*found), *found = NULL;
     if (status == PST_OK) status = leave_found(found);
     if (t) t->ops->close(t);
@@ -43,7 +46,7 @@ pst_status pst_bench_ranks_run(const pst_bench *b, const pst_bench_suite *suite,
     return status;
 }
 
-/* --- as the launcher -------------------------------------------------------------------------------------------- */
+/* --- as the launcher -------------------------------------------------------------------------- */
 
 static pst_status read_found(const char *path, json_t **found) {
     json_error_t error;
@@ -51,8 +54,8 @@ static pst_status read_found(const char *path, json_t **found) {
     return *found ? PST_OK : pst_fail(PST_EINTERNAL, "%s: %s", path, error.text);
 }
 
-static pst_status start_ranks(const pst_bench *b, const pst_bench_suite *suite, uint32_t n, const char *path,
-                              pst_launch_end *end) {
+static pst_status start_ranks(const pst_bench *b, const pst_bench_suite *suite, uint32_t n,
+                              const char *path, pst_launch_end *end) {
     setenv(FOUND, path, 1);
     setenv(SUITE, suite->name, 1);
     pst_status status = pst_launch_local(n, b->options->argv, 2000, end);
@@ -61,11 +64,14 @@ static pst_status start_ranks(const pst_bench *b, const pst_bench_suite *suite, 
     return status;
 }
 
-pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *suite, uint32_t n, json_t **found) {
+pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *suite, uint32_t n,
+                                   json_t **found) {
     const char *folder = getenv("TMPDIR");
     char path[1024];
     if (!b->options->argv)
-        return pst_fail(PST_EINPUT, "suite %s has to start ranks, and was given no program to start", suite->name);
+        return pst_fail(PST_EINPUT,
+                        "suite %s has to start ranks, and was given no program to start",
+                        suite->name);
     snprintf(path, sizeof path, "%s/penstock-bench-XXXXXX", folder && *folder ? folder : "/tmp");
     int fd = mkstemp(path);
     if (fd < 0) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));

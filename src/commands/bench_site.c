@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-pst_status pst_bench_site_open(const pst_device_ops *ops, const pst_device_config *config, pst_bench_site *site) {
+pst_status pst_bench_site_open(const pst_device_ops *ops, const pst_device_config *config,
+                               pst_bench_site *site) {
     *site = (pst_bench_site){.arith = pst_registry_arith(ops), .far = !pst_registry_is_host(ops)};
     if (site->far && !(ops->flags & PST_DEVICE_FAR))
         return pst_fail(PST_EINPUT, "device %s has no memory of its own to measure in", ops->name);
@@ -20,13 +21,14 @@ void pst_bench_site_close(pst_bench_site *site) {
     *site = (pst_bench_site){.device = NULL};
 }
 
-/* --- memory ----------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static pst_status reserve_far(pst_bench_site *site, uint64_t bytes) {
     void *base;
     if (bytes <= site->arena.bytes) return PST_OK;
     if (site->arena.base)
-        return pst_fail(PST_EINTERNAL, "device %s has given its memory already", site->device->ops->name);
+        return pst_fail(PST_EINTERNAL, "device %s has given its memory already",
+                        site->device->ops->name);
     PST_TRY(site->device->ops->memory(site->device, bytes, &base));
     site->arena = (pst_arena){.base = base, .bytes = bytes};
     return PST_OK;
@@ -41,10 +43,13 @@ pst_status pst_bench_site_reserve(pst_bench_site *site, uint64_t bytes) {
 
 pst_status pst_bench_site_lend(const pst_bench_site *site, void *at, uint64_t bytes, void **host) {
     *host = site->far ? malloc(bytes + 1) : at;
-    return *host ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %.1f MiB of operands", (double)bytes / 0x1p20);
+    return *host
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "no memory for %.1f MiB of operands", (double)bytes / 0x1p20);
 }
 
-pst_status pst_bench_site_hand_back(const pst_bench_site *site, void *at, uint64_t bytes, void *host) {
+pst_status pst_bench_site_hand_back(const pst_bench_site *site, void *at, uint64_t bytes,
+                                    void *host) {
     if (!site->far) return PST_OK;
     pst_device *d = site->device;
     pst_status status = bytes ? d->ops->copy(d, PST_Q_COMPUTE, at, host, bytes, NULL) : PST_OK;
@@ -52,7 +57,7 @@ pst_status pst_bench_site_hand_back(const pst_bench_site *site, void *at, uint64
     return status;
 }
 
-/* --- time ------------------------------------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 static pst_status await(pst_device *d, uint64_t event, uint64_t *ns) {
     static const struct timespec a_little = {.tv_nsec = 20000};
@@ -63,19 +68,21 @@ static pst_status await(pst_device *d, uint64_t event, uint64_t *ns) {
     return status;
 }
 
-pst_status pst_bench_site_time(const pst_bench_site *site, pst_launch_fn fn, const void *call, uint64_t *ns) {
+pst_status pst_bench_site_time(const pst_bench_site *site, pst_launch_fn fn, const void *call,
+                               uint64_t *ns) {
     pst_device *d = site->device;
     uint64_t event = 0;
     for (int i = 0; i < 2; i++) PST_TRY(d->ops->launch(d, fn, call, 0, 0, &event));
     return await(d, event, ns);
 }
 
-/* --- peaks ------------------------------------------------------------------------------------------------------ */
+/* --- peaks ------------------------------------------------------------------------------------ */
 
 enum { ROUNDS = 3, SMALL = 1024, LARGE = 8192, COPIED = 256 << 20 };
 #define LONG_NS UINT64_C(1000000) /* a small product that takes longer tells enough */
 
-static pst_status least_of(const pst_bench_site *site, pst_launch_fn fn, const void *call, uint64_t *least) {
+static pst_status least_of(const pst_bench_site *site, pst_launch_fn fn, const void *call,
+                           uint64_t *least) {
     *least = UINT64_MAX;
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t ns;
@@ -90,14 +97,16 @@ static pst_status copy_half(pst_device *d, uint8_t *base, uint64_t *least) {
     *least = UINT64_MAX;
     for (int i = 0; i < 2 * ROUNDS; i++) {
         uint64_t event = 0, ns;
-        for (int k = 0; k < 2; k++) PST_TRY(d->ops->copy(d, PST_Q_COMPUTE, base + COPIED, base, COPIED, &event));
+        for (int k = 0; k < 2; k++)
+            PST_TRY(d->ops->copy(d, PST_Q_COMPUTE, base + COPIED, base, COPIED, &event));
         PST_TRY(await(d, event, &ns));
         if (ns < *least) *least = ns;
     }
     return PST_OK;
 }
 
-static pst_status time_copy(const pst_device_ops *ops, const pst_device_config *config, double *bytes_per_s) {
+static pst_status time_copy(const pst_device_ops *ops, const pst_device_config *config,
+                            double *bytes_per_s) {
     pst_bench_site site;
     uint64_t ns = 1;
     pst_status status = pst_bench_site_open(ops, config, &site);
@@ -118,7 +127,8 @@ static pst_status run_product(pst_device *d, const void *block) {
     return p->row->launch(d, &p->call);
 }
 
-static pst_status time_node(pst_bench_site *site, const pst_graph *g, const pst_node *node, uint64_t *ns) {
+static pst_status time_node(pst_bench_site *site, const pst_graph *g, const pst_node *node,
+                            uint64_t *ns) {
     pst_bench_case c;
     product p = {.row = NULL};
     void *arg[PST_MAX_ARG];
@@ -126,17 +136,22 @@ static pst_status time_node(pst_bench_site *site, const pst_graph *g, const pst_
     PST_TRY(pst_registry_choose_kernel(g, node, 0, PST_PASS_F, site->device, &index));
     p.row = pst_registry_kernel(index);
     if (p.row->prepare) PST_TRY(p.row->prepare(site->device, g, node));
-    pst_bench_case_list(g, node, p.row->scratch ? p.row->scratch(g, node, site->device->threads) : 0, &c);
+    pst_bench_case_list(g, node,
+                        p.row->scratch ? p.row->scratch(g, node, site->device->threads) : 0, &c);
     PST_TRY(pst_bench_case_place(&c, site));
     pst_bench_case_call(&c, PST_PASS_F, 1, arg, &p.call);
     return least_of(site, run_product, &p, ns);
 }
 
 /* Of n x n matrices: the hidden layer of the smallest model. */
-static pst_status time_product(const pst_device_ops *ops, const pst_device_config *config, pst_dtype dtype, uint32_t n,
-                               uint64_t *ns) {
-    const pst_model_config sizes = {
-        .layers = 1, .channels = n, .context = n, .vocabulary = 2, .micro_batch = 1, .dtype = dtype};
+static pst_status time_product(const pst_device_ops *ops, const pst_device_config *config,
+                               pst_dtype dtype, uint32_t n, uint64_t *ns) {
+    const pst_model_config sizes = {.layers = 1,
+                                    .channels = n,
+                                    .context = n,
+                                    .vocabulary = 2,
+                                    .micro_batch = 1,
+                                    .dtype = dtype};
     pst_bench_site site = {.device = NULL};
     pst_graph *g = NULL;
     uint32_t i = 0;
@@ -149,8 +164,8 @@ static pst_status time_product(const pst_device_ops *ops, const pst_device_confi
     return status;
 }
 
-pst_status pst_bench_site_peaks(const pst_device_ops *ops, const pst_device_config *config, pst_dtype dtype,
-                                double *flops_per_s, double *bytes_per_s) {
+pst_status pst_bench_site_peaks(const pst_device_ops *ops, const pst_device_config *config,
+                                pst_dtype dtype, double *flops_per_s, double *bytes_per_s) {
     uint64_t n = SMALL, ns = 1;
     PST_TRY(time_product(ops, config, dtype, SMALL, &ns));
     if (ns < LONG_NS) {

@@ -1,5 +1,5 @@
-/* `penstock doctor`: what this machine has and what is missing for what. Everything is gathered into one JSON value,
- * which is then printed as JSON or as text, so that both say the same. */
+/* `penstock doctor`: what this machine has and what is missing for what. Everything is gathered
+ * into one JSON value, which is then printed as JSON or as text, so that both say the same. */
 #include "backends/machine.h"
 #include "backends/module.h"
 #include "backends/registry.h"
@@ -18,8 +18,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-
-/* --- reading the system ----------------------------------------------------------------------------------------- */
+/* --- reading the system ----------------------------------------------------------------------- */
 
 /* First line of a file without its newline; "" when there is none. Returns line. */
 static const char *first_line(const char *path, char *line, int bytes) {
@@ -30,7 +29,8 @@ static const char *first_line(const char *path, char *line, int bytes) {
     return line;
 }
 
-/* What stands behind "key ... :" in a file of such lines; "" when the key is not there. Returns value. */
+/* What stands behind "key ... :" in a file of such lines; "" when the key is not there. Returns
+ * value. */
 static const char *value_of(const char *path, const char *key, char *value, size_t bytes) {
     char line[512];
     FILE *f = fopen(path, "r");
@@ -47,10 +47,11 @@ static const char *value_of(const char *path, const char *key, char *value, size
 
 static json_int_t meminfo_bytes(const char *key) {
     char value[64];
-    return (json_int_t)strtoull(value_of("/proc/meminfo", key, value, sizeof value), NULL, 10) * 1024;
+    return (json_int_t)strtoull(value_of("/proc/meminfo", key, value, sizeof value), NULL, 10) *
+           1024;
 }
 
-/* --- gathering -------------------------------------------------------------------------------------------------- */
+/* --- gathering -------------------------------------------------------------------------------- */
 
 static json_t *cpu(void) {
     char model[256];
@@ -63,20 +64,23 @@ static json_t *cpu(void) {
     if (isa & PST_ISA_F16C) json_array_append_new(sets, json_string("f16c"));
     const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
     char bf16[80] = "yes";
-    if (pst_cpu_no_bf16()) snprintf(bf16, sizeof bf16, "no (needs AVX512-BF16, which %s)", pst_cpu_no_bf16());
-    return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s}", "model", pst_machine_cpu_model(model, sizeof model), "online",
-                     (int)online, "usable", (int)pst_machine_cpus(), "instruction_sets", sets, "kernels", kernels,
-                     "bf16", bf16);
+    if (pst_cpu_no_bf16())
+        snprintf(bf16, sizeof bf16, "no (needs AVX512-BF16, which %s)", pst_cpu_no_bf16());
+    return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s}", "model",
+                     pst_machine_cpu_model(model, sizeof model), "online", (int)online, "usable",
+                     (int)pst_machine_cpus(), "instruction_sets", sets, "kernels", kernels, "bf16",
+                     bf16);
 }
 
 static json_t *memory(void) {
     char pages[128];
     struct statvfs shm;
-    json_int_t shm_free = statvfs("/dev/shm", &shm) == 0 ? (json_int_t)(shm.f_bavail * shm.f_frsize) : 0;
+    json_int_t shm_free =
+        statvfs("/dev/shm", &shm) == 0 ? (json_int_t)(shm.f_bavail * shm.f_frsize) : 0;
     first_line("/sys/kernel/mm/transparent_hugepage/enabled", pages, sizeof pages);
-    return json_pack("{s:I,s:I,s:I,s:s}", "total_bytes", meminfo_bytes("MemTotal"), "available_bytes",
-                     meminfo_bytes("MemAvailable"), "dev_shm_free_bytes", shm_free, "transparent_huge_pages",
-                     *pages ? pages : "unknown");
+    return json_pack("{s:I,s:I,s:I,s:s}", "total_bytes", meminfo_bytes("MemTotal"),
+                     "available_bytes", meminfo_bytes("MemAvailable"), "dev_shm_free_bytes",
+                     shm_free, "transparent_huge_pages", *pages ? pages : "unknown");
 }
 
 static json_t *topology(void) {
@@ -89,22 +93,26 @@ static json_t *topology(void) {
     int packages = 0, cores = 0;
     if (hwloc_topology_init(&t) == 0) {
         if (hwloc_topology_load(t) == 0) {
-            packages = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE),
+            packages = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE);
+
             cores = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE);
             for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o));)
-                json_array_append_new(nodes, json_pack("{s:I,s:I}", "node", (json_int_t)o->os_index, "bytes",
+                json_array_append_new(nodes, json_pack("{s:I,s:I}", "node", (json_int_t)o->os_index,
+                                                       "bytes",
                                                        (json_int_t)o->attr->numanode.local_memory));
             for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
                 hwloc_obj_t o = hwloc_get_next_obj_by_type(t, levels[i].type, NULL);
                 if (!o) continue;
-                json_array_append_new(caches, json_pack("{s:s,s:I,s:i}", "level", levels[i].name, "bytes",
-                                                        (json_int_t)o->attr->cache.size, "count",
-                                                        hwloc_get_nbobjs_by_type(t, levels[i].type)));
+                json_array_append_new(caches,
+                                      json_pack("{s:s,s:I,s:i}", "level", levels[i].name, "bytes",
+                                                (json_int_t)o->attr->cache.size, "count",
+                                                hwloc_get_nbobjs_by_type(t, levels[i].type)));
             }
         }
         hwloc_topology_destroy(t);
     }
-    return json_pack("{s:i,s:i,s:o,s:o}", "packages", packages, "cores", cores, "numa_nodes", nodes, "caches", caches);
+    return json_pack("{s:i,s:i,s:o,s:o}", "packages", packages, "cores", cores, "numa_nodes", nodes,
+                     "caches", caches);
 }
 
 /* What parallel.bind would do to as many ranks as there are cores that this process may use. */
@@ -112,13 +120,17 @@ static json_t *binding(void) {
     hwloc_topology_t t;
     json_t *ranks = json_array();
     hwloc_bitmap_t allowed = hwloc_bitmap_alloc(), set = NULL;
-    const char *why = NULL, *automatic = pst_bind_is_worthwhile() ? "as core" : "none (one NUMA node)";
+    const char *why = NULL,
+               *automatic = pst_bind_is_worthwhile() ? "as core" : "none (one NUMA node)";
     char list[128];
     if (allowed && hwloc_topology_init(&t) == 0) {
-        int known = hwloc_topology_load(t) == 0 && hwloc_get_cpubind(t, allowed, HWLOC_CPUBIND_PROCESS) == 0;
+        int known = hwloc_topology_load(t) == 0 &&
+                    hwloc_get_cpubind(t, allowed, HWLOC_CPUBIND_PROCESS) == 0;
         int n = known ? hwloc_get_nbobjs_inside_cpuset_by_type(t, allowed, HWLOC_OBJ_CORE) : 0;
         for (int i = 0; i < n; i++) {
-            if (pst_bind_share(t, allowed, (uint32_t)n, (uint32_t)i, 0, &set, &why) != PST_OK || why) break;
+            if (pst_bind_share(t, allowed, (uint32_t)n, (uint32_t)i, 0, &set, &why) != PST_OK ||
+                why)
+                break;
             hwloc_bitmap_list_snprintf(list, sizeof list, set);
             json_array_append_new(ranks, json_string(list));
             hwloc_bitmap_free(set);
@@ -133,31 +145,39 @@ static json_t *libraries(void) {
     char hwloc[32];
     unsigned v = hwloc_get_api_version();
     snprintf(hwloc, sizeof hwloc, "API %u.%u.%u", v >> 16, (v >> 8) & 0xff, v & 0xff);
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "ucx", pst_comm_ucx_version(), "pmix", pst_comm_pmix_version(),
-                     "onednn", pst_kernels_onednn_version(), "hwloc", hwloc, "jansson", jansson_version_str(), "glibc",
-                     gnu_get_libc_version());
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "ucx", pst_comm_ucx_version(), "pmix",
+                     pst_comm_pmix_version(), "onednn", pst_kernels_onednn_version(), "hwloc",
+                     hwloc, "jansson", jansson_version_str(), "glibc", gnu_get_libc_version());
 }
 
-/* One list of the registry: each name with the reason why it cannot be used here, null when it can. */
+/* One list of the registry: each name with the reason why it cannot be used here, null when it
+ * can. */
 static json_t *backends(const char *kind) {
     json_t *list = json_array();
     const char *name;
     for (uint32_t i = 0; (name = pst_registry_name(kind, i)); i++)
-        json_array_append_new(list, json_pack("{s:s,s:s?}", "name", name, "rejected", pst_registry_reject(kind, i)));
+        json_array_append_new(
+            list, json_pack("{s:s,s:s?}", "name", name, "rejected", pst_registry_reject(kind, i)));
     return list;
 }
 
-/* The back end that is loaded, in its own words: libraries, driver, GPUs; and how messages get to it. */
+/* The back end that is loaded, in its own words: libraries, driver, GPUs; and how messages get to
+ * it. */
 static json_t *module(void) {
     const pst_module *m = pst_module_get();
     const char *line;
     char ucx[1024];
     json_t *lines = json_array();
-    if (!m) return json_decref(lines), json_pack("{s:s,s:[]}", "why_not", pst_module_why(), "about");
-    for (uint32_t i = 0; m->about && (line = m->about(i)); i++) json_array_append_new(lines, json_string(line));
+    if (!m) {
+        json_decref(lines);
+        return json_pack("{s:s,s:[]}", "why_not", pst_module_why(), "about");
+    }
+    for (uint32_t i = 0; m->about && (line = m->about(i)); i++)
+        json_array_append_new(lines, json_string(line));
     pst_comm_ucx_resources(ucx, sizeof ucx);
-    line = strstr(ucx, "cuda") ? "messages go straight from its memory, where UCX knows CUDA on all hosts, as here"
-                               : "messages go through the host's memory: UCX here does not know CUDA";
+    line = strstr(ucx, "cuda")
+               ? "messages go straight from its memory, where UCX knows CUDA on all hosts, as here"
+               : "messages go through the host's memory: UCX here does not know CUDA";
     json_array_append_new(lines, json_string(line));
     return json_pack("{s:s,s:n,s:o}", "name", m->name, "why_not", "about", lines);
 }
@@ -165,58 +185,67 @@ static json_t *module(void) {
 static json_t *between_hosts(void) {
     char by[512], text[640];
     pst_comm_ucx_between(by, sizeof by);
-    snprintf(text, sizeof text, "messages go by %s; not encrypted: use a private network or WireGuard", by);
+    snprintf(text, sizeof text,
+             "messages go by %s; not encrypted: use a private network or WireGuard", by);
     return json_string(text);
 }
 
 static json_t *gather(void) {
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(),
-                     "memory", memory(), "topology", topology(), "binding", binding(), "libraries", libraries(),
-                     "module", module(), "between_hosts", between_hosts(), "worlds", backends("world"), "transports",
-                     backends("transport"), "devices", backends("device"), "needs", pst_doctor_needs());
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(),
+                     "cpu", cpu(), "memory", memory(), "topology", topology(), "binding", binding(),
+                     "libraries", libraries(), "module", module(), "between_hosts", between_hosts(),
+                     "worlds", backends("world"), "transports", backends("transport"), "devices",
+                     backends("device"), "needs", pst_doctor_needs());
 }
 
-/* --- text ------------------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static const char *text_of(json_t *j, const char *key) {
     const char *text = json_string_value(json_object_get(j, key));
     return text ? text : "";
 }
 
-static json_int_t int_of(json_t *j, const char *key) { return json_integer_value(json_object_get(j, key)); }
+static json_int_t int_of(json_t *j, const char *key) {
+    return json_integer_value(json_object_get(j, key));
+}
 
 static double gib(json_int_t bytes) { return (double)bytes / 1073741824.0; }
 
 static void print_machine(json_t *j, FILE *out) {
-    json_t *c = json_object_get(j, "cpu"), *m = json_object_get(j, "memory"), *t = json_object_get(j, "topology"),
-           *each;
+    json_t *c = json_object_get(j, "cpu"), *m = json_object_get(j, "memory"),
+           *t = json_object_get(j, "topology"), *each;
     size_t i;
     fprintf(out, "processor     %s\n", text_of(c, "model"));
     fprintf(out,
             "              %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-            " logical processors usable, %" JSON_INTEGER_FORMAT " cores, %" JSON_INTEGER_FORMAT " packages\n",
+            " logical processors usable, %" JSON_INTEGER_FORMAT " cores, %" JSON_INTEGER_FORMAT
+            " packages\n",
             int_of(c, "usable"), int_of(c, "online"), int_of(t, "cores"), int_of(t, "packages"));
     fprintf(out, "instructions ");
-    json_array_foreach(json_object_get(c, "instruction_sets"), i, each) fprintf(out, " %s", json_string_value(each));
+    json_array_foreach(json_object_get(c, "instruction_sets"), i, each)
+        fprintf(out, " %s", json_string_value(each));
     fprintf(out, " -> %s kernels; bf16: %s\n", text_of(c, "kernels"), text_of(c, "bf16"));
     fprintf(out, "caches       ");
     json_array_foreach(json_object_get(t, "caches"), i, each)
         fprintf(out, "%s %" JSON_INTEGER_FORMAT " x %s %" JSON_INTEGER_FORMAT " KiB", i ? "," : "",
                 int_of(each, "count"), text_of(each, "level"), int_of(each, "bytes") / 1024);
     fprintf(out, "\nmemory        %.1f GiB, %.1f available; /dev/shm %.1f free; huge pages %s\n",
-            gib(int_of(m, "total_bytes")), gib(int_of(m, "available_bytes")), gib(int_of(m, "dev_shm_free_bytes")),
-            text_of(m, "transparent_huge_pages"));
-    json_array_foreach(json_object_get(t, "numa_nodes"), i, each) fprintf(
-        out, "NUMA node %-3" JSON_INTEGER_FORMAT " %.1f GiB\n", int_of(each, "node"), gib(int_of(each, "bytes")));
+            gib(int_of(m, "total_bytes")), gib(int_of(m, "available_bytes")),
+            gib(int_of(m, "dev_shm_free_bytes")), text_of(m, "transparent_huge_pages"));
+    json_array_foreach(json_object_get(t, "numa_nodes"), i, each)
+        fprintf(out, "NUMA node %-3" JSON_INTEGER_FORMAT " %.1f GiB\n", int_of(each, "node"),
+                gib(int_of(each, "bytes")));
 }
 
-/* "binding       auto: none (one NUMA node); core: rank 0 on 0, rank 1 on 1": of many ranks the first and the last. */
+/* "binding       auto: none (one NUMA node); core: rank 0 on 0, rank 1 on 1": of many ranks the
+ *                first and the last. */
 static void print_binding(json_t *j, FILE *out) {
     json_t *ranks = json_object_get(j, "core"), *each;
     size_t i, n = json_array_size(ranks);
     fprintf(out, "binding       auto: %s; core:%s", text_of(j, "auto"), n ? "" : " not known");
     json_array_foreach(ranks, i, each) {
-        if (n <= 4 || i < 2 || i == n - 1) fprintf(out, "%s rank %zu on %s", i ? "," : "", i, json_string_value(each));
+        if (n <= 4 || i < 2 || i == n - 1)
+            fprintf(out, "%s rank %zu on %s", i ? "," : "", i, json_string_value(each));
         else if (i == 2) fprintf(out, ", ...");
     }
     fputc('\n', out);
@@ -227,11 +256,13 @@ static void print_backends(json_t *j, const char *key, FILE *out) {
     size_t i;
     json_array_foreach(json_object_get(j, key), i, each) {
         const char *why = text_of(each, "rejected");
-        fprintf(out, "%-13s %-8s %s\n", i ? "" : key, text_of(each, "name"), *why ? why : "available");
+        fprintf(out, "%-13s %-8s %s\n", i ? "" : key, text_of(each, "name"),
+                *why ? why : "available");
     }
 }
 
-/* Three lists: what is there, what training needs and lacks, and what else is missing, each with its remedy. */
+/* Three lists: what is there, what training needs and lacks, and what else is missing, each with
+ * its remedy. */
 static void print_needs(json_t *needs, FILE *out) {
     static const char *const titles[] = {"there:", "missing, and needed:", "missing:"};
     json_t *each;
@@ -240,10 +271,13 @@ static void print_needs(json_t *needs, FILE *out) {
         int n = 0;
         json_array_foreach(needs, i, each) {
             int needed = !strcmp(text_of(each, "level"), "needed");
-            if ((json_is_true(json_object_get(each, "there")) ? 0 : needed ? 1 : 2) != list) continue;
+            if ((json_is_true(json_object_get(each, "there")) ? 0 : needed ? 1 : 2) != list)
+                continue;
             if (n++ == 0) fprintf(out, "%s\n", titles[list]);
-            fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"), text_of(each, "detail"));
-            if (list && *text_of(each, "fix")) fprintf(out, "  %-23s -> %s\n", "", text_of(each, "fix"));
+            fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"),
+                    text_of(each, "detail"));
+            if (list && *text_of(each, "fix"))
+                fprintf(out, "  %-23s -> %s\n", "", text_of(each, "fix"));
         }
     }
 }
@@ -260,7 +294,8 @@ static void print_text(json_t *j, FILE *out) {
         fprintf(out, " %s %s", key, json_string_value(each));
     fputc('\n', out);
     json_array_foreach(json_object_get(json_object_get(j, "module"), "about"), i, each)
-        fprintf(out, "%-13s %s\n", i ? "" : text_of(json_object_get(j, "module"), "name"), json_string_value(each));
+        fprintf(out, "%-13s %s\n", i ? "" : text_of(json_object_get(j, "module"), "name"),
+                json_string_value(each));
     fprintf(out, "between hosts %s\n", text_of(j, "between_hosts"));
     print_backends(j, "worlds", out);
     print_backends(j, "transports", out);
@@ -275,10 +310,14 @@ static pst_status verdict(json_t *needs) {
     size_t i;
     json_array_foreach(needs, i, each) {
         size_t used = strlen(missing);
-        if (json_is_true(json_object_get(each, "there")) || strcmp(text_of(each, "level"), "needed")) continue;
-        snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", text_of(each, "what"));
+        if (json_is_true(json_object_get(each, "there")) ||
+            strcmp(text_of(each, "level"), "needed"))
+            continue;
+        snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "",
+                 text_of(each, "what"));
     }
-    return *missing ? pst_fail(PST_ENOMEM, "missing, and needed for training: %s", missing) : PST_OK;
+    return *missing ? pst_fail(PST_ENOMEM, "missing, and needed for training: %s", missing)
+                    : PST_OK;
 }
 
 pst_status pst_doctor(int json, FILE *out) {

@@ -3,7 +3,7 @@
 #define PST_COMMANDS_DOCTOR_H
 #include <jansson.h>
 
-/* An array of {what, there, detail, for, fix, level}; level is "needed" (training fails without it), "faster" or
- * "other". The caller's; NULL when memory is short. */
+/* An array of {what, there, detail, for, fix, level}; level is "needed" (training fails without
+ * it), "faster" or "other". The caller's; NULL when memory is short. */
 json_t *pst_doctor_needs(void);
 #endif

@@ -1,5 +1,5 @@
-/* `penstock doctor --cluster-out`: this machine as a cluster file, one node with a device for every core that this
- * process may use. Its speeds are the nominal ones: `penstock profile` measures. */
+/* `penstock doctor --cluster-out`: this machine as a cluster file, one node with a device for every
+ * core that this process may use. Its speeds are the nominal ones: `penstock profile` measures. */
 #include "base/file.h"
 #include "penstock/run.h"
 #include "pipeline/cluster/cluster.h"
@@ -17,7 +17,8 @@ static uint32_t cores_in(hwloc_topology_t t, hwloc_const_cpuset_t set) {
 }
 
 /* Returns its cores. */
-static uint32_t print_numa_node(hwloc_topology_t t, hwloc_const_cpuset_t allowed, hwloc_obj_t node, FILE *out) {
+static uint32_t print_numa_node(hwloc_topology_t t, hwloc_const_cpuset_t allowed, hwloc_obj_t node,
+                                FILE *out) {
     hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, node);
     hwloc_bitmap_t set = hwloc_bitmap_dup(node->cpuset);
     if (set) hwloc_bitmap_and(set, set, allowed);
@@ -41,18 +42,22 @@ static void print_node(hwloc_topology_t t, hwloc_const_cpuset_t allowed, FILE *o
     if (gethostname(name, sizeof name)) name[0] = 0;
     name[sizeof name - 1] = 0;
     name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] = 0;
-    fprintf(
-        out,
-        "# This machine, a device for each core; memory is shared out. Speeds are nominal: a core computes %g GFLOP/s\n"
-        "# (penstock profile measures it); of other machines, join the files, and say what is between them: ib, "
-        "ethernet.\nnodes:\n  - ",
-        cpu->flops[PST_F32] * 1e-9);
+    fprintf(out,
+            "# This machine, a device for each core; memory is shared out. Speeds are nominal: a "
+            "core computes %g GFLOP/s\n"
+            "# (penstock profile measures it); of other machines, join the files, and say what is "
+            "between them: ib, "
+            "ethernet.\nnodes:\n  - ",
+            cpu->flops[PST_F32] * 1e-9);
     if (*name) fprintf(out, "name: \"%s\"\n    ", name);
-    fprintf(out, "links: {device: {bandwidth: %gGB/s, latency: %gus}} # shared memory\n    devices:\n",
+    fprintf(out,
+            "links: {device: {bandwidth: %gGB/s, latency: %gus}} # shared memory\n    devices:\n",
             cpu->link.bytes_per_s * 1e-9, (double)cpu->link.latency_ns * 1e-3);
     for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o));)
         n += print_numa_node(t, allowed, o, out);
-    if (!n) fprintf(out, "      - {count: %u, kind: cpu}\n", cores_in(t, allowed) ? cores_in(t, allowed) : 1);
+    if (!n)
+        fprintf(out, "      - {count: %u, kind: cpu}\n",
+                cores_in(t, allowed) ? cores_in(t, allowed) : 1);
 }
 
 pst_status pst_doctor_cluster(FILE *out) {
@@ -66,13 +71,15 @@ pst_status pst_doctor_cluster(FILE *out) {
         hwloc_bitmap_free(allowed);
         return pst_fail(PST_ENOMEM, "no memory for this machine's topology");
     }
-    pst_status status =
-        hwloc_topology_load(t) ? pst_fail(PST_ENOMEM, "cannot read this machine's topology: %m") : PST_OK;
+    pst_status status = hwloc_topology_load(t)
+                            ? pst_fail(PST_ENOMEM, "cannot read this machine's topology: %m")
+                            : PST_OK;
     if (status == PST_OK) {
         if (hwloc_get_cpubind(t, allowed, HWLOC_CPUBIND_PROCESS))
             hwloc_bitmap_copy(allowed, hwloc_topology_get_topology_cpuset(t));
         print_node(t, allowed, out);
-        if (fflush(out) || ferror(out)) status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+        if (fflush(out) || ferror(out))
+            status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
     }
     hwloc_topology_destroy(t);
     hwloc_bitmap_free(allowed);

@@ -1,5 +1,5 @@
-/* What training needs or likes to have on a machine: one row each, with a check that looks, what it is for, and what
- * would mend it (a Debian package, a setting). */
+/* What training needs or likes to have on a machine: one row each, with a check that looks, what it
+ * is for, and what would mend it (a Debian package, a setting). */
 #include "backends/machine.h"
 #include "backends/module.h"
 #include "base/limit.h"
@@ -19,10 +19,11 @@
 
 enum { DETAIL = 512, SHM_MIB_PER_RANK = 5, LEAST_FILES = 256 };
 
-/* What was found goes to detail; nonzero: it is there. `name` is the row's, for checks that several rows share. */
+/* What was found goes to detail; nonzero: it is there. `name` is the row's, for checks that several
+ * rows share. */
 typedef int check(const char *name, char detail[DETAIL]);
 
-/* --- looking ----------------------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 static int say_errno(char detail[DETAIL], const char *what) {
     snprintf(detail, DETAIL, "%s: %s", what, strerror(errno));
@@ -69,7 +70,8 @@ static int check_shm(const char *name, char detail[DETAIL]) {
     if (failed) return say_errno(detail, "/dev/shm");
     double mib = (double)fs.f_bavail * (double)fs.f_frsize / 1048576;
     uint32_t ranks = pst_machine_cpus() > 2 ? pst_machine_cpus() : 2;
-    snprintf(detail, DETAIL, "/dev/shm: %.0f MiB free, enough for %.0f ranks", mib, mib / SHM_MIB_PER_RANK);
+    snprintf(detail, DETAIL, "/dev/shm: %.0f MiB free, enough for %.0f ranks", mib,
+             mib / SHM_MIB_PER_RANK);
     return mib >= (double)ranks * SHM_MIB_PER_RANK;
 }
 
@@ -86,7 +88,8 @@ static int check_temporary(const char *name, char detail[DETAIL]) {
 
 static int check_limit(int resource, rlim_t least, char detail[DETAIL]) {
     struct rlimit limit;
-    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0) return say_errno(detail, "getrlimit");
+    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0)
+        return say_errno(detail, "getrlimit");
     if (limit.rlim_cur == RLIM_INFINITY) snprintf(detail, DETAIL, "no limit");
     else snprintf(detail, DETAIL, "limit %llu", (unsigned long long)limit.rlim_cur);
     return limit.rlim_cur >= least; /* no limit is the largest number */
@@ -102,11 +105,12 @@ static int check_tasks(const char *name, char detail[DETAIL]) {
     (void)name;
     uint32_t ranks = pst_machine_cpus() > 2 ? pst_machine_cpus() : 2;
     uint64_t each = 1 + pst_limit_of_rank(2, 1, 0).tasks;
-    uint32_t wanted = ranks < 64 ? (uint32_t)(ranks * each) : (uint32_t)(64 * each), got = pst_limit_tasks(wanted);
+    uint32_t wanted = ranks < 64 ? (uint32_t)(ranks * each) : (uint32_t)(64 * each),
+             got = pst_limit_tasks(wanted);
     check_limit(RLIMIT_NPROC, 0, detail);
     size_t used = strlen(detail);
-    snprintf(detail + used, DETAIL - used, "; %u of %u that %u ranks have can be started", got, wanted,
-             wanted / (uint32_t)each);
+    snprintf(detail + used, DETAIL - used, "; %u of %u that %u ranks have can be started", got,
+             wanted, wanted / (uint32_t)each);
     return got == wanted;
 }
 
@@ -146,14 +150,23 @@ static int has_transport(const char *any, char detail[DETAIL]) {
     return 0;
 }
 
-static int check_local(const char *name, char detail[DETAIL]) { return (void)name, has_transport("posix", detail); }
+static int check_local(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return has_transport("posix", detail);
+}
 
-static int check_tcp(const char *name, char detail[DETAIL]) { return (void)name, has_transport("tcp", detail); }
+static int check_tcp(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return has_transport("tcp", detail);
+}
 
 static int check_instructions(const char *name, char detail[DETAIL]) {
     (void)name;
     uint32_t isa = pst_cpu_isa();
-    snprintf(detail, DETAIL, "%s", isa & PST_ISA_AVX512 ? "AVX-512" : isa & PST_ISA_AVX2 ? "AVX2" : "neither");
+    snprintf(detail, DETAIL, "%s",
+             isa & PST_ISA_AVX512 ? "AVX-512"
+             : isa & PST_ISA_AVX2 ? "AVX2"
+                                  : "neither");
     return (isa & (PST_ISA_AVX2 | PST_ISA_AVX512)) != 0;
 }
 
@@ -174,7 +187,8 @@ static int check_huge_pages(const char *name, char detail[DETAIL]) {
     return strcmp(detail, "absent") != 0 && !strstr(detail, "[never]");
 }
 
-/* Single-copy transfers between ranks read the other's memory: the kernel or a sandbox may forbid it. */
+/* Single-copy transfers between ranks read the other's memory: the kernel or a sandbox may forbid
+ * it. */
 static int check_cma(const char *name, char detail[DETAIL]) {
     (void)name;
     char scope[DETAIL];
@@ -189,7 +203,8 @@ static int check_cma(const char *name, char detail[DETAIL]) {
 
 static int check_topology(const char *name, char detail[DETAIL]) {
     (void)name;
-    int online = access("/sys/devices/system/cpu/online", R_OK) == 0 || say_errno(detail, "/sys/devices/system/cpu");
+    int online = access("/sys/devices/system/cpu/online", R_OK) == 0 ||
+                 say_errno(detail, "/sys/devices/system/cpu");
     if (online) snprintf(detail, DETAIL, "/sys/devices/system/cpu");
     return online;
 }
@@ -213,7 +228,8 @@ static int check_folder(const char *name, char detail[DETAIL]) {
     size_t used = strlen(detail);
     if (fd < 0) snprintf(detail + used, DETAIL - used, ": %s", strerror(why));
     else if (statvfs(".", &fs) == 0)
-        snprintf(detail + used, DETAIL - used, ": %.1f GiB free", (double)fs.f_bavail * (double)fs.f_frsize / 0x1p30);
+        snprintf(detail + used, DETAIL - used, ": %.1f GiB free",
+                 (double)fs.f_bavail * (double)fs.f_frsize / 0x1p30);
     return fd >= 0;
 }
 
@@ -242,7 +258,7 @@ static int check_cuda(const char *name, char detail[DETAIL]) {
     return !why;
 }
 
-/* --- the rows ---------------------------------------------------------------------------------------------------- */
+/* --- the rows --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *level, *what, *used_for, *fix;
@@ -251,39 +267,48 @@ static const struct {
     {"needed", "/proc", "starting ranks", "mount -t proc proc /proc", check_proc},
     {"needed", "shared memory", "messages between ranks of one host",
      "a larger tmpfs on /dev/shm; in a container --shm-size=1g", check_shm},
-    {"needed", "temporary folder", "starting ranks", "TMPDIR=FOLDER that can be written", check_temporary},
+    {"needed", "temporary folder", "starting ranks", "TMPDIR=FOLDER that can be written",
+     check_temporary},
     {"needed", "open files", "connections between ranks", "ulimit -n 1024", check_files},
     {"needed", "processes", "starting ranks and their threads",
      "ulimit -u unlimited; in a container a larger --pids-limit", check_tasks},
     {"needed", "stack", "what libraries put on it when ranks start", "ulimit -s 8192", check_stack},
-    {"needed", "file size", "memory that ranks share, and checkpoints", "ulimit -f unlimited", check_file_size},
+    {"needed", "file size", "memory that ranks share, and checkpoints", "ulimit -f unlimited",
+     check_file_size},
     {"needed", "UCX shared memory", "messages between ranks of one host",
      "apt-get install --reinstall libucx0; UCX_TLS unset", check_local},
-    {"needed", "PENSTOCK_ISA", "lowering the instruction set", "unset it, or give a level that this CPU has",
-     check_level},
+    {"needed", "PENSTOCK_ISA", "lowering the instruction set",
+     "unset it, or give a level that this CPU has", check_level},
     {"faster", "AVX2 or AVX-512", "fast kernels (plain C without)",
-     "a newer processor; in a virtual machine its own processor type (cpu: host)", check_instructions},
+     "a newer processor; in a virtual machine its own processor type (cpu: host)",
+     check_instructions},
     {"faster", "cross-memory attach", "large messages in one copy (slower without)",
      "sysctl kernel.yama.ptrace_scope=0; in a container --cap-add=SYS_PTRACE", check_cma},
     {"faster", "transparent huge pages", "fewer page faults in large arenas",
      "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled", check_huge_pages},
-    {"faster", "topology", "caches and NUMA nodes (hwloc)", "mount -t sysfs sysfs /sys", check_topology},
+    {"faster", "topology", "caches and NUMA nodes (hwloc)", "mount -t sysfs sysfs /sys",
+     check_topology},
     {"faster", "direct I/O", "checkpoints that leave the page cache alone (through it without)",
      "a folder on a disk's file system", check_direct},
-    {"other", "writable folder", "runs/ (or --runs DIR)", "another folder, or --runs DIR", check_folder},
+    {"other", "writable folder", "runs/ (or --runs DIR)", "another folder, or --runs DIR",
+     check_folder},
     {"other", "address space", "arenas of any size", "ulimit -v unlimited", check_address_space},
     {"other", "private memory", "arenas of any size", "ulimit -d unlimited", check_private},
-    {"other", "UCX TCP", "ranks on several hosts", "a network interface that is up (ip link); UCX_TLS unset",
-     check_tcp},
+    {"other", "UCX TCP", "ranks on several hosts",
+     "a network interface that is up (ip link); UCX_TLS unset", check_tcp},
     {"other", "mpirun", "starting ranks with mpirun (penstock train -n needs no launcher)",
      "apt-get install openmpi-bin", on_path},
-    {"other", "srun", "starting ranks with srun --mpi=pmix", "apt-get install slurm-client", on_path},
-    {"other", "perf", "measuring kernels with hardware counters", "apt-get install linux-perf", on_path},
+    {"other", "srun", "starting ranks with srun --mpi=pmix", "apt-get install slurm-client",
+     on_path},
+    {"other", "perf", "measuring kernels with hardware counters", "apt-get install linux-perf",
+     on_path},
     {"other", "tensorboard", "looking at a run's tb/", "pip install tensorboard", on_path},
     {"other", "RDMA", "messages between hosts (TCP without)",
-     "an adapter for InfiniBand or RoCE and its driver; apt-get install ibverbs-providers; UCX_TLS unset", check_rdma},
-    {"other", "locked memory", "RDMA between hosts", "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)",
-     check_locked},
+     "an adapter for InfiniBand or RoCE and its driver; apt-get install ibverbs-providers; UCX_TLS "
+     "unset",
+     check_rdma},
+    {"other", "locked memory", "RDMA between hosts",
+     "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)", check_locked},
     {"other", "CUDA", "computing on GPUs",
      "an NVIDIA GPU with its driver; cuBLASLt and cuDNN, here and when it is built", check_cuda},
 };
@@ -293,9 +318,13 @@ json_t *pst_doctor_needs(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char detail[DETAIL] = "";
         int there = rows[i].look(rows[i].what, detail);
-        json_t *need = json_pack("{s:s,s:b,s:s,s:s,s:s,s:s}", "what", rows[i].what, "there", there, "detail", detail,
-                                 "for", rows[i].used_for, "fix", rows[i].fix, "level", rows[i].level);
-        if (!need || json_array_append_new(list, need) != 0) return json_decref(list), NULL;
+        json_t *need =
+            json_pack("{s:s,s:b,s:s,s:s,s:s,s:s}", "what", rows[i].what, "there", there, "detail",
+                      detail, "for", rows[i].used_for, "fix", rows[i].fix, "level", rows[i].level);
+        if (!need || json_array_append_new(list, need) != 0) {
+            json_decref(list);
+            return NULL;
+        }
     }
     return list;
 }

@@ -1,5 +1,5 @@
-/* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed afresh for every
- * token. */
+/* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed
+ * afresh for every token. */
 #include "backends/machine.h"
 #include "base/rng.h"
 #include "base/sized.h"
@@ -32,13 +32,14 @@ typedef struct {
 
 /* A program's data may have any tokens: so many as there are bytes are taken for bytes. */
 static pst_status check_tokens(const pst_config *c, const char *source) {
-    if (strcmp(c->data.kind, "custom") || !strcmp(c->model.kind, "custom") || c->model.vocabulary == BYTES)
+    if (strcmp(c->data.kind, "custom") || !strcmp(c->model.kind, "custom") ||
+        c->model.vocabulary == BYTES)
         return PST_OK;
-    return pst_fail(
-        PST_EINPUT,
-        "%s: its tokens are those of the program that trained it (data.kind custom), and penstock generates "
-        "from bytes (256 tokens) only",
-        source);
+    return pst_fail(PST_EINPUT,
+                    "%s: its tokens are those of the program that trained it (data.kind custom), "
+                    "and penstock generates "
+                    "from bytes (256 tokens) only",
+                    source);
 }
 
 /* The configuration that a checkpoint carries; the device is what this machine has. */
@@ -49,8 +50,10 @@ static pst_status config_of_checkpoint(const char *source, pst_config **config) 
     pst_ckpt *ckpt = NULL;
     if (stat(source, &st) != 0) return pst_fail(PST_EINPUT, "%s: %s", source, strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return pst_fail(PST_EINPUT,
-                        "%s: neither a run, a checkpoint of a run, nor a Hugging Face model with config.json", source);
+        return pst_fail(
+            PST_EINPUT,
+            "%s: neither a run, a checkpoint of a run, nor a Hugging Face model with config.json",
+            source);
     PST_TRY(pst_ckpt_find(source, &folder));
     pst_status status = pst_ckpt_open(folder, &ckpt);
     if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, override, 1, config);
@@ -60,24 +63,29 @@ static pst_status config_of_checkpoint(const char *source, pst_config **config) 
     return status;
 }
 
-/* A Hugging Face model says its sizes in config.json. Its tokens must be bytes: no other tokenizer is here. */
+/* A Hugging Face model says its sizes in config.json. Its tokens must be bytes: no other tokenizer
+ * is here. */
 static pst_status config_of_hf(const char *source, pst_config **config) {
     pst_model_config m = {0};
     char text[512];
     struct stat st;
     pst_st_file *f;
-    if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) { /* what is wrong with the file itself comes first */
+    if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) { /* what is wrong with the file itself comes
+                                                            first */
         PST_TRY(pst_st_open(source, &f));
         pst_st_close(f);
     }
     PST_TRY(pst_hf_config(source, &m));
-    PST_TRY(pst_hf_check_tokens(source, "byte",
-                                "but penstock generates from bytes (256 tokens) only: give a model of bytes, such as "
-                                "penstock convert writes of a run on text"));
+    PST_TRY(pst_hf_check_tokens(
+        source, "byte",
+        "but penstock generates from bytes (256 tokens) only: give a model of bytes, such as "
+        "penstock convert writes of a run on text"));
     snprintf(text, sizeof text,
-             "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, activation: %s}\n"
+             "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, "
+             "activation: %s}\n"
              "data: {kind: text, paths: [none]}\n",
-             m.layers, m.heads, m.channels, m.context, m.vocabulary, pst_activation_name(m.activation));
+             m.layers, m.heads, m.channels, m.context, m.vocabulary,
+             pst_activation_name(m.activation));
     return pst_config_parse(text, source, NULL, 0, config);
 }
 
@@ -89,7 +97,8 @@ static pst_status open_model(generator *g, const char *source) {
     PST_TRY(pst_prepare_kind(g->config, &options));
     PST_TRY(pst_prepare(g->config, &options, &g->p));
     if (!g->p->model->continues)
-        return pst_fail(PST_EINPUT, "%s: a model of kind %s does not continue text", source, g->p->model->name);
+        return pst_fail(PST_EINPUT, "%s: a model of kind %s does not continue text", source,
+                        g->p->model->name);
     PST_TRY(pst_world_single.open(&world));
     pst_status status = pst_group_open(world, "self", 1, &g->group);
     if (status != PST_OK) {
@@ -97,7 +106,8 @@ static pst_status open_model(generator *g, const char *source) {
         return status;
     }
     PST_TRY(pst_group_open_ranks(g->group, g->p, 0));
-    return hf ? pst_save_read_hf(g->group->local[0], source) : pst_save_read_weights(g->group->local[0], source);
+    return hf ? pst_save_read_hf(g->group->local[0], source)
+              : pst_save_read_weights(g->group->local[0], source);
 }
 
 static void find_tensors(generator *g) {
@@ -107,7 +117,7 @@ static void find_tensors(generator *g) {
     }
 }
 
-/* --- sampling --------------------------------------------------------------------------------------------------- */
+/* --- sampling --------------------------------------------------------------------------------- */
 
 /* The k-th largest of n logits (k >= 1). */
 static float kth_largest(const float *logit, uint32_t n, uint32_t k) {
@@ -117,7 +127,8 @@ static float kth_largest(const float *logit, uint32_t n, uint32_t k) {
         for (uint32_t j = i + 1; j < n; j++)
             if (sorted[j] > sorted[i]) {
                 float swap = sorted[i];
-                sorted[i] = sorted[j], sorted[j] = swap;
+                sorted[i] = sorted[j];
+                sorted[j] = swap;
             }
     return sorted[k - 1];
 }
@@ -132,7 +143,8 @@ static int32_t most_likely(const float *logit, uint32_t n) {
 /* Softmax of logits/temperature over the top k, inverted at u in [0, 1). */
 static int32_t draw(const float *logit, uint32_t n, const pst_generate_options *o, double u) {
     if (o->temperature <= 0) return most_likely(logit, n);
-    float floor_ = o->top_k > 0 && o->top_k < n ? kth_largest(logit, n, (uint32_t)o->top_k) : -INFINITY;
+    float floor_ =
+        o->top_k > 0 && o->top_k < n ? kth_largest(logit, n, (uint32_t)o->top_k) : -INFINITY;
     float top = logit[most_likely(logit, n)];
     double p[BYTES], sum = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -153,7 +165,8 @@ static pst_status next_token(generator *g, const pst_generate_options *o) {
     float logit[BYTES];
     memset(g->window, 0, context * sizeof *g->window);
     memcpy(g->window, g->tokens + g->n_token - used, used * sizeof *g->window);
-    PST_TRY(pst_rank_write(r, pst_rank_data(r, g->data, 0), g->window, context * sizeof *g->window));
+    PST_TRY(
+        pst_rank_write(r, pst_rank_data(r, g->data, 0), g->window, context * sizeof *g->window));
     PST_TRY(pst_group_run(g->group, 0));
     const float *last = (const float *)pst_rank_output(r, g->logits, 0) + (used - 1) * vocabulary;
     PST_TRY(pst_rank_read(r, logit, last, n * sizeof *logit));
@@ -182,22 +195,30 @@ static pst_status generate(generator *g, const pst_generate_options *o, FILE *ou
         PST_TRY(next_token(g, o));
         PST_TRY(write_token(g, out));
     }
-    return fputc('\n', out) == EOF ? pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno)) : PST_OK;
+    return fputc('\n', out) == EOF
+               ? pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno))
+               : PST_OK;
 }
 
 static pst_status check_options(const pst_generate_options *o, const FILE *out) {
-    if (!o->source || !out) return pst_fail(PST_EINPUT, "pst_generate: %s is NULL", out ? "source" : "out");
+    if (!o->source || !out)
+        return pst_fail(PST_EINPUT, "pst_generate: %s is NULL", out ? "source" : "out");
     if (o->tokens < 0 || o->tokens > PST_GENERATE_MAX)
-        return pst_fail(PST_EINPUT, "pst_generate: tokens must be 0 to %d, not %" PRId64, PST_GENERATE_MAX, o->tokens);
-    if (o->top_k < 0) return pst_fail(PST_EINPUT, "pst_generate: top_k must be 0 or more, not %" PRId64, o->top_k);
+        return pst_fail(PST_EINPUT, "pst_generate: tokens must be 0 to %d, not %" PRId64,
+                        PST_GENERATE_MAX, o->tokens);
+    if (o->top_k < 0)
+        return pst_fail(PST_EINPUT, "pst_generate: top_k must be 0 or more, not %" PRId64,
+                        o->top_k);
     if (!(o->temperature >= 0)) /* NaN neither */
-        return pst_fail(PST_EINPUT, "pst_generate: temperature must be 0 or more, not %g", o->temperature);
+        return pst_fail(PST_EINPUT, "pst_generate: temperature must be 0 or more, not %g",
+                        o->temperature);
     return PST_OK;
 }
 
 /* Of a job: one text, not one per rank. */
 static int writes(void) {
-    const char *world = pst_registry_world()->name, *rank = getenv(strcmp(world, "tcp") ? "PMIX_RANK" : "RANK");
+    const char *world = pst_registry_world()->name,
+               *rank = getenv(strcmp(world, "tcp") ? "PMIX_RANK" : "RANK");
     return !strcmp(world, "single") || !rank || atoi(rank) == 0;
 }
 

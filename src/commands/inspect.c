@@ -1,5 +1,5 @@
-/* `penstock inspect`: shows what stands in a checkpoint, a safetensors file, a plan or a graph's text, and what a run
- * file becomes: graph, plan, schedule, instructions, memory. */
+/* `penstock inspect`: shows what stands in a checkpoint, a safetensors file, a plan or a graph's
+ * text, and what a run file becomes: graph, plan, schedule, instructions, memory. */
 #include "base/hash.h"
 #include "base/sized.h"
 #include "checkpoint/parts.h"
@@ -30,11 +30,15 @@ static pst_status hash_of(const pst_st_file *f, const pst_st_entry *e, uint64_t 
     return status;
 }
 
-static pst_status print_tensor(const pst_st_file *f, const pst_st_entry *e, uint64_t *elements, FILE *out) {
+static pst_status print_tensor(const pst_st_file *f, const pst_st_entry *e, uint64_t *elements,
+                               FILE *out) {
     uint64_t n = 1, hash = 0;
     PST_TRY(hash_of(f, e, &hash));
     fprintf(out, "%-48s %-5s [", e->name, e->dtype);
-    for (uint32_t d = 0; d < e->n_dim; d++) fprintf(out, d ? ",%" PRIu64 : "%" PRIu64, e->dim[d]), n *= e->dim[d];
+    for (uint32_t d = 0; d < e->n_dim; d++) {
+        fprintf(out, d ? ",%" PRIu64 : "%" PRIu64, e->dim[d]);
+        n *= e->dim[d];
+    }
     fprintf(out, "] %" PRIu64 " bytes  %016" PRIx64 "\n", e->bytes, hash);
     *elements += n;
     return PST_OK;
@@ -58,21 +62,24 @@ static pst_status inspect_safetensors(const char *path, FILE *out) {
 static pst_status inspect_hf(const char *folder, FILE *out) {
     pst_model_config m;
     PST_TRY(pst_hf_config(folder, &m));
-    fprintf(out, "Hugging Face GPT-2: %u layers, %u heads, %u channels, context %u, vocabulary %u, %s%s%s\n", m.layers,
-            m.heads, m.channels, m.context, m.vocabulary, pst_activation_name(m.activation),
-            *m.tokenizer ? ", tokenizer " : "", m.tokenizer);
+    fprintf(
+        out,
+        "Hugging Face GPT-2: %u layers, %u heads, %u channels, context %u, vocabulary %u, %s%s%s\n",
+        m.layers, m.heads, m.channels, m.context, m.vocabulary, pst_activation_name(m.activation),
+        *m.tokenizer ? ", tokenizer " : "", m.tokenizer);
     char *path = pst_ckpt_join(folder, "model.safetensors");
     pst_status status = path ? inspect_safetensors(path, out) : PST_ENOMEM;
     free(path);
     return status;
 }
 
-/* --- run files -------------------------------------------------------------------------------------------------- */
+/* --- run files -------------------------------------------------------------------------------- */
 
 static void print_memory(const pst_prepared *p, FILE *out) {
     for (uint32_t r = 0; r < p->options.n_rank; r++) pst_layout_print(p->layout[r], p->graph, out);
     fprintf(out,
-            "beside the arenas: at most %d MiB per process to write checkpoints through, and what libraries need\n",
+            "beside the arenas: at most %d MiB per process to write checkpoints through, and what "
+            "libraries need\n",
             PST_SAVER_THREADS * (PST_SHARD_PIECE >> 20));
 }
 
@@ -82,14 +89,18 @@ static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
     if (!strcmp(what, "plan")) return pst_plan_print(p->plan, p->before ? p->whole : p->graph, out);
     if (!strcmp(what, "schedule")) return pst_schedule_print(p->schedule, out);
     if (!strcmp(what, "instructions")) return pst_job_print(p->job, out);
-    if (!strcmp(what, "memory")) return print_memory(p, out), PST_OK;
+    if (!strcmp(what, "memory")) {
+        print_memory(p, out);
+        return PST_OK;
+    }
     return pst_fail(PST_EINPUT,
-                    "cannot show '%s' of a run file (there are: graph, tape, plan, schedule, instructions, memory)",
+                    "cannot show '%s' of a run file (there are: graph, tape, plan, schedule, "
+                    "instructions, memory)",
                     what);
 }
 
-/* Its plan (NULL: none), ranks and threads; one that is found when a run starts is found for this machine as it is
- * now. */
+/* Its plan (NULL: none), ranks and threads; one that is found when a run starts is found for this
+ * machine as it is now. */
 static pst_status take_plan(const pst_inspect_options *o, pst_config **c, pst_plan **plan,
                             pst_prepare_options *options) {
     if (!pst_config_is_auto(*c)) PST_TRY(pst_planned_config(c, plan));
@@ -118,14 +129,15 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     return status;
 }
 
-/* --- plans ------------------------------------------------------------------------------------------------------ */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 static void print_job(const pst_plan *plan, FILE *out) {
     pst_grid grid = pst_plan_grid(plan);
     char text[PST_GRID_TEXT];
     pst_grid_text(grid, text);
-    fprintf(out, "%s, %u ranks%s%s%s, %u chunks, %u micro-batches of %u\n", plan->schedule, pst_grid_size(grid),
-            *text ? " (" : "", text, *text ? ")" : "", plan->n_chunk, plan->n_micro, plan->micro_batch);
+    fprintf(out, "%s, %u ranks%s%s%s, %u chunks, %u micro-batches of %u\n", plan->schedule,
+            pst_grid_size(grid), *text ? " (" : "", text, *text ? ")" : "", plan->n_chunk,
+            plan->n_micro, plan->micro_batch);
     for (uint32_t s = 0; grid.before && s < grid.pipeline; s++)
         fprintf(out, "%s%u%s", s ? ", " : "tensor ranks of each stage: ", pst_grid_degree(grid, s),
                 s + 1 == grid.pipeline ? "\n" : "");
@@ -134,7 +146,8 @@ static void print_job(const pst_plan *plan, FILE *out) {
         fprintf(out, "%s%u", k ? ", " : ", micro-batches of each replica: ", plan->micros[k]);
     if (grid.data > 1) fputc('\n', out);
     if (plan->run) fprintf(out, "made from %s", plan->run);
-    for (uint32_t i = 0; plan->run && i < plan->n_override; i++) fprintf(out, " %s", plan->override[i]);
+    for (uint32_t i = 0; plan->run && i < plan->n_override; i++)
+        fprintf(out, " %s", plan->override[i]);
     if (plan->run) fputc('\n', out);
     if (plan->cluster) fprintf(out, "for the cluster %s\n", plan->cluster);
 }
@@ -147,17 +160,23 @@ static pst_status inspect_plan(const char *path, FILE *out) {
     for (uint32_t c = 0; c < plan->n_chunk; c++) {
         uint32_t first = PST_NONE, last = 0;
         for (uint32_t i = 0; i < plan->n_node; i++)
-            if (plan->chunk_of_node[i] == c) first = first == PST_NONE ? i : first, last = i;
-        fprintf(out, "chunk %u on %s %u: operators %u to %u", c, stage, plan->rank_of_chunk[c], first, last);
-        if (plan->recompute[c]) fprintf(out, ", recomputation %s", pst_recompute_name(plan->recompute[c]));
+            if (plan->chunk_of_node[i] == c) {
+                first = first == PST_NONE ? i : first;
+                last = i;
+            }
+        fprintf(out, "chunk %u on %s %u: operators %u to %u", c, stage, plan->rank_of_chunk[c],
+                first, last);
+        if (plan->recompute[c])
+            fprintf(out, ", recomputation %s", pst_recompute_name(plan->recompute[c]));
         fputc('\n', out);
     }
     for (uint32_t r = 0; r < plan->n_rank; r++)
         fprintf(out, "%s %u: predicted peak %" PRIu64 " bytes\n", stage, r, plan->peak_bytes[r]);
-    fprintf(out, "predicted: step %.3f ms, flush %.3f ms, bubble %.2f%%\n", (double)plan->step_ns * 1e-6,
-            (double)plan->flush_ns * 1e-6, plan->bubble * 100);
+    fprintf(out, "predicted: step %.3f ms, flush %.3f ms, bubble %.2f%%\n",
+            (double)plan->step_ns * 1e-6, (double)plan->flush_ns * 1e-6, plan->bubble * 100);
     if (plan->bound_ns)
-        fprintf(out, "no layout's step is shorter than %.3f ms: gap %.2f%%\n", (double)plan->bound_ns * 1e-6,
+        fprintf(out, "no layout's step is shorter than %.3f ms: gap %.2f%%\n",
+                (double)plan->bound_ns * 1e-6,
                 ((double)plan->step_ns / (double)plan->bound_ns - 1) * 100);
     pst_plan_close(plan);
     return PST_OK;
@@ -178,15 +197,20 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
     pst_inspect_options taken;
     const pst_inspect_options *o = &taken;
     PST_TRY(pst_sized_take("pst_inspect", options, &taken, sizeof taken));
-    if (!o->path || !out) return pst_fail(PST_EINPUT, "pst_inspect: %s is NULL", out ? "path" : "out");
+    if (!o->path || !out)
+        return pst_fail(PST_EINPUT, "pst_inspect: %s is NULL", out ? "path" : "out");
     if (!o->what) taken.what = "";
     if (stat(o->path, &s) != 0) return pst_fail(PST_EINPUT, "%s: %s", o->path, strerror(errno));
-    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path), plan = !folder && !hf && says(o->path, "graph_hash:");
+    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path),
+        plan = !folder && !hf && says(o->path, "graph_hash:");
     int graph = !folder && !hf && !plan && says(o->path, "penstock-graph ");
     if (graph && !o->ranks) return pst_inspect_graph(o->path, o->what, out);
     if (!folder && !hf && !plan && !graph) return inspect_run(o, out);
     if (o->ranks || *o->what)
-        return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it", o->path);
+        return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it",
+                        o->path);
     if (plan) return inspect_plan(o->path, out);
-    return !hf ? pst_ckpt_print(o->path, out) : folder ? inspect_hf(o->path, out) : inspect_safetensors(o->path, out);
+    return !hf      ? pst_ckpt_print(o->path, out)
+           : folder ? inspect_hf(o->path, out)
+                    : inspect_safetensors(o->path, out);
 }

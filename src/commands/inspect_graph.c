@@ -1,5 +1,5 @@
-/* `penstock inspect` of a graph's text, as --show graph writes it and an editor may have changed it: whether it is one,
- * and what it costs, operator by operator. */
+/* `penstock inspect` of a graph's text, as --show graph writes it and an editor may have changed
+ * it: whether it is one, and what it costs, operator by operator. */
 #include "base/file.h"
 #include "commands/inspect_graph.h"
 #include "graph/diff.h"
@@ -38,7 +38,8 @@ static void add_cost(const pst_graph *g, const pst_node *node, uint64_t flops[PS
     }
 }
 
-static void print_row(const char *name, uint32_t n, const uint64_t flops[PST_PASS_COUNT], FILE *out) {
+static void print_row(const char *name, uint32_t n, const uint64_t flops[PST_PASS_COUNT],
+                      FILE *out) {
     fprintf(out, "%-16s %5u %14.6g %14.6g %14.6g\n", name, n, (double)flops[PST_PASS_F] * 1e-6,
             (double)flops[PST_PASS_B] * 1e-6, (double)flops[PST_PASS_W] * 1e-6);
 }
@@ -67,12 +68,13 @@ static void print_kinds(const pst_graph *g, FILE *out) {
 static void print_sums(const pst_graph *g, FILE *out) {
     uint64_t elements = 0;
     for (uint32_t i = 0; i < g->n_param; i++) elements += pst_param_elements(&g->param[i]);
-    fprintf(out, "graph %s, micro-batches of %u, %s: %u parameters with %" PRIu64 " elements\n", g->name,
-            g->micro_batch, pst_dtype_name(pst_graph_factors(g)), g->n_param, elements);
+    fprintf(out, "graph %s, micro-batches of %u, %s: %u parameters with %" PRIu64 " elements\n",
+            g->name, g->micro_batch, pst_dtype_name(pst_graph_factors(g)), g->n_param, elements);
     print_tensors(g, "reads       ", PST_TENSOR_DATA, out);
     print_tensors(g, "gives       ", PST_TENSOR_OUTPUT, out);
     print_kinds(g, out);
-    fprintf(out, "hash        %016" PRIx64 " (a plan for this graph has it as graph_hash)\n", pst_graph_hash(g));
+    fprintf(out, "hash        %016" PRIx64 " (a plan for this graph has it as graph_hash)\n",
+            pst_graph_hash(g));
 }
 
 static pst_status print_tape(const pst_graph *g, FILE *out) {
@@ -86,7 +88,9 @@ static pst_status print_tape(const pst_graph *g, FILE *out) {
 static pst_status show(const pst_graph *g, const char *path, const char *what, FILE *out) {
     if (!strcmp(what, "graph")) return pst_graph_print(g, out);
     if (!strcmp(what, "tape")) return print_tape(g, out);
-    if (*what) return pst_fail(PST_EINPUT, "%s is a graph, of which --show has graph and tape, not '%s'", path, what);
+    if (*what)
+        return pst_fail(PST_EINPUT, "%s is a graph, of which --show has graph and tape, not '%s'",
+                        path, what);
     print_sums(g, out);
     return PST_OK;
 }
@@ -96,10 +100,12 @@ pst_status pst_inspect_graph(const char *path, const char *what, FILE *out) {
     char *text;
     size_t bytes;
     PST_TRY(pst_file_read(path, MOST_BYTES, &text, &bytes));
-    pst_status status =
-        strlen(text) == bytes ? PST_OK : pst_fail(PST_EINPUT, "%s: there is a zero byte in its text", path);
+    pst_status status = strlen(text) == bytes
+                            ? PST_OK
+                            : pst_fail(PST_EINPUT, "%s: there is a zero byte in its text", path);
     if (status == PST_OK) status = pst_graph_parse(text, path, &g);
-    if (status == PST_OK && pst_graph_check(g) != PST_OK) status = pst_fail_in(PST_EINPUT, "%s", path);
+    if (status == PST_OK && pst_graph_check(g) != PST_OK)
+        status = pst_fail_in(PST_EINPUT, "%s", path);
     if (status == PST_OK) status = show(g, path, what, out);
     pst_graph_close(g);
     free(text);

@@ -13,16 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-
 static const pst_bench_suite suites[] = {{"profile", NULL, pst_profile_rank, NULL},
                                          {"messages", NULL, pst_profile_messages, NULL},
                                          {"exchanges", NULL, pst_profile_exchanges, NULL}};
 
-/* --- what is asked for ------------------------------------------------------------------------------------------ */
+/* --- what is asked for ------------------------------------------------------------------------ */
 
 /* "1,2,4"; NULL: the one that the run has. */
-static pst_status read_choices(const char *name, const char *text, uint32_t own, uint32_t *n, uint32_t *value) {
-    *n = 1, value[0] = own;
+static pst_status read_choices(const char *name, const char *text, uint32_t own, uint32_t *n,
+                               uint32_t *value) {
+    *n = 1;
+    value[0] = own;
     for (*n = text ? 0 : 1; text && *n < PST_PROFILE_CHOICES; text++) {
         char *end;
         unsigned long v = strtoul(text, &end, 10);
@@ -32,8 +33,9 @@ static pst_status read_choices(const char *name, const char *text, uint32_t own,
         if (*end != ',') break;
         text = end;
     }
-    return text ? pst_fail(PST_EINPUT, "%s '%.60s': expected up to %d whole numbers from 1, such as 1,2,4", name, text,
-                           PST_PROFILE_CHOICES)
+    return text ? pst_fail(PST_EINPUT,
+                           "%s '%.60s': expected up to %d whole numbers from 1, such as 1,2,4",
+                           name, text, PST_PROFILE_CHOICES)
                 : PST_OK;
 }
 
@@ -48,7 +50,8 @@ static void own_degrees(const pst_config *c, pst_profile_take *take) {
     for (uint32_t s = 0; s < c->parallel.n_tensors; s++) {
         uint32_t degree = (uint32_t)strtoul(c->parallel.tensors[s], NULL, 10), i = 0;
         while (i < take->n_tensor && take->tensor[i] != degree) i++;
-        if (degree && i == take->n_tensor && i < PST_PROFILE_CHOICES) take->tensor[take->n_tensor++] = degree;
+        if (degree && i == take->n_tensor && i < PST_PROFILE_CHOICES)
+            take->tensor[take->n_tensor++] = degree;
     }
     if (!take->n_tensor) take->tensor[take->n_tensor++] = 1;
     qsort(take->tensor, take->n_tensor, sizeof *take->tensor, by_number);
@@ -59,11 +62,15 @@ static int64_t open_ranks(const pst_profile_options *o, const pst_config *c) {
     const pst_device_config config = {.threads = 1};
     const pst_device_ops *ops;
     if (o->ranks || c->parallel.pipeline || pst_prepare_lanes(c) > 1) return o->ranks;
-    if (pst_registry_device(c->parallel.device, &config, &ops) != PST_OK) return pst_error_clear(), 0;
+    if (pst_registry_device(c->parallel.device, &config, &ops) != PST_OK) {
+        pst_error_clear();
+        return 0;
+    }
     return pst_registry_is_host(ops) ? pst_machine_cpus() : 0;
 }
 
-static pst_status read_take(const pst_profile_options *o, const pst_config *c, pst_profile_take *take) {
+static pst_status read_take(const pst_profile_options *o, const pst_config *c,
+                            pst_profile_take *take) {
     uint32_t n_rank;
     if (o->n_override > PST_PROFILE_OVERRIDES)
         return pst_fail(PST_EINPUT, "more than %d overrides", PST_PROFILE_OVERRIDES);
@@ -74,27 +81,32 @@ static pst_status read_take(const pst_profile_options *o, const pst_config *c, p
                                .threads = pst_setup_threads(c, NULL, n_rank),
                                .device = "cpu",
                                .seconds = o->seconds > 0 ? o->seconds : 1};
-    PST_TRY(read_choices("--micro-batches", o->micro_batches, (uint32_t)c->train.micro_batch, &take->n_micro_batch,
-                         take->micro_batch));
+    PST_TRY(read_choices("--micro-batches", o->micro_batches, (uint32_t)c->train.micro_batch,
+                         &take->n_micro_batch, take->micro_batch));
     own_degrees(c, take);
-    return o->tensor ? read_choices("--tensor", o->tensor, 1, &take->n_tensor, take->tensor) : PST_OK;
+    return o->tensor ? read_choices("--tensor", o->tensor, 1, &take->n_tensor, take->tensor)
+                     : PST_OK;
 }
 
-/* --- findings --------------------------------------------------------------------------------------------------- */
+/* --- findings --------------------------------------------------------------------------------- */
 
-static double real_of(const json_t *j, const char *key) { return json_number_value(json_object_get(j, key)); }
+static double real_of(const json_t *j, const char *key) {
+    return json_number_value(json_object_get(j, key));
+}
 
 static pst_status take_rows(json_t *found, pst_profile *p) {
     json_t *row;
     size_t i;
-    json_array_foreach(json_object_get(found, "rows"), i, row) PST_TRY(pst_profile_set(
-        p, (pst_profile_kind)json_integer_value(json_object_get(row, "kind")),
-        json_string_value(json_object_get(row, "text")), (uint64_t)json_integer_value(json_object_get(row, "size")),
-        (int)json_integer_value(json_object_get(row, "busy")), real_of(row, "ns")));
+    json_array_foreach(json_object_get(found, "rows"), i, row) PST_TRY(
+        pst_profile_set(p, (pst_profile_kind)json_integer_value(json_object_get(row, "kind")),
+                        json_string_value(json_object_get(row, "text")),
+                        (uint64_t)json_integer_value(json_object_get(row, "size")),
+                        (int)json_integer_value(json_object_get(row, "busy")), real_of(row, "ns")));
     return PST_OK;
 }
 
-static pst_status run_suite(const pst_bench *b, const pst_bench_suite *suite, uint32_t ranks, pst_profile *p) {
+static pst_status run_suite(const pst_bench *b, const pst_bench_suite *suite, uint32_t ranks,
+                            pst_profile *p) {
     json_t *found = NULL;
     PST_TRY(pst_bench_ranks_measure(b, suite, ranks, &found));
     pst_status status = take_rows(found, p);
@@ -102,8 +114,8 @@ static pst_status run_suite(const pst_bench *b, const pst_bench_suite *suite, ui
     return status;
 }
 
-/* More tensor ranks than processors would be timed taking turns: they are left out. Messages and exchanges of devices
- * that the host cannot reach are modelled. */
+/* More tensor ranks than processors would be timed taking turns: they are left out. Messages and
+ * exchanges of devices that the host cannot reach are modelled. */
 static pst_status measure(const pst_bench *b, pst_profile *p) {
     const pst_profile_head *head = pst_profile_head_of(p);
     PST_TRY(run_suite(b, &suites[0], head->ranks, p));
@@ -115,7 +127,7 @@ static pst_status measure(const pst_bench *b, pst_profile *p) {
     return PST_OK;
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------ */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static pst_status print_profile(const void *p, FILE *f) { return pst_profile_print(p, f); }
 
@@ -126,21 +138,28 @@ static pst_status write_profile(const pst_profile *p, const char *path) {
 /* force: as if `from` were of the same machine. */
 static pst_status join(pst_profile *to, const pst_profile *from, const char *path, int force) {
     pst_status status = force ? pst_profile_force(to, from) : pst_profile_merge(to, from);
-    return status == PST_OK ? PST_OK : pst_fail(status, "%s: %s; --force joins them all the same", path, pst_error());
+    return status == PST_OK
+               ? PST_OK
+               : pst_fail(status, "%s: %s; --force joins them all the same", path, pst_error());
 }
 
-/* What the file has already, if there is one, before anything is measured that could not be added to it; else NULL. */
-static pst_status open_file(const pst_profile_options *o, const pst_profile_head *fresh, pst_profile **there) {
+/* What the file has already, if there is one, before anything is measured that could not be added
+ * to it; else NULL. */
+static pst_status open_file(const pst_profile_options *o, const pst_profile_head *fresh,
+                            pst_profile **there) {
     *there = NULL;
     if (access(o->output, F_OK)) return PST_OK;
     PST_TRY(pst_profile_load(o->output, there));
     if (o->force || pst_profile_joins(*there, fresh) == PST_OK) return PST_OK;
     pst_profile_close(*there), *there = NULL;
-    return pst_fail(PST_EINPUT, "%s: %s, and cannot be added to; name another file, or --force adds all the same",
-                    o->output, pst_error());
+    return pst_fail(
+        PST_EINPUT,
+        "%s: %s, and cannot be added to; name another file, or --force adds all the same",
+        o->output, pst_error());
 }
 
-static pst_status add_to_file(const pst_profile_options *o, pst_profile *there, const pst_profile *fresh, FILE *out) {
+static pst_status add_to_file(const pst_profile_options *o, pst_profile *there,
+                              const pst_profile *fresh, FILE *out) {
     uint32_t n = 0;
     if (there) PST_TRY(pst_profile_force(there, fresh));
     PST_TRY(write_profile(there ? there : fresh, o->output));
@@ -157,7 +176,8 @@ static pst_status join_files(const pst_profile_options *o, FILE *out) {
     for (size_t i = 1; status == PST_OK && i < o->n_file; i++) {
         status = pst_profile_load(o->file[i], &next);
         if (status == PST_OK) status = join(p, next, o->file[i], o->force);
-        pst_profile_close(next), next = NULL;
+        pst_profile_close(next);
+        next = NULL;
     }
     if (status == PST_OK) status = write_profile(p, o->output);
     pst_profile_rows(p, &n);
@@ -166,7 +186,7 @@ static pst_status join_files(const pst_profile_options *o, FILE *out) {
     return status;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------ */
+/* --- the command ------------------------------------------------------------------------------ */
 
 /* One of the ranks that were started. */
 static pst_status run_as_rank(const pst_bench *b) {
@@ -178,7 +198,8 @@ static pst_status run_as_rank(const pst_bench *b) {
             json_decref(found);
             return status;
         }
-    return pst_fail(PST_EINPUT, "penstock profile starts its ranks itself: start it without a launcher");
+    return pst_fail(PST_EINPUT,
+                    "penstock profile starts its ranks itself: start it without a launcher");
 }
 
 /* Here, once, rather than in each rank that is started. */
@@ -206,7 +227,8 @@ static pst_status profile(const pst_profile_options *o, const pst_config *c, FIL
     pst_status status = pst_profile_open(&head, &p);
     if (status == PST_OK) status = measure(&b, p);
     if (status == PST_OK) status = add_to_file(o, there, p, out);
-    pst_profile_close(p), pst_profile_close(there);
+    pst_profile_close(p);
+    pst_profile_close(there);
     return status;
 }
 
@@ -216,7 +238,10 @@ pst_status pst_profile_run(const pst_profile_options *options, FILE *out) {
     pst_config *c = NULL;
     PST_TRY(pst_sized_take("pst_profile_run", options, &taken, sizeof taken));
     if (!out || !o->output || !o->file || !o->n_file)
-        return pst_fail(PST_EINPUT, "pst_profile_run: %s is NULL", !out ? "out" : !o->output ? "output" : "file");
+        return pst_fail(PST_EINPUT, "pst_profile_run: %s is NULL",
+                        !out         ? "out"
+                        : !o->output ? "output"
+                                     : "file");
     if (o->n_file > 1) return join_files(o, out);
     PST_TRY(pst_config_load(o->file[0], o->override, o->n_override, &c));
     pst_status status = profile(o, c, out);

@@ -1,6 +1,6 @@
-/* What ranks of `penstock profile` exchange: messages to a rank that has fallen asleep over waiting, as most that wait
- * in a pipeline have; and sums among tensor ranks, which come together within microseconds. Two ranks, or as many as
- * share an operator, in a job of their own. */
+/* What ranks of `penstock profile` exchange: messages to a rank that has fallen asleep over
+ * waiting, as most that wait in a pipeline have; and sums among tensor ranks, which come together
+ * within microseconds. Two ranks, or as many as share an operator, in a job of their own. */
 #include "base/clock.h"
 #include "comm/collective/collective.h"
 #include "comm/transport/transport.h"
@@ -26,14 +26,16 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void add(links *l, pst_profile_kind kind, const char *text, uint64_t bytes, uint64_t *ns, uint32_t n) {
+static void add(links *l, pst_profile_kind kind, const char *text, uint64_t bytes, uint64_t *ns,
+                uint32_t n) {
     qsort(ns, n, sizeof *ns, by_value);
     if (l->world->rank == 0)
-        json_array_append_new(l->rows, json_pack("{s:i,s:s,s:I,s:i,s:f}", "kind", (int)kind, "text", text, "size",
-                                                 (json_int_t)bytes, "busy", 0, "ns", (double)ns[n / 2]));
+        json_array_append_new(l->rows, json_pack("{s:i,s:s,s:I,s:i,s:f}", "kind", (int)kind, "text",
+                                                 text, "size", (json_int_t)bytes, "busy", 0, "ns",
+                                                 (double)ns[n / 2]));
 }
 
-/* --- messages --------------------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static pst_status transfer(links *l, int sends, uint32_t channel, void *mem, uint64_t bytes) {
     pst_transfer x = {.kind = sends ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
@@ -75,7 +77,7 @@ static pst_status time_messages(links *l) {
     return PST_OK;
 }
 
-/* --- exchanges -------------------------------------------------------------------------------------------------- */
+/* --- exchanges -------------------------------------------------------------------------------- */
 
 static pst_status finish(links *l) {
     for (;;) {
@@ -87,8 +89,9 @@ static pst_status finish(links *l) {
 
 static pst_status open_group(links *l) {
     uint32_t *host = calloc(l->world->size, sizeof *host); /* all on this one */
-    pst_status status = host ? pst_coll_open(l->t, NULL, l->world->size, PST_CHANNEL_COLLECTIVE, &l->coll)
-                             : pst_fail(PST_ENOMEM, "no memory for hosts");
+    pst_status status =
+        host ? pst_coll_open(l->t, NULL, l->world->size, PST_CHANNEL_COLLECTIVE, &l->coll)
+             : pst_fail(PST_ENOMEM, "no memory for hosts");
     if (status == PST_OK) status = pst_coll_hosts(l->coll, host);
     if (status == PST_OK) status = pst_coll_share(l->coll);
     if (status == PST_OK) status = finish(l);
@@ -130,7 +133,8 @@ static pst_status time_sums(links *l) {
     return PST_OK;
 }
 
-static pst_status measure(pst_world *world, pst_transport *t, pst_status (*time)(links *l), json_t **found) {
+static pst_status measure(pst_world *world, pst_transport *t, pst_status (*time)(links *l),
+                          json_t **found) {
     links l = {.world = world, .t = t, .mem = calloc(1, MOST), .rows = json_array()};
     pst_status status = l.mem && l.rows ? time(&l) : pst_fail(PST_ENOMEM, "no memory for messages");
     if (status == PST_OK) *found = json_pack("{s:O}", "rows", l.rows);
@@ -140,12 +144,14 @@ static pst_status measure(pst_world *world, pst_transport *t, pst_status (*time)
     return status;
 }
 
-pst_status pst_profile_messages(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found) {
+pst_status pst_profile_messages(const pst_bench *b, pst_world *world, pst_transport *t,
+                                json_t **found) {
     (void)b;
     return measure(world, t, time_messages, found);
 }
 
-pst_status pst_profile_exchanges(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found) {
+pst_status pst_profile_exchanges(const pst_bench *b, pst_world *world, pst_transport *t,
+                                 json_t **found) {
     (void)b;
     return measure(world, t, time_sums, found);
 }

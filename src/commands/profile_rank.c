@@ -1,8 +1,9 @@
-/* What a rank of `penstock profile` does: it trains the run's model by itself, on made-up data, and times what the
- * executor launches, where it launches it: operands lie where a run's lie, were written by the operator before, and
- * weights come back as cold as in a run. First rank 0 alone, while the others wait; then all at once, each its own.
- * Everything is measured in several rounds, and the median of them counts: a host that is busy for some seconds slows
- * one round down and not all. */
+/* What a rank of `penstock profile` does: it trains the run's model by itself, on made-up data, and
+ * times what the executor launches, where it launches it: operands lie where a run's lie, were
+ * written by the operator before, and weights come back as cold as in a run. First rank 0 alone,
+ * while the others wait; then all at once, each its own. Everything is measured in several rounds,
+ * and the median of them counts: a host that is busy for some seconds slows one round down and not
+ * all. */
 #include "backends/machine.h"
 #include "base/clock.h"
 #include "commands/profile.h"
@@ -34,20 +35,24 @@ typedef struct {
 } session;
 
 static uint32_t slot_of(const pst_op_span *s) {
-    uint32_t extra = s->is_sum ? PST_EXTRA_SUM : s->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
+    uint32_t extra = s->is_sum                       ? PST_EXTRA_SUM
+                     : s->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE
+                                                     : 0;
     return s->node * KEYS + extra * PST_PASS_COUNT + s->pass;
 }
 
-/* --- opening ---------------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* The run file, but for the layout: one stage in this process, and a few micro-batches. */
-static pst_status configure(const pst_profile_take *take, const choice *what, int small, pst_config **config) {
+static pst_status configure(const pst_profile_take *take, const choice *what, int small,
+                            pst_config **config) {
     static const char *const alone[] = {
-        "parallel.pipeline=1",  "parallel.data=1",      "parallel.transport=self", "parallel.cluster=",
-        "parallel.profile=",    "parallel.plan=",       "parallel.measured=",      "parallel.schedule_file=",
-        "parallel.throttle=[]", "parallel.replicas=[]", "parallel.reproducible=0", "parallel.post_validation=false",
-        "parallel.chunks=0",    "parallel.memory=0",    "parallel.schedule=1f1b",  "checkpoint.every=0",
-        "model.weights="};
+        "parallel.pipeline=1",  "parallel.data=1",         "parallel.transport=self",
+        "parallel.cluster=",    "parallel.profile=",       "parallel.plan=",
+        "parallel.measured=",   "parallel.schedule_file=", "parallel.throttle=[]",
+        "parallel.replicas=[]", "parallel.reproducible=0", "parallel.post_validation=false",
+        "parallel.chunks=0",    "parallel.memory=0",       "parallel.schedule=1f1b",
+        "checkpoint.every=0",   "model.weights="};
     enum { N_ALONE = sizeof alone / sizeof *alone };
     const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 8];
     char text[5][64];
@@ -76,25 +81,32 @@ static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) 
     host = pst_registry_is_host(t->p->options.device);
     if (host && may_refuse && t->p->timing->step_ns > SLOW_NS)
         return pst_fail(PST_ENOMEM, "measuring the run's steps would take too long");
-    if (host && most && bytes > most) return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
+    if (host && most && bytes > most)
+        return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
     PST_TRY(pst_made_up_ranks(t));
     s->n_slot = t->p->graph->n_node * KEYS;
     s->n = calloc(s->n_slot, sizeof *s->n);
     s->ns = calloc((size_t)s->n_slot * SAMPLES, sizeof *s->ns);
     s->room = calloc(ROOM, sizeof *s->room);
     s->flush = calloc((size_t)t->p->job->list[0].n_instr * STEPS, sizeof *s->flush);
-    return s->n && s->ns && s->room && s->flush ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a profile");
+    return s->n && s->ns && s->room && s->flush ? PST_OK
+                                                : pst_fail(PST_ENOMEM, "no memory for a profile");
 }
 
 static void close_session(session *s) {
     pst_made_up_close(&s->t);
     pst_config_close(s->config);
-    free(s->ns), free(s->n), free(s->room), free(s->flush);
+    free(s->ns);
+    free(s->n);
+    free(s->room);
+    free(s->flush);
     *s = (session){.config = NULL};
 }
 
-/* A model that is too large or too slow for this machine is measured by its first two layers: shapes are the same. */
-static pst_status open_session(session *s, const pst_profile_take *take, const choice *what, uint32_t ranks_here) {
+/* A model that is too large or too slow for this machine is measured by its first two layers:
+ * shapes are the same. */
+static pst_status open_session(session *s, const pst_profile_take *take, const choice *what,
+                               uint32_t ranks_here) {
     pst_status status = PST_ENOMEM;
     for (int small = 0; small < 2 && status == PST_ENOMEM; small++) {
         *s = (session){.config = NULL};
@@ -105,7 +117,7 @@ static pst_status open_session(session *s, const pst_profile_take *take, const c
     return status;
 }
 
-/* --- measuring -------------------------------------------------------------------------------------------------- */
+/* --- measuring -------------------------------------------------------------------------------- */
 
 /* What rank 0 here has launched in the step just done. */
 static void note_step(session *s) {
@@ -124,7 +136,8 @@ static void note_step(session *s) {
         busy += took;
     }
     if (s->t.group->n_local == 1 && r->n_op > 1)
-        s->launch[s->n_step] = ((double)(r->op[r->n_op - 1].end - r->op[0].start) - busy) / (r->n_op - 1);
+        s->launch[s->n_step] =
+            ((double)(r->op[r->n_op - 1].end - r->op[0].start) - busy) / (r->n_op - 1);
     s->n_step++;
 }
 
@@ -146,15 +159,15 @@ static pst_status train(session *s, double seconds) {
     return PST_OK;
 }
 
-/* --- findings --------------------------------------------------------------------------------------------------- */
+/* --- findings --------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Mean without an eighth on either side: what stood still for something else in between is left out, but not that the
- * first micro-batch of a step finds caches full of optimizer state. */
+/* Mean without an eighth on either side: what stood still for something else in between is left
+ * out, but not that the first micro-batch of a step finds caches full of optimizer state. */
 static double middle(double *x, uint32_t n) {
     uint32_t from = n / 8, to = n - from;
     double sum = 0;
@@ -164,22 +177,28 @@ static double middle(double *x, uint32_t n) {
 }
 
 /* The row of this, or a new one without durations. */
-static json_t *find_row(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size, int busy) {
+static json_t *find_row(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size,
+                        int busy) {
     json_t *row;
     size_t i;
-    json_array_foreach(rows, i, row) if (json_integer_value(json_object_get(row, "kind")) == (json_int_t)kind &&
-                                         json_integer_value(json_object_get(row, "size")) == (json_int_t)size &&
-                                         json_integer_value(json_object_get(row, "busy")) == busy &&
-                                         !strcmp(json_string_value(json_object_get(row, "text")), text)) return row;
-    row = json_pack("{s:i,s:s,s:I,s:i,s:[]}", "kind", (int)kind, "text", text, "size", (json_int_t)size, "busy", busy,
-                    "ns");
+    json_array_foreach(
+        rows, i,
+        row) if (json_integer_value(json_object_get(row, "kind")) == (json_int_t)kind &&
+                 json_integer_value(json_object_get(row, "size")) == (json_int_t)size &&
+                 json_integer_value(json_object_get(row, "busy")) == busy &&
+                 !strcmp(json_string_value(json_object_get(row, "text")), text)) return row;
+    row = json_pack("{s:i,s:s,s:I,s:i,s:[]}", "kind", (int)kind, "text", text, "size",
+                    (json_int_t)size, "busy", busy, "ns");
     json_array_append_new(rows, row);
     return row;
 }
 
 /* What one round has found. */
-static void add(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size, int busy, double ns) {
-    if (ns > 0) json_array_append_new(json_object_get(find_row(rows, kind, text, size, busy), "ns"), json_real(ns));
+static void add(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size, int busy,
+                double ns) {
+    if (ns > 0)
+        json_array_append_new(json_object_get(find_row(rows, kind, text, size, busy), "ns"),
+                              json_real(ns));
 }
 
 /* In place of the durations of all rounds, their median. */
@@ -206,10 +225,11 @@ static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t
     pst_profile_shape(g, g->node + slot / KEYS, extra, (pst_pass)(slot % PST_PASS_COUNT), mine);
     for (uint32_t i = slot; i < s->n_slot; i++) {
         if (done[i] || !s->n[i]) continue;
-        pst_profile_shape(g, g->node + i / KEYS, (int)(i % KEYS / PST_PASS_COUNT), (pst_pass)(i % PST_PASS_COUNT),
-                          other);
+        pst_profile_shape(g, g->node + i / KEYS, (int)(i % KEYS / PST_PASS_COUNT),
+                          (pst_pass)(i % PST_PASS_COUNT), other);
         if (strcmp(mine, other)) continue;
-        for (uint32_t k = 0; k < s->n[i] && n < ROOM; k++) s->room[n++] = s->ns[(size_t)i * SAMPLES + k];
+        for (uint32_t k = 0; k < s->n[i] && n < ROOM; k++)
+            s->room[n++] = s->ns[(size_t)i * SAMPLES + k];
         done[i] = 1;
     }
     add(rows, PST_PROFILE_PASS, mine, 0, busy, middle(s->room, n));
@@ -227,7 +247,8 @@ static void add_flush(session *s, int busy, json_t *rows) {
     const pst_rank *r = s->t.group->local[0];
     const pst_instr_list *list = &s->t.p->job->list[0];
     uint64_t elements = 0;
-    for (uint32_t i = 0; i < r->graph->n_param; i++) elements += pst_param_elements(r->graph->param + i);
+    for (uint32_t i = 0; i < r->graph->n_param; i++)
+        elements += pst_param_elements(r->graph->param + i);
     for (uint32_t i = 0; i < list->n_instr; i++)
         for (size_t k = 0; k < sizeof works / sizeof *works; k++) {
             const pst_instr *in = &list->instr[i];
@@ -236,7 +257,8 @@ static void add_flush(session *s, int busy, json_t *rows) {
                                 ? in->n ? in->n : pst_param_elements(r->graph->param + in->param)
                                 : elements;
             if (in->opcode == works[k].opcode)
-                add(rows, works[k].kind, "", size, busy, middle(s->flush + (size_t)i * STEPS, s->n_step));
+                add(rows, works[k].kind, "", size, busy,
+                    middle(s->flush + (size_t)i * STEPS, s->n_step));
         }
 }
 
@@ -244,7 +266,8 @@ static void add_flush(session *s, int busy, json_t *rows) {
 static int is_measured(const session *s, const choice *what, uint32_t slot) {
     const pst_node *node = s->t.p->graph->node + slot / KEYS;
     uint32_t extra = slot % KEYS / PST_PASS_COUNT;
-    pst_exchange kind = pst_node_exchange(node, extra == PST_EXTRA_SUM, (pst_pass)(slot % PST_PASS_COUNT));
+    pst_exchange kind =
+        pst_node_exchange(node, extra == PST_EXTRA_SUM, (pst_pass)(slot % PST_PASS_COUNT));
     return s->n[slot] && (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY) &&
            (!what->again || extra == PST_EXTRA_RESTORE);
 }
@@ -262,7 +285,8 @@ static pst_status report(session *s, const choice *what, int busy, json_t *rows)
 }
 
 /* One choice: rank 0 alone, then all. */
-static pst_status measure(const pst_profile_take *take, const choice *what, pst_world *world, json_t *rows) {
+static pst_status measure(const pst_profile_take *take, const choice *what, pst_world *world,
+                          json_t *rows) {
     double seconds = (what->again ? take->seconds / 4 : take->seconds) / ROUNDS;
     session s;
     pst_status status = open_session(&s, take, what, world->size);
@@ -302,7 +326,8 @@ static pst_status agree_more(pst_world *world, int done, uint64_t began, int *mo
     return PST_OK;
 }
 
-pst_status pst_profile_rank(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found) {
+pst_status pst_profile_rank(const pst_bench *b, pst_world *world, pst_transport *t,
+                            json_t **found) {
     const uint64_t began = pst_monotonic_ns();
     pst_status status = PST_OK;
     (void)t;

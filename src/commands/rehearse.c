@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* Messages that may be under way in one direction without sharing memory; nobody reads what they say. */
+/* Messages that may be under way in one direction without sharing memory; nobody reads what they
+ * say. */
 enum { RING = 8 };
 
 /* One round on one rank. */
@@ -38,13 +39,14 @@ static void *memory_of(void *arg, const pst_instr *instr) {
     return r->memory + ((instr->opcode == PST_OP_SEND) * RING + instr->seq % RING) * r->most_bytes;
 }
 
-/* --- open and close --------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static pst_status reserve(rehearsal *r, uint32_t n_local) {
     r->n_local = n_local;
     for (uint32_t k = 0; k < r->job->n_rank; k++)
         for (uint32_t i = 0; i < r->job->list[k].n_instr; i++)
-            if (r->job->list[k].instr[i].bytes > r->most_bytes) r->most_bytes = r->job->list[k].instr[i].bytes;
+            if (r->job->list[k].instr[i].bytes > r->most_bytes)
+                r->most_bytes = r->job->list[k].instr[i].bytes;
     r->device = calloc(n_local, sizeof *r->device);
     r->executor = calloc(n_local, sizeof *r->executor);
     r->lap = calloc(r->job->n_rank, sizeof *r->lap);
@@ -69,7 +71,8 @@ static pst_status open_ranks(rehearsal *r, uint32_t first) {
                                   .device = r->device[i],
                                   .transport = r->hub ? pst_self_hub_end(r->hub, i) : r->transport,
                                   .hooks = {.arg = r, .memory = memory_of},
-                                  .last_instr = r->heartbeat ? pst_heartbeat_instr(r->heartbeat) : NULL};
+                                  .last_instr =
+                                      r->heartbeat ? pst_heartbeat_instr(r->heartbeat) : NULL};
         PST_TRY(pst_executor_open(&xc, &r->executor[i]));
     }
     return PST_OK;
@@ -86,10 +89,13 @@ static void release(rehearsal *r, pst_status status) {
     if (r->transport) r->ops->close(r->transport);
     if (r->hub) pst_self_hub_close(r->hub);
     if (r->heartbeat) pst_heartbeat_close(r->heartbeat);
-    free(r->device), free(r->executor), free(r->lap), free(r->memory);
+    free(r->device);
+    free(r->executor);
+    free(r->lap);
+    free(r->memory);
 }
 
-/* --- rounds ----------------------------------------------------------------------------------------------------- */
+/* --- rounds ----------------------------------------------------------------------------------- */
 
 static uint64_t cpu_ns(void) {
     struct rusage u;
@@ -120,7 +126,8 @@ static pst_status gather(rehearsal *r, uint32_t rank, lap mine) {
 
 static pst_status run_round(rehearsal *r, uint32_t rank) {
     lap mine = {.begin_ns = pst_monotonic_ns(), .cpu_ns = cpu_ns()};
-    for (uint32_t i = 0; i < r->n_local; i++) PST_TRY(pst_executor_start(r->executor[i], r->job, r->cut));
+    for (uint32_t i = 0; i < r->n_local; i++)
+        PST_TRY(pst_executor_start(r->executor[i], r->job, r->cut));
     PST_TRY(pst_executor_drive(r->executor, r->n_local, NULL, check_peers, r));
     mine.end_ns = pst_monotonic_ns();
     mine.cpu_ns = cpu_ns() - mine.cpu_ns;
@@ -151,16 +158,18 @@ static pst_status run_rounds(rehearsal *r, uint32_t rank, pst_rehearsal *out) {
     return PST_OK;
 }
 
-pst_status pst_rehearse(pst_world *world, const char *transport, const pst_job *job, const pst_cut *cut,
-                        uint32_t n_round, pst_rehearsal *out) {
+pst_status pst_rehearse(pst_world *world, const char *transport, const pst_job *job,
+                        const pst_cut *cut, uint32_t n_round, pst_rehearsal *out) {
     rehearsal r = {.job = job, .cut = cut};
-    pst_rehearsal result = {n_round, calloc(n_round ? n_round : 1, sizeof *result.makespan_ns), 0, 0};
+    pst_rehearsal result = {n_round, calloc(n_round ? n_round : 1, sizeof *result.makespan_ns), 0,
+                            0};
     if (world->size > 1 && world->size != job->n_rank) {
         pst_rehearsal_close(&result);
-        return pst_fail(PST_EINPUT, "the job has %u processes, but %u stages are to be rehearsed", world->size,
-                        job->n_rank);
+        return pst_fail(PST_EINPUT, "the job has %u processes, but %u stages are to be rehearsed",
+                        world->size, job->n_rank);
     }
-    pst_status status = result.makespan_ns ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u rounds", n_round);
+    pst_status status =
+        result.makespan_ns ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u rounds", n_round);
     if (status == PST_OK) status = reserve(&r, world->size == 1 ? job->n_rank : 1);
     if (status == PST_OK) status = connect(&r, world, transport);
     if (status == PST_OK) status = open_ranks(&r, world->rank);

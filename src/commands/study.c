@@ -1,6 +1,6 @@
-/* `penstock simulate`: times a schedule, or the plan of a run, without training; optionally runs the executor on the
- * virtual clock beside it and compares every instruction, or in real time over a transport and compares the
- * makespan. */
+/* `penstock simulate`: times a schedule, or the plan of a run, without training; optionally runs
+ * the executor on the virtual clock beside it and compares every instruction, or in real time over
+ * a transport and compares the makespan. */
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sized.h"
@@ -37,8 +37,9 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     const char *slash = strrchr(o->plan, '/');
     snprintf(path, sizeof path, "%.*srun.yaml", slash ? (int)(slash - o->plan + 1) : 0, o->plan);
     PST_TRY(pst_plan_load(o->plan, &plan));
-    pst_status status = pst_config_load(plan->run ? plan->run : path, (const char *const *)plan->override,
-                                        plan->n_override, &s->config);
+    pst_status status =
+        pst_config_load(plan->run ? plan->run : path, (const char *const *)plan->override,
+                        plan->n_override, &s->config);
     if (status == PST_OK && (plan->run || pst_config_is_auto(s->config)))
         status = pst_planned_settle(s->config, plan, o->plan);
     if (status == PST_OK) {
@@ -48,9 +49,11 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
                                        .plan = plan,
                                        .n_eval_micro = plan->n_micro};
         options.score = !o->transport;
-        options.what_if = o->what_if, options.n_what_if = (uint32_t)o->n_what_if;
+        options.what_if = o->what_if;
+        options.n_what_if = (uint32_t)o->n_what_if;
         if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;
-        else if (plan->run && !*s->config->parallel.cluster) options.threads = pst_machine_threads(options.n_rank);
+        else if (plan->run && !*s->config->parallel.cluster)
+            options.threads = pst_machine_threads(options.n_rank);
         status = pst_prepare(s->config, &options, &s->prepared);
     }
     pst_plan_close(plan);
@@ -60,25 +63,33 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
         PST_TRY(pst_prepare_predict(s->prepared));
     }
     const uint32_t lane = s->prepared->options.lane;
-    s->schedule = s->prepared->schedules[lane ? lane - 1 : 0], s->cut = s->prepared->cuts[0];
+    s->schedule = s->prepared->schedules[lane ? lane - 1 : 0];
+    s->cut = s->prepared->cuts[0];
     s->job = s->prepared->job;
-    s->bound_ns = pst_simulate_bound(s->job), s->fits = 1;
+    s->bound_ns = pst_simulate_bound(s->job);
+    s->fits = 1;
     return PST_OK;
 }
 
-/* --- the executor on the virtual clock -------------------------------------------------------------------------- */
+/* --- the executor on the virtual clock -------------------------------------------------------- */
 
-static pst_status compare(const pst_study *s, const pst_timing *timing, pst_executor *const *x, FILE *out) {
+static pst_status compare(const pst_study *s, const pst_timing *timing, pst_executor *const *x,
+                          FILE *out) {
     uint64_t origin, compared = 0, differing = 0;
     for (uint32_t r = 0; r < s->job->n_rank; r++) {
         const pst_span *span = pst_executor_spans(x[r], &origin);
         for (uint32_t i = 0; i < s->job->list[r].n_instr; i++, compared++)
-            differing += span[i].start != timing->span[r][i].start || span[i].end != timing->span[r][i].end;
+            differing +=
+                span[i].start != timing->span[r][i].start || span[i].end != timing->span[r][i].end;
     }
-    fprintf(out, "executor on the virtual clock: %" PRIu64 " instructions, %" PRIu64 " with another start or end\n",
+    fprintf(out,
+            "executor on the virtual clock: %" PRIu64 " instructions, %" PRIu64
+            " with another start or end\n",
             compared, differing);
-    return differing ? pst_fail(PST_EINTERNAL, "executor and simulator disagree on %" PRIu64 " instructions", differing)
-                     : PST_OK;
+    return differing
+               ? pst_fail(PST_EINTERNAL,
+                          "executor and simulator disagree on %" PRIu64 " instructions", differing)
+               : PST_OK;
 }
 
 static pst_status execute(const pst_study *s, const pst_timing *timing, FILE *out) {
@@ -87,14 +98,17 @@ static pst_status execute(const pst_study *s, const pst_timing *timing, FILE *ou
     pst_timed_hub *hub = NULL;
     pst_device **device = calloc(n, sizeof *device);
     pst_executor **x = calloc(n, sizeof *x);
-    pst_status status = device && x ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u executors", n);
+    pst_status status =
+        device && x ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u executors", n);
     if (status == PST_OK) status = pst_timed_hub_open(n, &clock, &hub);
     if (status == PST_OK) pst_timed_hub_share(hub, s->job->host, s->job->host_bytes_per_s);
     for (uint32_t r = 0; status == PST_OK && r < n; r++) {
         pst_device_config config = {.threads = 1, .clock = &clock};
         status = pst_device_timed.open(&config, &device[r]);
-        pst_executor_config xc = {
-            .rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};
+        pst_executor_config xc = {.rank = r,
+                                  .device = device[r],
+                                  .transport = pst_timed_hub_end(hub, r),
+                                  .clock = &clock};
         if (status == PST_OK) status = pst_executor_open(&xc, &x[r]);
         if (status == PST_OK) status = pst_executor_start(x[r], s->job, s->cut);
     }
@@ -105,11 +119,12 @@ static pst_status execute(const pst_study *s, const pst_timing *timing, FILE *ou
         if (device[r]) pst_device_timed.close(device[r]);
     }
     pst_timed_hub_close(hub);
-    free(device), free(x);
+    free(device);
+    free(x);
     return status;
 }
 
-/* --- output ----------------------------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 typedef enum { TRACE, SVG, CSV } picture_kind;
 
@@ -124,18 +139,21 @@ static pst_status print_picture(const void *what, FILE *f) {
     char title[160];
     snprintf(title, sizeof title, "%s, simulated", p->s->schedule->name);
     if (p->kind == CSV) return pst_schedule_csv_write(p->s->schedule, f);
-    return p->kind == SVG ? pst_timeline_svg(p->s->job, p->t->span, title, f)
-                          : pst_timeline_trace(p->s->job, p->t->span, &(pst_trace_notes){.title = title}, f);
+    return p->kind == SVG
+               ? pst_timeline_svg(p->s->job, p->t->span, title, f)
+               : pst_timeline_trace(p->s->job, p->t->span, &(pst_trace_notes){.title = title}, f);
 }
 
-static pst_status draw(const pst_study *s, const pst_timing *t, const char *path, picture_kind kind) {
+static pst_status draw(const pst_study *s, const pst_timing *t, const char *path,
+                       picture_kind kind) {
     return path && *path ? pst_file_replace(path, print_picture, &(picture){s, t, kind}) : PST_OK;
 }
 
-static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_timing *t, const pst_rehearsal *r,
-                         FILE *out) {
+static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_timing *t,
+                         const pst_rehearsal *r, FILE *out) {
     if (s->job->n_micro < s->job->grid.pipeline)
-        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro, s->job->grid.pipeline);
+        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro,
+                s->job->grid.pipeline);
     if (s->prepared) PST_TRY(pst_study_exposed(s->prepared, t->step_ns, s->exposed_ns));
     if (o->n_what_if) PST_TRY(pst_study_both(o, s, t, out));
     else PST_TRY((o->json ? pst_study_json : pst_study_text)(o, s, t, r, out));
@@ -145,7 +163,7 @@ static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_
     return !o->plan && !strcmp(o->schedule, "custom") ? PST_OK : draw(s, t, o->csv, CSV);
 }
 
-/* --- in real time ----------------------------------------------------------------------------------------------- */
+/* --- in real time ----------------------------------------------------------------------------- */
 
 static pst_status start_local(const pst_simulate_options *o, uint32_t n_rank) {
     const pst_transport_ops *ops;
@@ -157,7 +175,8 @@ static pst_status start_local(const pst_simulate_options *o, uint32_t n_rank) {
 }
 
 /* Starts the ranks, is one of them, or (self) is all of them. Rank 0 reports. */
-static pst_status rehearse(const pst_simulate_options *o, pst_study *s, const pst_timing *t, FILE *out) {
+static pst_status rehearse(const pst_simulate_options *o, pst_study *s, const pst_timing *t,
+                           FILE *out) {
     const pst_world_ops *ops = pst_registry_world();
     int alone = !strcmp(ops->name, "single"), self = !strcmp(o->transport, "self");
     pst_world *world;
@@ -165,14 +184,15 @@ static pst_status rehearse(const pst_simulate_options *o, pst_study *s, const ps
     if (alone && s->job->n_rank > 1 && !self && o->argv) return start_local(o, s->job->n_rank);
     PST_TRY(ops->open(&world));
     pst_status status = pst_registry_joins(o->transport, world, s->job->n_rank);
-    if (status == PST_OK) status = pst_rehearse(world, o->transport, s->job, s->cut, (uint32_t)o->rounds, &r);
+    if (status == PST_OK)
+        status = pst_rehearse(world, o->transport, s->job, s->cut, (uint32_t)o->rounds, &r);
     if (status == PST_OK && world->rank == 0) status = report(o, s, t, &r, out);
     pst_rehearsal_close(&r);
     world->ops->close(world);
     return status;
 }
 
-/* --- all schedules side by side ---------------------------------------------------------------------------------- */
+/* --- all schedules side by side --------------------------------------------------------------- */
 
 static double most_activations(const pst_study *s, const pst_timing *t) {
     double most = 0;
@@ -187,21 +207,26 @@ static double most_held(const pst_study *s) {
 }
 
 /* A row of the table; list: NULL for text. */
-static pst_status add_row(const pst_study *s, const pst_timing *t, const char *name, json_t *list, FILE *out) {
-    double makespan = (double)t->step_ns * 1e-6, bound = (double)s->bound_ns * 1e-6, peak = most_activations(s, t);
+static pst_status add_row(const pst_study *s, const pst_timing *t, const char *name, json_t *list,
+                          FILE *out) {
+    double makespan = (double)t->step_ns * 1e-6, bound = (double)s->bound_ns * 1e-6,
+           peak = most_activations(s, t);
     if (!list) {
-        fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g %10g%s\n", name, pst_study_chunks(s), makespan, bound,
-                t->bubble * 100, peak, most_held(s), s->fits ? "" : "  does not fit");
+        fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g %10g%s\n", name, pst_study_chunks(s),
+                makespan, bound, t->bubble * 100, peak, most_held(s),
+                s->fits ? "" : "  does not fit");
         return PST_OK;
     }
-    json_t *row =
-        json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "schedule", name, "chunks", (int)pst_study_chunks(s),
-                  "makespan", makespan, "lower_bound", bound, "gap", pst_study_gap(s, t), "bubble", t->bubble,
-                  "peak_activations", peak, "held", most_held(s), "fits", s->fits);
-    return json_array_append_new(list, row) ? pst_fail(PST_ENOMEM, "no memory to compare schedules") : PST_OK;
+    json_t *row = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "schedule", name, "chunks",
+                            (int)pst_study_chunks(s), "makespan", makespan, "lower_bound", bound,
+                            "gap", pst_study_gap(s, t), "bubble", t->bubble, "peak_activations",
+                            peak, "held", most_held(s), "fits", s->fits);
+    return json_array_append_new(list, row) ? pst_fail(PST_ENOMEM, "no memory to compare schedules")
+                                            : PST_OK;
 }
 
-static pst_status compare_one(const pst_simulate_options *o, const char *name, json_t *list, FILE *out) {
+static pst_status compare_one(const pst_simulate_options *o, const char *name, json_t *list,
+                              FILE *out) {
     pst_simulate_options one = *o;
     pst_study s = {0};
     pst_timing *t = NULL;
@@ -221,16 +246,19 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
     json_t *list = o->json ? json_array() : NULL;
     pst_status status = PST_OK;
     if (!list)
-        fprintf(out, "%-12s %6s %14s %14s %10s %12s %10s\n", "schedule", "chunks", "makespan ms", "at least ms",
-                "bubble", "peak stash", "held to W");
+        fprintf(out, "%-12s %6s %14s %14s %10s %12s %10s\n", "schedule", "chunks", "makespan ms",
+                "at least ms", "bubble", "peak stash", "held to W");
     for (uint32_t i = 0; i < n && status == PST_OK; i++)
-        if (strcmp(row[i].name, "forward") && (!o->chunks || !row[i].n_virtual || row[i].n_virtual == o->chunks))
+        if (strcmp(row[i].name, "forward") &&
+            (!o->chunks || !row[i].n_virtual || row[i].n_virtual == o->chunks))
             status = compare_one(o, row[i].name, list, out);
     if (status == PST_OK && pst_study_solves(o)) status = compare_one(o, "solved", list, out);
-    if (status == PST_OK && list && (json_dumpf(list, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF))
+    if (status == PST_OK && list &&
+        (json_dumpf(list, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF))
         status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
     json_decref(list);
-    if (status == PST_OK && ferror(out)) status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+    if (status == PST_OK && ferror(out))
+        status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
     return status;
 }
 
@@ -241,24 +269,29 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
     const pst_simulate_options *o = &taken;
     PST_TRY(pst_sized_take("pst_simulate_study", options, &taken, sizeof taken));
     if (!out || (!o->plan && !o->schedule))
-        return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL", out ? "plan or schedule" : "out");
-    if (o->n_times < 0 || (o->n_times && !o->times_ms) || o->n_memory < 0 || (o->n_memory && !o->memory))
+        return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL",
+                        out ? "plan or schedule" : "out");
+    if (o->n_times < 0 || (o->n_times && !o->times_ms) || o->n_memory < 0 ||
+        (o->n_memory && !o->memory))
         return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL",
                         o->n_times && !o->times_ms ? "times_ms" : "memory");
     if (o->n_what_if < 0 || (o->n_what_if && (!o->what_if || !o->plan || o->transport)))
-        return pst_fail(PST_EINPUT, "pst_simulate_study: what_if changes the cluster of a plan, without a transport");
+        return pst_fail(
+            PST_EINPUT,
+            "pst_simulate_study: what_if changes the cluster of a plan, without a transport");
     if (!o->trace) taken.trace = "";
     if (!o->svg) taken.svg = "";
     if (!o->csv) taken.csv = "";
     if (!o->report) taken.report = "";
     if (o->transport && (o->rounds < 0 || o->rounds > MOST_ROUNDS))
-        return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible", o->rounds,
-                        MOST_ROUNDS);
+        return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible",
+                        o->rounds, MOST_ROUNDS);
     if (!o->rounds) taken.rounds = ROUNDS;
     if (!o->plan && !strcmp(o->schedule, "all")) return compare_all(o, out);
     pst_status status = o->plan ? pst_study_plan(o, &s) : pst_study_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
-    if (status == PST_OK) status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);
+    if (status == PST_OK)
+        status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);
     if (status == PST_OK && o->execute) status = execute(&s, t, o->json ? stderr : out);
     pst_timing_close(t);
     pst_study_close(&s);

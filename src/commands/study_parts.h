@@ -13,19 +13,27 @@ typedef struct {
     pst_slots *slots;
     pst_config *config;     /* with a plan */
     pst_prepared *prepared; /* with a plan: owns what the fields above point to */
-    uint64_t bound_ns;      /* no order can end earlier, flush left out; for `solved` in the memory that ranks have */
-    double *held;           /* [n_rank] most micro-batches of a stage with F begun and W not done; NULL with a plan */
-    int fits;               /* in --memory */
+    uint64_t bound_ns; /* no order can end earlier, flush left out; for `solved` in the memory that
+                          ranks have */
+    double *held; /* [n_rank] most micro-batches of a stage with F begun and W not done; NULL with a
+                     plan */
+    int fits;     /* in --memory */
     uint64_t exposed_ns[3]; /* with a plan: by pst_exposed_kind */
 } pst_study;
 
 /* study.c. Of a plan, prepared with the changes that o asks for. */
 pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s);
 
-/* By how much a step is longer for messages between stages; for those among replicas, and of the norm; for what tensor
- * ranks exchange within passes. study_exposed.c. */
-typedef enum { PST_EXPOSED_STAGES, PST_EXPOSED_REPLICAS, PST_EXPOSED_TENSOR, PST_EXPOSED_COUNT } pst_exposed_kind;
-pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns, uint64_t exposed_ns[PST_EXPOSED_COUNT]);
+/* By how much a step is longer for messages between stages; for those among replicas, and of the
+ * norm; for what tensor ranks exchange within passes. study_exposed.c. */
+typedef enum {
+    PST_EXPOSED_STAGES,
+    PST_EXPOSED_REPLICAS,
+    PST_EXPOSED_TENSOR,
+    PST_EXPOSED_COUNT
+} pst_exposed_kind;
+pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns,
+                             uint64_t exposed_ns[PST_EXPOSED_COUNT]);
 
 /* study_print.c. */
 uint32_t pst_study_chunks(const pst_study *s); /* of a rank */
@@ -38,9 +46,11 @@ pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, con
 pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
                           const pst_rehearsal *r, FILE *out);
 /* With --what-if: s is what came of it, beside the plan as it is. */
-pst_status pst_study_both(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, FILE *out);
+pst_status pst_study_both(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
+                          FILE *out);
 
-/* A schedule over synthetic stages, as the options say; "solved" is made for their durations and memory. */
+/* A schedule over synthetic stages, as the options say; "solved" is made for their durations and
+ * memory. */
 pst_status pst_study_schedule(const pst_simulate_options *o, pst_study *s);
 /* Whether "solved" can take so many passes. */
 int pst_study_solves(const pst_simulate_options *o);

@@ -1,4 +1,5 @@
-/* What `penstock simulate` says of a study, as text and as JSON; with --what-if, of the plan as it is as well. */
+/* What `penstock simulate` says of a study, as text and as JSON; with --what-if, of the plan as it
+ * is as well. */
 #include "commands/study_parts.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +31,7 @@ static pst_status written(FILE *out) {
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
 
-/* --- text --------------------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void print_micros(const pst_job *job, FILE *out) {
     int same = 1;
@@ -40,26 +41,28 @@ static void print_micros(const pst_job *job, FILE *out) {
         if (job->grid.data > 1) fprintf(out, " in each of %u replicas", job->grid.data);
         return;
     }
-    for (uint32_t k = 0; k < job->grid.data; k++) fprintf(out, "%s%u", k ? " + " : ", ", job->micros[k]);
+    for (uint32_t k = 0; k < job->grid.data; k++)
+        fprintf(out, "%s%u", k ? " + " : ", ", job->micros[k]);
     fprintf(out, " micro-batches in %u replicas", job->grid.data);
 }
 
 static void print_exposed(const pst_study *s, const pst_timing *t, FILE *out) {
-    static const char *const names[PST_EXPOSED_COUNT] = {"between stages", "among replicas and at the norm",
-                                                         "among tensor ranks"};
+    static const char *const names[PST_EXPOSED_COUNT] = {
+        "between stages", "among replicas and at the norm", "among tensor ranks"};
     fputs("exposed   ", out);
     for (int kind = 0; kind < PST_EXPOSED_COUNT; kind++) {
         int there = kind == PST_EXPOSED_TENSOR ? s->job->grid.tensor > 1 : 1;
         if (there)
-            fprintf(out, "%s%.6f ms %s (%.2f%%)", kind ? ", " : "", (double)s->exposed_ns[kind] * 1e-6, names[kind],
+            fprintf(out, "%s%.6f ms %s (%.2f%%)", kind ? ", " : "",
+                    (double)s->exposed_ns[kind] * 1e-6, names[kind],
                     t->step_ns ? 100 * (double)s->exposed_ns[kind] / (double)t->step_ns : 0);
     }
     fputc('\n', out);
 }
 
 static void print_rank(const pst_study *s, const pst_timing *t, uint32_t k, FILE *out) {
-    fprintf(out, "%4u %12.3f %12.3f   %g", k, (double)t->busy_ns[k] * 1e-6, (double)t->span_ns[k] * 1e-6,
-            pst_study_peak(s, t, k));
+    fprintf(out, "%4u %12.3f %12.3f   %g", k, (double)t->busy_ns[k] * 1e-6,
+            (double)t->span_ns[k] * 1e-6, pst_study_peak(s, t, k));
     if (!s->prepared) fprintf(out, "   %g\n", s->held[k]);
     else {
         uint64_t room = capacity(s, k), bytes = s->prepared->layout[k]->total;
@@ -74,49 +77,62 @@ pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, con
     fprintf(out, "%s, %u stages", s->schedule->name, s->job->grid.pipeline);
     print_micros(s->job, out);
     if (pst_study_chunks(s) > 1) fprintf(out, ", %u chunks per stage", pst_study_chunks(s));
-    fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms: gap %.2f%%\n",
-            (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6, (double)(s->bound_ns + t->flush_ns) * 1e-6,
-            pst_study_gap(s, t) * 100);
+    fprintf(
+        out,
+        "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms: gap %.2f%%\n",
+        (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
+        (double)(s->bound_ns + t->flush_ns) * 1e-6, pst_study_gap(s, t) * 100);
     fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
     if (s->prepared) print_exposed(s, t, out);
-    if (o->n_memory) fprintf(out, "memory    %s\n", s->fits ? "it fits" : "it does not fit: see what is held to W");
+    if (o->n_memory)
+        fprintf(out, "memory    %s\n",
+                s->fits ? "it fits" : "it does not fit: see what is held to W");
     fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)   %s\n",
             s->prepared ? "peak bytes" : "held to W");
     for (uint32_t k = pst_job_gathers(s->job); k < s->job->n_rank; k = pst_job_next(s->job, k))
         print_rank(s, t, k, out);
     if (s->job->alone)
-        fprintf(out, "%4u ranks in all: %u pipelines side by side, of which this is the first\n", s->job->n_rank,
-                pst_grid_lanes(s->job->grid));
+        fprintf(out, "%4u ranks in all: %u pipelines side by side, of which this is the first\n",
+                s->job->n_rank, pst_grid_lanes(s->job->grid));
     if (r)
-        fprintf(out, "over %s  median %.6f ms, %.6f to %.6f in %u rounds: %.4f x simulated, %.2f cores\n", o->transport,
-                (double)r->makespan_ns[r->n_round / 2] * 1e-6, (double)r->makespan_ns[0] * 1e-6,
-                (double)r->makespan_ns[r->n_round - 1] * 1e-6, r->n_round, ratio(r, t), r->cores);
+        fprintf(
+            out,
+            "over %s  median %.6f ms, %.6f to %.6f in %u rounds: %.4f x simulated, %.2f cores\n",
+            o->transport, (double)r->makespan_ns[r->n_round / 2] * 1e-6,
+            (double)r->makespan_ns[0] * 1e-6, (double)r->makespan_ns[r->n_round - 1] * 1e-6,
+            r->n_round, ratio(r, t), r->cores);
     return written(out);
 }
 
-/* --- JSON --------------------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
-static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t, const pst_rehearsal *r) {
+static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t,
+                              const pst_rehearsal *r) {
     json_t *rounds = json_array();
     for (uint32_t i = 0; i < r->n_round; i++)
         json_array_append_new(rounds, json_integer((json_int_t)r->makespan_ns[i]));
     return json_pack("{s:s,s:I,s:o,s:f,s:f}", "transport", o->transport, "most_message_bytes",
-                     (json_int_t)r->most_bytes, "makespan_ns", rounds, "ratio", ratio(r, t), "cores", r->cores);
+                     (json_int_t)r->most_bytes, "makespan_ns", rounds, "ratio", ratio(r, t),
+                     "cores", r->cores);
 }
 
 static json_t *json_rank(const pst_study *s, const pst_timing *t, uint32_t k) {
-    json_t *rank = json_pack("{s:i,s:I,s:I,s:i}", "rank", (int)k, "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
-                             (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]);
+    json_t *rank =
+        json_pack("{s:i,s:I,s:I,s:i}", "rank", (int)k, "busy_ns", (json_int_t)t->busy_ns[k],
+                  "span_ns", (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]);
     if (!s->prepared || !rank) return rank;
-    json_object_set_new(rank, "peak_bytes", json_integer((json_int_t)s->prepared->layout[k]->total));
+    json_object_set_new(rank, "peak_bytes",
+                        json_integer((json_int_t)s->prepared->layout[k]->total));
     json_object_set_new(rank, "capacity_bytes", json_integer((json_int_t)capacity(s, k)));
     return rank;
 }
 
 /* NULL: no memory. */
-static json_t *gather(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, const pst_rehearsal *r) {
+static json_t *gather(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
+                      const pst_rehearsal *r) {
     int failed = 0;
-    json_t *ranks = json_array(), *peaks = json_array(), *held = json_array(), *micros = json_array();
+    json_t *ranks = json_array(), *peaks = json_array(), *held = json_array(),
+           *micros = json_array();
     for (uint32_t k = pst_job_gathers(s->job); k < s->job->n_rank; k = pst_job_next(s->job, k)) {
         failed |= json_array_append_new(peaks, json_real(pst_study_peak(s, t, k)));
         failed |= json_array_append_new(ranks, json_rank(s, t, k));
@@ -124,21 +140,25 @@ static json_t *gather(const pst_simulate_options *o, const pst_study *s, const p
     }
     for (uint32_t k = 0; k < s->job->grid.data; k++)
         failed |= json_array_append_new(micros, json_integer(s->job->micros[k]));
-    json_t *j =
-        json_pack("{s:s,s:i,s:i,s:i,s:o,s:f,s:f,s:f,s:I,s:I,s:f,s:b,s:o,s:o,s:o}", "schedule", s->schedule->name,
-                  "stages", (int)s->job->grid.pipeline, "chunks", (int)pst_study_chunks(s), "micro_batches",
-                  (int)s->job->n_micro, "micro_batches_of_replicas", micros, "makespan", (double)t->step_ns * 1e-6,
-                  "lower_bound", (double)(s->bound_ns + t->flush_ns) * 1e-6, "gap", pst_study_gap(s, t), "makespan_ns",
-                  (json_int_t)t->step_ns, "flush_ns", (json_int_t)t->flush_ns, "bubble", t->bubble, "fits", s->fits,
-                  "peak_activations", peaks, "held", held, "ranks", ranks);
+    json_t *j = json_pack(
+        "{s:s,s:i,s:i,s:i,s:o,s:f,s:f,s:f,s:I,s:I,s:f,s:b,s:o,s:o,s:o}", "schedule",
+        s->schedule->name, "stages", (int)s->job->grid.pipeline, "chunks", (int)pst_study_chunks(s),
+        "micro_batches", (int)s->job->n_micro, "micro_batches_of_replicas", micros, "makespan",
+        (double)t->step_ns * 1e-6, "lower_bound", (double)(s->bound_ns + t->flush_ns) * 1e-6, "gap",
+        pst_study_gap(s, t), "makespan_ns", (json_int_t)t->step_ns, "flush_ns",
+        (json_int_t)t->flush_ns, "bubble", t->bubble, "fits", s->fits, "peak_activations", peaks,
+        "held", held, "ranks", ranks);
     if (j && s->prepared)
-        failed |=
-            json_object_set_new(j, "exposed_ns",
-                                json_pack("{s:I,s:I,s:I}", "stages", (json_int_t)s->exposed_ns[PST_EXPOSED_STAGES],
-                                          "replicas", (json_int_t)s->exposed_ns[PST_EXPOSED_REPLICAS], "tensor",
-                                          (json_int_t)s->exposed_ns[PST_EXPOSED_TENSOR]));
+        failed |= json_object_set_new(
+            j, "exposed_ns",
+            json_pack("{s:I,s:I,s:I}", "stages", (json_int_t)s->exposed_ns[PST_EXPOSED_STAGES],
+                      "replicas", (json_int_t)s->exposed_ns[PST_EXPOSED_REPLICAS], "tensor",
+                      (json_int_t)s->exposed_ns[PST_EXPOSED_TENSOR]));
     if (j && r) failed |= json_object_set_new(j, "measured", json_rehearsal(o, t, r));
-    if (failed) json_decref(j), j = NULL;
+    if (failed) {
+        json_decref(j);
+        j = NULL;
+    }
     return j;
 }
 
@@ -153,37 +173,43 @@ pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, con
     return dump(gather(o, s, t, r), out);
 }
 
-/* --- what if ------------------------------------------------------------------------------------------------------ */
+/* --- what if ---------------------------------------------------------------------------------- */
 
-static pst_status both_text(const pst_simulate_options *o, const pst_study *before, const pst_timing *was,
-                            const pst_study *s, const pst_timing *t, FILE *out) {
+static pst_status both_text(const pst_simulate_options *o, const pst_study *before,
+                            const pst_timing *was, const pst_study *s, const pst_timing *t,
+                            FILE *out) {
     PST_TRY(pst_study_text(o, before, was, NULL, out));
     fputs("\nwhat if  ", out);
     for (int64_t i = 0; i < o->n_what_if; i++) fprintf(out, " %s", o->what_if[i]);
     fputs("\n\n", out);
     PST_TRY(pst_study_text(o, s, t, NULL, out));
-    fprintf(out, "\nchange    %.6f -> %.6f ms (%+.2f%%)\n", (double)was->step_ns * 1e-6, (double)t->step_ns * 1e-6,
+    fprintf(out, "\nchange    %.6f -> %.6f ms (%+.2f%%)\n", (double)was->step_ns * 1e-6,
+            (double)t->step_ns * 1e-6,
             was->step_ns ? 100 * ((double)t->step_ns / (double)was->step_ns - 1) : 0);
     return written(out);
 }
 
-static pst_status both_json(const pst_simulate_options *o, const pst_study *before, const pst_timing *was,
-                            const pst_study *s, const pst_timing *t, FILE *out) {
+static pst_status both_json(const pst_simulate_options *o, const pst_study *before,
+                            const pst_timing *was, const pst_study *s, const pst_timing *t,
+                            FILE *out) {
     json_t *changes = json_array();
-    for (int64_t i = 0; i < o->n_what_if; i++) json_array_append_new(changes, json_string(o->what_if[i]));
-    return dump(json_pack("{s:o,s:o,s:o}", "what_if", changes, "before", gather(o, before, was, NULL), "after",
-                          gather(o, s, t, NULL)),
+    for (int64_t i = 0; i < o->n_what_if; i++)
+        json_array_append_new(changes, json_string(o->what_if[i]));
+    return dump(json_pack("{s:o,s:o,s:o}", "what_if", changes, "before",
+                          gather(o, before, was, NULL), "after", gather(o, s, t, NULL)),
                 out);
 }
 
-pst_status pst_study_both(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, FILE *out) {
+pst_status pst_study_both(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
+                          FILE *out) {
     pst_simulate_options as_it_is = *o;
     pst_study before = {0};
     pst_timing *was = NULL;
     as_it_is.n_what_if = 0;
     pst_status status = pst_study_plan(&as_it_is, &before);
     if (status == PST_OK) status = pst_simulate(before.job, &was);
-    if (status == PST_OK) status = pst_study_exposed(before.prepared, was->step_ns, before.exposed_ns);
+    if (status == PST_OK)
+        status = pst_study_exposed(before.prepared, was->step_ns, before.exposed_ns);
     if (status == PST_OK) status = (o->json ? both_json : both_text)(o, &before, was, s, t, out);
     pst_timing_close(was);
     pst_study_close(&before);

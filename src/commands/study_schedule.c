@@ -1,6 +1,6 @@
-/* Schedules over stages without a model: their durations, messages and memory as the options say. `solved` is the
- * shortest of what is solved for every way in which chunks can lie on ranks, and of the named ones that fit: all are
- * simulated. */
+/* Schedules over stages without a model: their durations, messages and memory as the options say.
+ * `solved` is the shortest of what is solved for every way in which chunks can lie on ranks, and of
+ * the named ones that fit: all are simulated. */
 #include "commands/study_parts.h"
 #include "pipeline/check/check.h"
 #include "pipeline/schedule/csv.h"
@@ -22,7 +22,7 @@ void pst_study_close(pst_study *s) {
 
 static uint64_t to_ns(double ms) { return (uint64_t)(ms * 1e6 + 0.5); }
 
-/* --- stages ------------------------------------------------------------------------------------------------------ */
+/* --- stages ----------------------------------------------------------------------------------- */
 
 /* What the chunks of a schedule take and hold: a rank's are equal parts of its stage. */
 typedef struct {
@@ -33,13 +33,20 @@ typedef struct {
     pst_solve_problem problem;
 } stages;
 
-static void close_stages(stages *x) { free(x->ns), free(x->hop), free(x->held), free(x->limit); }
+static void close_stages(stages *x) {
+    free(x->ns);
+    free(x->hop);
+    free(x->held);
+    free(x->limit);
+}
 
 static pst_status check_counts(const pst_simulate_options *o, uint32_t n_rank) {
     if (o->n_times > 1 && o->n_times != n_rank)
-        return pst_fail(PST_EINPUT, "durations of %lld stages were given, there are %u", (long long)o->n_times, n_rank);
+        return pst_fail(PST_EINPUT, "durations of %lld stages were given, there are %u",
+                        (long long)o->n_times, n_rank);
     if (o->n_memory > 1 && o->n_memory != n_rank)
-        return pst_fail(PST_EINPUT, "memory of %lld ranks was given, there are %u", (long long)o->n_memory, n_rank);
+        return pst_fail(PST_EINPUT, "memory of %lld ranks was given, there are %u",
+                        (long long)o->n_memory, n_rank);
     return PST_OK;
 }
 
@@ -50,7 +57,8 @@ static pst_status open_stages(const pst_simulate_options *o, const pst_schedule 
                   .hop = calloc(n, sizeof *x->hop),
                   .held = calloc(n, sizeof *x->held),
                   .limit = calloc(s->n_rank, sizeof *x->limit)};
-    if (!x->ns || !x->hop || !x->held || !x->limit) return pst_fail(PST_ENOMEM, "no memory for %u chunks", n);
+    if (!x->ns || !x->hop || !x->held || !x->limit)
+        return pst_fail(PST_ENOMEM, "no memory for %u chunks", n);
     PST_TRY(check_counts(o, s->n_rank));
     for (uint32_t c = 0; c < n; c++) {
         uint32_t rank = s->rank_of_chunk[c];
@@ -78,7 +86,8 @@ static pst_status find_held(pst_study *s, const stages *x) {
     uint32_t n = s->schedule->n_rank;
     uint64_t *peak = calloc(n, sizeof *peak);
     s->held = calloc(n, sizeof *s->held);
-    pst_status status = peak && s->held ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u ranks", n);
+    pst_status status =
+        peak && s->held ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u ranks", n);
     if (status == PST_OK) pst_solve_peak(&x->problem, s->schedule, peak);
     for (uint32_t r = 0; status == PST_OK && r < n; r++)
         s->held[r] = (double)peak[r] * s->schedule->n_rank / s->schedule->n_chunk;
@@ -91,8 +100,8 @@ static pst_status find_held(pst_study *s, const stages *x) {
 static pst_status build(const pst_simulate_options *o, const stages *x, pst_study *s) {
     pst_instr_cost cost = {.latency_ns = to_ns(o->transfer_ms), .flush = 0};
     PST_TRY(find_held(s, x));
-    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, 0, 0, 0,
-                              (uint64_t)o->message_bytes, &s->cut));
+    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, 0, 0,
+                              0, (uint64_t)o->message_bytes, &s->cut));
     pst_cut_set_times(s->cut, x->ns);
     PST_TRY(pst_job_build(s->schedule, s->cut, &cost, &s->job, &s->slots));
     PST_TRY(pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED));
@@ -100,7 +109,7 @@ static pst_status build(const pst_simulate_options *o, const stages *x, pst_stud
     return PST_OK;
 }
 
-/* --- solved ------------------------------------------------------------------------------------------------------ */
+/* --- solved ----------------------------------------------------------------------------------- */
 
 typedef struct {
     pst_study study; /* the shortest so far; schedule NULL: none */
@@ -113,14 +122,17 @@ typedef struct {
 } contest;
 
 /* Takes over the schedule, closes it or keeps it. */
-static pst_status enter(const pst_simulate_options *o, const stages *x, pst_schedule *schedule, contest *best) {
+static pst_status enter(const pst_simulate_options *o, const stages *x, pst_schedule *schedule,
+                        contest *best) {
     pst_study s = {.schedule = schedule};
     pst_timing *t = NULL;
     pst_status status = build(o, x, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
     if (status == PST_OK && (!best->study.schedule || t->step_ns < best->step_ns)) {
         pst_study last = best->study;
-        best->study = s, best->step_ns = t->step_ns, best->best = best->at;
+        best->study = s;
+        best->step_ns = t->step_ns;
+        best->best = best->at;
         s = last;
     }
     pst_timing_close(t);
@@ -134,8 +146,8 @@ static pst_status solve_place(const pst_simulate_options *o, uint32_t thrift, co
     pst_schedule *named = NULL, *schedule;
     stages x = {0};
     pst_solved solved;
-    pst_status status =
-        pst_schedule_generate(place->like, (uint32_t)o->stages, place->n_virtual, (uint32_t)o->micro_batches, &named);
+    pst_status status = pst_schedule_generate(place->like, (uint32_t)o->stages, place->n_virtual,
+                                              (uint32_t)o->micro_batches, &named);
     if (status == PST_OK) status = open_stages(o, named, &x);
     x.problem.thrift = thrift;
     if (status == PST_OK) status = pst_schedule_solve(&x.problem, &schedule, &solved);
@@ -143,8 +155,12 @@ static pst_status solve_place(const pst_simulate_options *o, uint32_t thrift, co
         if (solved.bound_ns > best->bound_ns[best->at]) best->bound_ns[best->at] = solved.bound_ns;
         status = enter(o, &x, schedule, best);
     } else if (status == PST_EINPUT) {
-        if (best->why == PST_OK) best->why = status, snprintf(best->text, sizeof best->text, "%s", pst_error());
-        pst_error_clear(), status = PST_OK;
+        if (best->why == PST_OK) {
+            best->why = status;
+            snprintf(best->text, sizeof best->text, "%s", pst_error());
+        }
+        pst_error_clear();
+        status = PST_OK;
     }
     close_stages(&x);
     pst_schedule_close(named);
@@ -152,11 +168,13 @@ static pst_status solve_place(const pst_simulate_options *o, uint32_t thrift, co
 }
 
 /* A named schedule can be shorter than what was solved by what a receive has to wait for. */
-static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_row *row, contest *best) {
+static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_row *row,
+                              contest *best) {
     const pst_solve_place *place = &best->place[best->at];
     pst_schedule *named;
     stages x = {0};
-    PST_TRY(row->generate(row, (uint32_t)o->stages, place->n_virtual, (uint32_t)o->micro_batches, &named));
+    PST_TRY(row->generate(row, (uint32_t)o->stages, place->n_virtual, (uint32_t)o->micro_batches,
+                          &named));
     pst_status status = open_stages(o, named, &x);
     if (status == PST_OK && pst_solve_fits(&x.problem, named)) {
         strcpy(named->name, "solved");
@@ -175,11 +193,14 @@ static pst_status solve_places(const pst_simulate_options *o, contest *best) {
     for (best->at = 0; best->at < n; best->at++) {
         PST_TRY(solve_place(o, n > 1 ? PST_SOLVE_THRIFT_EACH : 1, best));
         for (uint32_t i = 0; best->bound_ns[best->at] && i < n_row; i++)
-            if (pst_solve_has(&best->place[best->at], &row[i])) PST_TRY(enter_named(o, &row[i], best));
+            if (pst_solve_has(&best->place[best->at], &row[i]))
+                PST_TRY(enter_named(o, &row[i], best));
     }
     if (!best->study.schedule) return pst_fail(best->why, "%s", best->text);
     best->at = best->best;
-    return n > 1 && best->step_ns > best->bound_ns[best->at] ? solve_place(o, PST_SOLVE_THRIFT_BEST, best) : PST_OK;
+    return n > 1 && best->step_ns > best->bound_ns[best->at]
+               ? solve_place(o, PST_SOLVE_THRIFT_BEST, best)
+               : PST_OK;
 }
 
 static pst_status open_solved(const pst_simulate_options *o, pst_study *s) {
@@ -198,18 +219,19 @@ static pst_status open_solved(const pst_simulate_options *o, pst_study *s) {
 
 int pst_study_solves(const pst_simulate_options *o) {
     uint64_t chunks = (uint64_t)o->stages * (o->chunks ? (uint64_t)o->chunks : 2);
-    return chunks <= PST_SOLVE_MOST_CHUNKS && chunks * (uint64_t)o->micro_batches <= PST_SOLVE_MOST_PASSES / 3;
+    return chunks <= PST_SOLVE_MOST_CHUNKS &&
+           chunks * (uint64_t)o->micro_batches <= PST_SOLVE_MOST_PASSES / 3;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 pst_status pst_study_schedule(const pst_simulate_options *o, pst_study *s) {
     stages x = {0};
     if (!strcmp(o->schedule, "solved")) return open_solved(o, s);
     if (!strcmp(o->schedule, "custom")) PST_TRY(pst_schedule_csv_load(o->csv, &s->schedule));
     else
-        PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->chunks, (uint32_t)o->micro_batches,
-                                      &s->schedule));
+        PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->chunks,
+                                      (uint32_t)o->micro_batches, &s->schedule));
     pst_status status = open_stages(o, s->schedule, &x);
     if (status == PST_OK) status = build(o, &x, s);
     close_stages(&x);

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Length of the path up to its first name, leading "." and ".." included; 0 when that is a pattern, or the path is
- * absolute. */
+/* Length of the path up to its first name, leading "." and ".." included; 0 when that is a pattern,
+ * or the path is absolute. */
 static size_t first_name(const char *path) {
     const char *at = path;
     while (*at == '.') {
@@ -24,10 +24,12 @@ static pst_status beside(const char *path, const char *folder, char **moved) {
     size_t n = first_name(path);
     *moved = NULL;
     if (!n) return PST_OK;
-    if (asprintf(&first, "%s%.*s", folder, (int)n, path) < 0) return pst_fail(PST_ENOMEM, "no memory for a path");
+    if (asprintf(&first, "%s%.*s", folder, (int)n, path) < 0)
+        return pst_fail(PST_ENOMEM, "no memory for a path");
     int there = access(first, F_OK) == 0;
     free(first);
-    if (!there || !(real = realpath(folder, NULL))) return PST_OK; /* seen from here, it is not beside */
+    if (!there || !(real = realpath(folder, NULL)))
+        return PST_OK; /* seen from here, it is not beside */
     if (asprintf(moved, "%s/%s", real, path) < 0) *moved = NULL;
     free(real);
     return *moved ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a path");
@@ -35,7 +37,8 @@ static pst_status beside(const char *path, const char *folder, char **moved) {
 
 pst_status pst_row_beside(const pst_row *row, pst_config *config, const char *folder) {
     int list = pst_row_is_list(row);
-    char **items = list ? *(char ***)((char *)config + row->offset) : (char **)((char *)config + row->offset);
+    char **items =
+        list ? *(char ***)((char *)config + row->offset) : (char **)((char *)config + row->offset);
     uint32_t n = list ? *(uint32_t *)((char *)config + row->count) : 1;
     for (uint32_t i = 0; i < n; i++) {
         char *moved, *whole = NULL;
@@ -48,7 +51,8 @@ pst_status pst_row_beside(const pst_row *row, pst_config *config, const char *fo
             if (made < 0) return pst_fail(PST_ENOMEM, "no memory for a path");
             moved = whole;
         }
-        pst_status status = moved ? pst_row_check_text(row, moved) : PST_OK; /* the folder may not be UTF-8 */
+        pst_status status = moved ? pst_row_check_text(row, moved) : PST_OK; /* the folder may not
+                                                                                be UTF-8 */
         if (status != PST_OK) free(moved);
         if (status != PST_OK) return status;
         if (!moved) continue;

@@ -1,5 +1,5 @@
-/* Reads a run configuration: defaults from the rows, then the file, then the overrides, then what follows from
- * other keys, and last the contradictions between keys. */
+/* Reads a run configuration: defaults from the rows, then the file, then the overrides, then what
+ * follows from other keys, and last the contradictions between keys. */
 #include "config/config.h"
 #include "config/rows.h"
 #include <errno.h>
@@ -16,18 +16,20 @@ void pst_config_close(pst_config *config) {
         if (pst_row_is_list(row)) pst_row_clear(row, config);
         if (row->type == PST_ROW_TEXT) free(*(char **)((char *)config + row->offset));
     }
-    free(config->source), free(config->model_place);
+    free(config->source);
+    free(config->model_place);
     free(config);
 }
 
 static pst_status set_defaults(pst_config *config, const char *file) {
-    if (!(config->source = strdup(file))) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    if (!(config->source = strdup(file)))
+        return pst_fail(PST_ENOMEM, "no memory for the configuration");
     for (size_t i = 0; i < pst_n_row; i++) {
         if (!pst_rows[i].fallback) continue;
         pst_status status = pst_row_set(&pst_rows[i], config, pst_rows[i].fallback);
         if (status != PST_OK)
-            return pst_fail_in(status == PST_EINPUT ? PST_EINTERNAL : status, "default of %s.%s", pst_rows[i].section,
-                               pst_rows[i].key);
+            return pst_fail_in(status == PST_EINPUT ? PST_EINTERNAL : status, "default of %s.%s",
+                               pst_rows[i].section, pst_rows[i].key);
     }
     return PST_OK;
 }
@@ -55,9 +57,11 @@ static pst_row_origin *origin_of(pst_reading *reading, const char *section, cons
 static int is_given(const pst_row_origin *origin) { return origin->override || origin->line; }
 
 /* Puts the place where a value was given in front of the thread's message. */
-static pst_status at_origin(const pst_reading *reading, const pst_row_origin *origin, pst_status status) {
+static pst_status at_origin(const pst_reading *reading, const pst_row_origin *origin,
+                            pst_status status) {
     if (origin->override) return pst_fail_in(status, "override '%.200s'", origin->override);
-    if (origin->line) return pst_fail_in(status, "%s:%zu:%zu", reading->file, origin->line, origin->column);
+    if (origin->line)
+        return pst_fail_in(status, "%s:%zu:%zu", reading->file, origin->line, origin->column);
     return pst_fail_in(status, "%s", reading->file);
 }
 
@@ -71,8 +75,8 @@ static pst_status check_required(const pst_reading *reading) {
     for (size_t i = 0; i < pst_n_row; i++) {
         char name[PST_ROW_TEXT_BYTES], expects[PST_ROW_TEXT_BYTES];
         if (!(pst_rows[i].flags & PST_ROW_REQUIRED) || is_given(&reading->origin[i])) continue;
-        return pst_fail(PST_EINPUT, "%s: %s is missing; expected %s", reading->file, pst_row_name(&pst_rows[i], name),
-                        pst_row_expects(&pst_rows[i], expects));
+        return pst_fail(PST_EINPUT, "%s: %s is missing; expected %s", reading->file,
+                        pst_row_name(&pst_rows[i], name), pst_row_expects(&pst_rows[i], expects));
     }
     return PST_OK;
 }
@@ -94,11 +98,14 @@ static pst_status resolve_name(pst_reading *reading) {
         snprintf(stem, sizeof stem, "%s", slash ? slash + 1 : reading->file);
         char *dot = strrchr(stem, '.');
         if (dot && dot > stem) *dot = 0;
-        pst_status status = pst_row_set(pst_row_find("", "name"), c, is_folder_name(stem) ? stem : "run");
-        return status == PST_EINPUT ? pst_row_set(pst_row_find("", "name"), c, "run") : status; /* not UTF-8 */
+        pst_status status =
+            pst_row_set(pst_row_find("", "name"), c, is_folder_name(stem) ? stem : "run");
+        return status == PST_EINPUT ? pst_row_set(pst_row_find("", "name"), c, "run")
+                                    : status; /* not UTF-8 */
     }
     if (is_folder_name(c->name)) return PST_OK;
-    pst_fail(PST_EINPUT, "name: expected a folder's name (no '/', no '.' in front), found '%.60s'", c->name);
+    pst_fail(PST_EINPUT, "name: expected a folder's name (no '/', no '.' in front), found '%.60s'",
+             c->name);
     return at_origin(reading, origin, PST_EINPUT);
 }
 
@@ -106,9 +113,11 @@ static void keep_given(pst_reading *reading) {
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
         const char *at = (const char *)reading->config;
-        int zero = row->type == PST_ROW_WHOLE && !strcmp(row->fallback, "0") && !*(const int64_t *)(at + row->offset);
+        int zero = row->type == PST_ROW_WHOLE && !strcmp(row->fallback, "0") &&
+                   !*(const int64_t *)(at + row->offset);
         uint32_t items = pst_row_is_list(row) ? *(const uint32_t *)(at + row->count) : 1;
-        int none = row->type == PST_ROW_WHOLES && items == 1 && !strcmp(**(char **const *)(at + row->offset), "0");
+        int none = row->type == PST_ROW_WHOLES && items == 1 &&
+                   !strcmp(**(char **const *)(at + row->offset), "0");
         int open = zero || none || !items;
         uint8_t by = 0;
         if (reading->origin[i].override) by = PST_GIVEN_BY_OVERRIDE;
@@ -117,11 +126,13 @@ static void keep_given(pst_reading *reading) {
     }
 }
 
-/* A share of the steps, rounded to whole ones; never more than all, which whoever gave more is told (setup.c). */
+/* A share of the steps, rounded to whole ones; never more than all, which whoever gave more is told
+ * (setup.c). */
 static void resolve_warmup(pst_config *c, int given) {
     double asked = c->train.warmup_given;
     double steps = (double)c->train.steps;
-    if (asked < 0) asked = floor(-asked * steps + 0.5); /* a share of them, as PST_ROW_STEPS has it */
+    if (asked < 0)
+        asked = floor(-asked * steps + 0.5); /* a share of them, as PST_ROW_STEPS has it */
     if (asked > steps && given) c->train.warmup_cut = (int64_t)asked;
     c->train.warmup = asked > steps ? c->train.steps : (int64_t)asked;
 }
@@ -134,9 +145,12 @@ static void resolve_train(pst_reading *reading) {
     for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
 }
 
-/* The origin to blame for a contradiction between two keys of a section: the one that was given, the first rather. */
-static pst_row_origin *blame(pst_reading *reading, const char *section, const char *key, const char *other) {
-    pst_row_origin *first = origin_of(reading, section, key), *second = origin_of(reading, section, other);
+/* The origin to blame for a contradiction between two keys of a section: the one that was given,
+ * the first rather. */
+static pst_row_origin *blame(pst_reading *reading, const char *section, const char *key,
+                             const char *other) {
+    pst_row_origin *first = origin_of(reading, section, key),
+                   *second = origin_of(reading, section, other);
     return is_given(first) ? first : second;
 }
 
@@ -144,11 +158,13 @@ static pst_status check_train(pst_reading *reading) {
     const pst_config *c = reading->config;
     long long batch = c->train.batch, micro = c->train.micro_batch;
     if (batch % micro) {
-        pst_fail(PST_EINPUT, "train.micro_batch: %lld does not divide train.batch, %lld", micro, batch);
+        pst_fail(PST_EINPUT, "train.micro_batch: %lld does not divide train.batch, %lld", micro,
+                 batch);
         return at_origin(reading, blame(reading, "train", "micro_batch", "batch"), PST_EINPUT);
     }
     if (c->train.lr_min > c->train.lr) {
-        pst_fail(PST_EINPUT, "train.lr_min: %g is more than train.lr, %g", c->train.lr_min, c->train.lr);
+        pst_fail(PST_EINPUT, "train.lr_min: %g is more than train.lr, %g", c->train.lr_min,
+                 c->train.lr);
         return at_origin(reading, blame(reading, "train", "lr_min", "lr"), PST_EINPUT);
     }
     return PST_OK;
@@ -165,8 +181,8 @@ static pst_status keep_model_place(pst_reading *reading) {
     return pst_fail(PST_ENOMEM, "no memory for the configuration");
 }
 
-/* What the file says about paths holds for the folder it lies in; overrides, which come later, are typed in the current
- * one. */
+/* What the file says about paths holds for the folder it lies in; overrides, which come later, are
+ * typed in the current one. */
 static pst_status resolve_paths(pst_reading *reading) {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s", reading->file);
@@ -181,8 +197,8 @@ static pst_status resolve_paths(pst_reading *reading) {
     return PST_OK;
 }
 
-static pst_status read_all(pst_reading *reading, const char *text, size_t bytes, const char *const *override,
-                           size_t n_override) {
+static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
+                           const char *const *override, size_t n_override) {
     PST_TRY(set_defaults(reading->config, reading->file));
     PST_TRY(pst_document_read(reading, text, bytes));
     if (reading->from_disk) PST_TRY(resolve_paths(reading));
@@ -202,7 +218,8 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
 
 static pst_status read_bytes(const char *text, size_t bytes, const char *file, int from_disk,
                              const char *const *override, size_t n_override, pst_config **config) {
-    pst_reading reading = {.config = calloc(1, sizeof *reading.config), .file = file, .from_disk = from_disk};
+    pst_reading reading = {
+        .config = calloc(1, sizeof *reading.config), .file = file, .from_disk = from_disk};
     if (!reading.config) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     pst_status status = read_all(&reading, text, bytes, override, n_override);
     if (status == PST_OK) *config = reading.config;
@@ -210,17 +227,22 @@ static pst_status read_bytes(const char *text, size_t bytes, const char *file, i
     return status;
 }
 
-pst_status pst_config_parse(const char *text, const char *file, const char *const *override, size_t n_override,
-                            pst_config **config) {
+pst_status pst_config_parse(const char *text, const char *file, const char *const *override,
+                            size_t n_override, pst_config **config) {
     size_t bytes = strlen(text);
-    if (bytes > FILE_BYTES) return pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", file);
+    if (bytes > FILE_BYTES)
+        return pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", file);
     return read_bytes(text, bytes, file, 0, override, n_override, config);
 }
 
-pst_status pst_config_open(const char *name, const char *const *override, size_t n_override, pst_config **config) {
+pst_status pst_config_open(const char *name, const char *const *override, size_t n_override,
+                           pst_config **config) {
     static const char nothing[] = "model: {kind: custom}\ndata: {kind: custom, paths: [none]}\n";
     if (!name || !config || (!override && n_override))
-        return pst_fail(PST_EINPUT, "pst_config_open: %s is NULL", !name ? "name" : !config ? "config" : "override");
+        return pst_fail(PST_EINPUT, "pst_config_open: %s is NULL",
+                        !name     ? "name"
+                        : !config ? "config"
+                                  : "override");
     for (size_t i = 0; i < n_override; i++)
         if (!override[i]) return pst_fail(PST_EINPUT, "pst_config_open: override %zu is NULL", i);
     const char **all = calloc(n_override + 1, sizeof *all);
@@ -233,7 +255,8 @@ pst_status pst_config_open(const char *name, const char *const *override, size_t
     } else {
         pst_fail(PST_ENOMEM, "no memory for the configuration");
     }
-    free(named), free(all);
+    free(named);
+    free(all);
     return status;
 }
 
@@ -256,7 +279,8 @@ pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
     FILE *f = open_memstream(&text, &bytes);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     pst_status status = pst_config_print(config, f);
-    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
+    if (fclose(f) != 0 && status == PST_OK)
+        status = pst_fail(PST_ENOMEM, "no memory for the configuration");
     if (status == PST_OK) status = pst_config_parse(text, config->source, NULL, 0, &made);
     free(text);
     if (status == PST_OK) status = copy_origins(config, made);
@@ -265,15 +289,20 @@ pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
     return status;
 }
 
-pst_status pst_config_load(const char *path, const char *const *override, size_t n_override, pst_config **config) {
+pst_status pst_config_load(const char *path, const char *const *override, size_t n_override,
+                           pst_config **config) {
     FILE *in = fopen(path, "rb");
-    if (!in) return pst_fail(pst_status_of_errno(errno), "cannot open run file %s: %s", path, strerror(errno));
+    if (!in)
+        return pst_fail(pst_status_of_errno(errno), "cannot open run file %s: %s", path,
+                        strerror(errno));
     char *text = malloc(FILE_BYTES + 1);
     size_t bytes = text ? fread(text, 1, FILE_BYTES + 1, in) : 0;
     pst_status status;
     if (!text) status = pst_fail(PST_ENOMEM, "no memory to read %s", path);
-    else if (ferror(in)) status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
-    else if (bytes > FILE_BYTES) status = pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", path);
+    else if (ferror(in))
+        status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
+    else if (bytes > FILE_BYTES)
+        status = pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", path);
     else status = read_bytes(text, bytes, path, 1, override, n_override, config);
     free(text);
     fclose(in);

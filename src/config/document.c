@@ -1,6 +1,7 @@
-/* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys and sections. Every complaint
- * starts with file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk goes
- * no deeper than the rows' sections whatever the document is, so that no file can make it long. */
+/* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys and
+ * sections. Every complaint starts with file:line:column. Aliases are resolved by libyaml to the
+ * node they name, never copied, and the walk goes no deeper than the rows' sections whatever the
+ * document is, so that no file can make it long. */
 #include "config/rows.h"
 #include "config/yaml.h"
 #include <string.h>
@@ -25,24 +26,30 @@ static pst_status at_node(const walk *w, const yaml_node_t *node, pst_status sta
 }
 
 /* ... and the key's name behind it. */
-static pst_status at_value(const walk *w, const yaml_node_t *node, const pst_row *row, pst_status status) {
+static pst_status at_value(const walk *w, const yaml_node_t *node, const pst_row *row,
+                           pst_status status) {
     char name[PST_ROW_TEXT_BYTES];
     return at_node(w, node, pst_fail_in(status, "%s", pst_row_name(row, name)));
 }
 
 static const char *kind_of(const yaml_node_t *node) {
-    return node->type == YAML_SEQUENCE_NODE ? "a list" : node->type == YAML_MAPPING_NODE ? "a mapping" : "a value";
+    return node->type == YAML_SEQUENCE_NODE  ? "a list"
+           : node->type == YAML_MAPPING_NODE ? "a mapping"
+                                             : "a value";
 }
 
 static int is_absent(const yaml_node_t *node) {
-    if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return 0;
+    if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+        return 0;
     const char *text = (const char *)node->data.scalar.value;
     return !*text || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0;
 }
 
-/* Tags change what a value means; none has a meaning here except the core ones that say the obvious. */
+/* Tags change what a value means; none has a meaning here except the core ones that say the
+ * obvious. */
 static int has_odd_tag(const yaml_node_t *node) {
-    static const char *const fine[] = {YAML_STR_TAG, YAML_SEQ_TAG, YAML_MAP_TAG, YAML_INT_TAG, YAML_FLOAT_TAG};
+    static const char *const fine[] = {YAML_STR_TAG, YAML_SEQ_TAG, YAML_MAP_TAG, YAML_INT_TAG,
+                                       YAML_FLOAT_TAG};
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
         if (strcmp((const char *)node->tag, fine[i]) == 0) return 0;
     return 1;
@@ -50,23 +57,27 @@ static int has_odd_tag(const yaml_node_t *node) {
 
 /* The text of a scalar for `row`; EINPUT says what else was found. */
 static pst_status scalar_text(const pst_row *row, const yaml_node_t *node, const char **text) {
-    int number = row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL || row->type == PST_ROW_BYTES ||
-                 row->type == PST_ROW_WHOLES;
+    int number = row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL ||
+                 row->type == PST_ROW_BYTES || row->type == PST_ROW_WHOLES;
     if (node->type != YAML_SCALAR_NODE) return pst_row_refuse(row, kind_of(node));
     if (is_absent(node)) return pst_row_refuse(row, "nothing");
-    if (has_odd_tag(node)) return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
+    if (has_odd_tag(node))
+        return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
     const char *value = (const char *)node->data.scalar.value;
-    if (strlen(value) != node->data.scalar.length) return pst_row_refuse(row, "a text with a zero byte in it");
-    if (number && node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return pst_row_refuse(row, "a quoted text");
+    if (strlen(value) != node->data.scalar.length)
+        return pst_row_refuse(row, "a text with a zero byte in it");
+    if (number && node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+        return pst_row_refuse(row, "a quoted text");
     *text = value;
     return PST_OK;
 }
 
 /* Reads a sequence into a LIST; *at is the node a complaint is about. */
-static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_config *config, yaml_node_t *node,
-                             yaml_node_t **at) {
+static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_config *config,
+                             yaml_node_t *node, yaml_node_t **at) {
     pst_row_clear(row, config);
-    if (has_odd_tag(node)) return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
+    if (has_odd_tag(node))
+        return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
     yaml_node_item_t *item = node->data.sequence.items.start;
     if (item == node->data.sequence.items.top && row->flags & PST_ROW_FILLED)
         return pst_row_refuse(row, "an empty list");
@@ -80,8 +91,8 @@ static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_
 }
 
 /* NAME: PATH, or NAME: [PATH, ...], instead of what that name has had. */
-static pst_status read_name(yaml_document_t *document, const pst_row *row, pst_config *config, const char *name,
-                            yaml_node_t *node, yaml_node_t **at) {
+static pst_status read_name(yaml_document_t *document, const pst_row *row, pst_config *config,
+                            const char *name, yaml_node_t *node, yaml_node_t **at) {
     int list = node->type == YAML_SEQUENCE_NODE;
     ptrdiff_t n = list ? node->data.sequence.items.top - node->data.sequence.items.start : 1;
     *at = node;
@@ -92,7 +103,8 @@ static pst_status read_name(yaml_document_t *document, const pst_row *row, pst_c
         char *named = NULL;
         if (list) *at = yaml_document_get_node(document, node->data.sequence.items.start[i]);
         PST_TRY(scalar_text(row, *at, &text));
-        if (asprintf(&named, "%s=%s", name, text) < 0) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+        if (asprintf(&named, "%s=%s", name, text) < 0)
+            return pst_fail(PST_ENOMEM, "no memory for the configuration");
         pst_status status = pst_row_add(row, config, named);
         free(named);
         PST_TRY(status);
@@ -100,22 +112,26 @@ static pst_status read_name(yaml_document_t *document, const pst_row *row, pst_c
     return PST_OK;
 }
 
-static pst_status read_named(yaml_document_t *document, const pst_row *row, pst_config *config, yaml_node_t *node,
-                             yaml_node_t **at) {
+static pst_status read_named(yaml_document_t *document, const pst_row *row, pst_config *config,
+                             yaml_node_t *node, yaml_node_t **at) {
     *at = node;
-    if (node->type != YAML_MAPPING_NODE) return pst_row_refuse(row, is_absent(node) ? "nothing" : kind_of(node));
+    if (node->type != YAML_MAPPING_NODE)
+        return pst_row_refuse(row, is_absent(node) ? "nothing" : kind_of(node));
     const yaml_node_pair_t *first = node->data.mapping.pairs.start, *pair = first;
     for (; pair < node->data.mapping.pairs.top; pair++) {
         yaml_node_t *key = yaml_document_get_node(document, pair->key);
         const char *name = (const char *)key->data.scalar.value;
         *at = key;
-        if (key->type != YAML_SCALAR_NODE) return pst_fail(PST_EINPUT, "expected a name, found %s", kind_of(key));
+        if (key->type != YAML_SCALAR_NODE)
+            return pst_fail(PST_EINPUT, "expected a name, found %s", kind_of(key));
         if (strlen(name) != key->data.scalar.length || has_odd_tag(key))
             return pst_fail(PST_EINPUT, "expected a name, found an odd text");
         for (const yaml_node_pair_t *p = first; p < pair; p++)
-            if (!strcmp((const char *)yaml_document_get_node(document, p->key)->data.scalar.value, name))
+            if (!strcmp((const char *)yaml_document_get_node(document, p->key)->data.scalar.value,
+                        name))
                 return pst_fail(PST_EINPUT, "'%.60s' is given twice", name);
-        PST_TRY(read_name(document, row, config, name, yaml_document_get_node(document, pair->value), at));
+        PST_TRY(read_name(document, row, config, name,
+                          yaml_document_get_node(document, pair->value), at));
     }
     return PST_OK;
 }
@@ -123,32 +139,38 @@ static pst_status read_named(yaml_document_t *document, const pst_row *row, pst_
 static pst_status given_twice(const pst_row *row, size_t line) {
     char name[PST_ROW_TEXT_BYTES], former[PST_ROW_NAME_BYTES] = "";
     if (row->former_name) snprintf(former, sizeof former, " (formerly %s)", row->former_name);
-    return pst_fail(PST_EINPUT, "%s%s is given twice; first in line %zu", pst_row_name(row, name), former, line);
+    return pst_fail(PST_EINPUT, "%s%s is given twice; first in line %zu", pst_row_name(row, name),
+                    former, line);
 }
 
-static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key, yaml_node_t *node) {
+static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key,
+                             yaml_node_t *node) {
     pst_row_origin *origin = &w->reading->origin[row - pst_rows];
     if (origin->line) return at_node(w, key, given_twice(row, origin->line));
     const char *text = NULL;
     yaml_node_t *at = node;
     pst_status status;
-    if (row->type == PST_ROW_NAMED) status = read_named(w->document, row, w->reading->config, node, &at);
+    if (row->type == PST_ROW_NAMED)
+        status = read_named(w->document, row, w->reading->config, node, &at);
     else if (pst_row_is_list(row) && node->type == YAML_SEQUENCE_NODE)
         status = read_items(w->document, row, w->reading->config, node, &at);
-    else if ((status = scalar_text(row, node, &text)) == PST_OK) status = pst_row_set(row, w->reading->config, text);
+    else if ((status = scalar_text(row, node, &text)) == PST_OK)
+        status = pst_row_set(row, w->reading->config, text);
     if (status != PST_OK) return at_value(w, at, row, status);
-    *origin = (pst_row_origin){.line = node->start_mark.line + 1, .column = node->start_mark.column + 1};
+    *origin =
+        (pst_row_origin){.line = node->start_mark.line + 1, .column = node->start_mark.column + 1};
     return PST_OK;
 }
 
 /* The text of a key, NULL when it is no plain name (the message says so). */
 static const char *key_text(const walk *w, const yaml_node_t *key) {
-    if (key->type == YAML_SCALAR_NODE && strlen((const char *)key->data.scalar.value) == key->data.scalar.length &&
+    if (key->type == YAML_SCALAR_NODE &&
+        strlen((const char *)key->data.scalar.value) == key->data.scalar.length &&
         !has_odd_tag(key))
         return (const char *)key->data.scalar.value;
-    at_node(
-        w, key,
-        pst_fail(PST_EINPUT, "expected a key, found %s", key->type == YAML_SCALAR_NODE ? "an odd text" : kind_of(key)));
+    at_node(w, key,
+            pst_fail(PST_EINPUT, "expected a key, found %s",
+                     key->type == YAML_SCALAR_NODE ? "an odd text" : kind_of(key)));
     return NULL;
 }
 
@@ -156,8 +178,9 @@ static const char *key_text(const walk *w, const yaml_node_t *key) {
 static pst_status enter_section(walk *w, const char *name, const yaml_node_t *key) {
     for (size_t i = 0; i < w->n_section; i++)
         if (strcmp(w->section[i].name, name) == 0)
-            return at_node(
-                w, key, pst_fail(PST_EINPUT, "section %s is given twice; first in line %zu", name, w->section[i].line));
+            return at_node(w, key,
+                           pst_fail(PST_EINPUT, "section %s is given twice; first in line %zu",
+                                    name, w->section[i].line));
     if (w->n_section < sizeof w->section / sizeof *w->section) { /* there are fewer than that */
         snprintf(w->section[w->n_section].name, sizeof w->section->name, "%s", name);
         w->section[w->n_section++].line = key->start_mark.line + 1;
@@ -167,7 +190,8 @@ static pst_status enter_section(walk *w, const char *name, const yaml_node_t *ke
 
 static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *node);
 
-static pst_status read_pair(walk *w, const char *section, const yaml_node_t *key, yaml_node_t *value) {
+static pst_status read_pair(walk *w, const char *section, const yaml_node_t *key,
+                            yaml_node_t *value) {
     const char *name = key_text(w, key);
     char deeper[PST_ROW_NAME_BYTES];
     if (!name) return PST_EINPUT;
@@ -186,9 +210,10 @@ static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *
     if (is_absent(node)) return PST_OK; /* "parallel:" with all its keys commented out */
     if (*section) snprintf(what, sizeof what, "%s: expected a mapping of keys", section);
     if (node->type != YAML_MAPPING_NODE || has_odd_tag(node))
-        return at_node(w, node,
-                       pst_fail(PST_EINPUT, "%s, found %s", what,
-                                node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
+        return at_node(
+            w, node,
+            pst_fail(PST_EINPUT, "%s, found %s", what,
+                     node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++)
         PST_TRY(read_pair(w, section, yaml_document_get_node(w->document, pair->key),
@@ -196,8 +221,10 @@ static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *
     return PST_OK;
 }
 
-/* libyaml's own complaint. Its reader knows only a byte offset, from which line and column are counted here. */
-static pst_status explain(const yaml_parser_t *parser, const char *file, const char *text, size_t bytes) {
+/* libyaml's own complaint. Its reader knows only a byte offset, from which line and column are
+ * counted here. */
+static pst_status explain(const yaml_parser_t *parser, const char *file, const char *text,
+                          size_t bytes) {
     /* libyaml does not always say so */
     if (parser->error == YAML_MEMORY_ERROR || parser->error == YAML_NO_ERROR)
         return pst_fail(PST_ENOMEM, "no memory to read %s", file);
@@ -210,20 +237,23 @@ static pst_status explain(const yaml_parser_t *parser, const char *file, const c
     }
     const char *problem = parser->problem ? parser->problem : "cannot be read";
     pst_fail(PST_EINPUT, "not valid YAML: %s", problem);
-    if (parser->context && (parser->error == YAML_SCANNER_ERROR || parser->error == YAML_PARSER_ERROR))
-        pst_fail(PST_EINPUT, "not valid YAML: %s %s that starts in line %zu", problem, parser->context,
-                 parser->context_mark.line + 1);
+    if (parser->context &&
+        (parser->error == YAML_SCANNER_ERROR || parser->error == YAML_PARSER_ERROR))
+        pst_fail(PST_EINPUT, "not valid YAML: %s %s that starts in line %zu", problem,
+                 parser->context, parser->context_mark.line + 1);
     return at_mark(file, mark, PST_EINPUT);
 }
 
 /* What follows the first document must be the end. */
-static pst_status expect_end(yaml_parser_t *parser, const char *file, const char *text, size_t bytes) {
+static pst_status expect_end(yaml_parser_t *parser, const char *file, const char *text,
+                             size_t bytes) {
     yaml_document_t more;
     if (!yaml_parser_load(parser, &more)) return explain(parser, file, text, bytes);
     yaml_node_t *root = yaml_document_get_root_node(&more);
     pst_status status = PST_OK;
     if (root)
-        status = at_mark(file, root->start_mark, pst_fail(PST_EINPUT, "a second document starts here; expected one"));
+        status = at_mark(file, root->start_mark,
+                         pst_fail(PST_EINPUT, "a second document starts here; expected one"));
     yaml_document_delete(&more);
     return status;
 }
@@ -232,7 +262,8 @@ pst_status pst_document_read(pst_reading *reading, const char *text, size_t byte
     yaml_parser_t parser;
     yaml_document_t document;
     PST_TRY(pst_yaml_limit(text, bytes, reading->file));
-    if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "no memory to read %s", reading->file);
+    if (!yaml_parser_initialize(&parser))
+        return pst_fail(PST_ENOMEM, "no memory to read %s", reading->file);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     pst_status status;
     if (!yaml_parser_load(&parser, &document)) {
@@ -272,17 +303,20 @@ pst_status pst_document_read_list(const pst_row *row, pst_config *config, const 
     yaml_parser_delete(&parser);
     if (whole) return status;
     return pst_fail(PST_EINPUT, "expected %s, found something else",
-                    row->type == PST_ROW_NAMED ? "a mapping such as {wiki: wiki.txt, code: [a.c, b.c]}"
-                                               : "a list such as [a.txt, b.txt]");
+                    row->type == PST_ROW_NAMED
+                        ? "a mapping such as {wiki: wiki.txt, code: [a.c, b.c]}"
+                        : "a list such as [a.txt, b.txt]");
 }
 
 /* eval.sets.NAME=PATH or =[PATH, ...]. */
-static pst_status override_name(const pst_row *row, pst_config *config, const char *item, const char *text) {
+static pst_status override_name(const pst_row *row, pst_config *config, const char *item,
+                                const char *text) {
     char *whole = NULL;
     int list = *text == '[';
     if (asprintf(&whole, list ? "{%s: %s}" : "%s=%s", item, text) < 0)
         return pst_fail(PST_ENOMEM, "no memory for the configuration");
-    pst_status status = list ? pst_document_read_list(row, config, whole) : pst_row_check_text(row, whole);
+    pst_status status =
+        list ? pst_document_read_list(row, config, whole) : pst_row_check_text(row, whole);
     if (!list && status == PST_OK) {
         pst_row_drop(row, config, item);
         status = pst_row_add(row, config, whole);
@@ -291,7 +325,8 @@ static pst_status override_name(const pst_row *row, pst_config *config, const ch
     return status;
 }
 
-pst_status pst_row_override(const pst_row *row, pst_config *config, const char *item, const char *text) {
+pst_status pst_row_override(const pst_row *row, pst_config *config, const char *item,
+                            const char *text) {
     if (row->type != PST_ROW_NAMED)
         return pst_row_is_list(row) && *text == '[' ? pst_document_read_list(row, config, text)
                                                     : pst_row_set(row, config, text);

@@ -1,5 +1,5 @@
-/* Which row a name means: section and key in a file, a full path or a short key on the command line; what a row takes,
- * and what was meant by a name that there is not. */
+/* Which row a name means: section and key in a file, a full path or a short key on the command
+ * line; what a row takes, and what was meant by a name that there is not. */
 #include "config/number.h"
 #include "config/rows.h"
 #include "penstock/option.h"
@@ -12,7 +12,8 @@ enum { NAME = PST_ROW_NAME_BYTES };
 
 const pst_row *pst_row_find(const char *section, const char *key) {
     for (size_t i = 0; i < pst_n_row; i++)
-        if (strcmp(pst_rows[i].section, section) == 0 && strcmp(pst_rows[i].key, key) == 0) return &pst_rows[i];
+        if (strcmp(pst_rows[i].section, section) == 0 && strcmp(pst_rows[i].key, key) == 0)
+            return &pst_rows[i];
     return NULL;
 }
 
@@ -21,19 +22,23 @@ const pst_row *pst_row_find_any(const char *section, const char *key) {
     const pst_row *row = pst_row_find(section, key);
     snprintf(name, sizeof name, "%s.%s", section, key);
     for (size_t i = 0; !row && i < pst_n_row; i++)
-        if (pst_rows[i].former_name && strcmp(pst_rows[i].former_name, name) == 0) row = &pst_rows[i];
+        if (pst_rows[i].former_name && strcmp(pst_rows[i].former_name, name) == 0)
+            row = &pst_rows[i];
     return row;
 }
 
 int pst_row_is_section(const char *name) {
     size_t n = strlen(name);
     for (size_t i = 0; n && i < pst_n_row; i++)
-        if (strncmp(pst_rows[i].section, name, n) == 0 && strchr(".", pst_rows[i].section[n])) return 1;
+        if (strncmp(pst_rows[i].section, name, n) == 0 && strchr(".", pst_rows[i].section[n]))
+            return 1;
     return 0;
 }
 
 /* Whether its key alone may mean the row. */
-static int can_be_short(const pst_row *row) { return !(row->flags & PST_ROW_FULL) && !strchr(row->section, '.'); }
+static int can_be_short(const pst_row *row) {
+    return !(row->flags & PST_ROW_FULL) && !strchr(row->section, '.');
+}
 
 /* The first row of that short key, NULL: none; *n: how many have it. */
 static const pst_row *find_short(const char *key, int *n) {
@@ -71,7 +76,8 @@ static void append_range(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     pst_number_print(row->min, min);
     pst_number_print(row->max, max);
     int endless = (row->type == PST_ROW_REAL || row->type == PST_ROW_BYTES) && row->max >= 1e12;
-    if (row->type == PST_ROW_WHOLE && isinf(row->max)) snprintf(max, sizeof max, "%" PRId64, INT64_MAX);
+    if (row->type == PST_ROW_WHOLE && isinf(row->max))
+        snprintf(max, sizeof max, "%" PRId64, INT64_MAX);
     if (endless) append(out, " %s %s", above ? ">" : ">=", min);
     else if (!above && !below) append(out, " from %s to %s", min, max);
     else append(out, " %s %s and %s %s", above ? ">" : ">=", min, below ? "<" : "<=", max);
@@ -86,11 +92,13 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
         [PST_ROW_TEXT] = "a text",
         [PST_ROW_LIST] = "a text or a list of texts",
         [PST_ROW_WHOLES] = "a whole number",
-        [PST_ROW_NAMED] = "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, code: [a.c, b.c]}",
+        [PST_ROW_NAMED] = "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, "
+                          "code: [a.c, b.c]}",
     };
     out[0] = 0;
     append(out, "%s", row->allowed && row->type != PST_ROW_WHOLE ? "" : kinds[row->type]);
-    if (row->type == PST_ROW_WHOLE || row->type == PST_ROW_WHOLES || row->type == PST_ROW_REAL) append_range(row, out);
+    if (row->type == PST_ROW_WHOLE || row->type == PST_ROW_WHOLES || row->type == PST_ROW_REAL)
+        append_range(row, out);
     if (row->type == PST_ROW_WHOLES) append(out, " or a list of them");
     if (!row->allowed) return out;
     if (row->type == PST_ROW_WHOLE) append(out, ", or ");
@@ -99,7 +107,7 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     return out;
 }
 
-/* --- what was meant ---------------------------------------------------------------------------------------------- */
+/* --- what was meant --------------------------------------------------------------------------- */
 
 /* Behind the last dot. */
 static const char *last_part(const char *name) {
@@ -108,7 +116,8 @@ static const char *last_part(const char *name) {
 }
 
 /* The keys of `section` and the sections in it; names of those are in room. */
-static size_t list_names(const char *section, const char *names[PST_ROWS_MAX], char room[PST_ROWS_MAX][NAME]) {
+static size_t list_names(const char *section, const char *names[PST_ROWS_MAX],
+                         char room[PST_ROWS_MAX][NAME]) {
     size_t n = 0, in = strlen(section);
     for (size_t i = 0; i < pst_n_row; i++) {
         const char *of = pst_rows[i].section;
@@ -160,12 +169,15 @@ static const pst_row *find_elsewhere(const char *key) {
     for (size_t i = 0; i < pst_n_row; i++)
         if (strcmp(pst_rows[i].key, key) == 0) return &pst_rows[i];
     for (size_t i = 0; i < pst_n_row; i++)
-        if (pst_rows[i].former_name && strcmp(last_part(pst_rows[i].former_name), key) == 0) return &pst_rows[i];
+        if (pst_rows[i].former_name && strcmp(last_part(pst_rows[i].former_name), key) == 0)
+            return &pst_rows[i];
     return NULL;
 }
 
-static pst_status say_foreign(const char *key, const char *in, const char *meant, const char *instead) {
-    if (meant) return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; did you mean '%s'?", key, in, meant);
+static pst_status say_foreign(const char *key, const char *in, const char *meant,
+                              const char *instead) {
+    if (meant)
+        return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; did you mean '%s'?", key, in, meant);
     return pst_fail(PST_EINPUT, "unknown key '%.60s'%s: %s", key, in, instead);
 }
 
@@ -179,10 +191,12 @@ pst_status pst_row_unknown(const char *section, const char *key) {
     say[0] = 0;
     if (*section) snprintf(in, sizeof in, " in %s", section);
     if (elsewhere)
-        return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'%s?", key, in, pst_row_name(elsewhere, say),
+        return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'%s?", key, in,
+                        pst_row_name(elsewhere, say),
                         *elsewhere->section ? "" : " at the top of the file");
     if (pst_row_foreign(key, &meant, &instead)) return say_foreign(key, in, meant, instead);
-    if (find_section(key, say)) return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'?", key, in, say);
+    if (find_section(key, say))
+        return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'?", key, in, say);
     say[0] = 0;
     size_t n = list_names(section, names, room);
     if ((near = pst_did_you_mean(key, names, n)))
@@ -191,7 +205,7 @@ pst_status pst_row_unknown(const char *section, const char *key) {
     return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; expected one of %s", key, in, say);
 }
 
-/* --- overrides --------------------------------------------------------------------------------------------------- */
+/* --- overrides -------------------------------------------------------------------------------- */
 
 /* A full path that no row has: the first part of it that is wrong. */
 static pst_status unknown_path(const char *name) {
@@ -200,11 +214,12 @@ static pst_status unknown_path(const char *name) {
         snprintf(part, sizeof part, "%.*s", (int)(dot - at), at);
         snprintf(deeper, sizeof deeper, "%s%s%s", section, *section ? "." : "", part);
         const pst_row *row = pst_row_find_any(section, part);
-        if (row && row->type == PST_ROW_NAMED) return pst_fail(PST_EINPUT, "expected %s.NAME=PATH", deeper);
+        if (row && row->type == PST_ROW_NAMED)
+            return pst_fail(PST_EINPUT, "expected %s.NAME=PATH", deeper);
         if (row) return pst_fail(PST_EINPUT, "%s is a key, not a section", deeper);
         if (!*section && (row = find_elsewhere(part)) && row->type == PST_ROW_NAMED)
-            return pst_fail(PST_EINPUT, "unknown key '%s'; did you mean '%s.%.60s'?", part, pst_row_name(row, full),
-                            dot[1] ? dot + 1 : "NAME");
+            return pst_fail(PST_EINPUT, "unknown key '%s'; did you mean '%s.%.60s'?", part,
+                            pst_row_name(row, full), dot[1] ? dot + 1 : "NAME");
         if (!pst_row_is_section(deeper)) return pst_row_unknown(section, part);
         snprintf(section, sizeof section, "%.*s", NAME, deeper); /* a section's: short enough */
     }
@@ -215,7 +230,8 @@ static pst_status unknown_path(const char *name) {
 static const pst_row *find_named(const char *path) {
     char name[PST_ROW_TEXT_BYTES];
     for (size_t i = 0; i < pst_n_row; i++)
-        if (pst_rows[i].type == PST_ROW_NAMED && !strcmp(pst_row_name(&pst_rows[i], name), path)) return &pst_rows[i];
+        if (pst_rows[i].type == PST_ROW_NAMED && !strcmp(pst_row_name(&pst_rows[i], name), path))
+            return &pst_rows[i];
     return NULL;
 }
 
@@ -225,7 +241,8 @@ static pst_status find_path(const char *name, const pst_row **row) {
     *row = pst_row_find_any(section, last_part(name));
     if (!*row) *row = find_named(section);
     if (*row) return PST_OK;
-    return pst_row_is_section(name) ? pst_fail(PST_EINPUT, "expected %s.KEY=VALUE", name) : unknown_path(name);
+    return pst_row_is_section(name) ? pst_fail(PST_EINPUT, "expected %s.KEY=VALUE", name)
+                                    : unknown_path(name);
 }
 
 static pst_status unknown_short(const char *name) {
@@ -233,7 +250,9 @@ static pst_status unknown_short(const char *name) {
     int n;
     char full[PST_ROW_TEXT_BYTES];
     const pst_row *row = find_elsewhere(name);
-    if (row) return pst_fail(PST_EINPUT, "expected the key's full path, %s=VALUE", pst_row_name(row, full));
+    if (row)
+        return pst_fail(PST_EINPUT, "expected the key's full path, %s=VALUE",
+                        pst_row_name(row, full));
     if (pst_row_is_section(name)) return pst_fail(PST_EINPUT, "expected %s.KEY=VALUE", name);
     if (pst_row_foreign(name, &meant, &instead)) return say_foreign(name, "", meant, instead);
     for (size_t i = 0; i < pst_n_row; i++) keys[i] = pst_rows[i].key;
@@ -246,7 +265,8 @@ static pst_status unknown_short(const char *name) {
 static pst_status ambiguous(const char *key, const pst_row *first) {
     const pst_row *second = first + 1;
     while (!can_be_short(second) || strcmp(second->key, key) != 0) second++;
-    return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", key, first->section, key, second->section, key);
+    return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", key, first->section, key,
+                    second->section, key);
 }
 
 const char *pst_config_key_for(const char *name, const char **instead) {
@@ -265,7 +285,8 @@ pst_status pst_row_find_override(const char *name, const pst_row **found) {
     const pst_row *row = find_short(name, &n);
     if (n > 1) return ambiguous(name, row);
     for (size_t i = 0; !row && i < pst_n_row; i++)
-        if (pst_rows[i].former_name && strcmp(last_part(pst_rows[i].former_name), name) == 0) row = &pst_rows[i];
+        if (pst_rows[i].former_name && strcmp(last_part(pst_rows[i].former_name), name) == 0)
+            row = &pst_rows[i];
     *found = row;
     return row ? PST_OK : unknown_short(name);
 }

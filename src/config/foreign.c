@@ -1,5 +1,5 @@
-/* What other programs call our keys and values (Hugging Face, Megatron-LM, DeepSpeed, nanoGPT, PyTorch Lightning): who
- * types such a name is told ours. */
+/* What other programs call our keys and values (Hugging Face, Megatron-LM, DeepSpeed, nanoGPT,
+ * PyTorch Lightning): who types such a name is told ours. */
 #include "config/rows.h"
 #include <ctype.h>
 #include <string.h>
@@ -15,12 +15,15 @@ static const foreign_key keys[] = {
 
     {"model_type|architecture|arch", "model.kind", NULL},
     {"model_name|model_size", "model.preset", NULL},
-    {"model_name_or_path|init_from|pretrained|pretrained_checkpoint|load_weights", "model.weights", NULL},
+    {"model_name_or_path|init_from|pretrained|pretrained_checkpoint|load_weights", "model.weights",
+     NULL},
     {"activation_function|hidden_act|act_fn|activation_fn", "model.activation", NULL},
     {"num_layers|n_layer|n_layers|num_hidden_layers|depth", "model.layers", NULL},
     {"n_head|n_heads|num_heads|num_attention_heads", "model.heads", NULL},
-    {"hidden_size|n_embd|n_embed|d_model|embed_dim|hidden_dim|model_dim|dim|width", "model.channels", NULL},
-    {"seq_length|seq_len|sequence_length|block_size|max_seq_len|max_seq_length|context_length|n_ctx|n_positions|"
+    {"hidden_size|n_embd|n_embed|d_model|embed_dim|hidden_dim|model_dim|dim|width",
+     "model.channels", NULL},
+    {"seq_length|seq_len|sequence_length|block_size|max_seq_len|max_seq_length|context_length|n_"
+     "ctx|n_positions|"
      "max_position_embeddings",
      "model.context", NULL},
     {"vocab_size|n_vocab|padded_vocab_size|num_classes", "model.vocabulary", NULL},
@@ -29,11 +32,13 @@ static const foreign_key keys[] = {
     {"ffn_hidden_size|intermediate_size|ffn_dim|n_inner|mlp_ratio", NULL,
      "a block's hidden features are four times model.channels"},
 
-    {"data_path|data_dir|data_files|dataset|train_data|train_data_path|train_file|train_files", "data.paths", NULL},
+    {"data_path|data_dir|data_files|dataset|train_data|train_data_path|train_file|train_files",
+     "data.paths", NULL},
     {"tokenizer_name|tokenizer_type|tokenizer_model|vocab_file", "data.tokenizer", NULL},
     {"val_split|validation_split|test_split|val_fraction", "data.validation", NULL},
 
-    {"max_steps|max_iters|train_iters|train_steps|training_steps|num_steps|num_train_steps|num_iterations|total_steps",
+    {"max_steps|max_iters|train_iters|train_steps|training_steps|num_steps|num_train_steps|num_"
+     "iterations|total_steps",
      "train.steps", NULL},
     {"epochs|n_epochs|num_epochs|max_epochs|num_train_epochs", NULL,
      "a run's length is train.steps, each a batch of train.batch samples"},
@@ -41,51 +46,60 @@ static const foreign_key keys[] = {
     {"micro_batch_size|microbatch_size|mbs|device_batch_size|per_device_train_batch_size|"
      "train_micro_batch_size_per_gpu",
      "train.micro_batch", NULL},
-    {"gradient_accumulation_steps|gradient_accumulation|grad_accum|accumulate_grad_batches|num_microbatches|"
+    {"gradient_accumulation_steps|gradient_accumulation|grad_accum|accumulate_grad_batches|num_"
+     "microbatches|"
      "n_microbatches",
      NULL, "a step has train.batch / train.micro_batch micro-batches"},
     {"random_seed|manual_seed|rng_seed", "train.seed", NULL},
     {"optim|optimizer_type|optimizer_name", "train.optimizer", NULL},
     {"learning_rate|lr_rate|base_lr|max_lr|peak_lr", "train.lr", NULL},
     {"min_lr|end_lr|final_lr", "train.lr_min", NULL},
-    {"warmup_steps|warmup_iters|warmup_ratio|num_warmup_steps|lr_warmup_iters|lr_warmup_steps|lr_warmup_fraction",
+    {"warmup_steps|warmup_iters|warmup_ratio|num_warmup_steps|lr_warmup_iters|lr_warmup_steps|lr_"
+     "warmup_fraction",
      "train.warmup", NULL},
     {"lr_scheduler|lr_scheduler_type|lr_schedule|lr_decay_style|scheduler", "train.decay", NULL},
     {"wd", "train.weight_decay", NULL},
     {"adam_beta1|beta_1", "train.beta1", NULL},
     {"adam_beta2|beta_2", "train.beta2", NULL},
     {"epsilon|adam_eps|adam_epsilon", "train.eps", NULL},
-    {"grad_clip|clip_grad|clip_norm|max_grad_norm|max_norm|gradient_clipping|gradient_clip_val", "train.clip", NULL},
+    {"grad_clip|clip_grad|clip_norm|max_grad_norm|max_norm|gradient_clipping|gradient_clip_val",
+     "train.clip", NULL},
     {"dtype|fp16|bf16|fp8|amp|mixed_precision|params_dtype", "train.precision", NULL},
     {"initial_loss_scale|initial_scale_power", "train.loss_scale_start", NULL},
     {"loss_scale_window", "train.loss_scale_interval", NULL},
     {"log_interval|logging_steps|log_every_n_steps|print_every", "train.log_every", NULL},
 
-    {"eval_interval|eval_steps|eval_every|val_interval|val_check_interval|evaluation_interval", "eval.every", NULL},
+    {"eval_interval|eval_steps|eval_every|val_interval|val_check_interval|evaluation_interval",
+     "eval.every", NULL},
     {"eval_iters|eval_batches|eval_tokens|val_steps|limit_val_batches", "eval.tokens", NULL},
 
-    {"pipeline_model_parallel_size|pipeline_parallel_size|pipeline_parallel|pp_size|pp|num_stages", "parallel.pipeline",
-     NULL},
-    {"tensor_model_parallel_size|tensor_parallel_size|tensor_parallel|model_parallel_size|tp_size|tp",
+    {"pipeline_model_parallel_size|pipeline_parallel_size|pipeline_parallel|pp_size|pp|num_stages",
+     "parallel.pipeline", NULL},
+    {"tensor_model_parallel_size|tensor_parallel_size|tensor_parallel|model_parallel_size|tp_size|"
+     "tp",
      "parallel.tensor", NULL},
     {"data_parallel_size|data_parallel|num_replicas|dp_size|dp|ddp", "parallel.data", NULL},
     {"sequence_parallel|sp", "parallel.sequence", NULL},
     {"zero_stage|zero_optimization|use_distributed_optimizer|fsdp", "parallel.zero", NULL},
     {"pipeline_schedule|pipeline_parallel_schedule", "parallel.schedule", NULL},
-    {"virtual_pipeline_model_parallel_size|num_layers_per_virtual_pipeline_stage|num_model_chunks|virtual_stages|vpp",
+    {"virtual_pipeline_model_parallel_size|num_layers_per_virtual_pipeline_stage|num_model_chunks|"
+     "virtual_stages|vpp",
      "parallel.chunks", NULL},
-    {"activation_checkpointing|gradient_checkpointing|recompute_granularity|recompute_activations|remat",
+    {"activation_checkpointing|gradient_checkpointing|recompute_granularity|recompute_activations|"
+     "remat",
      "parallel.recompute", NULL},
     {"accelerator", "parallel.device", NULL},
     {"backend|dist_backend|distributed_backend", "parallel.transport", NULL},
     {"num_threads|n_threads|omp_num_threads", "parallel.threads", NULL},
     {"gpu|gpus|n_gpus|ngpus|num_gpus|num_devices", NULL,
      "-n RANKS starts so many ranks, and parallel.device=cuda computes on GPUs"},
-    {"np|nproc|nproc_per_node|world_size|num_processes|ranks|workers", NULL, "-n RANKS starts so many ranks"},
+    {"np|nproc|nproc_per_node|world_size|num_processes|ranks|workers", NULL,
+     "-n RANKS starts so many ranks"},
     {"nodes|nnodes|num_nodes|hosts|host", NULL,
      "--hostfile FILE names the hosts, or a launcher starts the ranks there"},
 
-    {"save_interval|save_every|save_steps|checkpoint_interval|ckpt_interval", "checkpoint.every", NULL},
+    {"save_interval|save_every|save_steps|checkpoint_interval|ckpt_interval", "checkpoint.every",
+     NULL},
     {"save_total_limit|save_top_k|max_to_keep", "checkpoint.keep", NULL},
     {"output|output_dir|out_dir|save_dir|log_dir", NULL,
      "--runs DIR is the folder of all runs, name=NAME that of this one"},
@@ -107,7 +121,8 @@ static const foreign_value values[] = {
     {"train.precision", "float16|half|16|16-mixed|16-true", "did you mean 'fp16'?"},
     {"train.precision", "float8|e4m3|transformer-engine", "did you mean 'fp8'?"},
     {"train.decay", "constant|constant_with_warmup", "did you mean 'none'?"},
-    {"model.activation", "gelu", "its form with tanh is 'gelu_tanh' (GPT-2's), that with erf is 'gelu_erf'"},
+    {"model.activation", "gelu",
+     "its form with tanh is 'gelu_tanh' (GPT-2's), that with erf is 'gelu_erf'"},
     {"model.activation", "gelu_new|gelu_fast|gelu_pytorch_tanh", "did you mean 'gelu_tanh'?"},
     {"parallel.recompute", "true|uniform|block", "did you mean 'full'?"},
     {"parallel.recompute", "false", "did you mean 'none'?"},
@@ -144,13 +159,20 @@ const char *pst_row_foreign_value(const pst_row *row, const char *text) {
     char name[PST_ROW_TEXT_BYTES];
     pst_row_name(row, name);
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        if (!strcmp(values[i].key, name) && (!values[i].names || has(values[i].names, text))) return values[i].say;
+        if (!strcmp(values[i].key, name) && (!values[i].names || has(values[i].names, text)))
+            return values[i].say;
     return NULL;
 }
 
 const char *pst_row_foreign_at(size_t i, const char **names) {
     size_t n = sizeof keys / sizeof *keys;
-    if (i < n) return *names = keys[i].names, keys[i].key ? keys[i].key : "";
-    if (i - n < sizeof values / sizeof *values) return *names = NULL, values[i - n].key;
+    if (i < n) {
+        *names = keys[i].names;
+        return keys[i].key ? keys[i].key : "";
+    }
+    if (i - n < sizeof values / sizeof *values) {
+        *names = NULL;
+        return values[i - n].key;
+    }
     return NULL;
 }

@@ -29,7 +29,9 @@ static char *value_of(const pst_row *row, const pst_config *config) {
     FILE *f = open_memstream(&text, &bytes);
     if (!f) return NULL;
     pst_row_print(row, config, f);
-    return fclose(f) ? free(text), NULL : text;
+    if (!fclose(f)) return text;
+    free(text);
+    return NULL;
 }
 
 static pst_status set(const pst_row *row, pst_config *config, const char *text) {
@@ -38,24 +40,28 @@ static pst_status set(const pst_row *row, pst_config *config, const char *text) 
     return PST_OK;
 }
 
-pst_status pst_config_settle(pst_config *config, const char *section, const char *key, const char *text,
-                             const char *who) {
+pst_status pst_config_settle(pst_config *config, const char *section, const char *key,
+                             const char *text, const char *who) {
     const pst_row *row = pst_row_find(section, key);
     if (!row) return pst_fail(PST_EINTERNAL, "there is no key %s.%s", section, key);
     int given = config->given[row - pst_rows];
     char *was = value_of(row, config);
-    pst_status status = was ? set(row, config, text) : pst_fail(PST_ENOMEM, "no memory for the configuration");
+    pst_status status =
+        was ? set(row, config, text) : pst_fail(PST_ENOMEM, "no memory for the configuration");
     char *is = status == PST_OK ? value_of(row, config) : NULL;
     if (status == PST_OK && !is) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
     if (status == PST_OK && given && strcmp(was, is))
-        status = pst_fail(PST_EINPUT, "%s.%s is given as %s, but %s says %s; leave one of the two out", section, key,
-                          was, who, is);
+        status =
+            pst_fail(PST_EINPUT, "%s.%s is given as %s, but %s says %s; leave one of the two out",
+                     section, key, was, who, is);
     if (status == PST_OK && !given) config->given[row - pst_rows] = PST_GIVEN_BY_PLAN;
-    free(was), free(is);
+    free(was);
+    free(is);
     return status;
 }
 
-pst_status pst_config_override(pst_config *config, const char *section, const char *key, const char *text) {
+pst_status pst_config_override(pst_config *config, const char *section, const char *key,
+                               const char *text) {
     const pst_row *row = pst_row_find(section, key);
     if (!row) return pst_fail(PST_EINTERNAL, "there is no key %s.%s", section, key);
     PST_TRY(set(row, config, text));
@@ -65,10 +71,13 @@ pst_status pst_config_override(pst_config *config, const char *section, const ch
 
 /* As an override has it: texts as they are, lists in brackets. NULL: no memory. */
 static char *override_of(const pst_row *row, const pst_config *config) {
-    const char *raw = row->type == PST_ROW_TEXT ? *(char *const *)((const char *)config + row->offset) : NULL;
+    const char *raw =
+        row->type == PST_ROW_TEXT ? *(char *const *)((const char *)config + row->offset) : NULL;
     char *real = raw && *raw && row->flags & PST_ROW_PATH ? realpath(raw, NULL) : NULL;
     char *value = real ? real : raw ? strdup(raw) : value_of(row, config), *text = NULL;
-    if (value && asprintf(&text, "%s%s%s=%s", row->section, *row->section ? "." : "", row->key, value) < 0) text = NULL;
+    if (value &&
+        asprintf(&text, "%s%s%s=%s", row->section, *row->section ? "." : "", row->key, value) < 0)
+        text = NULL;
     free(value);
     return text;
 }
@@ -83,7 +92,8 @@ pst_status pst_config_overrides(const pst_config *config, char ***override, uint
             continue;
         }
         while (*n) free(list[--*n]);
-        free(list), list = NULL;
+        free(list);
+        list = NULL;
     }
     if (!list) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     *override = list;

@@ -1,5 +1,5 @@
-/* Numbers as text. The syntax is checked here and the conversion done under the "C" locale, since the program that
- * links us may have chosen one with a decimal comma. */
+/* Numbers as text. The syntax is checked here and the conversion done under the "C" locale, since
+ * the program that links us may have chosen one with a decimal comma. */
 #include "config/number.h"
 #include <errno.h>
 #include <locale.h>
@@ -93,7 +93,8 @@ int pst_number_rate(const char *text, double *out) {
         end += 1 + binary;
     }
     if (*end == 'b') unit /= 8;
-    if ((*end || unit != 1) && ((*end != 'b' && *end != 'B') || strcmp(end + 1, "/s") != 0)) return 0;
+    if ((*end || unit != 1) && ((*end != 'b' && *end != 'B') || strcmp(end + 1, "/s") != 0))
+        return 0;
     if (!isfinite(value * unit)) return 0;
     *out = value * unit;
     return 1;

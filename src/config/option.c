@@ -1,5 +1,5 @@
-/* Command-line options from a table of rows. The arguments are walked twice, first to check and then to set, so that
- * a wrong command line changes nothing. */
+/* Command-line options from a table of rows. The arguments are walked twice, first to check and
+ * then to set, so that a wrong command line changes nothing. */
 #include "penstock/option.h"
 #include "base/status.h"
 #include "config/number.h"
@@ -7,7 +7,8 @@
 
 enum { HELP_COLUMN = 26, HELP_WIDTH = 100 };
 
-/* One argument that is being read: what is left of it, and how to call the option in a complaint. */
+/* One argument that is being read: what is left of it, and how to call the option in a
+ * complaint. */
 typedef struct {
     const pst_command *command;
     int argc, at; /* the option stands at argv[at] */
@@ -28,9 +29,9 @@ static pst_status refuse(const walk *w, const pst_option *option, const char *va
                                        [PST_OPTION_FLOAT] = "a number",
                                        [PST_OPTION_BYTES] = "bytes, such as 8GiB,",
                                        [PST_OPTION_RATE] = "bytes per second, such as 25GB/s,"};
-    return pst_fail(PST_EINPUT, "%s: %s: expected %s from %s to %s, found '%.60s'", w->command->command,
-                    option_text(option, name), what[option->type], pst_number_print(option->min, min),
-                    pst_number_print(option->max, max), value);
+    return pst_fail(PST_EINPUT, "%s: %s: expected %s from %s to %s, found '%.60s'",
+                    w->command->command, option_text(option, name), what[option->type],
+                    pst_number_print(option->min, min), pst_number_print(option->max, max), value);
 }
 
 static int read_real(pst_option_type type, const char *value, double *real) {
@@ -57,7 +58,8 @@ static pst_status take(const walk *w, const pst_option *option, const char *valu
         if (w->set) *(int *)option->target = 1;
         break;
     case PST_OPTION_INT:
-        if (!pst_number_whole(value, &whole) || (double)whole < option->min || (double)whole > option->max)
+        if (!pst_number_whole(value, &whole) || (double)whole < option->min ||
+            (double)whole > option->max)
             return refuse(w, option, value);
         if (w->set) *(int64_t *)option->target = whole;
         break;
@@ -78,12 +80,13 @@ static pst_status take(const walk *w, const pst_option *option, const char *valu
     return PST_OK;
 }
 
-/* The value behind the option: the next argument, whatever it looks like ("-5" is a number there). */
+/* The value behind the option: the next argument, whatever it looks like ("-5" is a number
+ * there). */
 static pst_status take_next(walk *w, const pst_option *option) {
     char name[80];
     if (w->at + 1 >= w->argc)
-        return pst_fail(PST_EINPUT, "%s: %s needs a value: %s", w->command->command, option_text(option, name),
-                        option->value ? option->value : "VALUE");
+        return pst_fail(PST_EINPUT, "%s: %s needs a value: %s", w->command->command,
+                        option_text(option, name), option->value ? option->value : "VALUE");
     return take(w, option, w->argv[++w->at]);
 }
 
@@ -96,8 +99,10 @@ static pst_status unknown(const walk *w, const char *text, size_t length) {
         if (w->command->option[i].name) names[n++] = w->command->option[i].name;
     near = pst_did_you_mean(word + strspn(word, "-"), names, n);
     if (near && word[1] == '-')
-        return pst_fail(PST_EINPUT, "%s: unknown option '%s'; did you mean '--%s'?", w->command->command, word, near);
-    return pst_fail(PST_EINPUT, "%s: unknown option '%s'; --help lists all", w->command->command, word);
+        return pst_fail(PST_EINPUT, "%s: unknown option '%s'; did you mean '--%s'?",
+                        w->command->command, word, near);
+    return pst_fail(PST_EINPUT, "%s: unknown option '%s'; --help lists all", w->command->command,
+                    word);
 }
 
 static pst_status read_long(walk *w) {
@@ -105,10 +110,14 @@ static pst_status read_long(walk *w) {
     size_t length = equals ? (size_t)(equals - text) : strlen(text);
     for (size_t i = 0; i < w->command->n_option; i++) {
         const pst_option *option = &w->command->option[i];
-        if (!option->name || strlen(option->name) != length || strncmp(option->name, text, length) != 0) continue;
+        if (!option->name || strlen(option->name) != length ||
+            strncmp(option->name, text, length) != 0)
+            continue;
         if (option->type == PST_OPTION_FLAG && equals)
-            return pst_fail(PST_EINPUT, "%s: --%s takes no value", w->command->command, option->name);
-        if (option->type == PST_OPTION_FLAG || equals) return take(w, option, equals ? equals + 1 : NULL);
+            return pst_fail(PST_EINPUT, "%s: --%s takes no value", w->command->command,
+                            option->name);
+        if (option->type == PST_OPTION_FLAG || equals)
+            return take(w, option, equals ? equals + 1 : NULL);
         return take_next(w, option);
     }
     w->help = length == 4 && strncmp(text, "help", 4) == 0;
@@ -129,7 +138,8 @@ static pst_status read_short(walk *w) {
             w->help = *text == 'h';
             return w->help ? PST_OK : unknown(w, w->argv[w->at], strlen(w->argv[w->at]));
         }
-        if (option->type != PST_OPTION_FLAG) return text[1] ? take(w, option, text + 1) : take_next(w, option);
+        if (option->type != PST_OPTION_FLAG)
+            return text[1] ? take(w, option, text + 1) : take_next(w, option);
         PST_TRY(take(w, option, NULL));
     }
     return PST_OK;
@@ -166,7 +176,8 @@ static pst_status walk_all(walk *w, size_t *n_operand) {
     return PST_OK;
 }
 
-pst_status pst_option_parse(const pst_command *command, int argc, char **argv, size_t *n_operand, int *help) {
+pst_status pst_option_parse(const pst_command *command, int argc, char **argv, size_t *n_operand,
+                            int *help) {
     size_t n = 0;
     walk check = {.command = command, .argc = argc, .argv = argv}, set = check;
     PST_TRY(walk_all(&check, &n));
@@ -193,9 +204,11 @@ static void print_wrapped(const char *text, int at, int indent, FILE *out) {
 static void default_text(const pst_option *option, char text[160]) {
     char number[PST_NUMBER_BYTES];
     text[0] = 0;
-    if (option->type == PST_OPTION_INT && *(int64_t *)option->target > 0) /* 0 and -1: what is not given */
+    if (option->type == PST_OPTION_INT && *(int64_t *)option->target > 0) /* 0 and -1: what is not
+                                                                             given */
         snprintf(text, 160, " (default %lld)", (long long)*(int64_t *)option->target);
-    if (option->type == PST_OPTION_FLOAT && *(double *)option->target >= option->min) /* else: not given */
+    /* else: not given */
+    if (option->type == PST_OPTION_FLOAT && *(double *)option->target >= option->min)
         snprintf(text, 160, " (default %s)", pst_number_print(*(double *)option->target, number));
     const char *value = option->type == PST_OPTION_STRING ? *(const char **)option->target : NULL;
     if (value && value[strspn(value, " \t\n")]) snprintf(text, 160, " (default %.120s)", value);
@@ -215,14 +228,18 @@ static void print_option(const pst_option *option, FILE *out) {
     if (!option->letter) at += fprintf(out, "    ");
     if (option->name) at += fprintf(out, "--%s", option->name);
     if (option->value) at += fprintf(out, " %s", option->value);
-    if (at + 2 > HELP_COLUMN) at = 0, fputc('\n', out);
+    if (at + 2 > HELP_COLUMN) {
+        at = 0;
+        fputc('\n', out);
+    }
     fprintf(out, "%*s", HELP_COLUMN - at, "");
     print_wrapped(pst_option_text(option, text, sizeof text), HELP_COLUMN, HELP_COLUMN, out);
     fputc('\n', out);
 }
 
 void pst_option_help(const pst_command *command, FILE *out) {
-    fprintf(out, "Usage: %s [options]%s%s\n\n", command->command, command->operands && *command->operands ? " " : "",
+    fprintf(out, "Usage: %s [options]%s%s\n\n", command->command,
+            command->operands && *command->operands ? " " : "",
             command->operands ? command->operands : "");
     if (command->summary) print_wrapped(command->summary, 0, 0, out);
     fputs("\n\nOptions:\n", out);

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* A key that a plan decides, which is planned again with the next start: as if it had never been there. */
+/* A key that a plan decides, which is planned again with the next start: as if it had never been
+ * there. */
 static int is_open(const pst_row *row, const pst_config *config) {
-    static const char *const planned[] = {"pipeline", "tensor", "sequence", "data",      "zero",       "replicas",
-                                          "devices",  "chunks", "schedule", "recompute", "micro_batch"};
+    static const char *const planned[] = {"pipeline", "tensor",    "sequence",   "data",
+                                          "zero",     "replicas",  "devices",    "chunks",
+                                          "schedule", "recompute", "micro_batch"};
     uint8_t by = config->given[row - pst_rows];
     int of_user = by == PST_GIVEN_BY_FILE || by == PST_GIVEN_BY_OVERRIDE;
     if (!pst_config_is_auto(config) || of_user) return 0;
@@ -54,7 +56,8 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
         pst_row_print(row, config, out);
         fputc('\n', out);
     }
-    if (fflush(out) != 0 || ferror(out)) return pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+    if (fflush(out) != 0 || ferror(out))
+        return pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
     return PST_OK;
 }
 
@@ -113,7 +116,8 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
 
 void pst_config_help(FILE *out) {
     const char *section = "";
-    fputs("Keys of a run file; on the command line as section.key=value, or key=value where only one section has it.\n",
+    fputs("Keys of a run file; on the command line as section.key=value, or key=value where only "
+          "one section has it.\n",
           out);
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
@@ -122,7 +126,8 @@ void pst_config_help(FILE *out) {
         section = row->section;
         const char *indent = *section ? "  " : "";
         fprintf(out, "%s%-*s %s", indent, *section ? 16 : 18, row->key, row->help);
-        if (row->former_name) fprintf(out, " Formerly %s, which is still accepted.", row->former_name);
+        if (row->former_name)
+            fprintf(out, " Formerly %s, which is still accepted.", row->former_name);
         fputc('\n', out);
         fprintf(out, "%19s%s; ", "", pst_row_expects(row, expects));
         if (row->flags & PST_ROW_REQUIRED) fputs("required", out);

@@ -1,10 +1,12 @@
-/* Which keys are read only where another key of their section chooses it: model.heads by some kinds of models, train.beta1
- * by one optimizer. One table for the check of a run file, its resolved copy, --help and the manual. */
+/* Which keys are read only where another key of their section chooses it: model.heads by some kinds
+ * of models, train.beta1 by one optimizer. One table for the check of a run file, its resolved
+ * copy, --help and the manual. */
 #include "config/number.h"
 #include "config/rows.h"
 #include <string.h>
 
-/* REFUSE: to give it elsewhere is an error; WARN: a run says it, for such keys are often left in when trying choices. */
+/* REFUSE: to give it elsewhere is an error; WARN: a run says it, for such keys are often left in
+ * when trying choices. */
 typedef enum { REFUSE, WARN } consequence;
 
 static const struct {
@@ -66,7 +68,8 @@ const char *pst_row_readers(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     int i = find(row);
     *out = 0;
     if (i < 0) return out;
-    size_t used = (size_t)snprintf(out, PST_ROW_TEXT_BYTES, "%s.%s ", reads[i].section, reads[i].choice);
+    size_t used =
+        (size_t)snprintf(out, PST_ROW_TEXT_BYTES, "%s.%s ", reads[i].section, reads[i].choice);
     for (const char *at = reads[i].readers; *at && used + 3 < PST_ROW_TEXT_BYTES; at++) {
         out[used++] = *at == '|' ? ',' : *at;
         if (*at == '|') out[used++] = ' ';
@@ -75,7 +78,7 @@ const char *pst_row_readers(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     return out;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static double number_of(const pst_row *row, const pst_config *config) {
     const char *at = (const char *)config + row->offset;
@@ -91,13 +94,15 @@ static int says_nothing(const pst_row *row, const pst_config *config) {
 /* As it is in the copies of runs that have never asked for it. */
 static int is_default(const pst_row *row, const pst_config *config) {
     double fallback;
-    if (row->type == PST_ROW_TEXT) return !strcmp(*(char *const *)((const char *)config + row->offset), row->fallback);
+    if (row->type == PST_ROW_TEXT)
+        return !strcmp(*(char *const *)((const char *)config + row->offset), row->fallback);
     return pst_number_real(row->fallback, &fallback) && fallback == number_of(row, config);
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
-/* The copies of runs up to version 0.1.0 have every key of the model that there was, read or not. */
+/* The copies of runs up to version 0.1.0 have every key of the model that there was, read or
+ * not. */
 static int is_early_copy(const pst_reading *reading) {
     static const char *const keys[] = {"preset",   "weights", "activation", "layers", "heads",
                                        "channels", "context", "vocabulary", "dropout"};
@@ -113,12 +118,14 @@ static pst_status refuse(const pst_row *row, const pst_config *config) {
     int i = find(row);
     for (size_t k = 0; k < pst_n_row; k++) {
         size_t used = strlen(list);
-        int beside = !strcmp(pst_rows[k].section, row->section) && strcmp(pst_rows[k].key, reads[i].choice) != 0;
+        int beside = !strcmp(pst_rows[k].section, row->section) &&
+                     strcmp(pst_rows[k].key, reads[i].choice) != 0;
         if (beside && pst_row_is_read(&pst_rows[k], config))
             snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", pst_rows[k].key);
     }
-    return pst_fail(PST_EINPUT, "%s.%s is not read by %s.%s %s, which reads %s", row->section, row->key, row->section,
-                    reads[i].choice, choice_of(i, config), *list ? list : "no other key");
+    return pst_fail(PST_EINPUT, "%s.%s is not read by %s.%s %s, which reads %s", row->section,
+                    row->key, row->section, reads[i].choice, choice_of(i, config),
+                    *list ? list : "no other key");
 }
 
 pst_status pst_reading_check_read(pst_reading *reading, const pst_row_origin **at) {
@@ -143,10 +150,11 @@ int pst_config_unread(const pst_config *config, size_t *next, char *text, size_t
         int i = (int)(*next)++;
         const pst_row *row = pst_row_find(reads[i].section, reads[i].key);
         const char *choice = choice_of(i, config);
-        if (reads[i].elsewhere != WARN || !config->given[row - pst_rows] || is_reader(i, choice)) continue;
+        if (reads[i].elsewhere != WARN || !config->given[row - pst_rows] || is_reader(i, choice))
+            continue;
         if (is_default(row, config)) continue;
-        snprintf(text, bytes, "%s.%s is not read: %s.%s is %s", row->section, row->key, row->section, reads[i].choice,
-                 choice);
+        snprintf(text, bytes, "%s.%s is not read: %s.%s is %s", row->section, row->key,
+                 row->section, reads[i].choice, choice);
         return 1;
     }
     return 0;

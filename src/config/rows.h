@@ -1,11 +1,13 @@
-/* The option rows of the run file (inside src/config only): what a key is, and its value as text. */
+/* The option rows of the run file (inside src/config only): what a key is, and its value as
+ * text. */
 #ifndef PST_CONFIG_ROWS_H
 #define PST_CONFIG_ROWS_H
 #include "base/status.h"
 #include "config/config.h"
 
-/* WHOLES: one whole number or a LIST of them. STEPS: a number of steps, or a share of them, which is kept below 0.
- * NAMED: lists that have names; an item is "name=text", and those of a name stand together. */
+/* WHOLES: one whole number or a LIST of them. STEPS: a number of steps, or a share of them, which
+ * is kept below 0. NAMED: lists that have names; an item is "name=text", and those of a name stand
+ * together. */
 typedef enum {
     PST_ROW_WHOLE,
     PST_ROW_REAL,
@@ -17,38 +19,50 @@ typedef enum {
     PST_ROW_NAMED
 } pst_row_type;
 /* ABOVE, BELOW: the range leaves out its minimum, its maximum. FILLED: an empty text is refused.
- * PATH: names files, maybe beside the run file. FULL: overridden by its full path only, as keys of nested sections
- * are: its name is that of an older key. */
-enum { PST_ROW_REQUIRED = 1, PST_ROW_ABOVE = 2, PST_ROW_BELOW = 4, PST_ROW_FILLED = 8, PST_ROW_PATH = 16 };
+ * PATH: names files, maybe beside the run file. FULL: overridden by its full path only, as keys of
+ * nested sections are: its name is that of an older key. */
+enum {
+    PST_ROW_REQUIRED = 1,
+    PST_ROW_ABOVE = 2,
+    PST_ROW_BELOW = 4,
+    PST_ROW_FILLED = 8,
+    PST_ROW_PATH = 16
+};
 enum { PST_ROW_FULL = 32 };
 
 typedef struct {
-    const char *section, *key;  /* section "": the key stands at the top of the file; "a.b": b is a section in a */
+    const char *section, *key; /* section "": the key stands at the top of the file; "a.b": b is a
+                                  section in a */
     pst_row_type type;
-    const char *fallback;       /* the default as it would be written; NULL for lists and required keys */
-    double min, max;            /* WHOLE, WHOLES, REAL, BYTES; max INFINITY: none */
+    const char *fallback; /* the default as it would be written; NULL for lists and required keys */
+    double min, max;      /* WHOLE, WHOLES, REAL, BYTES; max INFINITY: none */
     unsigned flags;
-    const char *allowed;        /* TEXT: "a|b|c", NULL any; WHOLE: a word for 0 */
-    size_t offset, count;       /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
+    const char *allowed;  /* TEXT: "a|b|c", NULL any; WHOLE: a word for 0 */
+    size_t offset, count; /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
     const char *help;
-    const char *former_name;    /* the full path that it once had, which files and overrides may still use, as they may
-                                   the last part of it as a short key; NULL none */
+    const char *former_name; /* the full path that it once had, which files and overrides may still
+                                use, as they may the last part of it as a short key; NULL none */
 } pst_row;
 
 /* The table. Tests may put one of their own here. */
 extern const pst_row *pst_rows;
 extern size_t pst_n_row;
-enum { PST_ROWS_MAX = sizeof((pst_config *)0)->given, PST_ROW_TEXT_BYTES = 512, PST_ROW_NAME_BYTES = 128 };
+enum {
+    PST_ROWS_MAX = sizeof((pst_config *)0)->given,
+    PST_ROW_TEXT_BYTES = 512,
+    PST_ROW_NAME_BYTES = 128
+};
 enum { PST_ROW_ITEM_BYTES = 40 }; /* of a name in a NAMED */
 
 /* NULL when there is none. any: also by the name that it once had. */
 const pst_row *pst_row_find(const char *section, const char *key);
 const pst_row *pst_row_find_any(const char *section, const char *key);
-/* The row that an override means: by its full path, or by a key that only one section has. EINPUT says what was
- * meant. */
+/* The row that an override means: by its full path, or by a key that only one section has. EINPUT
+ * says what was meant. */
 pst_status pst_row_find_override(const char *name, const pst_row **row);
 /* The value of a key, or of a name in a NAMED (item, else NULL), as an override has it. */
-pst_status pst_row_override(const pst_row *row, pst_config *config, const char *item, const char *text);
+pst_status pst_row_override(const pst_row *row, pst_config *config, const char *item,
+                            const char *text);
 /* "parallel", "parallel.compress". */
 int pst_row_is_section(const char *name);
 /* Whether its key alone may override it. */
@@ -60,14 +74,17 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
 /* EINPUT: "unknown key 'batchsize' in train; did you mean 'batch'?" */
 pst_status pst_row_unknown(const char *section, const char *key);
 
-/* foreign.c. Whether other programs have a key of that name; *key: ours, or NULL and *say: what there is instead. */
+/* foreign.c. Whether other programs have a key of that name; *key: ours, or NULL and *say: what
+ * there is instead. */
 int pst_row_foreign(const char *name, const char **key, const char **say);
 /* What to say of a value that the row does not take; NULL: nothing. */
 const char *pst_row_foreign_value(const pst_row *row, const char *text);
-/* For tests: the key that the i-th entry is about, "" none, and its names (NULL: of values); NULL after the last. */
+/* For tests: the key that the i-th entry is about, "" none, and its names (NULL: of values); NULL
+ * after the last. */
 const char *pst_row_foreign_at(size_t i, const char **names);
 
-/* Sets a value from text; a list becomes that one item. EINPUT: "expected a number > 0, found 'abc'". */
+/* Sets a value from text; a list becomes that one item. EINPUT: "expected a number > 0, found
+ * 'abc'". */
 pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text);
 /* Whether the row, TEXT, LIST or WHOLES, takes this text; EINPUT as for pst_row_set. */
 pst_status pst_row_check_text(const pst_row *row, const char *text);
@@ -89,13 +106,13 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out);
 
 /* Where a row's value came from, for complaints that involve several. */
 typedef struct {
-    const char *override;       /* the override's text, or NULL: */
-    size_t line, column;        /* in the file, from 1; line 0: not given */
+    const char *override; /* the override's text, or NULL: */
+    size_t line, column;  /* in the file, from 1; line 0: not given */
 } pst_row_origin;
 typedef struct {
     pst_config *config;
     const char *file;
-    int from_disk;              /* `file` is a path, not a name for messages */
+    int from_disk; /* `file` is a path, not a name for messages */
     pst_row_origin origin[PST_ROWS_MAX];
 } pst_reading;
 
@@ -110,7 +127,7 @@ pst_status pst_reading_check_read(pst_reading *reading, const pst_row_origin **a
 
 /* Reads the YAML text into reading->config. */
 pst_status pst_document_read(pst_reading *reading, const char *text, size_t bytes);
-/* Reads text as the value of a LIST, one YAML sequence of scalars; of a NAMED, a mapping whose names replace or join
- * those that there are. */
+/* Reads text as the value of a LIST, one YAML sequence of scalars; of a NAMED, a mapping whose
+ * names replace or join those that there are. */
 pst_status pst_document_read_list(const pst_row *row, pst_config *config, const char *text);
 #endif

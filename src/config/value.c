@@ -1,4 +1,5 @@
-/* A row's value as text: set from it with range and choice checked, and printed as YAML that reads back the same. */
+/* A row's value as text: set from it with range and choice checked, and printed as YAML that reads
+ * back the same. */
 #include "config/number.h"
 #include "config/rows.h"
 #include "config/yaml.h"
@@ -34,7 +35,8 @@ static int in_range(const pst_row *row, double value) {
     return row->flags & PST_ROW_BELOW ? value < row->max : value <= row->max;
 }
 
-/* Only texts that YAML can hold are taken, so that every configuration can be printed: UTF-8 without zero bytes. */
+/* Only texts that YAML can hold are taken, so that every configuration can be printed: UTF-8
+ * without zero bytes. */
 static int is_utf8(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
@@ -64,7 +66,8 @@ static pst_status check_choice(const pst_row *row, const char *text) {
         if (strcmp(item, text) == 0) return PST_OK;
         names[n++] = item;
     }
-    const char *near = pst_did_you_mean(text, names, n), *foreign = pst_row_foreign_value(row, text);
+    const char *near = pst_did_you_mean(text, names, n),
+               *foreign = pst_row_foreign_value(row, text);
     refuse_text(row, text);
     if (foreign) return pst_fail(PST_EINPUT, "%s; %s", pst_error(), foreign);
     return near ? pst_fail(PST_EINPUT, "%s; did you mean '%s'?", pst_error(), near) : PST_EINPUT;
@@ -82,7 +85,9 @@ static pst_status check_named(const pst_row *row, const char *text) {
 pst_status pst_row_check_text(const pst_row *row, const char *text) {
     int64_t whole;
     if (row->type == PST_ROW_WHOLES)
-        return pst_number_whole(text, &whole) && in_range(row, (double)whole) ? PST_OK : refuse_text(row, text);
+        return pst_number_whole(text, &whole) && in_range(row, (double)whole)
+                   ? PST_OK
+                   : refuse_text(row, text);
     if (!is_utf8(text)) return pst_row_refuse(row, "bytes that are not UTF-8");
     if (row->type == PST_ROW_NAMED) return check_named(row, text);
     if (row->allowed) return check_choice(row, text);
@@ -123,10 +128,13 @@ pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text)
     char number[PST_NUMBER_BYTES];
     int64_t whole;
     PST_TRY(pst_row_check_text(row, text));
-    if (row->type == PST_ROW_WHOLES && pst_number_whole(text, &whole))
-        snprintf(number, sizeof number, "%lld", (long long)whole), text = number;
+    if (row->type == PST_ROW_WHOLES && pst_number_whole(text, &whole)) {
+        snprintf(number, sizeof number, "%lld", (long long)whole);
+        text = number;
+    }
     char *copy = strdup(text), **grown = copy && (n & (n - 1)) ? *items : NULL;
-    if (copy && !grown) grown = realloc(*items, (n ? 2 * (size_t)n : 1) * sizeof *grown); /* at powers of two */
+    if (copy && !grown)
+        grown = realloc(*items, (n ? 2 * (size_t)n : 1) * sizeof *grown); /* at powers of two */
     if (!grown) {
         free(copy);
         return pst_fail(PST_ENOMEM, "no memory for the configuration");
@@ -144,17 +152,20 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
     switch (row->type) {
     case PST_ROW_WHOLE:
         if (row->allowed && strcmp(row->allowed, text) == 0) text = "0";
-        if (!pst_number_whole(text, &whole) || !in_range(row, (double)whole)) return refuse_text(row, text);
+        if (!pst_number_whole(text, &whole) || !in_range(row, (double)whole))
+            return refuse_text(row, text);
         *(int64_t *)at = whole;
         return PST_OK;
     case PST_ROW_REAL:
     case PST_ROW_BYTES:
-        if (!(row->type == PST_ROW_REAL ? pst_number_real : pst_number_bytes)(text, &real) || !in_range(row, real))
+        if (!(row->type == PST_ROW_REAL ? pst_number_real : pst_number_bytes)(text, &real) ||
+            !in_range(row, real))
             return refuse_text(row, text);
         *(double *)at = real;
         return PST_OK;
     case PST_ROW_STEPS:
-        if (pst_number_whole(text, &whole) && in_range(row, (double)whole)) *(double *)at = (double)whole;
+        if (pst_number_whole(text, &whole) && in_range(row, (double)whole))
+            *(double *)at = (double)whole;
         else if (pst_number_share(text, &real)) *(double *)at = real > 0 ? -real : 0;
         else return refuse_text(row, text);
         return PST_OK;
@@ -173,17 +184,20 @@ void pst_row_resolve(pst_config *config) {
     int64_t whole;
     config->parallel.tensor = 0;
     for (uint32_t i = 0; i < config->parallel.n_tensors; i++)
-        if (pst_number_whole(config->parallel.tensors[i], &whole) && whole > config->parallel.tensor)
+        if (pst_number_whole(config->parallel.tensors[i], &whole) &&
+            whole > config->parallel.tensor)
             config->parallel.tensor = whole;
 }
 
 /* Words that other YAML readers take for something else than text. */
 static int needs_quotes(const char *text) {
-    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"};
+    static const char *const words[] = {"true", "false", "yes", "no", "on",
+                                        "off",  "null",  "y",   "n"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcasecmp(text, words[i]) == 0) return 1;
     if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", *text) || !*text) return 1;
-    return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+")] != 0;
+    return text[strspn(text,
+                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+")] != 0;
 }
 
 /* One UTF-8 character (valid, as check_text saw to); returns where the next one starts. */
@@ -192,10 +206,17 @@ static const char *print_character(const char *text, FILE *out) {
     unsigned more = lead < 0x80 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
     uint32_t code = more ? lead & (0x3f >> more) : lead;
     for (unsigned i = 1; i <= more; i++) code = code << 6 | ((unsigned char)text[i] & 0x3f);
-    int raw = code < 0x7f ? code >= 0x20 : code >= 0xa0 && code != 0xfeff && (code & 0xfffe) != 0xfffe;
+    int raw =
+        code < 0x7f ? code >= 0x20 : code >= 0xa0 && code != 0xfeff && (code & 0xfffe) != 0xfffe;
     if (code == '"' || code == '\\') fprintf(out, "\\%c", (int)code);
-    else if (raw && code != 0x2028 && code != 0x2029) /* those two end a line in YAML */ fwrite(text, 1, more + 1, out);
-    else fprintf(out, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)code);
+    else if (raw && code != 0x2028 && code != 0x2029) /* those two end a line in YAML */
+        fwrite(text, 1, more + 1, out);
+    else
+        fprintf(out,
+                code < 0x100     ? "\\x%02x"
+                : code < 0x10000 ? "\\u%04x"
+                                 : "\\U%08x",
+                (unsigned)code);
     return text + more + 1;
 }
 
@@ -211,11 +232,14 @@ void pst_yaml_print_text(const char *text, FILE *out) {
 
 static void print_plain(const char *text, FILE *out) { fputs(text, out); }
 
-static void print_items(const pst_row *row, const pst_config *config, void (*print)(const char *text, FILE *out),
-                        FILE *out) {
+static void print_items(const pst_row *row, const pst_config *config,
+                        void (*print)(const char *text, FILE *out), FILE *out) {
     char **item = *(char **const *)((const char *)config + row->offset);
     fputc('[', out);
-    for (uint32_t i = 0; i < *count_of(row, config); i++) fputs(i ? ", " : "", out), print(item[i], out);
+    for (uint32_t i = 0; i < *count_of(row, config); i++) {
+        fputs(i ? ", " : "", out);
+        print(item[i], out);
+    }
     fputc(']', out);
 }
 
@@ -230,7 +254,10 @@ static void print_named(const pst_row *row, const pst_config *config, FILE *out)
         char name[PST_ROW_ITEM_BYTES + 1];
         snprintf(name, sizeof name, "%.*s", (int)n, item[i]);
         fputs(!i ? "" : more ? ", " : "], ", out);
-        if (!more) pst_yaml_print_text(name, out), fputs(": [", out);
+        if (!more) {
+            pst_yaml_print_text(name, out);
+            fputs(": [", out);
+        }
         pst_yaml_print_text(item[i] + n + 1, out);
         last = n;
     }

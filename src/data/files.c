@@ -16,7 +16,9 @@ typedef struct {
     size_t n;
 } listing;
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "out of memory while listing data files"); }
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "out of memory while listing data files");
+}
 
 /* "" is the current folder; "/" its own name. The caller frees. */
 static char *join(const char *folder, const char *name) {
@@ -29,7 +31,8 @@ static char *join(const char *folder, const char *name) {
 static pst_status kind_of(const char *path, kind *out) {
     struct stat own, target;
     if (lstat(path, &own) || stat(path, &target))
-        return pst_fail(pst_status_of_errno(errno), "data: cannot read %s: %s", path, strerror(errno));
+        return pst_fail(pst_status_of_errno(errno), "data: cannot read %s: %s", path,
+                        strerror(errno));
     *out = S_ISREG(target.st_mode)    ? KIND_FILE
            : !S_ISDIR(target.st_mode) ? KIND_OTHER
            : S_ISLNK(own.st_mode)     ? KIND_LINKED_FOLDER
@@ -44,14 +47,16 @@ static pst_status add_file(pst_file_list *list, const char *path) {
     if (fd < 0 || fstat(fd, &st)) {
         int error = errno;
         if (fd >= 0) close(fd);
-        return pst_fail(pst_status_of_errno(error), "data: cannot read %s: %s", path, strerror(error));
+        return pst_fail(pst_status_of_errno(error), "data: cannot read %s: %s", path,
+                        strerror(error));
     }
     close(fd);
     if (list->n == list->cap) {
         uint32_t cap = list->cap ? 2 * list->cap : 64;
         pst_file *file = cap > list->cap ? realloc(list->file, cap * sizeof *file) : NULL;
         if (!file) return no_memory();
-        list->file = file, list->cap = cap;
+        list->file = file;
+        list->cap = cap;
     }
     char *copy = strdup(path);
     if (!copy) return no_memory();
@@ -70,8 +75,8 @@ static pst_status list_folder(const char *folder, listing *out) {
     pst_status status = PST_OK;
     DIR *dir = opendir(*folder ? folder : ".");
     if (!dir)
-        return pst_fail(pst_status_of_errno(errno), "data: cannot read folder %s: %s", *folder ? folder : ".",
-                        strerror(errno));
+        return pst_fail(pst_status_of_errno(errno), "data: cannot read folder %s: %s",
+                        *folder ? folder : ".", strerror(errno));
     for (struct dirent *e; status == PST_OK && (e = readdir(dir));) {
         if (e->d_name[0] == '.') continue;
         if ((l.n & (l.n - 1)) == 0) { /* grows at every power of two */
@@ -94,7 +99,8 @@ static pst_status list_folder(const char *folder, listing *out) {
 /* What is done with each thing in a folder. */
 typedef pst_status visitor(pst_file_list *list, const char *path, kind k, const void *arg);
 
-static pst_status visit_folder(pst_file_list *list, const char *folder, visitor *visit, const void *arg) {
+static pst_status visit_folder(pst_file_list *list, const char *folder, visitor *visit,
+                               const void *arg) {
     listing l;
     PST_TRY(list_folder(folder, &l));
     pst_status status = PST_OK;
@@ -145,7 +151,8 @@ static pst_status add_any_depth(pst_file_list *list, const char *folder, const c
     return visit_folder(list, folder, go_deeper, rest);
 }
 
-static pst_status add_matches(pst_file_list *list, const char *folder, const char *component, const char *rest) {
+static pst_status add_matches(pst_file_list *list, const char *folder, const char *component,
+                              const char *rest) {
     listing l;
     PST_TRY(list_folder(folder, &l));
     pst_status status = PST_OK;
@@ -221,7 +228,8 @@ static pst_status drop_duplicates(pst_file_list *list) {
     for (uint32_t i = 0; i < list->n; i++) {
         real[i] = (real_name){realpath(list->file[i].path, NULL), i};
         if (real[i].real) continue;
-        status = pst_fail(pst_status_of_errno(errno), "data: cannot read %s: %s", list->file[i].path, strerror(errno));
+        status = pst_fail(pst_status_of_errno(errno), "data: cannot read %s: %s",
+                          list->file[i].path, strerror(errno));
         goto out;
     }
     qsort(real, list->n, sizeof *real, by_real);
@@ -241,7 +249,8 @@ out:
 
 pst_status pst_files_expand(char *const *path, uint32_t n, pst_file_list *out) {
     pst_file_list list = {0};
-    pst_status status = n ? PST_OK : pst_fail(PST_EINPUT, "data.paths is empty: name files, folders or globs");
+    pst_status status =
+        n ? PST_OK : pst_fail(PST_EINPUT, "data.paths is empty: name files, folders or globs");
     for (uint32_t i = 0; i < n && status == PST_OK; i++) status = expand_one(&list, path[i]);
     if (status == PST_OK) status = drop_duplicates(&list);
     if (status != PST_OK) pst_files_free(&list);

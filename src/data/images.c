@@ -1,6 +1,7 @@
-/* Data sets of labelled images: "mnist", pairs of idx files, and "cifar10", its binary files; gzip's form of both is read,
- * too. All images lie in memory, a byte for each number; the last ones are kept for validation. A sample is the
- * "pixels" of an image, rows of pixels of `depth` numbers from 0 to 255, and its class as "targets". */
+/* Data sets of labelled images: "mnist", pairs of idx files, and "cifar10", its binary files;
+ * gzip's form of both is read, too. All images lie in memory, a byte for each number; the last ones
+ * are kept for validation. A sample is the "pixels" of an image, rows of pixels of `depth` numbers
+ * from 0 to 255, and its class as "targets". */
 #include "base/hash.h"
 #include "data/data.h"
 #include "data/options.h"
@@ -29,14 +30,15 @@ typedef struct {
     uint64_t train, hash;
 } images;
 
-/* --- files -------------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static pst_status grow(content *c, uint64_t room) {
     if (c->cap - c->n >= room) return PST_OK;
     uint64_t cap = 2 * c->cap + room;
     uint8_t *bigger = realloc(c->byte, cap);
     if (!bigger) return pst_fail(PST_ENOMEM, "no memory to read %s", c->path);
-    c->byte = bigger, c->cap = cap;
+    c->byte = bigger;
+    c->cap = cap;
     return PST_OK;
 }
 
@@ -50,14 +52,17 @@ static pst_status read_all(gzFile file, content *c) {
     } while (got > 0);
     const char *why = gzerror(file, &error);
     if (got < 0 || (error != Z_OK && error != Z_STREAM_END))
-        return pst_fail(PST_EINPUT, "data: cannot read %s: %s", c->path, error == Z_ERRNO ? strerror(errno) : why);
+        return pst_fail(PST_EINPUT, "data: cannot read %s: %s", c->path,
+                        error == Z_ERRNO ? strerror(errno) : why);
     return PST_OK;
 }
 
 static pst_status read_file(const char *path, content *c) {
     *c = (content){.path = path};
     gzFile file = gzopen(path, "rb");
-    if (!file) return pst_fail(PST_EINPUT, "data: cannot open %s: %s", path, strerror(errno ? errno : ENOMEM));
+    if (!file)
+        return pst_fail(PST_EINPUT, "data: cannot open %s: %s", path,
+                        strerror(errno ? errno : ENOMEM));
     pst_status status = read_all(file, c);
     gzclose(file);
     return status;
@@ -77,12 +82,12 @@ static pst_status add_images(images *d, uint64_t count, const char *path) {
 static pst_status check_labels(const uint8_t *label, uint64_t n, const char *path) {
     for (uint64_t i = 0; i < n; i++)
         if (label[i] >= CLASSES)
-            return pst_fail(PST_EINPUT, "data: %s: image %llu is of class %u; there are 0 to %d", path,
-                            (unsigned long long)i, label[i], CLASSES - 1);
+            return pst_fail(PST_EINPUT, "data: %s: image %llu is of class %u; there are 0 to %d",
+                            path, (unsigned long long)i, label[i], CLASSES - 1);
     return PST_OK;
 }
 
-/* --- mnist: yann.lecun.com/exdb/mnist; numbers of a header have their highest byte first --------------------------- */
+/* --- mnist: yann.lecun.com/exdb/mnist; numbers of a header have their highest byte first ------ */
 
 static uint32_t number_at(const content *c, uint32_t i) {
     const uint8_t *b = c->byte + 4 * (uint64_t)i;
@@ -95,7 +100,8 @@ static pst_status add_idx_images(images *d, const content *c) {
         return pst_fail(PST_EINPUT, "data: %s has no images of %ux%u pixels", c->path, side, side);
     uint64_t count = number_at(c, 1);
     if (c->n != 16 + count * d->size)
-        return pst_fail(PST_EINPUT, "data: %s says that it has %llu images, but has %llu bytes instead of %llu",
+        return pst_fail(PST_EINPUT,
+                        "data: %s says that it has %llu images, but has %llu bytes instead of %llu",
                         c->path, (unsigned long long)count, (unsigned long long)c->n,
                         (unsigned long long)(16 + count * d->size));
     PST_TRY(add_images(d, count, c->path));
@@ -107,10 +113,11 @@ static pst_status add_idx_images(images *d, const content *c) {
 static pst_status add_idx_labels(images *d, const content *c) {
     uint64_t count = c->n >= 8 ? number_at(c, 1) : 0;
     if (c->n != 8 + count || !count)
-        return pst_fail(PST_EINPUT, "data: %s says that it has %llu labels, but has %llu bytes", c->path,
-                        (unsigned long long)count, (unsigned long long)c->n);
+        return pst_fail(PST_EINPUT, "data: %s says that it has %llu labels, but has %llu bytes",
+                        c->path, (unsigned long long)count, (unsigned long long)c->n);
     if (d->labels + count > d->n)
-        return pst_fail(PST_EINPUT, "data: %s has %llu labels, but only %llu images are left for them", c->path,
+        return pst_fail(PST_EINPUT,
+                        "data: %s has %llu labels, but only %llu images are left for them", c->path,
                         (unsigned long long)count, (unsigned long long)(d->n - d->labels));
     PST_TRY(check_labels(c->byte + 8, count, c->path));
     memcpy(d->label + d->labels, c->byte + 8, count);
@@ -127,14 +134,17 @@ static pst_status add_idx(images *d, const content *c, int pass) {
     return pass == 1 ? add_idx_labels(d, c) : PST_OK;
 }
 
-/* --- cifar10: www.cs.toronto.edu/~kriz/cifar.html, binary version: a label, then three planes of 32x32 ------------- */
+/* --- cifar10: www.cs.toronto.edu/~kriz/cifar.html, binary version: a label, then three planes of
+ * 32x32  */
 
 static pst_status add_cifar(images *d, const content *c, int pass) {
     uint64_t record = 1 + d->size, count = c->n / record, plane = d->size / d->shape.depth;
     (void)pass;
     if (!c->n || c->n % record)
-        return pst_fail(PST_EINPUT, "data: %s has %llu bytes, which is no multiple of the %llu of an image of CIFAR-10",
-                        c->path, (unsigned long long)c->n, (unsigned long long)record);
+        return pst_fail(
+            PST_EINPUT,
+            "data: %s has %llu bytes, which is no multiple of the %llu of an image of CIFAR-10",
+            c->path, (unsigned long long)c->n, (unsigned long long)record);
     PST_TRY(add_images(d, count, c->path));
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = d->n - count + i;
@@ -147,12 +157,13 @@ static pst_status add_cifar(images *d, const content *c, int pass) {
     return check_labels(d->label + d->n - count, count, c->path);
 }
 
-/* --- both --------------------------------------------------------------------------------------------------------- */
+/* --- both ------------------------------------------------------------------------------------- */
 
 static void images_close(pst_data *data) {
     images *d = (images *)data;
     if (!d) return;
-    free(d->pixels), free(d->label);
+    free(d->pixels);
+    free(d->label);
     free(d);
 }
 
@@ -168,33 +179,41 @@ static pst_status read_list(images *d, const pst_file_list *list, add_fn add, in
             free(c.byte);
         }
     if (status == PST_OK && d->labels != d->n)
-        status =
-            pst_fail(PST_EINPUT, "data: %llu images have %llu labels; each file of images needs its file of labels",
-                     (unsigned long long)d->n, (unsigned long long)d->labels);
+        status = pst_fail(
+            PST_EINPUT,
+            "data: %llu images have %llu labels; each file of images needs its file of labels",
+            (unsigned long long)d->n, (unsigned long long)d->labels);
     return status;
 }
 
 static pst_status split(images *d, const pst_data_config *c) {
     d->train = c->held_out ? 0 : d->n - (uint64_t)((double)d->n * c->validation);
-    if (!d->n && c->held_out) return pst_fail(PST_EINPUT, "data: there are no images to evaluate on");
-    if (!d->train && !c->held_out) return pst_fail(PST_EINPUT, "data: there are no images to train on");
+    if (!d->n && c->held_out)
+        return pst_fail(PST_EINPUT, "data: there are no images to evaluate on");
+    if (!d->train && !c->held_out)
+        return pst_fail(PST_EINPUT, "data: there are no images to train on");
     if (c->validation > 0 && d->train == d->n)
         return pst_fail(PST_EINPUT,
-                        "data.validation %g of %llu images leaves none, at least 1 is needed (or validation: 0)",
+                        "data.validation %g of %llu images leaves none, at least 1 is needed (or "
+                        "validation: 0)",
                         c->validation, (unsigned long long)d->n);
-    if (!c->held_out) d->order = pst_order_make(c->seed, d->train + 1, 1); /* windows of one image */
-    d->hash = pst_options_hash(c, pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0)));
+    if (!c->held_out)
+        d->order = pst_order_make(c->seed, d->train + 1, 1); /* windows of one image */
+    d->hash =
+        pst_options_hash(c, pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0)));
     return PST_OK;
 }
 
-static pst_status open_with(const pst_data_row *row, add_fn add, int passes, const pst_data_config *c, pst_data **out) {
+static pst_status open_with(const pst_data_row *row, add_fn add, int passes,
+                            const pst_data_config *c, pst_data **out) {
     pst_file_list list = {0};
     PST_TRY(pst_options_check(c));
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
     images *d = calloc(1, sizeof *d);
     pst_status status = d ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a data set");
     if (d) {
-        d->base.row = row, d->shape = row->shape(c->tokenizer);
+        d->base.row = row;
+        d->shape = row->shape(c->tokenizer);
         d->size = (uint64_t)d->shape.image * d->shape.image * d->shape.depth;
         status = read_list(d, &list, add, passes);
     }
@@ -216,11 +235,12 @@ static uint64_t images_size(const pst_data *data, pst_split split) {
     return split == PST_SPLIT_TRAIN ? d->train : d->n - d->train;
 }
 
-static pst_status images_sample(pst_data *data, pst_split split, uint64_t index, int32_t *const *out) {
+static pst_status images_sample(pst_data *data, pst_split split, uint64_t index,
+                                int32_t *const *out) {
     const images *d = (const images *)data;
     if (split == PST_SPLIT_VALIDATION && index >= d->n - d->train)
-        return pst_fail(PST_EINPUT, "data: validation image %llu of %llu", (unsigned long long)index,
-                        (unsigned long long)(d->n - d->train));
+        return pst_fail(PST_EINPUT, "data: validation image %llu of %llu",
+                        (unsigned long long)index, (unsigned long long)(d->n - d->train));
     uint64_t at = split == PST_SPLIT_TRAIN ? pst_order_start(&d->order, index) : d->train + index;
     for (uint64_t i = 0; i < d->size; i++) out[0][i] = d->pixels[at * d->size + i];
     *out[1] = d->label[at];

@@ -1,6 +1,7 @@
-/* Files are opened when they are first touched, at most MAX_OPEN at a time, or a share of what the process may open (a
- * folder may hold more files than that); then the one opened longest ago gives way. They are read, not mapped: a file
- * that is cut short while it is mapped would kill the process. */
+/* Files are opened when they are first touched, at most MAX_OPEN at a time, or a share of what the
+ * process may open (a folder may hold more files than that); then the one opened longest ago gives
+ * way. They are read, not mapped: a file that is cut short while it is mapped would kill the
+ * process. */
 #include "data/joined.h"
 #include "base/hash.h"
 #include <errno.h>
@@ -12,8 +13,8 @@
 #include <unistd.h>
 
 enum { MAX_OPEN = 64, LIMIT_SHARE = 4 /* of the files that the process may open */ };
-/* Above this size the few bytes of a sample are read at random places of a file that the page cache may not hold:
- * reading ahead would fetch 128 KiB for each. */
+/* Above this size the few bytes of a sample are read at random places of a file that the page cache
+ * may not hold: reading ahead would fetch 128 KiB for each. */
 static const uint64_t RANDOM_BYTES = 1ull << 30;
 
 struct pst_joined {
@@ -26,7 +27,8 @@ struct pst_joined {
 
 static uint32_t most_open(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= MAX_OPEN * LIMIT_SHARE) return MAX_OPEN;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= MAX_OPEN * LIMIT_SHARE)
+        return MAX_OPEN;
     return limit.rlim_cur < 2 * LIMIT_SHARE ? 1 : (uint32_t)limit.rlim_cur / LIMIT_SHARE;
 }
 
@@ -37,7 +39,10 @@ pst_status pst_joined_open(pst_file_list *list, pst_joined **out) {
     j->start = calloc((size_t)n + 1, sizeof *j->start);
     j->fd = malloc(((size_t)n + 1) * sizeof *j->fd);
     if (!j->start || !j->fd) goto no_memory;
-    for (uint32_t i = 0; i < n; i++) j->start[i + 1] = j->start[i] + list->file[i].bytes, j->fd[i] = -1;
+    for (uint32_t i = 0; i < n; i++) {
+        j->start[i + 1] = j->start[i] + list->file[i].bytes;
+        j->fd[i] = -1;
+    }
     j->list = *list;
     j->most_open = most_open();
     *list = (pst_file_list){0};
@@ -66,14 +71,16 @@ uint64_t pst_joined_hash(const pst_joined *j) {
     for (uint32_t i = 0; i < j->list.n; i++) {
         const pst_file *f = &j->list.file[i];
         const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
-        hash = pst_hash64(name, strlen(name), hash); /* no folders: the same data may be mounted elsewhere */
+        hash = pst_hash64(name, strlen(name), hash); /* no folders: the same data may be mounted
+                                                        elsewhere */
         hash = pst_hash64(&f->bytes, sizeof f->bytes, hash);
     }
     return hash;
 }
 
 static pst_status cannot_read(const pst_file *f, int error) {
-    return pst_fail(pst_status_of_errno(error), "data: cannot read %s: %s", f->path, strerror(error));
+    return pst_fail(pst_status_of_errno(error), "data: cannot read %s: %s", f->path,
+                    strerror(error));
 }
 
 /* As long as it was? */
@@ -81,8 +88,8 @@ static pst_status check_size(const pst_file *f, int fd) {
     struct stat st;
     if (fstat(fd, &st)) return cannot_read(f, errno);
     if ((uint64_t)st.st_size == f->bytes) return PST_OK;
-    return pst_fail(PST_EINPUT, "data: %s has %llu bytes now and had %llu when the run began", f->path,
-                    (unsigned long long)st.st_size, (unsigned long long)f->bytes);
+    return pst_fail(PST_EINPUT, "data: %s has %llu bytes now and had %llu when the run began",
+                    f->path, (unsigned long long)st.st_size, (unsigned long long)f->bytes);
 }
 
 static pst_status open_file(pst_joined *j, uint32_t i) {
@@ -119,12 +126,15 @@ static pst_status read_file(pst_joined *j, uint32_t i, uint64_t at, uint64_t n, 
             PST_TRY(check_size(f, j->fd[i]));
             return cannot_read(f, EIO); /* long enough again: it was written over just now */
         }
-        out += got, at += (uint64_t)got, n -= (uint64_t)got;
+        out += got;
+        at += (uint64_t)got;
+        n -= (uint64_t)got;
     }
     return PST_OK;
 }
 
-/* The file that holds byte `at`: the last that starts at or before it (an empty file holds none). */
+/* The file that holds byte `at`: the last that starts at or before it (an empty file holds
+ * none). */
 static uint32_t file_of(const pst_joined *j, uint64_t at) {
     uint32_t low = 0, high = j->list.n;
     while (high - low > 1) {
@@ -137,12 +147,15 @@ static uint32_t file_of(const pst_joined *j, uint64_t at) {
 
 pst_status pst_joined_read(pst_joined *j, uint64_t at, uint64_t n, uint8_t *out) {
     uint64_t total = pst_joined_bytes(j);
-    if (at > total || n > total - at) return pst_fail(PST_EINTERNAL, "data: bytes beyond the end of the text");
+    if (at > total || n > total - at)
+        return pst_fail(PST_EINTERNAL, "data: bytes beyond the end of the text");
     for (uint32_t i = n ? file_of(j, at) : 0; n; i++) {
         uint64_t here = j->start[i + 1] - at, take = here < n ? here : n;
         if (!take) continue;
         PST_TRY(read_file(j, i, at - j->start[i], take, out));
-        out += take, at += take, n -= take;
+        out += take;
+        at += take;
+        n -= take;
     }
     return PST_OK;
 }

@@ -1,8 +1,9 @@
-/* Data set "lines": each line of the files that is not empty is a sample, for models that fill in masked tokens (Devlin
- * et al. 2019). A token is a byte, or 256, the mask; a line that is longer than the context is cut, one that is shorter
- * padded with 0. 15 % of its tokens are targets, one at least: of these 80 % become the mask, 10 % a random byte, and
- * 10 % stay. Which ones follows from the seed and the sample's number alone: others in each epoch of the training split,
- * the same always in the validation split, which is the last lines. */
+/* Data set "lines": each line of the files that is not empty is a sample, for models that fill in
+ * masked tokens (Devlin et al. 2019). A token is a byte, or 256, the mask; a line that is longer
+ * than the context is cut, one that is shorter padded with 0. 15 % of its tokens are targets, one
+ * at least: of these 80 % become the mask, 10 % a random byte, and 10 % stay. Which ones follows
+ * from the seed and the sample's number alone: others in each epoch of the training split, the same
+ * always in the validation split, which is the last lines. */
 #include "base/hash.h"
 #include "base/rng.h"
 #include "data/joined.h"
@@ -35,7 +36,7 @@ typedef struct {
     uint8_t *read; /* [BLOCK or context] */
 } lines_data;
 
-/* --- where lines are ---------------------------------------------------------------------------------------------- */
+/* --- where lines are -------------------------------------------------------------------------- */
 
 /* The bytes [at, end) without their line feed. */
 static pst_status add_line(lines_data *d, uint64_t at, uint64_t end, int carriage_return) {
@@ -44,8 +45,11 @@ static pst_status add_line(lines_data *d, uint64_t at, uint64_t end, int carriag
     if (d->n == d->room) {
         uint64_t room = d->room ? 2 * d->room : 1024;
         line *list = realloc(d->line, room * sizeof *list);
-        if (!list) return pst_fail(PST_ENOMEM, "out of memory for the places of %llu lines", (unsigned long long)room);
-        d->line = list, d->room = room;
+        if (!list)
+            return pst_fail(PST_ENOMEM, "out of memory for the places of %llu lines",
+                            (unsigned long long)room);
+        d->line = list;
+        d->room = room;
     }
     d->line[d->n++] = (line){at, n < d->context ? n : d->context};
     return PST_OK;
@@ -70,22 +74,24 @@ static pst_status scan_file(lines_data *d, uint64_t from, uint64_t end) {
 }
 
 static pst_status scan(lines_data *d) {
-    if (pst_joined_bytes(d->text) >= MOST_BYTES) return pst_fail(PST_EINPUT, "data: 1 TiB of lines is the most");
+    if (pst_joined_bytes(d->text) >= MOST_BYTES)
+        return pst_fail(PST_EINPUT, "data: 1 TiB of lines is the most");
     for (uint32_t i = 0; i < pst_joined_files(d->text); i++)
         PST_TRY(scan_file(d, pst_joined_start(d->text, i), pst_joined_start(d->text, i + 1)));
     return PST_OK;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static pst_status split(lines_data *d, const pst_data_config *c, const char *what) {
     if (!d->n)
-        return pst_fail(PST_EINPUT, "data: %s: every line is empty, there is nothing to %s on", what,
-                        c->held_out ? "evaluate" : "train");
+        return pst_fail(PST_EINPUT, "data: %s: every line is empty, there is nothing to %s on",
+                        what, c->held_out ? "evaluate" : "train");
     d->validation = c->held_out ? d->n : (uint64_t)((double)d->n * c->validation);
     if (c->validation > 0 && !d->validation)
         return pst_fail(PST_EINPUT,
-                        "data: %s: validation %g of %llu lines leaves none, at least 1 is needed (or validation: 0)",
+                        "data: %s: validation %g of %llu lines leaves none, at least 1 is needed "
+                        "(or validation: 0)",
                         what, c->validation, (unsigned long long)d->n);
     for (uint64_t i = 0; i < d->n; i++) d->bytes[i >= d->n - d->validation] += d->line[i].n;
     return PST_OK;
@@ -114,14 +120,15 @@ static pst_status lines_open(const pst_data_config *c, pst_data **out) {
     pst_file_list list = {0};
     PST_TRY(pst_options_check(c));
     if (c->context > MOST_CONTEXT)
-        return pst_fail(PST_EINPUT, "model.context is %u: %u is the most with data.kind lines", c->context,
-                        MOST_CONTEXT);
+        return pst_fail(PST_EINPUT, "model.context is %u: %u is the most with data.kind lines",
+                        c->context, MOST_CONTEXT);
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
     pst_status status = pst_fail(PST_ENOMEM, "out of memory for a context of %u", c->context);
     lines_data *d = calloc(1, sizeof *d);
     if (d && (d->read = malloc(c->context > BLOCK ? c->context : BLOCK))) {
         d->base.row = &pst_data_lines;
-        d->context = c->context, d->seed = c->seed;
+        d->context = c->context;
+        d->seed = c->seed;
         status = fill(d, c, &list);
     }
     pst_files_free(&list);
@@ -130,7 +137,7 @@ static pst_status lines_open(const pst_data_config *c, pst_data **out) {
     return status;
 }
 
-/* --- samples ------------------------------------------------------------------------------------------------------ */
+/* --- samples ---------------------------------------------------------------------------------- */
 
 static uint64_t lines_size(const pst_data *data, pst_split split) {
     const lines_data *d = (const lines_data *)data;
@@ -150,7 +157,10 @@ static void choose(uint64_t key, uint64_t sample, uint64_t n, int32_t *tokens, i
     for (uint64_t i = 0; i < n; i++) {
         pst_rng_words(key, sample, i, word);
         targets[i] = -1;
-        if (word[0] < CHOSEN) hide(word, tokens + i, targets + i), any = 1;
+        if (word[0] < CHOSEN) {
+            hide(word, tokens + i, targets + i);
+            any = 1;
+        }
     }
     if (any || !n) return;
     pst_rng_words(key, sample, UINT64_MAX, word);
@@ -160,7 +170,8 @@ static void choose(uint64_t key, uint64_t sample, uint64_t n, int32_t *tokens, i
 /* As choose() does. */
 static uint64_t lines_targets(const pst_data *data, uint64_t first, uint64_t n) {
     const lines_data *d = (const lines_data *)data;
-    const uint64_t key = pst_rng_key(d->seed, "data.mask"), train = lines_size(data, PST_SPLIT_TRAIN);
+    const uint64_t key = pst_rng_key(d->seed, "data.mask"),
+                   train = lines_size(data, PST_SPLIT_TRAIN);
     uint64_t sum = 0;
     for (uint64_t sample = first; sample < first + n; sample++) {
         const uint64_t length = d->line[pst_order_shuffled(d->seed, train, sample)].n;
@@ -175,19 +186,24 @@ static uint64_t lines_targets(const pst_data *data, uint64_t first, uint64_t n) 
     return sum;
 }
 
-static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index, int32_t *const *out) {
+static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index,
+                               int32_t *const *out) {
     lines_data *d = (lines_data *)data;
     const uint64_t size = lines_size(data, split), train = d->n - d->validation;
     int32_t *tokens = out[0], *targets = out[1];
     if (split == PST_SPLIT_VALIDATION && index >= size)
         return pst_fail(PST_EINPUT, "data: validation line %llu of %llu", (unsigned long long)index,
                         (unsigned long long)size);
-    line l = d->line[split == PST_SPLIT_TRAIN ? pst_order_shuffled(d->seed, train, index) : train + index];
+    line l = d->line[split == PST_SPLIT_TRAIN ? pst_order_shuffled(d->seed, train, index)
+                                              : train + index];
     PST_TRY(pst_joined_read(d->text, l.at, l.n, d->read));
     for (uint64_t i = 0; i < l.n; i++) tokens[i] = d->read[i];
-    for (uint64_t i = l.n; i < d->context; i++) tokens[i] = 0, targets[i] = -1;
-    choose(pst_rng_key(d->seed, split == PST_SPLIT_TRAIN ? "data.mask" : "data.mask.validation"), index, l.n, tokens,
-           targets);
+    for (uint64_t i = l.n; i < d->context; i++) {
+        tokens[i] = 0;
+        targets[i] = -1;
+    }
+    choose(pst_rng_key(d->seed, split == PST_SPLIT_TRAIN ? "data.mask" : "data.mask.validation"),
+           index, l.n, tokens, targets);
     out[2][0] = (int32_t)l.n;
     return PST_OK;
 }

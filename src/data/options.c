@@ -8,7 +8,8 @@ pst_status pst_options_check(const pst_data_config *c) {
     if (strcmp(c->tokenizer, "byte"))
         return pst_fail(PST_EINPUT, "data.tokenizer is %s: only byte is known", c->tokenizer);
     if (!(c->validation >= 0 && c->validation < 1))
-        return pst_fail(PST_EINPUT, "data.validation is %g: a fraction from 0 to below 1 is needed", c->validation);
+        return pst_fail(PST_EINPUT, "data.validation is %g: a fraction from 0 to below 1 is needed",
+                        c->validation);
     if (c->context == 0) return pst_fail(PST_EINPUT, "model.context is 0: at least 1 is needed");
     return PST_OK;
 }
@@ -22,5 +23,7 @@ uint64_t pst_options_hash(const pst_data_config *c, uint64_t hash) {
 
 void pst_options_describe(const pst_file_list *list, char *out, size_t size) {
     if (list->n == 1) snprintf(out, size, "%s", list->file[0].path);
-    else snprintf(out, size, "%s and %u more file%s", list->file[0].path, list->n - 1, list->n == 2 ? "" : "s");
+    else
+        snprintf(out, size, "%s and %u more file%s", list->file[0].path, list->n - 1,
+                 list->n == 2 ? "" : "s");
 }

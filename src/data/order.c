@@ -6,7 +6,8 @@ pst_order pst_order_make(uint64_t seed, uint64_t tokens, uint32_t context) {
     pst_order o = {.seed = seed, .tokens = tokens, .context = context};
     if (context == 0 || tokens <= context) return o;
     o.windows = (tokens - context) / context; /* fits behind the largest shift, context - 1, too */
-    if (o.windows == 0) o.windows = 1;        /* less than two windows of text: only as much shift as there is room */
+    if (o.windows == 0)
+        o.windows = 1; /* less than two windows of text: only as much shift as there is room */
     uint64_t room = tokens - 1 - o.windows * context;
     o.shifts = room + 1 < context ? room + 1 : context;
     return o;

@@ -1,5 +1,5 @@
-/* Data set "text": the bytes of files, one token per byte. The text is all files in order, one behind the other
- * (windows cross from file to file); its last part is kept for validation. */
+/* Data set "text": the bytes of files, one token per byte. The text is all files in order, one
+ * behind the other (windows cross from file to file); its last part is kept for validation. */
 #include "data/joined.h"
 #include "data/options.h"
 #include "data/order.h"
@@ -26,17 +26,20 @@ static pst_status split(text_data *d, const pst_data_config *c, const char *what
         return pst_fail(PST_EINPUT, "%s: %llu bytes to evaluate on, at least 2 are needed", what,
                         (unsigned long long)total);
     if (c->held_out) return PST_OK;
-    if (total == 0) return pst_fail(PST_EINPUT, "data: %s: no bytes to train on, the data is empty", what);
+    if (total == 0)
+        return pst_fail(PST_EINPUT, "data: %s: no bytes to train on, the data is empty", what);
     if (d->order.windows == 0)
-        return pst_fail(PST_EINPUT,
-                        "data: %s: %llu bytes to train on are too short for a context of %u, which needs "
-                        "at least %llu",
-                        what, (unsigned long long)d->train, c->context, c->context + 1ull);
+        return pst_fail(
+            PST_EINPUT,
+            "data: %s: %llu bytes to train on are too short for a context of %u, which needs "
+            "at least %llu",
+            what, (unsigned long long)d->train, c->context, c->context + 1ull);
     if (c->validation > 0 && d->validation < 2)
-        return pst_fail(PST_EINPUT,
-                        "data: %s: validation %g of %llu bytes leaves %llu bytes, at least 2 are needed "
-                        "(or validation: 0)",
-                        what, c->validation, (unsigned long long)total, (unsigned long long)d->validation);
+        return pst_fail(
+            PST_EINPUT,
+            "data: %s: validation %g of %llu bytes leaves %llu bytes, at least 2 are needed "
+            "(or validation: 0)",
+            what, c->validation, (unsigned long long)total, (unsigned long long)d->validation);
     return PST_OK;
 }
 
@@ -79,7 +82,8 @@ static uint64_t text_size(const pst_data *data, pst_split split) {
     return d->validation < 2 ? 0 : (d->validation - 2) / d->context + 1;
 }
 
-static pst_status text_sample(pst_data *data, pst_split split, uint64_t index, int32_t *const *out) {
+static pst_status text_sample(pst_data *data, pst_split split, uint64_t index,
+                              int32_t *const *out) {
     text_data *d = (text_data *)data;
     int32_t *tokens = out[0], *targets = out[1];
     uint64_t at, n = d->context; /* n tokens that have a target */
@@ -88,8 +92,8 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index, i
     } else {
         uint64_t windows = text_size(data, split);
         if (index >= windows)
-            return pst_fail(PST_EINPUT, "data: validation window %llu of %llu", (unsigned long long)index,
-                            (unsigned long long)windows);
+            return pst_fail(PST_EINPUT, "data: validation window %llu of %llu",
+                            (unsigned long long)index, (unsigned long long)windows);
         at = d->train + index * d->context;
         uint64_t left = d->train + d->validation - at - 1;
         if (left < n) n = left;

@@ -1,5 +1,5 @@
-/* The public way to build a graph (penstock/graph.h): what a caller may get wrong is checked here, then one call each
- * of the building blocks that models/ use. */
+/* The public way to build a graph (penstock/graph.h): what a caller may get wrong is checked here,
+ * then one call each of the building blocks that models/ use. */
 #include "graph/graph.h"
 #include "graph/op_list.h"
 #include <string.h>
@@ -7,92 +7,111 @@
 /* EINPUT when one of the arguments is NULL; `where` is the function's name. */
 static pst_status expect(const char *where, const pst_graph *g, const void *name, const void *out) {
     if (g && name && out) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: the %s is NULL", where, !g ? "graph" : !name ? "name or shape" : "result");
+    return pst_fail(PST_EINPUT, "%s: the %s is NULL", where,
+                    !g      ? "graph"
+                    : !name ? "name or shape"
+                            : "result");
 }
 #define EXPECT(g, name, out) PST_TRY(expect(__func__, g, name, out))
 
 pst_status pst_graph_set_precision(pst_graph *g, const char *precision) {
-    if (!g || !precision) return pst_fail(PST_EINPUT, "%s: the %s is NULL", __func__, g ? "precision" : "graph");
+    if (!g || !precision)
+        return pst_fail(PST_EINPUT, "%s: the %s is NULL", __func__, g ? "precision" : "graph");
     pst_dtype dtype = pst_dtype_of_precision(precision);
     if (dtype == PST_DTYPE_COUNT)
-        return pst_fail(PST_EINPUT, "unknown precision '%.40s' (there are: fp32, tf32, bf16, fp16, fp8)", precision);
+        return pst_fail(PST_EINPUT,
+                        "unknown precision '%.40s' (there are: fp32, tf32, bf16, fp16, fp8)",
+                        precision);
     if (g->n_node)
-        return pst_fail(PST_EINPUT, "the precision of graph %s is set before its first operator is added", g->name);
+        return pst_fail(PST_EINPUT,
+                        "the precision of graph %s is set before its first operator is added",
+                        g->name);
     pst_graph_compute(g, dtype);
     return PST_OK;
 }
 
-pst_status pst_graph_add_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, uint32_t *tensor) {
+pst_status pst_graph_add_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim,
+                              uint32_t *tensor) {
     EXPECT(g, name && dim ? name : NULL, tensor);
     return pst_graph_data(g, name, n_dim, dim, tensor);
 }
 
-pst_status pst_graph_add_param(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, pst_init init,
-                               float std, int decay, uint32_t *param) {
+pst_status pst_graph_add_param(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim,
+                               pst_init init, float std, int decay, uint32_t *param) {
     EXPECT(g, name && dim ? name : NULL, param);
     if (n_dim < 1 || n_dim > PST_MAX_DIM)
-        return pst_fail(PST_EINPUT, "%.95s has %u dimensions; 1 to %d are possible", name, n_dim, PST_MAX_DIM);
-    pst_param p = {.n_dim = n_dim, .init = init, .std = init == PST_INIT_NORMAL ? std : 0, .decay = decay};
+        return pst_fail(PST_EINPUT, "%.95s has %u dimensions; 1 to %d are possible", name, n_dim,
+                        PST_MAX_DIM);
+    pst_param p = {
+        .n_dim = n_dim, .init = init, .std = init == PST_INIT_NORMAL ? std : 0, .decay = decay};
     if (strlen(name) >= sizeof p.name)
-        return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters", PST_NAME_MAX - 1);
+        return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters",
+                        PST_NAME_MAX - 1);
     strcpy(p.name, name);
     memcpy(p.dim, dim, n_dim * sizeof *dim);
     return pst_graph_param(g, &p, param);
 }
 
-/* One operator with its inputs and parameters; those that are PST_NONE at the end of the list are left out. */
-static pst_status add(pst_graph *g, const char *op, const char *name, const pst_attr *attr, const uint32_t *in,
-                      uint32_t n_in, const uint32_t *param, uint32_t n_param, uint32_t *out) {
+/* One operator with its inputs and parameters; those that are PST_NONE at the end of the list are
+ * left out. */
+static pst_status add(pst_graph *g, const char *op, const char *name, const pst_attr *attr,
+                      const uint32_t *in, uint32_t n_in, const uint32_t *param, uint32_t n_param,
+                      uint32_t *out) {
     while (n_param && param[n_param - 1] == PST_NONE) n_param--;
     return pst_graph_add(g, op, name, attr, in, n_in, param, n_param, out);
 }
 
-pst_status pst_graph_add_embedding(pst_graph *g, const char *name, uint32_t tokens, uint32_t table, uint32_t positions,
-                                   uint32_t *out) {
+pst_status pst_graph_add_embedding(pst_graph *g, const char *name, uint32_t tokens, uint32_t table,
+                                   uint32_t positions, uint32_t *out) {
     EXPECT(g, name, out);
     return add(g, "embedding", name, NULL, &tokens, 1, (uint32_t[]){table, positions}, 2, out);
 }
 
-pst_status pst_graph_add_linear(pst_graph *g, const char *name, uint32_t x, uint32_t weight, uint32_t bias,
-                                pst_activation activation, uint32_t *out) {
+pst_status pst_graph_add_linear(pst_graph *g, const char *name, uint32_t x, uint32_t weight,
+                                uint32_t bias, pst_activation activation, uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.activation = activation};
     return add(g, "linear", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
 }
 
 /* name with what follows it: a parameter of that operator. */
-static pst_status add_own_param(pst_graph *g, const char *name, const char *suffix, uint32_t n_dim, const uint64_t *dim,
-                                float std, uint32_t *param) {
+static pst_status add_own_param(pst_graph *g, const char *name, const char *suffix, uint32_t n_dim,
+                                const uint64_t *dim, float std, uint32_t *param) {
     char text[2 * PST_NAME_MAX]; /* too long a name is found out, not cut */
     snprintf(text, sizeof text, "%s%s", name, suffix);
-    return pst_graph_add_param(g, text, n_dim, dim, n_dim > 1 ? PST_INIT_NORMAL : PST_INIT_ZERO, std, n_dim > 1, param);
+    return pst_graph_add_param(g, text, n_dim, dim, n_dim > 1 ? PST_INIT_NORMAL : PST_INIT_ZERO,
+                               std, n_dim > 1, param);
 }
 
 pst_status pst_graph_add_dense(pst_graph *g, const char *name, uint32_t x, uint64_t n, float std,
                                pst_activation activation, uint32_t *out) {
     uint32_t weight, bias;
     EXPECT(g, name, out);
-    if (x >= g->n_tensor) return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
-    PST_TRY(add_own_param(g, name, ".weight", 2, (uint64_t[]){n, pst_tensor_columns(&g->tensor[x])}, std, &weight));
+    if (x >= g->n_tensor)
+        return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
+    PST_TRY(add_own_param(g, name, ".weight", 2, (uint64_t[]){n, pst_tensor_columns(&g->tensor[x])},
+                          std, &weight));
     PST_TRY(add_own_param(g, name, ".bias", 1, &n, 0, &bias));
     return pst_graph_add_linear(g, name, x, weight, bias, activation, out);
 }
 
-pst_status pst_graph_add_layer_norm(pst_graph *g, const char *name, uint32_t x, uint32_t weight, uint32_t bias,
-                                    float eps, uint32_t *out) {
+pst_status pst_graph_add_layer_norm(pst_graph *g, const char *name, uint32_t x, uint32_t weight,
+                                    uint32_t bias, float eps, uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.eps = eps};
     return add(g, "layer_norm", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
 }
 
-pst_status pst_graph_add_attention(pst_graph *g, const char *name, uint32_t qkv, uint32_t heads, uint32_t *out) {
+pst_status pst_graph_add_attention(pst_graph *g, const char *name, uint32_t qkv, uint32_t heads,
+                                   uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.heads = heads};
     return add(g, "attention", name, &attr, &qkv, 1, NULL, 0, out);
 }
 
-pst_status pst_graph_add_masked_attention(pst_graph *g, const char *name, uint32_t qkv, uint32_t lengths,
-                                          uint32_t heads, int bidirectional, uint32_t *out) {
+pst_status pst_graph_add_masked_attention(pst_graph *g, const char *name, uint32_t qkv,
+                                          uint32_t lengths, uint32_t heads, int bidirectional,
+                                          uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.heads = heads, .bidirectional = bidirectional != 0};
     uint32_t n_in = lengths == PST_NONE ? 1 : 2;
@@ -104,38 +123,42 @@ pst_status pst_graph_add_pixels(pst_graph *g, const char *name, uint32_t bytes, 
     return add(g, "pixels", name, NULL, &bytes, 1, NULL, 0, out);
 }
 
-pst_status pst_graph_add_convolution(pst_graph *g, const char *name, uint32_t x, uint32_t weight, uint32_t bias,
-                                     uint32_t stride, uint32_t padding, uint32_t *out) {
+pst_status pst_graph_add_convolution(pst_graph *g, const char *name, uint32_t x, uint32_t weight,
+                                     uint32_t bias, uint32_t stride, uint32_t padding,
+                                     uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.stride = stride, .padding = padding};
     return add(g, "convolution", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
 }
 
 /* A parameter [channels] of a batch norm. */
-static pst_status add_channels(pst_graph *g, const char *name, const char *suffix, uint64_t channels, pst_init init,
-                               int statistic, uint32_t *param) {
+static pst_status add_channels(pst_graph *g, const char *name, const char *suffix,
+                               uint64_t channels, pst_init init, int statistic, uint32_t *param) {
     pst_param p = {.n_dim = 1, .dim = {channels}, .init = init, .statistic = statistic};
     if (snprintf(p.name, sizeof p.name, "%s%s", name, suffix) >= PST_NAME_MAX)
-        return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters", PST_NAME_MAX - 1);
+        return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters",
+                        PST_NAME_MAX - 1);
     return pst_graph_param(g, &p, param);
 }
 
-pst_status pst_graph_add_batch_norm(pst_graph *g, const char *name, uint32_t x, uint32_t z, pst_activation activation,
-                                    float eps, uint32_t *out) {
+pst_status pst_graph_add_batch_norm(pst_graph *g, const char *name, uint32_t x, uint32_t z,
+                                    pst_activation activation, float eps, uint32_t *out) {
     uint32_t param[4];
     EXPECT(g, name, out);
-    if (x >= g->n_tensor) return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
+    if (x >= g->n_tensor)
+        return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
     uint64_t channels = pst_tensor_columns(&g->tensor[x]);
     PST_TRY(add_channels(g, name, ".weight", channels, PST_INIT_ONE, 0, &param[0]));
     PST_TRY(add_channels(g, name, ".bias", channels, PST_INIT_ZERO, 0, &param[1]));
     PST_TRY(add_channels(g, name, ".running_mean", channels, PST_INIT_ZERO, 1, &param[2]));
     PST_TRY(add_channels(g, name, ".running_var", channels, PST_INIT_ONE, 1, &param[3]));
     pst_attr attr = {.activation = activation, .eps = eps};
-    return add(g, "batch_norm", name, &attr, (uint32_t[]){x, z}, z == PST_NONE ? 1 : 2, param, 4, out);
+    return add(g, "batch_norm", name, &attr, (uint32_t[]){x, z}, z == PST_NONE ? 1 : 2, param, 4,
+               out);
 }
 
-pst_status pst_graph_add_max_pool(pst_graph *g, const char *name, uint32_t x, uint32_t window, uint32_t stride,
-                                  uint32_t padding, uint32_t *out) {
+pst_status pst_graph_add_max_pool(pst_graph *g, const char *name, uint32_t x, uint32_t window,
+                                  uint32_t stride, uint32_t padding, uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.window = window, .stride = stride, .padding = padding};
     return add(g, "max_pool", name, &attr, &x, 1, NULL, 0, out);
@@ -146,19 +169,21 @@ pst_status pst_graph_add_average_pool(pst_graph *g, const char *name, uint32_t x
     return add(g, "average_pool", name, NULL, &x, 1, NULL, 0, out);
 }
 
-pst_status pst_graph_add_dropout(pst_graph *g, const char *name, uint32_t x, float rate, uint32_t *out) {
+pst_status pst_graph_add_dropout(pst_graph *g, const char *name, uint32_t x, float rate,
+                                 uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.rate = rate};
     return add(g, "dropout", name, &attr, &x, 1, NULL, 0, out);
 }
 
-pst_status pst_graph_add_residual(pst_graph *g, const char *name, uint32_t a, uint32_t b, uint32_t *out) {
+pst_status pst_graph_add_residual(pst_graph *g, const char *name, uint32_t a, uint32_t b,
+                                  uint32_t *out) {
     EXPECT(g, name, out);
     return add(g, "add", name, NULL, (uint32_t[]){a, b}, 2, NULL, 0, out);
 }
 
-pst_status pst_graph_add_cross_entropy(pst_graph *g, const char *name, uint32_t logits, uint32_t targets,
-                                       uint32_t *losses) {
+pst_status pst_graph_add_cross_entropy(pst_graph *g, const char *name, uint32_t logits,
+                                       uint32_t targets, uint32_t *losses) {
     EXPECT(g, name, losses);
     return add(g, "cross_entropy", name, NULL, (uint32_t[]){logits, targets}, 2, NULL, 0, losses);
 }
@@ -166,7 +191,8 @@ pst_status pst_graph_add_cross_entropy(pst_graph *g, const char *name, uint32_t 
 pst_status pst_graph_shape(const pst_graph *g, uint32_t tensor, uint32_t *n_dim, uint64_t *dim) {
     EXPECT(g, dim, n_dim);
     if (tensor >= g->n_tensor)
-        return pst_fail(PST_EINPUT, "graph %s has %u tensors, none of number %u", g->name, g->n_tensor, tensor);
+        return pst_fail(PST_EINPUT, "graph %s has %u tensors, none of number %u", g->name,
+                        g->n_tensor, tensor);
     const pst_tensor *t = &g->tensor[tensor];
     memcpy(dim, t->dim, t->n_dim * sizeof *dim);
     *n_dim = t->n_dim;
@@ -175,6 +201,7 @@ pst_status pst_graph_shape(const pst_graph *g, uint32_t tensor, uint32_t *n_dim,
 
 uint64_t pst_graph_weights(const pst_graph *g) {
     uint64_t n = 0;
-    for (uint32_t i = 0; g && i < g->n_param; i++) n += g->param[i].statistic ? 0 : pst_param_elements(&g->param[i]);
+    for (uint32_t i = 0; g && i < g->n_param; i++)
+        n += g->param[i].statistic ? 0 : pst_param_elements(&g->param[i]);
     return n;
 }

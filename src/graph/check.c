@@ -1,19 +1,24 @@
-/* pst_graph_check: builds the graph a second time from its own parameters, data and nodes, through the same functions
- * that models/ use, and compares. So every rule that building enforces is an invariant of the finished graph. */
+/* pst_graph_check: builds the graph a second time from its own parameters, data and nodes, through
+ * the same functions that models/ use, and compares. So every rule that building enforces is an
+ * invariant of the finished graph. */
 #include "graph/op.h"
 #include <stdlib.h>
 #include <string.h>
 
-static int terminated(const char name[PST_NAME_MAX]) { return memchr(name, 0, PST_NAME_MAX) != NULL; }
+static int terminated(const char name[PST_NAME_MAX]) {
+    return memchr(name, 0, PST_NAME_MAX) != NULL;
+}
 
-/* What the rebuild itself relies on: arrays present, names terminated, counts within the fixed arrays. */
+/* What the rebuild itself relies on: arrays present, names terminated, counts within the fixed
+ * arrays. */
 static pst_status check_bounds(const pst_graph *g) {
     if (!terminated(g->name)) return pst_fail(PST_EINPUT, "the graph's name does not end");
     if (g->dtype != PST_F32 && !pst_dtype_is_half(g->dtype))
-        return pst_fail(PST_EINPUT, "a graph computes in F32, BF16 or F16, not in %s", pst_dtype_name(g->dtype));
+        return pst_fail(PST_EINPUT, "a graph computes in F32, BF16 or F16, not in %s",
+                        pst_dtype_name(g->dtype));
     if (pst_dtype_stored(pst_graph_factors(g)) != g->dtype)
-        return pst_fail(PST_EINPUT, "products of a graph in %s do not have factors in %s", pst_dtype_name(g->dtype),
-                        pst_dtype_name(g->factors));
+        return pst_fail(PST_EINPUT, "products of a graph in %s do not have factors in %s",
+                        pst_dtype_name(g->dtype), pst_dtype_name(g->factors));
     for (uint32_t i = 0; i < g->n_tensor; i++)
         if (!terminated(g->tensor[i].name) || g->tensor[i].n_dim > PST_MAX_DIM)
             return pst_fail(PST_EINPUT, "tensor %u: bad name or number of dimensions", i);
@@ -24,19 +29,24 @@ static pst_status check_bounds(const pst_graph *g) {
         const pst_node *d = &g->node[i];
         if (!terminated(d->name) || !d->op || pst_op_find(d->op->name) != d->op)
             return pst_fail(PST_EINPUT, "node %u: bad name or operator", i);
-        if (d->n_in > PST_MAX_IN || d->n_out < 1 || d->n_out > PST_MAX_OUT || d->n_param > PST_MAX_PARAM ||
-            d->n_saved > PST_MAX_SAVED)
+        if (d->n_in > PST_MAX_IN || d->n_out < 1 || d->n_out > PST_MAX_OUT ||
+            d->n_param > PST_MAX_PARAM || d->n_saved > PST_MAX_SAVED)
             return pst_fail(PST_EINPUT, "node %s: too many or too few operands", d->name);
-        if (d->out[0] >= g->n_tensor) return pst_fail(PST_EINPUT, "node %s: its output is no tensor", d->name);
+        if (d->out[0] >= g->n_tensor)
+            return pst_fail(PST_EINPUT, "node %s: its output is no tensor", d->name);
     }
     return PST_OK;
 }
 
 static pst_status compare_tensor(const pst_tensor *a, const pst_tensor *b) {
     /* A model may declare an activation to be an output. */
-    int role_ok = a->role == b->role || (a->role == PST_TENSOR_OUTPUT && b->role == PST_TENSOR_ACTIVATION);
-    if (strcmp(a->name, b->name) != 0 || a->producer != b->producer || a->dtype != b->dtype || !role_ok)
-        return pst_fail(PST_EINPUT, "tensor %s: name, producer, type or role is not what its operator makes", a->name);
+    int role_ok =
+        a->role == b->role || (a->role == PST_TENSOR_OUTPUT && b->role == PST_TENSOR_ACTIVATION);
+    if (strcmp(a->name, b->name) != 0 || a->producer != b->producer || a->dtype != b->dtype ||
+        !role_ok)
+        return pst_fail(PST_EINPUT,
+                        "tensor %s: name, producer, type or role is not what its operator makes",
+                        a->name);
     if (a->n_dim != b->n_dim || memcmp(a->dim, b->dim, a->n_dim * sizeof(a->dim[0])) != 0)
         return pst_fail(PST_EINPUT, "tensor %s: shape is not what its operator makes", a->name);
     return PST_OK;
@@ -44,12 +54,14 @@ static pst_status compare_tensor(const pst_tensor *a, const pst_tensor *b) {
 
 static pst_status compare_node(const pst_node *a, const pst_node *b) {
     int same = a->n_out == b->n_out && memcmp(a->out, b->out, a->n_out * sizeof(a->out[0])) == 0 &&
-               memcmp(a->use, b->use, a->n_param * sizeof(a->use[0])) == 0 && a->n_saved == b->n_saved &&
-               a->attr.features == b->attr.features;
+               memcmp(a->use, b->use, a->n_param * sizeof(a->use[0])) == 0 &&
+               a->n_saved == b->n_saved && a->attr.features == b->attr.features;
     for (uint32_t i = 0; same && i < a->n_saved; i++)
-        same = a->saved[i].elements == b->saved[i].elements && a->saved[i].dtype == b->saved[i].dtype;
+        same =
+            a->saved[i].elements == b->saved[i].elements && a->saved[i].dtype == b->saved[i].dtype;
     return same ? PST_OK
-                : pst_fail(PST_EINPUT, "node %s: outputs, uses or saved arrays are not what its operator makes",
+                : pst_fail(PST_EINPUT,
+                           "node %s: outputs, uses or saved arrays are not what its operator makes",
                            a->name);
 }
 
@@ -71,16 +83,19 @@ static pst_status rebuild(const pst_graph *g, pst_graph *copy) {
     for (uint32_t i = 0; i < g->n_node; i++) {
         const pst_node *d = &g->node[i];
         PST_TRY(copy_data(g, d->out[0], copy));
-        PST_TRY(pst_graph_add(copy, d->op->name, d->name, &d->attr, d->in, d->n_in, d->param, d->n_param, &index));
+        PST_TRY(pst_graph_add(copy, d->op->name, d->name, &d->attr, d->in, d->n_in, d->param,
+                              d->n_param, &index));
         PST_TRY(compare_node(d, &copy->node[i]));
     }
     PST_TRY(copy_data(g, g->n_tensor, copy));
-    if (copy->n_tensor != g->n_tensor) return pst_fail(PST_EINPUT, "operators make more tensors than there are");
-    for (uint32_t i = 0; i < g->n_tensor; i++) PST_TRY(compare_tensor(&g->tensor[i], &copy->tensor[i]));
+    if (copy->n_tensor != g->n_tensor)
+        return pst_fail(PST_EINPUT, "operators make more tensors than there are");
+    for (uint32_t i = 0; i < g->n_tensor; i++)
+        PST_TRY(compare_tensor(&g->tensor[i], &copy->tensor[i]));
     for (uint32_t i = 0; i < g->n_param; i++)
         if (g->param[i].n_use != copy->param[i].n_use)
-            return pst_fail(PST_EINPUT, "parameter %s is used %u times, not %u", g->param[i].name, copy->param[i].n_use,
-                            g->param[i].n_use);
+            return pst_fail(PST_EINPUT, "parameter %s is used %u times, not %u", g->param[i].name,
+                            copy->param[i].n_use, g->param[i].n_use);
     return PST_OK;
 }
 

@@ -1,5 +1,6 @@
-/* Differentiation by one walk forward and one walk backward over the nodes. The builder remembers which value holds
- * each tensor, and which holds the newest version of its gradient; operand lists come from the operators' rows. */
+/* Differentiation by one walk forward and one walk backward over the nodes. The builder remembers
+ * which value holds each tensor, and which holds the newest version of its gradient; operand lists
+ * come from the operators' rows. */
 #include "graph/diff.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,9 @@ typedef struct {
     const pst_graph *g;
     pst_tape *tape;
     uint32_t cap_value, cap_step;
-    uint32_t *tensor;  /* [n_tensor] value that holds the tensor */
-    uint32_t *grad;    /* [n_tensor] value with the newest version of its gradient, PST_NONE when there is none */
+    uint32_t *tensor; /* [n_tensor] value that holds the tensor */
+    uint32_t *grad; /* [n_tensor] value with the newest version of its gradient, PST_NONE when there
+                       is none */
     uint8_t *constant; /* [n_tensor] no parameter has a part in it: it needs no gradient */
     uint32_t *version; /* [n_tensor] how many gradient values were made for it */
     uint32_t *saved;   /* [n_node * PST_MAX_SAVED] */
@@ -45,8 +47,10 @@ static pst_status add_step(builder *b, const pst_tape_step *step, int is_sum) {
     return PST_OK;
 }
 
-/* A new value for a tensor or its gradient, written by the step that is about to be added (PST_NONE: by the data). */
-static pst_status new_value(builder *b, pst_value_kind kind, uint32_t tensor, uint32_t def_step, uint32_t *index) {
+/* A new value for a tensor or its gradient, written by the step that is about to be added
+ * (PST_NONE: by the data). */
+static pst_status new_value(builder *b, pst_value_kind kind, uint32_t tensor, uint32_t def_step,
+                            uint32_t *index) {
     const pst_tensor *t = &b->g->tensor[tensor];
     pst_value v = {.kind = kind,
                    .tensor = tensor,
@@ -73,7 +77,9 @@ static pst_status new_saved(builder *b, uint32_t node, uint32_t i, uint32_t *ind
     return PST_OK;
 }
 
-static int is_data(const pst_graph *g, uint32_t tensor) { return g->tensor[tensor].role == PST_TENSOR_DATA; }
+static int is_data(const pst_graph *g, uint32_t tensor) {
+    return g->tensor[tensor].role == PST_TENSOR_DATA;
+}
 
 /* Data, and what operators without parameters make of it. */
 static void find_constants(const builder *b) {
@@ -87,16 +93,19 @@ static void find_constants(const builder *b) {
     }
 }
 
-/* Turns one line of an operand list into an operand; values that the step writes are created here. */
+/* Turns one line of an operand list into an operand; values that the step writes are created
+ * here. */
 static pst_status resolve(builder *b, uint32_t node, const pst_arg *arg, pst_operand *out) {
     const pst_node *d = &b->g->node[node];
     uint32_t i = arg->index, value = PST_NONE;
-    *out = (pst_operand){.kind = PST_OPERAND_VALUE, .access = arg->access, .share = arg->share, .must = arg->must};
+    *out = (pst_operand){
+        .kind = PST_OPERAND_VALUE, .access = arg->access, .share = arg->share, .must = arg->must};
     switch ((pst_arg_kind)arg->kind) {
     case PST_ARG_IN: value = b->tensor[d->in[i]]; break;
     case PST_ARG_OUT:
         if (arg->access & PST_WRITE)
-            PST_TRY(new_value(b, PST_VALUE_TENSOR, d->out[i], b->tape->n_step, &b->tensor[d->out[i]]));
+            PST_TRY(
+                new_value(b, PST_VALUE_TENSOR, d->out[i], b->tape->n_step, &b->tensor[d->out[i]]));
         value = b->tensor[d->out[i]];
         break;
     case PST_ARG_SAVED:
@@ -106,7 +115,8 @@ static pst_status resolve(builder *b, uint32_t node, const pst_arg *arg, pst_ope
     case PST_ARG_DOUT: value = b->grad[d->out[i]]; break;
     case PST_ARG_SUM: value = b->grad[d->in[i]]; break;
     case PST_ARG_DIN:
-        if (!b->constant[d->in[i]]) PST_TRY(new_value(b, PST_VALUE_GRAD, d->in[i], b->tape->n_step, &value));
+        if (!b->constant[d->in[i]])
+            PST_TRY(new_value(b, PST_VALUE_GRAD, d->in[i], b->tape->n_step, &value));
         break;
     case PST_ARG_PARAM:
         out->kind = PST_OPERAND_PARAM;
@@ -133,15 +143,20 @@ static pst_status add_sum(builder *b, uint32_t node, uint32_t tensor, uint32_t v
                        .n_operand = 3,
                        .flops = pst_tensor_elements(&b->g->tensor[tensor]),
                        .bytes = 3 * pst_tensor_bytes(&b->g->tensor[tensor])};
-    s.operand[0] = (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = before};
-    s.operand[1] = (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = value};
-    s.operand[2] = (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_WRITE, .share = 1, .index = out};
+    s.operand[0] =
+        (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = before};
+    s.operand[1] =
+        (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = value};
+    s.operand[2] =
+        (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_WRITE, .share = 1, .index = out};
     b->grad[tensor] = out;
     return add_step(b, &s, 1);
 }
 
-/* Contribution `value` to the gradient of `tensor`; summed: it already contains what was there before. */
-static pst_status contribute(builder *b, uint32_t node, uint32_t tensor, uint32_t value, int summed) {
+/* Contribution `value` to the gradient of `tensor`; summed: it already contains what was there
+ * before. */
+static pst_status contribute(builder *b, uint32_t node, uint32_t tensor, uint32_t value,
+                             int summed) {
     if (b->grad[tensor] != PST_NONE && !summed) return add_sum(b, node, tensor, value);
     b->grad[tensor] = value;
     return PST_OK;
@@ -165,11 +180,13 @@ static pst_status emit(builder *b, uint32_t node, pst_pass pass) {
     PST_TRY(add_step(b, &s, 0));
     for (uint32_t i = 0; i < s.n_operand; i++)
         if (arg[i].kind == PST_ARG_DIN && s.operand[i].kind == PST_OPERAND_VALUE)
-            PST_TRY(contribute(b, node, d->in[arg[i].index], s.operand[i].index, has_sum[arg[i].index]));
+            PST_TRY(contribute(b, node, d->in[arg[i].index], s.operand[i].index,
+                               has_sum[arg[i].index]));
     return PST_OK;
 }
 
-/* Whether the gradients that B and W of this node read exist. A node that reads none starts them (a loss). */
+/* Whether the gradients that B and W of this node read exist. A node that reads none starts them (a
+ * loss). */
 static int gradients_ready(const builder *b, const pst_node *d) {
     uint32_t n_b_or_w = 0;
     for (int pass = PST_PASS_B; pass <= PST_PASS_W; pass++) {
@@ -208,12 +225,14 @@ static pst_status overwritten(const builder *b, uint32_t s, uint32_t lost) {
     const pst_tape *t = b->tape;
     uint32_t later = s + 1;
     while (!uses(&t->step[later], lost)) later++;
-    return pst_fail(PST_EINPUT, "the backward pass of %s overwrites %s, which that of %s still needs",
+    return pst_fail(PST_EINPUT,
+                    "the backward pass of %s overwrites %s, which that of %s still needs",
                     b->g->node[t->step[s].node].name, b->g->tensor[t->value[lost].tensor].name,
                     b->g->node[t->step[later].node].name);
 }
 
-/* A value that must be overwritten in place may have no reader in a later step. last: [n_value] room. */
+/* A value that must be overwritten in place may have no reader in a later step. last: [n_value]
+ * room. */
 static pst_status check_overwrites(const builder *b, uint32_t *last) {
     const pst_tape *t = b->tape;
     for (uint32_t s = 0; s < t->n_step; s++)
@@ -245,8 +264,8 @@ static pst_status build(builder *b, int with_backward) {
     if (!with_backward) return PST_OK;
     for (uint32_t i = g->n_node; i-- > 0;) PST_TRY(backward_node(b, i));
     uint32_t *last = none_array(b->tape->n_value);
-    pst_status status =
-        last ? check_overwrites(b, last) : pst_fail(PST_ENOMEM, "no memory to differentiate graph %s", g->name);
+    pst_status status = last ? check_overwrites(b, last)
+                             : pst_fail(PST_ENOMEM, "no memory to differentiate graph %s", g->name);
     free(last);
     return status;
 }
@@ -279,14 +298,15 @@ pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g) {
     pst_status status = n ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check graph %s", g->name);
     for (uint32_t s = 0; status == PST_OK && s < tape->n_step; s++)
         for (uint32_t i = 0; i < tape->step[s].n_operand; i++)
-            if (tape->step[s].operand[i].kind == PST_OPERAND_DPARAM) n[tape->step[s].operand[i].index]++;
+            if (tape->step[s].operand[i].kind == PST_OPERAND_DPARAM)
+                n[tape->step[s].operand[i].index]++;
     for (uint32_t p = 0; status == PST_OK && p < g->n_param; p++)
         if (g->param[p].slice.held != PST_HELD_ELSEWHERE && (!n[p] || n[p] != g->param[p].n_use))
-            status =
-                pst_fail(PST_EINPUT, "graph %s: parameter %s %s, so it cannot be trained", g->name, g->param[p].name,
-                         n[p]                ? "has a use that leads to no loss"
-                         : g->param[p].n_use ? "leads to no loss"
-                                             : "is used by no operator");
+            status = pst_fail(PST_EINPUT, "graph %s: parameter %s %s, so it cannot be trained",
+                              g->name, g->param[p].name,
+                              n[p]                ? "has a use that leads to no loss"
+                              : g->param[p].n_use ? "leads to no loss"
+                                                  : "is used by no operator");
     free(n);
     return status;
 }
@@ -299,7 +319,8 @@ void pst_tape_close(pst_tape *tape) {
     free(tape);
 }
 
-static void print_operand(const pst_tape *tape, const pst_graph *g, const pst_operand *o, FILE *out) {
+static void print_operand(const pst_tape *tape, const pst_graph *g, const pst_operand *o,
+                          FILE *out) {
     fputs(o->access == PST_READ ? " " : o->access == PST_WRITE ? " =" : " +", out);
     if (o->kind == PST_OPERAND_NULL) fputs("null", out);
     if (o->kind == PST_OPERAND_PARAM) fputs(g->param[o->index].name, out);
@@ -307,13 +328,16 @@ static void print_operand(const pst_tape *tape, const pst_graph *g, const pst_op
     if (o->kind == PST_OPERAND_VALUE) {
         const pst_value *v = &tape->value[o->index];
         if (v->kind == PST_VALUE_TENSOR) fputs(g->tensor[v->tensor].name, out);
-        if (v->kind == PST_VALUE_GRAD) fprintf(out, "d(%s)v%u", g->tensor[v->tensor].name, v->version);
-        if (v->kind == PST_VALUE_SAVED) fprintf(out, "saved(%s)%u", g->node[v->node].name, v->saved);
+        if (v->kind == PST_VALUE_GRAD)
+            fprintf(out, "d(%s)v%u", g->tensor[v->tensor].name, v->version);
+        if (v->kind == PST_VALUE_SAVED)
+            fprintf(out, "saved(%s)%u", g->node[v->node].name, v->saved);
     }
     if (o->share >= 0) fprintf(out, "%s%d", o->must ? "!@" : "@", o->share);
 }
 
-/* One line per step: number, pass, node, operands (= written, + accumulated, @i shares the memory of operand i). */
+/* One line per step: number, pass, node, operands (= written, + accumulated, @i shares the memory
+ * of operand i). */
 pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out) {
     static const char *const pass_name[] = {"F", "B", "W"};
     for (uint32_t s = 0; s < tape->n_step; s++) {
@@ -323,8 +347,10 @@ pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out) {
                 : step->again   ? " again"
                                 : "",
                 g->node[step->node].name);
-        for (uint32_t i = 0; i < step->n_operand; i++) print_operand(tape, g, &step->operand[i], out);
-        fprintf(out, " | %lu flops %lu bytes\n", (unsigned long)step->flops, (unsigned long)step->bytes);
+        for (uint32_t i = 0; i < step->n_operand; i++)
+            print_operand(tape, g, &step->operand[i], out);
+        fprintf(out, " | %lu flops %lu bytes\n", (unsigned long)step->flops,
+                (unsigned long)step->bytes);
     }
     return ferror(out) ? pst_fail(PST_EINPUT, "cannot write the tape") : PST_OK;
 }

@@ -1,8 +1,10 @@
-/* Differentiation: from a graph to the straight-line list of F, B and W steps of one micro-batch (the tape) and the
- * values that they read and write. Knows nothing of stages; pipeline/compile/program.h cuts the tape at stage boundaries.
+/* Differentiation: from a graph to the straight-line list of F, B and W steps of one micro-batch
+ * (the tape) and the values that they read and write. Knows nothing of stages;
+ * pipeline/compile/program.h cuts the tape at stage boundaries.
  *
- * Gradients accumulate in reverse node order: the last consumer of a tensor gives its gradient first; an earlier
- * consumer's B reads it as SUM and writes a new version. So every layout adds in the same order. */
+ * Gradients accumulate in reverse node order: the last consumer of a tensor gives its gradient
+ * first; an earlier consumer's B reads it as SUM and writes a new version. So every layout adds in
+ * the same order. */
 #ifndef PST_GRAPH_DIFF_H
 #define PST_GRAPH_DIFF_H
 #include "graph/op.h"
@@ -20,7 +22,12 @@ typedef struct {
     uint32_t def_step; /* tape step that writes it, PST_NONE for data */
 } pst_value;
 
-typedef enum { PST_OPERAND_NULL, PST_OPERAND_VALUE, PST_OPERAND_PARAM, PST_OPERAND_DPARAM } pst_operand_kind;
+typedef enum {
+    PST_OPERAND_NULL,
+    PST_OPERAND_VALUE,
+    PST_OPERAND_PARAM,
+    PST_OPERAND_DPARAM
+} pst_operand_kind;
 typedef struct {
     uint8_t kind, access; /* access: PST_READ | PST_WRITE */
     int8_t share;
@@ -41,10 +48,11 @@ typedef struct {
     uint64_t flops, bytes;
 } pst_tape_step;
 
-/* Steps in order: all F in node order, then for each node in reverse order its B and W (B first). Steps of a pass
- * that has an empty operand list, or whose gradients nobody needs, are absent. A sum of two gradients that no row
- * can take as SUM is an extra step of the `add` operator's F kernel (node PST_NONE would be ambiguous, so it carries
- * the consumer's node and pass B with `is_sum` set; operands: VALUE a, VALUE b, VALUE out). */
+/* Steps in order: all F in node order, then for each node in reverse order its B and W (B first).
+ * Steps of a pass that has an empty operand list, or whose gradients nobody needs, are absent. A
+ * sum of two gradients that no row can take as SUM is an extra step of the `add` operator's F
+ * kernel (node PST_NONE would be ambiguous, so it carries the consumer's node and pass B with
+ * `is_sum` set; operands: VALUE a, VALUE b, VALUE out). */
 typedef struct {
     uint32_t n_value, n_step;
     pst_value *value;
@@ -52,10 +60,11 @@ typedef struct {
     uint8_t *is_sum; /* per step */
 } pst_tape;
 
-/* with_backward 0: F steps only (evaluation and generation); so it is for a graph without a loss in any case. EINPUT
- * when an operator's B must overwrite a value that a later step still reads. */
+/* with_backward 0: F steps only (evaluation and generation); so it is for a graph without a loss in
+ * any case. EINPUT when an operator's B must overwrite a value that a later step still reads. */
 pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape);
-/* What trains needs a gradient for every use of every parameter; EINPUT names one that leads to no loss. */
+/* What trains needs a gradient for every use of every parameter; EINPUT names one that leads to no
+ * loss. */
 pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g);
 void pst_tape_close(pst_tape *tape);
 pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out);

@@ -26,7 +26,8 @@ pst_far_samples pst_far_samples_of(const pst_graph *g, const pst_node *node, pst
     return (pst_far_samples){samples, pst_tensor_bytes(t) / samples};
 }
 
-pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_exchange kind, uint32_t n, uint32_t k) {
+pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_exchange kind,
+                             uint32_t n, uint32_t k) {
     const pst_tensor *t = pst_exchange_longer(g, node);
     pst_far_samples all = pst_far_samples_of(g, node, kind);
     int along = kind == PST_EXCHANGE_GATHER || kind == PST_EXCHANGE_SCATTER;
@@ -44,13 +45,15 @@ pst_far_part pst_far_own_part(const pst_graph *g, const pst_node *node, pst_exch
     return pst_far_part_of(g, node, kind, node->attr.parts, node->attr.part);
 }
 
-/* Sums: what the others send of the own part; before it, where samples are several, all parts as they are sent. Gathered
- * parts of several samples lie in scratch, those of the others. */
+/* Sums: what the others send of the own part; before it, where samples are several, all parts as
+ * they are sent. Gathered parts of several samples lie in scratch, those of the others. */
 uint64_t pst_far_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass) {
     pst_exchange kind = (pst_exchange)node->op->exchange[pass];
-    if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY || kind == PST_EXCHANGE_STACK) return 0;
+    if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY || kind == PST_EXCHANGE_STACK)
+        return 0;
     pst_far_samples all = pst_far_samples_of(g, node, kind);
-    uint64_t own = all.samples * pst_far_own_part(g, node, kind).bytes, whole = all.samples * all.whole;
+    uint64_t own = all.samples * pst_far_own_part(g, node, kind).bytes,
+             whole = all.samples * all.whole;
     if (kind == PST_EXCHANGE_GATHER) return all.samples > 1 ? whole - own : 0;
     return (node->attr.parts - 1) * own + (all.samples > 1 ? whole : 0);
 }
@@ -60,7 +63,8 @@ uint64_t pst_far_exchange_message(const pst_graph *g, const pst_node *node, pst_
     uint64_t most = 0;
     if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY) return 0;
     for (uint32_t k = 0; k < node->attr.parts; k++) {
-        uint64_t bytes = pst_far_samples_of(g, node, kind).samples * pst_far_part_of(g, node, kind, node->attr.parts, k).bytes;
+        uint64_t bytes = pst_far_samples_of(g, node, kind).samples *
+                         pst_far_part_of(g, node, kind, node->attr.parts, k).bytes;
         if (bytes > most) most = bytes;
     }
     return most;

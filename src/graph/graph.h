@@ -1,7 +1,8 @@
-/* A model as data: operators (nodes) in execution order, the tensors between them and the parameters they use.
- * Says what is computed for ONE micro-batch, never where. Built by models/, differentiated by diff.h, cut into
- * stages by a plan. All shapes include the micro-batch as their first dimension. Opened, closed and printed through the
- * public header; the fields below are the project's own. */
+/* A model as data: operators (nodes) in execution order, the tensors between them and the
+ * parameters they use. Says what is computed for ONE micro-batch, never where. Built by models/,
+ * differentiated by diff.h, cut into stages by a plan. All shapes include the micro-batch as their
+ * first dimension. Opened, closed and printed through the public header; the fields below are the
+ * project's own. */
 #ifndef PST_GRAPH_GRAPH_H
 #define PST_GRAPH_GRAPH_H
 #include "base/dtype.h"
@@ -30,10 +31,10 @@ typedef struct {
     uint32_t producer; /* node index, PST_NONE for data */
 } pst_tensor;
 
-/* Which part of a parameter this graph holds, when shard.c has split the model over tensor ranks. All zero: all of
- * it. */
+/* Which part of a parameter this graph holds, when shard.c has split the model over tensor ranks.
+ * All zero: all of it. */
 typedef enum {
-    PST_HELD_WHOLE,    /* and so has every other rank */
+    PST_HELD_WHOLE, /* and so has every other rank */
     PST_HELD_PART,
     PST_HELD_ALONE,    /* all of it, by this tensor rank, the first; to the others it is */
     PST_HELD_ELSEWHERE /* no operator uses it here */
@@ -41,16 +42,17 @@ typedef enum {
 enum { PST_MAX_RANGE = 3 };
 typedef struct {
     pst_holding held;
-    int partial;                /* WHOLE: its gradient on one rank is that of the rank's positions, the group's sum the
-                                   whole */
-    uint64_t whole;             /* PART: the size of dimension `dim` in the whole parameter, */
+    int partial; /* WHOLE: its gradient on one rank is that of the rank's positions, the group's sum
+                    the whole */
+    uint64_t whole; /* PART: the size of dimension `dim` in the whole parameter, */
     uint32_t dim, n_range;
     struct {
         uint64_t first, count;
-    } range[PST_MAX_RANGE];     /* and which of it this is, in this order */
+    } range[PST_MAX_RANGE]; /* and which of it this is, in this order */
 } pst_slice;
 
-/* A trainable array. Its name is unique and is its name in checkpoints, random streams and hashes. */
+/* A trainable array. Its name is unique and is its name in checkpoints, random streams and
+ * hashes. */
 typedef struct {
     char name[PST_NAME_MAX];
     uint32_t n_dim;
@@ -58,8 +60,10 @@ typedef struct {
     pst_init init;
     float std;      /* of PST_INIT_NORMAL, mean 0 */
     int decay;      /* weight decay applies */
-    int statistic;  /* a running mean over steps: the optimizer and the norm of gradients leave it out, see op_batch_norm.c */
-    uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient of its own */
+    int statistic;  /* a running mean over steps: the optimizer and the norm of gradients leave it
+                       out, see op_batch_norm.c */
+    uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient
+                       of its own */
     pst_slice slice;
 } pst_param;
 
@@ -69,9 +73,9 @@ pst_status pst_activation_find(const char *name, pst_activation *activation);
 
 /* Attributes of all operator kinds; each kind reads its own. */
 typedef struct {
-    uint32_t heads;            /* attention */
-    uint32_t bidirectional;    /* attention: 0: a position sees those before it and itself; 1: all */
-    uint32_t features;         /* linear: output features */
+    uint32_t heads;         /* attention */
+    uint32_t bidirectional; /* attention: 0: a position sees those before it and itself; 1: all */
+    uint32_t features;      /* linear: output features */
     pst_activation activation; /* linear, batch norm */
     float eps;                 /* layer norm, batch norm */
     float rate;                /* dropout: probability of zero */
@@ -80,8 +84,9 @@ typedef struct {
     /* Of a graph that shard.c has made; 0 in others. */
     uint32_t parts, part; /* exchanges: size of the tensor group, place in it */
     uint32_t length;      /* exchanges along the sequence: T of the whole */
-    uint64_t first;       /* embedding, vocabulary_*: first token here; dropout: first element here of a sample */
-    uint64_t total;       /* embedding, vocabulary_*: tokens of all ranks */
+    uint64_t first; /* embedding, vocabulary_*: first token here; dropout: first element here of a
+                       sample */
+    uint64_t total; /* embedding, vocabulary_*: tokens of all ranks */
 } pst_attr;
 
 typedef struct pst_op_row pst_op_row;
@@ -92,8 +97,8 @@ typedef struct {
     uint32_t n_in, in[PST_MAX_IN]; /* tensors */
     uint32_t n_out, out[PST_MAX_OUT];
     uint32_t n_param, param[PST_MAX_PARAM]; /* parameters */
-    uint32_t use[PST_MAX_PARAM];            /* which use of its parameter this is: 0, 1, ... in node order */
-    uint32_t n_saved;                       /* what F keeps for B and W besides inputs and outputs; see the op row */
+    uint32_t use[PST_MAX_PARAM]; /* which use of its parameter this is: 0, 1, ... in node order */
+    uint32_t n_saved; /* what F keeps for B and W besides inputs and outputs; see the op row */
     struct {
         uint64_t elements;
         pst_dtype dtype;
@@ -103,11 +108,14 @@ typedef struct {
 struct pst_graph {
     char name[PST_NAME_MAX];
     uint32_t micro_batch;
-    /* Of activations, of their gradients and of parameters as operators read them: F32, BF16 or F16. Losses, row
+    /* Of activations, of their gradients and of parameters as operators read them: F32, BF16 or
+     F16. Losses, row
      * statistics
-       and gradient accumulators are F32 in any case. Set before the first operator is added; F32 when opened. */
+       and gradient accumulators are F32 in any case. Set before the first operator is added; F32
+     when opened. */
     pst_dtype dtype;
-    pst_dtype factors; /* TF32 or F8 where products round their factors to that; 0: they are of dtype */
+    pst_dtype factors; /* TF32 or F8 where products round their factors to that; 0: they are of
+                          dtype */
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
     pst_param *param;
@@ -116,45 +124,56 @@ struct pst_graph {
     pst_names tensor_names, param_names, node_names;
 };
 
-/* dtype and factors of an empty graph, from the type of products' factors: pst_dtype_of_precision, not COUNT. */
+/* dtype and factors of an empty graph, from the type of products' factors: pst_dtype_of_precision,
+ * not COUNT. */
 static inline void pst_graph_compute(pst_graph *g, pst_dtype factors) {
     g->dtype = pst_dtype_stored(factors);
     g->factors = factors == g->dtype ? (pst_dtype)0 : factors;
 }
-/* The other way round; and for a node of `linear`: F8 takes only products whose sizes are multiples of 16, others are of
- * dtype. */
-static inline pst_dtype pst_graph_factors(const pst_graph *g) { return g->factors ? g->factors : g->dtype; }
+/* The other way round; and for a node of `linear`: F8 takes only products whose sizes are multiples
+ * of 16, others are of dtype. */
+static inline pst_dtype pst_graph_factors(const pst_graph *g) {
+    return g->factors ? g->factors : g->dtype;
+}
 pst_dtype pst_node_factors(const pst_graph *g, const pst_node *node);
 
 /* Everything of `graph`, with nothing shared. ENOMEM. */
 pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);
 
-/* Building blocks for models/ and, through builder.c, for programs. Each returns an index, or fails with EINPUT
- * (duplicate name, too long, bad shape) or ENOMEM. Indices stay valid; pointers into the arrays do not survive the next
- * addition. */
-pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, uint32_t *tensor);
+/* Building blocks for models/ and, through builder.c, for programs. Each returns an index, or fails
+ * with EINPUT (duplicate name, too long, bad shape) or ENOMEM. Indices stay valid; pointers into
+ * the arrays do not survive the next addition. */
+pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim,
+                          uint32_t *tensor);
 pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index);
-/* Appends an operator by its row's name. in: tensors; param: parameters. Runs the row's infer, which checks the
- * operands and creates the output tensors "<name>.out"; *out receives the first one. */
-pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const pst_attr *attr, const uint32_t *in,
-                         uint32_t n_in, const uint32_t *param, uint32_t n_param, uint32_t *out);
-/* For infer: creates output tensor number node->n_out of `node`: of the graph's dtype, but F32 when role is OUTPUT. */
-pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim, const uint64_t *dim);
+/* Appends an operator by its row's name. in: tensors; param: parameters. Runs the row's infer,
+ * which checks the operands and creates the output tensors "<name>.out"; *out receives the first
+ * one. */
+pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const pst_attr *attr,
+                         const uint32_t *in, uint32_t n_in, const uint32_t *param, uint32_t n_param,
+                         uint32_t *out);
+/* For infer: creates output tensor number node->n_out of `node`: of the graph's dtype, but F32 when
+ * role is OUTPUT. */
+pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim,
+                         const uint64_t *dim);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);
 uint64_t pst_tensor_bytes(const pst_tensor *t);
 uint64_t pst_param_elements(const pst_param *p);
-/* As operators read it; master weights, accumulators and optimizer state are fp32 and may be larger. */
+/* As operators read it; master weights, accumulators and optimizer state are fp32 and may be
+ * larger. */
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p);
 /* Index by name, PST_NONE when there is none. */
 uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);
-/* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param entries. */
+/* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param
+ * entries. */
 void pst_graph_param_order(const pst_graph *g, uint32_t *out);
 /* XXH64 over everything that the graph says. */
 uint64_t pst_graph_hash(const pst_graph *g);
 
-/* Every invariant: operands defined before use, shapes agree, names unique, uses counted. EINPUT says which. */
+/* Every invariant: operands defined before use, shapes agree, names unique, uses counted. EINPUT
+ * says which. */
 pst_status pst_graph_check(const pst_graph *g);
 /* Reads the text form that pst_graph_print writes. */
 pst_status pst_graph_parse(const char *text, const char *file, pst_graph **graph);

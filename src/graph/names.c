@@ -1,11 +1,13 @@
-/* See names.h. Open addressing; an entry that is gone is passed over, for its number is too large by then or stands for
- * another name, and vanishes when the table grows. */
+/* See names.h. Open addressing; an entry that is gone is passed over, for its number is too large
+ * by then or stands for another name, and vanishes when the table grows. */
 #include "graph/names.h"
 #include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const char *name_of(pst_named array, uint32_t i) { return (const char *)array.entry + i * array.bytes; }
+static const char *name_of(pst_named array, uint32_t i) {
+    return (const char *)array.entry + i * array.bytes;
+}
 
 static uint32_t first_slot(const pst_names *x, const char *name) {
     return (uint32_t)pst_hash64(name, strlen(name), 0) & (x->n_slot - 1);

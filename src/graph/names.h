@@ -1,5 +1,5 @@
-/* Which entry of an array has this name? An index beside an array that only grows, or loses what it gained last. The
- * entries are structures that begin with their name. */
+/* Which entry of an array has this name? An index beside an array that only grows, or loses what it
+ * gained last. The entries are structures that begin with their name. */
 #ifndef PST_GRAPH_NAMES_H
 #define PST_GRAPH_NAMES_H
 #include "base/status.h"
@@ -8,13 +8,13 @@
 
 /* Zeroed: empty. slot is owned: free it. */
 typedef struct {
-    uint32_t *slot;             /* [n_slot] entry + 1, 0 when free; may name entries that are gone */
+    uint32_t *slot; /* [n_slot] entry + 1, 0 when free; may name entries that are gone */
     uint32_t n_slot, n_used;
 } pst_names;
 
 typedef struct {
     const void *entry;
-    size_t bytes;               /* of an entry */
+    size_t bytes; /* of an entry */
     uint32_t n;
 } pst_named;
 

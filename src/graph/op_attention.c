@@ -1,15 +1,17 @@
-/* attention: self-attention over heads, softmax(q k^T / sqrt(C/heads)) v, scores never stored (FlashAttention, Dao et
- * al. 2022). saved0 keeps each row's log-sum-exp. A mask hides what comes later (unless bidirectional), and padding
- * behind the lengths of the samples where they are given. */
+/* attention: self-attention over heads, softmax(q k^T / sqrt(C/heads)) v, scores never stored
+ * (FlashAttention, Dao et al. 2022). saved0 keeps each row's log-sum-exp. A mask hides what comes
+ * later (unless bidirectional), and padding behind the lengths of the samples where they are
+ * given. */
 #include "graph/op_list.h"
 
 static pst_status check_lengths(const pst_graph *g, const pst_node *node) {
     PST_TRY(pst_node_expect_i32(g, node, 1, 1));
     const pst_tensor *qkv = pst_node_in(g, node, 0), *lengths = pst_node_in(g, node, 1);
     if (lengths->dim[0] == qkv->dim[0]) return PST_OK;
-    return pst_fail(PST_EINPUT, "attention needs one length per sample, but %s is [%lu] and %s [%lu,%lu,%lu]",
-                    lengths->name, (unsigned long)lengths->dim[0], qkv->name, (unsigned long)qkv->dim[0],
-                    (unsigned long)qkv->dim[1], (unsigned long)qkv->dim[2]);
+    return pst_fail(
+        PST_EINPUT, "attention needs one length per sample, but %s is [%lu] and %s [%lu,%lu,%lu]",
+        lengths->name, (unsigned long)lengths->dim[0], qkv->name, (unsigned long)qkv->dim[0],
+        (unsigned long)qkv->dim[1], (unsigned long)qkv->dim[2]);
 }
 
 static pst_status infer(pst_graph *g, pst_node *node) {
@@ -18,11 +20,13 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     uint64_t heads = node->attr.heads;
     if (heads == 0) return pst_fail(PST_EINPUT, "attention needs heads > 0");
     if (qkv->dim[2] % 3 || (qkv->dim[2] / 3) % heads)
-        return pst_fail(PST_EINPUT,
-                        "attention with %u heads cannot split %s with %lu channels (needs 3 x heads x size)",
-                        node->attr.heads, qkv->name, (unsigned long)qkv->dim[2]);
+        return pst_fail(
+            PST_EINPUT,
+            "attention with %u heads cannot split %s with %lu channels (needs 3 x heads x size)",
+            node->attr.heads, qkv->name, (unsigned long)qkv->dim[2]);
     if (node->attr.bidirectional > 1)
-        return pst_fail(PST_EINPUT, "attention is bidirectional (1) or not (0), not %u", node->attr.bidirectional);
+        return pst_fail(PST_EINPUT, "attention is bidirectional (1) or not (0), not %u",
+                        node->attr.bidirectional);
     if (node->n_in > 1) PST_TRY(check_lengths(g, node));
     node->n_saved = 1;
     node->saved[0].elements = qkv->dim[0] * qkv->dim[1] * heads;
@@ -48,12 +52,14 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     return n;
 }
 
-/* F is two products of 2 b T^2 C FLOPs, half of each under the causal mask; B recomputes one and does four. Padding is
- * not known here and counts as the rest does. */
-static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+/* F is two products of 2 b T^2 C FLOPs, half of each under the causal mask; B recomputes one and
+ * does four. Padding is not known here and counts as the rest does. */
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                 uint64_t *bytes) {
     const pst_tensor *qkv = pst_node_in(g, node, 0), *out = &g->tensor[node->out[0]];
     uint64_t products = (pass == PST_PASS_F ? 2 : 5) * (node->attr.bidirectional ? 2 : 1);
-    if (__builtin_mul_overflow(pst_tensor_elements(out), products * out->dim[1], flops)) *flops = UINT64_MAX;
+    if (__builtin_mul_overflow(pst_tensor_elements(out), products * out->dim[1], flops))
+        *flops = UINT64_MAX;
     *bytes = pass == PST_PASS_F ? pst_tensor_bytes(qkv) + pst_tensor_bytes(out)
                                 : 2 * pst_tensor_bytes(qkv) + 2 * pst_tensor_bytes(out);
     *bytes += 4 * node->saved[0].elements;

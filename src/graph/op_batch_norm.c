@@ -1,11 +1,13 @@
-/* batch_norm over all but the last dimension (Ioffe & Szegedy 2015), with the sum of a residual branch and an
- * activation in the same pass: y = act((x - mean) * rstd * weight + bias [+ z]).
+/* batch_norm over all but the last dimension (Ioffe & Szegedy 2015), with the sum of a residual
+ * branch and an activation in the same pass: y = act((x - mean) * rstd * weight + bias [+ z]).
  *
- * While training, mean and variance are those of the micro-batch; saved0 keeps (mean [C], rstd [C]). Evaluation takes the
- * running ones, parameters 2 and 3. They are statistics (pst_param.statistic): what W adds to their accumulators is the
- * micro-batch's mean and unbiased variance, and the step moves them towards the mean of these over all its
- * micro-batches. So computing F again does not count twice, and no layout changes a bit of them. B leaves the sums over
- * rows, of dy' * (x - mean) * rstd and of dy', dy' being the gradient before the activation, for W in saved1. */
+ * While training, mean and variance are those of the micro-batch; saved0 keeps (mean [C], rstd
+ * [C]). Evaluation takes the running ones, parameters 2 and 3. They are statistics
+ * (pst_param.statistic): what W adds to their accumulators is the micro-batch's mean and unbiased
+ * variance, and the step moves them towards the mean of these over all its micro-batches. So
+ * computing F again does not count twice, and no layout changes a bit of them. B leaves the sums
+ * over rows, of dy' * (x - mean) * rstd and of dy', dy' being the gradient before the activation,
+ * for W in saved1. */
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
@@ -17,14 +19,17 @@ static pst_status infer(pst_graph *g, pst_node *node) {
         const pst_tensor *z = pst_node_in(g, node, 1);
         for (uint32_t i = 0; i < x->n_dim; i++)
             if (z->dim[i] != x->dim[i])
-                return pst_fail(PST_EINPUT, "batch_norm adds %s to %s, which has another shape", z->name, x->name);
+                return pst_fail(PST_EINPUT, "batch_norm adds %s to %s, which has another shape",
+                                z->name, x->name);
     }
     for (uint32_t i = 0; i < 4; i++) PST_TRY(pst_node_expect_param(g, node, i, channels, 0));
     if (!(node->attr.eps > 0)) return pst_fail(PST_EINPUT, "batch_norm needs eps > 0");
     if (node->attr.activation != PST_ACT_NONE && node->attr.activation != PST_ACT_RELU)
         return pst_fail(PST_EINPUT, "batch_norm has no activation but relu");
     if (pst_tensor_rows(x) < 2)
-        return pst_fail(PST_EINPUT, "batch_norm of %s has one number of each channel; there is no variance", x->name);
+        return pst_fail(PST_EINPUT,
+                        "batch_norm of %s has one number of each channel; there is no variance",
+                        x->name);
     node->n_saved = 2;
     for (uint32_t i = 0; i < 2; i++) {
         node->saved[i].elements = 2 * channels;
@@ -60,12 +65,14 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
 }
 
 /* F reads x for the mean, for the variance and for y; B twice for the sums and for dx. */
-static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                 uint64_t *bytes) {
     const pst_tensor *x = pst_node_in(g, node, 0);
-    uint64_t extra = node->n_in - 1 + (pass == PST_PASS_B && node->attr.activation != PST_ACT_NONE ? 2 : 0);
+    uint64_t extra =
+        node->n_in - 1 + (pass == PST_PASS_B && node->attr.activation != PST_ACT_NONE ? 2 : 0);
     *flops = pass == PST_PASS_W ? 4 * pst_tensor_columns(x) : 10 * pst_tensor_elements(x);
-    *bytes =
-        pass == PST_PASS_W ? 48 * pst_tensor_columns(x) : ((pass == PST_PASS_F ? 4 : 5) + extra) * pst_tensor_bytes(x);
+    *bytes = pass == PST_PASS_W ? 48 * pst_tensor_columns(x)
+                                : ((pass == PST_PASS_F ? 4 : 5) + extra) * pst_tensor_bytes(x);
 }
 
 const pst_op_row pst_op_batch_norm = {

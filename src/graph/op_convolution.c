@@ -1,5 +1,6 @@
-/* convolution: images [b,H,W,C] with their channels last; y[n,oy,ox,o] = bias[o] + the sum over ky, kx, c of
- * x[n, oy stride + ky - padding, ox stride + kx - padding, c] weight[o,ky,kx,c], 0 outside of the image. */
+/* convolution: images [b,H,W,C] with their channels last; y[n,oy,ox,o] = bias[o] + the sum over ky,
+ * kx, c of x[n, oy stride + ky - padding, ox stride + kx - padding, c] weight[o,ky,kx,c], 0 outside
+ * of the image. */
 #include "graph/op_list.h"
 
 /* Places of a window of so many pixels along `size` of them; 0 when it does not fit. */
@@ -8,18 +9,23 @@ static uint64_t window_places(const pst_attr *attr, uint64_t size, uint64_t wind
     return attr->stride && wide >= window ? (wide - window) / attr->stride + 1 : 0;
 }
 
-pst_status pst_node_image_out(pst_graph *g, pst_node *node, uint64_t height, uint64_t width, uint64_t channels) {
+pst_status pst_node_image_out(pst_graph *g, pst_node *node, uint64_t height, uint64_t width,
+                              uint64_t channels) {
     const pst_tensor *x = pst_node_in(g, node, 0);
     uint64_t dim[] = {x->dim[0], window_places(&node->attr, x->dim[1], height),
                       window_places(&node->attr, x->dim[2], width), channels};
     if (!node->attr.stride) return pst_fail(PST_EINPUT, "%s needs stride > 0", node->op->name);
     if (node->attr.padding >= height || node->attr.padding >= width)
-        return pst_fail(PST_EINPUT, "%s with padding %u has windows of %lux%lu that see nothing of %s", node->op->name,
-                        node->attr.padding, (unsigned long)height, (unsigned long)width, x->name);
+        return pst_fail(PST_EINPUT,
+                        "%s with padding %u has windows of %lux%lu that see nothing of %s",
+                        node->op->name, node->attr.padding, (unsigned long)height,
+                        (unsigned long)width, x->name);
     if (!dim[1] || !dim[2])
-        return pst_fail(PST_EINPUT, "a window of %lux%lu does not fit into %s, which is %lux%lu with padding %u",
-                        (unsigned long)height, (unsigned long)width, x->name, (unsigned long)x->dim[1],
-                        (unsigned long)x->dim[2], node->attr.padding);
+        return pst_fail(
+            PST_EINPUT,
+            "a window of %lux%lu does not fit into %s, which is %lux%lu with padding %u",
+            (unsigned long)height, (unsigned long)width, x->name, (unsigned long)x->dim[1],
+            (unsigned long)x->dim[2], node->attr.padding);
     return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 4, dim);
 }
 
@@ -29,7 +35,8 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     const pst_param *weight = pst_node_param(g, node, 0);
     if (weight->n_dim != 4 || weight->dim[3] != x->dim[3])
         return pst_fail(PST_EINPUT,
-                        "convolution of %s, which has %lu channels, needs a weight [out,height,width,%lu]; %s is not",
+                        "convolution of %s, which has %lu channels, needs a weight "
+                        "[out,height,width,%lu]; %s is not",
                         x->name, (unsigned long)x->dim[3], (unsigned long)x->dim[3], weight->name);
     if (node->n_param == 2) PST_TRY(pst_node_expect_param(g, node, 1, weight->dim[0], 0));
     return pst_node_image_out(g, node, weight->dim[1], weight->dim[2], weight->dim[0]);
@@ -39,7 +46,8 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     uint32_t n = 0;
     if (pass == PST_PASS_F) {
         out[n++] = pst_arg_read(PST_ARG_IN, 0);
-        for (uint32_t i = 0; i < node->n_param; i++) out[n++] = pst_arg_read(PST_ARG_PARAM, (uint8_t)i);
+        for (uint32_t i = 0; i < node->n_param; i++)
+            out[n++] = pst_arg_read(PST_ARG_PARAM, (uint8_t)i);
         out[n++] = pst_arg_write(PST_ARG_OUT, 0);
     } else if (pass == PST_PASS_B) {
         out[n++] = pst_arg_read(PST_ARG_PARAM, 0);
@@ -53,8 +61,10 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     return n;
 }
 
-/* FLOPs are those of the product of all windows and the weight, what lies outside of the image included. */
-static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+/* FLOPs are those of the product of all windows and the weight, what lies outside of the image
+ * included. */
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                 uint64_t *bytes) {
     const pst_tensor *x = pst_node_in(g, node, 0), *y = &g->tensor[node->out[0]];
     const pst_param *weight = pst_node_param(g, node, 0);
     uint64_t terms = pst_param_elements(weight) / weight->dim[0];

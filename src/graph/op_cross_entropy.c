@@ -1,5 +1,6 @@
-/* cross_entropy: per token log-sum-exp(logits) - logits[target]; 0 where the target is negative. Where gradients start:
- * B needs none, and writes dlogits over the logits, which nobody reads afterwards (the tape checks that). */
+/* cross_entropy: per token log-sum-exp(logits) - logits[target]; 0 where the target is negative.
+ * Where gradients start: B needs none, and writes dlogits over the logits, which nobody reads
+ * afterwards (the tape checks that). */
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
@@ -7,9 +8,12 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     PST_TRY(pst_node_expect_i32(g, node, 1, 2));
     const pst_tensor *logits = pst_node_in(g, node, 0), *targets = pst_node_in(g, node, 1);
     if (targets->dim[0] != logits->dim[0] || targets->dim[1] != logits->dim[1])
-        return pst_fail(PST_EINPUT, "cross_entropy needs one target per row, but %s is [%lu,%lu] and %s [%lu,%lu,%lu]",
-                        targets->name, (unsigned long)targets->dim[0], (unsigned long)targets->dim[1], logits->name,
-                        (unsigned long)logits->dim[0], (unsigned long)logits->dim[1], (unsigned long)logits->dim[2]);
+        return pst_fail(
+            PST_EINPUT,
+            "cross_entropy needs one target per row, but %s is [%lu,%lu] and %s [%lu,%lu,%lu]",
+            targets->name, (unsigned long)targets->dim[0], (unsigned long)targets->dim[1],
+            logits->name, (unsigned long)logits->dim[0], (unsigned long)logits->dim[1],
+            (unsigned long)logits->dim[2]);
     node->n_saved = 1;
     node->saved[0].elements = pst_tensor_rows(logits);
     node->saved[0].dtype = PST_F32;
@@ -34,7 +38,8 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
 }
 
 /* An exponential counts as 10. */
-static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                 uint64_t *bytes) {
     const pst_tensor *logits = pst_node_in(g, node, 0);
     *flops = (pass == PST_PASS_F ? 12 : 13) * pst_tensor_elements(logits);
     *bytes = (pass == PST_PASS_F ? 1 : 2) * pst_tensor_bytes(logits);

@@ -1,5 +1,5 @@
-/* dropout (Srivastava et al. 2014), scaled by 1/(1-rate). The mask is a function of (seed, name, global sample): B
- * computes it again, nothing is saved. */
+/* dropout (Srivastava et al. 2014), scaled by 1/(1-rate). The mask is a function of (seed, name,
+ * global sample): B computes it again, nothing is saved. */
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
@@ -18,7 +18,8 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
 }
 
 /* Ten rounds of the generator for four elements dominate. */
-static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                 uint64_t *bytes) {
     (void)pass;
     *flops = 12 * pst_tensor_elements(pst_node_in(g, node, 0));
     *bytes = 2 * pst_tensor_bytes(pst_node_in(g, node, 0));

@@ -5,13 +5,15 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     PST_TRY(pst_node_expect_i32(g, node, 0, 2));
     const pst_tensor *tokens = pst_node_in(g, node, 0);
     const pst_param *wte = pst_node_param(g, node, 0);
-    if (wte->n_dim != 2) return pst_fail(PST_EINPUT, "embedding needs %s to be [vocabulary,channels]", wte->name);
+    if (wte->n_dim != 2)
+        return pst_fail(PST_EINPUT, "embedding needs %s to be [vocabulary,channels]", wte->name);
     if (node->n_param == 2) {
         const pst_param *wpe = pst_node_param(g, node, 1);
         PST_TRY(pst_node_expect_param(g, node, 1, wpe->dim[0], wte->dim[1]));
         if (wpe->dim[0] < tokens->dim[1])
-            return pst_fail(PST_EINPUT, "%s has %lu positions, but %s has %lu", wpe->name, (unsigned long)wpe->dim[0],
-                            tokens->name, (unsigned long)tokens->dim[1]);
+            return pst_fail(PST_EINPUT, "%s has %lu positions, but %s has %lu", wpe->name,
+                            (unsigned long)wpe->dim[0], tokens->name,
+                            (unsigned long)tokens->dim[1]);
     }
     uint64_t dim[] = {tokens->dim[0], tokens->dim[1], wte->dim[1]};
     return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim);
@@ -22,7 +24,8 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     if (pass == PST_PASS_B) return 0;
     out[n++] = pst_arg_read(PST_ARG_IN, 0);
     if (pass == PST_PASS_F) {
-        for (uint32_t i = 0; i < node->n_param; i++) out[n++] = pst_arg_read(PST_ARG_PARAM, (uint8_t)i);
+        for (uint32_t i = 0; i < node->n_param; i++)
+            out[n++] = pst_arg_read(PST_ARG_PARAM, (uint8_t)i);
         out[n++] = pst_arg_write(PST_ARG_OUT, 0);
     } else {
         out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
@@ -31,9 +34,11 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     return n;
 }
 
-static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                 uint64_t *bytes) {
     const pst_tensor *out = &g->tensor[node->out[0]];
-    uint64_t rows_touched = pass == PST_PASS_F ? node->n_param : 2 * node->n_param; /* W reads and writes them */
+    /* W reads and writes them */
+    uint64_t rows_touched = pass == PST_PASS_F ? node->n_param : 2 * node->n_param;
     *flops = pst_tensor_elements(out) * (pass == PST_PASS_F ? node->n_param - 1 : node->n_param);
     *bytes = pst_tensor_bytes(pst_node_in(g, node, 0)) + pst_tensor_bytes(out) * (1 + rows_touched);
 }

@@ -1,6 +1,8 @@
 /* What images need besides convolution and batch_norm, none of it with parameters:
- *  pixels        bytes [b,H,W,C] as int32 become x / 127.5 - 1, in the graph's type; there is no gradient
- *  max_pool      the largest of each window of attr.window x attr.window pixels, the first where several are
+ *  pixels        bytes [b,H,W,C] as int32 become x / 127.5 - 1, in the graph's type; there is no
+ *                gradient
+ *  max_pool      the largest of each window of attr.window x attr.window pixels, the first where
+ *                several are
  *  average_pool  the mean over all pixels: [b,H,W,C] becomes [b,1,C], a row for what follows */
 #include "graph/op_list.h"
 
@@ -50,11 +52,13 @@ static uint32_t args_average(const pst_node *node, pst_pass pass, pst_arg out[PS
     return 2;
 }
 
-static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                 uint64_t *bytes) {
     const pst_tensor *x = pst_node_in(g, node, 0), *y = &g->tensor[node->out[0]];
     uint64_t window = node->attr.window ? node->attr.window : 1;
     *flops = pst_tensor_elements(x) + window * window * pst_tensor_elements(y);
-    *bytes = (pass == PST_PASS_B && node->attr.window ? 2 : 1) * pst_tensor_bytes(x) + pst_tensor_bytes(y);
+    *bytes = (pass == PST_PASS_B && node->attr.window ? 2 : 1) * pst_tensor_bytes(x) +
+             pst_tensor_bytes(y);
 }
 
 const pst_op_row pst_op_pixels = {.name = "pixels",

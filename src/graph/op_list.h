@@ -1,13 +1,14 @@
-/* For the op_*.c files only: the rows themselves, and the few words that operand lists and infer functions are
- * written with. Everybody else goes through graph/op.h. */
+/* For the op_*.c files only: the rows themselves, and the few words that operand lists and infer
+ * functions are written with. Everybody else goes through graph/op.h. */
 #ifndef PST_GRAPH_OP_LIST_H
 #define PST_GRAPH_OP_LIST_H
 #include "graph/op.h"
 
-extern const pst_op_row pst_op_embedding, pst_op_layer_norm, pst_op_linear, pst_op_attention, pst_op_dropout,
-    pst_op_add, pst_op_cross_entropy, pst_op_tensor_copy, pst_op_tensor_sum, pst_op_tensor_gather,
-    pst_op_tensor_scatter, pst_op_tensor_stack, pst_op_vocabulary_part, pst_op_vocabulary_loss,
-    pst_op_convolution, pst_op_batch_norm, pst_op_pixels, pst_op_max_pool, pst_op_average_pool;
+extern const pst_op_row pst_op_embedding, pst_op_layer_norm, pst_op_linear, pst_op_attention,
+    pst_op_dropout, pst_op_add, pst_op_cross_entropy, pst_op_tensor_copy, pst_op_tensor_sum,
+    pst_op_tensor_gather, pst_op_tensor_scatter, pst_op_tensor_stack, pst_op_vocabulary_part,
+    pst_op_vocabulary_loss, pst_op_convolution, pst_op_batch_norm, pst_op_pixels, pst_op_max_pool,
+    pst_op_average_pool;
 
 static inline pst_arg pst_arg_read(pst_arg_kind kind, uint8_t index) {
     return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_READ, .share = -1};
@@ -17,29 +18,40 @@ static inline pst_arg pst_arg_write(pst_arg_kind kind, uint8_t index) {
 }
 /* Written, and free to take over the memory of operand number `share` of the same list. */
 static inline pst_arg pst_arg_reuse(pst_arg_kind kind, uint8_t index, uint32_t share) {
-    return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = (int8_t)share};
+    return (pst_arg){
+        .kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = (int8_t)share};
 }
 static inline pst_arg pst_arg_accumulate(uint8_t index) {
-    return (pst_arg){.kind = PST_ARG_DPARAM, .index = index, .access = PST_READ | PST_WRITE, .share = -1};
+    return (pst_arg){
+        .kind = PST_ARG_DPARAM, .index = index, .access = PST_READ | PST_WRITE, .share = -1};
 }
 
-/* Input i of a node, and how many rows (all dimensions but the last) and columns (the last) a tensor has. */
+/* Input i of a node, and how many rows (all dimensions but the last) and columns (the last) a
+ * tensor has. */
 static inline const pst_tensor *pst_node_in(const pst_graph *g, const pst_node *node, uint32_t i) {
     return &g->tensor[node->in[i]];
 }
-static inline const pst_param *pst_node_param(const pst_graph *g, const pst_node *node, uint32_t i) {
+static inline const pst_param *pst_node_param(const pst_graph *g, const pst_node *node,
+                                              uint32_t i) {
     return &g->param[node->param[i]];
 }
 static inline uint64_t pst_tensor_columns(const pst_tensor *t) { return t->dim[t->n_dim - 1]; }
-static inline uint64_t pst_tensor_rows(const pst_tensor *t) { return pst_tensor_elements(t) / pst_tensor_columns(t); }
+static inline uint64_t pst_tensor_rows(const pst_tensor *t) {
+    return pst_tensor_elements(t) / pst_tensor_columns(t);
+}
 
-/* EINPUT unless input i is of the graph's floating point type, with n_dim dimensions (0: any number from 2). */
-pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
+/* EINPUT unless input i is of the graph's floating point type, with n_dim dimensions (0: any number
+ * from 2). */
+pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i,
+                                 uint32_t n_dim);
 /* EINPUT unless input i is int32 with n_dim dimensions. */
-pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
-/* Of convolution and max_pool, whose windows have this size: creates the output [b,..,..,channels]. EINPUT when the
- * windows do not fit. */
-pst_status pst_node_image_out(pst_graph *g, pst_node *node, uint64_t height, uint64_t width, uint64_t channels);
+pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i,
+                               uint32_t n_dim);
+/* Of convolution and max_pool, whose windows have this size: creates the output [b,..,..,channels].
+ * EINPUT when the windows do not fit. */
+pst_status pst_node_image_out(pst_graph *g, pst_node *node, uint64_t height, uint64_t width,
+                              uint64_t channels);
 /* EINPUT unless parameter i has exactly these dimensions (d1 = 0: one dimension). */
-pst_status pst_node_expect_param(const pst_graph *g, const pst_node *node, uint32_t i, uint64_t d0, uint64_t d1);
+pst_status pst_node_expect_param(const pst_graph *g, const pst_node *node, uint32_t i, uint64_t d0,
+                                 uint64_t d1);
 #endif

@@ -1,8 +1,9 @@
-/* tensor_*: what the ranks of a tensor group exchange between a layer's halves (Shoeybi et al. 2019; along the
- * sequence: Korthikanti et al. 2022). In front of what is split by columns, tensor_copy: forward the same everywhere,
- * backward the sum of what each rank's columns give. Behind what is split by rows, tensor_sum: the other way round.
- * Where the ranks hold parts of the sequence in between, tensor_gather and tensor_scatter stand for them. Put there by
- * shard.c only. */
+/* tensor_*: what the ranks of a tensor group exchange between a layer's halves (Shoeybi et al.
+ * 2019; along the sequence: Korthikanti et al. 2022). In front of what is split by columns,
+ * tensor_copy: forward the same everywhere, backward the sum of what each rank's columns give.
+ * Behind what is split by rows, tensor_sum: the other way round. Where the ranks hold parts of the
+ * sequence in between, tensor_gather and tensor_scatter stand for them. Put there by shard.c
+ * only. */
 #include "graph/op_list.h"
 #include "graph/shard.h"
 
@@ -25,9 +26,11 @@ static pst_status infer_sequence(pst_graph *g, pst_node *node, int gathers) {
     PST_TRY(expect_group(node));
     const pst_tensor *x = pst_node_in(g, node, 0);
     pst_part own = pst_part_of(node->attr.length, node->attr.parts, node->attr.part);
-    uint64_t from = gathers ? own.count : node->attr.length, to = gathers ? node->attr.length : own.count;
+    uint64_t from = gathers ? own.count : node->attr.length,
+             to = gathers ? node->attr.length : own.count;
     if (x->dim[1] != from)
-        return pst_fail(PST_EINPUT, "%s needs %s to have %lu positions", node->op->name, x->name, (unsigned long)from);
+        return pst_fail(PST_EINPUT, "%s needs %s to have %lu positions", node->op->name, x->name,
+                        (unsigned long)from);
     uint64_t dim[] = {x->dim[0], to, x->dim[2]};
     return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim);
 }
@@ -89,23 +92,28 @@ static uint32_t args_stack(const pst_node *node, pst_pass pass, pst_arg out[PST_
 }
 
 /* bytes: those that this rank receives, which is what an exchange takes its time for. */
-static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                 uint64_t *bytes) {
     const pst_tensor *in = pst_node_in(g, node, 0), *out = &g->tensor[node->out[0]];
-    uint64_t n = pst_tensor_bytes(in) > pst_tensor_bytes(out) ? pst_tensor_bytes(in) : pst_tensor_bytes(out);
+    uint64_t n =
+        pst_tensor_bytes(in) > pst_tensor_bytes(out) ? pst_tensor_bytes(in) : pst_tensor_bytes(out);
     pst_exchange kind = (pst_exchange)node->op->exchange[pass];
     uint64_t others = node->attr.parts - 1, parts = node->attr.parts;
-    *flops = kind == PST_EXCHANGE_SUM || kind == PST_EXCHANGE_SCATTER ? pst_tensor_elements(in) * others / parts : 0;
-    *bytes = kind == PST_EXCHANGE_COPY ? 2 * n : n / parts * others * (kind == PST_EXCHANGE_SUM ? 2 : 1);
+    *flops = kind == PST_EXCHANGE_SUM || kind == PST_EXCHANGE_SCATTER
+                 ? pst_tensor_elements(in) * others / parts
+                 : 0;
+    *bytes =
+        kind == PST_EXCHANGE_COPY ? 2 * n : n / parts * others * (kind == PST_EXCHANGE_SUM ? 2 : 1);
 }
 
-#define ROW(op, check, list, through, f, b)                                                                            \
-    const pst_op_row pst_op_tensor_##op = {.name = "tensor_" #op,                                                      \
-                                           .min_in = 1,                                                                \
-                                           .max_in = 1,                                                                \
-                                           .infer = check,                                                             \
-                                           .args = list,                                                               \
-                                           .cost = cost,                                                               \
-                                           .pass_through = through,                                                    \
+#define ROW(op, check, list, through, f, b)                                                        \
+    const pst_op_row pst_op_tensor_##op = {.name = "tensor_" #op,                                  \
+                                           .min_in = 1,                                            \
+                                           .max_in = 1,                                            \
+                                           .infer = check,                                         \
+                                           .args = list,                                           \
+                                           .cost = cost,                                           \
+                                           .pass_through = through,                                \
                                            .exchange = {PST_EXCHANGE_##f, PST_EXCHANGE_##b}}
 ROW(copy, infer_same, args_copy, 0, COPY, SUM);
 ROW(sum, infer_same, args_sum, 1, SUM, NONE);

@@ -1,6 +1,7 @@
-/* vocabulary_part, vocabulary_loss: softmax cross-entropy of logits whose columns are split over the tensor group. Each
- * rank reduces its columns to three numbers per row; these are stacked (tensor_stack), and every rank finishes from
- * them in rank order: the same loss everywhere, and no logits move. */
+/* vocabulary_part, vocabulary_loss: softmax cross-entropy of logits whose columns are split over
+ * the tensor group. Each rank reduces its columns to three numbers per row; these are stacked
+ * (tensor_stack), and every rank finishes from them in rank order: the same loss everywhere, and no
+ * logits move. */
 #include "graph/op_list.h"
 
 static pst_status expect_logits(const pst_graph *g, const pst_node *node) {
@@ -8,10 +9,11 @@ static pst_status expect_logits(const pst_graph *g, const pst_node *node) {
     PST_TRY(pst_node_expect_i32(g, node, 1, 2));
     const pst_tensor *logits = pst_node_in(g, node, 0), *targets = pst_node_in(g, node, 1);
     if (targets->dim[0] != logits->dim[0] || targets->dim[1] != logits->dim[1])
-        return pst_fail(PST_EINPUT, "%s needs one target per row of %s", node->op->name, logits->name);
+        return pst_fail(PST_EINPUT, "%s needs one target per row of %s", node->op->name,
+                        logits->name);
     if (node->attr.first + logits->dim[2] > node->attr.total)
-        return pst_fail(PST_EINPUT, "%s: %s has more columns than are left of %lu", node->op->name, logits->name,
-                        (unsigned long)node->attr.total);
+        return pst_fail(PST_EINPUT, "%s: %s has more columns than are left of %lu", node->op->name,
+                        logits->name, (unsigned long)node->attr.total);
     return PST_OK;
 }
 
@@ -29,8 +31,8 @@ static pst_status infer_loss(pst_graph *g, pst_node *node) {
     const pst_tensor *targets = pst_node_in(g, node, 1), *parts = pst_node_in(g, node, 2);
     if (parts->dtype != PST_F32 || parts->n_dim != 3 || parts->dim[2] == 0 || parts->dim[2] % 3 ||
         parts->dim[0] != targets->dim[0] || parts->dim[1] != targets->dim[1])
-        return pst_fail(PST_EINPUT, "%s needs three numbers of each rank per row, which %s has not", node->op->name,
-                        parts->name);
+        return pst_fail(PST_EINPUT, "%s needs three numbers of each rank per row, which %s has not",
+                        node->op->name, parts->name);
     node->n_saved = 1;
     node->saved[0].elements = pst_tensor_elements(targets);
     node->saved[0].dtype = PST_F32;
@@ -65,15 +67,18 @@ static uint32_t args_loss(const pst_node *node, pst_pass pass, pst_arg out[PST_M
 }
 
 /* As those of cross_entropy. */
-static void cost_part(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+static void cost_part(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                      uint64_t *bytes) {
     const pst_tensor *logits = pst_node_in(g, node, 0);
     *flops = pass == PST_PASS_F ? 12 * pst_tensor_elements(logits) : 0;
     *bytes = pass == PST_PASS_F ? pst_tensor_bytes(logits) : 0;
 }
 
-static void cost_loss(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+static void cost_loss(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
+                      uint64_t *bytes) {
     const pst_tensor *logits = pst_node_in(g, node, 0), *parts = pst_node_in(g, node, 2);
-    *flops = pass == PST_PASS_F ? 12 * pst_tensor_elements(parts) / 3 : 13 * pst_tensor_elements(logits);
+    *flops =
+        pass == PST_PASS_F ? 12 * pst_tensor_elements(parts) / 3 : 13 * pst_tensor_elements(logits);
     *bytes = pass == PST_PASS_F ? pst_tensor_bytes(parts) : 2 * pst_tensor_bytes(logits);
 }
 

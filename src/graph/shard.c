@@ -1,5 +1,5 @@
-/* See shard.h. First what becomes of each operator and parameter is decided, on the whole graph; then the rank's graph
- * is built, operator by operator. */
+/* See shard.h. First what becomes of each operator and parameter is decided, on the whole graph;
+ * then the rank's graph is built, operator by operator. */
 #include "graph/shard.h"
 #include "graph/op_list.h"
 #include <stdlib.h>
@@ -13,17 +13,21 @@ typedef struct {
     pst_shard_options o;
     pst_graph *g;
     split *split;       /* [n_node] of the whole */
-    uint32_t *reader;   /* [n_tensor] the only operator that reads it, PST_NONE: there are none or several */
+    uint32_t *reader;   /* [n_tensor] the only operator that reads it, PST_NONE: there are none or
+                           several */
     uint32_t *producer; /* [n_tensor] the operator that makes it, PST_NONE: data */
     pst_slice *slice;   /* [n_param] */
     uint32_t *now;      /* [n_tensor] the tensor of the rank's graph that stands for it */
-    uint32_t *entered;  /* [n_tensor] what a column-split operator reads of it, PST_NONE: not made yet */
+    uint32_t *entered;  /* [n_tensor] what a column-split operator reads of it, PST_NONE: not made
+                           yet */
     uint32_t *reached;  /* [n_tensor] the operator for which that was made */
 } builder;
 
 static const pst_node *node_of(const builder *b, uint32_t i) { return b->whole->node + i; }
 static int is_op(const pst_node *d, const char *name) { return strcmp(d->op->name, name) == 0; }
-static uint32_t index_of(const builder *b, const pst_node *d) { return (uint32_t)(d - b->whole->node); }
+static uint32_t index_of(const builder *b, const pst_node *d) {
+    return (uint32_t)(d - b->whole->node);
+}
 
 /* Among how many ranks an operator is split, and which of its parts this is. */
 static uint32_t parts_of(const builder *b, const pst_node *d) {
@@ -31,8 +35,8 @@ static uint32_t parts_of(const builder *b, const pst_node *d) {
 }
 static uint32_t part_of(const builder *b, const pst_node *d) { return b->o.part % parts_of(b, d); }
 
-/* Whether parts of values can go from one operator to another: all between have as many ranks, through which they pass.
- */
+/* Whether parts of values can go from one operator to another: all between have as many ranks,
+ * through which they pass. */
 static int is_together(const builder *b, const pst_node *d, const pst_node *with) {
     uint32_t i = index_of(b, d), end = index_of(b, with);
     if (b->o.parts_of_node && parts_of(b, d) < 2) return 0;
@@ -41,11 +45,14 @@ static int is_together(const builder *b, const pst_node *d, const pst_node *with
     return 1;
 }
 
-/* --- what is split ---------------------------------------------------------------------------------------------- */
+/* --- what is split ---------------------------------------------------------------------------- */
 
 static void find_readers(builder *b) {
     const pst_graph *g = b->whole;
-    for (uint32_t t = 0; t < g->n_tensor; t++) b->reader[t] = PST_NONE, b->producer[t] = g->tensor[t].producer;
+    for (uint32_t t = 0; t < g->n_tensor; t++) {
+        b->reader[t] = PST_NONE;
+        b->producer[t] = g->tensor[t].producer;
+    }
     uint32_t *reads = b->now; /* not needed yet */
     for (uint32_t t = 0; t < g->n_tensor; t++) reads[t] = 0;
     for (uint32_t i = 0; i < g->n_node; i++)
@@ -67,8 +74,9 @@ static int used_once(const builder *b, const pst_node *d) {
 /* A linear whose output only cross_entropy reads: its rows are tokens. */
 static int is_output_layer(const builder *b, const pst_node *d) {
     const pst_node *reader = is_op(d, "linear") ? only_reader(b, d) : NULL;
-    return reader && is_op(reader, "cross_entropy") && reader->in[0] == d->out[0] && is_together(b, d, reader) &&
-           d->attr.activation == PST_ACT_NONE && (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
+    return reader && is_op(reader, "cross_entropy") && reader->in[0] == d->out[0] &&
+           is_together(b, d, reader) && d->attr.activation == PST_ACT_NONE &&
+           (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
 }
 
 /* Whether all that use the parameter look tokens up in its rows, each split among as many ranks. */
@@ -78,8 +86,11 @@ static int is_vocabulary(const builder *b, uint32_t param) {
         const pst_node *d = node_of(b, i);
         for (uint32_t k = 0; k < d->n_param; k++) {
             if (d->param[k] != param) continue;
-            int looks_up = is_op(d, "embedding") && (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
-            if (k != 0 || !(looks_up || is_output_layer(b, d)) || (parts && parts != parts_of(b, d))) return 0;
+            int looks_up = is_op(d, "embedding") &&
+                           (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
+            if (k != 0 || !(looks_up || is_output_layer(b, d)) ||
+                (parts && parts != parts_of(b, d)))
+                return 0;
             parts = parts_of(b, d);
         }
     }
@@ -87,16 +98,19 @@ static int is_vocabulary(const builder *b, uint32_t param) {
 }
 
 static int can_be_row(const builder *b, const pst_node *d) {
-    return is_op(d, "linear") && d->attr.activation == PST_ACT_NONE && used_once(b, d) && !is_output_layer(b, d);
+    return is_op(d, "linear") && d->attr.activation == PST_ACT_NONE && used_once(b, d) &&
+           !is_output_layer(b, d);
 }
 
-/* Whether a linear of whole inputs can be split by columns: what reads them has to go on with a part of them. */
+/* Whether a linear of whole inputs can be split by columns: what reads them has to go on with a
+ * part of them. */
 static int can_be_column(const builder *b, const pst_node *d) {
     const pst_node *reader = only_reader(b, d);
     if (!used_once(b, d) || !reader) return 0;
     if (!is_op(reader, "attention")) return can_be_row(b, reader) && is_together(b, d, reader);
     const pst_node *behind = only_reader(b, reader);
-    return d->attr.activation == PST_ACT_NONE && behind && can_be_row(b, behind) && is_together(b, d, behind);
+    return d->attr.activation == PST_ACT_NONE && behind && can_be_row(b, behind) &&
+           is_together(b, d, behind);
 }
 
 static split split_of(const builder *b, const pst_node *d) {
@@ -104,27 +118,33 @@ static split split_of(const builder *b, const pst_node *d) {
     split in = before == PST_NONE ? PLAIN : b->split[before];
     if (is_op(d, "embedding")) return is_vocabulary(b, d->param[0]) ? VOCABULARY : PLAIN;
     if (is_op(d, "attention")) return in == COLUMN ? HEADS : PLAIN;
-    if (is_op(d, "cross_entropy")) return in == VOCABULARY && is_op(node_of(b, before), "linear") ? VOCABULARY : PLAIN;
+    if (is_op(d, "cross_entropy"))
+        return in == VOCABULARY && is_op(node_of(b, before), "linear") ? VOCABULARY : PLAIN;
     if (!is_op(d, "linear")) return PLAIN;
     if (in == COLUMN || in == HEADS) return ROW;
     if (is_output_layer(b, d) && is_vocabulary(b, d->param[0])) return VOCABULARY;
     return can_be_column(b, d) ? COLUMN : PLAIN;
 }
 
-/* --- parts of parameters ---------------------------------------------------------------------------------------- */
+/* --- parts of parameters ---------------------------------------------------------------------- */
 
 static pst_status enough(uint32_t parts, uint64_t n, const char *what, const char *name) {
     if (n >= parts) return PST_OK;
-    return pst_fail(PST_EINPUT, "%u tensor ranks are too many: %s has %lu %s", parts, name, (unsigned long)n, what);
+    return pst_fail(PST_EINPUT, "%u tensor ranks are too many: %s has %lu %s", parts, name,
+                    (unsigned long)n, what);
 }
 
-/* This rank's part of n things of `size` elements each, in `blocks` blocks of dimension `dim` one after the other. */
-static pst_slice slice_of(const builder *b, const pst_node *d, uint32_t dim, uint32_t blocks, uint64_t n,
-                          uint64_t size) {
+/* This rank's part of n things of `size` elements each, in `blocks` blocks of dimension `dim` one
+ * after the other. */
+static pst_slice slice_of(const builder *b, const pst_node *d, uint32_t dim, uint32_t blocks,
+                          uint64_t n, uint64_t size) {
     pst_part own = pst_part_of(n, parts_of(b, d), part_of(b, d));
-    pst_slice s = {.held = PST_HELD_PART, .whole = blocks * n * size, .dim = dim, .n_range = blocks};
-    for (uint32_t k = 0; k < blocks; k++)
-        s.range[k].first = (k * n + own.first) * size, s.range[k].count = own.count * size;
+    pst_slice s = {
+        .held = PST_HELD_PART, .whole = blocks * n * size, .dim = dim, .n_range = blocks};
+    for (uint32_t k = 0; k < blocks; k++) {
+        s.range[k].first = (k * n + own.first) * size;
+        s.range[k].count = own.count * size;
+    }
     return s;
 }
 
@@ -140,15 +160,16 @@ static pst_status slice_column(builder *b, const pst_node *d) {
     PST_TRY(attends ? enough(parts_of(b, d), heads, "heads", reader->name)
                     : enough(parts_of(b, d), n, "features", d->name));
     for (uint32_t k = 0; k < d->n_param; k++)
-        b->slice[d->param[k]] = attends ? slice_of(b, d, 0, 3, heads, n / 3 / heads) : slice_of(b, d, 0, 1, n, 1);
+        b->slice[d->param[k]] =
+            attends ? slice_of(b, d, 0, 3, heads, n / 3 / heads) : slice_of(b, d, 0, 1, n, 1);
     return PST_OK;
 }
 
 static void slice_row(builder *b, const pst_node *d) {
     const pst_node *before = node_of(b, b->producer[d->in[0]]);
     uint64_t n = b->whole->param[d->param[0]].dim[1], heads = before->attr.heads;
-    b->slice[d->param[0]] =
-        is_op(before, "attention") ? slice_of(b, d, 1, 1, heads, n / heads) : slice_of(b, d, 1, 1, n, 1);
+    b->slice[d->param[0]] = is_op(before, "attention") ? slice_of(b, d, 1, 1, heads, n / heads)
+                                                       : slice_of(b, d, 1, 1, n, 1);
     if (d->n_param > 1) elsewhere(b, d, d->param[1]);
 }
 
@@ -173,17 +194,20 @@ static pst_status decide(builder *b) {
         int mixes = is_op(d, "embedding") || is_op(d, "attention") || is_op(d, "cross_entropy");
         if (d->op->image && parts_of(b, d) > 1)
             return pst_fail(PST_EINPUT,
-                            "parallel.tensor: tensor ranks do not share out images, which %s works on; use pipeline "
+                            "parallel.tensor: tensor ranks do not share out images, which %s works "
+                            "on; use pipeline "
                             "stages and replicas (parallel.data)",
                             d->name);
         if (b->o.sequence && b->split[i] == PLAIN && mixes)
-            return pst_fail(PST_EINPUT, "the sequence cannot be split here: %s is not split over the tensor ranks",
-                            d->name);
+            return pst_fail(
+                PST_EINPUT,
+                "the sequence cannot be split here: %s is not split over the tensor ranks",
+                d->name);
     }
     return PST_OK;
 }
 
-/* --- the rank's graph ------------------------------------------------------------------------------------------- */
+/* --- the rank's graph ------------------------------------------------------------------------- */
 
 static pst_status add_params(builder *b) {
     for (uint32_t i = 0; i < b->whole->n_param; i++) {
@@ -191,7 +215,8 @@ static pst_status add_params(builder *b) {
         uint32_t index;
         p.slice = b->slice[i];
         p.slice.partial = b->o.sequence && p.slice.held == PST_HELD_WHOLE;
-        if (p.slice.held == PST_HELD_PART) p.dim[p.slice.dim] = p.slice.n_range * p.slice.range[0].count;
+        if (p.slice.held == PST_HELD_PART)
+            p.dim[p.slice.dim] = p.slice.n_range * p.slice.range[0].count;
         PST_TRY(pst_graph_param(b->g, &p, &index));
     }
     return PST_OK;
@@ -207,9 +232,11 @@ static pst_status add_data(builder *b) {
     return PST_OK;
 }
 
-/* An exchange, or another operator that the whole graph has not, named after an operator that it has. */
-static pst_status add_extra(builder *b, const char *op, const char *name, const char *suffix, const pst_attr *attr,
-                            const uint32_t *in, uint32_t n_in, uint32_t *out) {
+/* An exchange, or another operator that the whole graph has not, named after an operator that it
+ * has. */
+static pst_status add_extra(builder *b, const char *op, const char *name, const char *suffix,
+                            const pst_attr *attr, const uint32_t *in, uint32_t n_in,
+                            uint32_t *out) {
     char text[2 * PST_NAME_MAX]; /* too long a name is found out, not cut */
     snprintf(text, sizeof text, "%s.%s", name, suffix);
     return pst_graph_add(b->g, op, text, attr, in, n_in, NULL, 0, out);
@@ -220,15 +247,16 @@ static pst_attr group(const builder *b, const pst_node *d, uint32_t tensor) {
     return (pst_attr){.parts = parts_of(b, d), .part = part_of(b, d), .length = (uint32_t)length};
 }
 
-/* What a column-split operator reads: all of the tensor, whose gradient is a sum over the ranks. Made once per tensor,
- * and anew where other numbers of ranks lie between. */
+/* What a column-split operator reads: all of the tensor, whose gradient is a sum over the ranks.
+ * Made once per tensor, and anew where other numbers of ranks lie between. */
 static pst_status enter(builder *b, const pst_node *d, uint32_t tensor, uint32_t *in) {
     pst_attr attr = group(b, d, tensor);
     const char *op = b->o.sequence ? "tensor_gather" : "tensor_copy";
     int first = b->entered[tensor] == PST_NONE;
     const char *name = first ? node_of(b, b->producer[tensor])->name : d->name;
     if (first || !is_together(b, node_of(b, b->reached[tensor]), d)) {
-        PST_TRY(add_extra(b, op, name, first ? "copy" : "enter", &attr, &b->now[tensor], 1, &b->entered[tensor]));
+        PST_TRY(add_extra(b, op, name, first ? "copy" : "enter", &attr, &b->now[tensor], 1,
+                          &b->entered[tensor]));
         b->reached[tensor] = index_of(b, d);
     }
     *in = b->entered[tensor];
@@ -238,15 +266,16 @@ static pst_status enter(builder *b, const pst_node *d, uint32_t tensor, uint32_t
 /* Behind a row-split operator, whose output is a summand. */
 static pst_status leave(builder *b, const pst_node *d, uint32_t summand) {
     pst_attr attr = group(b, d, d->out[0]);
-    return add_extra(b, b->o.sequence ? "tensor_scatter" : "tensor_sum", d->name, "sum", &attr, &summand, 1,
-                     &b->now[d->out[0]]);
+    return add_extra(b, b->o.sequence ? "tensor_scatter" : "tensor_sum", d->name, "sum", &attr,
+                     &summand, 1, &b->now[d->out[0]]);
 }
 
 static pst_status add_linear(builder *b, const pst_node *d, split how) {
     uint32_t in = b->now[d->in[0]], out, n_param = d->n_param;
     pst_attr attr = d->attr;
     if (how == COLUMN || how == VOCABULARY) PST_TRY(enter(b, d, d->in[0], &in));
-    if (how == COLUMN || how == VOCABULARY) attr.features = 0; /* as many as the rank's weight has */
+    if (how == COLUMN || how == VOCABULARY)
+        attr.features = 0; /* as many as the rank's weight has */
     if (how == ROW && part_of(b, d)) n_param = 1;
     PST_TRY(pst_graph_add(b->g, "linear", d->name, &attr, &in, 1, d->param, n_param, &out));
     b->now[d->out[0]] = out;
@@ -273,7 +302,8 @@ static pst_status add_loss(builder *b, const pst_node *d) {
     name_tokens(b, d, b->whole->tensor[d->in[0]].dim[2], &attr);
     PST_TRY(add_extra(b, "vocabulary_part", d->name, "part", &attr, in, 2, &part));
     PST_TRY(add_extra(b, "tensor_stack", d->name, "stack", &attr, &part, 1, &in[2]));
-    return pst_graph_add(b->g, "vocabulary_loss", d->name, &attr, in, 3, NULL, 0, &b->now[d->out[0]]);
+    return pst_graph_add(b->g, "vocabulary_loss", d->name, &attr, in, 3, NULL, 0,
+                         &b->now[d->out[0]]);
 }
 
 static pst_status add_plain(builder *b, const pst_node *d, split how) {
@@ -281,10 +311,13 @@ static pst_status add_plain(builder *b, const pst_node *d, split how) {
     pst_attr attr = d->attr;
     const pst_tensor *x = b->whole->tensor + d->in[0];
     for (uint32_t i = 0; i < d->n_in; i++) in[i] = b->now[d->in[i]];
-    if (how == HEADS) attr.heads = (uint32_t)pst_part_of(attr.heads, parts_of(b, d), part_of(b, d)).count;
+    if (how == HEADS)
+        attr.heads = (uint32_t)pst_part_of(attr.heads, parts_of(b, d), part_of(b, d)).count;
     if (is_op(d, "dropout") && b->o.sequence)
-        attr.first = pst_part_of(x->dim[1], parts_of(b, d), part_of(b, d)).first * pst_tensor_columns(x);
-    PST_TRY(pst_graph_add(b->g, d->op->name, d->name, &attr, in, d->n_in, d->param, d->n_param, &out));
+        attr.first =
+            pst_part_of(x->dim[1], parts_of(b, d), part_of(b, d)).first * pst_tensor_columns(x);
+    PST_TRY(
+        pst_graph_add(b->g, d->op->name, d->name, &attr, in, d->n_in, d->param, d->n_param, &out));
     for (uint32_t i = 0; i < d->n_out; i++) b->now[d->out[i]] = b->g->node[b->g->n_node - 1].out[i];
     b->g->tensor[out].role = b->whole->tensor[d->out[0]].role;
     return PST_OK;
@@ -293,7 +326,8 @@ static pst_status add_plain(builder *b, const pst_node *d, split how) {
 static pst_status add_node(builder *b, uint32_t i) {
     const pst_node *d = node_of(b, i);
     if (is_op(d, "linear")) return add_linear(b, d, b->split[i]);
-    if (b->split[i] == VOCABULARY) return is_op(d, "embedding") ? add_embedding(b, d) : add_loss(b, d);
+    if (b->split[i] == VOCABULARY)
+        return is_op(d, "embedding") ? add_embedding(b, d) : add_loss(b, d);
     return add_plain(b, d, b->split[i]);
 }
 
@@ -302,7 +336,8 @@ static pst_status build(builder *b) {
     PST_TRY(decide(b));
     for (uint32_t t = 0; b->o.sequence && t < whole->n_tensor; t++)
         if (whole->tensor[t].role != PST_TENSOR_DATA && whole->tensor[t].n_dim == 3)
-            PST_TRY(enough(b->o.parts, whole->tensor[t].dim[1], "positions", whole->tensor[t].name));
+            PST_TRY(
+                enough(b->o.parts, whole->tensor[t].dim[1], "positions", whole->tensor[t].name));
     PST_TRY(pst_graph_open(whole->name, whole->micro_batch, &b->g));
     pst_graph_compute(b->g, pst_graph_factors(whole));
     PST_TRY(add_params(b));
@@ -314,18 +349,28 @@ static pst_status build(builder *b) {
     return PST_OK;
 }
 
-pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options, pst_graph **shard) {
+pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options,
+                           pst_graph **shard) {
     builder b = {.whole = whole, .o = *options};
     size_t n = whole->n_tensor + (size_t)1;
     b.split = calloc(whole->n_node + (size_t)1, sizeof *b.split);
     b.slice = calloc(whole->n_param + (size_t)1, sizeof *b.slice);
-    b.reader = malloc(n * sizeof *b.reader), b.producer = malloc(n * sizeof *b.producer);
-    b.now = malloc(n * sizeof *b.now), b.entered = malloc(n * sizeof *b.entered);
+    b.reader = malloc(n * sizeof *b.reader);
+    b.producer = malloc(n * sizeof *b.producer);
+    b.now = malloc(n * sizeof *b.now);
+    b.entered = malloc(n * sizeof *b.entered);
     b.reached = malloc(n * sizeof *b.reached);
-    pst_status status = b.split && b.slice && b.reader && b.producer && b.now && b.entered && b.reached
-                            ? build(&b)
-                            : pst_fail(PST_ENOMEM, "no memory to split graph %s", whole->name);
-    free(b.split), free(b.slice), free(b.reader), free(b.producer), free(b.now), free(b.entered), free(b.reached);
+    pst_status status =
+        b.split && b.slice && b.reader && b.producer && b.now && b.entered && b.reached
+            ? build(&b)
+            : pst_fail(PST_ENOMEM, "no memory to split graph %s", whole->name);
+    free(b.split);
+    free(b.slice);
+    free(b.reader);
+    free(b.producer);
+    free(b.now);
+    free(b.entered);
+    free(b.reached);
     if (status == PST_OK) *shard = b.g;
     else pst_graph_close(b.g);
     return status;

@@ -1,13 +1,19 @@
-/* Tensor parallelism as a rewrite of the graph: each of `parts` ranks gets a graph of its own, with its part of the big
- * parameters and with exchanges (tensor_*) where the ranks need each other. All of them have the same operators in the
+/* Tensor parallelism as a rewrite of the graph: each of `parts` ranks gets a graph of its own,
+ * with its part of the big
+ * parameters and with exchanges (tensor_*) where the ranks need each other. All of them have the
+ * same operators in the
  * same order; only sizes differ, where something does not divide.
  *
- *   linear + attention + linear, linear + linear   first by columns (attention by heads), second by rows
+ *   linear + attention + linear, linear + linear   first by columns (attention by heads), second
+ *                                                  by rows
  *   embedding, output layer and cross_entropy      by tokens of the vocabulary
- *   everything else                                on every rank alike; with options.sequence each rank has a part of
- *                                                  the positions of it, and the gradients of parameters are sums
+ *   everything else                                on every rank alike; with options.sequence each
+ *                                                  rank has a part of
+ *                                                  the positions of it, and the gradients of
+ *                                                  parameters are sums
  *
- * The bias of a row-split layer and the positions of a split embedding are added by part 0 alone. */
+ * The bias of a row-split layer and the positions of a split embedding are added by part 0
+ * alone. */
 #ifndef PST_GRAPH_SHARD_H
 #define PST_GRAPH_SHARD_H
 #include "graph/graph.h"
@@ -26,26 +32,30 @@ static inline pst_part pst_part_of(uint64_t n, uint32_t parts, uint32_t part) {
 typedef struct {
     uint32_t parts, part;
     int sequence; /* see above; not with parts_of_node */
-    /* [n_node of the whole] where operators are split among different numbers of ranks: into how many parts each is, of
-     * which this is `part` modulo that number; `parts` is the most. What would be split together with an operator
-     * across such a change is not split, nor is a parameter that two numbers of ranks use. NULL: all into `parts`. */
+    /* [n_node of the whole] where operators are split among different numbers of ranks: into how
+     * many parts each is, of which this is `part` modulo that number; `parts` is the most. What
+     * would be split together with an operator across such a change is not split, nor is a
+     * parameter that two numbers of ranks use. NULL: all into `parts`. */
     const uint32_t *parts_of_node;
-    uint32_t *origin; /* of each operator of the shard, the operator of the whole that it stands for or, an exchange,
-                         that needs it. Room for PST_SHARD_NODES of the whole; NULL */
+    uint32_t *origin; /* of each operator of the shard, the operator of the whole that it stands for
+                         or, an exchange, that needs it. Room for PST_SHARD_NODES of the whole;
+                         NULL */
 } pst_shard_options;
 /* A shard has no more operators than so many times those of the whole. */
 enum { PST_SHARD_NODES = 4 };
 
-/* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads, hidden features,
- * tokens or, along the sequence, positions; or a graph whose sequence cannot be split. *shard is the caller's. */
-pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options, pst_graph **shard);
+/* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads,
+ * hidden features, tokens or, along the sequence, positions; or a graph whose sequence cannot be
+ * split. *shard is the caller's. */
+pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options,
+                           pst_graph **shard);
 
-/* --- parts of parameters ---------------------------------------------------------------------------------------- */
+/* --- parts of parameters ---------------------------------------------------------------------- */
 
 /* Shape of the whole parameter, of which `param` may be a part; returns its elements. */
 uint64_t pst_param_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]);
-/* The part consists of runs that lie together in the whole, in the same order: run number i begins at element *at and
- * has *count elements; 0: there are no more. */
+/* The part consists of runs that lie together in the whole, in the same order: run number i begins
+ * at element *at and has *count elements; 0: there are no more. */
 int pst_param_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *count);
 /* Copies between a whole parameter and this part of it. */
 void pst_param_take(const pst_param *param, const float *whole, float *part);

@@ -5,7 +5,8 @@
 uint64_t pst_param_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < param->n_dim; i++) {
-        dim[i] = param->slice.held == PST_HELD_PART && i == param->slice.dim ? param->slice.whole : param->dim[i];
+        dim[i] = param->slice.held == PST_HELD_PART && i == param->slice.dim ? param->slice.whole
+                                                                             : param->dim[i];
         n *= dim[i];
     }
     return n;
@@ -15,7 +16,8 @@ int pst_param_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *co
     const pst_slice *s = &param->slice;
     uint64_t outer = 1, inner = 1;
     if (s->held != PST_HELD_PART) {
-        *at = 0, *count = pst_param_elements(param);
+        *at = 0;
+        *count = pst_param_elements(param);
         return i == 0;
     }
     for (uint32_t d = 0; d < s->dim; d++) outer *= param->dim[d];

@@ -1,14 +1,16 @@
 /* The text form of a graph, written and read back to the same graph:
  *
  *     penstock-graph 1
- *     graph gpt micro_batch 4                          (F32; "dtype" and TF32, BF16, F16 or F8 may follow)
+ *     graph gpt micro_batch 4                          (F32; "dtype" and TF32, BF16, F16 or F8 may
+ *                                                      follow)
  *     param wte.weight [256,128] normal 0.02 decay
  *     data tokens [4,64]
  *     node embedding embedding in tokens param wte.weight,wpe.weight
  *     node h.0.mlp.c_fc linear in h.0.ln_2.out param ... features=512 activation=gelu_tanh
  *     output lm_head.out
  *
- * Blank lines and lines that start with # mean nothing. Shapes of outputs are not written: they follow. */
+ * Blank lines and lines that start with # mean nothing. Shapes of outputs are not written: they
+ * follow. */
 #include "graph/graph.h"
 #include "graph/op.h"
 #include <errno.h>
@@ -20,7 +22,8 @@ static const char *const init_name[] = {"zero", "one", "normal"};
 enum { N_INIT = 3, MAX_WORD = 32 };
 
 static void print_shape(const uint64_t *dim, uint32_t n_dim, FILE *out) {
-    for (uint32_t i = 0; i < n_dim; i++) fprintf(out, "%c%lu", i ? ',' : '[', (unsigned long)dim[i]);
+    for (uint32_t i = 0; i < n_dim; i++)
+        fprintf(out, "%c%lu", i ? ',' : '[', (unsigned long)dim[i]);
     fputc(']', out);
 }
 
@@ -38,14 +41,19 @@ static void print_param(const pst_param *p, FILE *out) {
     fprintf(out, "param %s ", p->name);
     print_shape(p->dim, p->n_dim, out);
     fprintf(out, " %s", init_name[p->init]);
-    if (p->std != 0) fputc(' ', out), print_float(p->std, out);
+    if (p->std != 0) {
+        fputc(' ', out);
+        print_float(p->std, out);
+    }
     fputs(p->decay ? " decay\n" : p->statistic ? " statistic\n" : "\n", out);
 }
 
 static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     fprintf(out, "node %s %s", d->name, d->op->name);
-    for (uint32_t i = 0; i < d->n_in; i++) fprintf(out, "%s%s", i ? "," : " in ", g->tensor[d->in[i]].name);
-    for (uint32_t i = 0; i < d->n_param; i++) fprintf(out, "%s%s", i ? "," : " param ", g->param[d->param[i]].name);
+    for (uint32_t i = 0; i < d->n_in; i++)
+        fprintf(out, "%s%s", i ? "," : " in ", g->tensor[d->in[i]].name);
+    for (uint32_t i = 0; i < d->n_param; i++)
+        fprintf(out, "%s%s", i ? "," : " param ", g->param[d->param[i]].name);
     if (d->attr.heads) fprintf(out, " heads=%u", d->attr.heads);
     if (d->attr.bidirectional) fprintf(out, " bidirectional=%u", d->attr.bidirectional);
     if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
@@ -53,8 +61,14 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     if (d->attr.stride) fprintf(out, " stride=%u", d->attr.stride);
     if (d->attr.padding) fprintf(out, " padding=%u", d->attr.padding);
     if (d->attr.activation) fprintf(out, " activation=%s", pst_activation_name(d->attr.activation));
-    if (d->attr.eps != 0) fputs(" eps=", out), print_float(d->attr.eps, out);
-    if (d->attr.rate != 0) fputs(" rate=", out), print_float(d->attr.rate, out);
+    if (d->attr.eps != 0) {
+        fputs(" eps=", out);
+        print_float(d->attr.eps, out);
+    }
+    if (d->attr.rate != 0) {
+        fputs(" rate=", out);
+        print_float(d->attr.rate, out);
+    }
     fputc('\n', out);
 }
 
@@ -71,7 +85,8 @@ static uint32_t print_data(const pst_graph *g, uint32_t from, uint32_t end, FILE
 pst_status pst_graph_print(const pst_graph *g, FILE *out) {
     if (!g || !out) return pst_fail(PST_EINPUT, "pst_graph_print: %s is NULL", g ? "out" : "graph");
     fprintf(out, "penstock-graph 1\ngraph %s micro_batch %u", g->name, g->micro_batch);
-    if (pst_graph_factors(g) != PST_F32) fprintf(out, " dtype %s", pst_dtype_name(pst_graph_factors(g)));
+    if (pst_graph_factors(g) != PST_F32)
+        fprintf(out, " dtype %s", pst_dtype_name(pst_graph_factors(g)));
     fputc('\n', out);
     for (uint32_t i = 0; i < g->n_param; i++) print_param(&g->param[i], out);
     uint32_t next = 0;
@@ -108,8 +123,8 @@ static pst_status read_u64(const char *text, uint64_t min, uint64_t max, uint64_
     errno = 0;
     unsigned long long v = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || v < min || v > max)
-        return pst_fail(PST_EINPUT, "\"%.40s\" is no number from %lu to %lu", text, (unsigned long)min,
-                        (unsigned long)max);
+        return pst_fail(PST_EINPUT, "\"%.40s\" is no number from %lu to %lu", text,
+                        (unsigned long)min, (unsigned long)max);
     *value = v;
     return PST_OK;
 }
@@ -140,7 +155,8 @@ static pst_status read_shape(char *text, uint32_t *n_dim, uint64_t dim[PST_MAX_D
     text[length - 1] = 0;
     *n_dim = 0;
     for (char *rest = text + 1, *item; (item = strsep(&rest, ",")) != NULL;) {
-        if (*n_dim == PST_MAX_DIM) return pst_fail(PST_EINPUT, "a shape has at most %d dimensions", PST_MAX_DIM);
+        if (*n_dim == PST_MAX_DIM)
+            return pst_fail(PST_EINPUT, "a shape has at most %d dimensions", PST_MAX_DIM);
         PST_TRY(read_u64(item, 1, INT32_MAX, &dim[(*n_dim)++]));
     }
     return PST_OK;
@@ -148,12 +164,13 @@ static pst_status read_shape(char *text, uint32_t *n_dim, uint64_t dim[PST_MAX_D
 
 static pst_status find_tensor(const pst_graph *g, const char *name, uint32_t *index) {
     *index = pst_graph_find_tensor(g, name);
-    return *index != PST_NONE ? PST_OK : pst_fail(PST_EINPUT, "there is no tensor \"%.95s\" yet", name);
+    return *index != PST_NONE ? PST_OK
+                              : pst_fail(PST_EINPUT, "there is no tensor \"%.95s\" yet", name);
 }
 
 /* "a,b": tensors, or parameters when is_param; destroys the text. */
-static pst_status read_operands(const pst_graph *g, char *text, int is_param, uint32_t max, uint32_t *index,
-                                uint32_t *n) {
+static pst_status read_operands(const pst_graph *g, char *text, int is_param, uint32_t max,
+                                uint32_t *index, uint32_t *n) {
     *n = 0;
     for (char *rest = text, *item; (item = strsep(&rest, ",")) != NULL; (*n)++) {
         if (*n == max) return pst_fail(PST_EINPUT, "more than %u operands", max);
@@ -162,7 +179,8 @@ static pst_status read_operands(const pst_graph *g, char *text, int is_param, ui
             continue;
         }
         index[*n] = pst_graph_find_param(g, item);
-        if (index[*n] == PST_NONE) return pst_fail(PST_EINPUT, "there is no parameter \"%.95s\"", item);
+        if (index[*n] == PST_NONE)
+            return pst_fail(PST_EINPUT, "there is no parameter \"%.95s\"", item);
     }
     return PST_OK;
 }
@@ -197,13 +215,17 @@ static pst_status parse_data(pst_graph *g, const line *l) {
     return pst_graph_data(g, l->word[1], n_dim, dim, &index);
 }
 
-static int is_flag(const char *word) { return strcmp(word, "decay") == 0 || strcmp(word, "statistic") == 0; }
+static int is_flag(const char *word) {
+    return strcmp(word, "decay") == 0 || strcmp(word, "statistic") == 0;
+}
 
 static pst_status parse_param(pst_graph *g, const line *l) {
     pst_param p = {0};
     uint32_t next = 4, index;
     int init = 0;
-    if (l->n < 4) return pst_fail(PST_EINPUT, "expected: param NAME [SHAPE] zero|one|normal [STD] [decay|statistic]");
+    if (l->n < 4)
+        return pst_fail(PST_EINPUT,
+                        "expected: param NAME [SHAPE] zero|one|normal [STD] [decay|statistic]");
     if (strlen(l->word[1]) >= sizeof(p.name)) return pst_fail(PST_EINPUT, "the name is too long");
     strcpy(p.name, l->word[1]);
     PST_TRY(read_shape(l->word[2], &p.n_dim, p.dim));
@@ -211,7 +233,8 @@ static pst_status parse_param(pst_graph *g, const line *l) {
     p.init = (pst_init)init;
     if (next < l->n && !is_flag(l->word[next])) PST_TRY(read_float(l->word[next++], &p.std));
     if (next < l->n && is_flag(l->word[next])) {
-        p.decay = strcmp(l->word[next], "decay") == 0, p.statistic = !p.decay;
+        p.decay = strcmp(l->word[next], "decay") == 0;
+        p.statistic = !p.decay;
         next++;
     }
     if (next < l->n) return pst_fail(PST_EINPUT, "\"%.40s\" is too much", l->word[next]);
@@ -222,7 +245,8 @@ static pst_status parse_node(pst_graph *g, const line *l) {
     uint32_t in[PST_MAX_IN], param[PST_MAX_PARAM], n_in = 0, n_param = 0, next = 3, out;
     pst_attr attr = {0};
     if (l->n < 3)
-        return pst_fail(PST_EINPUT, "expected: node NAME OPERATOR [in A,B] [param P,Q] [attribute=value ...]");
+        return pst_fail(PST_EINPUT,
+                        "expected: node NAME OPERATOR [in A,B] [param P,Q] [attribute=value ...]");
     if (next + 1 < l->n && strcmp(l->word[next], "in") == 0) {
         PST_TRY(read_operands(g, l->word[next + 1], 0, PST_MAX_IN, in, &n_in));
         next += 2;
@@ -248,15 +272,19 @@ static pst_status parse_output(pst_graph *g, const line *l) {
 static pst_status parse_graph(const line *l, pst_graph **graph) {
     uint64_t micro_batch = 0;
     int typed = l->n == 6 && strcmp(l->word[4], "dtype") == 0;
-    if ((l->n != 4 && !typed) || strcmp(l->word[0], "graph") != 0 || strcmp(l->word[2], "micro_batch") != 0)
-        return pst_fail(PST_EINPUT, "expected: graph NAME micro_batch N [dtype F32|TF32|BF16|F16|F8]");
+    if ((l->n != 4 && !typed) || strcmp(l->word[0], "graph") != 0 ||
+        strcmp(l->word[2], "micro_batch") != 0)
+        return pst_fail(PST_EINPUT,
+                        "expected: graph NAME micro_batch N [dtype F32|TF32|BF16|F16|F8]");
     PST_TRY(read_u64(l->word[3], 1, INT32_MAX, &micro_batch));
     static const pst_dtype known[] = {PST_F32, PST_TF32, PST_BF16, PST_F16, PST_F8};
     enum { KNOWN = sizeof known / sizeof *known };
     uint32_t i = 0;
     while (typed && i < KNOWN && strcmp(l->word[5], pst_dtype_name(known[i]))) i++;
     if (i == KNOWN)
-        return pst_fail(PST_EINPUT, "a graph computes in F32, TF32, BF16, F16 or F8, not in \"%.40s\"", l->word[5]);
+        return pst_fail(PST_EINPUT,
+                        "a graph computes in F32, TF32, BF16, F16 or F8, not in \"%.40s\"",
+                        l->word[5]);
     PST_TRY(pst_graph_open(l->word[1], (uint32_t)micro_batch, graph));
     pst_graph_compute(*graph, known[i]);
     return PST_OK;
@@ -270,15 +298,18 @@ typedef struct {
 
 static pst_status parse_line(reader *r, const line *l) {
     if (!r->seen_format) {
-        r->seen_format = l->n == 2 && strcmp(l->word[0], "penstock-graph") == 0 && strcmp(l->word[1], "1") == 0;
-        return r->seen_format ? PST_OK : pst_fail(PST_EINPUT, "a graph starts with \"penstock-graph 1\"");
+        r->seen_format =
+            l->n == 2 && strcmp(l->word[0], "penstock-graph") == 0 && strcmp(l->word[1], "1") == 0;
+        return r->seen_format ? PST_OK
+                              : pst_fail(PST_EINPUT, "a graph starts with \"penstock-graph 1\"");
     }
     if (!r->g) return parse_graph(l, &r->g);
     if (strcmp(l->word[0], "data") == 0) return parse_data(r->g, l);
     if (strcmp(l->word[0], "param") == 0) return parse_param(r->g, l);
     if (strcmp(l->word[0], "node") == 0) return parse_node(r->g, l);
     if (strcmp(l->word[0], "output") == 0) return parse_output(r->g, l);
-    return pst_fail(PST_EINPUT, "a line starts with data, param, node or output, not \"%.40s\"", l->word[0]);
+    return pst_fail(PST_EINPUT, "a line starts with data, param, node or output, not \"%.40s\"",
+                    l->word[0]);
 }
 
 static pst_status parse_lines(reader *r, char *text, const char *file) {
@@ -291,7 +322,9 @@ static pst_status parse_lines(reader *r, char *text, const char *file) {
         if (status != PST_OK) return pst_fail_in(status, "%s:%u", file, number);
     }
     if (!r->g)
-        return pst_fail(PST_EINPUT, "%s:%u: the text ends before it says \"graph NAME micro_batch N\"", file, number);
+        return pst_fail(PST_EINPUT,
+                        "%s:%u: the text ends before it says \"graph NAME micro_batch N\"", file,
+                        number);
     return PST_OK;
 }
 

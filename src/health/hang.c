@@ -1,6 +1,6 @@
-/* See hang.h. What the suspect of the moment is comes from pipeline/execute/suspect.c; here it is watched for as long as it
- * stays the same, and accused once its limit has passed and what is known of its process rules out that it only
- * starves. */
+/* See hang.h. What the suspect of the moment is comes from pipeline/execute/suspect.c; here it is
+ * watched for as long as it stays the same, and accused once its limit has passed and what is known
+ * of its process rules out that it only starves. */
 #include "health/hang.h"
 #include "comm/collective/collective.h"
 #include "health/hang_parts.h"
@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FIRST_LOOK: waits are normal; shorter ones cost a clock reading. AWAKE: what one look counts at most, so that time in
- * which the whole job was stopped is no waiting. SETTLE: a stop is seen twice, so far apart. QUIET: asleep for so long
- * where it should compute. UNMEASURED: how wrong the cost model may be before a step was measured. */
+/* FIRST_LOOK: waits are normal; shorter ones cost a clock reading. AWAKE: what one look counts at
+ * most, so that time in which the whole job was stopped is no waiting. SETTLE: a stop is seen
+ * twice, so far apart. QUIET: asleep for so long where it should compute. UNMEASURED: how wrong the
+ * cost model may be before a step was measured. */
 #define MS UINT64_C(1000000)
 #define FIRST_LOOK_NS (50 * MS)
 #define LOOK_NS (10 * MS)
@@ -19,12 +20,15 @@
 #define QUIET_NS (300 * MS)
 enum { UNMEASURED = 10, POLLS = 10, BYTES_PER_POLL = 256 << 10 };
 
-pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_position *position, uint32_t rank,
-                         const char *host, pst_hang **hang) {
+pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_position *position,
+                         uint32_t rank, const char *host, pst_hang **hang) {
     uint32_t n = p->options.n_rank;
     pst_hang *h = calloc(1, sizeof *h);
     if (h) {
-        h->p = p, h->heartbeat = heartbeat, h->rank = rank, h->host = host;
+        h->p = p;
+        h->heartbeat = heartbeat;
+        h->rank = rank;
+        h->host = host;
         h->slack_ns = (uint64_t)(p->config->train.hang_slack * 1e9);
         h->at = calloc(n, sizeof *h->at);
         h->polls = calloc(n, sizeof *h->polls);
@@ -46,7 +50,11 @@ pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_po
 
 void pst_hang_close(pst_hang *h) {
     if (!h) return;
-    free(h->at), free(h->polls), free(h->mean_ns), free(h->scene.rank), free(h);
+    free(h->at);
+    free(h->polls);
+    free(h->mean_ns);
+    free(h->scene.rank);
+    free(h);
 }
 
 /* A slow step is believed at once, fast ones by and by. */
@@ -58,7 +66,7 @@ void pst_hang_learn(pst_hang *h, const pst_report *report) {
         }
 }
 
-/* --- what may be expected ---------------------------------------------------------------------------------------- */
+/* --- what may be expected --------------------------------------------------------------------- */
 
 uint64_t pst_hang_expected(const pst_hang *h, uint32_t rank) {
     const pst_position_view *at = &h->scene.rank[rank].at;
@@ -88,7 +96,8 @@ static uint64_t message_bytes(const pst_hang *h, uint64_t *ns) {
 
 /* It has had the chance to notice what has arrived. */
 static int has_polled(const pst_hang *h, uint32_t rank, uint64_t times) {
-    return rank == h->rank || h->scene.rank[rank].left || h->scene.rank[rank].at.polls >= h->polls[rank] + times;
+    return rank == h->rank || h->scene.rank[rank].left ||
+           h->scene.rank[rank].at.polls >= h->polls[rank] + times;
 }
 
 static int all_have_polled(const pst_hang *h) {
@@ -97,9 +106,10 @@ static int all_have_polled(const pst_hang *h) {
     return 1;
 }
 
-/* --- stopped, stuck ---------------------------------------------------------------------------------------------- */
+/* --- stopped, stuck --------------------------------------------------------------------------- */
 
-static pst_status accuse(pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim, uint64_t limit_ns) {
+static pst_status accuse(pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim,
+                         uint64_t limit_ns) {
     char verdict[PST_HANG_LINE];
     pst_hang_verdict(h, charge, culprit, victim, limit_ns, verdict, sizeof verdict);
     int is_stuck = charge <= PST_CHARGE_COMPUTES;
@@ -112,7 +122,10 @@ static pst_status check_stopped(pst_hang *h) {
         uint32_t rank = h->suspect.chain[i];
         pst_pulse pulse;
         if (!pst_pulse_read(h->at[rank], &pulse) || !pulse.is_stopped) continue;
-        if (!h->stop_seen_ns || h->stopped != rank) h->stopped = rank, h->stop_seen_ns = h->held_ns;
+        if (!h->stop_seen_ns || h->stopped != rank) {
+            h->stopped = rank;
+            h->stop_seen_ns = h->held_ns;
+        }
         if (h->held_ns < h->stop_seen_ns + SETTLE_NS) return PST_OK;
         return accuse(h, PST_CHARGE_STOPPED, rank, h->suspect.chain[i - 1], h->slack_ns);
     }
@@ -120,36 +133,46 @@ static pst_status check_stopped(pst_hang *h) {
     return PST_OK;
 }
 
-/* The rank of the chain that should be computing, or looking at its transport and does not; PST_NONE: none. */
+/* The rank of the chain that should be computing, or looking at its transport and does not;
+ * PST_NONE: none. */
 static uint32_t find_idle(const pst_hang *h) {
     const pst_suspect *s = &h->suspect;
     for (uint32_t i = 1; i < s->n_chain; i++) {
         const pst_suspect_rank *r = &h->scene.rank[s->chain[i]];
         if (r->left || r->at.activity == PST_AT_HOST || !h->at[s->chain[i]]) continue;
-        if (r->at.activity == PST_AT_COMPUTE ? s->kind == PST_SUSPECT_BUSY : !has_polled(h, s->chain[i], POLLS))
+        if (r->at.activity == PST_AT_COMPUTE ? s->kind == PST_SUSPECT_BUSY
+                                             : !has_polled(h, s->chain[i], POLLS))
             return i;
     }
     return PST_NONE;
 }
 
-/* Whoever could run, if only it got a core, is waited for; so is who computes, up to its limit in CPU time. */
+/* Whoever could run, if only it got a core, is waited for; so is who computes, up to its limit in
+ * CPU time. */
 static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     pst_pulse pulse;
     uint32_t link = find_idle(h), rank = link == PST_NONE ? PST_NONE : h->suspect.chain[link];
-    if (link == PST_NONE || !pst_pulse_read(h->at[rank], &pulse)) return h->watched = PST_NONE, PST_OK;
+    if (link == PST_NONE || !pst_pulse_read(h->at[rank], &pulse)) {
+        h->watched = PST_NONE;
+        return PST_OK;
+    }
     const pst_position_view *at = &h->scene.rank[rank].at;
     uint64_t limit = limit_of(h, pst_hang_expected(h, rank));
     if (h->watched != rank) {
-        h->watched = rank, h->quiet_ns = 0;
+        h->watched = rank;
+        h->quiet_ns = 0;
         h->first = h->last = pulse;
     } else if (pulse.can_run || pulse.ns != h->last.ns) {
-        h->quiet_ns = 0, h->last = pulse;
+        h->quiet_ns = 0;
+        h->last = pulse;
     } else {
         h->quiet_ns += passed_ns;
     }
     if (now - at->since_ns < limit) return PST_OK;
-    if (h->quiet_ns >= QUIET_NS) return accuse(h, PST_CHARGE_ASLEEP, rank, h->suspect.chain[link - 1], limit);
-    if (pulse.main_ns - h->first.main_ns < limit && pulse.ns - h->first.ns < limit * h->p->options.threads)
+    if (h->quiet_ns >= QUIET_NS)
+        return accuse(h, PST_CHARGE_ASLEEP, rank, h->suspect.chain[link - 1], limit);
+    if (pulse.main_ns - h->first.main_ns < limit &&
+        pulse.ns - h->first.ns < limit * h->p->options.threads)
         return PST_OK;
     return accuse(h, PST_CHARGE_COMPUTES, rank, h->suspect.chain[link - 1], limit);
 }
@@ -164,7 +187,7 @@ pst_status pst_hang_silent(pst_hang *h, uint32_t rank, pst_executor *x) {
     return accuse(h, stopped ? PST_CHARGE_STOPPED : PST_CHARGE_SILENT, rank, h->rank, h->held_ns);
 }
 
-/* --- looking ----------------------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 static pst_status judge(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     const pst_suspect *s = &h->suspect;
@@ -183,13 +206,16 @@ static pst_status judge(pst_hang *h, uint64_t now, uint64_t passed_ns) {
         break;
     case PST_SUSPECT_LEFT: return accuse(h, PST_CHARGE_LEFT, s->culprit, s->victim, h->slack_ns);
     case PST_SUSPECT_SKIPPED:
-        if (all_have_polled(h)) return accuse(h, PST_CHARGE_SKIPPED, s->culprit, s->victim, h->slack_ns);
+        if (all_have_polled(h))
+            return accuse(h, PST_CHARGE_SKIPPED, s->culprit, s->victim, h->slack_ns);
         break;
     case PST_SUSPECT_DISAGREE:
-        if (all_have_polled(h)) return accuse(h, PST_CHARGE_DISAGREES, s->culprit, s->victim, h->slack_ns);
+        if (all_have_polled(h))
+            return accuse(h, PST_CHARGE_DISAGREES, s->culprit, s->victim, h->slack_ns);
         break;
     case PST_SUSPECT_DEADLOCK:
-        if (all_have_polled(h)) return accuse(h, PST_CHARGE_DEADLOCK, s->culprit, s->victim, h->slack_ns);
+        if (all_have_polled(h))
+            return accuse(h, PST_CHARGE_DEADLOCK, s->culprit, s->victim, h->slack_ns);
         break;
     default: break;
     }
@@ -219,7 +245,8 @@ static pst_status consider(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     h->has_suspect = 1;
     h->held_ns = h->stop_seen_ns = 0;
     h->watched = PST_NONE;
-    for (uint32_t r = 0; r < h->scene.n_rank; r++) h->polls[r] = h->scene.rank[r].known ? h->scene.rank[r].at.polls : 0;
+    for (uint32_t r = 0; r < h->scene.n_rank; r++)
+        h->polls[r] = h->scene.rank[r].known ? h->scene.rank[r].at.polls : 0;
     return PST_OK;
 }
 

@@ -1,4 +1,5 @@
-/* What the hang detector says: one line that names rank, host, operator, micro-batch, and where the peer is. */
+/* What the hang detector says: one line that names rank, host, operator, micro-batch, and where the
+ * peer is. */
 #include "comm/collective/collective.h"
 #include "health/hang_parts.h"
 #include <stdio.h>
@@ -14,33 +15,41 @@ static const char *where(const pst_hang *h, uint32_t rank, char place[PLACE]) {
 }
 
 /* "for 1.23 s (limit 1.10 s = 10 x 10.0 ms + 1 s)". */
-static void say_since(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char *text, uint32_t bytes) {
-    uint64_t now = pst_monotonic_ns(), since = h->scene.rank[rank].at.since_ns, expected = pst_hang_expected(h, rank);
+static void say_since(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char *text,
+                      uint32_t bytes) {
+    uint64_t now = pst_monotonic_ns(), since = h->scene.rank[rank].at.since_ns,
+             expected = pst_hang_expected(h, rank);
     double lasted = now > since ? (double)(now - since) * 1e-9 : 0;
-    if (!expected) snprintf(text, bytes, "for %.2f s (limit %.2f s)", lasted, (double)limit_ns * 1e-9);
+    if (!expected)
+        snprintf(text, bytes, "for %.2f s (limit %.2f s)", lasted, (double)limit_ns * 1e-9);
     else
-        snprintf(text, bytes, "for %.2f s (limit %.2f s = %g x %.4g ms + %g s)", lasted, (double)limit_ns * 1e-9,
-                 h->p->config->train.hang_factor, (double)expected * 1e-6, h->p->config->train.hang_slack);
+        snprintf(text, bytes, "for %.2f s (limit %.2f s = %g x %.4g ms + %g s)", lasted,
+                 (double)limit_ns * 1e-9, h->p->config->train.hang_factor, (double)expected * 1e-6,
+                 h->p->config->train.hang_slack);
 }
 
-void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim, uint64_t limit_ns,
-                      char *line, uint32_t bytes) {
-    char its[PLACE], theirs[PLACE], waited[64], since[128], skipped[80] = "a collective some time ago";
+void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim,
+                      uint64_t limit_ns, char *line, uint32_t bytes) {
+    char its[PLACE], theirs[PLACE], waited[64], since[128],
+        skipped[80] = "a collective some time ago";
     const pst_position_view *of = &h->scene.rank[victim].at;
-    uint32_t n_chain = h->suspect.n_chain, waiting = n_chain > 1 ? h->suspect.chain[n_chain - 2] : victim;
+    uint32_t n_chain = h->suspect.n_chain,
+             waiting = n_chain > 1 ? h->suspect.chain[n_chain - 2] : victim;
     where(h, culprit, its);
     where(h, victim, theirs);
     if (!h->heartbeat) snprintf(waited, sizeof waited, "waits");
     else if (!h->held_ns) snprintf(waited, sizeof waited, "is");
     else
-        snprintf(waited, sizeof waited, "has waited for %.2f s (limit %.2f s)", (double)h->held_ns * 1e-9,
-                 (double)limit_ns * 1e-9);
+        snprintf(waited, sizeof waited, "has waited for %.2f s (limit %.2f s)",
+                 (double)h->held_ns * 1e-9, (double)limit_ns * 1e-9);
     say_since(h, culprit, limit_ns, since, sizeof since);
     int n = snprintf(line, bytes, "rank %u on %s ", culprit, h->host);
-    line += n, bytes -= (uint32_t)n;
+    line += n;
+    bytes -= (uint32_t)n;
     switch (charge) {
     case PST_CHARGE_STOPPED:
-        snprintf(line, bytes, "was stopped during %s; rank %u %s in %s", its, victim, waited, theirs);
+        snprintf(line, bytes, "was stopped during %s; rank %u %s in %s", its, victim, waited,
+                 theirs);
         break;
     case PST_CHARGE_SILENT:
         snprintf(line, bytes, "fell silent during %s; rank %u is in %s", its, victim, theirs);
@@ -51,24 +60,29 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
                  charge == PST_CHARGE_ASLEEP ? "asleep" : "computing", its, since, victim, theirs);
         break;
     case PST_CHARGE_LOST:
-        snprintf(line, bytes, "lost a message to rank %u: both have posted it, and rank %u %s in %s; rank %u is in %s",
-                 victim, waiting, waited, waiting == culprit ? its : theirs, waiting == culprit ? victim : culprit,
-                 waiting == culprit ? theirs : its);
+        snprintf(line, bytes,
+                 "lost a message to rank %u: both have posted it, and rank %u %s in %s; rank %u is "
+                 "in %s",
+                 victim, waiting, waited, waiting == culprit ? its : theirs,
+                 waiting == culprit ? victim : culprit, waiting == culprit ? theirs : its);
         break;
-    case PST_CHARGE_LEFT: snprintf(line, bytes, "left during %s; rank %u %s in %s", its, victim, waited, theirs); break;
+    case PST_CHARGE_LEFT:
+        snprintf(line, bytes, "left during %s; rank %u %s in %s", its, victim, waited, theirs);
+        break;
     case PST_CHARGE_SKIPPED:
         if (of->activity == PST_AT_COLLECTIVE && of->n_op == h->suspect.op + 1)
-            snprintf(skipped, sizeof skipped, "collective %u (%s of %llu bytes)", of->n_coll, coll_name(of->coll_kind),
-                     (unsigned long long)of->coll_bytes);
-        snprintf(line, bytes, "skipped %s: it is in %s, while rank %u %s in %s", skipped, its, victim, waited, theirs);
+            snprintf(skipped, sizeof skipped, "collective %u (%s of %llu bytes)", of->n_coll,
+                     coll_name(of->coll_kind), (unsigned long long)of->coll_bytes);
+        snprintf(line, bytes, "skipped %s: it is in %s, while rank %u %s in %s", skipped, its,
+                 victim, waited, theirs);
         break;
     case PST_CHARGE_DISAGREES:
-        snprintf(line, bytes, "is in another place than rank %u: it %s in %s, rank %u in %s", victim, waited, its,
-                 victim, theirs);
+        snprintf(line, bytes, "is in another place than rank %u: it %s in %s, rank %u in %s",
+                 victim, waited, its, victim, theirs);
         break;
     case PST_CHARGE_DEADLOCK:
-        snprintf(line, bytes, "is in a deadlock with rank %u: it %s in %s, rank %u in %s", victim, waited, its, victim,
-                 theirs);
+        snprintf(line, bytes, "is in a deadlock with rank %u: it %s in %s, rank %u in %s", victim,
+                 waited, its, victim, theirs);
         break;
     }
 }
@@ -83,12 +97,12 @@ void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x) {
     pst_suspect_find(&h->scene, h->rank, &s);
     int waits = s.kind != PST_SUSPECT_NOBODY && s.culprit == rank && s.victim != rank;
     uint32_t victim = waits ? s.victim : h->rank;
-    snprintf(line, sizeof line, "%s; rank %u %s in %s", where(h, rank, its), victim, waits ? "waits for it" : "is",
-             where(h, victim, theirs));
+    snprintf(line, sizeof line, "%s; rank %u %s in %s", where(h, rank, its), victim,
+             waits ? "waits for it" : "is", where(h, victim, theirs));
     pst_heartbeat_tell(h->heartbeat, rank, line);
 }
 
-/* --- sizes ------------------------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
 /* Until all have come as far as this rank, or will not. */
 static void let_arrive(pst_hang *h, uint32_t rank) {
@@ -96,22 +110,26 @@ static void let_arrive(pst_hang *h, uint32_t rank) {
         uint32_t behind = 0;
         pst_hang_read(h);
         for (uint32_t r = 0; r < h->scene.n_rank; r++)
-            behind += h->at[r] && !h->scene.rank[r].left && h->scene.rank[r].at.n_op < h->scene.rank[rank].at.n_op;
+            behind += h->at[r] && !h->scene.rank[r].left &&
+                      h->scene.rank[r].at.n_op < h->scene.rank[rank].at.n_op;
         if (!behind || !h->heartbeat) return;
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
 }
 
 /* A message of a collective of the wrong size may be one of another collective. */
-static uint32_t sender_of(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message, pst_suspect *order) {
+static uint32_t sender_of(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message,
+                          pst_suspect *order) {
     uint32_t peer = (uint32_t)(message >> 32) & 0x3fffffff;
     int is_recv = message >> 62 & 1;
     if (instr == PST_NONE) {
         let_arrive(h, rank);
         pst_suspect_order(&h->scene, order);
     } else {
-        const pst_instr *in = h->scene.job[h->scene.rank[rank].at.train != 0]->list[rank].instr + instr;
-        peer = in->peer, is_recv = in->opcode == PST_OP_RECV;
+        const pst_instr *in =
+            h->scene.job[h->scene.rank[rank].at.train != 0]->list[rank].instr + instr;
+        peer = in->peer;
+        is_recv = in->opcode == PST_OP_RECV;
     }
     return is_recv ? peer : rank;
 }
@@ -125,14 +143,16 @@ pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_
     where(h, sender, its);
     where(h, rank, mine);
     if (order.kind == PST_SUSPECT_NOBODY) {
-        snprintf(line, sizeof line, "rank %u on %s sent a message of the wrong size, in %s: %s; rank %u in %s", sender,
+        snprintf(line, sizeof line,
+                 "rank %u on %s sent a message of the wrong size, in %s: %s; rank %u in %s", sender,
                  h->host, its, said, rank, mine);
     } else {
         sender = order.culprit;
         h->suspect = order;
         h->held_ns = 0;
-        pst_hang_verdict(h, order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES,
-                         order.culprit, order.victim, h->slack_ns, line, sizeof line);
+        pst_hang_verdict(
+            h, order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES,
+            order.culprit, order.victim, h->slack_ns, line, sizeof line);
     }
     if (!h->heartbeat) return pst_fail(PST_EPEER, "%s", line);
     pst_heartbeat_accuse(h->heartbeat, sender, 0, line);
@@ -147,7 +167,8 @@ pst_status pst_hang_explain(pst_hang *h, pst_executor *const *x) {
     for (uint32_t r = 0; r < h->scene.n_rank; r++) {
         pst_suspect_find(&h->scene, r, &h->suspect);
         if (h->suspect.kind != PST_SUSPECT_LOST) continue;
-        pst_hang_verdict(h, PST_CHARGE_LOST, h->suspect.culprit, h->suspect.victim, 0, line, sizeof line);
+        pst_hang_verdict(h, PST_CHARGE_LOST, h->suspect.culprit, h->suspect.victim, 0, line,
+                         sizeof line);
         return pst_fail(PST_EPEER, "%s", line);
     }
     return PST_EINTERNAL; /* what the drive has said stays */

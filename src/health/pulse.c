@@ -17,7 +17,8 @@ static int read_stat(const char *path, char *state, uint64_t *cpu_ns) {
     fclose(f);
     text[n] = 0;
     const char *at = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", state, &user, &system) != 3)
+    if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", state, &user,
+                      &system) != 3)
         return 0;
     *cpu_ns = (user + system) * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
     return 1;
@@ -26,7 +27,8 @@ static int read_stat(const char *path, char *state, uint64_t *cpu_ns) {
 /* Whether this process sees the other one under the same number. */
 static int same_pid_space(const pst_position *of) {
     struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 && (uint64_t)st.st_ino == PST_POSITION_GET(of, pid_space);
+    return stat("/proc/self/ns/pid", &st) == 0 &&
+           (uint64_t)st.st_ino == PST_POSITION_GET(of, pid_space);
 }
 
 static int any_can_run(uint32_t pid, uint32_t except) {

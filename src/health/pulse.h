@@ -1,4 +1,5 @@
-/* The pulse of a process on this host, from /proc: stopped, able to run, asleep; and how much it has computed. */
+/* The pulse of a process on this host, from /proc: stopped, able to run, asleep; and how much it
+ * has computed. */
 #ifndef PST_HEALTH_PULSE_H
 #define PST_HEALTH_PULSE_H
 #include "base/position.h"
@@ -9,6 +10,7 @@ typedef struct {
     uint64_t main_ns, ns; /* CPU time of its main thread; of all threads */
 } pst_pulse;
 
-/* 0: the process that has signed this position cannot be seen (it has ended, or lives in another PID namespace). */
+/* 0: the process that has signed this position cannot be seen (it has ended, or lives in another
+ * PID namespace). */
 int pst_pulse_read(const pst_position *of, pst_pulse *pulse);
 #endif

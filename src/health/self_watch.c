@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As in hang.c: what one tick counts at most, asleep for so long, how wrong the model may be before a step was
- * measured. */
+/* As in hang.c: what one tick counts at most, asleep for so long, how wrong the model may be before
+ * a step was measured. */
 #define AWAKE_NS UINT64_C(100000000)
 #define QUIET_NS UINT64_C(300000000)
 enum { UNMEASURED = 10, PLACE = 256, LINE = 1000 };
@@ -34,8 +34,10 @@ struct pst_self_watch {
 
 void pst_self_watch_learn(pst_self_watch *w, const pst_report *report) {
     for (int op = 0; w && op < PST_OP_COUNT; op++) {
-        uint64_t mean = atomic_load_explicit(&w->mean_ns[op], memory_order_relaxed), now = report->op_ns[op];
-        atomic_store_explicit(&w->mean_ns[op], now > mean ? now : mean - (mean - now) / 8, memory_order_relaxed);
+        uint64_t mean = atomic_load_explicit(&w->mean_ns[op], memory_order_relaxed),
+                 now = report->op_ns[op];
+        atomic_store_explicit(&w->mean_ns[op], now > mean ? now : mean - (mean - now) / 8,
+                              memory_order_relaxed);
     }
 }
 
@@ -52,8 +54,9 @@ static const char *coll_name(uint32_t kind) { return pst_coll_name((pst_coll_kin
 static void accuse(pst_self_watch *w, int asleep, uint64_t limit_ns) {
     char place[PLACE], line[LINE];
     pst_suspect_where(&w->scene, w->rank, coll_name, place, sizeof place);
-    snprintf(line, sizeof line, "rank %u on %s hangs (%s) during %s for %.2f s (limit %.2f s)", w->rank, w->host,
-             asleep ? "asleep" : "computing", place, (double)w->held_ns * 1e-9, (double)limit_ns * 1e-9);
+    snprintf(line, sizeof line, "rank %u on %s hangs (%s) during %s for %.2f s (limit %.2f s)",
+             w->rank, w->host, asleep ? "asleep" : "computing", place, (double)w->held_ns * 1e-9,
+             (double)limit_ns * 1e-9);
     w->accused = 1;
     pst_heartbeat_accuse(w->heartbeat, w->rank, 1, line);
     if (!w->leaves) return;
@@ -61,22 +64,27 @@ static void accuse(pst_self_watch *w, int asleep, uint64_t limit_ns) {
     _exit(pst_status_exit(PST_EPEER)); /* its connections end, and the others know */
 }
 
-/* Time counts only while this thread ran, and nobody is accused who could run if it had a processor. */
+/* Time counts only while this thread ran, and nobody is accused who could run if it had a
+ * processor. */
 static void judge(pst_self_watch *w, const pst_position_view *at, uint64_t passed_ns) {
     pst_pulse pulse;
-    uint64_t limit = (uint64_t)((double)expected_ns(w, at) * w->p->config->train.hang_factor) + w->slack_ns;
+    uint64_t limit =
+        (uint64_t)((double)expected_ns(w, at) * w->p->config->train.hang_factor) + w->slack_ns;
     if (!pst_pulse_read(w->own, &pulse)) return;
     if (!w->has_pulse) {
-        w->has_pulse = 1, w->quiet_ns = 0;
+        w->has_pulse = 1;
+        w->quiet_ns = 0;
         w->first = w->last = pulse;
     } else if (pulse.can_run || pulse.ns != w->last.ns) {
-        w->quiet_ns = 0, w->last = pulse;
+        w->quiet_ns = 0;
+        w->last = pulse;
     } else {
         w->quiet_ns += passed_ns;
     }
     if (w->held_ns < limit) return;
     int asleep = w->quiet_ns >= QUIET_NS, threads = (int)w->p->options.threads;
-    if (asleep || pulse.main_ns - w->first.main_ns >= limit || pulse.ns - w->first.ns >= limit * (uint64_t)threads)
+    if (asleep || pulse.main_ns - w->first.main_ns >= limit ||
+        pulse.ns - w->first.ns >= limit * (uint64_t)threads)
         accuse(w, asleep, limit);
 }
 
@@ -89,19 +97,23 @@ static void tick(void *arg) {
     if (w->accused || !pst_position_read(w->own, &me->at)) return;
     me->known = 1;
     int waits = me->at.activity != PST_AT_COMPUTE;
-    if (me->at.moves != w->moves || me->at.activity == PST_AT_HOST || (waits && me->at.polls != w->polls)) {
-        w->moves = me->at.moves, w->polls = me->at.polls;
-        w->held_ns = 0, w->has_pulse = 0;
+    if (me->at.moves != w->moves || me->at.activity == PST_AT_HOST ||
+        (waits && me->at.polls != w->polls)) {
+        w->moves = me->at.moves;
+        w->polls = me->at.polls;
+        w->held_ns = 0;
+        w->has_pulse = 0;
         return;
     }
     w->held_ns += passed;
     if (w->held_ns >= w->slack_ns / 2) judge(w, &me->at, passed);
 }
 
-pst_status pst_self_watch_open(const pst_prepared *p, pst_heartbeat *heartbeat, uint32_t rank, const char *host,
-                               int leaves, pst_self_watch **watch) {
+pst_status pst_self_watch_open(const pst_prepared *p, pst_heartbeat *heartbeat, uint32_t rank,
+                               const char *host, int leaves, pst_self_watch **watch) {
     *watch = NULL;
-    if (!heartbeat || pst_heartbeat_ranks(heartbeat) >= p->options.n_rank || p->config->train.hang_slack <= 0)
+    if (!heartbeat || pst_heartbeat_ranks(heartbeat) >= p->options.n_rank ||
+        p->config->train.hang_slack <= 0)
         return PST_OK;
     pst_self_watch *w = calloc(1, sizeof *w);
     pst_suspect_rank *ranks = calloc(p->options.n_rank, sizeof *ranks);
@@ -110,7 +122,11 @@ pst_status pst_self_watch_open(const pst_prepared *p, pst_heartbeat *heartbeat, 
         free(ranks);
         return pst_fail(PST_ENOMEM, "no memory to watch rank %u", rank);
     }
-    w->p = p, w->heartbeat = heartbeat, w->rank = rank, w->host = host, w->leaves = leaves;
+    w->p = p;
+    w->heartbeat = heartbeat;
+    w->rank = rank;
+    w->host = host;
+    w->leaves = leaves;
     w->own = pst_heartbeat_position(heartbeat, rank);
     w->slack_ns = (uint64_t)(p->config->train.hang_slack * 1e9);
     w->scene = (pst_suspect_scene){.n_rank = p->options.n_rank,

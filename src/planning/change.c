@@ -1,16 +1,17 @@
-/* Where no layout fits: what would. Each change is searched with, as if it had been asked for, while --time-limit lasts.
- * planning/planning.h declares it. */
+/* Where no layout fits: what would. Each change is searched with, as if it had been asked for,
+ * while --time-limit lasts. planning/planning.h declares it. */
 #include "base/clock.h"
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const double each_s = 1, all_s = 30; /* at most, for the search with one change; and with all */
+static const double each_s = 1, all_s = 30; /* at most, for the search with one change; and with
+                                               all */
 
 static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
 
-/* The best layout of the problem as it is now, x->problem, or any that fits; NULL: nothing does, or it cannot be, or there
- * is no time. */
+/* The best layout of the problem as it is now, x->problem, or any that fits; NULL: nothing does, or
+ * it cannot be, or there is no time. */
 static pst_status try_it(pst_planning *x, int any, pst_search_layout **best) {
     pst_search_result *r = NULL;
     *best = NULL;
@@ -21,18 +22,34 @@ static pst_status try_it(pst_planning *x, int any, pst_search_layout **best) {
     double left = (double)(x->end_ns - now) * 1e-9;
     problem.time_limit_s = left < each_s ? left : each_s;
     pst_status status = pst_search(&problem, &r);
-    if (status == PST_EINPUT) return pst_error_clear(), PST_OK;
+    if (status == PST_EINPUT) {
+        pst_error_clear();
+        return PST_OK;
+    }
     if (status != PST_OK) return status;
-    *best = r->best, r->best = NULL;
+    *best = r->best;
+    r->best = NULL;
     pst_search_result_close(r);
     return PST_OK;
 }
 
-/* --- one key ------------------------------------------------------------------------------------------------------ */
+/* --- one key ---------------------------------------------------------------------------------- */
 
-typedef enum { RECOMPUTE, ZERO, MICRO_BATCH, SCHEDULE, CHUNKS, SEQUENCE, TENSOR, PIPELINE, DATA, KEYS } key;
-static const char *const key_name[KEYS] = {"recompute", "zero",   "micro_batch", "schedule", "chunks",
-                                           "sequence",  "tensor", "pipeline",    "data"};
+typedef enum {
+    RECOMPUTE,
+    ZERO,
+    MICRO_BATCH,
+    SCHEDULE,
+    CHUNKS,
+    SEQUENCE,
+    TENSOR,
+    PIPELINE,
+    DATA,
+    KEYS
+} key;
+static const char *const key_name[KEYS] = {"recompute", "zero",     "micro_batch",
+                                           "schedule",  "chunks",   "sequence",
+                                           "tensor",    "pipeline", "data"};
 
 /* What the search found for a key that was left open. */
 static void name_change(key k, const pst_search_layout *l, char *out) {
@@ -40,7 +57,8 @@ static void name_change(key k, const pst_search_layout *l, char *out) {
         [ZERO] = l->zero,     [MICRO_BATCH] = l->micro_batch, [CHUNKS] = l->n_chunk / l->pipeline,
         [TENSOR] = l->tensor, [PIPELINE] = l->pipeline,       [DATA] = l->data};
     uint8_t most = 0;
-    for (uint32_t c = 0; c < l->n_chunk; c++) most = l->recompute[c] > most ? l->recompute[c] : most;
+    for (uint32_t c = 0; c < l->n_chunk; c++)
+        most = l->recompute[c] > most ? l->recompute[c] : most;
     const char *text = k == RECOMPUTE  ? pst_recompute_name((pst_recompute)most)
                        : k == SCHEDULE ? l->schedule
                        : k == SEQUENCE ? "true"
@@ -57,12 +75,18 @@ static pst_status change_key(pst_planning *x, char *change) {
     pst_status status = PST_OK;
     for (key k = 0; k < KEYS && status == PST_OK; k++) {
         pst_search_layout *best = NULL;
-        if (!pst_config_given(x->config, k == MICRO_BATCH ? "train" : "parallel", key_name[k])) continue;
+        if (!pst_config_given(x->config, k == MICRO_BATCH ? "train" : "parallel", key_name[k]))
+            continue;
         x->open = key_name[k];
         status = pst_planning_choices(x);
-        if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
-        else if (status == PST_OK) status = try_it(x, 0, &best);
-        if (best && best->step_ns < least) least = best->step_ns, name_change(k, best, change);
+        if (status == PST_EINPUT) {
+            pst_error_clear();
+            status = PST_OK;
+        } else if (status == PST_OK) status = try_it(x, 0, &best);
+        if (best && best->step_ns < least) {
+            least = best->step_ns;
+            name_change(k, best, change);
+        }
         pst_search_layout_close(best);
         x->problem = asked;
     }
@@ -100,7 +124,8 @@ static uint64_t round_up(uint64_t bytes) {
 
 enum { MEMORY_TRIES = 6, NEAR = 64 };
 
-/* Halves what lies between what is too little and what *layout, the caller's, was found with, until that is near. */
+/* Halves what lies between what is too little and what *layout, the caller's, was found with, until
+ * that is near. */
 static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, uint64_t *bytes,
                                pst_search_layout **layout) {
     while (*bytes > too_little + *bytes / NEAR && !is_late(x)) {
@@ -113,7 +138,8 @@ static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, ui
             continue;
         }
         pst_search_layout_close(*layout);
-        *layout = found, *bytes = middle;
+        *layout = found;
+        *bytes = middle;
     }
     return PST_OK;
 }
@@ -122,14 +148,17 @@ static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, ui
 static pst_status keep_nearer(pst_planning *x, const pst_search_layout *l) {
     for (uint32_t i = 0; i < x->result->n_row; i++) {
         pst_search_row *r = &x->result->row[i];
-        if (r->pipeline == l->pipeline && r->tensor == l->tensor && r->data == l->data && !r->before == !l->before &&
-            (!l->before || !memcmp(r->before, l->before, (l->pipeline + (size_t)1) * sizeof *l->before)))
+        if (r->pipeline == l->pipeline && r->tensor == l->tensor && r->data == l->data &&
+            !r->before == !l->before &&
+            (!l->before ||
+             !memcmp(r->before, l->before, (l->pipeline + (size_t)1) * sizeof *l->before)))
             return pst_search_nearer(&x->problem, r, l);
     }
     return PST_OK;
 }
 
-/* Memory with which some layout fits: as much as what comes nearest needs, or somewhat more; and with how little. */
+/* Memory with which some layout fits: as much as what comes nearest needs, or somewhat more; and
+ * with how little. */
 static pst_status change_memory(pst_planning *x, char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
     char text[32];
@@ -140,7 +169,8 @@ static pst_status change_memory(pst_planning *x, char *change) {
     int own = x->problem.memory && x->problem.memory == room;
     pst_search_layout *found = NULL;
     for (uint32_t s = 0; s < l->pipeline; s++)
-        if (l->peak_bytes[s] > pst_planning_room(x, l, s) && l->peak_bytes[s] > needs) needs = l->peak_bytes[s];
+        if (l->peak_bytes[s] > pst_planning_room(x, l, s) && l->peak_bytes[s] > needs)
+            needs = l->peak_bytes[s];
     for (int i = 0; i < MEMORY_TRIES && !found; i++) {
         needs = round_up(needs + (i ? needs >> 7 << i : 0));
         PST_TRY(try_memory(x, needs, own, &found));
@@ -149,29 +179,37 @@ static pst_status change_memory(pst_planning *x, char *change) {
     pst_status status = least_memory(x, room, own, &needs, &found);
     if (status == PST_OK) status = keep_nearer(x, found);
     pst_search_layout_close(found);
-    snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s", pst_planning_bytes(needs, text),
-             own ? " (parallel.memory)" : "");
+    snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s",
+             pst_planning_bytes(needs, text), own ? " (parallel.memory)" : "");
     return status;
 }
 
-/* --- more devices ------------------------------------------------------------------------------------------------- */
+/* --- more devices ----------------------------------------------------------------------------- */
 
 enum { SPARE = 5 };
 
-static const pst_cluster_link assumed = {10000, 50e9}; /* between nodes, of each device: ib:400Gb/s */
+static const pst_cluster_link assumed = {10000, 50e9}; /* between nodes, of each device:
+                                                          ib:400Gb/s */
 
-static int has_links(const pst_cluster *c) { return c->node[c->device[0].node].link[PST_LEVEL_NODE].bytes_per_s > 0; }
+static int has_links(const pst_cluster *c) {
+    return c->node[c->device[0].node].link[PST_LEVEL_NODE].bytes_per_s > 0;
+}
 
-static uint32_t nodes_of(const pst_cluster *c) { return c->device[c->n_device - 1].node - c->device[0].node + 1; }
+static uint32_t nodes_of(const pst_cluster *c) {
+    return c->device[c->n_device - 1].node - c->device[0].node + 1;
+}
 
-/* The cluster with so many nodes, those of `from` again and again; a little of their memory is left, for no run can be
- * prepared on devices that nobody has described. */
+/* The cluster with so many nodes, those of `from` again and again; a little of their memory is
+ * left, for no run can be prepared on devices that nobody has described. */
 static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *to) {
     uint32_t have = nodes_of(from);
     *to = *from;
-    to->n_node = nodes, to->n_device = 0;
-    to->device = malloc(PST_RANKS_MAX * sizeof *to->device), to->node = malloc(nodes * sizeof *to->node);
-    if (!to->device || !to->node) return pst_fail(PST_ENOMEM, "no memory for a cluster of %u nodes", nodes);
+    to->n_node = nodes;
+    to->n_device = 0;
+    to->device = malloc(PST_RANKS_MAX * sizeof *to->device);
+    to->node = malloc(nodes * sizeof *to->node);
+    if (!to->device || !to->node)
+        return pst_fail(PST_ENOMEM, "no memory for a cluster of %u nodes", nodes);
     for (uint32_t k = 0; k < nodes; k++) {
         to->node[k] = from->node[k % have];
         if (!has_links(from)) {
@@ -181,7 +219,9 @@ static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *t
         for (uint32_t i = 0; i < from->n_device && to->n_device < PST_RANKS_MAX; i++)
             if (from->device[i].node - from->device[0].node == k % have) {
                 pst_cluster_device *d = &to->device[to->n_device++];
-                *d = from->device[i], d->node = k, d->memory -= d->memory >> SPARE;
+                *d = from->device[i];
+                d->node = k;
+                d->memory -= d->memory >> SPARE;
             }
     }
     return PST_OK;
@@ -194,24 +234,32 @@ static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) 
     pst_search_layout *best = NULL;
     pst_status status = repeat(asked, nodes, &larger);
     if (status == PST_OK) {
-        x->cluster = &larger, x->problem.cluster = &larger, x->problem.verify = NULL;
+        x->cluster = &larger;
+        x->problem.cluster = &larger;
+        x->problem.verify = NULL;
         status = pst_planning_choices(x);
-        if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
-        else if (status == PST_OK) status = try_it(x, 1, &best);
+        if (status == PST_EINPUT) {
+            pst_error_clear();
+            status = PST_OK;
+        } else if (status == PST_OK) status = try_it(x, 1, &best);
     }
     *devices = best ? larger.n_device : 0;
     pst_search_layout_close(best);
-    free(larger.device), free(larger.node);
-    x->cluster = asked, x->problem = problem;
+    free(larger.device);
+    free(larger.node);
+    x->cluster = asked;
+    x->problem = problem;
     return status;
 }
 
 /* Twice as many nodes until it fits, then the least between. */
 static pst_status more_nodes(pst_planning *x, char *text) {
-    uint32_t have = nodes_of(x->cluster), each = x->cluster->n_device / have, fits = 0, devices = 0, found = 0;
+    uint32_t have = nodes_of(x->cluster), each = x->cluster->n_device / have, fits = 0, devices = 0,
+             found = 0;
     uint32_t low = have, high = have;
     while (!fits && (uint64_t)high * 2 * each <= PST_RANKS_MAX) {
-        low = high, high *= 2;
+        low = high;
+        high *= 2;
         PST_TRY(try_nodes(x, high, &fits));
     }
     if (!fits) return PST_OK;
@@ -219,15 +267,17 @@ static pst_status more_nodes(pst_planning *x, char *text) {
         uint32_t middle = low + (high - low) / 2;
         PST_TRY(try_nodes(x, middle, &devices));
         if (is_late(x)) return PST_OK; /* there may be a smaller one */
-        if (devices) high = middle, found = devices;
-        else low = middle;
+        if (devices) {
+            high = middle;
+            found = devices;
+        } else low = middle;
     }
     snprintf(text, PST_PLANNING_ADVICE, "%u nodes, %u devices%s", high, found,
              has_links(x->cluster) ? "" : ", with ib:400Gb/s between nodes, say");
     return PST_OK;
 }
 
-/* --- fewer devices ------------------------------------------------------------------------------------------------ */
+/* --- fewer devices ---------------------------------------------------------------------------- */
 
 /* The best layout of the first n devices. */
 static pst_status try_first(pst_planning *x, uint32_t n, pst_search_layout **best) {
@@ -236,9 +286,12 @@ static pst_status try_first(pst_planning *x, uint32_t n, pst_search_layout **bes
     *best = NULL;
     x->cluster->n_device = n;
     pst_status status = pst_planning_choices(x);
-    if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
-    else if (status == PST_OK) status = try_it(x, 0, best);
-    x->cluster->n_device = all, x->problem = asked;
+    if (status == PST_EINPUT) {
+        pst_error_clear();
+        status = PST_OK;
+    } else if (status == PST_OK) status = try_it(x, 0, best);
+    x->cluster->n_device = all;
+    x->problem = asked;
     return status;
 }
 
@@ -246,13 +299,18 @@ pst_status pst_planning_fewer(pst_planning *x) {
     const pst_config *c = x->config;
     const pst_search_layout *l = x->result->best;
     const uint32_t all = x->cluster->n_device;
-    if (!l || x->nominal || (c->parallel.pipeline && c->parallel.data && c->parallel.tensor)) return PST_OK;
-    const double work_ns = (double)l->busy_ns * pst_grid_size(pst_search_grid(l)); /* of all ranks, about */
+    if (!l || x->nominal || (c->parallel.pipeline && c->parallel.data && c->parallel.tensor))
+        return PST_OK;
+    /* of all ranks, about */
+    const double work_ns = (double)l->busy_ns * pst_grid_size(pst_search_grid(l));
     x->fewer_ns = l->step_ns;
     for (uint32_t n = all / 2; n && work_ns / n < (double)x->fewer_ns && !is_late(x); n /= 2) {
         pst_search_layout *best;
         PST_TRY(try_first(x, n, &best));
-        if (best && best->step_ns < x->fewer_ns) x->fewer = n, x->fewer_ns = best->step_ns;
+        if (best && best->step_ns < x->fewer_ns) {
+            x->fewer = n;
+            x->fewer_ns = best->step_ns;
+        }
         pst_search_layout_close(best);
     }
     return PST_OK;
@@ -266,7 +324,8 @@ static pst_status find_change(pst_planning *x, char *change, char *cluster) {
     return x->nominal || fixed ? PST_OK : more_nodes(x, cluster);
 }
 
-pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE], char cluster[PST_PLANNING_ADVICE]) {
+pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE],
+                               char cluster[PST_PLANNING_ADVICE]) {
     const uint64_t end = x->end_ns, soon = pst_monotonic_ns() + (uint64_t)(all_s * 1e9);
     if (soon < end) x->end_ns = soon;
     pst_status status = find_change(x, change, cluster);

@@ -1,14 +1,22 @@
-/* What `penstock plan` may try: a key that the run file gives is fixed, everything else open. planning/planning.h declares
- * it. */
+/* What `penstock plan` may try: a key that the run file gives is fixed, everything else open.
+ * planning/planning.h declares it. */
 #include "planning/planning.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MICRO_BATCH = 64, MOST_CHUNKS = 4, FEW_DEVICES = 64, SOLVED_DEVICES = 64, SOLVED_STAGES = 16 };
+enum {
+    MOST_MICRO_BATCH = 64,
+    MOST_CHUNKS = 4,
+    FEW_DEVICES = 64,
+    SOLVED_DEVICES = 64,
+    SOLVED_STAGES = 16
+};
 #define SLOWER 0.9
 
-static void fix(pst_choices *c, uint64_t value) { *c = (pst_choices){.n = 1, .value = {(uint32_t)value}}; }
+static void fix(pst_choices *c, uint64_t value) {
+    *c = (pst_choices){.n = 1, .value = {(uint32_t)value}};
+}
 
 static void add(pst_choices *c, uint32_t value) {
     if (c->n < PST_CHOICES && (!c->n || c->value[c->n - 1] < value)) c->value[c->n++] = value;
@@ -33,8 +41,8 @@ static void degrees(pst_choices *c, uint32_t n, uint32_t most) {
         if (d <= 8 || n % d == 0 || !(d & (d - 1))) add(c, d);
 }
 
-/* Whether all of n devices are to be used: of few that are not shared out in many ways (2^a x 3^b), less may be better,
- * such as 10 of 11. */
+/* Whether all of n devices are to be used: of few that are not shared out in many ways (2^a x 3^b),
+ * less may be better, such as 10 of 11. */
 static int use_all(int64_t n) {
     if (n > FEW_DEVICES) return 1;
     while (n % 2 == 0) n /= 2;
@@ -77,46 +85,63 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Where devices differ, the slow ones may hold up the others, or cannot compute in this precision at all: how many there
- * are without those that are slower by a tenth, and so on. */
+/* Where devices differ, the slow ones may hold up the others, or cannot compute in this precision
+ * at all: how many there are without those that are slower by a tenth, and so on. */
 static pst_status choose_fewer(pst_planning *x) {
     const pst_cluster *c = x->cluster;
     double *rate = malloc(c->n_device * sizeof *rate);
     if (!rate) return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t i = 0; i < c->n_device; i++)
-        rate[i] = c->device[i].speed * (c->kind ? c->kind[c->device[i].kind].flops[x->model.dtype] : 1);
+        rate[i] =
+            c->device[i].speed * (c->kind ? c->kind[c->device[i].kind].flops[x->model.dtype] : 1);
     qsort(rate, c->n_device, sizeof *rate, descending);
     double like = rate[0];
     for (uint32_t i = 1; i < c->n_device; i++)
-        if (rate[i] < SLOWER * like) add(&x->problem.fewer, i), like = rate[i];
+        if (rate[i] < SLOWER * like) {
+            add(&x->problem.fewer, i);
+            like = rate[i];
+        }
     free(rate);
     return PST_OK;
 }
 
-/* Tensor ranks of each stage, where the run file has them: as many stages. *ranks: the ranks of all of a replica's stages
- * that are known of. */
-static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipeline, int64_t *ranks) {
+/* Tensor ranks of each stage, where the run file has them: as many stages. *ranks: the ranks of all
+ * of a replica's stages that are known of. */
+static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipeline,
+                                 int64_t *ranks) {
     const pst_config *c = x->config;
     uint32_t n = tensor ? c->parallel.n_tensors : 0, same = 1;
-    x->problem.n_degree = 0, x->problem.degree = NULL;
+    x->problem.n_degree = 0;
+    x->problem.degree = NULL;
     *ranks = (*pipeline ? *pipeline : 1) * (tensor ? tensor : 1);
     if (n <= 1) return PST_OK;
     if (*pipeline && *pipeline != n)
-        return pst_fail(PST_EINPUT,
-                        "parallel.tensor has tensor ranks of %u stages, but parallel.pipeline is %" PRId64
-                        "; give one number for each stage, or one for all",
-                        n, *pipeline);
-    if (!x->degree && !(x->degree = malloc(n * sizeof *x->degree))) return pst_fail(PST_ENOMEM, "no memory to plan");
-    *pipeline = n, *ranks = 0;
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.tensor has tensor ranks of %u stages, but parallel.pipeline is %" PRId64
+            "; give one number for each stage, or one for all",
+            n, *pipeline);
+    if (!x->degree && !(x->degree = malloc(n * sizeof *x->degree)))
+        return pst_fail(PST_ENOMEM, "no memory to plan");
+    *pipeline = n;
+    *ranks = 0;
     for (uint32_t s = 0; s < n; s++) {
         double count;
-        PST_TRY(pst_prepare_number("parallel.tensor", c->parallel.tensors, s, 1, PST_RANKS_MAX, 1, &count));
-        x->degree[s] = (uint32_t)count, *ranks += x->degree[s], same &= x->degree[s] == x->degree[0];
+        PST_TRY(pst_prepare_number("parallel.tensor", c->parallel.tensors, s, 1, PST_RANKS_MAX, 1,
+                                   &count));
+        x->degree[s] = (uint32_t)count;
+        *ranks += x->degree[s];
+        same &= x->degree[s] == x->degree[0];
     }
     if (!same && is_given(x, "parallel", "sequence") && !strcmp(c->parallel.sequence, "true"))
-        return pst_fail(PST_EINPUT, "parallel.sequence true does not go with stages of different numbers of tensor "
-                                    "ranks; leave it out, or give one number for all stages");
-    if (!same) x->problem.n_degree = n, x->problem.degree = x->degree;
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.sequence true does not go with stages of different numbers of tensor "
+            "ranks; leave it out, or give one number for all stages");
+    if (!same) {
+        x->problem.n_degree = n;
+        x->problem.degree = x->degree;
+    }
     return PST_OK;
 }
 
@@ -124,39 +149,52 @@ static pst_status choose_degrees(pst_planning *x) {
     const pst_config *c = x->config;
     pst_search_problem *p = &x->problem;
     uint32_t n = x->cluster->n_device, node = most_of_a_node(x->cluster);
-    int64_t pipeline = given(x, "pipeline", c->parallel.pipeline), data = given(x, "data", c->parallel.data);
+    int64_t pipeline = given(x, "pipeline", c->parallel.pipeline),
+            data = given(x, "data", c->parallel.data);
     int64_t tensor = given(x, "tensor", c->parallel.tensor), stages;
     PST_TRY(choose_tensors(x, tensor, &pipeline, &stages));
     int64_t product = stages * (data ? data : 1);
     if (product > n)
         return pst_fail(PST_EINPUT,
-                        "parallel.pipeline x data x tensor is at least %" PRId64 ", but there are %u devices", product,
-                        n);
+                        "parallel.pipeline x data x tensor is at least %" PRId64
+                        ", but there are %u devices",
+                        product, n);
     p->tensor_across_nodes = tensor > node;
-    p->all_devices = !(pipeline && data && tensor) && n % product == 0 && (x->all_ranks || use_all(n / product));
-    if (tensor && !x->all_ranks && !p->tensor_across_nodes) p->all_devices &= fills_nodes(x->cluster, tensor);
+    p->all_devices =
+        !(pipeline && data && tensor) && n % product == 0 && (x->all_ranks || use_all(n / product));
+    if (tensor && !x->all_ranks && !p->tensor_across_nodes)
+        p->all_devices &= fills_nodes(x->cluster, tensor);
     p->fewer.n = 0;
     if (p->all_devices && !x->all_ranks) PST_TRY(choose_fewer(x));
-    if (p->all_devices) divisors_of(&p->pipeline, n, &p->fewer, p->n_item), divisors_of(&p->data, n, &p->fewer, n);
-    else degrees(&p->pipeline, n, p->n_item), degrees(&p->data, n, n);
+    if (p->all_devices) {
+        divisors_of(&p->pipeline, n, &p->fewer, p->n_item);
+        divisors_of(&p->data, n, &p->fewer, n);
+    } else {
+        degrees(&p->pipeline, n, p->n_item);
+        degrees(&p->data, n, n);
+    }
     /* Heads that they do not divide are shared out unevenly. */
-    divisors_of(&p->tensor, x->model.heads ? x->model.heads : 1, &(pst_choices){.n = 1, .value = {node}}, node);
+    divisors_of(&p->tensor, x->model.heads ? x->model.heads : 1,
+                &(pst_choices){.n = 1, .value = {node}}, node);
     if (pipeline) fix(&p->pipeline, (uint64_t)pipeline);
     if (data) fix(&p->data, (uint64_t)data);
     if (tensor) fix(&p->tensor, (uint64_t)tensor);
     return PST_OK;
 }
 
-/* Micro-batches of a step, all replicas together, as parallel.replicas has them: their size follows. */
+/* Micro-batches of a step, all replicas together, as parallel.replicas has them: their size
+ * follows. */
 static pst_status choose_micros(pst_planning *x) {
     const pst_config *c = x->config;
     uint64_t sum = 0;
     uint32_t n = c->parallel.n_replicas;
     if (!n) return PST_OK;
-    if (!x->micros && !(x->micros = malloc(n * sizeof *x->micros))) return pst_fail(PST_ENOMEM, "no memory to plan");
+    if (!x->micros && !(x->micros = malloc(n * sizeof *x->micros)))
+        return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t k = 0; k < n; k++) {
         double count;
-        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &count));
+        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1,
+                                   &count));
         sum += x->micros[k] = (uint32_t)count;
     }
     x->problem.micros = x->micros;
@@ -164,8 +202,8 @@ static pst_status choose_micros(pst_planning *x) {
     int given = is_given(x, "train", "micro_batch");
     if (size * sum != (uint64_t)c->train.batch || (given && size != (uint64_t)c->train.micro_batch))
         return pst_fail(PST_EINPUT,
-                        "parallel.replicas: %" PRIu64 " micro-batches together do not share out train.batch, %" PRId64
-                        "%s",
+                        "parallel.replicas: %" PRIu64
+                        " micro-batches together do not share out train.batch, %" PRId64 "%s",
                         sum, c->train.batch, given ? ", as train.micro_batch has it" : "");
     fix(&x->problem.micro_batch, size);
     return PST_OK;
@@ -177,31 +215,36 @@ static pst_status choose_replicas(pst_planning *x) {
     pst_choices *data = &x->problem.data, kept = {0};
     if (c->parallel.n_replicas && (data->n > 1 || data->value[0] != c->parallel.n_replicas)) {
         if (is_given(x, "parallel", "data"))
-            return pst_fail(PST_EINPUT, "parallel.replicas has %u numbers, but parallel.data is %" PRId64,
+            return pst_fail(PST_EINPUT,
+                            "parallel.replicas has %u numbers, but parallel.data is %" PRId64,
                             c->parallel.n_replicas, c->parallel.data);
         fix(data, c->parallel.n_replicas);
     }
     for (uint32_t i = 0; c->parallel.reproducible && i < data->n; i++)
         if (c->parallel.reproducible % data->value[i] == 0) add(&kept, data->value[i]);
     if (c->parallel.reproducible) *data = kept;
-    return data->n ? PST_OK
-                   : pst_fail(PST_EINPUT, "parallel.data has to divide parallel.reproducible, %" PRId64,
-                              c->parallel.reproducible);
+    return data->n
+               ? PST_OK
+               : pst_fail(PST_EINPUT, "parallel.data has to divide parallel.reproducible, %" PRId64,
+                          c->parallel.reproducible);
 }
 
-/* Layouts are found with the named schedules, and the orders of the best of them solved for when they are verified. */
+/* Layouts are found with the named schedules, and the orders of the best of them solved for when
+ * they are verified. */
 static pst_status choose_solved(pst_planning *x) {
     pst_choices *pipeline = &x->problem.pipeline;
     if (x->cluster->n_device > SOLVED_DEVICES)
-        return pst_fail(PST_EINPUT,
-                        "schedule solved is planned with for up to %d devices, not %u: give -n, or leave "
-                        "parallel.schedule out",
-                        SOLVED_DEVICES, x->cluster->n_device);
+        return pst_fail(
+            PST_EINPUT,
+            "schedule solved is planned with for up to %d devices, not %u: give -n, or leave "
+            "parallel.schedule out",
+            SOLVED_DEVICES, x->cluster->n_device);
     while (pipeline->n > 1 && pipeline->value[pipeline->n - 1] > SOLVED_STAGES) pipeline->n--;
     return PST_OK;
 }
 
-/* Whether orders that are solved for may hold as much as this schedule does (prepare/solved.c), where no limit is given. */
+/* Whether orders that are solved for may hold as much as this schedule does (prepare/solved.c),
+ * where no limit is given. */
 static int is_within(const char *schedule) {
     static const char *const names[] = {"1f1b", "1f1b-early", "zb-h1", "zb-v", "v-half", "v-min"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -219,16 +262,19 @@ static pst_status choose_schedule(pst_planning *x) {
     else if (is_given(x, "parallel", "schedule")) {
         PST_TRY(pst_schedule_find(c->parallel.schedule, &row));
         if (!row->generate || !strcmp(row->name, "forward"))
-            return pst_fail(PST_EINPUT,
-                            "schedule %s cannot be planned with; leave parallel.schedule out or name another",
-                            row->name);
-        p->n_schedule = 1, p->schedule[0] = row->name;
+            return pst_fail(
+                PST_EINPUT,
+                "schedule %s cannot be planned with; leave parallel.schedule out or name another",
+                row->name);
+        p->n_schedule = 1;
+        p->schedule[0] = row->name;
         return PST_OK;
     }
     row = pst_schedule_rows(&n);
     p->n_schedule = 0;
     for (uint32_t i = 0; i < n && p->n_schedule < sizeof p->schedule / sizeof *p->schedule; i++)
-        if (strcmp(row[i].name, "forward") && (!p->reorders || c->parallel.memory > 0 || is_within(row[i].name)))
+        if (strcmp(row[i].name, "forward") &&
+            (!p->reorders || c->parallel.memory > 0 || is_within(row[i].name)))
             p->schedule[p->n_schedule++] = row[i].name;
     return PST_OK;
 }
@@ -241,9 +287,10 @@ static pst_status choose_recompute(pst_planning *x) {
         return PST_OK;
     }
     if (c->parallel.n_recompute != 1)
-        return pst_fail(PST_EINPUT,
-                        "parallel.recompute: give one way for all chunks, or leave it out and each chunk gets "
-                        "its own");
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.recompute: give one way for all chunks, or leave it out and each chunk gets "
+            "its own");
     PST_TRY(pst_recompute_find(c->parallel.recompute[0], &mode));
     memset(x->problem.recompute, 0, sizeof x->problem.recompute);
     x->problem.recompute[mode] = 1;
@@ -261,14 +308,16 @@ static void choose_rest(pst_planning *x) {
         for (uint32_t k = 3; k <= MOST_CHUNKS; k++) add(&p->chunks, k);
     if (is_given(x, "parallel", "zero")) fix(&p->zero, (uint64_t)c->parallel.zero);
     else p->zero = (pst_choices){.n = 3, .value = {0, 1, 2}};
-    if (is_given(x, "parallel", "sequence")) fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));
+    if (is_given(x, "parallel", "sequence"))
+        fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));
     else p->sequence = (pst_choices){.n = 2, .value = {0, 1}};
 }
 
 pst_status pst_planning_choices(pst_planning *x) {
     if (x->config->parallel.n_devices)
-        return pst_fail(PST_EINPUT,
-                        "parallel.devices: which device has which rank is for the plan to say; leave it out");
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.devices: which device has which rank is for the plan to say; leave it out");
     PST_TRY(choose_degrees(x));
     PST_TRY(choose_replicas(x));
     PST_TRY(choose_schedule(x));

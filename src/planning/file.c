@@ -5,21 +5,32 @@
 #include <string.h>
 
 /* first: where in the graph each operator of the whole model begins. */
-static pst_status fill(const pst_search_layout *l, const pst_schedule *s, const uint32_t *first, pst_plan *plan) {
+static pst_status fill(const pst_search_layout *l, const pst_schedule *s, const uint32_t *first,
+                       pst_plan *plan) {
     const uint32_t n = pst_grid_size(pst_search_grid(l));
-    plan->n_micro = l->n_micro, plan->micro_batch = l->micro_batch;
-    plan->data = l->data, plan->tensor = l->tensor, plan->sequence = l->sequence, plan->zero = l->zero;
+    plan->n_micro = l->n_micro;
+    plan->micro_batch = l->micro_batch;
+    plan->data = l->data;
+    plan->tensor = l->tensor;
+    plan->sequence = l->sequence;
+    plan->zero = l->zero;
     for (uint32_t c = 0; c < l->n_chunk; c++) {
-        plan->rank_of_chunk[c] = s->rank_of_chunk[c], plan->recompute[c] = l->recompute[c];
-        for (uint32_t i = first[l->first_item[c]]; i < first[l->first_item[c + 1]]; i++) plan->chunk_of_node[i] = c;
+        plan->rank_of_chunk[c] = s->rank_of_chunk[c];
+        plan->recompute[c] = l->recompute[c];
+        for (uint32_t i = first[l->first_item[c]]; i < first[l->first_item[c + 1]]; i++)
+            plan->chunk_of_node[i] = c;
     }
     memcpy(plan->peak_bytes, l->peak_bytes, l->pipeline * sizeof *plan->peak_bytes);
-    plan->step_ns = l->step_ns, plan->flush_ns = l->flush_ns, plan->bubble = l->bubble;
-    plan->micros = malloc(l->data * sizeof *plan->micros), plan->device = malloc(n * sizeof *plan->device);
+    plan->step_ns = l->step_ns;
+    plan->flush_ns = l->flush_ns;
+    plan->bubble = l->bubble;
+    plan->micros = malloc(l->data * sizeof *plan->micros);
+    plan->device = malloc(n * sizeof *plan->device);
     if (l->before) plan->before = malloc((l->pipeline + (size_t)1) * sizeof *plan->before);
     if (!plan->micros || !plan->device || (l->before && !plan->before))
         return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", n);
-    if (l->before) memcpy(plan->before, l->before, (l->pipeline + (size_t)1) * sizeof *plan->before);
+    if (l->before)
+        memcpy(plan->before, l->before, (l->pipeline + (size_t)1) * sizeof *plan->before);
     memcpy(plan->micros, l->micros, l->data * sizeof *plan->micros);
     memcpy(plan->device, l->device, n * sizeof *plan->device);
     return PST_OK;
@@ -30,10 +41,13 @@ pst_status pst_planning_plan(pst_planning *x, const pst_search_layout *l, pst_pl
     pst_schedule *s;
     pst_plan *p = NULL;
     PST_TRY(pst_planning_graph_of(x, l, &part));
-    PST_TRY(pst_schedule_generate(l->schedule, l->pipeline, l->n_chunk / l->pipeline, l->micros[0], &s));
+    PST_TRY(pst_schedule_generate(l->schedule, l->pipeline, l->n_chunk / l->pipeline, l->micros[0],
+                                  &s));
     pst_status status = pst_plan_open(part->graph->n_node, l->pipeline, l->n_chunk, &p);
     if (status == PST_OK) status = fill(l, s, part->first, p);
-    if (status == PST_OK) snprintf(p->schedule, sizeof p->schedule, "%s", x->problem.reorders ? "solved" : l->schedule);
+    if (status == PST_OK)
+        snprintf(p->schedule, sizeof p->schedule, "%s",
+                 x->problem.reorders ? "solved" : l->schedule);
     if (status == PST_OK) status = pst_plan_set_text(&p->cluster, x->cluster_text);
     if (status == PST_OK) p->graph_hash = pst_graph_hash(part->graph);
     if (status == PST_OK && x->result && l == x->result->best) p->bound_ns = x->result->bound_ns;
@@ -66,10 +80,12 @@ pst_status pst_planning_write(pst_planning *x, const pst_search_layout *l, const
     pst_plan *plan;
     PST_TRY(pst_planning_plan(x, l, &plan));
     pst_status status = name_file(x->config->source, &plan->run);
-    if (status == PST_OK) status = pst_config_overrides(x->config, &plan->override, &plan->n_override);
+    if (status == PST_OK)
+        status = pst_config_overrides(x->config, &plan->override, &plan->n_override);
     if (status == PST_OK) status = name_file(x->cluster_text, &plan->cluster);
     if (status == PST_OK) status = pst_planning_graph_of(x, l, &part);
-    if (status == PST_OK) status = pst_file_replace(path, print, &(plan_of_graph){plan, part->graph});
+    if (status == PST_OK)
+        status = pst_file_replace(path, print, &(plan_of_graph){plan, part->graph});
     pst_plan_close(plan);
     return status;
 }

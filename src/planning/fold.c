@@ -1,5 +1,5 @@
-/* Cuts are told in operators of the whole model, whatever tensor degree a layout has: what tensor ranks exchange goes
- * with the operator that it belongs to. planning/planning.h declares it. */
+/* Cuts are told in operators of the whole model, whatever tensor degree a layout has: what tensor
+ * ranks exchange goes with the operator that it belongs to. planning/planning.h declares it. */
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,10 @@ static int is_of(const char *name, const char *operator) {
     return !strncmp(name, operator, n) && name[n] == '.';
 }
 
-/* Operators keep their names and order; of those between two, the ones that are named after the first are its. */
-pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part, uint32_t **first) {
+/* Operators keep their names and order; of those between two, the ones that are named after the
+ * first are its. */
+pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part,
+                                   uint32_t **first) {
     uint32_t *at = malloc((whole->n_node + (size_t)1) * sizeof *at), j = 0;
     if (!at) return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t i = 0; i < whole->n_node; i++) {
@@ -43,14 +45,21 @@ static void fold(uint64_t *x, const uint32_t *first, uint32_t n, how way) {
 }
 
 void pst_planning_fold_table(pst_cost_table *t, const uint32_t *first, uint32_t n) {
-    uint64_t *sums[] = {t->f_ns, t->b_ns, t->w_ns, t->exchange_ns, t->elements, t->accumulated, t->kept, t->tied};
+    uint64_t *sums[] = {t->f_ns,     t->b_ns,        t->w_ns, t->exchange_ns,
+                        t->elements, t->accumulated, t->kept, t->tied};
     for (size_t k = 0; k < sizeof sums / sizeof *sums; k++) fold(sums[k], first, n, SUM);
     for (int m = 0; m < PST_RECOMPUTE_COUNT; m++) {
-        fold(t->again_ns[m], first, n, SUM), fold(t->stash[m], first, n, SUM), fold(t->held[m], first, n, SUM);
-        fold(t->late[m], first, n, SUM), fold(t->apart[m], first, n, SUM), fold(t->held_apart[m], first, n, SUM);
+        fold(t->again_ns[m], first, n, SUM);
+        fold(t->stash[m], first, n, SUM);
+        fold(t->held[m], first, n, SUM);
+        fold(t->late[m], first, n, SUM);
+        fold(t->apart[m], first, n, SUM);
+        fold(t->held_apart[m], first, n, SUM);
         fold(t->enter[m], first, n, FIRST);
     }
-    fold(t->scratch, first, n, MOST), fold(t->scratch_apart, first, n, MOST), fold(t->largest, first, n, MOST);
+    fold(t->scratch, first, n, MOST);
+    fold(t->scratch_apart, first, n, MOST);
+    fold(t->largest, first, n, MOST);
     fold(t->cross, first, n, FIRST);
     t->n = n;
 }

@@ -1,4 +1,5 @@
-/* What `penstock plan --json` says to programs: docs/formats.md has its keys. planning/planning.h declares it. */
+/* What `penstock plan --json` says to programs: docs/formats.md has its keys. planning/planning.h
+ * declares it. */
 #include "planning/planning.h"
 #include <errno.h>
 #include <jansson.h>
@@ -14,27 +15,31 @@ static json_t *list32(const uint32_t *item, uint32_t n) {
 
 static json_t *list64(const uint64_t *item, uint32_t n) {
     json_t *list = json_array();
-    for (uint32_t i = 0; item && i < n; i++) json_array_append_new(list, json_integer((json_int_t)item[i]));
+    for (uint32_t i = 0; item && i < n; i++)
+        json_array_append_new(list, json_integer((json_int_t)item[i]));
     return list;
 }
 
 /* Tensor ranks of each stage. */
 static json_t *degrees_of(pst_grid grid) {
     json_t *list = json_array();
-    for (uint32_t s = 0; s < grid.pipeline; s++) json_array_append_new(list, json_integer(pst_grid_degree(grid, s)));
+    for (uint32_t s = 0; s < grid.pipeline; s++)
+        json_array_append_new(list, json_integer(pst_grid_degree(grid, s)));
     return list;
 }
 
 static json_t *recompute_of(const pst_search_layout *l) {
     json_t *list = json_array();
     for (uint32_t c = 0; c < l->n_chunk; c++)
-        json_array_append_new(list, json_string(pst_recompute_name((pst_recompute)l->recompute[c])));
+        json_array_append_new(list,
+                              json_string(pst_recompute_name((pst_recompute)l->recompute[c])));
     return list;
 }
 
 static json_t *in_flight_of(const pst_search_layout *l) {
     json_t *list = json_array();
-    for (uint32_t s = 0; s < l->pipeline; s++) json_array_append_new(list, json_real(pst_planning_in_flight(l, s)));
+    for (uint32_t s = 0; s < l->pipeline; s++)
+        json_array_append_new(list, json_real(pst_planning_in_flight(l, s)));
     return list;
 }
 
@@ -47,63 +52,76 @@ static json_t *room_of(const pst_planning *x, const pst_search_layout *l) {
 
 /* What it is, and what is predicted of it. */
 static json_t *layout_of(const pst_planning *x, const pst_search_layout *l) {
-    json_t *j = json_pack("{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline", (int)l->pipeline, "data",
-                          (int)l->data, "tensor", (int)l->tensor, "sequence", l->tensor > 1 && l->sequence, "zero",
-                          (int)l->zero, "micro_batch", (int)l->micro_batch, "micro_batches", (int)l->n_micro,
-                          "schedule", pst_planning_schedule(l), "chunks", (int)(l->n_chunk / l->pipeline), "recompute",
-                          recompute_of(l), "cut", list32(l->first_item, l->n_chunk + 1), "replicas",
-                          list32(l->micros, l->data), "devices", list32(l->device, pst_grid_size(pst_search_grid(l))));
+    json_t *j = json_pack(
+        "{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline", (int)l->pipeline,
+        "data", (int)l->data, "tensor", (int)l->tensor, "sequence", l->tensor > 1 && l->sequence,
+        "zero", (int)l->zero, "micro_batch", (int)l->micro_batch, "micro_batches", (int)l->n_micro,
+        "schedule", pst_planning_schedule(l), "chunks", (int)(l->n_chunk / l->pipeline),
+        "recompute", recompute_of(l), "cut", list32(l->first_item, l->n_chunk + 1), "replicas",
+        list32(l->micros, l->data), "devices",
+        list32(l->device, pst_grid_size(pst_search_grid(l))));
     if (j && l->before) json_object_set_new(j, "tensors", degrees_of(pst_search_grid(l)));
-    json_t *predicted = json_pack(
-        "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s", seconds(l->step_ns), "flush_s",
-        seconds(l->flush_ns), "bound_s", seconds(l->bound_ns), "busy_s", seconds(l->busy_ns), "tensor_exchange_s",
-        seconds(l->exchange_ns), "recompute_s", seconds(l->again_ns), "message_s", seconds(l->message_ns), "reduce_s",
-        seconds(l->reduce_ns), "bubble", l->bubble, "peak_bytes", list64(l->peak_bytes, l->pipeline), "room_bytes",
-        room_of(x, l), "in_flight", in_flight_of(l), "exact", l->exact);
+    json_t *predicted =
+        json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s",
+                  seconds(l->step_ns), "flush_s", seconds(l->flush_ns), "bound_s",
+                  seconds(l->bound_ns), "busy_s", seconds(l->busy_ns), "tensor_exchange_s",
+                  seconds(l->exchange_ns), "recompute_s", seconds(l->again_ns), "message_s",
+                  seconds(l->message_ns), "reduce_s", seconds(l->reduce_ns), "bubble", l->bubble,
+                  "peak_bytes", list64(l->peak_bytes, l->pipeline), "room_bytes", room_of(x, l),
+                  "in_flight", in_flight_of(l), "exact", l->exact);
     if (!j || json_object_set_new(j, "predicted", predicted) == 0) return j;
     json_decref(j);
     return NULL;
 }
 
 static json_t *row_of(const pst_planning *x, const pst_search_row *r) {
-    return json_pack("{s:i,s:i,s:i,s:b,s:I,s:i,s:s,s:o}", "pipeline", (int)r->pipeline, "tensor", (int)r->tensor,
-                     "data", (int)r->data, "fits", r->fits, "excess_bytes", (json_int_t)r->excess, "stage",
-                     (int)r->stage, "why", r->why, "layout", r->layout ? layout_of(x, r->layout) : json_null());
+    return json_pack("{s:i,s:i,s:i,s:b,s:I,s:i,s:s,s:o}", "pipeline", (int)r->pipeline, "tensor",
+                     (int)r->tensor, "data", (int)r->data, "fits", r->fits, "excess_bytes",
+                     (json_int_t)r->excess, "stage", (int)r->stage, "why", r->why, "layout",
+                     r->layout ? layout_of(x, r->layout) : json_null());
 }
 
 static json_t *rows_of(const pst_planning *x) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < x->result->n_row; i++)
-        if (json_array_append_new(list, row_of(x, &x->result->row[i])) != 0) return json_decref(list), NULL;
+        if (json_array_append_new(list, row_of(x, &x->result->row[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
     return list;
 }
 
 static json_t *searched(const pst_planning *x) {
     const pst_search_result *r = x->result;
     return json_pack("{s:I,s:I,s:I,s:f,s:b}", "layouts", (json_int_t)r->n_layout, "simulated",
-                     (json_int_t)r->n_simulated, "prepared", (json_int_t)r->n_verified, "seconds", x->seconds,
-                     "timed_out", r->timed_out);
+                     (json_int_t)r->n_simulated, "prepared", (json_int_t)r->n_verified, "seconds",
+                     x->seconds, "timed_out", r->timed_out);
 }
 
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out) {
     const pst_search_result *r = x->result;
     const pst_search_layout *best = r->best;
     double step = best ? seconds(best->step_ns) : 0, mfu = best ? pst_planning_mfu(x, best) : 0;
-    json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:s}", "fits", best != NULL, "cluster", x->cluster_text, "devices",
-                          (int)x->cluster->n_device, "costs", pst_planning_source(x), "change", change,
-                          "smallest_cluster", cluster);
+    json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:s}", "fits", best != NULL, "cluster",
+                          x->cluster_text, "devices", (int)x->cluster->n_device, "costs",
+                          pst_planning_source(x), "change", change, "smallest_cluster", cluster);
     int failed =
-        !j || json_object_set_new(j, "lower_bound_s", best ? json_real(seconds(r->bound_ns)) : json_null()) != 0 ||
+        !j ||
+        json_object_set_new(j, "lower_bound_s",
+                            best ? json_real(seconds(r->bound_ns)) : json_null()) != 0 ||
         json_object_set_new(j, "gap", best ? json_real(r->gap) : json_null()) != 0 ||
         json_object_set_new(j, "step_s", best ? json_real(step) : json_null()) != 0 ||
         json_object_set_new(j, "tokens_per_s",
-                            best ? json_real((double)x->problem.batch * x->model.context / step) : json_null()) != 0 ||
+                            best ? json_real((double)x->problem.batch * x->model.context / step)
+                                 : json_null()) != 0 ||
         json_object_set_new(j, "mfu", mfu > 0 ? json_real(mfu) : json_null()) != 0 ||
         json_object_set_new(j, "fewer",
-                            x->fewer ? json_pack("{s:i,s:f}", "devices", (int)x->fewer, "step_s", seconds(x->fewer_ns))
+                            x->fewer ? json_pack("{s:i,s:f}", "devices", (int)x->fewer, "step_s",
+                                                 seconds(x->fewer_ns))
                                      : json_null()) != 0 ||
         json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
-        json_object_set_new(j, "rows", rows_of(x)) != 0 || json_object_set_new(j, "searched", searched(x)) != 0 ||
+        json_object_set_new(j, "rows", rows_of(x)) != 0 ||
+        json_object_set_new(j, "searched", searched(x)) != 0 ||
         json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
     return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;

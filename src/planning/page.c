@@ -1,4 +1,5 @@
-/* See planning/page.h: the layout in words, the operators with their chunks, and the rows of the comparison. */
+/* See planning/page.h: the layout in words, the operators with their chunks, and the rows of the
+ * comparison. */
 #include "planning/page_parts.h"
 #include "planning/planning.h"
 #include <stdarg.h>
@@ -6,7 +7,8 @@
 #include <string.h>
 
 /* Appends to a text of `room` bytes; what does not fit is cut off. */
-static void append(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t room, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static void append(char *text, size_t room, const char *format, ...) {
     size_t n = strlen(text);
     va_list args;
@@ -27,7 +29,7 @@ static void recompute_text(const uint8_t *recompute, uint32_t n, char *text, siz
     snprintf(text, room, "%s", pst_recompute_name((pst_recompute)recompute[0]));
 }
 
-/* --- words ------------------------------------------------------------------------------------------------------ */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     char grid[PST_GRID_TEXT], recompute[32];
@@ -38,19 +40,23 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     if (*grid) append(text, room, "%s", grid);
     else append(text, room, "%u stage%s", p->grid.pipeline, plural(p->grid.pipeline));
     if (chunks > 1) append(text, room, ", %u chunks per stage", chunks);
-    append(text, room, ", schedule %s, %u micro-batch%s of %u sample%s", p->plan->schedule, p->plan->n_micro,
-           p->plan->n_micro == 1 ? "" : "es", p->plan->micro_batch, plural(p->plan->micro_batch));
+    append(text, room, ", schedule %s, %u micro-batch%s of %u sample%s", p->plan->schedule,
+           p->plan->n_micro, p->plan->n_micro == 1 ? "" : "es", p->plan->micro_batch,
+           plural(p->plan->micro_batch));
     recompute_text(p->plan->recompute, p->plan->n_chunk, recompute, sizeof recompute);
-    append(text, room, ", recomputation %s, %s", recompute, pst_dtype_name(pst_graph_factors(p->graph)));
+    append(text, room, ", recomputation %s, %s", recompute,
+           pst_dtype_name(pst_graph_factors(p->graph)));
     if (p->grid.data > 1) append(text, room, ", zero %d", p->job->zero);
 }
 
 static void describe_model(const pst_prepared *p, pst_plan_page *page) {
     uint64_t parameters = 0;
-    for (uint32_t i = 0; i < p->whole->n_param; i++) parameters += pst_param_elements(&p->whole->param[i]);
+    for (uint32_t i = 0; i < p->whole->n_param; i++)
+        parameters += pst_param_elements(&p->whole->param[i]);
     int large = parameters >= 1000000000;
-    append(page->model, sizeof page->model, "%s, %.4g %s parameters, %u operators", p->config->model.kind,
-           (double)parameters * (large ? 1e-9 : 1e-6), large ? "G" : "M", p->whole->n_node);
+    append(page->model, sizeof page->model, "%s, %.4g %s parameters, %u operators",
+           p->config->model.kind, (double)parameters * (large ? 1e-9 : 1e-6), large ? "G" : "M",
+           p->whole->n_node);
 }
 
 /* Devices by kind and speed, in the order in which they first come. */
@@ -60,15 +66,17 @@ static void describe_cluster(const pst_cluster *c, uint32_t used, pst_plan_page 
         append(text, sizeof page->cluster, "%u rank%s alike", used, plural(used));
         return;
     }
-    append(text, sizeof page->cluster, "%u device%s on %u node%s: ", c->n_device, plural(c->n_device), c->n_node,
-           plural(c->n_node));
+    append(text, sizeof page->cluster, "%u device%s on %u node%s: ", c->n_device,
+           plural(c->n_device), c->n_node, plural(c->n_node));
     for (uint32_t first = 0, end; first < c->n_device; first = end) {
         const pst_cluster_device *d = &c->device[first];
-        for (end = first; end < c->n_device && c->device[end].kind == d->kind && c->device[end].speed == d->speed;)
+        for (end = first; end < c->n_device && c->device[end].kind == d->kind &&
+                          c->device[end].speed == d->speed;)
             end++;
         append(text, sizeof page->cluster, "%s%u", first ? ", " : "", end - first);
         if (d->kind < c->n_kind) append(text, sizeof page->cluster, " %s", c->kind[d->kind].name);
-        if (d->speed != 1 || !c->n_kind) append(text, sizeof page->cluster, " of speed %g", d->speed);
+        if (d->speed != 1 || !c->n_kind)
+            append(text, sizeof page->cluster, " of speed %g", d->speed);
     }
     if (used != c->n_device) append(text, sizeof page->cluster, "; %u used", used);
 }
@@ -80,7 +88,8 @@ static void describe_costs(const pst_prepared *p, pst_plan_page *page) {
     if (*p->config->parallel.measured)
         append(text, room, "measured by the run %s, else ", p->config->parallel.measured);
     if (p->profile) append(text, room, "profile %s, else ", p->config->parallel.profile);
-    append(text, room, "modelled for %s", p->costs.kind ? p->costs.kind->name : "a nominal CPU core");
+    append(text, room, "modelled for %s",
+           p->costs.kind ? p->costs.kind->name : "a nominal CPU core");
 }
 
 static void describe(const pst_prepared *p, const pst_search_result *r, pst_plan_page *page) {
@@ -89,23 +98,30 @@ static void describe(const pst_prepared *p, const pst_search_result *r, pst_plan
     describe_model(p, page);
     describe_costs(p, page);
     describe_cluster(p->cluster, pst_grid_size(p->grid), page);
-    page->title = p->config->name, page->grid = p->grid;
-    page->step_ns = p->timing->step_ns, page->flush_ns = p->timing->flush_ns, page->bubble = p->timing->bubble;
+    page->title = p->config->name;
+    page->grid = p->grid;
+    page->step_ns = p->timing->step_ns;
+    page->flush_ns = p->timing->flush_ns;
+    page->bubble = p->timing->bubble;
     if (s > 0) {
         page->tokens_per_s = (double)p->targets / s;
         page->flops_per_s = (double)p->flops / s / pst_grid_size(p->grid);
     }
     page->n_region = PST_REGION_COUNT;
-    for (uint32_t k = 0; k < PST_REGION_COUNT; k++) page->region_name[k] = pst_region_name((pst_region)k);
+    for (uint32_t k = 0; k < PST_REGION_COUNT; k++)
+        page->region_name[k] = pst_region_name((pst_region)k);
     if (!r) return;
-    page->bound_ns = r->bound_ns, page->gap = r->gap;
+    page->bound_ns = r->bound_ns;
+    page->gap = r->gap;
     append(page->search, sizeof page->search,
-           "%llu layouts looked at, %llu simulated, %llu laid out to the byte; %u combination%s of degrees%s",
-           (unsigned long long)r->n_layout, (unsigned long long)r->n_simulated, (unsigned long long)r->n_verified,
-           r->n_row, plural(r->n_row), r->timed_out ? "; ended by the time limit" : "");
+           "%llu layouts looked at, %llu simulated, %llu laid out to the byte; %u combination%s of "
+           "degrees%s",
+           (unsigned long long)r->n_layout, (unsigned long long)r->n_simulated,
+           (unsigned long long)r->n_verified, r->n_row, plural(r->n_row),
+           r->timed_out ? "; ended by the time limit" : "");
 }
 
-/* --- operators -------------------------------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 static void add_costs(const pst_cut *cut, pst_plan_page *page) {
     for (uint32_t c = 0; c < cut->n_chunk; c++)
@@ -115,7 +131,10 @@ static void add_costs(const pst_cut *cut, pst_plan_page *page) {
                 pst_plan_op *op = &page->op[step->node];
                 op->ns += step->ns;
                 if (step->again) op->again_ns += step->ns;
-                else if (step->pass == PST_PASS_F && !step->is_sum) op->flops += step->flops, op->bytes += step->bytes;
+                else if (step->pass == PST_PASS_F && !step->is_sum) {
+                    op->flops += step->flops;
+                    op->bytes += step->bytes;
+                }
             }
 }
 
@@ -124,8 +143,10 @@ static void add_operators(const pst_prepared *p, pst_plan_page *page) {
         const pst_node *node = &p->graph->node[i];
         pst_plan_op *op = &page->op[i];
         snprintf(op->name, sizeof op->name, "%s", node->name);
-        op->kind = node->op->name, op->chunk = p->cut->chunk_of_node[i];
-        for (uint32_t k = 0; k < node->n_out; k++) op->out_bytes += pst_tensor_bytes(&p->graph->tensor[node->out[k]]);
+        op->kind = node->op->name;
+        op->chunk = p->cut->chunk_of_node[i];
+        for (uint32_t k = 0; k < node->n_out; k++)
+            op->out_bytes += pst_tensor_bytes(&p->graph->tensor[node->out[k]]);
         for (uint32_t k = 0; k < node->n_param; k++)
             op->parameters += pst_param_elements(&p->graph->param[node->param[k]]);
     }
@@ -136,7 +157,8 @@ static void add_operators(const pst_prepared *p, pst_plan_page *page) {
 static double slowest(const pst_prepared *p, uint32_t stage) {
     double most = 1;
     for (uint32_t r = 0; r < p->job->n_rank; r++)
-        if (p->job->slow && pst_grid_at(p->grid, r).stage == stage && p->job->slow[r] > most) most = p->job->slow[r];
+        if (p->job->slow && pst_grid_at(p->grid, r).stage == stage && p->job->slow[r] > most)
+            most = p->job->slow[r];
     return most;
 }
 
@@ -147,18 +169,20 @@ static void add_chunks(const pst_prepared *p, pst_plan_page *page) {
         snprintf(chunk->recompute, sizeof chunk->recompute, "%s",
                  pst_recompute_name((pst_recompute)p->plan->recompute[c]));
         chunk->first = c ? page->chunk[c - 1].end : 0;
-        for (chunk->end = chunk->first; chunk->end < page->n_op && page->op[chunk->end].chunk == c; chunk->end++)
+        for (chunk->end = chunk->first; chunk->end < page->n_op && page->op[chunk->end].chunk == c;
+             chunk->end++)
             chunk->parameters += page->op[chunk->end].parameters;
         for (uint32_t k = 0; k < 4; k++) chunk->ns += p->cut->chunk[c].program[k].ns;
         chunk->ns = (uint64_t)((double)chunk->ns * slowest(p, chunk->stage));
         for (uint32_t i = 0; i < p->cut->chunk[c].n_local; i++) {
             const pst_local *local = &p->cut->chunk[c].local[i];
-            if (local->channel_out != PST_NONE && local->uses >> PST_EV_SEND_F & 1) chunk->crossing += local->bytes;
+            if (local->channel_out != PST_NONE && local->uses >> PST_EV_SEND_F & 1)
+                chunk->crossing += local->bytes;
         }
     }
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static void add_row(const pst_search_row *from, pst_plan_row *to) {
     const pst_search_layout *layout = from->layout;
@@ -166,9 +190,14 @@ static void add_row(const pst_search_row *from, pst_plan_row *to) {
     pst_planning_short_degrees(from, to->tensor, sizeof to->tensor);
     snprintf(to->why, sizeof to->why, "%s", from->why);
     if (!layout) return;
-    to->possible = 1, to->exact = layout->exact;
-    to->micro_batch = layout->micro_batch, to->micro_batches = layout->n_micro, to->chunks = layout->chunks;
-    to->zero = layout->zero, to->step_ns = layout->step_ns, to->bubble = layout->bubble;
+    to->possible = 1;
+    to->exact = layout->exact;
+    to->micro_batch = layout->micro_batch;
+    to->micro_batches = layout->n_micro;
+    to->chunks = layout->chunks;
+    to->zero = layout->zero;
+    to->step_ns = layout->step_ns;
+    to->bubble = layout->bubble;
     snprintf(to->schedule, sizeof to->schedule, "%s", layout->solved ? "solved" : layout->schedule);
     if (layout->n_chunk && layout->recompute)
         recompute_text(layout->recompute, layout->n_chunk, to->recompute, sizeof to->recompute);
@@ -176,12 +205,16 @@ static void add_row(const pst_search_row *from, pst_plan_row *to) {
         if (layout->peak_bytes[s] > to->peak_bytes) to->peak_bytes = layout->peak_bytes[s];
 }
 
-pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r, pst_plan_page *page) {
-    page->n_op = p->graph->n_node, page->n_chunk = p->plan->n_chunk, page->n_row = r ? r->n_row : 0;
+pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r,
+                              pst_plan_page *page) {
+    page->n_op = p->graph->n_node;
+    page->n_chunk = p->plan->n_chunk;
+    page->n_row = r ? r->n_row : 0;
     page->op = calloc(page->n_op + 1, sizeof *page->op);
     page->chunk = calloc(page->n_chunk + 1, sizeof *page->chunk);
     page->row = calloc(page->n_row + 1, sizeof *page->row);
-    if (!page->op || !page->chunk || !page->row) return pst_fail(PST_ENOMEM, "no memory for the report");
+    if (!page->op || !page->chunk || !page->row)
+        return pst_fail(PST_ENOMEM, "no memory for the report");
     describe(p, r, page);
     add_operators(p, page);
     add_chunks(p, page);
@@ -189,8 +222,8 @@ pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r,
     return pst_plan_page_ranks(p, page);
 }
 
-pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result, const char *change,
-                            const char *path) {
+pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result,
+                            const char *change, const char *path) {
     pst_plan_page page = {.change = change};
     pst_status status = pst_plan_page_fill(prepared, result, &page);
     if (status == PST_OK) status = pst_plan_page_write(&page, path);

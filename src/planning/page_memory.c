@@ -1,6 +1,7 @@
-/* Memory of a rank over one step: a slot is held from the first instruction that writes it to the last that needs it,
- * scratch while its program runs, everything before the slots all the time. The same births and deaths as those that
- * the static layout was made from, on the predicted time axis. */
+/* Memory of a rank over one step: a slot is held from the first instruction that writes it to the
+ * last that needs it, scratch while its program runs, everything before the slots all the time. The
+ * same births and deaths as those that the static layout was made from, on the predicted time
+ * axis. */
 #include "planning/page_parts.h"
 #include "base/arena.h"
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static void find_moments(lives *x) {
         if (span->end > m->end) m->end = span->end;
         if (in->opcode > PST_OP_BW) continue;
         int64_t scratch = (int64_t)x->cut->chunk[in->chunk].program[in->opcode].scratch_bytes;
-        add(x, span->start, 0, scratch), add(x, span->end, 0, -scratch);
+        add(x, span->start, 0, scratch);
+        add(x, span->end, 0, -scratch);
     }
 }
 
@@ -69,7 +71,8 @@ static void find_lives(lives *x, const pst_slots *slots) {
             for (uint32_t e = 0; e < PST_EV_COUNT; e++)
                 if (class->deaths >> e & 1 && moment_of(x, class->chunk, m, e)->end > end)
                     end = moment_of(x, class->chunk, m, e)->end;
-            add(x, birth->start, bytes, 0), add(x, end, -bytes, 0);
+            add(x, birth->start, bytes, 0);
+            add(x, end, -bytes, 0);
         }
     }
 }
@@ -90,7 +93,8 @@ static pst_status collect(lives *x, pst_plan_rank *to) {
     to->n_held = 1;
     for (size_t i = 0; i < x->n; i++) {
         double us = (double)x->change[i].ns * 1e-3;
-        slots += x->change[i].slots, scratch += x->change[i].scratch;
+        slots += x->change[i].slots;
+        scratch += x->change[i].scratch;
         if (to->held[to->n_held - 1].us < us) to->n_held++;
         to->held[to->n_held - 1] = (pst_plan_held){us, (uint64_t)slots, (uint64_t)scratch};
     }
@@ -108,13 +112,15 @@ pst_status pst_plan_page_held(const pst_prepared *p, uint32_t rank, pst_plan_ran
     x.room = 2 * ((size_t)p->job->list[rank].n_instr + (size_t)slots->n_class * x.n_micro);
     x.at = malloc((n_moment ? n_moment : 1) * sizeof *x.at);
     x.change = malloc((x.room ? x.room : 1) * sizeof *x.change);
-    pst_status status = x.at && x.change ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the report");
+    pst_status status =
+        x.at && x.change ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the report");
     if (status == PST_OK) {
         for (size_t i = 0; i < n_moment; i++) x.at[i] = (moment){.start = UINT64_MAX};
         find_moments(&x);
         find_lives(&x, slots);
         status = collect(&x, to);
     }
-    free(x.at), free(x.change);
+    free(x.at);
+    free(x.change);
     return status;
 }

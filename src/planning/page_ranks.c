@@ -1,4 +1,5 @@
-/* Of a plan's report: which ranks are shown, what each of them does when, and what its time goes into. */
+/* Of a plan's report: which ranks are shown, what each of them does when, and what its time goes
+ * into. */
 #include "planning/page_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +28,15 @@ static parts parts_of(const pst_program *program) {
 }
 
 static void add_pass(const pst_cut *cut, const pst_instr *in, double us, pst_plan_rank *to) {
-    static const pst_plan_time time[] = {
-        [PST_OP_F] = PST_PLAN_F, [PST_OP_B] = PST_PLAN_B, [PST_OP_W] = PST_PLAN_W, [PST_OP_BW] = PST_PLAN_BW};
+    static const pst_plan_time time[] = {[PST_OP_F] = PST_PLAN_F,
+                                         [PST_OP_B] = PST_PLAN_B,
+                                         [PST_OP_W] = PST_PLAN_W,
+                                         [PST_OP_BW] = PST_PLAN_BW};
     parts x = parts_of(&cut->chunk[in->chunk].program[in->opcode]);
     double exchange = x.all ? us * (double)x.exchange / (double)x.all : 0;
     double again = x.all ? us * (double)x.again / (double)x.all : 0;
-    to->us[PST_PLAN_EXCHANGE] += exchange, to->us[PST_PLAN_AGAIN] += again;
+    to->us[PST_PLAN_EXCHANGE] += exchange;
+    to->us[PST_PLAN_AGAIN] += again;
     to->us[time[in->opcode]] += us - exchange - again;
 }
 
@@ -65,9 +69,12 @@ static void add_waits(stretch *s, size_t n, uint64_t step_ns, pst_plan_rank *to)
     to->us[PST_PLAN_IDLE] = step_ns > before ? (double)(step_ns - before) * 1e-3 : 0;
 }
 
-static pst_status add_slices(const pst_prepared *p, uint32_t rank, uint32_t row, pst_plan_page *page) {
-    static const uint8_t kind[] = {
-        [PST_OP_F] = PST_REPORT_F, [PST_OP_B] = PST_REPORT_B, [PST_OP_W] = PST_REPORT_W, [PST_OP_BW] = PST_REPORT_BW};
+static pst_status add_slices(const pst_prepared *p, uint32_t rank, uint32_t row,
+                             pst_plan_page *page) {
+    static const uint8_t kind[] = {[PST_OP_F] = PST_REPORT_F,
+                                   [PST_OP_B] = PST_REPORT_B,
+                                   [PST_OP_W] = PST_REPORT_W,
+                                   [PST_OP_BW] = PST_REPORT_BW};
     const pst_instr_list *list = &p->job->list[rank];
     const pst_cut *cut = p->cuts[pst_grid_at(p->grid, rank).tensor];
     pst_plan_rank *to = &page->rank[row];
@@ -79,19 +86,20 @@ static pst_status add_slices(const pst_prepared *p, uint32_t rank, uint32_t row,
         const pst_span *span = &p->timing->span[rank][i];
         double us = (double)(span->end - span->start) * 1e-3;
         if (in->opcode == PST_OP_SEND) continue;
-        if (span->end > span->start) s[n++] = (stretch){span->start, span->end, (uint8_t)class_of(in)};
+        if (span->end > span->start)
+            s[n++] = (stretch){span->start, span->end, (uint8_t)class_of(in)};
         if (in->opcode <= PST_OP_BW) add_pass(cut, in, us, to);
         else if (in->opcode == PST_OP_REDUCE) to->us[PST_PLAN_REPLICA] += us;
         else if (in->queue == PST_Q_COMPUTE) to->us[PST_PLAN_STEP] += us;
         if (in->queue != PST_Q_COMPUTE || span->end == span->start) continue;
-        page->trace.slice[page->trace.n++] =
-            (pst_report_slice){.start = (double)span->start * 1e-3,
-                               .end = (double)span->end * 1e-3,
-                               .rank = row,
-                               .chunk = in->chunk,
-                               .micro = in->micro,
-                               .kind = in->opcode <= PST_OP_BW ? kind[in->opcode] : PST_REPORT_FLUSH,
-                               .predicted = 1};
+        page->trace.slice[page->trace.n++] = (pst_report_slice){
+            .start = (double)span->start * 1e-3,
+            .end = (double)span->end * 1e-3,
+            .rank = row,
+            .chunk = in->chunk,
+            .micro = in->micro,
+            .kind = in->opcode <= PST_OP_BW ? kind[in->opcode] : PST_REPORT_FLUSH,
+            .predicted = 1};
     }
     add_waits(s, n, p->timing->step_ns, to);
     free(s);
@@ -104,30 +112,41 @@ static void describe_device(const pst_prepared *p, uint32_t rank, pst_plan_rank 
     if (!c || which >= c->n_device) return;
     const pst_cluster_device *d = &c->device[which];
     const char *kind = d->kind < c->n_kind ? c->kind[d->kind].name : "";
-    int n = snprintf(to->device, sizeof to->device, "node %u%s%s", d->node, *kind ? ", " : "", kind);
-    if (d->speed != 1) snprintf(to->device + n, sizeof to->device - (size_t)n, ", speed %g", d->speed);
+    int n =
+        snprintf(to->device, sizeof to->device, "node %u%s%s", d->node, *kind ? ", " : "", kind);
+    if (d->speed != 1)
+        snprintf(to->device + n, sizeof to->device - (size_t)n, ", speed %g", d->speed);
 }
 
 static void add_layout(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) {
     const pst_layout *layout = p->layout[rank];
     for (uint32_t k = 0; k < PST_REGION_COUNT; k++) to->region[k] = layout->bytes[k];
-    to->fixed = layout->start[PST_REGION_SLOT], to->total = layout->total;
+    to->fixed = layout->start[PST_REGION_SLOT];
+    to->total = layout->total;
     to->room = pst_prepare_room(p, p->memory_limit, rank);
 }
 
-/* All ranks; of many, those of one tensor rank of each stage and replica; of more, or where only one has lists, one
- * pipeline; of more, its first stages. */
+/* All ranks; of many, those of one tensor rank of each stage and replica; of more, or where only
+ * one has lists, one pipeline; of more, its first stages. */
 static uint32_t choose(const pst_prepared *p, uint32_t rank[PST_PLAN_ROWS], const char **shown) {
     pst_grid grid = p->grid;
-    uint32_t lane = pst_job_first_lane(p->job), data = grid.data, tensor = grid.tensor, n = 0, all = 0;
+    uint32_t lane = pst_job_first_lane(p->job), data = grid.data, tensor = grid.tensor, n = 0,
+             all = 0;
     int many = p->job->alone || pst_grid_size(grid) > PST_PLAN_ROWS;
-    if (many && tensor > 1) tensor = 1, *shown = "tensor rank 0 of each stage and replica";
+    if (many && tensor > 1) {
+        tensor = 1;
+        *shown = "tensor rank 0 of each stage and replica";
+    }
     if (p->job->alone || grid.pipeline * data * tensor > PST_PLAN_ROWS)
-        if (pst_grid_lanes(grid) > 1) data = tensor = 1, *shown = "one pipeline, which stands for all";
+        if (pst_grid_lanes(grid) > 1) {
+            data = tensor = 1;
+            *shown = "one pipeline, which stands for all";
+        }
     for (uint32_t s = 0; s < grid.pipeline; s++)
         for (uint32_t k = 0; k < data; k++)
             for (uint32_t t = 0; t < tensor && t < pst_grid_degree(grid, s); t++, all++)
-                if (n < PST_PLAN_ROWS) rank[n++] = pst_grid_in_lane(grid, s, lane + k * grid.tensor + t);
+                if (n < PST_PLAN_ROWS)
+                    rank[n++] = pst_grid_in_lane(grid, s, lane + k * grid.tensor + t);
     if (n < all) *shown = "the first stages of one pipeline";
     return n;
 }
@@ -141,7 +160,8 @@ pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page) {
     page->rank = calloc(page->n_rank, sizeof *page->rank);
     page->trace.slice = malloc((slices + 1) * sizeof *page->trace.slice);
     if (!page->rank || !page->trace.slice) return pst_fail(PST_ENOMEM, "no memory for the report");
-    page->trace.n_rank = page->n_rank, page->trace.end[1] = (double)p->timing->step_ns * 1e-3;
+    page->trace.n_rank = page->n_rank;
+    page->trace.end[1] = (double)p->timing->step_ns * 1e-3;
     for (uint32_t r = 0; r < page->n_rank; r++) {
         pst_plan_rank *to = &page->rank[r];
         to->rank = rank[r];

@@ -11,17 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what is planned for ------------------------------------------------------------------------------------------ */
+/* --- what is planned for ---------------------------------------------------------------------- */
 
-/* As a run here would choose it. A run on several hosts has looked itself whether messages can go directly. */
+/* As a run here would choose it. A run on several hosts has looked itself whether messages can go
+ * directly. */
 static pst_status open_device(pst_planning *x) {
     const pst_device_config config = {.threads = 1};
     const pst_direct_ops *direct;
     const pst_config *c = x->config;
     pst_status status = pst_registry_device(c->parallel.device, &config, &x->device);
-    if (status != PST_OK) return pst_fail(status, "%s; to plan for other machines, give --cluster", pst_error());
+    if (status != PST_OK)
+        return pst_fail(status, "%s; to plan for other machines, give --cluster", pst_error());
     if (!x->all_ranks && x->cluster->n_device > 1)
-        PST_TRY(pst_registry_direct(c->parallel.transport, x->device, x->cluster->n_device, &direct));
+        PST_TRY(
+            pst_registry_direct(c->parallel.transport, x->device, x->cluster->n_device, &direct));
     x->datasheet = pst_prepare_datasheet(c, x->device);
     return PST_OK;
 }
@@ -34,7 +37,8 @@ static pst_status open_processors(pst_planning *x) {
     if (!n && c->parallel.n_throttle > 1) n = c->parallel.n_throttle;
     if (!n) n = pst_machine_cpus();
     if (n < 1 || n > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
+        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64,
+                        PST_RANKS_MAX, n);
     x->nominal = 1;
     PST_TRY(pst_cluster_plain((uint32_t)n, &x->cluster));
     return open_device(x);
@@ -46,12 +50,15 @@ static pst_status throttle(pst_planning *x) {
     uint32_t n = x->cluster->n_device, given = c->parallel.n_throttle;
     if (!given || !x->nominal) return PST_OK;
     if (given > 1 && given != n)
-        return pst_fail(PST_EINPUT, "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
-                        given, n);
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
+            given, n);
     for (uint32_t r = 0; r < n; r++) {
         double factor = strtod(c->parallel.throttle[given > 1 ? r : 0], NULL);
         if (!(factor >= 1 && factor <= 1000))
-            return pst_fail(PST_EINPUT, "parallel.throttle: expected a number from 1 to 1000, found '%.40s'",
+            return pst_fail(PST_EINPUT,
+                            "parallel.throttle: expected a number from 1 to 1000, found '%.40s'",
                             c->parallel.throttle[given > 1 ? r : 0]);
         x->cluster->device[r].speed = 1 / factor;
     }
@@ -68,7 +75,8 @@ static void fill_memory(pst_planning *x) {
     pst_cluster *c = x->cluster;
     uint64_t own = x->nominal && !rank_memory(x) ? pst_prepare_free(x->device, c->n_device) : 0;
     for (uint32_t i = 0; i < c->n_device; i++)
-        if (!c->device[i].memory) c->device[i].memory = x->nominal ? own : c->kind[c->device[i].kind].memory;
+        if (!c->device[i].memory)
+            c->device[i].memory = x->nominal ? own : c->kind[c->device[i].kind].memory;
 }
 
 static pst_status open_cluster(pst_planning *x) {
@@ -78,12 +86,12 @@ static pst_status open_cluster(pst_planning *x) {
     else PST_TRY(pst_cluster_load(x->cluster_text, &x->cluster));
     PST_TRY(throttle(x));
     if (!x->nominal && o->ranks > x->cluster->n_device)
-        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has %u devices", o->ranks, x->cluster_text,
-                        x->cluster->n_device);
+        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has %u devices", o->ranks,
+                        x->cluster_text, x->cluster->n_device);
     if (o->ranks) x->cluster->n_device = (uint32_t)o->ranks; /* the first ones */
     if (x->cluster->n_device > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "%s has %u devices; a job has at most %d ranks: give -n", x->cluster_text,
-                        x->cluster->n_device, PST_RANKS_MAX);
+        return pst_fail(PST_EINPUT, "%s has %u devices; a job has at most %d ranks: give -n",
+                        x->cluster_text, x->cluster->n_device, PST_RANKS_MAX);
     fill_memory(x);
     return PST_OK;
 }
@@ -96,7 +104,8 @@ static pst_status open_model(pst_planning *x) {
     return x->optim ? PST_OK : pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);
 }
 
-/* Bytes per element of a parameter: what operators read, what an optimizer keeps of it, masters included. */
+/* Bytes per element of a parameter: what operators read, what an optimizer keeps of it, masters
+ * included. */
 static void fill_problem(pst_planning *x) {
     const pst_config *c = x->config;
     int half = pst_dtype_is_half(pst_dtype_stored(x->model.dtype));
@@ -134,16 +143,21 @@ void pst_planning_close(pst_planning *x) {
     pst_search_result_close(x->result);
     for (uint32_t i = 0; i < x->n_part; i++) {
         for (uint32_t k = 0; k < x->cluster->n_kind; k++) pst_cost_table_close(x->part[i].table[k]);
-        free(x->part[i].table), free(x->part[i].first), pst_graph_close(x->part[i].graph);
+        free(x->part[i].table);
+        free(x->part[i].first);
+        pst_graph_close(x->part[i].graph);
     }
     for (uint32_t i = 0; i < x->n_whole; i++) pst_graph_close(x->whole[i].graph);
-    free(x->part), free(x->whole), free(x->micros), free(x->degree);
+    free(x->part);
+    free(x->whole);
+    free(x->micros);
+    free(x->degree);
     pst_config_close(x->settled);
     pst_profile_close(x->profile);
     pst_cluster_close(x->cluster);
 }
 
-/* --- questions ---------------------------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *l, uint32_t stage) {
     uint64_t least = x->problem.memory;
@@ -155,13 +169,15 @@ uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *l, ui
     return least;
 }
 
-/* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of the whole), as the
- * tape has them; 0: not known. */
+/* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of
+ * the whole), as the tape has them; 0: not known. */
 static double flops_of(pst_planning *x, const pst_search_layout *l) {
     pst_planning_part *part;
     pst_tape *tape;
     double flops = 0;
-    if (pst_planning_graph_of(x, l, &part) != PST_OK || pst_tape_build(part->graph, 1, &tape) != PST_OK) return 0;
+    if (pst_planning_graph_of(x, l, &part) != PST_OK ||
+        pst_tape_build(part->graph, 1, &tape) != PST_OK)
+        return 0;
     for (uint32_t s = 0; s < tape->n_step; s++) flops += (double)tape->step[s].flops;
     pst_tape_close(tape);
     return flops;
@@ -190,21 +206,28 @@ const pst_search_row *pst_planning_nearest(const pst_planning *x) {
 const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES]) {
     int n = 0;
     for (uint32_t s = 0; grid.before && s < grid.pipeline && n < PST_PLANNING_DEGREES - 40; s++)
-        n += snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s%u", s ? ", " : "[", pst_grid_degree(grid, s));
+        n += snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s%u", s ? ", " : "[",
+                      pst_grid_degree(grid, s));
     if (grid.before)
         snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s] tensor ranks",
                  n < PST_PLANNING_DEGREES - 40 ? "" : ", ...");
-    else snprintf(text, PST_PLANNING_DEGREES, "%u tensor rank%s", grid.tensor, grid.tensor == 1 ? "" : "s");
+    else
+        snprintf(text, PST_PLANNING_DEGREES, "%u tensor rank%s", grid.tensor,
+                 grid.tensor == 1 ? "" : "s");
     return text;
 }
 
 const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
     const char *unit = bytes >= 1u << 30 ? "GiB" : bytes >= 1u << 20 ? "MiB" : "KiB";
-    snprintf(text, 32, "%.2f %s", (double)bytes * (*unit == 'G' ? 0x1p-30 : *unit == 'M' ? 0x1p-20 : 0x1p-10), unit);
+    snprintf(text, 32, "%.2f %s",
+             (double)bytes * (*unit == 'G'   ? 0x1p-30
+                              : *unit == 'M' ? 0x1p-20
+                                             : 0x1p-10),
+             unit);
     return text;
 }
 
-/* --- the command -------------------------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static const char *plural(uint32_t n) { return n == 1 ? "" : "s"; }
 
@@ -212,26 +235,33 @@ static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_
 
 pst_status pst_planning_none(const pst_planning *x, const char *change, const char *cluster) {
     const pst_search_row *row = pst_planning_nearest(x);
-    const char *why =
-        x->result->n_row ? x->result->row[0].why : "no degrees go with the model, the batch and the cluster";
+    const char *why = x->result->n_row ? x->result->row[0].why
+                                       : "no degrees go with the model, the batch and the cluster";
     char over[32], degrees[PST_PLANNING_DEGREES];
-    if (!row) return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device, why);
-    return pst_fail(PST_ENOMEM,
-                    "no layout %s the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
-                    "%s over on stage %u%s%s%s%s%s%s%s",
-                    x->result->timed_out ? "that was found in time fits in" : "fits in", x->cluster->n_device,
-                    plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data, plural(row->data),
-                    pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before}, degrees),
-                    pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "", change,
-                    *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster,
-                    *change || !is_late(x) ? "" : "; there was no time left to look for what would do",
-                    *x->options->plan ? "; nothing is written to " : "", x->options->plan);
+    if (!row)
+        return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device,
+                        why);
+    return pst_fail(
+        PST_ENOMEM,
+        "no layout %s the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
+        "%s over on stage %u%s%s%s%s%s%s%s",
+        x->result->timed_out ? "that was found in time fits in" : "fits in", x->cluster->n_device,
+        plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data,
+        plural(row->data),
+        pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before},
+                             degrees),
+        pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "",
+        change, *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster,
+        *change || !is_late(x) ? "" : "; there was no time left to look for what would do",
+        *x->options->plan ? "; nothing is written to " : "", x->options->plan);
 }
 
 /* Of the best layout, or where nothing fits of the one that comes nearest. */
 static pst_status write_report(pst_planning *x, const char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
-    const pst_search_layout *layout = x->result->best ? x->result->best : nearest ? nearest->layout : NULL;
+    const pst_search_layout *layout = x->result->best ? x->result->best
+                                      : nearest       ? nearest->layout
+                                                      : NULL;
     pst_prepared *p;
     if (!*x->options->report || !layout) return PST_OK;
     PST_TRY(pst_planning_prepare(x, layout, &p));
@@ -253,12 +283,15 @@ static pst_status answer(pst_planning *x, FILE *out) {
 }
 
 /* What is written takes no place of what is read. */
-static pst_status check_output(const char *path, const pst_config *c, const pst_plan_run_options *o) {
-    const char *const read[] = {c->source, c->parallel.profile, c->parallel.cluster, o->profile, o->cluster};
+static pst_status check_output(const char *path, const pst_config *c,
+                               const pst_plan_run_options *o) {
+    const char *const read[] = {c->source, c->parallel.profile, c->parallel.cluster, o->profile,
+                                o->cluster};
     for (size_t i = 0; *path && i < sizeof read / sizeof *read; i++)
         if (read[i] && pst_planned_is_file(path, read[i]))
-            return pst_fail(PST_EINPUT, "%s is what is planned with, and would be replaced; write to another file",
-                            path);
+            return pst_fail(
+                PST_EINPUT,
+                "%s is what is planned with, and would be replaced; write to another file", path);
     return PST_OK;
 }
 
@@ -266,14 +299,17 @@ static pst_status check_output(const char *path, const pst_config *c, const pst_
 static void warn_of_precision(const pst_planning *x) {
     int here = x->nominal && pst_registry_is_host(x->device);
     if (here && x->model.dtype == PST_BF16 && pst_cpu_no_bf16())
-        pst_log(PST_LOG_WARN, "train.precision bf16 needs AVX512-BF16, which %s: train will refuse this plan here",
-                pst_cpu_no_bf16());
+        pst_log(
+            PST_LOG_WARN,
+            "train.precision bf16 needs AVX512-BF16, which %s: train will refuse this plan here",
+            pst_cpu_no_bf16());
 }
 
 pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {
     pst_plan_run_options o;
     PST_TRY(pst_sized_take("pst_plan_run", options, &o, sizeof o));
-    if (!config || !out) return pst_fail(PST_EINPUT, "pst_plan_run: %s is NULL", config ? "out" : "config");
+    if (!config || !out)
+        return pst_fail(PST_EINPUT, "pst_plan_run: %s is NULL", config ? "out" : "config");
     if (!o.cluster) o.cluster = "";
     if (!o.profile) o.profile = "";
     if (!o.plan) o.plan = "";
@@ -284,8 +320,10 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     PST_TRY(check_output(o.report, config, &o));
     PST_TRY(pst_config_copy(config, &own));
     pst_planning x = {.config = own, .options = &o, .open = ""};
-    pst_status status = *o.profile ? pst_config_override(own, "parallel", "profile", o.profile) : PST_OK;
-    if (status == PST_OK && o.force) status = pst_config_override(own, "parallel", "profile_force", "true");
+    pst_status status =
+        *o.profile ? pst_config_override(own, "parallel", "profile", o.profile) : PST_OK;
+    if (status == PST_OK && o.force)
+        status = pst_config_override(own, "parallel", "profile_force", "true");
     if (status == PST_OK && *o.cluster && *own->parallel.cluster)
         status = pst_config_override(own, "parallel", "cluster", o.cluster);
     if (status == PST_OK) status = pst_planning_search(&x);

@@ -1,6 +1,6 @@
-/* `penstock plan RUN.yaml`: from a run file and a cluster to the best layout (partition/search/search.h), its plan, and why it
- * and no other. planning/planning.c holds it together; choices, tables, the plan's file, texts and advice are files of their
- * own. */
+/* `penstock plan RUN.yaml`: from a run file and a cluster to the best layout
+ * (partition/search/search.h), its plan, and why it and no other. planning/planning.c holds it
+ * together; choices, tables, the plan's file, texts and advice are files of their own. */
 #ifndef PST_PLANNING_PLANNING_H
 #define PST_PLANNING_PLANNING_H
 #include "prepare/planned.h"
@@ -13,7 +13,8 @@ typedef struct {
     uint32_t layers, tensor, sequence, untied, micro_batch;
     pst_status status;      /* EINPUT: it cannot be had */
     pst_graph *graph;       /* of the first tensor rank */
-    uint32_t n, *first;     /* [n operators of the whole + 1] where in `graph` what belongs to each begins */
+    uint32_t n, *first;     /* [n operators of the whole + 1] where in `graph` what belongs to each
+                               begins */
     pst_cost_table **table; /* [n_kind] NULL: not built yet */
 } pst_planning_part;
 
@@ -25,32 +26,36 @@ typedef struct {
 typedef struct {
     const pst_config *config;
     const pst_plan_run_options *options;
-    const char *cluster_text;    /* as given; "": processors of this machine */
+    const char *cluster_text; /* as given; "": processors of this machine */
     pst_cluster *cluster;
-    pst_profile *profile;        /* NULL: none */
-    const char *open;            /* a key that is open although the run file gives it; "" none */
-    int nominal;                 /* 1: devices are this machine's, and the following says which */
+    pst_profile *profile;         /* NULL: none */
+    const char *open;             /* a key that is open although the run file gives it; "" none */
+    int nominal;                  /* 1: devices are this machine's, and the following says which */
     const pst_device_ops *device; /* what computes on them; NULL: of a cluster, it is not known */
-    const pst_device_kind *datasheet; /* of this machine's; NULL: a nominal processor core, or measured */
-    int all_ranks;               /* 1: devices are ranks that are there: none may be left over */
-    pst_processors processors;   /* of ranks that are there */
-    uint64_t memory;             /* bytes that a rank may use where parallel.memory does not say; 0: what its device has */
+    const pst_device_kind *datasheet; /* of this machine's; NULL: a nominal processor core, or
+                                         measured */
+    int all_ranks;             /* 1: devices are ranks that are there: none may be left over */
+    pst_processors processors; /* of ranks that are there */
+    uint64_t memory; /* bytes that a rank may use where parallel.memory does not say; 0: what its
+                        device has */
     pst_model_config model;
     const pst_model_row *row;
     const pst_optim_row *optim;
     pst_search_problem problem;
-    uint32_t *degree;            /* tensor ranks of each stage, as the run file has them; NULL: none, or all the same */
-    uint32_t *micros;            /* of each replica, as the run file has them; NULL: open */
+    uint32_t *degree; /* tensor ranks of each stage, as the run file has them; NULL: none, or all
+                         the same */
+    uint32_t *micros; /* of each replica, as the run file has them; NULL: open */
     uint32_t n_part, n_whole;
-    pst_planning_part *part;     /* [n_part] */
-    pst_planning_whole *whole;   /* [n_whole] models by layers and micro-batch */
-    uint32_t layers;             /* of the models that cost tables are made of */
+    pst_planning_part *part;   /* [n_part] */
+    pst_planning_whole *whole; /* [n_whole] models by layers and micro-batch */
+    uint32_t layers;           /* of the models that cost tables are made of */
     pst_search_result *result;
-    double seconds;              /* of the search */
-    uint32_t fewer;              /* links are so slow that so many devices, the first ones, are faster alone; 0: none */
-    uint64_t fewer_ns;           /* their step */
-    uint64_t end_ns;             /* monotonic: when --time-limit is over; UINT64_MAX: there is none */
-    pst_config *settled;         /* of what was prepared last; NULL */
+    double seconds; /* of the search */
+    uint32_t fewer; /* links are so slow that so many devices, the first ones, are faster alone; 0:
+                       none */
+    uint64_t fewer_ns;   /* their step */
+    uint64_t end_ns;     /* monotonic: when --time-limit is over; UINT64_MAX: there is none */
+    pst_config *settled; /* of what was prepared last; NULL */
 } pst_planning;
 
 /* planning/planning.c. Without `out`: searches only. Close it also when it fails. */
@@ -59,32 +64,39 @@ pst_status pst_planning_search(pst_planning *x);
 pst_status pst_planning_none(const pst_planning *x, const char *change, const char *cluster);
 void pst_planning_close(pst_planning *x);
 
-/* planning/choices.c: which values may be tried of what the run file leaves open. EINPUT for contradictions. */
+/* planning/choices.c: which values may be tried of what the run file leaves open. EINPUT for
+ * contradictions. */
 pst_status pst_planning_choices(pst_planning *x);
 /* planning/costs.c: the callbacks of the search; arg is the planning. */
 /* parallel.profile for this graph; before anything is searched. EINPUT: it is of something else. */
 pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph);
-pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t untied,
-                              uint32_t micro_batch, const pst_cost_table **table);
+pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
+                              uint32_t untied, uint32_t micro_batch, const pst_cost_table **table);
 pst_status pst_planning_verify(void *arg, pst_search_layout *layout);
-/* The layout prepared as a run would be, predictions and memory exact; good until the next one is, or x is closed. */
-pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *layout, pst_prepared **prepared);
-pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
-                              pst_planning_part **part);
-/* That whose operators a plan of the layout cuts: the whole where stages have different numbers of tensor ranks. */
-pst_status pst_planning_graph_of(pst_planning *x, const pst_search_layout *layout, pst_planning_part **part);
+/* The layout prepared as a run would be, predictions and memory exact; good until the next one is,
+ * or x is closed. */
+pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *layout,
+                                pst_prepared **prepared);
+pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequence,
+                              uint32_t micro_batch, pst_planning_part **part);
+/* That whose operators a plan of the layout cuts: the whole where stages have different numbers of
+ * tensor ranks. */
+pst_status pst_planning_graph_of(pst_planning *x, const pst_search_layout *layout,
+                                 pst_planning_part **part);
 /* Of each of so many ranks, as a run would have it. */
 uint32_t pst_planning_threads(const pst_planning *x, uint32_t ranks);
 /* How few layers do for cost tables: those of others are the same. */
 pst_status pst_planning_shorten(pst_planning *x);
-/* planning/fold.c: where in a tensor rank's graph what belongs to each operator of the whole begins, [n_node + 1], the
- * caller's; a table of that graph becomes one of the whole's n operators. */
+/* planning/fold.c: where in a tensor rank's graph what belongs to each operator of the whole
+ * begins, [n_node + 1], the caller's; a table of that graph becomes one of the whole's n
+ * operators. */
 pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part, uint32_t **first);
 void pst_planning_fold_table(pst_cost_table *table, const uint32_t *first, uint32_t n);
 /* planning/file.c: a layout as a plan, the caller's; written to a file. */
 pst_status pst_planning_plan(pst_planning *x, const pst_search_layout *layout, pst_plan **plan);
 pst_status pst_planning_write(pst_planning *x, const pst_search_layout *layout, const char *path);
-/* Most micro-batches of a stage that are in flight at once; half of one where only one of two chunks holds it. */
+/* Most micro-batches of a stage that are in flight at once; half of one where only one of two
+ * chunks holds it. */
 static inline double pst_planning_in_flight(const pst_search_layout *l, uint32_t stage) {
     return (double)l->in_flight[stage] * l->pipeline / l->n_chunk;
 }
@@ -93,10 +105,11 @@ pst_status pst_planning_text(pst_planning *x, FILE *out);
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out);
 /* "profile", "datasheet" or "nominal": where durations come from. */
 const char *pst_planning_source(const pst_planning *x);
-/* planning/change.c: where nothing fits, the cheapest single change that makes it fit, and the smallest cluster of this
- * kind that would do, as texts; "" where none is found. */
+/* planning/change.c: where nothing fits, the cheapest single change that makes it fit, and the
+ * smallest cluster of this kind that would do, as texts; "" where none is found. */
 enum { PST_PLANNING_ADVICE = 256 };
-pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE], char cluster[PST_PLANNING_ADVICE]);
+pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE],
+                               char cluster[PST_PLANNING_ADVICE]);
 
 /* planning/change.c. Sets x->fewer. */
 pst_status pst_planning_fewer(pst_planning *x);

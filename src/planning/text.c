@@ -42,13 +42,15 @@ static void say_layout(const pst_search_layout *l, FILE *out) {
     char degrees[PST_PLANNING_DEGREES];
     int even = 1;
     for (uint32_t k = 1; k < l->data; k++) even &= l->micros[k] == l->micros[0];
-    fprintf(out, "layout      %u stage%s x %u replica%s x %s, %s, %u chunk%s per stage\n", l->pipeline,
-            l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s",
+    fprintf(out, "layout      %u stage%s x %u replica%s x %s, %s, %u chunk%s per stage\n",
+            l->pipeline, l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s",
             pst_planning_degrees(pst_search_grid(l), degrees), pst_planning_schedule(l), chunks,
             chunks == 1 ? "" : "s");
-    fprintf(out, "            %u micro-batch%s of %u", l->n_micro, l->n_micro == 1 ? "" : "es", l->micro_batch);
+    fprintf(out, "            %u micro-batch%s of %u", l->n_micro, l->n_micro == 1 ? "" : "es",
+            l->micro_batch);
     if (l->data > 1 && even) fprintf(out, ", %u for each replica", l->micros[0]);
-    for (uint32_t k = 0; !even && k < l->data; k++) fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->micros[k]);
+    for (uint32_t k = 0; !even && k < l->data; k++)
+        fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->micros[k]);
     if (l->data > 1) fprintf(out, ", zero %u", l->zero);
     if (l->tensor > 1) fprintf(out, ", sequence %s", l->sequence ? "true" : "false");
     fputs(", recompute ", out);
@@ -58,24 +60,32 @@ static void say_layout(const pst_search_layout *l, FILE *out) {
 
 static void say_speed(const pst_planning *x, const pst_search_layout *l, FILE *out) {
     double mfu = pst_planning_mfu(x, l), s = (double)l->step_ns * 1e-9;
-    fputs("step        ", out), say_seconds(l->step_ns, out);
+    fputs("step        ", out);
+    say_seconds(l->step_ns, out);
     fprintf(out, " predicted, %.4g tokens/s", (double)x->problem.batch * x->model.context / s);
     if (mfu > 0) fprintf(out, ", MFU %.1f%%", mfu * 100);
-    fprintf(out, "\n            bubble %.1f%%, flush %.1f%%, recomputation %.1f%%\n", l->bubble * 100,
-            share(l, l->flush_ns), share(l, l->again_ns));
+    fprintf(out, "\n            bubble %.1f%%, flush %.1f%%, recomputation %.1f%%\n",
+            l->bubble * 100, share(l, l->flush_ns), share(l, l->again_ns));
     if (!l->solved) /* else known of the named schedule only with which it was found */
-        fprintf(out, "            communication not hidden: tensor ranks %.1f%%, stages %.1f%%, replicas %.1f%%\n",
+        fprintf(out,
+                "            communication not hidden: tensor ranks %.1f%%, stages %.1f%%, "
+                "replicas %.1f%%\n",
                 share(l, l->exchange_ns), share(l, l->message_ns), share(l, l->reduce_ns));
-    fputs("at least    ", out), say_seconds(x->result->bound_ns, out);
-    fprintf(out, " for any layout that may be tried, by these costs: gap %.2f%%%s\n", x->result->gap * 100,
-            x->result->timed_out ? " (the time limit ended the search)" : "");
+    fputs("at least    ", out);
+    say_seconds(x->result->bound_ns, out);
+    fprintf(out, " for any layout that may be tried, by these costs: gap %.2f%%%s\n",
+            x->result->gap * 100, x->result->timed_out ? " (the time limit ended the search)" : "");
 }
 
 static void say_stage(const pst_planning *x, const pst_search_layout *l, uint32_t s, FILE *out) {
     const uint64_t room = pst_planning_room(x, l, s);
     const double held = pst_planning_in_flight(l, s);
-    fprintf(out, "stage %u: ", s), say_bytes(l->peak_bytes[s], out);
-    if (room) fputs(" of ", out), say_bytes(room, out);
+    fprintf(out, "stage %u: ", s);
+    say_bytes(l->peak_bytes[s], out);
+    if (room) {
+        fputs(" of ", out);
+        say_bytes(room, out);
+    }
     fprintf(out, ", %.4g micro-batch%s in flight\n", held, held == 1 ? "" : "es");
 }
 
@@ -83,44 +93,62 @@ static void say_stage(const pst_planning *x, const pst_search_layout *l, uint32_
 static uint32_t fullest(const pst_planning *x, const pst_search_layout *l) {
     uint32_t most = 0;
     for (uint32_t s = 1; s < l->pipeline; s++) {
-        double room = (double)pst_planning_room(x, l, s), its = (double)pst_planning_room(x, l, most);
-        if ((double)l->peak_bytes[s] * (room > 0 && its > 0 ? its / room : 1) > (double)l->peak_bytes[most]) most = s;
+        double room = (double)pst_planning_room(x, l, s),
+               its = (double)pst_planning_room(x, l, most);
+        if ((double)l->peak_bytes[s] * (room > 0 && its > 0 ? its / room : 1) >
+            (double)l->peak_bytes[most])
+            most = s;
     }
     return most;
 }
 
 static void say_memory(const pst_planning *x, const pst_search_layout *l, FILE *out) {
-    for (uint32_t s = 0; s < l->pipeline && s < MOST_STAGES; s++)
-        fputs(s ? "            " : "memory      ", out), say_stage(x, l, s, out);
-    const uint32_t more = l->pipeline > MOST_STAGES ? l->pipeline - MOST_STAGES : 0, full = fullest(x, l);
-    if (more && full < MOST_STAGES) fprintf(out, "            ... %u more, none fuller than stage %u\n", more, full);
-    if (more && full >= MOST_STAGES)
-        fprintf(out, "            ... %u more, with the fullest of all:\n            ", more),
-            say_stage(x, l, full, out);
-    if (!l->exact) fputs("            from sums over operators, not from the layout of a run\n", out);
+    for (uint32_t s = 0; s < l->pipeline && s < MOST_STAGES; s++) {
+        fputs(s ? "            " : "memory      ", out);
+        say_stage(x, l, s, out);
+    }
+    const uint32_t more = l->pipeline > MOST_STAGES ? l->pipeline - MOST_STAGES : 0,
+                   full = fullest(x, l);
+    if (more && full < MOST_STAGES)
+        fprintf(out, "            ... %u more, none fuller than stage %u\n", more, full);
+    if (more && full >= MOST_STAGES) {
+        fprintf(out, "            ... %u more, with the fullest of all:\n            ", more);
+
+        say_stage(x, l, full, out);
+    }
+    if (!l->exact)
+        fputs("            from sums over operators, not from the layout of a run\n", out);
 }
 
-/* As a run of it will say: processors that are not there cannot compute at once, and no prediction knows. */
+/* As a run of it will say: processors that are not there cannot compute at once, and no prediction
+ * knows. */
 static void say_crowded(const pst_planning *x, const pst_search_layout *l, FILE *out) {
     uint32_t ranks = pst_grid_size(pst_search_grid(l)), processors = pst_machine_cpus();
     uint32_t threads = pst_planning_threads(x, ranks);
     if (!x->nominal || ranks == 1 || (uint64_t)ranks * threads <= processors) return;
     fprintf(out,
-            "crowded     %u ranks of %u thread%s take turns on %u processor%s of this machine: slower than predicted\n",
+            "crowded     %u ranks of %u thread%s take turns on %u processor%s of this machine: "
+            "slower than predicted\n",
             ranks, threads, threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "");
 }
 
 static void say_costs(const pst_planning *x, FILE *out) {
     fprintf(out, "costs       ");
     if (x->profile) fprintf(out, "profile %s\n", x->config->parallel.profile);
-    else if (x->datasheet) fprintf(out, "datasheet: %s: penstock profile measures this one\n", x->datasheet->name);
+    else if (x->datasheet)
+        fprintf(out, "datasheet: %s: penstock profile measures this one\n", x->datasheet->name);
     else if (x->nominal && !pst_registry_is_host(x->device))
-        fprintf(out, "a nominal processor core, not device %s: penstock profile measures it\n", x->device->name);
-    else if (x->nominal) fputs("a nominal processor core: penstock profile measures this one\n", out);
+        fprintf(out, "a nominal processor core, not device %s: penstock profile measures it\n",
+                x->device->name);
+    else if (x->nominal)
+        fputs("a nominal processor core: penstock profile measures this one\n", out);
     else fputs("datasheets: ", out);
     for (uint32_t k = 0; !x->profile && !x->nominal && k < x->cluster->n_kind; k++)
-        fprintf(out, "%s%s%s", k ? ", " : "", x->cluster->kind[k].name, k + 1 == x->cluster->n_kind ? "\n" : "");
-    fprintf(out, "searched    %" PRIu64 " layouts, %" PRIu64 " simulated, %" PRIu64 " prepared in full, in %.2f s\n",
+        fprintf(out, "%s%s%s", k ? ", " : "", x->cluster->kind[k].name,
+                k + 1 == x->cluster->n_kind ? "\n" : "");
+    fprintf(out,
+            "searched    %" PRIu64 " layouts, %" PRIu64 " simulated, %" PRIu64
+            " prepared in full, in %.2f s\n",
             x->result->n_layout, x->result->n_simulated, x->result->n_verified, x->seconds);
 }
 
@@ -133,7 +161,8 @@ const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size
     return text;
 }
 
-/* What was not prepared takes about so long; what does not fit was not even walked through: its step is no shorter. */
+/* What was not prepared takes about so long; what does not fit was not even walked through: its
+ * step is no shorter. */
 static void say_tried(const pst_search_row *r, FILE *out) {
     const pst_search_layout *l = r->layout;
     char step[32] = "-";
@@ -141,13 +170,18 @@ static void say_tried(const pst_search_row *r, FILE *out) {
         fprintf(out, "%-11s %6s %5s %12s  ", step, step, step, step);
         return;
     }
-    snprintf(step, sizeof step, "%s%.3f", l->exact ? "" : r->fits ? "~" : ">=", (double)l->step_ns * 1e-6);
+    snprintf(step, sizeof step, "%s%.3f",
+             l->exact  ? ""
+             : r->fits ? "~"
+                       : ">=",
+             (double)l->step_ns * 1e-6);
     fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(l), l->micro_batch, l->zero, step);
 }
 
 static void say_row(const pst_search_row *r, FILE *out) {
     char degrees[PST_PLANNING_DEGREES];
-    fprintf(out, "%8u %6s %5u  ", r->pipeline, pst_planning_short_degrees(r, degrees, sizeof degrees), r->data);
+    fprintf(out, "%8u %6s %5u  ", r->pipeline,
+            pst_planning_short_degrees(r, degrees, sizeof degrees), r->data);
     say_tried(r, out);
     fprintf(out, "%s\n", *r->why ? r->why : "the best");
 }
@@ -168,8 +202,9 @@ static void say_fewer(const pst_planning *x, FILE *out) {
 
 pst_status pst_planning_text(pst_planning *x, FILE *out) {
     const pst_search_layout *best = x->result->best;
-    fprintf(out, "%s, %u layers, %u channels, batch %u of %u tokens, %s, on ", x->model.kind, x->model.layers,
-            x->model.channels, x->problem.batch, x->model.context, x->config->train.precision);
+    fprintf(out, "%s, %u layers, %u channels, batch %u of %u tokens, %s, on ", x->model.kind,
+            x->model.layers, x->model.channels, x->problem.batch, x->model.context,
+            x->config->train.precision);
     fprintf(out, "%u device%s%s%s\n", x->cluster->n_device, x->cluster->n_device == 1 ? "" : "s",
             *x->cluster_text ? ": " : "", x->cluster_text);
     if (best) {

@@ -1,16 +1,18 @@
-/* The cluster that a run is prepared for: which device each rank has, how fast it is, and what messages take between
- * them. What the launcher's hosts really are is measured when the run starts (link.h) and then counts instead. */
+/* The cluster that a run is prepared for: which device each rank has, how fast it is, and what
+ * messages take between them. What the launcher's hosts really are is measured when the run starts
+ * (link.h) and then counts instead. */
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
 
 static pst_status check_devices(const pst_prepared *p, const char *name) {
     uint32_t n = p->options.n_rank, most = p->cluster->n_device;
-    if (most < n) return pst_fail(PST_EINPUT, "%s has %u devices, too few for %u ranks", name, most, n);
+    if (most < n)
+        return pst_fail(PST_EINPUT, "%s has %u devices, too few for %u ranks", name, most, n);
     for (uint32_t r = 0; r < n; r++)
         if (p->device[r] >= most)
-            return pst_fail(PST_EINPUT, "rank %u cannot have device %u: %s has devices 0 to %u", r, p->device[r], name,
-                            most - 1);
+            return pst_fail(PST_EINPUT, "rank %u cannot have device %u: %s has devices 0 to %u", r,
+                            p->device[r], name, most - 1);
     return PST_OK;
 }
 
@@ -21,9 +23,10 @@ static pst_status check_kinds(const pst_prepared *p) {
         uint32_t device = p->device[r];
         const pst_device_kind *kind = &p->cluster->kind[p->cluster->device[device].kind];
         if (kind->flops[dtype] <= 0)
-            return pst_fail(PST_EINPUT,
-                            "train.precision %s: device %u of the cluster, a %s, has no matrix products of it",
-                            p->config->train.precision, device, kind->name);
+            return pst_fail(
+                PST_EINPUT,
+                "train.precision %s: device %u of the cluster, a %s, has no matrix products of it",
+                p->config->train.precision, device, kind->name);
     }
     return PST_OK;
 }
@@ -35,8 +38,10 @@ double pst_prepare_slow(const pst_prepared *p, uint32_t rank) {
     return c->kind[first->kind].flops[dtype] / c->kind[own->kind].flops[dtype] / own->speed;
 }
 
-/* The link between two ranks when all ranks of the stage on the sender's node use theirs at once. */
-static pst_status busy_link(const pst_prepared *p, uint32_t from, uint32_t to, pst_cluster_link *link) {
+/* The link between two ranks when all ranks of the stage on the sender's node use theirs at
+ * once. */
+static pst_status busy_link(const pst_prepared *p, uint32_t from, uint32_t to,
+                            pst_cluster_link *link) {
     const pst_cluster_device *device = p->cluster->device, *own = device + p->device[from];
     uint32_t stage = pst_grid_stage(p->grid, from), n = 0;
     PST_TRY(pst_cluster_between(p->cluster, p->device[from], p->device[to], link));
@@ -47,7 +52,8 @@ static pst_status busy_link(const pst_prepared *p, uint32_t from, uint32_t to, p
     return PST_OK;
 }
 
-static pst_status slower(const pst_prepared *p, uint32_t from, uint32_t to, pst_cluster_link *slowest) {
+static pst_status slower(const pst_prepared *p, uint32_t from, uint32_t to,
+                         pst_cluster_link *slowest) {
     pst_cluster_link link;
     PST_TRY(busy_link(p, from, to, &link));
     slowest->bytes_per_s = fmin(slowest->bytes_per_s, link.bytes_per_s);
@@ -55,17 +61,19 @@ static pst_status slower(const pst_prepared *p, uint32_t from, uint32_t to, pst_
     return PST_OK;
 }
 
-/* Groups of tensor ranks wait for each other, and neighbouring stages do, so one figure, that of the slowest pair, is near
- * enough. */
+/* Groups of tensor ranks wait for each other, and neighbouring stages do, so one figure, that of
+ * the slowest pair, is near enough. */
 static pst_status find_links(pst_prepared *p) {
     pst_cluster_link tensor = {0, INFINITY}, stage = tensor;
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         pst_grid_place at = pst_grid_at(p->grid, r);
         uint32_t group = pst_grid_degree(p->grid, at.stage), first = r - at.tensor;
         if (group > 1)
-            PST_TRY(slower(p, r, first + (at.tensor + 1) % group, &tensor)); /* around the group, as rings go */
+            PST_TRY(slower(p, r, first + (at.tensor + 1) % group, &tensor)); /* around the group, as
+                                                                                rings go */
         if (!at.stage) continue;
-        PST_TRY(slower(p, pst_grid_in_lane(p->grid, at.stage - 1, pst_grid_lane(p->grid, r)), r, &stage));
+        PST_TRY(slower(p, pst_grid_in_lane(p->grid, at.stage - 1, pst_grid_lane(p->grid, r)), r,
+                       &stage));
     }
     if (p->grid.tensor > 1) p->tensor_link = tensor;
     if (p->grid.pipeline > 1) p->stage_link = stage;
@@ -76,11 +84,14 @@ static pst_status load(pst_prepared *p, const char *name) {
     if (*p->config->parallel.cluster) PST_TRY(pst_cluster_load(name, &p->cluster));
     else {
         uint32_t most = 0;
-        for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->device[r] > most ? p->device[r] : most;
+        for (uint32_t r = 0; r < p->options.n_rank; r++)
+            most = p->device[r] > most ? p->device[r] : most;
         PST_TRY(pst_cluster_plain(most + 1, &p->cluster));
-        for (uint32_t r = 0; r < p->options.n_rank; r++) p->cluster->device[p->device[r]].speed = 1 / p->throttle[r];
+        for (uint32_t r = 0; r < p->options.n_rank; r++)
+            p->cluster->device[p->device[r]].speed = 1 / p->throttle[r];
     }
-    for (uint32_t i = 0; i < p->options.n_what_if; i++) PST_TRY(pst_cluster_change(p->cluster, p->options.what_if[i]));
+    for (uint32_t i = 0; i < p->options.n_what_if; i++)
+        PST_TRY(pst_cluster_change(p->cluster, p->options.what_if[i]));
     return PST_OK;
 }
 
@@ -94,7 +105,7 @@ pst_status pst_prepare_cluster(pst_prepared *p) {
     return find_links(p);
 }
 
-/* --- messages ------------------------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 /* Ranks whose devices lie on a node share its NICs. */
 static pst_status share_hosts(const pst_prepared *p, pst_job *job) {
@@ -110,7 +121,8 @@ static pst_status share_hosts(const pst_prepared *p, pst_job *job) {
     for (uint32_t r = 0; r < job->n_rank; r++) {
         uint32_t node = c->device[p->device[r]].node;
         if (first[node] == PST_NONE) first[node] = r;
-        job->host[r] = first[node], job->host_bytes_per_s[r] = c->node[node].node_bytes_per_s;
+        job->host[r] = first[node];
+        job->host_bytes_per_s[r] = c->node[node].node_bytes_per_s;
     }
     free(first);
     return PST_OK;
@@ -132,12 +144,13 @@ static pst_status time_rank(const pst_prepared *p, pst_job *job, uint32_t rank) 
     return PST_OK;
 }
 
-/* Of a pipeline on its own, whose ranks stand for those of all lanes. A message to itself is what replicas exchange
- * (prepare/lane.c), or stays on the rank. */
+/* Of a pipeline on its own, whose ranks stand for those of all lanes. A message to itself is what
+ * replicas exchange (prepare/lane.c), or stays on the rank. */
 static pst_status time_rank_alone(const pst_prepared *p, pst_job *job, uint32_t rank) {
     for (uint32_t i = 0; i < job->list[rank].n_instr; i++) {
         pst_instr *in = &job->list[rank].instr[i];
-        uint32_t from = in->opcode == PST_OP_SEND ? rank : in->peer, to = from == rank ? in->peer : rank;
+        uint32_t from = in->opcode == PST_OP_SEND ? rank : in->peer,
+                 to = from == rank ? in->peer : rank;
         pst_cluster_link link;
         if ((in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) || from == to) continue;
         PST_TRY(busy_link(p, from, to, &link));
@@ -151,6 +164,7 @@ pst_status pst_prepare_time_messages(pst_prepared *p) {
     int alone = p->options.lane && pst_grid_lanes(p->grid) > 1;
     if (!p->cluster) return PST_OK;
     if (!alone) PST_TRY(share_hosts(p, job));
-    for (uint32_t r = 0; r < job->n_rank; r++) PST_TRY((alone ? time_rank_alone : time_rank)(p, job, r));
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        PST_TRY((alone ? time_rank_alone : time_rank)(p, job, r));
     return PST_OK;
 }

@@ -7,35 +7,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status read_devices(const pst_config *c, const pst_plan *plan, uint32_t n, uint32_t *device) {
+static pst_status read_devices(const pst_config *c, const pst_plan *plan, uint32_t n,
+                               uint32_t *device) {
     uint32_t given = c->parallel.n_devices;
     if (given && given != n)
-        return pst_fail(PST_EINPUT, "parallel.devices has %u devices for %u ranks; give one for each", given, n);
+        return pst_fail(PST_EINPUT,
+                        "parallel.devices has %u devices for %u ranks; give one for each", given,
+                        n);
     for (uint32_t r = 0; r < n; r++) {
         double x = plan && plan->device && pst_plan_job_ranks(plan) == n ? plan->device[r] : r;
         if (given)
-            PST_TRY(pst_prepare_number("parallel.devices", c->parallel.devices, r, 0, PST_CLUSTER_MOST - 1, 1, &x));
+            PST_TRY(pst_prepare_number("parallel.devices", c->parallel.devices, r, 0,
+                                       PST_CLUSTER_MOST - 1, 1, &x));
         device[r] = (uint32_t)x;
     }
     for (uint32_t r = 0; r < n && !*c->parallel.cluster; r++)
         if (device[r] >= n)
             return pst_fail(PST_EINPUT,
-                            "parallel.devices: rank %u cannot have device %u: without parallel.cluster a run of "
+                            "parallel.devices: rank %u cannot have device %u: without "
+                            "parallel.cluster a run of "
                             "%u rank%s has devices 0 to %u",
                             r, device[r], n, n == 1 ? "" : "s", n - 1);
     return PST_OK;
 }
 
-pst_status pst_prepare_seats(const pst_config *c, const pst_plan *plan, uint32_t n, uint32_t *device,
-                             uint32_t *process) {
+pst_status pst_prepare_seats(const pst_config *c, const pst_plan *plan, uint32_t n,
+                             uint32_t *device, uint32_t *process) {
     PST_TRY(read_devices(c, plan, n, device));
     uint32_t *owner = malloc(PST_CLUSTER_MOST * sizeof *owner), used = 0;
-    pst_status status = owner ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the devices of %u ranks", n);
+    pst_status status =
+        owner ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the devices of %u ranks", n);
     for (uint32_t d = 0; owner && d < PST_CLUSTER_MOST; d++) owner[d] = n;
     for (uint32_t r = 0; r < n && status == PST_OK; r++) {
         if (owner[device[r]] < n)
-            status = pst_fail(PST_EINPUT, "parallel.devices: ranks %u and %u cannot both have device %u",
-                              owner[device[r]], r, device[r]);
+            status =
+                pst_fail(PST_EINPUT, "parallel.devices: ranks %u and %u cannot both have device %u",
+                         owner[device[r]], r, device[r]);
         else owner[device[r]] = r;
     }
     for (uint32_t d = 0; status == PST_OK && d < PST_CLUSTER_MOST; d++)
@@ -48,26 +55,30 @@ static pst_status read_throttle(pst_prepared *p, const uint32_t *process) {
     const pst_config *c = p->config;
     uint32_t n = p->options.n_rank, given = p->options.infer ? 0 : c->parallel.n_throttle;
     if (given > 1 && given != n)
-        return pst_fail(PST_EINPUT, "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
-                        given, n);
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
+            given, n);
     for (uint32_t r = 0; r < n; r++) {
         p->throttle[r] = 1;
         if (given)
-            PST_TRY(pst_prepare_number("parallel.throttle", c->parallel.throttle, given > 1 ? process[r] : 0, 1, 1000,
-                                       0, &p->throttle[r]));
+            PST_TRY(pst_prepare_number("parallel.throttle", c->parallel.throttle,
+                                       given > 1 ? process[r] : 0, 1, 1000, 0, &p->throttle[r]));
         /* Between operators that are queued there is no time to sleep in. */
         if (p->throttle[r] > 1 && p->options.device && p->options.device->flags & PST_DEVICE_AHEAD)
-            return pst_fail(PST_EINPUT,
-                            "parallel.throttle slows processors down, and device %s is none; leave it out, or "
-                            "compute with parallel.device=cpu",
-                            p->options.device->name);
+            return pst_fail(
+                PST_EINPUT,
+                "parallel.throttle slows processors down, and device %s is none; leave it out, or "
+                "compute with parallel.device=cpu",
+                p->options.device->name);
     }
     return PST_OK;
 }
 
 static pst_status take_seats(pst_prepared *p) {
     uint32_t n = p->options.n_rank, *process = malloc(n * sizeof *process);
-    pst_status status = process ? PST_OK : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
+    pst_status status =
+        process ? PST_OK : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
     for (uint32_t r = 0; process && r < n; r++) p->device[r] = process[r] = r;
     if (status == PST_OK && !p->options.infer)
         status = pst_prepare_seats(p->config, p->options.plan, n, p->device, process);
@@ -76,17 +87,19 @@ static pst_status take_seats(pst_prepared *p) {
     return status;
 }
 
-/* As the cluster file says, else as throttled. The ranks of a tensor group wait for each other in every layer, so they
- * are as slow as the slowest. */
+/* As the cluster file says, else as throttled. The ranks of a tensor group wait for each other in
+ * every layer, so they are as slow as the slowest. */
 pst_status pst_prepare_devices(pst_prepared *p) {
     uint32_t n = p->options.n_rank, group;
-    p->throttle = malloc(n * sizeof *p->throttle), p->slow = malloc(n * sizeof *p->slow);
+    p->throttle = malloc(n * sizeof *p->throttle);
+    p->slow = malloc(n * sizeof *p->slow);
     p->device = malloc(n * sizeof *p->device);
     if (!p->throttle || !p->slow || !p->device)
         return pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
     PST_TRY(take_seats(p));
     PST_TRY(pst_prepare_cluster(p));
-    for (uint32_t r = 0; r < n; r++) p->slow[r] = p->cluster ? pst_prepare_slow(p, r) : p->throttle[r];
+    for (uint32_t r = 0; r < n; r++)
+        p->slow[r] = p->cluster ? pst_prepare_slow(p, r) : p->throttle[r];
     for (uint32_t first = 0; first < n; first += group) {
         group = pst_grid_degree(p->grid, pst_grid_stage(p->grid, first));
         double slowest = 0;

@@ -7,23 +7,29 @@ uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *ran
     uint64_t most = 0;
     for (uint32_t r = pst_job_gathers(p->job); r < p->options.n_rank; r = pst_job_next(p->job, r)) {
         uint64_t may = pst_prepare_room(p, limit, r), needs = p->layout[r]->total;
-        if (may && needs > may && needs - may > most) most = needs - may, *rank = r;
+        if (may && needs > may && needs - may > most) {
+            most = needs - may;
+            *rank = r;
+        }
     }
     return most;
 }
 
 enum { MOST_RANKS = 64 }; /* of the advice */
 
-/* Whether the same run fits with another schedule, recomputation (NULL: as it is), micro-batch size or number of ranks;
- * 0 also when there is none such. */
-static int fits_with(const pst_prepared *p, uint64_t limit, const char *schedule, const char *recompute,
-                     int64_t micro_batch, uint32_t n_rank) {
+/* Whether the same run fits with another schedule, recomputation (NULL: as it is), micro-batch size
+ * or number of ranks; 0 also when there is none such. */
+static int fits_with(const pst_prepared *p, uint64_t limit, const char *schedule,
+                     const char *recompute, int64_t micro_batch, uint32_t n_rank) {
     pst_config changed = *p->config; /* shallow: only read below */
     pst_prepare_options options = p->options;
     pst_prepared *other = NULL;
     char *way = (char *)(uintptr_t)recompute;
     uint32_t rank = 0;
-    if (recompute) changed.parallel.recompute = &way, changed.parallel.n_recompute = 1;
+    if (recompute) {
+        changed.parallel.recompute = &way;
+        changed.parallel.n_recompute = 1;
+    }
     changed.parallel.schedule = (char *)(uintptr_t)schedule;
     if (strcmp(schedule, p->config->parallel.schedule)) changed.parallel.chunks = 0;
     changed.train.micro_batch = micro_batch;
@@ -37,21 +43,24 @@ static int fits_with(const pst_prepared *p, uint64_t limit, const char *schedule
     return fits;
 }
 
-/* With the optimizer shared out among replicas, which costs nothing (zero 1), or with gradients, too (2). */
+/* With the optimizer shared out among replicas, which costs nothing (zero 1), or with gradients,
+ * too (2). */
 static int fits_shared(const pst_prepared *p, uint64_t limit, int zero) {
     pst_config changed = *p->config;
     pst_prepare_options options = p->options;
     pst_prepared *other = NULL;
     uint32_t rank = 0;
     changed.parallel.zero = zero;
-    if (p->grid.data == 1 || p->config->parallel.zero >= zero || pst_prepare(&changed, &options, &other) != PST_OK)
+    if (p->grid.data == 1 || p->config->parallel.zero >= zero ||
+        pst_prepare(&changed, &options, &other) != PST_OK)
         return 0;
     int fits = !pst_prepare_excess(other, limit, &rank);
     pst_prepared_close(other);
     return fits;
 }
 
-/* The cheapest change, in the order of what it costs in speed, that brings every rank under the limit. */
+/* The cheapest change, in the order of what it costs in speed, that brings every rank under the
+ * limit. */
 static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t bytes) {
     const pst_config *c = p->config;
     const char *schedule = c->parallel.schedule;
@@ -63,7 +72,8 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
         return;
     }
     for (size_t i = 0; i < sizeof sparing / sizeof *sparing; i++)
-        if (strcmp(schedule, sparing[i]) && fits_with(p, limit, sparing[i], NULL, micro_batch, ranks)) {
+        if (strcmp(schedule, sparing[i]) &&
+            fits_with(p, limit, sparing[i], NULL, micro_batch, ranks)) {
             snprintf(text, bytes, "parallel.schedule=%s%s would fit", sparing[i],
                      c->parallel.chunks ? " with parallel.chunks=0" : "");
             return;
@@ -73,8 +83,10 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
         return;
     }
     for (uint32_t i = PST_RECOMPUTE_SELECTIVE; i <= PST_RECOMPUTE_FULL; i++)
-        if (fits_with(p, limit, schedule, pst_recompute_name((pst_recompute)i), micro_batch, ranks)) {
-            snprintf(text, bytes, "parallel.recompute=%s would fit", pst_recompute_name((pst_recompute)i));
+        if (fits_with(p, limit, schedule, pst_recompute_name((pst_recompute)i), micro_batch,
+                      ranks)) {
+            snprintf(text, bytes, "parallel.recompute=%s would fit",
+                     pst_recompute_name((pst_recompute)i));
             return;
         }
     for (int64_t micro = micro_batch - 1; micro >= 1; micro--)
@@ -91,7 +103,9 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
                      one ? " and train.micro_batch=1" : "");
             return;
         }
-    snprintf(text, bytes, "no schedule, recomputation, micro-batch or number of ranks up to %d would fit", MOST_RANKS);
+    snprintf(text, bytes,
+             "no schedule, recomputation, micro-batch or number of ranks up to %d would fit",
+             MOST_RANKS);
 }
 
 static const char *scaled(uint64_t bytes, char text[32]) {

@@ -1,5 +1,5 @@
-/* The graph of a run: that of the model that the run file names, or the one that a program has built, whole and as
- * each tensor rank computes it. prepare.h declares it. */
+/* The graph of a run: that of the model that the run file names, or the one that a program has
+ * built, whole and as each tensor rank computes it. prepare.h declares it. */
 #include "graph/shard.h"
 #include "prepare/prepare.h"
 #include <inttypes.h>
@@ -13,14 +13,16 @@ static pst_status fit_data(const pst_config *c, pst_model_config *m) {
     if (!m->vocabulary) m->vocabulary = data.vocabulary;
     if (m->vocabulary < data.vocabulary)
         return pst_fail(PST_EINPUT,
-                        "model.vocabulary is %u, but the data has %u different tokens or classes (data.kind %s)",
+                        "model.vocabulary is %u, but the data has %u different tokens or classes "
+                        "(data.kind %s)",
                         m->vocabulary, data.vocabulary, c->data.kind);
     if (!m->image) m->image = data.image;
     if (data.image && m->image != data.image)
-        return pst_fail(PST_EINPUT, "model.image is %u, but the images of data.kind %s are %ux%u", m->image,
-                        c->data.kind, data.image, data.image);
+        return pst_fail(PST_EINPUT, "model.image is %u, but the images of data.kind %s are %ux%u",
+                        m->image, c->data.kind, data.image, data.image);
     m->depth = data.depth ? data.depth : 3;
-    if (data.vocabulary && !data.image) snprintf(m->tokenizer, sizeof m->tokenizer, "%s", c->data.tokenizer);
+    if (data.vocabulary && !data.image)
+        snprintf(m->tokenizer, sizeof m->tokenizer, "%s", c->data.tokenizer);
     return PST_OK;
 }
 
@@ -35,8 +37,10 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
                             .micro_batch = (uint32_t)c->train.micro_batch};
     const pst_model_row *r;
     if (!strcmp(c->model.kind, "custom"))
-        return pst_fail(PST_EINPUT, "model.kind custom: the graph was built by a program through the library, and only "
-                                    "that program can build it again");
+        return pst_fail(
+            PST_EINPUT,
+            "model.kind custom: the graph was built by a program through the library, and only "
+            "that program can build it again");
     PST_TRY(pst_registry_model(c->model.kind, &r));
     snprintf(out.kind, sizeof out.kind, "%s", c->model.kind);
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
@@ -49,22 +53,26 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
     return PST_OK;
 }
 
-/* bf16 needs instructions, tf32 and fp8 need products of a GPU; a device that computes nothing does not. Generation
- * reads fp32 weights in any case. */
-pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options *o, pst_dtype *dtype) {
+/* bf16 needs instructions, tf32 and fp8 need products of a GPU; a device that computes nothing does
+ * not. Generation reads fp32 weights in any case. */
+pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options *o,
+                                 pst_dtype *dtype) {
     int computes = strcmp(c->parallel.device, "timed") && pst_registry_is_host(o->device);
     const char *who = pst_cpu_no_bf16();
     *dtype = pst_dtype_of_precision(c->train.precision);
     if (*dtype == PST_BF16 && computes && !(o->isa & PST_ISA_AVX512_BF16))
-        return pst_fail(PST_EINPUT, "train.precision bf16 needs AVX512-BF16, which %s; use fp32 or fp16",
+        return pst_fail(PST_EINPUT,
+                        "train.precision bf16 needs AVX512-BF16, which %s; use fp32 or fp16",
                         who ? who : "this CPU lacks");
     if (computes && pst_dtype_stored(*dtype) != *dtype && !(o->isa & PST_ISA_CUDA))
-        return pst_fail(PST_EINPUT, "train.precision %s: a CPU has no such products, only a GPU has; use %s",
+        return pst_fail(PST_EINPUT,
+                        "train.precision %s: a CPU has no such products, only a GPU has; use %s",
                         c->train.precision, pst_dtype_precision(pst_dtype_stored(*dtype)));
     if (*dtype == PST_F8 && c->parallel.reproducible)
-        return pst_fail(PST_EINPUT,
-                        "parallel.reproducible: each replica scales its 8-bit factors by what it has seen, so "
-                        "that their number changes bits; use train.precision bf16");
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.reproducible: each replica scales its 8-bit factors by what it has seen, so "
+            "that their number changes bits; use train.precision bf16");
     return PST_OK;
 }
 
@@ -84,20 +92,24 @@ static pst_status build_graph(pst_prepared *p) {
 /* What a run takes for granted of a model, a program may have forgotten. */
 static pst_status check_trains(const pst_graph *g) {
     uint8_t *read = calloc(g->n_tensor + (size_t)1, 1);
-    pst_status status = read ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check graph %s", g->name);
+    pst_status status =
+        read ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check graph %s", g->name);
     int losses = 0;
     for (uint32_t i = 0; read && i < g->n_node; i++) {
         for (uint32_t k = 0; k < g->node[i].n_in; k++) read[g->node[i].in[k]] = 1;
         losses += !strcmp(g->node[i].op->name, "cross_entropy");
     }
     if (status == PST_OK && !losses)
-        status = pst_fail(PST_EINPUT, "graph %s has no loss: its last operator should be cross_entropy", g->name);
+        status = pst_fail(
+            PST_EINPUT, "graph %s has no loss: its last operator should be cross_entropy", g->name);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
         if (!g->param[i].n_use)
-            status = pst_fail(PST_EINPUT, "graph %s: no operator uses parameter %s", g->name, g->param[i].name);
+            status = pst_fail(PST_EINPUT, "graph %s: no operator uses parameter %s", g->name,
+                              g->param[i].name);
     for (uint32_t i = 0; status == PST_OK && i < g->n_tensor; i++)
         if (!read[i] && g->tensor[i].role != PST_TENSOR_OUTPUT)
-            status = pst_fail(PST_EINPUT, "graph %s: no operator reads tensor %s", g->name, g->tensor[i].name);
+            status = pst_fail(PST_EINPUT, "graph %s: no operator reads tensor %s", g->name,
+                              g->tensor[i].name);
     free(read);
     return status;
 }
@@ -108,15 +120,18 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     pst_dtype dtype;
     PST_TRY(pst_prepare_precision(c, &p->options, &dtype));
     if (pst_graph_factors(given) != dtype)
-        return pst_fail(PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
-                        given->name, pst_dtype_precision(pst_graph_factors(given)), c->train.precision);
+        return pst_fail(
+            PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
+            given->name, pst_dtype_precision(pst_graph_factors(given)), c->train.precision);
     if (given->micro_batch != c->train.micro_batch)
         return pst_fail(PST_EINPUT,
-                        "graph %s is for micro-batches of %u, but train.micro_batch is %" PRId64 "; give both the same",
+                        "graph %s is for micro-batches of %u, but train.micro_batch is %" PRId64
+                        "; give both the same",
                         given->name, given->micro_batch, c->train.micro_batch);
     if (strcmp(c->model.kind, "custom")) PST_TRY(pst_registry_model(c->model.kind, &p->model));
     else if (*c->model.weights)
-        return pst_fail(PST_EINPUT, "model.weights: a graph of model.kind custom has no Hugging Face form");
+        return pst_fail(PST_EINPUT,
+                        "model.weights: a graph of model.kind custom has no Hugging Face form");
     PST_TRY(check_trains(given));
     return pst_graph_copy(given, &p->whole);
 }
@@ -129,7 +144,9 @@ static int differ(const pst_graph *a, const pst_graph *b) {
     return 0;
 }
 
-static int splits_sequence(const pst_prepared *p) { return !strcmp(p->config->parallel.sequence, "true"); }
+static int splits_sequence(const pst_prepared *p) {
+    return !strcmp(p->config->parallel.sequence, "true");
+}
 
 static pst_status split_for(pst_prepared *p, uint32_t part) {
     pst_shard_options o = {.parts = p->grid.tensor, .part = part, .sequence = splits_sequence(p)};
@@ -137,7 +154,8 @@ static pst_status split_for(pst_prepared *p, uint32_t part) {
     return pst_graph_check(p->graphs[part]);
 }
 
-/* Of a pipeline on its own, parts of equal sizes are built once for all but the first, which alone adds biases. */
+/* Of a pipeline on its own, parts of equal sizes are built once for all but the first, which alone
+ * adds biases. */
 static pst_status split_graph(pst_prepared *p) {
     uint32_t last = p->grid.tensor - 1;
     PST_TRY(pst_graph_check(p->whole));
@@ -158,31 +176,34 @@ pst_status pst_prepare_graph(pst_prepared *p) {
     pst_prepare_choose_lane(p);
     if (!p->before) return split_graph(p);
     if (splits_sequence(p))
-        return pst_fail(PST_EINPUT,
-                        "parallel.sequence: parts of the positions cannot go from a stage to one with another number "
-                        "of tensor ranks; give all stages as many, or leave it out");
+        return pst_fail(PST_EINPUT, "parallel.sequence: parts of the positions cannot go from a "
+                                    "stage to one with another number "
+                                    "of tensor ranks; give all stages as many, or leave it out");
     p->graph = p->whole;
     return pst_graph_check(p->whole);
 }
 
-/* --- stages with different numbers of tensor ranks ---------------------------------------------------------------- */
+/* --- stages with different numbers of tensor ranks -------------------------------------------- */
 
-/* What each lane computes of the model, once it is known which operators each stage has. parts: [operators of the
- * model]; origin: [PST_SHARD_NODES times as many] */
+/* What each lane computes of the model, once it is known which operators each stage has. parts:
+ * [operators of the model]; origin: [PST_SHARD_NODES times as many] */
 static pst_status split_stages(pst_prepared *p, uint32_t *parts, uint32_t *origin) {
     const pst_plan *plan = p->plan;
     for (uint32_t i = 0; i < p->whole->n_node; i++)
         parts[i] = pst_grid_degree(p->grid, plan->rank_of_chunk[plan->chunk_of_node[i]]);
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
-        pst_shard_options o = {.parts = p->grid.tensor, .part = t, .parts_of_node = parts, .origin = origin};
+        pst_shard_options o = {
+            .parts = p->grid.tensor, .part = t, .parts_of_node = parts, .origin = origin};
         PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[t]));
         PST_TRY(pst_graph_check(p->graphs[t]));
     }
     p->graph = p->graphs[0];
     p->uneven = differ(p->graphs[0], p->graphs[p->grid.tensor - 1]);
     p->chunk_of_node = malloc((p->graph->n_node + (size_t)1) * sizeof *p->chunk_of_node);
-    if (!p->chunk_of_node) return pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
-    for (uint32_t i = 0; i < p->graph->n_node; i++) p->chunk_of_node[i] = plan->chunk_of_node[origin[i]];
+    if (!p->chunk_of_node)
+        return pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
+    for (uint32_t i = 0; i < p->graph->n_node; i++)
+        p->chunk_of_node[i] = plan->chunk_of_node[origin[i]];
     return PST_OK;
 }
 
@@ -192,9 +213,12 @@ pst_status pst_prepare_split(pst_prepared *p) {
         return PST_OK;
     }
     size_t n = p->whole->n_node + (size_t)1;
-    uint32_t *parts = malloc(n * sizeof *parts), *origin = malloc(PST_SHARD_NODES * n * sizeof *origin);
-    pst_status status = parts && origin ? split_stages(p, parts, origin)
-                                        : pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
-    free(parts), free(origin);
+    uint32_t *parts = malloc(n * sizeof *parts),
+             *origin = malloc(PST_SHARD_NODES * n * sizeof *origin);
+    pst_status status = parts && origin
+                            ? split_stages(p, parts, origin)
+                            : pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
+    free(parts);
+    free(origin);
     return status;
 }

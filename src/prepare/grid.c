@@ -1,4 +1,5 @@
-/* How many ranks there are, and how they are laid out: stages, replicas and tensor ranks (pipeline/layout/grid.h). */
+/* How many ranks there are, and how they are laid out: stages, replicas and tensor ranks
+ * (pipeline/layout/grid.h). */
 #include "prepare/prepare.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@ static int is_list(const pst_config *c) { return c->parallel.n_tensors > 1; }
 
 /* Tensor ranks of a stage. */
 static uint32_t degree_of(const pst_config *c, uint32_t stage) {
-    return is_list(c) ? (uint32_t)strtoul(c->parallel.tensors[stage], NULL, 10) : degree(c->parallel.tensor);
+    return is_list(c) ? (uint32_t)strtoul(c->parallel.tensors[stage], NULL, 10)
+                      : degree(c->parallel.tensor);
 }
 
 /* Of all stages that the list has. */
@@ -33,12 +35,15 @@ static pst_status check_list(const pst_config *c) {
     uint32_t n = c->parallel.n_tensors;
     for (uint32_t s = 0; s < n; s++)
         if (!degree_of(c, s))
-            return pst_fail(PST_EINPUT, "parallel.tensor: stage %u cannot have 0 tensor ranks; 1 is the least", s);
+            return pst_fail(PST_EINPUT,
+                            "parallel.tensor: stage %u cannot have 0 tensor ranks; 1 is the least",
+                            s);
     if (c->parallel.pipeline && c->parallel.pipeline != n)
-        return pst_fail(PST_EINPUT,
-                        "parallel.tensor has tensor ranks of %u stages, but parallel.pipeline is %" PRId64
-                        "; give one number for each stage, or one for all",
-                        n, c->parallel.pipeline);
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.tensor has tensor ranks of %u stages, but parallel.pipeline is %" PRId64
+            "; give one number for each stage, or one for all",
+            n, c->parallel.pipeline);
     return PST_OK;
 }
 
@@ -46,25 +51,30 @@ static pst_status ranks_of_list(const pst_config *c, int64_t given, uint32_t *n_
     uint64_t n = (uint64_t)degree(c->parallel.data) * listed(c);
     PST_TRY(check_list(c));
     if (n > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "parallel.data x tensor asks for more than %d ranks", PST_RANKS_MAX);
+        return pst_fail(PST_EINPUT, "parallel.data x tensor asks for more than %d ranks",
+                        PST_RANKS_MAX);
     if (given && (uint64_t)given != n)
-        return pst_fail(PST_EINPUT,
-                        "the job has %" PRId64
-                        " ranks, but parallel.data x the tensor ranks of all stages is %u x %u; give "
-                        "the same number or leave it out",
-                        given, degree(c->parallel.data), listed(c));
+        return pst_fail(
+            PST_EINPUT,
+            "the job has %" PRId64
+            " ranks, but parallel.data x the tensor ranks of all stages is %u x %u; give "
+            "the same number or leave it out",
+            given, degree(c->parallel.data), listed(c));
     *n_rank = (uint32_t)n;
     return PST_OK;
 }
 
-uint32_t pst_prepare_lanes(const pst_config *c) { return degree(c->parallel.data) * degree(c->parallel.tensor); }
+uint32_t pst_prepare_lanes(const pst_config *c) {
+    return degree(c->parallel.data) * degree(c->parallel.tensor);
+}
 
 pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
     if (is_list(c)) return ranks_of_list(c, given, n_rank);
     int64_t pipeline = c->parallel.pipeline, lanes = pst_prepare_lanes(c);
     char degrees[160] = "parallel.pipeline is 1";
     if (lanes > 1)
-        snprintf(degrees, sizeof degrees, "parallel.pipeline x data x tensor is %" PRId64 " x %u x %u", pipeline,
+        snprintf(degrees, sizeof degrees,
+                 "parallel.pipeline x data x tensor is %" PRId64 " x %u x %u", pipeline,
                  degree(c->parallel.data), degree(c->parallel.tensor));
     else snprintf(degrees, sizeof degrees, "parallel.pipeline is %" PRId64, pipeline);
     int64_t times = pipeline && !(given % (pipeline * lanes)) ? given / (pipeline * lanes) : 1;
@@ -74,20 +84,24 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
                         " it has as many, or leave parallel.pipeline or the number of ranks out",
                         given, degrees, times * degree(c->parallel.data));
     if (given && pipeline && given != pipeline * lanes)
-        return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s; give the same number or leave one out",
+        return pst_fail(PST_EINPUT,
+                        "the job has %" PRId64
+                        " ranks, but %s; give the same number or leave one out",
                         given, degrees);
     if (given % lanes)
         return pst_fail(PST_EINPUT,
-                        "the job has %" PRId64 " ranks, which is no multiple of parallel.data x tensor, %u x %u", given,
-                        degree(c->parallel.data), degree(c->parallel.tensor));
+                        "the job has %" PRId64
+                        " ranks, which is no multiple of parallel.data x tensor, %u x %u",
+                        given, degree(c->parallel.data), degree(c->parallel.tensor));
     int64_t n = given ? given : (pipeline ? pipeline : 1) * lanes;
     if (n < 1 || n > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
+        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64,
+                        PST_RANKS_MAX, n);
     *n_rank = (uint32_t)n;
     return PST_OK;
 }
 
-/* --- the grid ----------------------------------------------------------------------------------------------------- */
+/* --- the grid --------------------------------------------------------------------------------- */
 
 static pst_status grid_of_list(pst_prepared *p) {
     const pst_config *c = p->config;
@@ -95,13 +109,21 @@ static pst_status grid_of_list(pst_prepared *p) {
     pst_status status = each ? ranks_of_list(c, p->options.n_rank, &ranks)
                              : pst_fail(PST_ENOMEM, "no memory for a grid of %u stages", n);
     p->before = calloc(n + (size_t)1, sizeof *p->before);
-    if (status == PST_OK && !p->before) status = pst_fail(PST_ENOMEM, "no memory for a grid of %u stages", n);
-    for (uint32_t s = 0; status == PST_OK && s < n; s++) each[s] = degree_of(c, s), same &= each[s] == each[0];
+    if (status == PST_OK && !p->before)
+        status = pst_fail(PST_ENOMEM, "no memory for a grid of %u stages", n);
+    for (uint32_t s = 0; status == PST_OK && s < n; s++) {
+        each[s] = degree_of(c, s);
+        same &= each[s] == each[0];
+    }
     if (status == PST_OK)
-        p->grid =
-            (pst_grid){.pipeline = n, .data = degree(c->parallel.data), .tensor = pst_grid_sum_up(each, n, p->before)};
+        p->grid = (pst_grid){.pipeline = n,
+                             .data = degree(c->parallel.data),
+                             .tensor = pst_grid_sum_up(each, n, p->before)};
     free(each);
-    if (status != PST_OK || same) free(p->before), p->before = NULL;
+    if (status != PST_OK || same) {
+        free(p->before);
+        p->before = NULL;
+    }
     p->grid.before = p->before;
     return status;
 }
@@ -112,8 +134,10 @@ pst_status pst_prepare_grid(pst_prepared *p) {
     uint32_t lanes = p->options.infer ? 1 : pst_prepare_lanes(c);
     if (!p->options.infer && is_list(c)) return grid_of_list(p);
     if (!p->options.n_rank || p->options.n_rank % lanes)
-        return pst_fail(PST_EINPUT, "%u ranks are no multiple of parallel.data x tensor, %u", p->options.n_rank, lanes);
+        return pst_fail(PST_EINPUT, "%u ranks are no multiple of parallel.data x tensor, %u",
+                        p->options.n_rank, lanes);
     uint32_t tensor = p->options.infer ? 1 : degree(c->parallel.tensor);
-    p->grid = (pst_grid){.pipeline = p->options.n_rank / lanes, .data = lanes / tensor, .tensor = tensor};
+    p->grid =
+        (pst_grid){.pipeline = p->options.n_rank / lanes, .data = lanes / tensor, .tensor = tensor};
     return PST_OK;
 }

@@ -1,4 +1,5 @@
-/* See handed.h. The file is JSON: {"chunks": per rank, "solved": what it came to, "schedules": [CSV, ...]}. */
+/* See handed.h. The file is JSON: {"chunks": per rank, "solved": what it came to, "schedules":
+ * [CSV, ...]}. */
 #include "prepare/handed.h"
 #include "base/log.h"
 #include "pipeline/schedule/csv.h"
@@ -12,7 +13,7 @@
 
 #define VARIABLE "PENSTOCK_SOLVED_FD"
 
-/* --- the launcher ------------------------------------------------------------------------------------------------ */
+/* --- the launcher ----------------------------------------------------------------------------- */
 
 /* NULL: no memory. */
 static json_t *as_csv(const pst_schedule *s) {
@@ -36,8 +37,8 @@ static json_t *as_json(const pst_prepared *p) {
         json_decref(schedules);
         return NULL;
     }
-    return json_pack("{s:i,s:s,s:o}", "chunks", (int)(p->schedule->n_chunk / p->schedule->n_rank), "solved", p->solved,
-                     "schedules", schedules);
+    return json_pack("{s:i,s:s,s:o}", "chunks", (int)(p->schedule->n_chunk / p->schedule->n_rank),
+                     "solved", p->solved, "schedules", schedules);
 }
 
 static int write_file(int fd, const json_t *j) {
@@ -52,13 +53,14 @@ void pst_hand_on(const pst_prepared *p) {
     int fd = memfd_create("penstock-solved", 0); /* ranks have it, too */
     json_t *j = fd < 0 ? NULL : as_json(p);
     if (!write_file(fd, j)) {
-        pst_log(PST_LOG_DEBUG, "schedule solved: every rank solves for itself: %s", strerror(errno));
+        pst_log(PST_LOG_DEBUG, "schedule solved: every rank solves for itself: %s",
+                strerror(errno));
         if (fd >= 0) close(fd);
     }
     json_decref(j);
 }
 
-/* --- a rank ------------------------------------------------------------------------------------------------------ */
+/* --- a rank ----------------------------------------------------------------------------------- */
 
 static json_t *read_file(void) {
     const char *number = getenv(VARIABLE);
@@ -66,7 +68,8 @@ static json_t *read_file(void) {
     struct stat about;
     json_t *j = NULL;
     long fd = number ? strtol(number, &end, 10) : -1;
-    if (fd <= 2 || fd > 1 << 20 || *end || fstat((int)fd, &about) || about.st_size <= 0) return NULL;
+    if (fd <= 2 || fd > 1 << 20 || *end || fstat((int)fd, &about) || about.st_size <= 0)
+        return NULL;
     if (!(text = malloc((size_t)about.st_size))) return NULL;
     if (pread((int)fd, text, (size_t)about.st_size, 0) == about.st_size)
         j = json_loadb(text, (size_t)about.st_size, 0, NULL);

@@ -1,25 +1,28 @@
-/* Jobs that are only scored: which of them are so large that one pipeline is prepared on its own, and what a rank of it has
- * for its exchange with the other replicas (pst_job_spec.exchange), by the links of the cluster. As all replicas do the same
- * at the same time, each of them sends as much to each other one: those of its node through its own link, the others through
- * its NIC, which the node's NICs together limit for all ranks of the node that exchange with others. */
+/* Jobs that are only scored: which of them are so large that one pipeline is prepared on its own,
+ * and what a rank of it has for its exchange with the other replicas (pst_job_spec.exchange), by
+ * the links of the cluster. As all replicas do the same at the same time, each of them sends as
+ * much to each other one: those of its node through its own link, the others through its NIC, which
+ * the node's NICs together limit for all ranks of the node that exchange with others. */
 #include "pipeline/compile/share.h"
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- whether one pipeline stands for all ------------------------------------------------------------------------- */
+/* --- whether one pipeline stands for all ------------------------------------------------------ */
 
-/* Up to so many ranks, passes of chunks and exchanges of pieces a job is prepared whole; of exchanges more where replicas
- * differ, for then each waits for others in sums that it does not exchange at the same time. */
+/* Up to so many ranks, passes of chunks and exchanges of pieces a job is prepared whole; of
+ * exchanges more where replicas differ, for then each waits for others in sums that it does not
+ * exchange at the same time. */
 enum { RANKS = 64, PASSES = 1 << 15, EXCHANGES = 1 << 20, UNEQUAL_EXCHANGES = 1 << 23 };
 
-/* Of all replicas, about: each piece of a sum goes to every other one and is added, in zero 2 for every micro-batch, and
- * comes back. */
+/* Of all replicas, about: each piece of a sum goes to every other one and is added, in zero 2 for
+ * every micro-batch, and comes back. */
 static uint64_t count_exchanges(const pst_prepared *p, const pst_plan *plan) {
     const uint64_t data = p->grid.data, sums = p->config->parallel.zero == 2 ? plan->n_micro : data;
     uint64_t pieces = 0;
-    for (uint32_t i = 0; i < p->whole->n_param; i++) pieces += pst_pieces(pst_param_elements(p->whole->param + i));
+    for (uint32_t i = 0; i < p->whole->n_param; i++)
+        pieces += pst_pieces(pst_param_elements(p->whole->param + i));
     return data > 1 ? pieces * (3 * sums + 2 * data) : 0;
 }
 
@@ -35,22 +38,30 @@ static uint32_t longest(const pst_prepared *p, const pst_plan *plan) {
     uint32_t replica = 0;
     for (uint32_t k = 0; plan->micros && k < p->grid.data; k++) {
         double takes = plan->micros[k] / pst_prepare_speed(p, k);
-        if (takes > most) most = takes, replica = k;
+        if (takes > most) {
+            most = takes;
+            replica = k;
+        }
     }
     return replica;
 }
 
 void pst_prepare_choose_lane(pst_prepared *p) {
     const pst_plan *plan = p->options.plan;
-    if (!p->options.score || p->options.lane || p->options.schedules || !strcmp(plan->schedule, "solved")) return;
-    if (p->options.n_rank > RANKS || (uint64_t)p->grid.tensor * plan->n_chunk * plan->n_micro > PASSES ||
+    if (!p->options.score || p->options.lane || p->options.schedules ||
+        !strcmp(plan->schedule, "solved"))
+        return;
+    if (p->options.n_rank > RANKS ||
+        (uint64_t)p->grid.tensor * plan->n_chunk * plan->n_micro > PASSES ||
         count_exchanges(p, plan) > (are_equal(p, plan) ? EXCHANGES : UNEQUAL_EXCHANGES))
         p->options.lane = 1 + longest(p, plan);
 }
 
-/* --- its links ---------------------------------------------------------------------------------------------------- */
+/* --- its links -------------------------------------------------------------------------------- */
 
-static uint32_t node_of(const pst_prepared *p, uint32_t rank) { return p->cluster->device[p->device[rank]].node; }
+static uint32_t node_of(const pst_prepared *p, uint32_t rank) {
+    return p->cluster->device[p->device[rank]].node;
+}
 
 /* Ranks of a node that have a replica elsewhere; n: [nodes]. */
 static void count_leaving(const pst_prepared *p, uint32_t *n) {
@@ -63,9 +74,10 @@ static void count_leaving(const pst_prepared *p, uint32_t *n) {
     }
 }
 
-/* Seconds in which a byte has gone to every other replica, or has come from there; and the latency of the slowest. */
-static pst_status each_other(const pst_prepared *p, uint32_t rank, const uint32_t *leaving, double *s,
-                             uint64_t *latency_ns) {
+/* Seconds in which a byte has gone to every other replica, or has come from there; and the latency
+ * of the slowest. */
+static pst_status each_other(const pst_prepared *p, uint32_t rank, const uint32_t *leaving,
+                             double *s, uint64_t *latency_ns) {
     pst_grid_place at = pst_grid_at(p->grid, rank);
     const pst_cluster_node *node = &p->cluster->node[node_of(p, rank)];
     double within = 0, apart = 0, together = 0;
@@ -76,13 +88,17 @@ static pst_status each_other(const pst_prepared *p, uint32_t rank, const uint32_
         PST_TRY(pst_cluster_between(p->cluster, p->device[rank], p->device[other], &link));
         *latency_ns = link.latency_ns > *latency_ns ? link.latency_ns : *latency_ns;
         if (node_of(p, other) == node_of(p, rank)) within += 1 / link.bytes_per_s;
-        else apart += 1 / link.bytes_per_s, together += leaving[node_of(p, rank)] / node->node_bytes_per_s;
+        else {
+            apart += 1 / link.bytes_per_s;
+            together += leaving[node_of(p, rank)] / node->node_bytes_per_s;
+        }
     }
     *s = fmax(within, fmax(apart, together));
     return PST_OK;
 }
 
-static pst_status find_links(const pst_prepared *p, const uint32_t *leaving, pst_cluster_link *link) {
+static pst_status find_links(const pst_prepared *p, const uint32_t *leaving,
+                             pst_cluster_link *link) {
     for (uint32_t s = 0; s < p->grid.pipeline; s++) {
         double slowest = 0;
         link[s] = (pst_cluster_link){0};
@@ -102,7 +118,9 @@ pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links)
     pst_cluster_link *link = malloc(p->grid.pipeline * sizeof *link);
     uint32_t *leaving = calloc(p->cluster->n_node, sizeof *leaving);
     pst_status status =
-        link && leaving ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", p->options.n_rank);
+        link && leaving
+            ? PST_OK
+            : pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", p->options.n_rank);
     if (status == PST_OK) {
         count_leaving(p, leaving);
         status = find_links(p, leaving, link);

@@ -6,8 +6,10 @@ uint64_t pst_link_ns(const pst_link *l, uint64_t bytes) {
     if (!l->n) return 0;
     while (i + 1 < l->n && l->bytes[i] < bytes) i++;
     if (l->n == 1 || (bytes <= l->bytes[0])) return l->ns[0];
-    double slope = ((double)l->ns[i] - (double)l->ns[i - 1]) / (double)(l->bytes[i] - l->bytes[i - 1]);
-    double ns = (double)l->ns[i - 1] + (slope > 0 ? slope : 0) * ((double)bytes - (double)l->bytes[i - 1]);
+    double slope =
+        ((double)l->ns[i] - (double)l->ns[i - 1]) / (double)(l->bytes[i] - l->bytes[i - 1]);
+    double ns =
+        (double)l->ns[i - 1] + (slope > 0 ? slope : 0) * ((double)bytes - (double)l->bytes[i - 1]);
     return ns > 0 ? (uint64_t)ns : 0;
 }
 

@@ -1,14 +1,15 @@
-/* How long messages between two hosts take, by their sizes: measured before the first step (run/link.h), or read from an
- * earlier run (measured.h). */
+/* How long messages between two hosts take, by their sizes: measured before the first step
+ * (run/link.h), or read from an earlier run (measured.h). */
 #ifndef PST_PREPARE_LINK_TIMES_H
 #define PST_PREPARE_LINK_TIMES_H
 #include "pipeline/compile/instr.h"
 
-/* One direction between two hosts: times of messages, sizes ascending; between them and beyond, a line through two. */
+/* One direction between two hosts: times of messages, sizes ascending; between them and beyond, a
+ * line through two. */
 enum { PST_LINK_SIZES = 8 };
 typedef struct {
-    uint32_t n;              /* 0: not measured */
-    uint64_t latency_ns;     /* of a message of hardly any bytes */
+    uint32_t n;          /* 0: not measured */
+    uint64_t latency_ns; /* of a message of hardly any bytes */
     uint64_t bytes[PST_LINK_SIZES], ns[PST_LINK_SIZES];
 } pst_link;
 uint64_t pst_link_ns(const pst_link *link, uint64_t bytes);

@@ -1,5 +1,5 @@
-/* See measured.h. The trace has one event of category "operator" for each time that an operator ran, and one of
- * category "SEND" for each message (pipeline/draw/trace.c). */
+/* See measured.h. The trace has one event of category "operator" for each time that an operator
+ * ran, and one of category "SEND" for each message (pipeline/draw/trace.c). */
 #include "prepare/measured.h"
 #include "pipeline/draw/timeline.h"
 #include "pipeline/layout/plan.h"
@@ -44,7 +44,9 @@ static int read_event(const json_t *event, row *r) {
     const char *name = json_string_value(json_object_get(event, "name"));
     const char *pass = json_string_value(json_object_get(args, "pass"));
     const char *operator= json_string_value(json_object_get(args, "operator"));
-    if (!category || strcmp(category, "operator") || !name || !pass || !operator|| !json_is_number(dur)) return 0;
+    if (!category || strcmp(category, "operator") || !name || !pass ||
+        !operator|| !json_is_number(dur))
+        return 0;
     if (!is_measured(event) || strlen(pass) != 1 || !strchr("FBW", *pass)) return 0;
     *r = (row){.node = (char *)(uintptr_t)name,
                .pass = *pass == 'F'   ? PST_PASS_F
@@ -56,7 +58,7 @@ static int read_event(const json_t *event, row *r) {
     return 1;
 }
 
-/* --- messages --------------------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static int by_pair(const void *a, const void *b) {
     const message *x = a, *y = b;
@@ -72,7 +74,9 @@ static int read_message(const json_t *event, message *m) {
     const json_t *us = json_object_get(args, "predicted_us");
     const char *category = json_string_value(json_object_get(event, "cat"));
     if (!category || strcmp(category, "SEND") || !is_measured(event)) return 0;
-    if (!json_is_integer(rank) || !json_is_integer(peer) || !json_is_integer(bytes) || !json_is_number(us)) return 0;
+    if (!json_is_integer(rank) || !json_is_integer(peer) || !json_is_integer(bytes) ||
+        !json_is_number(us))
+        return 0;
     double ns = json_number_value(us) * 1e3;
     if (json_integer_value(bytes) < 0 || !(ns >= 0 && ns < 1e18)) return 0;
     *m = (message){(uint32_t)json_integer_value(rank), (uint32_t)json_integer_value(peer),
@@ -96,7 +100,11 @@ static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_lin
     uint32_t k = l->n;
     for (size_t i = m->n_message; i-- > 0 && k;) {
         const message *x = &m->messages[i];
-        if (x->from == from && x->to == to) k--, l->bytes[k] = x->bytes, l->ns[k] = x->ns;
+        if (x->from == from && x->to == to) {
+            k--;
+            l->bytes[k] = x->bytes;
+            l->ns[k] = x->ns;
+        }
     }
     l->latency_ns = l->n > 1 ? l->ns[0] : 0; /* the norm's */
 }
@@ -119,14 +127,15 @@ pst_status pst_measured_time_messages(const pst_measured *m, pst_job *job) {
     return PST_OK;
 }
 
-/* --- operators -------------------------------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 static void join(pst_measured *m) {
     size_t n = 0;
     if (m->n) qsort(m->rows, m->n, sizeof *m->rows, by_operator);
     for (size_t i = 0; i < m->n; i++) {
         if (n && !by_operator(&m->rows[n - 1], &m->rows[i])) {
-            m->rows[n - 1].us += m->rows[i].us, m->rows[n - 1].n++;
+            m->rows[n - 1].us += m->rows[i].us;
+            m->rows[n - 1].n++;
             continue;
         }
         m->rows[n++] = m->rows[i];
@@ -153,11 +162,12 @@ pst_status pst_measured_load(const char *folder, const pst_graph *g, pst_measure
     if (!m) return pst_fail(PST_ENOMEM, "no memory for %s", path);
     pst_status status = PST_OK;
     if (!(m->trace = json_load_file(path, 0, &why)))
-        status = pst_fail(PST_EINPUT, "parallel.measured: %s: line %d: %s", path, why.line, why.text);
+        status =
+            pst_fail(PST_EINPUT, "parallel.measured: %s: line %d: %s", path, why.line, why.text);
     const json_t *events = json_object_get(m->trace, "traceEvents");
     size_t n = json_array_size(events);
-    if (status == PST_OK &&
-        (!(m->rows = malloc((n + 1) * sizeof *m->rows)) || !(m->messages = malloc((n + 1) * sizeof *m->messages))))
+    if (status == PST_OK && (!(m->rows = malloc((n + 1) * sizeof *m->rows)) ||
+                             !(m->messages = malloc((n + 1) * sizeof *m->messages))))
         status = pst_fail(PST_ENOMEM, "no memory for %s", path);
     for (size_t i = 0; status == PST_OK && i < n; i++) {
         const json_t *event = json_array_get(events, i);
@@ -165,8 +175,9 @@ pst_status pst_measured_load(const char *folder, const pst_graph *g, pst_measure
         m->n_message += (size_t)read_message(event, &m->messages[m->n_message]);
     }
     if (status == PST_OK && !m->n)
-        status =
-            pst_fail(PST_EINPUT, "parallel.measured: %s has no operators; a run with fewer micro-batches has", path);
+        status = pst_fail(
+            PST_EINPUT,
+            "parallel.measured: %s has no operators; a run with fewer micro-batches has", path);
     if (status != PST_OK) {
         pst_measured_close(m);
         return status;
@@ -180,7 +191,8 @@ pst_status pst_measured_load(const char *folder, const pst_graph *g, pst_measure
 void pst_measured_close(pst_measured *m) {
     if (!m) return;
     json_decref(m->trace);
-    free(m->rows), free(m->messages);
+    free(m->rows);
+    free(m->messages);
     free(m);
 }
 

@@ -7,12 +7,14 @@
 
 pst_status pst_planned_refuse(const pst_config *c) {
     if (!*c->parallel.plan) return PST_OK;
-    return pst_fail(PST_EINPUT, "parallel.plan is for penstock train; a program loads its plan with pst_plan_load");
+    return pst_fail(
+        PST_EINPUT,
+        "parallel.plan is for penstock train; a program loads its plan with pst_plan_load");
 }
 
 /* file: of the plan, for messages. */
-static pst_status PST_PRINTF(5, 6)
-    settle(pst_config *c, const char *file, const char *section, const char *key, const char *fmt, ...) {
+static pst_status PST_PRINTF(5, 6) settle(pst_config *c, const char *file, const char *section,
+                                          const char *key, const char *fmt, ...) {
     char text[1024], who[600];
     va_list args;
     va_start(args, fmt);
@@ -23,28 +25,38 @@ static pst_status PST_PRINTF(5, 6)
 }
 
 /* "[a, b]" of n items, each from `item`; the caller's, NULL: no memory. */
-static char *list_text(const pst_plan *plan, uint32_t n, void (*item)(const pst_plan *plan, uint32_t i, FILE *out)) {
+static char *list_text(const pst_plan *plan, uint32_t n,
+                       void (*item)(const pst_plan *plan, uint32_t i, FILE *out)) {
     char *text = NULL;
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
     if (!f) return NULL;
     fputc('[', f);
-    for (uint32_t i = 0; i < n; i++) fputs(i ? ", " : "", f), item(plan, i, f);
+    for (uint32_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "", f);
+        item(plan, i, f);
+    }
     fputc(']', f);
-    return fclose(f) ? free(text), NULL : text;
+    if (!fclose(f)) return text;
+    free(text);
+    return NULL;
 }
 
 static void print_recompute(const pst_plan *plan, uint32_t i, FILE *out) {
     fputs(pst_recompute_name(plan->recompute[i]), out);
 }
 
-static void print_micros(const pst_plan *plan, uint32_t i, FILE *out) { fprintf(out, "%u", plan->micros[i]); }
+static void print_micros(const pst_plan *plan, uint32_t i, FILE *out) {
+    fprintf(out, "%u", plan->micros[i]);
+}
 
 static void print_degree(const pst_plan *plan, uint32_t i, FILE *out) {
     fprintf(out, "%u", pst_grid_degree(pst_plan_grid(plan), i));
 }
 
-static void print_device(const pst_plan *plan, uint32_t i, FILE *out) { fprintf(out, "%u", plan->device[i]); }
+static void print_device(const pst_plan *plan, uint32_t i, FILE *out) {
+    fprintf(out, "%u", plan->device[i]);
+}
 
 static pst_status settle_list(pst_config *c, const char *file, const char *key, char *text) {
     char who[600];
@@ -61,10 +73,12 @@ static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const ch
     int given = pst_config_given(c, "parallel", "recompute") && (n == 1 || n == plan->n_chunk);
     for (uint32_t i = 0; i < plan->n_chunk; i++) {
         same &= plan->recompute[i] == plan->recompute[0];
-        given = given && !strcmp(c->parallel.recompute[n == 1 ? 0 : i], pst_recompute_name(plan->recompute[i]));
+        given = given && !strcmp(c->parallel.recompute[n == 1 ? 0 : i],
+                                 pst_recompute_name(plan->recompute[i]));
     }
     return given ? PST_OK
-                 : settle_list(c, file, "recompute", list_text(plan, same ? 1 : plan->n_chunk, print_recompute));
+                 : settle_list(c, file, "recompute",
+                               list_text(plan, same ? 1 : plan->n_chunk, print_recompute));
 }
 
 /* Of all stages, or of each; a given list that means the same is kept. */
@@ -74,14 +88,16 @@ static pst_status settle_tensor(pst_config *c, const pst_plan *plan, const char 
     for (uint32_t s = 0; same && s < n; s++)
         same = strtoul(c->parallel.tensors[s], NULL, 10) == pst_grid_degree(pst_plan_grid(plan), s);
     if (same && pst_config_given(c, "parallel", "tensor")) return PST_OK;
-    if (plan->before) return settle_list(c, file, "tensor", list_text(plan, plan->n_rank, print_degree));
+    if (plan->before)
+        return settle_list(c, file, "tensor", list_text(plan, plan->n_rank, print_degree));
     return settle(c, file, "parallel", "tensor", "%u", plan->tensor);
 }
 
 int pst_planned_is_file(const char *path, const char *same) {
     char *a = realpath(path, NULL), *b = realpath(same, NULL);
     int yes = a && b && !strcmp(a, b);
-    free(a), free(b);
+    free(a);
+    free(b);
     return yes;
 }
 
@@ -92,7 +108,9 @@ static pst_status settle_job(pst_config *c, const pst_plan *plan, const char *fi
     if (plan->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", plan->zero));
     if (plan->cluster && !pst_planned_is_file(c->parallel.cluster, plan->cluster))
         PST_TRY(settle(c, file, "parallel", "cluster", "%s", plan->cluster));
-    if (plan->device) PST_TRY(settle_list(c, file, "devices", list_text(plan, pst_plan_job_ranks(plan), print_device)));
+    if (plan->device)
+        PST_TRY(settle_list(c, file, "devices",
+                            list_text(plan, pst_plan_job_ranks(plan), print_device)));
     if (!plan->micros || plan->data == 1) return PST_OK;
     return settle_list(c, file, "replicas", list_text(plan, plan->data, print_micros));
 }
@@ -103,7 +121,9 @@ pst_status pst_planned_settle(pst_config *c, const pst_plan *plan, const char *f
     PST_TRY(settle(c, file, "parallel", "chunks", "%u", plan->n_chunk / plan->n_rank));
     PST_TRY(settle(c, file, "train", "micro_batch", "%u", plan->micro_batch));
     if ((uint64_t)plan->n_micro * plan->micro_batch != (uint64_t)c->train.batch)
-        return pst_fail(PST_EINPUT, "train.batch is %" PRId64 ", but plan %s is for %u micro-batches of %u samples",
+        return pst_fail(PST_EINPUT,
+                        "train.batch is %" PRId64
+                        ", but plan %s is for %u micro-batches of %u samples",
                         c->train.batch, file, plan->n_micro, plan->micro_batch);
     PST_TRY(settle_recompute(c, plan, file));
     return plan->data ? settle_job(c, plan, file) : PST_OK;
@@ -130,12 +150,17 @@ pst_status pst_planned_config(pst_config **config, pst_plan **plan) {
     *plan = NULL;
     if (!*(*config)->parallel.plan) return PST_OK;
     if (pst_config_is_auto(*config))
-        return pst_fail(PST_EINPUT, "parallel.plan is auto: the plan is found when the run starts; penstock plan shows "
-                                    "what it will be, runs/NAME/plan.yaml what it was");
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.plan is auto: the plan is found when the run starts; penstock plan shows "
+            "what it will be, runs/NAME/plan.yaml what it was");
     pst_status status = pst_plan_load((*config)->parallel.plan, &p);
     if (status != PST_OK) return pst_fail_in(status, "parallel.plan");
     status = pst_planned_take(config, p, (*config)->parallel.plan);
-    if (status != PST_OK) return pst_plan_close(p), status;
+    if (status != PST_OK) {
+        pst_plan_close(p);
+        return status;
+    }
     make_absolute(*config);
     *plan = p;
     return PST_OK;
@@ -145,7 +170,8 @@ void pst_planned_warn(const pst_config *c, const pst_plan *plan) {
     static const char key[] = "parallel.profile=";
     for (uint32_t i = 0; i < plan->n_override && !*c->parallel.profile; i++)
         if (!strncmp(plan->override[i], key, sizeof key - 1))
-            pst_log(PST_LOG_WARN, "the plan was made with %s: without it, this run's prediction is another one",
+            pst_log(PST_LOG_WARN,
+                    "the plan was made with %s: without it, this run's prediction is another one",
                     plan->override[i]);
 }
 
@@ -165,9 +191,11 @@ static int in_order(const pst_prepared *p) {
 
 static pst_status describe_degrees(const pst_prepared *p, pst_plan *plan) {
     size_t n = (p->grid.pipeline + (size_t)1) * sizeof *plan->before;
-    free(plan->before), plan->before = NULL;
+    free(plan->before);
+    plan->before = NULL;
     if (!p->before) return PST_OK;
-    if (!(plan->before = malloc(n))) return pst_fail(PST_ENOMEM, "no memory for a plan of %u stages", p->grid.pipeline);
+    if (!(plan->before = malloc(n)))
+        return pst_fail(PST_ENOMEM, "no memory for a plan of %u stages", p->grid.pipeline);
     memcpy(plan->before, p->before, n);
     return PST_OK;
 }
@@ -176,18 +204,22 @@ pst_status pst_planned_describe(pst_prepared *p) {
     pst_plan *plan = p->plan;
     const pst_config *c = p->config;
     if (p->options.infer) return PST_OK;
-    plan->data = p->grid.data, plan->tensor = p->grid.tensor;
+    plan->data = p->grid.data;
+    plan->tensor = p->grid.tensor;
     plan->sequence = p->grid.tensor > 1 && !strcmp(c->parallel.sequence, "true");
     plan->zero = p->grid.data > 1 ? (uint32_t)c->parallel.zero : 0;
     PST_TRY(describe_degrees(p, plan));
     free(plan->micros);
     plan->micros = malloc(p->grid.data * sizeof *plan->micros);
-    if (!plan->micros) return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", p->grid.data);
+    if (!plan->micros)
+        return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", p->grid.data);
     for (uint32_t k = 0; k < p->grid.data; k++) plan->micros[k] = p->micro[k + 1] - p->micro[k];
-    free(plan->device), plan->device = NULL;
+    free(plan->device);
+    plan->device = NULL;
     if (!in_order(p)) {
         plan->device = malloc(p->options.n_rank * sizeof *plan->device);
-        if (!plan->device) return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", p->options.n_rank);
+        if (!plan->device)
+            return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", p->options.n_rank);
         memcpy(plan->device, p->device, p->options.n_rank * sizeof *plan->device);
     }
     return pst_plan_set_text(&plan->cluster, c->parallel.cluster);

@@ -1,23 +1,25 @@
-/* Runs that a plan file says the layout of (parallel.plan): its degrees, micro-batch, schedule and recomputation become
- * keys of the configuration, its cut goes to pst_prepare. */
+/* Runs that a plan file says the layout of (parallel.plan): its degrees, micro-batch, schedule and
+ * recomputation become keys of the configuration, its cut goes to pst_prepare. */
 #ifndef PST_PREPARE_PLANNED_H
 #define PST_PREPARE_PLANNED_H
 #include "prepare/prepare.h"
 
-/* Reads the plan, the caller's (NULL: there is none), and settles the keys that it decides; the path becomes absolute,
- * so that checkpoints find it again. EINPUT: the run file gives a key otherwise, the plan is for another batch, or it
- * is to be found when a run starts (plan_auto.h). On failure *config stays the caller's. */
+/* Reads the plan, the caller's (NULL: there is none), and settles the keys that it decides; the
+ * path becomes absolute, so that checkpoints find it again. EINPUT: the run file gives a key
+ * otherwise, the plan is for another batch, or it is to be found when a run starts (plan_auto.h).
+ * On failure *config stays the caller's. */
 pst_status pst_planned_config(pst_config **config, pst_plan **plan);
 /* The same of a plan that was read from `file`. */
 pst_status pst_planned_settle(pst_config *config, const pst_plan *plan, const char *file);
 /* The same with a plan that is there, into a configuration that takes the place of *config. */
 pst_status pst_planned_take(pst_config **config, const pst_plan *plan, const char *file);
-/* Says so when the plan was made with a profile and the run has none, so that it predicts other durations. */
+/* Says so when the plan was made with a profile and the run has none, so that it predicts other
+ * durations. */
 void pst_planned_warn(const pst_config *config, const pst_plan *plan);
 /* EINPUT when parallel.plan is given to a program that has plans of its own. */
 pst_status pst_planned_refuse(const pst_config *config);
-/* The thread's message, of a plan that does not go with a run, and with which overrides the plan was made. Returns
- * status. */
+/* The thread's message, of a plan that does not go with a run, and with which overrides the plan
+ * was made. Returns status. */
 pst_status pst_planned_blame(pst_status status, const pst_plan *plan);
 /* Whether both paths name one file that is there. */
 int pst_planned_is_file(const char *path, const char *same);

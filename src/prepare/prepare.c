@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- kernels and costs ------------------------------------------------------------------------------------------ */
+/* --- kernels and costs ------------------------------------------------------------------------ */
 
 typedef struct {
     const pst_prepared *p;
@@ -17,12 +17,13 @@ typedef struct {
     pst_device device;
 } chooser_arg;
 
-static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
-                         uint32_t *kernel, uint64_t *scratch) {
+static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra,
+                         pst_pass pass, uint32_t *kernel, uint64_t *scratch) {
     chooser_arg *a = arg;
     if (pst_node_exchange(node, extra, pass)) { /* no kernel computes it */
         int far = a->device.ops && a->device.ops->flags & PST_DEVICE_FAR;
-        *kernel = 0, *scratch = (far ? pst_far_exchange_scratch : pst_exchange_scratch)(g, node, pass);
+        *kernel = 0;
+        *scratch = (far ? pst_far_exchange_scratch : pst_exchange_scratch)(g, node, pass);
         return PST_OK;
     }
     PST_TRY(pst_registry_choose_kernel(g, node, extra, pass, &a->device, kernel));
@@ -31,54 +32,65 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
     return PST_OK;
 }
 
-static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
+static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass pass,
+                           uint64_t flops, uint64_t bytes) {
     const chooser_arg *a = arg;
-    uint64_t measured = extra == PST_EXTRA_RESTORE /* a run measures the pass itself */
-                            ? 0
-                            : pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
-    return measured ? measured : pst_costs_pass_ns(&a->p->costs, a->graph, node, extra, pass, flops, bytes);
+    uint64_t measured =
+        extra == PST_EXTRA_RESTORE /* a run measures the pass itself */
+            ? 0
+            : pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
+    return measured ? measured
+                    : pst_costs_pass_ns(&a->p->costs, a->graph, node, extra, pass, flops, bytes);
 }
 
-static int zero_stage(const pst_prepared *p) { return p->grid.data > 1 ? (int)p->config->parallel.zero : 0; }
+static int zero_stage(const pst_prepared *p) {
+    return p->grid.data > 1 ? (int)p->config->parallel.zero : 0;
+}
 
-/* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and state. Replicas share
- * the norm, and with a sharded optimizer the step. */
+/* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and
+ * state. Replicas share the norm, and with a sharded optimizer the step. */
 static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
     uint64_t elements = 0, replicas = p->grid.data;
-    for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
+    for (uint32_t i = 0; i < p->graph->n_param; i++)
+        elements += pst_param_elements(p->graph->param + i);
     elements /= p->grid.pipeline;
-    return (pst_instr_cost){.latency_ns = pst_costs_link.latency_ns,
-                            .bytes_per_s = pst_costs_link.bytes_per_s,
-                            .flush = flush,
-                            .post = !strcmp(p->config->parallel.post_validation, "true"),
-                            .norm_ns = pst_costs_norm_ns(&p->costs, elements / replicas),
-                            .gather_ns = 5000,
-                            .reduce_ns = (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE,
-                            .step_ns = pst_costs_step_ns(&p->costs, elements / (zero_stage(p) ? replicas : 1))};
+    return (pst_instr_cost){
+        .latency_ns = pst_costs_link.latency_ns,
+        .bytes_per_s = pst_costs_link.bytes_per_s,
+        .flush = flush,
+        .post = !strcmp(p->config->parallel.post_validation, "true"),
+        .norm_ns = pst_costs_norm_ns(&p->costs, elements / replicas),
+        .gather_ns = 5000,
+        .reduce_ns = (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE,
+        .step_ns = pst_costs_step_ns(&p->costs, elements / (zero_stage(p) ? replicas : 1))};
 }
 
 /* Micro-batches times ranks: lists of a few hundred bytes for each are built in memory. */
 enum { MOST_PASSES = 4u << 20 };
 
-/* --- phases ----------------------------------------------------------------------------------------------------- */
+/* --- phases ----------------------------------------------------------------------------------- */
 
 /* A copy of the plan that was given, once it fits the graph and the job. */
 static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     pst_status status = pst_plan_check(given, p->graph);
     if (status != PST_OK) return pst_planned_blame(status, given);
     if (given->n_rank != p->grid.pipeline)
-        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank, p->grid.pipeline);
+        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank,
+                        p->grid.pipeline);
     if (given->data && (given->data != p->grid.data || given->tensor != p->grid.tensor))
-        return pst_fail(PST_EINPUT, "plan: it is for %u replicas and %u tensor ranks, not for %u and %u", given->data,
-                        given->tensor, p->grid.data, p->grid.tensor);
+        return pst_fail(PST_EINPUT,
+                        "plan: it is for %u replicas and %u tensor ranks, not for %u and %u",
+                        given->data, given->tensor, p->grid.data, p->grid.tensor);
     for (uint32_t s = 0; given->data && s < given->n_rank; s++) {
-        uint32_t asked = pst_grid_degree(p->grid, s), has = pst_grid_degree(pst_plan_grid(given), s);
+        uint32_t asked = pst_grid_degree(p->grid, s),
+                 has = pst_grid_degree(pst_plan_grid(given), s);
         if (has != asked)
-            return pst_fail(PST_EINPUT, "plan: stage %u of it has %u tensor ranks, not %u", s, has, asked);
+            return pst_fail(PST_EINPUT, "plan: stage %u of it has %u tensor ranks, not %u", s, has,
+                            asked);
     }
     if (given->n_chunk % given->n_rank)
-        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many", given->n_chunk,
-                        given->n_rank);
+        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many",
+                        given->n_chunk, given->n_rank);
     PST_TRY(pst_plan_copy(given, &p->plan));
     p->plan->bound_ns = 0; /* of other costs, perhaps */
     memset(p->plan->peak_bytes, 0, p->plan->n_rank * sizeof *p->plan->peak_bytes);
@@ -97,9 +109,10 @@ static pst_status choose_recompute(const pst_prepared *p, uint8_t *recompute) {
     const pst_config *c = p->config;
     uint32_t n = c->parallel.n_recompute, n_chunk = p->schedule->n_chunk;
     if (n != 1 && n != n_chunk)
-        return pst_fail(PST_EINPUT,
-                        "parallel.recompute has %u items, but there are %u chunks; give one, or one for each", n,
-                        n_chunk);
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.recompute has %u items, but there are %u chunks; give one, or one for each",
+            n, n_chunk);
     for (uint32_t k = 0; k < n_chunk; k++) {
         pst_recompute mode;
         PST_TRY(pst_recompute_find(c->parallel.recompute[n == 1 ? 0 : k], &mode));
@@ -108,9 +121,11 @@ static pst_status choose_recompute(const pst_prepared *p, uint8_t *recompute) {
     return PST_OK;
 }
 
-/* Before it is known which operators lie where, n tensor ranks are taken to need an n-th of the time. */
+/* Before it is known which operators lie where, n tensor ranks are taken to need an n-th of the
+ * time. */
 static void share_stages(const pst_prepared *p, double *slow) {
-    for (uint32_t s = 0; p->before && s < p->grid.pipeline; s++) slow[s] /= pst_grid_degree(p->grid, s);
+    for (uint32_t s = 0; p->before && s < p->grid.pipeline; s++)
+        slow[s] /= pst_grid_degree(p->grid, s);
 }
 
 static pst_status solve_cut(pst_prepared *p) {
@@ -118,16 +133,19 @@ static pst_status solve_cut(pst_prepared *p) {
     const pst_chooser predict = {.arg = &arg, .ns = predict_ns};
     double *slow = malloc(p->grid.pipeline * sizeof *slow);
     uint8_t *recompute = p->options.infer ? NULL : malloc(p->schedule->n_chunk);
-    pst_status status = slow && (recompute || p->options.infer)
-                            ? PST_OK
-                            : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
+    pst_status status =
+        slow && (recompute || p->options.infer)
+            ? PST_OK
+            : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
     if (status == PST_OK && recompute) status = choose_recompute(p, recompute);
     if (status == PST_OK) {
         pst_prepare_slow_stages(p, slow);
         share_stages(p, slow);
-        status = pst_partition_solve(p->graph, &p->costs, &predict, p->schedule, slow, recompute, &p->plan);
+        status = pst_partition_solve(p->graph, &p->costs, &predict, p->schedule, slow, recompute,
+                                     &p->plan);
     }
-    free(slow), free(recompute);
+    free(slow);
+    free(recompute);
     return status;
 }
 
@@ -137,31 +155,37 @@ static pst_status build_plan(pst_prepared *p) {
     uint32_t n_micro = p->options.infer ? 1
                        : given          ? given->n_micro
                                         : (uint32_t)(c->train.batch / c->train.micro_batch);
-    const char *schedule = p->options.infer ? "forward" : given ? given->schedule : c->parallel.schedule;
+    const char *schedule = p->options.infer ? "forward"
+                           : given          ? given->schedule
+                                            : c->parallel.schedule;
     if ((uint64_t)n_micro * p->grid.pipeline > MOST_PASSES)
         return pst_fail(PST_EINPUT,
-                        "%u micro-batches on %u ranks are too many to schedule (at most %u together): use a larger "
+                        "%u micro-batches on %u ranks are too many to schedule (at most %u "
+                        "together): use a larger "
                         "train.micro_batch or a smaller train.batch",
                         n_micro, p->grid.pipeline, MOST_PASSES);
     if (!p->options.infer && !strcmp(schedule, "forward"))
-        return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
+        return pst_fail(PST_EINPUT,
+                        "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_given(p, given));
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
     PST_TRY(pst_prepare_schedules(p, schedule));
     if (!given) PST_TRY(solve_cut(p));
     p->plan->n_micro = n_micro;
     if (p->micro[1] < p->grid.pipeline && !p->options.infer)
-        pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", p->micro[1], p->grid.pipeline);
+        pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", p->micro[1],
+                p->grid.pipeline);
     return pst_plan_check(p->plan, p->graph);
 }
 
-/* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the last one, which has the
- * largest parts of what does not divide. */
+/* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the
+ * last one, which has the largest parts of what does not divide. */
 static int wants_programs(const pst_prepared *p, uint32_t t) {
     return !p->options.lane || !t || p->before || (p->uneven && t + 1 == p->grid.tensor);
 }
 
-/* The ranks of a tensor group wait for each other in every layer: they are as fast as the slowest. */
+/* The ranks of a tensor group wait for each other in every layer: they are as fast as the
+ * slowest. */
 static void level(pst_cut *const *cut, uint32_t n) {
     for (uint32_t c = 0; c < cut[0]->n_chunk; c++)
         for (int op = 0; op < 4; op++)
@@ -182,8 +206,9 @@ static void level(pst_cut *const *cut, uint32_t n) {
 }
 
 static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cut **cut) {
-    chooser_arg arg = {.p = p,
-                       .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
+    chooser_arg arg = {
+        .p = p,
+        .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
     pst_chooser chooser = {&arg, choose, predict_ns, p->plan->recompute};
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = arg.graph = p->graphs[t];
@@ -191,7 +216,8 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
             PST_TRY(pst_cut_open_uses(g, p->chunk_of_node, p->plan->n_chunk, &cut[t]));
             continue;
         }
-        PST_TRY(pst_cut_build(g, p->chunk_of_node, p->plan->n_chunk, split, train, &chooser, &cut[t]));
+        PST_TRY(
+            pst_cut_build(g, p->chunk_of_node, p->plan->n_chunk, split, train, &chooser, &cut[t]));
         PST_TRY(pst_cut_check(cut[t]));
         if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
     }
@@ -227,8 +253,10 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_prepare_eval_schedules(p));
     PST_TRY(build_cuts(p, 0, 0, p->eval_cuts));
     p->eval_cut = p->eval_cuts[0];
-    spec.cut = (const pst_cut *const *)p->eval_cuts, spec.cost = &eval_cost;
-    spec.schedule = (const pst_schedule *const *)p->eval_schedules, spec.parts = 1;
+    spec.cut = (const pst_cut *const *)p->eval_cuts;
+    spec.cost = &eval_cost;
+    spec.schedule = (const pst_schedule *const *)p->eval_schedules;
+    spec.parts = 1;
     PST_TRY(pst_job_build_grid(&spec, &p->eval_job, p->eval_slots));
     return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
 }
@@ -241,11 +269,12 @@ static pst_status build_layout(pst_prepared *p) {
         uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
         uint32_t t = pst_grid_at(p->grid, r).tensor;
         const pst_cut *cut = p->cuts[t], *eval = p->eval_cuts[t];
-        PST_TRY(pst_layout_build(p->graphs[t], cut, p->job, p->slots[lane], eval, p->eval_job, p->eval_slots[lane],
-                                 p->optim, r, &p->layout[r]));
+        PST_TRY(pst_layout_build(p->graphs[t], cut, p->job, p->slots[lane], eval, p->eval_job,
+                                 p->eval_slots[lane], p->optim, r, &p->layout[r]));
         PST_TRY(pst_layout_check(p->layout[r], cut, p->slots[lane]));
         if (eval) PST_TRY(pst_layout_check(p->layout[r], eval, p->eval_slots[lane]));
-        if (p->layout[r]->total > p->plan->peak_bytes[stage]) p->plan->peak_bytes[stage] = p->layout[r]->total;
+        if (p->layout[r]->total > p->plan->peak_bytes[stage])
+            p->plan->peak_bytes[stage] = p->layout[r]->total;
     }
     return PST_OK;
 }
@@ -269,8 +298,9 @@ static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
-        const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape; /* on its own, it stands for all */
-        for (uint32_t s = 0; s < tape->n_step; s++)                    /* the model's, so not what runs again */
+        const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape; /* on its own, it stands for
+                                                                          all */
+        for (uint32_t s = 0; s < tape->n_step; s++) /* the model's, so not what runs again */
             if (!tape->step[s].again && (p->options.lane || computes(p, t, tape->step[s].node)))
                 p->flops += tape->step[s].flops * p->plan->n_micro;
     }
@@ -284,14 +314,19 @@ static pst_status open_grid(pst_prepared *p) {
     PST_TRY(pst_prepare_grid(p));
     uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;
-    if (p->options.lane > n) return pst_fail(PST_EINPUT, "there is no replica %u among %u", p->options.lane - 1, n);
-    p->micro = calloc(n + (size_t)1, sizeof *p->micro), p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
-    p->schedules = calloc(n, sizeof *p->schedules), p->eval_schedules = calloc(n, sizeof *p->eval_schedules);
-    p->slots = calloc(lanes, sizeof *p->slots), p->eval_slots = calloc(lanes, sizeof *p->eval_slots);
+    if (p->options.lane > n)
+        return pst_fail(PST_EINPUT, "there is no replica %u among %u", p->options.lane - 1, n);
+    p->micro = calloc(n + (size_t)1, sizeof *p->micro);
+    p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
+    p->schedules = calloc(n, sizeof *p->schedules);
+    p->eval_schedules = calloc(n, sizeof *p->eval_schedules);
+    p->slots = calloc(lanes, sizeof *p->slots);
+    p->eval_slots = calloc(lanes, sizeof *p->eval_slots);
     p->graphs = calloc(p->grid.tensor, sizeof *p->graphs);
-    p->cuts = calloc(p->grid.tensor, sizeof *p->cuts), p->eval_cuts = calloc(p->grid.tensor, sizeof *p->eval_cuts);
-    return p->graphs && p->cuts && p->eval_cuts && p->micro && p->eval_micro && p->schedules && p->eval_schedules &&
-                   p->slots && p->eval_slots
+    p->cuts = calloc(p->grid.tensor, sizeof *p->cuts);
+    p->eval_cuts = calloc(p->grid.tensor, sizeof *p->eval_cuts);
+    return p->graphs && p->cuts && p->eval_cuts && p->micro && p->eval_micro && p->schedules &&
+                   p->eval_schedules && p->slots && p->eval_slots
                ? pst_prepare_devices(p)
                : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
 }
@@ -300,7 +335,8 @@ static void choose_costs(pst_prepared *p) {
     if (!p->cluster) p->costs.kind = pst_prepare_datasheet(p->config, p->options.device);
     if (!p->cluster) return;
     p->costs.kind = p->cluster->kind + p->cluster->device[p->device[0]].kind;
-    p->costs.tensor_link = &p->tensor_link, p->costs.stage_link = &p->stage_link;
+    p->costs.tensor_link = &p->tensor_link;
+    p->costs.stage_link = &p->stage_link;
 }
 
 static pst_status prepare_into(pst_prepared *p) {
@@ -309,7 +345,8 @@ static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(pst_prepare_graph(p));
     if (!p->options.infer) {
         p->optim = pst_optim_find(p->config->train.optimizer);
-        if (!p->optim) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
+        if (!p->optim)
+            return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
     }
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
@@ -318,20 +355,24 @@ static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(pst_prepare_split(p));
     if (p->before) PST_TRY(pst_profile_open_for(p));
     PST_TRY(build_job(p));
-    pst_measured_close(p->measured), p->measured = NULL;
+    pst_measured_close(p->measured);
+    p->measured = NULL;
     PST_TRY(build_layout(p));
     pst_profile_time(p);
     PST_TRY(pst_planned_describe(p));
     p->options.schedules = NULL;
-    p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of pst_prepare_fits is */
+    p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of
+                               pst_prepare_fits is */
     if (p->options.graph) p->options.graph = p->whole;
     return predict(p);
 }
 
-pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
+pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options,
+                       pst_prepared **prepared) {
     const char *schedule = options->plan ? options->plan->schedule : config->parallel.schedule;
     if (!strcmp(schedule, "solved") && !options->schedules && !options->infer && options->lane)
-        return pst_fail(PST_EINPUT, "schedule solved is solved for all pipelines together, not for one");
+        return pst_fail(PST_EINPUT,
+                        "schedule solved is solved for all pipelines together, not for one");
     if (!strcmp(schedule, "solved") && !options->schedules && !options->infer)
         return pst_prepare_solved(config, options, prepared);
     pst_prepared *p = calloc(1, sizeof *p);
@@ -352,22 +393,36 @@ void pst_prepared_close(pst_prepared *p) {
     for (uint32_t r = 0; p->layout && r < p->options.n_rank; r++) pst_layout_close(p->layout[r]);
     free(p->layout);
     pst_timing_close(p->timing);
-    for (uint32_t i = 0; p->slots && p->eval_slots && i < pst_grid_lanes(p->grid); i++)
-        pst_slots_close(p->slots[i]), pst_slots_close(p->eval_slots[i]);
+    for (uint32_t i = 0; p->slots && p->eval_slots && i < pst_grid_lanes(p->grid); i++) {
+        pst_slots_close(p->slots[i]);
+        pst_slots_close(p->eval_slots[i]);
+    }
     pst_measured_close(p->measured);
     pst_profile_close(p->profile);
     pst_job_close(p->job);
     pst_job_close(p->eval_job);
     for (uint32_t t = 0; p->graphs && p->cuts && p->eval_cuts && t < p->grid.tensor; t++) {
-        pst_cut_close(p->cuts[t]), pst_cut_close(p->eval_cuts[t]);
-        if (p->graphs[t] != p->whole && (t + 1 == p->grid.tensor || p->graphs[t] != p->graphs[t + 1]))
+        pst_cut_close(p->cuts[t]);
+        pst_cut_close(p->eval_cuts[t]);
+        if (p->graphs[t] != p->whole &&
+            (t + 1 == p->grid.tensor || p->graphs[t] != p->graphs[t + 1]))
             pst_graph_close(p->graphs[t]);
     }
     if (p->before) free(p->chunk_of_node);
-    free(p->before), free(p->graphs), free(p->cuts), free(p->eval_cuts);
+    free(p->before);
+    free(p->graphs);
+    free(p->cuts);
+    free(p->eval_cuts);
     pst_prepare_close_schedules(p);
-    free(p->micro), free(p->eval_micro), free(p->schedules), free(p->eval_schedules);
-    free(p->slots), free(p->eval_slots), free(p->throttle), free(p->slow), free(p->device);
+    free(p->micro);
+    free(p->eval_micro);
+    free(p->schedules);
+    free(p->eval_schedules);
+    free(p->slots);
+    free(p->eval_slots);
+    free(p->throttle);
+    free(p->slow);
+    free(p->device);
     pst_cluster_close(p->cluster);
     pst_plan_close(p->plan);
     pst_graph_close(p->whole);

@@ -5,13 +5,22 @@
 #include <string.h>
 
 static void close_schedules(pst_prepare_problems *x) {
-    for (uint32_t i = 0; x->schedule && i < x->n; i++) pst_schedule_close(x->schedule[i]), x->schedule[i] = NULL;
+    for (uint32_t i = 0; x->schedule && i < x->n; i++) {
+        pst_schedule_close(x->schedule[i]);
+        x->schedule[i] = NULL;
+    }
 }
 
 void pst_prepare_problems_close(pst_prepare_problems *x) {
     close_schedules(x);
-    for (uint32_t i = 0; x->of && i < x->n; i++) free(x->of[i].ns), free(x->of[i].limit);
-    free(x->of), free(x->schedule), free(x->hop), free(x->held);
+    for (uint32_t i = 0; x->of && i < x->n; i++) {
+        free(x->of[i].ns);
+        free(x->of[i].limit);
+    }
+    free(x->of);
+    free(x->schedule);
+    free(x->hop);
+    free(x->held);
 }
 
 static uint32_t micros_of(const pst_prepared *p, uint32_t rank) {
@@ -33,7 +42,8 @@ static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
         for (uint32_t i = list->n_head; i < list->n_instr - list->n_flush; i++) {
             const pst_instr *in = &list->instr[i];
             if (in->opcode != PST_OP_SEND || in->local == PST_NONE || in->micro) continue;
-            int down = p->cut->tape->value[p->cut->chunk[in->chunk].local[in->local].value].kind == PST_VALUE_GRAD;
+            int down = p->cut->tape->value[p->cut->chunk[in->chunk].local[in->local].value].kind ==
+                       PST_VALUE_GRAD;
             uint64_t *ns = down ? &hop[in->chunk - 1].back : &hop[in->chunk].there;
             if (in->ns > *ns) *ns = in->ns;
         }
@@ -66,10 +76,11 @@ static void fill_held(const pst_prepared *p, pst_held *held) {
 
 static uint64_t longer(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-static pst_status fill_replicas(const pst_prepared *p, uint64_t limit, const pst_prepare_problems *all,
-                                pst_prepare_replicas *x) {
+static pst_status fill_replicas(const pst_prepared *p, uint64_t limit,
+                                const pst_prepare_problems *all, pst_prepare_replicas *x) {
     uint32_t n = p->cut->n_chunk, stages = p->grid.pipeline;
-    x->ns = calloc(n, sizeof *x->ns), x->limit = malloc(stages * sizeof *x->limit);
+    x->ns = calloc(n, sizeof *x->ns);
+    x->limit = malloc(stages * sizeof *x->limit);
     if (!x->ns || !x->limit) return pst_fail(PST_ENOMEM, "no memory to solve for %u chunks", n);
     memset(x->limit, 0xff, stages * sizeof *x->limit);
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
@@ -81,9 +92,10 @@ static pst_status fill_replicas(const pst_prepared *p, uint64_t limit, const pst
         for (uint32_t k = 0; k < n; k++) {
             const pst_program *program = p->cut->chunk[k].program;
             if (p->schedule->rank_of_chunk[k] != stage) continue;
-            x->ns[k] = (pst_pass_ns){longer(x->ns[k].f, pst_job_slowed(p->job, r, program[PST_OP_F].ns)),
-                                     longer(x->ns[k].b, pst_job_slowed(p->job, r, program[PST_OP_B].ns)),
-                                     longer(x->ns[k].w, pst_job_slowed(p->job, r, program[PST_OP_W].ns))};
+            x->ns[k] =
+                (pst_pass_ns){longer(x->ns[k].f, pst_job_slowed(p->job, r, program[PST_OP_F].ns)),
+                              longer(x->ns[k].b, pst_job_slowed(p->job, r, program[PST_OP_B].ns)),
+                              longer(x->ns[k].w, pst_job_slowed(p->job, r, program[PST_OP_W].ns))};
         }
     }
     x->problem = (pst_solve_problem){.n_rank = stages,
@@ -97,7 +109,8 @@ static pst_status fill_replicas(const pst_prepared *p, uint64_t limit, const pst
     return PST_OK;
 }
 
-pst_status pst_prepare_problems_open(const pst_prepared *p, uint64_t limit, pst_prepare_problems *x) {
+pst_status pst_prepare_problems_open(const pst_prepared *p, uint64_t limit,
+                                     pst_prepare_problems *x) {
     uint32_t n = p->cut->n_chunk;
     *x = (pst_prepare_problems){.of = calloc(p->grid.data, sizeof *x->of),
                                 .schedule = calloc(p->grid.data, sizeof *x->schedule),
@@ -132,7 +145,8 @@ int pst_prepare_problems_tighten(const pst_prepared *p, uint64_t limit, pst_prep
     return taken;
 }
 
-pst_status pst_prepare_problems_solve(pst_prepare_problems *x, uint32_t thrift, uint64_t *bound_ns) {
+pst_status pst_prepare_problems_solve(pst_prepare_problems *x, uint32_t thrift,
+                                      uint64_t *bound_ns) {
     uint64_t most = 0;
     close_schedules(x);
     for (uint32_t i = 0; i < x->n; i++) {

@@ -1,5 +1,6 @@
-/* What a run's predictions take from parallel.profile: prepare.c asks for operators while programs are built; messages
- * and the flush get their durations here, once the lists and the layout are there. */
+/* What a run's predictions take from parallel.profile: prepare.c asks for operators while programs
+ * are built; messages and the flush get their durations here, once the lists and the layout are
+ * there. */
 #include "prepare/profile_use.h"
 #include "backends/machine.h"
 #include "backends/registry.h"
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* --- this machine ---------------------------------------------------------------------------------------------- */
+/* --- this machine ----------------------------------------------------------------------------- */
 
 /* Of a text in quotes. */
 static void make_plain(char *text) {
@@ -16,7 +17,8 @@ static void make_plain(char *text) {
         if ((unsigned char)*text < ' ' || *text == '"' || *text == '\\') *text = '?';
 }
 
-/* One rank each has such a device. One that is not here may be planned for: only its name is known. */
+/* One rank each has such a device. One that is not here may be planned for: only its name is
+ * known. */
 static void name_device(const pst_config *c, pst_profile_head *h) {
     const pst_device_config config = {.threads = h->threads};
     const pst_device_ops *ops;
@@ -52,9 +54,10 @@ void pst_profile_here(const pst_config *c, uint32_t threads, pst_profile_head *h
     name_device(c, h);
 }
 
-/* --- whether a profile is of it ------------------------------------------------------------------------------------ */
+/* --- whether a profile is of it --------------------------------------------------------------- */
 
-/* A machine on which nothing is computed may be any, and so may one that plans for GPUs of a cluster. */
+/* A machine on which nothing is computed may be any, and so may one that plans for GPUs of a
+ * cluster. */
 static pst_status check_machine(const pst_config *c, const pst_device_kind *kind, uint32_t threads,
                                 pst_processors processors, const pst_profile *profile) {
     pst_profile_head here;
@@ -62,9 +65,12 @@ static pst_status check_machine(const pst_config *c, const pst_device_kind *kind
     pst_profile_here(c, threads, &here);
     if (processors.n) here.cpus = processors.n;
     if (processors.bound && here.cpus < head->cpus) here.cpus = head->cpus;
-    if (!strcmp(c->parallel.device, "timed"))
-        memcpy(here.cpu, head->cpu, sizeof here.cpu), memcpy(here.isa, head->isa, sizeof here.isa),
-            here.cpus = head->cpus;
+    if (!strcmp(c->parallel.device, "timed")) {
+        memcpy(here.cpu, head->cpu, sizeof here.cpu);
+        memcpy(here.isa, head->isa, sizeof here.isa);
+
+        here.cpus = head->cpus;
+    }
     int any = !strcmp(c->parallel.device, "timed") || (kind && *head->device);
     if (any) memcpy(here.device, head->device, sizeof here.device);
     if (any || !*here.model) memcpy(here.model, head->model, sizeof here.model);
@@ -73,13 +79,13 @@ static pst_status check_machine(const pst_config *c, const pst_device_kind *kind
     uint32_t wanted = here.threads;
     here.threads = head->threads; /* if nothing else is in the way */
     if (pst_profile_check(profile, &here) != PST_OK) return PST_EINPUT;
-    return pst_fail(PST_EINPUT, "%s: penstock profile -n %u into another file measures these", pst_error(),
-                    wanted < here.cpus ? here.cpus / wanted : 1);
+    return pst_fail(PST_EINPUT, "%s: penstock profile -n %u into another file measures these",
+                    pst_error(), wanted < here.cpus ? here.cpus / wanted : 1);
 }
 
 /* Of most operators nothing is known: then it is another model's. */
-static pst_status check_shapes(const char *path, const pst_profile *profile, const pst_graph *graph, int force,
-                               int quiet) {
+static pst_status check_shapes(const char *path, const pst_profile *profile, const pst_graph *graph,
+                               int force, int quiet) {
     uint32_t missing, steps;
     char names[3 * PST_PROFILE_TEXT];
     PST_TRY(pst_profile_missing(profile, graph, &missing, &steps, names, sizeof names));
@@ -90,32 +96,38 @@ static pst_status check_shapes(const char *path, const pst_profile *profile, con
                         "penstock profile RUN.yaml -o %s adds them",
                         missing, steps, names, path);
     if (!quiet)
-        pst_log(PST_LOG_WARN, "parallel.profile: %u of %u operators were not measured and are modelled: %s", missing,
-                steps, names);
+        pst_log(PST_LOG_WARN,
+                "parallel.profile: %u of %u operators were not measured and are modelled: %s",
+                missing, steps, names);
     return PST_OK;
 }
 
-pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind, const pst_config *c,
-                             uint32_t threads, pst_processors processors, const pst_graph *graph, int quiet) {
+pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind,
+                             const pst_config *c, uint32_t threads, pst_processors processors,
+                             const pst_graph *graph, int quiet) {
     int force = !strcmp(c->parallel.profile_force, "true");
     pst_status status = check_machine(c, kind, threads, processors, profile);
     if (status == PST_EINPUT && force) {
         if (!quiet)
-            pst_log(PST_LOG_WARN, "parallel.profile: %s is used all the same: %s", c->parallel.profile, pst_error());
+            pst_log(PST_LOG_WARN, "parallel.profile: %s is used all the same: %s",
+                    c->parallel.profile, pst_error());
         status = PST_OK;
     }
     if (status == PST_OK) status = check_shapes(c->parallel.profile, profile, graph, force, quiet);
     if (status != PST_EINPUT) return status;
-    return pst_fail(status, "parallel.profile: %s: %s; parallel.profile_force=true uses it all the same",
+    return pst_fail(status,
+                    "parallel.profile: %s: %s; parallel.profile_force=true uses it all the same",
                     c->parallel.profile, pst_error());
 }
 
 /* They slow each other down by more than was measured. */
-void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank, uint32_t threads) {
+void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank,
+                      uint32_t threads) {
     const pst_profile_head *head = pst_profile_head_of(profile);
     if (!*head->device && strcmp(config->parallel.device, "timed") && n_rank > head->ranks)
         pst_log(PST_LOG_WARN,
-                "parallel.profile: predictions are for ranks with processors of their own; %u of %u thread%s on one "
+                "parallel.profile: predictions are for ranks with processors of their own; %u of "
+                "%u thread%s on one "
                 "machine with %u would take turns",
                 n_rank, threads, threads > 1 ? "s" : "", head->cpus);
 }
@@ -135,18 +147,20 @@ pst_status pst_profile_open_for(pst_prepared *p) {
         if (!p->options.quiet)
             pst_log(PST_LOG_WARN, "parallel.profile: %s is of other devices: %s is modelled", path,
                     p->costs.kind->name);
-        pst_profile_close(p->profile), p->profile = NULL;
+        pst_profile_close(p->profile);
+        p->profile = NULL;
         return PST_OK;
     }
-    status = pst_profile_suits(p->profile, p->costs.kind, p->config, p->options.threads, p->options.processors,
-                               p->graph, p->options.quiet);
+    status = pst_profile_suits(p->profile, p->costs.kind, p->config, p->options.threads,
+                               p->options.processors, p->graph, p->options.quiet);
     if (status == PST_OK && !p->options.quiet)
         pst_profile_warn(p->profile, p->config, p->options.n_rank, p->options.threads);
-    p->costs.profile = p->profile, p->costs.busy = busy_ranks(p);
+    p->costs.profile = p->profile;
+    p->costs.busy = busy_ranks(p);
     return status;
 }
 
-/* --- durations in the lists ------------------------------------------------------------------------------------- */
+/* --- durations in the lists ------------------------------------------------------------------- */
 
 static void set(uint64_t *ns, uint64_t known) {
     if (known) *ns = known;
@@ -158,17 +172,23 @@ static void time_flush(const pst_prepared *p, uint32_t rank, uint32_t busy) {
     const pst_graph *g = p->graphs[pst_grid_at(p->grid, rank).tensor];
     pst_instr_list *list = &p->job->list[rank];
     uint64_t counted = 0, stepped = 0;
-    for (uint32_t i = 0; i < g->n_param; i++)
-        counted += l->own_to[i] - l->own_from[i], stepped += l->step_to[i] - l->step_from[i];
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        counted += l->own_to[i] - l->own_from[i];
+        stepped += l->step_to[i] - l->step_from[i];
+    }
     for (uint32_t i = 0; i < list->n_instr; i++) {
         pst_instr *in = &list->instr[i];
         uint64_t n = 0, ns = 0;
         if (in->opcode == PST_OP_REDUCE)
             n = in->n || in->param >= g->n_param ? in->n : pst_param_elements(g->param + in->param);
-        if (in->opcode == PST_OP_NORM) ns = pst_profile_ns(p->profile, PST_PROFILE_NORM, counted, busy);
-        if (in->opcode == PST_OP_STEP) ns = pst_profile_ns(p->profile, PST_PROFILE_STEP, stepped, busy);
-        if (in->opcode == PST_OP_REDUCE && n) ns = pst_profile_ns(p->profile, PST_PROFILE_REDUCE, n, busy);
-        if (in->opcode == PST_OP_GATHER) ns = pst_profile_ns(p->profile, PST_PROFILE_GATHER, 0, busy);
+        if (in->opcode == PST_OP_NORM)
+            ns = pst_profile_ns(p->profile, PST_PROFILE_NORM, counted, busy);
+        if (in->opcode == PST_OP_STEP)
+            ns = pst_profile_ns(p->profile, PST_PROFILE_STEP, stepped, busy);
+        if (in->opcode == PST_OP_REDUCE && n)
+            ns = pst_profile_ns(p->profile, PST_PROFILE_REDUCE, n, busy);
+        if (in->opcode == PST_OP_GATHER)
+            ns = pst_profile_ns(p->profile, PST_PROFILE_GATHER, 0, busy);
         set(&in->ns, pst_job_slowed(p->job, rank, ns));
     }
 }
@@ -181,7 +201,10 @@ static void time_messages(const pst_profile *profile, pst_job *job) {
             pst_instr *in = &job->list[r].instr[i];
             if (in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) continue;
             uint64_t ns = pst_profile_ns(profile, PST_PROFILE_MESSAGE, in->bytes, 1);
-            if (ns) in->ns = ns, in->wire_ns = ns > latency ? ns - latency : 0;
+            if (ns) {
+                in->ns = ns;
+                in->wire_ns = ns > latency ? ns - latency : 0;
+            }
         }
 }
 
@@ -189,5 +212,6 @@ void pst_profile_time(pst_prepared *p) {
     if (!p->profile) return;
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         if (p->layout[r]) time_flush(p, r, busy_ranks(p));
-    if (!p->costs.stage_link) time_messages(p->profile, p->job); /* else the cluster file says how long they take */
+    if (!p->costs.stage_link)
+        time_messages(p->profile, p->job); /* else the cluster file says how long they take */
 }

@@ -1,4 +1,5 @@
-/* What a run's predictions take from a profile of the machine (partition/cost/profile.h), and whether it is of this machine. */
+/* What a run's predictions take from a profile of the machine (partition/cost/profile.h), and
+ * whether it is of this machine. */
 #ifndef PST_PREPARE_PROFILE_USE_H
 #define PST_PREPARE_PROFILE_USE_H
 #include "partition/cost/profile.h"
@@ -6,15 +7,17 @@
 
 enum { PST_PROFILE_MOST_RANKS = 64 }; /* that measure at once */
 
-/* parallel.profile, once p has its graph: p->profile and costs, NULL where none is given. EINPUT: of
- * another model or machine, unless parallel.profile_force. */
+/* parallel.profile, once p has its graph: p->profile and costs, NULL where none is given. EINPUT:
+ * of another model or machine, unless parallel.profile_force. */
 pst_status pst_profile_open_for(pst_prepared *p);
-/* EINPUT: the profile, of parallel.profile, is of another machine, precision or model; see above. kind: a cluster's, which
- * the profile is of (costs.h); NULL: it is to be this machine's. */
-pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind, const pst_config *config,
-                             uint32_t threads, pst_processors processors, const pst_graph *graph, int quiet);
+/* EINPUT: the profile, of parallel.profile, is of another machine, precision or model; see above.
+ * kind: a cluster's, which the profile is of (costs.h); NULL: it is to be this machine's. */
+pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind,
+                             const pst_config *config, uint32_t threads, pst_processors processors,
+                             const pst_graph *graph, int quiet);
 /* Warns of ranks that would have to take turns on the processors. */
-void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank, uint32_t threads);
+void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank,
+                      uint32_t threads);
 /* Messages and the flush, once lists and layout are there. */
 void pst_profile_time(pst_prepared *p);
 /* What a profile of this machine says it is of. */

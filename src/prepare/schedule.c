@@ -4,31 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status check_loaded(const pst_schedule *s, const char *path, uint32_t n_rank, uint32_t n_virtual,
-                               uint32_t n_micro) {
+static pst_status check_loaded(const pst_schedule *s, const char *path, uint32_t n_rank,
+                               uint32_t n_virtual, uint32_t n_micro) {
     uint32_t has = s->n_chunk / s->n_rank;
-    if (!s->backward) return pst_fail(PST_EINPUT, "%s: it has no backward passes, so it trains nothing", path);
+    if (!s->backward)
+        return pst_fail(PST_EINPUT, "%s: it has no backward passes, so it trains nothing", path);
     if (s->n_rank != n_rank || s->n_micro != n_micro)
-        return pst_fail(PST_EINPUT, "%s: it is for %u ranks and %u micro-batches, not for %u and %u", path, s->n_rank,
-                        s->n_micro, n_rank, n_micro);
+        return pst_fail(PST_EINPUT,
+                        "%s: it is for %u ranks and %u micro-batches, not for %u and %u", path,
+                        s->n_rank, s->n_micro, n_rank, n_micro);
     if (n_virtual && n_virtual != has)
-        return pst_fail(PST_EINPUT, "%s: it has %u chunk%s per rank, not %u; leave parallel.chunks out", path, has,
-                        has == 1 ? "" : "s", n_virtual);
+        return pst_fail(PST_EINPUT,
+                        "%s: it has %u chunk%s per rank, not %u; leave parallel.chunks out", path,
+                        has, has == 1 ? "" : "s", n_virtual);
     return PST_OK;
 }
 
-static pst_status load(const pst_config *c, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+static pst_status load(const pst_config *c, uint32_t n_rank, uint32_t n_micro,
+                       pst_schedule **schedule) {
     const char *path = c->parallel.schedule_file;
-    if (!*path) return pst_fail(PST_EINPUT, "parallel.schedule custom needs parallel.schedule_file, a CSV file");
+    if (!*path)
+        return pst_fail(PST_EINPUT,
+                        "parallel.schedule custom needs parallel.schedule_file, a CSV file");
     PST_TRY(pst_schedule_csv_load(path, schedule));
-    pst_status status = check_loaded(*schedule, path, n_rank, (uint32_t)c->parallel.chunks, n_micro);
+    pst_status status =
+        check_loaded(*schedule, path, n_rank, (uint32_t)c->parallel.chunks, n_micro);
     if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
     return status;
 }
 
 /* The same order, with B and W one behind the other where it has them as one. */
-static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
-                                 pst_schedule **schedule) {
+static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_virtual,
+                                 uint32_t n_micro, pst_schedule **schedule) {
     const pst_schedule_row *row;
     PST_TRY(pst_schedule_find(name, &row));
     PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
@@ -37,21 +44,25 @@ static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_v
     return split.generate(&split, n_rank, n_virtual, n_micro, schedule);
 }
 
-static pst_status make(const pst_config *c, const char *name, int split, uint32_t n_rank, uint32_t n_virtual,
-                       uint32_t n_micro, pst_schedule **schedule) {
+static pst_status make(const pst_config *c, const char *name, int split, uint32_t n_rank,
+                       uint32_t n_virtual, uint32_t n_micro, pst_schedule **schedule) {
     if (!strcmp(name, "custom")) return load(c, n_rank, n_micro, schedule);
-    PST_TRY((split ? generate_split : pst_schedule_generate)(name, n_rank, n_virtual, n_micro, schedule));
+    PST_TRY((split ? generate_split : pst_schedule_generate)(name, n_rank, n_virtual, n_micro,
+                                                             schedule));
     return pst_schedule_check(*schedule);
 }
 
 /* Gives the work of each of the schedule's ranks to the rank on which the plan has its chunks. */
-static pst_status move_ranks(pst_schedule *s, const pst_plan *plan, uint32_t *n_action, pst_action **action) {
+static pst_status move_ranks(pst_schedule *s, const pst_plan *plan, uint32_t *n_action,
+                             pst_action **action) {
     for (uint32_t c = 0; c < s->n_chunk; c++) {
         uint32_t first = 0;
         while (s->rank_of_chunk[first] != s->rank_of_chunk[c]) first++;
         if (plan->rank_of_chunk[c] != plan->rank_of_chunk[first])
-            return pst_fail(PST_EINPUT, "plan: schedule %s wants chunks %u and %u on one rank, not on %u and %u",
-                            s->name, first, c, plan->rank_of_chunk[first], plan->rank_of_chunk[c]);
+            return pst_fail(
+                PST_EINPUT,
+                "plan: schedule %s wants chunks %u and %u on one rank, not on %u and %u", s->name,
+                first, c, plan->rank_of_chunk[first], plan->rank_of_chunk[c]);
         n_action[plan->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
         action[plan->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
     }
@@ -63,26 +74,33 @@ static pst_status move_ranks(pst_schedule *s, const pst_plan *plan, uint32_t *n_
 
 static pst_status move_to_plan(pst_schedule *s, const pst_plan *plan) {
     if (s->n_chunk != plan->n_chunk)
-        return pst_fail(PST_EINPUT, "plan: it has %u chunks, schedule %s has %u", plan->n_chunk, s->name, s->n_chunk);
+        return pst_fail(PST_EINPUT, "plan: it has %u chunks, schedule %s has %u", plan->n_chunk,
+                        s->name, s->n_chunk);
     uint32_t *n_action = calloc(s->n_rank, sizeof *n_action);
     pst_action **action = calloc(s->n_rank, sizeof *action);
-    pst_status status = n_action && action ? move_ranks(s, plan, n_action, action)
-                                           : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", s->n_rank);
-    free(n_action), free(action);
+    pst_status status =
+        n_action && action
+            ? move_ranks(s, plan, n_action, action)
+            : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", s->n_rank);
+    free(n_action);
+    free(action);
     return status;
 }
 
-/* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its chunks. */
-static pst_status make_on(const pst_config *c, const char *name, int split, uint32_t n_rank, uint32_t n_micro,
-                          const pst_plan *plan, pst_schedule **schedule) {
-    uint32_t chunks = plan ? plan->n_chunk / n_rank : strcmp(name, "forward") ? (uint32_t)c->parallel.chunks : 1;
+/* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its
+ * chunks. */
+static pst_status make_on(const pst_config *c, const char *name, int split, uint32_t n_rank,
+                          uint32_t n_micro, const pst_plan *plan, pst_schedule **schedule) {
+    uint32_t chunks = plan                      ? plan->n_chunk / n_rank
+                      : strcmp(name, "forward") ? (uint32_t)c->parallel.chunks
+                                                : 1;
     pst_status status = make(c, name, split, n_rank, chunks, n_micro, schedule);
     if (status == PST_OK && plan) status = move_to_plan(*schedule, plan);
     if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
     return status;
 }
 
-/* --- of all replicas -------------------------------------------------------------------------------------------- */
+/* --- of all replicas -------------------------------------------------------------------------- */
 
 /* One for every number of micro-batches that a replica has. */
 pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
@@ -95,11 +113,15 @@ pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
         for (uint32_t j = 0; p->options.schedules && j < p->options.n_schedule; j++)
             if (p->options.schedules[j]->n_micro == n) given = p->options.schedules[j];
         if (given && given->n_rank != p->grid.pipeline)
-            return pst_fail(PST_EINTERNAL, "an order of %u stages was given for %u", given->n_rank, p->grid.pipeline);
+            return pst_fail(PST_EINTERNAL, "an order of %u stages was given for %u", given->n_rank,
+                            p->grid.pipeline);
         if (given) PST_TRY(pst_schedule_copy(given, &p->schedules[k]));
         else if (p->options.schedules)
-            return pst_fail(PST_EINTERNAL, "no order was made for the %u micro-batches of replica %u", n, k);
-        else PST_TRY(make_on(p->config, name, p->options.split, p->grid.pipeline, n, p->plan, &p->schedules[k]));
+            return pst_fail(PST_EINTERNAL,
+                            "no order was made for the %u micro-batches of replica %u", n, k);
+        else
+            PST_TRY(make_on(p->config, name, p->options.split, p->grid.pipeline, n, p->plan,
+                            &p->schedules[k]));
     }
     p->schedule = p->schedules[0];
     return PST_OK;

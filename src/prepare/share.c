@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least, double most, int whole,
-                              double *out) {
+pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least,
+                              double most, int whole, double *out) {
     char *end;
     double x = strtod(list[i], &end);
     if (end != list[i] && !*end && x >= least && x <= most && (!whole || floor(x) == x)) {
@@ -41,7 +41,8 @@ double pst_prepare_speed(const pst_prepared *p, uint32_t replica) {
 static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
     uint32_t n = p->grid.data;
     double *speed = malloc(n * sizeof *speed);
-    if (!speed) return pst_fail(PST_ENOMEM, "no memory to share micro-batches among %u replicas", n);
+    if (!speed)
+        return pst_fail(PST_ENOMEM, "no memory to share micro-batches among %u replicas", n);
     for (uint32_t k = 0; k < n; k++) speed[k] = pst_prepare_speed(p, k);
     for (uint32_t k = 0; k < n; k++) count[k] = 1;
     for (uint32_t left = n_micro - n; left > 0; left--) {
@@ -58,18 +59,20 @@ static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32
     const pst_config *c = p->config;
     uint64_t sum = 0;
     if (c->parallel.n_replicas != p->grid.data)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.replicas has %u of the %u numbers that parallel.data asks for; as in [3, 5], one each",
-            c->parallel.n_replicas, p->grid.data);
+        return pst_fail(PST_EINPUT,
+                        "parallel.replicas has %u of the %u numbers that parallel.data asks for; "
+                        "as in [3, 5], one each",
+                        c->parallel.n_replicas, p->grid.data);
     for (uint32_t k = 0; k < p->grid.data; k++) {
         double x;
-        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
+        PST_TRY(
+            pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
         sum += count[k] = (uint32_t)x;
     }
     if (sum == n_micro) return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "parallel.replicas: %llu micro-batches together, but a step has %u (train.batch / micro_batch)",
+                    "parallel.replicas: %llu micro-batches together, but a step has %u "
+                    "(train.batch / micro_batch)",
                     (unsigned long long)sum, n_micro);
 }
 
@@ -88,36 +91,43 @@ pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *
     uint32_t n = p->grid.data, *count = first + 1; /* becomes their sums */
     if (n_micro < n)
         return pst_fail(PST_EINPUT,
-                        "%u micro-batch%s of a step cannot keep %u replicas busy; use a smaller train.micro_batch, a "
+                        "%u micro-batch%s of a step cannot keep %u replicas busy; use a smaller "
+                        "train.micro_batch, a "
                         "larger train.batch or a smaller parallel.data",
                         n_micro, n_micro == 1 ? "" : "es", n);
     int planned = share_as_planned(p, n_micro, count);
-    if (!planned && p->config->parallel.n_replicas && !p->options.infer) PST_TRY(share_as_given(p, n_micro, count));
+    if (!planned && p->config->parallel.n_replicas && !p->options.infer)
+        PST_TRY(share_as_given(p, n_micro, count));
     else if (!planned) PST_TRY(share_by_speed(p, n_micro, count));
     for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
     return PST_OK;
 }
 
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
-    uint32_t all = p->options.infer ? 0 : (uint32_t)p->config->parallel.reproducible, n = p->grid.data;
+    uint32_t all = p->options.infer ? 0 : (uint32_t)p->config->parallel.reproducible,
+             n = p->grid.data;
     uint32_t n_micro = p->micro[n];
     *parts = 1;
     if (!all) return PST_OK;
     if (p->grid.data > 1 && p->config->parallel.zero == 2)
-        return pst_fail(PST_EINPUT,
-                        "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");
-    if (all & (all - 1)) return pst_fail(PST_EINPUT, "parallel.reproducible must be a power of two, not %u", all);
-    if (all % n)
-        return pst_fail(PST_EINPUT, "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all,
-                        n);
-    if (n_micro % all)
         return pst_fail(
             PST_EINPUT,
-            "parallel.reproducible: %u micro-batches of a step (train.batch / micro_batch) are no multiple of %u",
-            n_micro, all);
+            "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");
+    if (all & (all - 1))
+        return pst_fail(PST_EINPUT, "parallel.reproducible must be a power of two, not %u", all);
+    if (all % n)
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all, n);
+    if (n_micro % all)
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible: %u micro-batches of a step (train.batch / "
+                        "micro_batch) are no multiple of %u",
+                        n_micro, all);
     for (uint32_t k = 0; k < n; k++)
         if (p->micro[k + 1] - p->micro[k] != n_micro / n)
-            return pst_fail(PST_EINPUT, "parallel.reproducible needs as many micro-batches on every replica");
+            return pst_fail(PST_EINPUT,
+                            "parallel.reproducible needs as many micro-batches on every replica");
     *parts = all / n;
     return PST_OK;
 }

@@ -1,16 +1,19 @@
-/* parallel.schedule solved: of all schedules that keep every rank within its memory the one that is predicted to be
- * the shortest. What takes part: for every placement of chunks (pst_solve_places), the order that is solved for
- * (prepare/problem.h), and the named ones. Each is prepared as a run would be, so that memory and prediction are
- * those of the run. Every rank comes to the same result by itself, unless its launcher has handed it on (handed.h):
- * nothing here depends on the machine, which is why the limit is parallel.memory, or else what zb-h1 (of a plan with
- * two chunks per rank zb-v) needs on its fullest rank. */
+/* parallel.schedule solved: of all schedules that keep every rank within its memory the one that is
+ * predicted to be the shortest. What takes part: for every placement of chunks (pst_solve_places),
+ * the order that is solved for (prepare/problem.h), and the named ones. Each is prepared as a run
+ * would be, so that memory and prediction are those of the run. Every rank comes to the same result
+ * by itself, unless its launcher has handed it on (handed.h): nothing here depends on the machine,
+ * which is why the limit is parallel.memory, or else what zb-h1 (of a plan with two chunks per rank
+ * zb-v) needs on its fullest rank. */
 #include "prepare/problem.h"
 #include "base/log.h"
 #include "prepare/handed.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 4 }; /* of one placement, with less memory each time, until the layout holds the limit */
+enum {
+    TRIES = 4
+}; /* of one placement, with less memory each time, until the layout holds the limit */
 
 typedef struct {
     const pst_config *config;
@@ -31,14 +34,15 @@ static uint64_t largest(const pst_prepared *p) {
 }
 
 /* As pst_prepare, with a schedule by name, or n that are given. */
-static pst_status prepare_with(const contest *c, const char *name, uint32_t chunks, pst_schedule *const *schedules,
-                               uint32_t n, pst_prepared **p) {
+static pst_status prepare_with(const contest *c, const char *name, uint32_t chunks,
+                               pst_schedule *const *schedules, uint32_t n, pst_prepared **p) {
     pst_config changed = *c->config; /* shallow: only read below */
     pst_prepare_options options = c->options;
     pst_plan plan;
     changed.parallel.schedule = (char *)(uintptr_t)name;
     changed.parallel.chunks = chunks;
-    options.schedules = (const pst_schedule *const *)schedules, options.n_schedule = n;
+    options.schedules = (const pst_schedule *const *)schedules;
+    options.n_schedule = n;
     if (options.plan) {
         plan = *options.plan;
         snprintf(plan.schedule, sizeof plan.schedule, "%s", name);
@@ -52,16 +56,18 @@ static pst_status prepare_with(const contest *c, const char *name, uint32_t chun
 /* Takes p over. */
 static void enter(contest *c, pst_prepared *p, const char *from) {
     uint32_t rank;
-    if (pst_prepare_excess(p, c->limit, &rank) || (c->best && c->best->timing->step_ns <= p->timing->step_ns)) {
+    if (pst_prepare_excess(p, c->limit, &rank) ||
+        (c->best && c->best->timing->step_ns <= p->timing->step_ns)) {
         pst_prepared_close(p);
         return;
     }
     pst_prepared_close(c->best);
-    c->best = p, c->best_at = c->at;
+    c->best = p;
+    c->best_at = c->at;
     snprintf(c->from, sizeof c->from, "%s", from);
 }
 
-/* --- who takes part ------------------------------------------------------------------------------------------------- */
+/* --- who takes part --------------------------------------------------------------------------- */
 
 /* EINPUT: chunks cannot lie like that, or not in this memory. */
 static pst_status solve_place(contest *c, uint32_t thrift) {
@@ -100,14 +106,15 @@ static pst_status enter_named(contest *c, const pst_schedule_row *row) {
     pst_prepared *p;
     pst_status status = prepare_with(c, row->name, place->n_virtual, NULL, 0, &p);
     if (status != PST_OK) return pass_over(status, row->name);
-    pst_log(PST_LOG_DEBUG, "schedule solved: %s, %u chunk%s per rank, takes %.3f ms and %.1f MiB", row->name,
-            place->n_virtual, place->n_virtual == 1 ? "" : "s", (double)p->timing->step_ns * 1e-6,
-            (double)largest(p) * 0x1p-20);
+    pst_log(PST_LOG_DEBUG, "schedule solved: %s, %u chunk%s per rank, takes %.3f ms and %.1f MiB",
+            row->name, place->n_virtual, place->n_virtual == 1 ? "" : "s",
+            (double)p->timing->step_ns * 1e-6, (double)largest(p) * 0x1p-20);
     enter(c, p, row->name);
     return PST_OK;
 }
 
-/* A little for every placement, its named schedules, then all that may be done for the placement of the best. */
+/* A little for every placement, its named schedules, then all that may be done for the placement of
+ * the best. */
 static pst_status hold(contest *c, uint32_t chunks) {
     uint32_t n_row;
     const pst_schedule_row *row = pst_schedule_rows(&n_row);
@@ -125,11 +132,14 @@ static pst_status hold(contest *c, uint32_t chunks) {
     return pass_over(solve_place(c, PST_SOLVE_THRIFT_BEST), c->place[c->at].like);
 }
 
-/* Chunks per rank that the run file asks for; a list of what is computed again has an item for each of them. 0: any. */
+/* Chunks per rank that the run file asks for; a list of what is computed again has an item for each
+ * of them. 0: any. */
 static uint32_t asked_chunks(const contest *c) {
     const pst_config *config = c->config;
-    uint32_t stages = pst_prepare_stages(config, c->options.n_rank), n = config->parallel.n_recompute;
-    if (config->parallel.chunks || n <= 1 || !stages || n % stages) return (uint32_t)config->parallel.chunks;
+    uint32_t stages = pst_prepare_stages(config, c->options.n_rank),
+             n = config->parallel.n_recompute;
+    if (config->parallel.chunks || n <= 1 || !stages || n % stages)
+        return (uint32_t)config->parallel.chunks;
     return n / stages;
 }
 
@@ -138,19 +148,27 @@ static pst_status level_recompute(pst_config *config, char **way) {
     pst_recompute least = PST_RECOMPUTE_COUNT, mode;
     for (uint32_t i = 0; i < config->parallel.n_recompute; i++) {
         PST_TRY(pst_recompute_find(config->parallel.recompute[i], &mode));
-        if (mode < least) least = mode, *way = config->parallel.recompute[i];
+        if (mode < least) {
+            least = mode;
+            *way = config->parallel.recompute[i];
+        }
     }
-    config->parallel.recompute = way, config->parallel.n_recompute = 1;
+    config->parallel.recompute = way;
+    config->parallel.n_recompute = 1;
     return PST_OK;
 }
 
-/* Of a plan whose chunks lie as those of zb-h1 or zb-v: what that needs. 0: they lie in another way. */
+/* Of a plan whose chunks lie as those of zb-h1 or zb-v: what that needs. 0: they lie in another
+ * way. */
 static pst_status find_limit_of_plan(contest *c) {
     const pst_plan *plan = c->options.plan;
     uint32_t chunks = plan->n_chunk / plan->n_rank;
     pst_prepared *p;
     pst_status status = prepare_with(c, chunks == 1 ? "zb-h1" : "zb-v", chunks, NULL, 0, &p);
-    if (status == PST_EINPUT) return pst_error_clear(), PST_OK;
+    if (status == PST_EINPUT) {
+        pst_error_clear();
+        return PST_OK;
+    }
     PST_TRY(status);
     c->limit = largest(p);
     pst_prepared_close(p);
@@ -168,7 +186,8 @@ static pst_status find_limit(contest *c) {
     if (c->limit) return PST_OK;
     one.config = &config;
     one.options.plan = NULL; /* whose chunks may lie in another way */
-    uint32_t stages = pst_prepare_stages(&config, c->options.n_rank), n = config.parallel.n_recompute;
+    uint32_t stages = pst_prepare_stages(&config, c->options.n_rank),
+             n = config.parallel.n_recompute;
     if (n > 1 && n != stages) PST_TRY(level_recompute(&config, &way));
     PST_TRY(prepare_with(&one, "zb-h1", 1, NULL, 0, &p));
     c->limit = largest(p);
@@ -178,7 +197,8 @@ static pst_status find_limit(contest *c) {
 
 /* The name, in all that is written and printed. */
 static void name_solved(pst_prepared *p) {
-    for (uint32_t k = 0; k < p->grid.data; k++) snprintf(p->schedules[k]->name, sizeof p->schedules[k]->name, "solved");
+    for (uint32_t k = 0; k < p->grid.data; k++)
+        snprintf(p->schedules[k]->name, sizeof p->schedules[k]->name, "solved");
     snprintf(p->plan->schedule, sizeof p->plan->schedule, "solved");
 }
 
@@ -187,14 +207,15 @@ static void describe(const contest *c) {
     pst_prepared *p = c->best;
     uint64_t bound = c->bound_ns[c->best_at], least = bound + p->timing->flush_ns;
     uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank, rank;
-    int n = snprintf(p->solved, sizeof p->solved, "%s, %u chunk%s per rank, %s %.1f MiB each: %.3f ms as %s", c->from,
-                     chunks, chunks == 1 ? "" : "s", pst_prepare_excess(p, c->limit, &rank) ? "beyond" : "within",
-                     (double)c->limit * 0x1p-20, (double)p->timing->step_ns * 1e-6,
-                     *c->config->parallel.measured ? "measured" : "modelled");
+    int n = snprintf(
+        p->solved, sizeof p->solved, "%s, %u chunk%s per rank, %s %.1f MiB each: %.3f ms as %s",
+        c->from, chunks, chunks == 1 ? "" : "s",
+        pst_prepare_excess(p, c->limit, &rank) ? "beyond" : "within", (double)c->limit * 0x1p-20,
+        (double)p->timing->step_ns * 1e-6, *c->config->parallel.measured ? "measured" : "modelled");
     if (bound && least <= p->timing->step_ns)
         snprintf(p->solved + n, sizeof p->solved - (size_t)n,
-                 ", no order of these chunks can take less than %.3f ms (gap %.2f%%)", (double)least * 1e-6,
-                 ((double)p->timing->step_ns / (double)least - 1) * 100);
+                 ", no order of these chunks can take less than %.3f ms (gap %.2f%%)",
+                 (double)least * 1e-6, ((double)p->timing->step_ns / (double)least - 1) * 100);
 }
 
 /* As the launcher has solved it. *handed: 0 when it has not. */
@@ -211,7 +232,8 @@ static pst_status take_handed(const contest *c, int *handed, pst_prepared **p) {
     return status;
 }
 
-pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
+pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options,
+                              pst_prepared **prepared) {
     contest c = {.config = config, .options = *options};
     c.options.score = 0; /* all pipelines together */
     const pst_plan *plan = options->plan;

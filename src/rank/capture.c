@@ -1,9 +1,11 @@
-/* Which launches of a rank a device may capture and replay (pipeline/execute/executor_capture.c). */
+/* Which launches of a rank a device may capture and replay
+ * (pipeline/execute/executor_capture.c). */
 #include "rank/rank.h"
 
-/* Of a step of a program, operator, scratch and seed are the same each time. What a replay under the checker launches
- * looks at memory between launches. */
-uint32_t pst_rank_captures(void *arg, const void *block, uint64_t words[PST_EXECUTOR_WORDS], uint64_t *sample) {
+/* Of a step of a program, operator, scratch and seed are the same each time. What a replay under
+ * the checker launches looks at memory between launches. */
+uint32_t pst_rank_captures(void *arg, const void *block, uint64_t words[PST_EXECUTOR_WORDS],
+                           uint64_t *sample) {
     const pst_rank *r = arg;
     const pst_rank_call *c = block;
     uint32_t n = 0;

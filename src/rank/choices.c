@@ -1,12 +1,16 @@
-/* Which algorithms the device's kernels take, where they choose by measuring; all ranks agree on them in run/choices.c. */
+/* Which algorithms the device's kernels take, where they choose by measuring; all ranks agree on
+ * them in run/choices.c. */
 #include "backends/registry.h"
 #include "base/choice.h"
 #include "rank/rank.h"
 #include <string.h>
 
-int pst_rank_measures(const pst_prepared *p) { return p->optim && !strcmp(p->config->parallel.products, "measured"); }
+int pst_rank_measures(const pst_prepared *p) {
+    return p->optim && !strcmp(p->config->parallel.products, "measured");
+}
 
 pst_status pst_rank_give_choices(const pst_prepared *p, pst_device *device) {
     const pst_choice_ops *ops = pst_registry_choices(device->ops);
-    return ops ? ops->give(device, pst_rank_measures(p), p->plan->choice, p->plan->n_choice) : PST_OK;
+    return ops ? ops->give(device, pst_rank_measures(p), p->plan->choice, p->plan->n_choice)
+               : PST_OK;
 }

@@ -1,5 +1,6 @@
-/* See exchange.h. What lies together in a tensor need not lie together on the way: a rank's positions of several
- * samples do not, so they are packed before and unpacked behind the collective. */
+/* See exchange.h. What lies together in a tensor need not lie together on the way: a rank's
+ * positions of several samples do not, so they are packed before and unpacked behind the
+ * collective. */
 #include "rank/exchange.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,8 @@ enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 1 };
 
 struct pst_exchanger {
     pst_coll *coll;
-    pst_position at; /* what it does; the rank's own position says for the others that it is in an exchange */
+    pst_position at; /* what it does; the rank's own position says for the others that it is in an
+                        exchange */
     uint32_t n;
     uint64_t *bytes; /* [n] of each rank's part */
     /* The pass under way. */
@@ -18,11 +20,16 @@ struct pst_exchanger {
     uint8_t *from, *to, *scratch;
 };
 
-pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_t n, pst_exchanger **out) {
+pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_t n,
+                              pst_exchanger **out) {
     pst_exchanger *x = calloc(1, sizeof *x);
-    if (x) x->n = n, x->bytes = calloc(n, sizeof *x->bytes);
-    pst_status status = x && x->bytes ? pst_coll_open(t, members, n, CHANNEL, &x->coll)
-                                      : pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
+    if (x) {
+        x->n = n;
+        x->bytes = calloc(n, sizeof *x->bytes);
+    }
+    pst_status status = x && x->bytes
+                            ? pst_coll_open(t, members, n, CHANNEL, &x->coll)
+                            : pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
     if (status == PST_OK) pst_coll_watch(x->coll, &x->at);
     if (status == PST_OK) *out = x;
     else pst_exchanger_close(x);
@@ -36,9 +43,9 @@ void pst_exchanger_close(pst_exchanger *x) {
     free(x);
 }
 
-/* --- sizes -------------------------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
-/* --- from one type to the other ----------------------------------------------------------------------------------- */
+/* --- from one type to the other --------------------------------------------------------------- */
 
 static void widen(const void *from, pst_dtype dtype, float *to, uint64_t n) {
     const uint16_t *narrow = from;
@@ -54,9 +61,10 @@ static void narrow(const float *from, void *to, pst_dtype dtype, uint64_t n) {
         for (uint64_t i = 0; i < n; i++) out[i] = pst_half_from_f32(dtype, from[i]);
 }
 
-/* --- along the sequence ------------------------------------------------------------------------------------------- */
+/* --- along the sequence ----------------------------------------------------------------------- */
 
-/* Of a pass along the sequence: samples, positions, elements of a position; bytes of each in the tensor. */
+/* Of a pass along the sequence: samples, positions, elements of a position; bytes of each in the
+ * tensor. */
 typedef struct {
     uint64_t b, t, c, size;
     pst_dtype dtype;
@@ -93,7 +101,8 @@ static void finish_scatter(pst_exchanger *x) {
     narrow(sum, x->to, s.dtype, s.b * own.count * s.c);
 }
 
-/* Of one sample, the ranks' parts are one after the other; of several, they are in scratch as above. */
+/* Of one sample, the ranks' parts are one after the other; of several, they are in scratch as
+ * above. */
 static pst_status start_gather(pst_exchanger *x) {
     sizes s = sizes_of(x);
     uint8_t *mem = s.b == 1 ? x->to : x->scratch, *own = mem;
@@ -117,19 +126,21 @@ static void finish_gather(pst_exchanger *x) {
     }
 }
 
-/* --- the others --------------------------------------------------------------------------------------------------- */
+/* --- the others ------------------------------------------------------------------------------- */
 
 static pst_status start_sum(pst_exchanger *x) {
     const pst_tensor *t = x->g->tensor + x->node->in[0];
     uint64_t n = pst_tensor_elements(t);
-    if (t->dtype == PST_F32) return pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, x->to, n * sizeof(float), PST_F32, 0);
+    if (t->dtype == PST_F32)
+        return pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, x->to, n * sizeof(float), PST_F32, 0);
     widen(x->from, t->dtype, (float *)x->scratch, n);
     return pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, x->scratch, n * sizeof(float), PST_F32, 0);
 }
 
 static void finish_sum(pst_exchanger *x) {
     const pst_tensor *t = x->g->tensor + x->node->in[0];
-    if (t->dtype != PST_F32) narrow((const float *)x->scratch, x->to, t->dtype, pst_tensor_elements(t));
+    if (t->dtype != PST_F32)
+        narrow((const float *)x->scratch, x->to, t->dtype, pst_tensor_elements(t));
 }
 
 static pst_status start_stack(pst_exchanger *x) {
@@ -138,10 +149,14 @@ static pst_status start_stack(pst_exchanger *x) {
     return pst_coll_start(x->coll, PST_COLL_ALL_GATHER, x->to, bytes, PST_F32, 0);
 }
 
-pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node, pst_pass pass, void *from,
-                              void *to, void *scratch) {
-    x->g = g, x->node = node, x->kind = (pst_exchange)node->op->exchange[pass];
-    x->from = from, x->to = to, x->scratch = scratch;
+pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node,
+                              pst_pass pass, void *from, void *to, void *scratch) {
+    x->g = g;
+    x->node = node;
+    x->kind = (pst_exchange)node->op->exchange[pass];
+    x->from = from;
+    x->to = to;
+    x->scratch = scratch;
     switch (x->kind) {
     case PST_EXCHANGE_SUM: return start_sum(x);
     case PST_EXCHANGE_GATHER: return start_gather(x);
@@ -163,10 +178,11 @@ pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {
 
 pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n) {
     x->kind = PST_EXCHANGE_NONE;
-    /* Which numbers lie together depends on the stages: the order in which each is added must not depend on where it
-     * lies. */
+    /* Which numbers lie together depends on the stages: the order in which each is added must not
+     * depend on where it lies. */
     PST_TRY(pst_coll_force(x->coll, "tree"));
-    pst_status status = pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, sum, n * sizeof *sum, PST_F32, 0);
+    pst_status status =
+        pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, sum, n * sizeof *sum, PST_F32, 0);
     PST_TRY(pst_coll_force(x->coll, NULL));
     return status;
 }

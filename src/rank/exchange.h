@@ -1,6 +1,6 @@
-/* The steps that the ranks of a tensor group do together (graph/op.h, pst_exchange), as non-blocking collectives over
- * the group. Sums are of fp32, in bf16 graphs too, in the order that comm/collective/collective.h fixes: every rank gets the same
- * bits. */
+/* The steps that the ranks of a tensor group do together (graph/op.h, pst_exchange), as
+ * non-blocking collectives over the group. Sums are of fp32, in bf16 graphs too, in the order that
+ * comm/collective/collective.h fixes: every rank gets the same bits. */
 #ifndef PST_RANK_EXCHANGE_H
 #define PST_RANK_EXCHANGE_H
 #include "comm/collective/collective.h"
@@ -9,16 +9,19 @@
 
 typedef struct pst_exchanger pst_exchanger;
 
-/* members: the ranks of the group, its tensor ranks in order, this one among them. All its memory is taken here. */
-pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_t n, pst_exchanger **x);
+/* members: the ranks of the group, its tensor ranks in order, this one among them. All its memory
+ * is taken here. */
+pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_t n,
+                              pst_exchanger **x);
 void pst_exchanger_close(pst_exchanger *x);
 
-/* Says which ranks share a host (of all ranks, comm/collective/collective.h), and lets the group share memory where it can. A
- * collective of the group, before the first pass; done when test says so. */
+/* Says which ranks share a host (of all ranks, comm/collective/collective.h), and lets the group
+ * share memory where it can. A collective of the group, before the first pass; done when test says
+ * so. */
 pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host);
 /* Starts a pass; from, to and scratch stay as they are until it is done. One at a time. */
-pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node, pst_pass pass, void *from,
-                              void *to, void *scratch);
+pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node,
+                              pst_pass pass, void *from, void *to, void *scratch);
 /* Instead: n numbers at x become their sums over the group. */
 pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n);
 /* OK: done, or nothing was started. BUSY: ask again. */

@@ -1,6 +1,7 @@
-/* See exchange_far.h. In a sum every rank adds up one part: it gets that part of all others (the first round), and sends
- * them the sum (the second), so that each rank sends and receives what an all-reduce has to. Along the sequence, parts of
- * several samples do not lie together: they are packed before and unpacked behind. */
+/* See exchange_far.h. In a sum every rank adds up one part: it gets that part of all others (the
+ * first round), and sends them the sum (the second), so that each rank sends and receives what an
+ * all-reduce has to. Along the sequence, parts of several samples do not lie together: they are
+ * packed before and unpacked behind. */
 #include "graph/exchange.h"
 #include "graph/shard.h"
 #include "rank/exchange_far.h"
@@ -22,18 +23,25 @@ struct pst_far_exchanger {
     const void **addend; /* [n] */
 };
 
-pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t n, pst_far_exchanger **out) {
+pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t n,
+                                  pst_far_exchanger **out) {
     if (n > PST_ARITH_ADDENDS)
-        return pst_fail(PST_EINPUT, "device %s: %u tensor ranks; at most %d can add up what they have",
+        return pst_fail(PST_EINPUT,
+                        "device %s: %u tensor ranks; at most %d can add up what they have",
                         r->device->ops->name, n, PST_ARITH_ADDENDS);
     pst_far_exchanger *x = calloc(1, sizeof *x);
-    if (x) x->request = calloc(2 * (size_t)n, sizeof *x->request), x->member = calloc(n, sizeof *x->member);
+    if (x) {
+        x->request = calloc(2 * (size_t)n, sizeof *x->request);
+        x->member = calloc(n, sizeof *x->member);
+    }
     if (x) x->addend = calloc(n, sizeof *x->addend);
     if (!x || !x->request || !x->member || !x->addend) {
         pst_far_exchanger_close(x);
         return pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
     }
-    x->r = r, x->n = n, x->own = r->at.tensor;
+    x->r = r;
+    x->n = n;
+    x->own = r->at.tensor;
     for (uint32_t i = 0; i < n; i++) x->member[i] = members[i];
     *out = x;
     return PST_OK;
@@ -41,17 +49,26 @@ pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t
 
 void pst_far_exchanger_close(pst_far_exchanger *x) {
     if (!x) return;
-    free(x->request), free(x->member), free(x->addend);
+    free(x->request);
+    free(x->member);
+    free(x->addend);
     free(x);
 }
 
-/* --- messages ----------------------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
-static pst_transport *transport_of(const pst_far_exchanger *x) { return x->r->staged ? x->r->staged : x->r->transport; }
+static pst_transport *transport_of(const pst_far_exchanger *x) {
+    return x->r->staged ? x->r->staged : x->r->transport;
+}
 
-static pst_status post(pst_far_exchanger *x, pst_transfer_kind kind, uint32_t k, void *mem, uint64_t bytes) {
-    pst_transfer t = {
-        .kind = kind, .peer = x->member[k], .channel = CHANNEL, .seq = x->seq, .mem = mem, .bytes = bytes};
+static pst_status post(pst_far_exchanger *x, pst_transfer_kind kind, uint32_t k, void *mem,
+                       uint64_t bytes) {
+    pst_transfer t = {.kind = kind,
+                      .peer = x->member[k],
+                      .channel = CHANNEL,
+                      .seq = x->seq,
+                      .mem = mem,
+                      .bytes = bytes};
     if (!bytes) return PST_OK;
     PST_TRY(transport_of(x)->ops->post(transport_of(x), &t, &x->request[x->n_request]));
     x->n_request++;
@@ -67,29 +84,39 @@ static pst_status arrive(pst_far_exchanger *x, uint64_t *moved) {
         pst_status status = t->ops->test(t, x->request[i], &end_ns);
         if (status == PST_BUSY) i++;
         else if (status != PST_OK) return status;
-        else x->request[i] = x->request[--x->n_request], ++*moved;
+        else {
+            x->request[i] = x->request[--x->n_request];
+            ++*moved;
+        }
     }
     return x->n_request ? PST_BUSY : PST_OK;
 }
 
-/* --- rounds ------------------------------------------------------------------------------------------------------- */
+/* --- rounds ----------------------------------------------------------------------------------- */
 
-static pst_far_part part_in(const pst_far_exchanger *x, uint32_t k) { return pst_far_part_of(x->r->graph, x->node, x->kind, x->n, k); }
+static pst_far_part part_in(const pst_far_exchanger *x, uint32_t k) {
+    return pst_far_part_of(x->r->graph, x->node, x->kind, x->n, k);
+}
 
 /* Part k of every sample, between a tensor and where its samples lie together. */
-static pst_status pack(const pst_far_exchanger *x, uint32_t k, uint8_t *tensor, uint8_t *packed, int back) {
+static pst_status pack(const pst_far_exchanger *x, uint32_t k, uint8_t *tensor, uint8_t *packed,
+                       int back) {
     pst_far_samples all = pst_far_samples_of(x->r->graph, x->node, x->kind);
     pst_far_part p = part_in(x, k);
     uint8_t *at = tensor + p.first;
     pst_device *d = x->r->device;
     if (!p.bytes) return PST_OK;
-    if (back) return d->ops->copy_rows(d, PST_Q_COMPUTE, at, all.whole, packed, p.bytes, p.bytes, all.samples);
-    return d->ops->copy_rows(d, PST_Q_COMPUTE, packed, p.bytes, at, all.whole, p.bytes, all.samples);
+    if (back)
+        return d->ops->copy_rows(d, PST_Q_COMPUTE, at, all.whole, packed, p.bytes, p.bytes,
+                                 all.samples);
+    return d->ops->copy_rows(d, PST_Q_COMPUTE, packed, p.bytes, at, all.whole, p.bytes,
+                             all.samples);
 }
 
 /* The others' own parts go to them, theirs of this rank's come. */
 static pst_status start_sum(pst_far_exchanger *x) {
-    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples, own = samples * part_in(x, x->own).bytes;
+    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples,
+             own = samples * part_in(x, x->own).bytes;
     uint8_t *packed = x->scratch, *arriving = x->scratch, *at;
     if (samples > 1) {
         for (uint32_t k = 0; k < x->n; arriving += samples * part_in(x, k).bytes, k++)
@@ -117,7 +144,8 @@ typedef struct {
 static pst_status run_addition(pst_device *device, const void *block) {
     const addition *a = block;
     const pst_far_exchanger *x = a->x;
-    return x->r->arith->combine(device, pst_exchange_longer(x->r->graph, x->node)->dtype, x->addend, x->n, a->to, a->n);
+    return x->r->arith->combine(device, pst_exchange_longer(x->r->graph, x->node)->dtype, x->addend,
+                                x->n, a->to, a->n);
 }
 
 /* The device adds; of a sum that all want, the parts go round. */
@@ -141,14 +169,16 @@ static pst_status add_up(pst_far_exchanger *x) {
 }
 
 static pst_status start_gather(pst_far_exchanger *x) {
-    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples, own = samples * part_in(x, x->own).bytes;
+    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples,
+             own = samples * part_in(x, x->own).bytes;
     uint8_t *arriving = x->scratch;
     PST_TRY(pack(x, x->own, x->to, x->from, 1));
     for (uint32_t k = 0; k < x->n; k++) {
         if (k == x->own) continue;
         pst_far_part p = part_in(x, k);
         PST_TRY(post(x, PST_TRANSFER_SEND, k, x->from, own));
-        PST_TRY(post(x, PST_TRANSFER_RECV, k, samples > 1 ? arriving : x->to + p.first, samples * p.bytes));
+        PST_TRY(post(x, PST_TRANSFER_RECV, k, samples > 1 ? arriving : x->to + p.first,
+                     samples * p.bytes));
         arriving += samples * p.bytes;
     }
     return PST_OK;
@@ -165,18 +195,25 @@ static pst_status finish_gather(pst_far_exchanger *x) {
     return pst_rank_settle(x->r);
 }
 
-static int is_sum(pst_exchange kind) { return kind == PST_EXCHANGE_SUM || kind == PST_EXCHANGE_SCATTER; }
+static int is_sum(pst_exchange kind) {
+    return kind == PST_EXCHANGE_SUM || kind == PST_EXCHANGE_SCATTER;
+}
 
-pst_status pst_far_exchange_start(pst_far_exchanger *x, const pst_node *node, pst_pass pass, uint8_t *from, uint8_t *to,
-                                  uint8_t *scratch) {
-    x->node = node, x->kind = (pst_exchange)node->op->exchange[pass];
-    x->from = from, x->to = to, x->scratch = scratch;
+pst_status pst_far_exchange_start(pst_far_exchanger *x, const pst_node *node, pst_pass pass,
+                                  uint8_t *from, uint8_t *to, uint8_t *scratch) {
+    x->node = node;
+    x->kind = (pst_exchange)node->op->exchange[pass];
+    x->from = from;
+    x->to = to;
+    x->scratch = scratch;
     if (x->kind == PST_EXCHANGE_COPY) {
         if (to == from) return PST_OK;
         PST_TRY(pst_rank_copy(x->r, to, from, pst_tensor_bytes(x->r->graph->tensor + node->in[0])));
         return pst_rank_settle(x->r);
     }
-    x->round = 1, x->n_request = 0, x->seq++;
+    x->round = 1;
+    x->n_request = 0;
+    x->seq++;
     return is_sum(x->kind) ? start_sum(x) : start_gather(x);
 }
 
@@ -185,7 +222,8 @@ pst_status pst_far_exchange_test(pst_far_exchanger *x, uint64_t *moved) {
     if (!x->round) return PST_OK;
     PST_TRY(arrive(x, moved));
     if (is_sum(x->kind) && x->round == 1) {
-        x->round = 2, x->seq++;
+        x->round = 2;
+        x->seq++;
         PST_TRY(add_up(x));
         if (x->n_request) return PST_BUSY;
     }

@@ -1,10 +1,10 @@
-/* The exchanges of a tensor group as the executor's hooks. Where the host cannot reach the device's memory, parts go from
- * device to device (exchange_far.h); only the accumulators that the ranks of a group add up once a step are copied here
- * before, and back behind. */
+/* The exchanges of a tensor group as the executor's hooks. Where the host cannot reach the device's
+ * memory, parts go from device to device (exchange_far.h); only the accumulators that the ranks of
+ * a group add up once a step are copied here before, and back behind. */
 #include "rank/exchange_far.h"
 #include <stdlib.h>
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static pst_status open_exchangers(pst_rank *r, const uint32_t *members, uint32_t n) {
     PST_TRY(pst_exchanger_open(r->transport, members, n, &r->exchanger));
@@ -14,7 +14,8 @@ static pst_status open_exchangers(pst_rank *r, const uint32_t *members, uint32_t
 pst_status pst_rank_exchange_open(pst_rank *r) {
     uint32_t n = pst_grid_degree(r->p->grid, r->at.stage), *members = malloc(n * sizeof *members);
     if (!members) return pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
-    for (uint32_t t = 0; t < n; t++) members[t] = pst_grid_rank(r->p->grid, r->at.stage, r->at.replica, t);
+    for (uint32_t t = 0; t < n; t++)
+        members[t] = pst_grid_rank(r->p->grid, r->at.stage, r->at.replica, t);
     pst_status status = open_exchangers(r, members, n);
     free(members);
     if (status != PST_OK || !r->far) return status;
@@ -26,7 +27,7 @@ void pst_rank_exchange_close(pst_rank *r) {
     pst_far_exchanger_close(r->far_exchanger);
 }
 
-/* --- hooks -------------------------------------------------------------------------------------------------------- */
+/* --- hooks ------------------------------------------------------------------------------------ */
 
 /* The group's sum of the accumulators that are partial. */
 static pst_status start_partial(pst_rank *r) {
@@ -34,7 +35,8 @@ static pst_status start_partial(pst_rank *r) {
     uint8_t *sum = r->arena.base + r->layout->partial;
     uint64_t bytes = r->layout->partial_bytes;
     r->call.spent = r->work.ns + pst_work_of_flush(&reduce);
-    r->exchange_step = NULL, r->exchange_ns = pst_monotonic_ns();
+    r->exchange_step = NULL;
+    r->exchange_ns = pst_monotonic_ns();
     if (r->position) PST_POSITION_SET(r->position, coll_bytes, bytes);
     if (r->far) {
         PST_TRY(pst_rank_read(r, r->partial, sum, bytes));
@@ -43,14 +45,18 @@ static pst_status start_partial(pst_rank *r) {
     return pst_exchange_sum(r->exchanger, (float *)(void *)sum, bytes / sizeof(float));
 }
 
-/* A step of the tensor group; the time until it is done counts as work of its kind, waiting for the others included. */
+/* A step of the tensor group; the time until it is done counts as work of its kind, waiting for the
+ * others included. */
 pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro) {
     pst_rank *r = arg;
     if (!step) return start_partial(r);
     r->call.spent = r->work.ns + pst_work_of_step(r->graph, step);
-    r->exchange_step = step, r->exchange_micro = micro, r->exchange_ns = pst_monotonic_ns();
+    r->exchange_step = step;
+    r->exchange_micro = micro;
+    r->exchange_ns = pst_monotonic_ns();
     if (r->position) PST_POSITION_SET(r->position, coll_bytes, step->bytes);
-    void *from = pst_rank_operand(r, chunk, step, 0, micro), *to = pst_rank_operand(r, chunk, step, 1, micro);
+    void *from = pst_rank_operand(r, chunk, step, 0, micro),
+         *to = pst_rank_operand(r, chunk, step, 1, micro);
     void *scratch = pst_layout_scratch(r->layout, pst_rank_cut(r), step, r->arena.base);
     const pst_node *node = r->graph->node + step->node;
     pst_pass pass = (pst_pass)step->pass;
@@ -75,7 +81,8 @@ pst_status pst_rank_exchanged(void *arg) {
     if (status != PST_OK) return status;
     const pst_step *step = r->exchange_step;
     if (r->far && !step)
-        PST_TRY(pst_rank_write(r, r->arena.base + r->layout->partial, r->partial, r->layout->partial_bytes));
+        PST_TRY(pst_rank_write(r, r->arena.base + r->layout->partial, r->partial,
+                               r->layout->partial_bytes));
     uint64_t ended = pst_monotonic_ns();
     *r->call.spent += ended - r->exchange_ns;
     if (step) pst_rank_note(r, step, r->exchange_micro, r->exchange_ns, ended);

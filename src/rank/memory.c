@@ -1,5 +1,6 @@
-/* The memory of a rank: an arena of the host, or one block of a device that the host cannot reach. There all reading and
- * writing is copying, and what was touched is known by a fill of bytes that are no number in fp32, bf16 or fp16. */
+/* The memory of a rank: an arena of the host, or one block of a device that the host cannot reach.
+ * There all reading and writing is copying, and what was touched is known by a fill of bytes that
+ * are no number in fp32, bf16 or fp16. */
 #include "rank/rank.h"
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ void pst_rank_memory_close(pst_rank *r) {
     if (!r->far) pst_arena_close(&r->arena); /* else the device has taken it along */
 }
 
-/* --- between host and device -------------------------------------------------------------------------------------- */
+/* --- between host and device ------------------------------------------------------------------ */
 
 static pst_status copy_now(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
     return bytes ? ops_of(r)->copy(r->device, PST_Q_COMPUTE, to, from, bytes, NULL) : PST_OK;
@@ -76,7 +77,8 @@ pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, cons
 pst_status pst_rank_lend(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host) {
     void *copy = at;
     if (r->far && !(copy = malloc(bytes + 1)))
-        return pst_fail(PST_ENOMEM, "no memory of the host for %.1f MiB of the device's", (double)bytes / 0x1p20);
+        return pst_fail(PST_ENOMEM, "no memory of the host for %.1f MiB of the device's",
+                        (double)bytes / 0x1p20);
     pst_status status = r->far && reads ? copy_now(r, copy, at, bytes) : PST_OK;
     if (status != PST_OK) free(copy);
     else *host = copy;
@@ -90,10 +92,10 @@ pst_status pst_rank_hand_back(const pst_rank *r, void *at, uint64_t bytes, int w
     return status;
 }
 
-/* --- what was touched --------------------------------------------------------------------------------------------- */
+/* --- what was touched ------------------------------------------------------------------------- */
 
-/* One more than the last offset in [from, to) that was written, from: none was. Blocks from the end: most often the first
- * says it. */
+/* One more than the last offset in [from, to) that was written, from: none was. Blocks from the
+ * end: most often the first says it. */
 static pst_status last_touched(const pst_rank *r, uint64_t from, uint64_t to, uint64_t *end) {
     const void *host;
     while (to > from) {
@@ -115,7 +117,8 @@ pst_status pst_rank_touched(const pst_rank *r, uint64_t from, uint64_t *end) {
 
 pst_status pst_rank_intact(const pst_rank *r, int *intact) {
     uint64_t end = r->arena.bytes;
-    if (r->far) PST_TRY(last_touched(r, r->arena.bytes, r->arena.bytes + PST_ARENA_CANARY_BYTES, &end));
+    if (r->far)
+        PST_TRY(last_touched(r, r->arena.bytes, r->arena.bytes + PST_ARENA_CANARY_BYTES, &end));
     *intact = r->far ? end <= r->arena.bytes + 1 : pst_arena_intact(&r->arena);
     return PST_OK;
 }

@@ -1,10 +1,10 @@
-/* The norm of a step: each rank's sums of squares, of what it answers for, and its losses; rank 0 adds those of all in
- * an order that no layout changes. */
+/* The norm of a step: each rank's sums of squares, of what it answers for, and its losses; rank 0
+ * adds those of all in an order that no layout changes. */
 #include "rank/rank.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* --- control: what the host computes with -------------------------------------------------------------------------- */
+/* --- control: what the host computes with ----------------------------------------------------- */
 
 static double *control(const pst_rank *r, uint64_t offset) {
     return (double *)(void *)(r->control + (offset - r->layout->norm_own));
@@ -19,9 +19,11 @@ static pst_status push(const pst_rank *r, uint64_t offset, uint64_t bytes) {
     return r->far ? pst_rank_write(r, r->arena.base + offset, control(r, offset), bytes) : PST_OK;
 }
 
-static uint64_t control_bytes(const pst_layout *x) { return x->norm_answer + 3 * sizeof(double) - x->norm_own; }
+static uint64_t control_bytes(const pst_layout *x) {
+    return x->norm_answer + 3 * sizeof(double) - x->norm_own;
+}
 
-/* --- who answers for what --------------------------------------------------------------------------------------- */
+/* --- who answers for what --------------------------------------------------------------------- */
 
 /* What all tensor ranks have alike, the first one answers for. */
 static int counts(const pst_prepared *p, uint32_t rank, uint32_t param) {
@@ -37,11 +39,12 @@ int pst_rank_owns(const pst_rank *r, uint32_t param) {
     return pst_rank_stores(r, param) && r->layout->own_from[param] == 0;
 }
 
-/* --- a rank's own ----------------------------------------------------------------------------------------------- */
+/* --- a rank's own ----------------------------------------------------------------------------- */
 
 static pst_status add_output(const pst_rank *r, uint32_t tensor, uint32_t micro, double *sum) {
     const float *at = pst_rank_output(r, tensor, micro);
-    uint64_t n = at ? pst_tensor_elements(r->graph->tensor + tensor) : 0, most = PST_RANK_ROOM / sizeof *at;
+    uint64_t n = at ? pst_tensor_elements(r->graph->tensor + tensor) : 0,
+             most = PST_RANK_ROOM / sizeof *at;
     for (uint64_t first = 0; first < n; first += most) {
         uint64_t part = n - first < most ? n - first : most;
         const void *host;
@@ -62,7 +65,8 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     const pst_layout *x = r->layout;
     uint32_t n = 0, losses = r->n_micro;
-    for (uint32_t m = 0; m < losses; m++) PST_TRY(pst_rank_losses(r, m, control(r, x->norm_own) + m));
+    for (uint32_t m = 0; m < losses; m++)
+        PST_TRY(pst_rank_losses(r, m, control(r, x->norm_own) + m));
     PST_TRY(push(r, x->norm_own, losses * sizeof(double)));
     for (uint32_t i = 0; i < x->n_owned; i++) {
         uint32_t param = x->owned[i];
@@ -77,9 +81,10 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
                                  (double *)(void *)(r->arena.base + x->norm_own) + losses);
 }
 
-/* --- of all ----------------------------------------------------------------------------------------------------- */
+/* --- of all ----------------------------------------------------------------------------------- */
 
-/* Micro-batch after micro-batch of the step, whoever computed it; of a pipeline's stages one has losses. */
+/* Micro-batch after micro-batch of the step, whoever computed it; of a pipeline's stages one has
+ * losses. */
 static double add_losses(const pst_rank *r) {
     const pst_prepared *p = r->p;
     double sum = 0;
@@ -106,23 +111,27 @@ pst_status pst_rank_gather(pst_device *device, const void *block) {
     return push(r, r->layout->norm_answer, 3 * sizeof *answer);
 }
 
-/* Rank i in the order of tensor ranks, of each one's replicas, and of their stages; PST_NONE: the stage has fewer. */
+/* Rank i in the order of tensor ranks, of each one's replicas, and of their stages; PST_NONE: the
+ * stage has fewer. */
 static uint32_t by_part(pst_grid grid, uint32_t i) {
     uint32_t stage = i % grid.pipeline, lane = i / grid.pipeline, tensor = lane / grid.data;
     if (tensor >= pst_grid_degree(grid, stage)) return PST_NONE;
     return pst_grid_rank(grid, stage, lane % grid.data, tensor);
 }
 
-/* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of the rank that answers
- * for it. Of one parameter, tensor ranks have parts in their own order, and replicas have pieces of each in theirs: the
- * same order whichever replica answers for which piece. */
+/* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of
+ * the rank that answers for it. Of one parameter, tensor ranks have parts in their own order, and
+ * replicas have pieces of each in theirs: the same order whichever replica answers for which
+ * piece. */
 static pst_status find_terms(pst_rank *r) {
     const pst_prepared *p = r->p;
-    uint32_t n = p->graph->n_param, n_rank = p->options.n_rank, *order = malloc((n + (size_t)1) * sizeof *order);
+    uint32_t n = p->graph->n_param, n_rank = p->options.n_rank,
+             *order = malloc((n + (size_t)1) * sizeof *order);
     uint32_t *next = calloc(n_rank, sizeof *next), most = 0;
     for (uint32_t k = 0; k < n_rank; k++) most += r->layout->piece_of_rank[k];
     r->term = calloc(most + (size_t)1, sizeof *r->term);
-    pst_status status = order && next && r->term ? PST_OK : pst_fail(PST_ENOMEM, "no memory to add norms");
+    pst_status status =
+        order && next && r->term ? PST_OK : pst_fail(PST_ENOMEM, "no memory to add norms");
     if (status == PST_OK) pst_graph_param_order(p->graph, order);
     for (uint32_t i = 0; status == PST_OK && i < n; i++)
         for (uint32_t j = 0; j < p->grid.pipeline * pst_grid_lanes(p->grid); j++) {
@@ -130,17 +139,20 @@ static pst_status find_terms(pst_rank *r) {
             if (k == PST_NONE) continue;
             const pst_layout *of = p->layout[k];
             uint64_t first = r->layout->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
-            for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0; m--, next[k]++)
+            for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0;
+                 m--, next[k]++)
                 if (counts(p, k, order[i])) r->term[r->n_term++] = first + next[k] * sizeof(double);
         }
-    free(order), free(next);
+    free(order);
+    free(next);
     return status;
 }
 
 pst_status pst_rank_norm_open(pst_rank *r) {
     const pst_layout *x = r->layout;
     uint32_t n = x->piece_of_rank[r->rank];
-    r->piece = calloc(n + (size_t)1, sizeof *r->piece), r->piece_n = calloc(n + (size_t)1, sizeof *r->piece_n);
+    r->piece = calloc(n + (size_t)1, sizeof *r->piece);
+    r->piece_n = calloc(n + (size_t)1, sizeof *r->piece_n);
     r->stepping = calloc(r->graph->n_param + (size_t)1, sizeof *r->stepping);
     r->control = r->far ? calloc(1, control_bytes(x)) : r->arena.base + x->norm_own;
     if (!r->piece || !r->piece_n || !r->stepping || !r->control)
@@ -150,5 +162,8 @@ pst_status pst_rank_norm_open(pst_rank *r) {
 
 void pst_rank_norm_close(pst_rank *r) {
     if (r->far) free(r->control);
-    free(r->piece), free(r->piece_n), free(r->stepping), free(r->term);
+    free(r->piece);
+    free(r->piece_n);
+    free(r->stepping);
+    free(r->term);
 }

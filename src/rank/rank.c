@@ -11,17 +11,26 @@
 
 enum { THROTTLE_NS = 200000 }; /* a slowed rank looks at its messages as often */
 
-/* --- where things lie ------------------------------------------------------------------------------------------- */
+/* --- where things lie ------------------------------------------------------------------------- */
 
-static void *at(const pst_rank *r, uint64_t offset) { return offset == ABSENT ? NULL : r->arena.base + offset; }
+static void *at(const pst_rank *r, uint64_t offset) {
+    return offset == ABSENT ? NULL : r->arena.base + offset;
+}
 
-float *pst_rank_weight(const pst_rank *r, uint32_t param) { return at(r, r->layout->master[param]); }
-float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) { return at(r, r->layout->state[i][param]); }
-float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) { return at(r, r->layout->grad[param][use]); }
+float *pst_rank_weight(const pst_rank *r, uint32_t param) {
+    return at(r, r->layout->master[param]);
+}
+float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
+    return at(r, r->layout->state[i][param]);
+}
+float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
+    return at(r, r->layout->grad[param][use]);
+}
 
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
     const float *grad = NULL;
-    for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++) grad = pst_rank_grad(r, param, u);
+    for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++)
+        grad = pst_rank_grad(r, param, u);
     return grad + (from - r->layout->grad_from[param]);
 }
 
@@ -35,9 +44,10 @@ void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
     return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
 }
 
-/* --- steps of programs ------------------------------------------------------------------------------------------ */
+/* --- steps of programs ------------------------------------------------------------------------ */
 
-void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began, uint64_t ended) {
+void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
+                   uint64_t ended) {
     if (!r->train || r->n_op == r->room_op) return;
     r->op[r->n_op++] = (pst_op_span){.start = began,
                                      .end = ended,
@@ -48,14 +58,15 @@ void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t b
                                      .again = step->again};
 }
 
-/* As a slower device would take longer. Messages go on meanwhile. What a sleep takes too long, the next ones make up
- * for: operators are often shorter than that. */
+/* As a slower device would take longer. Messages go on meanwhile. What a sleep takes too long, the
+ * next ones make up for: operators are often shorter than that. */
 static void slow_down(pst_rank *r, uint64_t began) {
     uint64_t now = pst_monotonic_ns();
     double owed = r->owed_ns + (r->p->throttle[r->rank] - 1) * (double)(now - began);
     for (uint64_t slept; owed >= 1; owed -= (double)(slept - now), now = slept) {
         if (r->executor) pst_executor_poll(r->executor);
-        nanosleep(&(struct timespec){.tv_nsec = (long)(owed < THROTTLE_NS ? owed : THROTTLE_NS)}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = (long)(owed < THROTTLE_NS ? owed : THROTTLE_NS)},
+                  NULL);
         slept = pst_monotonic_ns();
     }
     r->owed_ns = r->p->throttle[r->rank] > 1 ? owed : 0;
@@ -70,34 +81,42 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     uint64_t computed = pst_monotonic_ns();
     slow_down(r, began);
     *c->spent += pst_monotonic_ns() - began;
-    pst_rank_note(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the device as it is */
+    pst_rank_note(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the
+                                                             device as it is */
     return status;
 }
 
-const pst_cut *pst_rank_cut(const pst_rank *r) { return r->train || !r->eval_cut ? r->cut : r->eval_cut; }
-
-void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand, uint32_t micro) {
-    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
-    return pst_layout_address(r->layout, pst_rank_cut(r), slots, r->graph, chunk, &step->operand[operand], micro,
-                              r->arena.base);
+const pst_cut *pst_rank_cut(const pst_rank *r) {
+    return r->train || !r->eval_cut ? r->cut : r->eval_cut;
 }
 
-/* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an accumulator, and each
- * where gradients are shared out. A step's gradients are alike in that (share.h). */
+void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
+                       uint32_t micro) {
+    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
+    return pst_layout_address(r->layout, pst_rank_cut(r), slots, r->graph, chunk,
+                              &step->operand[operand], micro, r->arena.base);
+}
+
+/* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an
+ * accumulator, and each where gradients are shared out. A step's gradients are alike in that
+ * (share.h). */
 static int begins(const pst_rank *r, const pst_step *step, uint32_t micro) {
     for (uint32_t i = 0; i < step->n_operand; i++)
-        if (step->operand[i].kind == PST_OPERAND_DPARAM && r->layout->fresh[step->operand[i].index] != ABSENT) return 1;
+        if (step->operand[i].kind == PST_OPERAND_DPARAM &&
+            r->layout->fresh[step->operand[i].index] != ABSENT)
+            return 1;
     return micro % r->part_micros == 0;
 }
 
-static void ended_hook(void *arg, const pst_step *step, uint32_t micro, uint64_t start_ns, uint64_t end_ns) {
+static void ended_hook(void *arg, const pst_step *step, uint32_t micro, uint64_t start_ns,
+                       uint64_t end_ns) {
     pst_rank *r = arg;
     r->work.ns[pst_work_of_step(r->graph, step)] += end_ns - start_ns;
     pst_rank_note(r, step, micro, start_ns, end_ns);
 }
 
-static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
-                            const void **block) {
+static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro,
+                            pst_launch_fn *fn, const void **block) {
     pst_rank *r = arg;
     const pst_prepared *p = r->p;
     const pst_graph *g = r->graph;
@@ -105,8 +124,12 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     pst_rank_call *c = &r->call;
     c->kernel = pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(g, step);
-    c->rank = r, c->step = step, c->chunk = chunk, c->micro = micro;
-    for (uint32_t i = 0; i < step->n_operand; i++) c->arg[i] = pst_rank_operand(r, chunk, step, i, micro);
+    c->rank = r;
+    c->step = step;
+    c->chunk = chunk;
+    c->micro = micro;
+    for (uint32_t i = 0; i < step->n_operand; i++)
+        c->arg[i] = pst_rank_operand(r, chunk, step, i, micro);
     c->call = (pst_call){.graph = g,
                          .node = g->node + step->node,
                          .arg = c->arg,
@@ -122,7 +145,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     return PST_OK;
 }
 
-/* --- flush ------------------------------------------------------------------------------------------------------ */
+/* --- flush ------------------------------------------------------------------------------------ */
 
 static pst_status reduce(pst_device *device, const void *block) {
     const pst_rank_flush *f = block;
@@ -145,7 +168,8 @@ static pst_status run_flush(pst_device *device, const void *block) {
     return status;
 }
 
-static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *fn, const void **block) {
+static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *fn,
+                             const void **block) {
     pst_rank *r = arg;
     r->flush = (pst_rank_flush){.rank = r, .instr = instr};
     *block = &r->flush;
@@ -158,16 +182,16 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
     return PST_OK;
 }
 
-/* --- messages --------------------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void *memory_hook(void *arg, const pst_instr *instr) {
     pst_rank *r = arg;
     int eval = !r->train && r->eval_cut;
-    return pst_layout_message(r->layout, pst_rank_cut(r), eval ? r->eval_slots : r->slots, r->graph, instr,
-                              r->arena.base);
+    return pst_layout_message(r->layout, pst_rank_cut(r), eval ? r->eval_slots : r->slots, r->graph,
+                              instr, r->arena.base);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void poll_executor(void *arg) {
     pst_rank *r = arg;
@@ -179,9 +203,13 @@ static pst_status open_device(pst_rank *r) {
     const pst_device_ops *ops = r->p->options.device;
     const char *name = r->p->config->parallel.device;
     uint32_t local = r->p->options.local;
-    pst_device_config config = {
-        .threads = r->p->options.threads, .poll = poll_executor, .poll_arg = r, .local = local ? local - 1 : r->rank};
-    if (!ops) PST_TRY(pst_registry_device(strcmp(name, "auto") ? name : pst_device_cpu.name, &config, &ops));
+    pst_device_config config = {.threads = r->p->options.threads,
+                                .poll = poll_executor,
+                                .poll_arg = r,
+                                .local = local ? local - 1 : r->rank};
+    if (!ops)
+        PST_TRY(
+            pst_registry_device(strcmp(name, "auto") ? name : pst_device_cpu.name, &config, &ops));
     PST_TRY(ops->open(&config, &r->device));
     r->far = (ops->flags & PST_DEVICE_FAR) != 0;
     r->arith = pst_registry_arith(ops);
@@ -193,7 +221,8 @@ static pst_status prepare_kernels(pst_rank *r) {
     const pst_instr_list *list = r->p->job->list + r->rank;
     for (uint32_t i = 0; i < list->n_instr; i++) {
         if (list->instr[i].opcode > PST_OP_BW) continue;
-        const pst_program *program = &r->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode];
+        const pst_program *program =
+            &r->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode];
         for (const pst_step *step = program->step; step < program->step + program->n_step; step++) {
             const pst_kernel_row *row = step->exchange ? NULL : pst_registry_kernel(step->kernel);
             if (!row || !row->prepare) continue;
@@ -204,20 +233,25 @@ static pst_status prepare_kernels(pst_rank *r) {
 }
 
 static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
-    pst_executor_config config = {.rank = r->rank,
-                                  .device = r->device,
-                                  .transport = r->staged ? r->staged : r->transport,
-                                  .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL, ended_hook, NULL},
-                                  .times = &r->each,
-                                  .last_instr = last_instr,
-                                  .position = r->position};
-    if (r->exchanger) config.hooks.exchange = pst_rank_exchange, config.hooks.exchanged = pst_rank_exchanged;
+    pst_executor_config config = {
+        .rank = r->rank,
+        .device = r->device,
+        .transport = r->staged ? r->staged : r->transport,
+        .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL, ended_hook, NULL},
+        .times = &r->each,
+        .last_instr = last_instr,
+        .position = r->position};
+    if (r->exchanger) {
+        config.hooks.exchange = pst_rank_exchange;
+        config.hooks.exchanged = pst_rank_exchanged;
+    }
     if (!strcmp(r->p->config->parallel.graphs, "true")) config.hooks.captures = pst_rank_captures;
     return pst_executor_open(&config, &r->executor);
 }
 
 int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device) {
-    return t->ops->flags & PST_TRANSPORT_DEVICE_MEMORY || (t->reaches_cuda && device->flags & PST_DEVICE_CUDA);
+    return t->ops->flags & PST_TRANSPORT_DEVICE_MEMORY ||
+           (t->reaches_cuda && device->flags & PST_DEVICE_CUDA);
 }
 
 static uint64_t largest_message(const pst_instr_list *list) {
@@ -239,8 +273,9 @@ static uint64_t largest_exchange(const pst_graph *g) {
     return most;
 }
 
-/* The executor's messages, and those of a tensor group, where the host cannot reach the device's memory: as they are, where the transport can; by a
- * transport of the device's own, which was asked for by name; or staged by the host. */
+/* The executor's messages, and those of a tensor group, where the host cannot reach the device's
+ * memory: as they are, where the transport can; by a transport of the device's own, which was asked
+ * for by name; or staged by the host. */
 static pst_status open_staged(pst_rank *r) {
     const pst_prepared *p = r->p;
     const pst_direct_ops *direct = NULL;
@@ -251,9 +286,11 @@ static pst_status open_staged(pst_rank *r) {
     if (eval > most) most = eval;
     if (exchange > most) most = exchange;
     if (strcmp(r->transport->ops->name, "self")) /* whose ranks are in one process */
-        PST_TRY(pst_registry_direct(p->config->parallel.transport, r->device->ops, p->options.ranks_here, &direct));
+        PST_TRY(pst_registry_direct(p->config->parallel.transport, r->device->ops,
+                                    p->options.ranks_here, &direct));
     if (direct && most) return direct->open(r->transport, r->device, &r->staged);
-    return most ? pst_staged_open(r->transport, r->device, most, PST_STAGED_CHUNK, &r->staged) : PST_OK;
+    return most ? pst_staged_open(r->transport, r->device, most, PST_STAGED_CHUNK, &r->staged)
+                : PST_OK;
 }
 
 enum { MOST_LAUNCHES = 16384 };
@@ -274,26 +311,34 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->p = p;
     r->rank = rank;
     r->at = pst_grid_at(p->grid, rank);
-    r->graph = p->graphs[r->at.tensor], r->cut = p->cuts[r->at.tensor], r->eval_cut = p->eval_cuts[r->at.tensor];
+    r->graph = p->graphs[r->at.tensor];
+    r->cut = p->cuts[r->at.tensor];
+    r->eval_cut = p->eval_cuts[r->at.tensor];
     r->layout = p->layout[rank];
     r->slots = p->slots[pst_grid_lane(p->grid, rank)];
     r->eval_slots = p->eval_slots[pst_grid_lane(p->grid, rank)];
-    r->micro = p->micro[r->at.replica], r->n_micro = p->micro[r->at.replica + 1] - r->micro;
+    r->micro = p->micro[r->at.replica];
+    r->n_micro = p->micro[r->at.replica + 1] - r->micro;
     r->part_micros = r->layout->parts > 1 ? r->layout->part_micros : UINT32_MAX;
-    r->eval_micro = p->eval_micro[r->at.replica], r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
+    r->eval_micro = p->eval_micro[r->at.replica];
+    r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
     r->transport = transport;
     r->position = position;
-    r->targets = p->targets, r->loss_scale = 1;
+    r->targets = p->targets;
+    r->loss_scale = 1;
     r->times = 1;
     r->room_op = pst_rank_launches(p, rank);
     r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
-    pst_status status = r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
+    pst_status status =
+        r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
     if (status == PST_OK) status = pst_rank_give_choices(p, r->device);
     if (status == PST_OK) status = prepare_kernels(r);
     if (status == PST_OK) status = pst_rank_memory_open(r, canary);
-    if (status == PST_OK) status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
+    if (status == PST_OK)
+        status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
     if (status == PST_OK && position) pst_coll_watch(r->coll, position);
-    if (status == PST_OK && pst_grid_degree(p->grid, r->at.stage) > 1 && strcmp(r->device->ops->name, "timed"))
+    if (status == PST_OK && pst_grid_degree(p->grid, r->at.stage) > 1 &&
+        strcmp(r->device->ops->name, "timed"))
         status = pst_rank_exchange_open(r); /* that one computes nothing */
     if (status == PST_OK) status = open_staged(r);
     if (status == PST_OK) status = open_executor(r, last_instr);
@@ -331,7 +376,8 @@ static void begin(pst_rank *r, int train) {
 
 pst_status pst_rank_start(pst_rank *r, int train) {
     begin(r, train);
-    return pst_executor_start(r->executor, !train && r->eval_cut ? r->p->eval_job : r->p->job, pst_rank_cut(r));
+    return pst_executor_start(r->executor, !train && r->eval_cut ? r->p->eval_job : r->p->job,
+                              pst_rank_cut(r));
 }
 
 pst_status pst_rank_start_head(pst_rank *r) {

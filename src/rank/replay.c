@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- looking for numbers that are none -------------------------------------------------------------------------- */
+/* --- looking for numbers that are none -------------------------------------------------------- */
 
 /* Infinities and NaN have all bits of the exponent set, in fp32, bf16 and fp16. */
 enum { BF16_EXPONENT = 0x7f80, F16_EXPONENT = 0x7c00 };
@@ -23,7 +23,8 @@ static int block_is_finite(const void *x, pst_dtype dtype, uint64_t first, uint6
         const uint32_t *bits = (const uint32_t *)x + first;
         for (uint64_t i = 0; i < n; i++) bad |= (bits[i] & f32_exponent) == f32_exponent;
     } else {
-        const uint16_t *bits = (const uint16_t *)x + first, exponent = dtype == PST_F16 ? F16_EXPONENT : BF16_EXPONENT;
+        const uint16_t *bits = (const uint16_t *)x + first,
+                       exponent = dtype == PST_F16 ? F16_EXPONENT : BF16_EXPONENT;
         for (uint64_t i = 0; i < n; i++) bad |= (bits[i] & exponent) == exponent;
     }
     return !bad;
@@ -41,9 +42,10 @@ static uint64_t first_bad_here(const void *x, pst_dtype dtype, uint64_t n) {
     return n;
 }
 
-/* The same of memory of the rank, which it shows in pieces; *value: of that element. Whole numbers are finite. */
-static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, uint64_t n, uint64_t *bad,
-                            float *value) {
+/* The same of memory of the rank, which it shows in pieces; *value: of that element. Whole numbers
+ * are finite. */
+static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, uint64_t n,
+                            uint64_t *bad, float *value) {
     uint64_t size = pst_dtype_bytes(dtype), most = PST_RANK_ROOM / size;
     *bad = n;
     if (!x || (dtype != PST_F32 && !pst_dtype_is_half(dtype))) return PST_OK;
@@ -52,12 +54,15 @@ static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, u
         const void *host;
         PST_TRY(pst_rank_peek(r, (const uint8_t *)x + first * size, part * size, &host));
         uint64_t at = first_bad_here(host, dtype, part);
-        if (at < part) *bad = first + at, *value = element(host, dtype, at);
+        if (at < part) {
+            *bad = first + at;
+            *value = element(host, dtype, at);
+        }
     }
     return PST_OK;
 }
 
-/* --- one step of a program --------------------------------------------------------------------------------------- */
+/* --- one step of a program -------------------------------------------------------------------- */
 
 /* What an operand names: type and number of elements. */
 typedef struct {
@@ -77,19 +82,22 @@ static extent extent_of(const pst_rank_call *c, const pst_operand *o) {
     return (extent){v, v->dtype, v->bytes / pst_dtype_bytes(v->dtype)};
 }
 
-/* B walks the nodes backwards; a node's B comes before the sums that it needs, and those before its W. */
+/* B walks the nodes backwards; a node's B comes before the sums that it needs, and those before its
+ * W. */
 static void set_order(pst_culprit *at, const pst_rank_call *c) {
     const pst_step *s = c->step;
     uint32_t n_node = c->call.graph->n_node;
-    *at = (pst_culprit){
-        .phase = s->pass != PST_PASS_F,
-        .micro = c->rank->micro + c->micro,
-        .position = s->pass == PST_PASS_F ? s->node : (n_node - s->node) * 4 + (s->pass == PST_PASS_W ? 2 : s->is_sum),
-        .rank = c->rank->rank,
-        .node = s->node,
-        .pass = s->pass,
-        .param = PST_NONE,
-        .bad_param = PST_NONE};
+    *at = (pst_culprit){.phase = s->pass != PST_PASS_F,
+                        .micro = c->rank->micro + c->micro,
+                        .position =
+                            s->pass == PST_PASS_F
+                                ? s->node
+                                : (n_node - s->node) * 4 + (s->pass == PST_PASS_W ? 2 : s->is_sum),
+                        .rank = c->rank->rank,
+                        .node = s->node,
+                        .pass = s->pass,
+                        .param = PST_NONE,
+                        .bad_param = PST_NONE};
 }
 
 static int before(const pst_culprit *a, const pst_culprit *b) {
@@ -109,7 +117,11 @@ static pst_status look_at_inputs(const pst_rank_call *c, pst_culprit *at) {
         PST_TRY(first_bad(c->rank, c->arg[i], e.dtype, e.n, &bad, &value));
         if (bad == e.n) continue;
         if (e.value) at->bad_input = 1;
-        else at->bad_param = o->index, at->weight_index = bad, at->weight = value;
+        else {
+            at->bad_param = o->index;
+            at->weight_index = bad;
+            at->weight = value;
+        }
     }
     return PST_OK;
 }
@@ -122,9 +134,13 @@ static pst_status look_at_outputs(const pst_rank_call *c, pst_culprit *at) {
         uint64_t bad;
         PST_TRY(first_bad(c->rank, c->arg[i], e.dtype, e.n, &bad, &at->value));
         if (bad == e.n) continue;
-        at->found = 1, at->index = bad;
-        if (e.value) at->kind = e.value->kind, at->tensor = e.value->tensor, at->saved = e.value->saved;
-        else at->param = o->index;
+        at->found = 1;
+        at->index = bad;
+        if (e.value) {
+            at->kind = e.value->kind;
+            at->tensor = e.value->tensor;
+            at->saved = e.value->saved;
+        } else at->param = o->index;
     }
     return PST_OK;
 }
@@ -141,7 +157,8 @@ pst_status pst_replay_kernel(pst_device *device, const void *block) {
     return PST_OK;
 }
 
-pst_status pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t from, uint64_t n) {
+pst_status pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t from,
+                              uint64_t n) {
     uint64_t bad;
     float value;
     PST_TRY(first_bad(r, sum, PST_F32, n, &bad, &value));
@@ -168,7 +185,7 @@ const pst_culprit *pst_replay_first(const pst_culprit *of_rank, uint32_t n) {
     return first;
 }
 
-/* --- as text ------------------------------------------------------------------------------------------------------ */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 const char *pst_replay_pass(const pst_culprit *c) {
     static const char *const names[] = {"F", "B", "W", "REDUCE"};
@@ -178,20 +195,24 @@ const char *pst_replay_pass(const pst_culprit *c) {
 static void print_index(uint32_t n_dim, const uint64_t *dim, uint64_t index, char text[96]) {
     uint64_t at[PST_MAX_DIM] = {0};
     int used = 0;
-    for (uint32_t d = n_dim; d-- > 0; index /= dim[d] ? dim[d] : 1) at[d] = dim[d] ? index % dim[d] : 0;
+    for (uint32_t d = n_dim; d-- > 0; index /= dim[d] ? dim[d] : 1)
+        at[d] = dim[d] ? index % dim[d] : 0;
     for (uint32_t d = 0; d < n_dim; d++)
         used += snprintf(text + used, 96 - (size_t)used, "%s%" PRIu64, d ? "," : "[", at[d]);
     snprintf(text + used, 96 - (size_t)used, "%s", n_dim ? "]" : "[]");
 }
 
 void pst_replay_index(const pst_graph *g, const pst_culprit *c, char text[96]) {
-    if (c->param != PST_NONE) print_index(g->param[c->param].n_dim, g->param[c->param].dim, c->index, text);
-    else if (c->kind == PST_VALUE_SAVED) print_index(1, &g->node[c->node].saved[c->saved].elements, c->index, text);
+    if (c->param != PST_NONE)
+        print_index(g->param[c->param].n_dim, g->param[c->param].dim, c->index, text);
+    else if (c->kind == PST_VALUE_SAVED)
+        print_index(1, &g->node[c->node].saved[c->saved].elements, c->index, text);
     else print_index(g->tensor[c->tensor].n_dim, g->tensor[c->tensor].dim, c->index, text);
 }
 
 void pst_replay_tensor(const pst_graph *g, const pst_culprit *c, char text[PST_NAME_MAX + 40]) {
-    if (c->param != PST_NONE) snprintf(text, PST_NAME_MAX + 40, "gradient of %s", g->param[c->param].name);
+    if (c->param != PST_NONE)
+        snprintf(text, PST_NAME_MAX + 40, "gradient of %s", g->param[c->param].name);
     else if (c->kind == PST_VALUE_SAVED)
         snprintf(text, PST_NAME_MAX + 40, "%s.saved.%u", g->node[c->node].name, c->saved);
     else
@@ -208,16 +229,18 @@ void pst_replay_text(const pst_graph *g, const pst_culprit *c, char text[PST_REP
     pst_replay_index(g, c, index);
     if (c->pass == PST_PASS_COUNT) snprintf(by, sizeof by, "REDUCE on rank %u", c->rank);
     else
-        snprintf(by, sizeof by, "%s (%s of micro-batch %u on rank %u)", g->node[c->node].name, pst_replay_pass(c),
-                 c->micro, c->rank);
+        snprintf(by, sizeof by, "%s (%s of micro-batch %u on rank %u)", g->node[c->node].name,
+                 pst_replay_pass(c), c->micro, c->rank);
     if (c->bad_param != PST_NONE) {
         char where[96];
         const pst_param *p = g->param + c->bad_param;
         print_index(p->n_dim, p->dim, c->weight_index, where);
-        snprintf(why, sizeof why, "its weight %s was %g already at %s", p->name, shown(c->weight), where);
+        snprintf(why, sizeof why, "its weight %s was %g already at %s", p->name, shown(c->weight),
+                 where);
     } else {
-        snprintf(why, sizeof why, "its weights and inputs were %s", c->bad_input ? "not finite already" : "finite");
+        snprintf(why, sizeof why, "its weights and inputs were %s",
+                 c->bad_input ? "not finite already" : "finite");
     }
-    snprintf(text, PST_REPLAY_TEXT, "the first is %g at %s of %s, written by %s; %s", shown(c->value), index, tensor,
-             by, why);
+    snprintf(text, PST_REPLAY_TEXT, "the first is %g at %s of %s, written by %s; %s",
+             shown(c->value), index, tensor, by, why);
 }

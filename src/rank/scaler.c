@@ -13,7 +13,8 @@ void pst_scaler_open(const pst_config *c, pst_scaler *s) {
 int pst_scaler_step(pst_scaler *s, const pst_config *c, int finite) {
     if (!s->dynamic || (!finite && s->scale <= PST_SCALE_MIN)) return 0;
     if (!finite) {
-        s->scale *= c->train.loss_scale_backoff, s->good = 0;
+        s->scale *= c->train.loss_scale_backoff;
+        s->good = 0;
         if (s->scale < PST_SCALE_MIN) s->scale = PST_SCALE_MIN;
         return 1;
     }

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A message's own words go by sequence numbers of their own: what the sender sends, and what it is sent back. */
+/* A message's own words go by sequence numbers of their own: what the sender sends, and what it is
+ * sent back. */
 enum { FORWARD = 0, BACK = 1 };
 enum { BUFFERS = 2 };
 
@@ -52,10 +53,10 @@ typedef struct {
 
 static int sends(const request *r) { return r->transfer.kind == PST_TRANSFER_SEND; }
 
-/* --- below -------------------------------------------------------------------------------------------------------- */
+/* --- below ------------------------------------------------------------------------------------ */
 
-static pst_status post_below(staged *s, const request *r, pst_transfer_kind kind, int way, void *mem, uint64_t bytes,
-                             uint64_t *id) {
+static pst_status post_below(staged *s, const request *r, pst_transfer_kind kind, int way,
+                             void *mem, uint64_t bytes, uint64_t *id) {
     const pst_transfer t = {.kind = kind,
                             .peer = r->transfer.peer,
                             .channel = r->transfer.channel,
@@ -67,10 +68,13 @@ static pst_status post_below(staged *s, const request *r, pst_transfer_kind kind
 
 static pst_status say(staged *s, request *r) {
     r->said = 0;
-    return post_below(s, r, PST_TRANSFER_SEND, sends(r) ? FORWARD : BACK, &r->mine, sizeof r->mine, &r->hello);
+    return post_below(s, r, PST_TRANSFER_SEND, sends(r) ? FORWARD : BACK, &r->mine, sizeof r->mine,
+                      &r->hello);
 }
 
-static pst_status test_below(staged *s, uint64_t id) { return s->inner->ops->test(s->inner, id, NULL); }
+static pst_status test_below(staged *s, uint64_t id) {
+    return s->inner->ops->test(s->inner, id, NULL);
+}
 
 /* BUSY is no failure: *done stays 0. */
 static pst_status look(pst_status status, int *done) {
@@ -78,9 +82,11 @@ static pst_status look(pst_status status, int *done) {
     return status == PST_BUSY ? PST_OK : status;
 }
 
-/* --- chunks ------------------------------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
-static buffer *buffer_of(const request *r, uint32_t chunk) { return &r->lane->buffer[chunk % BUFFERS]; }
+static buffer *buffer_of(const request *r, uint32_t chunk) {
+    return &r->lane->buffer[chunk % BUFFERS];
+}
 
 static pst_status copy(staged *s, request *r, buffer *b) {
     uint8_t *device = (uint8_t *)r->transfer.mem + b->at;
@@ -88,7 +94,8 @@ static pst_status copy(staged *s, request *r, buffer *b) {
     void *to = sends(r) ? b->mem : device;
     const void *from = sends(r) ? device : b->mem;
     PST_TRY(s->device->ops->copy(s->device, queue, to, from, b->bytes, &b->id));
-    b->state = COPYING, s->copying++;
+    b->state = COPYING;
+    s->copying++;
     return PST_OK;
 }
 
@@ -103,8 +110,10 @@ static pst_status begin_chunks(staged *s, request *r, uint32_t *moved) {
     while (r->begun < r->mine && buffer_of(r, r->next_one)->state == FREE) {
         buffer *b = buffer_of(r, r->next_one);
         uint64_t left = r->mine - r->begun;
-        b->at = r->begun, b->bytes = left < s->chunk ? left : s->chunk;
-        r->begun += b->bytes, r->next_one++;
+        b->at = r->begun;
+        b->bytes = left < s->chunk ? left : s->chunk;
+        r->begun += b->bytes;
+        r->next_one++;
         PST_TRY(sends(r) ? copy(s, r, b) : move(s, r, b));
         ++*moved;
     }
@@ -138,14 +147,15 @@ static pst_status run_chunks(staged *s, request *r, uint32_t *moved) {
     return begin_chunks(s, r, moved);
 }
 
-/* --- a message ---------------------------------------------------------------------------------------------------- */
+/* --- a message -------------------------------------------------------------------------------- */
 
 static pst_status differ(const staged *s, const request *r) {
     uint64_t sent = sends(r) ? r->mine : r->theirs, expected = sends(r) ? r->theirs : r->mine;
-    return pst_fail(PST_EINPUT, "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)",
+    return pst_fail(PST_EINPUT,
+                    "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)",
                     sends(r) ? s->base.rank : r->transfer.peer, (unsigned long long)sent,
-                    sends(r) ? r->transfer.peer : s->base.rank, (unsigned long long)expected, r->transfer.seq,
-                    r->transfer.channel);
+                    sends(r) ? r->transfer.peer : s->base.rank, (unsigned long long)expected,
+                    r->transfer.seq, r->transfer.channel);
 }
 
 /* A sender hears that it may, a receiver that something is on its way. */
@@ -162,7 +172,8 @@ static pst_status hear(staged *s, request *r, uint32_t *moved) {
 static pst_status take_lane(staged *s, request *r, uint32_t *moved) {
     lane **idle = &s->idle[sends(r) ? 0 : 1];
     if (!*idle) return PST_OK;
-    r->lane = *idle, *idle = r->lane->next;
+    r->lane = *idle;
+    *idle = r->lane->next;
     r->phase = RUNS;
     ++*moved;
     return sends(r) && !r->mine ? say(s, r) : PST_OK; /* nothing but that follows */
@@ -172,8 +183,10 @@ static pst_status finish(staged *s, request *r, uint32_t *moved) {
     if (r->said == 0) PST_TRY(look(test_below(s, r->hello), &r->said));
     if (r->said != 1 || r->through < r->mine) return PST_OK;
     lane **idle = &s->idle[sends(r) ? 0 : 1];
-    r->lane->next = *idle, *idle = r->lane;
-    r->phase = DONE, r->end_ns = pst_clock_now(s->base.clock);
+    r->lane->next = *idle;
+    *idle = r->lane;
+    r->phase = DONE;
+    r->end_ns = pst_clock_now(s->base.clock);
     s->unseen++;
     ++*moved;
     return PST_OK;
@@ -187,10 +200,13 @@ static pst_status advance(staged *s, request *r, uint32_t *moved) {
     return finish(s, r, moved);
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static pst_status fail(staged *s, pst_status status) {
-    if (s->failed == PST_OK) s->failed = status, snprintf(s->why, sizeof s->why, "%s", pst_error());
+    if (s->failed == PST_OK) {
+        s->failed = status;
+        snprintf(s->why, sizeof s->why, "%s", pst_error());
+    }
     return status;
 }
 
@@ -206,10 +222,12 @@ static pst_status staged_post(pst_transport *t, const pst_transfer *transfer, ui
     request *r = take_request(s);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for a transfer");
     *r = (request){.transfer = *transfer, .mine = transfer->bytes, .said = -1};
-    *s->last = r, s->last = &r->next;
+    *s->last = r;
+    s->last = &r->next;
     *id = (uint64_t)(uintptr_t)r;
     if (!sends(r)) PST_TRY(say(s, r));
-    return post_below(s, r, PST_TRANSFER_RECV, sends(r) ? BACK : FORWARD, &r->theirs, sizeof r->theirs, &r->answer);
+    return post_below(s, r, PST_TRANSFER_RECV, sends(r) ? BACK : FORWARD, &r->theirs,
+                      sizeof r->theirs, &r->answer);
 }
 
 static void forget(staged *s, request *r) {
@@ -219,7 +237,8 @@ static void forget(staged *s, request *r) {
             *link = r->next;
             break;
         }
-    r->next = s->spare, s->spare = r;
+    r->next = s->spare;
+    s->spare = r;
     s->unseen--;
 }
 
@@ -249,8 +268,10 @@ static uint64_t staged_next_ns(pst_transport *t) {
 
 static pst_status staged_arm(pst_transport *t, int *fd) {
     staged *s = (staged *)t;
-    if (s->copying || s->unseen || s->failed != PST_OK) return PST_BUSY; /* no file says when a copy has ended */
-    return s->inner->ops->arm ? s->inner->ops->arm(s->inner, fd) : pst_fail(PST_EINPUT, "it cannot be slept on");
+    if (s->copying || s->unseen || s->failed != PST_OK)
+        return PST_BUSY; /* no file says when a copy has ended */
+    return s->inner->ops->arm ? s->inner->ops->arm(s->inner, fd)
+                              : pst_fail(PST_EINPUT, "it cannot be slept on");
 }
 
 static void staged_abort(pst_transport *t) {
@@ -267,7 +288,8 @@ static void free_requests(request *r) {
 
 static void staged_close(pst_transport *t) {
     staged *s = (staged *)t;
-    free_requests(s->active), free_requests(s->spare);
+    free_requests(s->active);
+    free_requests(s->spare);
     free(s);
 }
 
@@ -281,20 +303,25 @@ static const pst_transport_ops staged_ops = {.name = "staged",
                                              .abort = staged_abort,
                                              .close = staged_close};
 
-pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t largest, uint64_t chunk,
-                           pst_transport **out) {
+pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t largest,
+                           uint64_t chunk, pst_transport **out) {
     uint64_t room = ((largest < chunk ? largest : chunk) + 63) & ~UINT64_C(63);
     void *mem = NULL;
     PST_TRY(device->ops->staging(device, 2 * PST_STAGED_LANES * BUFFERS * room + 64, &mem));
     staged *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for transfers");
-    s->base = (pst_transport){.ops = &staged_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
-    s->inner = inner, s->device = device, s->chunk = chunk, s->last = &s->active;
+    s->base = (pst_transport){
+        .ops = &staged_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
+    s->inner = inner;
+    s->device = device;
+    s->chunk = chunk;
+    s->last = &s->active;
     for (int way = 0; way < 2; way++)
         for (int k = 0; k < PST_STAGED_LANES; k++) {
             lane *l = &s->lanes[way][k];
             for (int b = 0; b < BUFFERS; b++, mem = (uint8_t *)mem + room) l->buffer[b].mem = mem;
-            l->next = s->idle[way], s->idle[way] = l;
+            l->next = s->idle[way];
+            s->idle[way] = l;
         }
     *out = &s->base;
     return PST_OK;

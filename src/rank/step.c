@@ -1,4 +1,5 @@
-/* The end of a step on one rank: the optimizer, also ahead of the answer that says whether it may (post-validation). */
+/* The end of a step on one rank: the optimizer, also ahead of the answer that says whether it may
+ * (post-validation). */
 #include "base/arena.h"
 #include "rank/rank.h"
 #include <math.h>
@@ -10,11 +11,14 @@ static int may_change(const pst_rank *r, uint32_t param) {
     return !r->may_change || r->may_change(r->may_change_arg, param);
 }
 
-/* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow,
- * and that is no hang. */
+/* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the
+ * disk may be slow, and that is no hang. */
 static void await_checkpoint(pst_rank *r, uint32_t param) {
     uint32_t activity = r->position ? PST_POSITION_GET(r->position, activity) : 0;
-    if (r->position) PST_POSITION_SET(r->position, activity, PST_AT_HOST), pst_position_move(r->position);
+    if (r->position) {
+        PST_POSITION_SET(r->position, activity, PST_AT_HOST);
+        pst_position_move(r->position);
+    }
     do {
         if (r->executor) pst_executor_poll(r->executor);
     } while (!may_change(r, param));
@@ -24,7 +28,7 @@ static void await_checkpoint(pst_rank *r, uint32_t param) {
     pst_position_move(r->position);
 }
 
-/* --- what STEP changes ------------------------------------------------------------------------------------------ */
+/* --- what STEP changes ------------------------------------------------------------------------ */
 
 /* From the arrays to where they are kept, or back. */
 typedef struct {
@@ -58,7 +62,9 @@ static pst_status copy_param(const pst_rank *r, uint32_t param, int back) {
     return PST_OK;
 }
 
-static int steps(const pst_rank *r, uint32_t param) { return r->layout->step_from[param] < r->layout->step_to[param]; }
+static int steps(const pst_rank *r, uint32_t param) {
+    return r->layout->step_from[param] < r->layout->step_to[param];
+}
 
 static pst_arith_param changing(const pst_rank *r, uint32_t param) {
     const pst_layout *x = r->layout;
@@ -72,8 +78,8 @@ static pst_arith_param changing(const pst_rank *r, uint32_t param) {
     return out;
 }
 
-/* Of the optimizer's rule, or running statistics, whose accumulators have one term of each micro-batch of the step. The
- * rate is that of PyTorch's batch norm, there for each micro-batch. */
+/* Of the optimizer's rule, or running statistics, whose accumulators have one term of each
+ * micro-batch of the step. The rate is that of PyTorch's batch norm, there for each micro-batch. */
 static const float STATISTIC_RATE = 0.1f;
 
 static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, uint32_t n) {
@@ -83,7 +89,8 @@ static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, 
     return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->stepping, n);
 }
 
-/* All at once, unless a checkpoint still needs some of them. keeps: what is changed is kept before. */
+/* All at once, unless a checkpoint still needs some of them. keeps: what is changed is kept
+ * before. */
 static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics, int keeps) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
@@ -112,10 +119,10 @@ static pst_status undo(pst_rank *r) {
     return pst_rank_refresh(r);
 }
 
-/* --- ahead of the answer ---------------------------------------------------------------------------------------- */
+/* --- ahead of the answer ---------------------------------------------------------------------- */
 
-/* What the rank knows: its own losses and sums of squares. As soon as these alone ask for clipping, or are not finite,
- * the step waits for the answer. */
+/* What the rank knows: its own losses and sums of squares. As soon as these alone ask for clipping,
+ * or are not finite, the step waits for the answer. */
 static pst_status may_step(const pst_rank *r, int *may) {
     const double *own;
     double squares = 0, loss = 0, clip = r->p->config->train.clip;
@@ -137,7 +144,9 @@ static pst_status step_ahead(pst_rank *r) {
 static pst_status take_answer(pst_rank *r, int *good) {
     const double *answer;
     PST_TRY(pst_rank_pull(r, r->layout->norm_answer, 3 * sizeof *answer, &answer));
-    r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
+    r->loss_sum = answer[0];
+    r->grad_norm = answer[1];
+    r->clip_scale = answer[2];
     *good = isfinite(answer[0]) && isfinite(answer[1]) && !r->replay;
     return PST_OK;
 }

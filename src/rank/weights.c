@@ -1,4 +1,5 @@
-/* The weights of a rank when they come from outside: from the seed, or written by whoever reads them. */
+/* The weights of a rank when they come from outside: from the seed, or written by whoever reads
+ * them. */
 #include "base/pool.h"
 #include "base/rng.h"
 #include "graph/shard.h"
@@ -14,7 +15,8 @@ pst_status pst_rank_refresh(pst_rank *r) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         const float *master = pst_rank_weight(r, i);
         if (!master || r->graph->dtype == PST_F32) continue;
-        uint16_t *weight = (uint16_t *)(void *)(r->arena.base + r->layout->weight[i]) + r->layout->step_from[i];
+        uint16_t *weight =
+            (uint16_t *)(void *)(r->arena.base + r->layout->weight[i]) + r->layout->step_from[i];
         PST_TRY(r->arith->narrow(r->device, r->graph->dtype, master, weight, stepped(r, i)));
     }
     return pst_rank_settle(r);
@@ -42,12 +44,15 @@ static void init_param(const pst_rank *r, uint32_t p, pst_pool *pool, float *w) 
     uint64_t from = r->layout->step_from[p], to = r->layout->step_to[p], before = 0;
     uint64_t key = pst_rng_key((uint64_t)r->p->config->train.seed, param->name), at, count;
     for (uint64_t i = 0; pst_param_run(param, i, &at, &count); i++, before += count) {
-        uint64_t low = from > before ? from : before, high = to < before + count ? to : before + count;
+        uint64_t low = from > before ? from : before,
+                 high = to < before + count ? to : before + count;
         if (low >= high) continue;
         draw d = {key, at + (low - before), high - low, param->std, w + (low - from)};
-        if (param->init == PST_INIT_NORMAL) pst_pool_run(pool, draw_tile, &d, (d.count + TILE - 1) / TILE);
+        if (param->init == PST_INIT_NORMAL)
+            pst_pool_run(pool, draw_tile, &d, (d.count + TILE - 1) / TILE);
         else
-            for (uint64_t k = low; k < high; k++) w[k - from] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
+            for (uint64_t k = low; k < high; k++)
+                w[k - from] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
     }
 }
 
@@ -68,7 +73,8 @@ static pst_status zero_state(const pst_rank *r, uint32_t p, uint32_t s) {
 static pst_status init_all(const pst_rank *r, pst_pool *pool) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         PST_TRY(init_weight(r, i, pool));
-        for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++) PST_TRY(zero_state(r, i, s));
+        for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++)
+            PST_TRY(zero_state(r, i, s));
     }
     return PST_OK;
 }

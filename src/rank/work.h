@@ -1,12 +1,15 @@
-/* Where the time of a step goes: kinds of work are the operators by name, then what the flush does. */
+/* Where the time of a step goes: kinds of work are the operators by name, then what the flush
+ * does. */
 #ifndef PST_RANK_WORK_H
 #define PST_RANK_WORK_H
 #include "pipeline/compile/instr.h"
 
-enum { PST_WORK_MAX = 24 };     /* no fewer than there are kinds */
+enum { PST_WORK_MAX = 24 }; /* no fewer than there are kinds */
 
 /* Nanoseconds by kind. */
-typedef struct { uint64_t ns[PST_WORK_MAX]; } pst_work;
+typedef struct {
+    uint64_t ns[PST_WORK_MAX];
+} pst_work;
 
 uint32_t pst_work_count(void);
 /* "linear", ..., "sum", "reduce", "norm", "optimizer". */
@@ -14,6 +17,7 @@ const char *pst_work_name(uint32_t kind);
 uint32_t pst_work_of_step(const pst_graph *g, const pst_step *step);
 /* The kind of a flush instruction; PST_NONE for one that computes nothing. */
 uint32_t pst_work_of_flush(const pst_instr *instr);
-/* "linear 88.1%, attention 5.0%, ..., waiting 0.4%": shares of all_ns, largest first; the rest is waiting. */
+/* "linear 88.1%, attention 5.0%, ..., waiting 0.4%": shares of all_ns, largest first; the rest is
+ * waiting. */
 void pst_work_text(const pst_work *work, uint64_t all_ns, char *text, size_t bytes);
 #endif

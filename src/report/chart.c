@@ -28,9 +28,10 @@ typedef struct {
     FILE *out;
 } picture;
 
-/* --- decimation ------------------------------------------------------------------------------------------------- */
+/* --- decimation ------------------------------------------------------------------------------- */
 
-size_t pst_report_decimate(const pst_report_series *s, pst_report_point point[PST_REPORT_POINTS], size_t *per) {
+size_t pst_report_decimate(const pst_report_series *s, pst_report_point point[PST_REPORT_POINTS],
+                           size_t *per) {
     size_t n = 0;
     *per = s->n / PST_REPORT_POINTS + (s->n % PST_REPORT_POINTS != 0);
     for (size_t first = 0; first < s->n; first += *per, n++) {
@@ -42,7 +43,8 @@ size_t pst_report_decimate(const pst_report_series *s, pst_report_point point[PS
             if (isnan(y)) continue;
             if (!(y >= p.least)) p.least = y;
             if (!(y <= p.most)) p.most = y;
-            sum += y, count++;
+            sum += y;
+            count++;
         }
         p.mean = count ? sum / (double)count : NAN;
         point[n] = p;
@@ -50,7 +52,7 @@ size_t pst_report_decimate(const pst_report_series *s, pst_report_point point[PS
     return n;
 }
 
-/* --- axes ------------------------------------------------------------------------------------------------------- */
+/* --- axes ------------------------------------------------------------------------------------- */
 
 double pst_report_tick(double range, int most, int whole) {
     static const double nice[] = {1, 2, 2.5, 5, 10};
@@ -83,7 +85,8 @@ static pst_status top_of(picture *p, double *top) {
             if (!isnan(s->y[i])) all[n++] = s->y[i] * s->scale;
     }
     qsort(all, n, sizeof *all, ascending);
-    p->values = n, p->above = 0;
+    p->values = n;
+    p->above = 0;
     p->highest = *top = n ? all[n - 1] : NAN;
     if (p->chart->cut && n >= 20) {
         double usual = all[(size_t)((double)(n - 1) * CUT_SHARE)];
@@ -117,18 +120,24 @@ static pst_status measure_y(picture *p) {
 }
 
 static void measure_x(picture *p) {
-    p->x.low = INFINITY, p->x.high = -INFINITY;
+    p->x.low = INFINITY;
+    p->x.high = -INFINITY;
     for (size_t k = 0; k < p->chart->n_series; k++) {
         const pst_report_series *s = &p->chart->series[k];
         if (!s->n) continue;
         if (s->x[0] < p->x.low) p->x.low = s->x[0];
         if (s->x[s->n - 1] > p->x.high) p->x.high = s->x[s->n - 1];
     }
-    if (p->x.high <= p->x.low) p->x.low -= 1, p->x.high += 1;
+    if (p->x.high <= p->x.low) {
+        p->x.low -= 1;
+        p->x.high += 1;
+    }
     p->x.tick = pst_report_tick(p->x.high - p->x.low, X_TICKS, 1);
 }
 
-static double x_of(const picture *p, double step) { return (step - p->x.low) / (p->x.high - p->x.low) * UNITS; }
+static double x_of(const picture *p, double step) {
+    return (step - p->x.low) / (p->x.high - p->x.low) * UNITS;
+}
 
 /* Downwards, as the SVG counts; what lies outside is drawn at the edge. */
 static double y_of(const picture *p, double value) {
@@ -150,11 +159,13 @@ static void tick_label(double value, double tick, double high, char text[LABEL])
         return;
     }
     for (; large / unit >= 1e4 && u < 6; u++) unit *= 1000;
-    while (digits < 9 && fabs(tick / unit * pow(10, digits) - rint(tick / unit * pow(10, digits))) > 1e-6) digits++;
+    while (digits < 9 &&
+           fabs(tick / unit * pow(10, digits) - rint(tick / unit * pow(10, digits))) > 1e-6)
+        digits++;
     snprintf(text, LABEL, "%.*f%.1s", digits, value / unit, u ? suffix + u : "");
 }
 
-/* --- drawing ---------------------------------------------------------------------------------------------------- */
+/* --- drawing ---------------------------------------------------------------------------------- */
 
 static void draw_axes(const picture *p) {
     char text[LABEL];
@@ -171,7 +182,8 @@ static void draw_axes(const picture *p) {
         double value = first + k * p->x.tick;
         if (value > p->x.high) break;
         tick_label(value, p->x.tick, p->x.high, text);
-        fprintf(p->out, "<span style=\"left:%.2f%%\">%s</span>", x_of(p, value) * 100 / UNITS, text);
+        fprintf(p->out, "<span style=\"left:%.2f%%\">%s</span>", x_of(p, value) * 100 / UNITS,
+                text);
     }
     fputs("</div>", p->out);
 }
@@ -186,17 +198,20 @@ static void draw_grid(const picture *p) {
     fputs("\"/>", p->out);
 }
 
-static double middle(const pst_report_point *point) { return point->from + (point->to - point->from) / 2; }
+static double middle(const pst_report_point *point) {
+    return point->from + (point->to - point->from) / 2;
+}
 
 /* From least to most, out and back, for every stretch without a gap. */
 static void draw_band(const picture *p, const curve *c) {
     fprintf(p->out, "<path class=\"band %s\" d=\"", c->of->look);
     for (size_t first = 0, end; first < c->n; first = end + 1) {
         for (end = first; end < c->n && !isnan(c->point[end].mean); end++)
-            fprintf(p->out, "%c%.1f %.1f", end == first ? 'M' : 'L', x_of(p, middle(&c->point[end])),
-                    y_of(p, c->point[end].most));
+            fprintf(p->out, "%c%.1f %.1f", end == first ? 'M' : 'L',
+                    x_of(p, middle(&c->point[end])), y_of(p, c->point[end].most));
         for (size_t i = end; i > first; i--)
-            fprintf(p->out, "L%.1f %.1f", x_of(p, middle(&c->point[i - 1])), y_of(p, c->point[i - 1].least));
+            fprintf(p->out, "L%.1f %.1f", x_of(p, middle(&c->point[i - 1])),
+                    y_of(p, c->point[i - 1].least));
         if (end > first) fputc('Z', p->out);
     }
     fputs("\"/>", p->out);
@@ -209,8 +224,8 @@ static void draw_line(const picture *p, const curve *c) {
         if (isnan(c->point[i].mean)) continue;
         int joined = i && !isnan(c->point[i - 1].mean),
             alone = !joined && (i + 1 == c->n || isnan(c->point[i + 1].mean));
-        fprintf(p->out, "%c%.1f %.1f%s", joined ? 'L' : 'M', x_of(p, middle(&c->point[i])), y_of(p, c->point[i].mean),
-                alone ? "h0" : "");
+        fprintf(p->out, "%c%.1f %.1f%s", joined ? 'L' : 'M', x_of(p, middle(&c->point[i])),
+                y_of(p, c->point[i].mean), alone ? "h0" : "");
     }
     fputs("\"/>", p->out);
 }
@@ -219,12 +234,14 @@ static void draw_dots(const picture *p, const curve *c) {
     fprintf(p->out, "<path class=\"dots %s\" d=\"", c->of->look);
     for (size_t i = 0; i < c->n; i++)
         if (!isnan(c->point[i].mean))
-            fprintf(p->out, "M%.1f %.1fh0", x_of(p, middle(&c->point[i])), y_of(p, c->point[i].mean));
+            fprintf(p->out, "M%.1f %.1fh0", x_of(p, middle(&c->point[i])),
+                    y_of(p, c->point[i].mean));
     fputs("\"/>", p->out);
 }
 
 static void draw_curves(const picture *p) {
-    fprintf(p->out, "<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" aria-hidden=\"true\">", UNITS, UNITS);
+    fprintf(p->out, "<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
+            UNITS, UNITS);
     draw_grid(p);
     for (size_t k = 0; k < p->chart->n_series; k++)
         if (p->curve[k].per > 1) draw_band(p, &p->curve[k]);
@@ -235,7 +252,7 @@ static void draw_curves(const picture *p) {
     fputs("</svg>", p->out);
 }
 
-/* --- numbers for the script ------------------------------------------------------------------------------------- */
+/* --- numbers for the script ------------------------------------------------------------------- */
 
 static void print_number(FILE *out, double x, const char *before) {
     if (isnan(x)) fprintf(out, "%snull", before);
@@ -245,16 +262,22 @@ static void print_number(FILE *out, double x, const char *before) {
 /* [from, to, mean] or [from, to, mean, least, most] per point. */
 static void print_data(const picture *p) {
     fprintf(p->out,
-            "<script type=\"application/json\">{\"x\":[%.17g,%.17g],\"y\":[%.9g,%.9g],\"unit\":\"%s\",\"series\":[",
+            "<script "
+            "type=\"application/"
+            "json\">{\"x\":[%.17g,%.17g],\"y\":[%.9g,%.9g],\"unit\":\"%s\",\"series\":[",
             p->x.low, p->x.high, p->y.low, p->y.high, p->chart->unit);
     for (size_t k = 0; k < p->chart->n_series; k++) {
         const curve *c = &p->curve[k];
-        fprintf(p->out, "%s{\"name\":\"%s\",\"look\":\"%s\",\"points\":[", k ? "," : "", c->of->name, c->of->look);
+        fprintf(p->out, "%s{\"name\":\"%s\",\"look\":\"%s\",\"points\":[", k ? "," : "",
+                c->of->name, c->of->look);
         for (size_t i = 0; i < c->n; i++) {
             const pst_report_point *point = &c->point[i];
             fprintf(p->out, "%s[%.17g,%.17g", i ? "," : "", point->from, point->to);
             print_number(p->out, point->mean, ",");
-            if (c->per > 1) print_number(p->out, point->least, ","), print_number(p->out, point->most, ",");
+            if (c->per > 1) {
+                print_number(p->out, point->least, ",");
+                print_number(p->out, point->most, ",");
+            }
             fputc(']', p->out);
         }
         fputs("]}", p->out);
@@ -262,21 +285,23 @@ static void print_data(const picture *p) {
     fputs("]}</script>", p->out);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void draw_caption(const picture *p) {
     const pst_report_chart *c = p->chart;
     char text[PST_HTML_NUMBER];
-    fprintf(p->out, "<figcaption><b>%s</b>%s%s%s", c->title, *c->unit ? " <span class=\"unit\">" : "", c->unit,
-            *c->unit ? "</span>" : "");
+    fprintf(p->out, "<figcaption><b>%s</b>%s%s%s", c->title,
+            *c->unit ? " <span class=\"unit\">" : "", c->unit, *c->unit ? "</span>" : "");
     for (size_t k = 0; k < c->n_series && c->n_series > 1; k++)
         if (p->curve[k].n)
-            fprintf(p->out, "<span class=\"key\"><i class=\"%s\"></i>%s</span>", c->series[k].look, c->series[k].name);
+            fprintf(p->out, "<span class=\"key\"><i class=\"%s\"></i>%s</span>", c->series[k].look,
+                    c->series[k].name);
     if (p->above) {
         if (fabs(p->highest) < 1e4) snprintf(text, sizeof text, "%.4g", p->highest);
         else pst_html_whole(p->highest, text);
-        fprintf(p->out, "<span class=\"note\">%zu value%s above the axis, the highest is %s%s%s</span>", p->above,
-                p->above > 1 ? "s are" : " is", text, *c->unit ? " " : "", c->unit);
+        fprintf(p->out,
+                "<span class=\"note\">%zu value%s above the axis, the highest is %s%s%s</span>",
+                p->above, p->above > 1 ? "s are" : " is", text, *c->unit ? " " : "", c->unit);
     }
     fputs("</figcaption>", p->out);
 }

@@ -2,8 +2,8 @@
 #include "report/chart.h"
 #include "report/page.h"
 
-static pst_report_series of(const pst_report_metrics *m, pst_report_curve curve, const char *name, const char *look,
-                            double scale) {
+static pst_report_series of(const pst_report_metrics *m, pst_report_curve curve, const char *name,
+                            const char *look, double scale) {
     return (pst_report_series){
         .name = name, .look = look, .x = m->step, .y = m->curve[curve], .n = m->n, .scale = scale};
 }
@@ -18,26 +18,36 @@ static pst_status draw_loss(const pst_report_metrics *m, FILE *out) {
                                          .scale = 1,
                                          .points = 1}};
     return pst_report_draw_chart(
-        &(pst_report_chart){.title = "Loss", .unit = "nats per token", .series = series, .n_series = 2, .wide = 1},
+        &(pst_report_chart){
+            .title = "Loss", .unit = "nats per token", .series = series, .n_series = 2, .wide = 1},
         out);
 }
 
-static pst_status draw_one(const pst_report_metrics *m, pst_report_curve curve, const char *title, const char *unit,
-                           double scale, int cut, FILE *out) {
+static pst_status draw_one(const pst_report_metrics *m, pst_report_curve curve, const char *title,
+                           const char *unit, double scale, int cut, FILE *out) {
     const pst_report_series series = of(m, curve, title, "m", scale);
-    return pst_report_draw_chart(
-        &(pst_report_chart){.title = title, .unit = unit, .series = &series, .n_series = 1, .from_zero = 1, .cut = cut},
-        out);
+    return pst_report_draw_chart(&(pst_report_chart){.title = title,
+                                                     .unit = unit,
+                                                     .series = &series,
+                                                     .n_series = 1,
+                                                     .from_zero = 1,
+                                                     .cut = cut},
+                                 out);
 }
 
 /* Predicted beside measured. */
-static pst_status draw_two(const pst_report_metrics *m, pst_report_curve measured, pst_report_curve predicted,
-                           const char *title, const char *unit, double scale, FILE *out) {
+static pst_status draw_two(const pst_report_metrics *m, pst_report_curve measured,
+                           pst_report_curve predicted, const char *title, const char *unit,
+                           double scale, FILE *out) {
     const pst_report_series series[] = {of(m, measured, "measured", "m", scale),
                                         of(m, predicted, "predicted", "p", scale)};
-    return pst_report_draw_chart(
-        &(pst_report_chart){.title = title, .unit = unit, .series = series, .n_series = 2, .from_zero = 1, .cut = 1},
-        out);
+    return pst_report_draw_chart(&(pst_report_chart){.title = title,
+                                                     .unit = unit,
+                                                     .series = series,
+                                                     .n_series = 2,
+                                                     .from_zero = 1,
+                                                     .cut = 1},
+                                 out);
 }
 
 pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out) {
@@ -50,14 +60,17 @@ pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out) {
     fputs("<section id=\"curves\"><h2>Over the steps</h2>\n", out);
     if (per > 1)
         fprintf(out,
-                "<p class=\"sub\">Lines: the mean of every %zu steps. Bands: from the least to the most of them.</p>\n",
+                "<p class=\"sub\">Lines: the mean of every %zu steps. Bands: from the least to the "
+                "most of them.</p>\n",
                 per);
     fputs("<div class=\"charts\">\n", out);
     PST_TRY(draw_loss(m, out));
-    PST_TRY(draw_two(m, PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, "Step time", "ms", 1, out));
+    PST_TRY(
+        draw_two(m, PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, "Step time", "ms", 1, out));
     PST_TRY(draw_two(m, PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, "Bubble", "%", 100, out));
     PST_TRY(draw_one(m, PST_REPORT_RATE, "Throughput", "tokens/s", 1, 0, out));
-    if (!pst_report_is_study(d)) PST_TRY(draw_one(m, PST_REPORT_MFU, "Share of peak FLOP/s", "%", 100, 0, out));
+    if (!pst_report_is_study(d))
+        PST_TRY(draw_one(m, PST_REPORT_MFU, "Share of peak FLOP/s", "%", 100, 0, out));
     PST_TRY(draw_one(m, PST_REPORT_LR, "Learning rate", "", 1, 0, out));
     if (!pst_report_is_study(d))
         PST_TRY(draw_one(m, PST_REPORT_GRAD_NORM, "Gradient norm, before clipping", "", 1, 1, out));

@@ -6,17 +6,20 @@
 static void draw_value(const json_t *value, FILE *out) {
     char text[PST_HTML_NUMBER];
     if (json_is_string(value)) pst_html_text(out, json_string_value(value));
-    else if (json_is_integer(value)) fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_integer(value))
+        fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else if (json_is_real(value)) fprintf(out, "%.6g", json_real_value(value));
     else if (json_is_null(value)) fputs("none", out);
     else if (json_is_boolean(value)) fputs(json_is_true(value) ? "yes" : "no", out);
     else
-        fprintf(
-            out, "%s values",
-            pst_html_whole((double)(json_is_array(value) ? json_array_size(value) : json_object_size(value)), text));
+        fprintf(out, "%s values",
+                pst_html_whole((double)(json_is_array(value) ? json_array_size(value)
+                                                             : json_object_size(value)),
+                               text));
 }
 
-/* Any event: its name, its step, and whatever else it says; of the start line what differs from others is elsewhere. */
+/* Any event: its name, its step, and whatever else it says; of the start line what differs from
+ * others is elsewhere. */
 static void draw_event(json_t *line, FILE *out) {
     const char *event = pst_report_text(line, "event"), *key;
     const json_t *step = json_object_get(line, "step");
@@ -27,13 +30,20 @@ static void draw_event(json_t *line, FILE *out) {
     if (!step) step = json_object_get(line, "steps");
     fputs("<tr><td class=\"n\">", out);
     if (step) draw_value(step, out);
-    fputs(strstr(event, "fail") || strstr(event, "error") ? "</td><td class=\"bad\">" : "</td><td>", out);
+    fputs(strstr(event, "fail") || strstr(event, "error") ? "</td><td class=\"bad\">" : "</td><td>",
+          out);
     pst_html_text(out, event);
     fputs("</td><td class=\"long\">", out);
-    if (time > 0) k++, fputs(pst_html_time(time, text), out);
+    if (time > 0) {
+        k++;
+        fputs(pst_html_time(time, text), out);
+    }
     json_object_foreach(line, key, value) {
-        if (!strcmp(key, "event") || !strcmp(key, "step") || !strcmp(key, "steps") || !strcmp(key, "time")) continue;
-        if (json_is_object(value) || !strcmp(event, "start")) continue; /* the head says what starts tell */
+        if (!strcmp(key, "event") || !strcmp(key, "step") || !strcmp(key, "steps") ||
+            !strcmp(key, "time"))
+            continue;
+        if (json_is_object(value) || !strcmp(event, "start"))
+            continue; /* the head says what starts tell */
         fputs(k++ ? ", " : "", out);
         pst_html_text(out, key);
         fputc(' ', out);
@@ -47,14 +57,17 @@ void pst_report_draw_events(const pst_report_data *d, FILE *out) {
     size_t i, shown = json_array_size(m->head) + json_array_size(m->tail);
     json_t *line;
     if (!shown) return;
-    fputs("<section id=\"events\"><h2>Checkpoints and events</h2>\n<div class=\"scroll\"><table><thead><tr><th "
+    fputs("<section id=\"events\"><h2>Checkpoints and events</h2>\n<div "
+          "class=\"scroll\"><table><thead><tr><th "
           "class=\"n\">"
           "step</th><th>event</th><th>details</th></tr></thead><tbody>\n",
           out);
     json_array_foreach(m->head, i, line) draw_event(line, out);
     if (m->n_event > shown)
-        fprintf(out, "<tr><td></td><td colspan=\"2\" class=\"note\">%zu more are left out here</td></tr>\n",
-                m->n_event - shown);
+        fprintf(
+            out,
+            "<tr><td></td><td colspan=\"2\" class=\"note\">%zu more are left out here</td></tr>\n",
+            m->n_event - shown);
     json_array_foreach(m->tail, i, line) draw_event(line, out);
     fputs("</tbody></table></div></section>\n", out);
 }
@@ -63,14 +76,19 @@ void pst_report_draw_events(const pst_report_data *d, FILE *out) {
 static void draw_chunks(const pst_report_data *d, FILE *out) {
     const pst_plan *p = d->plan;
     fprintf(out,
-            "<div class=\"scroll\"><table><thead><tr><th class=\"n\">chunk</th><th class=\"n\">%s</th><th "
+            "<div class=\"scroll\"><table><thead><tr><th class=\"n\">chunk</th><th "
+            "class=\"n\">%s</th><th "
             "class=\"n\">operators</th></tr></thead><tbody>\n",
             pst_grid_lanes(pst_report_grid(d)) > 1 ? "stage" : "rank");
-    for (uint32_t c = 0, first = 0; c < p->n_chunk && c < 4 * PST_REPORT_ROWS && first < p->n_node; c++) {
+    for (uint32_t c = 0, first = 0; c < p->n_chunk && c < 4 * PST_REPORT_ROWS && first < p->n_node;
+         c++) {
         uint32_t last = first;
-        while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == p->chunk_of_node[first]) last++;
-        fprintf(out, "<tr><td class=\"n\">%u</td><td class=\"n\">%u</td><td class=\"n\">%u to %u</td></tr>\n", c,
-                p->rank_of_chunk[c], first, last);
+        while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == p->chunk_of_node[first])
+            last++;
+        fprintf(out,
+                "<tr><td class=\"n\">%u</td><td class=\"n\">%u</td><td class=\"n\">%u to "
+                "%u</td></tr>\n",
+                c, p->rank_of_chunk[c], first, last);
         first = last + 1;
     }
     fputs("</tbody></table></div>\n", out);
@@ -88,11 +106,12 @@ void pst_report_draw_files(const pst_report_data *d, FILE *out) {
     if (!d->plan_text && !d->run_text) return;
     fputs("<section id=\"plan\"><h2>Plan and run file</h2>\n", out);
     if (d->plan) {
-        fprintf(
-            out,
-            "<p class=\"sub\">Before the first step, from the cost model alone, a step of %s with a bubble of %s was "
-            "predicted; the curves above show what the prediction has learned since.</p>\n",
-            pst_html_ms((double)d->plan->step_ns * 1e-6, step), pst_html_share(d->plan->bubble, bubble));
+        fprintf(out,
+                "<p class=\"sub\">Before the first step, from the cost model alone, a step of %s "
+                "with a bubble of %s was "
+                "predicted; the curves above show what the prediction has learned since.</p>\n",
+                pst_html_ms((double)d->plan->step_ns * 1e-6, step),
+                pst_html_share(d->plan->bubble, bubble));
         draw_chunks(d, out);
     }
     draw_file("plan.yaml", d->plan_text, out);

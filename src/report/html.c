@@ -43,7 +43,8 @@ const char *pst_html_whole(double value, char text[PST_HTML_NUMBER]) {
 /* Three digits that count. */
 static int decimals(double value) { return value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2; }
 
-static const char *scaled(double value, double base, const char *const *unit, int n_unit, char text[PST_HTML_NUMBER]) {
+static const char *scaled(double value, double base, const char *const *unit, int n_unit,
+                          char text[PST_HTML_NUMBER]) {
     int u = 0;
     if (isnan(value)) return missing(text);
     for (; u + 1 < n_unit && value >= base * 0.9995; u++) value /= base;
@@ -73,7 +74,8 @@ const char *pst_html_ms(double ms, char text[PST_HTML_NUMBER]) {
     if (isnan(ms)) return missing(text);
     if (ms >= 1e9) snprintf(text, PST_HTML_NUMBER, "%.3g s", ms * 1e-3);
     else if (ms >= 999.5) snprintf(text, PST_HTML_NUMBER, "%.*f s", decimals(ms * 1e-3), ms * 1e-3);
-    else if (ms >= 0.9995 || ms == 0) snprintf(text, PST_HTML_NUMBER, "%.*f ms", ms == 0 ? 0 : decimals(ms), ms);
+    else if (ms >= 0.9995 || ms == 0)
+        snprintf(text, PST_HTML_NUMBER, "%.*f ms", ms == 0 ? 0 : decimals(ms), ms);
     else snprintf(text, PST_HTML_NUMBER, "%.*f µs", decimals(ms * 1e3), ms * 1e3);
     return text;
 }

@@ -1,4 +1,5 @@
-/* One step as lanes, one per rank, measured above predicted on one time axis; and its time by kind. */
+/* One step as lanes, one per rank, measured above predicted on one time axis; and its time by
+ * kind. */
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/lanes.h"
@@ -6,7 +7,13 @@
 #include <math.h>
 
 /* Beyond LISTED boxes in a panel its rows are folded, and the script gets none. */
-enum { WIDTH = PST_LANES_WIDTH, ROW = PST_LANES_ROW, BOX = PST_LANES_BOX, LISTED = 20000, APART = 300 };
+enum {
+    WIDTH = PST_LANES_WIDTH,
+    ROW = PST_LANES_ROW,
+    BOX = PST_LANES_BOX,
+    LISTED = 20000,
+    APART = 300
+};
 
 typedef struct {
     const char *name, *look, *help;
@@ -16,14 +23,20 @@ static const kind_row kinds[PST_REPORT_KIND_COUNT] = {
     [PST_REPORT_B] = {"B", "kB", "input gradient"},
     [PST_REPORT_W] = {"W", "kW", "weight gradient"},
     [PST_REPORT_BW] = {"BW", "kBW", "backward, both gradients at once"},
-    [PST_REPORT_FLUSH] = {"flush", "kflush", "shared gradients, norm and optimizer at the end of the step"},
-    [PST_REPORT_TRANSFER] = {"transfer", "ktransfer", "nothing to compute while a message is on its way to the rank"},
+    [PST_REPORT_FLUSH] = {"flush", "kflush",
+                          "shared gradients, norm and optimizer at the end of the step"},
+    [PST_REPORT_TRANSFER] = {"transfer", "ktransfer",
+                             "nothing to compute while a message is on its way to the rank"},
     [PST_REPORT_IDLE] = {"idle", "kidle", "the rest: bubble"},
 };
 
-static uint32_t rows(const pst_report_trace *t) { return t->n_rank < PST_REPORT_ROWS ? t->n_rank : PST_REPORT_ROWS; }
+static uint32_t rows(const pst_report_trace *t) {
+    return t->n_rank < PST_REPORT_ROWS ? t->n_rank : PST_REPORT_ROWS;
+}
 
-static double longest(const pst_report_trace *t) { return t->end[0] > t->end[1] ? t->end[0] : t->end[1]; }
+static double longest(const pst_report_trace *t) {
+    return t->end[0] > t->end[1] ? t->end[0] : t->end[1];
+}
 
 static int has_kind(const pst_report_trace *t, int kind) {
     for (size_t i = 0; i < t->n; i++)
@@ -35,12 +48,12 @@ static void draw_legend(const pst_report_trace *t, int last, FILE *out) {
     fputs("<p class=\"legend\">", out);
     for (int k = 0; k <= last; k++)
         if (k == PST_REPORT_IDLE || has_kind(t, k))
-            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].look, kinds[k].name,
-                    kinds[k].help);
+            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].look,
+                    kinds[k].name, kinds[k].help);
     fputs("</p>\n", out);
 }
 
-/* --- lanes ------------------------------------------------------------------------------------------------------ */
+/* --- lanes ------------------------------------------------------------------------------------ */
 
 /* Boxes of odd chunks are lighter where a rank has more than one. */
 static int has_chunks(const pst_report_slice *s, size_t n) {
@@ -62,9 +75,10 @@ static int is_folded(const pst_report_trace *t, int predicted) {
     return all > LISTED;
 }
 
-/* Every box of one kind in one row, of odd or even chunks. Boxes that touch at this resolution are joined. */
-static void draw_boxes(const pst_report_slice *s, size_t n, uint32_t row, int kind, uint32_t odd, double scale,
-                       FILE *out) {
+/* Every box of one kind in one row, of odd or even chunks. Boxes that touch at this resolution are
+ * joined. */
+static void draw_boxes(const pst_report_slice *s, size_t n, uint32_t row, int kind, uint32_t odd,
+                       double scale, FILE *out) {
     long from = -1, to = -1;
     int any = 0;
     for (size_t i = 0; i < n; i++) {
@@ -76,10 +90,13 @@ static void draw_boxes(const pst_report_slice *s, size_t n, uint32_t row, int ki
             to = b > to ? b : to;
             continue;
         }
-        if (to > from) fprintf(out, "M%ld %uh%ldv%dh-%ldz", from, row * ROW + 1, to - from, BOX, to - from);
-        from = a, to = b;
+        if (to > from)
+            fprintf(out, "M%ld %uh%ldv%dh-%ldz", from, row * ROW + 1, to - from, BOX, to - from);
+        from = a;
+        to = b;
     }
-    if (to > from) fprintf(out, "M%ld %uh%ldv%dh-%ldz", from, row * ROW + 1, to - from, BOX, to - from);
+    if (to > from)
+        fprintf(out, "M%ld %uh%ldv%dh-%ldz", from, row * ROW + 1, to - from, BOX, to - from);
     if (any) fputs("\"/>", out);
 }
 
@@ -92,20 +109,21 @@ static void print_slices(const pst_report_trace *t, int predicted, FILE *out) {
         fprintf(out, "%s[", r ? "," : "");
         for (size_t i = 0, k = 0; i < n; i++)
             if (s[i].kind < PST_REPORT_TRANSFER)
-                fprintf(out, "%s%u,%u,%u,%.1f,%.1f", k++ ? "," : "", s[i].kind, s[i].chunk, s[i].micro, s[i].start,
-                        s[i].end - s[i].start);
+                fprintf(out, "%s%u,%u,%u,%.1f,%.1f", k++ ? "," : "", s[i].kind, s[i].chunk,
+                        s[i].micro, s[i].start, s[i].end - s[i].start);
         fputc(']', out);
     }
     fputs("]</script>", out);
 }
 
-static void draw_row(const pst_report_trace *t, int predicted, uint32_t row, int folded, FILE *out) {
+static void draw_row(const pst_report_trace *t, int predicted, uint32_t row, int folded,
+                     FILE *out) {
     static const char *const look[] = {"kF", "kB", "kW", "kBW", "kflush"};
     double scale = WIDTH / longest(t);
     size_t n;
     const pst_report_slice *s = pst_report_slices(t, predicted, row, &n);
-    fprintf(out, "<g%s><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>", has_chunks(s, n) ? " class=\"chunks\"" : "",
-            row * ROW + 1, WIDTH, BOX, WIDTH);
+    fprintf(out, "<g%s><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>",
+            has_chunks(s, n) ? " class=\"chunks\"" : "", row * ROW + 1, WIDTH, BOX, WIDTH);
     if (folded) pst_lanes_draw_folded(s, n, row, longest(t), look, out);
     else
         for (int k = 0; k < PST_REPORT_TRANSFER; k++)
@@ -125,13 +143,16 @@ static void draw_busy(const pst_report_trace *t, int predicted, uint32_t every, 
     fputs("</div>", out);
 }
 
-void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted, const uint32_t *rank, FILE *out) {
+void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted,
+                           const uint32_t *rank, FILE *out) {
     uint32_t n_row = rows(t), every = n_row > 64 ? 8 : 1;
     int folded = is_folded(t, predicted);
     char text[PST_HTML_NUMBER], place[PST_GRID_TEXT];
-    fprintf(out, "<h3>%s <span class=\"unit\">%s%s</span></h3>\n", predicted ? "Predicted" : "Measured",
-            pst_html_ms(t->end[predicted] * 1e-3, text),
-            folded ? "; too many boxes to draw: each column is shared out by what the rank does in that time" : "");
+    fprintf(out, "<h3>%s <span class=\"unit\">%s%s</span></h3>\n",
+            predicted ? "Predicted" : "Measured", pst_html_ms(t->end[predicted] * 1e-3, text),
+            folded ? "; too many boxes to draw: each column is shared out by what the rank does in "
+                     "that time"
+                   : "");
     fprintf(out, "<div class=\"panel %s\" style=\"--rows:%u\"><div class=\"names\">",
             n_row > 64   ? "tiny"
             : n_row > 16 ? "small"
@@ -139,11 +160,13 @@ void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predict
             n_row);
     for (uint32_t r = 0; r < n_row; r += every) {
         uint32_t which = rank ? rank[r] : r;
-        fprintf(out, "<span style=\"top:%.3f%%\" title=\"%s\">rank %u</span>", (r + 0.5) * 100 / n_row,
+        fprintf(out, "<span style=\"top:%.3f%%\" title=\"%s\">rank %u</span>",
+                (r + 0.5) * 100 / n_row,
                 which < pst_grid_size(grid) ? pst_grid_place_text(grid, which, place) : "", which);
     }
     fprintf(out,
-            "</div><div class=\"canvas\"><svg viewBox=\"0 0 %d %u\" preserveAspectRatio=\"none\" role=\"img\" "
+            "</div><div class=\"canvas\"><svg viewBox=\"0 0 %d %u\" preserveAspectRatio=\"none\" "
+            "role=\"img\" "
             "aria-label=\"timeline\">",
             WIDTH, n_row * ROW);
     for (uint32_t r = 0; r < n_row; r++) draw_row(t, predicted, r, folded, out);
@@ -165,9 +188,11 @@ static void draw_time_axis(double end_us, FILE *out) {
 void pst_report_open_lanes(const pst_report_trace *t, FILE *out) {
     draw_legend(t, PST_REPORT_FLUSH, out);
     fprintf(out,
-            "<div class=\"lanes\" data-end=\"%.3f\"><div class=\"tools script\"><button type=\"button\" "
+            "<div class=\"lanes\" data-end=\"%.3f\"><div class=\"tools script\"><button "
+            "type=\"button\" "
             "data-zoom=\"0.5\">zoom "
-            "in</button><button type=\"button\" data-zoom=\"2\">zoom out</button><button type=\"button\" "
+            "in</button><button type=\"button\" data-zoom=\"2\">zoom out</button><button "
+            "type=\"button\" "
             "data-zoom=\"0\">whole step</button></div>\n",
             longest(t));
 }
@@ -179,45 +204,51 @@ void pst_report_close_lanes(const pst_report_trace *t, FILE *out) {
 
 static void note_rows(const pst_report_trace *t, FILE *out) {
     if (t->n_rank > PST_REPORT_ROWS)
-        fprintf(out, "<p class=\"note\">The first %d of %u ranks are shown.</p>\n", PST_REPORT_ROWS, t->n_rank);
+        fprintf(out, "<p class=\"note\">The first %d of %u ranks are shown.</p>\n", PST_REPORT_ROWS,
+                t->n_rank);
 }
 
 void pst_report_draw_lanes(const pst_report_data *d, FILE *out) {
     const pst_report_trace *t = &d->trace;
     fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n", out);
     if (!t->n || !(longest(t) > 0)) {
-        fputs(
-            "<p class=\"note\">No step has been traced (that happens in the last but one, or in the one that log.trace "
-            "names).</p></section>\n",
-            out);
+        fputs("<p class=\"note\">No step has been traced (that happens in the last but one, or in "
+              "the one that log.trace "
+              "names).</p></section>\n",
+              out);
         return;
     }
     fputs("<p class=\"sub\">", out);
     pst_html_text(out, t->title);
-    fputs(". At the right: share of the step in which the rank computed F, B and W. <span class=\"script\">Wheel or "
+    fputs(". At the right: share of the step in which the rank computed F, B and W. <span "
+          "class=\"script\">Wheel or "
           "buttons zoom, "
           "dragging moves.</span></p>\n",
           out);
     pst_report_open_lanes(t, out);
     for (int predicted = 0; predicted < 2; predicted++)
-        if (t->end[predicted] > 0) pst_report_draw_panel(t, pst_report_grid(d), predicted, NULL, out);
+        if (t->end[predicted] > 0)
+            pst_report_draw_panel(t, pst_report_grid(d), predicted, NULL, out);
     pst_report_close_lanes(t, out);
     note_rows(t, out);
     fputs("</section>\n", out);
 }
 
-/* --- time by kind ----------------------------------------------------------------------------------------------- */
+/* --- time by kind ----------------------------------------------------------------------------- */
 
 static void draw_time_bar(const pst_report_trace *t, int predicted, uint32_t rank, FILE *out) {
     double us[PST_REPORT_KIND_COUNT];
     char text[PST_HTML_NUMBER];
     pst_report_times(t, predicted, rank, us);
-    fprintf(out, "<div class=\"which\">%s</div><div class=\"bar\">", predicted ? "predicted" : "measured");
+    fprintf(out, "<div class=\"which\">%s</div><div class=\"bar\">",
+            predicted ? "predicted" : "measured");
     for (int k = 0; k < PST_REPORT_KIND_COUNT; k++)
         if (us[k] > 0)
-            fprintf(out, "<i class=\"%s\" style=\"width:%.3f%%\" title=\"%s %s\"></i>", kinds[k].look,
-                    us[k] / longest(t) * 100, kinds[k].name, pst_html_ms(us[k] * 1e-3, text));
-    fprintf(out, "</div><div class=\"value\">%s</div>\n", pst_html_ms(t->end[predicted] * 1e-3, text));
+            fprintf(out, "<i class=\"%s\" style=\"width:%.3f%%\" title=\"%s %s\"></i>",
+                    kinds[k].look, us[k] / longest(t) * 100, kinds[k].name,
+                    pst_html_ms(us[k] * 1e-3, text));
+    fprintf(out, "</div><div class=\"value\">%s</div>\n",
+            pst_html_ms(t->end[predicted] * 1e-3, text));
 }
 
 static void draw_time_table(const pst_report_trace *t, FILE *out) {
@@ -225,7 +256,8 @@ static void draw_time_table(const pst_report_trace *t, FILE *out) {
           "class=\"scroll\"><table><thead><tr><th>rank</th><th></th>",
           out);
     for (int k = 0; k < PST_REPORT_KIND_COUNT; k++)
-        if (k == PST_REPORT_IDLE || has_kind(t, k)) fprintf(out, "<th class=\"n\">%s</th>", kinds[k].name);
+        if (k == PST_REPORT_IDLE || has_kind(t, k))
+            fprintf(out, "<th class=\"n\">%s</th>", kinds[k].name);
     fputs("<th class=\"n\">step</th></tr></thead><tbody>\n", out);
     for (uint32_t r = 0; r < rows(t); r++) {
         for (int predicted = 0; predicted < 2; predicted++) {
@@ -234,7 +266,8 @@ static void draw_time_table(const pst_report_trace *t, FILE *out) {
             pst_report_times(t, predicted, r, us);
             fprintf(out, "<tr><td>%u</td><td>%s</td>", r, predicted ? "predicted" : "measured");
             for (int k = 0; k < PST_REPORT_KIND_COUNT; k++)
-                if (k == PST_REPORT_IDLE || has_kind(t, k)) fprintf(out, "<td class=\"n\">%.3f</td>", us[k] * 1e-3);
+                if (k == PST_REPORT_IDLE || has_kind(t, k))
+                    fprintf(out, "<td class=\"n\">%.3f</td>", us[k] * 1e-3);
             fprintf(out, "<td class=\"n\">%.3f</td></tr>\n", t->end[predicted] * 1e-3);
         }
     }

@@ -7,6 +7,6 @@
 enum { PST_LANES_WIDTH = 100000, PST_LANES_ROW = 10, PST_LANES_BOX = 8 };
 
 /* end: of the axis, us; look: the class of each kind before TRANSFER. */
-void pst_lanes_draw_folded(const pst_report_slice *s, size_t n, uint32_t row, double end, const char *const *look,
-                           FILE *out);
+void pst_lanes_draw_folded(const pst_report_slice *s, size_t n, uint32_t row, double end,
+                           const char *const *look, FILE *out);
 #endif

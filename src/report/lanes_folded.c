@@ -1,17 +1,21 @@
-/* Lanes of more boxes than can be seen: each row in columns of equal time, and each column shared out by what the rank
- * did in it, from top to bottom. What stays free is the time in which it computed nothing. */
+/* Lanes of more boxes than can be seen: each row in columns of equal time, and each column shared
+ * out by what the rank did in it, from top to bottom. What stays free is the time in which it
+ * computed nothing. */
 #include "report/lanes.h"
 #include <math.h>
 #include <string.h>
 
-/* Heights are whole multiples of 1 / LEVELS of a row, so that columns of nearly the same shares become one box. */
+/* Heights are whole multiples of 1 / LEVELS of a row, so that columns of nearly the same shares
+ * become one box. */
 enum { COLUMNS = 300, LEVELS = 32 };
 
 typedef struct {
-    int from[PST_REPORT_TRANSFER], to[PST_REPORT_TRANSFER]; /* of each kind, in levels from the top */
+    int from[PST_REPORT_TRANSFER], to[PST_REPORT_TRANSFER]; /* of each kind, in levels from the
+                                                               top */
 } column;
 
-static void share_out(const pst_report_slice *s, size_t n, double end, double share[COLUMNS][PST_REPORT_TRANSFER]) {
+static void share_out(const pst_report_slice *s, size_t n, double end,
+                      double share[COLUMNS][PST_REPORT_TRANSFER]) {
     double width = end / COLUMNS;
     memset(share, 0, COLUMNS * sizeof *share);
     for (size_t i = 0; i < n; i++) {
@@ -37,18 +41,20 @@ static void draw_kind(const column *c, int kind, uint32_t row, const char *look,
     int any = 0;
     for (int first = 0, end; first < COLUMNS; first = end) {
         int from = c[first].from[kind], to = c[first].to[kind];
-        for (end = first + 1; end < COLUMNS && c[end].from[kind] == from && c[end].to[kind] == to;) end++;
+        for (end = first + 1; end < COLUMNS && c[end].from[kind] == from && c[end].to[kind] == to;)
+            end++;
         if (to == from) continue;
         if (!any++) fprintf(out, "<path class=\"%s\" d=\"", look);
-        long a = lround((double)first * PST_LANES_WIDTH / COLUMNS), b = lround((double)end * PST_LANES_WIDTH / COLUMNS);
-        fprintf(out, "M%ld %gh%ldv%gh-%ldz", a, row * PST_LANES_ROW + 1 + from * level, b - a, (to - from) * level,
-                b - a);
+        long a = lround((double)first * PST_LANES_WIDTH / COLUMNS),
+             b = lround((double)end * PST_LANES_WIDTH / COLUMNS);
+        fprintf(out, "M%ld %gh%ldv%gh-%ldz", a, row * PST_LANES_ROW + 1 + from * level, b - a,
+                (to - from) * level, b - a);
     }
     if (any) fputs("\"/>", out);
 }
 
-void pst_lanes_draw_folded(const pst_report_slice *s, size_t n, uint32_t row, double end, const char *const *look,
-                           FILE *out) {
+void pst_lanes_draw_folded(const pst_report_slice *s, size_t n, uint32_t row, double end,
+                           const char *const *look, FILE *out) {
     double share[COLUMNS][PST_REPORT_TRANSFER];
     column columns[COLUMNS];
     share_out(s, n, end, share);

@@ -1,5 +1,5 @@
-/* Memory per rank: the arena, which is predicted, region by region, above what was written of it and the process, which
- * has libraries, too. */
+/* Memory per rank: the arena, which is predicted, region by region, above what was written of it
+ * and the process, which has libraries, too. */
 #include "report/html.h"
 #include "report/page.h"
 #include <math.h>
@@ -44,7 +44,8 @@ static void draw_predicted(const pst_report_data *d, uint32_t rank, double full,
     json_object_foreach((json_t *)all, name, list) {
         double bytes = region_bytes(list, rank);
         if (bytes > 0) {
-            fprintf(out, "<i class=\"m%d\" style=\"width:%.3f%%\" title=\"", k % LOOKS, fmin(bytes / full * 100, 100));
+            fprintf(out, "<i class=\"m%d\" style=\"width:%.3f%%\" title=\"", k % LOOKS,
+                    fmin(bytes / full * 100, 100));
             pst_html_text(out, name);
             fprintf(out, " %s\"></i>", pst_html_bytes(bytes, text));
         }
@@ -53,14 +54,16 @@ static void draw_predicted(const pst_report_data *d, uint32_t rank, double full,
     if (!all)
         fprintf(out, "<i class=\"m0\" style=\"width:%.3f%%\"></i>",
                 d->metrics.memory[rank].predicted_peak / full * 100);
-    fprintf(out, "</div><div class=\"value\">%s</div>\n", pst_html_bytes(d->metrics.memory[rank].predicted_peak, text));
+    fprintf(out, "</div><div class=\"value\">%s</div>\n",
+            pst_html_bytes(d->metrics.memory[rank].predicted_peak, text));
 }
 
 static void draw_plain(const char *which, const char *look, double bytes, double full, FILE *out) {
     char text[PST_HTML_NUMBER];
     if (isnan(bytes)) return;
     fprintf(out,
-            "<div class=\"which\">%s</div><div class=\"bar thin\"><i class=\"%s\" style=\"width:%.3f%%\"></i></div>",
+            "<div class=\"which\">%s</div><div class=\"bar thin\"><i class=\"%s\" "
+            "style=\"width:%.3f%%\"></i></div>",
             which, look, bytes / full * 100);
     fprintf(out, "<div class=\"value\">%s</div>\n", pst_html_bytes(bytes, text));
 }
@@ -76,7 +79,8 @@ static void draw_ranks(const pst_report_data *d, double limit, FILE *out) {
         fprintf(out, "<div class=\"who\">rank %u</div>\n", r);
         if (!isnan(of->predicted_peak)) draw_predicted(d, r, full, out);
         draw_plain("written", "touched", of->peak, full, out);
-        if (of->resident > 0 && !one_process(d)) draw_plain("resident", "resident", of->resident, full, out);
+        if (of->resident > 0 && !one_process(d))
+            draw_plain("resident", "resident", of->resident, full, out);
     }
     fputs("</div>\n", out);
 }
@@ -96,11 +100,12 @@ static void draw_legend(const pst_report_data *d, FILE *out) {
         }
         k++;
     }
-    fputs(
-        "<span class=\"key\"><i class=\"touched\"></i>written: up to the highest byte ever written of the arena</span>",
-        out);
+    fputs("<span class=\"key\"><i class=\"touched\"></i>written: up to the highest byte ever "
+          "written of the arena</span>",
+          out);
     if (!one_process(d))
-        fputs("<span class=\"key\"><i class=\"resident\"></i>resident: the whole process, with libraries, which are "
+        fputs("<span class=\"key\"><i class=\"resident\"></i>resident: the whole process, with "
+              "libraries, which are "
               "not predicted</span>",
               out);
     fputs("</p>\n", out);
@@ -119,7 +124,8 @@ static void draw_table(const pst_report_data *d, FILE *out) {
         pst_html_text(out, name);
         fputs("</th>", out);
     }
-    fputs("<th class=\"n\">arena</th><th class=\"n\">written</th><th class=\"n\">resident</th></tr></thead><tbody>\n",
+    fputs("<th class=\"n\">arena</th><th class=\"n\">written</th><th "
+          "class=\"n\">resident</th></tr></thead><tbody>\n",
           out);
     for (uint32_t r = 0; r < m->n_rank && r < PST_REPORT_ROWS; r++) {
         fprintf(out, "<tr><td>%u</td>", r);
@@ -134,24 +140,29 @@ static void draw_table(const pst_report_data *d, FILE *out) {
 
 void pst_report_draw_memory(const pst_report_data *d, FILE *out) {
     const pst_report_metrics *m = &d->metrics;
-    double limit = pst_report_number(m->start, "memory_limit_bytes"), most = most_used(d), largest = 0;
+    double limit = pst_report_number(m->start, "memory_limit_bytes"), most = most_used(d),
+           largest = 0;
     char text[PST_HTML_NUMBER], share[PST_HTML_NUMBER];
     if (!m->n_rank) return;
     fputs("<section id=\"memory\"><h2>Memory per rank</h2>\n", out);
     for (uint32_t r = 0; r < m->n_rank; r++)
         if (m->memory[r].predicted_peak > largest) largest = m->memory[r].predicted_peak;
     if (limit > 0)
-        fprintf(out, "<p class=\"sub\">Each rank may plan for %s%s; the largest needs %s of that.</p>\n",
-                pst_html_bytes(limit, text), limit <= FAR * most ? " (the line)" : " (outside the picture)",
+        fprintf(out,
+                "<p class=\"sub\">Each rank may plan for %s%s; the largest needs %s of that.</p>\n",
+                pst_html_bytes(limit, text),
+                limit <= FAR * most ? " (the line)" : " (outside the picture)",
                 pst_html_share(largest / limit, share));
     draw_legend(d, out);
     draw_ranks(d, limit, out);
     if (one_process(d) && m->memory[0].resident > 0)
         fprintf(out,
-                "<p class=\"note\">All ranks were one process, of which %s were resident, libraries included.</p>\n",
+                "<p class=\"note\">All ranks were one process, of which %s were resident, "
+                "libraries included.</p>\n",
                 pst_html_bytes(m->memory[0].resident, text));
     draw_table(d, out);
     if (m->n_rank > PST_REPORT_ROWS)
-        fprintf(out, "<p class=\"note\">The first %d of %u ranks are shown.</p>\n", PST_REPORT_ROWS, m->n_rank);
+        fprintf(out, "<p class=\"note\">The first %d of %u ranks are shown.</p>\n", PST_REPORT_ROWS,
+                m->n_rank);
     fputs("</section>\n", out);
 }

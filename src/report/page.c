@@ -15,8 +15,10 @@ void pst_report_open_page(const char *title, FILE *out) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-          "script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+          "'unsafe-inline'; "
+          "script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" "
+          "href=\"data:,\">\n<title>",
           out);
     pst_html_text(out, title);
     fputs(" - penstock</title>\n<style>\n", out);
@@ -55,8 +57,8 @@ pst_status pst_report_write(const char *run, const char *file) {
     if (snprintf(path, sizeof path, "%s/report.html", run) >= (int)sizeof path)
         return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", run);
     PST_TRY(pst_report_read(run, &data));
-    pst_status status =
-        file && *file ? pst_file_replace(file, print_run, &data) : pst_file_replace_own(path, print_run, &data);
+    pst_status status = file && *file ? pst_file_replace(file, print_run, &data)
+                                      : pst_file_replace_own(path, print_run, &data);
     pst_report_release(&data);
     return status;
 }

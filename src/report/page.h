@@ -1,4 +1,5 @@
-/* The parts of a report's page, in the order in which they stand. Each draws nothing where there is nothing to show. */
+/* The parts of a report's page, in the order in which they stand. Each draws nothing where there is
+ * nothing to show. */
 #ifndef PST_REPORT_PAGE_H
 #define PST_REPORT_PAGE_H
 #include "report/data.h"
@@ -7,17 +8,19 @@
 enum { PST_REPORT_ROWS = 128 };
 
 /* summary.c */
-void pst_report_draw_head(const pst_report_data *d, FILE *out);     /* name, state, what ran where */
-pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out); /* the few numbers that matter; ENOMEM */
+void pst_report_draw_head(const pst_report_data *d, FILE *out); /* name, state, what ran where */
+pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out); /* the few numbers that
+                                                                          matter; ENOMEM */
 /* curves.c: ENOMEM. */
 pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out);
 /* lanes.c: the traced step, measured and predicted, and what each rank's time went into. */
 void pst_report_draw_lanes(const pst_report_data *d, FILE *out);
 void pst_report_draw_times(const pst_report_data *d, FILE *out);
-/* One panel of lanes, within what open and close write. rank: [n_rank] which rank of the grid each row is; NULL: row r
- * is rank r. */
+/* One panel of lanes, within what open and close write. rank: [n_rank] which rank of the grid each
+ * row is; NULL: row r is rank r. */
 void pst_report_open_lanes(const pst_report_trace *t, FILE *out);
-void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted, const uint32_t *rank, FILE *out);
+void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted,
+                           const uint32_t *rank, FILE *out);
 void pst_report_close_lanes(const pst_report_trace *t, FILE *out);
 /* work.c: all steps, by what the kernels did. */
 void pst_report_draw_work(const pst_report_data *d, FILE *out);

@@ -1,5 +1,5 @@
-/* A plan's report: one HTML file that needs nothing else. Its head and the few numbers that matter; the sections are in
- * plan_*.c. */
+/* A plan's report: one HTML file that needs nothing else. Its head and the few numbers that matter;
+ * the sections are in plan_*.c. */
 #include "report/plan.h"
 #include "base/file.h"
 #include "report/html.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- head ------------------------------------------------------------------------------------------------------- */
+/* --- head ------------------------------------------------------------------------------------- */
 
 static void draw_fact(const char *name, const char *value, FILE *out) {
     if (!*value) return;
@@ -24,7 +24,8 @@ static void draw_state(const pst_plan_page *page, FILE *out) {
         known |= page->rank[r].room > 0;
         over |= page->rank[r].room && page->rank[r].total > page->rank[r].room;
     }
-    if (known) fprintf(out, "<span class=\"state %s</span>", over ? "bad\">does not fit" : "good\">fits");
+    if (known)
+        fprintf(out, "<span class=\"state %s</span>", over ? "bad\">does not fit" : "good\">fits");
 }
 
 static void draw_head(const pst_plan_page *page, FILE *out) {
@@ -43,7 +44,7 @@ static void draw_head(const pst_plan_page *page, FILE *out) {
     fputs("</dl></section>\n", out);
 }
 
-/* --- tiles ------------------------------------------------------------------------------------------------------ */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 static void draw_tile(const char *name, const char *value, const char *more, FILE *out) {
     fprintf(out,
@@ -53,36 +54,44 @@ static void draw_tile(const char *name, const char *value, const char *more, FIL
 }
 
 /* How much of what it may use a rank needs; where nobody knows, of all bytes. */
-static double need(const pst_plan_rank *r) { return (double)r->total / (r->room ? (double)r->room : 0x1p64); }
+static double need(const pst_plan_rank *r) {
+    return (double)r->total / (r->room ? (double)r->room : 0x1p64);
+}
 
 static void draw_memory(const pst_plan_page *page, FILE *out) {
     const pst_plan_rank *most = NULL;
-    char value[PST_HTML_NUMBER], room[PST_HTML_NUMBER], share[PST_HTML_NUMBER], more[4 * PST_HTML_NUMBER];
+    char value[PST_HTML_NUMBER], room[PST_HTML_NUMBER], share[PST_HTML_NUMBER],
+        more[4 * PST_HTML_NUMBER];
     for (uint32_t r = 0; r < page->n_rank; r++)
         if (!most || need(&page->rank[r]) > need(most)) most = &page->rank[r];
     if (!most) return;
     int n = snprintf(more, sizeof more, "rank %u", most->rank);
     if (most->room)
-        snprintf(more + n, sizeof more - (size_t)n, ", %s of the %s that it may use", pst_html_share(need(most), share),
-                 pst_html_bytes((double)most->room, room));
+        snprintf(more + n, sizeof more - (size_t)n, ", %s of the %s that it may use",
+                 pst_html_share(need(most), share), pst_html_bytes((double)most->room, room));
     draw_tile("Peak memory", pst_html_bytes((double)most->total, value), more, out);
 }
 
 static void draw_tiles(const pst_plan_page *page, FILE *out) {
     char value[PST_HTML_NUMBER], text[PST_HTML_NUMBER], more[3 * PST_HTML_NUMBER];
     fputs("<section id=\"numbers\"><div class=\"tiles\">\n", out);
-    snprintf(more, sizeof more, "%s of it after the last pass", pst_html_ms((double)page->flush_ns * 1e-6, text));
+    snprintf(more, sizeof more, "%s of it after the last pass",
+             pst_html_ms((double)page->flush_ns * 1e-6, text));
     draw_tile("Predicted step", pst_html_ms((double)page->step_ns * 1e-6, value), more, out);
     if (page->tokens_per_s > 0) {
         snprintf(more, sizeof more, "tokens/s, of all %u ranks", page->all_ranks);
         draw_tile("Throughput", pst_html_whole(page->tokens_per_s, value), more, out);
     }
     if (page->flops_per_s > 0) {
-        snprintf(value, sizeof value, "%.3g", page->flops_per_s * (page->flops_per_s < 1e12 ? 1e-9 : 1e-12));
+        snprintf(value, sizeof value, "%.3g",
+                 page->flops_per_s * (page->flops_per_s < 1e12 ? 1e-9 : 1e-12));
         draw_tile("Rate of a rank", value,
-                  page->flops_per_s < 1e12 ? "GFLOP/s, mean over the step" : "TFLOP/s, mean over the step", out);
+                  page->flops_per_s < 1e12 ? "GFLOP/s, mean over the step"
+                                           : "TFLOP/s, mean over the step",
+                  out);
     }
-    draw_tile("Bubble", pst_html_share(page->bubble, value), "of the rank with the longest span", out);
+    draw_tile("Bubble", pst_html_share(page->bubble, value), "of the rank with the longest span",
+              out);
     draw_memory(page, out);
     int fits = 0;
     for (uint32_t i = 0; i < page->n_row; i++) fits |= page->row[i].fits;
@@ -93,20 +102,22 @@ static void draw_tiles(const pst_plan_page *page, FILE *out) {
     fputs("</div></section>\n", out);
 }
 
-/* --- timeline --------------------------------------------------------------------------------------------------- */
+/* --- timeline --------------------------------------------------------------------------------- */
 
 static void draw_shown(const pst_plan_page *page, FILE *out) {
     if (page->shown)
-        fprintf(out, "<p class=\"note\">%u of %u ranks are shown: %s.</p>\n", page->n_rank, page->all_ranks,
-                page->shown);
+        fprintf(out, "<p class=\"note\">%u of %u ranks are shown: %s.</p>\n", page->n_rank,
+                page->all_ranks, page->shown);
 }
 
 static void draw_timeline(const pst_plan_page *page, FILE *out) {
     uint32_t rank[PST_PLAN_ROWS];
     if (!page->trace.n || !(page->trace.end[1] > 0)) return;
     for (uint32_t r = 0; r < page->n_rank && r < PST_PLAN_ROWS; r++) rank[r] = page->rank[r].rank;
-    fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n<p class=\"sub\">As the simulator times the "
-          "instructions that would run. At the right: share of the step in which the rank computes F, B and W. "
+    fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n<p class=\"sub\">As the "
+          "simulator times the "
+          "instructions that would run. At the right: share of the step in which the rank computes "
+          "F, B and W. "
           "<span class=\"script\">Wheel or buttons zoom, dragging moves.</span></p>\n",
           out);
     draw_shown(page, out);
@@ -116,7 +127,7 @@ static void draw_timeline(const pst_plan_page *page, FILE *out) {
     fputs("</section>\n", out);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out) {
     pst_report_open_page(page->title, out);
@@ -139,7 +150,10 @@ pst_status pst_plan_page_write(const pst_plan_page *page, const char *path) {
 
 void pst_plan_page_release(pst_plan_page *page) {
     for (uint32_t r = 0; page->rank && r < page->n_rank; r++) free(page->rank[r].held);
-    free(page->op), free(page->chunk), free(page->rank), free(page->row);
+    free(page->op);
+    free(page->chunk);
+    free(page->rank);
+    free(page->row);
     pst_report_release_trace(&page->trace);
     *page = (pst_plan_page){0};
 }

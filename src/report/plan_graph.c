@@ -1,6 +1,7 @@
-/* Of a plan's report: the operators in their order, one line per chunk in its stage's colour. Widths are predicted
- * time, so that lines of unequal length are stages out of balance. Operators of a layer stand together; of many
- * operators only layers are drawn, of many layers several as one. */
+/* Of a plan's report: the operators in their order, one line per chunk in its stage's colour.
+ * Widths are predicted time, so that lines of unequal length are stages out of balance. Operators
+ * of a layer stand together; of many operators only layers are drawn, of many layers several as
+ * one. */
 #include "report/html.h"
 #include "report/plan.h"
 #include <math.h>
@@ -14,12 +15,14 @@ typedef struct {
     uint32_t first, end, layers;
 } block;
 
-/* How much of a name says its layer: up to the last part that is a number ("h.3" of "h.3.mlp.c_fc"); else all. */
+/* How much of a name says its layer: up to the last part that is a number ("h.3" of
+ * "h.3.mlp.c_fc"); else all. */
 static size_t layer_part(const char *name) {
     size_t best = 0;
     for (const char *at = strchr(name, '.'); at; at = strchr(at + 1, '.')) {
         size_t digits = strspn(at + 1, "0123456789");
-        if (digits && (at[1 + digits] == '.' || !at[1 + digits])) best = (size_t)(at - name) + 1 + digits;
+        if (digits && (at[1 + digits] == '.' || !at[1 + digits]))
+            best = (size_t)(at - name) + 1 + digits;
     }
     return best ? best : strlen(name);
 }
@@ -30,7 +33,8 @@ static int same_layer(const pst_plan_op *a, const pst_plan_op *b) {
 }
 
 /* The block that begins at `first`, of so many layers at most. */
-static block block_at(const pst_plan_page *page, const pst_plan_chunk *chunk, uint32_t first, uint32_t most) {
+static block block_at(const pst_plan_page *page, const pst_plan_chunk *chunk, uint32_t first,
+                      uint32_t most) {
     block x = {first, first + 1, 1};
     for (; x.end < chunk->end; x.end++) {
         int same = same_layer(&page->op[x.end - 1], &page->op[x.end]);
@@ -46,7 +50,7 @@ static uint32_t count_layers(const pst_plan_page *page) {
     return n;
 }
 
-/* --- one block -------------------------------------------------------------------------------------------------- */
+/* --- one block -------------------------------------------------------------------------------- */
 
 static void print_layer(const pst_plan_op *op, FILE *out) {
     char name[PST_NAME_MAX];
@@ -54,8 +58,8 @@ static void print_layer(const pst_plan_op *op, FILE *out) {
     pst_html_text(out, name);
 }
 
-static void print_costs(uint64_t ns, uint64_t flops, uint64_t bytes, uint64_t out_bytes, uint64_t parameters,
-                        FILE *out) {
+static void print_costs(uint64_t ns, uint64_t flops, uint64_t bytes, uint64_t out_bytes,
+                        uint64_t parameters, FILE *out) {
     char text[PST_HTML_NUMBER];
     fprintf(out, "%s per micro-batch", pst_html_ms((double)ns * 1e-6, text));
     fprintf(out, "\nforward: %s FLOP", pst_html_count((double)flops, text));
@@ -67,16 +71,18 @@ static void print_costs(uint64_t ns, uint64_t flops, uint64_t bytes, uint64_t ou
 static void draw_op(const pst_plan_op *op, FILE *out) {
     char text[PST_HTML_NUMBER];
     fprintf(out, "<i%s style=\"flex-grow:%.4g\" title=\"",
-            op->ns == 0                                                                 ? " hidden"
-            : !strncmp(op->kind, "tensor_", 7) || !strncmp(op->kind, "vocabulary_", 11) ? " class=\"kexchange\""
-                                                                                        : "",
+            op->ns == 0 ? " hidden"
+            : !strncmp(op->kind, "tensor_", 7) || !strncmp(op->kind, "vocabulary_", 11)
+                ? " class=\"kexchange\""
+                : "",
             (double)op->ns * 1e-3);
     pst_html_text(out, op->name);
     fputs(" (", out);
     pst_html_text(out, op->kind);
     fputs(")\n", out);
     print_costs(op->ns, op->flops, op->bytes, op->out_bytes, op->parameters, out);
-    if (op->again_ns) fprintf(out, "\n%s of it recomputation", pst_html_ms((double)op->again_ns * 1e-6, text));
+    if (op->again_ns)
+        fprintf(out, "\n%s of it recomputation", pst_html_ms((double)op->again_ns * 1e-6, text));
     fputs("\"></i>", out);
 }
 
@@ -84,9 +90,13 @@ static void draw_block(const pst_plan_page *page, block x, int ops, FILE *out) {
     pst_plan_op sum = {0};
     for (uint32_t i = x.first; i < x.end; i++) {
         const pst_plan_op *op = &page->op[i];
-        sum.ns += op->ns, sum.flops += op->flops, sum.bytes += op->bytes, sum.parameters += op->parameters;
+        sum.ns += op->ns;
+        sum.flops += op->flops;
+        sum.bytes += op->bytes;
+        sum.parameters += op->parameters;
     }
-    fprintf(out, "<span class=\"layer\" style=\"flex-grow:%.4g\" title=\"", fmax((double)sum.ns * 1e-3, 1e-3));
+    fprintf(out, "<span class=\"layer\" style=\"flex-grow:%.4g\" title=\"",
+            fmax((double)sum.ns * 1e-3, 1e-3));
     print_layer(&page->op[x.first], out);
     if (x.layers > 1) {
         fputs(" to ", out);
@@ -105,21 +115,25 @@ static void draw_block(const pst_plan_page *page, block x, int ops, FILE *out) {
     fputs("</b></span>", out);
 }
 
-/* --- lines ------------------------------------------------------------------------------------------------------ */
+/* --- lines ------------------------------------------------------------------------------------ */
 
-static void draw_chunk(const pst_plan_page *page, uint32_t c, uint64_t longest, uint32_t together, int ops, FILE *out) {
+static void draw_chunk(const pst_plan_page *page, uint32_t c, uint64_t longest, uint32_t together,
+                       int ops, FILE *out) {
     const pst_plan_chunk *chunk = &page->chunk[c];
     char text[PST_HTML_NUMBER];
-    fprintf(out, "<div class=\"who\"><i class=\"dot s%u\"></i>stage %u</div>", chunk->stage % COLOURS, chunk->stage);
-    fprintf(out, "<div class=\"cell\"><div class=\"chunk s%u\" style=\"width:%.3f%%\">", chunk->stage % COLOURS,
-            longest ? 100 * (double)chunk->ns / (double)longest : 100);
+    fprintf(out, "<div class=\"who\"><i class=\"dot s%u\"></i>stage %u</div>",
+            chunk->stage % COLOURS, chunk->stage);
+    fprintf(out, "<div class=\"cell\"><div class=\"chunk s%u\" style=\"width:%.3f%%\">",
+            chunk->stage % COLOURS, longest ? 100 * (double)chunk->ns / (double)longest : 100);
     for (uint32_t i = chunk->first; i < chunk->end;) {
         block x = block_at(page, chunk, i, together);
         draw_block(page, x, ops, out);
         i = x.end;
     }
-    fprintf(out, "</div></div><div class=\"value\">%s", pst_html_ms((double)chunk->ns * 1e-6, text));
-    if (chunk->parameters) fprintf(out, ", %s parameters", pst_html_count((double)chunk->parameters, text));
+    fprintf(out, "</div></div><div class=\"value\">%s",
+            pst_html_ms((double)chunk->ns * 1e-6, text));
+    if (chunk->parameters)
+        fprintf(out, ", %s parameters", pst_html_count((double)chunk->parameters, text));
     if (strcmp(chunk->recompute, "none")) {
         fputs(", recomputes ", out);
         pst_html_text(out, chunk->recompute);
@@ -128,18 +142,21 @@ static void draw_chunk(const pst_plan_page *page, uint32_t c, uint64_t longest, 
     if (crosses && dense) fprintf(out, ", ↓ %s", pst_html_bytes((double)chunk->crossing, text));
     fputs("</div>\n", out);
     if (crosses && !dense)
-        fprintf(out, "<div class=\"crossing\">↓ %s</div>\n", pst_html_bytes((double)chunk->crossing, text));
+        fprintf(out, "<div class=\"crossing\">↓ %s</div>\n",
+                pst_html_bytes((double)chunk->crossing, text));
 }
 
 /* Of many chunks the first and the last. */
 static void draw_chunks(const pst_plan_page *page, uint32_t together, int ops, FILE *out) {
     uint64_t longest = 0;
-    uint32_t head = page->n_chunk <= PST_PLAN_ROWS ? page->n_chunk : PST_PLAN_ROWS / 2, tail = page->n_chunk - head;
+    uint32_t head = page->n_chunk <= PST_PLAN_ROWS ? page->n_chunk : PST_PLAN_ROWS / 2,
+             tail = page->n_chunk - head;
     if (page->n_chunk > PST_PLAN_ROWS) tail = page->n_chunk - PST_PLAN_ROWS / 2;
     for (uint32_t c = 0; c < page->n_chunk; c++)
         if (page->chunk[c].ns > longest) longest = page->chunk[c].ns;
     for (uint32_t c = 0; c < page->n_chunk; c++) {
-        if (c == head && c < tail) fprintf(out, "<div class=\"crossing\">%u more chunks</div>\n", tail - head);
+        if (c == head && c < tail)
+            fprintf(out, "<div class=\"crossing\">%u more chunks</div>\n", tail - head);
         if (c < head || c >= tail) draw_chunk(page, c, longest, together, ops, out);
     }
 }
@@ -149,8 +166,10 @@ void pst_plan_draw_graph(const pst_plan_page *page, FILE *out) {
     int ops = page->n_op <= MOST_OPS;
     if (!page->n_op) return;
     fputs("<section id=\"graph\"><h2>Where the model is cut</h2>\n"
-          "<p class=\"sub\">Operators in their order, a line per chunk, the longer the more time it takes for one "
-          "micro-batch (all passes). ↓: bytes that go on to the next line per micro-batch; their gradients come back. "
+          "<p class=\"sub\">Operators in their order, a line per chunk, the longer the more time "
+          "it takes for one "
+          "micro-batch (all passes). ↓: bytes that go on to the next line per micro-batch; their "
+          "gradients come back. "
           "The pointer shows what operators cost.",
           out);
     if (page->grid.tensor > 1) fputs(" Dark: exchanges of tensor ranks.", out);

@@ -1,11 +1,13 @@
-/* Of a plan's report: what each rank holds over the step, below the predicted peak and what it may use. */
+/* Of a plan's report: what each rank holds over the step, below the predicted peak and what it may
+ * use. */
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/plan.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Units of the SVG across and down; more changes than COLUMNS are drawn as the most within each of so many columns. */
+/* Units of the SVG across and down; more changes than COLUMNS are drawn as the most within each of
+ * so many columns. */
 enum { UNITS = 1000, COLUMNS = 240 };
 static const double FAR = 1.6; /* a limit more than so many times what is used is told, not drawn */
 
@@ -38,8 +40,8 @@ static size_t decimate(const pst_plan_rank *r, double end_us, step to[COLUMNS + 
 static double y_of(double bytes, double full) { return UNITS - bytes / full * UNITS; }
 
 /* What lies between `below` and `above` at each step, out and back. */
-static void draw_area(const step *s, size_t n, const double *below, const double *above, double full, const char *look,
-                      FILE *out) {
+static void draw_area(const step *s, size_t n, const double *below, const double *above,
+                      double full, const char *look, FILE *out) {
     fprintf(out, "<path class=\"%s\" d=\"M0 %.1f", look, y_of(above[0], full));
     for (size_t i = 1; i < n; i++) {
         if (above[i] == above[i - 1]) continue;
@@ -63,8 +65,10 @@ static void draw_areas(const pst_plan_rank *r, double end_us, double full, FILE 
     double level[4][COLUMNS + 1];
     size_t n = decimate(r, end_us, s);
     for (size_t i = 0; i < n; i++) {
-        level[0][i] = 0, level[1][i] = (double)r->fixed;
-        level[2][i] = level[1][i] + (double)s[i].slots, level[3][i] = level[2][i] + (double)s[i].scratch;
+        level[0][i] = 0;
+        level[1][i] = (double)r->fixed;
+        level[2][i] = level[1][i] + (double)s[i].slots;
+        level[3][i] = level[2][i] + (double)s[i].scratch;
     }
     static const char *const look[] = {"fixed", "slots", "scratch"};
     for (int k = 0; k < 3; k++) draw_area(s, n, level[k], level[k + 1], full, look[k], out);
@@ -79,18 +83,23 @@ static void draw_rank(const pst_plan_page *page, const pst_plan_rank *r, double 
     double unit = 1;
     while (unit * 1024 <= full) unit *= 1024; /* ticks at round numbers of the unit that is shown */
     double tick = pst_report_tick(full / unit, 3, 0) * unit;
-    fprintf(out, "<figure class=\"stack\"><figcaption><b>rank %u</b><span class=\"note\">", r->rank);
+    fprintf(out, "<figure class=\"stack\"><figcaption><b>rank %u</b><span class=\"note\">",
+            r->rank);
     pst_html_text(out, r->place);
     fprintf(out, "%s", *r->place && *r->device ? ", " : "");
     pst_html_text(out, r->device);
-    fprintf(out, "</span><span class=\"unit\">%s</span></figcaption>", pst_html_bytes((double)r->total, text));
+    fprintf(out, "</span><span class=\"unit\">%s</span></figcaption>",
+            pst_html_bytes((double)r->total, text));
     fputs("<div class=\"frame\"><div class=\"plot\"><div class=\"ys\">", out);
     for (int k = 0; k <= 3 && k * tick <= full; k++)
         fprintf(out, "<span style=\"top:%.2f%%\">%s</span>", y_of(k * tick, full) * 100 / UNITS,
                 k ? pst_html_bytes(k * tick, text) : "0");
-    fprintf(out, "</div><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" role=\"img\"><title>", UNITS, UNITS);
+    fprintf(out,
+            "</div><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" role=\"img\"><title>",
+            UNITS, UNITS);
     fprintf(out, "rank %u: predicted peak %s", r->rank, pst_html_bytes((double)r->total, text));
-    fprintf(out, ", at most %s in use at once</title>", pst_html_bytes((double)most_in_use(r), most));
+    fprintf(out, ", at most %s in use at once</title>",
+            pst_html_bytes((double)most_in_use(r), most));
     if (r->n_held && page->trace.end[1] > 0) draw_areas(r, page->trace.end[1], full, out);
     draw_line("peak", (double)r->total, full, out);
     if (r->room && (double)r->room <= full) draw_line("room", (double)r->room, full, out);
@@ -107,9 +116,10 @@ static void draw_table(const pst_plan_page *page, FILE *out) {
         pst_html_text(out, page->region_name[k]);
         fputs("</th>", out);
     }
-    fputs("<th class=\"n\">in use at once</th><th class=\"n\">predicted peak</th><th class=\"n\">may "
-          "use</th></tr></thead><tbody>\n",
-          out);
+    fputs(
+        "<th class=\"n\">in use at once</th><th class=\"n\">predicted peak</th><th class=\"n\">may "
+        "use</th></tr></thead><tbody>\n",
+        out);
     for (uint32_t i = 0; i < page->n_rank; i++) {
         const pst_plan_rank *r = &page->rank[i];
         fprintf(out, "<tr><td>%u</td>", r->rank);
@@ -117,7 +127,8 @@ static void draw_table(const pst_plan_page *page, FILE *out) {
             fprintf(out, "<td class=\"n\">%s</td>", pst_html_whole((double)r->region[k], text));
         fprintf(out, "<td class=\"n\">%s</td>", pst_html_whole((double)most_in_use(r), text));
         fprintf(out, "<td class=\"n\">%s</td>", pst_html_whole((double)r->total, text));
-        fprintf(out, "<td class=\"n\">%s</td></tr>\n", r->room ? pst_html_whole((double)r->room, text) : "–");
+        fprintf(out, "<td class=\"n\">%s</td></tr>\n",
+                r->room ? pst_html_whole((double)r->room, text) : "–");
     }
     fputs("</tbody></table></div></details>\n", out);
 }
@@ -133,21 +144,25 @@ void pst_plan_draw_memory(const pst_plan_page *page, FILE *out) {
     if (!(most > 0)) return;
     int drawn = room > 0 && room <= FAR * most;
     double full = 1.04 * (drawn ? fmax(room, most) : most);
-    fputs(
-        "<section id=\"memory\"><h2>Memory over the step</h2>\n"
-        "<p class=\"sub\">Everything has its place before the first step: the end of the arena is the predicted peak, "
-        "whatever is in use at a time.",
-        out);
+    fputs("<section id=\"memory\"><h2>Memory over the step</h2>\n"
+          "<p class=\"sub\">Everything has its place before the first step: the end of the arena "
+          "is the predicted peak, "
+          "whatever is in use at a time.",
+          out);
     if (room > 0 && !drawn) fprintf(out, " A rank may use up to %s", pst_html_bytes(least, text));
-    if (room > 0 && !drawn && room > least) fprintf(out, ", on other devices up to %s", pst_html_bytes(room, text));
+    if (room > 0 && !drawn && room > least)
+        fprintf(out, ", on other devices up to %s", pst_html_bytes(room, text));
     if (room > 0 && !drawn) fputs(" (outside the pictures).", out);
-    fputs("</p>\n<p class=\"legend\"><span class=\"key\"><i class=\"fixed\"></i>held all the time: weights, optimizer "
+    fputs("</p>\n<p class=\"legend\"><span class=\"key\"><i class=\"fixed\"></i>held all the time: "
+          "weights, optimizer "
           "state, gradients, data</span>"
-          "<span class=\"key\"><i class=\"slots\"></i>activations and messages of micro-batches in flight</span>"
+          "<span class=\"key\"><i class=\"slots\"></i>activations and messages of micro-batches in "
+          "flight</span>"
           "<span class=\"key\"><i class=\"scratch\"></i>scratch of the pass that runs</span>"
           "<span class=\"key\"><i class=\"limit peak\"></i>predicted peak</span>",
           out);
-    if (drawn) fputs("<span class=\"key\"><i class=\"limit room\"></i>what the rank may use</span>", out);
+    if (drawn)
+        fputs("<span class=\"key\"><i class=\"limit room\"></i>what the rank may use</span>", out);
     fputs("</p>\n<div class=\"ranks\">\n", out);
     for (uint32_t i = 0; i < page->n_rank; i++) draw_rank(page, &page->rank[i], full, out);
     fputs("</div>\n", out);

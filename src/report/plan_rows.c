@@ -7,8 +7,8 @@
 enum { SEEN = 16, MOST_ROWS = 200 };
 
 static void draw_layout(const pst_plan_row *r, FILE *out) {
-    fprintf(out, "<td class=\"n\">%u</td><td class=\"n\">%s</td><td class=\"n\">%u</td>", r->pipeline, r->tensor,
-            r->data);
+    fprintf(out, "<td class=\"n\">%u</td><td class=\"n\">%s</td><td class=\"n\">%u</td>",
+            r->pipeline, r->tensor, r->data);
     if (!r->possible) {
         fputs("<td>–</td><td class=\"n\">–</td><td>–</td>", out);
         return;
@@ -27,13 +27,18 @@ static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, FILE *o
     fprintf(out, "<tr%s>", best ? " class=\"best\"" : !r->fits ? " class=\"not\"" : "");
     draw_layout(r, out);
     if (!r->possible)
-        fputs("<td class=\"n\">–</td><td class=\"n\">–</td><td class=\"n\">–</td><td class=\"n\">–</td>", out);
+        fputs("<td class=\"n\">–</td><td class=\"n\">–</td><td class=\"n\">–</td><td "
+              "class=\"n\">–</td>",
+              out);
     else {
         fprintf(out, "<td class=\"n\">%s%s</td>", r->fits || r->exact ? "" : "≥ ",
                 pst_html_ms((double)r->step_ns * 1e-6, text));
         if (best || !shortest || !r->fits) fputs("<td class=\"n\"></td>", out);
-        else fprintf(out, "<td class=\"n\">+%s</td>", pst_html_share((double)r->step_ns / (double)shortest - 1, text));
-        fprintf(out, "<td class=\"n\">%s%s</td>", r->exact ? "" : "≈ ", pst_html_bytes((double)r->peak_bytes, text));
+        else
+            fprintf(out, "<td class=\"n\">+%s</td>",
+                    pst_html_share((double)r->step_ns / (double)shortest - 1, text));
+        fprintf(out, "<td class=\"n\">%s%s</td>", r->exact ? "" : "≈ ",
+                pst_html_bytes((double)r->peak_bytes, text));
         fprintf(out, "<td class=\"n\">%s</td>", pst_html_share(r->bubble, text));
     }
     fputs("<td class=\"long\">", out);
@@ -44,26 +49,29 @@ static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, FILE *o
 
 static void draw_table(const pst_plan_page *page, uint32_t first, uint32_t end, FILE *out) {
     uint64_t shortest = page->row[0].fits ? page->row[0].step_ns : 0;
-    fputs(
-        "<div class=\"scroll\"><table class=\"rows\"><thead><tr><th class=\"n\">stages</th><th class=\"n\">tensor</th>"
-        "<th class=\"n\">replicas</th><th>schedule</th><th class=\"n\">micro-batches</th><th>recomputation</th>"
-        "<th class=\"n\">step</th><th class=\"n\">longer</th><th class=\"n\">peak memory</th><th "
-        "class=\"n\">bubble</th>"
-        "<th>why it loses</th></tr></thead><tbody>\n",
-        out);
-    for (uint32_t i = first; i < end; i++) draw_row(&page->row[i], !i && page->row[i].fits, shortest, out);
+    fputs("<div class=\"scroll\"><table class=\"rows\"><thead><tr><th class=\"n\">stages</th><th "
+          "class=\"n\">tensor</th>"
+          "<th class=\"n\">replicas</th><th>schedule</th><th "
+          "class=\"n\">micro-batches</th><th>recomputation</th>"
+          "<th class=\"n\">step</th><th class=\"n\">longer</th><th class=\"n\">peak memory</th><th "
+          "class=\"n\">bubble</th>"
+          "<th>why it loses</th></tr></thead><tbody>\n",
+          out);
+    for (uint32_t i = first; i < end; i++)
+        draw_row(&page->row[i], !i && page->row[i].fits, shortest, out);
     fputs("</tbody></table></div>\n", out);
 }
 
 void pst_plan_draw_rows(const pst_plan_page *page, FILE *out) {
     uint32_t n = page->n_row < MOST_ROWS ? page->n_row : MOST_ROWS, seen = n < SEEN + 4 ? n : SEEN;
     if (!n) return;
-    fputs(
-        "<section id=\"rows\"><h2>Why this layout</h2>\n"
-        "<p class=\"sub\">The best layout for each combination of pipeline stages, tensor ranks and replicas, by "
-        "predicted step; micro-batches of a step × samples of each. ≈: by the cost model; other memory is that of the "
-        "static layout, to the byte.</p>\n",
-        out);
+    fputs("<section id=\"rows\"><h2>Why this layout</h2>\n"
+          "<p class=\"sub\">The best layout for each combination of pipeline stages, tensor ranks "
+          "and replicas, by "
+          "predicted step; micro-batches of a step × samples of each. ≈: by the cost model; other "
+          "memory is that of the "
+          "static layout, to the byte.</p>\n",
+          out);
     draw_table(page, 0, seen, out);
     if (seen < n) {
         fprintf(out, "<details><summary>%u more</summary>", n - seen);
@@ -71,6 +79,7 @@ void pst_plan_draw_rows(const pst_plan_page *page, FILE *out) {
         fputs("</details>\n", out);
     }
     if (page->n_row > n)
-        fprintf(out, "<p class=\"note\">The first %u of %u combinations are shown.</p>\n", n, page->n_row);
+        fprintf(out, "<p class=\"note\">The first %u of %u combinations are shown.</p>\n", n,
+                page->n_row);
     fputs("</section>\n", out);
 }

@@ -21,8 +21,8 @@ static void draw_legend(const pst_plan_page *page, FILE *out) {
     fputs("<p class=\"legend\">", out);
     for (int k = 0; k < PST_PLAN_TIME_COUNT; k++)
         if (has_kind(page, k))
-            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].look, kinds[k].name,
-                    kinds[k].help);
+            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].look,
+                    kinds[k].name, kinds[k].help);
     fputs("</p>\n", out);
 }
 
@@ -33,15 +33,17 @@ static void draw_bar(const pst_plan_page *page, const pst_plan_rank *r, FILE *ou
     for (int k = 0; k < PST_PLAN_TIME_COUNT; k++) {
         if (k <= PST_PLAN_AGAIN) computes += r->us[k];
         if (!(r->us[k] > 0)) continue;
-        fprintf(out, "<i class=\"%s\" style=\"width:%.3f%%\" title=\"%s %s", kinds[k].look, r->us[k] / end * 100,
-                kinds[k].name, pst_html_ms(r->us[k] * 1e-3, text));
+        fprintf(out, "<i class=\"%s\" style=\"width:%.3f%%\" title=\"%s %s", kinds[k].look,
+                r->us[k] / end * 100, kinds[k].name, pst_html_ms(r->us[k] * 1e-3, text));
         fprintf(out, ", %s\"></i>", pst_html_share(r->us[k] / end, text));
     }
-    fprintf(out, "</div><div class=\"value\">%s computes</div>\n", pst_html_share(computes / end, text));
+    fprintf(out, "</div><div class=\"value\">%s computes</div>\n",
+            pst_html_share(computes / end, text));
 }
 
 static void draw_table(const pst_plan_page *page, FILE *out) {
-    fputs("<details><summary>The same as a table, in ms</summary><div class=\"scroll\"><table><thead><tr><th>rank</th>",
+    fputs("<details><summary>The same as a table, in ms</summary><div "
+          "class=\"scroll\"><table><thead><tr><th>rank</th>",
           out);
     for (int k = 0; k < PST_PLAN_TIME_COUNT; k++)
         if (has_kind(page, k)) fprintf(out, "<th class=\"n\">%s</th>", kinds[k].name);
@@ -49,7 +51,8 @@ static void draw_table(const pst_plan_page *page, FILE *out) {
     for (uint32_t i = 0; i < page->n_rank; i++) {
         fprintf(out, "<tr><td>%u</td>", page->rank[i].rank);
         for (int k = 0; k < PST_PLAN_TIME_COUNT; k++)
-            if (has_kind(page, k)) fprintf(out, "<td class=\"n\">%.3f</td>", page->rank[i].us[k] * 1e-3);
+            if (has_kind(page, k))
+                fprintf(out, "<td class=\"n\">%.3f</td>", page->rank[i].us[k] * 1e-3);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div></details>\n", out);

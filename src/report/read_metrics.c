@@ -18,9 +18,11 @@ const char *pst_report_text(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to read the metrics of a run"); }
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "no memory to read the metrics of a run");
+}
 
-/* --- growing ---------------------------------------------------------------------------------------------------- */
+/* --- growing ---------------------------------------------------------------------------------- */
 
 static int grow(double **at, size_t room) {
     double *more = realloc(*at, room * sizeof *more);
@@ -57,7 +59,7 @@ static pst_status room_for_ranks(pst_report_metrics *m, size_t n) {
     return PST_OK;
 }
 
-/* --- lines ------------------------------------------------------------------------------------------------------ */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static double bytes_at(const json_t *line, const char *key, uint32_t rank) {
     const json_t *value = json_array_get(json_object_get(line, key), rank);
@@ -78,19 +80,23 @@ static pst_status read_memory(const json_t *line, pst_report_metrics *m) {
     return PST_OK;
 }
 
-/* Sums of what work_s says; in the first step memory is touched for the first time, so it counts only until there is a
- * second. */
+/* Sums of what work_s says; in the first step memory is touched for the first time, so it counts
+ * only until there is a second. */
 static pst_status read_work(const json_t *line, pst_report_metrics *m) {
     json_t *work = json_object_get(line, "work_s"), *value;
     const char *kind;
     double ms = pst_report_number(line, "step_ms");
     if (!json_object_size(work) || !(ms >= 0)) return PST_OK;
-    if (m->n == 1) json_object_clear(m->work), m->work_wall = 0;
+    if (m->n == 1) {
+        json_object_clear(m->work);
+        m->work_wall = 0;
+    }
     m->work_wall += ms * 1e-3 * (double)json_array_size(json_object_get(line, "peak_bytes"));
     json_object_foreach(work, kind, value) {
         double s = pst_report_number(work, kind), sum = pst_report_number(m->work, kind);
         if (!(s >= 0) || (isnan(sum) && json_object_size(m->work) >= MAX_KINDS)) continue;
-        if (json_object_set_new(m->work, kind, json_real(isnan(sum) ? s : sum + s)) != 0) return no_memory();
+        if (json_object_set_new(m->work, kind, json_real(isnan(sum) ? s : sum + s)) != 0)
+            return no_memory();
     }
     return PST_OK;
 }
@@ -108,7 +114,8 @@ static pst_status read_step(const json_t *line, pst_report_metrics *m) {
     PST_TRY(read_memory(line, m));
     PST_TRY(read_work(line, m));
     m->step[m->n] = step;
-    for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++) m->curve[k][m->n] = pst_report_number(line, keys[k]);
+    for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++)
+        m->curve[k][m->n] = pst_report_number(line, keys[k]);
     m->n++;
     return PST_OK;
 }
@@ -168,7 +175,9 @@ pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m) {
     ssize_t n;
     pst_status status = PST_OK;
     m->first_time = NAN;
-    m->head = json_array(), m->tail = json_array(), m->work = json_object();
+    m->head = json_array();
+    m->tail = json_array();
+    m->work = json_object();
     if (!m->head || !m->tail || !m->work) return no_memory();
     while (status == PST_OK && (n = getline(&text, &room, file)) > 0) {
         if (n > MAX_LINE) m->n_bad++;
@@ -179,9 +188,16 @@ pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m) {
 }
 
 void pst_report_release_metrics(pst_report_metrics *m) {
-    free(m->step), free(m->validation_step), free(m->validation_loss), free(m->memory);
+    free(m->step);
+    free(m->validation_step);
+    free(m->validation_loss);
+    free(m->memory);
     for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++) free(m->curve[k]);
     json_decref(m->sets);
-    json_decref(m->work), json_decref(m->start), json_decref(m->end), json_decref(m->head), json_decref(m->tail);
+    json_decref(m->work);
+    json_decref(m->start);
+    json_decref(m->end);
+    json_decref(m->head);
+    json_decref(m->tail);
     *m = (pst_report_metrics){0};
 }

@@ -12,7 +12,8 @@ enum { PATH_BYTES = 1200, MAX_TEXT = 256 << 10 };
 
 static FILE *open_in(const char *run, const char *name) {
     char path[PATH_BYTES];
-    return snprintf(path, sizeof path, "%s/%s", run, name) < (int)sizeof path ? fopen(path, "re") : NULL;
+    return snprintf(path, sizeof path, "%s/%s", run, name) < (int)sizeof path ? fopen(path, "re")
+                                                                              : NULL;
 }
 
 /* A whole file, at most MAX_TEXT of it, malloc'd; NULL when it is not there. */
@@ -45,7 +46,8 @@ pst_status pst_report_read(const char *run, pst_report_data *d) {
     FILE *metrics = open_in(run, "metrics.jsonl");
     if (!metrics) {
         return pst_fail(errno == ENOMEM ? PST_ENOMEM : PST_EINPUT,
-                        "%s/metrics.jsonl: %s; expected the folder of a run, such as runs/NAME", run, strerror(errno));
+                        "%s/metrics.jsonl: %s; expected the folder of a run, such as runs/NAME",
+                        run, strerror(errno));
     }
     pst_status status = pst_report_read_metrics(metrics, &d->metrics);
     fclose(metrics);
@@ -72,8 +74,11 @@ void pst_report_release(pst_report_data *d) {
     pst_report_release_trace(&d->trace);
     pst_plan_close(d->plan);
     pst_config_close(d->config);
-    free(d->plan_text), free(d->run_text);
+    free(d->plan_text);
+    free(d->run_text);
     *d = (pst_report_data){0};
 }
 
-int pst_report_is_study(const pst_report_data *d) { return d->config && !strcmp(d->config->parallel.device, "timed"); }
+int pst_report_is_study(const pst_report_data *d) {
+    return d->config && !strcmp(d->config->parallel.device, "timed");
+}

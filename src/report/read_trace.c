@@ -1,4 +1,5 @@
-/* trace.json, as pipeline/draw/trace.c writes it: one event per line, so that a large one needs no tree of all of it. */
+/* trace.json, as pipeline/draw/trace.c writes it: one event per line, so that a large one needs no
+ * tree of all of it. */
 #include "pipeline/draw/timeline.h"
 #include "report/data.h"
 #include <math.h>
@@ -12,10 +13,11 @@ static int kind_of(const char *category) {
     static const struct {
         const char *name;
         pst_report_kind kind;
-    } kinds[] = {{"F", PST_REPORT_F},          {"B", PST_REPORT_B},           {"W", PST_REPORT_W},
-                 {"BW", PST_REPORT_BW},        {"SEND", PST_REPORT_SEND},     {"RECV", PST_REPORT_TRANSFER},
-                 {"REDUCE", PST_REPORT_FLUSH}, {"NORM", PST_REPORT_FLUSH},    {"GATHER", PST_REPORT_FLUSH},
-                 {"STEP", PST_REPORT_FLUSH},   {"VALIDATE", PST_REPORT_FLUSH}};
+    } kinds[] = {
+        {"F", PST_REPORT_F},          {"B", PST_REPORT_B},           {"W", PST_REPORT_W},
+        {"BW", PST_REPORT_BW},        {"SEND", PST_REPORT_SEND},     {"RECV", PST_REPORT_TRANSFER},
+        {"REDUCE", PST_REPORT_FLUSH}, {"NORM", PST_REPORT_FLUSH},    {"GATHER", PST_REPORT_FLUSH},
+        {"STEP", PST_REPORT_FLUSH},   {"VALIDATE", PST_REPORT_FLUSH}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(category, kinds[i].name)) return (int)kinds[i].kind;
     return -1;
@@ -41,7 +43,8 @@ static pst_status add_slice(const json_t *event, pst_report_trace *t) {
     if (kind < 0) return PST_OK; /* operators, and what else may come */
     double start = pst_report_number(event, "ts"), dur = pst_report_number(event, "dur");
     uint32_t rank = part(args, "rank", PST_REPORT_RANKS), process = process_of(event, rank);
-    if (rank == PST_REPORT_RANKS || process == 2 || !(start >= 0 && dur >= 0 && start + dur <= MAX_US)) {
+    if (rank == PST_REPORT_RANKS || process == 2 ||
+        !(start >= 0 && dur >= 0 && start + dur <= MAX_US)) {
         t->n_bad++;
         return PST_OK;
     }
@@ -49,16 +52,18 @@ static pst_status add_slice(const json_t *event, pst_report_trace *t) {
         size_t room = t->room ? 2 * t->room : 1024;
         pst_report_slice *more = realloc(t->slice, room * sizeof *more);
         if (!more) return pst_fail(PST_ENOMEM, "no memory to read a trace");
-        t->slice = more, t->room = room;
+        t->slice = more;
+        t->room = room;
     }
     int moves = kind == PST_REPORT_SEND || kind == PST_REPORT_TRANSFER;
-    t->slice[t->n++] = (pst_report_slice){.start = start,
-                                          .end = start + dur,
-                                          .rank = rank,
-                                          .chunk = part(args, moves ? "channel" : "chunk", MAX_PART),
-                                          .micro = part(args, moves ? "peer" : "micro_batch", MAX_PART),
-                                          .kind = (uint8_t)kind,
-                                          .predicted = (uint8_t)process};
+    t->slice[t->n++] =
+        (pst_report_slice){.start = start,
+                           .end = start + dur,
+                           .rank = rank,
+                           .chunk = part(args, moves ? "channel" : "chunk", MAX_PART),
+                           .micro = part(args, moves ? "peer" : "micro_batch", MAX_PART),
+                           .kind = (uint8_t)kind,
+                           .predicted = (uint8_t)process};
     if (rank >= t->n_rank) t->n_rank = rank + 1;
     if (start + dur > t->end[process]) t->end[process] = start + dur;
     return PST_OK;
@@ -66,7 +71,8 @@ static pst_status add_slice(const json_t *event, pst_report_trace *t) {
 
 static void read_title(const json_t *event, pst_report_trace *t) {
     if (strcmp(pst_report_text(event, "name"), "process_labels") || *t->title) return;
-    snprintf(t->title, sizeof t->title, "%s", pst_report_text(json_object_get(event, "args"), "labels"));
+    snprintf(t->title, sizeof t->title, "%s",
+             pst_report_text(json_object_get(event, "args"), "labels"));
 }
 
 /* A line of the array: {...} with or without a comma behind it. */
@@ -82,7 +88,7 @@ static pst_status read_line(char *text, size_t n, pst_report_trace *t) {
     return status;
 }
 
-/* --- transfers -------------------------------------------------------------------------------------------------- */
+/* --- transfers -------------------------------------------------------------------------------- */
 
 static int compare(double a, double b) { return (a > b) - (a < b); }
 
@@ -94,12 +100,19 @@ static int by_rank(const void *a, const void *b) {
     return order ? order : compare(x->end, y->end);
 }
 
-static int moves(const pst_report_slice *s) { return s->kind == PST_REPORT_SEND || s->kind == PST_REPORT_TRANSFER; }
+static int moves(const pst_report_slice *s) {
+    return s->kind == PST_REPORT_SEND || s->kind == PST_REPORT_TRANSFER;
+}
 
-static uint32_t sender(const pst_report_slice *s) { return s->kind == PST_REPORT_SEND ? s->rank : s->micro; }
-static uint32_t receiver(const pst_report_slice *s) { return s->kind == PST_REPORT_SEND ? s->micro : s->rank; }
+static uint32_t sender(const pst_report_slice *s) {
+    return s->kind == PST_REPORT_SEND ? s->rank : s->micro;
+}
+static uint32_t receiver(const pst_report_slice *s) {
+    return s->kind == PST_REPORT_SEND ? s->micro : s->rank;
+}
 
-/* Transfers first, those of one channel between two ranks together, sends before receives, each in order of time. */
+/* Transfers first, those of one channel between two ranks together, sends before receives, each in
+ * order of time. */
 static int by_channel(const void *a, const void *b) {
     const pst_report_slice *x = a, *y = b;
     if (moves(x) != moves(y)) return moves(x) ? -1 : 1;
@@ -113,12 +126,12 @@ static int by_channel(const void *a, const void *b) {
 }
 
 static int same_channel(const pst_report_slice *x, const pst_report_slice *y) {
-    return moves(y) && x->predicted == y->predicted && sender(x) == sender(y) && receiver(x) == receiver(y) &&
-           x->chunk == y->chunk;
+    return moves(y) && x->predicted == y->predicted && sender(x) == sender(y) &&
+           receiver(x) == receiver(y) && x->chunk == y->chunk;
 }
 
-/* A rank posts a RECV long before the message is sent: it is on its way when both have posted. Messages of a channel
- * arrive in the order in which they were sent. */
+/* A rank posts a RECV long before the message is sent: it is on its way when both have posted.
+ * Messages of a channel arrive in the order in which they were sent. */
 static void pair_transfers(pst_report_trace *t) {
     for (size_t first = 0, end; first < t->n && moves(&t->slice[first]); first = end) {
         size_t sends = 0;
@@ -132,14 +145,15 @@ static void pair_transfers(pst_report_trace *t) {
     }
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 pst_status pst_report_read_trace(FILE *file, pst_report_trace *t) {
     char *text = NULL;
     size_t room = 0;
     ssize_t n;
     pst_status status = PST_OK;
-    while (status == PST_OK && (n = getline(&text, &room, file)) > 0) status = read_line(text, (size_t)n, t);
+    while (status == PST_OK && (n = getline(&text, &room, file)) > 0)
+        status = read_line(text, (size_t)n, t);
     free(text);
     if (!t->n) return status;
     qsort(t->slice, t->n, sizeof *t->slice, by_channel);
@@ -153,21 +167,27 @@ void pst_report_release_trace(pst_report_trace *t) {
     *t = (pst_report_trace){0};
 }
 
-const pst_report_slice *pst_report_slices(const pst_report_trace *t, int predicted, uint32_t rank, size_t *n) {
+const pst_report_slice *pst_report_slices(const pst_report_trace *t, int predicted, uint32_t rank,
+                                          size_t *n) {
     size_t low = 0, high = t->n, first;
     while (low < high) { /* the first slice that is not before this rank's */
         size_t middle = low + (high - low) / 2;
         const pst_report_slice *s = &t->slice[middle];
-        if (s->predicted < predicted || (s->predicted == predicted && s->rank < rank)) low = middle + 1;
+        if (s->predicted < predicted || (s->predicted == predicted && s->rank < rank))
+            low = middle + 1;
         else high = middle;
     }
-    for (first = low; low < t->n && t->slice[low].predicted == predicted && t->slice[low].rank == rank;) low++;
+    for (first = low;
+         low < t->n && t->slice[low].predicted == predicted && t->slice[low].rank == rank;)
+        low++;
     *n = low - first;
     return t->slice + first;
 }
 
-/* Two passes of one sweep: how much of the step is covered by computing, and by that or messages on their way. */
-void pst_report_times(const pst_report_trace *t, int predicted, uint32_t rank, double us[PST_REPORT_KIND_COUNT]) {
+/* Two passes of one sweep: how much of the step is covered by computing, and by that or messages on
+ * their way. */
+void pst_report_times(const pst_report_trace *t, int predicted, uint32_t rank,
+                      double us[PST_REPORT_KIND_COUNT]) {
     size_t n;
     const pst_report_slice *s = pst_report_slices(t, predicted, rank, &n);
     double computing = 0, any = 0, computed_to = 0, any_to = 0;

@@ -18,12 +18,14 @@ pst_status pst_report_median(const double *value, size_t n, double *median) {
     for (size_t i = 0; i < n; i++)
         if (!isnan(value[i])) sorted[there++] = value[i];
     qsort(sorted, there, sizeof *sorted, ascending);
-    *median = !there ? NAN : there % 2 ? sorted[there / 2] : (sorted[there / 2 - 1] + sorted[there / 2]) / 2;
+    *median = !there      ? NAN
+              : there % 2 ? sorted[there / 2]
+                          : (sorted[there / 2 - 1] + sorted[there / 2]) / 2;
     free(sorted);
     return PST_OK;
 }
 
-/* --- head ------------------------------------------------------------------------------------------------------- */
+/* --- head ------------------------------------------------------------------------------------- */
 
 static void open_fact(const char *name, FILE *out) { fprintf(out, "<div><dt>%s</dt><dd>", name); }
 static void close_fact(FILE *out) { fputs("</dd></div>\n", out); }
@@ -40,7 +42,8 @@ static void draw_model(const pst_report_data *d, FILE *out) {
                                                {"heads", "heads"},
                                                {"context", "tokens of context"},
                                                {"vocabulary", "tokens of vocabulary"}};
-        fprintf(out, ", %s parameters", pst_html_count(pst_report_number(model, "parameters"), text));
+        fprintf(out, ", %s parameters",
+                pst_html_count(pst_report_number(model, "parameters"), text));
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             double x = pst_report_number(model, sizes[i][0]);
             if (x > 0) fprintf(out, ", %s %s", pst_html_whole(x, text), sizes[i][1]);
@@ -67,12 +70,15 @@ static void draw_layout(const pst_report_data *d, FILE *out) {
     open_fact("Layout", out);
     if (d->plan) {
         pst_grid_text(pst_report_grid(d), grid);
-        fprintf(out, "%u rank%s%s%s%s", ranks, ranks == 1 ? "" : "s", *grid ? " (" : "", grid, *grid ? ")" : "");
-        if (threads > 0) fprintf(out, " of %s thread%s", pst_html_whole(threads, text), threads > 1 ? "s" : "");
+        fprintf(out, "%u rank%s%s%s%s", ranks, ranks == 1 ? "" : "s", *grid ? " (" : "", grid,
+                *grid ? ")" : "");
+        if (threads > 0)
+            fprintf(out, " of %s thread%s", pst_html_whole(threads, text), threads > 1 ? "s" : "");
         fputs(", schedule ", out);
         pst_html_text(out, d->plan->schedule);
-        fprintf(out, ", %u micro-batch%s of %u sample%s", d->plan->n_micro, d->plan->n_micro == 1 ? "" : "es",
-                d->plan->micro_batch, d->plan->micro_batch == 1 ? "" : "s");
+        fprintf(out, ", %u micro-batch%s of %u sample%s", d->plan->n_micro,
+                d->plan->n_micro == 1 ? "" : "es", d->plan->micro_batch,
+                d->plan->micro_batch == 1 ? "" : "s");
     }
     if (d->config) {
         fputs(d->plan ? ", " : "", out);
@@ -89,13 +95,15 @@ static void draw_machine(const pst_report_data *d, FILE *out) {
     if (!machine) return;
     open_fact("Machine", out);
     pst_html_text(out, pst_report_text(machine, "cpu"));
-    fprintf(out, ", %s processors usable, ", pst_html_whole(pst_report_number(machine, "processors"), text));
+    fprintf(out, ", %s processors usable, ",
+            pst_html_whole(pst_report_number(machine, "processors"), text));
     pst_html_text(out, pst_report_text(machine, "kernels"));
     fputs(" kernels", out);
     if (pst_report_number(d->metrics.start, "peak_flops") > 0) {
         const char *from = pst_report_text(d->metrics.start, "peak_from");
         fprintf(out, ", peak of all ranks %s GFLOP/s%s",
-                pst_html_whole(pst_report_number(d->metrics.start, "peak_flops") * 1e-9, text), *from ? " (" : "");
+                pst_html_whole(pst_report_number(d->metrics.start, "peak_flops") * 1e-9, text),
+                *from ? " (" : "");
         pst_html_text(out, from);
         if (*from) fputc(')', out);
     }
@@ -125,12 +133,14 @@ static void draw_times(const pst_report_data *d, FILE *out) {
     double end = pst_report_number(m->end, "time"), in_steps = 0;
     char text[PST_HTML_NUMBER];
     for (size_t i = 0; i < m->n; i++)
-        if (!isnan(m->curve[PST_REPORT_STEP_MS][i])) in_steps += m->curve[PST_REPORT_STEP_MS][i] * 1e-3;
+        if (!isnan(m->curve[PST_REPORT_STEP_MS][i]))
+            in_steps += m->curve[PST_REPORT_STEP_MS][i] * 1e-3;
     open_fact("Time", out);
     if (!isnan(m->first_time)) fprintf(out, "started %s, ", pst_html_time(m->first_time, text));
     if (!isnan(end)) fprintf(out, "ended %s, ", pst_html_time(end, text));
     fprintf(out, "%s in steps", pst_html_span(in_steps, text));
-    if (m->n_start > 1) fprintf(out, ", resumed %zu time%s", m->n_start - 1, m->n_start > 2 ? "s" : "");
+    if (m->n_start > 1)
+        fprintf(out, ", resumed %zu time%s", m->n_start - 1, m->n_start > 2 ? "s" : "");
     close_fact(out);
 }
 
@@ -147,9 +157,11 @@ static void draw_hash(const pst_report_data *d, FILE *out) {
 static void draw_state(const pst_report_data *d, FILE *out) {
     const char *why = pst_report_text(d->metrics.end, "why");
     if (!d->metrics.end)
-        fputs(d->running ? "<span class=\"state go\">running</span>"
-                         : "<span class=\"state bad\">ended without its last line: killed or failed</span>",
-              out);
+        fputs(
+            d->running
+                ? "<span class=\"state go\">running</span>"
+                : "<span class=\"state bad\">ended without its last line: killed or failed</span>",
+            out);
     else if (!strcmp(why, "done")) fputs("<span class=\"state good\">done</span>", out);
     else {
         fputs("<span class=\"state warn\">", out);
@@ -176,21 +188,25 @@ void pst_report_draw_head(const pst_report_data *d, FILE *out) {
     draw_hash(d, out);
     fputs("</dl>\n", out);
     if (pst_report_is_study(d))
-        fputs("<p class=\"note\">Device timed: operators took the predicted time and computed nothing. No losses, no "
+        fputs("<p class=\"note\">Device timed: operators took the predicted time and computed "
+              "nothing. No losses, no "
               "weights.</p>\n",
               out);
     if (m->n_bad)
-        fprintf(out, "<p class=\"note\">%zu line%s of metrics.jsonl could not be read.</p>\n", m->n_bad,
-                m->n_bad > 1 ? "s" : "");
+        fprintf(out, "<p class=\"note\">%zu line%s of metrics.jsonl could not be read.</p>\n",
+                m->n_bad, m->n_bad > 1 ? "s" : "");
     if (d->trace.n_bad)
-        fprintf(out, "<p class=\"note\">%zu events of trace.json could not be read.</p>\n", d->trace.n_bad);
+        fprintf(out, "<p class=\"note\">%zu events of trace.json could not be read.</p>\n",
+                d->trace.n_bad);
     fputs("</section>\n", out);
 }
 
-/* --- tiles ------------------------------------------------------------------------------------------------------ */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 static void open_tile(const char *name, const char *value, FILE *out) {
-    fprintf(out, "<div class=\"tile\"><div class=\"name\">%s</div><div class=\"big\">%s</div><div class=\"more\">",
+    fprintf(out,
+            "<div class=\"tile\"><div class=\"name\">%s</div><div class=\"big\">%s</div><div "
+            "class=\"more\">",
             name, value);
 }
 static void close_tile(FILE *out) { fputs("</div></div>\n", out); }
@@ -246,9 +262,11 @@ static void draw_sets(const pst_report_metrics *m, FILE *out) {
     close_tile(out);
 }
 
-/* Medians of predicted and measured beside each other. share: both are shares, and differ by percentage points. */
-static pst_status draw_pair(const pst_report_metrics *m, size_t first, const char *name, pst_report_curve measured,
-                            pst_report_curve predicted, int share, FILE *out) {
+/* Medians of predicted and measured beside each other. share: both are shares, and differ by
+ * percentage points. */
+static pst_status draw_pair(const pst_report_metrics *m, size_t first, const char *name,
+                            pst_report_curve measured, pst_report_curve predicted, int share,
+                            FILE *out) {
     double was, said;
     char value[PST_HTML_NUMBER], text[PST_HTML_NUMBER];
     PST_TRY(pst_report_median(m->curve[measured] + first, m->n - first, &was));
@@ -258,7 +276,9 @@ static pst_status draw_pair(const pst_report_metrics *m, size_t first, const cha
     if (!isnan(said)) {
         fprintf(out, "predicted %s", share ? pst_html_share(said, text) : pst_html_ms(said, text));
         double off = share ? (said - was) * 100 : was > 0 ? (said / was - 1) * 100 : NAN;
-        if (!isnan(off)) fprintf(out, ", %.1f%s %s", fabs(off), share ? " points" : "%", off < 0 ? "below" : "above");
+        if (!isnan(off))
+            fprintf(out, ", %.1f%s %s", fabs(off), share ? " points" : "%",
+                    off < 0 ? "below" : "above");
     }
     close_tile(out);
     return PST_OK;
@@ -271,8 +291,11 @@ static void draw_memory(const pst_report_metrics *m, FILE *out) {
         if (!(m->memory[r].peak <= m->memory[largest].peak)) largest = r;
     if (!m->n_rank || isnan(m->memory[largest].peak)) return;
     const pst_report_memory *of = &m->memory[largest];
-    open_tile("Arena", pst_html_bytes(isnan(of->predicted_peak) ? of->peak : of->predicted_peak, value), out);
-    fprintf(out, "%swritten %s", m->n_rank > 1 ? "largest rank, " : "", pst_html_bytes(of->peak, text));
+    open_tile("Arena",
+              pst_html_bytes(isnan(of->predicted_peak) ? of->peak : of->predicted_peak, value),
+              out);
+    fprintf(out, "%swritten %s", m->n_rank > 1 ? "largest rank, " : "",
+            pst_html_bytes(of->peak, text));
     if (of->resident > 0) fprintf(out, "; process %s", pst_html_bytes(of->resident, text));
     close_tile(out);
 }
@@ -286,7 +309,8 @@ static pst_status draw_rate(const pst_report_data *d, size_t first, FILE *out) {
     if (isnan(rate)) return PST_OK;
     open_tile("Throughput", pst_html_whole(rate, value), out);
     fputs("tokens/s", out);
-    if (mfu > 0 && !pst_report_is_study(d)) fprintf(out, ", %s of peak FLOP/s", pst_html_share(mfu, text));
+    if (mfu > 0 && !pst_report_is_study(d))
+        fprintf(out, ", %s of peak FLOP/s", pst_html_share(mfu, text));
     close_tile(out);
     return PST_OK;
 }
@@ -296,7 +320,8 @@ static void draw_tokens(const pst_report_metrics *m, FILE *out) {
     char value[PST_HTML_NUMBER], text[PST_HTML_NUMBER];
     if (at == m->n) return;
     open_tile("Trained on", pst_html_count(m->curve[PST_REPORT_TOKENS][at], value), out);
-    fprintf(out, "tokens in %s step%s", pst_html_whole(m->step[at], text), m->step[at] == 1 ? "" : "s");
+    fprintf(out, "tokens in %s step%s", pst_html_whole(m->step[at], text),
+            m->step[at] == 1 ? "" : "s");
     close_tile(out);
 }
 
@@ -309,18 +334,20 @@ pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out) {
     draw_losses(m, out);
     draw_sets(m, out);
     PST_TRY(draw_rate(d, first, out));
-    PST_TRY(draw_pair(m, first, "Step time", PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, 0, out));
+    PST_TRY(
+        draw_pair(m, first, "Step time", PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, 0, out));
     PST_TRY(draw_pair(m, first, "Bubble", PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, 1, out));
     draw_memory(m, out);
     draw_tokens(m, out);
     fputs("</div>\n", out);
     if (m->n > 1)
-        fprintf(
-            out,
-            "<p class=\"note\">Throughput, step time and bubble: medians of steps %s to %s. The bubble is the share "
-            "of a step in which a rank has no work, because it waits for another stage; predicted is what the "
-            "simulator computes from the durations of the first few steps.</p>",
-            pst_html_whole(m->step[first], from), pst_html_whole(m->step[m->n - 1], to));
+        fprintf(out,
+                "<p class=\"note\">Throughput, step time and bubble: medians of steps %s to %s. "
+                "The bubble is the share "
+                "of a step in which a rank has no work, because it waits for another stage; "
+                "predicted is what the "
+                "simulator computes from the durations of the first few steps.</p>",
+                pst_html_whole(m->step[first], from), pst_html_whole(m->step[m->n - 1], to));
     fputs("</section>\n", out);
     return PST_OK;
 }

@@ -5,13 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { SETTLING = 6 }; /* steps from which the prediction learns, and one for the machine to warm up */
+enum {
+    SETTLING = 6
+}; /* steps from which the prediction learns, and one for the machine to warm up */
 
-size_t pst_report_settled(const pst_report_metrics *m) { return m->n > 2 * SETTLING ? SETTLING : m->n > 1; }
+size_t pst_report_settled(const pst_report_metrics *m) {
+    return m->n > 2 * SETTLING ? SETTLING : m->n > 1;
+}
 
 static pst_status find(const pst_report_metrics *m, pst_report_typical *t) {
-    static const pst_report_curve curve[] = {PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, PST_REPORT_BUBBLE,
-                                             PST_REPORT_PREDICTED_BUBBLE};
+    static const pst_report_curve curve[] = {PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS,
+                                             PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE};
     double *const median[] = {&t->step_ms, &t->predicted_step_ms, &t->bubble, &t->predicted_bubble};
     size_t first = pst_report_settled(m);
     if (!m->n) return pst_fail(PST_EINPUT, "there are no steps");

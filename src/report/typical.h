@@ -1,5 +1,5 @@
-/* A typical step of a run: medians of what was measured and of what was predicted, without the steps from which the
- * prediction learns. */
+/* A typical step of a run: medians of what was measured and of what was predicted, without the
+ * steps from which the prediction learns. */
 #ifndef PST_REPORT_TYPICAL_H
 #define PST_REPORT_TYPICAL_H
 #include "report/data.h"

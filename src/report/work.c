@@ -1,4 +1,5 @@
-/* What the time of all steps and ranks went into, as metrics.jsonl counts it: operators, the flush, waiting. */
+/* What the time of all steps and ranks went into, as metrics.jsonl counts it: operators, the flush,
+ * waiting. */
 #include "report/html.h"
 #include "report/page.h"
 #include <math.h>
@@ -32,16 +33,19 @@ void pst_report_draw_work(const pst_report_data *d, FILE *out) {
     }
     if (left > 0) parts[n++] = (part){"waiting", "kwait", left};
     qsort(parts, n, sizeof *parts, longest_first);
-    fputs(
-        "<section id=\"work\"><h2>Where the time of all steps went</h2>\n<p class=\"sub\">Inside the kernels of each "
-        "operator "
-        "and in the flush, all ranks together; waiting is the rest: bubbles, transfers, filling in the data.</p>\n<div "
-        "class=\"bars\">\n",
-        out);
+    fputs("<section id=\"work\"><h2>Where the time of all steps went</h2>\n<p class=\"sub\">Inside "
+          "the kernels of each "
+          "operator "
+          "and in the flush, all ranks together; waiting is the rest: bubbles, transfers, filling "
+          "in the data.</p>\n<div "
+          "class=\"bars\">\n",
+          out);
     for (size_t i = 0; i < n; i++) {
         fputs("<div class=\"kind\">", out);
         pst_html_text(out, parts[i].name);
-        fprintf(out, "</div><div class=\"bar thin\"><i class=\"%s\" style=\"width:%.3f%%\"></i></div>", parts[i].look,
+        fprintf(out,
+                "</div><div class=\"bar thin\"><i class=\"%s\" style=\"width:%.3f%%\"></i></div>",
+                parts[i].look,
                 fmin(100 * parts[i].seconds / (parts[0].seconds > 0 ? parts[0].seconds : 1), 100));
         fprintf(out, "<div class=\"value\">%s, %s</div>\n",
                 pst_html_share(m->work_wall > 0 ? parts[i].seconds / m->work_wall : NAN, share),

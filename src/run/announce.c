@@ -1,4 +1,5 @@
-/* What a run says before its first step: what it is, what is predicted, and what may not be as it was meant. */
+/* What a run says before its first step: what it is, what is predicted, and what may not be as it
+ * was meant. */
 #include "base/log.h"
 #include "run/seats.h"
 #include "run/trainer.h"
@@ -18,8 +19,9 @@ static void say_crowded(const pst_trainer *t) {
     uint32_t threads = t->p->options.threads;
     pst_seat_group g;
     if (!pst_announce_crowd(t, &g)) return;
-    printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", g.ranks, threads,
-           threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "", t->group->world->host);
+    printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", g.ranks,
+           threads, threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "",
+           t->group->world->host);
 }
 
 /* How messages get to and from a device that the host cannot reach. */
@@ -38,21 +40,24 @@ static void say_unshared(const pst_prepared *p) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         if (p->layout[r]->gradient_saved > most) most = p->layout[r]->gradient_saved;
     if (p->job->zero != 2 || most > 0) return;
-    pst_log(
-        PST_LOG_WARN,
-        "parallel.zero 2 saves no memory here: every rank has the gradients of its largest chunk more than once; use "
-        "parallel.zero=1, or more parallel.chunks with a schedule that takes them");
+    pst_log(PST_LOG_WARN,
+            "parallel.zero 2 saves no memory here: every rank has the gradients of its largest "
+            "chunk more than once; use "
+            "parallel.zero=1, or more parallel.chunks with a schedule that takes them");
 }
 
 void pst_announce_warmup(const pst_config *c) {
     if (c->train.warmup_cut)
-        pst_log(PST_LOG_WARN, "train.warmup is %lld, but train.steps is %lld: the learning rate rises over all of them",
+        pst_log(PST_LOG_WARN,
+                "train.warmup is %lld, but train.steps is %lld: the learning rate rises over all "
+                "of them",
                 (long long)c->train.warmup_cut, (long long)c->train.steps);
 }
 
 static void say_unread(const pst_config *c) {
     char text[200];
-    for (size_t next = 0; pst_config_unread(c, &next, text, sizeof text);) pst_log(PST_LOG_WARN, "%s", text);
+    for (size_t next = 0; pst_config_unread(c, &next, text, sizeof text);)
+        pst_log(PST_LOG_WARN, "%s", text);
 }
 
 /* Who asks for another evaluation when the run is done may want nothing else. */
@@ -66,31 +71,38 @@ void pst_announce_run(const pst_trainer *t) {
     char grid[PST_GRID_TEXT];
     if (!t->group->leader) return;
     if (t->study)
-        pst_log(PST_LOG_WARN, "device timed computes nothing: no losses, no weights, no checkpoints, times only");
-    if (p->micro[1] < p->grid.pipeline)
         pst_log(PST_LOG_WARN,
-                "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
-                "train.micro_batch or a larger train.batch",
-                p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
+                "device timed computes nothing: no losses, no weights, no checkpoints, times only");
+    if (p->micro[1] < p->grid.pipeline)
+        pst_log(
+            PST_LOG_WARN,
+            "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
+            "train.micro_batch or a larger train.batch",
+            p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     say_unshared(p);
     /* The copy of a run gives every key: what it says was said when that run began. */
-    if (!*t->resume || pst_config_overridden(t->config, "train", "warmup")) pst_announce_warmup(t->config);
+    if (!*t->resume || pst_config_overridden(t->config, "train", "warmup"))
+        pst_announce_warmup(t->config);
     say_unread(t->config);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(only_evaluates(t->config) ? PST_LOG_INFO : PST_LOG_WARN,
                 "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);
     if (t->options->quiet) return;
-    for (uint32_t i = 0; i < p->whole->n_param; i++) params += pst_param_elements(p->whole->param + i);
-    for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
+    for (uint32_t i = 0; i < p->whole->n_param; i++)
+        params += pst_param_elements(p->whole->param + i);
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        most = p->layout[r]->total > most ? p->layout[r]->total : most;
     pst_grid_text(p->grid, grid);
-    printf("%s: %s, %.2f M parameters, %s, %u rank%s%s%s%s of %u thread%s, %s, %u micro-batches of %u\n", t->folder,
-           p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank,
-           p->options.n_rank > 1 ? "s" : "", *grid ? " (" : "", grid, *grid ? ")" : "", p->options.threads,
-           p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
+    printf("%s: %s, %.2f M parameters, %s, %u rank%s%s%s%s of %u thread%s, %s, %u micro-batches of "
+           "%u\n",
+           t->folder, p->graph->name, (double)params / 1e6, t->config->train.precision,
+           p->options.n_rank, p->options.n_rank > 1 ? "s" : "", *grid ? " (" : "", grid,
+           *grid ? ")" : "", p->options.threads, p->options.threads > 1 ? "s" : "",
+           p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
-    printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n", p->timing->bubble * 100,
-           (double)most / 1048576.0);
+    printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",
+           p->timing->bubble * 100, (double)most / 1048576.0);
     say_messages(t);
     say_crowded(t);
     if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);

@@ -15,13 +15,15 @@ int pst_bind_is_worthwhile(void) {
     return strpbrk(nodes, "-,") != NULL;
 }
 
-pst_status pst_bind_share(hwloc_topology_t t, hwloc_const_bitmap_t allowed, uint32_t n, uint32_t at, uint32_t threads,
-                          hwloc_bitmap_t *set, const char **why) {
+pst_status pst_bind_share(hwloc_topology_t t, hwloc_const_bitmap_t allowed, uint32_t n, uint32_t at,
+                          uint32_t threads, hwloc_bitmap_t *set, const char **why) {
     hwloc_obj_type_t type = HWLOC_OBJ_CORE;
     int found = hwloc_get_nbobjs_inside_cpuset_by_type(t, allowed, type);
     if (found <= 0) found = hwloc_get_nbobjs_inside_cpuset_by_type(t, allowed, type = HWLOC_OBJ_PU);
     uint32_t cores = found > 0 ? (uint32_t)found : 0;
-    *why = cores < n ? "fewer cores than ranks" : threads > cores / n ? "fewer cores than threads" : NULL;
+    *why = cores < n             ? "fewer cores than ranks"
+           : threads > cores / n ? "fewer cores than threads"
+                                 : NULL;
     if (*why) return PST_OK;
     hwloc_bitmap_t out = hwloc_bitmap_alloc();
     if (!out) return pst_fail(PST_ENOMEM, "no memory to bind ranks");
@@ -34,8 +36,8 @@ pst_status pst_bind_share(hwloc_topology_t t, hwloc_const_bitmap_t allowed, uint
     return PST_OK;
 }
 
-/* Which of how many ranks this one is, among those of its host that may run where it may. 0 ranks: some may run on a
- * part of these processors only, so that somebody has bound them already. */
+/* Which of how many ranks this one is, among those of its host that may run where it may. 0 ranks:
+ * some may run on a part of these processors only, so that somebody has bound them already. */
 static pst_status find_sharers(pst_world *w, const pst_seat *mine, uint32_t *n, uint32_t *at) {
     *n = *at = 0;
     for (uint32_t r = 0; r < w->size; r++) {
@@ -44,24 +46,34 @@ static pst_status find_sharers(pst_world *w, const pst_seat *mine, uint32_t *n, 
         PST_TRY(pst_compare_seat(w, r, &other));
         if (memcmp(other.host, mine->host, sizeof mine->host)) continue;
         CPU_AND(&both, &other.mask, &mine->mask);
-        if (CPU_EQUAL(&other.mask, &mine->mask)) *at += r < w->rank, ++*n;
-        else if (CPU_COUNT(&both)) return *n = 0, PST_OK;
+        if (CPU_EQUAL(&other.mask, &mine->mask)) {
+            *at += r < w->rank;
+            ++*n;
+        } else if (CPU_COUNT(&both)) {
+            *n = 0;
+            return PST_OK;
+        }
     }
     return PST_OK;
 }
 
-/* Memory that is touched from now on comes from the nodes of these processors, while they have some. */
+/* Memory that is touched from now on comes from the nodes of these processors, while they have
+ * some. */
 static pst_status apply(hwloc_topology_t t, hwloc_const_bitmap_t set) {
     char list[128];
     hwloc_bitmap_list_snprintf(list, sizeof list, set);
     if (hwloc_set_cpubind(t, set, HWLOC_CPUBIND_PROCESS))
-        return pst_fail(PST_EINPUT, "cannot bind this rank to processors %s: %m; parallel.bind none leaves it", list);
+        return pst_fail(PST_EINPUT,
+                        "cannot bind this rank to processors %s: %m; parallel.bind none leaves it",
+                        list);
     int has_memory = !hwloc_set_membind(t, set, HWLOC_MEMBIND_BIND, 0);
-    pst_log(PST_LOG_DEBUG, "bound to processors %s%s", list, has_memory ? ", and to their memory" : "");
+    pst_log(PST_LOG_DEBUG, "bound to processors %s%s", list,
+            has_memory ? ", and to their memory" : "");
     return PST_OK;
 }
 
-static pst_status bind_share(pst_world *w, const pst_config *c, const pst_seat *mine, uint32_t n, uint32_t at) {
+static pst_status bind_share(pst_world *w, const pst_config *c, const pst_seat *mine, uint32_t n,
+                             uint32_t at) {
     hwloc_topology_t t;
     hwloc_bitmap_t set = NULL, allowed = hwloc_bitmap_alloc();
     const char *why = NULL;
@@ -70,14 +82,18 @@ static pst_status bind_share(pst_world *w, const pst_config *c, const pst_seat *
         hwloc_bitmap_free(allowed);
         return pst_fail(PST_ENOMEM, "no memory to bind ranks");
     }
-    pst_status status =
-        hwloc_topology_load(t) ? pst_fail(PST_ENOMEM, "cannot read this machine's topology: %m") : PST_OK;
-    if (status == PST_OK && hwloc_cpuset_from_glibc_sched_affinity(t, allowed, &mine->mask, sizeof mine->mask))
+    pst_status status = hwloc_topology_load(t)
+                            ? pst_fail(PST_ENOMEM, "cannot read this machine's topology: %m")
+                            : PST_OK;
+    if (status == PST_OK &&
+        hwloc_cpuset_from_glibc_sched_affinity(t, allowed, &mine->mask, sizeof mine->mask))
         status = pst_fail(PST_ENOMEM, "no memory to bind ranks");
-    if (status == PST_OK) status = pst_bind_share(t, allowed, n, at, (uint32_t)c->parallel.threads, &set, &why);
+    if (status == PST_OK)
+        status = pst_bind_share(t, allowed, n, at, (uint32_t)c->parallel.threads, &set, &why);
     if (status == PST_OK && why && core)
-        status = pst_fail(PST_EINPUT, "parallel.bind core: %u ranks of %s on %d processors: %s; use auto", n, w->host,
-                          CPU_COUNT(&mine->mask), why);
+        status = pst_fail(PST_EINPUT,
+                          "parallel.bind core: %u ranks of %s on %d processors: %s; use auto", n,
+                          w->host, CPU_COUNT(&mine->mask), why);
     if (status == PST_OK && why) pst_log(PST_LOG_DEBUG, "not bound: %s", why);
     if (status == PST_OK && set) status = apply(t, set);
     if (status == PST_OK && set) {

@@ -1,16 +1,17 @@
-/* Which cores the ranks of a host get for themselves, and their memory with them. What somebody else has bound already
- * (Slurm, mpirun, taskset, cgroups) is divided further or left as it is, never left behind. */
+/* Which cores the ranks of a host get for themselves, and their memory with them. What somebody
+ * else has bound already (Slurm, mpirun, taskset, cgroups) is divided further or left as it is,
+ * never left behind. */
 #ifndef PST_RUN_BIND_H
 #define PST_RUN_BIND_H
 #include "base/world.h"
 #include "config/config.h"
 #include <hwloc.h>
 
-/* Divides `allowed` among n ranks of so many threads (0: as many as their cores): *set gets the processors of rank
- * `at`, of whole cores, neighbours beside each other. *why is NULL, or says why nothing shall be bound: fewer cores
- * than ranks or threads. ENOMEM. */
-pst_status pst_bind_share(hwloc_topology_t topology, hwloc_const_bitmap_t allowed, uint32_t n, uint32_t at,
-                          uint32_t threads, hwloc_bitmap_t *set, const char **why);
+/* Divides `allowed` among n ranks of so many threads (0: as many as their cores): *set gets the
+ * processors of rank `at`, of whole cores, neighbours beside each other. *why is NULL, or says why
+ * nothing shall be bound: fewer cores than ranks or threads. ENOMEM. */
+pst_status pst_bind_share(hwloc_topology_t topology, hwloc_const_bitmap_t allowed, uint32_t n,
+                          uint32_t at, uint32_t threads, hwloc_bitmap_t *set, const char **why);
 /* Whether parallel.bind auto binds here: the machine has several NUMA nodes. */
 int pst_bind_is_worthwhile(void);
 /* Binds this process, which runs one rank, as parallel.bind says, and says so at log level debug;

@@ -50,9 +50,11 @@ static void say_unknown(const pst_group *g, const pst_prepared *p) {
     if (!unknown || !g->leader) return;
     ops->take(r->device, 0, &choice);
     pst_log(PST_LOG_WARN,
-            "the plan chooses algorithms for '%s' and others, but not for %u of %u matrix products here ('%s'): %s",
+            "the plan chooses algorithms for '%s' and others, but not for %u of %u matrix products "
+            "here ('%s'): %s",
             p->plan->choice[0].of, unknown, n, choice.of,
-            pst_rank_measures(p) ? "they are measured anew" : "the library's first proposals are taken");
+            pst_rank_measures(p) ? "they are measured anew"
+                                 : "the library's first proposals are taken");
 }
 
 /* most records of each rank of this process; those behind a rank's last are empty. */
@@ -60,7 +62,9 @@ static void collect(const pst_group *g, uint32_t most, pst_choice *list) {
     for (uint32_t i = 0; i < g->n_local; i++) {
         const pst_rank *r = g->local[i];
         const pst_choice_ops *ops = pst_registry_choices(r->device->ops);
-        for (uint32_t k = 0; ops && k < most && ops->take(r->device, k, &list[(size_t)i * most + k]); k++) continue;
+        for (uint32_t k = 0;
+             ops && k < most && ops->take(r->device, k, &list[(size_t)i * most + k]); k++)
+            continue;
     }
 }
 
@@ -76,7 +80,8 @@ static uint32_t unite(pst_choice *list, size_t n) {
 
 static pst_status take_all(pst_group *g, pst_prepared *p, const pst_choice *list, uint32_t n) {
     pst_status status = pst_plan_set_choices(p->plan, list, n);
-    for (uint32_t i = 0; i < g->n_local && status == PST_OK; i++) status = pst_rank_give_choices(p, g->local[i]->device);
+    for (uint32_t i = 0; i < g->n_local && status == PST_OK; i++)
+        status = pst_rank_give_choices(p, g->local[i]->device);
     return pst_group_agree(g, status);
 }
 
@@ -85,17 +90,20 @@ pst_status pst_choices_agree(pst_group *g, pst_prepared *p) {
     uint32_t mine = 0, most = 0;
     say_unknown(g, p);
     if (!pst_rank_measures(p)) return PST_OK;
-    for (uint32_t i = 0; i < g->n_local; i++) mine = count(g->local[i]) > mine ? count(g->local[i]) : mine;
+    for (uint32_t i = 0; i < g->n_local; i++)
+        mine = count(g->local[i]) > mine ? count(g->local[i]) : mine;
     PST_TRY(pst_group_numbers(g, mine, &all));
     for (uint32_t r = 0; r < g->n_rank; r++) most = all[r] > most ? (uint32_t)all[r] : most;
     if (!most) return PST_OK;
     pst_choice *own = calloc((size_t)g->n_local * most, sizeof *own),
                *list = calloc((size_t)g->n_rank * most, sizeof *list);
-    pst_status status = own && list ? PST_OK : pst_fail(PST_ENOMEM, "no memory for choices of matrix products");
+    pst_status status =
+        own && list ? PST_OK : pst_fail(PST_ENOMEM, "no memory for choices of matrix products");
     status = pst_group_agree(g, status);
     if (status == PST_OK) collect(g, most, own);
     if (status == PST_OK) status = pst_group_all_gather(g, own, most * sizeof *own, list);
     if (status == PST_OK) status = take_all(g, p, list, unite(list, (size_t)g->n_rank * most));
-    free(own), free(list);
+    free(own);
+    free(list);
     return status;
 }

@@ -1,4 +1,5 @@
-/* See compare.h. The resolved run file is text with a line per key, the same keys in every program of one build. */
+/* See compare.h. The resolved run file is text with a line per key, the same keys in every program
+ * of one build. */
 #include "run/compare.h"
 #include "base/hash.h"
 #include "penstock/run.h"
@@ -17,7 +18,7 @@ typedef struct {
     pst_seat place;
 } identity;
 
-/* --- the program -------------------------------------------------------------------------------------------------- */
+/* --- the program ------------------------------------------------------------------------------ */
 
 /* The linker's note about the file that holds `own`. */
 typedef struct {
@@ -32,7 +33,9 @@ static void read_note(const uint8_t *at, size_t bytes, build_note *note) {
         size_t name = (head.n_namesz + 3u) & ~(size_t)3, desc = (head.n_descsz + 3u) & ~(size_t)3;
         if (sizeof head + name + desc > bytes) return;
         const uint8_t *id = at + sizeof head + name;
-        for (uint32_t i = 0; head.n_type == NT_GNU_BUILD_ID && i < head.n_descsz && 2 * i + 3 < sizeof note->text; i++)
+        for (uint32_t i = 0;
+             head.n_type == NT_GNU_BUILD_ID && i < head.n_descsz && 2 * i + 3 < sizeof note->text;
+             i++)
             snprintf(note->text + 2 * i, 3, "%02x", id[i]);
         at += sizeof head + name + desc;
         bytes -= sizeof head + name + desc;
@@ -50,7 +53,8 @@ static int find_note(struct dl_phdr_info *file, size_t bytes, void *arg) {
     }
     for (int i = 0; mine && i < file->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &file->dlpi_phdr[i];
-        if (p->p_type == PT_NOTE) read_note((const uint8_t *)file->dlpi_addr + p->p_vaddr, p->p_memsz, note);
+        if (p->p_type == PT_NOTE)
+            read_note((const uint8_t *)file->dlpi_addr + p->p_vaddr, p->p_memsz, note);
     }
     return mine;
 }
@@ -59,22 +63,25 @@ const char *pst_compare_version(void) {
     static char text[sizeof((identity *)0)->version];
     build_note note = {.own = (uintptr_t)&pst_compare_version};
     dl_iterate_phdr(find_note, &note);
-    snprintf(text, sizeof text, "%.24s%s%.40s%s", pst_version(), *note.text ? " (build " : "", note.text,
-             *note.text ? ")" : "");
+    snprintf(text, sizeof text, "%.24s%s%.40s%s", pst_version(), *note.text ? " (build " : "",
+             note.text, *note.text ? ")" : "");
     return text;
 }
 
-/* --- the run file ------------------------------------------------------------------------------------------------- */
+/* --- the run file ----------------------------------------------------------------------------- */
 
-/* A machine's own affair. A solved schedule depends on the limit of memory, and all have to come to the same. */
+/* A machine's own affair. A solved schedule depends on the limit of memory, and all have to come to
+ * the same. */
 static int may_differ(const pst_config *config, const char *line) {
-    static const char *const keys[] = {"data.paths: ",       "eval.sets: ",         "model.weights: ",
-                                       "parallel.threads: ", "parallel.memory: ",   "parallel.schedule_file: ",
-                                       "parallel.cluster: ", "parallel.measured: ", "parallel.wait: ",
-                                       "log.level: "};
+    static const char *const keys[] = {
+        "data.paths: ",       "eval.sets: ",         "model.weights: ",
+        "parallel.threads: ", "parallel.memory: ",   "parallel.schedule_file: ",
+        "parallel.cluster: ", "parallel.measured: ", "parallel.wait: ",
+        "log.level: "};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strncmp(line, keys[i], strlen(keys[i])))
-            return strcmp(keys[i], "parallel.memory: ") || strcmp(config->parallel.schedule, "solved");
+            return strcmp(keys[i], "parallel.memory: ") ||
+                   strcmp(config->parallel.schedule, "solved");
     return 0;
 }
 
@@ -85,7 +92,8 @@ static pst_status print_run(const pst_config *config, char **text) {
     FILE *out = open_memstream(&all, &bytes);
     if (out) pst_config_print_paths(config, out);
     out = out && !fclose(out) ? open_memstream(text, &bytes) : NULL;
-    for (char *line = out ? strtok_r(all, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+    for (char *line = out ? strtok_r(all, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
         if (!may_differ(config, line)) fprintf(out, "%s\n", line);
     free(all);
     if (out && !fclose(out)) return PST_OK;
@@ -95,17 +103,23 @@ static pst_status print_run(const pst_config *config, char **text) {
 }
 
 /* The first line that is another in both, without its end; 0: there is none. */
-static int first_difference(const char *a, const char *b, int *n_a, int *n_b, const char **at_a, const char **at_b) {
+static int first_difference(const char *a, const char *b, int *n_a, int *n_b, const char **at_a,
+                            const char **at_b) {
     while (*a && *b) {
-        *n_a = (int)strcspn(a, "\n"), *n_b = (int)strcspn(b, "\n");
-        if (*n_a != *n_b || memcmp(a, b, (size_t)*n_a)) return *at_a = a, *at_b = b, 1;
+        *n_a = (int)strcspn(a, "\n");
+        *n_b = (int)strcspn(b, "\n");
+        if (*n_a != *n_b || memcmp(a, b, (size_t)*n_a)) {
+            *at_a = a;
+            *at_b = b;
+            return 1;
+        }
         a += *n_a + (a[*n_a] == '\n');
         b += *n_b + (b[*n_b] == '\n');
     }
     return 0;
 }
 
-/* --- who is different --------------------------------------------------------------------------------------------- */
+/* --- who is different ------------------------------------------------------------------------- */
 
 enum { NAMED = 8 };
 
@@ -117,16 +131,21 @@ typedef struct {
 
 static void add_rank(ranks *l, uint32_t rank) {
     if (l->n++ >= NAMED) return;
-    l->used += (size_t)snprintf(l->text + l->used, sizeof l->text - l->used, "%s%u", l->n > 1 ? ", " : "", rank);
+    l->used += (size_t)snprintf(l->text + l->used, sizeof l->text - l->used, "%s%u",
+                                l->n > 1 ? ", " : "", rank);
 }
 
 /* "rank 2 runs", "ranks 2, 3 and 17 more run". */
-static void print_ranks(const ranks *l, const char *one, const char *several, char *text, size_t room) {
-    if (l->n > NAMED) snprintf(text, room, "ranks %s and %u more %s", l->text, l->n - NAMED, several);
-    else snprintf(text, room, "rank%s %s %s", l->n > 1 ? "s" : "", l->text, l->n > 1 ? several : one);
+static void print_ranks(const ranks *l, const char *one, const char *several, char *text,
+                        size_t room) {
+    if (l->n > NAMED)
+        snprintf(text, room, "ranks %s and %u more %s", l->text, l->n - NAMED, several);
+    else
+        snprintf(text, room, "rank%s %s %s", l->n > 1 ? "s" : "", l->text,
+                 l->n > 1 ? several : one);
 }
 
-/* --- program and run file ----------------------------------------------------------------------------------------- */
+/* --- program and run file --------------------------------------------------------------------- */
 
 static pst_status fetch(pst_world *w, uint32_t rank, identity *out) {
     void *value;
@@ -136,8 +155,8 @@ static pst_status fetch(pst_world *w, uint32_t rank, identity *out) {
     if (fits) memcpy(out, value, sizeof *out);
     free(value);
     return fits ? PST_OK
-                : pst_fail(PST_EINPUT, "rank %u runs another version of penstock than this one, %s", rank,
-                           pst_compare_version());
+                : pst_fail(PST_EINPUT, "rank %u runs another version of penstock than this one, %s",
+                           rank, pst_compare_version());
 }
 
 pst_status pst_compare_seat(pst_world *w, uint32_t rank, pst_seat *place) {
@@ -148,8 +167,8 @@ pst_status pst_compare_seat(pst_world *w, uint32_t rank, pst_seat *place) {
 }
 
 /* Those that differ from rank 0 as this one does. */
-static pst_status name_ranks(pst_world *w, const identity *root, int by_version, const char *one, const char *several,
-                             char *text, size_t room) {
+static pst_status name_ranks(pst_world *w, const identity *root, int by_version, const char *one,
+                             const char *several, char *text, size_t room) {
     ranks like = {0};
     for (uint32_t r = 1; r < w->size; r++) {
         identity i;
@@ -180,8 +199,9 @@ static pst_status name_key(pst_world *w, const identity *root, const char *mine)
     if (!first_difference(mine, text, &n, &n_there, &at, &there))
         status = pst_fail(PST_EINPUT, "%s another run file than rank 0", who);
     else
-        status = pst_fail(PST_EINPUT, "%s another run file than rank 0: '%.*s' on rank %u, '%.*s' on rank 0", who, n,
-                          at, w->rank, n_there, there);
+        status = pst_fail(PST_EINPUT,
+                          "%s another run file than rank 0: '%.*s' on rank %u, '%.*s' on rank 0",
+                          who, n, at, w->rank, n_there, there);
     free(text);
     return status;
 }
@@ -192,8 +212,8 @@ static pst_status compare(pst_world *w, const identity *mine, const char *run) {
     PST_TRY(fetch(w, 0, &root));
     if (strcmp(mine->version, root.version)) {
         PST_TRY(name_ranks(w, &root, 1, "runs", "run", who, sizeof who));
-        return pst_fail(PST_EINPUT, "%s another penstock than rank 0: %s on rank %u, %s on rank 0", who, mine->version,
-                        w->rank, root.version);
+        return pst_fail(PST_EINPUT, "%s another penstock than rank 0: %s on rank %u, %s on rank 0",
+                        who, mine->version, w->rank, root.version);
     }
     return mine->run == root.run ? PST_OK : name_key(w, &root, run);
 }
@@ -205,7 +225,8 @@ pst_status pst_compare_ranks(pst_world *w, const pst_config *config) {
     pst_status status = print_run(config, &run), common;
     snprintf(mine.version, sizeof mine.version, "%s", pst_compare_version());
     memcpy(mine.place.host, w->host, sizeof mine.place.host);
-    if (sched_getaffinity(0, sizeof mine.place.mask, &mine.place.mask) != 0) CPU_ZERO(&mine.place.mask);
+    if (sched_getaffinity(0, sizeof mine.place.mask, &mine.place.mask) != 0)
+        CPU_ZERO(&mine.place.mask);
     if (run) mine.run = pst_hash64(run, strlen(run), 0);
     common = w->ops->put(w, "penstock.identity", &mine, sizeof mine);
     if (common == PST_OK && w->rank == 0)
@@ -217,7 +238,7 @@ pst_status pst_compare_ranks(pst_world *w, const pst_config *config) {
     return status == PST_OK ? pst_seats_count(w) : status;
 }
 
-/* --- what was made of the files ----------------------------------------------------------------------------------- */
+/* --- what was made of the files --------------------------------------------------------------- */
 
 static uint64_t hash_plan(const pst_plan *plan) {
     uint64_t hash = pst_hash64(plan->chunk_of_node, plan->n_node * sizeof *plan->chunk_of_node, 0);
@@ -227,7 +248,8 @@ static uint64_t hash_plan(const pst_plan *plan) {
 static uint64_t hash_lists(const pst_job *job) {
     uint64_t hash = 0;
     for (uint32_t r = 0; r < job->n_rank; r++)
-        for (uint32_t i = 0; i < job->list[r].n_instr; i++) /* but for the durations, which stand last */
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) /* but for the durations, which stand
+                                                               last */
             hash = pst_hash64(&job->list[r].instr[i], offsetof(pst_instr, ns), hash);
     return hash;
 }
@@ -239,11 +261,13 @@ static ranks unlike(const uint64_t *all, uint32_t n) {
     return out;
 }
 
-pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data, const pst_evaluate_sets *sets) {
+pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data,
+                            const pst_evaluate_sets *sets) {
     static const char *const what[][3] = {
         {"has other data", "have other data", "data.paths has"},
         {"has another plan", "have another plan", "parallel.cluster and measured have"},
-        {"has another schedule", "have another schedule", "parallel.schedule_file, cluster and measured have"},
+        {"has another schedule", "have another schedule",
+         "parallel.schedule_file, cluster and measured have"},
         {"computes on another device", "compute on another device", "parallel.device has"},
         {"is evaluated on other data", "are evaluated on other data", "eval.sets has"}};
     const char *device = p->options.device ? p->options.device->name : "";
@@ -260,7 +284,8 @@ pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data,
         ranks others = unlike(all, g->n_rank);
         print_ranks(&others, what[i][0], what[i][1], who, sizeof who);
         if (others.n)
-            status = pst_fail(PST_EINPUT, "%s than rank 0: %s to name the same on all hosts", who, what[i][2]);
+            status = pst_fail(PST_EINPUT, "%s than rank 0: %s to name the same on all hosts", who,
+                              what[i][2]);
     }
     return pst_group_agree(g, status);
 }

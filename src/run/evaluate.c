@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const *path, uint32_t n, int held_out,
-                             pst_data **data) {
+pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const *path, uint32_t n,
+                             int held_out, pst_data **data) {
     const pst_data_row *row;
     if (!strcmp(c->data.kind, "custom"))
-        return pst_fail(PST_EINPUT, "data.kind custom: a program fed the data through the library, and only it can");
+        return pst_fail(
+            PST_EINPUT,
+            "data.kind custom: a program fed the data through the library, and only it can");
     PST_TRY(pst_registry_data(c->data.kind, &row));
     pst_data_config config = {.paths = path,
                               .n_path = n,
@@ -23,7 +25,8 @@ pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const 
 }
 
 /* The items of a name, from `first` on, without it. */
-static uint32_t paths_of(const pst_config *c, uint32_t first, char **path, char name[PST_EVALUATE_NAME]) {
+static uint32_t paths_of(const pst_config *c, uint32_t first, char **path,
+                         char name[PST_EVALUATE_NAME]) {
     size_t bytes = strcspn(c->eval.sets[first], "=");
     uint32_t n = 0;
     snprintf(name, PST_EVALUATE_NAME, "%.*s", (int)bytes, c->eval.sets[first]);
@@ -34,7 +37,8 @@ static uint32_t paths_of(const pst_config *c, uint32_t first, char **path, char 
     return n;
 }
 
-static pst_status open_sets(const pst_config *c, uint32_t context, char **path, pst_evaluate_sets *sets) {
+static pst_status open_sets(const pst_config *c, uint32_t context, char **path,
+                            pst_evaluate_sets *sets) {
     for (uint32_t i = 0; i < c->eval.n_sets;) {
         pst_evaluate_set *set = &sets->set[sets->n];
         uint32_t n = paths_of(c, i, path, set->name);
@@ -52,8 +56,9 @@ pst_status pst_evaluate_open(const pst_config *c, uint32_t context, pst_evaluate
     if (!c->eval.n_sets) return PST_OK;
     char **path = calloc(c->eval.n_sets, sizeof *path);
     sets->set = calloc(c->eval.n_sets, sizeof *sets->set);
-    pst_status status = path && sets->set ? open_sets(c, context, path, sets)
-                                          : pst_fail(PST_ENOMEM, "no memory for %u paths", c->eval.n_sets);
+    pst_status status = path && sets->set
+                            ? open_sets(c, context, path, sets)
+                            : pst_fail(PST_ENOMEM, "no memory for %u paths", c->eval.n_sets);
     free(path);
     if (status != PST_OK) pst_evaluate_close(sets);
     return status;

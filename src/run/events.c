@@ -1,7 +1,8 @@
-/* See events.h. The format: TFRecord framing as TensorFlow's tensorflow/core/lib/io/record_writer.h describes it
- * (length, masked CRC of the length, data, masked CRC of the data, all little endian), around protocol buffers Event
- * (tensorflow/core/util/event.proto), Summary and SummaryMetadata (core/framework/summary.proto) and TensorProto
- * (core/framework/tensor.proto). The few fields that are needed are encoded here by hand, with their numbers. */
+/* See events.h. The format: TFRecord framing as TensorFlow's tensorflow/core/lib/io/record_writer.h
+ * describes it (length, masked CRC of the length, data, masked CRC of the data, all little endian),
+ * around protocol buffers Event (tensorflow/core/util/event.proto), Summary and SummaryMetadata
+ * (core/framework/summary.proto) and TensorProto (core/framework/tensor.proto). The few fields that
+ * are needed are encoded here by hand, with their numbers. */
 #include "run/events.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@ struct pst_events {
     char path[PATH_BYTES];
 };
 
-/* --- checksum --------------------------------------------------------------------------------------------------- */
+/* --- checksum --------------------------------------------------------------------------------- */
 
 static uint32_t crc_table[256];
 
@@ -52,7 +53,7 @@ uint32_t pst_events_masked_crc(const void *data, size_t bytes) {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* --- protocol buffers ------------------------------------------------------------------------------------------- */
+/* --- protocol buffers ------------------------------------------------------------------------- */
 
 /* Appends; what does not fit is counted only (write_record refuses it). */
 static void put(pst_events *e, const void *data, size_t bytes) {
@@ -77,7 +78,9 @@ static size_t varint_bytes(uint64_t value) {
     return n;
 }
 
-static void put_key(pst_events *e, uint32_t field, uint32_t wire_type) { put_varint(e, field << 3 | wire_type); }
+static void put_key(pst_events *e, uint32_t field, uint32_t wire_type) {
+    put_varint(e, field << 3 | wire_type);
+}
 
 static void put_whole(pst_events *e, uint32_t field, uint64_t value) {
     put_key(e, field, VARINT);
@@ -99,7 +102,8 @@ static void put_float(pst_events *e, uint32_t field, double value) {
     put_little(e, bits, 4);
 }
 
-/* The head of a message or text of `bytes` bytes; they follow. Field numbers are below 16: one byte of key. */
+/* The head of a message or text of `bytes` bytes; they follow. Field numbers are below 16: one byte
+ * of key. */
 static void put_head(pst_events *e, uint32_t field, size_t bytes) {
     put_key(e, field, BYTES);
     put_varint(e, bytes);
@@ -112,7 +116,7 @@ static void put_text(pst_events *e, uint32_t field, const char *text) {
     put(e, text, strlen(text));
 }
 
-/* --- records ---------------------------------------------------------------------------------------------------- */
+/* --- records ---------------------------------------------------------------------------------- */
 
 /* Event {wall_time = 1, step = 2, ...} */
 static void start_event(pst_events *e, uint64_t step) {
@@ -130,7 +134,8 @@ static pst_status fail(const pst_events *e, int error) {
 /* Frames what was built and writes it; all of it or, seen from outside, nothing. */
 static pst_status write_record(pst_events *e) {
     size_t bytes = e->used - HEADER, done = 0;
-    if (e->used + FOOTER > e->room) return pst_fail(PST_EINTERNAL, "%s: a record of %zu bytes", e->path, bytes);
+    if (e->used + FOOTER > e->room)
+        return pst_fail(PST_EINTERNAL, "%s: a record of %zu bytes", e->path, bytes);
     uint32_t crc = pst_events_masked_crc(e->record + HEADER, bytes);
     put_little(e, crc, 4);
     size_t total = e->used;
@@ -142,7 +147,8 @@ static pst_status write_record(pst_events *e) {
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             int error = n < 0 ? errno : ENOSPC;
-            if (done && ftruncate(e->file, e->end) != 0) return fail(e, error); /* the next one writes over it */
+            if (done && ftruncate(e->file, e->end) != 0)
+                return fail(e, error); /* the next one writes over it */
             return fail(e, error);
         }
         done += (size_t)n;
@@ -151,9 +157,9 @@ static pst_status write_record(pst_events *e) {
     return PST_OK;
 }
 
-/* What readers go by: Event.file_version = 3, source_metadata = 10 {writer = 1}; then session_log = 7 {status = 1:
- * START}. With this version a START that is not the first makes void what older files say of its step and later
- * ones. */
+/* What readers go by: Event.file_version = 3, source_metadata = 10 {writer = 1}; then session_log =
+ * 7 {status = 1: START}. With this version a START that is not the first makes void what older
+ * files say of its step and later ones. */
 static pst_status write_preamble(pst_events *e, uint64_t first_step) {
     static const char writer[] = "penstock";
     start_event(e, 0);
@@ -167,11 +173,12 @@ static pst_status write_preamble(pst_events *e, uint64_t first_step) {
     return write_record(e);
 }
 
-/* Summary.Value {tag = 1, metadata = 9 {plugin_data = 1 {plugin_name = 1}}, tensor = 8 {dtype = 1: DT_STRING,
- * tensor_shape = 2 {}, string_val = 8}}, the text as a block of Markdown. */
+/* Summary.Value {tag = 1, metadata = 9 {plugin_data = 1 {plugin_name = 1}}, tensor = 8 {dtype = 1:
+ * DT_STRING, tensor_shape = 2 {}, string_val = 8}}, the text as a block of Markdown. */
 static pst_status write_text(pst_events *e, uint64_t step, const char *tag, const char *text) {
     static const char plugin[] = "text", open[] = "```\n", close_[] = "\n```\n";
-    size_t bytes = sizeof open - 1 + strlen(text) + sizeof close_ - 1, tensor = 4 + with_head(bytes);
+    size_t bytes = sizeof open - 1 + strlen(text) + sizeof close_ - 1,
+           tensor = 4 + with_head(bytes);
     size_t metadata = with_head(with_head(sizeof plugin - 1));
     size_t value = with_head(strlen(tag)) + with_head(metadata) + with_head(tensor);
     start_event(e, step);
@@ -196,7 +203,8 @@ static size_t tag_bytes(const char *tag) { return strnlen(tag, TAG - 1); }
 /* Summary.Value {tag = 1, simple_value = 2} */
 static size_t value_bytes(const pst_events_scalar *s) { return with_head(tag_bytes(s->tag)) + 5; }
 
-pst_status pst_events_scalars(pst_events *e, uint64_t step, const pst_events_scalar *scalar, uint32_t n) {
+pst_status pst_events_scalars(pst_events *e, uint64_t step, const pst_events_scalar *scalar,
+                              uint32_t n) {
     size_t summary = 0;
     for (uint32_t i = 0; i < n; i++) summary += with_head(value_bytes(&scalar[i]));
     start_event(e, step);
@@ -210,17 +218,21 @@ pst_status pst_events_scalars(pst_events *e, uint64_t step, const pst_events_sca
     return write_record(e);
 }
 
-/* --- the file --------------------------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
-/* Readers take files in the order of their names, so a later one must sort behind: it gets the next free second. */
+/* Readers take files in the order of their names, so a later one must sort behind: it gets the next
+ * free second. */
 static pst_status create(const char *folder, pst_events *e) {
     char host[65] = "localhost";
     time_t now = time(NULL);
     gethostname(host, sizeof host - 1);
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", folder, strerror(errno));
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return pst_fail(PST_ENOMEM, "%s: %s", folder, strerror(errno));
     for (int k = 0; k < 1000; k++) {
-        int used = snprintf(e->path, PATH_BYTES, "%s/events.out.tfevents.%010lld.%s", folder, (long long)now + k, host);
-        if (used >= PATH_BYTES) return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", folder);
+        int used = snprintf(e->path, PATH_BYTES, "%s/events.out.tfevents.%010lld.%s", folder,
+                            (long long)now + k, host);
+        if (used >= PATH_BYTES)
+            return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", folder);
         e->file = open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (e->file < 0 && errno != EEXIST) return fail(e, errno);
         if (e->file >= 0) return PST_OK;
@@ -228,15 +240,16 @@ static pst_status create(const char *folder, pst_events *e) {
     return fail(e, EEXIST);
 }
 
-pst_status pst_events_open(const char *folder, uint64_t first_step, uint32_t most_scalars, const char *tag,
-                           const char *text, pst_events **events) {
+pst_status pst_events_open(const char *folder, uint64_t first_step, uint32_t most_scalars,
+                           const char *tag, const char *text, pst_events **events) {
     size_t scalars = (size_t)most_scalars * SCALAR, longest = strlen(text) + strlen(tag);
     pst_events *e = calloc(1, sizeof *e);
     if (!e) return pst_fail(PST_ENOMEM, "no memory for event files");
     e->file = -1;
     e->room = HEADER + FOOTER + FIXED + (scalars > longest ? scalars : longest);
     e->record = malloc(e->room);
-    pst_status status = e->record ? create(folder, e) : pst_fail(PST_ENOMEM, "no memory for event files");
+    pst_status status =
+        e->record ? create(folder, e) : pst_fail(PST_ENOMEM, "no memory for event files");
     if (status == PST_OK) status = write_preamble(e, first_step);
     if (status == PST_OK) status = write_text(e, first_step ? first_step - 1 : 0, tag, text);
     if (status != PST_OK) {

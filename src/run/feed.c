@@ -33,12 +33,14 @@ static void list_read(const pst_graph *g, char *out, size_t size) {
     *out = 0;
     for (uint32_t t = 0; t < g->n_tensor; t++)
         if (g->tensor[t].role == PST_TENSOR_DATA)
-            snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? ", " : "", g->tensor[t].name);
+            snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? ", " : "",
+                     g->tensor[t].name);
 }
 
 static void list_fields(const pst_data_field *f, uint32_t n, char *out, size_t size) {
     *out = 0;
-    for (uint32_t i = 0; i < n; i++) snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? ", " : "", f[i].name);
+    for (uint32_t i = 0; i < n; i++)
+        snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? ", " : "", f[i].name);
 }
 
 /* What a model that reads such data is trained on. */
@@ -52,13 +54,15 @@ static const char *usual_data(const pst_graph *g) {
     return NULL;
 }
 
-static pst_status differs(const pst_prepared *p, const pst_data *data, const pst_data_field *f, uint32_t n) {
+static pst_status differs(const pst_prepared *p, const pst_data *data, const pst_data_field *f,
+                          uint32_t n) {
     char reads[256], has[256];
     list_read(p->whole, reads, sizeof reads);
     list_fields(f, n, has, sizeof has);
     const char *use = usual_data(p->whole);
     return pst_fail(PST_EINPUT, "model.kind %s reads %s, but a sample of data.kind %s has %s%s%s",
-                    p->config->model.kind, reads, data->row->name, has, use ? "; use data.kind: " : "", use ? use : "");
+                    p->config->model.kind, reads, data->row->name, has,
+                    use ? "; use data.kind: " : "", use ? use : "");
 }
 
 pst_status pst_feed_check(const pst_prepared *p, const pst_data *data) {
@@ -73,8 +77,10 @@ pst_status pst_feed_check(const pst_prepared *p, const pst_data *data) {
         uint64_t wanted = pst_tensor_elements(g->tensor + t) / g->micro_batch;
         if (wanted != f[i].elements)
             return pst_fail(PST_EINPUT,
-                            "model.kind %s reads %" PRIu64 " %s of a sample, but one of data.kind %s has %" PRIu64,
-                            p->config->model.kind, wanted, f[i].name, data->row->name, f[i].elements);
+                            "model.kind %s reads %" PRIu64
+                            " %s of a sample, but one of data.kind %s has %" PRIu64,
+                            p->config->model.kind, wanted, f[i].name, data->row->name,
+                            f[i].elements);
     }
     return PST_OK;
 }
@@ -85,21 +91,28 @@ pst_status pst_feed_open(pst_trainer *t) {
     t->field = calloc(PST_DATA_FIELDS, sizeof *t->field);
     t->total = calloc(t->group->n_local + (size_t)t->group->n_rank, sizeof *t->total);
     for (uint32_t i = 0; t->field && i < n; i++) {
-        t->field[i] = (field){f[i].elements, data_tensor(t->p->graph, f[i].name), !strcmp(f[i].name, "targets"),
-                              malloc(f[i].elements * sizeof(int32_t))};
+        t->field[i] =
+            (field){f[i].elements, data_tensor(t->p->graph, f[i].name),
+                    !strcmp(f[i].name, "targets"), malloc(f[i].elements * sizeof(int32_t))};
         t->n_field += t->field[i].sample != NULL;
     }
-    return t->field && t->total && t->n_field == n ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a sample");
+    return t->field && t->total && t->n_field == n ? PST_OK
+                                                   : pst_fail(PST_ENOMEM, "no memory for a sample");
 }
 
 void pst_feed_close(pst_trainer *t) {
     for (uint32_t i = 0; t->field && i < PST_DATA_FIELDS; i++) free(t->field[i].sample);
-    free(t->field), free(t->total);
-    t->field = NULL, t->total = NULL, t->n_field = 0;
+    free(t->field);
+    free(t->total);
+    t->field = NULL;
+    t->total = NULL;
+    t->n_field = 0;
 }
 
-/* Where sample k of a pass lies in a rank's data tensor of that field; NULL when the rank does not need it. */
-static int32_t *place(const pst_trainer *t, const pst_rank *r, pst_split split, const field *f, uint64_t k) {
+/* Where sample k of a pass lies in a rank's data tensor of that field; NULL when the rank does not
+ * need it. */
+static int32_t *place(const pst_trainer *t, const pst_rank *r, pst_split split, const field *f,
+                      uint64_t k) {
     uint32_t b = t->p->model_config.micro_batch, micro = (uint32_t)(k / b);
     uint32_t first = split == PST_SPLIT_TRAIN ? r->micro : r->eval_micro;
     uint32_t n = split == PST_SPLIT_TRAIN ? r->n_micro : r->n_eval_micro;
@@ -118,7 +131,8 @@ static int is_needed(const pst_trainer *t, pst_split split, uint64_t k) {
 /* One that is not there: nothing in it, and no targets. */
 static void empty(const pst_trainer *t) {
     for (uint32_t j = 0; j < t->n_field; j++)
-        memset(t->field[j].sample, t->field[j].targets ? 0xff : 0, t->field[j].elements * sizeof(int32_t));
+        memset(t->field[j].sample, t->field[j].targets ? 0xff : 0,
+               t->field[j].elements * sizeof(int32_t));
 }
 
 static uint64_t count_of(const field *f) {
@@ -142,15 +156,16 @@ static pst_status hand_out(pst_trainer *t, pst_split split, uint64_t k) {
     return PST_OK;
 }
 
-/* Samples that are read in their order: of training without end, of a validation split n of its `size`. */
+/* Samples that are read in their order: of training without end, of a validation split n of its
+ * `size`. */
 typedef struct {
     pst_data *data;
     pst_split split;
     uint64_t n, size;
 } series;
 
-/* Spread evenly: a split's first samples are of its first files. What is read depends on no layout, so that losses can be
- * compared. n < 2^32, or all. */
+/* Spread evenly: a split's first samples are of its first files. What is read depends on no layout,
+ * so that losses can be compared. n < 2^32, or all. */
 static uint64_t sample_of(const series *s, uint64_t k) {
     if (s->split == PST_SPLIT_TRAIN) return k;
     return k * (s->size / s->n) + k * (s->size % s->n) / s->n;
@@ -160,19 +175,21 @@ static series evaluated(const pst_trainer *t, pst_data *data) {
     uint64_t size = data->row->size(data, PST_SPLIT_VALIDATION), per_sample = 1, n = size;
     for (uint32_t j = 0; j < t->n_field; j++)
         if (t->field[j].targets) per_sample = t->field[j].elements;
-    if (t->config->eval.tokens) n = ((uint64_t)t->config->eval.tokens + per_sample - 1) / per_sample;
+    if (t->config->eval.tokens)
+        n = ((uint64_t)t->config->eval.tokens + per_sample - 1) / per_sample;
     return (series){data, PST_SPLIT_VALIDATION, n < size ? n : size, size};
 }
 
-/* Reads n_micro micro-batches of the samples first, first+1, ... of a series, those that ranks here need; those beyond
- * its end are empty. Each rank's count grows by the targets that it gets. */
+/* Reads n_micro micro-batches of the samples first, first+1, ... of a series, those that ranks here
+ * need; those beyond its end are empty. Each rank's count grows by the targets that it gets. */
 static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t n_micro) {
     uint64_t n = (uint64_t)n_micro * t->p->model_config.micro_batch;
     int32_t *out[PST_DATA_FIELDS];
     for (uint32_t j = 0; j < t->n_field; j++) out[j] = t->field[j].sample;
     for (uint64_t k = 0; k < n; k++) {
         if (!is_needed(t, s->split, k)) continue;
-        if (first + k < s->n) PST_TRY(s->data->row->sample(s->data, s->split, sample_of(s, first + k), out));
+        if (first + k < s->n)
+            PST_TRY(s->data->row->sample(s->data, s->split, sample_of(s, first + k), out));
         else empty(t);
         PST_TRY(hand_out(t, s->split, k));
     }
@@ -182,7 +199,8 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
 /* Every rank counts those of all, so that all divide by the same. */
 static uint64_t targets_of_batch(const pst_trainer *t, uint64_t sample) {
     const pst_data *data = t->data;
-    return data->row->targets ? data->row->targets(data, sample, (uint64_t)t->config->train.batch) : t->p->targets;
+    return data->row->targets ? data->row->targets(data, sample, (uint64_t)t->config->train.batch)
+                              : t->p->targets;
 }
 
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
@@ -207,14 +225,17 @@ static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first)
     return PST_OK;
 }
 
-/* Of all replicas, in their order, from the ranks that have the losses and, for them, the targets. */
+/* Of all replicas, in their order, from the ranks that have the losses and, for them, the
+ * targets. */
 static pst_status add_totals(pst_trainer *t, total *all) {
     const pst_prepared *p = t->p;
     total *of_rank = t->total + t->group->n_local;
     PST_TRY(pst_group_all_gather(t->group, t->total, sizeof *t->total, of_rank));
     for (uint32_t k = 0; k < p->grid.data; k++) {
-        const total *one = of_rank + pst_grid_rank(p->grid, p->plan->rank_of_chunk[p->plan->n_chunk - 1], k, 0);
-        all->sum += one->sum, all->count += one->count;
+        const total *one =
+            of_rank + pst_grid_rank(p->grid, p->plan->rank_of_chunk[p->plan->n_chunk - 1], k, 0);
+        all->sum += one->sum;
+        all->count += one->count;
     }
     return PST_OK;
 }
@@ -232,7 +253,8 @@ static pst_status hear_stop(pst_trainer *t) {
 uint64_t pst_feed_passes(const pst_trainer *t) {
     uint64_t per_pass = (uint64_t)t->p->options.n_eval_micro * t->p->model_config.micro_batch;
     uint64_t passes = (evaluated(t, t->data).n + per_pass - 1) / per_pass;
-    for (uint32_t i = 0; i < t->sets.n; i++) passes += (evaluated(t, t->sets.set[i].data).n + per_pass - 1) / per_pass;
+    for (uint32_t i = 0; i < t->sets.n; i++)
+        passes += (evaluated(t, t->sets.set[i].data).n + per_pass - 1) / per_pass;
     return t->study ? 0 : passes;
 }
 
@@ -245,7 +267,8 @@ pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint6
     *tokens = 0;
     for (uint64_t first = 0; first < s.n; first += per_pass) {
         PST_TRY(validate_pass(t, &s, first));
-        if (s.n - first > per_pass) PST_TRY(hear_stop(t)); /* after each: one alone may take many seconds */
+        if (s.n - first > per_pass)
+            PST_TRY(hear_stop(t)); /* after each: one alone may take many seconds */
         if (t->stopped) return PST_OK;
     }
     PST_TRY(add_totals(t, &all));

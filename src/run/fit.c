@@ -32,19 +32,23 @@ void pst_fit_close(pst_fit *fit) {
     free(fit);
 }
 
-/* Instructions of one opcode get the measured mean, and keep their proportions to each other: chunks of a rank
- * differ. */
+/* Instructions of one opcode get the measured mean, and keep their proportions to each other:
+ * chunks of a rank differ. */
 static void set_durations(const pst_fit *f, uint32_t n) {
     for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
         pst_instr_list *list = &f->p->job->list[r];
         uint64_t total[PST_OP_COUNT] = {0};
         uint32_t count[PST_OP_COUNT] = {0};
-        for (uint32_t i = 0; i < list->n_instr; i++)
-            total[list->instr[i].opcode] += list->instr[i].ns, count[list->instr[i].opcode]++;
+        for (uint32_t i = 0; i < list->n_instr; i++) {
+            total[list->instr[i].opcode] += list->instr[i].ns;
+            count[list->instr[i].opcode]++;
+        }
         for (uint32_t i = 0; i < list->n_instr; i++) {
             pst_instr *in = &list->instr[i];
-            double mean = (double)total[in->opcode] / count[in->opcode], measured = (double)f->sum[r][in->opcode] / n;
-            if (in->queue == PST_Q_COMPUTE) in->ns = (uint64_t)(mean > 0 ? (double)in->ns / mean * measured : measured);
+            double mean = (double)total[in->opcode] / count[in->opcode],
+                   measured = (double)f->sum[r][in->opcode] / n;
+            if (in->queue == PST_Q_COMPUTE)
+                in->ns = (uint64_t)(mean > 0 ? (double)in->ns / mean * measured : measured);
         }
     }
 }

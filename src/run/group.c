@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-/* LINGER: how long a rank that gives up keeps its memory, and lets another one speak. BLAME: how long a lost link waits
- * for the launcher to say whose end it was. */
+/* LINGER: how long a rank that gives up keeps its memory, and lets another one speak. BLAME: how
+ * long a lost link waits for the launcher to say whose end it was. */
 enum { LINGER_NS = 100000000, BLAME_NS = 200000000 };
 
 /* How it went on one rank. */
@@ -29,7 +29,8 @@ static pst_status connect_processes(pst_group *g, const char *transport) {
     return pst_world_hosts(g->world, g->host);
 }
 
-pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank, pst_group **group) {
+pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank,
+                          pst_group **group) {
     pst_group *g = calloc(1, sizeof *g);
     if (!g) return pst_fail(PST_ENOMEM, "no memory for a group of ranks");
     int alone = world->size == 1;
@@ -46,7 +47,8 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     pst_status status = g->local && g->executor && g->verdict && g->number && g->position && g->host
                             ? PST_OK
                             : pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
-    if (status == PST_OK) status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
+    if (status == PST_OK)
+        status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
     if (status != PST_OK) {
         g->world = NULL; /* stays the caller's */
         pst_group_close(g, status);
@@ -56,12 +58,13 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     return PST_OK;
 }
 
-/* PENSTOCK_FAULT: all ranks that our launcher has started see the same text, and one says what is wrong with it. Lack
- * of memory is this rank's alone. */
+/* PENSTOCK_FAULT: all ranks that our launcher has started see the same text, and one says what is
+ * wrong with it. Lack of memory is this rank's alone. */
 static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
     pst_inject *fresh;
     pst_status status = pst_inject_open(rank, g->n_rank, &fresh);
-    if (status == PST_EINPUT && g->world->launched_by_us) return pst_group_agree_world(g->world, status);
+    if (status == PST_EINPUT && g->world->launched_by_us)
+        return pst_group_agree_world(g->world, status);
     if (status != PST_OK) return status;
     if (!fresh) return PST_OK;
     g->inject = fresh;
@@ -73,12 +76,13 @@ static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
 pst_status pst_group_watch_self(pst_group *g, const pst_prepared *p) {
     pst_world *w = g->world;
     if (g->hub) return PST_OK;
-    return pst_group_agree(g, pst_self_watch_open(p, g->heartbeat, w->rank, w->host, !w->launched_by_us, &g->self));
+    return pst_group_agree(
+        g, pst_self_watch_open(p, g->heartbeat, w->rank, w->host, !w->launched_by_us, &g->self));
 }
 
-/* This rank failed and the others may not know. A world that looks after its ranks tells them; our own launcher
- * watches; another one is asked to end the job, for a rank may wait where it hears nothing of us, and some launchers
- * let it. It may end us at once: so why is said before. */
+/* This rank failed and the others may not know. A world that looks after its ranks tells them; our
+ * own launcher watches; another one is asked to end the job, for a rank may wait where it hears
+ * nothing of us, and some launchers let it. It may end us at once: so why is said before. */
 static void give_up(pst_group *g, pst_status status) {
     if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
     if (g->transport) g->transport->ops->abort(g->transport);
@@ -87,7 +91,8 @@ static void give_up(pst_group *g, pst_status status) {
     int others_say = g->heartbeat && pst_heartbeat_accused(g->heartbeat);
     if (others_say) pst_error_clear();
     if (g->world->launched_by_us || others_say) {
-        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL); /* peers may be reading this rank's memory */
+        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL); /* peers may be reading this
+                                                                      rank's memory */
     } else if (!pst_group_said_by_all() && pst_error()[0]) {
         fprintf(stderr, "penstock: rank %u: %s\n", g->world->rank, pst_error());
         g->world->ops->abort(g->world, pst_status_exit(status), pst_error());
@@ -118,7 +123,8 @@ void pst_group_close(pst_group *g, pst_status status) {
 /* Also tells what is known of a dead rank. */
 static pst_status check_heartbeat(pst_group *g) {
     uint32_t dead;
-    if (g->hang && pst_heartbeat_dead(g->heartbeat, &dead)) pst_hang_died(g->hang, dead, g->executor[0]);
+    if (g->hang && pst_heartbeat_dead(g->heartbeat, &dead))
+        pst_hang_died(g->hang, dead, g->executor[0]);
     return pst_heartbeat_check(g->heartbeat);
 }
 
@@ -129,7 +135,9 @@ static pst_status check_peers(void *arg) {
     pst_status status = check_heartbeat(g);
     if (status == PST_OK && g->world->ops->check) PST_TRY(g->world->ops->check(g->world));
     if (status == PST_OK) return pst_hang_look(g->hang, g->executor[0]);
-    return pst_heartbeat_silent(g->heartbeat, &silent) ? pst_hang_silent(g->hang, silent, g->executor[0]) : status;
+    return pst_heartbeat_silent(g->heartbeat, &silent)
+               ? pst_hang_silent(g->hang, silent, g->executor[0])
+               : status;
 }
 
 /* A message of the wrong size is somebody's fault, and not the user's. */
@@ -151,7 +159,8 @@ static int others_failed(pst_group *g) {
     return g->world->ops->check && g->world->ops->check(g->world) == PST_EPEER;
 }
 
-/* When a peer dies, the transport may report an error first or nothing at all; heartbeat and world know who it was. */
+/* When a peer dies, the transport may report an error first or nothing at all; heartbeat and world
+ * know who it was. */
 static pst_status blame(pst_group *g, pst_status status) {
     status = blame_size(g, status);
     if (status == PST_OK || status == PST_EINPUT || !g->heartbeat) return status;
@@ -170,7 +179,8 @@ static pst_status break_collectives(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) {
         pst_coll_break(g->local[i]->coll, PST_EPEER);
         if (g->local[i]->exchanger) pst_exchange_break(g->local[i]->exchanger, PST_EPEER);
-        if (g->local[i]->far_exchanger) pst_far_exchange_break(g->local[i]->far_exchanger, PST_EPEER);
+        if (g->local[i]->far_exchanger)
+            pst_far_exchange_break(g->local[i]->far_exchanger, PST_EPEER);
     }
     return status;
 }
@@ -194,7 +204,8 @@ static pst_status drive_lists(pst_group *g) {
     return blame(g, break_collectives(g, status));
 }
 
-/* Brings weights to where replicas have not stepped them themselves, as the next training list would. */
+/* Brings weights to where replicas have not stepped them themselves, as the next training list
+ * would. */
 static pst_status gather_weights(pst_group *g) {
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start_head(g->local[i]));
     PST_TRY(drive_lists(g));
@@ -209,7 +220,7 @@ pst_status pst_group_run(pst_group *g, int train) {
     return drive_lists(g);
 }
 
-/* --- collectives ------------------------------------------------------------------------------------------------ */
+/* --- collectives ------------------------------------------------------------------------------ */
 
 static pst_status drive_collective(pst_group *g) {
     for (;;) {
@@ -225,8 +236,8 @@ static pst_status drive_collective(pst_group *g) {
     }
 }
 
-pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes, pst_dtype dtype,
-                                uint32_t root) {
+pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes,
+                                pst_dtype dtype, uint32_t root) {
     if (!g->hub && pst_inject_skips(g->inject)) return PST_OK;
     for (uint32_t i = 0; i < g->n_local; i++) {
         pst_coll_place(g->local[i]->coll, g->file, g->function, g->line);
@@ -250,7 +261,8 @@ static pst_status drive_exchange(pst_group *g) {
     for (;;) {
         uint32_t busy = 0;
         for (uint32_t i = 0; i < g->n_local; i++) {
-            pst_status status = g->local[i]->exchanger ? pst_exchange_test(g->local[i]->exchanger) : PST_OK;
+            pst_status status =
+                g->local[i]->exchanger ? pst_exchange_test(g->local[i]->exchanger) : PST_OK;
             if (status == PST_BUSY) busy++;
             else if (status != PST_OK) return status;
         }
@@ -272,7 +284,8 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
         uint32_t rank = g->hub ? i : g->world->rank;
         pst_transport *t = g->hub ? pst_self_hub_end(g->hub, i) : g->transport;
         volatile uint64_t *last = g->heartbeat ? pst_heartbeat_instr(g->heartbeat) : NULL;
-        pst_position *position = g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : g->position + rank;
+        pst_position *position =
+            g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : g->position + rank;
         PST_TRY(inject(g, rank, &t));
         PST_TRY(pst_rank_open(p, rank, t, canary, last, position, &g->local[i]));
         PST_TRY(pst_coll_hosts(g->local[i]->coll, g->host));
@@ -330,7 +343,8 @@ pst_status pst_group_agree(pst_group *g, pst_status mine) {
 }
 
 pst_status pst_group_agree_world(pst_world *w, pst_status mine) {
-    static _Thread_local uint32_t calls; /* a key of each call's own: values are kept where they were read */
+    static _Thread_local uint32_t calls; /* a key of each call's own: values are kept where they
+                                            were read */
     char key[40];
     if (w->size == 1) return mine;
     snprintf(key, sizeof key, "penstock.verdict.%u", calls++);
@@ -341,7 +355,8 @@ pst_status pst_group_agree_world(pst_world *w, pst_status mine) {
         verdict *theirs = NULL;
         size_t bytes = 0;
         status = w->ops->get(w, r, key, (void **)&theirs, &bytes);
-        if (status == PST_OK && bytes == sizeof *theirs && theirs->status != PST_OK) status = adopt(theirs);
+        if (status == PST_OK && bytes == sizeof *theirs && theirs->status != PST_OK)
+            status = adopt(theirs);
         free(theirs);
     }
     return status;

@@ -1,5 +1,5 @@
-/* The first links of the chain for programs (penstock/graph.h, plan.h): configuration -> graph, graph -> plan. Both are
- * what a run makes of its run file; sessions are in session.c. */
+/* The first links of the chain for programs (penstock/graph.h, plan.h): configuration -> graph,
+ * graph -> plan. Both are what a run makes of its run file; sessions are in session.c. */
 #include "prepare/planned.h"
 #include "run/trainer.h"
 #include <string.h>
@@ -7,16 +7,21 @@
 pst_status pst_graph_build(const pst_config *config, pst_graph **graph) {
     const pst_model_row *row;
     pst_model_config model;
-    if (!config || !graph) return pst_fail(PST_EINPUT, "pst_graph_build: %s is NULL", config ? "graph" : "config");
+    if (!config || !graph)
+        return pst_fail(PST_EINPUT, "pst_graph_build: %s is NULL", config ? "graph" : "config");
     PST_TRY(pst_prepare_model(config, &row, &model));
     model.dtype = pst_dtype_of_precision(config->train.precision);
     return row->build(&model, graph);
 }
 
-pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint32_t ranks, pst_plan **plan) {
+pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint32_t ranks,
+                          pst_plan **plan) {
     pst_prepared *p;
     if (!config || !graph || !plan)
-        return pst_fail(PST_EINPUT, "pst_plan_solve: %s is NULL", !config ? "config" : !graph ? "graph" : "plan");
+        return pst_fail(PST_EINPUT, "pst_plan_solve: %s is NULL",
+                        !config  ? "config"
+                        : !graph ? "graph"
+                                 : "plan");
     pst_prepare_options options = {.graph = graph, .isa = pst_prepare_isa_to_look(config)};
     PST_TRY(pst_planned_refuse(config));
     PST_TRY(pst_prepare_ranks(config, ranks, &options.n_rank));

@@ -1,5 +1,6 @@
-/* Whether the system's limits (ulimit) leave a run what it will need: asked before libraries start, and again once the
- * memory is laid out, before it is taken, threads are started and hours are spent. */
+/* Whether the system's limits (ulimit) leave a run what it will need: asked before libraries start,
+ * and again once the memory is laid out, before it is taken, threads are started and hours are
+ * spent. */
 #include "run/limits.h"
 #include "base/limit.h"
 #include <stdlib.h>
@@ -10,7 +11,8 @@ pst_status pst_limits_of_process(uint32_t ranks) {
     return pst_limit_check(&needs);
 }
 
-/* What this process's checkpoint will have of tensors at least: parts of tensor ranks are not counted. */
+/* What this process's checkpoint will have of tensors at least: parts of tensor ranks are not
+ * counted. */
 static uint64_t checkpoint_bytes(const pst_prepared *p, uint32_t rank) {
     const pst_layout *x = p->layout[rank];
     uint64_t elements = 0;
@@ -30,8 +32,11 @@ pst_status pst_limits_of_run(const pst_trainer *t) {
         if (!far && !t->study) arenas += p->layout[rank]->total;
         if (bytes > file) file = bytes;
     }
-    pst_limit_needs needs = pst_limit_of_rank(t->world->size, 1 + n * (p->options.threads - 1), arenas);
+    pst_limit_needs needs =
+        pst_limit_of_rank(t->world->size, 1 + n * (p->options.threads - 1), arenas);
     if (file > needs.file) needs.file = file;
-    if (several) needs.files += 2 * (uint64_t)(t->world->size - t->world->local_size); /* UCX's, to other hosts */
+    if (several)
+        needs.files += 2 * (uint64_t)(t->world->size - t->world->local_size); /* UCX's, to other
+                                                                                 hosts */
     return pst_limit_check(&needs);
 }

@@ -1,5 +1,5 @@
-/* See link.h. One rank sends a message of the size in question, the other answers with a short one; of some rounds the
- * median, less the way back, which is half of a short round trip. */
+/* See link.h. One rank sends a message of the size in question, the other answers with a short one;
+ * of some rounds the median, less the way back, which is half of a short round trip. */
 #include "run/link.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -7,8 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes above MOST are not sent but reckoned from two below it; a size is tried for about ROUND_NS. */
-enum { CHANNEL = PST_CHANNEL_COLLECTIVE - 1, SHORT = 8, HALF = 1 << 20, MOST = 4 << 20, ROUNDS = 9, LEAST_ROUNDS = 3 };
+/* Sizes above MOST are not sent but reckoned from two below it; a size is tried for about
+ * ROUND_NS. */
+enum {
+    CHANNEL = PST_CHANNEL_COLLECTIVE - 1,
+    SHORT = 8,
+    HALF = 1 << 20,
+    MOST = 4 << 20,
+    ROUNDS = 9,
+    LEAST_ROUNDS = 3
+};
 #define ROUND_NS UINT64_C(100000000)
 
 typedef struct {
@@ -19,7 +27,7 @@ typedef struct {
     uint32_t seq;   /* of this rank's pair; both count alike */
 } prober;
 
-/* --- one pair ----------------------------------------------------------------------------------------------------- */
+/* --- one pair --------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -27,7 +35,12 @@ static int by_value(const void *a, const void *b) {
 }
 
 static pst_status transfer(prober *m, pst_transfer_kind kind, uint32_t peer, uint64_t bytes) {
-    pst_transfer x = {.kind = kind, .peer = peer, .channel = CHANNEL, .seq = m->seq++, .mem = m->mem, .bytes = bytes};
+    pst_transfer x = {.kind = kind,
+                      .peer = peer,
+                      .channel = CHANNEL,
+                      .seq = m->seq++,
+                      .mem = m->mem,
+                      .bytes = bytes};
     uint64_t request;
     PST_TRY(m->g->transport->ops->post(m->g->transport, &x, &request));
     return pst_group_finish(m->g, request);
@@ -44,7 +57,8 @@ static pst_status round_trip(prober *m, uint32_t from, uint32_t to, uint64_t byt
 }
 
 /* The number of rounds follows from the first one, which is not counted, as `from` saw it. */
-static pst_status time_size(prober *m, uint32_t from, uint32_t to, uint64_t bytes, uint64_t *median) {
+static pst_status time_size(prober *m, uint32_t from, uint32_t to, uint64_t bytes,
+                            uint64_t *median) {
     uint64_t sample[ROUNDS], once;
     uint32_t rounds;
     PST_TRY(round_trip(m, from, to, bytes, &once));
@@ -53,7 +67,8 @@ static pst_status time_size(prober *m, uint32_t from, uint32_t to, uint64_t byte
     PST_TRY(transfer(m, m->g->world->rank == from ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
                      m->g->world->rank == from ? to : from, SHORT));
     memcpy(&rounds, m->mem, sizeof rounds);
-    if (rounds > ROUNDS) return pst_fail(PST_EINTERNAL, "ranks %u and %u measure different links", from, to);
+    if (rounds > ROUNDS)
+        return pst_fail(PST_EINTERNAL, "ranks %u and %u measure different links", from, to);
     for (uint32_t i = 0; i < rounds; i++) PST_TRY(round_trip(m, from, to, bytes, &sample[i]));
     qsort(sample, rounds, sizeof *sample, by_value);
     *median = sample[rounds / 2];
@@ -72,7 +87,7 @@ static pst_status time_pair(prober *m, uint32_t from, uint32_t to, pst_link *lin
     return PST_OK;
 }
 
-/* --- all of them -------------------------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 /* Left out where there are `most` already. */
 static void add_size(pst_link *l, uint64_t bytes, uint32_t most) {
@@ -85,7 +100,8 @@ static void add_size(pst_link *l, uint64_t bytes, uint32_t most) {
 }
 
 /* What goes from one host to another, and from the first rank that sends so to which. */
-static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link *l, uint32_t *sender, uint32_t *receiver) {
+static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link *l, uint32_t *sender,
+                      uint32_t *receiver) {
     int larger = 0;
     *l = (pst_link){0};
     *sender = PST_NONE;
@@ -94,12 +110,19 @@ static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link *l, 
         for (uint32_t i = 0; m->host[r] == from && i < list->n_instr; i++) {
             const pst_instr *in = &list->instr[i];
             if (in->opcode != PST_OP_SEND || m->host[in->peer] != to) continue;
-            if (*sender == PST_NONE) *sender = r, *receiver = in->peer;
-            if (in->bytes <= MOST) add_size(l, in->bytes > SHORT ? in->bytes : SHORT, PST_LINK_SIZES - 2);
+            if (*sender == PST_NONE) {
+                *sender = r;
+                *receiver = in->peer;
+            }
+            if (in->bytes <= MOST)
+                add_size(l, in->bytes > SHORT ? in->bytes : SHORT, PST_LINK_SIZES - 2);
             larger |= in->bytes > MOST;
         }
     }
-    if (*sender != PST_NONE && larger) add_size(l, HALF, PST_LINK_SIZES), add_size(l, MOST, PST_LINK_SIZES);
+    if (*sender != PST_NONE && larger) {
+        add_size(l, HALF, PST_LINK_SIZES);
+        add_size(l, MOST, PST_LINK_SIZES);
+    }
     return *sender != PST_NONE;
 }
 
@@ -109,7 +132,8 @@ static void set_durations(prober *m, uint32_t from, uint32_t to, const pst_link 
         for (uint32_t i = 0; i < list->n_instr; i++) {
             pst_instr *in = &list->instr[i];
             int sends = in->opcode == PST_OP_SEND && m->host[r] == from && m->host[in->peer] == to;
-            int receives = in->opcode == PST_OP_RECV && m->host[r] == to && m->host[in->peer] == from;
+            int receives =
+                in->opcode == PST_OP_RECV && m->host[r] == to && m->host[in->peer] == from;
             if (sends || receives) pst_link_time(l, in);
         }
     }
@@ -124,8 +148,8 @@ static pst_status measure_hosts(prober *m, uint32_t from, uint32_t to) {
     set_durations(m, from, to, &link);
     uint32_t last = link.n - 1;
     if (mine == 0)
-        pst_log(PST_LOG_DEBUG, "link from rank %u to rank %u: %llu bytes take %.3f ms", sender, receiver,
-                (unsigned long long)link.bytes[last], (double)link.ns[last] * 1e-6);
+        pst_log(PST_LOG_DEBUG, "link from rank %u to rank %u: %llu bytes take %.3f ms", sender,
+                receiver, (unsigned long long)link.bytes[last], (double)link.ns[last] * 1e-6);
     return PST_OK;
 }
 
@@ -149,9 +173,11 @@ static pst_status measure_all(prober *m) {
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < n; b++)
             if (a != b && m->host[a] == a && m->host[b] == b) PST_TRY(measure_hosts(m, a, b));
-    free(m->p->job->host), free(m->p->job->host_bytes_per_s);
+    free(m->p->job->host);
+    free(m->p->job->host_bytes_per_s);
     m->p->job->host_bytes_per_s = NULL; /* how many NICs a host has is not measured */
-    m->p->job->host = m->host, m->host = NULL;
+    m->p->job->host = m->host;
+    m->host = NULL;
     return pst_prepare_predict(m->p);
 }
 
@@ -161,7 +187,8 @@ pst_status pst_link_measure(pst_group *g, pst_prepared *p) {
     if (g->hub || g->world->local_size == g->n_rank) return PST_OK; /* then it is so everywhere */
     m.host = calloc(g->n_rank, sizeof *m.host);
     m.mem = calloc(1, MOST);
-    pst_status status = m.host && m.mem ? find_hosts(&m, &several) : pst_fail(PST_ENOMEM, "no memory to measure links");
+    pst_status status = m.host && m.mem ? find_hosts(&m, &several)
+                                        : pst_fail(PST_ENOMEM, "no memory to measure links");
     status = pst_group_agree(g, status);
     if (status == PST_OK && several) status = measure_all(&m);
     free(m.host);

@@ -13,7 +13,8 @@ pst_status pst_made_up_plan(const pst_config *c, pst_trainer *t) {
     static pst_data data = {&row};
     static const pst_train_options quiet = {.runs = "", .resume = "", .quiet = 1};
     const pst_prepare_options options = {.n_rank = pst_prepare_lanes(c)};
-    *t = (pst_trainer){.config = c, .options = &quiet, .data = &data, .proc_status = -1, .lock = -1};
+    *t =
+        (pst_trainer){.config = c, .options = &quiet, .data = &data, .proc_status = -1, .lock = -1};
     return pst_setup_plan(c, options, NULL, &t->p);
 }
 
@@ -25,8 +26,8 @@ pst_status pst_made_up_ranks(pst_trainer *t) {
 }
 
 /* Anything does that its readers take. */
-static pst_status feed_tensor(const pst_trainer *t, const pst_rank *r, uint32_t tensor, uint32_t micro,
-                              uint32_t *word) {
+static pst_status feed_tensor(const pst_trainer *t, const pst_rank *r, uint32_t tensor,
+                              uint32_t micro, uint32_t *word) {
     uint64_t n = pst_tensor_elements(&t->p->graph->tensor[tensor]);
     uint32_t most = 1 + (uint32_t)pst_session_data_most(t->p->graph, tensor);
     void *to = pst_rank_data(r, tensor, micro), *host;
@@ -44,7 +45,8 @@ pst_status pst_made_up_feed(pst_trainer *t) {
     uint32_t word = 1;
     for (uint32_t k = 0; k < t->group->n_local; k++)
         for (uint32_t i = 0; i < g->n_tensor; i++)
-            for (uint32_t m = 0; g->tensor[i].role == PST_TENSOR_DATA && m < t->group->local[k]->n_micro; m++)
+            for (uint32_t m = 0;
+                 g->tensor[i].role == PST_TENSOR_DATA && m < t->group->local[k]->n_micro; m++)
                 PST_TRY(feed_tensor(t, t->group->local[k], i, m, &word));
     return PST_OK;
 }

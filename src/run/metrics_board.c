@@ -1,4 +1,5 @@
-/* The numbers of metrics.jsonl as TensorBoard shows them: curves grouped by what they are about, and the run file. */
+/* The numbers of metrics.jsonl as TensorBoard shows them: curves grouped by what they are about,
+ * and the run file. */
 #include "base/log.h"
 #include "run/metrics_parts.h"
 #include <math.h>
@@ -9,7 +10,8 @@ enum { FIXED_SCALARS = 13 };
 
 static void complain(pst_metrics_board *b) {
     if (!b->complained++)
-        pst_log(PST_LOG_ERROR, "no events for TensorBoard: %s; training goes on without", pst_error());
+        pst_log(PST_LOG_ERROR, "no events for TensorBoard: %s; training goes on without",
+                pst_error());
 }
 
 /* The resolved run file as text, malloc'd; NULL without memory. */
@@ -24,7 +26,8 @@ static char *run_file(const pst_config *config) {
     return NULL;
 }
 
-static pst_status open_board(const pst_prepared *p, const char *folder, uint64_t step, pst_metrics_board *b) {
+static pst_status open_board(const pst_prepared *p, const char *folder, uint64_t step,
+                             pst_metrics_board *b) {
     char path[1024];
     b->n_rank = p->options.n_rank;
     b->scalar = calloc(FIXED_SCALARS + b->n_rank, sizeof *b->scalar);
@@ -37,28 +40,32 @@ static pst_status open_board(const pst_prepared *p, const char *folder, uint64_t
     for (uint32_t r = 0; r < b->n_rank; r++)
         snprintf(b->rank_tag[r], sizeof b->rank_tag[r], "memory/resident_bytes_rank_%u", r);
     snprintf(path, sizeof path, "%s/tb", folder);
-    pst_status status = pst_events_open(path, step + 1, FIXED_SCALARS + b->n_rank, "run.yaml", text, &b->events);
+    pst_status status =
+        pst_events_open(path, step + 1, FIXED_SCALARS + b->n_rank, "run.yaml", text, &b->events);
     free(text);
     return status;
 }
 
-void pst_metrics_board_open(const pst_prepared *p, const char *folder, uint64_t step, pst_metrics_board *b) {
+void pst_metrics_board_open(const pst_prepared *p, const char *folder, uint64_t step,
+                            pst_metrics_board *b) {
     *b = (pst_metrics_board){0};
     if (open_board(p, folder, step, b) != PST_OK) complain(b);
 }
 
 void pst_metrics_board_close(pst_metrics_board *b) {
     pst_events_close(b->events);
-    free(b->scalar), free(b->rank_tag);
+    free(b->scalar);
+    free(b->rank_tag);
     *b = (pst_metrics_board){0};
 }
 
-void pst_metrics_board_step(pst_metrics_board *b, const pst_metrics_step *s, const pst_report *report,
-                            double tokens_per_s, double mfu) {
+void pst_metrics_board_step(pst_metrics_board *b, const pst_metrics_step *s,
+                            const pst_report *report, double tokens_per_s, double mfu) {
     uint32_t n = 0;
     if (!b->events) return;
     if (isfinite(s->loss)) b->scalar[n++] = (pst_events_scalar){"loss/train", s->loss};
-    if (isfinite(s->grad_norm)) b->scalar[n++] = (pst_events_scalar){"train/grad_norm", s->grad_norm};
+    if (isfinite(s->grad_norm))
+        b->scalar[n++] = (pst_events_scalar){"train/grad_norm", s->grad_norm};
     b->scalar[n++] = (pst_events_scalar){"train/lr", s->lr};
     b->scalar[n++] = (pst_events_scalar){"speed/tokens_per_s", tokens_per_s};
     b->scalar[n++] = (pst_events_scalar){"speed/mfu", mfu};
@@ -76,9 +83,11 @@ void pst_metrics_board_step(pst_metrics_board *b, const pst_metrics_step *s, con
     if (pst_events_scalars(b->events, s->step, b->scalar, n) != PST_OK) complain(b);
 }
 
-void pst_metrics_board_validation(pst_metrics_board *b, const char *set, uint64_t step, double loss) {
+void pst_metrics_board_validation(pst_metrics_board *b, const char *set, uint64_t step,
+                                  double loss) {
     char tag[80];
     snprintf(tag, sizeof tag, "loss/validation%s%s", *set ? "_" : "", set);
     const pst_events_scalar scalar = {tag, loss};
-    if (b->events && isfinite(loss) && pst_events_scalars(b->events, step, &scalar, 1) != PST_OK) complain(b);
+    if (b->events && isfinite(loss) && pst_events_scalars(b->events, step, &scalar, 1) != PST_OK)
+        complain(b);
 }

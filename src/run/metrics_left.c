@@ -7,7 +7,8 @@ static double evaluation_s(const pst_metrics_progress *p, double step_s) {
     return (double)p->passes * step_s / 3;
 }
 
-/* That of the step just done, which is shown before it is evaluated, those of later steps, and the one at the end. */
+/* That of the step just done, which is shown before it is evaluated, those of later steps, and the
+ * one at the end. */
 static uint64_t to_come(const pst_metrics_progress *p) {
     if (!p->passes) return 0;
     return 1 + (p->every ? (p->steps - 1) / p->every - (p->step - 1) / p->every : 0);

@@ -1,5 +1,5 @@
-/* The line of metrics.jsonl that starts a run or its continuation: what the run is made of and runs on, as far as
- * run.yaml and plan.yaml do not say it. */
+/* The line of metrics.jsonl that starts a run or its continuation: what the run is made of and runs
+ * on, as far as run.yaml and plan.yaml do not say it. */
 #include "backends/machine.h"
 #include "comm/transport/version.h"
 #include "kernels/version.h"
@@ -17,10 +17,12 @@ double pst_metrics_time(void) {
 static json_t *model(const pst_prepared *p) {
     const pst_model_config *m = &p->model_config;
     uint64_t parameters = 0;
-    for (uint32_t i = 0; i < p->whole->n_param; i++) parameters += pst_param_elements(p->whole->param + i);
+    for (uint32_t i = 0; i < p->whole->n_param; i++)
+        parameters += pst_param_elements(p->whole->param + i);
     return json_pack("{s:s,s:I,s:i,s:i,s:i,s:i,s:i}", "kind", p->config->model.kind, "parameters",
-                     (json_int_t)parameters, "layers", (int)m->layers, "heads", (int)m->heads, "channels",
-                     (int)m->channels, "context", (int)m->context, "vocabulary", (int)m->vocabulary);
+                     (json_int_t)parameters, "layers", (int)m->layers, "heads", (int)m->heads,
+                     "channels", (int)m->channels, "context", (int)m->context, "vocabulary",
+                     (int)m->vocabulary);
 }
 
 static json_t *machine(const pst_prepared *p) {
@@ -29,23 +31,27 @@ static json_t *machine(const pst_prepared *p) {
     const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
     if (!pst_registry_is_host(p->options.device)) kernels = p->options.device->name;
     gethostname(host, sizeof host - 1);
-    return json_pack("{s:s,s:s,s:s,s:i,s:i}", "host", host, "cpu", pst_machine_cpu_model(cpu, sizeof cpu), "kernels",
-                     kernels, "processors", (int)pst_machine_cpus(), "threads", (int)p->options.threads);
+    return json_pack("{s:s,s:s,s:s,s:i,s:i}", "host", host, "cpu",
+                     pst_machine_cpu_model(cpu, sizeof cpu), "kernels", kernels, "processors",
+                     (int)pst_machine_cpus(), "threads", (int)p->options.threads);
 }
 
 static json_t *versions(void) {
-    return json_pack("{s:s,s:s,s:s,s:s}", "penstock", pst_version(), "onednn", pst_kernels_onednn_version(), "ucx",
-                     pst_comm_ucx_version(), "pmix", pst_comm_pmix_version());
+    return json_pack("{s:s,s:s,s:s,s:s}", "penstock", pst_version(), "onednn",
+                     pst_kernels_onednn_version(), "ucx", pst_comm_ucx_version(), "pmix",
+                     pst_comm_pmix_version());
 }
 
-/* {"weights": [bytes per rank], ...} in the order in which they lie in memory; NULL without memory, as all here. */
+/* {"weights": [bytes per rank], ...} in the order in which they lie in memory; NULL without memory,
+ * as all here. */
 static json_t *regions(const pst_prepared *p) {
     json_t *all = json_object();
     int failed = !all;
     for (int region = 0; region < PST_REGION_COUNT; region++) {
         json_t *bytes = json_array();
         for (uint32_t r = 0; r < p->options.n_rank; r++)
-            failed |= json_array_append_new(bytes, json_integer((json_int_t)p->layout[r]->bytes[region]));
+            failed |=
+                json_array_append_new(bytes, json_integer((json_int_t)p->layout[r]->bytes[region]));
         failed |= json_object_set_new(all, pst_region_name((pst_region)region), bytes);
     }
     if (!failed) return all;
@@ -54,8 +60,9 @@ static json_t *regions(const pst_prepared *p) {
 }
 
 json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, const pst_peak *peak) {
-    return json_pack("{s:s,s:I,s:f,s:o,s:o,s:o,s:f,s:s,s:I,s:o}", "event", "start", "step", (json_int_t)step, "time",
-                     pst_metrics_time(), "model", model(p), "machine", machine(p), "versions", versions(), "peak_flops",
-                     peak->flops, "peak_from", peak->from, "memory_limit_bytes", (json_int_t)p->memory_limit,
+    return json_pack("{s:s,s:I,s:f,s:o,s:o,s:o,s:f,s:s,s:I,s:o}", "event", "start", "step",
+                     (json_int_t)step, "time", pst_metrics_time(), "model", model(p), "machine",
+                     machine(p), "versions", versions(), "peak_flops", peak->flops, "peak_from",
+                     peak->from, "memory_limit_bytes", (json_int_t)p->memory_limit,
                      "predicted_region_bytes", regions(p));
 }

@@ -1,19 +1,29 @@
-/* What happens to a step whose loss or gradient is not finite: it was not applied; it is repeated under the checker,
- * which names operator and tensor; then the run ends, or goes on with the next batch. */
+/* What happens to a step whose loss or gradient is not finite: it was not applied; it is repeated
+ * under the checker, which names operator and tensor; then the run ends, or goes on with the next
+ * batch. */
 #include "base/log.h"
 #include "run/trainer.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-enum { MOST_IN_ROW = 100 }; /* skipped steps without one that is applied: this will not end by itself */
+enum {
+    MOST_IN_ROW = 100
+}; /* skipped steps without one that is applied: this will not end by itself */
 
-/* The same batch lies in the arenas still. *first: NULL when all was finite this time. Collective. */
+/* The same batch lies in the arenas still. *first: NULL when all was finite this time.
+ * Collective. */
 static pst_status replay(pst_trainer *t, const pst_culprit **first) {
     pst_group *g = t->group;
-    for (uint32_t i = 0; i < g->n_local; i++) g->local[i]->replay = 1, pst_replay_begin(g->local[i]);
+    for (uint32_t i = 0; i < g->n_local; i++) {
+        g->local[i]->replay = 1;
+        pst_replay_begin(g->local[i]);
+    }
     pst_status status = pst_group_run(g, 1);
-    for (uint32_t i = 0; i < g->n_local; i++) g->local[i]->replay = 0, t->own_culprit[i] = g->local[i]->culprit;
+    for (uint32_t i = 0; i < g->n_local; i++) {
+        g->local[i]->replay = 0;
+        t->own_culprit[i] = g->local[i]->culprit;
+    }
     PST_TRY(status);
     PST_TRY(pst_group_all_gather(g, t->own_culprit, sizeof *t->own_culprit, t->culprit));
     *first = pst_replay_first(t->culprit, g->n_rank);
@@ -22,45 +32,53 @@ static pst_status replay(pst_trainer *t, const pst_culprit **first) {
 
 void pst_nonfinite_advice(const pst_trainer *t, char out[PST_NONFINITE_ADVICE]) {
     if (t->scaler.dynamic)
-        snprintf(out, PST_NONFINITE_ADVICE, "lower train.loss_scale_start (the scale is %g), or train.lr (%g)",
+        snprintf(out, PST_NONFINITE_ADVICE,
+                 "lower train.loss_scale_start (the scale is %g), or train.lr (%g)",
                  t->scaler.scale, t->config->train.lr);
     else if (t->scaler.scale > 1)
-        snprintf(out, PST_NONFINITE_ADVICE, "lower train.loss_scale (%g), or 0 for a dynamic one", t->scaler.scale);
+        snprintf(out, PST_NONFINITE_ADVICE, "lower train.loss_scale (%g), or 0 for a dynamic one",
+                 t->scaler.scale);
     else snprintf(out, PST_NONFINITE_ADVICE, "lower train.lr (%g)", t->config->train.lr);
 }
 
-static pst_status diverged(const pst_trainer *t, double loss, double norm, const pst_culprit *first, const char *what) {
+static pst_status diverged(const pst_trainer *t, double loss, double norm, const pst_culprit *first,
+                           const char *what) {
     char last[64] = "there is no checkpoint yet", advice[PST_NONFINITE_ADVICE] = "";
     int scaled = t->scaler.scale > 1 && !t->scaler.dynamic, weights = first->bad_param != PST_NONE;
     if (t->checkpointed != UINT64_MAX)
         snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
     if (!weights) pst_nonfinite_advice(t, advice);
-    return pst_fail(PST_EINPUT, "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; %s; %s%s%s%s",
+    return pst_fail(PST_EINPUT,
+                    "training has diverged at step %" PRIu64
+                    ": loss %g, gradient norm %g; %s; %s%s%s%s",
                     t->step, fabs(loss), fabs(norm), what, advice,
-                    weights || scaled || t->config->train.clip > 0 ? "" : " or set train.clip", weights ? "" : "; ",
-                    last);
+                    weights || scaled || t->config->train.clip > 0 ? "" : " or set train.clip",
+                    weights ? "" : "; ", last);
 }
 
 /* Once in a process at length; the others are counted, and each has its line in metrics.jsonl. */
-static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culprit *first, const char *what) {
+static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culprit *first,
+                       const char *what) {
     char advice[PST_NONFINITE_ADVICE];
     t->skipped++;
     pst_nonfinite_advice(t, advice);
     if (++t->skipped_in_row >= MOST_IN_ROW)
         return pst_fail(PST_EINPUT,
-                        "%d steps in a row were skipped, the last one step %" PRIu64 ": loss %g, gradient norm %g; %s; "
+                        "%d steps in a row were skipped, the last one step %" PRIu64
+                        ": loss %g, gradient norm %g; %s; "
                         "%s, or look at the data",
                         MOST_IN_ROW, t->step, fabs(loss), fabs(norm), what, advice);
     if (t->metrics) pst_metrics_non_finite(t->metrics, t->step, t->skipped, first);
     if (t->metrics && !t->said_skip++)
         pst_log(PST_LOG_WARN,
-                "step %" PRIu64 " is skipped: loss %g, gradient norm %g; %s; later ones are in metrics.jsonl", t->step,
-                fabs(loss), fabs(norm), what);
+                "step %" PRIu64
+                " is skipped: loss %g, gradient norm %g; %s; later ones are in metrics.jsonl",
+                t->step, fabs(loss), fabs(norm), what);
     return PST_OK;
 }
 
-/* Every rank has the same numbers and comes to the same end. Weights that are no numbers do not heal: then nothing is
- * skipped. */
+/* Every rank has the same numbers and comes to the same end. Weights that are no numbers do not
+ * heal: then nothing is skipped. */
 pst_status pst_nonfinite_check(pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
     double loss = r->loss_sum / (double)r->targets, norm = r->grad_norm;
@@ -75,7 +93,8 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
     pst_status status;
     if (!first) {
         status = pst_fail(PST_EINTERNAL,
-                          "step %" PRIu64 ": loss %g, gradient norm %g, but repeated they are finite: the same "
+                          "step %" PRIu64
+                          ": loss %g, gradient norm %g, but repeated they are finite: the same "
                           "computation has given two results (faulty memory or CPU?)",
                           t->step, fabs(loss), fabs(norm));
     } else {

@@ -15,9 +15,10 @@ enum { MOST_TEXT = 256 << 20, SEARCH_S = 30 };
 
 #define KEY "penstock.plan"
 
-/* --- the plan that a run began with ----------------------------------------------------------------------------- */
+/* --- the plan that a run began with ----------------------------------------------------------- */
 
-/* Whether the plan goes with so many ranks and what the run file gives; says why not. 0: any number, unsaid. */
+/* Whether the plan goes with so many ranks and what the run file gives; says why not. 0: any
+ * number, unsaid. */
 static int goes_with(const pst_config *c, const pst_plan *plan, const char *path, uint32_t n_rank) {
     pst_config *copy;
     uint32_t ranks = pst_plan_job_ranks(plan);
@@ -36,10 +37,10 @@ static int goes_with(const pst_config *c, const pst_plan *plan, const char *path
     return 0;
 }
 
-/* *text: the caller's, NULL when there is none that goes with the run; *ranks: of its job. What is the matter with the
- * checkpoint is found out, and said, later. */
-static pst_status read_begun(const pst_config *c, const char *resume, uint32_t n_rank, char **text, size_t *bytes,
-                             uint32_t *ranks) {
+/* *text: the caller's, NULL when there is none that goes with the run; *ranks: of its job. What is
+ * the matter with the checkpoint is found out, and said, later. */
+static pst_status read_begun(const pst_config *c, const char *resume, uint32_t n_rank, char **text,
+                             size_t *bytes, uint32_t *ranks) {
     char path[PST_TRAINER_FOLDER + 16], run[PST_TRAINER_FOLDER];
     pst_plan *plan = NULL;
     *text = NULL;
@@ -58,7 +59,8 @@ static pst_status read_begun(const pst_config *c, const char *resume, uint32_t n
     pst_plan_close(plan);
     if (status != PST_EINPUT) return status;
     if (n_rank) pst_log(PST_LOG_INFO, "planning anew: %s", pst_error());
-    return pst_error_clear(), PST_OK;
+    pst_error_clear();
+    return PST_OK;
 }
 
 pst_status pst_plan_auto_ranks(const pst_config *c, const pst_train_options *o, uint32_t *n_rank) {
@@ -71,12 +73,13 @@ pst_status pst_plan_auto_ranks(const pst_config *c, const pst_train_options *o, 
     return PST_OK;
 }
 
-/* --- a new one -------------------------------------------------------------------------------------------------- */
+/* --- a new one -------------------------------------------------------------------------------- */
 
-/* What the run's own set-up will have: threads, and *memory, free bytes of each rank, a little less, for they are asked
- * for again then. That is no parallel.memory: schedule solved has no other limit than the run will have. world: NULL:
- * all ranks are of this machine. */
-static pst_status set_machine(pst_config *c, const pst_world *world, uint32_t n_rank, uint64_t *memory) {
+/* What the run's own set-up will have: threads, and *memory, free bytes of each rank, a little
+ * less, for they are asked for again then. That is no parallel.memory: schedule solved has no other
+ * limit than the run will have. world: NULL: all ranks are of this machine. */
+static pst_status set_machine(pst_config *c, const pst_world *world, uint32_t n_rank,
+                              uint64_t *memory) {
     const pst_device_config config = {.threads = 1};
     const pst_device_ops *device;
     int several = world && world->size > 1;
@@ -99,9 +102,14 @@ static pst_status print_best(pst_planning *x, FILE *f) {
     return status;
 }
 
-static pst_status search(const pst_config *c, const pst_world *world, uint32_t n_rank, uint64_t memory, FILE *f) {
-    const pst_plan_run_options o = {
-        .cluster = "", .profile = "", .plan = "", .report = "", .ranks = n_rank, .time_limit = SEARCH_S};
+static pst_status search(const pst_config *c, const pst_world *world, uint32_t n_rank,
+                         uint64_t memory, FILE *f) {
+    const pst_plan_run_options o = {.cluster = "",
+                                    .profile = "",
+                                    .plan = "",
+                                    .report = "",
+                                    .ranks = n_rank,
+                                    .time_limit = SEARCH_S};
     char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
     pst_planning x = {.config = c,
                       .options = &o,
@@ -127,7 +135,8 @@ static pst_status check_precision(const pst_config *c) {
     return pst_prepare_precision(c, &options, &dtype);
 }
 
-static pst_status find(const pst_config *config, const pst_world *world, uint32_t n_rank, char **text, size_t *bytes) {
+static pst_status find(const pst_config *config, const pst_world *world, uint32_t n_rank,
+                       char **text, size_t *bytes) {
     pst_config *c;
     char *found = NULL;
     uint64_t memory;
@@ -135,26 +144,30 @@ static pst_status find(const pst_config *config, const pst_world *world, uint32_
     pst_status status = set_machine(c, world, n_rank, &memory);
     FILE *f = status == PST_OK ? open_memstream(&found, bytes) : NULL;
     if (f) status = search(c, world, n_rank, memory, f);
-    if ((!f || fclose(f)) && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for a plan");
+    if ((!f || fclose(f)) && status == PST_OK)
+        status = pst_fail(PST_ENOMEM, "no memory for a plan");
     pst_config_close(c);
     if (status == PST_OK) *text = found;
     else free(found);
     return status;
 }
 
-/* --- for all ---------------------------------------------------------------------------------------------------- */
+/* --- for all ---------------------------------------------------------------------------------- */
 
 static void say(const pst_plan *p, int begun) {
-    printf("planned:   %u stage%s x %u replica%s x %u tensor rank%s, %s, %u micro-batches of %u: %.3f ms per step",
-           p->n_rank, p->n_rank == 1 ? "" : "s", p->data, p->data == 1 ? "" : "s", p->tensor, p->tensor == 1 ? "" : "s",
-           p->schedule, p->n_micro, p->micro_batch, (double)p->step_ns * 1e-6);
+    printf("planned:   %u stage%s x %u replica%s x %u tensor rank%s, %s, %u micro-batches of %u: "
+           "%.3f ms per step",
+           p->n_rank, p->n_rank == 1 ? "" : "s", p->data, p->data == 1 ? "" : "s", p->tensor,
+           p->tensor == 1 ? "" : "s", p->schedule, p->n_micro, p->micro_batch,
+           (double)p->step_ns * 1e-6);
     if (begun) printf(", as the run began\n");
     else printf(", no layout takes less than %.3f ms\n", (double)p->bound_ns * 1e-6);
     fflush(stdout);
 }
 
 /* Rank 0's part. */
-static pst_status lead(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank) {
+static pst_status lead(const pst_config *c, const pst_train_options *o, pst_world *world,
+                       uint32_t n_rank) {
     char *text = NULL;
     size_t bytes = 0;
     uint32_t ranks;
@@ -194,8 +207,8 @@ pst_status pst_plan_auto_here(pst_config **config, uint32_t n_rank, pst_plan **p
     return take(config, text, bytes, plan);
 }
 
-pst_status pst_plan_auto(pst_config **config, const pst_train_options *o, pst_world *world, uint32_t n_rank,
-                         pst_status mine, pst_plan **plan) {
+pst_status pst_plan_auto(pst_config **config, const pst_train_options *o, pst_world *world,
+                         uint32_t n_rank, pst_status mine, pst_plan **plan) {
     void *text = NULL;
     size_t bytes;
     *plan = NULL;

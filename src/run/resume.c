@@ -1,5 +1,5 @@
-/* What a run starts from: checkpoints (any layout reads any other's), Hugging Face weights; and the hash of all
- * weights. saving.c writes checkpoints. */
+/* What a run starts from: checkpoints (any layout reads any other's), Hugging Face weights; and the
+ * hash of all weights. saving.c writes checkpoints. */
 #include "run/resume.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
@@ -11,13 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Array 0 is the weight, those behind it the rule's state. */
-static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt, const pst_optim_row *rule) {
+static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
+                             const pst_optim_row *rule) {
     enum { ARRAYS = 3 };
     const pst_param *param = r->graph->param + i;
-    uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i], bytes = (to - from) * sizeof(float);
+    uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i],
+             bytes = (to - from) * sizeof(float);
     uint32_t n = 1 + (rule ? rule->n_state : 0), lent = 0;
     float *at[ARRAYS] = {pst_rank_weight(r, i)};
     void *host[ARRAYS] = {NULL};
@@ -27,7 +29,8 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt, cons
         if ((status = pst_rank_lend(r, at[lent], bytes, 0, &host[lent])) == PST_OK) lent++;
     if (status == PST_OK) status = pst_ckpt_read_weight(ckpt, param, from, to, host[0]);
     if (status == PST_OK && rule)
-        status = pst_ckpt_read_state(ckpt, param, rule, (float *const[]){host[1], host[2]}, from, to);
+        status =
+            pst_ckpt_read_state(ckpt, param, rule, (float *const[]){host[1], host[2]}, from, to);
     for (uint32_t k = 0; k < lent; k++) {
         pst_status back = pst_rank_hand_back(r, at[k], bytes, status == PST_OK, host[k]);
         status = status == PST_OK ? back : status;
@@ -51,14 +54,17 @@ static char *split_last(char *path) {
     return slash + 1;
 }
 
-/* Of what a user resumes from: adds to the message which checkpoint to take instead of a damaged one. */
+/* Of what a user resumes from: adds to the message which checkpoint to take instead of a damaged
+ * one. */
 static pst_status name_older(pst_status status, const char *damaged, const pst_prepared *p) {
     uint64_t step, before = UINT64_MAX;
     char *folder = status == PST_EINPUT && !p->options.graph ? strdup(damaged) : NULL;
     char *name = folder ? split_last(folder) : NULL;
-    if (name && sscanf(name, "step-%" SCNu64, &step) == 1) before = pst_ckpt_before(folder, 1, step);
+    if (name && sscanf(name, "step-%" SCNu64, &step) == 1)
+        before = pst_ckpt_before(folder, 1, step);
     if (before != UINT64_MAX)
-        pst_fail(status, "%s; go on from the one before with --resume %s/step-%08" PRIu64, pst_error(), folder, before);
+        pst_fail(status, "%s; go on from the one before with --resume %s/step-%08" PRIu64,
+                 pst_error(), folder, before);
     free(folder);
     return status;
 }
@@ -84,10 +90,13 @@ static pst_status check_params(const pst_ckpt *ckpt, const pst_graph *g) {
         const pst_param *param = g->param + i;
         const pst_ckpt_tensor *tensor = pst_ckpt_tensor_find(ckpt, param->name);
         if (!tensor)
-            return pst_fail(PST_EINPUT, "%s is of another model: it holds no tensor %s", ckpt->path, param->name);
-        if (tensor->n_dim != param->n_dim || memcmp(tensor->dim, param->dim, param->n_dim * sizeof *tensor->dim))
-            return pst_fail(PST_EINPUT, "%s is of a model of other sizes: tensor %s has another shape", ckpt->path,
+            return pst_fail(PST_EINPUT, "%s is of another model: it holds no tensor %s", ckpt->path,
                             param->name);
+        if (tensor->n_dim != param->n_dim ||
+            memcmp(tensor->dim, param->dim, param->n_dim * sizeof *tensor->dim))
+            return pst_fail(PST_EINPUT,
+                            "%s is of a model of other sizes: tensor %s has another shape",
+                            ckpt->path, param->name);
     }
     return PST_OK;
 }
@@ -106,8 +115,9 @@ static int is_known(const pst_graph *g, const char *tensor) {
 static pst_status check_surplus(const pst_ckpt *ckpt, const pst_graph *g) {
     for (uint32_t i = 0; i < ckpt->n_tensor; i++)
         if (!is_known(g, ckpt->tensor[i].name))
-            return pst_fail(PST_EINPUT, "%s is of another model: its tensor %s is none of this one's", ckpt->path,
-                            ckpt->tensor[i].name);
+            return pst_fail(PST_EINPUT,
+                            "%s is of another model: its tensor %s is none of this one's",
+                            ckpt->path, ckpt->tensor[i].name);
     return PST_OK;
 }
 
@@ -124,7 +134,8 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     pst_config_close(c);
     PST_TRY(status);
     if (was.heads != is.heads)
-        return pst_fail(PST_EINPUT, "%s was trained with model.heads %u, not %u", ckpt->path, was.heads, is.heads);
+        return pst_fail(PST_EINPUT, "%s was trained with model.heads %u, not %u", ckpt->path,
+                        was.heads, is.heads);
     if (was.activation != is.activation)
         return pst_fail(PST_EINPUT, "%s was trained with another model.activation", ckpt->path);
     return PST_OK;
@@ -134,20 +145,25 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
     const pst_ckpt_info *info = &ckpt->info;
     PST_TRY(check_model(ckpt, p));
     if (strcmp(info->optimizer, p->optim->name))
-        return pst_fail(PST_EINPUT, "%s was trained with optimizer %s, not %s; resume with the same", ckpt->path,
-                        *info->optimizer ? info->optimizer : "(none)", p->optim->name);
-    if (info->next_sample != info->step * (uint64_t)p->config->train.batch)
         return pst_fail(PST_EINPUT,
-                        "%s was trained with train.batch %" PRIu64 ", not %" PRId64 "; resume with the same",
-                        ckpt->path, info->step ? info->next_sample / info->step : 0, p->config->train.batch);
+                        "%s was trained with optimizer %s, not %s; resume with the same",
+                        ckpt->path, *info->optimizer ? info->optimizer : "(none)", p->optim->name);
+    if (info->next_sample != info->step * (uint64_t)p->config->train.batch)
+        return pst_fail(
+            PST_EINPUT,
+            "%s was trained with train.batch %" PRIu64 ", not %" PRId64 "; resume with the same",
+            ckpt->path, info->step ? info->next_sample / info->step : 0, p->config->train.batch);
     if (info->seed != (uint64_t)p->config->train.seed)
-        return pst_fail(PST_EINPUT, "%s was trained with train.seed %" PRIu64 ", not %" PRId64 "; resume with the same",
+        return pst_fail(PST_EINPUT,
+                        "%s was trained with train.seed %" PRIu64 ", not %" PRId64
+                        "; resume with the same",
                         ckpt->path, info->seed, p->config->train.seed);
     if (info->data_hash != data->row->hash(data))
-        return pst_fail(PST_EINPUT,
-                        "%s was trained on other data (files, sizes, split or context differ), so its position "
-                        "cannot be restored",
-                        ckpt->path);
+        return pst_fail(
+            PST_EINPUT,
+            "%s was trained on other data (files, sizes, split or context differ), so its position "
+            "cannot be restored",
+            ckpt->path);
     return PST_OK;
 }
 
@@ -162,7 +178,8 @@ pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const ch
     return status;
 }
 
-/* A run file may say something else than it did. What cannot be compared for lack of memory is left out. */
+/* A run file may say something else than it did. What cannot be compared for lack of memory is left
+ * out. */
 static void say_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     pst_config *was = NULL;
     char *text = NULL;
@@ -170,7 +187,8 @@ static void say_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     FILE *f = open_memstream(&text, &bytes);
     if (f && pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &was) == PST_OK)
         pst_config_print_changes(was, t->config, f);
-    if (f && fclose(f) == 0 && *text) pst_log(PST_LOG_INFO, "settings differ from the checkpoint's: %s", text);
+    if (f && fclose(f) == 0 && *text)
+        pst_log(PST_LOG_INFO, "settings differ from the checkpoint's: %s", text);
     pst_config_close(was);
     free(text);
     pst_error_clear();
@@ -188,8 +206,10 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     t->step = t->checkpointed = t->resumed = info->step;
     t->skipped = t->skipped_before = info->skipped;
     pst_scaler_open(t->config, &t->scaler);
-    if (t->scaler.dynamic && info->loss_scale > 0)
-        t->scaler.scale = info->loss_scale, t->scaler.good = info->loss_scale_good;
+    if (t->scaler.dynamic && info->loss_scale > 0) {
+        t->scaler.scale = info->loss_scale;
+        t->scaler.good = info->loss_scale_good;
+    }
     t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
     t->validation_loss = info->validation_loss;
     return PST_OK;
@@ -203,7 +223,8 @@ static pst_status same_step(const pst_trainer *t) {
     for (uint32_t r = 1; r < t->group->n_rank && status == PST_OK; r++)
         if (step[r] != step[0])
             status = pst_fail(PST_EINPUT,
-                              "%s is of step %" PRIu64 " on rank 0 and of step %" PRIu64 " on rank %u: do all hosts "
+                              "%s is of step %" PRIu64 " on rank 0 and of step %" PRIu64
+                              " on rank %u: do all hosts "
                               "see the same folder?",
                               t->resume, step[0], step[r], r);
     return pst_group_agree(t->group, status);
@@ -218,7 +239,7 @@ pst_status pst_save_resume(pst_trainer *t) {
     return same_step(t);
 }
 
-/* --- Hugging Face ----------------------------------------------------------------------------------------------- */
+/* --- Hugging Face ----------------------------------------------------------------------------- */
 
 static uint64_t weight_bytes(const pst_rank *r, uint32_t param) {
     return (r->layout->step_to[param] - r->layout->step_from[param]) * sizeof(float);
@@ -226,8 +247,10 @@ static uint64_t weight_bytes(const pst_rank *r, uint32_t param) {
 
 static pst_status lend_weight(const pst_rank *r, uint32_t param, int reads, float **out) {
     void *host = NULL;
-    pst_status status = pst_rank_lend(r, pst_rank_weight(r, param), weight_bytes(r, param), reads, &host);
-    return *out = host, status;
+    pst_status status =
+        pst_rank_lend(r, pst_rank_weight(r, param), weight_bytes(r, param), reads, &host);
+    *out = host;
+    return status;
 }
 
 static pst_status hand_back_weight(const pst_rank *r, uint32_t param, int writes, float *host) {
@@ -242,7 +265,8 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
         if (pst_rank_weight(r, i)) status = lend_weight(r, i, 0, &weight[i]);
     if (status == PST_OK)
-        status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->layout->step_from, r->layout->step_to);
+        status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->layout->step_from,
+                               r->layout->step_to);
     for (uint32_t i = 0; i < g->n_param; i++) {
         pst_status back = weight[i] ? hand_back_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
         status = status == PST_OK ? back : status;
@@ -255,10 +279,12 @@ static pst_status check_tokens(const pst_prepared *p, const char *source) {
     char instead[200];
     const char *tokenizer = p->config->data.tokenizer;
     snprintf(instead, sizeof instead,
-             "but data.tokenizer is %s; start from weights of a model that was trained on that, or leave model.weights "
+             "but data.tokenizer is %s; start from weights of a model that was trained on that, or "
+             "leave model.weights "
              "out",
              tokenizer);
-    pst_status status = p->model->hf_name ? pst_hf_check_tokens(source, tokenizer, instead) : PST_OK;
+    pst_status status =
+        p->model->hf_name ? pst_hf_check_tokens(source, tokenizer, instead) : PST_OK;
     return status == PST_EINPUT ? pst_fail_in(status, "model.weights") : status;
 }
 
@@ -278,9 +304,10 @@ pst_status pst_save_import(pst_trainer *t, const char *path) {
     return pst_group_agree(t->group, status);
 }
 
-/* --- the hash of all weights ------------------------------------------------------------------------------------ */
+/* --- the hash of all weights ------------------------------------------------------------------ */
 
-/* Of a parameter that no rank has alone: all get it, they take turns to hash. hash: [n_local][n_param] */
+/* Of a parameter that no rank has alone: all get it, they take turns to hash. hash:
+ * [n_local][n_param] */
 static pst_status hash_scattered(const pst_trainer *t, uint32_t param, uint64_t *hash) {
     const pst_param *whole = t->p->whole->param + param;
     float *room = malloc(pst_param_elements(whole) * sizeof *room);
@@ -304,8 +331,10 @@ static pst_status hash_own(const pst_rank *r, uint32_t param, uint64_t *hash) {
 pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *out) {
     const pst_graph *g = t->p->whole;
     uint32_t n_local = t->group->n_local, n_rank = t->p->options.n_rank, n = g->n_param;
-    uint64_t *mine = calloc((size_t)n_local * n, sizeof *mine), *all = calloc((size_t)n_rank * n, sizeof *all);
-    pst_status status = mine && all ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
+    uint64_t *mine = calloc((size_t)n_local * n, sizeof *mine),
+             *all = calloc((size_t)n_rank * n, sizeof *all);
+    pst_status status =
+        mine && all ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
     for (uint32_t k = 0; k < n_local; k++)
         for (uint32_t i = 0; status == PST_OK && i < n; i++)
             if (pst_rank_owns(t->group->local[k], i) && !pst_group_is_scattered(t->p, i))
@@ -317,6 +346,7 @@ pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *out) {
     for (uint32_t r = 1; status == PST_OK && r < n_rank; r++) /* owned once: the others hold 0 */
         for (uint32_t i = 0; i < n; i++) all[i] |= all[(size_t)r * n + i];
     if (status == PST_OK) status = pst_weights_hash(g, all, out);
-    free(mine), free(all);
+    free(mine);
+    free(all);
     return status;
 }

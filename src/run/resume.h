@@ -1,5 +1,5 @@
-/* Reading weights into one rank, from a checkpoint or a Hugging Face model. The training run's own saving and resuming
- * is declared in trainer.h. */
+/* Reading weights into one rank, from a checkpoint or a Hugging Face model. The training run's own
+ * saving and resuming is declared in trainer.h. */
 #ifndef PST_RUN_RESUME_H
 #define PST_RUN_RESUME_H
 #include "rank/rank.h"

@@ -1,7 +1,7 @@
-/* Checkpoints while training goes on: from the step that one names until it counts. Every rank writes its shard in the
- * background, what STEP is about to change first (shard.h); how far each is rides on the reports that all ranks
- * exchange after every step, so that all agree on what comes next without waiting for each other; rank 0 makes it
- * count. */
+/* Checkpoints while training goes on: from the step that one names until it counts. Every rank
+ * writes its shard in the background, what STEP is about to change first (shard.h); how far each is
+ * rides on the reports that all ranks exchange after every step, so that all agree on what comes
+ * next without waiting for each other; rank 0 makes it count. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
@@ -40,7 +40,7 @@ struct pst_saving {
     int warned;
 };
 
-/* --- set-up ----------------------------------------------------------------------------------------------------- */
+/* --- set-up ----------------------------------------------------------------------------------- */
 
 /* Ends when the parameter's bytes are taken; 0: not yet. */
 static int may_change(void *arg, uint32_t param) {
@@ -57,9 +57,14 @@ static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
     const pst_prepared *p = r->p;
     const pst_layout *x = r->layout;
     uint64_t from = x->own_from[i], n = x->own_to[i] - from;
-    pst_ckpt_entry e = {.param = r->graph->param + i, .weight = pst_rank_weight(r, i) + (from - x->step_from[i])};
-    if (n < pst_param_elements(e.param) || e.param->slice.held == PST_HELD_PART) e.from = from, e.n = n;
-    for (uint32_t j = 0; j < p->optim->n_state; j++) e.state[j] = pst_rank_state(r, i, j) + (from - x->step_from[i]);
+    pst_ckpt_entry e = {.param = r->graph->param + i,
+                        .weight = pst_rank_weight(r, i) + (from - x->step_from[i])};
+    if (n < pst_param_elements(e.param) || e.param->slice.held == PST_HELD_PART) {
+        e.from = from;
+        e.n = n;
+    }
+    for (uint32_t j = 0; j < p->optim->n_state; j++)
+        e.state[j] = pst_rank_state(r, i, j) + (from - x->step_from[i]);
     return e;
 }
 
@@ -80,7 +85,8 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     PST_TRY(pst_shard_open(p->optim, entry, n, 0, &s->shard[k]));
     if (r->far) pst_shard_read_with(s->shard[k], pst_rank_read_aside, r);
     g->shard = s->shard[k];
-    r->may_change = may_change, r->may_change_arg = g;
+    r->may_change = may_change;
+    r->may_change_arg = g;
     return PST_OK;
 }
 
@@ -90,7 +96,8 @@ static pst_status config_text(const pst_config *c, char **text) {
     FILE *f = open_memstream(text, &bytes);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     pst_status status = pst_config_print(c, f);
-    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
+    if (fclose(f) != 0 && status == PST_OK)
+        status = pst_fail(PST_ENOMEM, "no memory for the configuration");
     return status;
 }
 
@@ -108,10 +115,13 @@ static void describe(pst_saving *s) {
 static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     uint32_t n = t->group->n_local;
     size_t n_param = t->p->graph->n_param;
-    s->shard = calloc(n, sizeof *s->shard), s->guard = calloc(n, sizeof *s->guard);
+    s->shard = calloc(n, sizeof *s->shard);
+    s->guard = calloc(n, sizeof *s->guard);
     s->entry = calloc(n * n_param + 1, sizeof *s->entry);
-    if (!s->shard || !s->guard || !s->entry) return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
-    s->trainer = t, s->n = n;
+    if (!s->shard || !s->guard || !s->entry)
+        return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
+    s->trainer = t;
+    s->n = n;
     s->alone = n == t->p->options.n_rank;
     snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
     for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + k * n_param));
@@ -137,12 +147,15 @@ void pst_saving_close(pst_trainer *t) {
         free(s->guard[k].entry);
     }
     if (s->phase != NOTHING) pst_ckpt_leave_folders(s->folder, s->info.step);
-    free(s->shard), free(s->guard), free(s->entry), free(s->config);
+    free(s->shard);
+    free(s->guard);
+    free(s->entry);
+    free(s->config);
     free(s);
     t->saving = NULL;
 }
 
-/* --- on the background thread ----------------------------------------------------------------------------------- */
+/* --- on the background thread ----------------------------------------------------------------- */
 
 static pst_status make_folders(void *arg) {
     const pst_saving *s = arg;
@@ -152,12 +165,13 @@ static pst_status make_folders(void *arg) {
 static pst_status commit(void *arg) {
     const pst_saving *s = arg;
     const pst_trainer *t = s->trainer;
-    PST_TRY(pst_ckpt_commit(s->folder, &s->info, s->config, t->p->whole, t->p->options.n_rank, NULL));
+    PST_TRY(
+        pst_ckpt_commit(s->folder, &s->info, s->config, t->p->whole, t->p->options.n_rank, NULL));
     pst_ckpt_prune(s->folder, (uint32_t)t->config->checkpoint.keep, s->info.step);
     return PST_OK;
 }
 
-/* --- from one step to the next ---------------------------------------------------------------------------------- */
+/* --- from one step to the next ---------------------------------------------------------------- */
 
 #define WORTH_A_WORD_NS UINT64_C(10000000) /* of waiting: below, it would read 0.00 s */
 
@@ -170,13 +184,14 @@ static const char *purpose(const pst_trainer *t) {
     return t->validation_loss < t->best_loss ? "the best evaluation so far" : "asked for";
 }
 
-/* Training stood still until the one before was written, which may not be the fault of checkpoint.every. */
+/* Training stood still until the one before was written, which may not be the fault of
+ * checkpoint.every. */
 static void say_waited(const pst_saving *s, const char *before, uint64_t step, uint64_t ns) {
     const char *why = purpose(s->trainer);
     int too_often = before == every_says && why == every_says;
     pst_log(PST_LOG_WARN,
-            "training waited %.2f s before the checkpoint of step %" PRIu64 " (%s), until that of step %" PRIu64
-            " (%s) was written%s",
+            "training waited %.2f s before the checkpoint of step %" PRIu64
+            " (%s), until that of step %" PRIu64 " (%s) was written%s",
             (double)ns * 1e-9, s->trainer->step, why, step, before,
             too_often ? ": checkpoint.every is shorter than a checkpoint takes" : "");
 }
@@ -196,7 +211,8 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     uint64_t step_before = s->info.step;
     if (s->phase != NOTHING) PST_TRY(pst_saving_finish(t));
     uint64_t lost = pst_monotonic_ns() - began;
-    if (waited && lost >= WORTH_A_WORD_NS && t->group->leader && !s->warned++) say_waited(s, before, step_before, lost);
+    if (waited && lost >= WORTH_A_WORD_NS && t->group->leader && !s->warned++)
+        say_waited(s, before, step_before, lost);
     s->info.step = t->step;
     s->why = purpose(t);
     s->info.skipped = t->skipped;
@@ -205,7 +221,8 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     s->info.next_sample = t->step * (uint64_t)t->config->train.batch;
     s->info.validation_loss = t->validation_loss;
     s->best_before = t->best_loss;
-    if (t->validation_loss < t->best_loss) t->best_loss = t->validation_loss; /* NaN is below nothing */
+    if (t->validation_loss < t->best_loss)
+        t->best_loss = t->validation_loss; /* NaN is below nothing */
     s->info.best_loss = t->best_loss;
     s->held_ns = 0;
     for (uint32_t k = 0; k < s->n && status == PST_OK; k++) {
@@ -237,8 +254,8 @@ static pst_status longest(pst_group *g, uint64_t mine_ns, double *seconds) {
     return PST_OK;
 }
 
-/* The same status on all ranks: what has come of it. A checkpoint that cannot be written is said and survived; a dead
- * peer and weights that are no numbers are not. */
+/* The same status on all ranks: what has come of it. A checkpoint that cannot be written is said
+ * and survived; a dead peer and weights that are no numbers are not. */
 static pst_status settle(pst_trainer *t, pst_status status) {
     pst_saving *s = t->saving;
     pst_metrics_saved saved = {.step = s->info.step, .bytes = s->bytes};

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int same_host(const pst_seat *a, const pst_seat *b) { return !memcmp(a->host, b->host, sizeof a->host); }
+static int same_host(const pst_seat *a, const pst_seat *b) {
+    return !memcmp(a->host, b->host, sizeof a->host);
+}
 
 static int overlap(const cpu_set_t *a, const cpu_set_t *b) {
     cpu_set_t both;
@@ -12,13 +14,15 @@ static int overlap(const cpu_set_t *a, const cpu_set_t *b) {
     return CPU_COUNT(&both) > 0;
 }
 
-/* Grows until nobody overlaps any more: in at most as many rounds as there are ranks on the host. */
+/* Grows until nobody overlaps any more: in at most as many rounds as there are ranks on the
+ * host. */
 static cpu_set_t processors_of(const pst_seat *seat, uint32_t n, uint32_t rank) {
     cpu_set_t all = seat[rank].mask;
     for (int before = 0; before < CPU_COUNT(&all);) {
         before = CPU_COUNT(&all);
         for (uint32_t r = 0; r < n; r++)
-            if (same_host(seat + r, seat + rank) && overlap(&seat[r].mask, &all)) CPU_OR(&all, &all, &seat[r].mask);
+            if (same_host(seat + r, seat + rank) && overlap(&seat[r].mask, &all))
+                CPU_OR(&all, &all, &seat[r].mask);
     }
     return all;
 }
@@ -47,8 +51,10 @@ pst_seat_group pst_seats_crowd(const pst_seat *seat, uint32_t n, uint32_t rank) 
 /* All of them, which the caller frees. */
 static pst_status read_all(pst_world *w, pst_seat **out) {
     pst_seat *seat = calloc(w->size, sizeof *seat);
-    pst_status status = seat ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the places of %u ranks", w->size);
-    for (uint32_t r = 0; status == PST_OK && r < w->size; r++) status = pst_compare_seat(w, r, seat + r);
+    pst_status status =
+        seat ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the places of %u ranks", w->size);
+    for (uint32_t r = 0; status == PST_OK && r < w->size; r++)
+        status = pst_compare_seat(w, r, seat + r);
     if (status == PST_OK) *out = seat;
     else free(seat);
     return status;

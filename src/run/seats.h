@@ -1,15 +1,18 @@
-/* How the ranks of a host share its processors, by what each may use: a launcher may have bound each to a part. */
+/* How the ranks of a host share its processors, by what each may use: a launcher may have bound
+ * each to a part. */
 #ifndef PST_RUN_SEATS_H
 #define PST_RUN_SEATS_H
 #include "prepare/prepare.h"
 #include "run/compare.h"
 
-/* Ranks that may use the same processors, directly or by way of others, and the processors that they have together. */
+/* Ranks that may use the same processors, directly or by way of others, and the processors that
+ * they have together. */
 typedef struct {
     uint32_t ranks, processors;
 } pst_seat_group;
 
-/* Of n seats, the group of `rank` on its host; 0 ranks: what one of its host may use is not known. */
+/* Of n seats, the group of `rank` on its host; 0 ranks: what one of its host may use is not
+ * known. */
 pst_seat_group pst_seats_group(const pst_seat *seat, uint32_t n, uint32_t rank);
 /* Of the groups of this rank's host, the one with fewest processors a rank. */
 pst_seat_group pst_seats_crowd(const pst_seat *seat, uint32_t n, uint32_t rank);
@@ -19,8 +22,9 @@ pst_seat_group pst_seats_most_crowded(pst_world *w);
 /* After pst_compare_ranks has exchanged what each may use: fills sharing, processors and
  * host_processors of w; they stay 0 where they are not known. */
 pst_status pst_seats_count(pst_world *w);
-/* Threads for each rank, at least 1: its part of what its group has. Of a process that is no rank of several (w may be
- * NULL), or where that is not known: its part of this process's processors, of `ranks` here. */
+/* Threads for each rank, at least 1: its part of what its group has. Of a process that is no rank
+ * of several (w may be NULL), or where that is not known: its part of this process's processors, of
+ * `ranks` here. */
 uint32_t pst_seats_threads(const pst_world *w, uint32_t ranks);
 /* As a run's preparation wants to know it; w may be NULL. */
 pst_processors pst_seats_processors(const pst_world *w);

@@ -1,6 +1,6 @@
-/* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the caller and whose
- * loop is the caller's own. Opening is here and in setup.c, data in session_data.c, a step in step.c, checkpoints in
- * save.c. */
+/* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the
+ * caller and whose loop is the caller's own. Opening is here and in setup.c, data in
+ * session_data.c, a step in step.c, checkpoints in save.c. */
 #include "base/log.h"
 #include "base/sized.h"
 #include "checkpoint/checkpoint.h"
@@ -28,7 +28,7 @@ struct pst_session {
     pst_session_data feeds;
     double *sum;       /* [n_rank] room for the losses of an evaluation */
     pst_status broken; /* a failure after which ranks no longer agree on where they are */
-    int torn;          /* weights are partly those of a checkpoint that could not be read to its end */
+    int torn; /* weights are partly those of a checkpoint that could not be read to its end */
 };
 
 /* The library does not know what a program feeds: any data goes with any checkpoint. */
@@ -38,27 +38,32 @@ static uint64_t no_hash(const pst_data *data) {
 }
 static const pst_data_row data_program = {.name = "custom", .hash = no_hash};
 
-/* --- opening and closing ---------------------------------------------------------------------------------------- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 /* Of the job: the plan is of one pipeline. */
-static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) { return pst_prepare_job_ranks(c, plan->n_rank); }
+static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) {
+    return pst_prepare_job_ranks(c, plan->n_rank);
+}
 
 static pst_status check_plan(const pst_config *c, const pst_plan *plan, const pst_world *world) {
     uint64_t samples = (uint64_t)plan->n_micro * plan->micro_batch;
     if (samples != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
-                        "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64 "; give the plan's",
+                        "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64
+                        "; give the plan's",
                         plan->n_micro, plan->micro_batch, c->train.batch);
     uint32_t n = ranks_of(c, plan);
     if (world->size > 1 && world->size != n)
-        return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u processes", n, world->size);
+        return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u processes", n,
+                        world->size);
     return pst_registry_joins(c->parallel.transport, world, n);
 }
 
 /* Each process for itself. */
 static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
     pst_trainer *t = &s->t;
-    pst_prepare_options options = {.n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
+    pst_prepare_options options = {
+        .n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
     if (s->config->parallel.tensor < 2)
         PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare
                                                                                  looks */
@@ -78,7 +83,9 @@ static pst_status open_world(const pst_config *c, pst_world **world) {
     pst_world_tcp_wait((uint32_t)c->parallel.wait);
     pst_world_pmix_wait((uint32_t)c->parallel.wait);
     if (strcmp(ops->name, "single") && atomic_exchange(&joined, 1))
-        return pst_fail(PST_EINPUT, "pst_session_open: a process that a launcher has started can open one session");
+        return pst_fail(
+            PST_EINPUT,
+            "pst_session_open: a process that a launcher has started can open one session");
     return ops->open(world);
 }
 
@@ -88,7 +95,8 @@ static pst_status open_ranks(pst_session *s, const pst_graph *graph, const pst_p
     PST_TRY(open_world(s->config, &t->world));
     if (t->world->size > 1) pst_log_set_rank((int)t->world->rank);
     pst_status status = pst_compare_ranks(t->world, s->config);
-    if (status == PST_EPEER) return status; /* they do not come together, and would not to agree about it */
+    if (status == PST_EPEER)
+        return status; /* they do not come together, and would not to agree about it */
     if (status == PST_OK) status = prepare(s, graph, plan);
     PST_TRY(pst_group_agree_world(t->world, status));
     PST_TRY(pst_setup_ranks(t));
@@ -144,11 +152,15 @@ void pst_session_close(pst_session *s) {
 }
 
 /* What every function begins with. */
-static pst_status usable(const char *where, const pst_session *s, const void *argument, const char *name) {
+static pst_status usable(const char *where, const pst_session *s, const void *argument,
+                         const char *name) {
     if (!s || !argument) return pst_fail(PST_EINPUT, "%s: %s is NULL", where, s ? name : "session");
-    if (s->broken) return pst_fail(s->broken, "%s: the session has failed; it can only be closed", where);
+    if (s->broken)
+        return pst_fail(s->broken, "%s: the session has failed; it can only be closed", where);
     if (s->torn && strcmp(where, "pst_session_load"))
-        return pst_fail(PST_EINPUT, "%s: loading a checkpoint has failed half-way; load another one first", where);
+        return pst_fail(PST_EINPUT,
+                        "%s: loading a checkpoint has failed half-way; load another one first",
+                        where);
     return PST_OK;
 }
 #define USABLE(s, argument) PST_TRY(usable(__func__, s, argument, #argument))
@@ -159,7 +171,7 @@ static pst_status keep(pst_session *s, pst_status status) {
     return status;
 }
 
-/* --- training --------------------------------------------------------------------------------------------------- */
+/* --- training --------------------------------------------------------------------------------- */
 
 static void fill_result(const pst_trainer *t, const pst_metrics_step *m, pst_step_result *out) {
     pst_step_result all = {.step = m->step,
@@ -174,10 +186,13 @@ static void fill_result(const pst_trainer *t, const pst_metrics_step *m, pst_ste
     pst_sized_give("pst_session_step", &all, sizeof all, out);
 }
 
-pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t n_data, pst_step_result *result) {
+pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t n_data,
+                            pst_step_result *result) {
     USABLE(s, s);
     if (result && result->size < sizeof result->size)
-        return pst_fail(PST_EINPUT, "pst_session_step: result is not initialised; call pst_step_result_init first");
+        return pst_fail(
+            PST_EINPUT,
+            "pst_session_step: result is not initialised; call pst_step_result_init first");
     PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data));
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
@@ -207,7 +222,8 @@ static pst_status add_losses(pst_session *s, double *loss) {
     return PST_OK;
 }
 
-pst_status pst_session_evaluate(pst_session *s, const int32_t *const *data, uint32_t n_data, double *loss) {
+pst_status pst_session_evaluate(pst_session *s, const int32_t *const *data, uint32_t n_data,
+                                double *loss) {
     USABLE(s, loss);
     PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data));
     PST_TRY(keep(s, pst_session_data_copy(&s->feeds, &s->t, data)));
@@ -217,17 +233,19 @@ pst_status pst_session_evaluate(pst_session *s, const int32_t *const *data, uint
 
 uint64_t pst_session_steps(const pst_session *s) { return s ? s->t.step : 0; }
 
-/* --- checkpoints and weights ------------------------------------------------------------------------------------ */
+/* --- checkpoints and weights ------------------------------------------------------------------ */
 
 static pst_status no_study(const pst_session *s) {
-    return s->t.study ? pst_fail(PST_EINPUT, "device timed computes nothing: there are no weights") : PST_OK;
+    return s->t.study ? pst_fail(PST_EINPUT, "device timed computes nothing: there are no weights")
+                      : PST_OK;
 }
 
 /* Rank 0 makes the folder and keeps others out of it while it writes. */
 static pst_status take_folder(pst_trainer *t, const char *folder) {
     char inside[PST_TRAINER_FOLDER + 8];
     if (!*folder || strlen(folder) >= sizeof t->folder)
-        return pst_fail(PST_EINPUT, "expected the path of a folder to save to, found '%.60s'", folder);
+        return pst_fail(PST_EINPUT, "expected the path of a folder to save to, found '%.60s'",
+                        folder);
     strcpy(t->folder, folder);
     if (!t->group->leader) return PST_OK;
     snprintf(inside, sizeof inside, "%s/.", folder);
@@ -235,7 +253,8 @@ static pst_status take_folder(pst_trainer *t, const char *folder) {
     return pst_durable_lock(folder, &t->lock);
 }
 
-/* A run survives a checkpoint that cannot be written, and its message is in the metrics; a program is told. */
+/* A run survives a checkpoint that cannot be written, and its message is in the metrics; a program
+ * is told. */
 static pst_status save(pst_trainer *t) {
     uint64_t before = t->checkpointed;
     t->checkpointed = UINT64_MAX;
@@ -273,7 +292,8 @@ pst_status pst_session_load(pst_session *s, const char *path) {
     status = pst_save_resume(t);
     s->torn = status != PST_OK;
     PST_TRY(keep(s, status));
-    for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(keep(s, pst_rank_refresh(t->group->local[i])));
+    for (uint32_t i = 0; i < t->group->n_local; i++)
+        PST_TRY(keep(s, pst_rank_refresh(t->group->local[i])));
     return PST_OK;
 }
 
@@ -291,15 +311,18 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
     const pst_graph *g = s->t.p->whole;
     const pst_group *group = s->t.group;
     uint32_t i = pst_graph_find_param(g, param);
-    if (i == PST_NONE) return pst_fail(PST_EINPUT, "graph %s has no parameter '%.90s'", g->name, param);
+    if (i == PST_NONE)
+        return pst_fail(PST_EINPUT, "graph %s has no parameter '%.90s'", g->name, param);
     if (pst_param_elements(&g->param[i]) != elements)
         return pst_fail(PST_EINPUT, "parameter %s has %" PRIu64 " elements, not %" PRIu64, param,
                         pst_param_elements(&g->param[i]), elements);
-    if (pst_group_is_scattered(s->t.p, i)) return keep(s, pst_group_whole(s->t.group, s->t.p, i, out));
+    if (pst_group_is_scattered(s->t.p, i))
+        return keep(s, pst_group_whole(s->t.group, s->t.p, i, out));
     uint32_t owner = owner_of(s->t.p, i);
     for (uint32_t k = 0; k < group->n_local; k++) {
         const pst_rank *r = group->local[k];
-        if (r->rank == owner) PST_TRY(keep(s, pst_rank_read(r, out, pst_rank_weight(r, i), elements * sizeof *out)));
+        if (r->rank == owner)
+            PST_TRY(keep(s, pst_rank_read(r, out, pst_rank_weight(r, i), elements * sizeof *out)));
     }
     return keep(s, pst_group_broadcast(s->t.group, out, elements * sizeof *out, owner));
 }

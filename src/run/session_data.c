@@ -9,8 +9,8 @@ struct pst_feed {
     int32_t least, most; /* what its readers take */
 };
 
-/* How many values the node's data may take, from 0 on: tokens are rows of their table, pixels are bytes, lengths those of
- * no position up to all of them, targets one of the logits. */
+/* How many values the node's data may take, from 0 on: tokens are rows of their table, pixels are
+ * bytes, lengths those of no position up to all of them, targets one of the logits. */
 static uint64_t values_of(const pst_graph *g, const pst_node *node) {
     const pst_tensor *first = &g->tensor[node->in[0]];
     if (node->attr.total) return node->attr.total; /* it has a part of them */
@@ -24,18 +24,22 @@ static void bound_by(const pst_graph *g, const pst_node *node, pst_feed *f) {
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] != f->tensor) continue;
         uint64_t n = values_of(g, node);
-        if (strcmp(node->op->name, "cross_entropy") && strncmp(node->op->name, "vocabulary", 10)) f->least = 0;
+        if (strcmp(node->op->name, "cross_entropy") && strncmp(node->op->name, "vocabulary", 10))
+            f->least = 0;
         if (n - 1 < (uint64_t)f->most) f->most = (int32_t)(n - 1);
     }
 }
 
 static pst_feed feed_of(const pst_graph *g, uint32_t tensor) {
-    pst_feed f = {tensor, pst_tensor_elements(&g->tensor[tensor]) / g->micro_batch, INT32_MIN, INT32_MAX};
+    pst_feed f = {tensor, pst_tensor_elements(&g->tensor[tensor]) / g->micro_batch, INT32_MIN,
+                  INT32_MAX};
     for (uint32_t k = 0; k < g->n_node; k++) bound_by(g, &g->node[k], &f);
     return f;
 }
 
-int32_t pst_session_data_most(const pst_graph *g, uint32_t tensor) { return feed_of(g, tensor).most; }
+int32_t pst_session_data_most(const pst_graph *g, uint32_t tensor) {
+    return feed_of(g, tensor).most;
+}
 
 pst_status pst_session_data_open(const pst_graph *g, pst_session_data *d) {
     d->feed = calloc(g->n_tensor + (size_t)1, sizeof *d->feed);
@@ -55,22 +59,26 @@ static pst_status check_values(const pst_trainer *t, const pst_feed *f, const in
         most = x[i] > most ? x[i] : most;
     }
     if (least >= f->least && most <= f->most) return PST_OK;
-    return pst_fail(PST_EINPUT, "data tensor %s holds %d; possible are %s%d", t->p->graph->tensor[f->tensor].name,
-                    most > f->most ? most : least, f->least ? "negative numbers and 0 to " : "0 to ", f->most);
+    return pst_fail(PST_EINPUT, "data tensor %s holds %d; possible are %s%d",
+                    t->p->graph->tensor[f->tensor].name, most > f->most ? most : least,
+                    f->least ? "negative numbers and 0 to " : "0 to ", f->most);
 }
 
-pst_status pst_session_data_check(const pst_session_data *d, const pst_trainer *t, const int32_t *const *given,
-                                  uint32_t n) {
-    if (n != d->n) return pst_fail(PST_EINPUT, "the graph has %u data tensors, but %u were given", d->n, n);
+pst_status pst_session_data_check(const pst_session_data *d, const pst_trainer *t,
+                                  const int32_t *const *given, uint32_t n) {
+    if (n != d->n)
+        return pst_fail(PST_EINPUT, "the graph has %u data tensors, but %u were given", d->n, n);
     for (uint32_t i = 0; i < n; i++) {
         if (!given || !given[i])
-            return pst_fail(PST_EINPUT, "data tensor %s is NULL", t->p->graph->tensor[d->feed[i].tensor].name);
+            return pst_fail(PST_EINPUT, "data tensor %s is NULL",
+                            t->p->graph->tensor[d->feed[i].tensor].name);
         PST_TRY(check_values(t, &d->feed[i], given[i]));
     }
     return PST_OK;
 }
 
-pst_status pst_session_data_copy(const pst_session_data *d, const pst_trainer *t, const int32_t *const *given) {
+pst_status pst_session_data_copy(const pst_session_data *d, const pst_trainer *t,
+                                 const int32_t *const *given) {
     for (uint32_t k = 0; k < t->group->n_local; k++) {
         pst_rank *r = t->group->local[k];
         for (uint32_t i = 0; i < d->n; i++) {
@@ -81,7 +89,8 @@ pst_status pst_session_data_copy(const pst_session_data *d, const pst_trainer *t
                 if (to) PST_TRY(pst_rank_write(r, to, from, elements * sizeof *to));
             }
         }
-        r->sample = t->step * (uint64_t)t->config->train.batch + (uint64_t)r->micro * t->p->graph->micro_batch;
+        r->sample = t->step * (uint64_t)t->config->train.batch +
+                    (uint64_t)r->micro * t->p->graph->micro_batch;
     }
     return PST_OK;
 }

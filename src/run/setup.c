@@ -1,5 +1,5 @@
-/* What happens before the first step: everything that can be known to be wrong is found out, the run gets its folder,
- * the weights their first values. */
+/* What happens before the first step: everything that can be known to be wrong is found out, the
+ * run gets its folder, the weights their first values. */
 #include "backends/machine.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -23,15 +23,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- what can be known to be wrong ------------------------------------------------------------------------------ */
+/* --- what can be known to be wrong ------------------------------------------------------------ */
 
 uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t ranks_here) {
-    return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_seats_threads(world, ranks_here);
+    return c->parallel.threads ? (uint32_t)c->parallel.threads
+                               : pst_seats_threads(world, ranks_here);
 }
 
-/* What a rank may use: as configured, else its share of what the machine has free; a device with memory of its own says
- * when it is opened what is too much. */
-static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device, uint32_t ranks_here) {
+/* What a rank may use: as configured, else its share of what the machine has free; a device with
+ * memory of its own says when it is opened what is too much. */
+static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device,
+                             uint32_t ranks_here) {
     if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
     return device->flags & PST_DEVICE_FAR ? 0 : pst_machine_memory() / ranks_here;
 }
@@ -43,7 +45,8 @@ static pst_status check_sources(const pst_prepared *p, pst_data *data, const cha
 }
 
 static pst_status cannot_make(const char *folder) {
-    return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", folder, strerror(errno));
+    return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", folder,
+                    strerror(errno));
 }
 
 pst_status pst_setup_parents(const char *path) {
@@ -62,20 +65,24 @@ static pst_status check_runs(const pst_train_options *o) {
     char inside[PST_TRAINER_FOLDER];
     if (*o->resume) return PST_OK;
     if (snprintf(inside, sizeof inside, "%s/.", o->runs) >= (int)sizeof inside)
-        return pst_fail(PST_EINPUT, "the path of the runs' folder, '%.60s...', is too long", o->runs);
+        return pst_fail(PST_EINPUT, "the path of the runs' folder, '%.60s...', is too long",
+                        o->runs);
     pst_status status = pst_setup_parents(inside);
     if (status == PST_OK && access(inside, W_OK | X_OK) != 0)
-        status =
-            pst_fail(pst_status_of_errno(errno), "cannot make the run's folder in %s: %s", o->runs, strerror(errno));
-    return status == PST_EINPUT ? pst_fail(status, "%s; --runs DIR chooses another", pst_error()) : status;
+        status = pst_fail(pst_status_of_errno(errno), "cannot make the run's folder in %s: %s",
+                          o->runs, strerror(errno));
+    return status == PST_EINPUT ? pst_fail(status, "%s; --runs DIR chooses another", pst_error())
+                                : status;
 }
 
-pst_status pst_setup_seat(const pst_config *c, const pst_plan *plan, uint32_t n_rank, pst_world **world) {
+pst_status pst_setup_seat(const pst_config *c, const pst_plan *plan, uint32_t n_rank,
+                          pst_world **world) {
     uint32_t *seat = calloc(2 * (size_t)n_rank, sizeof *seat), moved = 0;
     if (!seat) return pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
     pst_status status = pst_prepare_seats(c, plan, n_rank, seat, seat + n_rank);
     for (uint32_t r = 0; r < n_rank; r++) moved |= seat[n_rank + r] != r;
-    if (status == PST_OK && moved && (*world)->size == n_rank) status = pst_world_seat(world, seat + n_rank);
+    if (status == PST_OK && moved && (*world)->size == n_rank)
+        status = pst_world_seat(world, seat + n_rank);
     if (status == PST_OK && (*world)->size > 1) pst_log_set_rank((int)(*world)->rank);
     free(seat);
     return status;
@@ -99,9 +106,9 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     return status;
 }
 
-pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank,
-                             const pst_world *world, pst_data **data, pst_evaluate_sets *sets,
-                             pst_prepared **prepared) {
+pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+                             uint32_t n_rank, const pst_world *world, pst_data **data,
+                             pst_evaluate_sets *sets, pst_prepared **prepared) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;
@@ -113,7 +120,8 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
     pst_status status = pst_evaluate_open(c, sizes.context, sets);
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
-    if (status == PST_OK) status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
+    if (status == PST_OK)
+        status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
     if (status == PST_OK) status = pst_choices_know(p, plan, o->resume);
     if (status == PST_OK) status = pst_feed_check(p, d);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
@@ -135,13 +143,15 @@ void pst_setup_log(const char *level) {
         if (!strcmp(level, names[i])) pst_log_set_level((pst_log_level)i);
 }
 
-/* --- the ranks -------------------------------------------------------------------------------------------------- */
+/* --- the ranks -------------------------------------------------------------------------------- */
 
 pst_status pst_setup_ranks(pst_trainer *t) {
     const pst_device_ops *device = t->p->options.device;
     /* That which was asked for by name has memory of its own way. */
-    pst_transport_ucx_cuda(device && device->flags & PST_DEVICE_CUDA && strcmp(t->config->parallel.transport, "nccl"));
-    PST_TRY(pst_group_open(t->world, t->config->parallel.transport, t->p->options.n_rank, &t->group));
+    pst_transport_ucx_cuda(device && device->flags & PST_DEVICE_CUDA &&
+                           strcmp(t->config->parallel.transport, "nccl"));
+    PST_TRY(
+        pst_group_open(t->world, t->config->parallel.transport, t->p->options.n_rank, &t->group));
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
     PST_TRY(pst_choices_agree(t->group, t->p));
@@ -150,7 +160,7 @@ pst_status pst_setup_ranks(pst_trainer *t) {
     return pst_link_measure(t->group, t->p);
 }
 
-/* --- the folder ------------------------------------------------------------------------------------------------- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 /* runs/NAME, or runs/NAME-2, ... when that is taken; the folder is new and nobody else's. */
 static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]) {
@@ -159,16 +169,19 @@ static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]
         int used = k == 1 ? snprintf(out, PST_TRAINER_FOLDER, "%s/%s", runs, name)
                           : snprintf(out, PST_TRAINER_FOLDER, "%s/%s-%d", runs, name, k);
         if (used >= PST_TRAINER_FOLDER)
-            return pst_fail(PST_EINPUT, "the path of the run's folder below '%.60s...' is too long", runs);
+            return pst_fail(PST_EINPUT, "the path of the run's folder below '%.60s...' is too long",
+                            runs);
         if (k == 1) PST_TRY(pst_setup_parents(out));
         if (mkdir(out, 0777) == 0) return PST_OK;
         if (errno != EEXIST) return cannot_make(out);
     }
-    return pst_fail(PST_EINPUT, "%s/%s-2 to -9999 are taken: remove some, or give another name", runs, name);
+    return pst_fail(PST_EINPUT, "%s/%s-2 to -9999 are taken: remove some, or give another name",
+                    runs, name);
 }
 
-/* A run resumed from its newest checkpoint goes on in its own folder. From an older checkpoint, or from one that lies
- * in no run's folder, the way leads elsewhere: a new folder, so that nothing is overwritten. *made: it is new. */
+/* A run resumed from its newest checkpoint goes on in its own folder. From an older checkpoint, or
+ * from one that lies in no run's folder, the way leads elsewhere: a new folder, so that nothing is
+ * overwritten. *made: it is new. */
 static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER], int *made) {
     char run[PST_TRAINER_FOLDER] = "";
     if (!*t->options->resume) {
@@ -180,31 +193,38 @@ static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDE
     if (!*run) {
         PST_TRY(make_folder(t, out));
         *made = 1;
-        pst_log(PST_LOG_INFO, "%s is not the newest checkpoint of a run; what follows goes to %s", t->options->resume,
-                out);
+        pst_log(PST_LOG_INFO, "%s is not the newest checkpoint of a run; what follows goes to %s",
+                t->options->resume, out);
         return PST_OK;
     }
     strcpy(out, run);
     return PST_OK;
 }
 
-/* The checkpoint to go on from, found once for all ranks, when nobody else writes there any more. */
+/* The checkpoint to go on from, found once for all ranks, when nobody else writes there any
+ * more. */
 static pst_status find_resumed(pst_trainer *t) {
     char *found, checkpoints[PST_TRAINER_FOLDER + 16];
     if (!*t->options->resume) return PST_OK;
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", t->folder);
     pst_ckpt_clean(checkpoints); /* what a dead run has left half written */
     PST_TRY(pst_ckpt_find(t->options->resume, &found));
-    uint64_t broken = pst_ckpt_before(checkpoints, 0, UINT64_MAX), good = pst_ckpt_before(checkpoints, 1, UINT64_MAX);
+    uint64_t broken = pst_ckpt_before(checkpoints, 0, UINT64_MAX),
+             good = pst_ckpt_before(checkpoints, 1, UINT64_MAX);
     if (broken != UINT64_MAX && good != UINT64_MAX && broken > good)
-        pst_log(PST_LOG_WARN, "%s/step-%08" PRIu64 " is incomplete (no index.json); going on from step-%08" PRIu64,
+        pst_log(PST_LOG_WARN,
+                "%s/step-%08" PRIu64
+                " is incomplete (no index.json); going on from step-%08" PRIu64,
                 checkpoints, broken, good);
     int used = snprintf(t->resume, sizeof t->resume, "%s", found);
     free(found);
-    return used < (int)sizeof t->resume ? PST_OK : pst_fail(PST_EINPUT, "the path '%.60s...' is too long", t->resume);
+    return used < (int)sizeof t->resume
+               ? PST_OK
+               : pst_fail(PST_EINPUT, "the path '%.60s...' is too long", t->resume);
 }
 
-static pst_status write_text(const char *folder, const char *name, pst_file_printer print, const void *what) {
+static pst_status write_text(const char *folder, const char *name, pst_file_printer print,
+                             const void *what) {
     char path[PST_TRAINER_FOLDER + 32];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return pst_file_replace_own(path, print, what);
@@ -216,7 +236,8 @@ static pst_status print_plan(const void *what, FILE *f) {
     return pst_plan_print(p->plan, p->before ? p->whole : p->graph, f);
 }
 
-/* Rank 0 makes the folder, sees to it that nobody else writes there, and tells the others its name. */
+/* Rank 0 makes the folder, sees to it that nobody else writes there, and tells the others its
+ * name. */
 pst_status pst_setup_folder(pst_trainer *t) {
     pst_status status = PST_OK;
     if (t->group->leader) {
@@ -233,10 +254,11 @@ pst_status pst_setup_folder(pst_trainer *t) {
     return pst_group_broadcast(t->group, t->folder, sizeof t->folder, 0);
 }
 
-/* --- weights, metrics ------------------------------------------------------------------------------------------- */
+/* --- weights, metrics ------------------------------------------------------------------------- */
 
 pst_status pst_setup_weights(pst_trainer *t) {
-    for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_init_weights(t->group->local[i]));
+    for (uint32_t i = 0; i < t->group->n_local; i++)
+        PST_TRY(pst_rank_init_weights(t->group->local[i]));
     t->best_loss = INFINITY;
     t->validation_loss = NAN;
     t->checkpointed = UINT64_MAX;
@@ -273,7 +295,8 @@ pst_status pst_setup_metrics(pst_trainer *t) {
         pst_peak peak;
         pst_prepare_peak(p, &peak);
         peak.flops *= p->options.n_rank;
-        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t), pst_feed_passes(t), &t->metrics);
+        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t),
+                                  pst_feed_passes(t), &t->metrics);
     }
     return pst_group_agree(t->group, status);
 }
@@ -281,7 +304,10 @@ pst_status pst_setup_metrics(pst_trainer *t) {
 void pst_setup_close(pst_trainer *t) {
     pst_fit_close(t->fit);
     pst_feed_close(t);
-    free(t->report), free(t->own), free(t->culprit), free(t->own_culprit);
+    free(t->report);
+    free(t->own);
+    free(t->culprit);
+    free(t->own_culprit);
     if (t->proc_status >= 0) close(t->proc_status);
     if (t->lock >= 0) close(t->lock);
 }

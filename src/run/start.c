@@ -1,4 +1,5 @@
-/* Where a run happens: in this process, on local ranks, on the hosts of a file, or as a rank of a job that is there. */
+/* Where a run happens: in this process, on local ranks, on the hosts of a file, or as a rank of a
+ * job that is there. */
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch/launch.h"
@@ -15,7 +16,8 @@
 #include <string.h>
 
 /* What the user got wrong is found here, once, before ranks start. */
-static pst_status check_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank) {
+static pst_status check_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+                              uint32_t n_rank) {
     pst_data *data;
     pst_evaluate_sets sets;
     pst_prepared *p;
@@ -33,25 +35,30 @@ static pst_status ended(const pst_train_options *o, const pst_launch_end *end) {
     return pst_launch_ended(end);
 }
 
-/* Starts local ranks of this program and waits for them. The first of them finds a plan that is still to be found. */
-static pst_status train_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank) {
+/* Starts local ranks of this program and waits for them. The first of them finds a plan that is
+ * still to be found. */
+static pst_status train_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+                              uint32_t n_rank) {
     pst_launch_end end = {0};
     if (!pst_config_is_auto(c)) PST_TRY(check_local(c, o, plan, n_rank));
     PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &end));
     return ended(o, &end);
 }
 
-/* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there are slots for whole
- * stages. What the user got wrong in the run file the ranks find, which know their machines. */
+/* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there
+ * are slots for whole stages. What the user got wrong in the run file the ranks find, which know
+ * their machines. */
 static pst_status train_hosts(const pst_config *c, const pst_train_options *o) {
     pst_hosts hosts;
     uint32_t n_rank;
     pst_launch_end end = {0};
     PST_TRY(pst_hosts_read(o->hostfile, &hosts));
-    int64_t lanes = pst_prepare_lanes(c),
-            slots = c->parallel.pipeline || c->parallel.n_tensors > 1 ? 0 : hosts.slots / lanes * lanes;
+    int64_t lanes = pst_prepare_lanes(c), slots = c->parallel.pipeline || c->parallel.n_tensors > 1
+                                                      ? 0
+                                                      : hosts.slots / lanes * lanes;
     pst_status status = pst_prepare_ranks(c, o->ranks ? o->ranks : slots, &n_rank);
-    if (status == PST_OK) status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &end);
+    if (status == PST_OK)
+        status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &end);
     pst_hosts_close(&hosts);
     return status == PST_OK ? ended(o, &end) : status;
 }
@@ -72,39 +79,49 @@ static int train_role(const pst_config *c, pst_status *status) {
     *status = pst_dmlc_read(&role, &job);
     if (*status == PST_OK && role == PST_DMLC_SCHEDULER) *status = pst_dmlc_schedule(&job);
     else if (*status == PST_OK)
-        pst_log(PST_LOG_INFO, "DMLC_ROLE=server: workers keep the weights themselves; nothing to do");
+        pst_log(PST_LOG_INFO,
+                "DMLC_ROLE=server: workers keep the weights themselves; nothing to do");
     return 1;
 }
 
-/* Tasks that another launcher has started without PMIx may be as many runs, but are more likely meant as ranks. */
+/* Tasks that another launcher has started without PMIx may be as many runs, but are more likely
+ * meant as ranks. */
 static void warn_of_tasks(void) {
     static const char *const count[] = {"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
     for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
         const char *text = getenv(count[i]);
         if (!text || strtol(text, NULL, 10) < 2 || (!i && !getenv("SLURM_PROCID"))) continue;
-        pst_log(PST_LOG_WARN, "%s is %s, but there is no PMIx: this task trains by itself; as ranks of one job: %s",
-                count[i], text, i ? "a launcher that speaks PMIx" : "srun --mpi=pmix");
+        pst_log(
+            PST_LOG_WARN,
+            "%s is %s, but there is no PMIx: this task trains by itself; as ranks of one job: %s",
+            count[i], text, i ? "a launcher that speaks PMIx" : "srun --mpi=pmix");
         return;
     }
 }
 
 /* What a job of several processes asks for, and what it is. */
-static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_world *world, uint32_t *n_rank) {
+static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_world *world,
+                            uint32_t *n_rank) {
     if (o->ranks && o->ranks != world->size)
-        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out", o->ranks,
-                        world->size);
+        return pst_fail(PST_EINPUT,
+                        "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out",
+                        o->ranks, world->size);
     if (o->hostfile && (strcmp(world->ops->name, "tcp") || !world->launched_by_us))
-        return pst_fail(PST_EINPUT, "--hostfile starts the ranks itself, but a launcher has started this one; leave "
-                                    "--hostfile or the launcher out");
+        return pst_fail(
+            PST_EINPUT,
+            "--hostfile starts the ranks itself, but a launcher has started this one; leave "
+            "--hostfile or the launcher out");
     return pst_prepare_ranks(c, world->size, n_rank);
 }
 
 /* In this process alone; *plan: of the file, or found here. */
-static pst_status train_alone(pst_config **c, const pst_train_options *o, pst_plan **plan, uint32_t n_rank) {
+static pst_status train_alone(pst_config **c, const pst_train_options *o, pst_plan **plan,
+                              uint32_t n_rank) {
     pst_world *world;
     PST_TRY(pst_limits_of_process(1));
     PST_TRY(pst_registry_world()->open(&world));
-    pst_status status = pst_config_is_auto(*c) ? pst_plan_auto(c, o, world, n_rank, PST_OK, plan) : PST_OK;
+    pst_status status =
+        pst_config_is_auto(*c) ? pst_plan_auto(c, o, world, n_rank, PST_OK, plan) : PST_OK;
     if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
     world->ops->close(world);
     return status;
@@ -118,11 +135,13 @@ static pst_status train_single(pst_config **c, const pst_train_options *o, pst_p
     if (o->hostfile && o->argv) return train_hosts(*c, o);
     if (plans && !o->ranks) PST_TRY(pst_plan_auto_ranks(*c, o, &begun));
     PST_TRY(pst_prepare_ranks(*c, o->ranks ? o->ranks : begun, &n_rank));
-    if (n_rank > 1 && strcmp((*c)->parallel.transport, "self") && o->argv) return train_local(*c, o, *plan, n_rank);
+    if (n_rank > 1 && strcmp((*c)->parallel.transport, "self") && o->argv)
+        return train_local(*c, o, *plan, n_rank);
     return train_alone(c, o, plan, n_rank);
 }
 
-/* As a rank of a job. The configuration of all is compared as they were given it, before a plan is looked for. */
+/* As a rank of a job. The configuration of all is compared as they were given it, before a plan is
+ * looked for. */
 static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_plan **plan) {
     pst_world *world;
     uint32_t n_rank;

@@ -1,5 +1,6 @@
-/* One optimizer step, once its data lies in the ranks' memory: hyper-parameters, the run, what each rank measured, and
- * whether the numbers are still numbers. Of the training loop (train.c) and of a session (session.c) alike. */
+/* One optimizer step, once its data lies in the ranks' memory: hyper-parameters, the run, what each
+ * rank measured, and whether the numbers are still numbers. Of the training loop (train.c) and of a
+ * session (session.c) alike. */
 #include "run/stop.h"
 #include "run/trainer.h"
 #include <math.h>
@@ -7,18 +8,22 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from 0; a session may
- * make more of them than train.steps. */
+/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from
+ * 0; a session may make more of them than train.steps. */
 static double learning_rate(const pst_config *c, uint64_t step) {
     double lr = c->train.lr, low = c->train.lr_min;
     if (step < (uint64_t)c->train.warmup) return lr * (double)(step + 1) / (double)c->train.warmup;
     if (!strcmp(c->train.decay, "none") || c->train.steps <= c->train.warmup) return lr;
-    double x = (double)(step - (uint64_t)c->train.warmup) / (double)(c->train.steps - c->train.warmup);
+    double x =
+        (double)(step - (uint64_t)c->train.warmup) / (double)(c->train.steps - c->train.warmup);
     if (x > 1) x = 1;
-    return low + (lr - low) * (!strcmp(c->train.decay, "linear") ? 1 - x : 0.5 * (1 + cos(3.14159265358979323846 * x)));
+    return low + (lr - low) * (!strcmp(c->train.decay, "linear")
+                                   ? 1 - x
+                                   : 0.5 * (1 + cos(3.14159265358979323846 * x)));
 }
 
-/* update: 1 for the first that changes the weights. Skipped steps move the learning rate on, but nothing else. */
+/* update: 1 for the first that changes the weights. Skipped steps move the learning rate on, but
+ * nothing else. */
 static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step, uint64_t update) {
     double t = (double)update;
     return (pst_optim_hyper){.lr = (float)learning_rate(c, step),
@@ -38,8 +43,8 @@ static uint64_t kib_after(const char *text, const char *key) {
     return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* Of this process: anonymous and shared resident bytes; and the most that were ever resident, files of libraries
- * included. 0 where the system does not tell. */
+/* Of this process: anonymous and shared resident bytes; and the most that were ever resident, files
+ * of libraries included. 0 where the system does not tell. */
 static void resident_bytes(int proc_status, uint64_t *own, uint64_t *most) {
     char text[4096];
     ssize_t n = proc_status < 0 ? -1 : pread(proc_status, text, sizeof text - 1, 0);
@@ -62,7 +67,8 @@ static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
         uint64_t ns = span[i].end - span[i].start;
         uint32_t kind = pst_work_of_flush(list->instr + i);
         if (kind != PST_NONE) out.work.ns[kind] += ns;
-        out.op_ns[op] += ns, count[op]++;
+        out.op_ns[op] += ns;
+        count[op]++;
         if (span[i].end > end) end = span[i].end;
         if (op > PST_OP_BW) continue;
         out.busy_ns += ns;
@@ -95,7 +101,8 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     resident_bytes(t->proc_status, &resident, &most_resident);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         uint64_t peak_bytes = t->own[i].peak_bytes; /* of the step before */
-        if (!peak_bytes || looks(t)) PST_TRY(pst_rank_touched(t->group->local[i], peak_bytes, &peak_bytes));
+        if (!peak_bytes || looks(t))
+            PST_TRY(pst_rank_touched(t->group->local[i], peak_bytes, &peak_bytes));
         t->own[i] = report_of(t->group->local[i], peak_bytes);
         t->own[i].wall_ns = wall_ns;
         t->own[i].resident_bytes = resident;
@@ -124,7 +131,8 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
                               .lr = learning_rate(p->config, t->step - 1),
                               .grad_norm = r->grad_norm,
                               .step_s = (double)wall_ns * 1e-9,
-                              .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
+                              .bubble =
+                                  l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
                               .predicted_step_s = t->fit ? pst_fit_step_s(t->fit) : NAN,
                               .predicted_bubble = t->fit ? pst_fit_bubble(t->fit) : NAN,
                               .tokens = t->step * p->targets,
@@ -140,7 +148,10 @@ static void adjust_scale(pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
     int finite = isfinite(r->loss_sum) && isfinite(r->grad_norm);
     t->overflowed = !t->study && pst_scaler_step(&t->scaler, t->config, finite);
-    if (t->overflowed) t->skipped++, t->skipped_in_row++;
+    if (t->overflowed) {
+        t->skipped++;
+        t->skipped_in_row++;
+    }
 }
 
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {

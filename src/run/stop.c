@@ -52,15 +52,15 @@ static void on_stop(int number) {
 
 void pst_stop_announce(void) { say("stopping after this step, saving", ""); }
 
-/* A signal that is ignored when the program starts stays ignored: SIGHUP under nohup, SIGINT and SIGQUIT in a shell's
- * background. */
+/* A signal that is ignored when the program starts stays ignored: SIGHUP under nohup, SIGINT and
+ * SIGQUIT in a shell's background. */
 static void install(int number, const struct sigaction *action, struct sigaction *before) {
     sigaction(number, NULL, before);
     if (before->sa_handler != SIG_IGN) sigaction(number, action, NULL);
 }
 
-/* The handlers have a stack of their own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's
- * frame on the computing thread's stack would destroy. */
+/* The handlers have a stack of their own: oneDNN 2.6's sgemm keeps live data below the stack
+ * pointer, which a handler's frame on the computing thread's stack would destroy. */
 void pst_stop_open(pst_stop_before *before, int announce) {
     static char stack[64 << 10];
     const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};

@@ -1,4 +1,5 @@
-/* The timeline of one training step as it was measured: every rank's spans on one time axis, drawn by rank 0. */
+/* The timeline of one training step as it was measured: every rank's spans on one time axis, drawn
+ * by rank 0. */
 #include "base/file.h"
 #include "base/log.h"
 #include "pipeline/draw/timeline.h"
@@ -23,7 +24,8 @@ static pst_status print_trace(const void *what, FILE *f) {
     return pst_timeline_trace(d->trainer->p->job, d->span, d->notes, f);
 }
 
-static pst_status write_timeline(const pst_trainer *t, pst_span *const *span, const pst_trace_notes *notes) {
+static pst_status write_timeline(const pst_trainer *t, pst_span *const *span,
+                                 const pst_trace_notes *notes) {
     char path[1024];
     drawing d = {.trainer = t, .span = span, .notes = notes};
     snprintf(path, sizeof path, "%s/trace.json", t->folder);
@@ -32,15 +34,22 @@ static pst_status write_timeline(const pst_trainer *t, pst_span *const *span, co
     return pst_file_replace_own(path, print_svg, &d);
 }
 
-/* Measured beside predicted; the durations in the lists are those that the prediction has learned. */
-static void draw(const pst_trainer *t, pst_span *const *span, const char *const *host, const pst_op_spans *operators) {
+/* Measured beside predicted; the durations in the lists are those that the prediction has
+ * learned. */
+static void draw(const pst_trainer *t, pst_span *const *span, const char *const *host,
+                 const pst_op_spans *operators) {
     char title[160];
     pst_timing *timing = NULL;
-    snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step, t->p->plan->schedule);
-    if (pst_simulate(t->p->job, &timing) != PST_OK) pst_log(PST_LOG_WARN, "no predicted timeline: %s", pst_error());
-    const pst_trace_notes notes = {
-        .title = title, .host = host, .predicted = timing ? timing->span : NULL, .operators = operators};
-    if (write_timeline(t, span, &notes) != PST_OK) pst_log(PST_LOG_WARN, "no timeline: %s", pst_error());
+    snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step,
+             t->p->plan->schedule);
+    if (pst_simulate(t->p->job, &timing) != PST_OK)
+        pst_log(PST_LOG_WARN, "no predicted timeline: %s", pst_error());
+    const pst_trace_notes notes = {.title = title,
+                                   .host = host,
+                                   .predicted = timing ? timing->span : NULL,
+                                   .operators = operators};
+    if (write_timeline(t, span, &notes) != PST_OK)
+        pst_log(PST_LOG_WARN, "no timeline: %s", pst_error());
     pst_timing_close(timing);
 }
 
@@ -58,7 +67,10 @@ static pst_status open_shared(const pst_trainer *t, uint32_t most, size_t size, 
     return s->mine && s->all ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a timeline");
 }
 
-static void close_shared(shared *s) { free(s->mine), free(s->all); }
+static void close_shared(shared *s) {
+    free(s->mine);
+    free(s->all);
+}
 
 /* What this process knows of the step just done, and its host. */
 static void fill(const pst_trainer *t, shared *spans, shared *operators, shared *hosts) {
@@ -66,19 +78,23 @@ static void fill(const pst_trainer *t, shared *spans, shared *operators, shared 
         snprintf((char *)hosts->mine + i * hosts->size, hosts->size, "%s", t->group->world->host);
         const pst_rank *r = t->group->local[i];
         uint64_t origin;
-        memcpy(spans->mine + (size_t)i * spans->most * spans->size, pst_executor_spans(r->executor, &origin),
+        memcpy(spans->mine + (size_t)i * spans->most * spans->size,
+               pst_executor_spans(r->executor, &origin),
                t->p->job->list[r->rank].n_instr * spans->size);
-        memcpy(operators->mine + (size_t)i * operators->most * operators->size, r->op, r->n_op * operators->size);
+        memcpy(operators->mine + (size_t)i * operators->most * operators->size, r->op,
+               r->n_op * operators->size);
     }
 }
 
 /* On rank 0's process: everything on one time axis, drawn. */
-static pst_status draw_all(const pst_trainer *t, const shared *spans, const shared *operators, const shared *hosts) {
+static pst_status draw_all(const pst_trainer *t, const shared *spans, const shared *operators,
+                           const shared *hosts) {
     uint32_t n = t->p->options.n_rank, *n_op = calloc(n, sizeof *n_op);
     const char **host = calloc(n, sizeof *host);
     pst_span **span = calloc(n, sizeof *span);
     pst_op_span **op = calloc(n, sizeof *op);
-    pst_status status = span && op && n_op && host ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a timeline");
+    pst_status status =
+        span && op && n_op && host ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a timeline");
     uint64_t first = PST_NEVER;
     for (uint32_t r = 0; r < n; r++)
         if (t->report[r].origin_ns < first) first = t->report[r].origin_ns;
@@ -86,14 +102,21 @@ static pst_status draw_all(const pst_trainer *t, const shared *spans, const shar
         host[r] = (const char *)hosts->all + r * hosts->size;
         span[r] = (pst_span *)(void *)spans->all + (size_t)r * spans->most;
         op[r] = (pst_op_span *)(void *)operators->all + (size_t)r * operators->most;
-        for (uint32_t i = 0; i < t->p->job->list[r].n_instr; i++)
-            span[r][i].start += t->report[r].origin_ns - first, span[r][i].end += t->report[r].origin_ns - first;
-        for (; n_op[r] < operators->most && op[r][n_op[r]].end; n_op[r]++)
-            op[r][n_op[r]].start -= first, op[r][n_op[r]].end -= first;
+        for (uint32_t i = 0; i < t->p->job->list[r].n_instr; i++) {
+            span[r][i].start += t->report[r].origin_ns - first;
+            span[r][i].end += t->report[r].origin_ns - first;
+        }
+        for (; n_op[r] < operators->most && op[r][n_op[r]].end; n_op[r]++) {
+            op[r][n_op[r]].start -= first;
+            op[r][n_op[r]].end -= first;
+        }
     }
     const pst_op_spans known = {t->p->graph, n_op, op};
     if (status == PST_OK) draw(t, span, host, operators->most && !t->study ? &known : NULL);
-    free(span), free(op), free(n_op), free(host);
+    free(span);
+    free(op);
+    free(n_op);
+    free(host);
     return status;
 }
 
@@ -110,12 +133,17 @@ pst_status pst_trace_step(pst_trainer *t) {
     if (status == PST_OK) status = open_shared(t, 1, sizeof t->group->world->host, &hosts);
     if (status == PST_OK) fill(t, &spans, &operators, &hosts);
     status = pst_group_agree(t->group, status);
-    if (status == PST_OK) status = pst_group_all_gather(t->group, spans.mine, most * spans.size, spans.all);
-    if (status == PST_OK) status = pst_group_all_gather(t->group, hosts.mine, hosts.size, hosts.all);
+    if (status == PST_OK)
+        status = pst_group_all_gather(t->group, spans.mine, most * spans.size, spans.all);
+    if (status == PST_OK)
+        status = pst_group_all_gather(t->group, hosts.mine, hosts.size, hosts.all);
     if (status == PST_OK && most_op)
-        status = pst_group_all_gather(t->group, operators.mine, most_op * operators.size, operators.all);
+        status =
+            pst_group_all_gather(t->group, operators.mine, most_op * operators.size, operators.all);
     if (status == PST_OK && t->group->leader && draw_all(t, &spans, &operators, &hosts) != PST_OK)
         pst_log(PST_LOG_WARN, "no timeline: %s", pst_error());
-    close_shared(&spans), close_shared(&operators), close_shared(&hosts);
+    close_shared(&spans);
+    close_shared(&operators);
+    close_shared(&hosts);
     return status;
 }

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- one step --------------------------------------------------------------------------------------------------- */
+/* --- one step --------------------------------------------------------------------------------- */
 
 /* For whoever measures how long a start takes (bench/start.py). */
 static void say_started(const pst_trainer *t) {
@@ -28,8 +28,8 @@ static uint64_t traced_step(const pst_trainer *t) {
     return at < steps ? at : steps;
 }
 
-/* On a device that runs ahead the times of single operators hold it up: those of the first steps are taken, so that there
- * are some, of every tenth, and of the one that is drawn. */
+/* On a device that runs ahead the times of single operators hold it up: those of the first steps
+ * are taken, so that there are some, of every tenth, and of the one that is drawn. */
 static void choose_times(const pst_trainer *t) {
     enum { FIRST = 3, EVERY = 10 };
     uint64_t next = t->step + 1;
@@ -50,7 +50,7 @@ static pst_status train_step(pst_trainer *t) {
     return pst_saving_progress(t);
 }
 
-/* --- the loop --------------------------------------------------------------------------------------------------- */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
 
@@ -72,13 +72,17 @@ static pst_status validate(pst_trainer *t) {
     if (t->study) return PST_OK;
     PST_TRY(pst_feed_validate(t, t->data, &t->validation_loss, &tokens));
     PST_TRY(validate_sets(t));
-    if (t->metrics) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens, &t->sets, since(began));
-    if (!tokens || isfinite(t->validation_loss) || !strcmp(t->config->train.non_finite, "skip")) return PST_OK;
+    if (t->metrics)
+        pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens, &t->sets,
+                               since(began));
+    if (!tokens || isfinite(t->validation_loss) || !strcmp(t->config->train.non_finite, "skip"))
+        return PST_OK;
     PST_TRY(pst_saving_finish(t));
-    pst_status status = pst_fail(PST_EINPUT,
-                                 "training has diverged: the validation loss after step %" PRIu64 " is %g; lower "
-                                 "train.lr (%g)",
-                                 t->step, fabs(t->validation_loss), t->config->train.lr);
+    pst_status status =
+        pst_fail(PST_EINPUT,
+                 "training has diverged: the validation loss after step %" PRIu64 " is %g; lower "
+                 "train.lr (%g)",
+                 t->step, fabs(t->validation_loss), t->config->train.lr);
     return pst_group_agree(t->group, status);
 }
 
@@ -90,13 +94,16 @@ static pst_status checkpoint(pst_trainer *t, int last) {
 }
 
 /* An interrupted run's last, too. */
-static int to_trace(const pst_trainer *t) { return t->step == traced_step(t) || (t->stopped && !t->traced); }
+static int to_trace(const pst_trainer *t) {
+    return t->step == traced_step(t) || (t->stopped && !t->traced);
+}
 
 /* Whether a checkpoint lies in the run's folder: one that it has written, or went on from there. */
 static int can_resume(const pst_trainer *t) {
     size_t n = strlen(t->folder);
     int began_here = !strncmp(t->resume, t->folder, n) && t->resume[n] == '/';
-    return t->checkpointed != UINT64_MAX && (!*t->resume || began_here || t->checkpointed != t->resumed);
+    return t->checkpointed != UINT64_MAX &&
+           (!*t->resume || began_here || t->checkpointed != t->resumed);
 }
 
 /* What our launcher will say when a rank or link fails. */
@@ -104,8 +111,8 @@ static void note_resume(pst_trainer *t) {
     const char *hosts = t->options->hostfile;
     char note[2 * PST_TRAINER_FOLDER];
     if (t->noted || !t->group->leader || !t->group->heartbeat || !can_resume(t)) return;
-    snprintf(note, sizeof note, "go on with: penstock train --resume %s -n %u%s%s", t->folder, t->p->options.n_rank,
-             hosts ? " --hostfile " : "", hosts ? hosts : "");
+    snprintf(note, sizeof note, "go on with: penstock train --resume %s -n %u%s%s", t->folder,
+             t->p->options.n_rank, hosts ? " --hostfile " : "", hosts ? hosts : "");
     pst_heartbeat_note(t->group->heartbeat, note);
     t->noted = 1;
 }
@@ -145,10 +152,12 @@ static pst_status check_memory(const pst_trainer *t) {
         const pst_rank *r = t->group->local[i];
         int intact = 0;
         status = pst_rank_intact(r, &intact);
-        if (status == PST_OK && !intact) status = pst_fail(PST_EINTERNAL, "rank %u wrote behind its arena", r->rank);
+        if (status == PST_OK && !intact)
+            status = pst_fail(PST_EINTERNAL, "rank %u wrote behind its arena", r->rank);
     }
     PST_TRY(pst_group_agree(t->group, status));
-    if (t->group->leader && !t->options->quiet) printf("canary      nothing was written behind the arenas\n");
+    if (t->group->leader && !t->options->quiet)
+        printf("canary      nothing was written behind the arenas\n");
     return PST_OK;
 }
 
@@ -160,7 +169,8 @@ static int write_report(const pst_trainer *t) {
     return status == PST_OK;
 }
 
-/* Of the rank with the largest arena. What libraries take no layout knows: the process alone tells. */
+/* Of the rank with the largest arena. What libraries take no layout knows: the process alone
+ * tells. */
 static void say_memory(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint32_t largest = 0;
@@ -171,12 +181,13 @@ static void say_memory(const pst_trainer *t) {
            (double)p->layout[largest]->total / 0x1p20, (double)of->peak_bytes / 0x1p20);
     if (of->most_resident_bytes)
         printf("; its process, libraries%s included, at most %.1f MiB resident",
-               t->group->n_local > 1 ? " and all ranks" : "", (double)of->most_resident_bytes / 0x1p20);
+               t->group->n_local > 1 ? " and all ranks" : "",
+               (double)of->most_resident_bytes / 0x1p20);
     putchar('\n');
 }
 
-/* No step of this process has changed the weights. A run that goes on may end while the scale of fp16 is still being
- * found: its weights were trained before. */
+/* No step of this process has changed the weights. A run that goes on may end while the scale of
+ * fp16 is still being found: its weights were trained before. */
 static int has_changed_nothing(const pst_trainer *t) {
     uint64_t steps = t->step - t->resumed;
     int scaling = t->resumed && t->overflowed;
@@ -202,18 +213,22 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
     pst_nonfinite_advice(t, advice);
     int fails = has_changed_nothing(t);             /* and says why */
     if (!fails && t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
-        pst_log(PST_LOG_WARN, "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s", t->skipped,
-                t->step, advice);
+        pst_log(PST_LOG_WARN,
+                "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s",
+                t->skipped, t->step, advice);
 }
 
 /* All steps were made, but what they have led to could not be written. */
 static pst_status lost_weights(const pst_trainer *t) {
     pst_status status =
         t->checkpointed == UINT64_MAX
-            ? pst_fail(PST_ENOMEM, "the weights of step %" PRIu64 " were not saved, and there is no checkpoint before",
+            ? pst_fail(PST_ENOMEM,
+                       "the weights of step %" PRIu64
+                       " were not saved, and there is no checkpoint before",
                        t->step)
             : pst_fail(PST_ENOMEM,
-                       "the weights of step %" PRIu64 " were not saved; the last good checkpoint is of step %" PRIu64,
+                       "the weights of step %" PRIu64
+                       " were not saved; the last good checkpoint is of step %" PRIu64,
                        t->step, t->checkpointed);
     return pst_group_agree(t->group, status);
 }
@@ -222,10 +237,11 @@ static pst_status all_skipped(const pst_trainer *t) {
     char advice[PST_NONFINITE_ADVICE], after[48] = "";
     pst_nonfinite_advice(t, advice);
     if (t->resumed) snprintf(after, sizeof after, " after step %" PRIu64, t->resumed);
-    pst_status status = pst_fail(PST_EINPUT,
-                                 "all %" PRIu64 " steps%s were skipped, because the loss or a gradient was not finite; "
-                                 "the weights have not changed; %s",
-                                 t->step - t->resumed, after, advice);
+    pst_status status = pst_fail(
+        PST_EINPUT,
+        "all %" PRIu64 " steps%s were skipped, because the loss or a gradient was not finite; "
+        "the weights have not changed; %s",
+        t->step - t->resumed, after, advice);
     return pst_group_agree(t->group, status);
 }
 
@@ -236,7 +252,9 @@ static pst_status finish(pst_trainer *t) {
     if (!t->stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
     if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));
-    if (t->metrics) pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash, t->stopped ? "interrupted" : "done");
+    if (t->metrics)
+        pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash,
+                        t->stopped ? "interrupted" : "done");
     if (t->metrics) reported = write_report(t);
     if (t->metrics && !t->options->quiet) say_end(t, hash, reported);
     if (t->checkpointed != t->step && !t->study) return lost_weights(t);
@@ -247,9 +265,11 @@ static pst_status finish(pst_trainer *t) {
 /* Each rank looks for itself; all leave together, with one message. */
 static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
     pst_status status = pst_bind_rank(t->world, t->config);
-    if (status == PST_OK) status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
     if (status == PST_OK)
-        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data, &t->sets, &t->p);
+        status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
+    if (status == PST_OK)
+        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data,
+                                   &t->sets, &t->p);
     if (status == PST_OK) status = pst_limits_of_run(t);
     return pst_group_agree_world(t->world, status);
 }
@@ -266,26 +286,27 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
     return finish(t);
 }
 
-/* All ranks have failed alike and leave together: one says why, and the others wait for that, because a launcher ends
- * the job when the first has left. */
+/* All ranks have failed alike and leave together: one says why, and the others wait for that,
+ * because a launcher ends the job when the first has left. */
 void pst_train_say_once(pst_world *world) {
     if (world->rank == 0) fprintf(stderr, "penstock: %s\n", pst_error());
     if (world->size > 1) world->ops->fence(world);
     pst_error_clear();
 }
 
-/* All is saved. A launcher that is not ours may end the others when the first leaves with a status that is not 0: none
- * does before rank 0 has written everything. */
+/* All is saved. A launcher that is not ours may end the others when the first leaves with a status
+ * that is not 0: none does before rank 0 has written everything. */
 static void note_stop(const pst_trainer *t) {
     pst_group *g = t->group;
     if (t->options->stopped) *t->options->stopped = t->stopped;
     if (!t->stopped) return;
     if (g->heartbeat) pst_heartbeat_stopped(g->heartbeat, t->stopped);
-    if (g->world && g->world->size > 1 && g->world->ops->fence(g->world) != PST_OK) pst_error_clear();
+    if (g->world && g->world->size > 1 && g->world->ops->fence(g->world) != PST_OK)
+        pst_error_clear();
 }
 
-pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan, pst_world *world,
-                          uint32_t n_rank) {
+pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+                          pst_world *world, uint32_t n_rank) {
     pst_trainer t = {.config = c,
                      .options = o,
                      .plan = plan,
@@ -303,13 +324,14 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
     pst_metrics_close(t.metrics);
     if (status == PST_OK) note_stop(&t);
     pst_stop_close(&before);
-    /* Our launcher names the culprit, once; but that of one host among several knows nothing of a link that never
-     * was. */
+    /* Our launcher names the culprit, once; but that of one host among several knows nothing of a
+     * link that never was. */
     int led = status == PST_EPEER && launched && (t.group || !world->ops->check);
     if (led && t.group && t.group->heartbeat) pst_heartbeat_excuse(t.group->heartbeat, pst_error());
     if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))
         fprintf(stderr, "penstock: afterwards go on with: penstock train --resume %s\n", t.folder);
-    if (status != PST_OK && !led && pst_group_said_by_all()) pst_train_say_once(t.group ? t.group->world : t.world);
+    if (status != PST_OK && !led && pst_group_said_by_all())
+        pst_train_say_once(t.group ? t.group->world : t.world);
     if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);
     if (t.data) t.data->row->close(t.data);

@@ -1,5 +1,5 @@
-/* Whole parameters out of what ranks answer for: parts of tensor ranks, and of these what replicas share out. For
- * hashes and for programs that read weights. */
+/* Whole parameters out of what ranks answer for: parts of tensor ranks, and of these what replicas
+ * share out. For hashes and for programs that read weights. */
 #include "graph/shard.h"
 #include "run/group.h"
 #include <stdlib.h>
@@ -28,7 +28,8 @@ int pst_group_is_scattered(const pst_prepared *p, uint32_t param) {
 }
 
 /* What a tensor rank holds of the parameter, on every rank. */
-static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, uint32_t tensor, float *held) {
+static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, uint32_t tensor,
+                         float *held) {
     pst_status status = PST_OK;
     for (uint32_t k = 0; k < p->grid.data && status == PST_OK; k++) {
         uint32_t root = rank_of(p, param, k, tensor);
@@ -38,7 +39,8 @@ static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, ui
         for (uint32_t i = 0; i < g->n_local; i++)
             if (g->local[i]->rank == root)
                 PST_TRY(pst_rank_read(g->local[i], held + from,
-                                      pst_rank_weight(g->local[i], param) + (from - x->step_from[param]),
+                                      pst_rank_weight(g->local[i], param) +
+                                          (from - x->step_from[param]),
                                       n * sizeof *held));
         status = pst_group_broadcast(g, held + from, n * sizeof *held, root);
     }
@@ -54,7 +56,8 @@ pst_status pst_group_whole(pst_group *g, const pst_prepared *p, uint32_t param, 
         if (n > most) most = n;
     }
     float *held = malloc(most * sizeof *held);
-    pst_status status = pst_group_agree(g, held ? PST_OK : pst_fail(PST_ENOMEM, "no memory to gather a parameter"));
+    pst_status status =
+        pst_group_agree(g, held ? PST_OK : pst_fail(PST_ENOMEM, "no memory to gather a parameter"));
     for (uint32_t t = 0; t < parts && status == PST_OK; t++) {
         status = spread(g, p, param, t, held);
         if (status == PST_OK) pst_param_put(p->graphs[t]->param + param, held, whole);

@@ -1,5 +1,5 @@
-/* A folder of the test's own, current from set-up to tear-down: for cmocka_run_group_tests(tests, folder_open,
- * folder_close). Everything in it goes at the end. */
+/* A folder of the test's own, current from set-up to tear-down: for cmocka_run_group_tests(tests,
+ * folder_open, folder_close). Everything in it goes at the end. */
 #ifndef TESTS_BASE_FOLDER_H
 #define TESTS_BASE_FOLDER_H
 #include <stdio.h>

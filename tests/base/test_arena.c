@@ -21,7 +21,8 @@ static void plain_arena_is_zero_and_aligned(void **state) {
         for (uint64_t at = 0; at < sizes[i]; at += 997) assert_int_equal(arena.base[at], 0);
         if (sizes[i]) memset(arena.base, 7, sizes[i]);
         assert_true(pst_arena_intact(&arena));
-        assert_int_equal(pst_arena_touched(&arena, 3, sizes[i]), 3); /* cannot tell: says nothing was */
+        assert_int_equal(pst_arena_touched(&arena, 3, sizes[i]), 3); /* cannot tell: says nothing
+                                                                        was */
         pst_arena_close(&arena);
         assert_null(arena.base);
     }
@@ -60,8 +61,9 @@ static void touched_finds_the_last_byte(void **state) {
         assert_int_equal(pst_arena_touched(&arena, 0, at), 0);
         arena.base[at] = keep;
     }
-    static const uint32_t odd[] = {0xffc00000, 0x7f800000, 0xff800000, 0x7fc00000, 0}; /* NaN, infinities */
-    static const uint16_t half[] = {0xffc0, 0x7f80, 0xfe00, 0x7c00, 0xfc00};           /* in bf16, fp16 */
+    /* NaN, infinities */
+    static const uint32_t odd[] = {0xffc00000, 0x7f800000, 0xff800000, 0x7fc00000, 0};
+    static const uint16_t half[] = {0xffc0, 0x7f80, 0xfe00, 0x7c00, 0xfc00}; /* in bf16, fp16 */
     for (uint64_t i = 0; i < 5; i++)
         for (uint64_t at = 2000; at < 2400; at += 2) {
             uint8_t keep[4];

@@ -43,10 +43,12 @@ static void bf16_rounds_to_nearest_even(void **state) {
     (void)state;
     assert_int_equal(pst_bf16_from_f32(1.0f), 0x3f80);
     assert_int_equal(pst_bf16_from_f32(-0.0f), 0x8000);
-    assert_int_equal(pst_bf16_from_f32(from_bits(0x3f808000)), 0x3f80); /* a tie goes to the even one */
+    assert_int_equal(pst_bf16_from_f32(from_bits(0x3f808000)), 0x3f80); /* a tie goes to the even
+                                                                           one */
     assert_int_equal(pst_bf16_from_f32(from_bits(0x3f818000)), 0x3f82);
     assert_int_equal(pst_bf16_from_f32(from_bits(0x3f808001)), 0x3f81);
-    assert_int_equal(pst_bf16_from_f32(from_bits(0x7f7fffff)), 0x7f80); /* beyond the largest: infinity */
+    assert_int_equal(pst_bf16_from_f32(from_bits(0x7f7fffff)), 0x7f80); /* beyond the largest:
+                                                                           infinity */
     assert_int_equal(pst_bf16_from_f32(INFINITY), 0x7f80);
     assert_true(isnan(pst_f32_from_bf16(pst_bf16_from_f32(from_bits(0x7f800001)))));
     assert_true(isnan(pst_f32_from_bf16(pst_bf16_from_f32(from_bits(0xffffffff)))));
@@ -66,7 +68,8 @@ static void bf16_picks_the_nearest(void **state) {
         uint16_t near = pst_bf16_from_f32(f);
         double error = fabs((double)pst_f32_from_bf16(near) - f);
         assert_true(error <= fabs((double)pst_f32_from_bf16((uint16_t)(near + 1)) - f));
-        if (near & 0x7fff) assert_true(error <= fabs((double)pst_f32_from_bf16((uint16_t)(near - 1)) - f));
+        if (near & 0x7fff)
+            assert_true(error <= fabs((double)pst_f32_from_bf16((uint16_t)(near - 1)) - f));
     }
 }
 
@@ -75,14 +78,16 @@ static void fp16_rounds_to_nearest_even(void **state) {
     static const struct {
         float value;
         uint16_t half;
-    } known[] = {{1.0f, 0x3c00},          {-0.0f, 0x8000}, {65504.0f, 0x7bff}, {65519.0f, 0x7bff},
-                 {65520.0f, 0x7c00},      {1e30f, 0x7c00}, {0x1p-24f, 1},      {0x1p-25f, 0},
-                 {0x1.8p-24f, 2},         {0x1.7p-24f, 1}, {0x1p-14f, 0x0400}, {0x1.ff8p-15f, 0x3ff},
-                 {0x1.ffcp-15f, 0x400},   {-2.0f, 0xc000}, {1e-30f, 0},        {1.00048828125f, 0x3c00},
-                 {1.00146484375f, 0x3c02}};
+    } known[] = {
+        {1.0f, 0x3c00},          {-0.0f, 0x8000}, {65504.0f, 0x7bff}, {65519.0f, 0x7bff},
+        {65520.0f, 0x7c00},      {1e30f, 0x7c00}, {0x1p-24f, 1},      {0x1p-25f, 0},
+        {0x1.8p-24f, 2},         {0x1.7p-24f, 1}, {0x1p-14f, 0x0400}, {0x1.ff8p-15f, 0x3ff},
+        {0x1.ffcp-15f, 0x400},   {-2.0f, 0xc000}, {1e-30f, 0},        {1.00048828125f, 0x3c00},
+        {1.00146484375f, 0x3c02}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (pst_f16_from_f32(known[i].value) != known[i].half)
-            fail_msg("%a is %04x, not %04x", known[i].value, pst_f16_from_f32(known[i].value), known[i].half);
+            fail_msg("%a is %04x, not %04x", known[i].value, pst_f16_from_f32(known[i].value),
+                     known[i].half);
     assert_int_equal(pst_f16_from_f32(-INFINITY), 0xfc00);
     assert_true(isnan(pst_f32_from_f16(pst_f16_from_f32(from_bits(0x7f800001)))));
     assert_true(isinf(pst_f32_from_f16(0x7c00)) && pst_f32_from_f16(0x0001) == 0x1p-24f);
@@ -101,7 +106,8 @@ static void fp16_picks_the_nearest(void **state) {
         uint16_t near = pst_f16_from_f32(f);
         double error = fabs((double)pst_f32_from_f16(near) - f);
         assert_true(error <= fabs((double)pst_f32_from_f16((uint16_t)(near + 1)) - f));
-        if (near & 0x7fff) assert_true(error <= fabs((double)pst_f32_from_f16((uint16_t)(near - 1)) - f));
+        if (near & 0x7fff)
+            assert_true(error <= fabs((double)pst_f32_from_f16((uint16_t)(near - 1)) - f));
     }
 }
 
@@ -138,7 +144,8 @@ static void clocks(void **state) {
     assert_true(pst_clock_now(&real) >= b);
 }
 
-/* Every code is its own number, and what lies between two goes to the nearer, in the middle to the even one. */
+/* Every code is its own number, and what lies between two goes to the nearer, in the middle to the
+ * even one. */
 static void f8_rounds_to_nearest_even(void **state) {
     (void)state;
     static const struct {
@@ -147,10 +154,12 @@ static void f8_rounds_to_nearest_even(void **state) {
     } want[] = {{448, 0x1p-9f, 0x7e, 0x7f}, {57344, 0x1p-16f, 0x7b, 0x7f}};
     for (int wide = 0; wide < 2; wide++) {
         uint8_t largest = want[wide].code;
-        assert_true(pst_f32_from_f8(wide, largest) == want[wide].most && pst_f32_from_f8(wide, 1) == want[wide].least);
+        assert_true(pst_f32_from_f8(wide, largest) == want[wide].most &&
+                    pst_f32_from_f8(wide, 1) == want[wide].least);
         assert_true(isnan(pst_f32_from_f8(wide, want[wide].nan)));
         for (int code = 0; code < largest; code++) {
-            float low = pst_f32_from_f8(wide, (uint8_t)code), high = pst_f32_from_f8(wide, (uint8_t)(code + 1));
+            float low = pst_f32_from_f8(wide, (uint8_t)code),
+                  high = pst_f32_from_f8(wide, (uint8_t)(code + 1));
             float middle = (low + high) / 2;
             assert_true(low < high);
             assert_int_equal(pst_f8_from_f32(wide, low), code);

@@ -13,7 +13,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static pst_status print_text(const void *what, FILE *out) { return fputs(what, out), PST_OK; }
+static pst_status print_text(const void *what, FILE *out) {
+    fputs(what, out);
+    return PST_OK;
+}
 
 static pst_status print_half(const void *what, FILE *out) {
     fputs(what, out);
@@ -26,7 +29,8 @@ static pst_status print_interrupted(const void *what, FILE *out) {
     fwrite(what, 1, n / 2, out);
     fflush(out);
     kill(getpid(), SIGINT);
-    return fputs((const char *)what + n / 2, out), PST_OK;
+    fputs((const char *)what + n / 2, out);
+    return PST_OK;
 }
 
 static void assert_text(const char *path, const char *expected) {
@@ -99,7 +103,8 @@ static int is_link(const char *path) {
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* The user's link that leads to nothing yet leads to the file then; to nothing again where it fails. */
+/* The user's link that leads to nothing yet leads to the file then; to nothing again where it
+ * fails. */
 static void a_link_to_come(void **state) {
     (void)state;
     assert_int_equal(symlink("to-come", "promise"), 0);
@@ -113,7 +118,8 @@ static void a_link_to_come(void **state) {
     assert_int_equal(pst_file_replace("astray", print_text, "lost"), PST_EINPUT);
 }
 
-/* A name of the program's own: what a link of that name, or of the one beside, leads to is left alone. */
+/* A name of the program's own: what a link of that name, or of the one beside, leads to is left
+ * alone. */
 static void an_own_name_is_no_link(void **state) {
     (void)state;
     assert_int_equal(pst_file_replace("elsewhere", print_text, "of somebody"), PST_OK);

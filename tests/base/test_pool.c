@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* The thread pool: every tile once, polling between tiles, thousands of small runs, signals left to the caller. */
+/* The thread pool: every tile once, polling between tiles, thousands of small runs, signals left to
+ * the caller. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +68,9 @@ static void many_small_runs(void **state) {
 }
 
 static void slow_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)arg, (void)tile, (void)thread;
+    (void)arg;
+    (void)tile;
+    (void)thread;
     uint64_t until = pst_monotonic_ns() + 200000;
     while (pst_monotonic_ns() < until) {}
 }
@@ -125,7 +128,8 @@ static void poll_runs_inside_long_tiles(void **state) {
 }
 
 static void uneven_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)arg, (void)thread;
+    (void)arg;
+    (void)thread;
     if (tile == 1) usleep(3000);
 }
 
@@ -171,9 +175,12 @@ static void wrong_thread_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_tile_runs_once),        cmocka_unit_test(many_small_runs),
-        cmocka_unit_test(poll_runs_between_tiles),     cmocka_unit_test(caller_polls_while_it_waits),
-        cmocka_unit_test(poll_runs_inside_long_tiles), cmocka_unit_test(start_runs_on_every_thread),
+        cmocka_unit_test(every_tile_runs_once),
+        cmocka_unit_test(many_small_runs),
+        cmocka_unit_test(poll_runs_between_tiles),
+        cmocka_unit_test(caller_polls_while_it_waits),
+        cmocka_unit_test(poll_runs_inside_long_tiles),
+        cmocka_unit_test(start_runs_on_every_thread),
         cmocka_unit_test(wrong_thread_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,8 @@ static void philox_known_answers(void **state) {
 static void words_use_key_and_position(void **state) {
     (void)state;
     uint32_t out[4], expected[4];
-    const uint32_t counter[4] = {0x55667788, 0x11223344, 0xccddeeff, 0x8899aabb}, key[2] = {0x9abcdef0, 0x12345678};
+    const uint32_t counter[4] = {0x55667788, 0x11223344, 0xccddeeff, 0x8899aabb},
+                   key[2] = {0x9abcdef0, 0x12345678};
     pst_philox4x32(counter, key, expected);
     pst_rng_words(0x123456789abcdef0, 0x8899aabbccddeeff, 0x1122334455667788, out);
     assert_memory_equal(out, expected, sizeof out);
@@ -56,7 +57,9 @@ static void normal_has_moments_and_positions(void **state) {
     double sum = 0, squares = 0, fourth = 0;
     for (int i = 0; i < N; i++) {
         double z = (x[i] - 1.0) / 0.5;
-        sum += z, squares += z * z, fourth += z * z * z * z;
+        sum += z;
+        squares += z * z;
+        fourth += z * z * z * z;
     }
     assert_true(fabs(sum / N) < 5 / sqrt(N));
     assert_true(fabs(squares / N - 1) < 5 * sqrt(2.0 / N));
@@ -92,17 +95,22 @@ static void permute_is_even(void **state) {
     enum { KEYS = 20000 };
     for (uint64_t n = 2; n <= 7; n++) {
         uint64_t count[7] = {0};
-        for (uint64_t key = 0; key < KEYS; key++) count[pst_rng_permute(pst_rng_key(key, "even"), n, 0)]++;
+        for (uint64_t key = 0; key < KEYS; key++)
+            count[pst_rng_permute(pst_rng_key(key, "even"), n, 0)]++;
         double expected = (double)KEYS / n;
-        for (uint64_t i = 0; i < n; i++) assert_true(fabs(count[i] - expected) < 6 * sqrt(expected));
+        for (uint64_t i = 0; i < n; i++)
+            assert_true(fabs(count[i] - expected) < 6 * sqrt(expected));
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_known_answers),   cmocka_unit_test(words_use_key_and_position),
-        cmocka_unit_test(uniform_is_below_one),   cmocka_unit_test(normal_has_moments_and_positions),
-        cmocka_unit_test(permute_is_a_bijection), cmocka_unit_test(permute_is_even),
+        cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(words_use_key_and_position),
+        cmocka_unit_test(uniform_is_below_one),
+        cmocka_unit_test(normal_has_moments_and_positions),
+        cmocka_unit_test(permute_is_a_bijection),
+        cmocka_unit_test(permute_is_even),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

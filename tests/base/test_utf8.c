@@ -35,13 +35,15 @@ static void lengths(void **state) {
                 {"\xf5\x80\x80\x80", 0},
                 {"\xff", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (pst_utf8_bytes(rows[i].text) != rows[i].bytes) fail_msg("row %zu: %d", i, pst_utf8_bytes(rows[i].text));
+        if (pst_utf8_bytes(rows[i].text) != rows[i].bytes)
+            fail_msg("row %zu: %d", i, pst_utf8_bytes(rows[i].text));
 }
 
 static void clean(void **state) {
     (void)state;
     char text[] = "runs/\xff\xc3\xa9\xc3/\xe2\x82", nothing[] = "";
-    pst_utf8_clean(text), pst_utf8_clean(nothing);
+    pst_utf8_clean(text);
+    pst_utf8_clean(nothing);
     assert_string_equal(text, "runs/?\xc3\xa9?/??");
     assert_string_equal(nothing, "");
 }

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 /* rule: NULL for weights only. */
-static inline pst_status shard_write(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks,
-                                     const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
+static inline pst_status shard_write(const char *folder, uint64_t step, uint32_t rank,
+                                     uint32_t ranks, const pst_optim_row *rule,
+                                     const pst_ckpt_entry *entry, uint32_t n) {
     pst_shard *s = NULL;
     void *room = NULL;
     char *path = pst_ckpt_shard_path(folder, step, rank, ranks);

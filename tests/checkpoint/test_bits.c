@@ -1,5 +1,6 @@
-/* One flipped bit in any byte of any file of a checkpoint is found, and the file is named; the tensor, too, where one
- * is damaged. PST_ALL_BITS=1: all eight bits of every byte instead of one. */
+/* One flipped bit in any byte of any file of a checkpoint is found, and the file is named; the
+ * tensor, too, where one is damaged. PST_ALL_BITS=1: all eight bits of every byte instead of
+ * one. */
 #include "base/rng.h"
 #include "checkpoint/shards.h"
 #include <dirent.h>
@@ -26,11 +27,16 @@ static void write_checkpoint(void) {
         assert_int_equal(pst_graph_param(g, &param[i], &index), PST_OK);
         pst_rng_normal(pst_rng_key(1, param[i].name), 0, 1, value[i][0], 3 * LARGEST);
         pst_ckpt_entry entry = {&g->param[i], value[i][0], {value[i][1], value[i][2]}, 0, 0};
-        assert_int_equal(shard_write("c", 3, i, PARAMS, pst_optim_find("adamw"), &entry, 1), PST_OK);
+        assert_int_equal(shard_write("c", 3, i, PARAMS, pst_optim_find("adamw"), &entry, 1),
+                         PST_OK);
     }
-    /* A loss whose last digits could be others and yet mean the same number, and one with an exponent. */
-    pst_ckpt_info info = {
-        .step = 3, .next_sample = 96, .validation_loss = 0.1, .best_loss = 1e-30, .optimizer = "adamw"};
+    /* A loss whose last digits could be others and yet mean the same number, and one with an
+     * exponent. */
+    pst_ckpt_info info = {.step = 3,
+                          .next_sample = 96,
+                          .validation_loss = 0.1,
+                          .best_loss = 1e-30,
+                          .optimizer = "adamw"};
     assert_int_equal(pst_ckpt_commit("c", &info, "model: {kind: gpt}\n", g, PARAMS, NULL), PST_OK);
     pst_graph_close(g);
 }
@@ -69,9 +75,12 @@ static void flip_all(const char *name, off_t data) {
             flip(fd, at, bit);
             pst_status status = read_all(tensor);
             if (status != PST_EINPUT || !strstr(pst_error(), name))
-                fail_msg("%s, byte %ld, bit %d: status %d: %s", name, (long)at, bit, status, pst_error());
-            if (data && at >= data && (!*tensor || !strstr(pst_error(), tensor) || !strstr(pst_error(), "hash")))
-                fail_msg("%s, byte %ld, bit %d: no tensor is named: %s", name, (long)at, bit, pst_error());
+                fail_msg("%s, byte %ld, bit %d: status %d: %s", name, (long)at, bit, status,
+                         pst_error());
+            if (data && at >= data &&
+                (!*tensor || !strstr(pst_error(), tensor) || !strstr(pst_error(), "hash")))
+                fail_msg("%s, byte %ld, bit %d: no tensor is named: %s", name, (long)at, bit,
+                         pst_error());
             flip(fd, at, bit);
         }
     close(fd);

@@ -1,5 +1,5 @@
-/* Checkpoints: what is read is what was written, by any number of ranks; damage is found and named; a disk that fills
- * up at any operation leaves the old checkpoint or the new one. */
+/* Checkpoints: what is read is what was written, by any number of ranks; damage is found and named;
+ * a disk that fills up at any operation leaves the old checkpoint or the new one. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "checkpoint/checkpoint.h"
@@ -30,11 +30,12 @@ static void fill(uint64_t step) {
 
 static int setup(void **state) {
     (void)state;
-    static const pst_param param[PARAMS] = {{.name = "wte.weight", .n_dim = 2, .dim = {4, 3}},
-                                            {.name = "h.0.ln_1.bias", .n_dim = 1, .dim = {3}},
-                                            {.name = "h.0.attn.c_attn.weight", .n_dim = 2, .dim = {3, 4}},
-                                            {.name = "ln_f.weight", .n_dim = 1, .dim = {7}},
-                                            {.name = "ln_f.bias", .n_dim = 1, .dim = {1}}};
+    static const pst_param param[PARAMS] = {
+        {.name = "wte.weight", .n_dim = 2, .dim = {4, 3}},
+        {.name = "h.0.ln_1.bias", .n_dim = 1, .dim = {3}},
+        {.name = "h.0.attn.c_attn.weight", .n_dim = 2, .dim = {3, 4}},
+        {.name = "ln_f.weight", .n_dim = 1, .dim = {7}},
+        {.name = "ln_f.bias", .n_dim = 1, .dim = {1}}};
     if (folder_open(state) || pst_graph_open("test", 1, &graph) != PST_OK) return -1;
     for (uint32_t i = 0, index; i < PARAMS; i++)
         if (pst_graph_param(graph, &param[i], &index) != PST_OK) return -1;
@@ -114,7 +115,9 @@ static const char *listing(void) {
     return text;
 }
 
-static void fresh(void) { shell("rm -rf checkpoints c && mkdir checkpoints && ln -s checkpoints c"); }
+static void fresh(void) {
+    shell("rm -rf checkpoints c && mkdir checkpoints && ln -s checkpoints c");
+}
 
 static void test_any_ranks(void **state) {
     (void)state;
@@ -130,12 +133,15 @@ static void test_keep(void **state) {
     (void)state;
     static const double loss[] = {3, 2, 1.5, 1.75, NAN, 1.5, 4};
     fresh();
-    shell("mkdir checkpoints/.tmp-step-00000002 checkpoints/.tmp-step-00000099 checkpoints/step-00000088");
+    shell("mkdir checkpoints/.tmp-step-00000002 checkpoints/.tmp-step-00000099 "
+          "checkpoints/step-00000088");
     for (uint64_t i = 0; i < 7; i++) {
         assert_int_equal(save(i + 1, 2, loss[i]), PST_OK);
         pst_ckpt_prune("c", 2, i + 1);
     }
-    assert_string_equal(listing(), ".tmp-step-00000099 best step-00000003 step-00000006 step-00000007 step-00000088 ");
+    assert_string_equal(
+        listing(),
+        ".tmp-step-00000099 best step-00000003 step-00000006 step-00000007 step-00000088 ");
     expect_step(7);
     char *folder;
     pst_ckpt *c;
@@ -143,7 +149,8 @@ static void test_keep(void **state) {
     assert_int_equal(pst_ckpt_open(folder, &c), PST_OK);
     assert_int_equal(c->info.step, 3);
     assert_true(c->info.validation_loss == 1.5 && isnan(c->info.best_loss));
-    pst_ckpt_close(c), free(folder);
+    pst_ckpt_close(c);
+    free(folder);
     pst_ckpt_clean("c");
     assert_int_equal(save(4, 1, 9), PST_OK); /* the run went back: the one just written stays */
     pst_ckpt_prune("c", 1, 4);
@@ -154,7 +161,8 @@ static void test_keep(void **state) {
     assert_string_equal(listing(), "best step-00000003 step-00000004 step-00000007 step-00000088 ");
 }
 
-/* Whatever operation fails while a checkpoint is written: the sentence, no temporary folder, the old or the new one. */
+/* Whatever operation fails while a checkpoint is written: the sentence, no temporary folder, the
+ * old or the new one. */
 static void test_full_disk(void **state) {
     (void)state;
     for (int same = 0; same < 2; same++) { /* a later step; the same step again */
@@ -192,7 +200,8 @@ static void test_unwritable(void **state) {
     assert_int_equal(shard_write("no/where", 1, 0, 1, NULL, &entry, 1), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "no/where: No such file"));
     pst_ckpt_info info = info_of(2, 1);
-    assert_int_equal(pst_ckpt_commit("c", &info, "", graph, 2, NULL), PST_ENOMEM); /* nobody wrote */
+    /* nobody wrote */
+    assert_int_equal(pst_ckpt_commit("c", &info, "", graph, 2, NULL), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "rank-0-of-2.safetensors is missing"));
     assert_int_equal(shard_write("c", 2, 0, 1, NULL, &entry, 1), PST_OK);
     assert_int_equal(pst_ckpt_commit("c", &info, "", graph, 1, NULL), PST_EINTERNAL);
@@ -210,7 +219,8 @@ static void test_unwritable(void **state) {
     expect_step(1);
 }
 
-/* Opens a copy of the checkpoint in good/ after `damage`, a command run in its folder, was done to it. */
+/* Opens a copy of the checkpoint in good/ after `damage`, a command run in its folder, was done to
+ * it. */
 static void expect_damage(const char *damage, const char *sentence) {
     pst_ckpt *c = NULL;
     char *folder = NULL;
@@ -238,24 +248,29 @@ static void test_damage(void **state) {
     expect_damage("rm -r ../step-00000001", "c holds no complete checkpoint");
     expect_damage("rm ../../c", "no checkpoint: c: No such file");
     expect_damage("rm index.json", "c holds no complete checkpoint");
-    expect_damage("rm rank-1-of-2.safetensors", "rank-1-of-2.safetensors: cannot read: No such file");
+    expect_damage("rm rank-1-of-2.safetensors",
+                  "rank-1-of-2.safetensors: cannot read: No such file");
     expect_damage("rm run.yaml", "run.yaml: cannot read");
     expect_damage("echo >> run.yaml", "run.yaml: damaged or edited");
     expect_damage("truncate -s 100 index.json", "index.json:7:4: truncated or damaged");
     expect_damage("echo '{}' > index.json", "index.json: not the index of a checkpoint");
     expect_damage("sed -i 's/\"version\": 3/\"version\": 5/' index.json",
                   "version 5, this program reads versions 3 and 4");
-    expect_damage("sed -i 's/\"step\": 1,/\"step\": 7,/' index.json", "index.json: damaged or edited");
+    expect_damage("sed -i 's/\"step\": 1,/\"step\": 7,/' index.json",
+                  "index.json: damaged or edited");
     expect_damage("sed -i 's/\"file\": \"rank-0-of/\"file\": \"..\\/rank-0-of/' index.json",
                   "is in no file of the list");
     expect_damage("sed -i 's/\"name\": \"rank-0-of/\"name\": \"..\\/rank-0-of/' index.json",
                   "files[0] is no file name");
-    expect_damage("sed -i 's/\"header_xxh3\": \"/&x/' index.json", "rank-0-of-2.safetensors has no header_xxh3");
-    expect_damage("sed -i 's/\\(xxh3:ln_f.bias.m\":\"\\)./\\1X/' rank-0-of-2.safetensors", "the header is damaged");
+    expect_damage("sed -i 's/\"header_xxh3\": \"/&x/' index.json",
+                  "rank-0-of-2.safetensors has no header_xxh3");
+    expect_damage("sed -i 's/\\(xxh3:ln_f.bias.m\":\"\\)./\\1X/' rank-0-of-2.safetensors",
+                  "the header is damaged");
     expect_damage("truncate -s -1 rank-0-of-2.safetensors", "rank-0-of-2.safetensors: truncated");
     expect_damage("cp rank-1-of-2.safetensors rank-0-of-2.safetensors",
                   "rank-0-of-2.safetensors: the header is damaged");
-    expect_damage("f=rank-0-of-2.safetensors; printf x | dd of=$f bs=1 seek=$(($(stat -c %s $f) - 140)) conv=notrunc "
+    expect_damage("f=rank-0-of-2.safetensors; printf x | dd of=$f bs=1 seek=$(($(stat -c %s $f) - "
+                  "140)) conv=notrunc "
                   "2>/dev/null",
                   "is damaged: its hash is");
 }
@@ -268,13 +283,15 @@ static void test_mismatch(void **state) {
     float a[LARGEST], b[LARGEST], d[LARGEST];
     float *const into[2] = {b, d};
     assert_int_equal(pst_ckpt_open("c/step-00000001", &c), PST_OK);
-    pst_param other = {.name = "wte.weight", .n_dim = 2, .dim = {3, 4}}, none = {.name = "x", .n_dim = 1, .dim = {1}};
+    pst_param other = {.name = "wte.weight", .n_dim = 2, .dim = {3, 4}},
+              none = {.name = "x", .n_dim = 1, .dim = {1}};
     assert_int_equal(pst_ckpt_read_param(c, &other, NULL, a, into), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "wte.weight has another shape"));
     assert_int_equal(pst_ckpt_read_param(c, &none, NULL, a, into), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "holds no tensor x"));
     assert_int_equal(pst_ckpt_read(c, "wte.weight", a, 11), PST_EINPUT);
-    assert_int_equal(pst_ckpt_read_param(c, &graph->param[0], pst_optim_find("sgd"), a, into), PST_EINPUT);
+    assert_int_equal(pst_ckpt_read_param(c, &graph->param[0], pst_optim_find("sgd"), a, into),
+                     PST_EINPUT);
     assert_non_null(strstr(pst_error(), "the state of optimizer adamw, not of sgd"));
     pst_ckpt_close(c);
     FILE *null = fopen("/dev/null", "w");
@@ -304,9 +321,10 @@ static void test_weights_hash(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_ranks),   cmocka_unit_test(test_keep),
-                                       cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_unwritable),
-                                       cmocka_unit_test(test_damage),      cmocka_unit_test(test_mismatch),
-                                       cmocka_unit_test(test_weights_hash)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_ranks),   cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_unwritable),
+        cmocka_unit_test(test_damage),      cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_weights_hash)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

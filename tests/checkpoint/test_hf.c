@@ -1,4 +1,5 @@
-/* Hugging Face GPT-2: config.json and weights in, the same out, to the bit; what is no GPT-2 is refused. */
+/* Hugging Face GPT-2: config.json and weights in, the same out, to the bit; what is no GPT-2 is
+ * refused. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "checkpoint/durable.h"
@@ -14,7 +15,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#define FIXTURE PST_SOURCE_DIR "/tests/parity/fixture" /* written by Python, with names that have no prefix */
+#define FIXTURE                                                                                    \
+    PST_SOURCE_DIR "/tests/parity/fixture" /* written by Python, with names that have no prefix */
 /* A model and its weights. */
 typedef struct {
     pst_model_config config;
@@ -66,12 +68,14 @@ static model random_model(uint64_t seed) {
 }
 
 static void export_to(const char *folder, model *m) {
-    if (pst_hf_export(folder, &m->config, &pst_model_gpt, m->graph, give, m) != PST_OK) fail_msg("%s", pst_error());
+    if (pst_hf_export(folder, &m->config, &pst_model_gpt, m->graph, give, m) != PST_OK)
+        fail_msg("%s", pst_error());
 }
 
 static void expect_same(const model *a, const model *b) {
     for (uint32_t i = 0; i < a->graph->n_param; i++)
-        assert_memory_equal(a->weight[i], b->weight[i], pst_param_elements(&a->graph->param[i]) * sizeof(float));
+        assert_memory_equal(a->weight[i], b->weight[i],
+                            pst_param_elements(&a->graph->param[i]) * sizeof(float));
 }
 
 static void test_round_trip(void **state) {
@@ -81,20 +85,25 @@ static void test_round_trip(void **state) {
     export_to("out", &a);
     assert_true(pst_hf_is("out") && pst_hf_is("out/model.safetensors") && !pst_hf_is("."));
     assert_int_equal(pst_hf_config("out", &config), PST_OK);
-    assert_true(config.layers == 2 && config.heads == 2 && config.channels == 6 && config.context == 5);
+    assert_true(config.layers == 2 && config.heads == 2 && config.channels == 6 &&
+                config.context == 5);
     assert_string_equal(config.tokenizer, "byte");
-    assert_true(config.vocabulary == 11 && config.dropout == 0.1f && config.activation == PST_ACT_GELU_TANH);
-    assert_int_equal(pst_hf_import("out", &pst_model_gpt, b.graph, b.graph, b.weight, NULL, NULL), PST_OK);
+    assert_true(config.vocabulary == 11 && config.dropout == 0.1f &&
+                config.activation == PST_ACT_GELU_TANH);
+    assert_int_equal(pst_hf_import("out", &pst_model_gpt, b.graph, b.graph, b.weight, NULL, NULL),
+                     PST_OK);
     expect_same(&a, &b);
     float *wanted = b.weight[3];
     memset(wanted, 0, sizeof *wanted);
     float **some = calloc(b.graph->n_param, sizeof *some); /* one rank's share */
     some[3] = wanted;
-    assert_int_equal(pst_hf_import("out/model.safetensors", &pst_model_gpt, b.graph, b.graph, some, NULL, NULL),
-                     PST_OK);
+    assert_int_equal(
+        pst_hf_import("out/model.safetensors", &pst_model_gpt, b.graph, b.graph, some, NULL, NULL),
+        PST_OK);
     expect_same(&a, &b);
     free(some);
-    model_free(&a), model_free(&b);
+    model_free(&a);
+    model_free(&b);
 }
 
 /* Conv1D weights stand transposed in the file, others do not. */
@@ -119,8 +128,8 @@ static void test_layout(void **state) {
     model_free(&m);
 }
 
-/* Rewrites out/model.safetensors as y.safetensors: tensor `from` is named `to` ("": dropped), `extra` is a copy of wte
- * with its last element scaled, prefix: names keep "transformer.". */
+/* Rewrites out/model.safetensors as y.safetensors: tensor `from` is named `to` ("": dropped),
+ * `extra` is a copy of wte with its last element scaled, prefix: names keep "transformer.". */
 static void rewrite(const char *from, const char *to, const char *extra, float scale, int prefix) {
     pst_st_file *f;
     pst_st_decl decl[64];
@@ -152,7 +161,8 @@ static void rewrite(const char *from, const char *to, const char *extra, float s
 }
 
 static void expect(model *m, const char *source, const char *sentence) {
-    pst_status status = pst_hf_import(source, &pst_model_gpt, m->graph, m->graph, m->weight, NULL, NULL);
+    pst_status status =
+        pst_hf_import(source, &pst_model_gpt, m->graph, m->graph, m->weight, NULL, NULL);
     if (!sentence && status != PST_OK) fail_msg("%s", pst_error());
     if (!sentence) return;
     assert_int_equal(status, PST_EINPUT);
@@ -185,10 +195,14 @@ static void test_variants(void **state) {
     other.context = 4;
     model c = model_of(other);
     expect(&c, "out", "wpe.weight is [5,6], the model wants [4,6]");
-    other.context = 5, other.heads = 3;
+    other.context = 5;
+    other.heads = 3;
     model d = model_of(other);
     expect(&d, "out", "n_head is 2, the model has 3 heads");
-    model_free(&a), model_free(&b), model_free(&c), model_free(&d);
+    model_free(&a);
+    model_free(&b);
+    model_free(&c);
+    model_free(&d);
 }
 
 static void expect_config(const char *text, const char *sentence) {
@@ -198,33 +212,41 @@ static void expect_config(const char *text, const char *sentence) {
         fail_msg("\"%s\" is not in \"%s\"", sentence, pst_error());
 }
 
-#define SIZES "\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":2,\"n_embd\":4,\"n_positions\":8,\"vocab_size\":9"
+#define SIZES                                                                                      \
+    "\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":2,\"n_embd\":4,\"n_positions\":8,\"vocab_"   \
+    "size\":9"
 
 static void test_config(void **state) {
     (void)state;
     pst_model_config c;
-    const char *plain = "{" SIZES "}", *erf = "{" SIZES ",\"activation_function\":\"gelu\",\"resid_pdrop\":0}";
+    const char *plain = "{" SIZES "}",
+               *erf = "{" SIZES ",\"activation_function\":\"gelu\",\"resid_pdrop\":0}";
     assert_int_equal(pst_hf_parse_config(plain, strlen(plain), "x.json", &c), PST_OK);
-    assert_true(c.layers == 2 && c.vocabulary == 9 && c.dropout == 0.1f && c.activation == PST_ACT_GELU_TANH);
+    assert_true(c.layers == 2 && c.vocabulary == 9 && c.dropout == 0.1f &&
+                c.activation == PST_ACT_GELU_TANH);
     assert_int_equal(pst_hf_parse_config(erf, strlen(erf), "x.json", &c), PST_OK);
     assert_true(c.activation == PST_ACT_GELU_ERF && c.dropout == 0);
     expect_config("{", "x.json:1:1: not JSON");
     expect_config("[]", "model_type is missing");
     expect_config("{\"model_type\":\"bert\"}", "model_type is bert, only gpt2 can be read");
     expect_config("{\"model_type\":\"gpt2\",\"n_layer\":0}", "n_layer is missing or no size");
-    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":4294967296}", "n_layer is missing or no size");
+    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":4294967296}",
+                  "n_layer is missing or no size");
     expect_config("{" SIZES ",\"n_inner\":5}", "n_inner");
     expect_config("{" SIZES ",\"layer_norm_epsilon\":1e-6}", "layer_norm_epsilon must be 1e-05");
-    expect_config("{" SIZES ",\"activation_function\":\"silu\"}", "activation_function silu is not known");
+    expect_config("{" SIZES ",\"activation_function\":\"silu\"}",
+                  "activation_function silu is not known");
     expect_config("{" SIZES ",\"tie_word_embeddings\":false}", "tie_word_embeddings must be true");
     expect_config("{" SIZES ",\"scale_attn_by_inverse_layer_idx\":true}", "must be false");
     expect_config("{" SIZES ",\"resid_pdrop\":1}", "resid_pdrop");
-    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":1,\"n_head\":3,\"n_embd\":4,\"n_positions\":8,"
-                  "\"vocab_size\":9}",
-                  "n_head 3 does not divide n_embd 4");
+    expect_config(
+        "{\"model_type\":\"gpt2\",\"n_layer\":1,\"n_head\":3,\"n_embd\":4,\"n_positions\":8,"
+        "\"vocab_size\":9}",
+        "n_head 3 does not divide n_embd 4");
 }
 
-/* The disk fills up at any operation: the sentence, and no half-written model where a whole one is expected. */
+/* The disk fills up at any operation: the sentence, and no half-written model where a whole one is
+ * expected. */
 static void test_full_disk(void **state) {
     (void)state;
     model a = random_model(4), b = model_of(small());
@@ -241,7 +263,8 @@ static void test_full_disk(void **state) {
     }
     expect(&b, "full", NULL);
     expect_same(&a, &b);
-    model_free(&a), model_free(&b);
+    model_free(&a);
+    model_free(&b);
 }
 
 static void put_other_kind(const char *folder) {
@@ -263,7 +286,8 @@ static void test_foreign(void **state) {
     pst_model_config config;
     pst_st_file *before, *after;
     assert_int_equal(pst_hf_config(source, &config), PST_OK);
-    assert_true(config.layers == 2 && config.heads == 2 && config.channels == 32 && config.context == 16);
+    assert_true(config.layers == 2 && config.heads == 2 && config.channels == 32 &&
+                config.context == 16);
     model m = model_of(config);
     expect(&m, source, NULL);
     export_to("out", &m);
@@ -273,14 +297,17 @@ static void test_foreign(void **state) {
     for (uint32_t i = 0; i < before->n_entry; i++) {
         const pst_st_entry *a = &before->entry[i], *b = &after->entry[i];
         assert_string_equal(a->name, b->name + strlen("transformer."));
-        assert_true(a->bytes == b->bytes && a->n_dim == b->n_dim && !memcmp(a->dim, b->dim, sizeof a->dim));
+        assert_true(a->bytes == b->bytes && a->n_dim == b->n_dim &&
+                    !memcmp(a->dim, b->dim, sizeof a->dim));
         uint8_t *x = malloc(a->bytes), *y = malloc(a->bytes);
         assert_int_equal(pst_st_read_bytes(before, a, 0, x, a->bytes), PST_OK);
         assert_int_equal(pst_st_read_bytes(after, b, 0, y, a->bytes), PST_OK);
         assert_memory_equal(x, y, a->bytes);
-        free(x), free(y);
+        free(x);
+        free(y);
     }
-    pst_st_close(before), pst_st_close(after);
+    pst_st_close(before);
+    pst_st_close(after);
     put_other_kind("bert");
     expect(&m, "bert", "config.json: model_type is bert, only gpt2 can be read");
     expect(&m, "bert/model.safetensors", "model_type is bert");
@@ -289,8 +316,9 @@ static void test_foreign(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_layout),
-                                       cmocka_unit_test(test_variants),   cmocka_unit_test(test_config),
-                                       cmocka_unit_test(test_full_disk),  cmocka_unit_test(test_foreign)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_variants),   cmocka_unit_test(test_config),
+        cmocka_unit_test(test_full_disk),  cmocka_unit_test(test_foreign)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

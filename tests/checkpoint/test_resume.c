@@ -1,6 +1,7 @@
 /* test: label=full timeout=180
- * Going on: an interrupt during a long validation is heard and leaves a checkpoint; what is resumed must be ours alone,
- * of the same seed, and not finished; `best` is the checkpoint of the best validation. */
+ * Going on: an interrupt during a long validation is heard and leaves a checkpoint; what is resumed
+ * must be ours alone, of the same seed, and not finished; `best` is the checkpoint of the best
+ * validation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,14 +12,15 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 
-#define SLOW                                                                                                           \
-    "name: run\nmodel: {kind: gpt, layers: 4, heads: 4, channels: 192, context: 64}\n"                                 \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/**/*.c\"], validation: 0.95}\n"                               \
-    "train: {steps: 1000, batch: 2, micro_batch: 1, warmup: 0, validate_every: 1}\ncheckpoint: {every: 0}\n"
-#define SMALL                                                                                                          \
-    "name: run\nmodel: {kind: gpt, layers: 2, heads: 2, channels: 16, context: 16}\n"                                  \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/s*.[ch]\"], validation: 0.2}\n"                          \
-    "train: {steps: 24, batch: 4, micro_batch: 1, warmup: 0, lr: 5.0e-2, validate_every: 2}\n"                         \
+#define SLOW                                                                                       \
+    "name: run\nmodel: {kind: gpt, layers: 4, heads: 4, channels: 192, context: 64}\n"             \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/**/*.c\"], validation: 0.95}\n"           \
+    "train: {steps: 1000, batch: 2, micro_batch: 1, warmup: 0, validate_every: 1}\ncheckpoint: "   \
+    "{every: 0}\n"
+#define SMALL                                                                                      \
+    "name: run\nmodel: {kind: gpt, layers: 2, heads: 2, channels: 16, context: 16}\n"              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/s*.[ch]\"], validation: 0.2}\n"      \
+    "train: {steps: 24, batch: 4, micro_batch: 1, warmup: 0, lr: 5.0e-2, validate_every: 2}\n"     \
     "checkpoint: {every: 0, keep: 1}\n"
 
 enum { LIMIT_S = 30 };
@@ -51,14 +53,16 @@ static void test_interrupted_validation(void **state) {
         snprintf(name, sizeof name, "validation-%d", n);
         snprintf(folder, sizeof folder, "%s/%s/run", run_folder(), name);
         process p = process_train(SLOW, name, words);
-        if (!process_reaches(&p, folder, 1, 60)) fail_msg("%s: no step: %s", name, process_said(&p));
+        if (!process_reaches(&p, folder, 1, 60))
+            fail_msg("%s: no step: %s", name, process_said(&p));
         process_sleep_ms(300);
         kill(p.pid, SIGINT);
         int status = process_wait(&p, LIMIT_S);
         if (status) fail_msg("%s: exit status %d: %s", name, status, process_said(&p));
         assert_int_equal(process_steps(folder), 1);
         assert_true(has_event("end") && !has_event("validation"));
-        assert_true(is_there("checkpoints/step-00000001/index.json") && !is_there("checkpoints/best"));
+        assert_true(is_there("checkpoints/step-00000001/index.json") &&
+                    !is_there("checkpoints/best"));
     }
 }
 
@@ -86,8 +90,10 @@ static long best_step(void) {
         json_t *j = json_loads(line, 0, NULL);
         const char *event = json_string_value(json_object_get(j, "event"));
         double loss = json_number_value(json_object_get(j, "loss"));
-        if (event && !strcmp(event, "validation") && loss < lowest)
-            lowest = loss, best = (long)json_integer_value(json_object_get(j, "step"));
+        if (event && !strcmp(event, "validation") && loss < lowest) {
+            lowest = loss;
+            best = (long)json_integer_value(json_object_get(j, "step"));
+        }
         json_decref(j);
     }
     if (f) fclose(f);
@@ -104,7 +110,8 @@ static void test_best(void **state) {
     assert_true(readlink(path, target, sizeof target - 1) > 0);
     snprintf(expected, sizeof expected, "step-%08ld", best_step());
     assert_string_equal(target, expected);
-    assert_true(is_there("checkpoints/best/index.json") && is_there("checkpoints/step-00000024/index.json"));
+    assert_true(is_there("checkpoints/best/index.json") &&
+                is_there("checkpoints/step-00000024/index.json"));
     printf("best of %s: %s\n", folder, target);
 }
 
@@ -162,7 +169,8 @@ static void test_no_room_for_metrics(void **state) {
         fail_msg("exit status %d, %zu of %zu bytes kept", r.exit_status, now, bytes);
     assert_memory_equal(kept, text, bytes);
     assert_false(is_there("metrics.jsonl.new"));
-    free(text), free(kept);
+    free(text);
+    free(kept);
     r = run_here(SMALL, "again", 1, folder, NULL, 0);
     assert_int_equal(r.exit_status, 0);
     assert_int_equal(r.steps, 24);

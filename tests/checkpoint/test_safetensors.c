@@ -1,4 +1,5 @@
-/* Safetensors: what is written is read back to the bit; a reader that trusts nothing; a writer whose disk fills up. */
+/* Safetensors: what is written is read back to the bit; a reader that trusts nothing; a writer
+ * whose disk fills up. */
 #include "base/folder.h"
 #include "checkpoint/durable.h"
 #include "checkpoint/safetensors.h"
@@ -24,16 +25,19 @@ static const char *file_with(uint64_t length, const char *header, size_t n) {
     return "x";
 }
 
-static const char *file_of(const char *header, size_t n) { return file_with(strlen(header), header, n); }
+static const char *file_of(const char *header, size_t n) {
+    return file_with(strlen(header), header, n);
+}
 
 static void rejects(const char *path, const char *sentence) {
     pst_st_file *f = NULL;
     assert_int_equal(pst_st_open(path, &f), PST_EINPUT);
     assert_null(f);
-    if (!strstr(pst_error(), sentence) || !strstr(pst_error(), path)) fail_msg("%s: %s", sentence, pst_error());
+    if (!strstr(pst_error(), sentence) || !strstr(pst_error(), path))
+        fail_msg("%s: %s", sentence, pst_error());
 }
 
-#define ENTRY(name, type, shape, offsets)                                                                              \
+#define ENTRY(name, type, shape, offsets)                                                          \
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static void test_bad_files(void **state) {
@@ -50,21 +54,29 @@ static void test_bad_files(void **state) {
     rejects(file_of("{\"a\":NaN}", 0), "not JSON");
     rejects(file_of("{\"a\":3}", 0), "a has no dtype");
     rejects(file_of("{" ENTRY("a", "F99", "[1]", "[0,4]") "}", 4), "unknown dtype F99");
-    rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,4]") "," ENTRY("a", "F32", "[1]", "[0,4]") "}", 4), "duplicate");
+    rejects(
+        file_of("{" ENTRY("a", "F32", "[1]", "[0,4]") "," ENTRY("a", "F32", "[1]", "[0,4]") "}", 4),
+        "duplicate");
     rejects(file_of("{" ENTRY("a", "F32", "[1]", "[4,0]") "}", 4), "no data_offsets");
     rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,4.0]") "}", 4), "no data_offsets");
     rejects(file_of("{" ENTRY("a", "F32", "[1]", "[-4,0]") "}", 4), "no data_offsets");
     rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,9223372036854775808]") "}", 4), "not JSON");
-    rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,9223372036854775807]") "}", 4), "at byte 9223372036854775807");
+    rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,9223372036854775807]") "}", 4),
+            "at byte 9223372036854775807");
     rejects(file_of("{" ENTRY("a", "F32", "[2]", "[0,8]") "}", 7), "ends at byte 8 of 7");
-    rejects(file_of("{" ENTRY("a", "F32", "[2]", "[0,4]") "}", 4), "the shape takes 8 bytes, the offsets 4");
+    rejects(file_of("{" ENTRY("a", "F32", "[2]", "[0,4]") "}", 4),
+            "the shape takes 8 bytes, the offsets 4");
     rejects(file_of("{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4), "dimension 0 is not a size");
     rejects(file_of("{" ENTRY("a", "F32", "1", "[0,4]") "}", 4), "has no shape");
     rejects(file_of("{" ENTRY("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0), "overflows");
     rejects(file_of("{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4), "9 dimensions");
-    rejects(file_of("{" ENTRY("a", "F32", "[2]", "[0,8]") "," ENTRY("b", "F32", "[2]", "[4,12]") "}", 12), "overlaps");
+    rejects(
+        file_of("{" ENTRY("a", "F32", "[2]", "[0,8]") "," ENTRY("b", "F32", "[2]", "[4,12]") "}",
+                12),
+        "overlaps");
     rejects(file_of("{" ENTRY("a", "F32", "[1]", "[4,8]") "}", 8), "leaves a gap");
-    rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,4]") "}", 5), "1 bytes behind the last tensor");
+    rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,4]") "}", 5),
+            "1 bytes behind the last tensor");
     rejects(file_of("{\"__metadata__\":{\"a\":1}}", 0), "__metadata__");
 }
 
@@ -74,7 +86,8 @@ static void test_odd_files(void **state) {
     pst_st_file *f;
     float value = 1;
     assert_int_equal(pst_st_open(file_of("{\"__metadata__\":{\"k\":\"v\"}," ENTRY(
-                                             "e", "F32", "[0,7]", "[4,4]") "," ENTRY("s", "F32", "[]", "[0,4]") "}   ",
+                                             "e", "F32", "[0,7]",
+                                             "[4,4]") "," ENTRY("s", "F32", "[]", "[0,4]") "}   ",
                                          4),
                                  &f),
                      PST_OK);
@@ -91,7 +104,8 @@ static void test_odd_files(void **state) {
     assert_int_equal(pst_st_open(file_of("{}", 0), &f), PST_OK);
     assert_null(pst_st_find(f, ""));
     pst_st_close(f);
-    assert_int_equal(pst_st_open(file_of("{" ENTRY("i", "I64", "[1]", "[0,8]") "}", 8), &f), PST_OK);
+    assert_int_equal(pst_st_open(file_of("{" ENTRY("i", "I64", "[1]", "[0,8]") "}", 8), &f),
+                     PST_OK);
     assert_int_equal(pst_st_read_f32(f, f->entry, &value, 1, 0), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "not a floating-point type"));
     pst_st_close(f);
@@ -100,7 +114,8 @@ static void test_odd_files(void **state) {
 static const char *const keys[] = {"format", "quote"}, *const values[] = {"pt", "\"\\\xc3\xa9\n"};
 
 static pst_status write_sample(const char *path, const float *weights, uint64_t n) {
-    pst_st_decl decl[] = {{"w", PST_F32, 2, {n / 3, 3}}, {"bf \"16\"", PST_BF16, 1, {2}}, {"d", PST_F64, 0, {0}}};
+    pst_st_decl decl[] = {
+        {"w", PST_F32, 2, {n / 3, 3}}, {"bf \"16\"", PST_BF16, 1, {2}}, {"d", PST_F64, 0, {0}}};
     uint16_t half[] = {pst_bf16_from_f32(1.5f), pst_bf16_from_f32(-INFINITY)};
     double third = 1.0 / 3;
     pst_st_writer *w;
@@ -119,18 +134,21 @@ static void test_round_trip(void **state) {
     enum { N = 300000 };
     float *weights = malloc(N * sizeof *weights), *back = malloc(N * sizeof *back), value[2];
     for (int i = 0; i < N; i++) weights[i] = (float)sin(i);
-    weights[7] = NAN, weights[8] = -0.0f;
+    weights[7] = NAN;
+    weights[8] = -0.0f;
     assert_int_equal(write_sample("y", weights, N), PST_OK);
     pst_st_file *f;
     assert_int_equal(pst_st_open("y", &f), PST_OK);
     assert_string_equal(pst_st_meta(f, "quote"), values[1]);
     const pst_st_entry *w = pst_st_find(f, "w");
-    assert_true(w && w->offset % 8 == 0 && w->n_dim == 2 && w->dim[0] == N / 3 && !strcmp(w->dtype, "F32"));
+    assert_true(w && w->offset % 8 == 0 && w->n_dim == 2 && w->dim[0] == N / 3 &&
+                !strcmp(w->dtype, "F32"));
     assert_int_equal(pst_st_read_f32(f, w, back, N, 0), PST_OK);
     assert_memory_equal(weights, back, N * sizeof *back);
     assert_int_equal(pst_st_read_f32(f, w, back, N, 1), PST_OK);
     for (int r = 0; r < N / 3; r++)
-        for (int c = 0; c < 3; c++) assert_memory_equal(&weights[r * 3 + c], &back[c * (N / 3) + r], sizeof *back);
+        for (int c = 0; c < 3; c++)
+            assert_memory_equal(&weights[r * 3 + c], &back[c * (N / 3) + r], sizeof *back);
     assert_int_equal(pst_st_read_f32(f, pst_st_find(f, "bf \"16\""), value, 2, 0), PST_OK);
     assert_true(value[0] == 1.5f && value[1] == -INFINITY);
     assert_int_equal(pst_st_read_f32(f, pst_st_find(f, "d"), value, 1, 0), PST_OK);
@@ -138,7 +156,8 @@ static void test_round_trip(void **state) {
     pst_st_close(f);
     assert_int_equal(truncate("y", 1000), 0);
     rejects("y", "truncated");
-    free(weights), free(back);
+    free(weights);
+    free(back);
 }
 
 static void test_half(void **state) {
@@ -205,8 +224,9 @@ static void test_full_disk(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),
-                                       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_half),
-                                       cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_full_disk)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),
+        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_half),
+        cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_full_disk)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -1,7 +1,8 @@
 /* test: label=full timeout=240
- * Checkpoints while training goes on, in one process and in two: they hold the weights of the step that they name,
- * however slow the disk; whichever operation fails, once or from then on, the old or the new one is there and whole; a
- * run that is killed amid one goes on from the one before and ends as if nothing had been. */
+ * Checkpoints while training goes on, in one process and in two: they hold the weights of the step
+ * that they name, however slow the disk; whichever operation fails, once or from then on, the old
+ * or the new one is there and whole; a run that is killed amid one goes on from the one before and
+ * ends as if nothing had been. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,21 +14,25 @@
 #include <dirent.h>
 #include <math.h>
 
-/* Several pieces, so that STEP meets checkpoints that are half taken; steps of a few milliseconds. */
-#define YAML                                                                                                           \
-    "name: run\nmodel: {kind: gpt, layers: 2, heads: 4, channels: 128, context: 8}\n"                                  \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"                                \
-    "train: {steps: 8, batch: 2, micro_batch: 1, warmup: 0, decay: none, lr: 1.0e-3, hang_slack: 20}\n"                \
+/* Several pieces, so that STEP meets checkpoints that are half taken; steps of a few
+ * milliseconds. */
+#define YAML                                                                                       \
+    "name: run\nmodel: {kind: gpt, layers: 2, heads: 4, channels: 128, context: 8}\n"              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"            \
+    "train: {steps: 8, batch: 2, micro_batch: 1, warmup: 0, decay: none, lr: 1.0e-3, hang_slack: " \
+    "20}\n"                                                                                        \
     "parallel: {threads: 1}\ncheckpoint: {every: 2, keep: 10}\n"
-#define TINY                                                                                                           \
-    "name: run\nmodel: {kind: gpt, layers: 2, heads: 2, channels: 12, context: 8}\n"                                   \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"                                \
-    "train: {steps: 6, batch: 2, micro_batch: 1, warmup: 0, decay: none, lr: 1.0e-3, hang_slack: 20}\n"                \
+#define TINY                                                                                       \
+    "name: run\nmodel: {kind: gpt, layers: 2, heads: 2, channels: 12, context: 8}\n"               \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"            \
+    "train: {steps: 6, batch: 2, micro_batch: 1, warmup: 0, decay: none, lr: 1.0e-3, hang_slack: " \
+    "20}\n"                                                                                        \
     "parallel: {threads: 1}\ncheckpoint: {every: 2, keep: 10}\n"
 
 static const char *const self[] = {"parallel.transport=self"};
 
-/* --- what a folder holds ---------------------------------------------------------------------------------------- */
+/* --- what a folder holds
+ * ---------------------------------------------------------------------------------------- */
 
 /* The hash of all weights in a checkpoint, every tensor read and compared with its own hash. */
 static uint64_t read_all(const char *folder, uint64_t *step) {
@@ -37,7 +42,8 @@ static uint64_t read_all(const char *folder, uint64_t *step) {
     for (uint32_t i = 0; i < c->n_tensor; i++) {
         float *value = malloc(c->tensor[i].elements * sizeof *value);
         assert_non_null(value);
-        if (pst_ckpt_read(c, c->tensor[i].name, value, c->tensor[i].elements) != PST_OK) fail_msg("%s", pst_error());
+        if (pst_ckpt_read(c, c->tensor[i].name, value, c->tensor[i].elements) != PST_OK)
+            fail_msg("%s", pst_error());
         free(value);
         sum = sum * 31 + c->tensor[i].part->xxh3; /* sorted by name */
     }
@@ -46,7 +52,8 @@ static uint64_t read_all(const char *folder, uint64_t *step) {
     return sum;
 }
 
-/* Opens every checkpoint of a run that is there: as its step should be. Returns the highest step. */
+/* Opens every checkpoint of a run that is there: as its step should be. Returns the highest
+ * step. */
 static uint64_t expect_whole(const char *run, const uint64_t *expected) {
     char path[700], one[1000];
     uint64_t step, most = 0;
@@ -58,14 +65,16 @@ static uint64_t expect_whole(const char *run, const uint64_t *expected) {
         if (strncmp(e->d_name, "step-", 5)) continue;
         snprintf(one, sizeof one, "%s/%.60s", path, e->d_name);
         uint64_t sum = read_all(one, &step);
-        if (sum != expected[step]) fail_msg("%s holds other weights than those of step %d", one, (int)step);
+        if (sum != expected[step])
+            fail_msg("%s holds other weights than those of step %d", one, (int)step);
         if (step > most) most = step;
     }
     closedir(dir);
     return most;
 }
 
-/* The sums of a run that stops at each step, its last checkpoint written while nothing else goes on. */
+/* The sums of a run that stops at each step, its last checkpoint written while nothing else goes
+ * on. */
 static void reference(const char *yaml, uint64_t *expected, int steps) {
     for (int k = 2; k <= steps; k += 2) {
         char name[32], word[40], folder[700];
@@ -88,7 +97,8 @@ static void copy(const char *from, const char *to) {
     assert_int_equal(system(command), 0);
 }
 
-/* --- the bits of the step --------------------------------------------------------------------------------------- */
+/* --- the bits of the step
+ * --------------------------------------------------------------------------------------- */
 
 static double held_s(const char *folder) {
     char path[700], line[4096];
@@ -158,34 +168,40 @@ static char *said_by(const char *name, const char *const *words, size_t n) {
     dup2(before, STDERR_FILENO);
     assert_int_equal(status, PST_OK);
     assert_true(pread(fd, text, (1 << 16) - 1, 0) >= 0);
-    close(before), close(fd);
+    close(before);
+    close(fd);
     pst_config_close(c);
     return text;
 }
 
-/* Who waits is told what both checkpoints are for, and to change checkpoint.every only where that helps. */
+/* Who waits is told what both checkpoints are for, and to change checkpoint.every only where that
+ * helps. */
 static void test_waited(void **state) {
     (void)state;
     const char *const often[] = {self[0], "checkpoint.every=1"};
-    const char *const best[] = {self[0], "checkpoint.every=5000", "eval.every=1", "data.validation=0.1", "steps=30"};
+    const char *const best[] = {self[0], "checkpoint.every=5000", "eval.every=1",
+                                "data.validation=0.1", "steps=30"};
     char *text = said_by("waited-often", often, 2);
-    const char *every =
-        "before the checkpoint of step 2 (checkpoint.every), until that of step 1 (checkpoint.every) was "
-        "written: checkpoint.every is shorter than a checkpoint takes\n";
+    const char *every = "before the checkpoint of step 2 (checkpoint.every), until that of step 1 "
+                        "(checkpoint.every) was "
+                        "written: checkpoint.every is shorter than a checkpoint takes\n";
     if (!strstr(text, every)) fail_msg("'%s' is not in: %s", every, text);
     free(text);
     text = said_by("waited-best", best, 5);
-    if (!strstr(text, "training waited") && getenv("PENSTOCK_MODULE")) { /* there evaluations take longer than that */
+    if (!strstr(text, "training waited") && getenv("PENSTOCK_MODULE")) { /* there evaluations take
+                                                                            longer than that */
         free(text);
         return;
     }
     const char *at = strstr(text, " (the best evaluation so far), until that of step ");
-    if (!at || !strstr(at, " (the best evaluation so far) was written\n")) fail_msg("not the cause: %s", text);
+    if (!at || !strstr(at, " (the best evaluation so far) was written\n"))
+        fail_msg("not the cause: %s", text);
     if (strstr(text, "checkpoint.every")) fail_msg("it is not checkpoint.every: %s", text);
     free(text);
 }
 
-/* --- every n-th operation --------------------------------------------------------------------------------------- */
+/* --- every n-th operation
+ * --------------------------------------------------------------------------------------- */
 
 static int arm(int lasts, uint64_t n) {
     (lasts ? pst_durable_full_after : pst_durable_fail_after)(n);
@@ -211,23 +227,25 @@ static void test_full_disk(void **state) {
                 if (r.exit_status == 0) {
                     assert_int_equal(newest, 6);
                     char log[1000];
-                    snprintf(log, sizeof log, "grep -q checkpoint_failed '%s/metrics.jsonl'", again);
+                    snprintf(log, sizeof log, "grep -q checkpoint_failed '%s/metrics.jsonl'",
+                             again);
                     if (system(log)) break; /* nothing has failed: n is beyond the last operation */
                 } else {
                     assert_int_equal(r.exit_status, 4);
                 }
-                failed++, newer += newest > 2;
+                failed++;
+                newer += newest > 2;
             }
-            printf("%d ranks, %s: %d failures, %d with a newer checkpoint\n", ranks, lasts ? "lasting" : "once", failed,
-                   newer);
+            printf("%d ranks, %s: %d failures, %d with a newer checkpoint\n", ranks,
+                   lasts ? "lasting" : "once", failed, newer);
             assert_true(n < 200 && failed > 20 && newer > 5 && (!lasts || newer < failed));
         }
 }
 
-/* --- processes -------------------------------------------------------------------------------------------------- */
+/* --- processes -------------------------------------------------------------------------------- */
 
-/* This program as the rank of a job: "rank YAML RUNS RESUME RANKS BAD LASTS N SLOW_MS": the N-th operation of rank BAD
- * fails. */
+/* This program as the rank of a job: "rank YAML RUNS RESUME RANKS BAD LASTS N SLOW_MS": the N-th
+ * operation of rank BAD fails. */
 enum { WORDS = 10 };
 
 static int be_rank(int argc, char **argv) {
@@ -235,8 +253,12 @@ static int be_rank(int argc, char **argv) {
     pst_config *c = NULL;
     int ranks = atoi(argv[5]);
     if (argc != WORDS) return 9;
-    pst_train_options o = {
-        .size = sizeof o, .ranks = ranks, .runs = argv[3], .resume = argv[4], .quiet = 1, .argv = argv};
+    pst_train_options o = {.size = sizeof o,
+                           .ranks = ranks,
+                           .runs = argv[3],
+                           .resume = argv[4],
+                           .quiet = 1,
+                           .argv = argv};
     if (rank ? atoi(rank) == atoi(argv[6]) : ranks == 1) {
         arm(atoi(argv[7]), strtoull(argv[8], NULL, 10));
         pst_durable_slow(strtoull(argv[9], NULL, 10) * 1000000);
@@ -248,14 +270,18 @@ static int be_rank(int argc, char **argv) {
     return pst_status_exit(status);
 }
 
-static process start_job(const char *yaml, const char *resume, int ranks, int bad, int lasts, int n, int slow_ms) {
+static process start_job(const char *yaml, const char *resume, int ranks, int bad, int lasts, int n,
+                         int slow_ms) {
     static char file[600], runs[600], number[5][16];
     const int value[5] = {ranks, bad, lasts, n, slow_ms};
     const char *argv[WORDS + 1] = {"/proc/self/exe", "rank", file, runs, resume};
     snprintf(file, sizeof file, "%s/job.yaml", run_folder());
     snprintf(runs, sizeof runs, "%s/job", run_folder());
     run_write_file(file, yaml);
-    for (int i = 0; i < 5; i++) snprintf(number[i], sizeof number[i], "%d", value[i]), argv[5 + i] = number[i];
+    for (int i = 0; i < 5; i++) {
+        snprintf(number[i], sizeof number[i], "%d", value[i]);
+        argv[5 + i] = number[i];
+    }
     return process_start(argv, "job");
 }
 
@@ -272,7 +298,8 @@ static void test_processes(void **state) {
             copy(base, again);
             process p = start_job(TINY, again, 2, bad, n % 2, n, 0);
             int status = process_wait(&p, 60);
-            if (status != 0 && status != 4) fail_msg("rank %d, n %d: status %d: %s", bad, n, status, process_said(&p));
+            if (status != 0 && status != 4)
+                fail_msg("rank %d, n %d: status %d: %s", bad, n, status, process_said(&p));
             uint64_t newest = expect_whole(again, tiny);
             assert_true(status == 4 || newest == 6);
             done++;
@@ -293,12 +320,14 @@ static void test_killed(void **state) {
         for (int i = 0; i < 3; i++) {
             copy(base, again);
             process p = start_job(YAML, again, ranks, ranks - 1, 0, 0, 100);
-            for (double end = process_now() + 30; access(unfinished, F_OK) && process_now() < end;) process_sleep_ms(1);
+            for (double end = process_now() + 30; access(unfinished, F_OK) && process_now() < end;)
+                process_sleep_ms(1);
             process_sleep_ms(i * 20);
             kill(p.pid, SIGKILL);
             assert_int_equal(process_wait(&p, 30), 128 + SIGKILL);
             run_result r = {.exit_status = -1};
-            for (int k = 0; k < 100 && r.exit_status; k++) { /* ranks whose launcher was killed need a moment */
+            for (int k = 0; k < 100 && r.exit_status; k++) { /* ranks whose launcher was killed need
+                                                                a moment */
                 r = run_here(YAML, "killed", 3 - ranks, again, self, 1);
                 if (r.exit_status) process_sleep_ms(50);
             }
@@ -315,8 +344,9 @@ static int cleanup(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "rank")) return be_rank(argc, argv);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits),      cmocka_unit_test(test_every_step),
-                                       cmocka_unit_test(test_waited),    cmocka_unit_test(test_full_disk),
-                                       cmocka_unit_test(test_processes), cmocka_unit_test(test_killed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits),      cmocka_unit_test(test_every_step),
+        cmocka_unit_test(test_waited),    cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_processes), cmocka_unit_test(test_killed)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

@@ -1,6 +1,6 @@
-/* Shards: whatever the tensors' sizes and wherever they lie, the file holds them as they were when the round began,
- * though each is overwritten as soon as it is released; on a disk that is slow or full, past the page cache or through
- * it. */
+/* Shards: whatever the tensors' sizes and wherever they lie, the file holds them as they were when
+ * the round began, though each is overwritten as soon as it is released; on a disk that is slow or
+ * full, past the page cache or through it. */
 #include "base/hash.h"
 #include "base/rng.h"
 #include "checkpoint/durable.h"
@@ -43,15 +43,17 @@ static void open_model(model *m, int aligned, uint32_t most, uint64_t largest) {
         uint64_t elements = aligned ? 128 * (1 + draw(largest / 128)) : 1 + draw(largest);
         m->param[i] = (pst_param){.n_dim = 1, .dim = {elements}};
         snprintf(m->param[i].name, sizeof m->param[i].name, "h.%u.weight", i);
-        for (int k = 0; k < 3; k++)
-            at[i][k] = m->elements, m->elements += elements + (aligned ? 0 : draw(3) * 16 + draw(2));
+        for (int k = 0; k < 3; k++) {
+            at[i][k] = m->elements;
+            m->elements += elements + (aligned ? 0 : draw(3) * 16 + draw(2));
+        }
     }
     m->memory = aligned_alloc(4096, (m->elements * sizeof(float) + 4095) / 4096 * 4096);
     m->copy = malloc(m->elements * sizeof(float));
     assert_true(m->memory && m->copy);
     for (uint32_t i = 0; i < m->n; i++)
-        m->entry[i] =
-            (pst_ckpt_entry){&m->param[i], m->memory + at[i][0], {m->memory + at[i][1], m->memory + at[i][2]}, 0, 0};
+        m->entry[i] = (pst_ckpt_entry){
+            &m->param[i], m->memory + at[i][0], {m->memory + at[i][1], m->memory + at[i][2]}, 0, 0};
 }
 
 static void fill(model *m) {
@@ -59,7 +61,10 @@ static void fill(model *m) {
     memcpy(m->copy, m->memory, m->elements * sizeof(float));
 }
 
-static void close_model(model *m) { free(m->memory), free(m->copy); }
+static void close_model(model *m) {
+    free(m->memory);
+    free(m->copy);
+}
 
 /* What STEP does: each parameter as soon as it may be changed. */
 static void scribble(const model *m, pst_shard *s) {
@@ -67,11 +72,13 @@ static void scribble(const model *m, pst_shard *s) {
         while (!pst_shard_released(s, i, 1000000)) {}
         size_t bytes = pst_param_elements(&m->param[i]) * sizeof(float);
         memset((void *)(uintptr_t)m->entry[i].weight, (int)draw(256), bytes);
-        for (int k = 0; k < 2; k++) memset((void *)(uintptr_t)m->entry[i].state[k], (int)draw(256), bytes);
+        for (int k = 0; k < 2; k++)
+            memset((void *)(uintptr_t)m->entry[i].state[k], (int)draw(256), bytes);
     }
 }
 
-static void expect_tensor(const model *m, const pst_st_file *f, const char *name, const float *memory, uint64_t n) {
+static void expect_tensor(const model *m, const pst_st_file *f, const char *name,
+                          const float *memory, uint64_t n) {
     char key[PST_NAME_MAX + 16], hash[20];
     float *value = malloc(n * sizeof *value);
     const pst_st_entry *e = pst_st_find(f, name);
@@ -99,12 +106,14 @@ static void expect_file(const model *m, const char *path) {
     pst_st_close(f);
 }
 
-static void round_of(model *m, uint64_t piece, const char *folder, uint64_t slow_ns, uint64_t hurry_ns) {
+static void round_of(model *m, uint64_t piece, const char *folder, uint64_t slow_ns,
+                     uint64_t hurry_ns) {
     pst_shard *shard;
     pst_saver *saver;
     char path[128];
     snprintf(path, sizeof path, "%s/shard", folder);
-    assert_int_equal(pst_shard_open(pst_optim_find("adamw"), m->entry, m->n, piece, &shard), PST_OK);
+    assert_int_equal(pst_shard_open(pst_optim_find("adamw"), m->entry, m->n, piece, &shard),
+                     PST_OK);
     assert_int_equal(pst_saver_open(&shard, 1, &saver), PST_OK);
     pst_durable_slow(slow_ns);
     for (int i = 0; i < 2; i++) { /* the second with the same threads, over the first's file */
@@ -132,7 +141,8 @@ static void test_rounds(void **unused) {
     }
 }
 
-/* Late, the rest goes through the page cache, and is there all the same: faster than the disk alone would be. */
+/* Late, the rest goes through the page cache, and is there all the same: faster than the disk alone
+ * would be. */
 static void test_late(void **unused) {
     (void)unused;
     model m;
@@ -182,7 +192,8 @@ static void test_read_back(void **unused) {
             fputc(byte ^ 1 << draw(8), f);
             fclose(f);
             assert_int_equal(verify_alone(s), PST_ENOMEM);
-            if (!strstr(pst_error(), "reads back damaged") || !strstr(pst_error(), path)) fail_msg("%s", pst_error());
+            if (!strstr(pst_error(), "reads back damaged") || !strstr(pst_error(), path))
+                fail_msg("%s", pst_error());
             assert_int_equal(access(path, F_OK), -1);
         }
         pst_shard_close(s);
@@ -209,7 +220,10 @@ static void test_not_finite(void **unused) {
         at[where] = i % 2 ? NAN : -INFINITY;
         write_alone(s, path);
         assert_int_equal(verify_alone(s), PST_EINPUT);
-        snprintf(expected, sizeof expected, "h.%u.weight%s is not finite", p, k == 0 ? "" : k == 1 ? ".m" : ".v");
+        snprintf(expected, sizeof expected, "h.%u.weight%s is not finite", p,
+                 k == 0   ? ""
+                 : k == 1 ? ".m"
+                          : ".v");
         assert_string_equal(pst_error(), expected);
         assert_int_equal(access(path, F_OK), -1);
         at[where] = before;
@@ -218,7 +232,8 @@ static void test_not_finite(void **unused) {
     close_model(&m);
 }
 
-/* Whichever operation fails: nothing is left of the file, every parameter is released, the next round is good. */
+/* Whichever operation fails: nothing is left of the file, every parameter is released, the next
+ * round is good. */
 static void test_full(void **unused) {
     (void)unused;
     model m;
@@ -241,7 +256,8 @@ static void test_full(void **unused) {
         pst_durable_fail_after(0);
         if (status == PST_OK) break;
         assert_int_equal(status, PST_ENOMEM);
-        if (!strstr(pst_error(), "No space left on device") || !strstr(pst_error(), path)) fail_msg("%s", pst_error());
+        if (!strstr(pst_error(), "No space left on device") || !strstr(pst_error(), path))
+            fail_msg("%s", pst_error());
         assert_int_equal(access(path, F_OK), -1);
     }
     assert_true(n > 6);
@@ -263,9 +279,11 @@ static void test_cancel(void **unused) {
     open_model(&m, 1, MOST, 9000);
     for (int i = 0; i < 4; i++) {
         fill(&m);
-        assert_int_equal(pst_shard_open(pst_optim_find("adamw"), m.entry, m.n, 4096, &shard), PST_OK);
+        assert_int_equal(pst_shard_open(pst_optim_find("adamw"), m.entry, m.n, 4096, &shard),
+                         PST_OK);
         assert_int_equal(pst_saver_open(&shard, 1, &saver), PST_OK);
-        pst_durable_slow(50000000); /* seven pieces by two threads: a loaded machine does not oversleep it */
+        pst_durable_slow(50000000); /* seven pieces by two threads: a loaded machine does not
+                                       oversleep it */
         pst_shard_begin(shard, path, 0);
         pst_saver_write(saver, NULL, NULL, NULL);
         usleep((useconds_t)draw(8000));
@@ -285,8 +303,8 @@ static long size_of(const char *path) {
     return (long)st.st_size;
 }
 
-/* Many small tensors with a long header make the larger file, one tensor the larger pieces: either fits every
- * buffer. */
+/* Many small tensors with a long header make the larger file, one tensor the larger pieces: either
+ * fits every buffer. */
 static void test_two(void **unused) {
     (void)unused;
     model m = {.n = MOST};
@@ -295,7 +313,8 @@ static void test_two(void **unused) {
     char path[2][128];
     const uint64_t last = 1500;
     m.elements = 3 * (MOST - 1 + last);
-    m.memory = malloc(m.elements * sizeof(float)), m.copy = malloc(m.elements * sizeof(float));
+    m.memory = malloc(m.elements * sizeof(float));
+    m.copy = malloc(m.elements * sizeof(float));
     assert_true(m.memory && m.copy);
     for (uint32_t i = 0; i < m.n; i++) {
         float *at = m.memory + 3 * i;
@@ -304,8 +323,10 @@ static void test_two(void **unused) {
         snprintf(m.param[i].name, sizeof m.param[i].name, "h.%u.%0*d", i, i + 1 == m.n ? 1 : 85, 0);
         m.entry[i] = (pst_ckpt_entry){&m.param[i], at, {at + n, at + 2 * n}, 0, 0};
     }
-    assert_int_equal(pst_shard_open(pst_optim_find("sgd"), m.entry, MOST - 1, 0, &shard[0]), PST_OK);
-    assert_int_equal(pst_shard_open(pst_optim_find("sgd"), m.entry + MOST - 1, 1, 0, &shard[1]), PST_OK);
+    assert_int_equal(pst_shard_open(pst_optim_find("sgd"), m.entry, MOST - 1, 0, &shard[0]),
+                     PST_OK);
+    assert_int_equal(pst_shard_open(pst_optim_find("sgd"), m.entry + MOST - 1, 1, 0, &shard[1]),
+                     PST_OK);
     assert_int_equal(pst_saver_open(shard, 2, &saver), PST_OK);
     fill(&m);
     for (int i = 0; i < 2; i++) {
@@ -315,7 +336,8 @@ static void test_two(void **unused) {
     pst_saver_write(saver, NULL, NULL, NULL);
     if (pst_saver_wait(saver) != PST_OK) fail_msg("%s", pst_error());
     pst_saver_close(saver);
-    pst_shard_close(shard[0]), pst_shard_close(shard[1]);
+    pst_shard_close(shard[0]);
+    pst_shard_close(shard[1]);
     assert_true(size_of(path[0]) > size_of(path[1]));
     close_model(&m);
 }
@@ -328,20 +350,25 @@ static int setup(void **unused) {
     snprintf(root, sizeof root, "/tmp/pst-shard-XXXXXX");
     snprintf(other, sizeof other, "/dev/shm/pst-shard-XXXXXX");
     if (!mkdtemp(root)) return -1;
-    if (!mkdtemp(other)) snprintf(other, sizeof other, "/tmp/pst-shard-XXXXXX"), mkdtemp(other);
+    if (!mkdtemp(other)) {
+        snprintf(other, sizeof other, "/tmp/pst-shard-XXXXXX");
+        mkdtemp(other);
+    }
     return 0;
 }
 
 static int teardown(void **unused) {
     (void)unused;
-    pst_durable_remove(root), pst_durable_remove(other);
+    pst_durable_remove(root);
+    pst_durable_remove(other);
     return 0;
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounds),    cmocka_unit_test(test_late),
-                                       cmocka_unit_test(test_read_back), cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_full),      cmocka_unit_test(test_cancel),
-                                       cmocka_unit_test(test_two)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rounds),    cmocka_unit_test(test_late),
+        cmocka_unit_test(test_read_back), cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_full),      cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_two)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

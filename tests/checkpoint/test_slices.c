@@ -1,5 +1,5 @@
-/* Parameters that several ranks store parts of: whatever the parts, the whole is read back, and any other part of
- * it. */
+/* Parameters that several ranks store parts of: whatever the parts, the whole is read back, and any
+ * other part of it. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "checkpoint/parts.h"
@@ -18,7 +18,8 @@ static pst_graph *graph;
 static float whole[3][N]; /* weight, m, v */
 
 static int setup(void **state) {
-    static const pst_param param = {.name = "h.0.attn.c_attn.weight", .n_dim = 2, .dim = {ROWS, COLUMNS}};
+    static const pst_param param = {
+        .name = "h.0.attn.c_attn.weight", .n_dim = 2, .dim = {ROWS, COLUMNS}};
     uint32_t index;
     if (folder_open(state) || pst_graph_open("test", 1, &graph) != PST_OK) return -1;
     if (pst_graph_param(graph, &param, &index) != PST_OK) return -1;
@@ -36,26 +37,35 @@ static pst_param part_of(uint32_t dim, uint32_t blocks, uint32_t parts, uint32_t
     pst_param p = graph->param[0];
     uint64_t n = p.dim[dim] / blocks;
     pst_part own = pst_part_of(n, parts, k);
-    p.slice = (pst_slice){.held = PST_HELD_PART, .whole = p.dim[dim], .dim = dim, .n_range = blocks};
-    for (uint32_t b = 0; b < blocks; b++)
-        p.slice.range[b].first = b * n + own.first, p.slice.range[b].count = own.count;
+    p.slice =
+        (pst_slice){.held = PST_HELD_PART, .whole = p.dim[dim], .dim = dim, .n_range = blocks};
+    for (uint32_t b = 0; b < blocks; b++) {
+        p.slice.range[b].first = b * n + own.first;
+        p.slice.range[b].count = own.count;
+    }
     p.dim[dim] = blocks * own.count;
     return p;
 }
 
 /* Each part in `pieces` pieces of its elements, a rank for each. */
-static pst_status save(uint64_t step, uint32_t dim, uint32_t blocks, uint32_t parts, uint32_t pieces) {
+static pst_status save(uint64_t step, uint32_t dim, uint32_t blocks, uint32_t parts,
+                       uint32_t pieces) {
     static float held[3][N];
-    pst_ckpt_info info = {.step = step, .validation_loss = NAN, .best_loss = INFINITY, .optimizer = "adamw"};
+    pst_ckpt_info info = {
+        .step = step, .validation_loss = NAN, .best_loss = INFINITY, .optimizer = "adamw"};
     uint32_t per = pieces;
     for (uint32_t r = 0; r < parts * per; r++) {
         pst_param p = part_of(dim, blocks, parts, r / per);
         pst_part piece = pst_part_of(pst_param_elements(&p), per, r % per);
         for (int i = 0; i < 3; i++) pst_param_take(&p, whole[i], held[i]);
         pst_ckpt_entry entry = {.param = &p, .weight = held[0], .state = {held[1], held[2]}};
-        entry.from = piece.first, entry.n = piece.count;
-        entry.weight += piece.first, entry.state[0] += piece.first, entry.state[1] += piece.first;
-        pst_status status = shard_write("checkpoints", step, r, parts * per, pst_optim_find("adamw"), &entry, 1);
+        entry.from = piece.first;
+        entry.n = piece.count;
+        entry.weight += piece.first;
+        entry.state[0] += piece.first;
+        entry.state[1] += piece.first;
+        pst_status status =
+            shard_write("checkpoints", step, r, parts * per, pst_optim_find("adamw"), &entry, 1);
         if (status != PST_OK) return status;
     }
     return pst_ckpt_commit("checkpoints", &info, "model: {kind: gpt}\n", graph, parts * per, NULL);
@@ -68,12 +78,14 @@ static void expect(uint32_t dim, uint32_t blocks, uint32_t parts) {
     assert_int_equal(pst_ckpt_find("checkpoints", &folder), PST_OK);
     if (pst_ckpt_open(folder, &c) != PST_OK) fail_msg("%s", pst_error());
     assert_int_equal(c->n_tensor, 3);
-    assert_int_equal(pst_ckpt_read_param(c, graph->param, pst_optim_find("adamw"), got[0], (float *[]){got[1], got[2]}),
+    assert_int_equal(pst_ckpt_read_param(c, graph->param, pst_optim_find("adamw"), got[0],
+                                         (float *[]){got[1], got[2]}),
                      PST_OK);
     assert_memory_equal(got, whole, sizeof whole);
     for (uint32_t k = 0; k < parts; k++) {
         pst_param p = part_of(dim, blocks, parts, k);
-        assert_int_equal(pst_ckpt_read_param(c, &p, pst_optim_find("adamw"), got[0], (float *[]){got[1], got[2]}),
+        assert_int_equal(pst_ckpt_read_param(c, &p, pst_optim_find("adamw"), got[0],
+                                             (float *[]){got[1], got[2]}),
                          PST_OK);
         for (int i = 0; i < 3; i++) {
             pst_param_take(&p, whole[i], want);
@@ -90,8 +102,10 @@ static void test_parts(void **state) {
     for (uint32_t dim = 0; dim < 2; dim++)
         for (uint32_t parts = 1; parts <= 4; parts++)
             for (uint32_t pieces = 1; pieces <= 3; pieces++) {
-                if (save(++step, dim, dim ? 1 : 3, parts, pieces) != PST_OK) fail_msg("%s", pst_error());
-                expect(0, 3, 2), expect(1, 1, 3);
+                if (save(++step, dim, dim ? 1 : 3, parts, pieces) != PST_OK)
+                    fail_msg("%s", pst_error());
+                expect(0, 3, 2);
+                expect(1, 1, 3);
             }
 }
 
@@ -122,7 +136,8 @@ static void test_names(void **state) {
     (void)state;
     char text[PST_CKPT_NAME];
     pst_param p = part_of(0, 3, 2, 1);
-    assert_string_equal(pst_ckpt_part_name("a", &p.slice, 10, 20, text), "a[0=3+4,10+4,17+4][10:20]");
+    assert_string_equal(pst_ckpt_part_name("a", &p.slice, 10, 20, text),
+                        "a[0=3+4,10+4,17+4][10:20]");
     assert_string_equal(pst_ckpt_part_name("a", &graph->param->slice, 10, 20, text), "a[10:20]");
     assert_true(parses("0=3+4,10+4,17+4") && parses("1=0+5") && parses("0=0+0"));
     static const char *const bad[] = {"",

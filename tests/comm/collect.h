@@ -1,5 +1,5 @@
-/* Random collectives with known results: both ends of a test draw the same case, fill what a member has and check what
- * it has got. Sums are of small whole numbers, so exact in any order. */
+/* Random collectives with known results: both ends of a test draw the same case, fill what a member
+ * has and check what it has got. Sums are of small whole numbers, so exact in any order. */
 #ifndef TESTS_COMM_COLLECT_H
 #define TESTS_COMM_COLLECT_H
 #include "base/rng.h"
@@ -10,8 +10,8 @@
 
 enum { COLLECT_MEMBERS = 16, COLLECT_GUARD = 64, COLLECT_ALGORITHMS = 7 };
 
-static const char *const collect_algorithm[COLLECT_ALGORITHMS] = {NULL,   "doubling", "direct", "tree",
-                                                                  "ring", "shared",   "host"};
+static const char *const collect_algorithm[COLLECT_ALGORITHMS] = {
+    NULL, "doubling", "direct", "tree", "ring", "shared", "host"};
 
 typedef struct {
     pst_coll_kind kind;
@@ -52,7 +52,8 @@ static inline collect collect_draw(uint64_t key, uint64_t i, uint32_t n, uint64_
     if (total) count = collect_count(key, at + 6, most);
     c.bytes = c.kind == PST_COLL_BARRIER ? 0 : count * element;
     for (uint32_t r = 0; r < n; r++) {
-        uint64_t part = c.in_parts ? collect_count(key, at + 8 + r, most / n + 1) * element : c.bytes;
+        uint64_t part =
+            c.in_parts ? collect_count(key, at + 8 + r, most / n + 1) * element : c.bytes;
         c.offset[r + 1] = total ? (r + 1 == n ? c.bytes : 0) : c.offset[r] + part;
     }
     return c;
@@ -83,10 +84,12 @@ static inline void collect_fill(const collect *c, uint32_t me, uint8_t *mem) {
     } else if (c->kind == PST_COLL_BROADCAST && me == c->root) {
         for (uint64_t b = 0; b < bytes; b++) mem[b] = collect_byte(c, me, 0, b);
     } else if (c->kind == PST_COLL_ALL_GATHER) {
-        for (uint64_t b = c->offset[me]; b < c->offset[me + 1]; b++) mem[b] = collect_byte(c, me, 0, b);
+        for (uint64_t b = c->offset[me]; b < c->offset[me + 1]; b++)
+            mem[b] = collect_byte(c, me, 0, b);
     } else if (c->kind == PST_COLL_ALL_TO_ALL) {
         for (uint32_t r = 0; r < c->n; r++)
-            for (uint64_t b = 0; b < c->bytes; b++) mem[c->offset[r] + b] = collect_byte(c, me, r, b);
+            for (uint64_t b = 0; b < c->bytes; b++)
+                mem[c->offset[r] + b] = collect_byte(c, me, r, b);
     }
 }
 
@@ -98,10 +101,12 @@ static inline pst_status collect_start(const collect *c, pst_coll *coll, uint8_t
     return pst_coll_start(coll, c->kind, mem, c->bytes, c->dtype, c->root);
 }
 
-static inline int collect_is_sum(const collect *c, const uint8_t *mem, uint64_t begin, uint64_t end) {
+static inline int collect_is_sum(const collect *c, const uint8_t *mem, uint64_t begin,
+                                 uint64_t end) {
     uint64_t element = pst_dtype_bytes(c->dtype);
     for (uint64_t e = begin / element; e < end / element; e++) {
-        double sum = 0, is = c->dtype == PST_F32 ? (double)((const float *)mem)[e] : ((const double *)mem)[e];
+        double sum = 0, is = c->dtype == PST_F32 ? (double)((const float *)mem)[e]
+                                                 : ((const double *)mem)[e];
         for (uint32_t r = 0; r < c->n; r++) sum += collect_value(c, r, e);
         if (is != sum) return 0;
     }
@@ -113,14 +118,18 @@ static inline const char *collect_check(const collect *c, uint32_t me, const uin
     uint64_t bytes = collect_bytes(c);
     for (uint64_t b = bytes; b < bytes + COLLECT_GUARD; b++)
         if (mem[b] != 0xee) return "wrote behind the end";
-    if (c->kind == PST_COLL_ALL_REDUCE) return collect_is_sum(c, mem, 0, bytes) ? NULL : "wrong sum";
+    if (c->kind == PST_COLL_ALL_REDUCE)
+        return collect_is_sum(c, mem, 0, bytes) ? NULL : "wrong sum";
     if (c->kind == PST_COLL_REDUCE_SCATTER)
-        return collect_is_sum(c, mem, c->offset[me], c->offset[me + 1]) ? NULL : "wrong sum of the own part";
+        return collect_is_sum(c, mem, c->offset[me], c->offset[me + 1])
+                   ? NULL
+                   : "wrong sum of the own part";
     for (uint32_t r = 0; r < c->n; r++)
         for (uint64_t b = c->offset[r]; b < c->offset[r + 1]; b++) {
-            uint8_t wanted = c->kind == PST_COLL_BROADCAST    ? collect_byte(c, c->root, 0, b)
-                             : c->kind == PST_COLL_ALL_GATHER ? collect_byte(c, r, 0, b)
-                                                              : collect_byte(c, r, me, b - c->offset[r]);
+            uint8_t wanted = c->kind == PST_COLL_BROADCAST ? collect_byte(c, c->root, 0, b)
+                             : c->kind == PST_COLL_ALL_GATHER
+                                 ? collect_byte(c, r, 0, b)
+                                 : collect_byte(c, r, me, b - c->offset[r]);
             if (mem[b] != wanted) return "wrong bytes";
         }
     return NULL;
@@ -128,7 +137,8 @@ static inline const char *collect_check(const collect *c, uint32_t me, const uin
 
 static inline void collect_print(const collect *c) {
     fprintf(stderr, "%s, %s, %u members, root %u, %llu bytes%s of %s\n", pst_coll_name(c->kind),
-            c->algorithm ? c->algorithm : "any", c->n, c->root, (unsigned long long)collect_bytes(c),
-            c->in_parts ? " in parts" : "", pst_dtype_name(c->dtype));
+            c->algorithm ? c->algorithm : "any", c->n, c->root,
+            (unsigned long long)collect_bytes(c), c->in_parts ? " in parts" : "",
+            pst_dtype_name(c->dtype));
 }
 #endif

@@ -1,13 +1,15 @@
-/* Fault injection: wraps a transport and drops, delays or fails chosen posts. Every request is tracked
- * here so that what was never handed to the inner transport can still be tested. */
+/* Fault injection: wraps a transport and drops, delays or fails chosen posts. Every request is
+ * tracked here so that what was never handed to the inner transport can still be tested. */
 #ifndef TESTS_COMM_FAULT_H
 #define TESTS_COMM_FAULT_H
 #include "base/transport.h"
 #include <stdlib.h>
 
-/* Wraps a transport (not owned); the n-th post, counted from 1, is dropped, delayed by polls of progress, or fails.
- * 0: never. */
-typedef struct { uint64_t fail_post, drop_post, delay_polls; } pst_fault_spec;
+/* Wraps a transport (not owned); the n-th post, counted from 1, is dropped, delayed by polls of
+ * progress, or fails. 0: never. */
+typedef struct {
+    uint64_t fail_post, drop_post, delay_polls;
+} pst_fault_spec;
 
 typedef enum { HELD, POSTED, DROPPED, BROKEN } fault_state;
 
@@ -16,9 +18,9 @@ struct fault_request {
     fault_request *next;
     fault_state state;
     pst_transfer transfer;
-    uint64_t polls_left;        /* HELD */
-    uint64_t inner;             /* POSTED */
-    pst_status status;          /* BROKEN: what the inner post said when its time came */
+    uint64_t polls_left; /* HELD */
+    uint64_t inner;      /* POSTED */
+    pst_status status;   /* BROKEN: what the inner post said when its time came */
 };
 
 typedef struct {
@@ -35,7 +37,9 @@ static const char *fault_reject(const pst_world *world) {
 }
 
 static pst_status fault_open(pst_world *world, const pst_clock *clock, pst_transport **transport) {
-    (void)world, (void)clock, (void)transport;
+    (void)world;
+    (void)clock;
+    (void)transport;
     return pst_fail(PST_EINPUT, "transport fault: %s", fault_reject(NULL));
 }
 
@@ -47,7 +51,8 @@ static void hand_over(fault_transport *f, fault_request *r) {
 static pst_status fault_post(pst_transport *t, const pst_transfer *transfer, uint64_t *id) {
     fault_transport *f = (fault_transport *)t;
     uint64_t n = ++f->posts;
-    if (n == f->spec.fail_post) return pst_fail(PST_EPEER, "injected: post %llu fails", (unsigned long long)n);
+    if (n == f->spec.fail_post)
+        return pst_fail(PST_EPEER, "injected: post %llu fails", (unsigned long long)n);
     fault_request *r = calloc(1, sizeof *r);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for a transfer");
     r->transfer = *transfer;
@@ -102,7 +107,8 @@ static pst_status fault_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
 
 static uint32_t fault_progress(pst_transport *t) {
     fault_transport *f = (fault_transport *)t;
-    uint32_t moved = release_held(f) + held(f); /* a countdown is something that moves: no deadlock, no sleep */
+    uint32_t moved = release_held(f) + held(f); /* a countdown is something that moves: no deadlock,
+                                                   no sleep */
     return moved + f->inner->ops->progress(f->inner);
 }
 
@@ -141,10 +147,12 @@ static const pst_transport_ops fault_ops = {
     .close = fault_close,
 };
 
-static inline pst_status pst_transport_fault_open(pst_transport *inner, const pst_fault_spec *spec, pst_transport **t) {
+static inline pst_status pst_transport_fault_open(pst_transport *inner, const pst_fault_spec *spec,
+                                                  pst_transport **t) {
     fault_transport *f = calloc(1, sizeof *f);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for a transport");
-    f->base = (pst_transport){.ops = &fault_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
+    f->base = (pst_transport){
+        .ops = &fault_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
     f->inner = inner;
     f->spec = *spec;
     f->last = &f->first;

@@ -20,8 +20,9 @@ static inline void port_choose(char port[8]) {
 
 /* Connects to whoever will listen there within ten seconds. */
 static inline int port_connect(const char *port) {
-    struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)atoi(port)),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     for (int i = 0; i < 400; i++) {
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0) return fd;

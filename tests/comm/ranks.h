@@ -1,4 +1,5 @@
-/* Tests that need real processes start this very program again, as ranks: argv[1] is "rank", argv[2] the scenario. */
+/* Tests that need real processes start this very program again, as ranks: argv[1] is "rank",
+ * argv[2] the scenario. */
 #ifndef TESTS_COMM_RANKS_H
 #define TESTS_COMM_RANKS_H
 #include "base/status.h"
@@ -19,22 +20,23 @@ typedef struct {
     pst_coll *coll;
 } rank_state;
 
-#define RANK_CHECK(condition)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, pst_error());                          \
-            exit(99);                                                                                                  \
-        }                                                                                                              \
+#define RANK_CHECK(condition)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, pst_error());      \
+            exit(99);                                                                              \
+        }                                                                                          \
     } while (0)
 
-/* Shared memory of ours that a process has mapped and that still has a name. Looks at this process alone: other jobs on
- * the machine come and go. */
+/* Shared memory of ours that a process has mapped and that still has a name. Looks at this process
+ * alone: other jobs on the machine come and go. */
 static inline int rank_segments(pid_t pid) {
     char path[64], line[1024];
     int n = 0;
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f)) n += strstr(line, "/dev/shm/penstock-") && !strstr(line, "(deleted)");
+    while (f && fgets(line, sizeof line, f))
+        n += strstr(line, "/dev/shm/penstock-") && !strstr(line, "(deleted)");
     if (f) fclose(f);
     return n;
 }
@@ -74,14 +76,16 @@ static inline pst_status rank_finish(rank_state *r, uint64_t request) {
     }
 }
 
-static inline pst_status rank_post(rank_state *r, pst_transfer_kind kind, uint32_t peer, uint32_t channel, uint32_t seq,
-                                   void *mem, uint64_t bytes, uint64_t *request) {
-    pst_transfer x = {.kind = kind, .peer = peer, .channel = channel, .seq = seq, .mem = mem, .bytes = bytes};
+static inline pst_status rank_post(rank_state *r, pst_transfer_kind kind, uint32_t peer,
+                                   uint32_t channel, uint32_t seq, void *mem, uint64_t bytes,
+                                   uint64_t *request) {
+    pst_transfer x = {
+        .kind = kind, .peer = peer, .channel = channel, .seq = seq, .mem = mem, .bytes = bytes};
     return r->t->ops->post(r->t, &x, request);
 }
 
-static inline pst_status rank_collective(rank_state *r, pst_coll_kind kind, void *mem, uint64_t bytes, pst_dtype dtype,
-                                         uint32_t root) {
+static inline pst_status rank_collective(rank_state *r, pst_coll_kind kind, void *mem,
+                                         uint64_t bytes, pst_dtype dtype, uint32_t root) {
     PST_TRY(pst_coll_start(r->coll, kind, mem, bytes, dtype, root));
     for (;;) {
         pst_status status = pst_coll_test(r->coll);
@@ -92,7 +96,8 @@ static inline pst_status rank_collective(rank_state *r, pst_coll_kind kind, void
 }
 
 /* Starts n ranks of this program in a scenario; the launcher runs in this process. */
-static inline int launch(uint32_t n, const char *scenario, const char *argument, uint32_t grace_ms) {
+static inline int launch(uint32_t n, const char *scenario, const char *argument,
+                         uint32_t grace_ms) {
     char *argv[] = {(char *)"test", (char *)"rank", (char *)scenario, (char *)argument, NULL};
     pst_launch_end end = {-1, 0};
     if (pst_launch_local(n, argv, grace_ms, &end) != PST_OK) {

@@ -1,6 +1,7 @@
 /* test: label=quick */
-/* Collectives of all ranks over self with one thread driving them: random sizes and rank counts up to 33 against plain
- * loops, and what a broken transport does to them. Groups and algorithms: test_collective_sweep.c. */
+/* Collectives of all ranks over self with one thread driving them: random sizes and rank counts up
+ * to 33 against plain loops, and what a broken transport does to them. Groups and algorithms:
+ * test_collective_sweep.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,8 @@ static void job_open(job *j, uint32_t n, uint64_t bytes) {
     j->n = n;
     assert_int_equal(pst_self_hub_open(n, NULL, &j->hub), PST_OK);
     for (uint32_t i = 0; i < n; i++) {
-        assert_int_equal(pst_coll_open(pst_self_hub_end(j->hub, i), NULL, 0, PST_CHANNEL_COLLECTIVE, &j->coll[i]),
+        assert_int_equal(pst_coll_open(pst_self_hub_end(j->hub, i), NULL, 0, PST_CHANNEL_COLLECTIVE,
+                                       &j->coll[i]),
                          PST_OK);
         j->mem[i] = calloc(1, bytes ? bytes : 1);
         assert_non_null(j->mem[i]);
@@ -43,12 +45,14 @@ static void job_close(job *j) {
     pst_self_hub_close(j->hub);
 }
 
-/* Drives all ranks; the rank that starts the rounds changes, so that no order of arrival is favoured. */
+/* Drives all ranks; the rank that starts the rounds changes, so that no order of arrival is
+ * favoured. */
 static pst_status drive(job *j, uint64_t turn) {
     for (uint32_t round = 0; round < 100000; round++) {
         uint32_t busy = 0;
         for (uint32_t i = 0; i < j->n; i++) {
-            pst_status status = pst_coll_test(j->coll[(i * (turn % 2 ? 1 : j->n - 1) + turn) % j->n]);
+            pst_status status =
+                pst_coll_test(j->coll[(i * (turn % 2 ? 1 : j->n - 1) + turn) % j->n]);
             if (status != PST_OK && status != PST_BUSY) return status;
             busy += status == PST_BUSY;
         }
@@ -118,7 +122,8 @@ static void doubles_barriers_and_sequences(void **state) {
         start(&j, PST_COLL_ALL_REDUCE, 64, PST_F64, 0);
         assert_int_equal(drive(&j, round), PST_OK);
         for (uint32_t i = 0; i < 7; i++)
-            for (uint32_t e = 0; e < 8; e++) assert_true(((double *)j.mem[i])[e] == (double)(21 + 7 * (e + round)));
+            for (uint32_t e = 0; e < 8; e++)
+                assert_true(((double *)j.mem[i])[e] == (double)(21 + 7 * (e + round)));
         start(&j, PST_COLL_BARRIER, 0, PST_F32, 0);
         /* Nobody passes a barrier that one has not reached. */
         for (uint32_t again = 0; again < 50; again++)
@@ -133,12 +138,16 @@ static void wrong_use_is_refused(void **state) {
     (void)state;
     job j;
     job_open(&j, 2, 64);
-    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_ALL_REDUCE, j.mem[0], 8, PST_I32, 0), PST_EINTERNAL);
-    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_ALL_REDUCE, j.mem[0], 7, PST_F32, 0), PST_EINTERNAL);
-    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_BROADCAST, j.mem[0], 8, PST_F32, 2), PST_EINTERNAL);
+    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_ALL_REDUCE, j.mem[0], 8, PST_I32, 0),
+                     PST_EINTERNAL);
+    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_ALL_REDUCE, j.mem[0], 7, PST_F32, 0),
+                     PST_EINTERNAL);
+    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_BROADCAST, j.mem[0], 8, PST_F32, 2),
+                     PST_EINTERNAL);
     assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_BARRIER, NULL, 0, PST_F32, 0), PST_OK);
     assert_int_equal(pst_coll_test(j.coll[0]), PST_BUSY);
-    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_BARRIER, NULL, 0, PST_F32, 0), PST_EINTERNAL);
+    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_BARRIER, NULL, 0, PST_F32, 0),
+                     PST_EINTERNAL);
     pst_transport *left = pst_self_hub_end(j.hub, 1);
     left->ops->abort(left);
     assert_int_equal(pst_coll_test(j.coll[0]), PST_EPEER);
@@ -160,7 +169,8 @@ static void faults(void **state) {
         job j;
         job_open(&j, 5, 4000);
         pst_transport *bad = NULL;
-        pst_fault_spec spec = {.fail_post = kind == 0, .drop_post = kind == 1, .delay_polls = kind == 2 ? 13 : 0};
+        pst_fault_spec spec = {
+            .fail_post = kind == 0, .drop_post = kind == 1, .delay_polls = kind == 2 ? 13 : 0};
         assert_int_equal(pst_transport_fault_open(pst_self_hub_end(j.hub, 3), &spec, &bad), PST_OK);
         pst_coll_close(j.coll[3]);
         assert_int_equal(pst_coll_open(bad, NULL, 0, PST_CHANNEL_COLLECTIVE, &j.coll[3]), PST_OK);
@@ -170,7 +180,8 @@ static void faults(void **state) {
         pst_status expected[] = {PST_EPEER, PST_BUSY, PST_OK};
         assert_int_equal(drive(&j, 0), expected[kind]);
         if (kind == 2)
-            for (uint32_t e = 0; e < 1000; e++) assert_true(((float *)j.mem[4])[e] == (float)(10 + 5 * e));
+            for (uint32_t e = 0; e < 1000; e++)
+                assert_true(((float *)j.mem[4])[e] == (float)(10 + 5 * e));
         bad->ops->close(bad);
         job_close(&j);
     }

@@ -1,7 +1,7 @@
 /* test: label=quick */
-/* Collectives among groups over self, one thread driving all: random kinds, sizes, unequal parts, groups side by side
- * and with ranks in common, hosts, delays, every algorithm; the documented order of each algorithm's additions; and the
- * same bits on all ranks and in every repetition. */
+/* Collectives among groups over self, one thread driving all: random kinds, sizes, unequal parts,
+ * groups side by side and with ranks in common, hosts, delays, every algorithm; the documented
+ * order of each algorithm's additions; and the same bits on all ranks and in every repetition. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,8 @@ static void hub_open(job *j, uint32_t n_rank, uint64_t delay_polls) {
         pst_fault_spec spec = {.delay_polls = delay_polls ? delay_polls + r % 3 : 0};
         j->end[r] = pst_self_hub_end(j->hub, r);
         if (delay_polls)
-            assert_int_equal(pst_transport_fault_open(pst_self_hub_end(j->hub, r), &spec, &j->end[r]), PST_OK);
+            assert_int_equal(
+                pst_transport_fault_open(pst_self_hub_end(j->hub, r), &spec, &j->end[r]), PST_OK);
     }
 }
 
@@ -52,7 +53,8 @@ static void group_share(group *g) {
     assert_int_equal(busy, 0);
 }
 
-/* The ranks r with `chosen` set, turned round by `shift`: a group's order is not that of its ranks. */
+/* The ranks r with `chosen` set, turned round by `shift`: a group's order is not that of its
+ * ranks. */
 static void group_open(job *j, uint32_t chosen, uint32_t shift) {
     uint32_t sorted[RANKS], n = 0;
     group *g = &j->group[j->n_group];
@@ -62,7 +64,8 @@ static void group_open(job *j, uint32_t chosen, uint32_t shift) {
     for (uint32_t i = 0; i < n; i++) g->member[i] = sorted[(i + shift) % n];
     for (uint32_t i = 0; i < n; i++) {
         uint32_t channel = PST_CHANNEL_COLLECTIVE + j->n_group;
-        assert_int_equal(pst_coll_open(j->end[g->member[i]], g->member, n, channel, &g->coll[i]), PST_OK);
+        assert_int_equal(pst_coll_open(j->end[g->member[i]], g->member, n, channel, &g->coll[i]),
+                         PST_OK);
         assert_int_equal(pst_coll_hosts(g->coll[i], j->host), PST_OK);
     }
     if (j->key && collect_word(j->key, 60 + j->n_group) % 8 == 0) group_share(g);
@@ -133,7 +136,9 @@ static void random_groups(uint64_t seed, uint32_t rounds, uint64_t most) {
         j.key = key;
         for (uint32_t r = 0; r < n; r++) j.host[r] = k % 2 ? r / 3 : collect_word(key, 20 + r) % 3;
         for (uint32_t g = 0; g < n_group; g++)
-            group_open(&j, 1u << collect_word(key, 4 + 2 * g) % n | (g ? collect_word(key, 5 + 2 * g) : UINT32_MAX),
+            group_open(&j,
+                       1u << collect_word(key, 4 + 2 * g) % n |
+                           (g ? collect_word(key, 5 + 2 * g) : UINT32_MAX),
                        k % 4 ? 0 : g);
         for (uint32_t again = 0; again < 3; again++) {
             for (uint32_t g = 0; g < n_group; g++) {
@@ -141,9 +146,11 @@ static void random_groups(uint64_t seed, uint32_t rounds, uint64_t most) {
                 group_fill(&j.group[g], &what);
             }
             pst_status status = drive(&j, k + again);
-            for (uint32_t g = 0; status != PST_OK && g < n_group; g++) collect_print(&j.group[g].what);
+            for (uint32_t g = 0; status != PST_OK && g < n_group; g++)
+                collect_print(&j.group[g].what);
             if (status != PST_OK)
-                fail_msg("round %llu: %s", (unsigned long long)k, status == PST_BUSY ? "stuck" : pst_error());
+                fail_msg("round %llu: %s", (unsigned long long)k,
+                         status == PST_BUSY ? "stuck" : pst_error());
             check(&j);
         }
         job_close(&j);
@@ -161,7 +168,7 @@ static void large_ones(void **state) {
     random_groups(SEED + 1000, 8, 1000000);
 }
 
-/* --- order of additions ------------------------------------------------------------------------------------------ */
+/* --- order of additions ----------------------------------------------------------------------- */
 
 static float tree_sum(const float *own, uint32_t n, uint32_t v) {
     float sum = own[v];
@@ -208,8 +215,11 @@ static void additions_are_in_the_documented_order(void **state) {
         for (int a = 0; a < 5; a++) {
             job j;
             uint64_t count = n == 5 ? 70001 : 1000 + n;
-            collect what = {
-                .kind = PST_COLL_ALL_REDUCE, .n = n, .algorithm = name[a], .dtype = PST_F32, .bytes = count * 4};
+            collect what = {.kind = PST_COLL_ALL_REDUCE,
+                            .n = n,
+                            .algorithm = name[a],
+                            .dtype = PST_F32,
+                            .bytes = count * 4};
             what.offset[n] = what.bytes;
             hub_open(&j, n, 0);
             group_open(&j, UINT32_MAX, 0);
@@ -264,14 +274,15 @@ static void the_same_bits_everywhere_and_again(void **state) {
     }
 }
 
-/* --- the choice --------------------------------------------------------------------------------------------------- */
+/* --- the choice ------------------------------------------------------------------------------- */
 
 static const char *chosen(pst_coll *c, pst_coll_kind kind, uint64_t bytes) {
     pst_coll_candidate candidate[PST_COLL_CANDIDATES];
     uint32_t n = pst_coll_candidates(c, kind, bytes, candidate);
     assert_in_range(n, 1, PST_COLL_CANDIDATES);
     assert_null(candidate[0].reject);
-    for (uint32_t i = 1; i < n; i++) assert_true(candidate[i].reject || candidate[i].us >= candidate[0].us);
+    for (uint32_t i = 1; i < n; i++)
+        assert_true(candidate[i].reject || candidate[i].us >= candidate[0].us);
     return candidate[0].name;
 }
 
@@ -310,8 +321,10 @@ static void wrong_groups_are_refused(void **state) {
     assert_int_equal(pst_coll_open(j.end[0], &me, 1, 7, &c), PST_EINTERNAL);
     assert_null(c);
     assert_int_equal(pst_coll_open(j.end[0], NULL, 0, PST_CHANNEL_COLLECTIVE, &c), PST_OK);
-    assert_int_equal(pst_coll_start_parts(c, PST_COLL_REDUCE_SCATTER, part, part, PST_F32), PST_EINTERNAL);
-    assert_int_equal(pst_coll_start_parts(c, PST_COLL_ALL_REDUCE, part, part, PST_F32), PST_EINTERNAL);
+    assert_int_equal(pst_coll_start_parts(c, PST_COLL_REDUCE_SCATTER, part, part, PST_F32),
+                     PST_EINTERNAL);
+    assert_int_equal(pst_coll_start_parts(c, PST_COLL_ALL_REDUCE, part, part, PST_F32),
+                     PST_EINTERNAL);
     pst_coll_close(c);
     job_close(&j);
 }

@@ -1,6 +1,6 @@
 /* test: label=full timeout=180 */
-/* Collectives among processes over ucx: random ones of all ranks and of groups side by side, each algorithm; and a rank
- * that dies amid one, which the others notice. */
+/* Collectives among processes over ucx: random ones of all ranks and of groups side by side, each
+ * algorithm; and a rank that dies amid one, which the others notice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,10 @@
 
 enum { SEED = 99, GROUPS = 3, ROUNDS = 60, MOST = 600000 };
 
-/* All ranks from the last to the first; every second one; neighbours in twos: the one that rank `me` is in. */
-static uint32_t members_of(uint32_t group, uint32_t me, uint32_t n, uint32_t member[COLLECT_MEMBERS]) {
+/* All ranks from the last to the first; every second one; neighbours in twos: the one that rank
+ * `me` is in. */
+static uint32_t members_of(uint32_t group, uint32_t me, uint32_t n,
+                           uint32_t member[COLLECT_MEMBERS]) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t r = group ? i : n - 1 - i;
@@ -50,16 +52,19 @@ static pst_status wait_one(rank_state *r) {
     return status;
 }
 
-/* What a group does depends on its first member, so that groups side by side do different things. */
+/* What a group does depends on its first member, so that groups side by side do different
+ * things. */
 static int sweep(rank_state *r) {
-    uint32_t n = r->world->size, rank = r->world->rank, member[GROUPS][COLLECT_MEMBERS], count[GROUPS];
+    uint32_t n = r->world->size, rank = r->world->rank, member[GROUPS][COLLECT_MEMBERS],
+             count[GROUPS];
     uint32_t host[COLLECT_MEMBERS];
     pst_coll *coll[GROUPS];
     int shares = n % 2; /* else they seem to be on several hosts */
     for (uint32_t i = 0; i < n; i++) host[i] = shares ? 0 : i / 3;
     for (uint32_t g = 0; g < GROUPS; g++) {
         count[g] = members_of(g, rank, n, member[g]);
-        RANK_CHECK(pst_coll_open(r->t, member[g], count[g], PST_CHANNEL_COLLECTIVE + 1 + g, &coll[g]) == PST_OK);
+        RANK_CHECK(pst_coll_open(r->t, member[g], count[g], PST_CHANNEL_COLLECTIVE + 1 + g,
+                                 &coll[g]) == PST_OK);
         RANK_CHECK(pst_coll_hosts(coll[g], host) == PST_OK);
         RANK_CHECK(pst_coll_share(coll[g]) == PST_OK);
     }
@@ -77,8 +82,12 @@ static int sweep(rank_state *r) {
         }
         RANK_CHECK(wait_all(r, coll) == PST_OK);
         for (uint32_t g = 0; g < GROUPS; g++) {
-            const char *wrong = collect_check(&what[g], index_of(member[g], count[g], rank), mem[g]);
-            if (wrong) fprintf(stderr, "group %u, %s: ", g, wrong), collect_print(&what[g]);
+            const char *wrong =
+                collect_check(&what[g], index_of(member[g], count[g], rank), mem[g]);
+            if (wrong) {
+                fprintf(stderr, "group %u, %s: ", g, wrong);
+                collect_print(&what[g]);
+            }
             RANK_CHECK(!wrong);
             free(mem[g]);
         }
@@ -97,13 +106,16 @@ static int lost(rank_state *r, const char *algorithm) {
     RANK_CHECK(pst_coll_force(r->coll, algorithm) == PST_OK);
     for (int i = 0; i < 2; i++) {
         if (i && r->world->rank == r->world->size - 1) {
-            RANK_CHECK(pst_coll_start(r->coll, PST_COLL_ALL_REDUCE, mem, COUNT * sizeof *mem, PST_F32, 0) == PST_OK);
+            RANK_CHECK(pst_coll_start(r->coll, PST_COLL_ALL_REDUCE, mem, COUNT * sizeof *mem,
+                                      PST_F32, 0) == PST_OK);
             for (int k = 0; k < 3; k++) pst_coll_test(r->coll);
             raise(SIGKILL);
         }
-        pst_status status = rank_collective(r, PST_COLL_ALL_REDUCE, mem, COUNT * sizeof *mem, PST_F32, 0);
+        pst_status status =
+            rank_collective(r, PST_COLL_ALL_REDUCE, mem, COUNT * sizeof *mem, PST_F32, 0);
         RANK_CHECK(status == PST_EPEER || (!i && status == PST_OK));
-        if (status != PST_OK) break; /* it may have been through the first one before this rank was */
+        if (status != PST_OK)
+            break; /* it may have been through the first one before this rank was */
     }
     pst_coll_break(r->coll, PST_EPEER);
     RANK_CHECK(pst_coll_test(r->coll) == PST_EPEER);

@@ -1,7 +1,7 @@
 /* test: label=quick timeout=60
- * The scheduler of workers with the variables of ps-lite: all get ranks, those that they ask for, however many
- * strangers sit there and say nothing; who has another number of workers hears it; one worker needs no secret; a
- * scheduler without descriptors says so and does not spin. */
+ * The scheduler of workers with the variables of ps-lite: all get ranks, those that they ask for,
+ * however many strangers sit there and say nothing; who has another number of workers hears it; one
+ * worker needs no secret; a scheduler without descriptors says so and does not spin. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,12 +21,17 @@ static const char *const secret = "sesame-0123456789";
 static char port[8];
 
 static pst_tcp_job job_of(uint32_t rank, uint32_t size, const char *word) {
-    return (pst_tcp_job){
-        .rank = rank, .size = size, .address = "127.0.0.1", .port = port, .secret = word, .seconds = 20};
+    return (pst_tcp_job){.rank = rank,
+                         .size = size,
+                         .address = "127.0.0.1",
+                         .port = port,
+                         .secret = word,
+                         .seconds = 20};
 }
 
 /* Ends with the status of pst_dmlc_schedule, 98 when its message lacks these words. */
-static pid_t start_scheduler(uint32_t size, const char *word, rlim_t descriptors, const char *what) {
+static pid_t start_scheduler(uint32_t size, const char *word, rlim_t descriptors,
+                             const char *what) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid) return pid;
@@ -41,7 +46,8 @@ static pid_t start_scheduler(uint32_t size, const char *word, rlim_t descriptors
     _exit(pst_status_exit(status));
 }
 
-/* Ends with 10 + its rank, or with the status of pst_dmlc_ask, 98 when its message lacks these words. */
+/* Ends with 10 + its rank, or with the status of pst_dmlc_ask, 98 when its message lacks these
+ * words. */
 static pid_t start_worker(uint32_t rank, uint32_t size, const char *word, const char *what) {
     fflush(NULL);
     pid_t pid = fork();
@@ -72,7 +78,9 @@ static void test_strangers(void **state) {
     uint64_t began = pst_monotonic_ns();
     pid_t scheduler = start_scheduler(N, secret, 0, "");
     for (int i = 0; i < SILENT; i++) fd[i] = port_connect(port);
-    assert_int_equal(end_of(start_worker(UINT32_MAX, N, "another-0123456789", "has no place for this worker")), 3);
+    assert_int_equal(
+        end_of(start_worker(UINT32_MAX, N, "another-0123456789", "has no place for this worker")),
+        3);
     pid[0] = start_worker(2, N, secret, "");
     for (int i = 1; i < N; i++) pid[i] = start_worker(UINT32_MAX, N, secret, "");
     for (int i = 0; i < N; i++) rank[i] = end_of(pid[i]) - 10;
@@ -82,7 +90,8 @@ static void test_strangers(void **state) {
         assert_int_equal(seen[rank[i]]++, 0);
     }
     assert_int_equal(end_of(scheduler), 0);
-    assert_true(pst_monotonic_ns() - began < UINT64_C(15000000000)); /* nobody waited until the time was over */
+    assert_true(pst_monotonic_ns() - began < UINT64_C(15000000000)); /* nobody waited until the time
+                                                                        was over */
     for (int i = 0; i < SILENT; i++) close(fd[i]);
 }
 
@@ -92,7 +101,8 @@ static void test_refused(void **state) {
     port_choose(port);
     uint64_t began = pst_monotonic_ns();
     pid_t scheduler = start_scheduler(2, secret, 0, "");
-    pid_t other = start_worker(UINT32_MAX, 3, secret, "DMLC_NUM_WORKER is 3 here, but 2 at the scheduler");
+    pid_t other =
+        start_worker(UINT32_MAX, 3, secret, "DMLC_NUM_WORKER is 3 here, but 2 at the scheduler");
     assert_int_equal(end_of(other), 2);
     assert_int_equal(end_of(start_worker(UINT32_MAX, 1, "", "has no place for this worker")), 3);
     pid_t one = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is already there");
@@ -104,7 +114,8 @@ static void test_refused(void **state) {
     assert_int_equal(end_of(start_worker(0, 2, secret, "")), 10);
     assert_int_equal(end_of(loser == one ? twin : one), 11);
     assert_int_equal(end_of(scheduler), 0);
-    assert_true(pst_monotonic_ns() - began < UINT64_C(15000000000)); /* nobody waited until the time was over */
+    assert_true(pst_monotonic_ns() - began < UINT64_C(15000000000)); /* nobody waited until the time
+                                                                        was over */
 }
 
 static void test_alone(void **state) {
@@ -128,7 +139,8 @@ static void test_descriptors(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strangers), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_alone), cmocka_unit_test(test_descriptors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strangers),
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_descriptors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

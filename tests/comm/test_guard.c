@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* The guard around UCX: an abort inside it comes back, again and again; one outside or from another process kills. */
+/* The guard around UCX: an abort inside it comes back, again and again; one outside or from another
+ * process kills. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,6 +52,7 @@ static void other_aborts_kill(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_abort_comes_back), cmocka_unit_test(other_aborts_kill)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_abort_comes_back),
+                                       cmocka_unit_test(other_aborts_kill)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

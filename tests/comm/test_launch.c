@@ -1,7 +1,7 @@
 /* test: label=quick timeout=60 */
-/* What the launcher and the heartbeat do when a rank is killed, stopped, fails or ends the job; signals to the
- * launcher; and that nothing is left behind. Most scenarios run the launcher in a child of its own, to read what it
- * says. */
+/* What the launcher and the heartbeat do when a rank is killed, stopped, fails or ends the job;
+ * signals to the launcher; and that nothing is left behind. Most scenarios run the launcher in a
+ * child of its own, to read what it says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 enum { OPCODE_F = 0, OPCODE_STEP = 9, LIMIT_MS = 15000 };
 
-/* --- scenarios of ranks ------------------------------------------------------------------------------------------ */
+/* --- scenarios of ranks ----------------------------------------------------------------------- */
 
 static volatile sig_atomic_t asked_to_stop;
 
@@ -30,7 +30,8 @@ static int wait_for_rank_2(rank_state *r, const char *way) {
     uint64_t word, request;
     *pst_heartbeat_instr(r->heartbeat) = (uint64_t)OPCODE_F << 56 | UINT64_C(2) << 32 | 3;
     pst_status here = rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0);
-    if (here != PST_OK) return rank_give_up(r, here); /* rank 2 was through it, and gone, before this one was */
+    if (here != PST_OK)
+        return rank_give_up(r, here); /* rank 2 was through it, and gone, before this one was */
     printf("ready %d\n", (int)getpid());
     fflush(stdout);
     if (r->world->rank == 2) {
@@ -43,20 +44,24 @@ static int wait_for_rank_2(rank_state *r, const char *way) {
         if (!strcmp(way, "abort")) r->world->ops->abort(r->world, 4, "no disk");
         if (!strcmp(way, "fail")) return rank_give_up(r, pst_fail(PST_ENOMEM, "no disk"));
     }
-    if (r->world->rank == 2 && !strcmp(way, "accuse")) pst_heartbeat_accuse(r->heartbeat, 1, 0, "rank 1 it was");
+    if (r->world->rank == 2 && !strcmp(way, "accuse"))
+        pst_heartbeat_accuse(r->heartbeat, 1, 0, "rank 1 it was");
     if (!strcmp(way, "deaf") || !strcmp(way, "accuse"))
         for (;;) pause();
     RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 2, 0, 0, &word, sizeof word, &request) == PST_OK);
     return rank_give_up(r, rank_finish(r, request));
 }
 
-/* Rank 2 offers memory and dies; rank 0 reads it afterwards, at once, without a look at the heartbeat. */
+/* Rank 2 offers memory and dies; rank 0 reads it afterwards, at once, without a look at the
+ * heartbeat. */
 static int read_the_dead(rank_state *r) {
     static uint8_t mem[4 << 20];
     uint64_t request, end_ns;
     for (uint32_t root = 0; root <= 2; root += 2) /* UCX sets up what it needs in both directions */
-        RANK_CHECK(rank_collective(r, PST_COLL_BROADCAST, mem, sizeof mem, PST_F32, root) == PST_OK);
-    RANK_CHECK(r->world->ops->fence(r->world) == PST_OK); /* whoever is through dies only when all are */
+        RANK_CHECK(rank_collective(r, PST_COLL_BROADCAST, mem, sizeof mem, PST_F32, root) ==
+                   PST_OK);
+    RANK_CHECK(r->world->ops->fence(r->world) == PST_OK); /* whoever is through dies only when all
+                                                             are */
     if (r->world->rank == 2) {
         RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 0, 0, 0, mem, sizeof mem, &request) == PST_OK);
         for (int i = 0; i < 1000; i++) r->t->ops->progress(r->t);
@@ -104,7 +109,7 @@ static int rank_main(const char *scenario, const char *way) {
     return 98;
 }
 
-/* --- a launcher in a child, and what it says --------------------------------------------------------------------- */
+/* --- a launcher in a child, and what it says -------------------------------------------------- */
 
 typedef struct {
     pid_t pid;
@@ -126,7 +131,8 @@ static child start_launcher(uint32_t n, const char *scenario, const char *way, u
     if (!c.pid) {
         signal(SIGINT, SIG_DFL); /* a shell's background ignores them */
         signal(SIGQUIT, SIG_DFL);
-        signal(SIGPIPE, SIG_IGN);         /* as the program does: PMIx may write to a rank that has just been killed */
+        signal(SIGPIPE, SIG_IGN); /* as the program does: PMIx may write to a rank that has just
+                                     been killed */
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves nobody behind */
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
@@ -154,7 +160,8 @@ static int hear(child *c, const char *text, int times) {
     return 0;
 }
 
-/* All output is closed: neither launcher nor ranks hold it any more. Returns the launcher's exit status. */
+/* All output is closed: neither launcher nor ranks hold it any more. Returns the launcher's exit
+ * status. */
 static int finish(child *c, uint64_t since_ns, uint32_t limit_ms) {
     int status, over = hear(c, NULL, 0);
     if (!over) fprintf(stderr, "still running: %s\n", c->said);
@@ -171,7 +178,8 @@ static void assert_said(const child *c, const char *text) {
     if (!strstr(c->said, text)) fail_msg("not said: \"%s\" in:\n%s", text, c->said);
 }
 
-static void one_fault(const char *way, int expected_status, const char *launcher_says, const char *ranks_say) {
+static void one_fault(const char *way, int expected_status, const char *launcher_says,
+                      const char *ranks_say) {
     uint64_t start = pst_monotonic_ns();
     child c = start_launcher(4, "wait", way, 2000);
     int status = finish(&c, start, LIMIT_MS);
@@ -180,7 +188,7 @@ static void one_fault(const char *way, int expected_status, const char *launcher
     if (ranks_say) assert_said(&c, ranks_say);
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 static void exit_statuses_are_joined(void **state) {
     (void)state;
@@ -195,11 +203,15 @@ static void a_killed_rank_is_named(void **state) {
     (void)state;
     char host[64] = "", text[256];
     gethostname(host, sizeof host - 1);
-    snprintf(text, sizeof text, "penstock: rank 2 on %s was killed by signal 9 during F chunk 2 micro-batch 3\n", host);
+    snprintf(text, sizeof text,
+             "penstock: rank 2 on %s was killed by signal 9 during F chunk 2 micro-batch 3\n",
+             host);
     char peers[256];
-    snprintf(peers, sizeof peers, "rank 0: rank 2 on %s died (last: F chunk 2 micro-batch 3)", host);
+    snprintf(peers, sizeof peers, "rank 0: rank 2 on %s died (last: F chunk 2 micro-batch 3)",
+             host);
     one_fault("kill", 3, text, peers);
-    one_fault("usr1", 3, "was killed by signal 10 during F chunk 2 micro-batch 3\n", "rank 1: rank 2 on ");
+    one_fault("usr1", 3, "was killed by signal 10 during F chunk 2 micro-batch 3\n",
+              "rank 1: rank 2 on ");
 }
 
 static void a_failing_rank_gives_its_status(void **state) {
@@ -211,14 +223,16 @@ static void a_failing_rank_gives_its_status(void **state) {
         uint64_t start = pst_monotonic_ns();
         child c = start_launcher(4, "wait", ways[i], 2000);
         assert_int_equal(finish(&c, start, LIMIT_MS), i ? 4 : 2);
-        if (strstr(c.said, "penstock:")) fail_msg("a rank with status 2 or 4 speaks for itself:\n%s", c.said);
+        if (strstr(c.said, "penstock:"))
+            fail_msg("a rank with status 2 or 4 speaks for itself:\n%s", c.said);
     }
 }
 
 /* A library may call exit(0): nobody waits for that rank for ever. */
 static void a_rank_that_leaves_with_0_is_named(void **state) {
     (void)state;
-    one_fault("leave", 3, "penstock: rank 2 on ", "exited with status 0 without a word during F chunk 2");
+    one_fault("leave", 3, "penstock: rank 2 on ",
+              "exited with status 0 without a word during F chunk 2");
     uint64_t start = pst_monotonic_ns();
     child c = start_launcher(3, "late", "", 500);
     assert_int_equal(finish(&c, start, LIMIT_MS), 3);
@@ -226,7 +240,8 @@ static void a_rank_that_leaves_with_0_is_named(void **state) {
     assert_said(&c, "exited with status 0 before it had joined the others");
 }
 
-/* The dead rank's memory is read while it goes: the survivor says who died, and does not crash itself. */
+/* The dead rank's memory is read while it goes: the survivor says who died, and does not crash
+ * itself. */
 static void a_survivor_does_not_abort(void **state) {
     (void)state;
     uint64_t start = pst_monotonic_ns();
@@ -235,7 +250,8 @@ static void a_survivor_does_not_abort(void **state) {
     assert_said(&c, "rank 2 on ");
     assert_said(&c, "was killed by signal 9");
     assert_said(&c, "rank 0: lost");
-    if (strstr(c.said, "signal 6") || strstr(c.said, "process_vm_readv")) fail_msg("UCX is heard:\n%s", c.said);
+    if (strstr(c.said, "signal 6") || strstr(c.said, "process_vm_readv"))
+        fail_msg("UCX is heard:\n%s", c.said);
 }
 
 static void ranks_that_do_not_leave_are_killed(void **state) {
@@ -282,7 +298,8 @@ static void a_second_signal_kills(void **state) {
     assert_int_equal(finish(&c, start, 5000), 130);
 }
 
-/* To one rank while it starts: the job is interrupted, and the others, which wait for that rank, get no grace. */
+/* To one rank while it starts: the job is interrupted, and the others, which wait for that rank,
+ * get no grace. */
 static void a_signal_to_one_rank_ends_the_start(void **state) {
     (void)state;
     const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -292,7 +309,8 @@ static void a_signal_to_one_rank_ends_the_start(void **state) {
         uint64_t start = pst_monotonic_ns();
         child c = start_launcher(3, "early", way, 20000);
         assert_int_equal(finish(&c, start, 10000), 128 + signals[i]);
-        if (strstr(c.said, "penstock:")) fail_msg("signal %s: somebody is blamed:\n%s", way, c.said);
+        if (strstr(c.said, "penstock:"))
+            fail_msg("signal %s: somebody is blamed:\n%s", way, c.said);
     }
 }
 
@@ -302,7 +320,8 @@ static void ranks_die_with_the_launcher(void **state) {
     assert_true(hear(&c, "ready", 3));
     uint64_t start = pst_monotonic_ns();
     kill(c.pid, SIGKILL);
-    assert_int_equal(finish(&c, start, 5000), 1000 + SIGKILL); /* the pipe closed: no rank holds it */
+    assert_int_equal(finish(&c, start, 5000), 1000 + SIGKILL); /* the pipe closed: no rank holds
+                                                                  it */
 }
 
 static char state_of(int pid) {
@@ -324,19 +343,23 @@ static int becomes(int pid, char wanted) {
     return 0;
 }
 
-/* What takes the two seconds that a rank may be silent, side by side: a rank is stopped while its peers wait for it,
- * another where nobody looks; the whole job is stopped for longer, which is no fault; a rank asks for the job's end. */
+/* What takes the two seconds that a rank may be silent, side by side: a rank is stopped while its
+ * peers wait for it, another where nobody looks; the whole job is stopped for longer, which is no
+ * fault; a rank asks for the job's end. */
 static void stops(void **state) {
     (void)state;
     uint64_t start = pst_monotonic_ns();
-    child stop = start_launcher(4, "wait", "stop", 2000), asleep = start_launcher(3, "run", "obey", 2000);
-    child blind = start_launcher(3, "wait", "deaf", 100), abort_ = start_launcher(3, "wait", "abort", 500);
+    child stop = start_launcher(4, "wait", "stop", 2000),
+          asleep = start_launcher(3, "run", "obey", 2000);
+    child blind = start_launcher(3, "wait", "deaf", 100),
+          abort_ = start_launcher(3, "wait", "abort", 500);
     assert_true(hear(&asleep, "ready", 3) && hear(&blind, "ready", 3));
     int pid = atoi(strstr(blind.said, "ready") + 6);
     kill(pid, SIGSTOP);
     kill(asleep.pid, SIGTSTP);
     assert_true(becomes(asleep.pid, 'T'));
-    for (char *at = asleep.said; (at = strstr(at, "ready")); at++) assert_true(becomes(atoi(at + 6), 'T'));
+    for (char *at = asleep.said; (at = strstr(at, "ready")); at++)
+        assert_true(becomes(atoi(at + 6), 'T'));
     assert_int_equal(finish(&abort_, start, LIMIT_MS), 4);
     assert_said(&abort_, "ended the job (no disk) during F chunk 2");
     assert_int_equal(finish(&stop, start, LIMIT_MS), 3);
@@ -358,7 +381,10 @@ static void check_segments(pid_t launcher) {
     int pid, n = 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)launcher, (int)launcher);
     FILE *f = fopen(path, "r");
-    while (f && fscanf(f, "%d", &pid) == 1) n++, assert_int_equal(rank_segments(pid), 0);
+    while (f && fscanf(f, "%d", &pid) == 1) {
+        n++;
+        assert_int_equal(rank_segments(pid), 0);
+    }
     if (f) fclose(f);
     assert_int_equal(n, 4);
 }

@@ -1,6 +1,6 @@
 /* test: label=full timeout=90 */
-/* A rank that does not come to the others within 10 s is named, once, and waited for; while none comes, none is.
- * Of one that goes before only the launcher speaks. */
+/* A rank that does not come to the others within 10 s is named, once, and waited for; while none
+ * comes, none is. Of one that goes before only the launcher speaks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,11 +33,13 @@ static int rank_main(const char *scenario) {
     return 0;
 }
 
-/* 3 ranks of a scenario say "penstock: BEFORE HOST AFTER" and nothing else; before "": nothing at all. */
+/* 3 ranks of a scenario say "penstock: BEFORE HOST AFTER" and nothing else; before "": nothing at
+ * all. */
 static void check(const char *scenario, int ends, const char *before_host, const char *after) {
     char host[64] = "", expected[200] = "";
     gethostname(host, sizeof host - 1);
-    if (*before_host) snprintf(expected, sizeof expected, "penstock: %s %s%s\n", before_host, host, after);
+    if (*before_host)
+        snprintf(expected, sizeof expected, "penstock: %s %s%s\n", before_host, host, after);
     char said[4096];
     FILE *file = tmpfile();
     int before = dup(STDERR_FILENO);
@@ -69,7 +71,8 @@ static void only_the_lost_one_is_named(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return rank_main(argv[2]);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_late_rank_is_named), cmocka_unit_test(none_waits_for_another),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_late_rank_is_named),
+                                       cmocka_unit_test(none_waits_for_another),
                                        cmocka_unit_test(only_the_lost_one_is_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

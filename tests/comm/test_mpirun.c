@@ -1,5 +1,6 @@
 /* test: label=quick timeout=60 */
-/* The same ranks under mpirun: world, transport, collectives, and the heartbeat over a page without a name. */
+/* The same ranks under mpirun: world, transport, collectives, and the heartbeat over a page without
+ * a name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +30,8 @@ static int one_stops(rank_state *r) {
     if (r->world->rank == 1) raise(SIGSTOP);
     pst_status status = rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0);
     RANK_CHECK(status == PST_EPEER);
-    RANK_CHECK(strstr(pst_error(), "rank 1 on ") && strstr(pst_error(), "silent for 2.0 s (last: STEP)"));
+    RANK_CHECK(strstr(pst_error(), "rank 1 on ") &&
+               strstr(pst_error(), "silent for 2.0 s (last: STEP)"));
     printf("named\n");
     fflush(stdout);
     r->world->ops->abort(r->world, 3, pst_error());
@@ -68,8 +70,8 @@ static int mpirun(const char *scenario, char *said, size_t bytes) {
     char command[4600], self[4096] = "";
     ssize_t got = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(got > 0);
-    snprintf(command, sizeof command, "mpirun -n 3 --allow-run-as-root --oversubscribe '%s' rank %s 2>&1", self,
-             scenario);
+    snprintf(command, sizeof command,
+             "mpirun -n 3 --allow-run-as-root --oversubscribe '%s' rank %s 2>&1", self, scenario);
     FILE *out = popen(command, "r");
     assert_non_null(out);
     size_t used = fread(said, 1, bytes - 1, out);
@@ -98,8 +100,10 @@ static void a_stopped_rank_is_named(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return rank_main(argv[2]);
-    if (system("mpirun --version >/dev/null 2>&1")) return SKIPPED("no mpirun here (apt-get install openmpi-bin)");
-    setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0); /* patched memory calls and sanitizers do not go together */
+    if (system("mpirun --version >/dev/null 2>&1"))
+        return SKIPPED("no mpirun here (apt-get install openmpi-bin)");
+    setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0); /* patched memory calls and sanitizers do not go
+                                                    together */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_ranks_come_together),
         cmocka_unit_test(a_stopped_rank_is_named),

@@ -1,6 +1,7 @@
 /* test: label=quick timeout=60
- * A job keeps to itself: world `tcp` takes in only who knows the job's secret, however strangers knock; our launcher's
- * PMIx server knows no other job's name; and what the ranks share in /dev/shm is this user's alone. */
+ * A job keeps to itself: world `tcp` takes in only who knows the job's secret, however strangers
+ * knock; our launcher's PMIx server knows no other job's name; and what the ranks share in /dev/shm
+ * is this user's alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,7 @@ static void set_variables(uint32_t rank, uint32_t size, const char *word) {
     setenv("PENSTOCK_SECRET", word, 1);
 }
 
-/* --- ranks of world tcp, one process each ------------------------------------------------------------------------ */
+/* --- ranks of world tcp, one process each ----------------------------------------------------- */
 
 /* Puts, fences and reads everybody's value, twice: the second time under the same key. */
 static int exchange(pst_world *w) {
@@ -60,7 +61,8 @@ static int exchange(pst_world *w) {
     return 0;
 }
 
-/* Exit status of a rank: that of its failure to come in, or of the exchange. what: its error must hold this. */
+/* Exit status of a rank: that of its failure to come in, or of the exchange. what: its error must
+ * hold this. */
 static pid_t start_rank(uint32_t rank, uint32_t size, const char *word, const char *what) {
     fflush(NULL);
     pid_t pid = fork();
@@ -93,7 +95,8 @@ static void test_together(void **state) {
     for (uint32_t r = 0; r < N; r++) assert_int_equal(end_of(pid[r]), 0);
 }
 
-/* Ranks that somebody has bound to processors of their own do not share them with their neighbours. */
+/* Ranks that somebody has bound to processors of their own do not share them with their
+ * neighbours. */
 static void test_bound(void **state) {
     (void)state;
     cpu_set_t all, one;
@@ -118,7 +121,7 @@ static void test_bound(void **state) {
     for (int r = 0; r < 2; r++) assert_int_equal(end_of(pid[r]), 0);
 }
 
-/* --- strangers ---------------------------------------------------------------------------------------------------- */
+/* --- strangers -------------------------------------------------------------------------------- */
 
 static int connect_to_root(void) { return port_connect(port); }
 
@@ -133,7 +136,8 @@ static void check_refusal(FILE *said) {
         fail_msg("rank 0 said: %s", text);
 }
 
-/* Two hundred that say nothing, noise, too little or a join that is almost right; then the ranks come all the same. */
+/* Two hundred that say nothing, noise, too little or a join that is almost right; then the ranks
+ * come all the same. */
 static void test_strangers(void **state) {
     (void)state;
     enum { SILENT = 200 };
@@ -160,7 +164,8 @@ static void test_strangers(void **state) {
     assert_int_equal(end_of(other), 2);
     pid_t second = start_rank(0, 3, secret, "cannot listen");
     assert_int_equal(end_of(second), 2);
-    pid_t one = start_rank(1, 3, secret, "is already there"), twin = start_rank(1, 3, secret, "is already there");
+    pid_t one = start_rank(1, 3, secret, "is already there"),
+          twin = start_rank(1, 3, secret, "is already there");
     int status;
     pid_t loser = waitpid(-1, &status, 0); /* the other one waits for rank 2 */
     assert_true(loser == one || loser == twin);
@@ -172,7 +177,8 @@ static void test_strangers(void **state) {
     check_refusal(said);
 }
 
-/* As many silent ones as are listened to at a time, and then all ranks at once: none loses its place to another. */
+/* As many silent ones as are listened to at a time, and then all ranks at once: none loses its
+ * place to another. */
 static void test_crowd(void **state) {
     (void)state;
     enum { SILENT = 128, N = 25 };
@@ -199,7 +205,8 @@ static void test_alone(void **state) {
     close(fd);
 }
 
-/* A queue that is full swallows what comes, as a firewall does: the time given is kept all the same. */
+/* A queue that is full swallows what comes, as a firewall does: the time given is kept all the
+ * same. */
 static void test_silent_port(void **state) {
     (void)state;
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -213,7 +220,8 @@ static void test_silent_port(void **state) {
         if (connect(filler[i], (struct sockaddr *)&a, sizeof a) && errno != EINPROGRESS)
             fail_msg("%s", strerror(errno));
     }
-    pst_tcp_job job = {.rank = 1, .size = 2, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 1};
+    pst_tcp_job job = {
+        .rank = 1, .size = 2, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 1};
     uint64_t began = pst_monotonic_ns();
     assert_int_equal(pst_tcp_join(&job, out), PST_EPEER);
     assert_non_null(strstr(pst_error(), "rank 1 does not reach rank 0"));
@@ -232,8 +240,14 @@ static void test_descriptors(void **state) {
     if (root == 0) {
         int probe = open("/dev/null", O_RDONLY), fd[2];
         close(probe);
-        setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)probe + 1, (rlim_t)probe + 1}); /* the listener's */
-        pst_tcp_job job = {.rank = 0, .size = 2, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 20};
+        /* the listener's */
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)probe + 1, (rlim_t)probe + 1});
+        pst_tcp_job job = {.rank = 0,
+                           .size = 2,
+                           .address = "127.0.0.1",
+                           .port = port,
+                           .secret = secret,
+                           .seconds = 20};
         pst_status status = pst_tcp_join(&job, fd);
         int said = strstr(pst_error(), "cannot accept a connection") != NULL;
         if (!said) fprintf(stderr, "rank 0: %s\n", pst_error());
@@ -257,7 +271,8 @@ static void test_false_root(void **state) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
         assert_int_equal(listen(fd, 1), 0);
-        pid_t rank = start_rank(1, 2, secret, way ? "does not know this job's secret" : "no rank 0 of this version");
+        pid_t rank = start_rank(
+            1, 2, secret, way ? "does not know this job's secret" : "no rank 0 of this version");
         int c = accept(fd, NULL, NULL);
         if (way) memcpy(hello, magic, sizeof magic);
         assert_int_equal(send(c, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
@@ -290,7 +305,8 @@ static void test_variables(void **state) {
     expect_refusal("PENSTOCK_SECRET", "short", "PENSTOCK_SECRET is too short");
     expect_refusal("MASTER_PORT", "99999", "MASTER_PORT '99999': a port, 1 to 65535");
     expect_refusal("MASTER_PORT", "no-port", "MASTER_ADDR, MASTER_PORT: 127.0.0.1, port no-port: ");
-    pst_tcp_job job = {.rank = 0, .size = 3, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 1};
+    pst_tcp_job job = {
+        .rank = 0, .size = 3, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 1};
     int fd[3];
     assert_int_equal(pst_tcp_join(&job, fd), PST_EPEER);
     assert_non_null(strstr(pst_error(), "2 of 3 ranks did not come"));
@@ -313,21 +329,23 @@ static void test_variables(void **state) {
 /* Every ingredient counts. */
 static void test_proof(void **state) {
     (void)state;
-    uint8_t a[PST_SECRET_NONCE] = {1}, b[PST_SECRET_NONCE] = {2}, first[PST_SECRET_PROOF], proof[PST_SECRET_PROOF];
+    uint8_t a[PST_SECRET_NONCE] = {1}, b[PST_SECRET_NONCE] = {2}, first[PST_SECRET_PROOF],
+            proof[PST_SECRET_PROOF];
     assert_int_equal(pst_secret_prove("s", "p", a, b, 1, 2, first), PST_OK);
     assert_int_equal(pst_secret_prove("s", "p", a, b, 1, 2, proof), PST_OK);
     assert_true(pst_secret_equal(first, proof));
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(pst_secret_prove(i == 0 ? "t" : "s", i == 1 ? "q" : "p", i == 2 ? b : a, b, i == 3 ? 3 : 1,
-                                          i == 4 ? 3 : 2, proof),
+        assert_int_equal(pst_secret_prove(i == 0 ? "t" : "s", i == 1 ? "q" : "p", i == 2 ? b : a, b,
+                                          i == 3 ? 3 : 1, i == 4 ? 3 : 2, proof),
                          PST_OK);
         assert_false(pst_secret_equal(first, proof));
     }
 }
 
-/* --- jobs of our own launcher ------------------------------------------------------------------------------------- */
+/* --- jobs of our own launcher ----------------------------------------------------------------- */
 
-/* All shared memory that this process has mapped by name, and that still has one, is nobody else's to read. */
+/* All shared memory that this process has mapped by name, and that still has one, is nobody else's
+ * to read. */
 static void check_modes(void) {
     char line[1024];
     FILE *f = fopen("/proc/self/maps", "r");
@@ -368,7 +386,8 @@ static void test_launched(void **state) {
 int main(int argc, char **argv) {
     rank_state r;
     pst_world *w;
-    if (argc == 2 && !strcmp(argv[1], "stranger")) return pst_world_pmix.open(&w) == PST_OK ? 95 : 0;
+    if (argc == 2 && !strcmp(argv[1], "stranger"))
+        return pst_world_pmix.open(&w) == PST_OK ? 95 : 0;
     if (argc > 2 && !strcmp(argv[1], "rank")) {
         rank_open(&r);
         int status = rank_private(&r);
@@ -376,9 +395,11 @@ int main(int argc, char **argv) {
         return status;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together),    cmocka_unit_test(test_bound),      cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_crowd),       cmocka_unit_test(test_alone),      cmocka_unit_test(test_silent_port),
-        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_false_root), cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_proof),       cmocka_unit_test(test_launched)};
+        cmocka_unit_test(test_together),    cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_strangers),   cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_alone),       cmocka_unit_test(test_silent_port),
+        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_false_root),
+        cmocka_unit_test(test_variables),   cmocka_unit_test(test_proof),
+        cmocka_unit_test(test_launched)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* A world whose ranks have changed places: values, messages and collectives are among the new ranks, and every process
- * is the rank that it was told to be. */
+/* A world whose ranks have changed places: values, messages and collectives are among the new
+ * ranks, and every process is the rank that it was told to be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static int change_places(rank_state *r) {
     RANK_CHECK(pst_transport_ucx.open(r->world, NULL, &r->t) == PST_OK);
     RANK_CHECK(pst_coll_open(r->t, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll) == PST_OK);
     launched[r->world->rank] = mine;
-    RANK_CHECK(rank_collective(r, PST_COLL_ALL_GATHER, launched, sizeof mine, PST_F32, 0) == PST_OK);
+    RANK_CHECK(rank_collective(r, PST_COLL_ALL_GATHER, launched, sizeof mine, PST_F32, 0) ==
+               PST_OK);
     RANK_CHECK(!memcmp(launched, process_of, sizeof launched));
     rank_close(r);
     return 0;

@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* Transport self and the fault wrapper around it: matching, sizes, leaving, and what the wrapper does to a post. */
+/* Transport self and the fault wrapper around it: matching, sizes, leaving, and what the wrapper
+ * does to a post. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status post(pst_transport *t, pst_transfer_kind kind, uint32_t peer, uint32_t channel, uint32_t seq,
-                       void *mem, uint64_t bytes, uint64_t *request) {
-    pst_transfer transfer = {.kind = kind, .peer = peer, .channel = channel, .seq = seq, .mem = mem, .bytes = bytes};
+static pst_status post(pst_transport *t, pst_transfer_kind kind, uint32_t peer, uint32_t channel,
+                       uint32_t seq, void *mem, uint64_t bytes, uint64_t *request) {
+    pst_transfer transfer = {
+        .kind = kind, .peer = peer, .channel = channel, .seq = seq, .mem = mem, .bytes = bytes};
     return t->ops->post(t, &transfer, request);
 }
 
@@ -82,7 +84,8 @@ static void leaving_wakes_those_who_wait(void **state) {
     (void)state;
     pst_self_hub *hub;
     assert_int_equal(pst_self_hub_open(3, NULL, &hub), PST_OK);
-    pst_transport *a = pst_self_hub_end(hub, 0), *b = pst_self_hub_end(hub, 1), *c = pst_self_hub_end(hub, 2);
+    pst_transport *a = pst_self_hub_end(hub, 0), *b = pst_self_hub_end(hub, 1),
+                  *c = pst_self_hub_end(hub, 2);
     int x = 1, y = 0, z = 0;
     uint64_t from_b, from_c, mine, again;
     assert_int_equal(post(a, PST_TRANSFER_RECV, 1, 0, 0, &y, sizeof y, &from_b), PST_OK);
@@ -121,8 +124,9 @@ static void random_orders_match(void **state) {
         uint64_t half = pst_rng_permute(key, 2 * MESSAGES, j), i = half / 2;
         int is_send = half % 2 == 0;
         pst_transport *t = pst_self_hub_end(hub, is_send ? from[i] : to[i]);
-        assert_int_equal(post(t, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV, is_send ? to[i] : from[i],
-                              (uint32_t)i % 7, (uint32_t)i, is_send ? &sent[i] : &got[i], 4, &request[half]),
+        assert_int_equal(post(t, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                              is_send ? to[i] : from[i], (uint32_t)i % 7, (uint32_t)i,
+                              is_send ? &sent[i] : &got[i], 4, &request[half]),
                          PST_OK);
     }
     for (uint32_t half = 0; half < 2 * MESSAGES; half++) {

@@ -1,5 +1,6 @@
 /* test: label=quick timeout=30
- * UCX installs handlers of signals when it is loaded: none is left when main() begins, whatever its variables say. */
+ * UCX installs handlers of signals when it is loaded: none is left when main() begins, whatever its
+ * variables say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +21,10 @@ static uint64_t of_ucx(void) {
     for (int number = 1; number < NSIG; number++) {
         struct sigaction now;
         Dl_info at;
-        if (sigaction(number, NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) continue;
-        if (dladdr(*(void **)&now.sa_handler, &at) && strstr(at.dli_fname, "libucs")) found |= UINT64_C(1) << number;
+        if (sigaction(number, NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
+            continue;
+        if (dladdr(*(void **)&now.sa_handler, &at) && strstr(at.dli_fname, "libucs"))
+            found |= UINT64_C(1) << number;
     }
     return found;
 }
@@ -52,7 +55,8 @@ static void whatever_is_asked_for(void **state) {
     assert_int_equal(again("crash", "SIGHUP", "SIGTERM,SIGFPE"), 0);
 }
 
-/* Explaining crashes is left to UCX where the user asks it to; and nohup's SIGHUP is ignored as before. */
+/* Explaining crashes is left to UCX where the user asks it to; and nohup's SIGHUP is ignored as
+ * before. */
 static int check(const char *way) {
     struct sigaction hangup;
     uint64_t expected = !strcmp(way, "crash") ? UINT64_C(1) << SIGFPE : 0;
@@ -64,7 +68,8 @@ static int check(const char *way) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(at_the_beginning), cmocka_unit_test(whatever_is_asked_for)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(at_the_beginning),
+                                       cmocka_unit_test(whatever_is_asked_for)};
     if (argc > 1) return check(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

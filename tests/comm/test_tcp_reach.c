@@ -1,6 +1,6 @@
 /* test: label=quick timeout=60
- * Where world `tcp` listens and calls: beside the store that torchrun's agent keeps at MASTER_PORT, if there is one;
- * and an address without a route is said with its reason. */
+ * Where world `tcp` listens and calls: beside the store that torchrun's agent keeps at MASTER_PORT,
+ * if there is one; and an address without a route is said with its reason. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,8 @@ static int hold(uint32_t port) {
     return -1;
 }
 
-/* The store: a listener whose next port is free, below those that the kernel gives away. *store: the listener. */
+/* The store: a listener whose next port is free, below those that the kernel gives away. *store:
+ * the listener. */
 static uint32_t choose_store(int *store) {
     for (uint32_t port = 30000 + 2 * ((uint32_t)getpid() % 1300); port < 32766; port += 2) {
         int beside = hold(port + 1);
@@ -39,7 +40,8 @@ static uint32_t choose_store(int *store) {
     return 0;
 }
 
-/* Ends with 0 when the world opens and all come to a fence, else with the status; 98 when the message lacks `what`. */
+/* Ends with 0 when the world opens and all come to a fence, else with the status; 98 when the
+ * message lacks `what`. */
 static pid_t start_rank(uint32_t rank, uint32_t port, const char *has_store, const char *what) {
     char number[12];
     fflush(NULL);
@@ -81,24 +83,34 @@ static void test_agent_store(void **state) {
     for (uint32_t r = 0; r < 2; r++) assert_int_equal(end_of(pid[r]), 0);
     int beside = hold(port + 1);
     assert_true(beside >= 0);
-    pid_t late = start_rank(0, port, "True", "beside the store of torchrun at MASTER_PORT: cannot listen");
+    pid_t late =
+        start_rank(0, port, "True", "beside the store of torchrun at MASTER_PORT: cannot listen");
     assert_int_equal(end_of(late), 2);
     close(beside);
-    assert_int_equal(end_of(start_rank(0, port, "False", "MASTER_ADDR, MASTER_PORT: cannot listen")), 2);
+    assert_int_equal(
+        end_of(start_rank(0, port, "False", "MASTER_ADDR, MASTER_PORT: cannot listen")), 2);
     close(store);
 }
 
 /* A group's address is nobody's: the kernel knows no route for a connection. */
 static void test_no_route(void **state) {
     (void)state;
-    pst_tcp_job job = {.rank = 1, .size = 2, .address = "224.0.0.1", .port = "29500", .secret = secret, .seconds = 1};
+    pst_tcp_job job = {.rank = 1,
+                       .size = 2,
+                       .address = "224.0.0.1",
+                       .port = "29500",
+                       .secret = secret,
+                       .seconds = 1};
     int fd[2];
     assert_int_equal(pst_tcp_join(&job, fd), PST_EPEER);
-    if (!strstr(pst_error(), "rank 1 does not reach rank 0 at 224.0.0.1:29500 within 1 s: Network is unreachable"))
+    if (!strstr(
+            pst_error(),
+            "rank 1 does not reach rank 0 at 224.0.0.1:29500 within 1 s: Network is unreachable"))
         fail_msg("%s", pst_error());
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_agent_store), cmocka_unit_test(test_no_route)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_agent_store),
+                                       cmocka_unit_test(test_no_route)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* Transport ucx between real processes, started by our own launcher: random traffic, sizes, collectives, rank counts.
+/* Transport ucx between real processes, started by our own launcher: random traffic, sizes,
+ * collectives, rank counts.
  * */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,8 +45,9 @@ static int random_traffic(rank_state *r) {
         if ((is_send ? m.from : m.to) != r->world->rank) continue;
         RANK_CHECK((mem[half] = calloc(1, m.bytes + 1)));
         if (is_send) fill(mem[half], m.bytes, i);
-        RANK_CHECK(rank_post(r, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV, is_send ? m.to : m.from, m.channel, i,
-                             mem[half], m.bytes, &request[half]) == PST_OK);
+        RANK_CHECK(rank_post(r, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                             is_send ? m.to : m.from, m.channel, i, mem[half], m.bytes,
+                             &request[half]) == PST_OK);
     }
     for (uint32_t half = 0; half < 2 * MESSAGES; half++) {
         if (!mem[half]) continue;
@@ -69,7 +71,8 @@ static int collectives(rank_state *r) {
     for (uint32_t round = 0; round < 5; round++) {
         for (uint32_t i = 0; i < COUNT; i++) sum[i] = (float)(rank + 1) * (float)(i % 1000);
         RANK_CHECK(rank_collective(r, PST_COLL_ALL_REDUCE, sum, COUNT * 4, PST_F32, 0) == PST_OK);
-        for (uint32_t i = 0; i < COUNT; i++) RANK_CHECK(sum[i] == (float)(n * (n + 1) / 2) * (float)(i % 1000));
+        for (uint32_t i = 0; i < COUNT; i++)
+            RANK_CHECK(sum[i] == (float)(n * (n + 1) / 2) * (float)(i % 1000));
         all[rank] = 100 * round + rank;
         RANK_CHECK(rank_collective(r, PST_COLL_ALL_GATHER, all, 4, PST_I32, 0) == PST_OK);
         for (uint32_t i = 0; i < n; i++) RANK_CHECK(all[i] == 100 * round + i);
@@ -91,7 +94,8 @@ static int wrong_size(rank_state *r) {
             RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 1, 0, i, mem, sent[i], &request) == PST_OK);
             rank_finish(r, request);
         } else {
-            RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 0, 0, i, mem, expected[i], &request) == PST_OK);
+            RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 0, 0, i, mem, expected[i], &request) ==
+                       PST_OK);
             RANK_CHECK(rank_finish(r, request) == PST_EINPUT);
             RANK_CHECK(strstr(pst_error(), "rank 1 expects"));
         }
@@ -99,12 +103,14 @@ static int wrong_size(rank_state *r) {
     return 0;
 }
 
-/* Two ends that disagree about the order: each message is taken for itself, the large one sent first waits. Then all
- * ranks in a ring, messages of unequal size, half of them posting what they send first. */
+/* Two ends that disagree about the order: each message is taken for itself, the large one sent
+ * first waits. Then all ranks in a ring, messages of unequal size, half of them posting what they
+ * send first. */
 static int crossed(rank_state *r) {
     enum { LARGE = 3 << 20, SMALL = 70000, RING = 3 };
     static uint8_t large[LARGE], small[LARGE];
-    uint32_t n = r->world->size, rank = r->world->rank, to = (rank + 1) % n, from = (rank + n - 1) % n;
+    uint32_t n = r->world->size, rank = r->world->rank, to = (rank + 1) % n,
+             from = (rank + n - 1) % n;
     uint64_t request[2];
     if (rank == 0) {
         RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 1, 0, 0, large, LARGE, &request[0]) == PST_OK);
@@ -120,22 +126,26 @@ static int crossed(rank_state *r) {
     for (uint32_t i = 0; i < 12; i++)
         for (uint32_t half = 0; half < 2; half++) {
             int is_send = (half + rank + i) % 2 == 0;
-            RANK_CHECK(rank_post(r, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV, is_send ? to : from, RING, i,
-                                 is_send ? large : small, bytes[((is_send ? rank : from) + i) % 6],
+            RANK_CHECK(rank_post(r, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                                 is_send ? to : from, RING, i, is_send ? large : small,
+                                 bytes[((is_send ? rank : from) + i) % 6],
                                  &request[half]) == PST_OK);
-            if (half) RANK_CHECK(rank_finish(r, request[0]) == PST_OK && rank_finish(r, request[1]) == PST_OK);
+            if (half)
+                RANK_CHECK(rank_finish(r, request[0]) == PST_OK &&
+                           rank_finish(r, request[1]) == PST_OK);
         }
     return 0;
 }
 
-/* A receiver that sleeps is woken; nobody needs the 20 ms that pst_transport_wait sleeps at most. */
+/* A receiver that sleeps is woken; nobody needs the 20 ms that pst_transport_wait sleeps at
+ * most. */
 static int wakes_up(rank_state *r) {
     uint64_t word = 0, request, start = pst_monotonic_ns();
     for (uint32_t i = 0; i < 100; i++) {
         int my_turn = i % 2 == r->world->rank;
         if (my_turn) usleep(500);
-        RANK_CHECK(rank_post(r, my_turn ? PST_TRANSFER_SEND : PST_TRANSFER_RECV, 1 - r->world->rank, 1, i, &word,
-                             sizeof word, &request) == PST_OK);
+        RANK_CHECK(rank_post(r, my_turn ? PST_TRANSFER_SEND : PST_TRANSFER_RECV, 1 - r->world->rank,
+                             1, i, &word, sizeof word, &request) == PST_OK);
         RANK_CHECK(rank_finish(r, request) == PST_OK);
     }
     uint64_t took_ms = (pst_monotonic_ns() - start) / 1000000;
@@ -185,7 +195,8 @@ static void traffic_over_tcp(void **state) {
 
 static void collectives_of_1_2_4_7_ranks(void **state) {
     (void)state;
-    for (uint32_t n = 1; n <= 7; n += n == 4 ? 3 : n) assert_int_equal(launch(n, "collectives", NULL, 2000), 0);
+    for (uint32_t n = 1; n <= 7; n += n == 4 ? 3 : n)
+        assert_int_equal(launch(n, "collectives", NULL, 2000), 0);
 }
 
 static void sizes_that_differ(void **state) {

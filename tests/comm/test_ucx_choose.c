@@ -1,5 +1,6 @@
-/* Which of UCX's transports are used, from what UCX says of machines with and without RDMA, and how ranks of several
- * hosts agree. The texts have the form of ucp_context_print_info; the devices are made up. */
+/* Which of UCX's transports are used, from what UCX says of machines with and without RDMA, and how
+ * ranks of several hosts agree. The texts have the form of ucp_context_print_info; the devices are
+ * made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,13 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD "#\n# UCP context\n#\n#     component 0  :  self\n#     component 1  :  tcp\n#     component 4  :  ib\n#\n"
-static const char ethernet[] =
-    HEAD "#            md 0  :  component 0  self \n#\n"
-         "#      resource 0  :  md 0  dev 0  flags -- self/memory\n"
-         "#      resource 1  :  md 1  dev 1  flags -- tcp/lo\n"
-         "#      resource 2  :  md 1  dev 2  flags -- tcp/eth0\n"
-         "#      resource 3  :  md 3  dev 0  flags -- posix/memory\n#\n# memory: 1.0MB, file descriptors: 2\n#\n";
+#define HEAD                                                                                       \
+    "#\n# UCP context\n#\n#     component 0  :  self\n#     component 1  :  tcp\n#     component " \
+    "4  :  ib\n#\n"
+static const char ethernet[] = HEAD "#            md 0  :  component 0  self \n#\n"
+                                    "#      resource 0  :  md 0  dev 0  flags -- self/memory\n"
+                                    "#      resource 1  :  md 1  dev 1  flags -- tcp/lo\n"
+                                    "#      resource 2  :  md 1  dev 2  flags -- tcp/eth0\n"
+                                    "#      resource 3  :  md 3  dev 0  flags -- "
+                                    "posix/memory\n#\n# memory: 1.0MB, file descriptors: 2\n#\n";
 static const char mlx5[] = HEAD "#      resource 0  :  md 0  dev 0  flags -- self/memory\n"
                                 "#      resource 1  :  md 1  dev 1  flags -- tcp/ib0\n"
                                 "#      resource 2  :  md 4  dev 2  flags -- dc_mlx5/mlx5_0:1\n"
@@ -86,7 +89,7 @@ static void transports_follow(void **state) {
     expect(0, PST_UCX_RC | PST_UCX_UD, 0, "rc,ud,tcp,self,posix,cma");
 }
 
-/* --- several hosts ----------------------------------------------------------------------------------------------- */
+/* --- several hosts ---------------------------------------------------------------------------- */
 
 enum { RANKS = 3, BYTES = 512 };
 
@@ -104,19 +107,26 @@ static pst_status fake_put(pst_world *w, const char *key, const void *value, siz
     return PST_OK;
 }
 
-static pst_status fake_get(pst_world *w, uint32_t rank, const char *key, void **value, size_t *bytes) {
-    (void)w, (void)key;
+static pst_status fake_get(pst_world *w, uint32_t rank, const char *key, void **value,
+                           size_t *bytes) {
+    (void)w;
+    (void)key;
     *value = malloc(BYTES);
     assert_non_null(*value);
     memcpy(*value, board.value[rank], *bytes = board.bytes[rank]);
     return PST_OK;
 }
 
-static pst_status fake_fence(pst_world *w) { return (void)w, PST_OK; }
+static pst_status fake_fence(pst_world *w) {
+    (void)w;
+    return PST_OK;
+}
 
-static const pst_world_ops fake = {.name = "fake", .put = fake_put, .get = fake_get, .fence = fake_fence};
+static const pst_world_ops fake = {
+    .name = "fake", .put = fake_put, .get = fake_get, .fence = fake_fence};
 
-/* What rank 0 agrees on with the others, who have said theirs already; what they hear does not count. */
+/* What rank 0 agrees on with the others, who have said theirs already; what they hear does not
+ * count. */
 static uint32_t agree(const pst_ucx_rdma has[RANKS], char why[PST_UCX_WHY]) {
     uint32_t common = 99;
     for (uint32_t r = RANKS; r-- > 0;) {
@@ -133,14 +143,16 @@ static void all_have_it_or_none_uses_it(void **state) {
     const pst_ucx_rdma ib = of(mlx5, 1), soft = of(verbs, 1), none = of(ethernet, 1);
     const pst_ucx_rdma given = {.kinds = PST_UCX_GIVEN, .why = "UCX_TLS=tcp"};
     (void)state;
-    assert_int_equal(agree((const pst_ucx_rdma[]){ib, ib, ib}, why), PST_UCX_RC | PST_UCX_DC | PST_UCX_UD);
+    assert_int_equal(agree((const pst_ucx_rdma[]){ib, ib, ib}, why),
+                     PST_UCX_RC | PST_UCX_DC | PST_UCX_UD);
     assert_string_equal(why, "all ranks have RDMA, this one on mlx5_0:1");
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, soft, ib}, why), PST_UCX_RC | PST_UCX_UD);
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, ib, none}, why), 0);
     assert_string_equal(why, "rank 2 on node2: UCX lists no device of InfiniBand or RoCE");
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, of(mlx5, 0), ib}, why), 0);
     assert_non_null(strstr(why, "rank 1 on node1: RDMA on mlx5_0:1 needs locked memory"));
-    assert_int_equal(agree((const pst_ucx_rdma[]){ib, given, ib}, why), PST_UCX_RC | PST_UCX_DC | PST_UCX_UD);
+    assert_int_equal(agree((const pst_ucx_rdma[]){ib, given, ib}, why),
+                     PST_UCX_RC | PST_UCX_DC | PST_UCX_UD);
     agree((const pst_ucx_rdma[]){given, ib, ib}, why);
     assert_string_equal(why, "UCX_TLS=tcp");
 }
@@ -170,7 +182,8 @@ static void of_this_machine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_is_read), cmocka_unit_test(rdma_is_found), cmocka_unit_test(transports_follow),
-        cmocka_unit_test(all_have_it_or_none_uses_it), cmocka_unit_test(of_this_machine)};
+        cmocka_unit_test(the_list_is_read), cmocka_unit_test(rdma_is_found),
+        cmocka_unit_test(transports_follow), cmocka_unit_test(all_have_it_or_none_uses_it),
+        cmocka_unit_test(of_this_machine)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Names of segments that nobody holds open go; those that somebody has, and files of other kinds, stay. */
+/* Names of segments that nobody holds open go; those that somebody has, and files of other kinds,
+ * stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +20,8 @@ static void what_nobody_has_goes(void **state) {
     char path[N_FILE][80];
     int fd[N_FILE];
     for (int i = 0; i < N_FILE; i++) {
-        snprintf(path[i], sizeof path[i], "/dev/shm/%s_test%d-%d", i == OTHER ? "other" : "ucx_shm_posix",
-                 (int)getpid(), i);
+        snprintf(path[i], sizeof path[i], "/dev/shm/%s_test%d-%d",
+                 i == OTHER ? "other" : "ucx_shm_posix", (int)getpid(), i);
         fd[i] = open(path[i], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd[i] < 0 || ftruncate(fd[i], 4096)) {
             (void)SKIPPED("no files can be made in /dev/shm");

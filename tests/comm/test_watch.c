@@ -1,5 +1,5 @@
-/* World `tcp` between hosts, where no shared page tells of a death: its connections do. Each rank is a process with a
- * host name of its own. */
+/* World `tcp` between hosts, where no shared page tells of a death: its connections do. Each rank
+ * is a process with a host name of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +96,8 @@ static int lose_last(pst_world *w) {
 
 static int lose_root(pst_world *w) { return w->rank ? find(w, "rank 0 on host-0 is gone") : die(); }
 
-/* Going in good order is no fault, neither of rank 0 nor of another; what comes after it finds that out. */
+/* Going in good order is no fault, neither of rank 0 nor of another; what comes after it finds that
+ * out. */
 static int leave(pst_world *w) {
     if (w->rank == 2) usleep(100000);
     if (w->rank != 1) w->ops->close(w);
@@ -124,9 +125,19 @@ static void test_part(part act, int dies) {
     for (int r = 0; r < N; r++) assert_int_equal(end_of(pid[r]), r == dies ? 128 + SIGKILL : 0);
 }
 
-static void test_killed(void **state) { (void)state, test_part(lose_last, 2); }
-static void test_root_killed(void **state) { (void)state, test_part(lose_root, 0); }
-static void test_good_order(void **state) { (void)state, test_part(leave, -1), test_part(stay, -1); }
+static void test_killed(void **state) {
+    (void)state;
+    test_part(lose_last, 2);
+}
+static void test_root_killed(void **state) {
+    (void)state;
+    test_part(lose_root, 0);
+}
+static void test_good_order(void **state) {
+    (void)state;
+    test_part(leave, -1);
+    test_part(stay, -1);
+}
 
 static void test_one_host(void **state) {
     (void)state;
@@ -136,7 +147,8 @@ static void test_one_host(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_killed), cmocka_unit_test(test_root_killed),
-                                       cmocka_unit_test(test_good_order), cmocka_unit_test(test_one_host)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed), cmocka_unit_test(test_root_killed),
+        cmocka_unit_test(test_good_order), cmocka_unit_test(test_one_host)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* What tests of run files share: reading one, printing it, and a table of wrong ones with the exact complaint. */
+/* What tests of run files share: reading one, printing it, and a table of wrong ones with the exact
+ * complaint. */
 #ifndef TESTS_CONFIG_RUN_FILE_H
 #define TESTS_CONFIG_RUN_FILE_H
 
@@ -43,9 +44,11 @@ static inline void expect_refused(const wrong_file *wrong, size_t n) {
     for (size_t i = 0; i < n; i++) {
         pst_config *config = NULL;
         const char *override = wrong[i].override;
-        pst_status status = pst_config_parse(wrong[i].text, "run.yaml", &override, override != NULL, &config);
+        pst_status status =
+            pst_config_parse(wrong[i].text, "run.yaml", &override, override != NULL, &config);
         if (status == PST_EINPUT && !config && strcmp(pst_error(), wrong[i].message) == 0) continue;
-        print_error("case %zu, status %d\n  expected: %s\n  got:      %s\n", i, status, wrong[i].message, pst_error());
+        print_error("case %zu, status %d\n  expected: %s\n  got:      %s\n", i, status,
+                    wrong[i].message, pst_error());
         pst_config_close(config);
         accepted++;
     }

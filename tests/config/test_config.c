@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* Run files: values and defaults, exact complaints for wrong ones, and random configurations printed and read back. */
+/* Run files: values and defaults, exact complaints for wrong ones, and random configurations
+ * printed and read back. */
 #include "config/run_file.h"
 
 #include "base/rng.h"
@@ -9,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NAMES "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, code: [a.c, b.c]}"
+#define NAMES                                                                                      \
+    "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, code: [a.c, b.c]}"
 
 static void defaults_and_values(void **state) {
     (void)state;
@@ -29,7 +31,8 @@ static void defaults_and_values(void **state) {
     assert_int_equal(c->checkpoint.keep, 3);
     pst_config_close(c);
 
-    c = parsed("name: 'a b'\nmodel:\n  kind: mlp\n  layers: +3\ndata:\n  paths:\n  - x\n  - \"y z\"\n  - 12\n"
+    c = parsed("name: 'a b'\nmodel:\n  kind: mlp\n  layers: +3\ndata:\n  paths:\n  - x\n  - \"y "
+               "z\"\n  - 12\n"
                "train: {lr: 1e-3, batch: 6, steps: 5}\nparallel: {memory: 1.5G}\nlog:\n",
                "train.seed=9223372036854775807");
     assert_string_equal(c->name, "a b");
@@ -44,7 +47,8 @@ static void defaults_and_values(void **state) {
     pst_config_close(c);
 }
 
-/* Steps, or a share of them; what is more than there are is cut, and kept to be said where somebody gave it. */
+/* Steps, or a share of them; what is more than there are is cut, and kept to be said where somebody
+ * gave it. */
 static void warm_up(void **state) {
     (void)state;
     static const struct {
@@ -79,7 +83,9 @@ static void warm_up(void **state) {
         pst_config *wanted = parsed(text, "train.steps=400");
         assert_int_equal(again->train.warmup, cases[i].steps);
         assert_int_equal(longer->train.warmup, wanted->train.warmup);
-        pst_config_close(again), pst_config_close(longer), pst_config_close(wanted);
+        pst_config_close(again);
+        pst_config_close(longer);
+        pst_config_close(wanted);
         free(copy);
         pst_config_close(c);
     }
@@ -87,10 +93,12 @@ static void warm_up(void **state) {
 
 static void overrides(void **state) {
     (void)state;
-    static const char *const texts[] = {"lr=0.5",     "train.steps=7", "train.lr=0.25", "paths=[p, \"q, r\"]",
-                                        "preset=a=b", "memory=512M",   "name=other"};
+    static const char *const texts[] = {
+        "lr=0.5",     "train.steps=7", "train.lr=0.25", "paths=[p, \"q, r\"]",
+        "preset=a=b", "memory=512M",   "name=other"};
     pst_config *c = NULL;
-    assert_int_equal(pst_config_parse(LEAST, "run.yaml", texts, sizeof texts / sizeof *texts, &c), PST_OK);
+    assert_int_equal(pst_config_parse(LEAST, "run.yaml", texts, sizeof texts / sizeof *texts, &c),
+                     PST_OK);
     assert_true(c->train.lr == 0.25); /* the last one counts */
     assert_int_equal(c->train.steps, 7);
     assert_int_equal(c->data.n_path, 2);
@@ -116,10 +124,12 @@ static void named_lists(void **state) {
     assert_int_equal(again->eval.n_sets, 3);
     assert_string_equal(again->eval.sets[1], "no=a=b");
     free(text);
-    pst_config_close(again), pst_config_close(c);
+    pst_config_close(again);
+    pst_config_close(c);
     assert_int_equal(pst_config_parse(yaml, "run.yaml", more, 2, &c), PST_OK);
     text = printed(c);
-    assert_non_null(strstr(text, "\n  sets: {\"no\": [\"a=b\", \"c d\"], code: [x.c, y.c], wiki: [v.txt]}\n"));
+    assert_non_null(
+        strstr(text, "\n  sets: {\"no\": [\"a=b\", \"c d\"], code: [x.c, y.c], wiki: [v.txt]}\n"));
     free(text);
     pst_config_close(c);
     c = parsed(yaml, "eval.sets={only: [z]}");
@@ -144,63 +154,82 @@ static void overrides_alone(void **state) {
 
 static const wrong_file wrong[] = {
     /* values */
-    {LEAST "train:\n  lr: abc\n", NULL, "run.yaml:4:7: train.lr: expected a number > 0, found 'abc'"},
+    {LEAST "train:\n  lr: abc\n", NULL,
+     "run.yaml:4:7: train.lr: expected a number > 0, found 'abc'"},
     {LEAST "train: {lr: 0}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '0'"},
-    {LEAST "train: {lr: .inf}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '.inf'"},
-    {LEAST "train: {lr: 1e999}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '1e999'"},
-    {LEAST "train: {lr: 0x10}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '0x10'"},
-    {LEAST "train: {lr: [1]}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found a list"},
-    {LEAST "train: {lr: {a: 1}}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found a mapping"},
+    {LEAST "train: {lr: .inf}", NULL,
+     "run.yaml:3:13: train.lr: expected a number > 0, found '.inf'"},
+    {LEAST "train: {lr: 1e999}", NULL,
+     "run.yaml:3:13: train.lr: expected a number > 0, found '1e999'"},
+    {LEAST "train: {lr: 0x10}", NULL,
+     "run.yaml:3:13: train.lr: expected a number > 0, found '0x10'"},
+    {LEAST "train: {lr: [1]}", NULL,
+     "run.yaml:3:13: train.lr: expected a number > 0, found a list"},
+    {LEAST "train: {lr: {a: 1}}", NULL,
+     "run.yaml:3:13: train.lr: expected a number > 0, found a mapping"},
     {LEAST "train: {lr: }", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found nothing"},
     {LEAST "train: {steps: '300'}", NULL,
-     "run.yaml:3:16: train.steps: expected a whole number from 1 to 1000000000000, found a quoted text"},
+     "run.yaml:3:16: train.steps: expected a whole number from 1 to 1000000000000, found a quoted "
+     "text"},
     {LEAST "train: {steps: 1.5}", NULL,
      "run.yaml:3:16: train.steps: expected a whole number from 1 to 1000000000000, found '1.5'"},
     {LEAST "train: {steps: -1}", NULL,
      "run.yaml:3:16: train.steps: expected a whole number from 1 to 1000000000000, found '-1'"},
     {LEAST "train: {seed: 9223372036854775808}", NULL,
-     "run.yaml:3:15: train.seed: expected a whole number from 0 to 9223372036854775807, found '9223372036854775808'"},
+     "run.yaml:3:15: train.seed: expected a whole number from 0 to 9223372036854775807, found "
+     "'9223372036854775808'"},
     {LEAST "checkpoint: {keep: 0}", NULL,
      "run.yaml:3:20: checkpoint.keep: expected a whole number from 1 to 1000000, found '0'"},
-    {LEAST "train: {beta1: 1}", NULL, "run.yaml:3:16: train.beta1: expected a number >= 0 and < 1, found '1'"},
+    {LEAST "train: {beta1: 1}", NULL,
+     "run.yaml:3:16: train.beta1: expected a number >= 0 and < 1, found '1'"},
     {LEAST "train: {optimizer: adam}", NULL,
-     "run.yaml:3:20: train.optimizer: expected one of adamw, sgd, found 'adam'; did you mean 'adamw'?"},
+     "run.yaml:3:20: train.optimizer: expected one of adamw, sgd, found 'adam'; did you mean "
+     "'adamw'?"},
     {LEAST "train: {optimizer: lion}", NULL,
      "run.yaml:3:20: train.optimizer: expected one of adamw, sgd, found 'lion'"},
     {LEAST "parallel: {memory: 8 G}", NULL,
      "run.yaml:3:20: parallel.memory: expected a number of bytes such as 512M or 8G, found '8 G'"},
     {LEAST "parallel: {memory: -8G}", NULL,
      "run.yaml:3:20: parallel.memory: expected a number of bytes such as 512M or 8G, found '-8G'"},
-    {LEAST "parallel: {device: ''}", NULL, "run.yaml:3:20: parallel.device: expected a text, found an empty text"},
-    {LEAST "model: {preset: \"a\\0b\"}", NULL, "run.yaml:3:1: section model is given twice; first in line 1"},
+    {LEAST "parallel: {device: ''}", NULL,
+     "run.yaml:3:20: parallel.device: expected a text, found an empty text"},
+    {LEAST "model: {preset: \"a\\0b\"}", NULL,
+     "run.yaml:3:1: section model is given twice; first in line 1"},
     {"model: {kind: gpt, preset: \"a\\0b\"}", NULL,
      "run.yaml:1:28: model.preset: expected a text, found a text with a zero byte in it"},
-    {LEAST "train: {decay: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx}", NULL,
+    {LEAST "train: {decay: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx}",
+     NULL,
      "run.yaml:3:16: train.decay: expected one of cosine, linear, none, found "
      "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'"},
     /* lists */
-    {"data: {paths: []}", NULL, "run.yaml:1:15: data.paths: expected a text or a list of texts, found an empty list"},
+    {"data: {paths: []}", NULL,
+     "run.yaml:1:15: data.paths: expected a text or a list of texts, found an empty list"},
     {"data:\n  paths:\n  - a\n  - {b: c}", NULL,
      "run.yaml:4:5: data.paths: expected a text or a list of texts, found a mapping"},
     {"data: {paths: [a, '']}", NULL,
      "run.yaml:1:19: data.paths: expected a text or a list of texts, found an empty text"},
     /* keys and shape */
-    {LEAST "train:\n  batchsize: 3", NULL, "run.yaml:4:3: unknown key 'batchsize' in train; did you mean 'batch'?"},
+    {LEAST "train:\n  batchsize: 3", NULL,
+     "run.yaml:4:3: unknown key 'batchsize' in train; did you mean 'batch'?"},
     {LEAST "trian: {}", NULL, "run.yaml:3:1: unknown key 'trian'; did you mean 'train'?"},
     {LEAST "lr: 3", NULL, "run.yaml:3:1: unknown key 'lr'; did you mean 'train.lr'?"},
-    {LEAST "train: {layers: 3}", NULL, "run.yaml:3:9: unknown key 'layers' in train; did you mean 'model.layers'?"},
+    {LEAST "train: {layers: 3}", NULL,
+     "run.yaml:3:9: unknown key 'layers' in train; did you mean 'model.layers'?"},
     {LEAST "train: {name: a}", NULL,
      "run.yaml:3:9: unknown key 'name' in train; did you mean 'name' at the top of the file?"},
     {LEAST "checkpoint: {frequency: 3}", NULL,
      "run.yaml:3:14: unknown key 'frequency' in checkpoint; expected one of every, keep"},
-    {LEAST "train:\n  lr: 1\n  batch: 2\n  lr: 2", NULL, "run.yaml:6:3: train.lr is given twice; first in line 4"},
+    {LEAST "train:\n  lr: 1\n  batch: 2\n  lr: 2", NULL,
+     "run.yaml:6:3: train.lr is given twice; first in line 4"},
     {LEAST "train: 3", NULL, "run.yaml:3:8: train: expected a mapping of keys, found a value"},
     {LEAST "train: [a]", NULL, "run.yaml:3:8: train: expected a mapping of keys, found a list"},
     {LEAST "[a, b]: 3", NULL, "run.yaml:3:1: expected a key, found a list"},
-    {"- a\n- b", NULL, "run.yaml:1:1: expected a mapping of sections such as 'model:', found a list"},
+    {"- a\n- b", NULL,
+     "run.yaml:1:1: expected a mapping of sections such as 'model:', found a list"},
     {"hello", NULL, "run.yaml:1:1: expected a mapping of sections such as 'model:', found a value"},
     {"", NULL, "run.yaml: model.kind is missing; expected one of gpt, bert, mlp, resnet, custom"},
-    {"model: {kind: gpt}", NULL, "run.yaml: data.paths is missing; expected a text or a list of texts"},
+    {"model: {kind: gpt}", NULL,
+     "run.yaml: data.paths is missing; expected a text or a list of texts"},
     {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second document starts here; expected one"},
     /* keys that had another name */
     {LEAST "train: {validate_every: 5}\neval:\n  every: 6", NULL,
@@ -209,34 +238,45 @@ static const wrong_file wrong[] = {
      "run.yaml:5:3: eval.every (formerly train.validate_every) is given twice; first in line 3"},
     {LEAST "train: {validate_every: x}", NULL,
      "run.yaml:3:25: eval.every: expected a whole number from 0 to 1000000000000, found 'x'"},
-    {LEAST "model: {validate_every: 5}", NULL, "run.yaml:3:1: section model is given twice; first in line 1"},
+    {LEAST "model: {validate_every: 5}", NULL,
+     "run.yaml:3:1: section model is given twice; first in line 1"},
     {"data: {validate_every: 5}", NULL,
      "run.yaml:1:8: unknown key 'validate_every' in data; did you mean 'eval.every'?"},
     {LEAST "every: 5", NULL, "run.yaml:3:1: unknown key 'every'; did you mean 'eval.every'?"},
     {LEAST, "train.lr.x=1", "override 'train.lr.x=1': train.lr is a key, not a section"},
-    {LEAST "eval.every: 5", NULL, "run.yaml:3:1: unknown key 'eval.every'; write it nested: eval: {every: ...}"},
+    {LEAST "eval.every: 5", NULL,
+     "run.yaml:3:1: unknown key 'eval.every'; write it nested: eval: {every: ...}"},
     {LEAST "train.validate_every: 5", NULL,
      "run.yaml:3:1: unknown key 'train.validate_every'; write it nested: eval: {every: ...}"},
     /* YAML itself */
     {LEAST "train: {lr: 1", NULL,
-     "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping that starts in line "
+     "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping "
+     "that starts in line "
      "3"},
     {LEAST "train:\n\tlr: 1", NULL,
-     "run.yaml:4:1: not valid YAML: found character that cannot start any token while scanning for the next token that "
+     "run.yaml:4:1: not valid YAML: found character that cannot start any token while scanning for "
+     "the next token that "
      "starts in line 4"},
     {LEAST "train: *nobody", NULL, "run.yaml:3:8: not valid YAML: found undefined alias"},
     {LEAST "name: \x01", NULL, "run.yaml:3:7: not valid YAML: control characters are not allowed"},
     {LEAST "name: \xff", NULL, "run.yaml:3:7: not valid YAML: invalid leading UTF-8 octet"},
     {LEAST "name: !shout hello", NULL, "run.yaml:3:7: name: the tag '!shout' has no meaning here"},
     {LEAST "eval: {tokens: every}", NULL,
-     "run.yaml:3:16: eval.tokens: expected a whole number from 0 to 1000000000, or all, found 'every'"},
-    {LEAST "eval: {sets: a.txt}", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found a value"},
-    {LEAST "eval: {sets: [a.txt]}", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found a list"},
+     "run.yaml:3:16: eval.tokens: expected a whole number from 0 to 1000000000, or all, found "
+     "'every'"},
+    {LEAST "eval: {sets: a.txt}", NULL,
+     "run.yaml:3:14: eval.sets: expected " NAMES ", found a value"},
+    {LEAST "eval: {sets: [a.txt]}", NULL,
+     "run.yaml:3:14: eval.sets: expected " NAMES ", found a list"},
     {LEAST "eval: {sets: }", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found nothing"},
-    {LEAST "eval:\n  sets:\n    a b: x", NULL, "run.yaml:5:10: eval.sets: expected " NAMES ", found 'a b'"},
-    {LEAST "eval:\n  sets:\n    a: []", NULL, "run.yaml:5:8: eval.sets: expected " NAMES ", found an empty list"},
-    {LEAST "eval:\n  sets:\n    a: [x, {}]", NULL, "run.yaml:5:12: eval.sets: expected " NAMES ", found a mapping"},
-    {LEAST "eval:\n  sets:\n    a: x\n    a: y", NULL, "run.yaml:6:5: eval.sets: 'a' is given twice"},
+    {LEAST "eval:\n  sets:\n    a b: x", NULL,
+     "run.yaml:5:10: eval.sets: expected " NAMES ", found 'a b'"},
+    {LEAST "eval:\n  sets:\n    a: []", NULL,
+     "run.yaml:5:8: eval.sets: expected " NAMES ", found an empty list"},
+    {LEAST "eval:\n  sets:\n    a: [x, {}]", NULL,
+     "run.yaml:5:12: eval.sets: expected " NAMES ", found a mapping"},
+    {LEAST "eval:\n  sets:\n    a: x\n    a: y", NULL,
+     "run.yaml:6:5: eval.sets: 'a' is given twice"},
     {LEAST, "eval.sets=x", "override 'eval.sets=x': expected " NAMES ", found 'x'"},
     {LEAST, "eval.sets.a=", "override 'eval.sets.a=': expected " NAMES ", found an empty text"},
     {LEAST, "eval.sets.a.b=x", "override 'eval.sets.a.b=x': expected eval.sets.NAME=PATH"},
@@ -246,30 +286,40 @@ static const wrong_file wrong[] = {
     /* contradictions */
     {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
      "run.yaml:3:33: train.micro_batch: 5 does not divide train.batch, 32"},
-    {LEAST "train: {lr_min: 1}", NULL, "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
+    {LEAST "train: {lr_min: 1}", NULL,
+     "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
     {LEAST "parallel: {tensor: -1}", NULL,
-     "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024 or a list of them, found '-1'"},
+     "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024 or a list of them, "
+     "found '-1'"},
     {LEAST "parallel: {data: -4}", NULL,
      "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1024, found '-4'"},
-    {LEAST "parallel: {zero: 3}", NULL, "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 2, found '3'"},
-    {LEAST "name: a/b", NULL, "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
+    {LEAST "parallel: {zero: 3}", NULL,
+     "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 2, found '3'"},
+    {LEAST "name: a/b", NULL,
+     "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
     /* keys that are not read */
     {"model: {kind: mlp, layers: 2, heads: 4}\ndata: {paths: a}\n", NULL,
-     "run.yaml:1:38: model.heads is not read by model.kind mlp, which reads preset, activation, layers, channels, "
+     "run.yaml:1:38: model.heads is not read by model.kind mlp, which reads preset, activation, "
+     "layers, channels, "
      "context, vocabulary"},
     {"model: {kind: bert, activation: gelu_tanh}\ndata: {paths: a}\n", NULL,
-     "run.yaml:1:33: model.activation is not read by model.kind bert, which reads preset, layers, heads, channels, "
+     "run.yaml:1:33: model.activation is not read by model.kind bert, which reads preset, layers, "
+     "heads, channels, "
      "context, vocabulary, dropout"},
     {"model: {kind: resnet, context: 1}\ndata: {paths: a}\n", NULL,
-     "run.yaml:1:32: model.context is not read by model.kind resnet, which reads preset, layers, channels, "
+     "run.yaml:1:32: model.context is not read by model.kind resnet, which reads preset, layers, "
+     "channels, "
      "vocabulary, image"},
     {"model: {kind: custom}\ndata: {paths: a}\n", "layers=2",
-     "override 'layers=2': model.layers is not read by model.kind custom, which reads no other key"},
+     "override 'layers=2': model.layers is not read by model.kind custom, which reads no other "
+     "key"},
     {"model: {kind: gpt, heads: 4}\ndata: {paths: a}\n", "model.kind=mlp",
-     "run.yaml:1:27: model.heads is not read by model.kind mlp, which reads preset, activation, layers, channels, "
+     "run.yaml:1:27: model.heads is not read by model.kind mlp, which reads preset, activation, "
+     "layers, channels, "
      "context, vocabulary"},
     {LEAST "checkpoint: {keep: 1}", "model.image=32",
-     "override 'model.image=32': model.image is not read by model.kind gpt, which reads preset, weights, activation, "
+     "override 'model.image=32': model.image is not read by model.kind gpt, which reads preset, "
+     "weights, activation, "
      "layers, heads, channels, context, vocabulary, dropout"},
     {"model: {kind: resnet}\ndata: {kind: mnist, paths: a, tokenizer: byte}\n", NULL,
      "run.yaml:2:42: data.tokenizer is not read by data.kind mnist, which reads paths, validation"},
@@ -277,41 +327,59 @@ static const wrong_file wrong[] = {
     {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},
     {LEAST, "lr=", "override 'lr=': expected a number > 0, found an empty text"},
     {LEAST, "lr", "override 'lr': expected section.key=value"},
-    {LEAST, "learning_rate=1", "override 'learning_rate=1': unknown key 'learning_rate'; did you mean 'train.lr'?"},
+    {LEAST, "learning_rate=1",
+     "override 'learning_rate=1': unknown key 'learning_rate'; did you mean 'train.lr'?"},
     {LEAST, "train.Learning-Rate=1",
-     "override 'train.Learning-Rate=1': unknown key 'Learning-Rate' in train; did you mean 'train.lr'?"},
+     "override 'train.Learning-Rate=1': unknown key 'Learning-Rate' in train; did you mean "
+     "'train.lr'?"},
     {LEAST "train:\n  tensor_model_parallel_size: 2", NULL,
-     "run.yaml:4:3: unknown key 'tensor_model_parallel_size' in train; did you mean 'parallel.tensor'?"},
-    {LEAST "n_embd: 64", NULL, "run.yaml:3:1: unknown key 'n_embd'; did you mean 'model.channels'?"},
+     "run.yaml:4:3: unknown key 'tensor_model_parallel_size' in train; did you mean "
+     "'parallel.tensor'?"},
+    {LEAST "n_embd: 64", NULL,
+     "run.yaml:3:1: unknown key 'n_embd'; did you mean 'model.channels'?"},
     {LEAST, "epochs=3",
-     "override 'epochs=3': unknown key 'epochs': a run's length is train.steps, each a batch of train.batch samples"},
+     "override 'epochs=3': unknown key 'epochs': a run's length is train.steps, each a batch of "
+     "train.batch samples"},
     {LEAST, "gpus=4",
-     "override 'gpus=4': unknown key 'gpus': -n RANKS starts so many ranks, and parallel.device=cuda computes on GPUs"},
+     "override 'gpus=4': unknown key 'gpus': -n RANKS starts so many ranks, and "
+     "parallel.device=cuda computes on GPUs"},
     {LEAST, "tokenizer=gpt2",
-     "override 'tokenizer=gpt2': expected byte, found 'gpt2'; a text's bytes are its tokens, there is no other "
+     "override 'tokenizer=gpt2': expected byte, found 'gpt2'; a text's bytes are its tokens, there "
+     "is no other "
      "tokenizer"},
     {LEAST "train: {precision: bfloat16}", NULL,
-     "run.yaml:3:20: train.precision: expected one of fp32, tf32, bf16, fp16, fp8, found 'bfloat16'; did you mean "
+     "run.yaml:3:20: train.precision: expected one of fp32, tf32, bf16, fp16, fp8, found "
+     "'bfloat16'; did you mean "
      "'bf16'?"},
     {LEAST, "=3", "override '=3': expected section.key=value"},
     {LEAST, "kind=gpt", "override 'kind=gpt': 'kind' could be model.kind or data.kind"},
-    {LEAST, "batchsize=3", "override 'batchsize=3': unknown key 'batchsize'; did you mean 'batch'?"},
-    {LEAST, "train.bathc=3", "override 'train.bathc=3': unknown key 'bathc' in train; did you mean 'batch'?"},
+    {LEAST, "batchsize=3",
+     "override 'batchsize=3': unknown key 'batchsize'; did you mean 'batch'?"},
+    {LEAST, "train.bathc=3",
+     "override 'train.bathc=3': unknown key 'bathc' in train; did you mean 'batch'?"},
     {LEAST, "tarin.lr=3", "override 'tarin.lr=3': unknown key 'tarin'; did you mean 'train'?"},
-    {LEAST, "frobnicate=3", "override 'frobnicate=3': unknown key 'frobnicate'; --help lists all keys"},
+    {LEAST, "frobnicate=3",
+     "override 'frobnicate=3': unknown key 'frobnicate'; --help lists all keys"},
     {LEAST, "train=3", "override 'train=3': expected train.KEY=VALUE"},
-    {LEAST, "paths=[a] b", "override 'paths=[a] b': expected a list such as [a.txt, b.txt], found something else"},
-    {LEAST, "paths=[a", "override 'paths=[a': expected a list such as [a.txt, b.txt], found something else"},
-    {LEAST, "preset=\xff", "override 'preset=\xff': expected a text, found bytes that are not UTF-8"},
-    {LEAST, "micro_batch=7", "override 'micro_batch=7': train.micro_batch: 7 does not divide train.batch, 32"},
+    {LEAST, "paths=[a] b",
+     "override 'paths=[a] b': expected a list such as [a.txt, b.txt], found something else"},
+    {LEAST, "paths=[a",
+     "override 'paths=[a': expected a list such as [a.txt, b.txt], found something else"},
+    {LEAST, "preset=\xff",
+     "override 'preset=\xff': expected a text, found bytes that are not UTF-8"},
+    {LEAST, "micro_batch=7",
+     "override 'micro_batch=7': train.micro_batch: 7 does not divide train.batch, 32"},
     {LEAST, "warmup=1.0",
-     "override 'warmup=1.0': expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "override 'warmup=1.0': expected a number of steps such as 20, or a share of them such as "
+     "0.05 or 5%, found "
      "'1.0'"},
     {LEAST "train: {warmup: 101%}", NULL,
-     "run.yaml:3:17: train.warmup: expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "run.yaml:3:17: train.warmup: expected a number of steps such as 20, or a share of them such "
+     "as 0.05 or 5%, found "
      "'101%'"},
     {LEAST, "warmup=-5%",
-     "override 'warmup=-5%': expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "override 'warmup=-5%': expected a number of steps such as 20, or a share of them such as "
+     "0.05 or 5%, found "
      "'-5%'"},
 };
 
@@ -323,13 +391,15 @@ static void wrong_files_say_what_and_where(void **state) {
 /* Aliases mean the node they name; a file that multiplies itself stays small. */
 static void aliases_are_harmless(void **state) {
     (void)state;
-    pst_config *c = parsed("model: {kind: gpt}\ndata: {paths: &p [a, b]}\ntrain: {lr: &x 0.5, clip: *x}\n", NULL);
+    pst_config *c = parsed(
+        "model: {kind: gpt}\ndata: {paths: &p [a, b]}\ntrain: {lr: &x 0.5, clip: *x}\n", NULL);
     assert_true(c->train.clip == 0.5);
     pst_config_close(c);
     char text[4096] = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
     for (int i = 1; i < 40; i++) {
         size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "a%d: &a%d [*a%d, *a%d, *a%d]\n", i, i, i - 1, i - 1, i - 1);
+        snprintf(text + used, sizeof text - used, "a%d: &a%d [*a%d, *a%d, *a%d]\n", i, i, i - 1,
+                 i - 1, i - 1);
     }
     c = NULL;
     assert_int_equal(pst_config_parse(text, "bomb.yaml", NULL, 0, &c), PST_EINPUT);
@@ -368,7 +438,8 @@ static void files(void **state) {
     assert_null(c);
 }
 
-/* Paths in a run file mean what lies beside it, else what lies in the current folder; overrides always the latter. */
+/* Paths in a run file mean what lies beside it, else what lies in the current folder; overrides
+ * always the latter. */
 static void paths_beside_the_file(void **state) {
     (void)state;
     char folder[] = "/tmp/pst_config_XXXXXX", path[80], expected[160];
@@ -377,7 +448,8 @@ static void paths_beside_the_file(void **state) {
     assert_int_equal(mkdir("sub", 0700) | mkdir("sub/texts", 0700) | mkdir("near", 0700), 0);
     FILE *out = fopen("sub/run.yaml", "w");
     fputs("model: {kind: gpt, weights: texts}\neval: {sets: {a: [texts, other], b: texts}}\n"
-          "data: {paths: [texts/**/*.txt, other/x.txt, ../near/a, ./texts, '*.txt', /etc/x, .texts, te*/x]}\n",
+          "data: {paths: [texts/**/*.txt, other/x.txt, ../near/a, ./texts, '*.txt', /etc/x, "
+          ".texts, te*/x]}\n",
           out);
     fclose(out);
     assert_int_equal(chdir("near"), 0);
@@ -394,15 +466,16 @@ static void paths_beside_the_file(void **state) {
         snprintf(expected, sizeof expected, "%s/sub/texts", folder);
         assert_string_equal(c->model.weights, expected);
         for (uint32_t i = 0; i < c->data.n_path && !override; i++) {
-            snprintf(expected, sizeof expected, "%s%s%s", rows[i].beside ? folder : "", rows[i].beside ? "/sub/" : "",
-                     rows[i].expected);
+            snprintf(expected, sizeof expected, "%s%s%s", rows[i].beside ? folder : "",
+                     rows[i].beside ? "/sub/" : "", rows[i].expected);
             assert_string_equal(c->data.paths[i], expected);
         }
         if (override) assert_string_equal(c->data.paths[1], "../near/a");
         snprintf(expected, sizeof expected, "a=%s/sub/texts", folder);
         assert_string_equal(c->eval.sets[override ? 1 : 0], override ? "a=texts" : expected);
         if (!override) assert_string_equal(c->eval.sets[1], "a=other");
-        snprintf(expected, sizeof expected, "b=%s/sub/texts", folder); /* of the file, whatever is overridden */
+        snprintf(expected, sizeof expected, "b=%s/sub/texts", folder); /* of the file, whatever is
+                                                                          overridden */
         assert_string_equal(c->eval.sets[override ? 0 : 2], expected);
         pst_config_close(c);
     }
@@ -412,7 +485,8 @@ static void paths_beside_the_file(void **state) {
     assert_int_equal(rmdir(path) | rmdir(folder), 0);
 }
 
-/* A key that is not read is no part of the resolved copy; one that an earlier version has printed is passed over. */
+/* A key that is not read is no part of the resolved copy; one that an earlier version has printed
+ * is passed over. */
 static void copies_have_what_is_read(void **state) {
     (void)state;
     static const char early[] =
@@ -423,24 +497,29 @@ static void copies_have_what_is_read(void **state) {
     assert_true(c->model.heads == 0 && c->model.dropout == 0);
     assert_false(pst_config_given(c, "model", "heads"));
     char *text = printed(c);
-    assert_non_null(strstr(text, "model:\n  kind: mlp\n  preset: tiny\n  activation: relu\n  layers: 0\n  channels: 0\n"
-                                 "  context: 0\n  vocabulary: 0\ndata:\n  kind: custom\n  paths: [none]\ntrain:\n"));
+    assert_non_null(strstr(
+        text,
+        "model:\n  kind: mlp\n  preset: tiny\n  activation: relu\n  layers: 0\n  channels: 0\n"
+        "  context: 0\n  vocabulary: 0\ndata:\n  kind: custom\n  paths: [none]\ntrain:\n"));
     free(text);
     pst_config_close(c);
     const char *override = "model.heads=2";
     assert_int_equal(pst_config_parse(early, "run.yaml", &override, 1, &c), PST_EINPUT);
     /* 0 and an empty text ask for nothing */
-    pst_config_close(parsed("model: {kind: mlp, heads: 0, dropout: 0, weights: \"\"}\ndata: {paths: a}\n", NULL));
+    pst_config_close(parsed(
+        "model: {kind: mlp, heads: 0, dropout: 0, weights: \"\"}\ndata: {paths: a}\n", NULL));
 }
 
 static void unread_keys_are_said(void **state) {
     (void)state;
-    static const char *const words[] = {"optimizer=sgd",      "beta1=0.5",   "eps=1e-08",      "precision=fp16",
-                                        "loss_scale_start=4", "lr_min=1e-5", "schedule_file=x"};
+    static const char *const words[] = {"optimizer=sgd",  "beta1=0.5",          "eps=1e-08",
+                                        "precision=fp16", "loss_scale_start=4", "lr_min=1e-5",
+                                        "schedule_file=x"};
     pst_config *c = NULL;
     char text[200];
     size_t next = 0;
-    assert_int_equal(pst_config_parse(LEAST, "run.yaml", words, sizeof words / sizeof *words, &c), PST_OK);
+    assert_int_equal(pst_config_parse(LEAST, "run.yaml", words, sizeof words / sizeof *words, &c),
+                     PST_OK);
     assert_true(pst_config_unread(c, &next, text, sizeof text));
     assert_string_equal(text, "train.beta1 is not read: train.optimizer is sgd");
     assert_true(pst_config_unread(c, &next, text, sizeof text));
@@ -515,7 +594,8 @@ static void draw_override(char *out, size_t bytes, int which) {
     memcpy(&real, &bits, 8);
     draw_text(text, 12);
     if (which == 0)
-        snprintf(out, bytes, "%s=%.17g", reals[draw(4)], real > 0 && real < 1e308 ? real : 1.0 / (1 + word[2]));
+        snprintf(out, bytes, "%s=%.17g", reals[draw(4)],
+                 real > 0 && real < 1e308 ? real : 1.0 / (1 + word[2]));
     if (which == 1) snprintf(out, bytes, "%s=%u", wholes[draw(6)], 1 + draw(9999));
     if (which == 2) snprintf(out, bytes, "preset=%s", text);
     if (which == 3) snprintf(out, bytes, "paths=%s", *text == '[' ? "p" : text);
@@ -525,7 +605,8 @@ static void draw_override(char *out, size_t bytes, int which) {
     if (which == 7) snprintf(out, bytes, "activation=%s", draw(2) ? "relu" : "gelu_erf");
 }
 
-/* Whatever can be configured can be printed, read back to the same values, and printed the same again. */
+/* Whatever can be configured can be printed, read back to the same values, and printed the same
+ * again. */
 static void print_reads_back_the_same(void **state) {
     (void)state;
     uint64_t seed = (uint64_t)time(NULL);
@@ -534,21 +615,29 @@ static void print_reads_back_the_same(void **state) {
     for (int run = 0; run < 400; run++) {
         char text[8][400];
         const char *override[8];
-        for (int i = 0; i < 8; i++) draw_override(text[i], sizeof text[i], i), override[i] = text[i];
+        for (int i = 0; i < 8; i++) {
+            draw_override(text[i], sizeof text[i], i);
+            override[i] = text[i];
+        }
         pst_config *a = NULL, *b = NULL;
-        if (pst_config_parse(LEAST, "run.yaml", override, 8, &a) != PST_OK) fail_msg("%s", pst_error());
+        if (pst_config_parse(LEAST, "run.yaml", override, 8, &a) != PST_OK)
+            fail_msg("%s", pst_error());
         char *first = printed(a);
-        if (pst_config_parse(first, "copy.yaml", NULL, 0, &b) != PST_OK) fail_msg("%s\n%s", pst_error(), first);
+        if (pst_config_parse(first, "copy.yaml", NULL, 0, &b) != PST_OK)
+            fail_msg("%s\n%s", pst_error(), first);
         char *second = printed(b);
         assert_string_equal(first, second);
         assert_memory_equal(&a->train.steps, &b->train.steps, 6 * sizeof(int64_t));
         assert_memory_equal(&a->train.lr, &b->train.lr, 8 * sizeof(double));
-        assert_true(a->parallel.memory == b->parallel.memory && a->model.dropout == b->model.dropout);
+        assert_true(a->parallel.memory == b->parallel.memory &&
+                    a->model.dropout == b->model.dropout);
         assert_string_equal(a->name, b->name);
         assert_string_equal(a->model.preset, b->model.preset);
         assert_string_equal(a->data.paths[0], b->data.paths[0]);
-        free(first), free(second);
-        pst_config_close(a), pst_config_close(b);
+        free(first);
+        free(second);
+        pst_config_close(a);
+        pst_config_close(b);
     }
 }
 
@@ -575,12 +664,14 @@ static void foreign_names(void **state) {
             const char *instead;
             const char *found = pst_config_key_for(name, &instead);
             assert_true((instead != NULL) == (*key == 0));
-            if (strcmp(found ? found : "", key)) fail_msg("%s is %s, not %s", name, found ? found : "nothing", key);
+            if (strcmp(found ? found : "", key))
+                fail_msg("%s is %s, not %s", name, found ? found : "nothing", key);
             char text[200], full[120], *said;
             pst_config *config = NULL;
             const char *override = text;
             snprintf(text, sizeof text, "%s=1", name);
-            assert_int_equal(pst_config_parse(LEAST, "run.yaml", &override, 1, &config), PST_EINPUT);
+            assert_int_equal(pst_config_parse(LEAST, "run.yaml", &override, 1, &config),
+                             PST_EINPUT);
             snprintf(full, sizeof full, "did you mean '%s'?", key);
             said = strstr(pst_error(), *key ? full : "': ");
             if (!said) fail_msg("%s: %s", name, pst_error());
@@ -612,8 +703,8 @@ static void help_has_every_section(void **state) {
 static void locale_does_not_matter(void **state) {
     (void)state;
     if (!setlocale(LC_ALL, "de_DE.UTF-8") && !setlocale(LC_ALL, "fr_FR.UTF-8")) {
-        (void)SKIPPED(
-            "a locale with a decimal comma: neither de_DE.UTF-8 nor fr_FR.UTF-8 is here (apt-get install locales-all)");
+        (void)SKIPPED("a locale with a decimal comma: neither de_DE.UTF-8 nor fr_FR.UTF-8 is here "
+                      "(apt-get install locales-all)");
         skip();
     }
     pst_config *c = parsed(LEAST, "lr=0.5");

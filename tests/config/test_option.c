@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* Command-line options: forms, complaints, operands moved to the front, help; and "did you mean". */
+/* Command-line options: forms, complaints, operands moved to the front, help; and "did you
+ * mean". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ static const pst_option rows[] = {
     {'j', "json", NULL, PST_OPTION_FLAG, 0, 0, "JSON.", &json},
     {0, "set", "KEY=VALUE", PST_OPTION_LIST, 0, 0, "Several.", &list},
 };
-static const pst_command command = {"penstock train", "RUN.yaml [key=value ...]", "Trains.", rows, 6};
+static const pst_command command = {"penstock train", "RUN.yaml [key=value ...]", "Trains.", rows,
+                                    6};
 
 static char *argv[16];
 static size_t n_operand;
@@ -37,7 +39,12 @@ static pst_status parse(const char *line) {
     argv[0] = "train";
     for (char *at = strtok(copy, " "); at; at = strtok(NULL, " ")) argv[argc++] = at;
     argv[argc] = NULL;
-    quiet = json = help = 0, ranks = 1, scale = 0.5, runs = "runs", n_operand = 99, list.n = 0;
+    quiet = json = help = 0;
+    ranks = 1;
+    scale = 0.5;
+    runs = "runs";
+    n_operand = 99;
+    list.n = 0;
     return pst_option_parse(&command, argc, argv, &n_operand, &help);
 }
 
@@ -58,7 +65,8 @@ static void every_form(void **state) {
     assert_true(ranks == 8 && scale == -3 && quiet && n_operand == 0);
     assert_int_equal(parse("-qn8"), PST_OK);
     assert_true(ranks == 8 && quiet);
-    assert_int_equal(parse("-4 - x"), PST_OK); /* no such letter: a number is an operand, and so is a dash */
+    assert_int_equal(parse("-4 - x"), PST_OK); /* no such letter: a number is an operand, and so is
+                                                  a dash */
     assert_int_equal(n_operand, 3);
     assert_int_equal(parse("a -- -q --bogus b"), PST_OK);
     assert_true(n_operand == 4 && !quiet);
@@ -117,7 +125,8 @@ static void help_text(void **state) {
     FILE *out = open_memstream(&text, &bytes);
     pst_option_help(&command, out);
     fclose(out);
-    assert_non_null(strstr(text, "Usage: penstock train [options] RUN.yaml [key=value ...]\n\nTrains.\n"));
+    assert_non_null(
+        strstr(text, "Usage: penstock train [options] RUN.yaml [key=value ...]\n\nTrains.\n"));
     assert_non_null(strstr(text, "  -n, --ranks N           Local ranks to start. (default 1)\n"));
     assert_non_null(strstr(text, "      --runs DIR          Folder of runs. (default runs)\n"));
     assert_non_null(strstr(text, "  -h, --help"));
@@ -126,7 +135,8 @@ static void help_text(void **state) {
 
 static void did_you_mean(void **state) {
     (void)state;
-    static const char *const names[] = {"train", "plan", "simulate", "generate", "inspect", "doctor", "lr", "batch"};
+    static const char *const names[] = {"train",   "plan",   "simulate", "generate",
+                                        "inspect", "doctor", "lr",       "batch"};
     static const struct {
         const char *word, *near;
     } cases[] = {

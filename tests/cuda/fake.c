@@ -58,7 +58,7 @@ void fake_reset(void) {
 uint64_t __wrap_pst_monotonic_ns(void);
 uint64_t __wrap_pst_monotonic_ns(void) { return fake.now += CALL_NS + fake.tick; }
 
-/* --- time --------------------------------------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 static void apply(const effect *e) {
     if (e->at_ns >= fake.lost_ns) return;
@@ -67,7 +67,8 @@ static void apply(const effect *e) {
     else memset(e->to, (int)e->value, e->bytes);
 }
 
-/* What every call begins with: time passes, what has come to its end is seen, and a lost device says so. */
+/* What every call begins with: time passes, what has come to its end is seen, and a lost device
+ * says so. */
 static cudaError_t call(void) {
     int kept = 0;
     fake.now += CALL_NS;
@@ -113,8 +114,10 @@ static cudaError_t wait_until(uint64_t ns) {
 void fake_kernel(cudaStream_t stream, uint64_t ns, cudaError_t error) {
     struct CUgraph_st *g = stream->capture;
     if (g) {
-        if (g->n < NODES) g->node[g->n].ns = ns, g->node[g->n++].error = error;
-        else stream->broken = 1;
+        if (g->n < NODES) {
+            g->node[g->n].ns = ns;
+            g->node[g->n++].error = error;
+        } else stream->broken = 1;
         return;
     }
     uint64_t end = queue(stream, ns);
@@ -134,16 +137,27 @@ static cudaError_t later(cudaStream_t s, effect e) {
     return cudaSuccess;
 }
 
-/* --- the machine -------------------------------------------------------------------------------------------------- */
+/* --- the machine ------------------------------------------------------------------------------ */
 
 cudaError_t cudaGetDeviceCount(int *count) {
     *count = fake.none ? 0 : fake.count;
     return fake.none ? fake.none : call();
 }
-cudaError_t cudaDriverGetVersion(int *version) { return *version = fake.driver, cudaSuccess; }
-cudaError_t cudaRuntimeGetVersion(int *version) { return *version = fake.runtime, cudaSuccess; }
-cudaError_t cudaSetDevice(int device) { return device < fake.count ? call() : cudaErrorInvalidDevice; }
-cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = fake.driver;
+    return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int *version) {
+    *version = fake.runtime;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+    return device < fake.count ? call() : cudaErrorInvalidDevice;
+}
+cudaError_t cudaGetDevice(int *device) {
+    *device = 0;
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
     (void)device;
     *value = attribute == cudaDevAttrComputeCapabilityMajor   ? fake.capability / 10
@@ -153,26 +167,38 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *of, int device) {
     (void)device;
-    *of = (struct cudaDeviceProp){
-        .name = "Fake", .major = fake.capability / 10, .minor = fake.capability % 10, .multiProcessorCount = 132};
+    *of = (struct cudaDeviceProp){.name = "Fake",
+                                  .major = fake.capability / 10,
+                                  .minor = fake.capability % 10,
+                                  .multiProcessorCount = 132};
     return call();
 }
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { return *least = 0, *greatest = -5, call(); }
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    *least = 0;
+    *greatest = -5;
+    return call();
+}
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
-    return *free_bytes = fake.free_bytes, *total = fake.total_bytes, call();
+    *free_bytes = fake.free_bytes;
+    *total = fake.total_bytes;
+    return call();
 }
 cudaError_t cudaGetLastError(void) { return fake.now >= fake.lost_ns ? fake.lost : cudaSuccess; }
 const char *cudaGetErrorString(cudaError_t error) {
-    return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered" : "some error";
+    return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered"
+                                            : "some error";
 }
 
-/* --- streams and events ------------------------------------------------------------------------------------------- */
+/* --- streams and events ----------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags) {
-    return (void)flags, make((void **)s, sizeof **s);
+    (void)flags;
+    return make((void **)s, sizeof **s);
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int priority) {
-    return (void)flags, (void)priority, make((void **)s, sizeof **s);
+    (void)flags;
+    (void)priority;
+    return make((void **)s, sizeof **s);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t s) { return drop(s); }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) { return wait_until(s->end_ns); }
@@ -188,11 +214,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned flag
 }
 cudaError_t cudaEventCreate(cudaEvent_t *event) { return make((void **)event, sizeof **event); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return drop(event); }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) { return (void)flags, cudaEventCreate(event); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    (void)flags;
+    return cudaEventCreate(event);
+}
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
     if (s->capture) return breaks(s);
     event->awaits = s->awaits;
-    return event->end_ns = queue(s, 0), call();
+    event->end_ns = queue(s, 0);
+    return call();
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     cudaError_t error = call();
@@ -211,19 +241,25 @@ static CUresult write_value(CUstream s, CUdeviceptr to, cuuint64_t value, unsign
     fake.writes++;
     return (CUresult)later(s, (effect){.to = (void *)(uintptr_t)to, .value = value, .whole = 1});
 }
-cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **fn, unsigned version, unsigned long long flags,
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **fn, unsigned version,
+                                             unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *found) {
-    (void)name, (void)version, (void)flags;
+    (void)name;
+    (void)version;
+    (void)flags;
     CUresult (*write)(CUstream, CUdeviceptr, cuuint64_t, unsigned) = write_value;
     memcpy(fn, &write, sizeof *fn);
-    return *found = cudaDriverEntryPointSuccess, call();
+    *found = cudaDriverEntryPointSuccess;
+    return call();
 }
 
-/* --- graphs ------------------------------------------------------------------------------------------------------- */
+/* --- graphs ----------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode) {
-    if (fake.no_captures || mode != cudaStreamCaptureModeThreadLocal) return cudaErrorStreamCaptureUnsupported;
-    return s->broken = 0, make((void **)&s->capture, sizeof *s->capture);
+    if (fake.no_captures || mode != cudaStreamCaptureModeThreadLocal)
+        return cudaErrorStreamCaptureUnsupported;
+    s->broken = 0;
+    return make((void **)&s->capture, sizeof *s->capture);
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph) {
     *graph = s->capture;
@@ -232,12 +268,16 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph) {
     drop(*graph), *graph = NULL;
     return cudaErrorStreamCaptureInvalidated;
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long flags) {
     cudaError_t error = flags ? cudaErrorInvalidValue : make((void **)exec, sizeof **exec);
     if (error == cudaSuccess) (*exec)->graph = *graph;
     return error;
 }
-cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t s) { return (void)exec, breaks(s) ? breaks(s) : call(); }
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t s) {
+    (void)exec;
+    return breaks(s) ? breaks(s) : call();
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
     const struct CUgraph_st *g = &exec->graph;
     if (s->capture) return breaks(s);
@@ -248,47 +288,68 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return drop(graph); }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return drop(exec); }
 
-/* --- memory ------------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 cudaError_t cudaMalloc(void **mem, size_t bytes) {
     return bytes > fake.free_bytes ? cudaErrorMemoryAllocation : make(mem, bytes);
 }
 cudaError_t cudaFree(void *mem) { return drop(mem); }
-cudaError_t cudaHostAlloc(void **mem, size_t bytes, unsigned flags) { return (void)flags, make(mem, bytes); }
+cudaError_t cudaHostAlloc(void **mem, size_t bytes, unsigned flags) {
+    (void)flags;
+    return make(mem, bytes);
+}
 cudaError_t cudaFreeHost(void *mem) { return drop(mem); }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
     (void)kind;
-    return memcpy(to, from, bytes), call();
+    memcpy(to, from, bytes);
+    return call();
 }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t s) {
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t s) {
     (void)kind;
     return later(s, (effect){.to = to, .from = from, .bytes = bytes});
 }
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_distance, const void *from, size_t from_distance, size_t bytes,
-                              size_t rows, enum cudaMemcpyKind kind, cudaStream_t s) {
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_distance, const void *from, size_t from_distance,
+                              size_t bytes, size_t rows, enum cudaMemcpyKind kind, cudaStream_t s) {
     cudaError_t error = cudaSuccess;
     for (size_t i = 0; i < rows && error == cudaSuccess; i++)
-        error =
-            cudaMemcpyAsync((uint8_t *)to + i * to_distance, (const uint8_t *)from + i * from_distance, bytes, kind, s);
+        error = cudaMemcpyAsync((uint8_t *)to + i * to_distance,
+                                (const uint8_t *)from + i * from_distance, bytes, kind, s);
     return error;
 }
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t s) {
     return later(s, (effect){.to = to, .value = (uint64_t)value, .bytes = bytes});
 }
 
-/* --- libraries ---------------------------------------------------------------------------------------------------- */
+/* --- libraries -------------------------------------------------------------------------------- */
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *lt) {
     return make((void **)lt, 1) ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t lt) { return drop(lt), CUBLAS_STATUS_SUCCESS; }
-const char *cublasLtGetStatusString(cublasStatus_t status) { return (void)status, "some status"; }
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t lt) {
+    drop(lt);
+    return CUBLAS_STATUS_SUCCESS;
+}
+const char *cublasLtGetStatusString(cublasStatus_t status) {
+    (void)status;
+    return "some status";
+}
 size_t cublasLtGetVersion(void) { return 130100; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t *dnn) {
     return make((void **)dnn, 1) ? CUDNN_STATUS_ALLOC_FAILED : CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnDestroy(cudnnHandle_t dnn) { return drop(dnn), CUDNN_STATUS_SUCCESS; }
-cudnnStatus_t cudnnSetStream(cudnnHandle_t dnn, cudaStream_t s) { return (void)dnn, (void)s, CUDNN_STATUS_SUCCESS; }
-const char *cudnnGetErrorString(cudnnStatus_t status) { return (void)status, "some status"; }
+cudnnStatus_t cudnnDestroy(cudnnHandle_t dnn) {
+    drop(dnn);
+    return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetStream(cudnnHandle_t dnn, cudaStream_t s) {
+    (void)dnn;
+    (void)s;
+    return CUDNN_STATUS_SUCCESS;
+}
+const char *cudnnGetErrorString(cudnnStatus_t status) {
+    (void)status;
+    return "some status";
+}
 void cudnnGetLastErrorString(char *text, size_t bytes) { snprintf(text, bytes, "more words"); }
 size_t cudnnGetVersion(void) { return 91900; }

@@ -1,5 +1,6 @@
-/* A machine with GPUs that are not there: the calls of the runtime that kernels/cuda/ makes for its device, on a clock
- * that the test moves. What is queued has its end reckoned when it is queued and its effect when the clock gets there. */
+/* A machine with GPUs that are not there: the calls of the runtime that kernels/cuda/ makes for its
+ * device, on a clock that the test moves. What is queued has its end reckoned when it is queued and
+ * its effect when the clock gets there. */
 #ifndef PST_TESTS_CUDA_FAKE_H
 #define PST_TESTS_CUDA_FAKE_H
 #include <cuda_runtime_api.h>
@@ -13,38 +14,41 @@ typedef struct {
     cudaError_t none;      /* what counting them says instead */
     int driver, runtime;   /* as CUDA counts, 13000 for 13.0 */
     uint64_t free_bytes, total_bytes;
-    int live;              /* streams, events, blocks and handles that were made and not given back */
-    int fail_at;           /* > 0: that call that makes one of these fails for want of memory */
-    int no_writes;         /* streams cannot write values */
-    uint32_t writes;       /* of values, that were queued */
-    int no_captures;       /* streams are not captured */
-    uint32_t graphs;       /* that were launched */
-    cudaError_t lost;      /* once the device has failed */
+    int live;         /* streams, events, blocks and handles that were made and not given back */
+    int fail_at;      /* > 0: that call that makes one of these fails for want of memory */
+    int no_writes;    /* streams cannot write values */
+    uint32_t writes;  /* of values, that were queued */
+    int no_captures;  /* streams are not captured */
+    uint32_t graphs;  /* that were launched */
+    cudaError_t lost; /* once the device has failed */
     uint64_t lost_ns;
 } fake_machine;
 extern fake_machine fake;
 
 /* cuBLASLt (fake_blas.c). */
 typedef struct {
-    uint64_t ran;          /* number of the latest algorithm: 100, 101 (which is faster) or 102 */
-    uint32_t asked, sums;  /* questions for algorithms; ways of adding that were allowed in the last one */
-    uint32_t unfit, broken; /* bits of algorithms: their proposals say that they do not run; they fail when they are run */
-    int idle;              /* products take their time and compute nothing */
+    uint64_t ran;         /* number of the latest algorithm: 100, 101 (which is faster) or 102 */
+    uint32_t asked, sums; /* questions for algorithms; ways of adding that were allowed in the last
+                             one */
+    uint32_t unfit, broken; /* bits of algorithms: their proposals say that they do not run; they
+                               fail when they are run */
+    int idle;               /* products take their time and compute nothing */
 } fake_blas_machine;
 extern fake_blas_machine fake_blas;
 
 /* cuDNN (fake_dnn.c). */
 typedef struct {
-    int refuses;           /* every graph */
-    int64_t workspace;     /* bytes that a plan says it needs */
-    uint32_t runs, plain;  /* plans, and launches of our own kernels instead */
-    int ran;               /* number of the latest plan's engine: 1 with tensor cores, 2 without */
+    int refuses;          /* every graph */
+    int64_t workspace;    /* bytes that a plan says it needs */
+    uint32_t runs, plain; /* plans, and launches of our own kernels instead */
+    int ran;              /* number of the latest plan's engine: 1 with tensor cores, 2 without */
 } fake_dnn_machine;
 extern fake_dnn_machine fake_dnn;
 
 void fake_reset(void); /* one H200, nothing on it */
 /* A kernel that takes ns; with an error, it takes the device with it at its end. */
 void fake_kernel(cudaStream_t stream, uint64_t ns, cudaError_t error);
-/* What is queued there next ends at *end_ns, which is UINT64_MAX until that is known; what follows waits for it. */
+/* What is queued there next ends at *end_ns, which is UINT64_MAX until that is known; what follows
+ * waits for it. */
 void fake_await(cudaStream_t stream, const uint64_t *end_ns);
 #endif

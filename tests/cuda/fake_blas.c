@@ -1,5 +1,6 @@
-/* cuBLASLt as its manual says it is, on the host's processor: products column by column in double, at once. Three
- * algorithms give the same numbers in different times; the second is the fastest. See fake.h. */
+/* cuBLASLt as its manual says it is, on the host's processor: products column by column in double,
+ * at once. Three algorithms give the same numbers in different times; the second is the fastest.
+ * See fake.h. */
 #include "cuda/fake.h"
 #include "base/dtype.h"
 #include <cublasLt.h>
@@ -20,24 +21,31 @@ struct fake_layout {
     int64_t ld;
 };
 
-#define MAKE(to, type, ...)                                                                                            \
-    do {                                                                                                               \
-        type *made = malloc(sizeof *made);                                                                             \
-        *made = (type){__VA_ARGS__};                                                                                   \
-        *(void **)(to) = made;                                                                                         \
-        fake.live++;                                                                                                   \
+#define MAKE(to, type, ...)                                                                        \
+    do {                                                                                           \
+        type *made = malloc(sizeof *made);                                                         \
+        *made = (type){__VA_ARGS__};                                                               \
+        *(void **)(to) = made;                                                                     \
+        fake.live++;                                                                               \
     } while (0)
 
-static cublasStatus_t drop(void *object) { return fake.live--, free(object), CUBLAS_STATUS_SUCCESS; }
+static cublasStatus_t drop(void *object) {
+    fake.live--;
+    free(object);
+    return CUBLAS_STATUS_SUCCESS;
+}
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *to, cublasComputeType_t compute, cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *to, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
     int tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    if ((compute != CUBLAS_COMPUTE_32F && !tf32) || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if ((compute != CUBLAS_COMPUTE_32F && !tf32) || scale != CUDA_R_32F)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     MAKE(to, struct fake_product, .tf32 = tf32);
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return drop(desc); }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what,
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t what,
                                               const void *value, size_t bytes) {
     struct fake_product *p = (struct fake_product *)desc;
     int32_t *to = what == CUBLASLT_MATMUL_DESC_TRANSA           ? &p->trans_a
@@ -45,7 +53,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
                   : what == CUBLASLT_MATMUL_DESC_EPILOGUE       ? &p->epilogue
                   : what == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE ? &p->bias_type
                                                                 : NULL;
-    if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof p->bias) memcpy(&p->bias, value, bytes);
+    if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof p->bias)
+        memcpy(&p->bias, value, bytes);
     else if (what == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER && bytes == sizeof p->scale_a)
         memcpy(&p->scale_a, value, bytes);
     else if (what == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER && bytes == sizeof p->scale_b)
@@ -54,8 +63,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
     else return CUBLAS_STATUS_INVALID_VALUE;
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *to, cudaDataType type, uint64_t rows, uint64_t cols,
-                                          int64_t ld) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *to, cudaDataType type,
+                                          uint64_t rows, uint64_t cols, int64_t ld) {
     MAKE(to, struct fake_layout, type, rows, cols, ld);
     return ld < (int64_t)rows ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
@@ -64,13 +73,18 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *to) {
     MAKE(to, int, 0);
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer) { return drop(prefer); }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer) {
+    return drop(prefer);
+}
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t prefer,
-                                                    cublasLtMatmulPreferenceAttributes_t what, const void *value,
-                                                    size_t bytes) {
+                                                    cublasLtMatmulPreferenceAttributes_t what,
+                                                    const void *value, size_t bytes) {
     (void)prefer;
     uint32_t sums;
-    if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) memcpy(&sums, value, bytes), fake_blas.sums = sums;
+    if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+        memcpy(&sums, value, bytes);
+        fake_blas.sums = sums;
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -78,21 +92,27 @@ static uint64_t inner(const struct fake_product *p, const struct fake_layout *a)
     return p->trans_a == CUBLAS_OP_T ? a->rows : a->cols;
 }
 
-static int is_f8(const struct fake_layout *l) { return l->type == CUDA_R_8F_E4M3 || l->type == CUDA_R_8F_E5M2; }
-
-/* Factors of 8 bits: rows times rows, 16 bytes at a time, never both E5M2. */
-static int fits_f8(const struct fake_product *p, const struct fake_layout *a, const struct fake_layout *b,
-                   const struct fake_layout *d) {
-    int wide = a->type == CUDA_R_8F_E5M2 && b->type == CUDA_R_8F_E5M2;
-    return is_f8(a) && is_f8(b) && !wide && p->trans_a == CUBLAS_OP_T && p->trans_b == CUBLAS_OP_N &&
-           !((a->rows | a->cols | b->rows | b->cols) % 16) && (d->type == CUDA_R_16BF || d->type == CUDA_R_32F);
+static int is_f8(const struct fake_layout *l) {
+    return l->type == CUDA_R_8F_E4M3 || l->type == CUDA_R_8F_E5M2;
 }
 
-static int fits(const struct fake_product *p, const struct fake_layout *a, const struct fake_layout *b,
-                const struct fake_layout *d) {
-    uint64_t m = p->trans_a == CUBLAS_OP_T ? a->cols : a->rows, n = p->trans_b == CUBLAS_OP_T ? b->rows : b->cols;
-    return m == d->rows && n == d->cols && inner(p, a) == (p->trans_b == CUBLAS_OP_T ? b->cols : b->rows) &&
-           (is_f8(a) ? fits_f8(p, a, b, d) : a->type == b->type && (d->type == a->type || d->type == CUDA_R_32F));
+/* Factors of 8 bits: rows times rows, 16 bytes at a time, never both E5M2. */
+static int fits_f8(const struct fake_product *p, const struct fake_layout *a,
+                   const struct fake_layout *b, const struct fake_layout *d) {
+    int wide = a->type == CUDA_R_8F_E5M2 && b->type == CUDA_R_8F_E5M2;
+    return is_f8(a) && is_f8(b) && !wide && p->trans_a == CUBLAS_OP_T &&
+           p->trans_b == CUBLAS_OP_N && !((a->rows | a->cols | b->rows | b->cols) % 16) &&
+           (d->type == CUDA_R_16BF || d->type == CUDA_R_32F);
+}
+
+static int fits(const struct fake_product *p, const struct fake_layout *a,
+                const struct fake_layout *b, const struct fake_layout *d) {
+    uint64_t m = p->trans_a == CUBLAS_OP_T ? a->cols : a->rows,
+             n = p->trans_b == CUBLAS_OP_T ? b->rows : b->cols;
+    return m == d->rows && n == d->cols &&
+           inner(p, a) == (p->trans_b == CUBLAS_OP_T ? b->cols : b->rows) &&
+           (is_f8(a) ? fits_f8(p, a, b, d)
+                     : a->type == b->type && (d->type == a->type || d->type == CUDA_R_32F));
 }
 
 enum { ALGORITHMS = 3 };
@@ -101,23 +121,34 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lt, cublasLtMatmu
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t prefer, int want,
                                               cublasLtMatmulHeuristicResult_t *list, int *n) {
-    (void)lt, (void)c, (void)prefer;
+    (void)lt;
+    (void)c;
+    (void)prefer;
     fake_blas.asked++;
     *n = 0;
     if (!fits((void *)product, (void *)a, (void *)b, (void *)d)) return CUBLAS_STATUS_INVALID_VALUE;
     for (; *n < want && *n < ALGORITHMS; ++*n)
         list[*n] = (cublasLtMatmulHeuristicResult_t){.algo.data = {100 + (uint64_t)*n, 7},
                                                      .workspaceSize = 1 << 20,
-                                                     .state = fake_blas.unfit >> *n & 1 ? CUBLAS_STATUS_NOT_SUPPORTED
-                                                                                        : CUBLAS_STATUS_SUCCESS};
+                                                     .state = fake_blas.unfit >> *n & 1
+                                                                  ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                                  : CUBLAS_STATUS_SUCCESS};
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t lt, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,
-                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                       const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result) {
-    (void)lt, (void)product, (void)a, (void)b, (void)c, (void)d;
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t lt, cublasLtMatmulDesc_t product,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result) {
+    (void)lt;
+    (void)product;
+    (void)a;
+    (void)b;
+    (void)c;
+    (void)d;
     *result = (cublasLtMatmulHeuristicResult_t){.workspaceSize = 1 << 20};
-    return algo->data[0] - 100 < ALGORITHMS && algo->data[1] == 7 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    return algo->data[0] - 100 < ALGORITHMS && algo->data[1] == 7 ? CUBLAS_STATUS_SUCCESS
+                                                                  : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 static double get(cudaDataType type, const void *x, uint64_t i) {
@@ -129,7 +160,9 @@ static double get(cudaDataType type, const void *x, uint64_t i) {
 
 static void put(cudaDataType type, void *x, uint64_t i, double value) {
     if (type == CUDA_R_32F) ((float *)x)[i] = (float)value;
-    else ((uint16_t *)x)[i] = pst_half_from_f32(type == CUDA_R_16F ? PST_F16 : PST_BF16, (float)value);
+    else
+        ((uint16_t *)x)[i] =
+            pst_half_from_f32(type == CUDA_R_16F ? PST_F16 : PST_BF16, (float)value);
 }
 
 /* fp32 with 10 bits of fraction, to the nearest. */
@@ -142,20 +175,24 @@ static double as_tf32(double x) {
     return value;
 }
 
-static double element(const struct fake_product *p, const struct fake_layout *l, const void *x, int trans, uint64_t row,
-                      uint64_t col) {
-    double v = get(l->type, x, trans == CUBLAS_OP_T ? col + row * (uint64_t)l->ld : row + col * (uint64_t)l->ld);
+static double element(const struct fake_product *p, const struct fake_layout *l, const void *x,
+                      int trans, uint64_t row, uint64_t col) {
+    double v =
+        get(l->type, x,
+            trans == CUBLAS_OP_T ? col + row * (uint64_t)l->ld : row + col * (uint64_t)l->ld);
     return p->tf32 ? as_tf32(v) : v;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t lt, cublasLtMatmulDesc_t product, const void *alpha, const void *a,
-                              cublasLtMatrixLayout_t a_desc, const void *b, cublasLtMatrixLayout_t b_desc,
-                              const void *beta, const void *c, cublasLtMatrixLayout_t c_desc, void *to,
-                              cublasLtMatrixLayout_t d_desc, const cublasLtMatmulAlgo_t *algo, void *workspace,
-                              size_t bytes, cudaStream_t stream) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t lt, cublasLtMatmulDesc_t product, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_desc, const void *b,
+                              cublasLtMatrixLayout_t b_desc, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_desc, void *to,
+                              cublasLtMatrixLayout_t d_desc, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t bytes, cudaStream_t stream) {
     const struct fake_product *p = (void *)product;
     const struct fake_layout *la = (void *)a_desc, *lb = (void *)b_desc, *ld = (void *)d_desc;
-    (void)lt, (void)c_desc;
+    (void)lt;
+    (void)c_desc;
     if (!fits(p, la, lb, ld) || c != to || (uintptr_t)workspace % 16 || bytes < 1 << 20)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (fake_blas.broken >> (algo->data[0] - 100) & 1) return CUBLAS_STATUS_EXECUTION_FAILED;
@@ -168,10 +205,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lt, cublasLtMatmulDesc_t product,
             double sum = 0, old = *(const float *)beta;
             uint64_t at = row + col * (uint64_t)ld->ld;
             for (uint64_t k = 0; k < inner(p, la); k++)
-                sum += element(p, la, a, p->trans_a, row, k) * element(p, lb, b, p->trans_b, k, col);
-            sum *= *(const float *)alpha * (p->scale_a ? *p->scale_a : 1.0) * (p->scale_b ? *p->scale_b : 1.0);
+                sum +=
+                    element(p, la, a, p->trans_a, row, k) * element(p, lb, b, p->trans_b, k, col);
+            sum *= *(const float *)alpha * (p->scale_a ? *p->scale_a : 1.0) *
+                   (p->scale_b ? *p->scale_b : 1.0);
             if (old != 0) sum += old * get(ld->type, to, at);
-            if (p->epilogue == CUBLASLT_EPILOGUE_BIAS) sum += get((cudaDataType)p->bias_type, p->bias, row);
+            if (p->epilogue == CUBLASLT_EPILOGUE_BIAS)
+                sum += get((cudaDataType)p->bias_type, p->bias, row);
             put(ld->type, to, at, sum);
         }
     return CUBLAS_STATUS_SUCCESS;

@@ -1,6 +1,6 @@
-/* cuDNN's backend graphs, computed operation by operation in double: what a graph means, on the host's processor. Of
- * the engines that it proposes, the first says of itself that it gives other bits each time, and the second that it uses
- * tensor cores. See fake.h. */
+/* cuDNN's backend graphs, computed operation by operation in double: what a graph means, on the
+ * host's processor. Of the engines that it proposes, the first says of itself that it gives other
+ * bits each time, and the second that it uses tensor cores. See fake.h. */
 #include "cuda/fake.h"
 #include "base/dtype.h"
 #include <cudnn.h>
@@ -39,14 +39,19 @@ static void release(desc *d) {
     free(d);
 }
 
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *to) {
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t *to) {
     desc *d = calloc(1, sizeof *d);
-    d->type = type, d->held = 1;
+    d->type = type;
+    d->held = 1;
     fake.live++;
     *to = d;
     return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d) { return release(d), CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d) {
+    release(d);
+    return CUDNN_STATUS_SUCCESS;
+}
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d) {
     if (((desc *)d)->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && fake_dnn.refuses)
         return CUDNN_STATUS_NOT_SUPPORTED;
@@ -64,14 +69,19 @@ static size_t size_of(cudnnBackendAttributeType_t type) {
     }
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, int64_t n, const void *value) {
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t of,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t n,
+                                       const void *value) {
     desc *d = of;
     if (d->n == MOST_ATTRIBUTES) return CUDNN_STATUS_BAD_PARAM;
     size_t bytes = (size_t)n * size_of(type);
-    d->at[d->n].name = name, d->at[d->n].type = type, d->at[d->n].n = n;
+    d->at[d->n].name = name;
+    d->at[d->n].type = type;
+    d->at[d->n].n = n;
     memcpy(d->at[d->n++].data = malloc(bytes), value, bytes);
-    for (int64_t k = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && k < n; k++) ((desc *const *)value)[k]->held++;
+    for (int64_t k = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && k < n; k++)
+        ((desc *const *)value)[k]->held++;
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -97,8 +107,10 @@ static int whole(const desc *d, cudnnBackendAttributeName_t name) {
     return found ? *found : -1;
 }
 
-cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, int64_t asked, int64_t *n, void *to) {
+cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t of,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t asked, int64_t *n,
+                                       void *to) {
     const desc *d = of;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
         desc *all = child(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), **list = to;
@@ -107,18 +119,20 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t of, cudnnB
             cudnnBackendSetAttribute(list[*n], name, type, 1, &all);
         }
     } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
-        (*(desc **)to)->number = d->number, *n = 1;
+        (*(desc **)to)->number = d->number;
+        *n = 1;
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
         ((cudnnBackendNumericalNote_t *)to)[0] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
         ((cudnnBackendNumericalNote_t *)to)[1] = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
         *n = 2 - d->number;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
-        *(int64_t *)to = fake_dnn.workspace, *n = 1;
+        *(int64_t *)to = fake_dnn.workspace;
+        *n = 1;
     }
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 typedef struct {
     const int64_t *number;
@@ -127,7 +141,8 @@ typedef struct {
 } pack;
 
 static uint64_t offset(const desc *t, const int64_t *index) {
-    const int64_t *dim = find(t, CUDNN_ATTR_TENSOR_DIMENSIONS), *stride = find(t, CUDNN_ATTR_TENSOR_STRIDES);
+    const int64_t *dim = find(t, CUDNN_ATTR_TENSOR_DIMENSIONS),
+                  *stride = find(t, CUDNN_ATTR_TENSOR_STRIDES);
     int64_t at = 0;
     for (int i = 0; i < DIMS; i++) at += dim[i] == 1 ? 0 : index[i] * stride[i];
     return (uint64_t)at;
@@ -153,7 +168,8 @@ static int lies_well(const desc *op, const pack *p) {
         if (op->at[i].type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
         const desc *t = *(desc **)op->at[i].data;
         const int64_t *alignment = find(t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
-        if (alignment && !find(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL) && (uintptr_t)memory(t, p) % (uint64_t)*alignment)
+        if (alignment && !find(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL) &&
+            (uintptr_t)memory(t, p) % (uint64_t)*alignment)
             return 0;
     }
     return 1;
@@ -173,7 +189,8 @@ static double get(desc *t, const pack *p, const int64_t *index) {
     const void *from = memory(t, p);
     if (type == CUDNN_DATA_FLOAT) return ((const float *)from)[at];
     if (type == CUDNN_DATA_INT32) return ((const int32_t *)from)[at];
-    return pst_f32_from_half(type == CUDNN_DATA_HALF ? PST_F16 : PST_BF16, ((const uint16_t *)from)[at]);
+    return pst_f32_from_half(type == CUDNN_DATA_HALF ? PST_F16 : PST_BF16,
+                             ((const uint16_t *)from)[at]);
 }
 
 static void put(desc *t, const pack *p, const int64_t *index, double x) {
@@ -181,7 +198,9 @@ static void put(desc *t, const pack *p, const int64_t *index, double x) {
     int type = whole(t, CUDNN_ATTR_TENSOR_DATA_TYPE);
     if (find(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL)) values(t)[at] = rounded(type, x);
     else if (type == CUDNN_DATA_FLOAT) ((float *)memory(t, p))[at] = (float)x;
-    else ((uint16_t *)memory(t, p))[at] = pst_half_from_f32(type == CUDNN_DATA_HALF ? PST_F16 : PST_BF16, (float)x);
+    else
+        ((uint16_t *)memory(t, p))[at] =
+            pst_half_from_f32(type == CUDNN_DATA_HALF ? PST_F16 : PST_BF16, (float)x);
 }
 
 /* The next index in these dimensions; 0 behind the last. */
@@ -193,7 +212,7 @@ static int next(int64_t *index, const int64_t *dim) {
     return 0;
 }
 
-/* --- operations --------------------------------------------------------------------------------------------------- */
+/* --- operations ------------------------------------------------------------------------------- */
 
 static double pointwise(int mode, double x, double b, double t) {
     switch (mode) {
@@ -213,34 +232,43 @@ static double pointwise(int mode, double x, double b, double t) {
 
 static void run_pointwise(const desc *op, const pack *p) {
     desc *how = child(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-    desc *x = child(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC), *b = child(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-    desc *t = child(op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC), *y = child(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    desc *x = child(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+         *b = child(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    desc *t = child(op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC),
+         *y = child(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
     int mode = whole(how, CUDNN_ATTR_POINTWISE_MODE);
     const int64_t *axis = find(how, CUDNN_ATTR_POINTWISE_AXIS);
     int64_t index[DIMS] = {0};
     do {
         if (mode == CUDNN_POINTWISE_GEN_INDEX) put(y, p, index, (double)index[*axis]);
-        else put(y, p, index, pointwise(mode, get(x, p, index), b ? get(b, p, index) : 0, t ? get(t, p, index) : 0));
+        else
+            put(y, p, index,
+                pointwise(mode, get(x, p, index), b ? get(b, p, index) : 0,
+                          t ? get(t, p, index) : 0));
     } while (next(index, find(y, CUDNN_ATTR_TENSOR_DIMENSIONS)));
 }
 
 /* A size of the matrix at this index that is its own, or `usual`. */
-static int64_t size_at(const desc *op, cudnnBackendAttributeName_t name, const pack *p, const int64_t *index,
-                       int64_t usual) {
+static int64_t size_at(const desc *op, cudnnBackendAttributeName_t name, const pack *p,
+                       const int64_t *index, int64_t usual) {
     desc *own = child(op, name);
     return own ? (int64_t)get(own, p, index) : usual;
 }
 
 /* Behind a size of its own a product holds anything. */
 static void run_matmul(const desc *op, const pack *p) {
-    desc *a = child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC), *b = child(op, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+    desc *a = child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC),
+         *b = child(op, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
     desc *c = child(op, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
     const int64_t *dim = find(a, CUDNN_ATTR_TENSOR_DIMENSIONS);
     int64_t index[DIMS] = {0};
     do {
-        int64_t m = size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, p, index, INT64_MAX);
-        int64_t n = size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, p, index, INT64_MAX);
-        int64_t depth = size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, p, index, dim[3]);
+        int64_t m =
+            size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, p, index, INT64_MAX);
+        int64_t n =
+            size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, p, index, INT64_MAX);
+        int64_t depth =
+            size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, p, index, dim[3]);
         double sum = index[2] < m && index[3] < n ? 0 : NAN;
         for (int64_t k = 0; k < depth; k++) {
             const int64_t left[DIMS] = {index[0], index[1], index[2], k},
@@ -252,24 +280,30 @@ static void run_matmul(const desc *op, const pack *p) {
 }
 
 static void run_reduction(const desc *op, const pack *p) {
-    desc *x = child(op, CUDNN_ATTR_OPERATION_REDUCTION_XDESC), *y = child(op, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
-    int max =
-        whole(child(op, CUDNN_ATTR_OPERATION_REDUCTION_DESC), CUDNN_ATTR_REDUCTION_OPERATOR) == CUDNN_REDUCE_TENSOR_MAX;
+    desc *x = child(op, CUDNN_ATTR_OPERATION_REDUCTION_XDESC),
+         *y = child(op, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+    int max = whole(child(op, CUDNN_ATTR_OPERATION_REDUCTION_DESC),
+                    CUDNN_ATTR_REDUCTION_OPERATOR) == CUDNN_REDUCE_TENSOR_MAX;
     const int64_t *dim = find(x, CUDNN_ATTR_TENSOR_DIMENSIONS);
     int64_t index[DIMS] = {0};
     do {
         int64_t at[DIMS];
         memcpy(at, index, sizeof at);
         double all = max ? -INFINITY : 0;
-        for (at[3] = 0; at[3] < dim[3]; at[3]++) all = max ? fmax(all, get(x, p, at)) : all + get(x, p, at);
+        for (at[3] = 0; at[3] < dim[3]; at[3]++)
+            all = max ? fmax(all, get(x, p, at)) : all + get(x, p, at);
         put(y, p, index, all);
     } while (next(index, find(y, CUDNN_ATTR_TENSOR_DIMENSIONS)));
 }
 
-/* x[b,C,H,W], w[O,C,h,w], y[b,O,..]: of the three, the one that `made` says is a sum over the others' products. */
-static void run_convolution(const desc *op, const pack *p, const cudnnBackendAttributeName_t name[4], int made) {
-    desc *how = child(op, name[0]), *t[3] = {child(op, name[1]), child(op, name[2]), child(op, name[3])};
-    const int64_t *dim_x = find(t[0], CUDNN_ATTR_TENSOR_DIMENSIONS), *dim_w = find(t[1], CUDNN_ATTR_TENSOR_DIMENSIONS);
+/* x[b,C,H,W], w[O,C,h,w], y[b,O,..]: of the three, the one that `made` says is a sum over the
+ * others' products. */
+static void run_convolution(const desc *op, const pack *p,
+                            const cudnnBackendAttributeName_t name[4], int made) {
+    desc *how = child(op, name[0]),
+         *t[3] = {child(op, name[1]), child(op, name[2]), child(op, name[3])};
+    const int64_t *dim_x = find(t[0], CUDNN_ATTR_TENSOR_DIMENSIONS),
+                  *dim_w = find(t[1], CUDNN_ATTR_TENSOR_DIMENSIONS);
     const int64_t *dim_y = find(t[2], CUDNN_ATTR_TENSOR_DIMENSIONS);
     const int64_t *stride = find(how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
     const int64_t *padding = find(how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
@@ -280,7 +314,8 @@ static void run_convolution(const desc *op, const pack *p, const cudnnBackendAtt
         int64_t w[DIMS] = {0};
         w[0] = y[1];
         do {
-            int64_t x[DIMS] = {y[0], w[1], y[2] * stride[0] + w[2] - padding[0], y[3] * stride[1] + w[3] - padding[1]};
+            int64_t x[DIMS] = {y[0], w[1], y[2] * stride[0] + w[2] - padding[0],
+                               y[3] * stride[1] + w[3] - padding[1]};
             const int64_t *index[3] = {x, w, y}, *at = index[made];
             if (x[2] < 0 || x[2] >= dim_x[2] || x[3] < 0 || x[3] >= dim_x[3]) continue;
             double product = 1;
@@ -295,17 +330,25 @@ static void run_convolution(const desc *op, const pack *p, const cudnnBackendAtt
 
 static int run_any_convolution(const desc *op, const pack *p) {
     static const cudnnBackendAttributeName_t name[3][4] = {
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y}};
-    static const cudnnBackendDescriptorType_t type[3] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                                                         CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                                                         CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR};
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y}};
+    static const cudnnBackendDescriptorType_t type[3] = {
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR};
     for (int made = 0; made < 3; made++)
-        if (op->type == type[made]) return run_convolution(op, p, name[made], made), 1;
+        if (op->type == type[made]) {
+            run_convolution(op, p, name[made], made);
+            return 1;
+        }
     return 0;
 }
 
@@ -314,7 +357,9 @@ static void run(const desc *op, const pack *p) {
     if (op->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) run_pointwise(op, p);
     else if (op->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) run_matmul(op, p);
     else if (op->type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR) run_reduction(op, p);
-    else child(op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC)->view = child(op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+    else
+        child(op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC)->view =
+            child(op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
 }
 
 /* What virtual tensors held, so that the next run begins anew. */
@@ -323,11 +368,13 @@ static void forget(const desc *op) {
         if (op->at[i].type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
         desc *t = *(desc **)op->at[i].data;
         free(t->value);
-        t->value = NULL, t->view = NULL;
+        t->value = NULL;
+        t->view = NULL;
     }
 }
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t dnn, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t variant) {
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t dnn, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t variant) {
     (void)dnn;
     const desc *config = child(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     const desc *all = child(config, CUDNN_ATTR_ENGINEHEUR_RESULTS);
@@ -340,7 +387,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t dnn, cudnnBackendDescriptor_t pl
     for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++)
         if (!lies_well(op[i], &p)) return CUDNN_STATUS_BAD_PARAM;
     memset(*workspace, 0, (size_t)fake_dnn.workspace);
-    fake_dnn.runs++, fake_dnn.ran = config->number;
+    fake_dnn.runs++;
+    fake_dnn.ran = config->number;
     for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) run(op[i], &p);
     for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) forget(op[i]);
     return CUDNN_STATUS_SUCCESS;

@@ -1,5 +1,5 @@
-/* Our own kernels that the libraries' rows launch beside them, on the host's processor. The real ones have tests of their
- * own. See fake.h. */
+/* Our own kernels that the libraries' rows launch beside them, on the host's processor. The real
+ * ones have tests of their own. See fake.h. */
 #include "cuda/fake.h"
 #include "kernels/cuda/attention_plain.h"
 #include "kernels/cuda/convolution_plain.h"
@@ -8,7 +8,8 @@
 #include <string.h>
 
 static double get(pst_dtype dtype, const void *x, uint64_t i) {
-    return dtype == PST_F32 ? ((const float *)x)[i] : pst_f32_from_half(dtype, ((const uint16_t *)x)[i]);
+    return dtype == PST_F32 ? ((const float *)x)[i]
+                            : pst_f32_from_half(dtype, ((const uint16_t *)x)[i]);
 }
 
 static void put(pst_dtype dtype, void *x, uint64_t i, double value) {
@@ -27,12 +28,14 @@ void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value) {
     *to = value;
 }
 
-void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, void *y, uint64_t n) {
+void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, void *y,
+                         uint64_t n) {
     (void)q;
     for (uint64_t i = 0; i < n; i++) put(dtype, y, i, act(kind, get(dtype, z, i)));
 }
 
-void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, const void *dy, void *dz, uint64_t n) {
+void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, const void *dy,
+                    void *dz, uint64_t n) {
     const double h = 1e-5;
     (void)q;
     for (uint64_t i = 0; i < n; i++) {
@@ -55,17 +58,23 @@ void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_colum
 }
 
 void pst_cuda_attention_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
-    (void)q, (void)dtype, (void)a;
+    (void)q;
+    (void)dtype;
+    (void)a;
     fake_dnn.plain++;
 }
 
 void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
-    (void)q, (void)dtype, (void)a;
+    (void)q;
+    (void)dtype;
+    (void)a;
     fake_dnn.plain++;
 }
 
 static uint64_t length_of(const pst_cuda_attention *a, uint64_t sample) {
-    return a->lengths[sample] < 0 ? 0 : a->lengths[sample] > (int32_t)a->t ? a->t : (uint64_t)a->lengths[sample];
+    return a->lengths[sample] < 0               ? 0
+           : a->lengths[sample] > (int32_t)a->t ? a->t
+                                                : (uint64_t)a->lengths[sample];
 }
 
 void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to) {
@@ -78,7 +87,8 @@ void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cud
     for (uint64_t row = 0; row < a->b * a->t; row++) {
         if (row % a->t < length_of(a, row / a->t)) continue;
         for (uint64_t i = 0; i < a->c; i++) put(dtype, a->out, row * a->c + i, 0);
-        for (uint64_t head = 0; head < a->heads; head++) a->lse[(row / a->t * a->heads + head) * a->t + row % a->t] = 0;
+        for (uint64_t head = 0; head < a->heads; head++)
+            a->lse[(row / a->t * a->heads + head) * a->t + row % a->t] = 0;
     }
 }
 
@@ -90,36 +100,45 @@ void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cud
 }
 
 void pst_cuda_convolution_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
-    (void)q, (void)dtype, (void)c;
+    (void)q;
+    (void)dtype;
+    (void)c;
     fake_dnn.plain++;
 }
 
 void pst_cuda_convolution_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
-    (void)q, (void)dtype, (void)c;
+    (void)q;
+    (void)dtype;
+    (void)c;
     fake_dnn.plain++;
 }
 
 void pst_cuda_convolution_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
-    (void)q, (void)dtype, (void)c;
+    (void)q;
+    (void)dtype;
+    (void)c;
     fake_dnn.plain++;
 }
 
-void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void *bias, uint64_t rows,
-                          uint64_t columns) {
+void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void *bias,
+                          uint64_t rows, uint64_t columns) {
     (void)q;
-    for (uint64_t i = 0; i < rows * columns; i++) put(dtype, y, i, get(dtype, y, i) + get(dtype, bias, i % columns));
+    for (uint64_t i = 0; i < rows * columns; i++)
+        put(dtype, y, i, get(dtype, y, i) + get(dtype, bias, i % columns));
 }
 
-void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n, int first) {
+void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n,
+                         int first) {
     (void)q;
     for (uint64_t i = 0; i < n; i++) y[i] = (float)((first ? 0 : y[i]) + get(dtype, x, i));
 }
 
-/* --- factors of 8 bits -------------------------------------------------------------------------------------------- */
+/* --- factors of 8 bits ------------------------------------------------------------------------ */
 
 static uint32_t largest_of(const pst_cuda_round *r) {
     double most = 0;
-    for (uint64_t i = 0; i < r->rows * r->columns; i++) most = fmax(most, fabs(get(PST_BF16, r->x, i)));
+    for (uint64_t i = 0; i < r->rows * r->columns; i++)
+        most = fmax(most, fabs(get(PST_BF16, r->x, i)));
     float value = (float)most;
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -138,12 +157,15 @@ void pst_cuda_scale_by_own(pst_cuda_queue q, const pst_cuda_round *r) {
     set_scale(r->scaling, largest_of(r), r->wide);
 }
 
-void pst_cuda_scale_by_history(pst_cuda_queue q, pst_cuda_scaling *list, uint32_t n, uint32_t wide) {
+void pst_cuda_scale_by_history(pst_cuda_queue q, pst_cuda_scaling *list, uint32_t n,
+                               uint32_t wide) {
     (void)q;
     for (pst_cuda_scaling *s = list; s < list + n; s++) {
         uint32_t most = 0;
-        s->history[s->steps++ % PST_CUDA_AMAX_STEPS] = s->amax, s->amax = 0;
-        for (uint32_t i = 0; i < PST_CUDA_AMAX_STEPS; i++) most = s->history[i] > most ? s->history[i] : most;
+        s->history[s->steps++ % PST_CUDA_AMAX_STEPS] = s->amax;
+        s->amax = 0;
+        for (uint32_t i = 0; i < PST_CUDA_AMAX_STEPS; i++)
+            most = s->history[i] > most ? s->history[i] : most;
         set_scale(s, most, (int)(wide >> (s - list) & 1));
     }
 }
@@ -154,6 +176,6 @@ void pst_cuda_round_f8(pst_cuda_queue q, const pst_cuda_round *r) {
     if (r->note && largest > r->scaling->amax) r->scaling->amax = largest;
     for (uint64_t row = 0; row < r->rows; row++)
         for (uint64_t c = 0; c < r->columns; c++)
-            r->y[r->turned ? c * r->rows + row : row * r->columns + c] =
-                pst_f8_from_f32(r->wide, (float)get(PST_BF16, r->x, row * r->columns + c) * r->scaling->scale);
+            r->y[r->turned ? c * r->rows + row : row * r->columns + c] = pst_f8_from_f32(
+                r->wide, (float)get(PST_BF16, r->x, row * r->columns + c) * r->scaling->scale);
 }

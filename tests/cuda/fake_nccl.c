@@ -32,7 +32,10 @@ static struct ncclComm *other(const struct ncclComm *c) {
     return NULL;
 }
 
-static ncclResult_t version(int *v) { return *v = NCCL_VERSION_CODE, ncclSuccess; }
+static ncclResult_t version(int *v) {
+    *v = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
 static ncclResult_t unique_id(ncclUniqueId *id) {
     ids++;
     memcpy(id->internal, &ids, sizeof ids);
@@ -43,7 +46,8 @@ static ncclResult_t init(ncclComm_t *comm, int n, ncclUniqueId id, int rank, ncc
     if (n != 2 || config->blocking || n_comm == COMMS) return ncclInvalidArgument;
     struct ncclComm *c = calloc(1, sizeof *c);
     memcpy(&c->id, id.internal, sizeof c->id);
-    c->rank = rank, c->waits = fake_nccl.slow;
+    c->rank = rank;
+    c->waits = fake_nccl.slow;
     comms[n_comm++] = c;
     fake_nccl.live++;
     *comm = c;
@@ -69,7 +73,8 @@ static void meet(struct ncclComm *a, struct ncclComm *b) {
 }
 
 static ncclResult_t queue(struct ncclComm *c, half h, cudaStream_t stream) {
-    if (c->n_half == HALVES || c->waits) return ncclInvalidUsage; /* it is not through with what came before */
+    if (c->n_half == HALVES || c->waits)
+        return ncclInvalidUsage; /* it is not through with what came before */
     h.end_ns = UINT64_MAX;
     c->half[c->n_half] = h;
     fake_await(stream, &c->half[c->n_half++].end_ns);
@@ -78,11 +83,13 @@ static ncclResult_t queue(struct ncclComm *c, half h, cudaStream_t stream) {
     if (o && !fake_nccl.holds) meet(c, o);
     return c->waits ? ncclInProgress : ncclSuccess;
 }
-static ncclResult_t send(const void *mem, size_t n, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t stream) {
+static ncclResult_t send(const void *mem, size_t n, ncclDataType_t type, int peer, ncclComm_t c,
+                         cudaStream_t stream) {
     if (type != ncclInt8 || peer == c->rank) return ncclInvalidArgument;
     return queue(c, (half){.mem = (void *)(uintptr_t)mem, .bytes = n, .sends = 1}, stream);
 }
-static ncclResult_t recv(void *mem, size_t n, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t stream) {
+static ncclResult_t recv(void *mem, size_t n, ncclDataType_t type, int peer, ncclComm_t c,
+                         cudaStream_t stream) {
     if (type != ncclInt8 || peer == c->rank) return ncclInvalidArgument;
     return queue(c, (half){.mem = mem, .bytes = n}, stream);
 }
@@ -102,7 +109,8 @@ static ncclResult_t state(ncclComm_t c, ncclResult_t *now) {
 }
 
 static ncclResult_t finalize(ncclComm_t c) {
-    c->final = 1, c->waits = fake_nccl.slow;
+    c->final = 1;
+    c->waits = fake_nccl.slow;
     return ncclInProgress;
 }
 
@@ -118,9 +126,17 @@ static ncclResult_t destroy(ncclComm_t c) {
     if (!c->final || c->waits) fake_nccl.unlike++;
     return drop(c);
 }
-static ncclResult_t give_up(ncclComm_t c) { return fake_nccl.aborted++, drop(c); }
-static const char *text(ncclResult_t result) { return result == ncclRemoteError ? "remote error" : "some error"; }
-static const char *last(ncclComm_t c) { return (void)c, "the cable is out"; }
+static ncclResult_t give_up(ncclComm_t c) {
+    fake_nccl.aborted++;
+    return drop(c);
+}
+static const char *text(ncclResult_t result) {
+    return result == ncclRemoteError ? "remote error" : "some error";
+}
+static const char *last(ncclComm_t c) {
+    (void)c;
+    return "the cable is out";
+}
 
 const pst_nccl *pst_nccl_get(const char **why) {
     static const pst_nccl api = {.version = version,
@@ -134,6 +150,7 @@ const pst_nccl *pst_nccl_get(const char **why) {
                                  .abort = give_up,
                                  .text = text,
                                  .last = last};
-    return *why = "", &api;
+    *why = "";
+    return &api;
 }
 #endif

@@ -1,6 +1,7 @@
 /* test: wrap=pst_monotonic_ns
- * The CUDA device on a machine that is made up (fake.h): order and times of what is queued, a failure blamed on the launch
- * that caused it, memory that is short, and why a GPU cannot be used. */
+ * The CUDA device on a machine that is made up (fake.h): order and times of what is queued, a
+ * failure blamed on the launch that caused it, memory that is short, and why a GPU cannot be
+ * used. */
 #include "cuda/fake.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/own.h"
@@ -47,7 +48,8 @@ static uint64_t launch(pst_device *d, const kernel *k) {
 }
 
 static void assert_near(uint64_t a, uint64_t b, uint64_t ns) {
-    if ((a > b ? a - b : b - a) > ns) fail_msg("%" PRIu64 " and %" PRIu64 " are further apart than %" PRIu64, a, b, ns);
+    if ((a > b ? a - b : b - a) > ns)
+        fail_msg("%" PRIu64 " and %" PRIu64 " are further apart than %" PRIu64, a, b, ns);
 }
 
 static void runs_ahead_in_order(void **state) {
@@ -74,8 +76,8 @@ static void runs_ahead_in_order(void **state) {
     assert_int_equal(ops->test(d, copied, &start, &end), PST_OK);
     assert_near(start, began + 2000000, 20000); /* when what it waited for had ended */
     assert_near(end, start + 1000, 1000);
-    assert_int_equal(ops->test(d, event[2], &start, &end),
-                     PST_OK); /* asked out of order: starts where the other ended */
+    assert_int_equal(ops->test(d, event[2], &start, &end), PST_OK); /* asked out of order: starts
+                                                                       where the other ended */
     assert_near(start, began + 2000000, 20000);
     assert_int_equal(ops->test(d, event[1], &start, &last), PST_OK);
     assert_near(start, began + 1000000, 20000);
@@ -90,7 +92,8 @@ static void only_the_last_is_asked_for(void **state) {
     const kernel bad = {.ns = 1000000, .name = "bad", .error = cudaErrorIllegalAddress};
     uint64_t began = fake.now, event[2], start, end;
     for (int i = 0; i < 2; i++) {
-        for (int k = 0; k < 4; k++) assert_int_equal(ops->launch(d, run, &good, 0, 0, NULL), PST_OK);
+        for (int k = 0; k < 4; k++)
+            assert_int_equal(ops->launch(d, run, &good, 0, 0, NULL), PST_OK);
         event[i] = launch(d, &good);
     }
     fake.now = began + 10100000;
@@ -99,12 +102,13 @@ static void only_the_last_is_asked_for(void **state) {
     assert_near(end, began + 10000000, 30000);
     assert_int_equal(ops->test(d, event[0], &start, &end), PST_OK);
     assert_near(start, began, 30000);
-    for (int k = 0; k < 4; k++) assert_int_equal(ops->launch(d, run, k == 1 ? &bad : &good, 0, 0, NULL), PST_OK);
+    for (int k = 0; k < 4; k++)
+        assert_int_equal(ops->launch(d, run, k == 1 ? &bad : &good, 0, 0, NULL), PST_OK);
     event[0] = launch(d, &good);
     fake.now += 10000000;
     assert_int_equal(ops->test(d, event[0], &start, &end), PST_EINTERNAL);
-    assert_string_equal(
-        pst_error(), "CUDA: one of 5 operators, from good to good, failed: an illegal memory access was encountered");
+    assert_string_equal(pst_error(), "CUDA: one of 5 operators, from good to good, failed: an "
+                                     "illegal memory access was encountered");
     close_one(d);
 }
 
@@ -112,14 +116,16 @@ static void only_the_last_is_asked_for(void **state) {
 static void numbers_are_few(void **state) {
     (void)state;
     pst_device *d = open_one();
-    const kernel k = {.ns = 1000, .name = "k"}, bad = {.ns = 1000, .name = "bad", .error = cudaErrorIllegalAddress};
+    const kernel k = {.ns = 1000, .name = "k"},
+                 bad = {.ns = 1000, .name = "bad", .error = cudaErrorIllegalAddress};
     uint32_t before = fake.writes;
     uint64_t event, start, end;
     launch(d, &k);
     assert_int_equal(fake.writes, before + 1);
     for (int i = 0; i < 80; i++) assert_int_equal(ops->launch(d, run, &k, 0, 0, NULL), PST_OK);
     assert_int_equal(fake.writes, before + 11);
-    for (int i = 0; i < 6; i++) assert_int_equal(ops->launch(d, run, i == 1 ? &bad : &k, 0, 0, NULL), PST_OK);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(ops->launch(d, run, i == 1 ? &bad : &k, 0, 0, NULL), PST_OK);
     for (int i = 0; i < 9; i++) assert_int_equal(ops->launch(d, run, &k, 0, 0, NULL), PST_OK);
     event = launch(d, &k);
     fake.now += 1000000;
@@ -150,7 +156,8 @@ static void without_numbers(void **state) {
     close_one(d);
 }
 
-/* A kernel that has met a wrong index by the time that an earlier launch is asked for: that one is fine. */
+/* A kernel that has met a wrong index by the time that an earlier launch is asked for: that one is
+ * fine. */
 static pst_status complain(pst_device *device, const void *call) {
     pst_cuda_fault *fault = pst_cuda_fault_of(device);
     *fault = (pst_cuda_fault){.state = PST_CUDA_FAULT_SAID,
@@ -194,7 +201,8 @@ static void copies_and_fills(void **state) {
     close_one(d);
 }
 
-/* Two clocks that go apart by 50 ppm, over a minute: 3 ms, where each launch is timed to less than 60 us. */
+/* Two clocks that go apart by 50 ppm, over a minute: 3 ms, where each launch is timed to less than
+ * 60 us. */
 static void clocks_drift(void **state) {
     (void)state;
     pst_device *d = open_one();
@@ -210,7 +218,8 @@ static void clocks_drift(void **state) {
     close_one(d);
 }
 
-/* More launches than events: the device is waited for, what is long past is not known, nothing is wrong. */
+/* More launches than events: the device is waited for, what is long past is not known, nothing is
+ * wrong. */
 static void many_launches(void **state) {
     (void)state;
     pst_device *d = open_one();
@@ -225,19 +234,23 @@ static void many_launches(void **state) {
     close_one(d);
 }
 
-/* Seven launches are queued before the third fails. The two before it are as they were; it is named, by all. */
+/* Seven launches are queued before the third fails. The two before it are as they were; it is
+ * named, by all. */
 static void failures_are_blamed(void **state) {
     (void)state;
     pst_device *d = open_one();
     const kernel good = {.ns = 1000000, .name = "cuda/layer_norm F"};
-    const kernel bad = {.ns = 1000000, .name = "cuda/attention F", .error = cudaErrorIllegalAddress};
-    static const char said[] = "CUDA: cuda/attention F failed: an illegal memory access was encountered";
+    const kernel bad = {
+        .ns = 1000000, .name = "cuda/attention F", .error = cudaErrorIllegalAddress};
+    static const char said[] =
+        "CUDA: cuda/attention F failed: an illegal memory access was encountered";
     uint64_t event[7], start, end, began = fake.now, more;
     for (int i = 0; i < 7; i++) event[i] = launch(d, i == 2 ? &bad : &good);
     fake.now = began + 1500000;
     assert_int_equal(ops->test(d, event[0], &start, &end), PST_OK);
     fake.now = began + 8000000;
-    assert_int_equal(ops->test(d, event[1], &start, &end), PST_OK); /* not looked at before it was too late */
+    assert_int_equal(ops->test(d, event[1], &start, &end), PST_OK); /* not looked at before it was
+                                                                       too late */
     assert_true(start <= end);
     for (int i = 2; i < 7; i++) {
         assert_int_equal(ops->test(d, event[i], &start, &end), PST_EINTERNAL);
@@ -259,12 +272,14 @@ static void failures_met_by_others(void **state) {
     for (int by_copy = 0; by_copy < 2; by_copy++) {
         pst_device *d = open_one();
         uint64_t event, mine = 0, back = 0;
-        launch(d, &good), launch(d, &bad);
+        launch(d, &good);
+        launch(d, &bad);
         if (!by_copy) fake.now += 1000000;
-        pst_status status =
-            by_copy ? ops->copy(d, PST_Q_COMPUTE, &back, &mine, 8, NULL) : ops->launch(d, run, &good, 0, 0, &event);
+        pst_status status = by_copy ? ops->copy(d, PST_Q_COMPUTE, &back, &mine, 8, NULL)
+                                    : ops->launch(d, run, &good, 0, 0, &event);
         assert_int_equal(status, PST_EINTERNAL);
-        assert_string_equal(pst_error(), "CUDA: bad failed: an illegal memory access was encountered");
+        assert_string_equal(pst_error(),
+                            "CUDA: bad failed: an illegal memory access was encountered");
         close_one(d);
     }
 }
@@ -273,15 +288,17 @@ static void memory_is_short(void **state) {
     (void)state;
     pst_device *d = open_one();
     void *memory;
-    fake.free_bytes = 3ull << 30, fake.total_bytes = 4ull << 30;
+    fake.free_bytes = 3ull << 30;
+    fake.total_bytes = 4ull << 30;
     assert_int_equal(ops->memory(d, 5ull << 30, &memory), PST_ENOMEM);
-    assert_string_equal(
-        pst_error(),
-        "GPU 0 has 3.00 GiB of memory free (of 4.00); 5.00 GiB are needed, and 1.00 GiB for CUDA's libraries");
-    assert_int_equal(ops->memory(d, (2ull << 30) + (1 << 20), &memory), PST_ENOMEM); /* there, but for the libraries */
+    assert_string_equal(pst_error(), "GPU 0 has 3.00 GiB of memory free (of 4.00); 5.00 GiB are "
+                                     "needed, and 1.00 GiB for CUDA's libraries");
+    /* there, but for the libraries */
+    assert_int_equal(ops->memory(d, (2ull << 30) + (1 << 20), &memory), PST_ENOMEM);
     close_one(d);
     fake_reset();
-    for (int i = 1; i < 20000; i++) { /* each thing that opening makes, and none left when one cannot be made */
+    for (int i = 1; i < 20000; i++) { /* each thing that opening makes, and none left when one
+                                         cannot be made */
         fake.fail_at = i;
         pst_status status = ops->open(&(pst_device_config){.threads = 1}, &d);
         if (status == PST_OK) {
@@ -334,29 +351,38 @@ static void says_why_not(void **state) {
     pst_device *d;
     fake_reset();
     assert_null(ops->reject(&config));
-    fake.none = cudaErrorInsufficientDriver, fake.driver = 0;
-    assert_string_equal(ops->reject(&config),
-                        "there is no NVIDIA driver here; the module needs one for CUDA 13.0 or later");
+    fake.none = cudaErrorInsufficientDriver;
+    fake.driver = 0;
+    assert_string_equal(
+        ops->reject(&config),
+        "there is no NVIDIA driver here; the module needs one for CUDA 13.0 or later");
     fake.driver = 12040;
-    assert_string_equal(ops->reject(&config),
-                        "the NVIDIA driver is for CUDA 12.4; the module needs one for 13.0 or later");
-    fake.none = cudaErrorNoDevice, fake.driver = 13000;
+    assert_string_equal(
+        ops->reject(&config),
+        "the NVIDIA driver is for CUDA 12.4; the module needs one for 13.0 or later");
+    fake.none = cudaErrorNoDevice;
+    fake.driver = 13000;
     setenv("CUDA_VISIBLE_DEVICES", "7", 1);
     assert_string_equal(ops->reject(&config), "no GPU is visible: CUDA_VISIBLE_DEVICES is '7'");
     unsetenv("CUDA_VISIBLE_DEVICES");
     assert_string_equal(ops->reject(&config), "the NVIDIA driver sees no GPU");
-    fake.none = cudaSuccess, fake.capability = 75;
+    fake.none = cudaSuccess;
+    fake.capability = 75;
     assert_string_equal(ops->reject(&config), "GPU 0 (Fake, sm_75) is too old: sm_80 at least");
     assert_int_equal(ops->open(&config, &d), PST_EINPUT);
     assert_string_equal(pst_error(), "device cuda: GPU 0 (Fake, sm_75) is too old: sm_80 at least");
-    fake.capability = 90, fake.free_bytes = 3ull << 30, fake.total_bytes = 4ull << 30;
-    static const char libraries[] = "driver for CUDA 13.0, runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0, NCCL ";
+    fake.capability = 90;
+    fake.free_bytes = 3ull << 30;
+    fake.total_bytes = 4ull << 30;
+    static const char libraries[] =
+        "driver for CUDA 13.0, runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0, NCCL ";
     assert_memory_equal(pst_cuda_about(0), libraries, sizeof libraries - 1);
-    assert_string_equal(pst_cuda_about(1), "GPU 0: Fake, sm_90, 132 multiprocessors, 3.0 of 4.0 GiB free");
+    assert_string_equal(pst_cuda_about(1),
+                        "GPU 0: Fake, sm_90, 132 multiprocessors, 3.0 of 4.0 GiB free");
     assert_null(pst_cuda_about(2));
 }
 
-/* --- captures ----------------------------------------------------------------------------------------------------- */
+/* --- captures --------------------------------------------------------------------------------- */
 
 static void *captured(pst_device *d, const kernel *const *list, int n) {
     void *launches = NULL;
@@ -443,8 +469,10 @@ static void failures_in_captures(void **state) {
     fake.now += 1000000;
     assert_int_equal(ops->test(d, before, &start, &end), PST_OK);
     assert_int_equal(ops->test(d, event, &start, &end), PST_EINTERNAL);
-    assert_string_equal(pst_error(), "CUDA: one of 3 captured operators, from good to good, failed: an illegal memory "
-                                     "access was encountered");
+    assert_string_equal(
+        pst_error(),
+        "CUDA: one of 3 captured operators, from good to good, failed: an illegal memory "
+        "access was encountered");
     close_one(d);
 }
 

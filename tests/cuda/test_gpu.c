@@ -1,6 +1,7 @@
 /* test: label=gpu timeout=120 serial
- * The CUDA device on a GPU: copies, order between queues, times beside the host's clock, what a launch costs, memory that
- * is too much, two ranks on one GPU, and a kernel that fails. Operators have tests of their own (kernels.cuda*). */
+ * The CUDA device on a GPU: copies, order between queues, times beside the host's clock, what a
+ * launch costs, memory that is too much, two ranks on one GPU, and a kernel that fails. Operators
+ * have tests of their own (kernels.cuda*). */
 #include "backends/module.h"
 #include "base/clock.h"
 #include "penstock/status.h"
@@ -69,7 +70,8 @@ static void moves_bytes(void **state) {
     assert_memory_equal(back, pinned, bytes);
     for (int i = 0; i < 2; i++) {
         ok(wait_for(d, event[i], &start, &end));
-        printf("%s: %.1f GB/s\n", i ? "within the GPU" : "to the GPU", (double)bytes / (double)(end - start));
+        printf("%s: %.1f GB/s\n", i ? "within the GPU" : "to the GPU",
+               (double)bytes / (double)(end - start));
     }
     ops->close(d);
 }
@@ -96,8 +98,9 @@ static void tells_the_time(void **state) {
         before = end;
     }
     uint64_t ended = pst_monotonic_ns();
-    printf("20 sums of 256 MiB: %.3f ms, %.3f by the host; queued in %.3f; %.0f GB/s\n", (double)(end - first) / 1e6,
-           (double)(ended - began) / 1e6, (double)(queued - began) / 1e6,
+    printf("20 sums of 256 MiB: %.3f ms, %.3f by the host; queued in %.3f; %.0f GB/s\n",
+           (double)(end - first) / 1e6, (double)(ended - began) / 1e6,
+           (double)(queued - began) / 1e6,
            20.0 * 3 * (double)n * sizeof *memory / (double)(end - first));
     assert_true(first >= began && end <= ended);
     assert_true((double)(end - first) > 0.7 * (double)(ended - began));
@@ -117,7 +120,8 @@ static void costs(void **state) {
     ok(wait_for(d, event, &start, &end));
     for (int silent = 0; silent < 2; silent++) {
         uint64_t began = pst_monotonic_ns();
-        for (int i = 0; i < N; i++) ok(ops->launch(d, add, &a, 0, 0, silent && i < N - 1 ? NULL : &event));
+        for (int i = 0; i < N; i++)
+            ok(ops->launch(d, add, &a, 0, 0, silent && i < N - 1 ? NULL : &event));
         uint64_t queued = pst_monotonic_ns();
         ok(wait_for(d, event, &start, &end));
         printf("small launches, %s: %.2f us each to queue, %.2f to the end\n",
@@ -159,13 +163,17 @@ static void two_share_it(void **state) {
     }
 }
 
-/* --- a failure, in a process of its own: the context does not survive it ------------------------------------------- */
+/* --- a failure, in a process of its own: the context does not survive it ---------------------- */
 
 static int find(void) {
     const pst_module *m = pst_module_get();
     const char *why = !m ? pst_module_why() : m->device->reject(&config);
-    if (why) return printf("skipped: %s\n", why), 0;
-    ops = m->device, arith = m->arith;
+    if (why) {
+        printf("skipped: %s\n", why);
+        return 0;
+    }
+    ops = m->device;
+    arith = m->arith;
     return 1;
 }
 
@@ -175,13 +183,21 @@ static int fail_once(void) {
     float *memory;
     uint64_t event[5], start, end;
     if (!find()) return SKIP;
-    if (ops->open(&config, &d) != PST_OK || ops->memory(d, 8192, (void **)&memory) != PST_OK)
-        return puts(pst_error()), 1;
+    if (ops->open(&config, &d) != PST_OK || ops->memory(d, 8192, (void **)&memory) != PST_OK) {
+        puts(pst_error());
+        return 1;
+    }
     const addition good = {memory, memory + 1024, 1024}, bad = {(float *)4096, memory + 1024, 1024};
     for (int i = 0; i < 5; i++)
-        if (ops->launch(d, add, i == 3 ? &bad : &good, 0, 0, &event[i]) != PST_OK) return puts(pst_error()), 2;
+        if (ops->launch(d, add, i == 3 ? &bad : &good, 0, 0, &event[i]) != PST_OK) {
+            puts(pst_error());
+            return 2;
+        }
     for (int i = 0; i < 3; i++)
-        if (wait_for(d, event[i], &start, &end) != PST_OK) return puts(pst_error()), 3;
+        if (wait_for(d, event[i], &start, &end) != PST_OK) {
+            puts(pst_error());
+            return 3;
+        }
     if (wait_for(d, event[3], &start, &end) != PST_EINTERNAL) return 4;
     printf("blamed: %s\n", pst_error());
     int named = strstr(pst_error(), "sum of gradients failed") != NULL;
@@ -196,8 +212,8 @@ static void failure_is_named(void **state) {
     assert_int_equal(failure, 0);
 }
 
-/* Three additions in a graph, which is launched four times, twice behind a plain one; what cannot be captured leaves the
- * device as it was. */
+/* Three additions in a graph, which is launched four times, twice behind a plain one; what cannot
+ * be captured leaves the device as it was. */
 static void captures_run_again(void **state) {
     (void)state;
     enum { N = 4096, TIMES = 4 };
@@ -205,7 +221,10 @@ static void captures_run_again(void **state) {
     float host[2][N], *x, *y;
     uint64_t event, start, end;
     void *launches = NULL;
-    for (int i = 0; i < N; i++) host[0][i] = 0, host[1][i] = (float)i;
+    for (int i = 0; i < N; i++) {
+        host[0][i] = 0;
+        host[1][i] = (float)i;
+    }
     ok(ops->memory(d, sizeof host, (void **)&y));
     x = y + N;
     ok(ops->copy(d, PST_Q_COMPUTE, y, host, sizeof host, NULL));
@@ -223,7 +242,8 @@ static void captures_run_again(void **state) {
     }
     ok(wait_for(d, event, &start, &end));
     ok(ops->copy(d, PST_Q_COMPUTE, host, y, sizeof host, NULL));
-    for (int i = 0; i < N; i++) assert_true(host[0][i] == (float)(1 + 3 * TIMES + TIMES / 2) * (float)i);
+    for (int i = 0; i < N; i++)
+        assert_true(host[0][i] == (float)(1 + 3 * TIMES + TIMES / 2) * (float)i);
     ops->close(d);
 }
 

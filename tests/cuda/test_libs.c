@@ -1,6 +1,7 @@
 /* test: wrap=pst_monotonic_ns
- * Linear and attention through cuBLASLt and cuDNN that are made up (fake_blas.c, fake_dnn.c): what they are asked to
- * compute is what kernels/ref computes; choices are measured once, kept and found again. */
+ * Linear and attention through cuBLASLt and cuDNN that are made up (fake_blas.c, fake_dnn.c): what
+ * they are asked to compute is what kernels/ref computes; choices are measured once, kept and found
+ * again. */
 #include "cuda/fake.h"
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,9 @@ static int close_device(void **state) {
     return fake.live;
 }
 
-static double tolerance(pst_dtype dtype) { return dtype == PST_BF16 ? 0x1p-7 : dtype == PST_F16 ? 0x1p-10 : 3e-6; }
+static double tolerance(pst_dtype dtype) {
+    return dtype == PST_BF16 ? 0x1p-7 : dtype == PST_F16 ? 0x1p-10 : 3e-6;
+}
 
 /* As case_run, but a library's workspace need not be written. */
 static pst_status run(const case_state *s, const pst_kernel_row *row, case_flags flags) {
@@ -37,8 +40,12 @@ static pst_status run(const case_state *s, const pst_kernel_row *row, case_flags
     uint8_t *scratch = aligned_alloc(64, case_round_up(bytes) + 64);
     assert_non_null(scratch);
     memset(scratch + bytes, 0xa5, 64);
-    pst_call call = {
-        .graph = s->graph, .node = s->node, .arg = arg, .scratch = scratch, .first = flags.first, .train = 1};
+    pst_call call = {.graph = s->graph,
+                     .node = s->node,
+                     .arg = arg,
+                     .scratch = scratch,
+                     .first = flags.first,
+                     .train = 1};
     pst_status status = row->prepare ? row->prepare(device, s->graph, s->node) : PST_OK;
     if (status == PST_OK) status = row->launch(device, &call);
     cudaStreamSynchronize(pst_cuda_stream(device));
@@ -47,9 +54,11 @@ static pst_status run(const case_state *s, const pst_kernel_row *row, case_flags
     return status;
 }
 
-static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_state *ref, case_flags flags) {
+static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_state *ref,
+                       case_flags flags) {
     uint32_t n_ref;
-    const pst_kernel_row *rows = pst_kernels_ref(&n_ref), *ref_row = case_row(rows, n_ref, k, row->pass, 0);
+    const pst_kernel_row *rows = pst_kernels_ref(&n_ref),
+                         *ref_row = case_row(rows, n_ref, k, row->pass, 0);
     case_state got;
     pst_arg args[PST_MAX_ARG];
     assert_int_equal(case_open(k, 0, 0, &got), PST_OK);
@@ -59,14 +68,16 @@ static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_sta
     uint32_t n = got.node->op->args(got.node, row->pass, args);
     for (uint32_t i = 0; i < n; i++) {
         if (!(args[i].access & PST_WRITE)) continue;
-        const case_buffer *a = case_operand(&got, args, i, flags), *b = case_operand(ref, args, i, flags);
+        const case_buffer *a = case_operand(&got, args, i, flags),
+                          *b = case_operand(ref, args, i, flags);
         float *x = case_floats(a), *y = case_floats(b);
         double distance = case_distance(x, y, a->n);
-        free(x), free(y);
+        free(x);
+        free(y);
         double most = k->factors == PST_TF32 ? 0x1p-9 : tolerance(k->dtype);
         if (!(distance <= tolerance(a->dtype) || distance <= most))
-            fail_msg("%s pass %d argument %u is %.3g from the reference: %s", row->name, row->pass, i, distance,
-                     case_text(k));
+            fail_msg("%s pass %d argument %u is %.3g from the reference: %s", row->name, row->pass,
+                     i, distance, case_text(k));
     }
     assert_true(case_guards_intact(&got));
     case_close(&got);
@@ -101,13 +112,16 @@ static void linear_is_the_reference(void **state) {
                                           .second = bias,
                                           .dtype = type[(i + (size_t)act) % 3]},
                            pst_cuda_linear_rows());
-    assert_false(fake_blas.sums & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
+    assert_false(fake_blas.sums &
+                 (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
 }
 
-/* Factors that have 8 bits already pass unchanged, so that what is multiplied, turned and scaled is the reference's. */
+/* Factors that have 8 bits already pass unchanged, so that what is multiplied, turned and scaled is
+ * the reference's. */
 static void linear_in_8_bits(void **state) {
     (void)state;
-    static const uint64_t shape[][3] = {{16, 16, 16}, {48, 32, 80}, {16, 176, 64}, {15, 16, 16} /* in bf16 */};
+    static const uint64_t shape[][3] = {
+        {16, 16, 16}, {48, 32, 80}, {16, 176, 64}, {15, 16, 16} /* in bf16 */};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int bias = 0; bias < 2; bias++)
             check_case(&(kernel_case){.op = "linear",
@@ -125,16 +139,25 @@ static int captures; /* what the row said of the launch below before it */
 
 /* What F gives for one number in x and in the weight, in that step. */
 static float product_of(float x, uint64_t step, int train) {
-    const kernel_case k = {.op = "linear", .b = 1, .t = 16, .c = 16, .f = 16, .dtype = PST_BF16, .factors = PST_F8};
+    const kernel_case k = {
+        .op = "linear", .b = 1, .t = 16, .c = 16, .f = 16, .dtype = PST_BF16, .factors = PST_F8};
     pst_cuda_rows rows = pst_cuda_linear_rows();
     case_state s;
     assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
     case_buffer *in = case_find(&s, PST_ARG_IN, 0), *weight = case_find(&s, PST_ARG_PARAM, 0);
-    for (uint64_t i = 0; i < in->n; i++) case_put(in, i, i ? 0 : x), case_put(weight, i, i ? 0 : 1);
+    for (uint64_t i = 0; i < in->n; i++) {
+        case_put(in, i, i ? 0 : x);
+        case_put(weight, i, i ? 0 : 1);
+    }
     const pst_kernel_row *row = case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA);
     void *arg[] = {in->data, weight->data, case_find(&s, PST_ARG_OUT, 0)->data};
     uint8_t *scratch = aligned_alloc(64, row->scratch(s.graph, s.node, 1));
-    pst_call call = {.graph = s.graph, .node = s.node, .arg = arg, .scratch = scratch, .step = step, .train = train};
+    pst_call call = {.graph = s.graph,
+                     .node = s.node,
+                     .arg = arg,
+                     .scratch = scratch,
+                     .step = step,
+                     .train = train};
     assert_int_equal(row->prepare(device, s.graph, s.node), PST_OK);
     captures = row->captures(device, &call);
     assert_int_equal(row->launch(device, &call), PST_OK);
@@ -151,8 +174,8 @@ static void scales_are_of_steps_before(void **state) {
     assert_true(product_of(3, 7, 0) == 3);
     assert_true(product_of(5, 8, 1) == 5 && product_of(1024, 8, 1) == 1024); /* two micro-batches */
     assert_true(product_of(5, 8, 1) == 5);                                   /* as the first time */
-    assert_true(product_of(0x1p20f, 9, 0) == 0x1p20f);                       /* no step has ended yet */
-    assert_true(product_of(2000, 9, 1) == 448 * 4);                          /* 1024 was the largest, in units of 4 */
+    assert_true(product_of(0x1p20f, 9, 0) == 0x1p20f); /* no step has ended yet */
+    assert_true(product_of(2000, 9, 1) == 448 * 4);    /* 1024 was the largest, in units of 4 */
     assert_true(product_of(0x1p20f, 9, 0) == 448 * 4);
     for (uint64_t step = 10; step < 25; step++) assert_true(product_of(0.25f, step, 1) == 0.25f);
     assert_true(product_of(2000, 25, 1) == 2048); /* step 9 is known yet, 8 is not: units of 4 */
@@ -160,8 +183,8 @@ static void scales_are_of_steps_before(void **state) {
     assert_true(product_of(2000, 42, 1) == 448 * 0x1p-10f);
 }
 
-/* Once its scales in a step are set by what was before: what sets them is not captured, nor what scales a tensor by its
- * own magnitude. */
+/* Once its scales in a step are set by what was before: what sets them is not captured, nor what
+ * scales a tensor by its own magnitude. */
 static void scales_are_not_captured(void **state) {
     (void)state;
     static const struct {
@@ -177,20 +200,23 @@ static void scales_are_not_captured(void **state) {
 
 static void old_devices_have_no_8_bits(void **state) {
     (void)state;
-    const kernel_case k = {.op = "linear", .b = 1, .t = 16, .c = 16, .f = 16, .dtype = PST_BF16, .factors = PST_F8};
+    const kernel_case k = {
+        .op = "linear", .b = 1, .t = 16, .c = 16, .f = 16, .dtype = PST_BF16, .factors = PST_F8};
     pst_cuda_rows rows = pst_cuda_linear_rows();
     case_state s;
     ((pst_cuda_device *)device)->capability = 86;
     assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
     assert_int_equal(rows.row->prepare(device, s.graph, s.node), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "fp8: GPU 0 (sm_86) has no 8-bit products: sm_89 at least; use bf16"));
+    assert_non_null(
+        strstr(pst_error(), "fp8: GPU 0 (sm_86) has no 8-bit products: sm_89 at least; use bf16"));
     case_close(&s);
 }
 
 /* Near the reference, which multiplies fp32, but not as near as products of fp32 are. */
 static void linear_in_tf32(void **state) {
     (void)state;
-    kernel_case k = {.op = "linear", .b = 2, .t = 17, .c = 33, .f = 3, .second = 1, .dtype = PST_F32};
+    kernel_case k = {
+        .op = "linear", .b = 2, .t = 17, .c = 33, .f = 3, .second = 1, .dtype = PST_F32};
     k.factors = PST_TF32;
     check_case(&k, pst_cuda_linear_rows());
     pst_cuda_rows rows = pst_cuda_linear_rows();
@@ -198,11 +224,14 @@ static void linear_in_tf32(void **state) {
     for (int i = 0; i < 2; i++) {
         k.factors = i ? PST_TF32 : (pst_dtype)0;
         assert_int_equal(case_open(&k, 3, 0, &s[i]), PST_OK);
-        assert_int_equal(run(&s[i], case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA), (case_flags){0}), PST_OK);
+        assert_int_equal(
+            run(&s[i], case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA), (case_flags){0}),
+            PST_OK);
     }
     const case_buffer *a = case_find(&s[0], PST_ARG_OUT, 0), *b = case_find(&s[1], PST_ARG_OUT, 0);
     assert_true(case_distance(a->data, b->data, a->n) > 3e-6);
-    case_close(&s[0]), case_close(&s[1]);
+    case_close(&s[0]);
+    case_close(&s[1]);
 }
 
 static void attention_is_the_reference(void **state) {
@@ -246,12 +275,14 @@ static void padded_attention_goes_in_parts(void **state) {
 
 static void attention_goes_in_parts(void **state) {
     (void)state;
-    const kernel_case k = {.op = "attention", .b = 4, .t = 5, .c = 48, .heads = 6, .dtype = PST_BF16};
+    const kernel_case k = {
+        .op = "attention", .b = 4, .t = 5, .c = 48, .heads = 6, .dtype = PST_BF16};
     const uint64_t head = 2 * 64 * 128, usual = pst_cuda_attention_part_bytes;
     const struct {
         uint64_t most;
         uint32_t runs;
-    } want[] = {{24 * head, 1}, {23 * head, 2}, {6 * head, 4}, {5 * head, 8}, {2 * head, 12}, {head - 1, 24}};
+    } want[] = {{24 * head, 1}, {23 * head, 2}, {6 * head, 4},
+                {5 * head, 8},  {2 * head, 12}, {head - 1, 24}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         pst_cuda_attention_part_bytes = want[i].most;
         fake_dnn.runs = 0;
@@ -259,7 +290,8 @@ static void attention_goes_in_parts(void **state) {
         assert_int_equal(fake_dnn.runs, 1 + want[i].runs); /* F in one */
     }
     pst_cuda_attention_part_bytes = usual;
-    pst_cuda_attention_shape s = {.b = 16, .t = 1000, .c = 768, .heads = 12, .dtype = PST_BF16, .backward = 1};
+    pst_cuda_attention_shape s = {
+        .b = 16, .t = 1000, .c = 768, .heads = 12, .dtype = PST_BF16, .backward = 1};
     pst_cuda_attention_divide(&s);
     assert_int_equal(s.part_b, 8);
     assert_int_equal(pst_cuda_attention_workspace(&s), 8 * 12 * 2 * 1024 * 1024 + 256);
@@ -268,8 +300,9 @@ static void attention_goes_in_parts(void **state) {
 static void convolution_is_the_reference(void **state) {
     (void)state;
     static const uint64_t shape[][8] = {/* b t w c f window stride padding */
-                                        {1, 1, 1, 1, 1, 1, 1, 0}, {2, 5, 6, 3, 4, 3, 1, 1}, {2, 7, 5, 5, 9, 3, 2, 1},
-                                        {1, 9, 8, 3, 8, 7, 2, 3}, {3, 6, 6, 7, 5, 1, 2, 0}, {1, 4, 5, 12, 3, 2, 3, 1}};
+                                        {1, 1, 1, 1, 1, 1, 1, 0}, {2, 5, 6, 3, 4, 3, 1, 1},
+                                        {2, 7, 5, 5, 9, 3, 2, 1}, {1, 9, 8, 3, 8, 7, 2, 3},
+                                        {3, 6, 6, 7, 5, 1, 2, 0}, {1, 4, 5, 12, 3, 2, 3, 1}};
     static const pst_dtype type[] = {PST_F32, PST_BF16, PST_F16};
     for (size_t i = 0; i < 18; i++) {
         const uint64_t *s = shape[i / 3];
@@ -288,7 +321,8 @@ static void convolution_is_the_reference(void **state) {
                    pst_cuda_convolution_rows());
         assert_int_equal(fake_dnn.ran, i % 3 ? 1 : 2); /* fp32 that is fp32 */
     }
-    kernel_case tf32 = {.op = "convolution", .b = 1, .t = 5, .w = 5, .c = 4, .f = 4, .window = 3, .stride = 1};
+    kernel_case tf32 = {
+        .op = "convolution", .b = 1, .t = 5, .w = 5, .c = 4, .f = 4, .window = 3, .stride = 1};
     tf32.factors = PST_TF32;
     check_case(&tf32, pst_cuda_convolution_rows());
     assert_int_equal(fake_dnn.ran, 1);
@@ -315,8 +349,10 @@ static void convolution_without_the_library(void **state) {
     for (int refuses = 0; refuses < 2; refuses++) {
         assert_int_equal(close_device(NULL), 0);
         assert_int_equal(open_device(NULL), 0);
-        fake_dnn.refuses = refuses, fake_dnn.workspace = refuses ? 0 : INT64_C(1) << 40;
-        for (uint32_t i = 0; i < rows.n; i++) assert_int_equal(run(&s, &rows.row[i], (case_flags){0}), PST_OK);
+        fake_dnn.refuses = refuses;
+        fake_dnn.workspace = refuses ? 0 : INT64_C(1) << 40;
+        for (uint32_t i = 0; i < rows.n; i++)
+            assert_int_equal(run(&s, &rows.row[i], (case_flags){0}), PST_OK);
         assert_int_equal(fake_dnn.plain, 3);
         assert_int_equal(fake_dnn.runs, 0);
     }
@@ -326,17 +362,25 @@ static void convolution_without_the_library(void **state) {
 /* The library is not asked for what has more numbers than it counts. */
 static void convolution_too_large(void **state) {
     (void)state;
-    const kernel_case k = {
-        .op = "convolution", .b = 1 << 10, .t = 1 << 9, .w = 1 << 9, .c = 8, .f = 1, .window = 1, .stride = 1};
+    const kernel_case k = {.op = "convolution",
+                           .b = 1 << 10,
+                           .t = 1 << 9,
+                           .w = 1 << 9,
+                           .c = 8,
+                           .f = 1,
+                           .window = 1,
+                           .stride = 1};
     pst_graph *g;
     assert_int_equal(case_graph(&k, &g), PST_OK);
     const pst_kernel_row *row = pst_cuda_convolution_rows().row;
-    assert_non_null(strstr(row->reject(g, &g->node[g->n_node - 1], device), "less than 2^31 numbers"));
+    assert_non_null(
+        strstr(row->reject(g, &g->node[g->n_node - 1], device), "less than 2^31 numbers"));
     pst_graph_close(g);
 }
 
 static pst_status attend(uint64_t c, uint32_t heads) {
-    const kernel_case k = {.op = "attention", .b = 1, .t = 5, .c = c, .heads = heads, .dtype = PST_BF16};
+    const kernel_case k = {
+        .op = "attention", .b = 1, .t = 5, .c = c, .heads = heads, .dtype = PST_BF16};
     pst_cuda_rows rows = pst_cuda_attention_rows();
     case_state s;
     assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
@@ -355,26 +399,30 @@ static void attention_without_the_library(void **state) {
     fake_dnn.workspace = 1 << 20;
     assert_int_equal(attend(64, 4), PST_OK);
     assert_int_equal(fake_dnn.plain, 3);
-    fake_dnn.workspace = 0, fake_dnn.refuses = 1;
+    fake_dnn.workspace = 0;
+    fake_dnn.refuses = 1;
     assert_int_equal(attend(64, 8), PST_OK);
     assert_int_equal(fake_dnn.plain, 4);
     assert_int_equal(fake_dnn.runs, 0);
 }
 
-/* --- choices ------------------------------------------------------------------------------------------------------ */
+/* --- choices ---------------------------------------------------------------------------------- */
 
 static int open_choices(void **state) {
     int status = open_device(state);
-    fake_blas.idle = 1, fake.free_bytes = 1 << 30;
+    fake_blas.idle = 1;
+    fake.free_bytes = 1 << 30;
     return status ? status : pst_cuda_choices.give(device, 1, NULL, 0) != PST_OK;
 }
 
 static pst_status forward(uint64_t t, uint64_t f) {
-    const kernel_case k = {.op = "linear", .b = 1, .t = t, .c = 5, .f = f, .second = 1, .dtype = PST_BF16};
+    const kernel_case k = {
+        .op = "linear", .b = 1, .t = t, .c = 5, .f = f, .second = 1, .dtype = PST_BF16};
     pst_cuda_rows rows = pst_cuda_linear_rows();
     case_state s;
     assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
-    pst_status status = run(&s, case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA), (case_flags){0});
+    pst_status status =
+        run(&s, case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA), (case_flags){0});
     case_close(&s);
     return status;
 }
@@ -388,12 +436,15 @@ static uint32_t chosen(pst_choice *list) {
 static void again(const pst_choice *list, uint32_t n) {
     assert_int_equal(close_device(NULL), 0);
     assert_int_equal(open_device(NULL), 0);
-    fake_blas.idle = 1, fake.free_bytes = 1 << 30;
+    fake_blas.idle = 1;
+    fake.free_bytes = 1 << 30;
     assert_int_equal(pst_cuda_choices.give(device, 1, list, n), PST_OK);
 }
 
 #define KEY "Fake x132 cublasLt 130100 BF16 BF16 TN bias 4x3x5"
-#define ZEROS " 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000"
+#define ZEROS                                                                                      \
+    " 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 "       \
+    "0000000000000000"
 
 static void choices_are_measured_once(void **state) {
     (void)state;
@@ -422,10 +473,12 @@ static void choices_are_measured_once(void **state) {
 static void choices_that_do_not_run(void **state) {
     (void)state;
     pst_choice list[4];
-    fake_blas.unfit = 2, fake_blas.broken = 1;
+    fake_blas.unfit = 2;
+    fake_blas.broken = 1;
     assert_int_equal(forward(3, 4), PST_OK);
     assert_int_equal(fake_blas.ran, 102);
-    fake_blas.unfit = 2, fake_blas.broken = 5;
+    fake_blas.unfit = 2;
+    fake_blas.broken = 5;
     assert_int_equal(forward(3, 6), PST_EINTERNAL);
     assert_non_null(strstr(pst_error(), "none of cuBLASLt's 3 algorithms for the matrix product "));
     assert_int_equal(chosen(list), 1);
@@ -440,14 +493,15 @@ static void choices_by_the_library(void **state) {
 
 static void choices_that_are_given(void **state) {
     (void)state;
-    const pst_choice list[] = {{KEY "0", "1"}, {KEY, "0000000000000066 7 0 0 0 0 0 0"}}, few = {KEY, "66 7"},
-                     wrong = {KEY, "5 7 0 0 0 0 0 0"};
+    const pst_choice list[] = {{KEY "0", "1"}, {KEY, "0000000000000066 7 0 0 0 0 0 0"}},
+                     few = {KEY, "66 7"}, wrong = {KEY, "5 7 0 0 0 0 0 0"};
     again(list, 2);
     assert_int_equal(forward(3, 4), PST_OK);
     assert_int_equal(fake_blas.ran, 102); /* by hand, though it is slow */
     again(NULL, 0);
     assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(pst_cuda_choices.give(device, 1, list, 2), PST_OK); /* what another rank has measured */
+    assert_int_equal(pst_cuda_choices.give(device, 1, list, 2), PST_OK); /* what another rank has
+                                                                            measured */
     assert_int_equal(forward(3, 4), PST_OK);
     assert_int_equal(fake_blas.ran, 102);
     assert_int_equal(pst_cuda_choices.give(device, 1, &few, 1), PST_EINPUT);
@@ -465,7 +519,8 @@ static void choices_beside_the_best(void **state) {
     chosen(before);
     assert_int_equal(pst_cuda_choices.compare(device, 0, &times), PST_OK);
     assert_int_equal(times.tried, 3);
-    assert_true(times.best_s > 0 && times.best_s == times.measured_s && times.first_s > times.measured_s);
+    assert_true(times.best_s > 0 && times.best_s == times.measured_s &&
+                times.first_s > times.measured_s);
     chosen(after);
     assert_string_equal(after[0].is, before[0].is);
     assert_int_equal(pst_cuda_choices.compare(device, 1, &times), PST_EINTERNAL);

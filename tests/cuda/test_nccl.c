@@ -1,6 +1,6 @@
 /* test: wrap=pst_monotonic_ns
- * The NCCL transport with a library that is made up (fake_nccl.h), over transport self: messages in any order of posting,
- * ends that disagree, a communicator that dies. */
+ * The NCCL transport with a library that is made up (fake_nccl.h), over transport self: messages in
+ * any order of posting, ends that disagree, a communicator that dies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,9 @@ static void open_all(int slow) {
     assert_int_equal(pst_self_hub_open(RANKS, NULL, &hub), PST_OK);
     for (int i = 0; i < RANKS; i++) {
         device[i] = (pst_cuda_device){.ordinal = i};
-        assert_int_equal(pst_direct_nccl.open(pst_self_hub_end(hub, (uint32_t)i), &device[i].base, &t[i]), PST_OK);
+        assert_int_equal(
+            pst_direct_nccl.open(pst_self_hub_end(hub, (uint32_t)i), &device[i].base, &t[i]),
+            PST_OK);
     }
 }
 
@@ -56,7 +58,9 @@ typedef struct {
 } end;
 
 static uint64_t draw(uint64_t *state) {
-    *state ^= *state << 13, *state ^= *state >> 7, *state ^= *state << 17;
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
     return *state >> 8;
 }
 
@@ -68,7 +72,8 @@ static void any_order(void **state) {
         uint64_t chance = seed * 0x9e3779b97f4a7c15;
         open_all((int)(seed % 3));
         for (uint32_t m = 0; m < MESSAGES; m++) {
-            uint32_t from = (uint32_t)(draw(&chance) % RANKS), to = (from + 1 + (uint32_t)(draw(&chance) & 1)) % RANKS;
+            uint32_t from = (uint32_t)(draw(&chance) % RANKS),
+                     to = (from + 1 + (uint32_t)(draw(&chance) & 1)) % RANKS;
             uint64_t bytes = draw(&chance) % 7 ? draw(&chance) % MOST : 0;
             for (int k = 0; k < 2; k++) {
                 end *e = ends + 2 * m + (uint32_t)k;
@@ -86,7 +91,8 @@ static void any_order(void **state) {
         for (uint32_t i = 0; i < 2 * MESSAGES; i++) order[i] = i;
         for (uint32_t i = 2 * MESSAGES; i-- > 1;) {
             uint32_t k = (uint32_t)(draw(&chance) % (i + 1)), swap = order[i];
-            order[i] = order[k], order[k] = swap;
+            order[i] = order[k];
+            order[k] = swap;
         }
         for (int rounds = 0; left; rounds++) {
             for (; n < 2 * MESSAGES && (n < MESSAGES || n < MESSAGES + (uint32_t)rounds); n++) {
@@ -101,12 +107,14 @@ static void any_order(void **state) {
                 pst_status status = t[e->rank]->ops->test(t[e->rank], e->id, &at);
                 if (status == PST_BUSY) continue;
                 assert_int_equal(status, PST_OK);
-                e->done = 1, left--;
+                e->done = 1;
+                left--;
                 for (uint64_t b = 0; b < MOST; b++)
                     if (e->mem[b] != (e->transfer.kind == PST_TRANSFER_SEND || b < e->transfer.bytes
                                           ? (uint8_t)((order[k] / 2) % 251 + 1)
                                           : 0))
-                        fail_msg("seed %d, message %u: byte %u is wrong", (int)seed, order[k] / 2, (unsigned)b);
+                        fail_msg("seed %d, message %u: byte %u is wrong", (int)seed, order[k] / 2,
+                                 (unsigned)b);
             }
             if (rounds > 100000) fail_msg("seed %d: %u ends wait for ever", (int)seed, left);
         }
@@ -122,7 +130,8 @@ static pst_status run_one(uint64_t sent, uint64_t expected, char said[2][512]) {
     pst_status status[2] = {PST_BUSY, PST_BUSY};
     const pst_transfer send = {
         .kind = PST_TRANSFER_SEND, .peer = 1, .channel = 2, .seq = 3, .mem = mem[0], .bytes = sent};
-    const pst_transfer recv = {.kind = PST_TRANSFER_RECV, .channel = 2, .seq = 3, .mem = mem[1], .bytes = expected};
+    const pst_transfer recv = {
+        .kind = PST_TRANSFER_RECV, .channel = 2, .seq = 3, .mem = mem[1], .bytes = expected};
     assert_int_equal(t[0]->ops->post(t[0], &send, &id[0]), PST_OK);
     assert_int_equal(t[1]->ops->post(t[1], &recv, &id[1]), PST_OK);
     for (int round = 0; round < 1000 && (status[0] == PST_BUSY || status[1] == PST_BUSY); round++) {
@@ -141,7 +150,8 @@ static void ends_disagree(void **state) {
     open_all(1);
     assert_int_equal(run_one(100, 60, said), PST_EINPUT);
     for (int k = 0; k < 2; k++)
-        assert_string_equal(said[k], "rank 0 sent 100 bytes, rank 1 expects 60 (message 3 on channel 2)");
+        assert_string_equal(said[k],
+                            "rank 0 sent 100 bytes, rank 1 expects 60 (message 3 on channel 2)");
     close_all();
 }
 
@@ -151,7 +161,8 @@ static void connection_dies(void **state) {
     open_all(1);
     fake_nccl.fails_at = 1;
     assert_int_equal(run_one(100, 100, said), PST_EPEER);
-    assert_string_equal(said[0], "NCCL: sending to rank 1: ncclSend: remote error: the cable is out");
+    assert_string_equal(said[0],
+                        "NCCL: sending to rank 1: ncclSend: remote error: the cable is out");
     assert_non_null(strstr(said[1], "NCCL: receiving from rank 0: "));
     close_all();
     open_all(0);
@@ -165,8 +176,8 @@ static void connection_dies(void **state) {
     close_all();
 }
 
-/* What was queued waits on the device; NCCL learns of the failure by itself. Both ends name the other, and whoever gives up
- * aborts all communicators. */
+/* What was queued waits on the device; NCCL learns of the failure by itself. Both ends name the
+ * other, and whoever gives up aborts all communicators. */
 static void link_dies_under_way(void **state) {
     (void)state;
     static uint8_t mem[2][100];
@@ -174,8 +185,10 @@ static void link_dies_under_way(void **state) {
     open_all(0);
     fake_nccl.holds = 1;
     for (uint32_t k = 0; k < 2; k++) {
-        const pst_transfer half = {
-            .kind = k ? PST_TRANSFER_RECV : PST_TRANSFER_SEND, .peer = 1 - k, .mem = mem[k], .bytes = 100};
+        const pst_transfer half = {.kind = k ? PST_TRANSFER_RECV : PST_TRANSFER_SEND,
+                                   .peer = 1 - k,
+                                   .mem = mem[k],
+                                   .bytes = 100};
         assert_int_equal(t[k]->ops->post(t[k], &half, &id[k]), PST_OK);
     }
     for (int round = 0; round < 50; round++) progress_all();
@@ -183,9 +196,11 @@ static void link_dies_under_way(void **state) {
     fake_nccl.dies = 1;
     progress_all();
     assert_int_equal(t[0]->ops->test(t[0], id[0], &at), PST_EPEER);
-    assert_string_equal(pst_error(), "NCCL: sending to rank 1: under way: remote error: the cable is out");
+    assert_string_equal(pst_error(),
+                        "NCCL: sending to rank 1: under way: remote error: the cable is out");
     assert_int_equal(t[1]->ops->test(t[1], id[1], &at), PST_EPEER);
-    assert_string_equal(pst_error(), "NCCL: receiving from rank 0: under way: remote error: the cable is out");
+    assert_string_equal(pst_error(),
+                        "NCCL: receiving from rank 0: under way: remote error: the cable is out");
     for (int k = 0; k < 2; k++) t[k]->ops->abort(t[k]);
     assert_int_equal(fake_nccl.aborted, 2);
     close_all();
@@ -213,14 +228,16 @@ static void one_gpu_each(void **state) {
     (void)state;
     fake_reset();
     assert_null(pst_direct_nccl.reject(1));
-    assert_string_equal(pst_direct_nccl.reject(2),
-                        "2 ranks of this host share 1 GPU, and NCCL wants one for each; transport ucx does not");
+    assert_string_equal(
+        pst_direct_nccl.reject(2),
+        "2 ranks of this host share 1 GPU, and NCCL wants one for each; transport ucx does not");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_order),           cmocka_unit_test(ends_disagree),
-                                       cmocka_unit_test(connection_dies),     cmocka_unit_test(other_end_is_gone),
-                                       cmocka_unit_test(link_dies_under_way), cmocka_unit_test(one_gpu_each)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_order),           cmocka_unit_test(ends_disagree),
+        cmocka_unit_test(connection_dies),     cmocka_unit_test(other_end_is_gone),
+        cmocka_unit_test(link_dies_under_way), cmocka_unit_test(one_gpu_each)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

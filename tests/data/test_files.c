@@ -1,4 +1,5 @@
-/* Which files a list of paths means: folders, globs, hidden entries, links, duplicates, and what cannot be read. */
+/* Which files a list of paths means: folders, globs, hidden entries, links, duplicates, and what
+ * cannot be read. */
 #include "base/folder.h"
 #include "data/files.h"
 #include <setjmp.h>
@@ -23,8 +24,14 @@ static int setup(void **state) {
     const char *folder[] = {"src", "src/a", "src/a/deep", "src/.git", "empty", "odd[1]"};
     for (size_t i = 0; i < sizeof folder / sizeof *folder; i++)
         if (mkdir(folder[i], 0755)) return -1;
-    put("src/z.c", "z"), put("src/b.c", "bb"), put("src/b.h", "h"), put("src/.hidden.c", "x");
-    put("src/a/c.c", "ccc"), put("src/a/deep/d.c", "dddd"), put("src/.git/e.c", "e"), put("odd[1]/f.txt", "f");
+    put("src/z.c", "z");
+    put("src/b.c", "bb");
+    put("src/b.h", "h");
+    put("src/.hidden.c", "x");
+    put("src/a/c.c", "ccc");
+    put("src/a/deep/d.c", "dddd");
+    put("src/.git/e.c", "e");
+    put("odd[1]/f.txt", "f");
     return symlink("../..", "src/a/up") || symlink("b.c", "src/same.c") || mkfifo("pipe", 0600);
 }
 
@@ -63,9 +70,11 @@ static void test_order(void **state) {
 
 static void test_duplicates(void **state) {
     (void)state;
-    assert_string_equal(expand("src/b.c", "src", NULL), "src/b.c,src/a/c.c,src/a/deep/d.c,src/b.h,src/z.c");
+    assert_string_equal(expand("src/b.c", "src", NULL),
+                        "src/b.c,src/a/c.c,src/a/deep/d.c,src/b.h,src/z.c");
     assert_string_equal(expand("src/same.c", "src/b.c", "src/../src/b.c", NULL), "src/same.c");
-    assert_string_equal(expand("src/**/*.c", "src/**/*.c", NULL), "src/a/c.c,src/a/deep/d.c,src/b.c,src/z.c");
+    assert_string_equal(expand("src/**/*.c", "src/**/*.c", NULL),
+                        "src/a/c.c,src/a/deep/d.c,src/b.c,src/z.c");
     assert_string_equal(expand("odd[1]", NULL), "odd[1]/f.txt"); /* exists: taken literally */
     assert_string_equal(expand("odd[1]/f.txt", NULL), "odd[1]/f.txt");
 }
@@ -85,7 +94,8 @@ static void test_sentences(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_duplicates),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),
+                                       cmocka_unit_test(test_duplicates),
                                        cmocka_unit_test(test_sentences)};
     return cmocka_run_group_tests(tests, setup, folder_close);
 }

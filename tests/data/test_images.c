@@ -1,5 +1,5 @@
-/* Labelled images: what a sample is, epochs, splits, compressed files, and a sentence for everything that is no such file.
- */
+/* Labelled images: what a sample is, epochs, splits, compressed files, and a sentence for
+ * everything that is no such file. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "data/data.h"
@@ -26,7 +26,10 @@ static void put_word(FILE *f, uint32_t word) {
 static void put_idx_images(const char *name, uint32_t from, uint32_t n, uint32_t side) {
     FILE *f = fopen(name, "w");
     assert_non_null(f);
-    put_word(f, 0x803), put_word(f, n), put_word(f, side), put_word(f, side);
+    put_word(f, 0x803);
+    put_word(f, n);
+    put_word(f, side);
+    put_word(f, side);
     for (uint32_t i = from; i < from + n; i++)
         for (uint32_t k = 0; k < side * side; k++) fputc(number(i, k), f);
     fclose(f);
@@ -35,7 +38,8 @@ static void put_idx_images(const char *name, uint32_t from, uint32_t n, uint32_t
 static void put_idx_labels(const char *name, uint32_t from, uint32_t n, int class) {
     FILE *f = fopen(name, "w");
     assert_non_null(f);
-    put_word(f, 0x801), put_word(f, n);
+    put_word(f, 0x801);
+    put_word(f, n);
     for (uint32_t i = from; i < from + n; i++) fputc(class < 0 ? class_of(i) : class, f);
     fclose(f);
 }
@@ -45,7 +49,8 @@ static void put_cifar(const char *name, uint32_t n) {
     assert_non_null(f);
     for (uint32_t i = 0; i < n; i++) {
         fputc(class_of(i), f);
-        for (uint32_t k = 0; k < CIFAR; k++) fputc(number(i, k % 1024 * 3 + k / 1024), f); /* planes */
+        for (uint32_t k = 0; k < CIFAR; k++)
+            fputc(number(i, k % 1024 * 3 + k / 1024), f); /* planes */
     }
     fclose(f);
 }
@@ -55,7 +60,8 @@ static void compress_file(const char *from, const char *to) {
     FILE *f = fopen(from, "r");
     char block[4096];
     size_t n;
-    while ((n = fread(block, 1, sizeof block, f)) > 0) assert_int_equal(gzwrite(out, block, (unsigned)n), n);
+    while ((n = fread(block, 1, sizeof block, f)) > 0)
+        assert_int_equal(gzwrite(out, block, (unsigned)n), n);
     fclose(f);
     gzclose(out);
 }
@@ -95,7 +101,8 @@ static void check_set(const pst_data_row *row, char **paths, uint32_t n, uint64_
         for (uint32_t i = 0; i < N - N / 4; i++) {
             assert_int_equal(row->sample(d, PST_SPLIT_TRAIN, epoch * (N - N / 4) + i, out), PST_OK);
             uint32_t which = 0;
-            while (which < N && (number(which, 0) != pixels[0] || number(which, 1) != pixels[1])) which++;
+            while (which < N && (number(which, 0) != pixels[0] || number(which, 1) != pixels[1]))
+                which++;
             assert_true(which < N - N / 4);
             assert_int_equal(seen[which]++, 0);
             moved += which != i;
@@ -116,13 +123,17 @@ static void check_set(const pst_data_row *row, char **paths, uint32_t n, uint64_
 
 static void test_mnist(void **state) {
     (void)state;
-    put_idx_images("a-images", 0, 15, 28), put_idx_labels("a-labels", 0, 15, -1);
-    put_idx_images("b-images", 15, N - 15, 28), put_idx_labels("b-labels", 15, N - 15, -1);
+    put_idx_images("a-images", 0, 15, 28);
+    put_idx_labels("a-labels", 0, 15, -1);
+    put_idx_images("b-images", 15, N - 15, 28);
+    put_idx_labels("b-labels", 15, N - 15, -1);
     compress_file("b-images", "b-images.gz");
     char *files[] = {"a-images", "b-images", "a-labels", "b-labels"};
     check_set(&pst_data_mnist, files, 4, MNIST);
-    char *mixed[] = {"b-labels", "a-images", "b-images.gz", "a-labels"}; /* labels follow each other in this order */
-    put_idx_labels("b-labels", 0, 15, -1), put_idx_labels("a-labels", 15, N - 15, -1);
+    char *mixed[] = {"b-labels", "a-images", "b-images.gz", "a-labels"}; /* labels follow each other
+                                                                            in this order */
+    put_idx_labels("b-labels", 0, 15, -1);
+    put_idx_labels("a-labels", 15, N - 15, -1);
     check_set(&pst_data_mnist, mixed, 4, MNIST);
 }
 
@@ -135,7 +146,8 @@ static void test_cifar(void **state) {
     check_set(&pst_data_cifar10, compressed, 1, CIFAR);
 }
 
-static void refuse(const pst_data_row *row, char **paths, uint32_t n, double validation, const char *words) {
+static void refuse(const pst_data_row *row, char **paths, uint32_t n, double validation,
+                   const char *words) {
     pst_data *d = NULL;
     pst_data_config c = config_of(paths, n, validation, 1);
     assert_int_equal(row->open(&c, &d), PST_EINPUT);
@@ -145,8 +157,11 @@ static void refuse(const pst_data_row *row, char **paths, uint32_t n, double val
 
 static void test_refused(void **state) {
     (void)state;
-    put_idx_images("images", 0, 4, 28), put_idx_labels("labels", 0, 4, -1);
-    put_idx_images("small", 0, 4, 20), put_idx_labels("few", 0, 3, -1), put_idx_labels("many", 0, 5, -1);
+    put_idx_images("images", 0, 4, 28);
+    put_idx_labels("labels", 0, 4, -1);
+    put_idx_images("small", 0, 4, 20);
+    put_idx_labels("few", 0, 3, -1);
+    put_idx_labels("many", 0, 5, -1);
     put_idx_labels("wrong", 0, 4, 10);
     put_cifar("cifar", 2);
     assert_int_equal(truncate("cifar", 2 * 3073 - 1), 0);
@@ -157,7 +172,8 @@ static void test_refused(void **state) {
     fclose(f);
     refuse(&pst_data_mnist, (char *[]){"images"}, 1, 0, "4 images have 0 labels");
     refuse(&pst_data_mnist, (char *[]){"images", "few"}, 2, 0, "4 images have 3 labels");
-    refuse(&pst_data_mnist, (char *[]){"images", "many"}, 2, 0, "many has 5 labels, but only 4 images");
+    refuse(&pst_data_mnist, (char *[]){"images", "many"}, 2, 0,
+           "many has 5 labels, but only 4 images");
     refuse(&pst_data_mnist, (char *[]){"labels"}, 1, 0, "only 0 images");
     refuse(&pst_data_mnist, (char *[]){"images", "wrong"}, 2, 0, "image 0 is of class 10");
     refuse(&pst_data_mnist, (char *[]){"small", "labels"}, 2, 0, "no images of 28x28");
@@ -177,15 +193,18 @@ static void test_refused(void **state) {
 /* Damaged files end in a sentence or in samples of bytes and classes, never elsewhere. */
 static void test_damaged(void **state) {
     (void)state;
-    uint64_t seed = getenv("PST_SEED") ? strtoull(getenv("PST_SEED"), NULL, 10) : (uint64_t)time(NULL);
+    uint64_t seed =
+        getenv("PST_SEED") ? strtoull(getenv("PST_SEED"), NULL, 10) : (uint64_t)time(NULL);
     print_message("seed %llu (PST_SEED repeats it)\n", (unsigned long long)seed);
     for (uint64_t trial = 0; trial < 300; trial++) {
         uint32_t word[4];
         pst_rng_words(seed, 0, trial, word);
-        put_idx_images("images", 0, 3, 28), put_idx_labels("labels", 0, 3, -1);
+        put_idx_images("images", 0, 3, 28);
+        put_idx_labels("labels", 0, 3, -1);
         const char *name = word[3] & 1 ? "images" : "labels";
         FILE *f = fopen(name, "r+");
-        fseek(f, word[0] % 20, SEEK_SET), fputc((int)(word[1] & 255), f);
+        fseek(f, word[0] % 20, SEEK_SET);
+        fputc((int)(word[1] & 255), f);
         fclose(f);
         if (word[3] & 2) assert_int_equal(truncate(name, word[2] % 2400), 0);
         pst_data *d = NULL;
@@ -204,6 +223,7 @@ static void test_damaged(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_mnist), cmocka_unit_test(test_cifar),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged)};
+                                       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_damaged)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -1,4 +1,5 @@
-/* Lines as samples: where they begin and end, which tokens are masked, and a sentence for what cannot be trained on. */
+/* Lines as samples: where they begin and end, which tokens are masked, and a sentence for what
+ * cannot be trained on. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "data/data.h"
@@ -35,7 +36,8 @@ static pst_data *open_files(char **path, uint32_t n, double validation, uint64_t
 static sample get(pst_data *d, pst_split split, uint64_t index) {
     sample s;
     memset(&s, 0x55, sizeof s);
-    assert_int_equal(d->row->sample(d, split, index, (int32_t *[]){s.tokens, s.targets, s.lengths}), PST_OK);
+    assert_int_equal(d->row->sample(d, split, index, (int32_t *[]){s.tokens, s.targets, s.lengths}),
+                     PST_OK);
     return s;
 }
 
@@ -46,15 +48,20 @@ static void original(const sample *s, char out[CONTEXT + 1]) {
         out[i] = (char)(s->targets[i] < 0 ? s->tokens[i] : s->targets[i]);
         assert_in_range(s->tokens[i], 0, MASK);
     }
-    for (int i = s->lengths[0]; i < CONTEXT; i++) assert_true(s->tokens[i] == 0 && s->targets[i] == -1);
+    for (int i = s->lengths[0]; i < CONTEXT; i++)
+        assert_true(s->tokens[i] == 0 && s->targets[i] == -1);
 }
 
-/* Empty lines and line feeds are left out, long lines are cut, and no line goes on in the next file. */
+/* Empty lines and line feeds are left out, long lines are cut, and no line goes on in the next
+ * file. */
 static void lines_are_samples(void **state) {
     (void)state;
-    static const char *const want[] = {"one", "two", "three", "no line feed", "four", "a line that is l", "five", "x"};
+    static const char *const want[] = {
+        "one", "two", "three", "no line feed", "four", "a line that is l", "five", "x"};
     enum { N = sizeof want / sizeof *want };
-    put("a", "one\n\n\ntwo\r\n\r\nthree\nno line feed"), put("b", ""), put("c", "\n");
+    put("a", "one\n\n\ntwo\r\n\r\nthree\nno line feed");
+    put("b", "");
+    put("c", "\n");
     put("d", "four\na line that is longer than the context\nfive\nx\n");
     char *path[] = {"a", "b", "c", "d"}, text[CONTEXT + 1];
     pst_data *d = open_files(path, 4, 0.3, 7);
@@ -84,8 +91,9 @@ static void lines_are_samples(void **state) {
         for (int k = 0; k < N - 2; k++) assert_int_equal(seen[k], 1);
     }
     sample s;
-    assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, 2, (int32_t *[]){s.tokens, s.targets, s.lengths}),
-                     PST_EINPUT);
+    assert_int_equal(
+        d->row->sample(d, PST_SPLIT_VALIDATION, 2, (int32_t *[]){s.tokens, s.targets, s.lengths}),
+        PST_EINPUT);
     d->row->close(d);
 }
 
@@ -96,30 +104,37 @@ static uint64_t put_random(const char *name, uint64_t lines) {
     for (uint64_t i = 0; i < lines; i++) {
         uint32_t word[4];
         pst_rng_words(3, 0, i, word);
-        for (uint32_t k = 0; k <= word[0] % (2 * CONTEXT); k++) putc('a' + (int)((word[1] + k * word[2]) % 26), f);
+        for (uint32_t k = 0; k <= word[0] % (2 * CONTEXT); k++)
+            putc('a' + (int)((word[1] + k * word[2]) % 26), f);
         putc('\n', f);
     }
     fclose(f);
     return lines;
 }
 
-/* 15 % are targets, one at least; of these 80 % are masked, 10 % are another byte, 10 % as they were. */
+/* 15 % are targets, one at least; of these 80 % are masked, 10 % are another byte, 10 % as they
+ * were. */
 static void shares_of_masks(void **state) {
     (void)state;
     char *path[] = {"random"};
-    uint64_t n = put_random("random", 20000), tokens = 0, targets = 0, masked = 0, kept = 0, replaced = 0, samples = 0;
+    uint64_t n = put_random("random", 20000), tokens = 0, targets = 0, masked = 0, kept = 0,
+             replaced = 0, samples = 0;
     pst_data *d = open_files(path, 1, 0, 11);
     for (uint64_t i = 0; i < n; i++) {
         sample s = get(d, PST_SPLIT_TRAIN, i);
         uint64_t here = 0;
         for (int k = 0; k < s.lengths[0]; k++) {
             if (s.targets[k] < 0) continue;
-            here++, masked += s.tokens[k] == MASK, kept += s.tokens[k] == s.targets[k];
+            here++;
+            masked += s.tokens[k] == MASK;
+            kept += s.tokens[k] == s.targets[k];
             replaced += s.tokens[k] != MASK && s.tokens[k] != s.targets[k];
         }
         assert_true(here >= 1);
         if (s.lengths[0] < CONTEXT) continue; /* short ones have more, as they have one at least */
-        tokens += CONTEXT, targets += here, samples++;
+        tokens += CONTEXT;
+        targets += here;
+        samples++;
     }
     uint64_t known = 0;
     for (uint64_t i = 0; i < n; i += 100) known += d->row->targets(d, i, 100);
@@ -132,12 +147,14 @@ static void shares_of_masks(void **state) {
     d->row->close(d);
 }
 
-/* By seed and number alone: the same in whatever order, others in the next epoch and by another seed. */
+/* By seed and number alone: the same in whatever order, others in the next epoch and by another
+ * seed. */
 static void masks_depend_on_seed_and_sample(void **state) {
     (void)state;
     char *path[] = {"random"};
     const uint64_t n = put_random("random", 500);
-    pst_data *a = open_files(path, 1, 0.2, 5), *b = open_files(path, 1, 0.2, 5), *c = open_files(path, 1, 0.2, 6);
+    pst_data *a = open_files(path, 1, 0.2, 5), *b = open_files(path, 1, 0.2, 5),
+             *c = open_files(path, 1, 0.2, 6);
     uint64_t train = a->row->size(a, PST_SPLIT_TRAIN), other_epoch = 0, other_seed = 0;
     assert_int_equal(train, n - n / 5);
     for (uint64_t i = 0; i < 2 * train; i++) {
@@ -152,7 +169,8 @@ static void masks_depend_on_seed_and_sample(void **state) {
         while (pst_order_shuffled(5, train, next) != k) next++;
         sample x = get(a, PST_SPLIT_TRAIN, i), y = get(a, PST_SPLIT_TRAIN, next);
         char text[CONTEXT + 1], same[CONTEXT + 1];
-        original(&x, text), original(&y, same);
+        original(&x, text);
+        original(&y, same);
         assert_string_equal(text, same);
         other_epoch += memcmp(&x, &y, sizeof x) != 0;
     }
@@ -168,10 +186,14 @@ static void masks_depend_on_seed_and_sample(void **state) {
     pst_data *text;
     assert_int_equal(pst_data_text.open(&config, &text), PST_OK);
     assert_true(text->row->hash(text) != a->row->hash(a));
-    a->row->close(a), b->row->close(b), c->row->close(c), text->row->close(text);
+    a->row->close(a);
+    b->row->close(b);
+    c->row->close(c);
+    text->row->close(text);
 }
 
-static void expect(char *path, double validation, uint32_t context, const char *tokenizer, const char *sentence) {
+static void expect(char *path, double validation, uint32_t context, const char *tokenizer,
+                   const char *sentence) {
     const pst_data_config config = {&path, 1, validation, context, 1, tokenizer, 0};
     pst_data *d = NULL;
     assert_int_equal(pst_data_lines.open(&config, &d), PST_EINPUT);
@@ -181,7 +203,8 @@ static void expect(char *path, double validation, uint32_t context, const char *
 
 static void sentences(void **state) {
     (void)state;
-    put("empty", "\n\n\r\n"), put("two", "a\nb\n");
+    put("empty", "\n\n\r\n");
+    put("two", "a\nb\n");
     expect("empty", 0, 4, "byte", "empty: every line is empty");
     expect("two", 0.4, 4, "byte", "validation 0.4 of 2 lines leaves none");
     expect("two", 1, 4, "byte", "data.validation is 1");
@@ -193,7 +216,9 @@ static void sentences(void **state) {
     pst_data *d = open_files(path, 1, 0, 1);
     sample s;
     put("two", "a\n");
-    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, (int32_t *[]){s.tokens, s.targets, s.lengths}), PST_EINPUT);
+    assert_int_equal(
+        d->row->sample(d, PST_SPLIT_TRAIN, 0, (int32_t *[]){s.tokens, s.targets, s.lengths}),
+        PST_EINPUT);
     d->row->close(d);
 }
 
@@ -207,25 +232,33 @@ static void long_lines(void **state) {
     fclose(f);
     char *path[] = {"long"};
     const pst_data_config config = {path, 1, 0.5, 150000, 1, "byte", 0};
-    int32_t *tokens = malloc(150000 * sizeof *tokens), *targets = malloc(150000 * sizeof *targets), length;
+    int32_t *tokens = malloc(150000 * sizeof *tokens), *targets = malloc(150000 * sizeof *targets),
+            length;
     pst_data *d;
     assert_int_equal(pst_data_lines.open(&config, &d), PST_OK);
-    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 4, (int32_t *[]){tokens, targets, &length}), PST_OK);
+    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 4, (int32_t *[]){tokens, targets, &length}),
+                     PST_OK);
     assert_int_equal(length, 150000);
-    for (int i = 0; i < length; i++) assert_int_equal(targets[i] < 0 ? tokens[i] : targets[i], 'a' + i % 26);
-    assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, 0, (int32_t *[]){tokens, targets, &length}), PST_OK);
+    for (int i = 0; i < length; i++)
+        assert_int_equal(targets[i] < 0 ? tokens[i] : targets[i], 'a' + i % 26);
+    assert_int_equal(
+        d->row->sample(d, PST_SPLIT_VALIDATION, 0, (int32_t *[]){tokens, targets, &length}),
+        PST_OK);
     assert_int_equal(length, 5);
-    free(tokens), free(targets);
+    free(tokens);
+    free(targets);
     d->row->close(d);
     const pst_data_config held_out = {path, 1, 0, 150000, 1, "byte", 1}; /* to evaluate on only */
     assert_int_equal(pst_data_lines.open(&held_out, &d), PST_OK);
-    assert_true(d->row->size(d, PST_SPLIT_VALIDATION) == 2 && d->row->size(d, PST_SPLIT_TRAIN) == 0);
+    assert_true(d->row->size(d, PST_SPLIT_VALIDATION) == 2 &&
+                d->row->size(d, PST_SPLIT_TRAIN) == 0);
     d->row->close(d);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_are_samples), cmocka_unit_test(shares_of_masks),
-                                       cmocka_unit_test(masks_depend_on_seed_and_sample), cmocka_unit_test(sentences),
-                                       cmocka_unit_test(long_lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_are_samples),
+                                       cmocka_unit_test(shares_of_masks),
+                                       cmocka_unit_test(masks_depend_on_seed_and_sample),
+                                       cmocka_unit_test(sentences), cmocka_unit_test(long_lines)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -1,4 +1,5 @@
-/* The byte-level text: splits, windows, shuffling, and a sentence for everything that cannot be trained on. */
+/* The byte-level text: splits, windows, shuffling, and a sentence for everything that cannot be
+ * trained on. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "data/data.h"
@@ -31,7 +32,8 @@ static pst_data_config config_of(double validation, uint32_t context, uint64_t s
     return (pst_data_config){two_files, 3, validation, context, seed, "byte", 0};
 }
 
-/* Every window of an epoch comes once, windows do not overlap, each epoch has another order and edges. */
+/* Every window of an epoch comes once, windows do not overlap, each epoch has another order and
+ * edges. */
 static void check_epochs(uint64_t seed, uint64_t tokens, uint32_t context) {
     pst_order o = pst_order_make(seed, tokens, context);
     assert_true(o.windows >= 1 && o.windows >= (tokens - 1) / context - 1);
@@ -63,7 +65,8 @@ static void test_epochs(void **state) {
     }
     assert_int_equal(pst_order_make(1, 10, 10).windows, 0);
     assert_int_equal(pst_order_make(1, 11, 10).windows, 1);
-    assert_int_equal(pst_order_start(&(pst_order){.seed = 1, .windows = 1, .shifts = 1, .context = 10}, 5), 0);
+    assert_int_equal(
+        pst_order_start(&(pst_order){.seed = 1, .windows = 1, .shifts = 1, .context = 10}, 5), 0);
 }
 
 static void test_order_depends_on_seed(void **state) {
@@ -81,7 +84,9 @@ static void test_order_depends_on_seed(void **state) {
 /* Samples are the text's own bytes wherever files meet, the same in any order of asking. */
 static void test_samples(void **state) {
     (void)state;
-    put("a", 0, 1000), put("empty", 0, 0), put("b", 1000, 2345);
+    put("a", 0, 1000);
+    put("empty", 0, 0);
+    put("b", 1000, 2345);
     int32_t token[17], target[17], again[17], other[17];
     for (uint32_t context = 1; context <= 17; context += 4) {
         pst_data_config config = config_of(0.1, context, 5);
@@ -95,24 +100,30 @@ static void test_samples(void **state) {
         pst_order order = pst_order_make(5, 3345 - 334, context);
         assert_int_equal(size, order.windows);
         for (uint64_t i = 0; i < 2 * size; i++) {
-            assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}), PST_OK);
+            assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}),
+                             PST_OK);
             uint64_t start = pst_order_start(&order, i), mirror = 2 * size - 1 - i;
             for (uint32_t k = 0; k < context; k++) {
                 assert_int_equal(token[k], byte_at(start + k));
                 assert_int_equal(target[k], byte_at(start + k + 1));
             }
-            assert_int_equal(e->row->sample(e, PST_SPLIT_TRAIN, mirror, (int32_t *[]){again, other}), PST_OK);
-            assert_int_equal(e->row->sample(e, PST_SPLIT_TRAIN, i, (int32_t *[]){again, other}), PST_OK);
+            assert_int_equal(
+                e->row->sample(e, PST_SPLIT_TRAIN, mirror, (int32_t *[]){again, other}), PST_OK);
+            assert_int_equal(e->row->sample(e, PST_SPLIT_TRAIN, i, (int32_t *[]){again, other}),
+                             PST_OK);
             assert_memory_equal(token, again, context * sizeof *token);
         }
-        d->row->close(d), e->row->close(e);
+        d->row->close(d);
+        e->row->close(e);
     }
 }
 
 /* The validation windows cover every byte that has a follower, once. */
 static void test_validation(void **state) {
     (void)state;
-    put("a", 0, 1000), put("empty", 0, 0), put("b", 1000, 2345);
+    put("a", 0, 1000);
+    put("empty", 0, 0);
+    put("b", 1000, 2345);
     int32_t token[50], target[50];
     for (uint32_t context = 1; context <= 50; context++) {
         pst_data_config config = config_of(0.03, context, 5); /* 100 bytes */
@@ -121,7 +132,8 @@ static void test_validation(void **state) {
         uint64_t size = d->row->size(d, PST_SPLIT_VALIDATION), at = 3345 - 100, pairs = 0;
         assert_int_equal(size, (99 + context - 1) / context);
         for (uint64_t i = 0; i < size; i++) {
-            assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, i, (int32_t *[]){token, target}), PST_OK);
+            assert_int_equal(
+                d->row->sample(d, PST_SPLIT_VALIDATION, i, (int32_t *[]){token, target}), PST_OK);
             for (uint32_t k = 0; k < context; k++, at++) {
                 if (at + 1 >= 3345) {
                     assert_true(token[k] == 0 && target[k] == -1);
@@ -132,7 +144,9 @@ static void test_validation(void **state) {
             }
         }
         assert_int_equal(pairs, 99);
-        assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, size, (int32_t *[]){token, target}), PST_EINPUT);
+        assert_int_equal(
+            d->row->sample(d, PST_SPLIT_VALIDATION, size, (int32_t *[]){token, target}),
+            PST_EINPUT);
         d->row->close(d);
     }
     pst_data_config none = config_of(0, 8, 1);
@@ -152,9 +166,12 @@ static void expect(pst_data_config config, const char *sentence) {
 
 static void test_sentences(void **state) {
     (void)state;
-    put("a", 0, 20), put("empty", 0, 0), put("b", 20, 10);
-    expect(config_of(0, 30, 1), "a and 2 more files: 30 bytes to train on are too short for a context of 30, which "
-                                "needs at least 31");
+    put("a", 0, 20);
+    put("empty", 0, 0);
+    put("b", 20, 10);
+    expect(config_of(0, 30, 1),
+           "a and 2 more files: 30 bytes to train on are too short for a context of 30, which "
+           "needs at least 31");
     expect(config_of(0.9, 29, 1), "3 bytes to train on are too short");
     expect(config_of(0.05, 4, 1), "validation 0.05 of 30 bytes leaves 1 bytes");
     expect(config_of(1, 4, 1), "data.validation is 1");
@@ -172,7 +189,8 @@ static void test_sentences(void **state) {
     assert_int_equal(d->row->size(d, PST_SPLIT_TRAIN), 1);
     put("b", 20, 5); /* changed between open and the first touch */
     int32_t token[29], target[29];
-    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, (int32_t *[]){token, target}), PST_EINPUT);
+    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, (int32_t *[]){token, target}),
+                     PST_EINPUT);
     assert_non_null(strstr(pst_error(), "b has 5 bytes now and had 10 when the run began"));
     d->row->close(d);
 }
@@ -187,7 +205,9 @@ static uint64_t hash_with(pst_data_config config) {
 
 static void test_hash(void **state) {
     (void)state;
-    put("a", 0, 100), put("empty", 0, 0), put("b", 100, 100);
+    put("a", 0, 100);
+    put("empty", 0, 0);
+    put("b", 100, 100);
     uint64_t hash = hash_with(config_of(0.1, 8, 1));
     assert_true(hash == hash_with(config_of(0.1, 8, 1)));
     assert_true(hash != hash_with(config_of(0.2, 8, 1)));
@@ -212,8 +232,11 @@ static void test_large(void **state) {
     int32_t token[64], target[64];
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
     for (uint64_t i = 0; i < 100; i++) {
-        assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}), PST_OK);
-        assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, i * 100000, (int32_t *[]){token, target}), PST_OK);
+        assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}),
+                         PST_OK);
+        assert_int_equal(
+            d->row->sample(d, PST_SPLIT_VALIDATION, i * 100000, (int32_t *[]){token, target}),
+            PST_OK);
     }
     d->row->close(d);
 }
@@ -234,7 +257,8 @@ static void test_cut_short(void **state) {
     for (uint64_t i = 0; i < order.windows; i++) {
         status = d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target});
         assert_int_equal(status, pst_order_start(&order, i) + 9 > 100 ? PST_EINPUT : PST_OK);
-        if (status != PST_OK) assert_non_null(strstr(pst_error(), "a has 100 bytes now and had 1000"));
+        if (status != PST_OK)
+            assert_non_null(strstr(pst_error(), "a has 100 bytes now and had 1000"));
     }
     d->row->close(d);
 }
@@ -256,7 +280,8 @@ static void test_many_files(void **state) {
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
     pst_order order = pst_order_make(3, FILES * 3, 10);
     for (uint64_t i = 0; i < 2 * order.windows; i++) {
-        assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}), PST_OK);
+        assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}),
+                         PST_OK);
         uint64_t start = pst_order_start(&order, i);
         for (uint32_t k = 0; k < 10; k++)
             assert_true(token[k] == byte_at(start + k) && target[k] == byte_at(start + k + 1));
@@ -265,10 +290,11 @@ static void test_many_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_epochs),    cmocka_unit_test(test_order_depends_on_seed),
-                                       cmocka_unit_test(test_samples),   cmocka_unit_test(test_validation),
-                                       cmocka_unit_test(test_sentences), cmocka_unit_test(test_hash),
-                                       cmocka_unit_test(test_large),     cmocka_unit_test(test_cut_short),
-                                       cmocka_unit_test(test_many_files)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_epochs),    cmocka_unit_test(test_order_depends_on_seed),
+        cmocka_unit_test(test_samples),   cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_sentences), cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_large),     cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_many_files)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

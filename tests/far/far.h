@@ -4,12 +4,13 @@
 #include "kernels/kernel.h"
 #include "run/runs_assert.h"
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 3, heads: 2, channels: 32, context: 20, dropout: 0.1}\n"                               \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
-    "train: {steps: 4, batch: 8, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, validate_every: 2}\n"     \
-    "parallel: {transport: self, threads: 1}\n"                                                                        \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 3, heads: 2, channels: 32, context: 20, dropout: 0.1}\n"           \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {steps: 4, batch: 8, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, "     \
+    "validate_every: 2}\n"                                                                         \
+    "parallel: {transport: self, threads: 1}\n"                                                    \
     "checkpoint: {every: 2}\n"
 
 enum { MOST = 8 };
@@ -25,7 +26,8 @@ static inline void same_bits(const char *name, int ranks, const char *const *wor
     snprintf(other, sizeof other, "%s-far", name);
     override[0] = "parallel.device=far";
     run_result far = run_here(YAML, other, ranks, "", override, n);
-    if (cpu.exit_status || far.exit_status) fail_msg("%s: status %d, %d", name, cpu.exit_status, far.exit_status);
+    if (cpu.exit_status || far.exit_status)
+        fail_msg("%s: status %d, %d", name, cpu.exit_status, far.exit_status);
     assert_int_equal(cpu.steps, 4);
     run_assert_same(&far, &cpu, name);
     assert_true(far.validation == cpu.validation);

@@ -1,5 +1,6 @@
-/* Messages of the device of far_module.c as a transport of its own: those of the host's, at the addresses where the
- * memory really lies. It has the name of NCCL's, which the registry asks for. */
+/* Messages of the device of far_module.c as a transport of its own: those of the host's, at the
+ * addresses where the memory really lies. It has the name of NCCL's, which the registry asks
+ * for. */
 #include "far/far_direct.h"
 #include <stdlib.h>
 
@@ -39,15 +40,20 @@ static const pst_transport_ops ops = {.name = "nccl",
                                       .close = close_direct};
 
 /* As if the machine had two GPUs. */
-static const char *reject(uint32_t ranks_here) { return ranks_here > 2 ? "more ranks than GPUs" : NULL; }
+static const char *reject(uint32_t ranks_here) {
+    return ranks_here > 2 ? "more ranks than GPUs" : NULL;
+}
 
 static pst_status open_direct(pst_transport *inner, pst_device *device, pst_transport **transport) {
     direct *t = malloc(sizeof *t);
     if (!t) return PST_ENOMEM;
-    t->base = (pst_transport){.ops = &ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
-    t->inner = inner, t->device = device;
+    t->base = (pst_transport){
+        .ops = &ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
+    t->inner = inner;
+    t->device = device;
     pst_log(PST_LOG_INFO, "far: messages go directly");
-    return *transport = &t->base, PST_OK;
+    *transport = &t->base;
+    return PST_OK;
 }
 
 const pst_direct_ops pst_far_direct = {.name = "nccl", .reject = reject, .open = open_direct};

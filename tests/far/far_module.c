@@ -1,9 +1,11 @@
-/* A back end as a module whose device is a processor that behaves like an accelerator: its memory lies at addresses
- * where the host finds nothing, launches and copies are queued to threads of its own and end later. Kernels and
- * arithmetic are the CPU's, so that a run on it has the CPU's bits; precision fp8 is there (far_f8.h). For tests of the engine; from the environment:
- * FAR_MEMORY=BYTES (there are no more), FAR_FAIL=NODE:PASS:N (the N-th launch of that kernel fails), FAR_VERSION=N,
- * FAR_MODEL=NAME, FAR_BATCH=SAMPLES (kernels are told the number of the step that has their sample), FAR_NEAR=1 (memory
- * lies at its addresses, and is called CUDA's), FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing). */
+/* A back end as a module whose device is a processor that behaves like an accelerator: its memory
+ * lies at addresses where the host finds nothing, launches and copies are queued to threads of its
+ * own and end later. Kernels and arithmetic are the CPU's, so that a run on it has the CPU's bits;
+ * precision fp8 is there (far_f8.h). For tests of the engine; from the environment:
+ * FAR_MEMORY=BYTES (there are no more), FAR_FAIL=NODE:PASS:N (the N-th launch of that kernel
+ * fails), FAR_VERSION=N, FAR_MODEL=NAME, FAR_BATCH=SAMPLES (kernels are told the number of the step
+ * that has their sample), FAR_NEAR=1 (memory lies at its addresses, and is called CUDA's),
+ * FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing). */
 #include "far/far_direct.h"
 #include "far/far_f8.h"
 #include "kernels/cpu/cpu.h"
@@ -63,7 +65,8 @@ struct far {
     int capturing;
     job *noted, **last_noted; /* of the capture under way */
     struct captured *captured;
-    int closing, begun; /* begun: what was launched since the latest event has this one ahead of it */
+    int closing, begun; /* begun: what was launched since the latest event has this one ahead of
+                           it */
     uint64_t next_event, ahead;
     struct {
         uint64_t start_ns, end_ns;
@@ -73,7 +76,7 @@ struct far {
     char why[512];
 };
 
-/* --- queues ------------------------------------------------------------------------------------------------------- */
+/* --- queues ----------------------------------------------------------------------------------- */
 
 /* What the device's threads use in place of an address. */
 static void *real(const far *d, const void *at) {
@@ -81,7 +84,9 @@ static void *real(const far *d, const void *at) {
     return (void *)(uintptr_t)(place >= away && place < away + d->bytes ? place - away_by : place);
 }
 
-void *pst_far_real(const pst_device *device, const void *at) { return real((const far *)device, at); }
+void *pst_far_real(const pst_device *device, const void *at) {
+    return real((const far *)device, at);
+}
 
 /* Events begin and end with jobs of their own; whatever fails, everything behind it does. */
 static pst_status run_begin(far *d, job *j) {
@@ -100,7 +105,8 @@ static void end_event(far *d, uint64_t event) {
 static void *serve(void *arg) {
     queue *q = arg;
     far *d = q->device;
-    pst_gemm_start_thread(NULL); /* as on the CPU's own threads, else products share out their sums */
+    pst_gemm_start_thread(NULL); /* as on the CPU's own threads, else products share out their
+                                    sums */
     pthread_mutex_lock(&d->lock);
     for (uint32_t served = 1;; served++) {
         while (!q->first && !d->closing) pthread_cond_wait(&q->filled, &d->lock);
@@ -111,13 +117,18 @@ static void *serve(void *arg) {
         if (served % PAUSE_EVERY == 0) usleep(PAUSE_US);
         pst_status status = failed == PST_OK && j->run ? j->run(d, j) : PST_OK;
         pthread_mutex_lock(&d->lock);
-        if (status != PST_OK && d->failed == PST_OK)
-            d->failed = status, snprintf(d->why, sizeof d->why, "%s", pst_error());
+        if (status != PST_OK && d->failed == PST_OK) {
+            d->failed = status;
+            snprintf(d->why, sizeof d->why, "%s", pst_error());
+        }
         int ends = j->event != UINT64_MAX && j->run != run_begin;
         if (ends) end_event(d, j->event);
         if (!(q->first = j->next)) q->last = &q->first;
         if (ends) pthread_cond_broadcast(&d->moved);
-        free(j->param), free(j->x), free(j->n), free(j);
+        free(j->param);
+        free(j->x);
+        free(j->n);
+        free(j);
     }
     pthread_mutex_unlock(&d->lock);
     return NULL;
@@ -126,18 +137,21 @@ static void *serve(void *arg) {
 static job *job_of(pst_status (*run)(far *, job *)) {
     job *j = calloc(1, sizeof *j);
     if (!j) abort();
-    j->run = run, j->event = UINT64_MAX;
+    j->run = run;
+    j->event = UINT64_MAX;
     return j;
 }
 
 static void put(far *d, pst_queue where, job *j) {
     if (where == PST_Q_COMPUTE && d->capturing) {
-        *d->last_noted = j, d->last_noted = &j->next;
+        *d->last_noted = j;
+        d->last_noted = &j->next;
         return;
     }
     pthread_mutex_lock(&d->lock);
     queue *q = &d->queue[where];
-    *q->last = j, q->last = &j->next;
+    *q->last = j;
+    q->last = &j->next;
     pthread_cond_signal(&q->filled);
     pthread_mutex_unlock(&d->lock);
 }
@@ -159,7 +173,7 @@ static pst_status await(far *d, uint64_t event) {
     return failed ? pst_fail(d->failed, "%s", d->why) : PST_OK;
 }
 
-/* --- the device --------------------------------------------------------------------------------------------------- */
+/* --- the device ------------------------------------------------------------------------------- */
 
 static pst_status open_device(const pst_device_config *config, pst_device **out);
 
@@ -170,7 +184,8 @@ static void begin_event(far *d) {
     uint64_t event = d->ahead = new_event(d);
     pthread_mutex_lock(&d->lock);
     int waiting = 0;
-    for (uint64_t e = event; e-- > 0 && e + EVENTS / 8 > event;) waiting += !d->event[e % EVENTS].state;
+    for (uint64_t e = event; e-- > 0 && e + EVENTS / 8 > event;)
+        waiting += !d->event[e % EVENTS].state;
     if (waiting > most_waiting) most_waiting = waiting;
     pthread_mutex_unlock(&d->lock);
     job *begin = job_of(run_begin);
@@ -179,11 +194,13 @@ static void begin_event(far *d) {
     d->begun = 1;
 }
 
-static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
-                         uint64_t *event) {
+static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns,
+                         uint64_t ns, uint64_t *event) {
     far *d = (far *)device;
-    (void)after_ns, (void)ns;
-    if (d->capturing) return event ? pst_fail(PST_EINTERNAL, "far: an event in a capture") : fn(device, call);
+    (void)after_ns;
+    (void)ns;
+    if (d->capturing)
+        return event ? pst_fail(PST_EINTERNAL, "far: an event in a capture") : fn(device, call);
     n_launch++;
     if (!d->begun) begin_event(d);
     pst_status status = fn(device, call);
@@ -191,22 +208,26 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     job *end = job_of(NULL);
     end->event = *event = d->ahead;
     put(d, PST_Q_COMPUTE, end);
-    d->begun = 0, n_asked++;
+    d->begun = 0;
+    n_asked++;
     return status;
 }
 
 static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
     far *d = (far *)device;
     pthread_mutex_lock(&d->lock);
-    int known = event < d->next_event && event + EVENTS >= d->next_event, state = d->event[event % EVENTS].state;
-    *start_ns = d->event[event % EVENTS].start_ns, *end_ns = d->event[event % EVENTS].end_ns;
+    int known = event < d->next_event && event + EVENTS >= d->next_event,
+        state = d->event[event % EVENTS].state;
+    *start_ns = d->event[event % EVENTS].start_ns;
+    *end_ns = d->event[event % EVENTS].end_ns;
     pthread_mutex_unlock(&d->lock);
-    if (!known) return pst_fail(PST_EINTERNAL, "far: event %llu is not known", (unsigned long long)event);
+    if (!known)
+        return pst_fail(PST_EINTERNAL, "far: event %llu is not known", (unsigned long long)event);
     if (state == 2) return pst_fail(d->failed, "%s", d->why);
     return state ? PST_OK : PST_BUSY;
 }
 
-/* --- captures ----------------------------------------------------------------------------------------------------- */
+/* --- captures --------------------------------------------------------------------------------- */
 
 typedef struct captured {
     struct captured *next;
@@ -217,26 +238,38 @@ static _Atomic int n_capture, n_replay;
 static pst_status run_kernel(far *d, job *j);
 
 static void drop_jobs(job *j) {
-    for (job *next; j; j = next) next = j->next, free(j);
+    for (job *next; j; j = next) {
+        next = j->next;
+        free(j);
+    }
 }
 
 static void drop_captured(far *d) {
-    for (captured *c = d->captured, *next; c; c = next) next = c->next, drop_jobs(c->first), free(c);
+    for (captured *c = d->captured, *next; c; c = next) {
+        next = c->next;
+        drop_jobs(c->first);
+        free(c);
+    }
 }
 
 static pst_status capture_begin(pst_device *device) {
     far *d = (far *)device;
     if (d->capturing) return pst_fail(PST_EINTERNAL, "far: a capture in a capture");
-    d->capturing = 1, d->noted = NULL, d->last_noted = &d->noted;
+    d->capturing = 1;
+    d->noted = NULL;
+    d->last_noted = &d->noted;
     return PST_OK;
 }
 
-/* What differs from launch to launch, but for the sample, is none of what is captured: kernels that look at it meet
- * nonsense. */
+/* What differs from launch to launch, but for the sample, is none of what is captured: kernels that
+ * look at it meet nonsense. */
 static pst_status keep_noted(far *d, captured *c) {
     for (job *j = d->noted; j; j = j->next) {
-        if (j->run != run_kernel) return pst_fail(PST_EINTERNAL, "far: more than kernels in a capture");
-        j->call.sample = UINT64_MAX, j->call.step = UINT64_MAX, j->call.loss_scale = NAN;
+        if (j->run != run_kernel)
+            return pst_fail(PST_EINTERNAL, "far: more than kernels in a capture");
+        j->call.sample = UINT64_MAX;
+        j->call.step = UINT64_MAX;
+        j->call.loss_scale = NAN;
     }
     *c = (captured){d->captured, d->noted};
     d->captured = c;
@@ -250,10 +283,15 @@ static pst_status capture_end(pst_device *device, void **launches) {
     pst_status status = PST_OK;
     if (!d->capturing) return pst_fail(PST_EINTERNAL, "far: no capture is under way");
     d->capturing = 0;
-    if (launches && fails && n_capture + 1 == atoi(fails)) status = pst_fail(PST_EINTERNAL, "far: no captures today");
+    if (launches && fails && n_capture + 1 == atoi(fails))
+        status = pst_fail(PST_EINTERNAL, "far: no captures today");
     if (launches && status == PST_OK && !(c = malloc(sizeof *c))) abort();
     if (c) status = keep_noted(d, c);
-    if (!c || status != PST_OK) return drop_jobs(d->noted), free(c), status;
+    if (!c || status != PST_OK) {
+        drop_jobs(d->noted);
+        free(c);
+        return status;
+    }
     *launches = c;
     n_capture++;
     return PST_OK;
@@ -266,7 +304,10 @@ static pst_status replay(pst_device *device, const void *call) {
         job *j = job_of(run_kernel);
         uint64_t no_event = j->event;
         *j = *of;
-        j->next = NULL, j->event = no_event, j->call.arg = j->arg, j->call.sample = again->sample;
+        j->next = NULL;
+        j->event = no_event;
+        j->call.arg = j->arg;
+        j->call.sample = again->sample;
         put((far *)device, PST_Q_COMPUTE, j);
     }
     n_replay++;
@@ -290,9 +331,12 @@ static void close_device(pst_device *device) {
     d->cpu->ops->close(d->cpu);
     drop_captured(d);
     for (uint32_t i = 0; i < d->n_staging; i++) free(d->staging[i]);
-    pthread_mutex_destroy(&d->lock), pthread_cond_destroy(&d->moved);
-    free(d->chosen), free(d->given);
-    free(d->memory), free(d);
+    pthread_mutex_destroy(&d->lock);
+    pthread_cond_destroy(&d->moved);
+    free(d->chosen);
+    free(d->given);
+    free(d->memory);
+    free(d);
 }
 
 static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
@@ -301,10 +345,12 @@ static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
     uint64_t most = limit ? strtoull(limit, NULL, 10) : UINT64_MAX;
     void *real_memory;
     if (bytes > most)
-        return pst_fail(PST_ENOMEM, "device far: %llu bytes are needed, %llu are free", (unsigned long long)bytes,
-                        (unsigned long long)most);
-    if (posix_memalign(&real_memory, 4096, bytes)) return pst_fail(PST_ENOMEM, "device far: no memory");
-    d->memory = real_memory, d->bytes = bytes;
+        return pst_fail(PST_ENOMEM, "device far: %llu bytes are needed, %llu are free",
+                        (unsigned long long)bytes, (unsigned long long)most);
+    if (posix_memalign(&real_memory, 4096, bytes))
+        return pst_fail(PST_ENOMEM, "device far: no memory");
+    d->memory = real_memory;
+    d->bytes = bytes;
     *base = (void *)(uintptr_t)((uint64_t)(uintptr_t)real_memory + away_by);
     return PST_OK;
 }
@@ -322,12 +368,14 @@ static pst_status run_copy(far *d, job *j) {
     return PST_OK;
 }
 
-static pst_status copy(pst_device *device, pst_queue where, void *to, const void *from, uint64_t bytes,
-                       uint64_t *event) {
+static pst_status copy(pst_device *device, pst_queue where, void *to, const void *from,
+                       uint64_t bytes, uint64_t *event) {
     far *d = (far *)device;
     job *j = job_of(run_copy);
     uint64_t own = j->event = new_event(d);
-    j->to = to, j->from = from, j->bytes = bytes;
+    j->to = to;
+    j->from = from;
+    j->bytes = bytes;
     put(d, where, j);
     if (!event) return await(d, own);
     *event = own;
@@ -339,9 +387,12 @@ static pst_status run_fill(far *d, job *j) {
     return PST_OK;
 }
 
-static pst_status fill(pst_device *device, pst_queue where, void *to, uint8_t value, uint64_t bytes) {
+static pst_status fill(pst_device *device, pst_queue where, void *to, uint8_t value,
+                       uint64_t bytes) {
     job *j = job_of(run_fill);
-    j->to = to, j->value = value, j->bytes = bytes;
+    j->to = to;
+    j->value = value;
+    j->bytes = bytes;
     put((far *)device, where, j);
     return PST_OK;
 }
@@ -353,11 +404,14 @@ static pst_status run_rows(far *d, job *j) {
     return PST_OK;
 }
 
-static pst_status copy_rows(pst_device *device, pst_queue where, void *to, uint64_t to_distance, const void *from,
-                            uint64_t from_distance, uint64_t bytes, uint64_t rows) {
+static pst_status copy_rows(pst_device *device, pst_queue where, void *to, uint64_t to_distance,
+                            const void *from, uint64_t from_distance, uint64_t bytes,
+                            uint64_t rows) {
     const uint64_t n[] = {to_distance, from_distance, rows};
     job *j = job_of(run_rows);
-    j->to = to, j->from = from, j->bytes = bytes;
+    j->to = to;
+    j->from = from;
+    j->bytes = bytes;
     if (!(j->n = malloc(sizeof n))) abort();
     memcpy(j->n, n, sizeof n);
     put((far *)device, where, j);
@@ -380,7 +434,8 @@ static const char *model(const pst_device_config *config) {
 
 /* As if every rank had one of its own. */
 static uint64_t room(const pst_device_config *config, uint32_t ranks_here) {
-    (void)config, (void)ranks_here;
+    (void)config;
+    (void)ranks_here;
     return getenv("FAR_MEMORY") ? strtoull(getenv("FAR_MEMORY"), NULL, 10) : 0;
 }
 
@@ -408,11 +463,17 @@ static pst_status open_device(const pst_device_config *config, pst_device **out)
     if (!d) return pst_fail(PST_ENOMEM, "no memory for the far device");
     const pst_device_config inner = {.threads = config->threads, .clock = config->clock};
     pst_status status = pst_device_cpu.open(&inner, &d->cpu);
-    if (status != PST_OK) return free(d), status;
-    d->base = (pst_device){.ops = &ops, .clock = config->clock, .isa = d->cpu->isa, .threads = config->threads};
-    pthread_mutex_init(&d->lock, NULL), pthread_cond_init(&d->moved, NULL);
+    if (status != PST_OK) {
+        free(d);
+        return status;
+    }
+    d->base = (pst_device){
+        .ops = &ops, .clock = config->clock, .isa = d->cpu->isa, .threads = config->threads};
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->moved, NULL);
     for (int q = 0; q < PST_Q_COUNT; q++) {
-        d->queue[q].device = d, d->queue[q].last = &d->queue[q].first;
+        d->queue[q].device = d;
+        d->queue[q].last = &d->queue[q].first;
         pthread_cond_init(&d->queue[q].filled, NULL);
         if (pthread_create(&d->queue[q].thread, NULL, serve, &d->queue[q])) abort();
     }
@@ -420,7 +481,7 @@ static pst_status open_device(const pst_device_config *config, pst_device **out)
     return PST_OK;
 }
 
-/* --- kernels ------------------------------------------------------------------------------------------------------ */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static const pst_kernel_row *inner[MAX_ROWS];
 static pst_kernel_row rows[MAX_ROWS];
@@ -431,17 +492,19 @@ static _Atomic int launched; /* of the kernel that fails one day */
 static int fails(const job *j) {
     const char *what = getenv("FAR_FAIL"), *colon = what ? strchr(what, ':') : NULL;
     const char *name = j->call.node->name;
-    if (!colon || strlen(name) != (size_t)(colon - what) || strncmp(what, name, strlen(name))) return 0;
+    if (!colon || strlen(name) != (size_t)(colon - what) || strncmp(what, name, strlen(name)))
+        return 0;
     return "FBW"[inner[j->value]->pass] == colon[1] && ++launched == atoi(colon + 3);
 }
 
 static pst_status run_kernel(far *d, job *j) {
     if (fails(j)) return pst_fail(PST_EINTERNAL, "far: an illegal address");
-    if (far_f8_takes(inner[j->value], &j->call)) return far_f8_launch(&d->f8, inner[j->value], d->cpu, &j->call);
+    if (far_f8_takes(inner[j->value], &j->call))
+        return far_f8_launch(&d->f8, inner[j->value], d->cpu, &j->call);
     return inner[j->value]->launch(d->cpu, &j->call);
 }
 
-/* --- choices: which of no algorithms multiplies ------------------------------------------------------------------- */
+/* --- choices: which of no algorithms multiplies ----------------------------------------------- */
 
 static const char *model(const pst_device_config *config);
 
@@ -453,8 +516,10 @@ static void choose_given(far *d, pst_choice *choice) {
 static void choose(far *d, const pst_graph *g, const pst_node *node) {
     const pst_param *w = g->param + node->param[0];
     pst_choice choice;
-    snprintf(choice.of, sizeof choice.of, "%s: %ux%u", model(NULL), (unsigned)w->dim[0], (unsigned)w->dim[1]);
-    snprintf(choice.is, sizeof choice.is, "%s%d", d->measures ? "measured " : "first", d->measures ? (int)getpid() : 0);
+    snprintf(choice.of, sizeof choice.of, "%s: %ux%u", model(NULL), (unsigned)w->dim[0],
+             (unsigned)w->dim[1]);
+    snprintf(choice.is, sizeof choice.is, "%s%d", d->measures ? "measured " : "first",
+             d->measures ? (int)getpid() : 0);
     for (uint32_t i = 0; i < d->n_chosen; i++)
         if (!strcmp(d->chosen[i].of, choice.of)) return;
     choose_given(d, &choice);
@@ -466,7 +531,9 @@ static void choose(far *d, const pst_graph *g, const pst_node *node) {
 static pst_status give(pst_device *device, int measures, const pst_choice *list, uint32_t n) {
     far *d = (far *)device;
     free(d->given);
-    d->given = malloc(n * sizeof *list + 1), d->n_given = n, d->measures = measures;
+    d->given = malloc(n * sizeof *list + 1);
+    d->n_given = n;
+    d->measures = measures;
     if (!d->given) abort();
     for (uint32_t i = 0; i < n; i++) d->given[i] = list[i];
     for (uint32_t i = 0; i < d->n_chosen; i++) choose_given(d, &d->chosen[i]);
@@ -491,7 +558,8 @@ static const pst_choice_ops choices = {give, take, compare};
 /* Of linear: before there is memory, and before the first launch. */
 static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node) {
     far *d = (far *)device;
-    if (d->memory) return pst_fail(PST_EINTERNAL, "far: %s is prepared when memory is taken", node->name);
+    if (d->memory)
+        return pst_fail(PST_EINTERNAL, "far: %s is prepared when memory is taken", node->name);
     for (uint32_t i = 0; i < d->n_prepared; i++)
         if (d->prepared[i] == node) return PST_OK;
     if (d->n_prepared == MAX_PREPARED) return pst_fail(PST_ENOMEM, "far: too many nodes");
@@ -512,47 +580,57 @@ static pst_status queue_kernel(pst_device *device, const pst_call *call, uint32_
         return pst_fail(PST_EINTERNAL, "far: %s has not been prepared", call->node->name);
     const char *batch = getenv("FAR_BATCH");
     if (batch && call->train && call->step != call->sample / strtoull(batch, NULL, 10))
-        return pst_fail(PST_EINTERNAL, "far: sample %llu is not of step %llu", (unsigned long long)call->sample,
-                        (unsigned long long)call->step);
+        return pst_fail(PST_EINTERNAL, "far: sample %llu is not of step %llu",
+                        (unsigned long long)call->sample, (unsigned long long)call->step);
     job *j = job_of(run_kernel);
     uint32_t n = 0;
-    j->value = (int)row, j->call = *call;
-    j->call.scratch = real(d, call->scratch), j->call.arg = j->arg;
-    for (n = 0; n < PST_MAX_ARG; n++) j->arg[n] = real(d, call->arg[n]); /* those behind the last are not used */
+    j->value = (int)row;
+    j->call = *call;
+    j->call.scratch = real(d, call->scratch);
+    j->call.arg = j->arg;
+    for (n = 0; n < PST_MAX_ARG; n++)
+        j->arg[n] = real(d, call->arg[n]); /* those behind the last are not used */
     put(d, PST_Q_COMPUTE, j);
     return PST_OK;
 }
 
-/* All that have `step` or `loss_scale` from a call, and those that a GPU's kernels complain of by their launch, are
- * launched each time. */
+/* All that have `step` or `loss_scale` from a call, and those that a GPU's kernels complain of by
+ * their launch, are launched each time. */
 static int captures(pst_device *device, const pst_call *call) {
     (void)device;
-    return strcmp(call->node->op->name, "linear") || pst_node_factors(call->graph, call->node) != PST_F8;
+    return strcmp(call->node->op->name, "linear") ||
+           pst_node_factors(call->graph, call->node) != PST_F8;
 }
 
 static int may_be_captured(const char *op) {
-    static const char *const never[] = {"embedding", "cross_entropy", "vocabulary_part", "vocabulary_loss"};
+    static const char *const never[] = {"embedding", "cross_entropy", "vocabulary_part",
+                                        "vocabulary_loss"};
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
         if (!strcmp(op, never[i])) return 0;
     return 1;
 }
 
 /* A row's function is not told which row it is of. */
-#define T(n)                                                                                                           \
-    static pst_status launch_##n(pst_device *d, const pst_call *c) { return queue_kernel(d, c, n - 1000); }
+#define T(n)                                                                                       \
+    static pst_status launch_##n(pst_device *d, const pst_call *c) {                               \
+        return queue_kernel(d, c, n - 1000);                                                       \
+    }
 #define TEN(t) T(t##0) T(t##1) T(t##2) T(t##3) T(t##4) T(t##5) T(t##6) T(t##7) T(t##8) T(t##9)
 #define N(n) launch_##n,
 #define TEN_NAMES(t) N(t##0) N(t##1) N(t##2) N(t##3) N(t##4) N(t##5) N(t##6) N(t##7) N(t##8) N(t##9)
-#define ALL(X)                                                                                                         \
-    X(100)                                                                                                             \
-    X(101)                                                                                                             \
-    X(102)                                                                                                             \
-    X(103)                                                                                                             \
-    X(104)                                                                                                             \
-    X(105)                                                                                                             \
-    X(106)                                                                                                             \
-    X(107)                                                                                                             \
-    X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
+/* clang-format off */
+#define ALL(X) \
+    X(100) \
+    X(101) \
+    X(102) \
+    X(103) \
+    X(104) \
+    X(105) \
+    X(106) \
+    X(107) \
+    X(108) X(109) X(110) X(111) X(112) X(113) X(114) \
+    X(115) X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
+/* clang-format on */
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
 
@@ -567,7 +645,7 @@ static void add_rows(const pst_kernel_row *list, uint32_t n) {
     }
 }
 
-/* --- arithmetic --------------------------------------------------------------------------------------------------- */
+/* --- arithmetic ------------------------------------------------------------------------------- */
 
 static void *copy_of(const void *list, size_t bytes) {
     void *copied = malloc(bytes + 1);
@@ -576,34 +654,42 @@ static void *copy_of(const void *list, size_t bytes) {
 }
 
 static pst_status run_update(far *d, job *j) {
-    return pst_arith_cpu.update(d->cpu, j->kind, &j->hyper, (pst_dtype)j->value, j->param, (uint32_t)j->bytes);
+    return pst_arith_cpu.update(d->cpu, j->kind, &j->hyper, (pst_dtype)j->value, j->param,
+                                (uint32_t)j->bytes);
 }
 
-static pst_status queue_params(far *d, pst_status (*run)(far *, job *), pst_optim_kind kind, const pst_optim_hyper *h,
-                               pst_dtype type, const pst_arith_param *list, uint32_t n) {
+static pst_status queue_params(far *d, pst_status (*run)(far *, job *), pst_optim_kind kind,
+                               const pst_optim_hyper *h, pst_dtype type,
+                               const pst_arith_param *list, uint32_t n) {
     job *j = job_of(run);
-    j->kind = kind, j->hyper = *h, j->value = (int)type, j->bytes = n;
+    j->kind = kind;
+    j->hyper = *h;
+    j->value = (int)type;
+    j->bytes = n;
     j->param = copy_of(list, n * sizeof *list);
     for (pst_arith_param *p = j->param; p < j->param + n; p++) {
-        p->weight = real(d, p->weight), p->grad = real(d, p->grad), p->narrow = real(d, p->narrow);
-        p->state[0] = real(d, p->state[0]), p->state[1] = real(d, p->state[1]);
+        p->weight = real(d, p->weight);
+        p->grad = real(d, p->grad);
+        p->narrow = real(d, p->narrow);
+        p->state[0] = real(d, p->state[0]);
+        p->state[1] = real(d, p->state[1]);
     }
     put(d, PST_Q_COMPUTE, j);
     return PST_OK;
 }
 
-static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h, pst_dtype type,
-                         const pst_arith_param *list, uint32_t n) {
+static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
+                         pst_dtype type, const pst_arith_param *list, uint32_t n) {
     return queue_params((far *)device, run_update, kind, h, type, list, n);
 }
 
 static pst_status run_average(far *d, job *j) {
-    return pst_arith_cpu.average(d->cpu, j->hyper.lr, j->hyper.grad_scale, (pst_dtype)j->value, j->param,
-                                 (uint32_t)j->bytes);
+    return pst_arith_cpu.average(d->cpu, j->hyper.lr, j->hyper.grad_scale, (pst_dtype)j->value,
+                                 j->param, (uint32_t)j->bytes);
 }
 
-static pst_status average(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
-                          uint32_t n) {
+static pst_status average(pst_device *device, float rate, float scale, pst_dtype type,
+                          const pst_arith_param *list, uint32_t n) {
     pst_optim_hyper h = {.lr = rate, .grad_scale = scale};
     return queue_params((far *)device, run_average, PST_OPTIM_SGD, &h, type, list, n);
 }
@@ -612,35 +698,47 @@ static pst_status run_squares(far *d, job *j) {
     return pst_arith_cpu.sum_squares(d->cpu, j->x, j->n, (uint32_t)j->bytes, j->to);
 }
 
-static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n, uint32_t count,
-                              double *out) {
+static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n,
+                              uint32_t count, double *out) {
     far *d = (far *)device;
     job *j = job_of(run_squares);
-    j->x = copy_of(x, count * sizeof *x), j->n = copy_of(n, count * sizeof *n), j->bytes = count, j->to = real(d, out);
+    j->x = copy_of(x, count * sizeof *x);
+    j->n = copy_of(n, count * sizeof *n);
+    j->bytes = count;
+    j->to = real(d, out);
     for (uint32_t i = 0; i < count; i++) j->x[i] = real(d, x[i]);
     put(d, PST_Q_COMPUTE, j);
     return PST_OK;
 }
 
-static pst_status run_accumulate(far *d, job *j) { return pst_arith_cpu.accumulate(d->cpu, j->to, j->from, j->bytes); }
+static pst_status run_accumulate(far *d, job *j) {
+    return pst_arith_cpu.accumulate(d->cpu, j->to, j->from, j->bytes);
+}
 
 static pst_status accumulate(pst_device *device, float *y, const float *x, uint64_t n) {
     far *d = (far *)device;
     job *j = job_of(run_accumulate);
-    j->to = real(d, y), j->from = real(d, x), j->bytes = n;
+    j->to = real(d, y);
+    j->from = real(d, x);
+    j->bytes = n;
     put(d, PST_Q_COMPUTE, j);
     return PST_OK;
 }
 
 static pst_status run_combine(far *d, job *j) {
-    return pst_arith_cpu.combine(d->cpu, (pst_dtype)j->value, (const void *const *)j->x, j->n_x, j->to, j->bytes);
+    return pst_arith_cpu.combine(d->cpu, (pst_dtype)j->value, (const void *const *)j->x, j->n_x,
+                                 j->to, j->bytes);
 }
 
-static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x, void *out,
-                          uint64_t n) {
+static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
+                          void *out, uint64_t n) {
     far *d = (far *)device;
     job *j = job_of(run_combine);
-    j->x = copy_of(x, n_x * sizeof *x), j->n_x = n_x, j->to = real(d, out), j->value = (int)type, j->bytes = n;
+    j->x = copy_of(x, n_x * sizeof *x);
+    j->n_x = n_x;
+    j->to = real(d, out);
+    j->value = (int)type;
+    j->bytes = n;
     for (uint32_t i = 0; i < n_x; i++) j->x[i] = real(d, x[i]);
     put(d, PST_Q_COMPUTE, j);
     return PST_OK;
@@ -650,19 +748,24 @@ static pst_status run_narrow(far *d, job *j) {
     return pst_arith_cpu.narrow(d->cpu, (pst_dtype)j->value, j->from, j->to, j->bytes);
 }
 
-static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y, uint64_t n) {
+static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y,
+                         uint64_t n) {
     far *d = (far *)device;
     job *j = job_of(run_narrow);
-    j->to = real(d, y), j->from = real(d, x), j->value = (int)type, j->bytes = n;
+    j->to = real(d, y);
+    j->from = real(d, x);
+    j->value = (int)type;
+    j->bytes = n;
     put(d, PST_Q_COMPUTE, j);
     return PST_OK;
 }
 
-/* --- the module --------------------------------------------------------------------------------------------------- */
+/* --- the module ------------------------------------------------------------------------------- */
 
 static const char *about(uint32_t line) {
     static char text[160];
-    snprintf(text, sizeof text, "far: %d launches waited at once, %d of %d were asked for, %d captures, %d replays",
+    snprintf(text, sizeof text,
+             "far: %d launches waited at once, %d of %d were asked for, %d captures, %d replays",
              most_waiting, n_asked, n_launch, n_capture, n_replay);
     return line ? NULL : text;
 }
@@ -678,13 +781,21 @@ static pst_module module = {.version = PST_MODULE_VERSION,
                             .choices = &choices,
                             .about = about};
 
-__attribute__((visibility("default"))) const pst_module *pst_module_open(const pst_module_host *given);
+__attribute__((visibility("default"))) const pst_module *
+pst_module_open(const pst_module_host *given);
 const pst_module *pst_module_open(const pst_module_host *given) {
     uint32_t n;
     const char *version = getenv("FAR_VERSION");
     const char *captured_ones = getenv("FAR_CAPTURE");
-    if (captured_ones && !atoi(captured_ones)) ops.capture_begin = NULL, ops.capture_end = NULL, ops.replay = NULL;
-    if (getenv("FAR_NEAR")) away_by = 0, ops.flags |= PST_DEVICE_CUDA;
+    if (captured_ones && !atoi(captured_ones)) {
+        ops.capture_begin = NULL;
+        ops.capture_end = NULL;
+        ops.replay = NULL;
+    }
+    if (getenv("FAR_NEAR")) {
+        away_by = 0;
+        ops.flags |= PST_DEVICE_CUDA;
+    }
     pst_module_host_set(given);
     if (version) module.version = (uint32_t)atoi(version);
     const pst_kernel_row *cpu = pst_kernels_cpu(&n);

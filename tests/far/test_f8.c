@@ -1,6 +1,7 @@
 /* test: label=full timeout=300
- * Training with factors of 8 bits, on the device of far_module.c: near bf16's curve, the same bits in every layout and
- * with more evaluations, other bits than bf16. Skipped where kernels of bf16 are not. */
+ * Training with factors of 8 bits, on the device of far_module.c: near bf16's curve, the same bits
+ * in every layout and with more evaluations, other bits than bf16. Skipped where kernels of bf16
+ * are not. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,11 +12,11 @@
 #include "run/runs_assert.h"
 #include "skip.h"
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 2, heads: 2, channels: 64, context: 32, dropout: 0.1}\n"                               \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
-    "train: {steps: 8, batch: 8, micro_batch: 4, lr: 3.0e-3, warmup: 2, clip: 1, seed: 7}\n"                           \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 64, context: 32, dropout: 0.1}\n"           \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {steps: 8, batch: 8, micro_batch: 4, lr: 3.0e-3, warmup: 2, clip: 1, seed: 7}\n"       \
     "parallel: {transport: self, threads: 1, device: far}\n"
 
 enum { MOST = 6, STEPS = 8 };
@@ -39,12 +40,13 @@ static void near_bf16(void **state) {
     assert_int_equal(base.steps, STEPS);
     assert_string_not_equal(base.hash, plain.hash);
     for (int i = 0; i < base.steps; i++) {
-        sum += base.value[i], of += plain.value[i];
+        sum += base.value[i];
+        of += plain.value[i];
         if (!(fabs(base.value[i] - plain.value[i]) < 0.05 * plain.value[i]))
             fail_msg("step %d: loss %g in fp8, %g in bf16", i + 1, base.value[i], plain.value[i]);
     }
-    printf("mean loss %g in fp8, %g in bf16; last %g, %g\n", sum / STEPS, of / STEPS, base.value[STEPS - 1],
-           plain.value[STEPS - 1]);
+    printf("mean loss %g in fp8, %g in bf16; last %g, %g\n", sum / STEPS, of / STEPS,
+           base.value[STEPS - 1], plain.value[STEPS - 1]);
     assert_true(fabs(sum - of) < 0.02 * of);
     assert_true(base.value[STEPS - 1] < base.value[0]);
 }

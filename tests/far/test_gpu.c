@@ -1,8 +1,9 @@
 /* test: label=gpu timeout=300 serial
- * Training on a GPU beside the CPU: the same curve within the tolerance of the type, the same bits twice and across a
- * checkpoint, fp16 with a scale that is found, two ranks that share the GPU, launches that are captured in graphs beside
- * plain ones. It needs nothing but the program, which
- * PENSTOCK names where it is elsewhere; GPU_TRAINS_DEVICE=NAME is another device of the module's than cuda. */
+ * Training on a GPU beside the CPU: the same curve within the tolerance of the type, the same bits
+ * twice and across a checkpoint, fp16 with a scale that is found, two ranks that share the GPU,
+ * launches that are captured in graphs beside plain ones. It needs nothing but the program, which
+ * PENSTOCK names where it is elsewhere; GPU_TRAINS_DEVICE=NAME is another device of the module's
+ * than cuda. */
 #include "backends/module.h"
 #include "base/status.h"
 #include "kernels/kernel.h"
@@ -19,7 +20,8 @@
 enum { SKIP = 77, STEPS = 8, MOST = 8 };
 static char yaml[2000], on_device[80];
 
-/* The text that is learnt, so that nothing but this program has to be at hand; its numbers are no pattern. */
+/* The text that is learnt, so that nothing but this program has to be at hand; its numbers are no
+ * pattern. */
 static void write_run(void) {
     char path[400];
     uint32_t x = 1;
@@ -28,14 +30,15 @@ static void write_run(void) {
     for (int i = 0; f && i < 400; i++, x = x * 1664525 + 1013904223)
         fprintf(f, "valve %u of pipe %d carries %u litres; ", x >> 28, i % 7, (x >> 20) % 50);
     if (f) fclose(f);
-    snprintf(yaml, sizeof yaml,
-             "name: run\n"
-             "model: {kind: gpt, layers: 2, heads: 2, channels: 64, context: 32, dropout: 0.1}\n"
-             "data: {kind: text, paths: [\"%s\"]}\n"
-             "train: {steps: %d, batch: 8, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 1.0, seed: 7}\n"
-             "parallel: {transport: self, threads: 1}\n"
-             "checkpoint: {every: 4}\n",
-             path, STEPS);
+    snprintf(
+        yaml, sizeof yaml,
+        "name: run\n"
+        "model: {kind: gpt, layers: 2, heads: 2, channels: 64, context: 32, dropout: 0.1}\n"
+        "data: {kind: text, paths: [\"%s\"]}\n"
+        "train: {steps: %d, batch: 8, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 1.0, seed: 7}\n"
+        "parallel: {transport: self, threads: 1}\n"
+        "checkpoint: {every: 4}\n",
+        path, STEPS);
 }
 
 /* The same on the CPU (device NULL) or there; words: overrides, NULL behind the last. */
@@ -49,7 +52,7 @@ static run_result trained(const char *device, const char *name, int ranks, const
     for (int k = 0; k < r.n_rank; k++) assert_in_range(r.peak[k], 1, r.predicted[k]);
     return r;
 }
-#define TRAINED(device, name, ranks, resume, ...)                                                                      \
+#define TRAINED(device, name, ranks, resume, ...)                                                  \
     trained(device, name, ranks, resume, (const char *const[]){__VA_ARGS__, NULL})
 
 /* Two curves of losses; apart: of each other, relatively. */
@@ -64,7 +67,9 @@ static void near(const run_result *is, const run_result *of, double apart, const
 static run_result exact; /* the CPU's curve in fp32 */
 
 /* Whether this device's kernels take bf16: a processor's do not everywhere. */
-static int takes_bf16(void) { return !strcmp(on_device, "parallel.device=cuda") || has_bf16("curves in bf16"); }
+static int takes_bf16(void) {
+    return !strcmp(on_device, "parallel.device=cuda") || has_bf16("curves in bf16");
+}
 
 static void curves(void **state) {
     (void)state;
@@ -92,8 +97,8 @@ static void eight_bits(void **state) {
     if (one.exit_status && strstr(pst_error(), "has no 8-bit products")) return;
     assert_int_equal(one.exit_status, 0);
     near(&one, &exact, 0.15, "fp8"); /* at this rate of learning small differences grow */
-    run_result two = TRAINED(on_device, "fp8-two", 2, "", "train.precision=fp8", "parallel.schedule=1f1b",
-                             "parallel.recompute=full");
+    run_result two = TRAINED(on_device, "fp8-two", 2, "", "train.precision=fp8",
+                             "parallel.schedule=1f1b", "parallel.recompute=full");
     run_assert_same(&two, &one, "fp8, two ranks");
 }
 
@@ -119,7 +124,8 @@ static void resumed(void **state) {
 /* Loss scale and count of skipped steps in the last step's line. */
 static void last_scale(const run_result *r, double *scale, int *skipped) {
     char path[600], line[4096];
-    *scale = 0, *skipped = -1;
+    *scale = 0;
+    *skipped = -1;
     snprintf(path, sizeof path, "%s/metrics.jsonl", r->folder);
     FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f)) {
@@ -137,14 +143,17 @@ static void scaled(void **state) {
     (void)state;
     double scale;
     int skipped;
-    run_result r = TRAINED(on_device, "fp16", 1, "", "train.precision=fp16", "train.loss_scale_start=1024");
+    run_result r =
+        TRAINED(on_device, "fp16", 1, "", "train.precision=fp16", "train.loss_scale_start=1024");
     near(&r, &exact, 1e-2, "fp16");
     last_scale(&r, &scale, &skipped);
     assert_int_equal(skipped, 0);
     assert_true(scale == 1024);
-    r = TRAINED(on_device, "large", 1, "", "train.precision=fp16", "train.loss_scale_start=16777216");
+    r = TRAINED(on_device, "large", 1, "", "train.precision=fp16",
+                "train.loss_scale_start=16777216");
     last_scale(&r, &scale, &skipped); /* far too large: halved until nothing overflows */
-    if (skipped < 1 || skipped >= STEPS || !(scale < 16777216)) fail_msg("scale %g, %d skipped", scale, skipped);
+    if (skipped < 1 || skipped >= STEPS || !(scale < 16777216))
+        fail_msg("scale %g, %d skipped", scale, skipped);
     assert_true(r.value[STEPS - 1] < r.value[0]);
 }
 
@@ -157,15 +166,18 @@ static void shared(void **state) {
     run_result one = TRAINED(on_device, "one", 1, "", precision);
     run_result two = TRAINED(on_device, "two", 2, "", precision, "parallel.schedule=1f1b");
     near(&two, &one, 1e-2, "two ranks");
-    snprintf(more, sizeof more, "-q -n 2 %s %s parallel.schedule=1f1b parallel.transport=ucx", on_device, precision);
+    snprintf(more, sizeof more, "-q -n 2 %s %s parallel.schedule=1f1b parallel.transport=ucx",
+             on_device, precision);
     run_result apart = run_program(program, yaml, "apart", more);
-    if (apart.exit_status) fail_msg("two processes: status %d: see %s/apart.log", apart.exit_status, run_folder());
+    if (apart.exit_status)
+        fail_msg("two processes: status %d: see %s/apart.log", apart.exit_status, run_folder());
     run_assert_same(&apart, &two, "two processes");
     for (int k = 0; k < apart.n_rank; k++) assert_in_range(apart.peak[k], 1, apart.predicted[k]);
 }
 
-/* Launches that are captured in graphs have the bits of those that are not: with dropout, recomputation, slots that come
- * again, accumulated gradients and evaluations between steps. Some were captured, and replayed. */
+/* Launches that are captured in graphs have the bits of those that are not: with dropout,
+ * recomputation, slots that come again, accumulated gradients and evaluations between steps. Some
+ * were captured, and replayed. */
 static void captured(void **state) {
     (void)state;
     static const char *const words[] = {"-n 1", "-n 1 parallel.recompute=full model.dropout=0",
@@ -184,9 +196,11 @@ static void captured(void **state) {
                      words[i], on_device, precision, graphs ? "true" : "false");
             r[graphs] = run_program(program, yaml, name, more);
             if (r[graphs].exit_status) fail_msg("%s: see %s/%s.log", more, run_folder(), name);
-            snprintf(said, sizeof said, "grep -q ' [1-9][0-9]* graphs of .* launched [1-9][0-9]* times' '%s/%s.log'",
+            snprintf(said, sizeof said,
+                     "grep -q ' [1-9][0-9]* graphs of .* launched [1-9][0-9]* times' '%s/%s.log'",
                      run_folder(), name);
-            if ((system(said) == 0) != graphs) fail_msg("graphs: see %s/%s.log", run_folder(), name);
+            if ((system(said) == 0) != graphs)
+                fail_msg("graphs: see %s/%s.log", run_folder(), name);
         }
         run_assert_same(&r[1], &r[0], words[i]);
         assert_true(r[1].validation == r[0].validation);
@@ -199,7 +213,10 @@ int main(void) {
     const pst_module *m = pst_module_get();
     const char *why = m ? m->device->reject ? m->device->reject(&config) : NULL : pst_module_why();
     if (!why && strcmp(name, m->device->name)) why = "the module has another device";
-    if (why) return printf("skipped: device %s: %s\n", name, why), SKIP;
+    if (why) {
+        printf("skipped: device %s: %s\n", name, why);
+        return SKIP;
+    }
     snprintf(on_device, sizeof on_device, "parallel.device=%s", name);
     write_run();
     const struct CMUnitTest tests[] = {cmocka_unit_test(curves),  cmocka_unit_test(eight_bits),

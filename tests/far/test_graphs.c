@@ -1,7 +1,8 @@
 /* test: label=full timeout=300
- * Launches that are captured and replayed (pipeline/execute/executor_capture.c), on a device that notes them and queues them once
- * more (far_module.c): the bits are the CPU's in every layout, an operator that fails in one is named with its instruction,
- * and where capturing fails, or there is none, all is launched as before. */
+ * Launches that are captured and replayed (pipeline/execute/executor_capture.c), on a device that
+ * notes them and queues them once more (far_module.c): the bits are the CPU's in every layout, an
+ * operator that fails in one is named with its instruction, and where capturing fails, or there is
+ * none, all is launched as before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,15 +12,18 @@
 #include "far/far.h"
 #include "skip.h"
 
-/* Times of operators are taken in the first three steps and in the one that is drawn, which is the first; so 4 to 9 may be
- * captured, and evaluation passes stand between them. */
+/* Times of operators are taken in the first three steps and in the one that is drawn, which is the
+ * first; so 4 to 9 may be captured, and evaluation passes stand between them. */
 #define STEPS "train.steps=9", "train.validate_every=3", "checkpoint.every=3", "log.trace=1"
-enum { FEWEST = 4 /* of so many steps all may be replayed but for operators that are not captured */ };
+enum {
+    FEWEST = 4 /* of so many steps all may be replayed but for operators that are not captured */
+};
 
 static void counted(int *captures, int *replays) {
     const char *about = pst_module_get()->about(0);
     const char *at = strstr(about, "asked for, ");
-    if (!at || sscanf(at, "asked for, %d captures, %d replays", captures, replays) != 2) fail_msg("it says: %s", about);
+    if (!at || sscanf(at, "asked for, %d captures, %d replays", captures, replays) != 2)
+        fail_msg("it says: %s", about);
 }
 
 /* The same on the CPU, and on the device with its launches captured, or not. */
@@ -35,7 +39,8 @@ static void same(const char *name, int ranks, int captured, const char *const *w
     counted(&before[0], &before[1]);
     run_result far = run_here(YAML, other, ranks, "", override, n);
     counted(&after[0], &after[1]);
-    if (cpu.exit_status || far.exit_status) fail_msg("%s: status %d, %d", name, cpu.exit_status, far.exit_status);
+    if (cpu.exit_status || far.exit_status)
+        fail_msg("%s: status %d, %d", name, cpu.exit_status, far.exit_status);
     assert_int_equal(cpu.steps, 9);
     run_assert_same(&far, &cpu, name);
     assert_true(far.validation == cpu.validation);
@@ -87,7 +92,8 @@ static void eight_bits(void **state) {
     if (!has_bf16("captures in fp8")) return;
     counted(&captures[0], &replays[0]);
     for (int i = 0; i < 2; i++) {
-        const char *override[] = {"parallel.device=far", STEPS, "train.precision=fp8", "model.context=32",
+        const char *override[] = {"parallel.device=far", STEPS, "train.precision=fp8",
+                                  "model.context=32",
                                   i ? "parallel.graphs=true" : "parallel.graphs=false"};
         r[i] = run_here(YAML, i ? "fp8" : "fp8-off", 2, "", override, 8);
         assert_int_equal(r[i].exit_status, 0);
@@ -99,10 +105,13 @@ static void eight_bits(void **state) {
 }
 
 /* In a process of its own, with a variable; what it says is in NAME.log. */
-static run_result program(const char *variable, const char *value, const char *name, const char *device) {
+static run_result program(const char *variable, const char *value, const char *name,
+                          const char *device) {
     char words[200];
-    snprintf(words, sizeof words,
-             "parallel.device=%s log.level=debug train.steps=9 train.validate_every=3 log.trace=1 -n 1", device);
+    snprintf(
+        words, sizeof words,
+        "parallel.device=%s log.level=debug train.steps=9 train.validate_every=3 log.trace=1 -n 1",
+        device);
     setenv(variable, value, 1);
     run_result r = run_program(PST_BINARY, YAML, name, words);
     unsetenv(variable);
@@ -112,7 +121,8 @@ static run_result program(const char *variable, const char *value, const char *n
 static void says(const char *name, const char *pattern) {
     char command[700];
     snprintf(command, sizeof command, "grep -q '%s' '%s/%s.log'", pattern, run_folder(), name);
-    if (system(command)) fail_msg("%s: it does not say '%s': see %s/%s.log", name, pattern, run_folder(), name);
+    if (system(command))
+        fail_msg("%s: it does not say '%s': see %s/%s.log", name, pattern, run_folder(), name);
 }
 
 static void falls_back(void **state) {
@@ -126,7 +136,8 @@ static void falls_back(void **state) {
     run_assert_same(&first, &cpu, "first");
     run_assert_same(&third, &cpu, "third");
     run_assert_same(&none, &cpu, "none");
-    says("good", "rank 0: [0-9]* graphs of [0-9]* operators were captured, and launched [0-9]* times");
+    says("good",
+         "rank 0: [0-9]* graphs of [0-9]* operators were captured, and launched [0-9]* times");
     says("first", "rank 0: launches are not captured in graphs: far: no captures today");
     says("first", "rank 0: 0 graphs of 0 operators were captured, and launched 0 times");
     says("third", "rank 0: launches are not captured in graphs: far: no captures today");

@@ -1,6 +1,6 @@
 /* test: label=quick timeout=30
- * Messages from and to memory that the host cannot reach: chunks, more messages than lanes, posted in any order at
- * either end, empty ones; sizes that differ and ends that leave are said. */
+ * Messages from and to memory that the host cannot reach: chunks, more messages than lanes, posted
+ * in any order at either end, empty ones; sizes that differ and ends that leave are said. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,20 +33,25 @@ static int open_all(void **state) {
         if (m->device->open(&(pst_device_config){.threads = 1}, &e->device) != PST_OK) return -1;
         if (m->device->memory(e->device, 2 * MESSAGES * LARGEST, &memory) != PST_OK) return -1;
         e->memory = memory;
-        if (pst_staged_open(pst_self_hub_end(hub, r), e->device, LARGEST, CHUNK, &e->t) != PST_OK) return -1;
+        if (pst_staged_open(pst_self_hub_end(hub, r), e->device, LARGEST, CHUNK, &e->t) != PST_OK)
+            return -1;
     }
     return 0;
 }
 
 static int close_all(void **state) {
     (void)state;
-    for (uint32_t r = 0; r < RANKS; r++) ends[r].t->ops->close(ends[r].t), ends[r].device->ops->close(ends[r].device);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ends[r].t->ops->close(ends[r].t);
+        ends[r].device->ops->close(ends[r].device);
+    }
     pst_self_hub_close(hub);
     return 0;
 }
 
 static uint64_t bytes_of(uint32_t k) {
-    static const uint64_t sizes[] = {0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 5 * CHUNK + 3, LARGEST};
+    static const uint64_t sizes[] = {0,         1,         CHUNK - 1,     CHUNK,
+                                     CHUNK + 1, 2 * CHUNK, 5 * CHUNK + 3, LARGEST};
     return sizes[k % 8];
 }
 
@@ -58,7 +63,8 @@ static void copy(end *e, void *to, const void *from, uint64_t bytes) {
     assert_int_equal(e->device->ops->copy(e->device, PST_Q_COMPUTE, to, from, bytes, NULL), PST_OK);
 }
 
-static uint64_t post(uint32_t rank, pst_transfer_kind kind, uint32_t peer, uint32_t k, uint64_t bytes) {
+static uint64_t post(uint32_t rank, pst_transfer_kind kind, uint32_t peer, uint32_t k,
+                     uint64_t bytes) {
     end *e = &ends[rank];
     uint32_t place = kind == PST_TRANSFER_SEND ? k : MESSAGES + k;
     uint64_t request;
@@ -75,16 +81,19 @@ static void drive(uint64_t request[RANKS][2 * MESSAGES], uint32_t n) {
         for (uint32_t r = 0; r < RANKS; r++) {
             ends[r].t->ops->progress(ends[r].t);
             for (uint32_t i = 0; i < n; i++) {
-                pst_status status = done[r][i] ? PST_BUSY : ends[r].t->ops->test(ends[r].t, request[r][i], NULL);
+                pst_status status =
+                    done[r][i] ? PST_BUSY : ends[r].t->ops->test(ends[r].t, request[r][i], NULL);
                 if (status == PST_BUSY) continue;
                 assert_int_equal(status, PST_OK);
-                done[r][i] = 1, left--;
+                done[r][i] = 1;
+                left--;
             }
         }
     assert_int_equal(left, 0);
 }
 
-/* Every rank sends to the next one, in order; order: whether that one receives in the same order, or backwards. */
+/* Every rank sends to the next one, in order; order: whether that one receives in the same order,
+ * or backwards. */
 static void round_trip(int backwards) {
     uint64_t request[RANKS][2 * MESSAGES];
     uint8_t host[LARGEST];
@@ -96,14 +105,16 @@ static void round_trip(int backwards) {
             memset(host, 0xee, LARGEST);
             copy(&ends[r], ends[r].memory + (MESSAGES + k) * LARGEST, host, LARGEST);
             request[r][2 * k] = post(r, PST_TRANSFER_SEND, (r + 1) % RANKS, k, bytes_of(k));
-            request[r][2 * k + 1] = post(r, PST_TRANSFER_RECV, (r + RANKS - 1) % RANKS, other, bytes_of(other));
+            request[r][2 * k + 1] =
+                post(r, PST_TRANSFER_RECV, (r + RANKS - 1) % RANKS, other, bytes_of(other));
         }
     drive(request, 2 * MESSAGES);
     for (uint32_t r = 0; r < RANKS; r++)
         for (uint32_t k = 0; k < MESSAGES; k++) {
             copy(&ends[r], host, ends[r].memory + (MESSAGES + k) * LARGEST, LARGEST);
             for (uint64_t i = 0; i < LARGEST; i++)
-                assert_int_equal(host[i], i < bytes_of(k) ? byte_of((r + RANKS - 1) % RANKS, k, i) : 0xee);
+                assert_int_equal(host[i],
+                                 i < bytes_of(k) ? byte_of((r + RANKS - 1) % RANKS, k, i) : 0xee);
         }
 }
 
@@ -125,9 +136,11 @@ static pst_status until_said(uint32_t rank, uint64_t request) {
 /* The last words on these ends. */
 static void other_sizes(void **state) {
     (void)state;
-    uint64_t sent = post(0, PST_TRANSFER_SEND, 1, 3, 100), received = post(1, PST_TRANSFER_RECV, 0, 3, 90);
+    uint64_t sent = post(0, PST_TRANSFER_SEND, 1, 3, 100),
+             received = post(1, PST_TRANSFER_RECV, 0, 3, 90);
     assert_int_equal(until_said(1, received), PST_EINPUT);
-    assert_string_equal(pst_error(), "rank 0 sent 100 bytes, rank 1 expects 90 (message 3 on channel 5)");
+    assert_string_equal(pst_error(),
+                        "rank 0 sent 100 bytes, rank 1 expects 90 (message 3 on channel 5)");
     assert_int_equal(until_said(0, sent), PST_EINPUT);
 }
 

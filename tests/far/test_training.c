@@ -1,6 +1,7 @@
 /* test: label=quick timeout=60
- * Training on a device whose memory the host cannot reach and whose launches end later (far_module.c): the bits are the
- * CPU's, to and from checkpoints too; what is wrong with a module or its device is said in a line. */
+ * Training on a device whose memory the host cannot reach and whose launches end later
+ * (far_module.c): the bits are the CPU's, to and from checkpoints too; what is wrong with a module
+ * or its device is said in a line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,8 @@ static void one_rank(void **state) {
     const char *about = pst_module_get()->about(0);
     if (atoi(about + strlen("far: ")) < 10) fail_msg("nothing was launched ahead: %s", about);
     int asked = 0, launched = 0; /* in validations an event stands for several */
-    if (sscanf(strchr(about, ',') + 1, "%d of %d", &asked, &launched) != 2 || asked < 1 || asked >= launched)
+    if (sscanf(strchr(about, ',') + 1, "%d of %d", &asked, &launched) != 2 || asked < 1 ||
+        asked >= launched)
         fail_msg("each launch has an event: %s", about);
     if (has_bf16("one rank in bf16")) SAME_BITS("one-bf16", 1, "train.precision=bf16");
 }
@@ -30,33 +32,42 @@ static void several_ranks(void **state) {
     SAME_BITS("tensor", 2, "parallel.tensor=2");
 }
 
-/* A transport of the module's own carries the messages, between processes; more ranks than it is for are refused. */
+/* A transport of the module's own carries the messages, between processes; more ranks than it is
+ * for are refused. */
 static void directly(void **state) {
     (void)state;
     char log[400], said[400];
-    run_result cpu = run_program(PST_BINARY, YAML, "indirectly", "-n 2 parallel.device=cpu parallel.transport=ucx");
-    run_result far =
-        run_program(PST_BINARY, YAML, "directly", "-n 2 parallel.device=far parallel.transport=nccl log.level=info");
+    run_result cpu = run_program(PST_BINARY, YAML, "indirectly",
+                                 "-n 2 parallel.device=cpu parallel.transport=ucx");
+    run_result far = run_program(PST_BINARY, YAML, "directly",
+                                 "-n 2 parallel.device=far parallel.transport=nccl log.level=info");
     assert_int_equal(cpu.exit_status | far.exit_status, 0);
     run_assert_same(&far, &cpu, "directly");
-    snprintf(log, sizeof log, "grep -c 'far: messages go directly' '%s/directly.log' >'%s/count'; grep -q 2 '%s/count'",
-             run_folder(), run_folder(), run_folder());
+    snprintf(
+        log, sizeof log,
+        "grep -c 'far: messages go directly' '%s/directly.log' >'%s/count'; grep -q 2 '%s/count'",
+        run_folder(), run_folder(), run_folder());
     assert_int_equal(system(log), 0);
-    cpu = run_program(PST_BINARY, YAML, "parts", "-n 2 parallel.tensor=2 parallel.device=cpu parallel.transport=ucx");
-    far = run_program(PST_BINARY, YAML, "parts-directly",
-                      "-n 2 parallel.tensor=2 parallel.device=far parallel.transport=nccl log.level=info");
+    cpu = run_program(PST_BINARY, YAML, "parts",
+                      "-n 2 parallel.tensor=2 parallel.device=cpu parallel.transport=ucx");
+    far = run_program(
+        PST_BINARY, YAML, "parts-directly",
+        "-n 2 parallel.tensor=2 parallel.device=far parallel.transport=nccl log.level=info");
     run_assert_same(&far, &cpu, "tensor ranks, directly");
-    snprintf(log, sizeof log, "grep -q 'far: messages go directly' '%s/parts-directly.log'", run_folder());
+    snprintf(log, sizeof log, "grep -q 'far: messages go directly' '%s/parts-directly.log'",
+             run_folder());
     assert_int_equal(system(log), 0);
-    far = run_program(PST_BINARY, YAML, "refused", "-n 3 parallel.device=far parallel.transport=nccl");
+    far = run_program(PST_BINARY, YAML, "refused",
+                      "-n 3 parallel.device=far parallel.transport=nccl");
     assert_int_equal(far.exit_status, 2);
-    snprintf(said, sizeof said, "grep -q 'penstock: transport nccl: more ranks than GPUs' '%s/refused.log'",
+    snprintf(said, sizeof said,
+             "grep -q 'penstock: transport nccl: more ranks than GPUs' '%s/refused.log'",
              run_folder());
     assert_int_equal(system(said), 0);
 }
 
-/* Kernels that do not round factors compute what they would without: nothing else changes. These know no TF32, and
- * micro-batches of 40 rows are too odd for products of 8 bits. */
+/* Kernels that do not round factors compute what they would without: nothing else changes. These
+ * know no TF32, and micro-batches of 40 rows are too odd for products of 8 bits. */
 static void factors(void **state) {
     (void)state;
     static const char *const same[][2] = {{"train.precision=tf32", "train.precision=fp32"},
@@ -64,7 +75,8 @@ static void factors(void **state) {
     const size_t skip = strlen("train.precision=");
     int kinds = has_bf16("factors of fp8") ? 2 : 1;
     for (int i = 0; i < kinds; i++) {
-        const char *far[] = {"parallel.device=far", same[i][0]}, *cpu[] = {"parallel.device=cpu", same[i][1]};
+        const char *far[] = {"parallel.device=far", same[i][0]},
+                   *cpu[] = {"parallel.device=cpu", same[i][1]};
         run_result a = run_here(YAML, same[i][0] + skip, 2, "", far, 2);
         run_result b = run_here(YAML, same[i][1] + skip, 2, "", cpu, 2);
         assert_int_equal(a.exit_status | b.exit_status, 0);
@@ -107,7 +119,8 @@ static void generated(void **state) {
     const char *on[] = {"parallel.device=far"};
     run_result r = run_here(YAML, "generating", 1, "", on, 1);
     assert_int_equal(r.exit_status, 0);
-    snprintf(arguments, sizeof arguments, "generate '%s' --tokens 40 --prompt 'static int '", r.folder);
+    snprintf(arguments, sizeof arguments, "generate '%s' --tokens 40 --prompt 'static int '",
+             r.folder);
     assert_int_equal(program("", arguments, text[0]), 0);
     assert_int_equal(program("PENSTOCK_MODULE=", arguments, text[1]), 0);
     assert_true(strlen(text[0]) > 40);
@@ -119,20 +132,27 @@ static void said(const char *variables, const char *more, int status, const char
     char file[400], arguments[1200];
     snprintf(file, sizeof file, "%s/said.yaml", run_folder());
     run_write_file(file, YAML);
-    snprintf(arguments, sizeof arguments, "train '%s' --runs '%s/said' %s", file, run_folder(), more);
+    snprintf(arguments, sizeof arguments, "train '%s' --runs '%s/said' %s", file, run_folder(),
+             more);
     int is = program(variables, arguments, out);
-    if (is != status || !strstr(out, text)) fail_msg("%s %s: status %d, it says: %s", variables, more, is, out);
+    if (is != status || !strstr(out, text))
+        fail_msg("%s %s: status %d, it says: %s", variables, more, is, out);
 }
 
 static void refused(void **state) {
     (void)state;
-    said("PENSTOCK_MODULE=", "parallel.device=cuda", 2, "device cuda: "); /* there is none, or no driver */
-    said("PENSTOCK_MODULE=", "parallel.device=far", 2, "unknown device 'far' (there are: cpu, timed, cuda)");
+    said("PENSTOCK_MODULE=", "parallel.device=cuda", 2, "device cuda: "); /* there is none, or no
+                                                                             driver */
+    said("PENSTOCK_MODULE=", "parallel.device=far", 2,
+         "unknown device 'far' (there are: cpu, timed, cuda)");
     said("PENSTOCK_MODULE=/nowhere.so", "parallel.device=cpu", 0, "");
-    said("PENSTOCK_MODULE=/nowhere.so", "log.level=debug", 0, "passed over: /nowhere.so: cannot open");
-    said("FAR_VERSION=99", "parallel.device=auto log.level=debug", 0, "was built from another source");
+    said("PENSTOCK_MODULE=/nowhere.so", "log.level=debug", 0,
+         "passed over: /nowhere.so: cannot open");
+    said("FAR_VERSION=99", "parallel.device=auto log.level=debug", 0,
+         "was built from another source");
     said("FAR_MEMORY=100000", "parallel.device=far", 4, " bytes are needed, 100000 are free");
-    said("FAR_FAIL=h.1.attn:B:3", "parallel.device=far", 5, "rank 0 BW c0 m2: h.1.attn, pass B: far: an illegal");
+    said("FAR_FAIL=h.1.attn:B:3", "parallel.device=far", 5,
+         "rank 0 BW c0 m2: h.1.attn, pass B: far: an illegal");
 }
 
 int main(void) {

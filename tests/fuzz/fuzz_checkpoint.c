@@ -1,5 +1,5 @@
-/* Any text as the index of a checkpoint: an error that names the file, or tensors that are sorted and in a listed file
- * within the folder. */
+/* Any text as the index of a checkpoint: an error that names the file, or tensors that are sorted
+ * and in a listed file within the folder. */
 #include "checkpoint/checkpoint.h"
 #include <stdlib.h>
 #include <string.h>

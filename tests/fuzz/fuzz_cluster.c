@@ -1,4 +1,5 @@
-/* Any bytes as a cluster file: an error that names the file, or devices that are what the file may say. */
+/* Any bytes as a cluster file: an error that names the file, or devices that are what the file may
+ * say. */
 #include "pipeline/cluster/cluster.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     expect(c->n_device >= 1 && c->n_device <= PST_CLUSTER_MOST && c->n_node >= 1);
     for (uint32_t i = 0; i < c->n_device; i++)
-        expect(c->device[i].speed > 0 && c->device[i].speed <= 1000 && c->device[i].node < c->n_node);
+        expect(c->device[i].speed > 0 && c->device[i].speed <= 1000 &&
+               c->device[i].node < c->n_node);
     pst_cluster_close(c);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* Any bytes as a run file: refused with one line of text, or taken, and then printed and read back the same. The first
- * line, when it starts with "#=", is given as an override as well. */
+/* Any bytes as a run file: refused with one line of text, or taken, and then printed and read back
+ * the same. The first line, when it starts with "#=", is given as an override as well. */
 #include "config/config.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,8 +30,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         if (pst_config_parse(once, "copy.yaml", NULL, 0, &second) != PST_OK) abort();
         twice = printed(second);
         if (strcmp(once, twice) != 0) abort();
-        free(once), free(twice);
-        pst_config_close(first), pst_config_close(second);
+        free(once);
+        free(twice);
+        pst_config_close(first);
+        pst_config_close(second);
     } else if (first || !*pst_error() || strchr(pst_error(), '\n')) {
         abort();
     }

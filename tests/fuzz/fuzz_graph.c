@@ -1,5 +1,5 @@
-/* Any text as a graph: an error, or a graph that passes its check, keeps its hash through print and parse, and can be
- * differentiated without harm. */
+/* Any text as a graph: an error, or a graph that passes its check, keeps its hash through print and
+ * parse, and can be differentiated without harm. */
 #include "graph/diff.h"
 #include <stdlib.h>
 #include <string.h>

@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     expect(h.n >= 1);
     for (uint32_t i = 0; i < h.n; i++) {
-        expect(h.host[i].slots >= 1 && *h.host[i].name && *h.host[i].name != '-' && h.host[i].line >= 1);
+        expect(h.host[i].slots >= 1 && *h.host[i].name && *h.host[i].name != '-' &&
+               h.host[i].line >= 1);
         slots += h.host[i].slots;
     }
     expect(slots == h.slots);

@@ -1,4 +1,5 @@
-/* Any bytes as a plan file: an error that names the file, or a plan that is printed and read back the same. */
+/* Any bytes as a plan file: an error that names the file, or a plan that is printed and read back
+ * the same. */
 #include "pipeline/layout/plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,10 @@ static void exercise(const pst_plan *p) {
     expect(pst_plan_print(p, NULL, out) == PST_OK);
     fclose(out);
     expect(pst_plan_parse(text, bytes, "printed", &again) == PST_OK);
-    expect(again->n_node == p->n_node && again->n_chunk == p->n_chunk && again->n_rank == p->n_rank);
-    expect(again->bubble == p->bubble && again->step_ns == p->step_ns && again->graph_hash == p->graph_hash);
+    expect(again->n_node == p->n_node && again->n_chunk == p->n_chunk &&
+           again->n_rank == p->n_rank);
+    expect(again->bubble == p->bubble && again->step_ns == p->step_ns &&
+           again->graph_hash == p->graph_hash);
     expect(!memcmp(again->chunk_of_node, p->chunk_of_node, p->n_node * sizeof *p->chunk_of_node));
     expect(!memcmp(again->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk));
     expect(!memcmp(again->peak_bytes, p->peak_bytes, p->n_rank * sizeof *p->peak_bytes));

@@ -1,5 +1,5 @@
-/* Any bytes as another planner's workload, or as a plan of one: an error that names the file, or a graph that is
- * planned for, and a plan that is judged. */
+/* Any bytes as another planner's workload, or as a plan of one: an error that names the file, or a
+ * graph that is planned for, and a plan that is judged. */
 #include "partition/foreign/import.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,18 @@ static void expect(int truth) {
 }
 
 static void as_plan(const char *data, size_t size) {
-    const char *graph =
-        "node1 -- a -- forward_compute_time=1, backward_compute_time=1, activation_size=1, parameter_size=1\n"
-        "node2 -- b -- forward_compute_time=1, backward_compute_time=1, activation_size=1, parameter_size=1\n"
-        "\tnode1 -- node2\n";
+    const char *graph = "node1 -- a -- forward_compute_time=1, backward_compute_time=1, "
+                        "activation_size=1, parameter_size=1\n"
+                        "node2 -- b -- forward_compute_time=1, backward_compute_time=1, "
+                        "activation_size=1, parameter_size=1\n"
+                        "\tnode1 -- node2\n";
     pst_import *im = NULL;
     pst_import_plan plan = {0};
     expect(pst_import_parse(graph, strlen(graph), "graph", &im) == PST_OK);
-    im->kind[0].count = 2, im->machines = 2, im->bandwidth = im->between = 1, im->compression = 1;
+    im->kind[0].count = 2;
+    im->machines = 2;
+    im->bandwidth = im->between = 1;
+    im->compression = 1;
     pst_status status = pst_import_read_plan(im, data, size, "fuzz", &plan);
     expect(status == PST_OK ? plan.objective >= 0 : strncmp(pst_error(), "fuzz:", 5) == 0);
     pst_import_plan_close(&plan);

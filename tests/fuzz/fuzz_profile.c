@@ -1,5 +1,5 @@
-/* Any bytes as a profile: an error that names the file, or durations that are positive and print to what is read
- * back. */
+/* Any bytes as a profile: an error that names the file, or durations that are positive and print to
+ * what is read back. */
 #include "partition/cost/profile.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pst_profile_rows(again, &m);
     expect(n == m && pst_profile_merge(again, p) == PST_OK);
     free(text);
-    pst_profile_close(p), pst_profile_close(again);
+    pst_profile_close(p);
+    pst_profile_close(again);
     return 0;
 }

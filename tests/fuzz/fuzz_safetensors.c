@@ -1,4 +1,5 @@
-/* Any bytes as a safetensors file: an error that names the file, or entries that lie inside it and can be read. */
+/* Any bytes as a safetensors file: an error that names the file, or entries that lie inside it and
+ * can be read. */
 #include "checkpoint/safetensors.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Any bytes as a schedule's CSV: an error that names the file, or a schedule that is written and read back the same. */
+/* Any bytes as a schedule's CSV: an error that names the file, or a schedule that is written and
+ * read back the same. */
 #include "pipeline/schedule/csv.h"
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (pst_schedule_csv_parse(first, strlen(first), "written", &back) != PST_OK) abort();
     char *second = written(back);
     if (strcmp(first, second)) abort();
-    free(first), free(second);
-    pst_schedule_close(s), pst_schedule_close(back);
+    free(first);
+    free(second);
+    pst_schedule_close(s);
+    pst_schedule_close(back);
     return 0;
 }

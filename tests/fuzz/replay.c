@@ -1,5 +1,6 @@
-/* Drives a fuzz entry without libFuzzer: `fuzz_NAME FOLDER` runs nothing, every file of tests/fuzz/corpus/NAME/, and
- * a fixed number of mutations of each (cut short, bytes changed, a part doubled). Always the same inputs. */
+/* Drives a fuzz entry without libFuzzer: `fuzz_NAME FOLDER` runs nothing, every file of
+ * tests/fuzz/corpus/NAME/, and a fixed number of mutations of each (cut short, bytes changed, a
+ * part doubled). Always the same inputs. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,11 +14,14 @@ enum { MUTATIONS = 60, MAX_MUTATED = 65536 };
 
 static uint64_t state = 88172645463325252u;
 static uint64_t next(void) { /* xorshift64 */
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
     return state;
 }
 
-/* Inputs get a block of their own, so that reading one byte too many is seen by the address sanitizer. */
+/* Inputs get a block of their own, so that reading one byte too many is seen by the address
+ * sanitizer. */
 static void run(const uint8_t *data, size_t size) {
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy) abort();
@@ -48,10 +52,16 @@ static void mutate(const uint8_t *data, size_t size) {
 static int replay(const char *path) {
     FILE *f = fopen(path, "rb");
     struct stat s;
-    if (!f || fstat(fileno(f), &s) != 0) return perror(path), 1;
+    if (!f || fstat(fileno(f), &s) != 0) {
+        perror(path);
+        return 1;
+    }
     size_t size = (size_t)s.st_size;
     uint8_t *data = malloc(size ? size : 1);
-    if (!data || fread(data, 1, size, f) != size) return fprintf(stderr, "%s: cannot read\n", path), 1;
+    if (!data || fread(data, 1, size, f) != size) {
+        fprintf(stderr, "%s: cannot read\n", path);
+        return 1;
+    }
     fclose(f);
     run(data, size);
     if (size && size <= MAX_MUTATED) mutate(data, size);
@@ -67,7 +77,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < n; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s/%s", argv[1], entry[i]->d_name);
-        if (entry[i]->d_name[0] != '.') failed |= replay(path), files++;
+        if (entry[i]->d_name[0] != '.') {
+            failed |= replay(path);
+            files++;
+        }
         free(entry[i]);
     }
     free(entry);

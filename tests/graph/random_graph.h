@@ -1,5 +1,5 @@
-/* Random valid graphs for property tests: embedding, then operators on random earlier tensors (so that tensors have
- * several consumers), then a loss. Everything follows from the seed. */
+/* Random valid graphs for property tests: embedding, then operators on random earlier tensors (so
+ * that tensors have several consumers), then a loss. Everything follows from the seed. */
 #ifndef PST_TESTS_RANDOM_GRAPH_H
 #define PST_TESTS_RANDOM_GRAPH_H
 #include "graph/op.h"
@@ -13,12 +13,12 @@ static inline uint64_t next_random(uint64_t *state) { /* splitmix64 */
 }
 
 /* A graph has no size to run here: any failure is a bug of the test. */
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) {                                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, pst_error());                                           \
-            abort();                                                                                                   \
-        }                                                                                                              \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) {                                                                    \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, pst_error());                       \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 static inline uint32_t random_param(pst_graph *g, uint64_t d0, uint64_t d1, uint64_t *state) {
@@ -39,12 +39,13 @@ static inline uint32_t random_attention(pst_graph *g, uint32_t qkv, uint64_t sta
     uint32_t in[2] = {qkv, pst_graph_find_tensor(g, "lengths")}, out;
     char name[PST_NAME_MAX];
     snprintf(name, sizeof(name), "n%u", g->n_node);
-    MUST(pst_graph_add(g, "attention", name, &attr, in, in[1] == PST_NONE ? 1 : 1 + next_random(&state) % 2, NULL, 0,
-                       &out));
+    MUST(pst_graph_add(g, "attention", name, &attr, in,
+                       in[1] == PST_NONE ? 1 : 1 + next_random(&state) % 2, NULL, 0, &out));
     return out;
 }
 
-static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t shared, uint64_t *state) {
+static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t shared,
+                                 uint64_t *state) {
     uint64_t C = g->tensor[x].dim[2];
     uint32_t in[2] = {x, y}, p[2], out;
     char name[PST_NAME_MAX];
@@ -52,7 +53,8 @@ static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t 
     snprintf(name, sizeof(name), "n%u", g->n_node);
     switch (next_random(state) % 6) {
     case 0:
-        p[0] = random_param(g, C, 0, state), p[1] = random_param(g, C, 0, state);
+        p[0] = random_param(g, C, 0, state);
+        p[1] = random_param(g, C, 0, state);
         MUST(pst_graph_add(g, "layer_norm", name, &attr, in, 1, p, 2, &out));
         return out;
     case 1: /* q, k, v */
@@ -73,7 +75,8 @@ static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t 
     }
 }
 
-/* [b,T,8] throughout, a third of all in bf16, some in fp16; one or two losses; a few tensors may lead to none. */
+/* [b,T,8] throughout, a third of all in bf16, some in fp16; one or two losses; a few tensors may
+ * lead to none. */
 static inline pst_graph *random_graph(uint64_t seed) {
     uint64_t state = seed, b = 1 + next_random(&state) % 3, T = 1 + next_random(&state) % 5, C = 8;
     pst_graph *g;
@@ -85,25 +88,29 @@ static inline pst_graph *random_graph(uint64_t seed) {
     if (seed % 4 == 1) MUST(pst_graph_data(g, "lengths", 1, (uint64_t[]){b}, &lengths));
     uint32_t table[2] = {random_param(g, 11, C, &state), random_param(g, T + 2, C, &state)};
     uint32_t shared = random_param(g, C, C, &state);
-    MUST(pst_graph_add(g, "embedding", "embedding", NULL, &tokens, 1, table, 1 + next_random(&state) % 2, &tensor[0]));
+    MUST(pst_graph_add(g, "embedding", "embedding", NULL, &tokens, 1, table,
+                       1 + next_random(&state) % 2, &tensor[0]));
     while (n <= n_op) { /* mostly the newest tensor, sometimes an older one */
         uint32_t x = next_random(&state) % 3 ? tensor[n - 1] : tensor[next_random(&state) % n];
         uint32_t y = tensor[next_random(&state) % n];
         tensor[n++] = random_op(g, x, y, shared, &state);
     }
-    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){b, T}, &targets)); /* late: data may stand anywhere */
+    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){b, T}, &targets)); /* late: data may stand
+                                                                            anywhere */
     for (uint32_t i = 0, n_loss = 1 + next_random(&state) % 2; i < n_loss; i++) {
         uint32_t logits, out, x = i == 0 ? tensor[n - 1] : tensor[next_random(&state) % n];
         char name[PST_NAME_MAX];
         snprintf(name, sizeof(name), "head%u", i);
         MUST(pst_graph_add(g, "linear", name, NULL, &x, 1, &table[0], 1, &logits)); /* tied */
         snprintf(name, sizeof(name), "loss%u", i);
-        MUST(pst_graph_add(g, "cross_entropy", name, NULL, (uint32_t[]){logits, targets}, 2, NULL, 0, &out));
+        MUST(pst_graph_add(g, "cross_entropy", name, NULL, (uint32_t[]){logits, targets}, 2, NULL,
+                           0, &out));
     }
     return g;
 }
 
-/* The seed of a property test: PST_SEED, or `standard`. Printed, so that a failure can be repeated. */
+/* The seed of a property test: PST_SEED, or `standard`. Printed, so that a failure can be
+ * repeated. */
 static inline uint64_t test_seed(uint64_t standard) {
     const char *text = getenv("PST_SEED");
     uint64_t seed = text ? strtoull(text, NULL, 10) : standard;

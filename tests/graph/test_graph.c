@@ -1,5 +1,5 @@
-/* Building: what infer and the builders refuse, with the sentence; that a refused addition leaves no trace; that
- * pst_graph_check finds every single change to a finished graph; optimizer rows. */
+/* Building: what infer and the builders refuse, with the sentence; that a refused addition leaves
+ * no trace; that pst_graph_check finds every single change to a finished graph; optimizer rows. */
 #include "graph/optim.h"
 #include "graph/random_graph.h"
 #include <math.h>
@@ -39,8 +39,8 @@ static parts open_parts(void) {
 }
 
 /* The addition fails with `words` in the message and leaves the graph as it was. */
-static void refuse(parts *s, const char *op, const pst_attr *attr, uint32_t n_in, uint32_t in0, uint32_t in1,
-                   uint32_t n_param, uint32_t p0, uint32_t p1, const char *words) {
+static void refuse(parts *s, const char *op, const pst_attr *attr, uint32_t n_in, uint32_t in0,
+                   uint32_t in1, uint32_t n_param, uint32_t p0, uint32_t p1, const char *words) {
     uint64_t before = pst_graph_hash(s->g);
     uint32_t in[] = {in0, in1}, p[] = {p0, p1}, out = 77;
     assert_int_equal(pst_graph_add(s->g, op, "bad", attr, in, n_in, p, n_param, &out), PST_EINPUT);
@@ -72,7 +72,8 @@ static void wrong_operands(void **unused) {
     refuse(&s, "attention", &two, 1, s.other, 0, 0, 0, 0, "8 channels");
     refuse(&s, "attention", &two, 2, s.x, s.x, 0, 0, 0, "I32");
     refuse(&s, "attention", &two, 2, s.x, s.tokens, 0, 0, 0, "1 dimensions of I32");
-    refuse(&s, "attention", &(pst_attr){.heads = 2, .bidirectional = 2}, 1, s.x, 0, 0, 0, 0, "(1) or not (0), not 2");
+    refuse(&s, "attention", &(pst_attr){.heads = 2, .bidirectional = 2}, 1, s.x, 0, 0, 0, 0,
+           "(1) or not (0), not 2");
     refuse(&s, "add", NULL, 2, s.x, s.other, 0, 0, 0, "equal shapes");
     refuse(&s, "add", NULL, 1, s.x, 0, 0, 0, 0, "2 to 2 inputs");
     refuse(&s, "cross_entropy", NULL, 2, s.x, s.x, 0, 0, 0, "I32");
@@ -88,7 +89,8 @@ static uint64_t flops_of(const pst_graph *g, uint32_t node, pst_pass pass) {
     return flops;
 }
 
-/* Only what is set is in the hash and in the text; all positions seen cost twice as much as those before. */
+/* Only what is set is in the hash and in the text; all positions seen cost twice as much as those
+ * before. */
 static void masks_of_attention(void **unused) {
     (void)unused;
     uint64_t hash[4], flops[4];
@@ -99,14 +101,17 @@ static void masks_of_attention(void **unused) {
         size_t size;
         FILE *f = open_memstream(&text, &size);
         MUST(pst_graph_data(s.g, "lengths", 1, (uint64_t[]){2}, &lengths));
-        MUST(pst_graph_add_masked_attention(s.g, "a", s.x, mask > 1 ? lengths : PST_NONE, 2, mask % 2, &out));
-        hash[mask] = pst_graph_hash(s.g), flops[mask] = flops_of(s.g, s.g->n_node - 1, PST_PASS_B);
+        MUST(pst_graph_add_masked_attention(s.g, "a", s.x, mask > 1 ? lengths : PST_NONE, 2,
+                                            mask % 2, &out));
+        hash[mask] = pst_graph_hash(s.g);
+        flops[mask] = flops_of(s.g, s.g->n_node - 1, PST_PASS_B);
         MUST(pst_graph_check(s.g));
         MUST(pst_graph_print(s.g, f));
         fclose(f);
         assert_int_equal(strstr(text, "bidirectional=1") != NULL, mask % 2);
         assert_int_equal(strstr(text, "in x.out,lengths") != NULL, mask > 1);
-        free(text), pst_graph_close(s.g);
+        free(text);
+        pst_graph_close(s.g);
     }
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < i; k++) assert_true(hash[i] != hash[k]);
@@ -132,7 +137,8 @@ static void wrong_names_and_shapes(void **unused) {
     assert_int_equal(pst_graph_data(s.g, "", 2, (uint64_t[]){2, 3}, &out), PST_EINPUT);
     assert_int_equal(pst_graph_data(s.g, "batch3", 2, (uint64_t[]){3, 3}, &out), PST_EINPUT);
     assert_int_equal(pst_graph_add(s.g, "dropout", "x", NULL, &s.x, 1, NULL, 0, &out), PST_EINPUT);
-    assert_int_equal(pst_graph_add(s.g, "dropout", lengthy, NULL, &s.x, 1, NULL, 0, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_add(s.g, "dropout", lengthy, NULL, &s.x, 1, NULL, 0, &out),
+                     PST_EINPUT);
     assert_int_equal(pst_graph_open("a b", 1, &none), PST_EINPUT);
     assert_int_equal(pst_graph_open("a", 0, &none), PST_EINPUT);
     assert_null(none);
@@ -150,7 +156,9 @@ static int mutate(pst_graph *g, uint64_t *state) {
     case 0: t->dim[next_random(state) % t->n_dim] += 1; return t->producer != PST_NONE;
     case 1: t->n_dim ^= 1; return 1;
     case 2: t->producer += 1; return 1;
-    case 3: t->role = t->role == PST_TENSOR_DATA ? PST_TENSOR_ACTIVATION : PST_TENSOR_DATA; return 1;
+    case 3:
+        t->role = t->role == PST_TENSOR_DATA ? PST_TENSOR_ACTIVATION : PST_TENSOR_DATA;
+        return 1;
     case 4: t->name[0] ^= 1; return t->producer != PST_NONE;
     case 5: memset(t->name, 'n', PST_NAME_MAX); return 1;
     case 6: p->n_use += 1; return 1;
@@ -176,7 +184,8 @@ static void check_finds_mutations(void **unused) {
         pst_graph *g = random_graph(seed + round % 50);
         if (mutate(g, &state)) {
             changed++;
-            if (pst_graph_check(g) != PST_EINPUT) fail_msg("round %u: a change was not found", round);
+            if (pst_graph_check(g) != PST_EINPUT)
+                fail_msg("round %u: a change was not found", round);
         }
         pst_graph_close(g);
     }
@@ -190,13 +199,13 @@ static void hash_sees_everything(void **unused) {
     pst_graph *g = s.g;
     uint64_t h = pst_graph_hash(g);
     assert_true(h == pst_graph_hash(g));
-#define CHANGES(place, value)                                                                                          \
-    do {                                                                                                               \
-        __typeof__(place) before_ = place;                                                                             \
-        place = value;                                                                                                 \
-        assert_true(pst_graph_hash(g) != h);                                                                           \
-        place = before_;                                                                                               \
-        assert_true(pst_graph_hash(g) == h);                                                                           \
+#define CHANGES(place, value)                                                                      \
+    do {                                                                                           \
+        __typeof__(place) before_ = place;                                                         \
+        place = value;                                                                             \
+        assert_true(pst_graph_hash(g) != h);                                                       \
+        place = before_;                                                                           \
+        assert_true(pst_graph_hash(g) == h);                                                       \
     } while (0)
     CHANGES(g->name[0], 'q');
     CHANGES(g->micro_batch, 3);
@@ -216,7 +225,8 @@ static void parameters_by_name(void **unused) {
     parts s = open_parts();
     uint32_t order[4];
     pst_graph_param_order(s.g, order);
-    for (uint32_t i = 1; i < 4; i++) assert_true(strcmp(s.g->param[order[i - 1]].name, s.g->param[order[i]].name) < 0);
+    for (uint32_t i = 1; i < 4; i++)
+        assert_true(strcmp(s.g->param[order[i - 1]].name, s.g->param[order[i]].name) < 0);
     assert_int_equal(pst_graph_find_param(s.g, "gain"), s.gain);
     assert_int_equal(pst_graph_find_param(s.g, "nobody"), PST_NONE);
     assert_int_equal(s.g->param[s.table].n_use, 1);

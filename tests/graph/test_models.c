@@ -57,13 +57,15 @@ static void preset_sizes(void **unused) {
     }
 }
 
-/* Devlin et al. 2019 give 110M and 340M, of which segments, the pooled output and its own bias are not here. */
+/* Devlin et al. 2019 give 110M and 340M, of which segments, the pooled output and its own bias are
+ * not here. */
 static void bert_sizes(void **unused) {
     (void)unused;
     static const struct {
         const char *preset;
         uint64_t L, C, T, V;
-    } known[] = {{"tiny", 2, 128, 64, 257}, {"base", 12, 768, 512, 30522}, {"large", 24, 1024, 512, 30522}};
+    } known[] = {
+        {"tiny", 2, 128, 64, 257}, {"base", 12, 768, 512, 30522}, {"large", 24, 1024, 512, 30522}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         pst_model_config c = {.kind = "bert", .micro_batch = 2};
         uint64_t C = known[i].C, lengths = 0;
@@ -72,7 +74,8 @@ static void bert_sizes(void **unused) {
         assert_int_equal(pst_model_bert.preset(&c), PST_OK);
         if (pst_model_bert.build(&c, &g) != PST_OK) fail_msg("%s", pst_error());
         assert_int_equal(pst_graph_check(g), PST_OK);
-        assert_true(count(g) == (known[i].T + known[i].V + 2) * C + known[i].L * (12 * C * C + 13 * C) + C * C + 3 * C);
+        assert_true(count(g) == (known[i].T + known[i].V + 2) * C +
+                                    known[i].L * (12 * C * C + 13 * C) + C * C + 3 * C);
         for (uint32_t k = 0; k < g->n_node; k++)
             lengths += g->node[k].attr.bidirectional && g->node[k].n_in == 2 &&
                        g->node[k].in[1] == pst_graph_find_tensor(g, "lengths");
@@ -91,14 +94,16 @@ static void given_sizes_win(void **unused) {
 
 static void structure(void **unused) {
     (void)unused;
-    pst_graph *g = gpt("nano", (pst_model_config){0}), *dropped = gpt("nano", (pst_model_config){.dropout = 0.1f});
+    pst_graph *g = gpt("nano", (pst_model_config){0}),
+              *dropped = gpt("nano", (pst_model_config){.dropout = 0.1f});
     const pst_param *wte = &g->param[pst_graph_find_param(g, "wte.weight")];
     const pst_param *proj = &g->param[pst_graph_find_param(g, "h.0.mlp.c_proj.weight")];
     assert_int_equal(wte->n_use, 2); /* embedding, then the head */
     assert_true(wte->decay && fabsf(proj->std - 0.02f / sqrtf(8)) < 1e-9f);
     assert_int_equal(g->n_node, 1 + 4 * 9 + 3);
     assert_int_equal(dropped->n_node, g->n_node + 1 + 2 * 4);
-    for (uint32_t i = 0; i < g->n_param; i++) assert_int_equal(g->param[i].decay, g->param[i].n_dim >= 2);
+    for (uint32_t i = 0; i < g->n_param; i++)
+        assert_int_equal(g->param[i].decay, g->param[i].n_dim >= 2);
     const pst_tensor *loss = &g->tensor[g->node[g->n_node - 1].out[0]];
     assert_int_equal(loss->role, PST_TENSOR_OUTPUT);
     assert_string_equal(g->tensor[0].name, "tokens");
@@ -113,8 +118,10 @@ static void inference(void **unused) {
     const pst_tensor *logits = &g->tensor[g->n_tensor - 1];
     assert_int_equal(logits->role, PST_TENSOR_OUTPUT);
     assert_int_equal(logits->dim[2], 256);
-    for (uint32_t i = 0; i < g->n_node; i++) assert_string_not_equal(g->node[i].op->name, "dropout");
-    for (uint32_t i = 0; i < g->n_tensor; i++) assert_string_not_equal(g->tensor[i].name, "targets");
+    for (uint32_t i = 0; i < g->n_node; i++)
+        assert_string_not_equal(g->node[i].op->name, "dropout");
+    for (uint32_t i = 0; i < g->n_tensor; i++)
+        assert_string_not_equal(g->tensor[i].name, "targets");
     pst_graph_close(g);
 }
 
@@ -126,7 +133,8 @@ static void flops(void **unused) {
     assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
     uint64_t linear[PST_PASS_COUNT] = {0}, tokens = 2 * 64;
     for (uint32_t s = 0; s < t->n_step; s++)
-        if (strcmp(g->node[t->step[s].node].op->name, "linear") == 0) linear[t->step[s].pass] += t->step[s].flops;
+        if (strcmp(g->node[t->step[s].node].op->name, "linear") == 0)
+            linear[t->step[s].pass] += t->step[s].flops;
     for (int pass = 0; pass < PST_PASS_COUNT; pass++)
         assert_true(linear[pass] == 2 * tokens * (4 * 12 * 128 * 128 + 256 * 128));
     pst_tape_close(t);
@@ -140,7 +148,8 @@ static void hugging_face_names(void **unused) {
     for (uint32_t i = 0; i < g->n_param; i++) {
         char buffer[PST_NAME_MAX];
         int transposed = -1;
-        assert_string_equal(pst_model_gpt.hf_name(&g->param[i], buffer, &transposed), g->param[i].name);
+        assert_string_equal(pst_model_gpt.hf_name(&g->param[i], buffer, &transposed),
+                            g->param[i].name);
         n_transposed += (uint32_t)transposed;
         if (transposed) assert_int_equal(g->param[i].n_dim, 2);
     }
@@ -148,7 +157,8 @@ static void hugging_face_names(void **unused) {
     pst_graph_close(g);
 }
 
-/* Numbers of weights as torchvision has them, and of the paper's nets for CIFAR with projections where shapes change. */
+/* Numbers of weights as torchvision has them, and of the paper's nets for CIFAR with projections
+ * where shapes change. */
 static void resnet(void **unused) {
     (void)unused;
     static const struct {
@@ -177,7 +187,8 @@ static void resnet(void **unused) {
         assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
         assert_int_equal(pst_tape_check_gradients(t, g), PST_OK);
         for (uint32_t s = 0; s < t->n_step; s++) /* the images need no gradient */
-            assert_false(t->step[s].pass == PST_PASS_B && !strcmp(g->node[t->step[s].node].name, "conv1"));
+            assert_false(t->step[s].pass == PST_PASS_B &&
+                         !strcmp(g->node[t->step[s].node].name, "conv1"));
         pst_tape_close(t);
         pst_graph_close(g);
     }
@@ -194,40 +205,54 @@ static void refuse(const pst_model_row *row, pst_model_config c, const char *wor
 
 static void contradictions(void **unused) {
     (void)unused;
-    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "gpt5"}, "nano, gpt2, gpt2-medium");
-    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano", .heads = 3, .micro_batch = 1},
+    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "gpt5"},
+           "nano, gpt2, gpt2-medium");
+    refuse(&pst_model_gpt,
+           (pst_model_config){.kind = "gpt", .preset = "nano", .heads = 3, .micro_batch = 1},
            "heads is 3");
-    refuse(&pst_model_bert, (pst_model_config){.kind = "bert", .preset = "huge"}, "tiny, base, large");
-    refuse(&pst_model_bert, (pst_model_config){.kind = "bert", .preset = "tiny", .heads = 3, .micro_batch = 1},
+    refuse(&pst_model_bert, (pst_model_config){.kind = "bert", .preset = "huge"},
+           "tiny, base, large");
+    refuse(&pst_model_bert,
+           (pst_model_config){.kind = "bert", .preset = "tiny", .heads = 3, .micro_batch = 1},
            "heads is 3");
-    refuse(&pst_model_bert, (pst_model_config){.kind = "bert", .preset = "tiny", .infer = 1, .micro_batch = 1},
+    refuse(&pst_model_bert,
+           (pst_model_config){.kind = "bert", .preset = "tiny", .infer = 1, .micro_batch = 1},
            "does not generate");
-    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1}, "model.kind gpt: give a preset (nano");
+    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1},
+           "model.kind gpt: give a preset (nano");
     refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .layers = 2, .micro_batch = 1},
            "model.kind mlp: give a preset (tiny) or layers, channels and context");
-    refuse(&pst_model_resnet, (pst_model_config){.kind = "resnet", .micro_batch = 1}, "or layers and channels");
+    refuse(&pst_model_resnet, (pst_model_config){.kind = "resnet", .micro_batch = 1},
+           "or layers and channels");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano"}, "micro_batch");
-    refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .dropout = 1}, "dropout");
-    refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX},
+    refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .dropout = 1},
+           "dropout");
+    refuse(&pst_model_gpt,
+           (pst_model_config){.preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX},
            "wte.weight");
     refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .preset = "nano"}, "there are tiny");
     pst_model_config image = {.preset = "resnet20", .micro_batch = 1, .vocabulary = 10, .depth = 3};
     refuse(&pst_model_resnet, image, "model.image is 0");
-    image.image = 32, image.layers = 21;
+    image.image = 32;
+    image.layers = 21;
     refuse(&pst_model_resnet, image, "layers is 21");
-    image.layers = 0, image.dropout = 0.1f;
+    image.layers = 0;
+    image.dropout = 0.1f;
     refuse(&pst_model_resnet, image, "dropout");
-    image.dropout = 0, image.context = 2;
+    image.dropout = 0;
+    image.context = 2;
     refuse(&pst_model_resnet, image, "one class");
     refuse(&pst_model_resnet,
-           (pst_model_config){.preset = "resnet18", .micro_batch = 1, .vocabulary = 10, .depth = 3, .image = 16},
+           (pst_model_config){
+               .preset = "resnet18", .micro_batch = 1, .vocabulary = 10, .depth = 3, .image = 16},
            "one number of each channel");
 }
 
 static void mlp(void **unused) {
     (void)unused;
     for (int infer = 0; infer < 2; infer++) {
-        pst_model_config c = {.preset = "tiny", .micro_batch = 3, .activation = PST_ACT_RELU, .infer = infer};
+        pst_model_config c = {
+            .preset = "tiny", .micro_batch = 3, .activation = PST_ACT_RELU, .infer = infer};
         pst_graph *g;
         assert_int_equal(pst_model_mlp.preset(&c), PST_OK);
         assert_int_equal(pst_model_mlp.build(&c, &g), PST_OK);

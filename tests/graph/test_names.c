@@ -1,4 +1,5 @@
-/* The index of names against a search from the front, while entries come and the newest ones go again. */
+/* The index of names against a search from the front, while entries come and the newest ones go
+ * again. */
 #include "graph/names.h"
 #include "random_graph.h"
 #include <setjmp.h>

@@ -1,6 +1,7 @@
-/* Tensor parallelism without an engine: the parts of a model run in lockstep, each step on one part after the other,
- * and the test does what they exchange. Loss and every gradient must be those of the whole model. The reference sums in
- * double and rounds once per element, so that the distance stays within a few roundings of fp32 (2^-24) per layer. */
+/* Tensor parallelism without an engine: the parts of a model run in lockstep, each step on one part
+ * after the other, and the test does what they exchange. Loss and every gradient must be those of
+ * the whole model. The reference sums in double and rounds once per element, so that the distance
+ * stays within a few roundings of fp32 (2^-24) per layer. */
 #include "base/rng.h"
 #include "graph/diff.h"
 #include "graph/shard.h"
@@ -44,7 +45,7 @@ static void *room(uint64_t bytes) {
     return x;
 }
 
-/* --- the parts -------------------------------------------------------------------------------------------------- */
+/* --- the parts -------------------------------------------------------------------------------- */
 
 /* The whole parameter's values, the same for every part. */
 static float *whole_weight(const pst_param *p) {
@@ -55,7 +56,8 @@ static float *whole_weight(const pst_param *p) {
 }
 
 static void fill_data(const pst_graph *g, uint32_t tensor, uint32_t vocabulary, int32_t *out) {
-    uint64_t n = pst_tensor_elements(g->tensor + tensor), key = pst_rng_key(5, g->tensor[tensor].name);
+    uint64_t n = pst_tensor_elements(g->tensor + tensor),
+             key = pst_rng_key(5, g->tensor[tensor].name);
     for (uint64_t i = 0; i < n; i++) {
         uint32_t word[4];
         pst_rng_words(key, 0, i, word);
@@ -68,13 +70,16 @@ static void open_part(part *p, uint32_t vocabulary) {
     const pst_graph *g = p->g;
     must(pst_graph_check(g));
     must(pst_tape_build(g, 1, &p->tape));
-    p->value = calloc(p->tape->n_value + 1, sizeof *p->value), p->owned = calloc(p->tape->n_value + 1, 1);
+    p->value = calloc(p->tape->n_value + 1, sizeof *p->value);
+    p->owned = calloc(p->tape->n_value + 1, 1);
     for (uint32_t v = 0; v < p->tape->n_value; v++) {
         const pst_value *value = p->tape->value + v;
-        p->value[v] = room(value->bytes), p->owned[v] = 1;
+        p->value[v] = room(value->bytes);
+        p->owned[v] = 1;
         if (value->def_step == PST_NONE) fill_data(g, value->tensor, vocabulary, p->value[v]);
     }
-    p->weight = calloc(g->n_param, sizeof *p->weight), p->grad = calloc(g->n_param, sizeof *p->grad);
+    p->weight = calloc(g->n_param, sizeof *p->weight);
+    p->grad = calloc(g->n_param, sizeof *p->grad);
     p->use = calloc(4 * g->n_param, sizeof *p->use);
     for (uint32_t i = 0; i < g->n_param; i++) {
         uint64_t n = pst_param_elements(g->param + i);
@@ -82,7 +87,8 @@ static void open_part(part *p, uint32_t vocabulary) {
         p->weight[i] = room(n * sizeof(float));
         pst_param_take(g->param + i, whole, p->weight[i]);
         free(whole);
-        for (uint32_t u = 0; u < g->param[i].n_use; u++) p->use[4 * i + u] = room(n * sizeof(float));
+        for (uint32_t u = 0; u < g->param[i].n_use; u++)
+            p->use[4 * i + u] = room(n * sizeof(float));
     }
 }
 
@@ -91,15 +97,22 @@ static void close_group(group *x) {
         part *p = x->part + k;
         for (uint32_t v = 0; v < p->tape->n_value; v++)
             if (p->owned[v]) free(p->value[v]);
-        for (uint32_t i = 0; i < p->g->n_param; i++) free(p->weight[i]), free(p->grad[i]);
+        for (uint32_t i = 0; i < p->g->n_param; i++) {
+            free(p->weight[i]);
+            free(p->grad[i]);
+        }
         for (uint32_t i = 0; i < 4 * p->g->n_param; i++) free(p->use[i]);
-        free(p->value), free(p->owned), free(p->weight), free(p->grad), free(p->use);
+        free(p->value);
+        free(p->owned);
+        free(p->weight);
+        free(p->grad);
+        free(p->use);
         pst_tape_close(p->tape);
         pst_graph_close(p->g);
     }
 }
 
-/* --- a step ----------------------------------------------------------------------------------------------------- */
+/* --- a step ----------------------------------------------------------------------------------- */
 
 static void *operand(const part *p, const pst_operand *o) {
     switch ((pst_operand_kind)o->kind) {
@@ -117,7 +130,8 @@ static void share(part *p, uint32_t s) {
         const pst_operand *o = step->operand + i;
         if (!o->must) continue;
         free(p->value[o->index]);
-        p->value[o->index] = p->value[step->operand[o->share].index], p->owned[o->index] = 0;
+        p->value[o->index] = p->value[step->operand[o->share].index];
+        p->owned[o->index] = 0;
     }
 }
 
@@ -129,10 +143,18 @@ static void run_kernel(const part *p, uint32_t s) {
     uint32_t n, k = 0;
     const pst_kernel_row *row = pst_kernels_ref(&n);
     for (uint32_t i = 0; i < step->n_operand; i++) arg[i] = operand(p, step->operand + i);
-    while (k < n && (strcmp(row[k].op, op) || row[k].pass != step->pass || !(row[k].dtypes & PST_TAKES_F32))) k++;
+    while (k < n &&
+           (strcmp(row[k].op, op) || row[k].pass != step->pass || !(row[k].dtypes & PST_TAKES_F32)))
+        k++;
     if (k == n) fail_msg("no kernel for %s", op);
-    pst_call call = {
-        .graph = p->g, .node = node, .arg = arg, .seed = 9, .sample = 70, .first = 1, .train = 1, .loss_scale = 0.125f};
+    pst_call call = {.graph = p->g,
+                     .node = node,
+                     .arg = arg,
+                     .seed = 9,
+                     .sample = 70,
+                     .first = 1,
+                     .train = 1,
+                     .loss_scale = 0.125f};
     must(row[k].launch(NULL, &call));
 }
 
@@ -146,7 +168,8 @@ typedef struct {
 static end end_of(const part *p, uint32_t s) {
     const pst_tape_step *step = p->tape->step + s;
     const pst_node *node = p->g->node + step->node;
-    const pst_value *from = p->tape->value + step->operand[0].index, *to = p->tape->value + step->operand[1].index;
+    const pst_value *from = p->tape->value + step->operand[0].index,
+                    *to = p->tape->value + step->operand[1].index;
     return (end){.from = operand(p, step->operand),
                  .to = operand(p, step->operand + 1),
                  .n_from = from->bytes / sizeof(float),
@@ -168,13 +191,14 @@ static void exchange(group *x, uint32_t s, pst_exchange kind) {
     for (uint32_t k = 0; sums && k < x->n; k++)
         for (uint64_t i = 0; i < e[k].n_from; i++) sum[i] += e[k].from[i];
     for (uint32_t k = 0; k < x->n; k++) {
-        uint64_t at = 0, wide = e[k].n_to > e[k].n_from ? e[k].n_to : e[k].n_from, c = wide / e[k].rows / length;
+        uint64_t at = 0, wide = e[k].n_to > e[k].n_from ? e[k].n_to : e[k].n_from,
+                 c = wide / e[k].rows / length;
         for (uint32_t j = 0; j < x->n && kind == PST_EXCHANGE_STACK; at += e[j++].n_from)
             memcpy(e[k].to + at, e[j].from, e[j].n_from * sizeof(float));
         for (uint32_t j = 0; j < x->n && kind == PST_EXCHANGE_GATHER; j++)
             for (uint64_t r = 0; r < e[k].rows; r++)
-                memcpy(e[k].to + (r * length + e[j].own.first) * c, e[j].from + r * e[j].own.count * c,
-                       e[j].own.count * c * sizeof(float));
+                memcpy(e[k].to + (r * length + e[j].own.first) * c,
+                       e[j].from + r * e[j].own.count * c, e[j].own.count * c * sizeof(float));
         for (uint64_t r = 0; r < e[k].rows && kind == PST_EXCHANGE_SCATTER; r++)
             memcpy(e[k].to + r * e[k].own.count * c, sum + (r * length + e[k].own.first) * c,
                    e[k].own.count * c * sizeof(float));
@@ -187,7 +211,8 @@ static void exchange(group *x, uint32_t s, pst_exchange kind) {
 static void run(group *x) {
     for (uint32_t s = 0; s < x->part[0].tape->n_step; s++) {
         const pst_tape_step *step = x->part[0].tape->step + s;
-        pst_exchange kind = pst_node_exchange(x->part[0].g->node + step->node, x->part[0].tape->is_sum[s], step->pass);
+        pst_exchange kind = pst_node_exchange(x->part[0].g->node + step->node,
+                                              x->part[0].tape->is_sum[s], step->pass);
         for (uint32_t k = 0; k < x->n; k++) share(x->part + k, s);
         for (uint32_t k = 0; k < x->n && kind == PST_EXCHANGE_NONE; k++) run_kernel(x->part + k, s);
         if (kind != PST_EXCHANGE_NONE) exchange(x, s, kind);
@@ -202,7 +227,7 @@ static void run(group *x) {
         }
 }
 
-/* --- what comes out --------------------------------------------------------------------------------------------- */
+/* --- what comes out --------------------------------------------------------------------------- */
 
 /* The whole parameter's gradient; what all parts have alike has to be the same to the bit. */
 static float *whole_grad(const group *x, uint32_t i) {
@@ -228,14 +253,19 @@ static float *whole_grad(const group *x, uint32_t i) {
 
 static double distance(const float *a, const float *b, uint64_t n) {
     double d = 0, norm = 0;
-    for (uint64_t i = 0; i < n; i++) d += ((double)a[i] - b[i]) * ((double)a[i] - b[i]), norm += (double)b[i] * b[i];
+    for (uint64_t i = 0; i < n; i++) {
+        d += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
     return norm > 0 ? sqrt(d / norm) : sqrt(d);
 }
 
 static const float *losses(const part *p, uint64_t *n) {
     for (uint32_t v = 0; v < p->tape->n_value; v++) {
         const pst_value *value = p->tape->value + v;
-        if (value->kind != PST_VALUE_TENSOR || p->g->tensor[value->tensor].role != PST_TENSOR_OUTPUT) continue;
+        if (value->kind != PST_VALUE_TENSOR ||
+            p->g->tensor[value->tensor].role != PST_TENSOR_OUTPUT)
+            continue;
         *n = value->bytes / sizeof(float);
         return p->value[v];
     }
@@ -259,12 +289,14 @@ static void compare(const group *want, const group *got, const char *what) {
         assert_int_equal(pst_param_whole(got->part->g->param + i, dim), pst_param_elements(param));
         float *grad = whole_grad(got, i);
         double d = distance(grad, want->part->grad[i], pst_param_elements(param));
-        if (!(d <= GRADIENT_TOLERANCE)) fail_msg("%s: the gradient of %s is %.3g off", what, param->name, d);
+        if (!(d <= GRADIENT_TOLERANCE))
+            fail_msg("%s: the gradient of %s is %.3g off", what, param->name, d);
         free(grad);
     }
 }
 
-/* Whether the parts have the same operators, and hold every element of every parameter as often as they should. */
+/* Whether the parts have the same operators, and hold every element of every parameter as often as
+ * they should. */
 static void check_parts(const group *x) {
     for (uint32_t k = 1; k < x->n; k++) {
         const pst_graph *a = x->part->g, *b = x->part[k].g;
@@ -284,10 +316,12 @@ static void check_parts(const group *x) {
     }
 }
 
-static void check_model(const pst_model_row *row, pst_model_config c, uint32_t parts, int sequence) {
+static void check_model(const pst_model_row *row, pst_model_config c, uint32_t parts,
+                        int sequence) {
     group whole = {.n = 1}, split = {.n = parts};
     char what[96];
-    snprintf(what, sizeof what, "%s in %u parts%s", row->name, parts, sequence ? " along the sequence" : "");
+    snprintf(what, sizeof what, "%s in %u parts%s", row->name, parts,
+             sequence ? " along the sequence" : "");
     must(row->build(&c, &whole.part[0].g));
     open_part(whole.part, c.vocabulary);
     run(&whole);
@@ -299,7 +333,8 @@ static void check_model(const pst_model_row *row, pst_model_config c, uint32_t p
     check_parts(&split);
     run(&split);
     compare(&whole, &split, what);
-    close_group(&whole), close_group(&split);
+    close_group(&whole);
+    close_group(&split);
 }
 
 /* Three heads and 13 tokens on two ranks, 7 positions: nothing divides. */
@@ -318,20 +353,25 @@ static pst_model_config gpt(void) {
 static void test_gpt(void **state) {
     (void)state;
     for (uint32_t parts = 1; parts <= 3; parts++)
-        for (int sequence = 0; sequence < 2; sequence++) check_model(&pst_model_gpt, gpt(), parts, sequence);
+        for (int sequence = 0; sequence < 2; sequence++)
+            check_model(&pst_model_gpt, gpt(), parts, sequence);
 }
 
 /* Every rank knows the lengths, which are random ones here. */
 static void test_bert(void **state) {
     (void)state;
     for (uint32_t parts = 1; parts <= 3; parts++)
-        for (int sequence = 0; sequence < 2; sequence++) check_model(&pst_model_bert, gpt(), parts, sequence);
+        for (int sequence = 0; sequence < 2; sequence++)
+            check_model(&pst_model_bert, gpt(), parts, sequence);
 }
 
 static void test_gpt_even(void **state) {
     (void)state;
     pst_model_config c = gpt();
-    c.heads = 4, c.vocabulary = 16, c.context = 8, c.channels = 16;
+    c.heads = 4;
+    c.vocabulary = 16;
+    c.context = 8;
+    c.channels = 16;
     for (int sequence = 0; sequence < 2; sequence++) check_model(&pst_model_gpt, c, 4, sequence);
 }
 
@@ -340,7 +380,8 @@ static void test_mlp(void **state) {
     pst_model_config c = gpt();
     c.activation = PST_ACT_RELU;
     for (uint32_t parts = 1; parts <= 5; parts++)
-        for (int sequence = 0; sequence < 2; sequence++) check_model(&pst_model_mlp, c, parts, sequence);
+        for (int sequence = 0; sequence < 2; sequence++)
+            check_model(&pst_model_mlp, c, parts, sequence);
 }
 
 static void refuse(pst_model_config c, uint32_t parts, int sequence, const char *why) {

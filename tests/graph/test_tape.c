@@ -1,6 +1,7 @@
-/* The tape: every value has one writer that comes first, gradients are complete when they are read and contributions
- * arrive in reverse node order. Gradients are followed as numbers: each (node, input) gets a random factor, so that a
- * lost, doubled or misplaced contribution changes the sum. */
+/* The tape: every value has one writer that comes first, gradients are complete when they are read
+ * and contributions arrive in reverse node order. Gradients are followed as numbers: each (node,
+ * input) gets a random factor, so that a lost, doubled or misplaced contribution changes the
+ * sum. */
 #include "graph/diff.h"
 #include "graph/random_graph.h"
 #include <setjmp.h>
@@ -10,7 +11,8 @@
 
 #include <cmocka.h>
 
-/* The factor by which the backward of `node` scales what it hands to input i; odd, arithmetic is modulo 2^64. */
+/* The factor by which the backward of `node` scales what it hands to input i; odd, arithmetic is
+ * modulo 2^64. */
 static uint64_t factor(uint32_t node, uint32_t i) {
     uint64_t state = UINT64_C(1000003) * node + i;
     return next_random(&state) | 1;
@@ -18,14 +20,16 @@ static uint64_t factor(uint32_t node, uint32_t i) {
 
 static int is_loss(const pst_node *d) { return strcmp(d->op->name, "cross_entropy") == 0; }
 
-/* What the gradient of each tensor must be, from the chain rule alone; has[t]: whether it has one. */
+/* What the gradient of each tensor must be, from the chain rule alone; has[t]: whether it has
+ * one. */
 static void expected_gradients(const pst_graph *g, uint64_t *grad, uint8_t *has) {
     memset(grad, 0, g->n_tensor * sizeof(*grad));
     memset(has, 0, g->n_tensor);
     for (uint32_t n = g->n_node; n-- > 0;) {
         const pst_node *d = &g->node[n];
         for (uint32_t i = 0; i < d->n_in; i++) {
-            if (g->tensor[d->in[i]].role == PST_TENSOR_DATA || (!is_loss(d) && !has[d->out[0]])) continue;
+            if (g->tensor[d->in[i]].role == PST_TENSOR_DATA || (!is_loss(d) && !has[d->out[0]]))
+                continue;
             uint64_t scale = d->op->pass_through ? 1 : factor(n, i);
             grad[d->in[i]] += is_loss(d) ? scale : scale * grad[d->out[0]];
             has[d->in[i]] = 1;
@@ -34,7 +38,8 @@ static void expected_gradients(const pst_graph *g, uint64_t *grad, uint8_t *has)
 }
 
 /* Runs one step on numbers and checks what it reads. */
-static void run_step(const pst_graph *g, const pst_tape *t, uint32_t s, uint64_t *number, const uint64_t *grad) {
+static void run_step(const pst_graph *g, const pst_tape *t, uint32_t s, uint64_t *number,
+                     const uint64_t *grad) {
     const pst_tape_step *step = &t->step[s];
     const pst_node *d = &g->node[step->node];
     uint64_t sum = 0, a[PST_MAX_ARG] = {0};
@@ -54,7 +59,8 @@ static void run_step(const pst_graph *g, const pst_tape *t, uint32_t s, uint64_t
     assert_int_equal(d->op->args(d, step->pass, arg), step->n_operand);
     if (step->pass == PST_PASS_F) return;
     for (uint32_t i = 0; i < step->n_operand; i++) {
-        if (arg[i].kind == PST_ARG_DOUT) assert_true(a[i] == grad[d->out[arg[i].index]]); /* complete */
+        if (arg[i].kind == PST_ARG_DOUT)
+            assert_true(a[i] == grad[d->out[arg[i].index]]); /* complete */
         if (arg[i].kind == PST_ARG_SUM) sum = a[i];
         if (arg[i].kind == PST_ARG_DIN)
             number[step->operand[i].index] =
@@ -62,7 +68,8 @@ static void run_step(const pst_graph *g, const pst_tape *t, uint32_t s, uint64_t
     }
 }
 
-/* One writer per value; written operands are the value's definition; steps in the promised order. */
+/* One writer per value; written operands are the value's definition; steps in the promised
+ * order. */
 static void check_structure(const pst_graph *g, const pst_tape *t) {
     uint32_t *writers = calloc(t->n_value, sizeof(*writers));
     for (uint32_t s = 0; s < t->n_step; s++) {
@@ -76,9 +83,12 @@ static void check_structure(const pst_graph *g, const pst_tape *t) {
         }
         if (s == 0) continue;
         const pst_tape_step *before = &t->step[s - 1];
-        if (step->pass == PST_PASS_F) assert_true(before->pass == PST_PASS_F && before->node < step->node);
-        if (step->pass == PST_PASS_W && before->node == step->node) assert_true(before->pass == PST_PASS_B);
-        if (step->pass != PST_PASS_F && before->pass != PST_PASS_F) assert_true(before->node >= step->node);
+        if (step->pass == PST_PASS_F)
+            assert_true(before->pass == PST_PASS_F && before->node < step->node);
+        if (step->pass == PST_PASS_W && before->node == step->node)
+            assert_true(before->pass == PST_PASS_B);
+        if (step->pass != PST_PASS_F && before->pass != PST_PASS_F)
+            assert_true(before->node >= step->node);
     }
     for (uint32_t v = 0; v < t->n_value; v++) {
         assert_int_equal(writers[v], t->value[v].def_step == PST_NONE ? 0 : 1);
@@ -105,7 +115,8 @@ static void random_graphs_differentiate(void **unused) {
         pst_tape *t;
         MUST(pst_graph_check(g));
         MUST(pst_tape_build(g, 1, &t));
-        uint64_t *grad = calloc(g->n_tensor, sizeof(*grad)), *number = calloc(t->n_value, sizeof(*number));
+        uint64_t *grad = calloc(g->n_tensor, sizeof(*grad)),
+                 *number = calloc(t->n_value, sizeof(*number));
         uint8_t *has = calloc(g->n_tensor, 1);
         expected_gradients(g, grad, has);
         check_structure(g, t);
@@ -132,12 +143,14 @@ static pst_graph *forked_graph(void) {
                        {.name = "square", .n_dim = 2, .dim = {4, 4}}};
     for (uint32_t i = 0; i < 4; i++) MUST(pst_graph_param(g, &row[i], &p[i]));
     MUST(pst_graph_add(g, "embedding", "x", NULL, &tokens, 1, &p[0], 1, &x));
-    MUST(pst_graph_add(g, "linear", "lin", &(pst_attr){.activation = PST_ACT_RELU}, &x, 1, &p[3], 1, &a));
+    MUST(pst_graph_add(g, "linear", "lin", &(pst_attr){.activation = PST_ACT_RELU}, &x, 1, &p[3], 1,
+                       &a));
     MUST(pst_graph_add(g, "layer_norm", "norm", &(pst_attr){.eps = 1}, &x, 1, &p[1], 2, &b));
     MUST(pst_graph_add(g, "add", "inner", NULL, (uint32_t[]){a, b}, 2, NULL, 0, &sum));
     MUST(pst_graph_add(g, "add", "outer", NULL, (uint32_t[]){x, sum}, 2, NULL, 0, &sum));
     MUST(pst_graph_add(g, "linear", "head", NULL, &sum, 1, &p[0], 1, &logits));
-    MUST(pst_graph_add(g, "cross_entropy", "loss", NULL, (uint32_t[]){logits, targets}, 2, NULL, 0, &loss));
+    MUST(pst_graph_add(g, "cross_entropy", "loss", NULL, (uint32_t[]){logits, targets}, 2, NULL, 0,
+                       &loss));
     return g;
 }
 
@@ -239,7 +252,8 @@ static void costs(void **unused) {
     pst_tape *t;
     MUST(pst_tape_build(g, 1, &t));
     for (uint32_t s = 0; s < t->n_step; s++) {
-        if (strcmp(g->node[t->step[s].node].name, "head") == 0) assert_int_equal(t->step[s].flops, 2 * 2 * 4 * 5);
+        if (strcmp(g->node[t->step[s].node].name, "head") == 0)
+            assert_int_equal(t->step[s].flops, 2 * 2 * 4 * 5);
         assert_true(t->step[s].bytes > 0);
     }
     pst_tape_close(t);

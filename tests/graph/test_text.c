@@ -40,7 +40,8 @@ static void random_graphs(void **unused) {
 static void models(void **unused) {
     (void)unused;
     for (int infer = 0; infer < 2; infer++) {
-        pst_model_config c = {.kind = "gpt", .preset = "nano", .micro_batch = 4, .dropout = 0.1f, .infer = infer};
+        pst_model_config c = {
+            .kind = "gpt", .preset = "nano", .micro_batch = 4, .dropout = 0.1f, .infer = infer};
         pst_graph *g;
         MUST(pst_model_gpt.preset(&c));
         MUST(pst_model_gpt.build(&c, &g));
@@ -56,7 +57,8 @@ static void models(void **unused) {
 /* A text with one wrong line, the line's number, and words of the message. */
 static void errors(void **unused) {
     (void)unused;
-#define HEAD "penstock-graph 1\ngraph g micro_batch 2\nparam w [3,4] normal 0.02 decay\ndata t [2,3]\n" /* 4 lines */
+#define HEAD                                                                                       \
+    "penstock-graph 1\ngraph g micro_batch 2\nparam w [3,4] normal 0.02 decay\ndata t [2,3]\n"
     static const struct {
         const char *text, *where, *words;
     } bad[] = {
@@ -87,7 +89,8 @@ static void errors(void **unused) {
         {HEAD "node n embedding in t param w bidirectional=yes\n", "f:5:", "yes"},
         {HEAD "node n embedding in t param w activation=step\n", "f:5:", "step"},
         {HEAD "node n embedding in t param w\nnode n embedding in t param w\n", "f:6:", "n: two"},
-        {HEAD "node n embedding in t param w\nnode m linear in n.out param w features=4\n", "f:6:", "features 4"},
+        {HEAD "node n embedding in t param w\nnode m linear in n.out param w features=4\n",
+         "f:6:", "features 4"},
         {HEAD "output t\n", "f:5:", "data"},
         {HEAD "output\n", "f:5:", "output TENSOR"},
         {HEAD "edge a b\n", "f:5:", "edge"},
@@ -96,12 +99,15 @@ static void errors(void **unused) {
         pst_graph *g = NULL;
         assert_int_equal(pst_graph_parse(bad[i].text, "f", &g), PST_EINPUT);
         assert_null(g);
-        if (strncmp(pst_error(), bad[i].where, strlen(bad[i].where)) != 0 || !strstr(pst_error(), bad[i].words))
-            fail_msg("case %zu: \"%s\" lacks %s or \"%s\"", i, pst_error(), bad[i].where, bad[i].words);
+        if (strncmp(pst_error(), bad[i].where, strlen(bad[i].where)) != 0 ||
+            !strstr(pst_error(), bad[i].words))
+            fail_msg("case %zu: \"%s\" lacks %s or \"%s\"", i, pst_error(), bad[i].where,
+                     bad[i].words);
     }
 }
 
-/* Single changed, missing and doubled characters never do harm: an error, or a graph that passes its check. */
+/* Single changed, missing and doubled characters never do harm: an error, or a graph that passes
+ * its check. */
 static void damaged_texts(void **unused) {
     (void)unused;
     uint64_t seed = test_seed(31), state = seed;

@@ -1,7 +1,7 @@
 /* test: label=full timeout=240
- * What happens to a training run when a rank is killed or stopped, the launcher dies or the disk fills up: the right
- * exit status and sentence, nobody left behind, and a run that goes on from its last good checkpoint to the very same
- * weights. */
+ * What happens to a training run when a rank is killed or stopped, the launcher dies or the disk
+ * fills up: the right exit status and sentence, nobody left behind, and a run that goes on from its
+ * last good checkpoint to the very same weights. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +11,10 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-/* --- ranks ------------------------------------------------------------------------------------------------------ */
+/* --- ranks ------------------------------------------------------------------------------------ */
 
-static int n_told, n_noted; /* how often a survivor told where the other one was; how to go on was said */
+static int n_told, n_noted; /* how often a survivor told where the other one was; how to go on was
+                               said */
 
 /* The rank is named with its host and its last instruction, in one line. */
 static void check_named(const job *j, int rank, const char *what) {
@@ -25,7 +26,8 @@ static void check_named(const job *j, int rank, const char *what) {
     snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
     if (!strstr(line, what) || !strstr(line, host) || !strstr(line, " during "))
         fail_msg("what happened is not said: %s", line);
-    if (strstr(at + 1, "penstock: rank ")) fail_msg("more than one is blamed: %s", process_said(&j->p));
+    if (strstr(at + 1, "penstock: rank "))
+        fail_msg("more than one is blamed: %s", process_said(&j->p));
     n_told += strstr(line, "; rank ") && strstr(line, " step ");
     n_noted += strstr(at, "\npenstock: go on with: penstock train --resume ") != NULL;
 }
@@ -72,12 +74,12 @@ static void test_launcher_killed(void **state) {
         assert_false(process_alive(j.rank[i]));
     }
     char command[1300];
-    snprintf(command, sizeof command, "rm -rf '%s' && mkdir '%s'", temporary,
-             temporary); /* a killed launcher cleans nothing */
+    /* a killed launcher cleans nothing */
+    snprintf(command, sizeof command, "rm -rf '%s' && mkdir '%s'", temporary, temporary);
     assert_int_equal(system(command), 0);
 }
 
-/* --- disks ------------------------------------------------------------------------------------------------------ */
+/* --- disks ------------------------------------------------------------------------------------ */
 
 /* Something stands where the checkpoints should go: the run goes on without, and says so. */
 static void test_no_folder(void **state) {
@@ -94,8 +96,8 @@ static void test_no_folder(void **state) {
         assert_true(process_reaches(&j.p, j.folder, steps + 20, 60));
         kill(j.p.pid, SIGINT);
         int status = process_wait(&j.p, LIMIT_S);
-        if (status != 4)
-            fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p)); /* its weights are lost */
+        /* its weights are lost */
+        if (status != 4) fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p));
         check_said(&j, "no checkpoint of step");
         check_said(&j, "training goes on");
         assert_true(entries(moved) >= 1);
@@ -109,9 +111,8 @@ static void fill_up(const char *name, const char *folder, int n, rlim_t file_byt
     char file[400], ranks[16], run[800];
     snprintf(file, sizeof file, "%s/%s.yaml", run_folder(), name);
     snprintf(ranks, sizeof ranks, "%d", n);
-    run_write_file(
-        file,
-        MODEL(3, 32, 24) "train: {steps: 30, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 5, keep: 50}\n");
+    run_write_file(file, MODEL(3, 32, 24) "train: {steps: 30, batch: 4, micro_batch: 1, warmup: "
+                                          "0}\ncheckpoint: {every: 5, keep: 50}\n");
     const char *argv[] = {PST_BINARY, "train", file, "--runs", folder, "-q", "-n", ranks, NULL};
     getrlimit(RLIMIT_FSIZE, &before);
     if (file_bytes) {
@@ -145,14 +146,15 @@ static void test_full_disk(void **state) {
     umount2(folder, MNT_DETACH);
     assert_int_equal(copied, 0);
     snprintf(words, sizeof words, "-q -n 1 train.steps=31 --resume '%s'", run);
-    run_result r = run_program(PST_BINARY, MODEL(3, 32, 24) "train: {steps: 30, batch: 4, micro_batch: 1, warmup: 0}\n",
-                               "full-again", words);
+    run_result r = run_program(
+        PST_BINARY, MODEL(3, 32, 24) "train: {steps: 30, batch: 4, micro_batch: 1, warmup: 0}\n",
+        "full-again", words);
     assert_int_equal(r.exit_status, 0);
     assert_int_equal(process_steps(run), 31);
 }
 
-/* `ulimit -f`: metrics fit, and the tensors' bytes, which are compared before the run starts (cli.limits), but not the
- * header of their file. */
+/* `ulimit -f`: metrics fit, and the tensors' bytes, which are compared before the run starts
+ * (cli.limits), but not the header of their file. */
 static void test_file_limit(void **state) {
     (void)state;
     char folder[600];
@@ -160,11 +162,12 @@ static void test_file_limit(void **state) {
     fill_up("file-limit", folder, 1, 567000); /* one rank: UCX's shared memory are files, too */
 }
 
-/* --- crashes ---------------------------------------------------------------------------------------------------- */
+/* --- crashes ---------------------------------------------------------------------------------- */
 
-#define CRASHY                                                                                                         \
-    MODEL(2, 24, 20)                                                                                                   \
-    "train: {steps: 60, batch: 4, micro_batch: 1, warmup: 0, lr: 1.0e-3}\ncheckpoint: {every: 1, keep: 2}\n"
+#define CRASHY                                                                                     \
+    MODEL(2, 24, 20)                                                                               \
+    "train: {steps: 60, batch: 4, micro_batch: 1, warmup: 0, lr: 1.0e-3}\ncheckpoint: {every: 1, " \
+    "keep: 2}\n"
 
 static void remove_folder(const char *path) {
     char command[700];
@@ -184,7 +187,8 @@ static int has_checkpoint(const char *folder) {
     return n > 0;
 }
 
-/* The run is killed again and again, at any moment, writing checkpoints all the time; it ends with the same weights. */
+/* The run is killed again and again, at any moment, writing checkpoints all the time; it ends with
+ * the same weights. */
 static void test_crashes(void **state) {
     (void)state;
     const char *self[] = {"parallel.transport=self"};
@@ -194,10 +198,14 @@ static void test_crashes(void **state) {
     int crashes = 0, status = -1;
     snprintf(folder, sizeof folder, "%s/crashy/run", run_folder());
     for (int i = 0; status && i < 40; i++) {
-        const char *fresh[] = {"-q", "-n", ranks, NULL}, *again[] = {"-q", "-n", ranks, "--resume", folder, NULL};
+        const char *fresh[] = {"-q", "-n", ranks, NULL},
+                   *again[] = {"-q", "-n", ranks, "--resume", folder, NULL};
         snprintf(ranks, sizeof ranks, "%d", 1 + i % 3);
         int before = process_steps(folder);
-        if (!has_checkpoint(folder)) remove_folder(folder), before = 0;
+        if (!has_checkpoint(folder)) {
+            remove_folder(folder);
+            before = 0;
+        }
         process p = process_train(CRASHY, "crashy", before ? again : fresh);
         if (i < 12 && process_reaches(&p, folder, before + 1 + i % 5, 30)) {
             process_sleep_ms(i % 4);
@@ -226,8 +234,9 @@ static int clean(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),    cmocka_unit_test(test_stopped),   cmocka_unit_test(test_launcher_killed),
-        cmocka_unit_test(test_no_folder), cmocka_unit_test(test_full_disk), cmocka_unit_test(test_file_limit),
+        cmocka_unit_test(test_killed),          cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_launcher_killed), cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_file_limit),
         cmocka_unit_test(test_crashes),
     };
     return cmocka_run_group_tests(tests, job_open, clean);

@@ -1,7 +1,8 @@
 /* test: label=full timeout=400
- * The hang detector: a stopped or sleeping rank, a dropped message, one of the wrong size, a skipped collective, at
- * random moments: the right rank is named, soon. A message that is merely late and ranks that merely starve are no
- * hangs. PST_SOAK=N makes N of each and prints how many were found and how soon. */
+ * The hang detector: a stopped or sleeping rank, a dropped message, one of the wrong size, a
+ * skipped collective, at random moments: the right rank is named, soon. A message that is merely
+ * late and ranks that merely starve are no hangs. PST_SOAK=N makes N of each and prints how many
+ * were found and how soon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,17 +11,19 @@
 #include "run/process.h"
 #include <sys/prctl.h>
 
-#define MODEL                                                                                                          \
-    "name: run\nmodel: {kind: gpt, layers: 3, heads: 4, channels: 32, context: 24}\n"                                  \
+#define MODEL                                                                                      \
+    "name: run\nmodel: {kind: gpt, layers: 3, heads: 4, channels: 32, context: 24}\n"              \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/graph/*.[ch]\"]}\n"
 /* Messages of 2 MB, for which a large factor gives time. */
-#define WIDE                                                                                                           \
-    "name: run\nmodel: {kind: mlp, layers: 2, channels: 512, context: 1024}\n"                                         \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/graph/*.[ch]\"]}\n"                                           \
+#define WIDE                                                                                       \
+    "name: run\nmodel: {kind: mlp, layers: 2, channels: 512, context: 1024}\n"                     \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/graph/*.[ch]\"]}\n"                       \
     "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 0}\n"
-#define ENDLESS MODEL "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 0}\n"
+#define ENDLESS                                                                                    \
+    MODEL "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 0}\n"
 
-/* STRIKE_S: a starved run may take long until its fault strikes, and is no hang. PROMISE_S: beyond the limit. */
+/* STRIKE_S: a starved run may take long until its fault strikes, and is no hang. PROMISE_S: beyond
+ * the limit. */
 enum { LIMIT_S = 60, STRIKE_S = 300, BUSY = 8, PROMISE_S = 2, BUSY_ELSEWHERE = 3 };
 #define SLACK 0.3
 
@@ -79,12 +82,16 @@ static void try_fault(tally *t, const char *kind, int n, const char *what) {
     if (skip)
         snprintf(fault, sizeof fault, "skip:rank=%d,collective=%u", rank,
                  8 + draw(count > 10 ? 30 : 6)); /* behind set-up */
-    else snprintf(fault, sizeof fault, "%s:rank=%d,message=%u", kind, rank, 20 + draw(count > 10 ? 700 : 60));
+    else
+        snprintf(fault, sizeof fault, "%s:rank=%d,message=%u", kind, rank,
+                 20 + draw(count > 10 ? 700 : 60));
     snprintf(name, sizeof name, "%s-%d", kind, t->tried);
     process p = run_with(fault, n, name);
     int struck = strikes(&p), status = process_wait(&p, struck ? LIMIT_S : 0);
     double now = process_now();
-    if (!struck) fail_msg("%s, %d ranks: it did not strike: exit status %d: %s", fault, n, status, process_said(&p));
+    if (!struck)
+        fail_msg("%s, %d ranks: it did not strike: exit status %d: %s", fault, n, status,
+                 process_said(&p));
     const char *said = process_said(&p);
     double began = number_after(said, " at ", now), limit = number_after(said, "(limit ", SLACK);
     int right = status == 3 && names(said, rank, what);
@@ -99,7 +106,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* A hundred on an idle machine keep the promise; of a few beside other tests the median does, by threefold. */
+/* A hundred on an idle machine keep the promise; of a few beside other tests the median does, by
+ * threefold. */
 static void fault(const char *kind, const char *what) {
     tally t = {0};
     int late = 0;
@@ -107,8 +115,9 @@ static void fault(const char *kind, const char *what) {
     qsort(t.late, (size_t)t.tried, sizeof *t.late, by_value);
     for (int i = 0; i < t.tried; i++) late += t.late[i] > PROMISE_S;
     double median = t.late[(t.tried - 1) / 2];
-    printf("%-5s right %d of %d; seconds beyond the limit until the job is over: median %.2f, largest %.2f\n", kind,
-           t.right, t.tried, median, t.late[t.tried - 1]);
+    printf("%-5s right %d of %d; seconds beyond the limit until the job is over: median %.2f, "
+           "largest %.2f\n",
+           kind, t.right, t.tried, median, t.late[t.tried - 1]);
     fflush(stdout);
     assert_true(t.right * 100 >= t.tried * 99);
     if (is_soak) assert_true(late * 100 <= t.tried);
@@ -145,18 +154,20 @@ static void test_skip(void **state) {
     fault("skip", "skipped collective ");
 }
 
-/* Later than the slack, but within the limit (0.7 s), of which most is the factor's share: both ends have posted it,
- * and look at their transports in vain. */
+/* Later than the slack, but within the limit (0.7 s), of which most is the factor's share: both
+ * ends have posted it, and look at their transports in vain. */
 static void test_delay(void **state) {
     (void)state;
     static const char *const words[] = {
-        "-q", "-n", "2", "parallel.threads=1", "train.hang_slack=0.1", "train.hang_factor=1000", NULL};
+        "-q", "-n", "2", "parallel.threads=1", "train.hang_slack=0.1", "train.hang_factor=1000",
+        NULL};
     char folder[600];
     setenv("PENSTOCK_FAULT", "delay:rank=1,message=29,ms=200", 1);
     process p = process_train(WIDE, "delay", words);
     unsetenv("PENSTOCK_FAULT");
     snprintf(folder, sizeof folder, "%s/delay/run", run_folder());
-    int struck = strikes(&p), after = process_reaches(&p, folder, process_steps(folder) + 3, LIMIT_S);
+    int struck = strikes(&p),
+        after = process_reaches(&p, folder, process_steps(folder) + 3, LIMIT_S);
     kill(p.pid, SIGINT);
     int status = process_wait(&p, LIMIT_S);
     if (status || !struck || !after) fail_msg("exit status %d: %s", status, process_said(&p));
@@ -176,10 +187,12 @@ static void test_suspended(void **state) {
     int after = process_reaches(&p, folder, stood + 10, LIMIT_S);
     kill(p.pid, SIGINT);
     int status = process_wait(&p, LIMIT_S);
-    if (!before || !after || status) fail_msg("exit status %d after step %d: %s", status, stood, process_said(&p));
+    if (!before || !after || status)
+        fail_msg("exit status %d after step %d: %s", status, stood, process_said(&p));
 }
 
-/* All ranks in one process: there is nobody to wait, the standstill itself is found, and said in the same words. */
+/* All ranks in one process: there is nobody to wait, the standstill itself is found, and said in
+ * the same words. */
 static void test_one_process(void **state) {
     (void)state;
     static const struct {
@@ -228,7 +241,7 @@ static void test_nonsense(void **state) {
     }
 }
 
-/* --- no false alarm ----------------------------------------------------------------------------------------------- */
+/* --- no false alarm --------------------------------------------------------------------------- */
 
 static pid_t start_busy(void) {
     pid_t parent = getpid(), pid = fork();
@@ -238,7 +251,8 @@ static pid_t start_busy(void) {
     for (volatile unsigned i = 0;; i++) continue;
 }
 
-/* Eight busy processes beside four ranks; the smallest factor and a small slack, for good measure. */
+/* Eight busy processes beside four ranks; the smallest factor and a small slack, for good
+ * measure. */
 static void test_busy_machine(void **state) {
     (void)state;
     static const char *const words[] = {"-q",
@@ -262,7 +276,8 @@ static void test_busy_machine(void **state) {
         waitpid(busy[i], NULL, 0);
     }
     printf("busy machine: %d steps\n", process_steps(folder));
-    if (status != -1) fail_msg("exit status %d: %s", status, process_said(&p)); /* -1: it still ran */
+    if (status != -1)
+        fail_msg("exit status %d: %s", status, process_said(&p)); /* -1: it still ran */
 }
 
 static int cleanup(void **state) {
@@ -273,13 +288,18 @@ static int cleanup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop),     cmocka_unit_test(test_stall),        cmocka_unit_test(test_spin),
-        cmocka_unit_test(test_drop),     cmocka_unit_test(test_size),         cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_delay),    cmocka_unit_test(test_suspended),    cmocka_unit_test(test_one_process),
-        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_busy_machine),
+        cmocka_unit_test(test_stop),         cmocka_unit_test(test_stall),
+        cmocka_unit_test(test_spin),         cmocka_unit_test(test_drop),
+        cmocka_unit_test(test_size),         cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_delay),        cmocka_unit_test(test_suspended),
+        cmocka_unit_test(test_one_process),  cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_busy_machine),
     };
     const char *soak = getenv("PST_SOAK"), *given = getenv("PST_SEED");
-    if (soak) count = atoi(soak), is_soak = 1;
+    if (soak) {
+        count = atoi(soak);
+        is_soak = 1;
+    }
     if (count < 1 || count > 1000) count = 1000;
     seed = given ? (unsigned)atoi(given) : (unsigned)getpid();
     printf("seed %u\n", seed);

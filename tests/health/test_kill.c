@@ -1,8 +1,9 @@
 /* test: label=full timeout=300
- * Soak: at a random moment of a run a rank or the launcher is killed or stopped, or its disk fills up, also while a
- * checkpoint is written; the run is resumed, on another number of ranks, perhaps disturbed again, and ends with the
- * very losses and weights of an undisturbed one. No process, shared memory or temporary file stays behind.
- * PST_KILL_RUNS says how many runs; PST_SEED repeats them; PST_KILL_ONLY=i repeats run i alone. */
+ * Soak: at a random moment of a run a rank or the launcher is killed or stopped, or its disk fills
+ * up, also while a checkpoint is written; the run is resumed, on another number of ranks, perhaps
+ * disturbed again, and ends with the very losses and weights of an undisturbed one. No process,
+ * shared memory or temporary file stays behind. PST_KILL_RUNS says how many runs; PST_SEED repeats
+ * them; PST_KILL_ONLY=i repeats run i alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,13 +19,22 @@
 #include <sys/statvfs.h>
 
 enum { STEPS = 40, MOST_RANKS = 4, MOST_FAULTS = 3, MANY = 50, LIMIT_S = 60, GONE_S = 20 };
-#define YAML                                                                                                           \
-    "name: run\nmodel: {kind: gpt, layers: 3, heads: 4, channels: 24, context: 16, dropout: 0.1}\n"                    \
-    "data: {kind: text, paths: [\"%s/*.h\"], validation: 0.02}\n"                                                      \
-    "train: {steps: 40, batch: 4, micro_batch: 1, warmup: 3, lr: 1.0e-3, validate_every: 8}\n"                         \
+#define YAML                                                                                       \
+    "name: run\nmodel: {kind: gpt, layers: 3, heads: 4, channels: 24, context: 16, dropout: "      \
+    "0.1}\n"                                                                                       \
+    "data: {kind: text, paths: [\"%s/*.h\"], validation: 0.02}\n"                                  \
+    "train: {steps: 40, batch: 4, micro_batch: 1, warmup: 3, lr: 1.0e-3, validate_every: 8}\n"     \
     "checkpoint: {every: 2, keep: 3}\n"
 
-typedef enum { KILL_RANK, STOP_RANK, KILL_LAUNCHER, STOP_LAUNCHER, FILL_DISK, LIMIT_FILES, N_FAULT } fault;
+typedef enum {
+    KILL_RANK,
+    STOP_RANK,
+    KILL_LAUNCHER,
+    STOP_LAUNCHER,
+    FILL_DISK,
+    LIMIT_FILES,
+    N_FAULT
+} fault;
 static const char *const fault_name[] = {"kill rank",     "stop rank", "kill launcher",
                                          "stop launcher", "fill disk", "limit files"};
 
@@ -42,15 +52,18 @@ static uint64_t draw(uint64_t below) { /* splitmix64 */
     return (z ^ z >> 31) % below;
 }
 
-/* --- what is there ----------------------------------------------------------------------------------------------- */
+/* --- what is there ---------------------------------------------------------------------------- */
 
 /* Entries of a folder that begin with `prefix`; the last one's name. */
 static int entries(const char *folder, const char *prefix, char name[256]) {
     int n = 0;
     DIR *dir = opendir(folder);
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !strncmp(e->d_name, prefix, strlen(prefix)))
-            snprintf(name, 256, "%s", e->d_name), n++;
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+            !strncmp(e->d_name, prefix, strlen(prefix))) {
+            snprintf(name, 256, "%s", e->d_name);
+            n++;
+        }
     if (dir) closedir(dir);
     return n;
 }
@@ -76,10 +89,11 @@ static void check_nothing_left(const char *what) {
         if (!pid) process_sleep_ms(5);
     if (pid >= 0) fail_msg("%s: a process is left", what);
     if (entries(temporary, "", name)) fail_msg("%s: %s is left in TMPDIR", what, name);
-    if (is_private && entries("/dev/shm", "", name)) fail_msg("%s: %s is left in /dev/shm", what, name);
+    if (is_private && entries("/dev/shm", "", name))
+        fail_msg("%s: %s is left in /dev/shm", what, name);
 }
 
-/* --- faults ------------------------------------------------------------------------------------------------------ */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 /* Leaves a little: a page or two of a checkpoint may still fit. */
 static void fill_disk(void) {
@@ -114,14 +128,16 @@ static int strike(const process *p, int ranks, fault f) {
         process_sleep_ms((long)draw(400));
         return !kill(p->pid, SIGCONT);
     case FILL_DISK: fill_disk(); return 1;
-    case LIMIT_FILES: limit.rlim_max = limit.rlim_cur; return rank && !prlimit(rank, RLIMIT_FSIZE, &limit, NULL);
+    case LIMIT_FILES:
+        limit.rlim_max = limit.rlim_cur;
+        return rank && !prlimit(rank, RLIMIT_FSIZE, &limit, NULL);
     case N_FAULT: break;
     }
     return 0;
 }
 
-/* Sleeps until some seconds after the start and until so many steps are done; aimed: and on until a checkpoint is being
- * written. 0: the run was over before. */
+/* Sleeps until some seconds after the start and until so many steps are done; aimed: and on until a
+ * checkpoint is being written. 0: the run was over before. */
 static int wait_for_moment(const process *p, double seconds, int steps, int aimed) {
     for (double end = process_now() + seconds; process_now() < end; process_sleep_ms(1))
         if (!process_alive(p->pid)) return 0;
@@ -132,34 +148,45 @@ static int wait_for_moment(const process *p, double seconds, int steps, int aime
     return process_alive(p->pid);
 }
 
-/* --- one attempt ------------------------------------------------------------------------------------------------- */
+/* --- one attempt ------------------------------------------------------------------------------ */
 
 static process begin(int ranks, const char *transport, const char *file) {
     char n[16], word[64];
     const char *program = getenv("PENSTOCK");
-    const char *argv[] = {program ? program : PST_BINARY, "train", file, "-q", "-n", n, "--runs", disk,
-                          "parallel.threads=1",           word,    NULL, NULL, NULL};
+    const char *argv[] = {
+        program ? program : PST_BINARY, "train", file, "-q", "-n", n, "--runs", disk,
+        "parallel.threads=1",           word,    NULL, NULL, NULL};
     snprintf(n, sizeof n, "%d", ranks);
     snprintf(word, sizeof word, "parallel.transport=%s", transport);
-    if (checkpoints_with("step-")) argv[10] = "--resume", argv[11] = run;
-    else remove_tree(run);
+    if (checkpoints_with("step-")) {
+        argv[10] = "--resume";
+        argv[11] = run;
+    } else remove_tree(run);
     return process_start(argv, "attempt");
 }
 
-/* Exit status of a run that is resumed, or started when there is nothing to resume; f N_FAULT: undisturbed. */
+/* Exit status of a run that is resumed, or started when there is nothing to resume; f N_FAULT:
+ * undisturbed. */
 static int attempt(const char *file, fault f, char *told, size_t bytes) {
-    int ranks = 1 + (int)draw(MOST_RANKS), self = !draw(5), processes = self ? 1 : ranks, aimed = !draw(3);
+    int ranks = 1 + (int)draw(MOST_RANKS), self = !draw(5), processes = self ? 1 : ranks,
+        aimed = !draw(3);
     int steps = draw(3) ? (int)draw(STEPS) : 0; /* by progress, or by the clock */
     double at = steps ? (double)draw(5) / 1000 : duration[ranks] * 0.7 * (double)draw(1000) / 1000;
     process p = begin(ranks, self ? "self" : "auto", file);
     int struck = f != N_FAULT && wait_for_moment(&p, at, steps, aimed);
     int checkpoint = struck && checkpoints_with(".tmp-"), began = process_steps(run) > 0;
     struck = struck && strike(&p, processes, f);
-    if (struck && processes == 1 && f == STOP_RANK) process_sleep_ms(30), kill(p.pid, SIGKILL); /* nobody else would */
+    if (struck && processes == 1 && f == STOP_RANK) {
+        process_sleep_ms(30);
+        kill(p.pid, SIGKILL);
+    } /* nobody else would */
     int status = process_wait(&p, LIMIT_S);
     if (f != N_FAULT) {
-        faults_of[f] += struck, too_late += !struck, in_checkpoint += struck && checkpoint,
-            in_start += struck && !began;
+        faults_of[f] += struck;
+        too_late += !struck;
+        in_checkpoint += struck && checkpoint;
+
+        in_start += struck && !began;
         if (status >= 0) statuses[status & 255]++;
     }
     size_t used = strlen(told);
@@ -198,7 +225,8 @@ static int is_done(const char *told) {
         snprintf(loss, sizeof loss, "%.17g", json_real_value(json_object_get(j, "loss")));
         if (j && !event && (step < 1 || step > STEPS || strcmp(loss, calm.loss[step - 1])))
             fail_msg("%s: loss of step %d is %s", told, (int)step, loss);
-        if (event && !strcmp(event, "end") && json_integer_value(json_object_get(j, "steps")) == STEPS) {
+        if (event && !strcmp(event, "end") &&
+            json_integer_value(json_object_get(j, "steps")) == STEPS) {
             if (!hash || strcmp(hash, calm.hash))
                 fail_msg("%s: weights %s, not %s", told, hash ? hash : "?", calm.hash);
             done = 1;
@@ -220,43 +248,52 @@ static void soak(const char *file, uint64_t seed, int i) {
         if (f == FILL_DISK && !is_private) f = LIMIT_FILES;
         if (attempt(file, f, told, sizeof told) == 0) done = is_done(told);
     }
-    for (int k = 0; k < 2 && !done; k++) { /* the first may find everything done but for a last line */
+    for (int k = 0; k < 2 && !done; k++) { /* the first may find everything done but for a last
+                                              line */
         attempt(file, N_FAULT, told, sizeof told);
         done = is_done(told);
     }
     printf("run %d: %s\n", i, told);
     fflush(stdout);
     if (!done) fail_msg("run %d does not come to its end", i);
-    if (checkpoints_with(".")) fail_msg("run %d: something temporary is left beside the checkpoints", i);
+    if (checkpoints_with("."))
+        fail_msg("run %d: something temporary is left beside the checkpoints", i);
     char name[256];
-    if (entries(run, ".", name) || access(filler, F_OK) == 0) fail_msg("run %d: %s is left", i, name);
+    if (entries(run, ".", name) || access(filler, F_OK) == 0)
+        fail_msg("run %d: %s is left", i, name);
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static void check_struck(int n) {
     int struck = 0;
-    for (int f = 0; f < N_FAULT; f++) printf("%-14s %4d\n", fault_name[f], faults_of[f]), struck += faults_of[f];
-    printf("of these %d before the first step, %d in a checkpoint; %d came too late\n", in_start, in_checkpoint,
-           too_late);
+    for (int f = 0; f < N_FAULT; f++) {
+        printf("%-14s %4d\n", fault_name[f], faults_of[f]);
+        struck += faults_of[f];
+    }
+    printf("of these %d before the first step, %d in a checkpoint; %d came too late\n", in_start,
+           in_checkpoint, too_late);
     for (int s = 0; s < 256; s++)
         if (statuses[s]) printf("exit status %3d %4d times\n", s, statuses[s]);
     if (struck < too_late) fail_msg("of %d faults only %d struck", struck + too_late, struck);
     for (int f = 0; n >= MANY && f < N_FAULT; f++)
-        if (!faults_of[f] && (f != FILL_DISK || is_private)) fail_msg("no fault was of the kind: %s", fault_name[f]);
+        if (!faults_of[f] && (f != FILL_DISK || is_private))
+            fail_msg("no fault was of the kind: %s", fault_name[f]);
     if (n >= MANY && !in_checkpoint) fail_msg("no fault struck in a checkpoint");
 }
 
 static void test_soak(void **state) {
     (void)state;
-    const char *runs = getenv("PST_KILL_RUNS"), *seed = getenv("PST_SEED"), *only = getenv("PST_KILL_ONLY");
+    const char *runs = getenv("PST_KILL_RUNS"), *seed = getenv("PST_SEED"),
+               *only = getenv("PST_KILL_ONLY");
     uint64_t base = seed ? strtoull(seed, NULL, 10) : 1;
     int n = runs ? atoi(runs) : 8, first = only ? atoi(only) : 0;
     char file[700], told[200], text[2000];
     snprintf(file, sizeof file, "%s/run.yaml", run_folder());
     snprintf(text, sizeof text, YAML, run_folder());
     run_write_file(file, text);
-    printf("seed %llu, %d runs%s\n", (unsigned long long)base, n, is_private ? "" : " (no mounts: limits instead)");
+    printf("seed %llu, %d runs%s\n", (unsigned long long)base, n,
+           is_private ? "" : " (no mounts: limits instead)");
     for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
         double began = process_now();
         remove_tree(run);
@@ -277,8 +314,8 @@ static void test_soak(void **state) {
     if (!only) check_struck(n);
 }
 
-/* A mount namespace of our own: a disk of a few MB, and a /dev/shm that only our runs use. Without the right to, the
- * rest is tested all the same. */
+/* A mount namespace of our own: a disk of a few MB, and a /dev/shm that only our runs use. Without
+ * the right to, the rest is tested all the same. */
 static int prepare(void **state) {
     (void)state;
     snprintf(disk, sizeof disk, "%s/disk", run_folder());
@@ -291,7 +328,8 @@ static int prepare(void **state) {
     if (system(command)) return 1;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     is_private = !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
-                 !mount("tmpfs", disk, "tmpfs", 0, "size=6m") && !mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=512m");
+                 !mount("tmpfs", disk, "tmpfs", 0, "size=6m") &&
+                 !mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=512m");
     return 0;
 }
 

@@ -1,8 +1,9 @@
 /* test: label=full timeout=240
- * A loss or gradient that is not finite: the step is not applied; the operator and tensor named are those that a player
- * of the tape finds (oracle.h), in every layout alike; the run ends or skips as configured, with the same bits
- * everywhere. The causes are real: a learning rate that is too high, weights that are infinite or too large, data that
- * only some batches hold. PST_SEED repeats a run. */
+ * A loss or gradient that is not finite: the step is not applied; the operator and tensor named are
+ * those that a player of the tape finds (oracle.h), in every layout alike; the run ends or skips as
+ * configured, with the same bits everywhere. The causes are real: a learning rate that is too high,
+ * weights that are infinite or too large, data that only some batches hold. PST_SEED repeats a
+ * run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,10 +16,13 @@
 #include "run/process.h"
 
 #define DATA "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"
-#define GPT "name: run\nmodel: {kind: gpt, layers: 3, heads: 2, channels: 16, context: 12, dropout: 0.1}\n" DATA
+#define GPT                                                                                        \
+    "name: run\nmodel: {kind: gpt, layers: 3, heads: 2, channels: 16, context: 12, dropout: "      \
+    "0.1}\n" DATA
 #define MLP "name: run\nmodel: {kind: mlp, layers: 3, channels: 16, context: 12}\n" DATA
-#define TRAIN(steps)                                                                                                   \
-    "train: {steps: " #steps ", batch: 6, micro_batch: 2, warmup: 0, decay: none, weight_decay: 0, seed: 3, lr: "      \
+#define TRAIN(steps)                                                                               \
+    "train: {steps: " #steps                                                                       \
+    ", batch: 6, micro_batch: 2, warmup: 0, decay: none, weight_decay: 0, seed: 3, lr: "           \
     "1.0e-3"
 
 enum { MOST_ELEMENTS = 4096 }; /* of a parameter of these models */
@@ -30,13 +34,16 @@ static uint64_t draw(uint64_t below) {
     return (random_state >> 33) % below;
 }
 
-/* --- layouts ---------------------------------------------------------------------------------------------------- */
+/* --- layouts ---------------------------------------------------------------------------------- */
 
 static const struct {
     int ranks;
     const char *transport, *schedule;
-} layouts[] = {
-    {1, "self", "1f1b"}, {2, "self", "1f1b"}, {4, "self", "gpipe"}, {2, "ucx", "1f1b-early"}, {4, "ucx", "1f1b"}};
+} layouts[] = {{1, "self", "1f1b"},
+               {2, "self", "1f1b"},
+               {4, "self", "gpipe"},
+               {2, "ucx", "1f1b-early"},
+               {4, "ucx", "1f1b"}};
 enum { N_LAYOUT = sizeof layouts / sizeof *layouts };
 
 static const char *name_of(const char *name, int layout) {
@@ -62,13 +69,15 @@ static run_result run_layout(const char *yaml, const char *name, int layout, con
         shell("mkdir -p '%s' && cp -r '%s' '%s/run'", folder, from, folder);
         snprintf(resume, sizeof resume, "--resume '%s/run'", folder);
     }
-    snprintf(words, sizeof words, "-q -n %d parallel.transport=%s parallel.schedule=%s parallel.threads=1 %s",
+    snprintf(words, sizeof words,
+             "-q -n %d parallel.transport=%s parallel.schedule=%s parallel.threads=1 %s",
              layouts[layout].ranks, layouts[layout].transport, layouts[layout].schedule, resume);
     run_result r = run_program(PST_BINARY, yaml, name_of(name, layout), words);
     return r;
 }
 
-/* --- what a run has said ---------------------------------------------------------------------------------------- */
+/* --- what a run has said
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct {
     int n;
@@ -103,11 +112,12 @@ static const char *text_of(const json_t *line, const char *key) {
 /* Row-major index from the index of each dimension of the tensor that the culprit names. */
 static void check_event(const json_t *line, const oracle_culprit *c, const char *what) {
     char found[600], wanted[600], *at = json_dumps(json_object_get(line, "index"), JSON_COMPACT);
-    snprintf(found, sizeof found, "%s %s %s %s %d weight '%s'", text_of(line, "operator"), text_of(line, "tensor"), at,
-             text_of(line, "pass"), (int)json_integer_value(json_object_get(line, "micro_batch")),
+    snprintf(found, sizeof found, "%s %s %s %s %d weight '%s'", text_of(line, "operator"),
+             text_of(line, "tensor"), at, text_of(line, "pass"),
+             (int)json_integer_value(json_object_get(line, "micro_batch")),
              text_of(line, "weight"));
-    snprintf(wanted, sizeof wanted, "%s %s %s %s %u weight '%s'", c->op, c->tensor, c->at, c->pass, c->micro,
-             c->weight);
+    snprintf(wanted, sizeof wanted, "%s %s %s %s %u weight '%s'", c->op, c->tensor, c->at, c->pass,
+             c->micro, c->weight);
     free(at);
     if (strcmp(found, wanted)) fail_msg("%s names %s, it was %s", what, found, wanted);
 }
@@ -118,7 +128,7 @@ static const char *said(const char *name, int layout) {
     return process_said(&p);
 }
 
-/* --- checkpoints ------------------------------------------------------------------------------------------------ */
+/* --- checkpoints ------------------------------------------------------------------------------ */
 
 typedef void change_fn(const pst_param *p, float *weight, void *arg);
 
@@ -128,7 +138,8 @@ static void rename_hash(char *text, size_t bytes, uint64_t old, uint64_t new) {
     char from[20], to[20];
     snprintf(from, sizeof from, "%016llx", (unsigned long long)old);
     snprintf(to, sizeof to, "%016llx", (unsigned long long)new);
-    for (char *at = text; (at = memmem(at, bytes - (size_t)(at - text), from, 16)); at += 16) memcpy(at, to, 16);
+    for (char *at = text; (at = memmem(at, bytes - (size_t)(at - text), from, 16)); at += 16)
+        memcpy(at, to, 16);
 }
 
 static void write_whole(const char *path, const char *text, size_t bytes) {
@@ -136,8 +147,8 @@ static void write_whole(const char *path, const char *text, size_t bytes) {
     assert_true(f && fwrite(text, 1, bytes, f) == bytes && fclose(f) == 0);
 }
 
-/* penstock writes no checkpoint of weights that are not finite. Here they are put into a good one of one shard, and all
- * hashes of it are made to agree. */
+/* penstock writes no checkpoint of weights that are not finite. Here they are put into a good one
+ * of one shard, and all hashes of it are made to agree. */
 static void poison(const char *folder, const pst_graph *g, float (*weight)[MOST_ELEMENTS]) {
     char index_path[800], shard_path[800], *index, *shard;
     size_t index_bytes, shard_bytes, digits;
@@ -155,7 +166,8 @@ static void poison(const char *folder, const pst_graph *g, float (*weight)[MOST_
         memcpy(shard + pst_st_find(c->shard[0], g->param[i].name)->offset, weight[i], bytes);
         hash = pst_hash_bytes(weight[i], bytes);
         rename_hash(shard, first, pst_ckpt_tensor_find(c, g->param[i].name)->part->xxh3, hash);
-        rename_hash(index, index_bytes, pst_ckpt_tensor_find(c, g->param[i].name)->part->xxh3, hash);
+        rename_hash(index, index_bytes, pst_ckpt_tensor_find(c, g->param[i].name)->part->xxh3,
+                    hash);
     }
     rename_hash(index, index_bytes, c->header_xxh3[0], pst_hash_bytes(shard, first));
     oracle_must(pst_ckpt_index_hash(index, index_bytes, &digits, &hash));
@@ -165,14 +177,17 @@ static void poison(const char *folder, const pst_graph *g, float (*weight)[MOST_
     pst_ckpt_close(c);
     write_whole(index_path, index, index_bytes);
     write_whole(shard_path, shard, shard_bytes);
-    free(index), free(shard);
+    free(index);
+    free(shard);
 }
 
-/* A run folder FOLDER/NAME/run whose only checkpoint is that of `from` with every weight changed by fn, as of step 0
- * with empty state when restart. */
-static const char *forge(const char *yaml, const char *from, const char *name, int restart, change_fn *fn, void *arg) {
+/* A run folder FOLDER/NAME/run whose only checkpoint is that of `from` with every weight changed by
+ * fn, as of step 0 with empty state when restart. */
+static const char *forge(const char *yaml, const char *from, const char *name, int restart,
+                         change_fn *fn, void *arg) {
     static char run[700];
-    static float memory[4][64][MOST_ELEMENTS]; /* weights as they were, state, weights as they are to be */
+    static float memory[4][64][MOST_ELEMENTS]; /* weights as they were, state, weights as they are
+                                                  to be */
     pst_ckpt *ckpt;
     char *folder, checkpoints[760];
     int finite = 1;
@@ -190,7 +205,10 @@ static const char *forge(const char *yaml, const char *from, const char *name, i
         size_t bytes = pst_param_elements(g->param + i) * sizeof(float);
         assert_true(bytes <= sizeof memory[0][0]);
         oracle_must(pst_ckpt_read_param(ckpt, g->param + i, o.p->optim, memory[0][i], state));
-        if (restart) memset(state[0], 0, bytes), memset(state[1], 0, bytes);
+        if (restart) {
+            memset(state[0], 0, bytes);
+            memset(state[1], 0, bytes);
+        }
         memcpy(memory[3][i], memory[0][i], bytes);
         fn(g->param + i, memory[3][i], arg);
         finite &= all_finite(memory[3][i], pst_param_elements(g->param + i));
@@ -222,12 +240,15 @@ static int same_tensors(const char *run, int step_a, int step_b) {
     }
     assert_int_equal(c[0]->n_tensor, c[1]->n_tensor);
     uint32_t differ = 0;
-    for (uint32_t i = 0; i < c[0]->n_tensor; i++) differ += c[0]->tensor[i].part->xxh3 != c[1]->tensor[i].part->xxh3;
-    pst_ckpt_close(c[0]), pst_ckpt_close(c[1]);
+    for (uint32_t i = 0; i < c[0]->n_tensor; i++)
+        differ += c[0]->tensor[i].part->xxh3 != c[1]->tensor[i].part->xxh3;
+    pst_ckpt_close(c[0]);
+    pst_ckpt_close(c[1]);
     return !differ;
 }
 
-/* --- stop: the right one is named ------------------------------------------------------------------------------- */
+/* --- stop: the right one is named
+ * ------------------------------------------------------------------------------- */
 
 /* Every layout ends at the step behind the checkpoint of `from` and names what the oracle names. */
 static void expect_stop(const char *yaml, const char *name, const char *from, int step) {
@@ -238,16 +259,18 @@ static void expect_stop(const char *yaml, const char *name, const char *from, in
            *c.weight ? ", weight " : "", c.weight);
     for (int i = 0; i < N_LAYOUT; i++) {
         run_result r = run_layout(yaml, name, i, from);
-        if (r.exit_status != 2) fail_msg("%s: exit status %d: %s", name_of(name, i), r.exit_status, said(name, i));
+        if (r.exit_status != 2)
+            fail_msg("%s: exit status %d: %s", name_of(name, i), r.exit_status, said(name, i));
         events e = read_events(&r);
         assert_int_equal(e.n, 1);
         check_event(e.line[0], &c, name_of(name, i));
         assert_int_equal(json_integer_value(json_object_get(e.line[0], "step")), step);
         snprintf(sentence, sizeof sentence, "diverged at step %d: ", step);
         assert_non_null(strstr(said(name, i), sentence));
-        snprintf(sentence, sizeof sentence, "written by %s (%s of micro-batch %u on rank %d)", c.op, c.pass, c.micro,
-                 (int)json_integer_value(json_object_get(e.line[0], "rank")));
-        if (!strstr(said(name, i), sentence)) fail_msg("'%s' is not in: %s", sentence, said(name, i));
+        snprintf(sentence, sizeof sentence, "written by %s (%s of micro-batch %u on rank %d)", c.op,
+                 c.pass, c.micro, (int)json_integer_value(json_object_get(e.line[0], "rank")));
+        if (!strstr(said(name, i), sentence))
+            fail_msg("'%s' is not in: %s", sentence, said(name, i));
         const char *why = *c.weight ? " was " : "its weights and inputs were finite";
         assert_non_null(strstr(said(name, i), why));
         free_events(&e);
@@ -262,7 +285,8 @@ static void test_finite(void **state) {
     mlp = run_here(MLP TRAIN(8) "}\ncheckpoint: {every: 1, keep: 20}\n", "mlp", 1, "", NULL, 0);
     assert_int_equal(gpt.exit_status, 0);
     assert_int_equal(mlp.exit_status, 0);
-    oracle_culprit a = oracle_play(GPT TRAIN(8) "}\n", gpt.folder), b = oracle_play(MLP TRAIN(8) "}\n", mlp.folder);
+    oracle_culprit a = oracle_play(GPT TRAIN(8) "}\n", gpt.folder),
+                   b = oracle_play(MLP TRAIN(8) "}\n", mlp.folder);
     assert_false(a.found || b.found); /* no kernel leaves anything unwritten */
 }
 
@@ -288,7 +312,8 @@ static void test_spoilt_weights(void **state) {
         const char *yaml = is_gpt ? GPT TRAIN(8) "}\n" : MLP TRAIN(8) "}\n";
         snprintf(name, sizeof name, "spoilt-%d", i);
         char from[800];
-        snprintf(from, sizeof from, "%s/checkpoints/step-00000005", is_gpt ? gpt.folder : mlp.folder);
+        snprintf(from, sizeof from, "%s/checkpoints/step-00000005",
+                 is_gpt ? gpt.folder : mlp.folder);
         const char *forged = forge(yaml, from, name, 0, spoil, &one_in);
         oracle_culprit c = oracle_play(yaml, forged);
         if (!c.found) continue; /* too little, or where this batch does not look */
@@ -304,18 +329,20 @@ static void test_high_rate(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++) {
         char yaml[1500], name[32];
-        snprintf(yaml, sizeof yaml,
-                 "%strain: {steps: 60, batch: 6, micro_batch: 2, warmup: 59, decay: none, seed: %d, "
-                 "lr: %s, clip: 0, optimizer: %s}\ncheckpoint: {every: 1, keep: 100}\n",
-                 i == 2 ? MLP : GPT, i + 5, i ? "1.0e+7" : "1.0e+4", i ? "sgd" : "adamw");
+        snprintf(
+            yaml, sizeof yaml,
+            "%strain: {steps: 60, batch: 6, micro_batch: 2, warmup: 59, decay: none, seed: %d, "
+            "lr: %s, clip: 0, optimizer: %s}\ncheckpoint: {every: 1, keep: 100}\n",
+            i == 2 ? MLP : GPT, i + 5, i ? "1.0e+7" : "1.0e+4", i ? "sgd" : "adamw");
         snprintf(name, sizeof name, "rate-%d", i);
         run_result r = run_here(yaml, name, 1, "", NULL, 0);
         if (i) assert_int_equal(r.exit_status, 2);
-        if (r.exit_status == 2) expect_stop(yaml, i == 2 ? "rated-2" : i ? "rated-1" : "rated-0", r.folder, r.steps);
+        if (r.exit_status == 2)
+            expect_stop(yaml, i == 2 ? "rated-2" : i ? "rated-1" : "rated-0", r.folder, r.steps);
     }
 }
 
-/* --- skip ------------------------------------------------------------------------------------------------------- */
+/* --- skip ------------------------------------------------------------------------------------- */
 
 typedef struct {
     int byte;                   /* rows of the embedding for this byte are too large */
@@ -327,7 +354,8 @@ typedef struct {
 static void plant(const pst_param *p, float *weight, void *arg) {
     const rare *x = arg;
     if (!strcmp(p->name, "embedding.weight"))
-        for (uint64_t k = 0; k < p->dim[1]; k++) weight[(uint64_t)x->byte * p->dim[1] + k] = k ? 0 : 3e38f;
+        for (uint64_t k = 0; k < p->dim[1]; k++)
+            weight[(uint64_t)x->byte * p->dim[1] + k] = k ? 0 : 3e38f;
     if (!strcmp(p->name, "hidden.0.weight")) weight[0] = 2;
 }
 
@@ -339,11 +367,14 @@ static rare batches_with(int byte, int steps) {
     for (int s = 0; s < steps; s++) {
         int first = -1;
         for (int k = 0; k < 6; k++) {
-            oracle_must(
-                o.data->row->sample(o.data, PST_SPLIT_TRAIN, (uint64_t)(s * 6 + k), (int32_t *[]){tokens, targets}));
+            oracle_must(o.data->row->sample(o.data, PST_SPLIT_TRAIN, (uint64_t)(s * 6 + k),
+                                            (int32_t *[]){tokens, targets}));
             for (int i = 0; i < 12; i++) first = tokens[i] == byte && first < 0 ? k / 2 : first;
         }
-        if (first >= 0) x.micro[x.n] = first, x.skipped[x.n++] = s + 1;
+        if (first >= 0) {
+            x.micro[x.n] = first;
+            x.skipped[x.n++] = s + 1;
+        }
     }
     oracle_close(&o);
     return x;
@@ -353,7 +384,9 @@ static rare batches_with(int byte, int steps) {
 static rare find_rare(int steps) {
     for (int byte = 32; byte < 127; byte++) {
         rare x = batches_with(byte, steps);
-        if (x.n >= 3 && x.n < steps && x.skipped[0] == 1 && x.skipped[1] > 2 && x.skipped[x.n - 1] > 4) return x;
+        if (x.n >= 3 && x.n < steps && x.skipped[0] == 1 && x.skipped[1] > 2 &&
+            x.skipped[x.n - 1] > 4)
+            return x;
     }
     fail_msg("no byte is rare enough");
     return (rare){0};
@@ -366,7 +399,8 @@ static void check_skipped(const run_result *r, const rare *x, const char *what) 
     for (int i = 0; i < e.n; i++) {
         assert_int_equal(json_integer_value(json_object_get(e.line[i], "step")), x->skipped[i]);
         assert_int_equal(json_integer_value(json_object_get(e.line[i], "skipped")), i + 1);
-        assert_int_equal(json_integer_value(json_object_get(e.line[i], "micro_batch")), x->micro[i]);
+        assert_int_equal(json_integer_value(json_object_get(e.line[i], "micro_batch")),
+                         x->micro[i]);
         assert_string_equal(text_of(e.line[i], "operator"), "hidden.0");
         assert_string_equal(text_of(e.line[i], "tensor"), "hidden.0.out");
         assert_string_equal(text_of(e.line[i], "pass"), "F");
@@ -374,8 +408,9 @@ static void check_skipped(const run_result *r, const rare *x, const char *what) 
     free_events(&e);
 }
 
-/* Without weight decay, AdamW's first update moves every weight with a gradient by lr, whatever its size; the second
- * one by lr * 0.735 when the first gradient was 0. So a skipped step must not count. */
+/* Without weight decay, AdamW's first update moves every weight with a gradient by lr, whatever its
+ * size; the second one by lr * 0.735 when the first gradient was 0. So a skipped step must not
+ * count. */
 static void check_first_update(const char *run) {
     char path[800];
     float weight[2][16], moved = 0;
@@ -402,7 +437,8 @@ static void test_skip(void **state) {
     printf("byte '%c': %d of %d steps are skipped\n", x.byte, x.n, STEPS);
     run_result base = run_layout(yaml, "skip", 0, start);
     check_skipped(&base, &x, "skip");
-    for (int i = 0; i < x.n; i++) assert_true(same_tensors(base.folder, x.skipped[i] - 1, x.skipped[i]));
+    for (int i = 0; i < x.n; i++)
+        assert_true(same_tensors(base.folder, x.skipped[i] - 1, x.skipped[i]));
     assert_false(same_tensors(base.folder, 1, 2));
     check_first_update(base.folder);
     assert_int_equal(strlen(base.hash), 16);
@@ -418,13 +454,16 @@ static void test_skip(void **state) {
     shell("rm -rf '%s-half/checkpoints/step-0000000'[5-8]", base.folder);
     snprintf(half, sizeof half, "%s-half", base.folder);
     char words[900];
-    snprintf(words, sizeof words, "-n 3 parallel.transport=self parallel.threads=1 --resume '%s'", half);
+    snprintf(words, sizeof words, "-n 3 parallel.transport=self parallel.threads=1 --resume '%s'",
+             half);
     run_result r = run_program(PST_BINARY, yaml, name_of("half", 0), words);
-    snprintf(r.folder, sizeof r.folder, "%.511s", half); /* it goes on in the folder that it resumes */
+    snprintf(r.folder, sizeof r.folder, "%.511s", half); /* it goes on in the folder that it
+                                                            resumes */
     run_read(&r);
     check_skipped(&r, &x, "resumed");
     assert_string_equal(r.hash, base.hash);
-    const char *first = strstr(said("half", 0), " is skipped: "); /* in this process, and said once */
+    const char *first = strstr(said("half", 0), " is skipped: "); /* in this process, and said
+                                                                     once */
     assert_true(first && !strstr(first + 1, " is skipped: "));
 }
 
@@ -434,22 +473,26 @@ static void test_bounds(void **state) {
     const char *yaml = MLP TRAIN(130) ", non_finite: skip}\n";
     rare x = {.byte = ' '};
     char from[800];
-    snprintf(from, sizeof from, "%s", forge(MLP TRAIN(8) "}\n", mlp.folder, "spaces", 1, plant, &x));
+    snprintf(from, sizeof from, "%s",
+             forge(MLP TRAIN(8) "}\n", mlp.folder, "spaces", 1, plant, &x));
     run_result r = run_layout(yaml, "bound", 1, from);
     events e = read_events(&r);
     assert_int_equal(r.exit_status, 2);
-    assert_non_null(strstr(said("bound", 1), "100 steps in a row were skipped, the last one step 100: "));
+    assert_non_null(
+        strstr(said("bound", 1), "100 steps in a row were skipped, the last one step 100: "));
     assert_int_equal(e.n, 100);
     free_events(&e);
 }
 
-/* A run whose weights are those that it began with has not trained: here gradients overflow fp16 in every step. */
+/* A run whose weights are those that it began with has not trained: here gradients overflow fp16 in
+ * every step. */
 static void test_all_skipped(void **state) {
     (void)state;
     const char *yaml = MLP TRAIN(5) ", precision: fp16, loss_scale: 16777216, non_finite: skip}\n";
     for (int layout = 0; layout < 4; layout += 3) {
         run_result r = run_layout(yaml, "all", layout, NULL);
-        const char *text = said("all", layout), *why = strstr(text, "all 5 steps were skipped, because ");
+        const char *text = said("all", layout),
+                   *why = strstr(text, "all 5 steps were skipped, because ");
         if (r.exit_status != 2 || !why || !strstr(why, "lower train.loss_scale"))
             fail_msg("exit status %d: %s", r.exit_status, text);
         assert_null(strstr(why + 1, "all 5 steps")); /* one rank says it */

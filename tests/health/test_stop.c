@@ -1,6 +1,7 @@
 /* test: label=full timeout=240
- * What signals do to a training run, to one process and to ranks that the program starts: SIGINT, SIGTERM and SIGHUP
- * save and stop with a status that says so, SIGUSR1 saves, SIGQUIT ends at once. Other launchers: signals.py. */
+ * What signals do to a training run, to one process and to ranks that the program starts: SIGINT,
+ * SIGTERM and SIGHUP save and stop with a status that says so, SIGUSR1 saves, SIGQUIT ends at once.
+ * Other launchers: signals.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,8 @@ static void stop_softly(const char *name, int n, int rank, int signal, int expec
     kill(rank < 0 ? j.p.pid : j.rank[rank], signal);
     int status = process_wait(&j.p, LIMIT_S);
     if (status != expected) fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p));
-    if (strstr(process_said(&j.p), "penstock: rank ")) fail_msg("%s: blames: %s", name, process_said(&j.p));
+    if (strstr(process_said(&j.p), "penstock: rank "))
+        fail_msg("%s: blames: %s", name, process_said(&j.p));
     if (!has_step(&j, process_steps(j.folder))) fail_msg("%s: its last step is not saved", name);
     check_nothing_left(&j);
 }
@@ -52,8 +54,9 @@ static int noted(const job *j, const char *what) {
 
 /* What is left is to evaluate and to save: the run is complete, whatever was asked. */
 static void in_the_last_step(const char *name, int n, int signal) {
-    const char *yaml = MODEL(4, 192, 128) "train: {steps: 2, batch: 32, micro_batch: 2, warmup: 0}\n"
-                                          "checkpoint: {every: 0}\neval: {tokens: 1024}\n";
+    const char *yaml =
+        MODEL(4, 192, 128) "train: {steps: 2, batch: 32, micro_batch: 2, warmup: 0}\n"
+                           "checkpoint: {every: 0}\neval: {tokens: 1024}\n";
     job j = start_job(yaml, name, n, 1);
     kill(j.p.pid, signal);
     int status = process_wait(&j.p, 4 * LIMIT_S);
@@ -109,7 +112,8 @@ static void test_nohup(void **state) {
         kill(j.p.pid, SIGHUP);
         for (int i = 0; i < n && n > 1; i++) kill(j.rank[i], SIGHUP);
         int steps = process_steps(j.folder);
-        if (!process_reaches(&j.p, j.folder, steps + 10, 60)) fail_msg("%s has ended: %s", name, process_said(&j.p));
+        if (!process_reaches(&j.p, j.folder, steps + 10, 60))
+            fail_msg("%s has ended: %s", name, process_said(&j.p));
         kill(j.p.pid, SIGTERM);
         assert_int_equal(process_wait(&j.p, LIMIT_S), 143);
     }
@@ -130,7 +134,8 @@ static void test_ignored(void **state) {
             kill(n > 1 ? j.rank[1] : j.p.pid, signals[i]);
         }
         int steps = process_steps(j.folder);
-        if (!process_reaches(&j.p, j.folder, steps + 10, 60)) fail_msg("%s has ended: %s", name, process_said(&j.p));
+        if (!process_reaches(&j.p, j.folder, steps + 10, 60))
+            fail_msg("%s has ended: %s", name, process_said(&j.p));
         kill(j.p.pid, SIGHUP);
         assert_int_equal(process_wait(&j.p, LIMIT_S), 129);
     }
@@ -158,7 +163,8 @@ static void said_once(const char *name, int n, int rank, int signal, const char 
 
 static void test_said(void **state) {
     (void)state;
-    said_once("said-interrupt", 1, -1, SIGINT, "\nstopping after this step (again: at once, nothing saved)\n");
+    said_once("said-interrupt", 1, -1, SIGINT,
+              "\nstopping after this step (again: at once, nothing saved)\n");
     said_once("said-hangup", 2, -1, SIGHUP, "\nstopping after this step, saving\n");
     said_once("said-rank", 2, 1, SIGTERM, "\nstopping after this step, saving\n");
 }
@@ -177,9 +183,11 @@ static void test_save(void **state) {
         snprintf(name, sizeof name, "save-%d", n);
         job j = start_job(ENDLESS(0), name, n, 3);
         kill(n == 3 ? j.rank[1] : j.p.pid, SIGUSR1);
-        for (double end = process_now() + LIMIT_S; checkpoints_of(&j) < 1 && process_now() < end;) process_sleep_ms(5);
+        for (double end = process_now() + LIMIT_S; checkpoints_of(&j) < 1 && process_now() < end;)
+            process_sleep_ms(5);
         int steps = process_steps(j.folder);
-        if (!process_reaches(&j.p, j.folder, steps + 10, 60)) fail_msg("%s has ended: %s", name, process_said(&j.p));
+        if (!process_reaches(&j.p, j.folder, steps + 10, 60))
+            fail_msg("%s has ended: %s", name, process_said(&j.p));
         assert_int_equal(checkpoints_of(&j), 1);
         kill(j.p.pid, SIGTERM);
         assert_int_equal(process_wait(&j.p, LIMIT_S), 143);
@@ -196,7 +204,8 @@ static void test_quit(void **state) {
         job j = start_job(ENDLESS(0), name, n, 3);
         kill(n == 3 ? j.rank[1] : j.p.pid, SIGQUIT);
         int status = process_wait(&j.p, LIMIT_S);
-        if (status != 128 + SIGQUIT) fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p));
+        if (status != 128 + SIGQUIT)
+            fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p));
         assert_int_equal(checkpoints_of(&j), 0);
         check_nothing_left(&j);
     }
@@ -205,8 +214,9 @@ static void test_quit(void **state) {
 /* A step takes long; the second signal does not wait for its end. */
 static void test_interrupt_twice(void **state) {
     (void)state;
-    const char *slow =
-        MODEL(4, 384, 256) "train: {steps: 100, batch: 32, micro_batch: 2, warmup: 0}\ncheckpoint: {every: 0}\n";
+    const char *slow = MODEL(
+        4, 384,
+        256) "train: {steps: 100, batch: 32, micro_batch: 2, warmup: 0}\ncheckpoint: {every: 0}\n";
     for (int n = 1; n <= 2; n++) {
         char name[32];
         snprintf(name, sizeof name, "twice-%d", n);
@@ -221,12 +231,13 @@ static void test_interrupt_twice(void **state) {
             printf("%s: the step was over before the second signal\n", name);
             continue;
         }
-        if (status != 128 + SIGINT) fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p));
+        if (status != 128 + SIGINT)
+            fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p));
         check_nothing_left(&j);
     }
 }
 
-/* --- as a library ------------------------------------------------------------------------------------------------- */
+/* --- as a library ----------------------------------------------------------------------------- */
 
 static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGQUIT};
 enum { N_CAUGHT = sizeof caught / sizeof *caught };
@@ -240,7 +251,8 @@ static pid_t signal_later(const char *name, int number) {
     snprintf(folder, sizeof folder, "%s/%s/run", run_folder(), name);
     pid_t parent = getpid(), pid = fork();
     if (pid) return pid;
-    for (double end = process_now() + 60; process_steps(folder) < 3 && process_now() < end;) process_sleep_ms(2);
+    for (double end = process_now() + 60; process_steps(folder) < 3 && process_now() < end;)
+        process_sleep_ms(2);
     kill(parent, number);
     _exit(0);
 }
@@ -283,17 +295,20 @@ static void test_library(void **state) {
     assert_int_equal(train_here("library-all", brief, sizeof(pst_train_options), &stopped), PST_OK);
     assert_int_equal(stopped, 0);
     stopped = -1;
-    assert_int_equal(train_here("library-old", brief, offsetof(pst_train_options, stopped), &stopped), PST_OK);
+    assert_int_equal(
+        train_here("library-old", brief, offsetof(pst_train_options, stopped), &stopped), PST_OK);
     assert_int_equal(stopped, -1);
     for (int i = 0; i < N_CAUGHT; i++) signal(caught[i], SIG_DFL);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interrupt),       cmocka_unit_test(test_ucx_signals), cmocka_unit_test(test_hangups),
-        cmocka_unit_test(test_last_step),       cmocka_unit_test(test_ignored),     cmocka_unit_test(test_said),
-        cmocka_unit_test(test_nohup),           cmocka_unit_test(test_save),        cmocka_unit_test(test_quit),
-        cmocka_unit_test(test_interrupt_twice), cmocka_unit_test(test_library),
+        cmocka_unit_test(test_interrupt), cmocka_unit_test(test_ucx_signals),
+        cmocka_unit_test(test_hangups),   cmocka_unit_test(test_last_step),
+        cmocka_unit_test(test_ignored),   cmocka_unit_test(test_said),
+        cmocka_unit_test(test_nohup),     cmocka_unit_test(test_save),
+        cmocka_unit_test(test_quit),      cmocka_unit_test(test_interrupt_twice),
+        cmocka_unit_test(test_library),
     };
     return cmocka_run_group_tests(tests, job_open, job_close);
 }

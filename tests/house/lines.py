@@ -130,6 +130,8 @@ class Source:
             if t in "([{" and k in self.partner:
                 k = self.partner[k] + 1
                 continue
+            if t == "<" and self.path.endswith((".cu", ".cuh")):
+                return    # a template's arguments
             if t == ",":
                 self.say(self.tokens[k][1], "statements joined by a comma")
                 return

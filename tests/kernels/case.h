@@ -1,6 +1,7 @@
-/* One definition of an operator's test case, three uses: a backend against the reference (test_backends.c), gradients
- * against finite differences (test_gradients.c), timing (bench/kernels.c). A case is a graph whose last node is the
- * operator under test; a state holds one set of its operands in guarded memory. */
+/* One definition of an operator's test case, three uses: a backend against the reference
+ * (test_backends.c), gradients against finite differences (test_gradients.c), timing
+ * (bench/kernels.c). A case is a graph whose last node is the operator under test; a state holds
+ * one set of its operands in guarded memory. */
 #ifndef PST_TESTS_KERNELS_CASE_H
 #define PST_TESTS_KERNELS_CASE_H
 #include "base/rng.h"
@@ -12,18 +13,22 @@
 
 typedef struct {
     const char *op;
-    uint64_t b, t, c;       /* input [b,t,c]; attention: c channels of q, of k and of v */
-    uint64_t f;             /* linear: outputs; embedding: vocabulary */
+    uint64_t b, t, c; /* input [b,t,c]; attention: c channels of q, of k and of v */
+    uint64_t f;       /* linear: outputs; embedding: vocabulary */
     uint32_t heads;
-    int bidirectional, lengths; /* attention: is it, and has it lengths of samples (0, 1, T and others) */
+    int bidirectional, lengths; /* attention: is it, and has it lengths of samples (0, 1, T and
+                                   others) */
     pst_activation act;
-    int second;             /* has its optional parameter (bias, wpe) */
+    int second; /* has its optional parameter (bias, wpe) */
     float rate;
-    pst_dtype dtype;        /* of the graph */
-    pst_dtype factors;      /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or 0: as dtype */
-    uint64_t w, window;     /* images: input [b,t,w,c]; convolution: f channels out, windows of `window` pixels */
+    pst_dtype dtype;   /* of the graph */
+    pst_dtype factors; /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or
+                          0: as dtype */
+    uint64_t w, window; /* images: input [b,t,w,c]; convolution: f channels out, windows of `window`
+                           pixels */
     uint32_t stride, padding;
-    uint64_t first, total;  /* embedding, vocabulary_*: tokens of other tensor ranks; dropout: elements of others */
+    uint64_t first, total; /* embedding, vocabulary_*: tokens of other tensor ranks; dropout:
+                              elements of others */
 } kernel_case;
 
 #define CASE_USED __attribute__((unused)) static
@@ -33,10 +38,12 @@ static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 
 CASE_USED const char *case_text(const kernel_case *k) {
     static char text[272];
     snprintf(text, sizeof text,
-             "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s act=%d second=%d %s %s w=%lu window=%lu stride=%u padding=%u",
-             k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c, (unsigned long)k->f, k->heads,
-             k->bidirectional ? " bidirectional" : "", k->lengths ? " lengths" : "", (int)k->act, k->second,
-             pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
+             "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s act=%d second=%d %s %s w=%lu window=%lu "
+             "stride=%u padding=%u",
+             k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
+             (unsigned long)k->f, k->heads, k->bidirectional ? " bidirectional" : "",
+             k->lengths ? " lengths" : "", (int)k->act, k->second, pst_dtype_name(k->dtype),
+             k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
              (unsigned long)k->window, k->stride, k->padding);
     return text;
 }
@@ -48,14 +55,16 @@ CASE_USED uint64_t case_seed(void) {
     return seed;
 }
 
-static pst_status case_param(pst_graph *g, const char *name, uint64_t d0, uint64_t d1, uint32_t *index) {
+static pst_status case_param(pst_graph *g, const char *name, uint64_t d0, uint64_t d1,
+                             uint32_t *index) {
     pst_param p = {.n_dim = d1 ? 2 : 1, .dim = {d0, d1}, .init = PST_INIT_NORMAL, .std = 1};
     snprintf(p.name, sizeof p.name, "%s", name);
     return pst_graph_param(g, &p, index);
 }
 
 /* The operator's float input: an embedding's output. */
-static pst_status case_input(pst_graph *g, const char *name, uint32_t tokens, uint64_t c, uint32_t *tensor) {
+static pst_status case_input(pst_graph *g, const char *name, uint32_t tokens, uint64_t c,
+                             uint32_t *tensor) {
     char param[32];
     uint32_t index;
     snprintf(param, sizeof param, "%s.table", name);
@@ -75,7 +84,8 @@ static pst_status case_image(const kernel_case *k, pst_graph *g) {
     if (!strcmp(k->op, "max_pool"))
         return pst_graph_add_max_pool(g, "op", x, (uint32_t)k->window, k->stride, k->padding, &out);
     if (!strcmp(k->op, "average_pool")) return pst_graph_add_average_pool(g, "op", x, &out);
-    if (!strcmp(k->op, "batch_norm")) return pst_graph_add_batch_norm(g, "op", x, z, k->act, 1e-5f, &out);
+    if (!strcmp(k->op, "batch_norm"))
+        return pst_graph_add_batch_norm(g, "op", x, z, k->act, 1e-5f, &out);
     uint64_t shape[] = {k->f, k->window, k->window, k->c};
     PST_TRY(pst_graph_add_param(g, "weight", 4, shape, PST_INIT_NORMAL, 1, 0, &weight));
     if (k->second) PST_TRY(case_param(g, "bias", k->f, 0, &bias));
@@ -86,11 +96,18 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     pst_graph *g;
     uint32_t in[3], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
     uint64_t dim[2] = {k->b, k->t}, c = strcmp(k->op, "attention") ? k->c : 3 * k->c;
-    pst_attr attr = {.heads = k->heads, .bidirectional = (uint32_t)k->bidirectional, .features = (uint32_t)k->f, .activation = k->act, .eps = 1e-5f,
-                     .rate = k->rate, .first = k->first, .total = k->total};
+    pst_attr attr = {.heads = k->heads,
+                     .bidirectional = (uint32_t)k->bidirectional,
+                     .features = (uint32_t)k->f,
+                     .activation = k->act,
+                     .eps = 1e-5f,
+                     .rate = k->rate,
+                     .first = k->first,
+                     .total = k->total};
     PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
     *graph = g;
-    g->dtype = k->dtype, g->factors = k->factors;
+    g->dtype = k->dtype;
+    g->factors = k->factors;
     if (case_is_image(k)) return case_image(k, g);
     PST_TRY(pst_graph_data(g, "tokens", 2, dim, &tokens));
     if (!strcmp(k->op, "embedding")) {
@@ -121,7 +138,7 @@ enum { CASE_MAX_BUFFER = 24, CASE_GUARD = 256 /* bytes on both sides */ };
 typedef struct {
     uint8_t kind, index;
     pst_dtype dtype;
-    uint64_t n, size;       /* elements, bytes of one */
+    uint64_t n, size; /* elements, bytes of one */
     uint8_t *memory;
     void *data;
 } case_buffer;
@@ -137,7 +154,8 @@ typedef struct {
 
 CASE_USED case_buffer *case_find(const case_state *s, uint32_t kind, uint32_t index) {
     for (uint32_t i = 0; i < s->n_buffer; i++)
-        if (s->buffer[i].kind == kind && s->buffer[i].index == index) return (case_buffer *)&s->buffer[i];
+        if (s->buffer[i].kind == kind && s->buffer[i].index == index)
+            return (case_buffer *)&s->buffer[i];
     return NULL;
 }
 
@@ -145,7 +163,8 @@ static uint64_t case_elements(const case_state *s, uint32_t kind, uint32_t index
     const pst_node *node = s->node;
     if (kind == PST_ARG_IN || kind == PST_ARG_DIN || kind == PST_ARG_SUM)
         return pst_tensor_elements(&s->graph->tensor[node->in[index]]);
-    if (kind == PST_ARG_OUT || kind == PST_ARG_DOUT) return pst_tensor_elements(&s->graph->tensor[node->out[index]]);
+    if (kind == PST_ARG_OUT || kind == PST_ARG_DOUT)
+        return pst_tensor_elements(&s->graph->tensor[node->out[index]]);
     if (kind == PST_ARG_SAVED) return node->saved[index].elements;
     return pst_param_elements(&s->graph->param[node->param[index]]);
 }
@@ -166,7 +185,11 @@ static int case_buffer_add(case_state *s, uint32_t kind, uint32_t index, uint64_
     pst_dtype dtype = case_dtype(s, kind, index);
     uint64_t n = case_elements(s, kind, index), size = pst_dtype_bytes(dtype);
     uint64_t bytes = case_round_up(size * (n + shift)) + 2 * CASE_GUARD;
-    *b = (case_buffer){.kind = (uint8_t)kind, .index = (uint8_t)index, .dtype = dtype, .n = n, .size = size,
+    *b = (case_buffer){.kind = (uint8_t)kind,
+                       .index = (uint8_t)index,
+                       .dtype = dtype,
+                       .n = n,
+                       .size = size,
                        .memory = aligned_alloc(64, bytes)};
     if (!b->memory) return -1;
     memset(b->memory, 0xff, bytes); /* NaN */
@@ -206,7 +229,9 @@ static void case_round_f8(case_buffer *b, float *value) {
     for (uint64_t i = 0; i < b->n; i++) most = fmaxf(most, fabsf(value[i]));
     frexpf((wide ? 57344 : 448) / most, &exponent); /* below 2^exponent */
     for (uint64_t i = 0; i < b->n; i++)
-        value[i] = ldexpf(pst_f32_from_f8(wide, pst_f8_from_f32(wide, ldexpf(value[i], exponent - 1))), 1 - exponent);
+        value[i] =
+            ldexpf(pst_f32_from_f8(wide, pst_f8_from_f32(wide, ldexpf(value[i], exponent - 1))),
+                   1 - exponent);
 }
 
 /* None, one, all, and two that are random, in another order for each seed. */
@@ -225,18 +250,21 @@ static void case_fill(case_state *s, case_buffer *b) {
     const kernel_case *k = &s->spec;
     int tokens = b->kind == PST_ARG_IN && s->graph->tensor[s->node->in[b->index]].dtype == PST_I32;
     if (!tokens) {
-        float std = b->kind == PST_ARG_PARAM && !strcmp(k->op, "linear") ? 1 / sqrtf((float)k->c) : 1;
+        float std =
+            b->kind == PST_ARG_PARAM && !strcmp(k->op, "linear") ? 1 / sqrtf((float)k->c) : 1;
         if (b->kind == PST_ARG_PARAM && !strcmp(k->op, "convolution"))
             std = 1 / sqrtf((float)(k->window * k->window * k->c));
         int variance = b->kind == PST_ARG_PARAM && b->index == 3;
         float *value = malloc(b->n * sizeof *value);
         if (value) pst_rng_normal(key, b->kind == PST_ARG_IN ? 0.1f : 0.0f, std, value, b->n);
         /* no two are so near to each other that a finite difference mixes them up */
-        for (uint64_t i = 0; value && i < b->n && b->kind == PST_ARG_IN && !strcmp(k->op, "max_pool"); i++)
+        for (uint64_t i = 0;
+             value && i < b->n && b->kind == PST_ARG_IN && !strcmp(k->op, "max_pool"); i++)
             value[i] = 0.05f * (float)(i * 7919 % b->n);
         if (value && k->factors == PST_F8) case_round_f8(b, value);
         int sums = b->kind == PST_ARG_IN && b->index == 2; /* of exponentials */
-        for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, sums || variance ? 0.1f + fabsf(value[i]) : value[i]);
+        for (uint64_t i = 0; value && i < b->n; i++)
+            case_put(b, i, sums || variance ? 0.1f + fabsf(value[i]) : value[i]);
         free(value);
         return;
     }
@@ -244,17 +272,21 @@ static void case_fill(case_state *s, case_buffer *b) {
         case_fill_lengths(s, b);
         return;
     }
-    uint64_t limit = case_is_image(k) ? 256 : k->total ? k->total : strcmp(k->op, "embedding") ? k->c : k->f;
+    uint64_t limit = case_is_image(k)             ? 256
+                     : k->total                   ? k->total
+                     : strcmp(k->op, "embedding") ? k->c
+                                                  : k->f;
     for (uint64_t i = 0; i < b->n; i++) {
         uint32_t word[4];
         pst_rng_words(key, 7, i, word);
         ((int32_t *)b->data)[i] = (int32_t)(word[0] % limit);
-        if (!case_is_image(k) && strcmp(k->op, "embedding") && word[1] % 8 == 0) ((int32_t *)b->data)[i] = -1;
+        if (!case_is_image(k) && strcmp(k->op, "embedding") && word[1] % 8 == 0)
+            ((int32_t *)b->data)[i] = -1;
     }
 }
 
-/* Inputs, parameters, incoming gradients and sums are random; what passes write is NaN. Seed 0 leaves all of it NaN,
- * for a state that is about to be copied over. */
+/* Inputs, parameters, incoming gradients and sums are random; what passes write is NaN. Seed 0
+ * leaves all of it NaN, for a state that is about to be copied over. */
 CASE_USED pst_status case_open(const kernel_case *k, uint64_t seed, uint64_t shift, case_state *s) {
     *s = (case_state){.spec = *k, .seed = seed};
     PST_TRY(case_graph(k, &s->graph));
@@ -268,14 +300,15 @@ CASE_USED pst_status case_open(const kernel_case *k, uint64_t seed, uint64_t shi
     }
     for (uint32_t i = 0; i < s->n_buffer && seed; i++) {
         uint32_t kind = s->buffer[i].kind;
-        if (kind == PST_ARG_IN || kind == PST_ARG_PARAM || kind == PST_ARG_DOUT || kind == PST_ARG_SUM)
+        if (kind == PST_ARG_IN || kind == PST_ARG_PARAM || kind == PST_ARG_DOUT ||
+            kind == PST_ARG_SUM)
             case_fill(s, &s->buffer[i]);
     }
     return PST_OK;
 }
 
 CASE_USED void case_copy(case_state *to, const case_state *from) {
-    for (uint32_t i = 0; i < to->n_buffer; i++) 
+    for (uint32_t i = 0; i < to->n_buffer; i++)
         memcpy(to->buffer[i].data, from->buffer[i].data, to->buffer[i].size * to->buffer[i].n);
 }
 
@@ -292,18 +325,20 @@ CASE_USED int case_guards_intact(const case_state *s) {
 }
 
 typedef struct {
-    int first, train, share, no_sum; /* share: written operands take over memory where the operator allows it */
+    int first, train, share, no_sum; /* share: written operands take over memory where the operator
+                                        allows it */
 } case_flags;
 
 /* The operand that argument i of a pass is (in place where it must or, asked for, may be). */
-CASE_USED case_buffer *case_operand(const case_state *s, const pst_arg *args, uint32_t i, case_flags flags) {
+CASE_USED case_buffer *case_operand(const case_state *s, const pst_arg *args, uint32_t i,
+                                    case_flags flags) {
     if (args[i].share >= 0 && (args[i].must || (flags.share && !flags.no_sum)))
         return case_find(s, args[args[i].share].kind, args[args[i].share].index);
     return case_find(s, args[i].kind, args[i].index);
 }
 
-/* The first byte of 64 that are all as they were; `bytes`: there are none. What an array is rounded up by need not be
- * written. */
+/* The first byte of 64 that are all as they were; `bytes`: there are none. What an array is rounded
+ * up by need not be written. */
 CASE_USED uint64_t case_unwritten(const uint8_t *scratch, uint64_t bytes) {
     for (uint64_t line = 0; line < bytes; line += 64) {
         uint64_t i = line, end = line + 64 < bytes ? line + 64 : bytes;
@@ -314,7 +349,8 @@ CASE_USED uint64_t case_unwritten(const uint8_t *scratch, uint64_t bytes) {
 }
 
 /* Runs one pass; scratch is filled with a pattern before, which must be gone after. */
-CASE_USED pst_status case_run(const case_state *s, const pst_kernel_row *row, pst_device *device, case_flags flags) {
+CASE_USED pst_status case_run(const case_state *s, const pst_kernel_row *row, pst_device *device,
+                              case_flags flags) {
     pst_arg args[PST_MAX_ARG];
     void *arg[PST_MAX_ARG];
     uint32_t n = s->node->op->args(s->node, row->pass, args);
@@ -322,25 +358,35 @@ CASE_USED pst_status case_run(const case_state *s, const pst_kernel_row *row, ps
         arg[i] = case_operand(s, args, i, flags)->data;
         if (args[i].kind == PST_ARG_SUM && flags.no_sum) arg[i] = NULL;
     }
-    uint64_t bytes = row->scratch ? row->scratch(s->graph, s->node, device ? device->threads : 1) : 0;
+    uint64_t bytes =
+        row->scratch ? row->scratch(s->graph, s->node, device ? device->threads : 1) : 0;
     uint8_t *scratch = aligned_alloc(64, case_round_up(bytes) + 64);
     if (!scratch) return pst_fail(PST_ENOMEM, "no memory for scratch");
     memset(scratch, 0xff, bytes + 64);
-    pst_call call = {.graph = s->graph, .node = s->node, .arg = arg, .scratch = scratch, .seed = 42, .sample = 1000,
-                     .first = flags.first, .train = flags.train, .loss_scale = 1.0f / (float)(s->spec.b * s->spec.t)};
+    pst_call call = {.graph = s->graph,
+                     .node = s->node,
+                     .arg = arg,
+                     .scratch = scratch,
+                     .seed = 42,
+                     .sample = 1000,
+                     .first = flags.first,
+                     .train = flags.train,
+                     .loss_scale = 1.0f / (float)(s->spec.b * s->spec.t)};
     pst_status status = row->launch(device, &call);
     uint64_t left = status == PST_OK ? case_unwritten(scratch, bytes) : bytes;
     if (left < bytes)
-        status = pst_fail(PST_EINTERNAL, "%s did not write byte %lu of its scratch", row->name, (unsigned long)left);
+        status = pst_fail(PST_EINTERNAL, "%s did not write byte %lu of its scratch", row->name,
+                          (unsigned long)left);
     for (uint64_t i = bytes; i < bytes + 64 && status == PST_OK; i++)
-        if (scratch[i] != 0xff) status = pst_fail(PST_EINTERNAL, "%s wrote behind its scratch", row->name);
+        if (scratch[i] != 0xff)
+            status = pst_fail(PST_EINTERNAL, "%s wrote behind its scratch", row->name);
     free(scratch);
     return status;
 }
 
 /* The first row for a case that a machine with these instruction sets can run. */
-CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n, const kernel_case *k, pst_pass pass,
-                                         uint32_t isa) {
+CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n,
+                                         const kernel_case *k, pst_pass pass, uint32_t isa) {
     for (uint32_t i = 0; i < n; i++)
         if (!strcmp(rows[i].op, k->op) && rows[i].pass == pass && !(rows[i].isa & ~isa) &&
             rows[i].dtypes >> k->dtype & 1)
@@ -350,7 +396,9 @@ CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n,
 
 /* A type of graph that the row takes. */
 CASE_USED pst_dtype case_row_dtype(const pst_kernel_row *row) {
-    return row->dtypes & PST_TAKES_F32 ? PST_F32 : row->dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F16;
+    return row->dtypes & PST_TAKES_F32    ? PST_F32
+           : row->dtypes & PST_TAKES_BF16 ? PST_BF16
+                                          : PST_F16;
 }
 
 /* Relative distance |a-b| / |b|; NaN counts as infinitely far. */

@@ -1,6 +1,6 @@
 /* Our own CUDA kernels and arithmetic against the reference, wherever they run: on emulated threads
- * (test_cuda_host.c), or on a GPU (test_cuda.c). Operands are copied to where the kernels find them, with the guards
- * around them, and back. */
+ * (test_cuda_host.c), or on a GPU (test_cuda.c). Operands are copied to where the kernels find
+ * them, with the guards around them, and back. */
 #ifndef PST_TESTS_KERNELS_CUDA_CHECK_H
 #define PST_TESTS_KERNELS_CUDA_CHECK_H
 #include <stdarg.h>
@@ -17,17 +17,18 @@ typedef struct {
     const pst_arith *arith;
     /* A copy of these bytes there; alive until clear. */
     void *(*put)(const void *from, uint64_t bytes);
-    void (*get)(void *to, const void *from, uint64_t bytes); /* when all that was launched has ended */
+    void (*get)(void *to, const void *from, uint64_t bytes); /* when all that was launched has
+                                                                ended */
     void (*clear)(void);
-    void (*turn)(int again);                                 /* before a run that must give the same bits as another */
-    pst_status (*fault)(void);                               /* what kernels complained of; forgotten then */
+    void (*turn)(int again);   /* before a run that must give the same bits as another */
+    pst_status (*fault)(void); /* what kernels complained of; forgotten then */
 } cuda_runner;
 extern const cuda_runner *runner;
 
 static uint64_t seed;
 
-/* Relative L2 distance from the reference, which sums in double; of a few elements alone, all may be small differences
- * of larger terms. See test_backends.c. */
+/* Relative L2 distance from the reference, which sums in double; of a few elements alone, all may
+ * be small differences of larger terms. See test_backends.c. */
 static double tolerance(const case_buffer *b) {
     int few = b->n < 8;
     if (b->dtype == PST_BF16) return few ? 0x1p-7 : 0x1p-8;
@@ -35,7 +36,7 @@ static double tolerance(const case_buffer *b) {
     return few ? 1e-4 : 3e-6;
 }
 
-/* --- one launch --------------------------------------------------------------------------------------------------- */
+/* --- one launch ------------------------------------------------------------------------------- */
 static uint64_t block_bytes(const case_buffer *b) {
     return (uint64_t)((uint8_t *)b->data - b->memory) + b->size * b->n + CASE_GUARD / 2;
 }
@@ -44,7 +45,9 @@ static uint64_t block_bytes(const case_buffer *b) {
 static void *placed(case_buffer *const *operand, void *const *base, uint32_t i) {
     for (uint32_t k = 0; k <= i; k++)
         if (operand[k] == operand[i])
-            return operand[i] ? (uint8_t *)base[k] + ((uint8_t *)operand[i]->data - operand[i]->memory) : NULL;
+            return operand[i]
+                       ? (uint8_t *)base[k] + ((uint8_t *)operand[i]->data - operand[i]->memory)
+                       : NULL;
     return NULL;
 }
 
@@ -61,8 +64,8 @@ static void check_scratch(const pst_kernel_row *row, uint8_t *there, uint64_t by
 }
 
 /* NULL: an operand that is absent. */
-static void run_operands(const case_state *s, const pst_kernel_row *row, case_buffer *const *operand, uint32_t n,
-                         case_flags flags) {
+static void run_operands(const case_state *s, const pst_kernel_row *row,
+                         case_buffer *const *operand, uint32_t n, case_flags flags) {
     void *base[PST_MAX_ARG], *arg[PST_MAX_ARG];
     for (uint32_t i = 0; i < n; i++) {
         base[i] = operand[i] ? runner->put(operand[i]->memory, block_bytes(operand[i])) : NULL;
@@ -74,11 +77,19 @@ static void run_operands(const case_state *s, const pst_kernel_row *row, case_bu
     memset(scratch, 0xff, bytes + 64);
     void *there = runner->put(scratch, bytes + 64);
     free(scratch);
-    pst_call call = {.graph = s->graph, .node = s->node, .arg = arg, .scratch = there, .seed = 42, .sample = 1000,
-                     .first = flags.first, .train = flags.train, .loss_scale = 1.0f / (float)(s->spec.b * s->spec.t)};
+    pst_call call = {.graph = s->graph,
+                     .node = s->node,
+                     .arg = arg,
+                     .scratch = there,
+                     .seed = 42,
+                     .sample = 1000,
+                     .first = flags.first,
+                     .train = flags.train,
+                     .loss_scale = 1.0f / (float)(s->spec.b * s->spec.t)};
     if (row->launch(runner->device, &call) != PST_OK) fail_msg("%s: %s", row->name, pst_error());
     for (uint32_t i = 0; i < n; i++)
-        if (operand[i] && arg[i] == (uint8_t *)base[i] + ((uint8_t *)operand[i]->data - operand[i]->memory))
+        if (operand[i] &&
+            arg[i] == (uint8_t *)base[i] + ((uint8_t *)operand[i]->data - operand[i]->memory))
             runner->get(operand[i]->memory, base[i], block_bytes(operand[i]));
     check_scratch(row, there, strcmp(row->op, "batch_norm") || flags.train ? bytes : 0);
     runner->clear();
@@ -96,16 +107,19 @@ static void run_pass(const case_state *s, const pst_kernel_row *row, case_flags 
     run_operands(s, row, operand, n, flags);
 }
 
-/* --- a pass against the reference --------------------------------------------------------------------------------- */
-static void compare_buffers(const case_buffer *got, const case_buffer *want, const char *what, const kernel_case *k) {
+/* --- a pass against the reference ------------------------------------------------------------- */
+static void compare_buffers(const case_buffer *got, const case_buffer *want, const char *what,
+                            const kernel_case *k) {
     float *x = case_floats(got), *y = case_floats(want);
     double distance = x && y ? case_distance(x, y, got->n) : INFINITY;
-    free(x), free(y);
-    if (!(distance <= tolerance(got))) fail_msg("%s: %.3g from the reference: %s", what, distance, case_text(k));
+    free(x);
+    free(y);
+    if (!(distance <= tolerance(got)))
+        fail_msg("%s: %.3g from the reference: %s", what, distance, case_text(k));
 }
 
-static void compare_pass(const case_state *got, const case_state *want, const pst_kernel_row *row, case_flags g,
-                         case_flags w, int exact) {
+static void compare_pass(const case_state *got, const case_state *want, const pst_kernel_row *row,
+                         case_flags g, case_flags w, int exact) {
     pst_arg args[PST_MAX_ARG];
     uint32_t n = got->node->op->args(got->node, row->pass, args);
     for (uint32_t i = 0; i < n; i++) {
@@ -113,15 +127,18 @@ static void compare_pass(const case_state *got, const case_state *want, const ps
         const case_buffer *a = case_operand(got, args, i, g), *b = case_operand(want, args, i, w);
         if (!exact) compare_buffers(a, b, row->name, &got->spec);
         else if (memcmp(a->data, b->data, a->size * a->n))
-            fail_msg("%s pass %d: other bits the second time: %s", row->name, row->pass, case_text(&got->spec));
+            fail_msg("%s pass %d: other bits the second time: %s", row->name, row->pass,
+                     case_text(&got->spec));
     }
 }
 
 /* Once, again with operands that share memory, and off every alignment. */
-static void check_pass(const kernel_case *k, const pst_kernel_row *row, const case_state *before, case_flags flags) {
+static void check_pass(const kernel_case *k, const pst_kernel_row *row, const case_state *before,
+                       case_flags flags) {
     static const uint64_t shift[] = {0, 0, 3};
     uint32_t n_ref;
-    const pst_kernel_row *rows = pst_kernels_ref(&n_ref), *ref_row = case_row(rows, n_ref, k, row->pass, 0);
+    const pst_kernel_row *rows = pst_kernels_ref(&n_ref),
+                         *ref_row = case_row(rows, n_ref, k, row->pass, 0);
     case_state want, got[3];
     assert_int_equal(case_open(k, 0, 0, &want), PST_OK);
     case_copy(&want, before);
@@ -135,7 +152,8 @@ static void check_pass(const kernel_case *k, const pst_kernel_row *row, const ca
         run_pass(&got[i], row, f);
         compare_pass(&got[i], &want, row, f, flags, 0);
         if (i == 1) compare_pass(&got[1], &got[0], row, f, flags, 1);
-        if (i == 2 && case_is_image(k)) compare_pass(&got[2], &got[0], row, f, flags, 1); /* wherever they lie */
+        if (i == 2 && case_is_image(k))
+            compare_pass(&got[2], &got[0], row, f, flags, 1); /* wherever they lie */
     }
     for (int i = 0; i < 3; i++) case_close(&got[i]);
     case_close(&want);
@@ -149,7 +167,8 @@ static void check_type(const kernel_case *k) {
     case_state ref;
     if (case_open(k, seed, 0, &ref) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
     for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
-        const pst_kernel_row *row = case_row(runner->rows, runner->n_rows, k, (pst_pass)pass, PST_ISA_CUDA);
+        const pst_kernel_row *row =
+            case_row(runner->rows, runner->n_rows, k, (pst_pass)pass, PST_ISA_CUDA);
         const pst_kernel_row *ref_row = case_row(ref_rows, n_ref, k, (pst_pass)pass, 0);
         if (!case_has_pass(&ref, (pst_pass)pass) || !ref_row) continue;
         if (!row) fail_msg("no row for pass %d: %s", pass, case_text(k));
@@ -157,7 +176,8 @@ static void check_type(const kernel_case *k) {
             case_flags flags = {.first = !again, .train = 1, .no_sum = again};
             check_pass(k, row, &ref, flags);
             int overwrites = !strcmp(k->op, "cross_entropy") || !strcmp(k->op, "vocabulary_loss");
-            if (!overwrites || pass == PST_PASS_F) assert_int_equal(case_run(&ref, ref_row, NULL, flags), PST_OK);
+            if (!overwrites || pass == PST_PASS_F)
+                assert_int_equal(case_run(&ref, ref_row, NULL, flags), PST_OK);
         }
     }
     case_close(&ref);
@@ -171,14 +191,17 @@ static void check_case(kernel_case k) {
     }
 }
 
-/* --- operators ---------------------------------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 static void test_layer_norm(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 3, 8, 33, 64, 130, 768, 2056};
     for (size_t i = 0; i < sizeof width / sizeof *width; i++)
-        check_case((kernel_case){.op = "layer_norm", .b = 1 + i % 2, .t = width[i] > 200 ? 2 : 3 + 10 * (i % 4),
+        check_case((kernel_case){.op = "layer_norm",
+                                 .b = 1 + i % 2,
+                                 .t = width[i] > 200 ? 2 : 3 + 10 * (i % 4),
                                  .c = width[i]});
-    check_type(&(kernel_case){.op = "layer_norm", .b = 1, .t = 1101, .c = 8}); /* many parts of a sum over rows */
+    check_type(&(kernel_case){.op = "layer_norm", .b = 1, .t = 1101, .c = 8}); /* many parts of a
+                                                                                  sum over rows */
 }
 
 static void test_elementwise(void **state) {
@@ -187,7 +210,11 @@ static void test_elementwise(void **state) {
     for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
         check_case((kernel_case){.op = "add", .b = 2, .t = 9, .c = width[i]});
         for (int r = 0; r < 3; r++)
-            check_case((kernel_case){.op = "dropout", .b = 3, .t = 9, .c = width[i], .rate = 0.45f * (float)r,
+            check_case((kernel_case){.op = "dropout",
+                                     .b = 3,
+                                     .t = 9,
+                                     .c = width[i],
+                                     .rate = 0.45f * (float)r,
                                      .first = 4 * i + (uint64_t)r % 2});
     }
 }
@@ -198,8 +225,13 @@ static void test_embedding(void **state) {
     static const uint64_t width[] = {1, 3, 8, 33, 64, 264}, words[] = {1, 2, 9, 40, 700, 3000};
     for (size_t i = 0; i < sizeof width / sizeof *width; i++)
         for (int part = 0; part < 2; part++)
-            check_case((kernel_case){.op = "embedding", .b = 1 + i % 2, .t = 37 + 40 * (i % 3), .c = width[i],
-                                     .f = words[i], .second = (int)(i % 2) ^ part, .first = part ? 5 : 0,
+            check_case((kernel_case){.op = "embedding",
+                                     .b = 1 + i % 2,
+                                     .t = 37 + 40 * (i % 3),
+                                     .c = width[i],
+                                     .f = words[i],
+                                     .second = (int)(i % 2) ^ part,
+                                     .first = part ? 5 : 0,
                                      .total = part ? words[i] + 11 : 0});
 }
 
@@ -210,32 +242,43 @@ static void test_cross_entropy(void **state) {
         kernel_case k = {.op = "cross_entropy", .b = 1, .t = 3, .c = width[i]};
         uint64_t first = i % 3 * 20, total = first + width[i] + i % 2 * 30;
         check_case(k);
-        k.first = first, k.total = total;
-        k.op = "vocabulary_part", check_case(k);
-        k.op = "vocabulary_loss", check_case(k);
+        k.first = first;
+        k.total = total;
+        k.op = "vocabulary_part";
+        check_case(k);
+        k.op = "vocabulary_loss";
+        check_case(k);
     }
 }
 
-/* Evaluation's F, by the running statistics: nothing is summed, so that nothing is in its scratch. */
+/* Evaluation's F, by the running statistics: nothing is summed, so that nothing is in its
+ * scratch. */
 static void check_evaluation(const kernel_case *k) {
     case_state before;
     if (case_open(k, seed, 0, &before) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
-    check_pass(k, case_row(runner->rows, runner->n_rows, k, PST_PASS_F, PST_ISA_CUDA), &before, (case_flags){0});
+    check_pass(k, case_row(runner->rows, runner->n_rows, k, PST_PASS_F, PST_ISA_CUDA), &before,
+               (case_flags){0});
     case_close(&before);
 }
 
 /* Few columns and many rows, many columns and few rows, several parts of the rows. */
 static void test_batch_norm(void **state) {
     (void)state;
-    static const uint64_t shape[][4] = {/* b t w c */
-                                        {1, 3, 7, 1},   {2, 3, 5, 3},    {1, 9, 7, 8},   {3, 5, 4, 17},  {2, 2, 3, 64},
-                                        {1, 2, 7, 130}, {1, 3, 11, 520}, {2, 40, 13, 16},
-                                        {3, 30, 30, 5}, {1, 33, 31, 6}};
+    static const uint64_t shape[][4] = {
+        /* b t w c */
+        {1, 3, 7, 1},   {2, 3, 5, 3},    {1, 9, 7, 8},    {3, 5, 4, 17},  {2, 2, 3, 64},
+        {1, 2, 7, 130}, {1, 3, 11, 520}, {2, 40, 13, 16}, {3, 30, 30, 5}, {1, 33, 31, 6}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int way = 0; way < 4; way++) {
-            kernel_case k = {.op = "batch_norm", .b = shape[i][0], .t = shape[i][1], .w = shape[i][2], .c = shape[i][3],
-                             .second = way / 2, .act = way % 2 ? PST_ACT_RELU : PST_ACT_NONE,
-                             .dtype = (pst_dtype[]){PST_F32, PST_BF16, PST_F16}[(i + (size_t)way) % 3]};
+            kernel_case k = {.op = "batch_norm",
+                             .b = shape[i][0],
+                             .t = shape[i][1],
+                             .w = shape[i][2],
+                             .c = shape[i][3],
+                             .second = way / 2,
+                             .act = way % 2 ? PST_ACT_RELU : PST_ACT_NONE,
+                             .dtype =
+                                 (pst_dtype[]){PST_F32, PST_BF16, PST_F16}[(i + (size_t)way) % 3]};
             check_type(&k);
             check_evaluation(&k);
         }
@@ -244,16 +287,25 @@ static void test_batch_norm(void **state) {
 static void test_pools(void **state) {
     (void)state;
     static const uint64_t shape[][7] = {/* b t w c window stride padding */
-                                        {1, 1, 1, 1, 1, 1, 0}, {2, 6, 5, 3, 3, 2, 1},  {1, 7, 8, 16, 3, 2, 1},
-                                        {3, 5, 5, 4, 2, 2, 0}, {1, 9, 6, 8, 3, 1, 1},  {2, 7, 7, 40, 2, 3, 0},
+                                        {1, 1, 1, 1, 1, 1, 0},  {2, 6, 5, 3, 3, 2, 1},
+                                        {1, 7, 8, 16, 3, 2, 1}, {3, 5, 5, 4, 2, 2, 0},
+                                        {1, 9, 6, 8, 3, 1, 1},  {2, 7, 7, 40, 2, 3, 0},
                                         {1, 4, 4, 5, 4, 1, 3}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
         const uint64_t *s = shape[i];
-        kernel_case k = {.op = "max_pool", .b = s[0], .t = s[1], .w = s[2], .c = s[3], .window = s[4],
-                         .stride = (uint32_t)s[5], .padding = (uint32_t)s[6]};
+        kernel_case k = {.op = "max_pool",
+                         .b = s[0],
+                         .t = s[1],
+                         .w = s[2],
+                         .c = s[3],
+                         .window = s[4],
+                         .stride = (uint32_t)s[5],
+                         .padding = (uint32_t)s[6]};
         check_case(k);
-        k.op = "average_pool", check_case(k);
-        k.op = "pixels", check_case(k);
+        k.op = "average_pool";
+        check_case(k);
+        k.op = "pixels";
+        check_case(k);
     }
 }
 
@@ -271,34 +323,51 @@ static void test_sum_and_activation(void **state) {
     uint32_t n_ref;
     const pst_kernel_row *ref_rows = pst_kernels_ref(&n_ref);
     for (int i = 0; i < 12; i++) {
-        kernel_case k = {.op = i < 3 ? "layer_norm" : "linear", .b = 2, .t = 37, .c = 19, .f = 131,
-                         .act = i < 3 ? PST_ACT_NONE : (pst_activation)(i / 3), .second = 1, .dtype = types[i % 3]};
+        kernel_case k = {.op = i < 3 ? "layer_norm" : "linear",
+                         .b = 2,
+                         .t = 37,
+                         .c = 19,
+                         .f = 131,
+                         .act = i < 3 ? PST_ACT_NONE : (pst_activation)(i / 3),
+                         .second = 1,
+                         .dtype = types[i % 3]};
         kernel_case of = k;
         case_state want, got;
         assert_int_equal(case_open(&k, seed, 0, &want), PST_OK);
         of.op = i < 3 ? "sum" : "activation";
         const pst_kernel_row *ref = case_row(ref_rows, n_ref, &of, PST_PASS_F, 0);
         if (i >= 3) pst_rng_normal(3, 0, 2, case_find(&want, PST_ARG_IN, 0)->data, 2);
-        if (i >= 3) case_run(&want, case_row(ref_rows, n_ref, &k, PST_PASS_F, 0), NULL, (case_flags){0});
+        if (i >= 3)
+            case_run(&want, case_row(ref_rows, n_ref, &k, PST_PASS_F, 0), NULL, (case_flags){0});
         assert_int_equal(case_open(&k, 0, i % 2 ? 1 : 0, &got), PST_OK);
         case_copy(&got, &want);
         uint32_t kind[3] = {PST_ARG_SAVED, PST_ARG_OUT, PST_ARG_OUT}, n = i < 3 ? 3 : 2;
-        if (i < 3) kind[0] = PST_ARG_IN, kind[1] = PST_ARG_DOUT, kind[2] = PST_ARG_DIN;
+        if (i < 3) {
+            kind[0] = PST_ARG_IN;
+            kind[1] = PST_ARG_DOUT;
+            kind[2] = PST_ARG_DIN;
+        }
         case_buffer *from[3], *to[3];
         void *arg[3];
-        for (uint32_t o = 0; o < n; o++)
-            from[o] = case_find(&want, kind[o], 0), to[o] = case_find(&got, kind[o], 0), arg[o] = from[o]->data;
+        for (uint32_t o = 0; o < n; o++) {
+            from[o] = case_find(&want, kind[o], 0);
+            to[o] = case_find(&got, kind[o], 0);
+            arg[o] = from[o]->data;
+        }
         uint64_t bytes = ref->scratch ? ref->scratch(want.graph, want.node, 1) : 0;
-        pst_call call = {.graph = want.graph, .node = want.node, .arg = arg, .scratch = malloc(bytes + 1)};
+        pst_call call = {
+            .graph = want.graph, .node = want.node, .arg = arg, .scratch = malloc(bytes + 1)};
         assert_int_equal(ref->launch(NULL, &call), PST_OK);
         free(call.scratch);
         run_operands(&got, row_of(of.op), to, n, (case_flags){0});
         compare_buffers(to[n - 1], from[n - 1], of.op, &k);
-        case_close(&want), case_close(&got);
+        case_close(&want);
+        case_close(&got);
     }
 }
 
-/* A token or target outside its table is nobody's, and is complained of: operator, index, position and limit. */
+/* A token or target outside its table is nobody's, and is complained of: operator, index, position
+ * and limit. */
 static void test_index(void **state) {
     (void)state;
     for (uint32_t i = 0; i < runner->n_rows; i++) {
@@ -333,13 +402,19 @@ static void test_pixel_index(void **state) {
     }
 }
 
-/* --- arithmetic: the reference's bits ----------------------------------------------------------------------------- */
+/* --- arithmetic: the reference's bits --------------------------------------------------------- */
 static const uint64_t sizes[] = {1, 3, 33, 4095, 4096, 4097, 0, 16384, 40001};
 enum { PIECES = 9, ARRAYS = 4 };
 
 static pst_optim_hyper hyper_of(uint64_t t) {
-    return (pst_optim_hyper){.lr = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .momentum = 0.9f,
-                             .grad_scale = 0.7f, .t = t, .correction1 = (float)(1 - pow(0.9, (double)t)),
+    return (pst_optim_hyper){.lr = 3e-3f,
+                             .beta1 = 0.9f,
+                             .beta2 = 0.95f,
+                             .eps = 1e-8f,
+                             .momentum = 0.9f,
+                             .grad_scale = 0.7f,
+                             .t = t,
+                             .correction1 = (float)(1 - pow(0.9, (double)t)),
                              .correction2 = (float)(1 - pow(0.95, (double)t))};
 }
 
@@ -351,8 +426,8 @@ static float *random_floats(uint64_t n, uint64_t key, int positive) {
     return x;
 }
 
-/* weight, grad, states of every piece here and there, `shift` elements off; what the update made there is the
- * reference's, and what lies behind it is as it was. */
+/* weight, grad, states of every piece here and there, `shift` elements off; what the update made
+ * there is the reference's, and what lies behind it is as it was. */
 static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype type, uint64_t shift) {
     enum { COPIES = 60 /* of the list, so that it takes more than one launch */ };
     float *here[PIECES][ARRAYS], *there[PIECES][ARRAYS];
@@ -366,15 +441,19 @@ static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype type, uint64
         }
         narrow[p] = runner->put(half, (sizes[p] + 8) * sizeof *half);
         float **at = there[p];
-        list[p] = (pst_arith_param){at[0] + shift, at[1] + shift, {at[2] + shift, at[3] + shift},
-                                    p % 3 ? narrow[p] : NULL, sizes[p], 0.1f * (float)p};
+        list[p] = (pst_arith_param){
+            at[0] + shift, at[1] + shift,  {at[2] + shift, at[3] + shift}, p % 3 ? narrow[p] : NULL,
+            sizes[p],      0.1f * (float)p};
     }
     for (int i = PIECES; i < PIECES * COPIES; i++) list[i] = (pst_arith_param){.n = 0};
-    list[PIECES * COPIES - 1] = list[PIECES - 1], list[PIECES - 1].n = 0; /* far apart in the list */
-    assert_int_equal(runner->arith->update(runner->device, kind, &h, type, list, PIECES * COPIES), PST_OK);
+    list[PIECES * COPIES - 1] = list[PIECES - 1];
+    list[PIECES - 1].n = 0; /* far apart in the list */
+    assert_int_equal(runner->arith->update(runner->device, kind, &h, type, list, PIECES * COPIES),
+                     PST_OK);
     for (int p = 0; p < PIECES; p++) {
         uint64_t n = sizes[p];
-        float *got = malloc((n + shift + 8) * sizeof *got), *state[2] = {here[p][2] + shift, here[p][3] + shift};
+        float *got = malloc((n + shift + 8) * sizeof *got),
+              *state[2] = {here[p][2] + shift, here[p][3] + shift};
         h.decay = 0.1f * (float)p;
         pst_flat_ref()->update(NULL, kind, &h, here[p][0] + shift, here[p][1] + shift, state, n);
         for (int a = 0; a < ARRAYS; a++) {
@@ -433,14 +512,25 @@ static void test_accumulate_and_narrow(void **state) {
     for (uint64_t shift = 0; shift < 2; shift++)
         for (int p = 0; p < PIECES; p++) {
             uint64_t n = sizes[p];
-            float *x = random_floats(n, 5, 0), *y = random_floats(n, 6, 0), *sum = malloc((n + 8) * sizeof *sum);
+            float *x = random_floats(n, 5, 0), *y = random_floats(n, 6, 0),
+                  *sum = malloc((n + 8) * sizeof *sum);
             uint16_t *half = calloc(n + 8, sizeof *half);
-            if (n > 40) x[5] = NAN, x[6] = INFINITY, x[7] = 1.00390625f, x[8] = 3.4e38f, x[9] = -0.0f;
-            float *far_x = runner->put(x, (n + 8) * sizeof *x), *far_y = runner->put(y, (n + 8) * sizeof *y);
+            if (n > 40) {
+                x[5] = NAN;
+                x[6] = INFINITY;
+                x[7] = 1.00390625f;
+                x[8] = 3.4e38f;
+                x[9] = -0.0f;
+            }
+            float *far_x = runner->put(x, (n + 8) * sizeof *x),
+                  *far_y = runner->put(y, (n + 8) * sizeof *y);
             uint16_t *far_half = runner->put(half, (n + 8) * sizeof *half);
             pst_dtype type = p % 2 ? PST_F16 : PST_BF16;
-            assert_int_equal(runner->arith->narrow(runner->device, type, far_x + shift, far_half + shift, n), PST_OK);
-            assert_int_equal(runner->arith->accumulate(runner->device, far_y + shift, far_x + shift, n), PST_OK);
+            assert_int_equal(
+                runner->arith->narrow(runner->device, type, far_x + shift, far_half + shift, n),
+                PST_OK);
+            assert_int_equal(
+                runner->arith->accumulate(runner->device, far_y + shift, far_x + shift, n), PST_OK);
             runner->get(half, far_half, (n + 8) * sizeof *half);
             runner->get(sum, far_y, (n + 8) * sizeof *sum);
             for (uint64_t i = 0; i < n; i++) {
@@ -449,7 +539,10 @@ static void test_accumulate_and_narrow(void **state) {
                 assert_true(isnan(v) || sum[i + shift] == y[i + shift] + v);
             }
             assert_true(half[n + shift] == 0 && sum[n + shift] == y[n + shift]);
-            free(x), free(y), free(sum), free(half);
+            free(x);
+            free(y);
+            free(sum);
+            free(half);
             runner->clear();
         }
 }
@@ -467,17 +560,20 @@ static void test_average(void **state) {
         pst_device plain = {.threads = 1};
         memset(half, 0, sizeof half);
         for (int p = 0; p < LIST; p++) {
-            float *w = random_floats(MOST, 10 + (uint64_t)p, 0), *g = random_floats(MOST, 20 + (uint64_t)p, 0);
+            float *w = random_floats(MOST, 10 + (uint64_t)p, 0),
+                  *g = random_floats(MOST, 20 + (uint64_t)p, 0);
             memcpy(value[0][p], w, sizeof value[0][p]);
             here[p] = (pst_arith_param){.weight = value[0][p], .grad = g, .n = each[p]};
             if (i < 4) here[p].narrow = half[0][p];
             there[p] = here[p];
-            there[p].weight = runner->put(w, sizeof value[0][p]), there[p].grad = runner->put(g, sizeof value[0][p]);
+            there[p].weight = runner->put(w, sizeof value[0][p]);
+            there[p].grad = runner->put(g, sizeof value[0][p]);
             if (i < 4) there[p].narrow = runner->put(half[0][p], sizeof half[0][p]);
             free(w);
         }
         assert_int_equal(pst_arith_cpu.average(&plain, 0.1f, 0.25f, type, here, LIST), PST_OK);
-        assert_int_equal(runner->arith->average(runner->device, 0.1f, 0.25f, type, there, LIST), PST_OK);
+        assert_int_equal(runner->arith->average(runner->device, 0.1f, 0.25f, type, there, LIST),
+                         PST_OK);
         for (int p = 0; p < LIST; p++) {
             runner->get(value[1][p], there[p].weight, sizeof value[1][p]);
             assert_memory_equal(value[1][p], value[0][p], sizeof value[1][p]);
@@ -497,7 +593,8 @@ static void test_combine(void **state) {
     for (uint32_t i = 0; i < 3 * 2 * (sizeof length / sizeof *length); i++) {
         const pst_dtype type = i % 3 == 0 ? PST_F32 : i % 3 == 1 ? PST_BF16 : PST_F16;
         const uint64_t n = length[i / 6], shift = i / 3 % 2, size = pst_dtype_bytes(type);
-        const uint32_t addends = 1 + i % ADDENDS, into = i % 2 ? addends : i % addends; /* or somewhere else */
+        /* or somewhere else */
+        const uint32_t addends = 1 + i % ADDENDS, into = i % 2 ? addends : i % addends;
         static uint8_t value[ADDENDS + 1][MOST * sizeof(float)], got[MOST * sizeof(float)];
         const void *here[ADDENDS + 1], *there[ADDENDS + 1];
         for (uint32_t k = 0; k <= addends; k++) {
@@ -510,17 +607,22 @@ static void test_combine(void **state) {
             free(x);
         }
         void *to = (void *)(uintptr_t)there[into];
-        assert_int_equal(runner->arith->combine(runner->device, type, there, addends, to, n), PST_OK);
-        assert_int_equal(pst_arith_cpu.combine(NULL, type, here, addends, (void *)(uintptr_t)here[into], n), PST_OK);
+        assert_int_equal(runner->arith->combine(runner->device, type, there, addends, to, n),
+                         PST_OK);
+        assert_int_equal(
+            pst_arith_cpu.combine(NULL, type, here, addends, (void *)(uintptr_t)here[into], n),
+            PST_OK);
         runner->get(got, (uint8_t *)to - shift * size, MOST * size);
         assert_memory_equal(got, value[into], MOST * size);
         runner->clear();
     }
 }
 
-/* What was held to the reference above, once more on its own: B and W against differences of F, all there. */
+/* What was held to the reference above, once more on its own: B and W against differences of F, all
+ * there. */
 static void run_difference(case_state *s, pst_pass pass) {
-    const pst_kernel_row *row = case_row(runner->rows, runner->n_rows, &s->spec, pass, PST_ISA_CUDA);
+    const pst_kernel_row *row =
+        case_row(runner->rows, runner->n_rows, &s->spec, pass, PST_ISA_CUDA);
     assert_non_null(row);
     run_pass(s, row, (case_flags){.first = 1, .train = 1, .no_sum = 1});
 }
@@ -529,7 +631,8 @@ static void run_difference(case_state *s, pst_pass pass) {
 static int takes_difference(const kernel_case *k) {
     int takes = 0;
     for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
-        const pst_kernel_row *row = case_row(runner->rows, runner->n_rows, k, (pst_pass)pass, PST_ISA_CUDA);
+        const pst_kernel_row *row =
+            case_row(runner->rows, runner->n_rows, k, (pst_pass)pass, PST_ISA_CUDA);
         if (row && row->prepare) return 0;
         takes |= row != NULL;
     }
@@ -541,10 +644,13 @@ static void test_differences(void **state) {
     check_all_differences(seed, run_difference, takes_difference);
 }
 
-#define CUDA_TESTS                                                                                                     \
-    cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embedding),           \
-        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index), \
-        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),           \
-        cmocka_unit_test(test_average), cmocka_unit_test(test_combine), cmocka_unit_test(test_differences),                                                                              \
-        cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
+#define CUDA_TESTS                                                                                 \
+    cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise),                         \
+        cmocka_unit_test(test_embedding), cmocka_unit_test(test_cross_entropy),                    \
+        cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index),                   \
+        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools),                           \
+        cmocka_unit_test(test_pixel_index), cmocka_unit_test(test_average),                        \
+        cmocka_unit_test(test_combine), cmocka_unit_test(test_differences),                        \
+        cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares),                         \
+        cmocka_unit_test(test_accumulate_and_narrow)
 #endif

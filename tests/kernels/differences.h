@@ -1,5 +1,5 @@
-/* Gradients against central finite differences of F, with a random linear functional as the loss, wherever passes run. F
- * rounds its results to float, which limits the step. */
+/* Gradients against central finite differences of F, with a random linear functional as the loss,
+ * wherever passes run. F rounds its results to float, which limits the step. */
 #ifndef PST_TESTS_KERNELS_DIFFERENCES_H
 #define PST_TESTS_KERNELS_DIFFERENCES_H
 #include "kernels/case.h"
@@ -34,8 +34,9 @@ static void differences(case_state *s, case_pass run, case_buffer *x, float *slo
     }
 }
 
-static void check_operand(const kernel_case *k, uint64_t seed, case_pass run, const case_state *grads, uint32_t kind,
-                          uint32_t index, uint32_t grad_kind) {
+static void check_operand(const kernel_case *k, uint64_t seed, case_pass run,
+                          const case_state *grads, uint32_t kind, uint32_t index,
+                          uint32_t grad_kind) {
     case_state s;
     assert_int_equal(case_open(k, seed, 0, &s), PST_OK);
     case_buffer *x = case_find(&s, kind, index);
@@ -45,8 +46,8 @@ static void check_operand(const kernel_case *k, uint64_t seed, case_pass run, co
     differences(&s, run, x, want);
     double distance = case_distance(got->data, want, x->n);
     if (!(distance <= DIFFERENCE_TOLERANCE))
-        fail_msg("%s: gradient %u of operand kind %u is %.3g from the differences", case_text(k), index, kind,
-                 distance);
+        fail_msg("%s: gradient %u of operand kind %u is %.3g from the differences", case_text(k),
+                 index, kind, distance);
     free(want);
     case_close(&s);
 }
@@ -98,8 +99,24 @@ static const kernel_case difference_cases[] = {
      .stride = 1,
      .padding = 1,
      .second = 1},
-    {.op = "convolution", .b = 1, .t = 6, .w = 7, .c = 3, .f = 2, .window = 3, .stride = 2, .padding = 1},
-    {.op = "convolution", .b = 2, .t = 5, .w = 4, .c = 3, .f = 4, .window = 1, .stride = 2, .padding = 0},
+    {.op = "convolution",
+     .b = 1,
+     .t = 6,
+     .w = 7,
+     .c = 3,
+     .f = 2,
+     .window = 3,
+     .stride = 2,
+     .padding = 1},
+    {.op = "convolution",
+     .b = 2,
+     .t = 5,
+     .w = 4,
+     .c = 3,
+     .f = 4,
+     .window = 1,
+     .stride = 2,
+     .padding = 0},
     {.op = "batch_norm", .b = 2, .t = 3, .w = 2, .c = 3},
     {.op = "batch_norm", .b = 2, .t = 2, .w = 2, .c = 4, .act = PST_ACT_RELU, .second = 1},
     {.op = "max_pool", .b = 2, .t = 5, .w = 6, .c = 2, .window = 3, .stride = 2, .padding = 1},
@@ -107,8 +124,10 @@ static const kernel_case difference_cases[] = {
 };
 
 /* All of these that `takes` (NULL: all). */
-CASE_USED void check_all_differences(uint64_t seed, case_pass run, int (*takes)(const kernel_case *k)) {
+CASE_USED void check_all_differences(uint64_t seed, case_pass run,
+                                     int (*takes)(const kernel_case *k)) {
     for (size_t i = 0; i < sizeof difference_cases / sizeof *difference_cases; i++)
-        if (!takes || takes(&difference_cases[i])) check_differences(&difference_cases[i], seed, run);
+        if (!takes || takes(&difference_cases[i]))
+            check_differences(&difference_cases[i], seed, run);
 }
 #endif

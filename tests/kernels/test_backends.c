@@ -1,16 +1,19 @@
 /* test: label=quick timeout=60 */
-/* Every kernel row that this machine can run against the reference, on odd sizes; the same bits for 1, 2 and 3 threads,
- * for shifted addresses and in place; nothing written outside the operands; scratch exact. */
+/* Every kernel row that this machine can run against the reference, on odd sizes; the same bits for
+ * 1, 2 and 3 threads, for shifted addresses and in place; nothing written outside the operands;
+ * scratch exact. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
 #include "case.h"
 
-/* Relative L2 distance of one written operand from the reference, which sums in double. Of a few elements alone, all
- * may be small differences of larger terms. What is stored in bf16 (8 bits) or fp16 (11) may round the other way here
- * and there, and linear's dx follows from a dz that was rounded before. */
-static const double TOLERANCE = 3e-6, TOLERANCE_OF_FEW = 1e-4, TOLERANCE_BF16 = 0x1p-8, TOLERANCE_BF16_OF_FEW = 0x1p-7;
+/* Relative L2 distance of one written operand from the reference, which sums in double. Of a few
+ * elements alone, all may be small differences of larger terms. What is stored in bf16 (8 bits) or
+ * fp16 (11) may round the other way here and there, and linear's dx follows from a dz that was
+ * rounded before. */
+static const double TOLERANCE = 3e-6, TOLERANCE_OF_FEW = 1e-4, TOLERANCE_BF16 = 0x1p-8,
+                    TOLERANCE_BF16_OF_FEW = 0x1p-7;
 static const double TOLERANCE_F16 = 0x1p-11, TOLERANCE_F16_OF_FEW = 0x1p-10;
 enum { FEW = 8 };
 
@@ -23,13 +26,15 @@ static double tolerance(const case_buffer *b) {
     return b->n < FEW ? TOLERANCE_OF_FEW : TOLERANCE;
 }
 
-static pst_status run_on(case_state *s, const pst_kernel_row *row, uint32_t threads, case_flags flags) {
+static pst_status run_on(case_state *s, const pst_kernel_row *row, uint32_t threads,
+                         case_flags flags) {
     return case_run(s, row, device[threads], flags);
 }
 
-/* Results of `row` with other threads, addresses and sharing must be those of `base`, which ran with one thread. */
-static void check_same_bits(const kernel_case *k, const pst_kernel_row *row, const case_state *before,
-                            const case_state *base, case_flags flags) {
+/* Results of `row` with other threads, addresses and sharing must be those of `base`, which ran
+ * with one thread. */
+static void check_same_bits(const kernel_case *k, const pst_kernel_row *row,
+                            const case_state *before, const case_state *base, case_flags flags) {
     for (uint32_t variant = 0; variant < 5; variant++) {
         static const uint64_t shift[5] = {0, 1, 7, 13, 0};
         case_state s;
@@ -42,40 +47,50 @@ static void check_same_bits(const kernel_case *k, const pst_kernel_row *row, con
         uint32_t n = s.node->op->args(s.node, row->pass, args);
         for (uint32_t i = 0; i < n; i++) {
             if (!(args[i].access & PST_WRITE)) continue;
-            const case_buffer *got = case_operand(&s, args, i, f), *want = case_operand(base, args, i, flags);
+            const case_buffer *got = case_operand(&s, args, i, f),
+                              *want = case_operand(base, args, i, flags);
             if (memcmp(got->data, want->data, got->size * got->n))
-                fail_msg("%s pass %d: other bits in variant %u of %s", row->name, row->pass, variant, case_text(k));
+                fail_msg("%s pass %d: other bits in variant %u of %s", row->name, row->pass,
+                         variant, case_text(k));
         }
         assert_true(case_guards_intact(&s));
         case_close(&s);
     }
 }
 
-static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_state *ref, case_flags flags) {
+static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_state *ref,
+                       case_flags flags) {
     uint32_t n_ref;
-    const pst_kernel_row *rows = pst_kernels_ref(&n_ref), *ref_row = case_row(rows, n_ref, k, row->pass, 0);
+    const pst_kernel_row *rows = pst_kernels_ref(&n_ref),
+                         *ref_row = case_row(rows, n_ref, k, row->pass, 0);
     case_state before, want, got;
     assert_int_equal(case_open(k, 0, 0, &before), PST_OK);
     assert_int_equal(case_open(k, 0, 0, &want), PST_OK);
     assert_int_equal(case_open(k, 0, 0, &got), PST_OK);
-    case_copy(&before, ref), case_copy(&want, ref), case_copy(&got, ref);
+    case_copy(&before, ref);
+    case_copy(&want, ref);
+    case_copy(&got, ref);
     assert_int_equal(case_run(&want, ref_row, NULL, flags), PST_OK);
     if (run_on(&got, row, 1, flags) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
     pst_arg args[PST_MAX_ARG];
     uint32_t n = got.node->op->args(got.node, row->pass, args);
     for (uint32_t i = 0; i < n; i++) {
         if (!(args[i].access & PST_WRITE)) continue;
-        const case_buffer *a = case_operand(&got, args, i, flags), *b = case_operand(&want, args, i, flags);
+        const case_buffer *a = case_operand(&got, args, i, flags),
+                          *b = case_operand(&want, args, i, flags);
         float *x = case_floats(a), *y = case_floats(b);
         double distance = x && y ? case_distance(x, y, a->n) : INFINITY;
-        free(x), free(y);
+        free(x);
+        free(y);
         if (!(distance <= tolerance(a)))
-            fail_msg("%s pass %d argument %u is %.3g from the reference: %s", row->name, row->pass, i, distance,
-                     case_text(k));
+            fail_msg("%s pass %d argument %u is %.3g from the reference: %s", row->name, row->pass,
+                     i, distance, case_text(k));
     }
     assert_true(case_guards_intact(&got));
     check_same_bits(k, row, &before, &got, flags);
-    case_close(&before), case_close(&want), case_close(&got);
+    case_close(&before);
+    case_close(&want);
+    case_close(&got);
 }
 
 /* All rows of the machine, pass after pass; the reference's own results feed the next pass. */
@@ -85,19 +100,22 @@ static void check_type(const kernel_case *k) {
     case_state ref;
     if (case_open(k, seed, 0, &ref) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
     for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
-        if (!case_has_pass(&ref, (pst_pass)pass) || !case_row(ref_rows, n_ref, k, (pst_pass)pass, 0)) continue;
+        if (!case_has_pass(&ref, (pst_pass)pass) ||
+            !case_row(ref_rows, n_ref, k, (pst_pass)pass, 0))
+            continue;
         case_flags flags = {.first = 1, .train = 1};
         for (int again = 0; again < (pass == PST_PASS_F ? 1 : 2); again++) {
             flags.first = !again;
             flags.no_sum = again;
             for (uint32_t i = 0; i < n_cpu; i++)
-                if (!strcmp(cpu[i].op, k->op) && cpu[i].pass == (pst_pass)pass && !(cpu[i].isa & ~pst_cpu_isa()) &&
-                    cpu[i].dtypes >> k->dtype & 1)
+                if (!strcmp(cpu[i].op, k->op) && cpu[i].pass == (pst_pass)pass &&
+                    !(cpu[i].isa & ~pst_cpu_isa()) && cpu[i].dtypes >> k->dtype & 1)
                     check_pass(k, &cpu[i], &ref, flags);
             /* What the reference overwrites in place is needed no more. */
             const pst_kernel_row *row = case_row(ref_rows, n_ref, k, (pst_pass)pass, 0);
             int overwrites = !strcmp(k->op, "cross_entropy") || !strcmp(k->op, "vocabulary_loss");
-            if (!overwrites || pass == PST_PASS_F) assert_int_equal(case_run(&ref, row, NULL, flags), PST_OK);
+            if (!overwrites || pass == PST_PASS_F)
+                assert_int_equal(case_run(&ref, row, NULL, flags), PST_OK);
         }
     }
     case_close(&ref);
@@ -116,7 +134,8 @@ static void test_layer_norm(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130, 768};
     for (size_t i = 0; i < sizeof width / sizeof *width; i++)
-        check_case(&(kernel_case){.op = "layer_norm", .b = 1 + i % 3, .t = 3 + 30 * (i % 4), .c = width[i]});
+        check_case(&(kernel_case){
+            .op = "layer_norm", .b = 1 + i % 3, .t = 3 + 30 * (i % 4), .c = width[i]});
 }
 
 static void test_linear(void **state) {
@@ -134,8 +153,8 @@ static void test_linear(void **state) {
                                       .f = shape[i].f,
                                       .act = (pst_activation)act,
                                       .second = act != 1 || i % 2});
-    check_case(
-        &(kernel_case){.op = "linear", .b = 2, .t = 65, .c = 33, .f = 130, .act = PST_ACT_GELU_TANH, .second = 1});
+    check_case(&(kernel_case){
+        .op = "linear", .b = 2, .t = 65, .c = 33, .f = 130, .act = PST_ACT_GELU_TANH, .second = 1});
     /* pieces of a sum, several tiles */
     check_case(&(kernel_case){.op = "linear", .b = 1, .t = 70, .c = 300, .f = 520});
 }
@@ -147,29 +166,38 @@ static void test_attention(void **state) {
         for (size_t j = 0; j < sizeof size / sizeof *size; j++) {
             if (length[i] > 65 && j % 2 == 0 && size[j] != 80) continue;
             uint32_t heads = 1 + (uint32_t)(i + j) % 3;
-            kernel_case k = {.op = "attention", .b = 1 + i % 2, .t = length[i], .c = heads * size[j], .heads = heads};
+            kernel_case k = {.op = "attention",
+                             .b = 1 + i % 2,
+                             .t = length[i],
+                             .c = heads * size[j],
+                             .heads = heads};
             check_case(&k);
             k.bidirectional = 1;
             check_case(&k);
-            k.b = 5, k.lengths = 1, k.bidirectional = (int)(i + j) % 2;
+            k.b = 5;
+            k.lengths = 1;
+            k.bidirectional = (int)(i + j) % 2;
             if (i != j % 7) check_case(&k);
         }
 }
 
-/* One sample with `length` positions out of `from`'s sample `sample`, which may have padding behind them. */
+/* One sample with `length` positions out of `from`'s sample `sample`, which may have padding behind
+ * them. */
 static void cut_sample(const case_state *from, uint64_t sample, case_state *to) {
     for (uint32_t i = 0; i < to->n_buffer; i++) {
         case_buffer *b = &to->buffer[i];
         const case_buffer *all = case_find(from, b->kind, b->index);
         const uint64_t t = from->spec.t, length = to->spec.t;
-        uint64_t rows = b->kind == PST_ARG_SAVED ? from->spec.heads : 1, row = all->size * all->n / from->spec.b / rows;
+        uint64_t rows = b->kind == PST_ARG_SAVED ? from->spec.heads : 1,
+                 row = all->size * all->n / from->spec.b / rows;
         for (uint64_t r = 0; r < rows; r++)
-            memcpy((uint8_t *)b->data + r * row / t * length, (uint8_t *)all->data + (sample * rows + r) * row,
-                   row / t * length);
+            memcpy((uint8_t *)b->data + r * row / t * length,
+                   (uint8_t *)all->data + (sample * rows + r) * row, row / t * length);
     }
 }
 
-/* A padded sample against itself at its own length: the same bits in all that F and B write of its rows. */
+/* A padded sample against itself at its own length: the same bits in all that F and B write of its
+ * rows. */
 static void check_padding(const kernel_case *k, const pst_kernel_row *f, const pst_kernel_row *b) {
     static const uint32_t written[] = {PST_ARG_OUT, PST_ARG_SAVED, PST_ARG_DIN};
     case_state all;
@@ -180,11 +208,14 @@ static void check_padding(const kernel_case *k, const pst_kernel_row *f, const p
     for (uint64_t sample = 0; sample < k->b; sample++) {
         kernel_case own = *k;
         case_state alone, want;
-        own.b = 1, own.t = (uint64_t)lengths[sample], own.lengths = 0;
+        own.b = 1;
+        own.t = (uint64_t)lengths[sample];
+        own.lengths = 0;
         if (!own.t) continue;
         assert_int_equal(case_open(&own, 0, 0, &alone), PST_OK);
         assert_int_equal(case_open(&own, 0, 0, &want), PST_OK);
-        cut_sample(&all, sample, &alone), cut_sample(&all, sample, &want);
+        cut_sample(&all, sample, &alone);
+        cut_sample(&all, sample, &want);
         for (size_t i = 0; i < 3; i++) {
             case_buffer *x = case_find(&alone, written[i], 0);
             memset(x->data, 0xff, x->size * x->n);
@@ -192,12 +223,14 @@ static void check_padding(const kernel_case *k, const pst_kernel_row *f, const p
         assert_int_equal(run_on(&alone, f, 1, (case_flags){0}), PST_OK);
         assert_int_equal(run_on(&alone, b, 1, (case_flags){0}), PST_OK);
         for (size_t i = 0; i < 3; i++) {
-            const case_buffer *x = case_find(&alone, written[i], 0), *y = case_find(&want, written[i], 0);
+            const case_buffer *x = case_find(&alone, written[i], 0),
+                              *y = case_find(&want, written[i], 0);
             if (memcmp(x->data, y->data, x->size * x->n))
-                fail_msg("%s: sample %lu of %s has other bits at its own length", f->name, (unsigned long)sample,
-                         case_text(k));
+                fail_msg("%s: sample %lu of %s has other bits at its own length", f->name,
+                         (unsigned long)sample, case_text(k));
         }
-        case_close(&alone), case_close(&want);
+        case_close(&alone);
+        case_close(&want);
     }
     case_close(&all);
 }
@@ -207,7 +240,9 @@ static void test_padding(void **state) {
     uint32_t n;
     const pst_kernel_row *rows = pst_kernels_cpu(&n);
     for (uint32_t i = 0; i + 1 < n; i++) {
-        if (strcmp(rows[i].op, "attention") || rows[i].pass != PST_PASS_F || (rows[i].isa & ~pst_cpu_isa())) continue;
+        if (strcmp(rows[i].op, "attention") || rows[i].pass != PST_PASS_F ||
+            (rows[i].isa & ~pst_cpu_isa()))
+            continue;
         for (int bidirectional = 0; bidirectional < 2; bidirectional++)
             for (uint64_t t = 9; t < 300; t += 61)
                 check_padding(&(kernel_case){.op = "attention",
@@ -228,7 +263,8 @@ static void test_elementwise(void **state) {
     for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
         check_case(&(kernel_case){.op = "add", .b = 2, .t = 33, .c = width[i]});
         for (int r = 0; r < 3; r++)
-            check_case(&(kernel_case){.op = "dropout", .b = 3, .t = 33, .c = width[i], .rate = 0.45f * (float)r});
+            check_case(&(kernel_case){
+                .op = "dropout", .b = 3, .t = 33, .c = width[i], .rate = 0.45f * (float)r});
     }
 }
 
@@ -236,8 +272,12 @@ static void test_embedding(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130};
     for (size_t i = 0; i < sizeof width / sizeof *width; i++)
-        check_case(&(kernel_case){
-            .op = "embedding", .b = 1 + i % 3, .t = 37, .c = width[i], .f = 3 + 40 * i, .second = i % 2 == 0});
+        check_case(&(kernel_case){.op = "embedding",
+                                  .b = 1 + i % 3,
+                                  .t = 37,
+                                  .c = width[i],
+                                  .f = 3 + 40 * i,
+                                  .second = i % 2 == 0});
 }
 
 static void test_cross_entropy(void **state) {
@@ -252,9 +292,10 @@ static void test_convolution(void **state) {
     static const struct {
         uint64_t h, w, c, f, window;
         uint32_t stride, padding;
-    } shape[] = {{1, 1, 1, 1, 1, 1, 0},    {5, 7, 3, 4, 3, 1, 1},   {8, 8, 16, 33, 3, 2, 1}, {7, 5, 17, 3, 1, 1, 0},
-                 {9, 9, 5, 6, 1, 2, 0},    {15, 13, 3, 8, 7, 2, 3}, {6, 6, 2, 3, 5, 3, 4},   {4, 4, 600, 2, 3, 1, 1},
-                 {33, 31, 40, 9, 3, 1, 1}, {3, 3, 2, 2, 3, 1, 0}};
+    } shape[] = {{1, 1, 1, 1, 1, 1, 0},  {5, 7, 3, 4, 3, 1, 1},   {8, 8, 16, 33, 3, 2, 1},
+                 {7, 5, 17, 3, 1, 1, 0}, {9, 9, 5, 6, 1, 2, 0},   {15, 13, 3, 8, 7, 2, 3},
+                 {6, 6, 2, 3, 5, 3, 4},  {4, 4, 600, 2, 3, 1, 1}, {33, 31, 40, 9, 3, 1, 1},
+                 {3, 3, 2, 2, 3, 1, 0}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (uint64_t b = 1; b < 4; b += 2)
             check_case(&(kernel_case){.op = "convolution",
@@ -291,7 +332,10 @@ static void test_image(void **state) {
         check_case(&k);
         k.op = "average_pool";
         check_case(&k);
-        k.op = "max_pool", k.window = 2 + i % 2, k.stride = 1 + (uint32_t)i % 3, k.padding = i % 2;
+        k.op = "max_pool";
+        k.window = 2 + i % 2;
+        k.stride = 1 + (uint32_t)i % 3;
+        k.padding = i % 2;
         check_case(&k);
     }
 }
@@ -302,10 +346,18 @@ static void test_part(void **state) {
     static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 2049};
     for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
         uint64_t first = i % 3 * 20, total = first + width[i] + i % 2 * 30;
-        check_case(
-            &(kernel_case){.op = "vocabulary_part", .b = 2, .t = 9, .c = width[i], .first = first, .total = total});
-        check_case(
-            &(kernel_case){.op = "vocabulary_loss", .b = 2, .t = 9, .c = width[i], .first = first, .total = total});
+        check_case(&(kernel_case){.op = "vocabulary_part",
+                                  .b = 2,
+                                  .t = 9,
+                                  .c = width[i],
+                                  .first = first,
+                                  .total = total});
+        check_case(&(kernel_case){.op = "vocabulary_loss",
+                                  .b = 2,
+                                  .t = 9,
+                                  .c = width[i],
+                                  .first = first,
+                                  .total = total});
         check_case(&(kernel_case){.op = "embedding",
                                   .b = 2,
                                   .t = 17,
@@ -314,7 +366,8 @@ static void test_part(void **state) {
                                   .first = first,
                                   .total = total,
                                   .second = i % 2 == 0});
-        check_case(&(kernel_case){.op = "dropout", .b = 2, .t = 33, .c = width[i] % 70, .rate = 0.5f, .first = 4 * i});
+        check_case(&(kernel_case){
+            .op = "dropout", .b = 2, .t = 33, .c = width[i] % 70, .rate = 0.5f, .first = 4 * i});
     }
 }
 
@@ -326,7 +379,8 @@ static void test_sum(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(rows[i].op, "sum") || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
         case_state s;
-        kernel_case k = {.op = "layer_norm", .b = 1, .t = 17, .c = 33, .dtype = case_row_dtype(&rows[i])};
+        kernel_case k = {
+            .op = "layer_norm", .b = 1, .t = 17, .c = 33, .dtype = case_row_dtype(&rows[i])};
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
         const case_buffer *in[] = {case_find(&s, PST_ARG_IN, 0), case_find(&s, PST_ARG_DOUT, 0)};
         const case_buffer *sum = case_find(&s, PST_ARG_DIN, 0);
@@ -338,16 +392,21 @@ static void test_sum(void **state) {
         for (uint64_t e = 0; e < 17 * 33; e++) {
             float want = a[e] + b[e];
             assert_true(out[e] ==
-                        (k.dtype == PST_F32 ? want : pst_f32_from_half(k.dtype, pst_half_from_f32(k.dtype, want))));
+                        (k.dtype == PST_F32
+                             ? want
+                             : pst_f32_from_half(k.dtype, pst_half_from_f32(k.dtype, want))));
         }
-        free(a), free(b), free(out);
+        free(a);
+        free(b);
+        free(out);
         assert_true(case_guards_intact(&s));
         case_close(&s);
     }
 }
 
 /* What recomputation restores from z has the bits that F gave, in every table of its own. */
-static void check_activation(const pst_kernel_row *rows, uint32_t n, uint32_t linear, pst_device *on) {
+static void check_activation(const pst_kernel_row *rows, uint32_t n, uint32_t linear,
+                             pst_device *on) {
     const pst_kernel_row *row = NULL;
     for (uint32_t i = 0; i < n && !row; i++)
         if (!strcmp(rows[i].op, "activation") && rows[i].isa == rows[linear].isa &&
@@ -355,20 +414,30 @@ static void check_activation(const pst_kernel_row *rows, uint32_t n, uint32_t li
             row = &rows[i];
     assert_non_null(row);
     for (int act = PST_ACT_NONE + 1; act <= PST_ACT_RELU; act++) {
-        kernel_case k = {.op = "linear", .b = 2, .t = 37, .c = 19, .f = 131, .act = (pst_activation)act, .second = 1};
+        kernel_case k = {.op = "linear",
+                         .b = 2,
+                         .t = 37,
+                         .c = 19,
+                         .f = 131,
+                         .act = (pst_activation)act,
+                         .second = 1};
         k.dtype = case_row_dtype(&rows[linear]);
         case_state s;
         assert_int_equal(case_open(&k, seed, 3, &s), PST_OK);
         assert_int_equal(case_run(&s, &rows[linear], on, (case_flags){0}), PST_OK);
         const case_buffer *z = case_find(&s, PST_ARG_SAVED, 0), *y = case_find(&s, PST_ARG_OUT, 0);
         void *made = malloc(y->n * y->size), *arg[2] = {z->data, y->data};
-        memcpy(made, y->data, y->n * y->size), memset(y->data, 0xff, y->n * y->size);
+        memcpy(made, y->data, y->n * y->size);
+        memset(y->data, 0xff, y->n * y->size);
         uint64_t bytes = row->scratch ? row->scratch(s.graph, s.node, 1) : 0;
-        pst_call call = {.graph = s.graph, .node = s.node, .arg = arg, .scratch = malloc(bytes + 1)};
+        pst_call call = {
+            .graph = s.graph, .node = s.node, .arg = arg, .scratch = malloc(bytes + 1)};
         assert_int_equal(row->launch(on, &call), PST_OK);
-        if (memcmp(made, y->data, y->n * y->size)) fail_msg("%s: not the bits of F: %s", row->name, case_text(&k));
+        if (memcmp(made, y->data, y->n * y->size))
+            fail_msg("%s: not the bits of F: %s", row->name, case_text(&k));
         assert_true(case_guards_intact(&s));
-        free(made), free(call.scratch);
+        free(made);
+        free(call.scratch);
         case_close(&s);
     }
 }
@@ -378,11 +447,13 @@ static void test_activation(void **state) {
     uint32_t n;
     const pst_kernel_row *rows = pst_kernels_cpu(&n);
     for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(rows[i].op, "linear") && rows[i].pass == PST_PASS_F && !(rows[i].isa & ~pst_cpu_isa()))
+        if (!strcmp(rows[i].op, "linear") && rows[i].pass == PST_PASS_F &&
+            !(rows[i].isa & ~pst_cpu_isa()))
             check_activation(rows, n, i, device[2]);
     rows = pst_kernels_ref(&n);
     for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(rows[i].op, "linear") && rows[i].pass == PST_PASS_F) check_activation(rows, n, i, device[1]);
+        if (!strcmp(rows[i].op, "linear") && rows[i].pass == PST_PASS_F)
+            check_activation(rows, n, i, device[1]);
 }
 
 /* The two forms of GELU must not be taken for one another. */
@@ -390,7 +461,8 @@ static void test_gelu_forms_differ(void **state) {
     (void)state;
     uint32_t n;
     const pst_kernel_row *rows = pst_kernels_ref(&n), *row;
-    kernel_case k = {.op = "linear", .b = 1, .t = 33, .c = 17, .f = 33, .act = PST_ACT_GELU_TANH, .second = 1};
+    kernel_case k = {
+        .op = "linear", .b = 1, .t = 33, .c = 17, .f = 33, .act = PST_ACT_GELU_TANH, .second = 1};
     case_state tanh_form, erf_form;
     row = case_row(rows, n, &k, PST_PASS_F, 0);
     assert_int_equal(case_open(&k, seed, 0, &tanh_form), PST_OK);
@@ -398,10 +470,12 @@ static void test_gelu_forms_differ(void **state) {
     assert_int_equal(case_open(&k, seed, 0, &erf_form), PST_OK);
     assert_int_equal(case_run(&tanh_form, row, NULL, (case_flags){0}), PST_OK);
     assert_int_equal(case_run(&erf_form, row, NULL, (case_flags){0}), PST_OK);
-    const case_buffer *a = case_find(&tanh_form, PST_ARG_OUT, 0), *b = case_find(&erf_form, PST_ARG_OUT, 0);
+    const case_buffer *a = case_find(&tanh_form, PST_ARG_OUT, 0),
+                      *b = case_find(&erf_form, PST_ARG_OUT, 0);
     double distance = case_distance(a->data, b->data, a->n);
     assert_true(distance > 1e-5 && distance < 1e-2);
-    case_close(&tanh_form), case_close(&erf_form);
+    case_close(&tanh_form);
+    case_close(&erf_form);
 }
 
 /* A token or target outside the table is refused, not read. */
@@ -410,9 +484,11 @@ static void test_index_refused(void **state) {
     uint32_t n;
     const pst_kernel_row *rows = pst_kernels_cpu(&n);
     for (uint32_t i = 0; i < n; i++) {
-        int embedding = !strcmp(rows[i].op, "embedding"), loss = !strcmp(rows[i].op, "cross_entropy");
+        int embedding = !strcmp(rows[i].op, "embedding"),
+            loss = !strcmp(rows[i].op, "cross_entropy");
         if ((!embedding && !loss) || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
-        kernel_case k = {.op = rows[i].op, .b = 1, .t = 4, .c = 8, .f = 8, .dtype = case_row_dtype(&rows[i])};
+        kernel_case k = {
+            .op = rows[i].op, .b = 1, .t = 4, .c = 8, .f = 8, .dtype = case_row_dtype(&rows[i])};
         case_state s;
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
         ((int32_t *)case_find(&s, PST_ARG_IN, (uint32_t)loss)->data)[3] = 8;
@@ -425,7 +501,8 @@ static int open_devices(void **state) {
     (void)state;
     seed = case_seed();
     for (uint32_t threads = 1; threads <= 3; threads++)
-        if (pst_device_cpu.open(&(pst_device_config){.threads = threads}, &device[threads])) return -1;
+        if (pst_device_cpu.open(&(pst_device_config){.threads = threads}, &device[threads]))
+            return -1;
     return 0;
 }
 

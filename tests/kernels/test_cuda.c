@@ -1,6 +1,6 @@
 /* test: label=gpu timeout=300 serial */
-/* Our own kernels on a GPU against the reference: what test_cuda_host.c does with emulated threads, and sizes that
- * fill the GPU. Skipped where the module or a GPU is not there. */
+/* Our own kernels on a GPU against the reference: what test_cuda_host.c does with emulated threads,
+ * and sizes that fill the GPU. Skipped where the module or a GPU is not there. */
 #include "backends/module.h"
 #include "kernels/cuda_check.h"
 
@@ -33,7 +33,8 @@ static void clear(void) { used = 0; }
 static void turn(int again) { (void)again; }
 
 static pst_status nothing(pst_device *device, const void *call) {
-    (void)device, (void)call;
+    (void)device;
+    (void)call;
     return PST_OK;
 }
 
@@ -53,12 +54,21 @@ static void test_large(void **state) {
     (void)state;
     static const pst_dtype types[] = {PST_F32, PST_BF16};
     for (int i = 0; i < 2; i++) {
-        check_type(&(kernel_case){.op = "layer_norm", .b = 2, .t = 2049, .c = 1600, .dtype = types[i]});
         check_type(
-            &(kernel_case){.op = "embedding", .b = 4, .t = 1025, .c = 768, .f = 50257, .second = 1, .dtype = types[i]});
-        check_type(&(kernel_case){.op = "embedding", .b = 4, .t = 1025, .c = 128, .f = 3, .dtype = types[i]});
-        check_type(&(kernel_case){.op = "cross_entropy", .b = 1, .t = 300, .c = 50257, .dtype = types[i]});
-        check_type(&(kernel_case){.op = "dropout", .b = 3, .t = 1025, .c = 768, .rate = 0.1f, .dtype = types[i]});
+            &(kernel_case){.op = "layer_norm", .b = 2, .t = 2049, .c = 1600, .dtype = types[i]});
+        check_type(&(kernel_case){.op = "embedding",
+                                  .b = 4,
+                                  .t = 1025,
+                                  .c = 768,
+                                  .f = 50257,
+                                  .second = 1,
+                                  .dtype = types[i]});
+        check_type(&(kernel_case){
+            .op = "embedding", .b = 4, .t = 1025, .c = 128, .f = 3, .dtype = types[i]});
+        check_type(
+            &(kernel_case){.op = "cross_entropy", .b = 1, .t = 300, .c = 50257, .dtype = types[i]});
+        check_type(&(kernel_case){
+            .op = "dropout", .b = 3, .t = 1025, .c = 768, .rate = 0.1f, .dtype = types[i]});
         check_type(&(kernel_case){.op = "add", .b = 3, .t = 1025, .c = 768, .dtype = types[i]});
         for (uint64_t c = 3; c <= 512; c = c == 3 ? 64 : 8 * c) {
             kernel_case k = {.op = "batch_norm",
@@ -73,9 +83,12 @@ static void test_large(void **state) {
                              .act = PST_ACT_RELU,
                              .dtype = types[i]};
             check_type(&k);
-            k.op = "max_pool", check_type(&k);
-            k.op = "average_pool", check_type(&k);
-            k.op = "pixels", check_type(&k);
+            k.op = "max_pool";
+            check_type(&k);
+            k.op = "average_pool";
+            check_type(&k);
+            k.op = "pixels";
+            check_type(&k);
         }
     }
 }
@@ -95,8 +108,14 @@ static int start(void **state) {
     fail_unless(ops->memory(gpu.device, ARENA, &base));
     arena = base;
     seed = case_seed();
-    gpu.rows = module->kernel, gpu.n_rows = module->n_kernel, gpu.arith = module->arith;
-    gpu.put = put, gpu.get = get, gpu.clear = clear, gpu.turn = turn, gpu.fault = fault;
+    gpu.rows = module->kernel;
+    gpu.n_rows = module->n_kernel;
+    gpu.arith = module->arith;
+    gpu.put = put;
+    gpu.get = get;
+    gpu.clear = clear;
+    gpu.turn = turn;
+    gpu.fault = fault;
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Attention without the library (kernels/cuda/attention_plain.cu) on emulated threads, against the reference: odd sizes,
- * all types, threads in either order. */
+/* Attention without the library (kernels/cuda/attention_plain.cu) on emulated threads, against the
+ * reference: odd sizes, all types, threads in either order. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -35,9 +35,11 @@ static void compare(const case_state *got, const case_state *want, uint32_t kind
     const double unit = a->dtype == PST_BF16 ? 0x1p-8 : a->dtype == PST_F16 ? 0x1p-11 : 3e-6;
     float *x = case_floats(a), *y = case_floats(b);
     double distance = case_distance(x, y, a->n);
-    free(x), free(y);
+    free(x);
+    free(y);
     if (!(distance <= (a->n < 8 ? 8 * unit : unit)))
-        fail_msg("operand %u is %.3g from the reference: %s", kind, distance, case_text(&got->spec));
+        fail_msg("operand %u is %.3g from the reference: %s", kind, distance,
+                 case_text(&got->spec));
 }
 
 static void check(const kernel_case *k) {
@@ -47,7 +49,9 @@ static void check(const kernel_case *k) {
     assert_int_equal(case_open(k, 5, 0, &want), PST_OK);
     for (int i = 0; i < 2; i++) assert_int_equal(case_open(k, 5, i ? 3 : 0, &got[i]), PST_OK);
     for (int pass = PST_PASS_F; pass <= PST_PASS_B; pass++) {
-        assert_int_equal(case_run(&want, case_row(rows, n, k, (pst_pass)pass, 0), NULL, (case_flags){0}), PST_OK);
+        assert_int_equal(
+            case_run(&want, case_row(rows, n, k, (pst_pass)pass, 0), NULL, (case_flags){0}),
+            PST_OK);
         for (int i = 0; i < 2; i++) {
             emulate_backwards = i;
             run(&got[i], (pst_pass)pass);
@@ -56,12 +60,16 @@ static void check(const kernel_case *k) {
         for (uint32_t kind = 0; kind <= PST_ARG_DPARAM; kind++) {
             if (!case_find(&want, kind, 0)) continue;
             const case_buffer *a = case_find(&got[0], kind, 0), *b = case_find(&got[1], kind, 0);
-            assert_memory_equal(a->data, b->data, a->size * a->n); /* other order, other addresses */
+            assert_memory_equal(a->data, b->data, a->size * a->n); /* other order, other
+                                                                      addresses */
             if (kind != PST_ARG_DIN || pass == PST_PASS_B) compare(&got[0], &want, kind);
         }
-        case_copy(&got[0], &want), case_copy(&got[1], &want); /* what B begins with */
+        case_copy(&got[0], &want);
+        case_copy(&got[1], &want); /* what B begins with */
     }
-    case_close(&want), case_close(&got[0]), case_close(&got[1]);
+    case_close(&want);
+    case_close(&got[0]);
+    case_close(&got[1]);
 }
 
 static void plain_attention_is_the_reference(void **state) {
@@ -69,7 +77,8 @@ static void plain_attention_is_the_reference(void **state) {
     static const struct {
         uint64_t b, t, d;
         uint32_t heads;
-    } shape[] = {{1, 1, 1, 1}, {2, 5, 3, 3}, {1, 32, 8, 2}, {1, 33, 40, 1}, {2, 70, 7, 2}, {1, 40, 65, 1}};
+    } shape[] = {{1, 1, 1, 1},   {2, 5, 3, 3},  {1, 32, 8, 2},
+                 {1, 33, 40, 1}, {2, 70, 7, 2}, {1, 40, 65, 1}};
     static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (size_t type = 0; type < 3; type++)
@@ -88,7 +97,8 @@ static void plain_attention_is_the_reference(void **state) {
 /* Whatever lies in rows of padding becomes 0, and nothing else changes. */
 static void padding_is_cleared(void **state) {
     (void)state;
-    const kernel_case k = {.op = "attention", .b = 5, .t = 35, .c = 68, .heads = 2, .lengths = 1, .dtype = PST_BF16};
+    const kernel_case k = {
+        .op = "attention", .b = 5, .t = 35, .c = 68, .heads = 2, .lengths = 1, .dtype = PST_BF16};
     case_state s, want;
     assert_int_equal(case_open(&k, 5, 0, &s), PST_OK);
     assert_int_equal(case_open(&k, 5, 0, &want), PST_OK);
@@ -117,7 +127,8 @@ static void padding_is_cleared(void **state) {
         assert_memory_equal(x->data, y->data, x->size * x->n);
     }
     assert_true(case_guards_intact(&s));
-    case_close(&s), case_close(&want);
+    case_close(&s);
+    case_close(&want);
 }
 
 static void lengths_are_clamped(void **state) {
@@ -125,14 +136,18 @@ static void lengths_are_clamped(void **state) {
     int32_t lengths[300], to[301];
     pst_cuda_attention a = {.b = 300, .t = 40, .c = 8, .heads = 1, .lengths = lengths};
     for (int i = 0; i < 300; i++) lengths[i] = i - 100;
-    lengths[0] = INT32_MIN, lengths[299] = INT32_MAX, to[300] = -7;
+    lengths[0] = INT32_MIN;
+    lengths[299] = INT32_MAX;
+    to[300] = -7;
     pst_cuda_attention_clamp(NULL, &a, to);
-    for (int i = 0; i < 300; i++) assert_int_equal(to[i], lengths[i] < 1 ? 1 : lengths[i] > 40 ? 40 : lengths[i]);
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(to[i], lengths[i] < 1 ? 1 : lengths[i] > 40 ? 40 : lengths[i]);
     assert_int_equal(to[300], -7);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(plain_attention_is_the_reference),
-                                       cmocka_unit_test(padding_is_cleared), cmocka_unit_test(lengths_are_clamped)};
+                                       cmocka_unit_test(padding_is_cleared),
+                                       cmocka_unit_test(lengths_are_clamped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test: label=full timeout=300 isa=any
- * Attention's and convolution's graphs before the real cuDNN, for GPUs that are not there: of a device's properties
- * alone it proposes engines and compiles their kernels; only loading them takes a driver. Skips where cuDNN is older than
- * that (9.8). */
+ * Attention's and convolution's graphs before the real cuDNN, for GPUs that are not there: of a
+ * device's properties alone it proposes engines and compiles their kernels; only loading them takes
+ * a driver. Skips where cuDNN is older than that (9.8). */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,27 +17,34 @@ enum { SKIP = 77 };
 
 /* In the form in which the library itself writes them; what differs between devices comes in. */
 static const char form[] =
-    "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
+    "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":"
+    "65536,"
     "\"multiProcessorCount\":%d,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"
-    "\"maxSharedMemoryPerBlockOptin\":%d,\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,"
-    "\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,"
-    "\"supportCoopLaunch\":1,\"totalGlobalMem\":80000000000,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
-    "\"l2CacheSize\":52428800,\"cudaDeviceId\":0,\"deviceVer\":%d,\"driverVer\":13000,\"deviceName\":\"%s\"}";
+    "\"maxSharedMemoryPerBlockOptin\":%d,\"reservedSharedMemoryPerBlock\":1024,"
+    "\"maxRegistersPerSM\":65536,"
+    "\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,"
+    "\"isTccDriver\":0,"
+    "\"supportCoopLaunch\":1,\"totalGlobalMem\":80000000000,\"smClockRateKHz\":1980000,"
+    "\"memClockRateKHz\":3201000,"
+    "\"l2CacheSize\":52428800,\"cudaDeviceId\":0,\"deviceVer\":%d,\"driverVer\":13000,"
+    "\"deviceName\":\"%s\"}";
 static const struct {
     int version, processors, shared;
     const char *name;
-} machines[] = {
-    {900, 132, 232448, "NVIDIA H200"}, {800, 108, 166912, "NVIDIA A100"}, {1000, 148, 232448, "NVIDIA B200"}};
+} machines[] = {{900, 132, 232448, "NVIDIA H200"},
+                {800, 108, 166912, "NVIDIA A100"},
+                {1000, 148, 232448, "NVIDIA B200"}};
 static cudnnBackendDescriptor_t properties[3];
 
 static cudnnStatus_t open_properties(int i) {
     char text[1200];
-    int n = snprintf(text, sizeof text, form, machines[i].processors, machines[i].shared, machines[i].version,
-                     machines[i].name);
-    cudnnStatus_t status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &properties[i]);
+    int n = snprintf(text, sizeof text, form, machines[i].processors, machines[i].shared,
+                     machines[i].version, machines[i].name);
+    cudnnStatus_t status =
+        cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &properties[i]);
     if (!status)
-        status = cudnnBackendSetAttribute(properties[i], CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n,
-                                          text);
+        status = cudnnBackendSetAttribute(properties[i], CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                          CUDNN_TYPE_CHAR, n, text);
     return status ? status : cudnnBackendFinalize(properties[i]);
 }
 
@@ -45,7 +52,8 @@ static void check(int machine, const pst_cuda_attention_shape *of) {
     for (uint32_t kind = 0; kind < 8; kind++) {
         uint32_t backward = kind % 2;
         pst_cuda_attention_shape s = *of;
-        s.bidirectional = kind / 2 % 2, s.padded = kind / 4;
+        s.bidirectional = kind / 2 % 2;
+        s.padded = kind / 4;
         pst_dnn_target target = {.properties = properties[machine]};
         pst_dnn_plan plan = {0};
         pst_dnn_graph g;
@@ -56,9 +64,10 @@ static void check(int machine, const pst_cuda_attention_shape *of) {
         pst_cuda_attention_graph(&g, &s);
         pst_status status = pst_dnn_plan_make(&g, &target, pst_cuda_attention_workspace(&s), &plan);
         if (status != PST_OK && !strstr(pst_error(), "cuLibraryLoadData"))
-            fail_msg("%s, %s of %d positions, %d heads of %d%s%s: %s", machines[machine].name, backward ? "B" : "F",
-                     (int)s.t, (int)s.heads, (int)(s.c / s.heads), s.bidirectional ? ", bidirectional" : "",
-                     s.padded ? ", padded" : "", pst_error());
+            fail_msg("%s, %s of %d positions, %d heads of %d%s%s: %s", machines[machine].name,
+                     backward ? "B" : "F", (int)s.t, (int)s.heads, (int)(s.c / s.heads),
+                     s.bidirectional ? ", bidirectional" : "", s.padded ? ", padded" : "",
+                     pst_error());
         pst_dnn_plan_close(&plan);
         pst_dnn_close(&g);
     }
@@ -93,7 +102,7 @@ static void refusals_are_its_own(void **state) {
     pst_dnn_close(&g);
 }
 
-/* --- convolution ------------------------------------------------------------------------------------------------- */
+/* --- convolution ------------------------------------------------------------------------------ */
 
 typedef struct {
     uint64_t images, size, in, out, window, stride, padding;
@@ -102,20 +111,21 @@ typedef struct {
 static pst_cuda_convolution_shape shape_of(const convolution *c, int type, uint32_t pass) {
     static const pst_dtype dtype[] = {PST_F32, PST_F32, PST_BF16, PST_F16};
     uint64_t height = c->size, width = c->size + c->images % 2; /* not square */
-    return (pst_cuda_convolution_shape){.images = c->images,
-                                        .height = height,
-                                        .width = width,
-                                        .in = c->in,
-                                        .rows = (height + 2 * c->padding - c->window) / c->stride + 1,
-                                        .columns = (width + 2 * c->padding - c->window) / c->stride + 1,
-                                        .out = c->out,
-                                        .h = c->window,
-                                        .w = c->window,
-                                        .stride = c->stride,
-                                        .padding = c->padding,
-                                        .dtype = dtype[type],
-                                        .tf32 = type == 1,
-                                        .pass = pass};
+    return (pst_cuda_convolution_shape){
+        .images = c->images,
+        .height = height,
+        .width = width,
+        .in = c->in,
+        .rows = (height + 2 * c->padding - c->window) / c->stride + 1,
+        .columns = (width + 2 * c->padding - c->window) / c->stride + 1,
+        .out = c->out,
+        .h = c->window,
+        .w = c->window,
+        .stride = c->stride,
+        .padding = c->padding,
+        .dtype = dtype[type],
+        .tf32 = type == 1,
+        .pass = pass};
 }
 
 /* Bytes of workspace of the plan that is found. */
@@ -129,28 +139,36 @@ static uint64_t convolution_plan(int machine, const pst_cuda_convolution_shape *
     pst_dnn_open(&g);
     pst_cuda_convolution_graph(&g, shape);
     if (pst_dnn_plan_make(&g, &target, pst_cuda_convolution_workspace(shape), &plan) != PST_OK)
-        fail_msg("%s: %c in %s%s of %d images of %dx%d and %d channels, %d windows of %d pixels, stride %d: %s",
-                 machines[machine].name, "FBW"[s.pass], pst_dtype_name((pst_dtype)s.dtype), tf32, (int)s.images,
-                 (int)s.height, (int)s.width, (int)s.in, (int)s.out, (int)s.h, (int)s.stride, pst_error());
+        fail_msg("%s: %c in %s%s of %d images of %dx%d and %d channels, %d windows of %d pixels, "
+                 "stride %d: %s",
+                 machines[machine].name, "FBW"[s.pass], pst_dtype_name((pst_dtype)s.dtype), tf32,
+                 (int)s.images, (int)s.height, (int)s.width, (int)s.in, (int)s.out, (int)s.h,
+                 (int)s.stride, pst_error());
     uint64_t workspace = plan.workspace;
     pst_dnn_plan_close(&plan);
     pst_dnn_close(&g);
     return workspace;
 }
 
-/* The library has an engine for every pass and type of these, which always gives the same bits, is as exact as was asked
- * for, and needs no more workspace than is counted as scratch; asked again, it has the same. */
+/* The library has an engine for every pass and type of these, which always gives the same bits, is
+ * as exact as was asked for, and needs no more workspace than is counted as scratch; asked again,
+ * it has the same. */
 static void convolutions_have_engines(void **state) {
     (void)state;
     static const convolution of[] = {
-        {64, 224, 3, 64, 7, 2, 3},   {64, 56, 64, 64, 3, 1, 1},   {64, 28, 128, 128, 3, 1, 1}, /* ResNet-50 */
-        {64, 14, 256, 256, 3, 1, 1}, {64, 7, 512, 512, 3, 1, 1},  {64, 56, 64, 256, 1, 1, 0},
-        {64, 56, 256, 64, 1, 1, 0},  {64, 56, 256, 512, 1, 2, 0}, {64, 56, 128, 128, 3, 2, 1},
-        {64, 7, 512, 2048, 1, 1, 0}, {1, 224, 3, 64, 7, 2, 3},    {128, 32, 3, 16, 3, 1, 1}, /* CIFAR */
-        {128, 32, 16, 16, 3, 1, 1},  {128, 32, 16, 32, 3, 2, 1},  {128, 16, 32, 32, 3, 1, 1},
-        {128, 8, 64, 64, 3, 1, 1},   {128, 32, 16, 32, 1, 2, 0},  {3, 9, 3, 5, 3, 1, 1}, /* odd */
-        {2, 9, 5, 17, 3, 2, 1},      {3, 7, 17, 3, 3, 1, 0},      {1, 1, 1, 1, 1, 1, 0},
-        {5, 11, 17, 17, 5, 3, 4},    {7, 6, 1, 8, 2, 2, 0},
+        {64, 224, 3, 64, 7, 2, 3},   {64, 56, 64, 64, 3, 1, 1},
+        {64, 28, 128, 128, 3, 1, 1}, /* ResNet-50 */
+        {64, 14, 256, 256, 3, 1, 1}, {64, 7, 512, 512, 3, 1, 1},
+        {64, 56, 64, 256, 1, 1, 0},  {64, 56, 256, 64, 1, 1, 0},
+        {64, 56, 256, 512, 1, 2, 0}, {64, 56, 128, 128, 3, 2, 1},
+        {64, 7, 512, 2048, 1, 1, 0}, {1, 224, 3, 64, 7, 2, 3},
+        {128, 32, 3, 16, 3, 1, 1}, /* CIFAR */
+        {128, 32, 16, 16, 3, 1, 1},  {128, 32, 16, 32, 3, 2, 1},
+        {128, 16, 32, 32, 3, 1, 1},  {128, 8, 64, 64, 3, 1, 1},
+        {128, 32, 16, 32, 1, 2, 0},  {3, 9, 3, 5, 3, 1, 1}, /* odd */
+        {2, 9, 5, 17, 3, 2, 1},      {3, 7, 17, 3, 3, 1, 0},
+        {1, 1, 1, 1, 1, 1, 0},       {5, 11, 17, 17, 5, 3, 4},
+        {7, 6, 1, 8, 2, 2, 0},
     };
     for (int machine = 0; machine < 3; machine++)
         for (size_t i = 0; i < sizeof of / sizeof *of; i += machine ? 5 : 1)
@@ -163,7 +181,8 @@ static void convolutions_have_engines(void **state) {
                 }
 }
 
-/* Why W is not asked for the fp32 that is summed: no engine has it. When this fails, convolution.c can do better. */
+/* Why W is not asked for the fp32 that is summed: no engine has it. When this fails, convolution.c
+ * can do better. */
 static void weight_gradients_are_of_one_type(void **state) {
     (void)state;
     const int64_t x[] = {64, 64, 56, 56}, w[] = {64, 64, 3, 3};
@@ -173,23 +192,32 @@ static void weight_gradients_are_of_one_type(void **state) {
         pst_dnn_graph g;
         pst_dnn_plan plan = {0};
         pst_dnn_open(&g);
-        pst_dnn_convolution(&g, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, (pst_dnn_window){1, 1},
-                            pst_dnn_operand(&g, 1, CUDNN_DATA_BFLOAT16, x, strides, 0),
-                            pst_dnn_operand(&g, 2, wide ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16, w, w_strides, 0),
-                            pst_dnn_operand(&g, 3, CUDNN_DATA_BFLOAT16, x, strides, 0));
-        assert_int_equal(pst_dnn_plan_make(&g, &target, UINT64_MAX, &plan), wide ? PST_EINTERNAL : PST_OK);
+        pst_dnn_convolution(
+            &g, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+            (pst_dnn_window){1, 1}, pst_dnn_operand(&g, 1, CUDNN_DATA_BFLOAT16, x, strides, 0),
+            pst_dnn_operand(&g, 2, wide ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16, w, w_strides, 0),
+            pst_dnn_operand(&g, 3, CUDNN_DATA_BFLOAT16, x, strides, 0));
+        assert_int_equal(pst_dnn_plan_make(&g, &target, UINT64_MAX, &plan),
+                         wide ? PST_EINTERNAL : PST_OK);
         pst_dnn_plan_close(&plan);
         pst_dnn_close(&g);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_are_found), cmocka_unit_test(refusals_are_its_own),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_are_found),
+                                       cmocka_unit_test(refusals_are_its_own),
                                        cmocka_unit_test(convolutions_have_engines),
                                        cmocka_unit_test(weight_gradients_are_of_one_type)};
-    if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) && !dlopen(PST_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL))
-        return printf("skipped: neither a driver nor the toolkit's stub of one\n"), SKIP;
+    if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) &&
+        !dlopen(PST_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL)) {
+        printf("skipped: neither a driver nor the toolkit's stub of one\n");
+        return SKIP;
+    }
     for (int i = 0; i < 3; i++)
-        if (open_properties(i)) return printf("skipped: this cuDNN takes no properties of devices\n"), SKIP;
+        if (open_properties(i)) {
+            printf("skipped: this cuDNN takes no properties of devices\n");
+            return SKIP;
+        }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

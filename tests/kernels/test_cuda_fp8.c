@@ -1,6 +1,7 @@
 /* test: label=quick
- * Rounding to 8 bits (kernels/cuda/fp8.cu) on emulated threads: every number, as it lies and turned, against
- * base/dtype.h; scales that are the largest powers of two that fit; what is noted for later steps. */
+ * Rounding to 8 bits (kernels/cuda/fp8.cu) on emulated threads: every number, as it lies and
+ * turned, against base/dtype.h; scales that are the largest powers of two that fit; what is noted
+ * for later steps. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -37,7 +38,8 @@ static void random_numbers(uint64_t key, float std, uint16_t *x, uint64_t n) {
 /* Of numbers that fit or do not. */
 static uint8_t expected(int wide, uint16_t x, float scale) {
     float most = wide ? 57344 : 448, value = pst_f32_from_bf16(x);
-    return pst_f8_from_f32(wide, isfinite(value) ? fminf(fmaxf(value * scale, -most), most) : value);
+    return pst_f8_from_f32(wide,
+                           isfinite(value) ? fminf(fmaxf(value * scale, -most), most) : value);
 }
 
 static void check_round(uint64_t rows, uint64_t columns, int wide, float std, float scale) {
@@ -46,25 +48,32 @@ static void check_round(uint64_t rows, uint64_t columns, int wide, float std, fl
     uint8_t *y = aligned_alloc(16, n);
     assert_true(x && y);
     random_numbers(rows + columns, std, x, n);
-    x[n / 2] = 0x7f80, x[n / 3] = 0xffc1, x[1] = 0x8000; /* infinity, NaN, -0 */
+    x[n / 2] = 0x7f80;
+    x[n / 3] = 0xffc1;
+    x[1] = 0x8000; /* infinity, NaN, -0 */
     for (int turned = 0; turned < 2; turned++) {
         pst_cuda_scaling s = {.scale = scale};
         const pst_cuda_round r = {x, y, rows, columns, &s, wide, turned, 1};
         memset(y, 0xee, n);
         pst_cuda_round_f8(NULL, &r);
         for (uint64_t i = 0; i < n; i++) {
-            uint8_t got = y[turned ? i % columns * rows + i / columns : i], want = expected(wide, x[i], scale);
-            if (got != want && !(isnan(pst_f32_from_f8(wide, got)) && isnan(pst_f32_from_f8(wide, want))))
-                fail_msg("%lu x %lu, wide %d, turned %d: element %lu is %02x, not %02x", rows, columns, wide, turned, i,
-                         got, want);
+            uint8_t got = y[turned ? i % columns * rows + i / columns : i],
+                    want = expected(wide, x[i], scale);
+            if (got != want &&
+                !(isnan(pst_f32_from_f8(wide, got)) && isnan(pst_f32_from_f8(wide, want))))
+                fail_msg("%lu x %lu, wide %d, turned %d: element %lu is %02x, not %02x", rows,
+                         columns, wide, turned, i, got, want);
         }
         assert_true(s.amax > 0x7f800000); /* the NaN */
-        x[n / 2] = x[n / 3] = 0, s.amax = 0;
+        x[n / 2] = x[n / 3] = 0;
+        s.amax = 0;
         pst_cuda_round_f8(NULL, &r);
         assert_true(as_float(s.amax) == largest(x, n));
-        x[n / 2] = 0x7f80, x[n / 3] = 0xffc1;
+        x[n / 2] = 0x7f80;
+        x[n / 3] = 0xffc1;
     }
-    free(x), free(y);
+    free(x);
+    free(y);
 }
 
 static void numbers_are_rounded(void **state) {
@@ -119,7 +128,8 @@ static void history_gives_scales(void **state) {
     (void)state;
     pst_cuda_scaling s[2] = {0};
     for (uint32_t step = 0; step < 40; step++) {
-        s[0].amax = bits_of(step == 3 ? 400.0f : 3.0f), s[1].amax = step == 5 ? 0x7fc00000 : bits_of(14336);
+        s[0].amax = bits_of(step == 3 ? 400.0f : 3.0f);
+        s[1].amax = step == 5 ? 0x7fc00000 : bits_of(14336);
         pst_cuda_scale_by_history(NULL, s, 2, 2);
         assert_int_equal(s[0].amax | s[1].amax, 0);
         assert_true(s[0].scale == (step >= 3 && step < 3 + PST_CUDA_AMAX_STEPS ? 1 : 128));
@@ -127,12 +137,14 @@ static void history_gives_scales(void **state) {
         assert_true(s[1].scale == 4);
     }
     assert_int_equal(s[0].steps, 40);
-    for (uint32_t step = 0; step < PST_CUDA_AMAX_STEPS; step++) pst_cuda_scale_by_history(NULL, s, 1, 0);
+    for (uint32_t step = 0; step < PST_CUDA_AMAX_STEPS; step++)
+        pst_cuda_scale_by_history(NULL, s, 1, 0);
     assert_true(s[0].scale == 1);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers_are_rounded), cmocka_unit_test(own_scale),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers_are_rounded),
+                                       cmocka_unit_test(own_scale),
                                        cmocka_unit_test(history_gives_scales)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test: label=gpu timeout=300
- * Linear, attention and convolution on a GPU: every row that takes a case against the reference, on odd and on usual
- * sizes, and the same bits when it runs again. */
+ * Linear, attention and convolution on a GPU: every row that takes a case against the reference, on
+ * odd and on usual sizes, and the same bits when it runs again. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -17,11 +17,15 @@ static uint8_t *memory;
 static uint64_t taken, seed;
 static const uint64_t room = UINT64_C(1) << 30;
 
-/* What is stored in bf16 or fp16 is rounded once, and follows from sums in fp32 of another order than the reference's;
- * attention rounds its weights, too, and convolution its sum before the bias is added. */
+/* What is stored in bf16 or fp16 is rounded once, and follows from sums in fp32 of another order
+ * than the reference's; attention rounds its weights, too, and convolution its sum before the bias
+ * is added. */
 static double tolerance(const case_buffer *b, const kernel_case *k) {
     pst_dtype dtype = k->dtype;
-    double unit = k->factors == PST_TF32 ? 0x1p-10 : dtype == PST_BF16 ? 0x1p-8 : dtype == PST_F16 ? 0x1p-11 : 2e-6;
+    double unit = k->factors == PST_TF32 ? 0x1p-10
+                  : dtype == PST_BF16    ? 0x1p-8
+                  : dtype == PST_F16     ? 0x1p-11
+                                         : 2e-6;
     if (b->n < 8) unit *= 8;
     return strcmp(k->op, "linear") ? 3 * unit : 1.5 * unit;
 }
@@ -49,7 +53,8 @@ static pst_status launch(pst_device *d, const void *arg) {
     return j->row->launch(d, j->call);
 }
 
-/* Runs a pass there on copies of the operands, which come back. Scratch is what an earlier run has left. */
+/* Runs a pass there on copies of the operands, which come back. Scratch is what an earlier run has
+ * left. */
 static void run(case_state *s, const pst_kernel_row *row, case_flags flags) {
     pst_arg args[PST_MAX_ARG];
     void *arg[PST_MAX_ARG];
@@ -59,22 +64,29 @@ static void run(case_state *s, const pst_kernel_row *row, case_flags flags) {
     for (uint32_t i = 0; i < n; i++) {
         const case_buffer *b = case_operand(s, args, i, flags);
         arg[i] = take(b->size * b->n);
-        ok(device->ops->copy(device, PST_Q_COMPUTE, arg[i], b->data, b->size * b->n, NULL), &s->spec);
+        ok(device->ops->copy(device, PST_Q_COMPUTE, arg[i], b->data, b->size * b->n, NULL),
+           &s->spec);
     }
     void *scratch = take(row->scratch ? row->scratch(s->graph, s->node, 1) : 0);
-    const pst_call call = {
-        .graph = s->graph, .node = s->node, .arg = arg, .scratch = scratch, .first = flags.first, .train = 1};
+    const pst_call call = {.graph = s->graph,
+                           .node = s->node,
+                           .arg = arg,
+                           .scratch = scratch,
+                           .first = flags.first,
+                           .train = 1};
     const job j = {row, &call};
     if (row->prepare) ok(row->prepare(device, s->graph, s->node), &s->spec);
     ok(device->ops->launch(device, launch, &j, 0, 0, &event), &s->spec);
     for (uint32_t i = 0; i < n; i++) {
         case_buffer *b = case_operand(s, args, i, flags);
-        ok(device->ops->copy(device, PST_Q_COMPUTE, b->data, arg[i], b->size * b->n, NULL), &s->spec);
+        ok(device->ops->copy(device, PST_Q_COMPUTE, b->data, arg[i], b->size * b->n, NULL),
+           &s->spec);
     }
     ok(device->ops->test(device, event, &start, &end), &s->spec);
 }
 
-static void compare(const case_state *got, const case_state *want, const pst_kernel_row *row, int exact) {
+static void compare(const case_state *got, const case_state *want, const pst_kernel_row *row,
+                    int exact) {
     pst_arg args[PST_MAX_ARG];
     const kernel_case *k = &got->spec;
     uint32_t n = got->node->op->args(got->node, row->pass, args);
@@ -83,17 +95,20 @@ static void compare(const case_state *got, const case_state *want, const pst_ker
         const case_buffer *a = case_operand(got, args, i, (case_flags){0}),
                           *b = case_operand(want, args, i, (case_flags){0});
         if (exact && memcmp(a->data, b->data, a->size * a->n))
-            fail_msg("%s pass %d argument %u: other bits the second time: %s", row->name, row->pass, i, case_text(k));
+            fail_msg("%s pass %d argument %u: other bits the second time: %s", row->name, row->pass,
+                     i, case_text(k));
         float *x = case_floats(a), *y = case_floats(b);
         double distance = case_distance(x, y, a->n);
-        free(x), free(y);
+        free(x);
+        free(y);
         if (!(distance <= tolerance(a, k)))
-            fail_msg("%s pass %d argument %u is %.3g from the reference: %s", row->name, row->pass, i, distance,
-                     case_text(k));
+            fail_msg("%s pass %d argument %u is %.3g from the reference: %s", row->name, row->pass,
+                     i, distance, case_text(k));
     }
 }
 
-static void check_row(const case_state *before, const case_state *want, const pst_kernel_row *row, case_flags flags) {
+static void check_row(const case_state *before, const case_state *want, const pst_kernel_row *row,
+                      case_flags flags) {
     case_state got[2];
     for (int i = 0; i < 2; i++) {
         ok(case_open(&before->spec, 0, 0, &got[i]), &before->spec);
@@ -102,15 +117,18 @@ static void check_row(const case_state *before, const case_state *want, const ps
     }
     compare(&got[0], want, row, 0);
     compare(&got[1], &got[0], row, 1);
-    case_close(&got[0]), case_close(&got[1]);
+    case_close(&got[0]);
+    case_close(&got[1]);
 }
 
 /* Whether the GPU has no products of 8 bits: what prepare says of one. */
 static int module_is_old(void) {
-    const kernel_case k = {.op = "linear", .b = 1, .t = 16, .c = 16, .f = 16, .dtype = PST_BF16, .factors = PST_F8};
+    const kernel_case k = {
+        .op = "linear", .b = 1, .t = 16, .c = 16, .f = 16, .dtype = PST_BF16, .factors = PST_F8};
     case_state s;
     ok(case_open(&k, 0, 0, &s), &k);
-    const pst_kernel_row *row = case_row(module->kernel, module->n_kernel, &k, PST_PASS_F, PST_ISA_CUDA);
+    const pst_kernel_row *row =
+        case_row(module->kernel, module->n_kernel, &k, PST_PASS_F, PST_ISA_CUDA);
     pst_status status = row->prepare(device, s.graph, s.node);
     case_close(&s);
     return status != PST_OK;
@@ -132,7 +150,9 @@ static void check_case(kernel_case k, pst_dtype dtype) {
             ok(case_run(&ref, ref_row, NULL, flags), &k);
             for (uint32_t i = 0; i < module->n_kernel; i++) {
                 const pst_kernel_row *row = &module->kernel[i];
-                if (strcmp(row->op, k.op) || row->pass != (pst_pass)pass || !(row->dtypes >> dtype & 1)) continue;
+                if (strcmp(row->op, k.op) || row->pass != (pst_pass)pass ||
+                    !(row->dtypes >> dtype & 1))
+                    continue;
                 if (row->reject && row->reject(ref.graph, ref.node, device)) continue;
                 check_row(&before, &ref, row, flags);
                 rows++;
@@ -148,8 +168,9 @@ static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
 
 static void test_linear(void **state) {
     (void)state;
-    static const uint64_t shape[][3] = {{1, 1, 1},    {3, 7, 17},     {17, 33, 3},     {129, 3, 515},  {5, 2100, 9},
-                                        {64, 64, 64}, {130, 72, 136}, {128, 768, 192}, {256, 64, 512}, {70, 300, 520}};
+    static const uint64_t shape[][3] = {
+        {1, 1, 1},    {3, 7, 17},     {17, 33, 3},     {129, 3, 515},  {5, 2100, 9},
+        {64, 64, 64}, {130, 72, 136}, {128, 768, 192}, {256, 64, 512}, {70, 300, 520}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int act = 0; act <= PST_ACT_RELU; act++)
             check_case((kernel_case){.op = "linear",
@@ -166,7 +187,8 @@ static void test_linear(void **state) {
 static void run_difference(case_state *s, pst_pass pass) {
     for (uint32_t i = 0; i < module->n_kernel; i++) {
         const pst_kernel_row *row = &module->kernel[i];
-        if (strcmp(row->op, s->spec.op) || row->pass != pass || !(row->dtypes >> s->spec.dtype & 1)) continue;
+        if (strcmp(row->op, s->spec.op) || row->pass != pass || !(row->dtypes >> s->spec.dtype & 1))
+            continue;
         if (row->reject && row->reject(s->graph, s->node, device)) continue;
         run(s, row, (case_flags){.first = 1});
         return;
@@ -185,7 +207,8 @@ static void test_differences(void **state) {
 
 static void test_linear_factors(void **state) {
     (void)state;
-    static const uint64_t shape[][3] = {{16, 16, 16}, {48, 32, 80}, {160, 176, 64}, {256, 512, 336}};
+    static const uint64_t shape[][3] = {
+        {16, 16, 16}, {48, 32, 80}, {160, 176, 64}, {256, 512, 336}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int fp8 = 0; fp8 < 2; fp8++) {
             if (fp8 && module_is_old()) continue;
@@ -205,9 +228,10 @@ static void test_attention(void **state) {
     static const struct {
         uint64_t b, t, d;
         uint32_t heads;
-    } shape[] = {{1, 1, 64, 1},  {2, 2, 8, 3},    {1, 17, 16, 2},  {2, 33, 24, 3},   {1, 63, 32, 2},
-                 {3, 64, 64, 2}, {1, 65, 40, 2},  {2, 100, 96, 3}, {1, 129, 128, 2}, {1, 300, 64, 2},
-                 {2, 37, 12, 2}, {1, 70, 256, 1}, {1, 20, 264, 1}};
+    } shape[] = {{1, 1, 64, 1},    {2, 2, 8, 3},    {1, 17, 16, 2}, {2, 33, 24, 3},
+                 {1, 63, 32, 2},   {3, 64, 64, 2},  {1, 65, 40, 2}, {2, 100, 96, 3},
+                 {1, 129, 128, 2}, {1, 300, 64, 2}, {2, 37, 12, 2}, {1, 70, 256, 1},
+                 {1, 20, 264, 1}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (size_t type = 0; type < 3; type++)
             for (int mask = 0; mask < 4; mask++)
@@ -226,10 +250,12 @@ static void test_convolution(void **state) {
     (void)state;
     static const uint64_t shape[][8] = {
         /* b t w c f window stride padding */
-        {2, 56, 56, 3, 64, 7, 2, 3},   {3, 14, 15, 64, 64, 3, 1, 1},   {2, 14, 14, 128, 128, 3, 2, 1},
-        {2, 28, 28, 64, 256, 1, 1, 0}, {2, 14, 14, 256, 128, 1, 2, 0}, {4, 32, 32, 3, 16, 3, 1, 1},
-        {4, 16, 16, 16, 32, 3, 2, 1},  {3, 9, 10, 3, 5, 3, 1, 1},      {2, 9, 8, 5, 17, 3, 2, 1},
-        {3, 7, 7, 17, 3, 3, 1, 0},     {1, 1, 1, 1, 1, 1, 1, 0},       {2, 11, 9, 17, 17, 5, 3, 4}};
+        {2, 56, 56, 3, 64, 7, 2, 3},    {3, 14, 15, 64, 64, 3, 1, 1},
+        {2, 14, 14, 128, 128, 3, 2, 1}, {2, 28, 28, 64, 256, 1, 1, 0},
+        {2, 14, 14, 256, 128, 1, 2, 0}, {4, 32, 32, 3, 16, 3, 1, 1},
+        {4, 16, 16, 16, 32, 3, 2, 1},   {3, 9, 10, 3, 5, 3, 1, 1},
+        {2, 9, 8, 5, 17, 3, 2, 1},      {3, 7, 7, 17, 3, 3, 1, 0},
+        {1, 1, 1, 1, 1, 1, 1, 0},       {2, 11, 9, 17, 17, 5, 3, 4}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (size_t type = 0; type < 4; type++) {
             const uint64_t *s = shape[i];
@@ -249,17 +275,27 @@ static void test_convolution(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear), cmocka_unit_test(test_linear_factors),
-                                       cmocka_unit_test(test_differences), cmocka_unit_test(test_attention),
-                                       cmocka_unit_test(test_convolution)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_linear), cmocka_unit_test(test_linear_factors),
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_convolution)};
     module = pst_module_get();
-    const char *why = module ? module->device->reject(&(pst_device_config){.threads = 1}) : pst_module_why();
-    if (why) return printf("skipped: %s\n", why), SKIP;
-    if (strcmp(module->name, "cuda")) return printf("skipped: the module is %s\n", module->name), SKIP;
+    const char *why =
+        module ? module->device->reject(&(pst_device_config){.threads = 1}) : pst_module_why();
+    if (why) {
+        printf("skipped: %s\n", why);
+        return SKIP;
+    }
+    if (strcmp(module->name, "cuda")) {
+        printf("skipped: the module is %s\n", module->name);
+        return SKIP;
+    }
     seed = case_seed();
     if (module->device->open(&(pst_device_config){.threads = 1}, &device) != PST_OK ||
-        device->ops->memory(device, room, (void **)&memory) != PST_OK)
-        return fprintf(stderr, "%s\n", pst_error()), 1;
+        device->ops->memory(device, room, (void **)&memory) != PST_OK) {
+        fprintf(stderr, "%s\n", pst_error());
+        return 1;
+    }
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     device->ops->close(device);
     return failed;

@@ -1,5 +1,6 @@
-/* Flat arithmetic: every table gives the reference's bits, for any number of threads and any address; the rules are
- * those of the optimizers (checked in double). And the cpu device's own behaviour. */
+/* Flat arithmetic: every table gives the reference's bits, for any number of threads and any
+ * address; the rules are those of the optimizers (checked in double). And the cpu device's own
+ * behaviour. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -56,11 +57,13 @@ static void check_update(pst_optim_kind kind, uint64_t t) {
     for (size_t l = 0; l < LAST_SIZE; l++) {
         float *want[ARRAYS], *got[ARRAYS];
         make(want, lengths[l], 0);
-        pst_flat_ref()->update(NULL, kind, &h, want[0], want[1], (float *[2]){want[2], want[3]}, lengths[l]);
+        pst_flat_ref()->update(NULL, kind, &h, want[0], want[1], (float *[2]){want[2], want[3]},
+                               lengths[l]);
         for (uint32_t i = 0; i < n_table * 4; i++) {
             uint64_t shift = i % 3;
             make(got, lengths[l], shift);
-            list[i / 4]->update(pools[i % 4], kind, &h, got[0], got[1], (float *[2]){got[2], got[3]}, lengths[l]);
+            list[i / 4]->update(pools[i % 4], kind, &h, got[0], got[1],
+                                (float *[2]){got[2], got[3]}, lengths[l]);
             for (int a = 0; a < ARRAYS; a++) assert_memory_equal(got[a], want[a], 4 * lengths[l]);
             drop(got, shift);
         }
@@ -100,7 +103,8 @@ static void test_narrow(void **state) {
     (void)state;
     const pst_flat *list[6];
     uint32_t n_table = tables(list);
-    float x[100] = {0.0f, -0.0f, 1.00390625f, 1.01171875f, -1.00390625f, 3.4e38f, INFINITY, -INFINITY, NAN, 1e-30f};
+    float x[100] = {0.0f,    -0.0f,    1.00390625f, 1.01171875f, -1.00390625f,
+                    3.4e38f, INFINITY, -INFINITY,   NAN,         1e-30f};
     pst_rng_normal(11, 0, 1, x + 10, 90);
     for (uint32_t i = 0; i < n_table * 8; i++) {
         uint64_t shift = i % 3, n = 100 - i;
@@ -151,7 +155,8 @@ static pst_status nothing(pst_device *device, const void *call) {
 }
 
 static pst_status failing(pst_device *device, const void *call) {
-    (void)device, (void)call;
+    (void)device;
+    (void)call;
     return PST_EINTERNAL;
 }
 
@@ -206,8 +211,9 @@ static int close_pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule), cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_sums),        cmocka_unit_test(test_device),     cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule),
+        cmocka_unit_test(test_narrow),      cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_device),      cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

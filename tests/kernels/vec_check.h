@@ -1,4 +1,5 @@
-/* Accuracy of the vector functions against libm in double; the including file says which instruction set. */
+/* Accuracy of the vector functions against libm in double; the including file says which
+ * instruction set. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -50,10 +51,14 @@ static void test_lanes(void **state) {
     (void)state;
     float in[2 * VEC_W], out[2 * VEC_W];
     for (unsigned n = 0; n <= VEC_W; n++) {
-        for (int i = 0; i < 2 * VEC_W; i++) in[i] = (float)(i + 1), out[i] = -1;
+        for (int i = 0; i < 2 * VEC_W; i++) {
+            in[i] = (float)(i + 1);
+            out[i] = -1;
+        }
         v_store_n(out + 1, v_load_n(in + 1, n), n);
         double sum = 0;
-        for (unsigned i = 0; i < 2 * VEC_W; i++) assert_true(out[i] == (i >= 1 && i <= n ? in[i] : -1));
+        for (unsigned i = 0; i < 2 * VEC_W; i++)
+            assert_true(out[i] == (i >= 1 && i <= n ? in[i] : -1));
         for (unsigned i = 0; i < n; i++) sum += in[i];
         assert_true(v_sum(v_load_n(in, n)) == sum && v_sum(v_keep_n(v_load(in), 0, n)) == sum);
     }

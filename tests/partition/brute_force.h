@@ -1,5 +1,5 @@
-/* Random workloads with all that they may have (two passes, colours, places where a node cannot be, memory limits,
- * devices of several kinds), and the best plan by trying all. */
+/* Random workloads with all that they may have (two passes, colours, places where a node cannot be,
+ * memory limits, devices of several kinds), and the best plan by trying all. */
 #ifndef PST_TESTS_BRUTE_FORCE_H
 #define PST_TESTS_BRUTE_FORCE_H
 #include "graph/random_graph.h"
@@ -9,20 +9,27 @@
 
 enum { BRUTE_NODES = 12, BRUTE_DEVICES = 6 };
 
-/* --- a random workload ------------------------------------------------------------------------------------------ */
+/* --- a random workload ------------------------------------------------------------------------ */
 
-static inline uint32_t brute_below(uint64_t *state, uint32_t n) { return (uint32_t)(next_random(state) % n); }
+static inline uint32_t brute_below(uint64_t *state, uint32_t n) {
+    return (uint32_t)(next_random(state) % n);
+}
 
 static inline void brute_kinds(pst_import *im, uint64_t *state) {
     uint32_t devices = 1 + brute_below(state, BRUTE_DEVICES);
     im->n_kind = 1 + brute_below(state, devices < 3 ? devices : 3);
     if (brute_below(state, 8) == 0) im->n_kind = devices; /* all different */
-    for (uint32_t k = 0; k < im->n_kind; k++) im->kind[k].name = "device", im->kind[k].count = 1;
-    for (uint32_t d = im->n_kind; d < devices; d++) im->kind[brute_below(state, im->n_kind)].count++;
+    for (uint32_t k = 0; k < im->n_kind; k++) {
+        im->kind[k].name = "device";
+        im->kind[k].count = 1;
+    }
+    for (uint32_t d = im->n_kind; d < devices; d++)
+        im->kind[brute_below(state, im->n_kind)].count++;
 }
 
 static inline void brute_costs(pst_import *im, uint64_t *state) {
-    uint32_t range = 1 + brute_below(state, 20), zeros = 1 + brute_below(state, 6); /* small ranges make ties */
+    /* small ranges make ties */
+    uint32_t range = 1 + brute_below(state, 20), zeros = 1 + brute_below(state, 6);
     double all = 0;
     for (uint32_t v = 0; v < im->n_node; v++) {
         int zero = brute_below(state, zeros) > 0;
@@ -38,12 +45,14 @@ static inline void brute_costs(pst_import *im, uint64_t *state) {
     int limited = brute_below(state, 2) == 0;
     for (uint32_t k = 0; k < im->n_kind; k++) {
         im->kind[k].memory = INFINITY;
-        if (limited && brute_below(state, 4)) im->kind[k].memory = floor(all * (0.2 + 0.1 * brute_below(state, 9)));
+        if (limited && brute_below(state, 4))
+            im->kind[k].memory = floor(all * (0.2 + 0.1 * brute_below(state, 9)));
         im->kind[k].pays = brute_below(state, 4) > 0;
     }
 }
 
-/* Forward nodes first, then the backward node of some of them, and perhaps one that has no forward node. */
+/* Forward nodes first, then the backward node of some of them, and perhaps one that has no forward
+ * node. */
 static inline void brute_graph(pst_import *im, uint32_t n_forward, uint64_t *state) {
     int64_t label[BRUTE_NODES];
     uint32_t n = 0, density = 1 + brute_below(state, 4);
@@ -51,13 +60,15 @@ static inline void brute_graph(pst_import *im, uint32_t n_forward, uint64_t *sta
         im->id[v] = 100 + v;
         im->backward[v] = v >= n_forward;
         label[v] = v < n_forward ? v : v - n_forward;
-        if (brute_below(state, 12) == 0) label[v] = brute_below(state, 2) ? 50 + v : brute_below(state, n_forward);
+        if (brute_below(state, 12) == 0)
+            label[v] = brute_below(state, 2) ? 50 + v : brute_below(state, n_forward);
     }
     for (uint32_t a = 0; a < n_forward; a++)
         for (uint32_t b = a + 1; b < n_forward; b++)
             if (brute_below(state, n_forward) < density) {
                 im->edge[n++] = (pst_import_edge){a, b};
-                if (b + n_forward < im->n_node) im->edge[n++] = (pst_import_edge){b + n_forward, a + n_forward};
+                if (b + n_forward < im->n_node)
+                    im->edge[n++] = (pst_import_edge){b + n_forward, a + n_forward};
             }
     for (uint32_t v = n_forward; v < im->n_node; v++)
         if (brute_below(state, 3)) im->edge[n++] = (pst_import_edge){v - n_forward, v};
@@ -67,14 +78,16 @@ static inline void brute_graph(pst_import *im, uint32_t n_forward, uint64_t *sta
 
 static inline pst_import *brute_workload(uint64_t *state) {
     pst_import *im = calloc(1, sizeof *im), kinds = {0};
-    uint32_t n = 1 + brute_below(state, BRUTE_NODES), n_forward = n > 1 && brute_below(state, 2) ? (n + 1) / 2 : n;
+    uint32_t n = 1 + brute_below(state, BRUTE_NODES),
+             n_forward = n > 1 && brute_below(state, 2) ? (n + 1) / 2 : n;
     brute_kinds(&kinds, state);
     MUST(pst_import_room(im, n, BRUTE_NODES * BRUTE_NODES, kinds.n_kind));
     memcpy(im->kind, kinds.kind, sizeof im->kind);
     im->unit = "ms";
     brute_graph(im, n_forward, state);
     brute_costs(im, state);
-    for (double tries = 1; im->n_class; tries = 1) { /* fewer devices where it would take too long */
+    for (double tries = 1; im->n_class; tries = 1) { /* fewer devices where it would take too
+                                                        long */
         uint32_t devices = 0, most = 0;
         for (uint32_t k = 0; k < im->n_kind; k++) {
             devices += im->kind[k].count;
@@ -87,7 +100,7 @@ static inline pst_import *brute_workload(uint64_t *state) {
     return im;
 }
 
-/* --- all plans -------------------------------------------------------------------------------------------------- */
+/* --- all plans -------------------------------------------------------------------------------- */
 
 typedef struct {
     const pst_import *im;
@@ -113,14 +126,17 @@ static inline double brute_partial(const brute *b, uint32_t n) {
     return most;
 }
 
-/* Whether the devices can be put into an order in which data never runs back: none may be reached from itself. */
+/* Whether the devices can be put into an order in which data never runs back: none may be reached
+ * from itself. */
 static inline int brute_ordered(const brute *b) {
     int reach[BRUTE_DEVICES][BRUTE_DEVICES] = {{0}};
     for (uint32_t i = 0; i < b->im->n_edge; i++) {
-        uint32_t v = b->im->edge[i].from, w = b->im->edge[i].to, c = b->im->class_of[v], d = b->im->class_of[w];
+        uint32_t v = b->im->edge[i].from, w = b->im->edge[i].to, c = b->im->class_of[v],
+                 d = b->im->class_of[w];
         if (b->on[c] == b->on[d]) continue;
         if (!b->im->backward[w]) reach[b->on[c]][b->on[d]] = 1;
-        else if (b->im->backward[v] && !(b->forward[c] && b->forward[d])) reach[b->on[d]][b->on[c]] = 1;
+        else if (b->im->backward[v] && !(b->forward[c] && b->forward[d]))
+            reach[b->on[d]][b->on[c]] = 1;
     }
     for (uint32_t m = 0; m < b->n_device; m++)
         for (uint32_t i = 0; i < b->n_device; i++)
@@ -139,7 +155,8 @@ static inline double brute_load(const brute *b, uint32_t device) {
         for (uint32_t i = 0; i < im->n_edge; i++) {
             if (im->edge[i].from != v) continue;
             uint32_t to = b->on[im->class_of[im->edge[i].to]];
-            sends |= to != device, takes |= to == device;
+            sends |= to != device;
+            takes |= to == device;
         }
         if (im->kind[b->kind_of[device]].pays && (here ? sends : takes)) load += im->transfer[v];
     }
@@ -174,9 +191,10 @@ static inline double brute_best(const pst_import *im, double best) {
     return b.best;
 }
 
-/* --- the comparison --------------------------------------------------------------------------------------------- */
+/* --- the comparison --------------------------------------------------------------------------- */
 
-/* No plan is better than the one that is found, some plan is as good, and there is none where none is found. */
+/* No plan is better than the one that is found, some plan is as good, and there is none where none
+ * is found. */
 static inline void brute_compare(uint64_t seed, uint32_t cases) {
     uint32_t without = 0;
     for (uint32_t i = 0; i < cases; i++) {
@@ -186,10 +204,12 @@ static inline void brute_compare(uint64_t seed, uint32_t cases) {
         pst_status status = pst_import_solve(im, 60, &plan);
         if (status != PST_OK && status != PST_EINPUT && status != PST_ENOMEM)
             fail_msg("seed %llu: %s", (unsigned long long)(seed + i), pst_error());
-        double found = status == PST_OK ? plan.objective : INFINITY, above = found * (1 + 1e-9) + 1e-12;
+        double found = status == PST_OK ? plan.objective : INFINITY,
+               above = found * (1 + 1e-9) + 1e-12;
         double best = brute_best(im, above);
         if (best < found * (1 - 1e-9) || (isfinite(found) && !(best < above)))
-            fail_msg("seed %llu: %.9g, but the best is %.9g", (unsigned long long)(seed + i), found, best);
+            fail_msg("seed %llu: %.9g, but the best is %.9g", (unsigned long long)(seed + i), found,
+                     best);
         if (status == PST_OK && !(plan.lower_bound >= found * (1 - 1e-9)))
             fail_msg("seed %llu: %.9g is not proven", (unsigned long long)(seed + i), found);
         without += status != PST_OK;

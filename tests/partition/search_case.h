@@ -15,7 +15,7 @@ typedef struct {
     /* Of one sample on one device. */
     uint32_t n;
     uint64_t *f, *b, *w, *cross, *stash, *elements, *enter;
-    uint32_t *other; /* [n] how much longer operators take on kind 1 */
+    uint32_t *other;   /* [n] how much longer operators take on kind 1 */
     uint64_t work;     /* bytes that a pass works on */
     uint64_t exchange; /* ns of each operator's exchanges for each tensor rank beside the first */
     double norm_ns, step_ns, reduce_ns;
@@ -29,56 +29,92 @@ typedef struct {
 
 static inline uint64_t *case_values(uint32_t n) { return calloc(n, sizeof(uint64_t)); }
 
-static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, uint32_t tensor, uint32_t sequence,
-                                         uint32_t micro) {
+static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, uint32_t tensor,
+                                         uint32_t sequence, uint32_t micro) {
     pst_cost_table *t = calloc(1, sizeof *t);
     uint32_t n = t->n = k->n;
-    t->f_ns = case_values(n), t->b_ns = case_values(n), t->w_ns = case_values(n), t->exchange_ns = case_values(n);
-    t->cross = case_values(n), t->elements = case_values(n), t->accumulated = case_values(n), t->kept = case_values(n);
+    t->f_ns = case_values(n);
+    t->b_ns = case_values(n);
+    t->w_ns = case_values(n);
+    t->exchange_ns = case_values(n);
+    t->cross = case_values(n);
+    t->elements = case_values(n);
+    t->accumulated = case_values(n);
+    t->kept = case_values(n);
     for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
-        t->stash[r] = case_values(n), t->enter[r] = case_values(n), t->held[r] = r ? case_values(n) : NULL;
-        t->late[r] = case_values(n), t->apart[r] = case_values(n), t->held_apart[r] = r ? case_values(n) : NULL;
+        t->stash[r] = case_values(n);
+        t->enter[r] = case_values(n);
+        t->held[r] = r ? case_values(n) : NULL;
+        t->late[r] = case_values(n);
+        t->apart[r] = case_values(n);
+        t->held_apart[r] = r ? case_values(n) : NULL;
         if (r) t->again_ns[r] = case_values(n);
     }
-    t->scratch = case_values(n), t->scratch_apart = case_values(n);
+    t->scratch = case_values(n);
+    t->scratch_apart = case_values(n);
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t exchange = k->exchange * (tensor - 1) * micro / tensor, longer = micro * (kind ? k->other[i] : 1);
-        t->f_ns[i] = k->f[i] * longer / tensor + exchange, t->b_ns[i] = k->b[i] * longer / tensor + exchange;
+        uint64_t exchange = k->exchange * (tensor - 1) * micro / tensor,
+                 longer = micro * (kind ? k->other[i] : 1);
+        t->f_ns[i] = k->f[i] * longer / tensor + exchange;
+        t->b_ns[i] = k->b[i] * longer / tensor + exchange;
         t->w_ns[i] = k->w[i] * longer / tensor;
         t->exchange_ns[i] = 2 * exchange;
-        t->again_ns[1][i] = t->f_ns[i] / 8, t->again_ns[2][i] = t->f_ns[i];
-        t->stash[0][i] = k->stash[i] * micro / tensor, t->stash[1][i] = t->stash[0][i] / 2;
+        t->again_ns[1][i] = t->f_ns[i] / 8;
+        t->again_ns[2][i] = t->f_ns[i];
+        t->stash[0][i] = k->stash[i] * micro / tensor;
+        t->stash[1][i] = t->stash[0][i] / 2;
         t->stash[2][i] = t->stash[0][i] / 16;
         t->cross[i] = i ? k->cross[i] * micro / (sequence ? tensor : 1) : 0;
-        for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) t->enter[r][i] = i ? k->enter[i] * micro / tensor : 0;
-        t->held[1][i] = t->stash[0][i] / 2, t->held[2][i] = t->stash[0][i];
+        for (int r = 0; r < PST_RECOMPUTE_COUNT; r++)
+            t->enter[r][i] = i ? k->enter[i] * micro / tensor : 0;
+        t->held[1][i] = t->stash[0][i] / 2;
+        t->held[2][i] = t->stash[0][i];
         for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
             if (r) t->held_apart[r][i] = t->held[r][i] / 2;
-            t->late[r][i] = t->stash[r][i] / 2, t->apart[r][i] = t->stash[0][i] / 4 + (r ? t->held_apart[r][i] : 0);
+            t->late[r][i] = t->stash[r][i] / 2;
+            t->apart[r][i] = t->stash[0][i] / 4 + (r ? t->held_apart[r][i] : 0);
         }
-        t->scratch[i] = k->work * micro / tensor, t->scratch_apart[i] = t->scratch[i] / 2;
+        t->scratch[i] = k->work * micro / tensor;
+        t->scratch_apart[i] = t->scratch[i] / 2;
         t->elements[i] = t->accumulated[i] = k->elements[i] / tensor;
     }
-    t->norm_ns = k->norm_ns, t->step_ns = k->step_ns, t->reduce_ns = k->reduce_ns;
+    t->norm_ns = k->norm_ns;
+    t->step_ns = k->step_ns;
+    t->reduce_ns = k->reduce_ns;
     return t;
 }
 
 static inline void case_table_close(pst_cost_table *t) {
-    free(t->f_ns), free(t->b_ns), free(t->w_ns), free(t->exchange_ns), free(t->cross), free(t->elements);
-    free(t->accumulated), free(t->kept);
-    for (int r = 0; r < PST_RECOMPUTE_COUNT; r++)
-        free(t->stash[r]), free(t->again_ns[r]), free(t->enter[r]), free(t->held[r]), free(t->late[r]),
-            free(t->apart[r]), free(t->held_apart[r]);
-    free(t->scratch), free(t->scratch_apart);
+    free(t->f_ns);
+    free(t->b_ns);
+    free(t->w_ns);
+    free(t->exchange_ns);
+    free(t->cross);
+    free(t->elements);
+    free(t->accumulated);
+    free(t->kept);
+    for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
+        free(t->stash[r]);
+        free(t->again_ns[r]);
+        free(t->enter[r]);
+        free(t->held[r]);
+        free(t->late[r]);
+
+        free(t->apart[r]);
+        free(t->held_apart[r]);
+    }
+    free(t->scratch);
+    free(t->scratch_apart);
     free(t);
 }
 
-static inline pst_status case_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t untied,
-                                  uint32_t micro_batch, const pst_cost_table **table) {
+static inline pst_status case_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
+                                  uint32_t untied, uint32_t micro_batch,
+                                  const pst_cost_table **table) {
     search_case *k = arg;
     for (uint32_t i = 0; i < k->n_table; i++)
-        if (k->made[i].kind == kind && k->made[i].tensor == tensor && k->made[i].sequence == sequence &&
-            k->made[i].untied == untied &&
+        if (k->made[i].kind == kind && k->made[i].tensor == tensor &&
+            k->made[i].sequence == sequence && k->made[i].untied == untied &&
             k->made[i].micro_batch == micro_batch) {
             *table = k->made[i].table;
             return PST_OK;
@@ -87,8 +123,12 @@ static inline pst_status case_get(void *arg, uint32_t kind, uint32_t tensor, uin
     pst_cost_table *t = case_table(k, kind, tensor, sequence, micro_batch);
     if (untied) t->elements[0] = t->accumulated[0] = k->elements[0];
     *table = t;
-    k->made[k->n_table].kind = kind, k->made[k->n_table].tensor = tensor, k->made[k->n_table].sequence = sequence;
-    k->made[k->n_table].untied = untied, k->made[k->n_table].micro_batch = micro_batch, k->made[k->n_table++].table = (pst_cost_table *)*table;
+    k->made[k->n_table].kind = kind;
+    k->made[k->n_table].tensor = tensor;
+    k->made[k->n_table].sequence = sequence;
+    k->made[k->n_table].untied = untied;
+    k->made[k->n_table].micro_batch = micro_batch;
+    k->made[k->n_table++].table = (pst_cost_table *)*table;
     return PST_OK;
 }
 
@@ -97,19 +137,31 @@ static inline pst_choices case_choices(uint32_t n, const uint32_t *value) {
     memcpy(c.value, value, n * sizeof *value);
     return c;
 }
-#define CHOICES(...) case_choices(sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (uint32_t[]){__VA_ARGS__})
+#define CHOICES(...)                                                                               \
+    case_choices(sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (uint32_t[]){__VA_ARGS__})
 
-/* A cluster of equal nodes, a chain of n operators that are still to be filled in, nothing open but the degrees. */
+/* A cluster of equal nodes, a chain of n operators that are still to be filled in, nothing open but
+ * the degrees. */
 static inline search_case *case_open(uint32_t n, uint32_t nodes, uint32_t each) {
     search_case *k = calloc(1, sizeof *k);
     k->n = n;
-    k->f = case_values(n), k->b = case_values(n), k->w = case_values(n), k->cross = case_values(n);
-    k->stash = case_values(n), k->elements = case_values(n), k->enter = case_values(n);
+    k->f = case_values(n);
+    k->b = case_values(n);
+    k->w = case_values(n);
+    k->cross = case_values(n);
+    k->stash = case_values(n);
+    k->elements = case_values(n);
+    k->enter = case_values(n);
     k->other = calloc(n, sizeof *k->other);
     strcpy(k->kind[0].name, "made-up");
-    k->cluster = (pst_cluster){
-        .n_node = nodes, .n_device = nodes * each, .n_kind = 1, .device = k->device, .node = k->node, .kind = k->kind};
-    for (uint32_t d = 0; d < nodes * each; d++) k->device[d] = (pst_cluster_device){.speed = 1, .node = d / each};
+    k->cluster = (pst_cluster){.n_node = nodes,
+                               .n_device = nodes * each,
+                               .n_kind = 1,
+                               .device = k->device,
+                               .node = k->node,
+                               .kind = k->kind};
+    for (uint32_t d = 0; d < nodes * each; d++)
+        k->device[d] = (pst_cluster_device){.speed = 1, .node = d / each};
     k->problem = (pst_search_problem){.cluster = &k->cluster,
                                       .n_item = n,
                                       .batch = 8,
@@ -133,8 +185,15 @@ static inline search_case *case_open(uint32_t n, uint32_t nodes, uint32_t each) 
 
 static inline void case_close(search_case *k) {
     for (uint32_t i = 0; i < k->n_table; i++) case_table_close(k->made[i].table);
-    free(k->f), free(k->b), free(k->w), free(k->cross), free(k->stash), free(k->elements), free(k->enter);
-    free(k->other), free(k);
+    free(k->f);
+    free(k->b);
+    free(k->w);
+    free(k->cross);
+    free(k->stash);
+    free(k->elements);
+    free(k->enter);
+    free(k->other);
+    free(k);
 }
 
 static inline uint64_t case_random(uint64_t *state) {
@@ -143,7 +202,9 @@ static inline uint64_t case_random(uint64_t *state) {
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
-static inline uint32_t case_below(uint64_t *state, uint32_t n) { return (uint32_t)(case_random(state) % n); }
+static inline uint32_t case_below(uint64_t *state, uint32_t n) {
+    return (uint32_t)(case_random(state) % n);
+}
 
 /* 3 to 8 operators on 2 to 4 devices, unequal speeds, links and memory in some cases. */
 static inline search_case *case_small(uint64_t *state) {
@@ -173,8 +234,11 @@ static inline search_case *case_small(uint64_t *state) {
         k->node[i].link[PST_LEVEL_NODE] = (pst_cluster_link){case_below(state, 10000), bw};
         k->node[i].node_bytes_per_s = bw;
     }
-    k->exchange = case_below(state, 2000), k->work = case_below(state, 10000);
-    k->norm_ns = 0.1, k->step_ns = 0.5, k->reduce_ns = 0.1;
+    k->exchange = case_below(state, 2000);
+    k->work = case_below(state, 10000);
+    k->norm_ns = 0.1;
+    k->step_ns = 0.5;
+    k->reduce_ns = 0.1;
     k->problem.batch = 4 + 4 * case_below(state, 2);
     k->problem.micro_batch = CHOICES(1, 2);
     if (case_below(state, 2)) k->problem.zero = CHOICES(0, 1);
@@ -185,10 +249,13 @@ static inline search_case *case_small(uint64_t *state) {
     return k;
 }
 
-/* Prepared, it takes less than so many per cent more than was thought, by what it is, not by what was asked. */
+/* Prepared, it takes less than so many per cent more than was thought, by what it is, not by what
+ * was asked. */
 static inline void case_take_more(pst_search_layout *l, uint32_t percent) {
-    uint64_t state = l->pipeline * 8191u + l->data * 127u + l->tensor + l->micro_batch * 31u + (uint64_t)l->schedule[0];
+    uint64_t state = l->pipeline * 8191u + l->data * 127u + l->tensor + l->micro_batch * 31u +
+                     (uint64_t)l->schedule[0];
     l->exact = 1;
-    for (uint32_t s = 0; s < l->pipeline; s++) l->peak_bytes[s] += l->peak_bytes[s] * case_below(&state, percent) / 100;
+    for (uint32_t s = 0; s < l->pipeline; s++)
+        l->peak_bytes[s] += l->peak_bytes[s] * case_below(&state, percent) / 100;
 }
 #endif

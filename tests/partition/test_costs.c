@@ -1,5 +1,5 @@
-/* Costs: what tables say of chunks is what cuts of the graph come to, and never more than the layout has; times grow
- * with sizes. */
+/* Costs: what tables say of chunks is what cuts of the graph come to, and never more than the
+ * layout has; times grow with sizes. */
 #include "models/model.h"
 #include "partition/cost/costs.h"
 #include "pipeline/case.h"
@@ -51,7 +51,8 @@ static uint64_t sum(const uint64_t *array, const uint32_t *chunk_of_node, uint32
     return all;
 }
 
-static uint64_t pass_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
+static uint64_t pass_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops,
+                        uint64_t bytes) {
     return pst_costs_pass_ns(&nominal, arg, node, extra, pass, flops, bytes);
 }
 
@@ -68,9 +69,11 @@ static uint64_t stashed(const pst_cut *cut, uint32_t c) {
 /* Everything that one micro-batch needs besides. */
 static uint64_t worked_on(const pst_cut *cut, uint32_t c) {
     uint64_t bytes = 0, scratch = 0;
-    for (uint32_t k = 0; k < cut->n_class; k++) bytes += cut->class_[k].chunk == c ? cut->class_[k].bytes : 0;
+    for (uint32_t k = 0; k < cut->n_class; k++)
+        bytes += cut->class_[k].chunk == c ? cut->class_[k].bytes : 0;
     for (int p = 0; p < 4; p++)
-        if (cut->chunk[c].program[p].scratch_bytes > scratch) scratch = cut->chunk[c].program[p].scratch_bytes;
+        if (cut->chunk[c].program[p].scratch_bytes > scratch)
+            scratch = cut->chunk[c].program[p].scratch_bytes;
     return bytes - stashed(cut, c) + scratch;
 }
 
@@ -79,31 +82,37 @@ typedef struct {
     double worst;
 } account;
 
-static void compare_chunk(const pst_cost_table *t, const pst_cut *cut, uint32_t c, pst_recompute mode, account *sums) {
+static void compare_chunk(const pst_cost_table *t, const pst_cut *cut, uint32_t c,
+                          pst_recompute mode, account *sums) {
     const uint32_t *of = cut->chunk_of_node, n = cut->n_node;
     uint32_t first = 0;
     while (of[first] != c) first++;
-    uint64_t enter = t->enter[mode][first], stash = sum(t->stash[mode], of, n, c) + enter, exact = stashed(cut, c);
+    uint64_t enter = t->enter[mode][first], stash = sum(t->stash[mode], of, n, c) + enter,
+             exact = stashed(cut, c);
     uint64_t held = sum(t->held[mode], of, n, c), most = held > enter ? held - enter : 0;
     for (uint32_t i = 0; i < n && mode == PST_RECOMPUTE_NONE; i++)
         if (of[i] == c && t->scratch[i] > most) most = t->scratch[i];
     if (stash > exact)
-        fail_msg("recompute %s: chunk %u of %u: a stash of %lu bytes (%lu received), but there are %lu",
-                 pst_recompute_name(mode), c, cut->n_chunk, stash, enter, exact);
+        fail_msg(
+            "recompute %s: chunk %u of %u: a stash of %lu bytes (%lu received), but there are %lu",
+            pst_recompute_name(mode), c, cut->n_chunk, stash, enter, exact);
     if (stash + most > exact + worked_on(cut, c))
-        fail_msg("recompute %s: chunk %u of %u: work on %lu bytes, but there are %lu", pst_recompute_name(mode), c,
-                 cut->n_chunk, most, worked_on(cut, c));
-    sums->estimated += stash, sums->exact += exact;
+        fail_msg("recompute %s: chunk %u of %u: work on %lu bytes, but there are %lu",
+                 pst_recompute_name(mode), c, cut->n_chunk, most, worked_on(cut, c));
+    sums->estimated += stash;
+    sums->exact += exact;
     if (!cut->split) return;
     uint64_t again = sum(t->held_apart[mode], of, n, c);
     sums->apart += sum(t->apart[mode], of, n, c) - (again < enter ? again : enter);
     for (uint32_t k = 0; k < cut->n_class; k++) {
         const pst_cut_class *x = cut->class_ + k;
-        if (x->chunk == c && x->birth > PST_EV_F && x->deaths >> PST_EV_W & 1) sums->exact_apart += x->bytes;
+        if (x->chunk == c && x->birth > PST_EV_F && x->deaths >> PST_EV_W & 1)
+            sums->exact_apart += x->bytes;
     }
 }
 
-static void compare_times(const pst_cost_table *t, const pst_cut *cut, uint32_t c, pst_recompute mode) {
+static void compare_times(const pst_cost_table *t, const pst_cut *cut, uint32_t c,
+                          pst_recompute mode) {
     const uint32_t *of = cut->chunk_of_node, n = cut->n_node;
     const pst_program *p = cut->chunk[c].program;
     uint64_t all = sum(t->f_ns, of, n, c) + sum(t->b_ns, of, n, c) + sum(t->w_ns, of, n, c);
@@ -128,12 +137,15 @@ static void compare_cuts(const pst_graph *g, uint64_t *state, account sums[PST_R
     uint32_t *of = malloc(g->n_node * sizeof *of);
     MUST(pst_cost_table_build(g, &nominal, NULL, &(pst_chooser){.choose = choose_odd_scratch}, &t));
     for (uint32_t k = 0; k < 6; k++) {
-        uint32_t n_chunk = k < 2 ? 1 : 1 + (uint32_t)(next_random(state) % (g->n_node < 6 ? g->n_node : 6));
+        uint32_t n_chunk =
+            k < 2 ? 1 : 1 + (uint32_t)(next_random(state) % (g->n_node < 6 ? g->n_node : 6));
         uint8_t mode[6];
         uint8_t way = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
         for (uint32_t c = 0; c < n_chunk; c++) mode[c] = way;
-        pst_chooser chooser = {
-            .arg = (void *)(uintptr_t)g, .choose = choose_odd_scratch, .ns = pass_ns, .recompute = mode};
+        pst_chooser chooser = {.arg = (void *)(uintptr_t)g,
+                               .choose = choose_odd_scratch,
+                               .ns = pass_ns,
+                               .recompute = mode};
         pst_cut *cut;
         cut_at_random(g->n_node, n_chunk, state, of);
         MUST(pst_cut_build(g, of, n_chunk, k % 2, 1, &chooser, &cut));
@@ -151,11 +163,14 @@ static void print_account(const char *what, const account *sums) {
     for (uint32_t m = 0; m < PST_RECOMPUTE_COUNT; m++)
         print_message("%s, recompute %s: estimated stash is %.1f%% of that of the cuts\n", what,
                       pst_recompute_name((pst_recompute)m),
-                      sums[m].exact ? 100.0 * (double)sums[m].estimated / (double)sums[m].exact : 100);
+                      sums[m].exact ? 100.0 * (double)sums[m].estimated / (double)sums[m].exact
+                                    : 100);
     for (uint32_t m = 0; m < PST_RECOMPUTE_COUNT; m++)
-        print_message("%s, recompute %s: what is kept from B to W is %.1f%% of that of the cuts\n", what,
-                      pst_recompute_name((pst_recompute)m),
-                      sums[m].exact_apart ? 100.0 * (double)sums[m].apart / (double)sums[m].exact_apart : 100);
+        print_message("%s, recompute %s: what is kept from B to W is %.1f%% of that of the cuts\n",
+                      what, pst_recompute_name((pst_recompute)m),
+                      sums[m].exact_apart
+                          ? 100.0 * (double)sums[m].apart / (double)sums[m].exact_apart
+                          : 100);
 }
 
 static void tables_agree_with_random_cuts(void **unused) {
@@ -172,7 +187,8 @@ static void tables_agree_with_random_cuts(void **unused) {
 }
 
 static pst_graph *gpt(const char *preset, pst_dtype dtype) {
-    pst_model_config c = {.kind = "gpt", .micro_batch = 1, .activation = PST_ACT_GELU_TANH, .dtype = dtype};
+    pst_model_config c = {
+        .kind = "gpt", .micro_batch = 1, .activation = PST_ACT_GELU_TANH, .dtype = dtype};
     pst_graph *g;
     strcpy(c.preset, preset);
     MUST(pst_model_gpt.preset(&c));
@@ -194,10 +210,11 @@ static void tables_agree_with_cuts_of_gpt(void **unused) {
     pst_graph_close(g);
 }
 
-/* --- beside layouts ----------------------------------------------------------------------------------------------- */
+/* --- beside layouts --------------------------------------------------------------------------- */
 
 /* Most micro-batches of a chunk on a rank between two passes. */
-static uint64_t most_between(const test_case *k, uint32_t rank, uint32_t c, pst_opcode from, pst_opcode to) {
+static uint64_t most_between(const test_case *k, uint32_t rank, uint32_t c, pst_opcode from,
+                             pst_opcode to) {
     uint64_t now = 0, most = 0;
     for (uint32_t i = 0; i < k->schedule->n_action[rank]; i++) {
         const pst_action *a = k->schedule->action[rank] + i;
@@ -211,7 +228,8 @@ static uint64_t most_between(const test_case *k, uint32_t rank, uint32_t c, pst_
 static uint64_t beyond(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 /* What micro-batches of a chunk keep, and what the rank needs once for it. */
-static uint64_t chunk_bytes(const pst_cost_table *t, const test_case *k, uint32_t rank, uint32_t c, uint64_t *once) {
+static uint64_t chunk_bytes(const pst_cost_table *t, const test_case *k, uint32_t rank, uint32_t c,
+                            uint64_t *once) {
     const uint32_t *of = k->chunk_of_node, n = k->g->n_node;
     uint8_t mode = k->recompute[c];
     int split = k->schedule->split;
@@ -250,12 +268,16 @@ static void layouts_have_no_less(void **unused) {
         pst_graph *g = random_graph(state);
         test_case k = random_case(g, &state);
         pst_cost_table *t;
-        MUST(pst_cost_table_build(g, &nominal, NULL, &(pst_chooser){.choose = choose_odd_scratch}, &t));
+        MUST(pst_cost_table_build(g, &nominal, NULL, &(pst_chooser){.choose = choose_odd_scratch},
+                                  &t));
         for (uint32_t r = 0; r < k.n_rank; r++) {
-            uint64_t has = k.layout[r]->total - k.layout[r]->start[PST_REGION_SLOT], says = rank_bytes(t, &k, r);
+            uint64_t has = k.layout[r]->total - k.layout[r]->start[PST_REGION_SLOT],
+                     says = rank_bytes(t, &k, r);
             if (says > has)
-                fail_msg("case %u, rank %u: %lu bytes of stash and scratch, but there are %lu", i, r, says, has);
-            estimated += says, exact += has;
+                fail_msg("case %u, rank %u: %lu bytes of stash and scratch, but there are %lu", i,
+                         r, says, has);
+            estimated += says;
+            exact += has;
         }
         pst_cost_table_close(t);
         close_case(&k);
@@ -265,7 +287,7 @@ static void layouts_have_no_less(void **unused) {
                   100.0 * (double)estimated / (double)exact);
 }
 
-/* --- other kinds of devices --------------------------------------------------------------------------------------- */
+/* --- other kinds of devices ------------------------------------------------------------------- */
 
 static pst_graph *one_linear(uint64_t rows, uint64_t in, uint64_t out) {
     pst_graph *g;
@@ -274,15 +296,18 @@ static pst_graph *one_linear(uint64_t rows, uint64_t in, uint64_t out) {
     MUST(pst_graph_open("one", 1, &g));
     g->dtype = PST_BF16;
     MUST(pst_graph_data(g, "tokens", 2, shape, &x));
-    MUST(pst_graph_param(g, &(pst_param){.name = "table", .n_dim = 2, .dim = {table[0], table[1]}}, &weight));
+    MUST(pst_graph_param(g, &(pst_param){.name = "table", .n_dim = 2, .dim = {table[0], table[1]}},
+                         &weight));
     MUST(pst_graph_add(g, "embedding", "embedding", NULL, &x, 1, &weight, 1, &x));
     MUST(pst_graph_param(g, &(pst_param){.name = "weight", .n_dim = 2, .dim = {out, in}}, &weight));
-    MUST(pst_graph_add(g, "linear", "linear", &(pst_attr){.features = (uint32_t)out}, &x, 1, &weight, 1, &y));
+    MUST(pst_graph_add(g, "linear", "linear", &(pst_attr){.features = (uint32_t)out}, &x, 1,
+                       &weight, 1, &y));
     return g;
 }
 
 /* Of the linear operator, ns. */
-static uint64_t linear_ns(const pst_device_kind *kind, pst_pass pass, uint64_t rows, uint64_t in, uint64_t out) {
+static uint64_t linear_ns(const pst_device_kind *kind, pst_pass pass, uint64_t rows, uint64_t in,
+                          uint64_t out) {
     const pst_costs costs = {.kind = kind};
     pst_graph *g = one_linear(rows, in, out);
     uint64_t flops, bytes;
@@ -290,13 +315,15 @@ static uint64_t linear_ns(const pst_device_kind *kind, pst_pass pass, uint64_t r
     uint64_t ns = pst_costs_pass_ns(&costs, g, g->node + 1, 0, pass, flops, bytes);
     double peak = (double)flops / kind->flops[PST_BF16] * 1e9;
     if ((double)ns < peak)
-        fail_msg("%s: %lu x %lu x %lu takes %lu ns, the peak %.0f", kind->name, rows, in, out, ns, peak);
+        fail_msg("%s: %lu x %lu x %lu takes %lu ns, the peak %.0f", kind->name, rows, in, out, ns,
+                 peak);
     pst_graph_close(g);
     return ns;
 }
 
 /* A product's duration in this precision. */
-static uint64_t product_ns(const pst_device_kind *kind, pst_dtype factors, uint64_t size, pst_pass pass) {
+static uint64_t product_ns(const pst_device_kind *kind, pst_dtype factors, uint64_t size,
+                           pst_pass pass) {
     const pst_costs costs = {.kind = kind};
     pst_graph *g = one_linear(size, size, size);
     uint64_t flops, bytes;
@@ -313,18 +340,21 @@ static void factors_have_rates(void **unused) {
     const pst_device_kind *kind;
     MUST(pst_device_kind_find("H100", NULL, 0, &kind));
     for (pst_pass pass = PST_PASS_F; pass < PST_PASS_COUNT; pass++) {
-        uint64_t fp32 = product_ns(kind, PST_F32, 8192, pass), tf32 = product_ns(kind, PST_TF32, 8192, pass);
-        uint64_t bf16 = product_ns(kind, PST_BF16, 8192, pass), fp8 = product_ns(kind, PST_F8, 8192, pass);
+        uint64_t fp32 = product_ns(kind, PST_F32, 8192, pass),
+                 tf32 = product_ns(kind, PST_TF32, 8192, pass);
+        uint64_t bf16 = product_ns(kind, PST_BF16, 8192, pass),
+                 fp8 = product_ns(kind, PST_F8, 8192, pass);
         assert_true(fp32 > 5 * tf32 && tf32 > bf16 + bf16 / 2);
         assert_true(bf16 > fp8 + fp8 / 2 && bf16 < 2 * fp8); /* rounding takes its time */
         assert_true(product_ns(kind, PST_F8, 256, pass) > product_ns(kind, PST_BF16, 256, pass));
-        assert_int_equal(product_ns(kind, PST_F8, 8200, pass), product_ns(kind, PST_BF16, 8200, pass));
+        assert_int_equal(product_ns(kind, PST_F8, 8200, pass),
+                         product_ns(kind, PST_BF16, 8200, pass));
     }
 }
 
 /* Of 3x3 windows over 64 images of `size` pixels, and the operations that there are. */
-static uint64_t convolution_ns(const pst_device_kind *kind, pst_dtype factors, pst_pass pass, uint64_t size,
-                               uint64_t channels, uint64_t *flops) {
+static uint64_t convolution_ns(const pst_device_kind *kind, pst_dtype factors, pst_pass pass,
+                               uint64_t size, uint64_t channels, uint64_t *flops) {
     const pst_costs costs = {.kind = kind};
     const uint64_t image[] = {64, size, size, channels}, shape[] = {channels, 3, 3, channels};
     uint32_t x, weight, y;
@@ -342,7 +372,8 @@ static uint64_t convolution_ns(const pst_device_kind *kind, pst_dtype factors, p
     return ns;
 }
 
-/* The layers of a ResNet-50, each of which has as many operations, reach a part of the peak but never all of it. */
+/* The layers of a ResNet-50, each of which has as many operations, reach a part of the peak but
+ * never all of it. */
 static void convolutions_have_rates(void **unused) {
     (void)unused;
     const pst_device_kind *kind;
@@ -354,7 +385,8 @@ static void convolutions_have_rates(void **unused) {
             double reached = (double)flops / ((double)ns / 1e9) / kind->flops[PST_BF16];
             if (reached < 0.1 || reached > 0.85)
                 fail_msg("pass %d of %lu channels: %.2f of the peak", pass, channels, reached);
-            assert_true(convolution_ns(kind, PST_F32, pass, 3584 / channels, channels, &flops) > 2 * ns);
+            assert_true(convolution_ns(kind, PST_F32, pass, 3584 / channels, channels, &flops) >
+                        2 * ns);
         }
         /* a few channels cost as much as 8 */
         assert_int_equal(convolution_ns(kind, PST_F32, pass, 256, 8, &flops) / 2000,
@@ -362,7 +394,8 @@ static void convolutions_have_rates(void **unused) {
     }
 }
 
-/* More takes longer, nothing is faster than the datasheet, and large products come near to what devices reach. */
+/* More takes longer, nothing is faster than the datasheet, and large products come near to what
+ * devices reach. */
 static void devices_have_curves(void **unused) {
     (void)unused;
     uint32_t n;
@@ -378,8 +411,10 @@ static void devices_have_curves(void **unused) {
                 assert_true(linear_ns(kind + i, pass, size, size + 1, size) >= ns);
                 before = ns;
             }
-            double reached = 2.0 * 8192 * 8192 * 8192 / ((double)before / 1e9) / kind[i].flops[PST_BF16];
-            if (reached < 0.65 || reached > 0.9) fail_msg("%s reaches %.3f of its peak", kind[i].name, reached);
+            double reached =
+                2.0 * 8192 * 8192 * 8192 / ((double)before / 1e9) / kind[i].flops[PST_BF16];
+            if (reached < 0.65 || reached > 0.9)
+                fail_msg("%s reaches %.3f of its peak", kind[i].name, reached);
         }
         const pst_costs costs = {.kind = kind + i, .tensor_link = &kind[i].link};
         assert_true(pst_costs_exchange_ns(&costs, PST_EXCHANGE_SUM, 8, 1 << 20) >

@@ -1,4 +1,5 @@
-/* Cutting a row of items: against all possible cuts on small inputs, and fast enough on large ones. */
+/* Cutting a row of items: against all possible cuts on small inputs, and fast enough on large
+ * ones. */
 #include "graph/random_graph.h"
 #include "partition/balance/balance.h"
 #include <setjmp.h>
@@ -29,7 +30,8 @@ static answer judge(const problem *p, const uint32_t *chunk) {
     memcpy(a.chunk, chunk, p->n * sizeof(chunk[0]));
     for (uint32_t i = 0; i < p->n; i++)
         sum[chunk[i]] += p->cost[i] + (p->with_again && p->row[chunk[i]] ? p->again[i] : 0);
-    for (uint32_t c = 0; p->with_slow && c < p->k; c++) sum[c] = (uint64_t)((double)sum[c] * p->slow[c]);
+    for (uint32_t c = 0; p->with_slow && c < p->k; c++)
+        sum[c] = (uint64_t)((double)sum[c] * p->slow[c]);
     for (uint32_t i = 0; i < p->n; i++) {
         if (i == 0 || chunk[i] == chunk[i - 1]) continue;
         a.bytes += p->with_crossing ? p->crossing[i] : 0;
@@ -83,14 +85,16 @@ static void against_brute_force(void **unused) {
             p.crossing[i] = next_random(&state) % range;
         }
         uint32_t chunk[MAX_N];
-        MUST(pst_partition_cut(p.cost, p.with_again ? p.row : NULL, p.with_boundary ? p.boundary : NULL,
-                               p.with_crossing ? p.crossing : NULL, p.with_slow ? p.slow : NULL, p.n, p.k, chunk));
+        MUST(pst_partition_cut(
+            p.cost, p.with_again ? p.row : NULL, p.with_boundary ? p.boundary : NULL,
+            p.with_crossing ? p.crossing : NULL, p.with_slow ? p.slow : NULL, p.n, p.k, chunk));
         for (uint32_t i = 0; i < p.n; i++) /* contiguous, ascending, none empty */
             assert_true(i == 0 ? chunk[0] == 0 : chunk[i] - chunk[i - 1] <= 1);
         assert_int_equal(chunk[p.n - 1], p.k - 1);
         answer got = judge(&p, chunk), best = brute_force(&p);
         if (compare(&p, &got, &best) != 0)
-            fail_msg("round %u: %lu/%lu bytes instead of %lu/%lu", round, got.most, got.bytes, best.most, best.bytes);
+            fail_msg("round %u: %lu/%lu bytes instead of %lu/%lu", round, got.most, got.bytes,
+                     best.most, best.bytes);
     }
 }
 

@@ -1,4 +1,5 @@
-/* Splits of DAGs: the best of all that there are, on small workloads; bounds and limits on larger ones. */
+/* Splits of DAGs: the best of all that there are, on small workloads; bounds and limits on larger
+ * ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ static void all_downsets_are_found(void **unused) {
                 if (brute_below(&state, n) < 2) edge[n_edge++] = (pst_downset_edge){a, b};
         for (uint32_t set = 0; set < 1u << n; set++) {
             int closed = 1;
-            for (uint32_t i = 0; i < n_edge; i++) closed &= !(set >> edge[i].to & 1) || (set >> edge[i].from & 1);
+            for (uint32_t i = 0; i < n_edge; i++)
+                closed &= !(set >> edge[i].to & 1) || (set >> edge[i].from & 1);
             wanted += (uint32_t)closed;
         }
         pst_downset_list list;
@@ -52,19 +54,23 @@ static void the_fewest_devices(void **unused) {
         uint32_t item_of[64];
         int found = 0;
         MUST(pst_import_contract(im, &p, item_of));
-        for (uint32_t k = 0; k < p.n_kind; k++) p.kind[k].replicas = 1 + brute_below(&state, p.kind[k].count + 1);
+        for (uint32_t k = 0; k < p.n_kind; k++)
+            p.kind[k].replicas = 1 + brute_below(&state, p.kind[k].count + 1);
         for (uint32_t v = 0; v < p.n_item; v++) p.exchange[v] = brute_below(&state, 20);
         MUST(pst_downset_solve(&p, 10000, 60, &plan));
         MUST(pst_downset_list_open(p.n_item, p.edge, p.n_edge, 10000, &list));
         pst_downset_grid_of(&p, 1000, &grid);
         assert_true(grid.exact);
-        double bound = pst_downset_bound(&p, weight), limit = plan.n_part ? plan.objective * (1 + 1e-9) : 1e9;
-        pst_downset_range range = {.floor = bound, .limit = limit, .until_ns = UINT64_MAX, .weight = weight};
+        double bound = pst_downset_bound(&p, weight),
+               limit = plan.n_part ? plan.objective * (1 + 1e-9) : 1e9;
+        pst_downset_range range = {
+            .floor = bound, .limit = limit, .until_ns = UINT64_MAX, .weight = weight};
         MUST(pst_downset_fewest(&p, &list, &range, &grid, &found, &again));
-        if (found != (plan.n_part > 0) || (found && fabs(again.objective - plan.objective) > 1e-9 * plan.objective) ||
+        if (found != (plan.n_part > 0) ||
+            (found && fabs(again.objective - plan.objective) > 1e-9 * plan.objective) ||
             (found && bound > plan.objective))
-            fail_msg("seed %llu: found %d, %.12g, expected %.12g, bound %.12g", (unsigned long long)(seed + i), found,
-                     again.objective, plan.objective, bound);
+            fail_msg("seed %llu: found %d, %.12g, expected %.12g, bound %.12g",
+                     (unsigned long long)(seed + i), found, again.objective, plan.objective, bound);
         pst_downset_plan_close(&again);
         range.limit = plan.objective * (1 - 1e-6);
         if (plan.n_part && plan.objective > 0) {
@@ -102,7 +108,10 @@ static pst_import *chains(uint32_t n, uint32_t rows, uint32_t devices, uint64_t 
         im->transfer[v] = brute_below(state, 100);
         if (v >= rows) im->edge[im->n_edge++] = (pst_import_edge){v - rows, v};
     }
-    im->kind[0].name = "device", im->kind[0].count = devices, im->kind[0].memory = INFINITY, im->kind[0].pays = 1;
+    im->kind[0].name = "device";
+    im->kind[0].count = devices;
+    im->kind[0].memory = INFINITY;
+    im->kind[0].pays = 1;
     MUST(pst_import_classes(im, label));
     free(label);
     return im;
@@ -121,18 +130,24 @@ static void too_many_downsets_leave_a_bounded_gap(void **unused) {
     pst_import_close(im);
 }
 
-/* Three kinds of two hundred devices each, replicas of parts: within a few percent of the bound, in seconds. */
+/* Three kinds of two hundred devices each, replicas of parts: within a few percent of the bound, in
+ * seconds. */
 static void hundreds_of_devices_of_three_kinds(void **unused) {
     (void)unused;
     uint64_t state = test_seed(6008);
     pst_import *im = chains(150, 1, 200, &state);
-    im->format = PST_IMPORT_PIPEDREAM, im->bandwidth = 1, im->n_kind = 3;
+    im->format = PST_IMPORT_PIPEDREAM;
+    im->bandwidth = 1;
+    im->n_kind = 3;
     im->time = realloc(im->time, 3 * 150 * sizeof *im->time);
     for (uint32_t k = 1; k < 3; k++) {
         im->kind[k] = im->kind[0];
         for (uint32_t v = 0; v < 150; v++) im->time[k * 150 + v] = im->time[v] * (k + 1);
     }
-    for (uint32_t v = 0; v < 150; v++) im->transfer[v] = 0, im->parameters[v] = brute_below(&state, 20);
+    for (uint32_t v = 0; v < 150; v++) {
+        im->transfer[v] = 0;
+        im->parameters[v] = brute_below(&state, 20);
+    }
     pst_import_plan plan;
     MUST(pst_import_solve(im, 60, &plan));
     assert_true(plan.lower_bound > 0 && plan.lower_bound <= plan.objective);

@@ -11,8 +11,10 @@
 #include <string.h>
 
 #define HEAD "{\"maxSizePerFPGA\": 100, \"maxFPGAs\": 2, \"maxCPUs\": 1, "
-#define NODE(id, more)                                                                                                 \
-    "{\"id\": " #id ", \"supportedOnFpga\": 1, \"cpuLatency\": 5, \"fpgaLatency\": 2, \"isBackwardNode\": 0" more "}"
+#define NODE(id, more)                                                                             \
+    "{\"id\": " #id                                                                                \
+    ", \"supportedOnFpga\": 1, \"cpuLatency\": 5, \"fpgaLatency\": 2, \"isBackwardNode\": 0" more  \
+    "}"
 #define EDGE(from, to, cost) "{\"sourceId\": " #from ", \"destId\": " #to ", \"cost\": " #cost "}"
 
 static pst_import *read(const char *text) {
@@ -33,7 +35,8 @@ static void dnn(void **unused) {
     (void)unused;
     pst_import *im = read(HEAD "\"nodes\": [" NODE(7, ", \"colorClass\": 1") ", " NODE(
         -3, ", \"size\": 4") ", "
-                             "{\"id\": 9, \"supportedOnFpga\": false, \"cpuLatency\": 1, \"fpgaLatency\": 0, "
+                             "{\"id\": 9, \"supportedOnFpga\": false, \"cpuLatency\": 1, "
+                             "\"fpgaLatency\": 0, "
                              "\"isBackwardNode\": true, \"colorClass\": 1}], "
                              "\"edges\": [" EDGE(7, -3, 0.5) ", " EDGE(7, 9, 0.5) "]}");
     assert_int_equal(im->format, PST_IMPORT_DNN);
@@ -62,22 +65,26 @@ static void dnn_mistakes(void **unused) {
     refused(HEAD "\"nodes\": [" NODE(1, ", \"size\": \"much\"") "], \"edges\": []}",
             "nodes[0].size: expected a number");
     refused(HEAD "\"nodes\": [" NODE(1, ", \"size\": NaN") "], \"edges\": []}", "not JSON");
-    refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(1, "") "], \"edges\": []}", "two nodes have the id 1");
-    refused(HEAD "\"nodes\": [" NODE(1, "") ", {\"id\": 2}], \"edges\": []}", "nodes[1].supportedOnFpga: is missing");
+    refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(1, "") "], \"edges\": []}",
+            "two nodes have the id 1");
+    refused(HEAD "\"nodes\": [" NODE(1, "") ", {\"id\": 2}], \"edges\": []}",
+            "nodes[1].supportedOnFpga: is missing");
     refused(HEAD "\"nodes\": [" NODE(1, "") "], \"edges\": [" EDGE(1, 2, 0) "]}",
             "edges[0].destId: no node has the id 2");
-    refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(2, "") ", " NODE(3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(
-                1, 3, 2) "]}",
+    refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(2, "") ", " NODE(
+                3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(1, 3, 2) "]}",
             "edges[1].cost: 2, but 1 on an earlier edge from 1");
-    refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(2, "") ", " NODE(3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(
-                2, 3, 1) ", " EDGE(3, 2, 1) "]}",
+    refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(2, "") ", " NODE(
+                3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(2, 3, 1) ", " EDGE(3, 2, 1) "]}",
             "2 nodes run in a circle: ");
-    refused(HEAD
-            "\"nodes\": [" NODE(1, "") ", {\"id\": 2, \"supportedOnFpga\": 1, \"cpuLatency\": 1, \"fpgaLatency\": 1, "
-                                       "\"isBackwardNode\": 1}], \"edges\": [" EDGE(2, 1, 1) "]}",
-            "from 2 to 1 leads from a backward node to a forward one");
-    refused("{\"maxSizePerFPGA\": 1, \"maxFPGAs\": -1, \"maxCPUs\": 1, \"nodes\": [], \"edges\": []}",
-            "maxFPGAs: expected a whole number");
+    refused(
+        HEAD "\"nodes\": [" NODE(
+            1, "") ", {\"id\": 2, \"supportedOnFpga\": 1, \"cpuLatency\": 1, \"fpgaLatency\": 1, "
+                   "\"isBackwardNode\": 1}], \"edges\": [" EDGE(2, 1, 1) "]}",
+        "from 2 to 1 leads from a backward node to a forward one");
+    refused(
+        "{\"maxSizePerFPGA\": 1, \"maxFPGAs\": -1, \"maxCPUs\": 1, \"nodes\": [], \"edges\": []}",
+        "maxFPGAs: expected a whole number");
 }
 
 static void judged_wrong(const pst_import *im, const char *plan, const char *because) {
@@ -90,38 +97,46 @@ static void judged_wrong(const pst_import *im, const char *plan, const char *bec
 
 static void plans_that_are_none(void **unused) {
     (void)unused;
-    pst_import *im = read(HEAD "\"nodes\": [" NODE(1, ", \"size\": 60") ", " NODE(2, ", \"size\": 60") ", " NODE(
-        3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(2, 3, 1) "]}");
+    pst_import *im =
+        read(HEAD "\"nodes\": [" NODE(1, ", \"size\": 60") ", " NODE(2, ", \"size\": 60") ", " NODE(
+            3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(2, 3, 1) "]}");
     pst_import_plan plan = {0};
     const char *scattered = "{\"fpgas\": [{\"nodes\": [3, 1]}, {\"nodes\": [2]}], \"cpus\": []}";
     judged_wrong(im, "{", "p:1:1: not JSON");
     judged_wrong(im, "{}", "fpgas: is missing");
     judged_wrong(im, "{\"stages\": [3]}", "stages[0]: expected an object");
-    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 9]}]}", "stages[0]. nodes: has one that is not");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 9]}]}",
+                 "stages[0]. nodes: has one that is not");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}]}", "node 2 is in no stage");
-    judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [1]}]}", "1 is in an earlier stage");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [1]}]}",
+                 "1 is in an earlier stage");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 3]}]}", "part 0 has 120 bytes");
-    judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [2]}, {\"nodes\": [3]}]}", "3 devices are used");
-    judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"kind\": \"tpu\"}]}", "there are no such devices");
-    judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"data\": 0}]}", "data: expected a whole number");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [2]}, {\"nodes\": [3]}]}",
+                 "3 devices are used");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"kind\": \"tpu\"}]}",
+                 "there are no such devices");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"data\": 0}]}",
+                 "data: expected a whole number");
     MUST(pst_import_read_plan(im, scattered, strlen(scattered), "p", &plan));
     assert_true(plan.scattered && plan.objective == 6); /* computes 4; sends 1, gets 1 */
     pst_import_plan_close(&plan);
     pst_import_close(im);
 }
 
-#define COSTS(f, b, a, p)                                                                                              \
-    "forward_compute_time=" f ", backward_compute_time=" b ", activation_size=" a ", parameter_size=" p
+#define COSTS(f, b, a, p)                                                                          \
+    "forward_compute_time=" f ", backward_compute_time=" b ", activation_size=" a                  \
+    ", parameter_size=" p
 #define LINE(id, what, f, b, p) "node" #id " -- " what " -- " COSTS(f, b, "8.0", p) "\n"
 
 static void pipedream(void **unused) {
     (void)unused;
-    pst_import *im = read(LINE(1, "Input0", "0.0", "0.0", "0.0") LINE(12, "Conv2d(3, 64)", "1.5", "0.5", "100.000")
-                              LINE(3, "ReLU", "1.0", "2.0", "0.0")
-                                  LINE(4, "__getitem__(1)", "1.0", "2.0", "0.0") "node5 -- Emb -- " COSTS(
-                                      "1", "1", "[3.0; 4.0]",
-                                      "2") " -- stage_id=1\n"
-                                           "\tnode1 -- node12\n\tnode12 -- node3\n\tnode12 -- node4\n\tnode3 -- node5");
+    pst_import *im = read(
+        LINE(1, "Input0", "0.0", "0.0", "0.0") LINE(12, "Conv2d(3, 64)", "1.5", "0.5",
+                                                    "100.000") LINE(3, "ReLU", "1.0", "2.0", "0.0")
+            LINE(4, "__getitem__(1)", "1.0", "2.0", "0.0") "node5 -- Emb -- " COSTS(
+                "1", "1", "[3.0; 4.0]",
+                "2") " -- stage_id=1\n"
+                     "\tnode1 -- node12\n\tnode12 -- node3\n\tnode12 -- node4\n\tnode3 -- node5");
     assert_int_equal(im->format, PST_IMPORT_PIPEDREAM);
     assert_int_equal(im->n_node, 3); /* without the input and the result that nobody takes */
     assert_int_equal(im->n_edge, 2);
@@ -141,15 +156,18 @@ static void pipedream_mistakes(void **unused) {
     refused(LINE(1, "x", "1", "1", "0") LINE(1, "x", "1", "1", "0"), "two nodes have the id 1");
     refused(LINE(1, "x", "1", "1", "0") "\tnode1 -- node2\n", "w:2: no node has the name node2");
     refused(LINE(1, "x", "1", "1", "0") "\tnode1\n", "w:2: '': expected two nodes");
-    refused(LINE(1, "x", "1", "1", "0") LINE(2, "x", "1", "1", "0") "\tnode1 -- node2\n\tnode2 -- node1\n",
+    refused(LINE(1, "x", "1", "1", "0")
+                LINE(2, "x", "1", "1", "0") "\tnode1 -- node2\n\tnode2 -- node1\n",
             "run in a circle: ");
     refused(LINE(1, "Input0", "1", "1", "0"), "nothing but inputs");
     refused("node1 -- x -- " COSTS("1", "1", "[1.0, 2.0]", "2"), "w:1: activation_size");
 }
 
-#define PIPER "{\"maxDevices\": 4, \"maxMemoryPerDevice\": 64, \"bandwidth\": 16, \"mbsInBatch\": 8, "
-#define WAY(name, time, fw, bw)                                                                                        \
-    "{\"id\": \"" name "\", \"timePerSample\": " time ", \"parameterSize\": 4, \"memoryUsageA\": 2, "                  \
+#define PIPER                                                                                      \
+    "{\"maxDevices\": 4, \"maxMemoryPerDevice\": 64, \"bandwidth\": 16, \"mbsInBatch\": 8, "
+#define WAY(name, time, fw, bw)                                                                    \
+    "{\"id\": \"" name "\", \"timePerSample\": " time                                              \
+    ", \"parameterSize\": 4, \"memoryUsageA\": 2, "                                                \
     "\"memoryUsageB\": 3, \"syncTimeFw\": {" fw "}, \"syncTimeBw\": {" bw "}}"
 #define MANY(id, degree, ways) "{\"id\": " #id ", \"TMPCs\": {\"" degree "\": [" ways "]}}"
 #define BYTES(from, to) "{\"sourceId\": " #from ", \"destId\": " #to ", \"communicationCost\": 32}"
@@ -159,11 +177,13 @@ static void piper(void **unused) {
     pst_import *im = read(PIPER "\"nodes\": [" MANY(
         5, "1",
         WAY("a", "1", "", "\"9\": 0.5") ", " WAY(
-            "b", "2", "",
-            "\"9\": 0.25")) ", "
-                            "{\"id\": 9, \"TMPCs\": {\"4\": [" WAY("c", "1", "\"5\": 7", "") "], \"1\": [" WAY(
-                                "d", "3", "\"5\": 0", "") "]}}], "
-                                                          "\"edges\": [" BYTES(5, 9) "]}");
+            "b", "2", "", "\"9\": 0.25")) ", "
+                                          "{\"id\": 9, \"TMPCs\": {\"4\": [" WAY(
+                                              "c", "1", "\"5\": 7",
+                                              "") "], \"1\": [" WAY("d", "3", "\"5\": 0",
+                                                                    "") "]}}], "
+                                                                        "\"edges\": [" BYTES(
+                                                                            5, 9) "]}");
     const pst_tensor_problem *p = im->tensor;
     assert_int_equal(im->format, PST_IMPORT_PIPER);
     assert_true(p->devices == 4 && p->micro_batches == 8 && p->memory == 64 && p->bandwidth == 16);
@@ -180,8 +200,10 @@ static void piper_mistakes(void **unused) {
     (void)unused;
     refused("{\"mbsInBatch\": 0}", "maxDevices: is missing");
     refused(PIPER "\"nodes\": [{\"id\": 1}], \"edges\": []}", "nodes[0].TMPCs. expected an object");
-    refused(PIPER "\"nodes\": [" MANY(1, "0", "") "], \"edges\": []}", "tensor degree that is not from 1 to 4096");
-    refused(PIPER "\"nodes\": [" MANY(1, "two", "") "], \"edges\": []}", "nodes[0].TMPCs.two: expected a whole number");
+    refused(PIPER "\"nodes\": [" MANY(1, "0", "") "], \"edges\": []}",
+            "tensor degree that is not from 1 to 4096");
+    refused(PIPER "\"nodes\": [" MANY(1, "two", "") "], \"edges\": []}",
+            "nodes[0].TMPCs.two: expected a whole number");
     refused(PIPER "\"nodes\": [" MANY(1, "1", "{}, {}, {}") "], \"edges\": []}",
             "nodes[0].TMPCs.1: has 3 elements; 0 to 2");
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("", "1", "", "")) "], \"edges\": []}",
@@ -193,19 +215,22 @@ static void piper_mistakes(void **unused) {
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "1", "", "")) ", " MANY(
                 2, "1", WAY("a", "1", "", "")) "], \"edges\": [" BYTES(1, 2) "]}",
             "nodes[0].TMPCs.1[0].syncTimeBw.2: is missing");
-    refused(PIPER
-            "\"nodes\": [" MANY(1, "1", "") ", " MANY(2, "1", "") "], \"edges\": [" BYTES(1, 2) ", " BYTES(1, 2) "]}",
+    refused(PIPER "\"nodes\": [" MANY(1, "1", "") ", " MANY(2, "1", "") "], \"edges\": [" BYTES(
+                1, 2) ", " BYTES(1, 2) "]}",
             "two edges from 1 to 2");
-    refused(PIPER "\"nodes\": [" MANY(1, "1", "") "], \"edges\": [" BYTES(1, 1) "]}", "run in a circle: 1 <- 1");
+    refused(PIPER "\"nodes\": [" MANY(1, "1", "") "], \"edges\": [" BYTES(1, 1) "]}",
+            "run in a circle: 1 <- 1");
 }
 
-/* Nodes of 6, 2 and 4 ms: two of three GPUs share the first two, whose replicas exchange 4 * 1/2 * 100 bytes. */
+/* Nodes of 6, 2 and 4 ms: two of three GPUs share the first two, whose replicas exchange 4 * 1/2 *
+ * 100 bytes. */
 static void replicas_share_a_part(void **unused) {
     (void)unused;
     pst_import *im = read(LINE(1, "a", "3", "3", "50") LINE(2, "b", "1", "1", "50")
                               LINE(3, "c", "2", "2", "1e9") "\tnode1 -- node2\n\tnode2 -- node3\n");
     pst_import_plan plan;
-    im->kind[0].count = 3, im->bandwidth = 1e6;
+    im->kind[0].count = 3;
+    im->bandwidth = 1e6;
     MUST(pst_import_solve(im, 60, &plan));
     assert_int_equal(plan.n_part, 2);
     assert_int_equal(plan.devices[0], 2);
@@ -222,10 +247,12 @@ static void the_judge_sees_bad_plans(void **unused) {
         2, ", \"size\": 60") "], \"edges\": [" EDGE(1, 2, 1) "]}");
     uint32_t part_of[2] = {0, 1}, kind[2] = {0, 0}, devices[2] = {1, 1};
     double load[2];
-    pst_import_plan plan = {.n_part = 2, .part_of = part_of, .kind = kind, .devices = devices, .load = load};
+    pst_import_plan plan = {
+        .n_part = 2, .part_of = part_of, .kind = kind, .devices = devices, .load = load};
     MUST(pst_import_judge(im, &plan));
     assert_true(plan.objective == 3 && load[0] == 3 && load[1] == 3);
-    part_of[0] = 1, part_of[1] = 0;
+    part_of[0] = 1;
+    part_of[1] = 0;
     assert_int_equal(pst_import_judge(im, &plan), PST_EINTERNAL); /* runs back */
     part_of[1] = 1;
     assert_int_equal(pst_import_judge(im, &plan), PST_EINTERNAL); /* 120 bytes */

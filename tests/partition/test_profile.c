@@ -1,5 +1,5 @@
-/* Profile files: what is printed is read back to the byte; profiles of one machine are joined; what they do not have,
- * what is of another machine and what is no profile is said with its place. */
+/* Profile files: what is printed is read back to the byte; profiles of one machine are joined; what
+ * they do not have, what is of another machine and what is no profile is said with its place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,10 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD "machine: {cpu: \"A CPU\", isa: avx2, cpus: 4, threads: 1, ranks: 4}\nprecision: fp32\noptimizer: adamw\n"
-#define GOOD                                                                                                           \
-    HEAD "operators:\n  - {op: \"linear F 4x8\", ns: 100, busy_ns: 160}\n  - {op: \"linear W 4x8\", busy_ns: 50}\n"    \
-         "messages:\n  - {bytes: 100, ns: 1000}\n  - {bytes: 300, ns: 2000}\n  - {parts: 2, bytes: 64, ns: 9}\n"       \
+#define HEAD                                                                                       \
+    "machine: {cpu: \"A CPU\", isa: avx2, cpus: 4, threads: 1, ranks: 4}\nprecision: "             \
+    "fp32\noptimizer: adamw\n"
+#define GOOD                                                                                       \
+    HEAD "operators:\n  - {op: \"linear F 4x8\", ns: 100, busy_ns: 160}\n  - {op: \"linear W "     \
+         "4x8\", busy_ns: 50}\n"                                                                   \
+         "messages:\n  - {bytes: 100, ns: 1000}\n  - {bytes: 300, ns: 2000}\n  - {parts: 2, "      \
+         "bytes: 64, ns: 9}\n"                                                                     \
          "work:\n  - {work: norm, elements: 10, ns: 5}\n  - {work: launch, ns: 7}\n"
 
 static pst_profile *parse(const char *text) {
@@ -40,8 +44,10 @@ static void printed_is_read_back(void **unused) {
     char *twice = print(again);
     assert_string_equal(text, twice);
     assert_non_null(strstr(text, "{op: \"linear F 4x8\", ns: 100, busy_ns: 160}"));
-    free(text), free(twice);
-    pst_profile_close(p), pst_profile_close(again);
+    free(text);
+    free(twice);
+    pst_profile_close(p);
+    pst_profile_close(again);
 }
 
 static void sizes_lie_on_lines(void **unused) {
@@ -76,20 +82,25 @@ static void busy_is_between(void **unused) {
     pst_attr attr = {.features = 3, .activation = PST_ACT_RELU};
     assert_int_equal(pst_graph_add(g, "linear", "l", &attr, &x, 1, &w, 1, &y), PST_OK);
     const uint32_t ends[] = {y, targets};
-    assert_int_equal(pst_graph_add(g, "cross_entropy", "c", &(pst_attr){0}, ends, 2, NULL, 0, &loss), PST_OK);
-    assert_string_equal(pst_profile_shape(g, g->node, 0, PST_PASS_F, text), "linear F 1x4x8 w 3x8 relu");
+    assert_int_equal(
+        pst_graph_add(g, "cross_entropy", "c", &(pst_attr){0}, ends, 2, NULL, 0, &loss), PST_OK);
+    assert_string_equal(pst_profile_shape(g, g->node, 0, PST_PASS_F, text),
+                        "linear F 1x4x8 w 3x8 relu");
 
-    pst_profile *p = parse(HEAD "operators: [{op: \"linear F 1x4x8 w 3x8 relu\", ns: 100, busy_ns: 160},"
-                                " {op: \"linear W 1x4x8 w 3x8 relu\", busy_ns: 50}]\nwork: [{work: launch, ns: 7}]\n");
+    pst_profile *p = parse(
+        HEAD "operators: [{op: \"linear F 1x4x8 w 3x8 relu\", ns: 100, busy_ns: 160},"
+             " {op: \"linear W 1x4x8 w 3x8 relu\", busy_ns: 50}]\nwork: [{work: launch, ns: 7}]\n");
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_F, 0), 107);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_F, 1), 107);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_F, 2), 127);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_F, 9), 167);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_W, 1), 57);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_B, 1), 0);
-    g->micro_batch = 2, g->tensor[x].dim[0] = 2; /* twice as much */
+    g->micro_batch = 2;
+    g->tensor[x].dim[0] = 2; /* twice as much */
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_F, 1), 207);
-    g->micro_batch = 1, g->tensor[x].dim[0] = 1;
+    g->micro_batch = 1;
+    g->tensor[x].dim[0] = 1;
     uint32_t missing, steps;
     char list[600];
     assert_int_equal(pst_profile_missing(p, g, &missing, &steps, list, sizeof list), PST_OK);
@@ -103,18 +114,21 @@ static void busy_is_between(void **unused) {
 static void merged_is_of_one_machine(void **unused) {
     (void)unused;
     pst_profile *p = parse(GOOD),
-                *other = parse(HEAD "operators: [{op: \"linear F 4x8\", ns: 90}, {op: add, ns: 3}]\n");
+                *other =
+                    parse(HEAD "operators: [{op: \"linear F 4x8\", ns: 90}, {op: add, ns: 3}]\n");
     assert_int_equal(pst_profile_merge(p, other), PST_OK);
     char *text = print(p);
     assert_non_null(strstr(text, "{op: \"linear F 4x8\", ns: 90, busy_ns: 160}"));
     assert_non_null(strstr(text, "{op: \"add\", ns: 3}"));
     free(text);
     pst_profile_close(other);
-    other = parse("machine: {cpu: \"A CPU\", isa: avx2, cpus: 4, threads: 2, ranks: 2}\nprecision: fp32\n"
-                  "optimizer: adamw\noperators: []\n");
+    other = parse(
+        "machine: {cpu: \"A CPU\", isa: avx2, cpus: 4, threads: 2, ranks: 2}\nprecision: fp32\n"
+        "optimizer: adamw\noperators: []\n");
     assert_int_equal(pst_profile_merge(p, other), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "threads"));
-    pst_profile_close(p), pst_profile_close(other);
+    pst_profile_close(p);
+    pst_profile_close(other);
 }
 
 static void damage_is_said(void **unused) {
@@ -137,15 +151,18 @@ static void damage_is_said(void **unused) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         pst_profile *p = NULL;
-        assert_int_equal(pst_profile_parse(bad[i].text, strlen(bad[i].text), "p.yaml", &p), PST_EINPUT);
+        assert_int_equal(pst_profile_parse(bad[i].text, strlen(bad[i].text), "p.yaml", &p),
+                         PST_EINPUT);
         assert_null(p);
-        if (!strstr(pst_error(), bad[i].says)) fail_msg("'%s' does not say '%s'", pst_error(), bad[i].says);
+        if (!strstr(pst_error(), bad[i].says))
+            fail_msg("'%s' does not say '%s'", pst_error(), bad[i].says);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(printed_is_read_back), cmocka_unit_test(sizes_lie_on_lines),
-                                       cmocka_unit_test(busy_is_between), cmocka_unit_test(merged_is_of_one_machine),
-                                       cmocka_unit_test(damage_is_said)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(printed_is_read_back), cmocka_unit_test(sizes_lie_on_lines),
+        cmocka_unit_test(busy_is_between), cmocka_unit_test(merged_is_of_one_machine),
+        cmocka_unit_test(damage_is_said)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The search on problems small enough to know what is best, its bounds, its time limit, and what it says of the rest. */
+/* The search on problems small enough to know what is best, its bounds, its time limit, and what it
+ * says of the rest. */
 #include "base/clock.h"
 #include "partition/search/parts.h"
 #include "partition/search_case.h"
@@ -9,15 +10,20 @@
 
 #include <cmocka.h>
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                         \
     } while (0)
 
 static search_case *even(uint32_t n, uint32_t nodes, uint32_t each) {
     search_case *k = case_open(n, nodes, each);
-    for (uint32_t i = 0; i < n; i++)
-        k->f[i] = 1000, k->b[i] = 1000, k->w[i] = 1000, k->stash[i] = 100, k->elements[i] = 10;
+    for (uint32_t i = 0; i < n; i++) {
+        k->f[i] = 1000;
+        k->b[i] = 1000;
+        k->w[i] = 1000;
+        k->stash[i] = 100;
+        k->elements[i] = 10;
+    }
     for (uint32_t i = 0; i < nodes; i++) {
         k->node[i].link[PST_LEVEL_DEVICE] = (pst_cluster_link){10, 1e12};
         k->node[i].link[PST_LEVEL_NODE] = (pst_cluster_link){100, 1e10};
@@ -39,7 +45,8 @@ static void replicas_without_parameters(void **unused) {
     assert_true(r->gap < 0.001);
     assert_string_equal(r->row[0].why, "");
     for (uint32_t i = 1; i < r->n_row; i++) assert_string_not_equal(r->row[i].why, "");
-    pst_search_result_close(r), case_close(k);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 /* Parameters that one device cannot hold make a pipeline of it; rows say what is over. */
@@ -59,14 +66,16 @@ static void memory_makes_stages(void **unused) {
         if (r->row[i].pipeline == 1) {
             assert_false(r->row[i].fits);
             assert_int_equal(r->row[i].excess, 6 * 10 * 16 / 3);
-            assert_string_equal(r->row[i].why, "320 bytes over on stage 0, with one micro-batch in flight");
+            assert_string_equal(r->row[i].why,
+                                "320 bytes over on stage 0, with one micro-batch in flight");
         }
     pst_search_result_close(r);
     k->problem.memory = 100;
     MUST(pst_search(&k->problem, &r));
     assert_null(r->best);
     assert_true(r->n_row && r->row[0].layout && !r->row[0].fits);
-    pst_search_result_close(r), case_close(k);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 /* A device of half the speed gets half as much, and comes where the schedule wants it. */
@@ -75,16 +84,19 @@ static void slow_devices_get_less(void **unused) {
     search_case *k = even(9, 1, 2);
     pst_search_result *r;
     k->device[0].speed = 0.5;
-    k->problem.pipeline = CHOICES(2), k->problem.batch = 32;
+    k->problem.pipeline = CHOICES(2);
+    k->problem.batch = 32;
     MUST(pst_search(&k->problem, &r));
     uint32_t slow = r->best->device[0] == 0 ? 0 : 1;
     assert_int_equal(r->best->first_item[slow + 1] - r->best->first_item[slow], 3);
     pst_search_result_close(r);
-    k->problem.pipeline = CHOICES(1), k->problem.data = CHOICES(2); /* replicas get micro-batches by speed */
+    k->problem.pipeline = CHOICES(1);
+    k->problem.data = CHOICES(2); /* replicas get micro-batches by speed */
     MUST(pst_search(&k->problem, &r));
     assert_int_equal(r->best->micros[0] + r->best->micros[1], 32);
     assert_in_range(r->best->micros[r->best->device[0] == 0 ? 0 : 1], 10, 11);
-    pst_search_result_close(r), case_close(k);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 /* All devices, or those that are not far slower than the others. */
@@ -93,7 +105,9 @@ static void slow_devices_are_left_out(void **unused) {
     search_case *k = even(12, 1, 3);
     pst_search_result *r;
     k->device[1].speed = 0.02;
-    k->problem.all_devices = 1, k->problem.tensor = CHOICES(1), k->problem.batch = 32;
+    k->problem.all_devices = 1;
+    k->problem.tensor = CHOICES(1);
+    k->problem.batch = 32;
     MUST(pst_search(&k->problem, &r));
     assert_int_equal(r->best->pipeline * r->best->data, 3);
     uint64_t with_all = r->best->step_ns;
@@ -101,11 +115,14 @@ static void slow_devices_are_left_out(void **unused) {
     k->problem.fewer = CHOICES(2);
     MUST(pst_search(&k->problem, &r));
     assert_int_equal(r->best->pipeline * r->best->data, 2);
-    assert_true(r->best->device[0] != 1 && r->best->device[1] != 1 && r->best->step_ns * 2 < with_all);
-    pst_search_result_close(r), case_close(k);
+    assert_true(r->best->device[0] != 1 && r->best->device[1] != 1 &&
+                r->best->step_ns * 2 < with_all);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
-/* A kind on which some operators take far longer; and what chunks receive is more at some places than at others. */
+/* A kind on which some operators take far longer; and what chunks receive is more at some places
+ * than at others. */
 static void make_uneven(search_case *k, uint64_t *state) {
     k->cluster.n_kind = 2;
     for (uint32_t i = 0; i < k->n; i++) {
@@ -115,20 +132,28 @@ static void make_uneven(search_case *k, uint64_t *state) {
     for (uint32_t d = 0; d < k->cluster.n_device; d++) k->device[d].kind = case_below(state, 2);
 }
 
-/* Two operators, each of which is quick on one kind: what is shared out is not the whole of both. */
+/* Two operators, each of which is quick on one kind: what is shared out is not the whole of
+ * both. */
 static void kinds_that_are_quick_elsewhere(void **unused) {
     (void)unused;
     search_case *k = even(2, 1, 2);
     pst_search_result *r;
-    k->cluster.n_kind = 2, k->device[1].kind = 1;
-    k->f[1] = k->b[1] = k->w[1] = 20000, k->other[0] = 1, k->other[1] = 50;
-    k->problem.pipeline = CHOICES(2), k->problem.tensor = k->problem.data = CHOICES(1), k->problem.batch = 128;
-    k->problem.recompute[PST_RECOMPUTE_NONE] = 0, k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
+    k->cluster.n_kind = 2;
+    k->device[1].kind = 1;
+    k->f[1] = k->b[1] = k->w[1] = 20000;
+    k->other[0] = 1;
+    k->other[1] = 50;
+    k->problem.pipeline = CHOICES(2);
+    k->problem.tensor = k->problem.data = CHOICES(1);
+    k->problem.batch = 128;
+    k->problem.recompute[PST_RECOMPUTE_NONE] = 0;
+    k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
     MUST(pst_search(&k->problem, &r));
     assert_non_null(r->best);
     assert_true(r->best->bound_ns >= r->bound_ns && r->best->device[0] == 1);
     assert_true(r->best->again_ns + r->best->exchange_ns <= r->best->busy_ns);
-    pst_search_result_close(r), case_close(k);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 /* bound of the cut <= longest path <= simulation, for every cut and order of a row. */
@@ -142,15 +167,18 @@ static void bounds_hold(void **unused) {
         if (i % 2) make_uneven(k, &state);
         MUST(pst_search_context_open(&k->problem, &x));
         x.nearest = 1;
-        uint32_t p = 1 + case_below(&state, k->cluster.n_device < k->n ? k->cluster.n_device : k->n);
+        uint32_t p =
+            1 + case_below(&state, k->cluster.n_device < k->n ? k->cluster.n_device : k->n);
         pst_search_config *config;
         uint32_t n = 0;
         char why[160];
-        MUST(pst_search_configs(&x, &(pst_search_config){.pipeline = p, .tensor = 1, .data = 1}, &config, &n, why));
+        MUST(pst_search_configs(&x, &(pst_search_config){.pipeline = p, .tensor = 1, .data = 1},
+                                &config, &n, why));
         for (uint32_t c = 0; c < n; c++) {
             pst_search_layout *l, *cut;
             uint64_t bound;
-            MUST(pst_search_layout_open(&k->problem, &config[c], pst_search_chunk_count(&x, &config[c]), &l));
+            MUST(pst_search_layout_open(&k->problem, &config[c],
+                                        pst_search_chunk_count(&x, &config[c]), &l));
             for (uint32_t r = 0; r < p; r++) l->device[r] = r;
             MUST(pst_search_layout_copy(l, &cut));
             MUST(pst_search_cut(&x, &config[c], cut, UINT64_MAX, &bound));
@@ -162,7 +190,9 @@ static void bounds_hold(void **unused) {
                     uint32_t from = l->first_item[j - 1] + 1, to = k->n - (l->n_chunk - j);
                     l->first_item[j] = from + case_below(&state, to - from + 1);
                 }
-                if (t == 0) memcpy(l->first_item, cut->first_item, (l->n_chunk + 1) * sizeof *l->first_item);
+                if (t == 0)
+                    memcpy(l->first_item, cut->first_item,
+                           (l->n_chunk + 1) * sizeof *l->first_item);
                 memset(l->micros, 0, l->data * sizeof *l->micros);
                 MUST(pst_search_fit(&x, &config[c], l, &excess, &stage));
                 MUST(pst_search_predict(&x, &config[c], l, PST_SCORE_SIMULATE));
@@ -170,14 +200,17 @@ static void bounds_hold(void **unused) {
                     fail_msg("walk %llu, simulated %llu", (unsigned long long)l->bound_ns,
                              (unsigned long long)l->step_ns);
                 if (!excess && bound > l->bound_ns)
-                    fail_msg("case %d, %s, %u stages: bound %llu of cuts, one takes %llu", i, l->schedule, p,
-                             (unsigned long long)bound, (unsigned long long)l->bound_ns);
+                    fail_msg("case %d, %s, %u stages: bound %llu of cuts, one takes %llu", i,
+                             l->schedule, p, (unsigned long long)bound,
+                             (unsigned long long)l->bound_ns);
                 n_checked++;
             }
-            pst_search_layout_close(l), pst_search_layout_close(cut);
+            pst_search_layout_close(l);
+            pst_search_layout_close(cut);
         }
         free(config);
-        pst_search_context_close(&x), case_close(k);
+        pst_search_context_close(&x);
+        case_close(k);
     }
     assert_true(n_checked > 1000);
 }
@@ -197,51 +230,63 @@ static void in_flight_saturates(void **unused) {
             for (uint32_t m = 1; m < 70; m++) {
                 const pst_search_flight *f;
                 pst_schedule *s;
-                uint32_t v = row[i].n_virtual ? row[i].n_virtual : 3, alive[18] = {0}, most[18] = {0};
+                uint32_t v = row[i].n_virtual ? row[i].n_virtual : 3, alive[18] = {0},
+                         most[18] = {0};
                 MUST(pst_search_flight_of(&x, i, p, v, m, &f));
                 MUST(pst_schedule_generate(row[i].name, p, v, m, &s));
                 for (uint32_t r = 0; r < p; r++)
                     for (uint32_t a = 0; a < s->n_action[r]; a++) {
                         const pst_action *at = &s->action[r][a];
-                        if (at->opcode == PST_OP_F && ++alive[at->chunk] > most[at->chunk]) most[at->chunk]++;
+                        if (at->opcode == PST_OP_F && ++alive[at->chunk] > most[at->chunk])
+                            most[at->chunk]++;
                         if (at->opcode == (s->split ? PST_OP_W : PST_OP_BW)) alive[at->chunk]--;
                     }
                 for (uint32_t c = 0; c < s->n_chunk; c++)
                     if (f->most[c] != most[c])
-                        fail_msg("%s, %u stages, %u micro-batches, chunk %u: %u, not %u", row[i].name, p, m, c,
-                                 f->most[c], most[c]);
+                        fail_msg("%s, %u stages, %u micro-batches, chunk %u: %u, not %u",
+                                 row[i].name, p, m, c, f->most[c], most[c]);
                 pst_schedule_close(s);
             }
-    pst_search_context_close(&x), case_close(k);
+    pst_search_context_close(&x);
+    case_close(k);
 }
 
 static void time_limit_ends_it(void **unused) {
     (void)unused;
     search_case *k = even(400, 8, 8);
     pst_search_result *r;
-    k->problem.pipeline = CHOICES(1, 2, 4, 8, 16, 32, 64), k->problem.data = CHOICES(1, 2, 4, 8, 16, 32, 64);
-    k->problem.tensor = CHOICES(1, 2, 4, 8), k->problem.batch = 512, k->problem.micro_batch = CHOICES(1, 2, 4);
+    k->problem.pipeline = CHOICES(1, 2, 4, 8, 16, 32, 64);
+    k->problem.data = CHOICES(1, 2, 4, 8, 16, 32, 64);
+    k->problem.tensor = CHOICES(1, 2, 4, 8);
+    k->problem.batch = 512;
+    k->problem.micro_batch = CHOICES(1, 2, 4);
     k->problem.n_schedule = 4;
-    k->problem.schedule[1] = "zb-h1", k->problem.schedule[2] = "interleaved", k->problem.schedule[3] = "zb-v";
+    k->problem.schedule[1] = "zb-h1";
+    k->problem.schedule[2] = "interleaved";
+    k->problem.schedule[3] = "zb-v";
     k->problem.time_limit_s = 0.02;
     uint64_t start = pst_monotonic_ns();
     MUST(pst_search(&k->problem, &r));
     assert_true(pst_monotonic_ns() - start < 1000000000);
     assert_true(r->best && r->bound_ns && r->bound_ns <= r->best->step_ns);
     pst_search_result_close(r);
-    k->exchange = 10000, k->problem.time_limit_s = 1e-9; /* what is not even listed may have no exchanges */
-    k->problem.tensor = CHOICES(8, 4, 2, 1), k->problem.data = CHOICES(1, 2, 3, 4, 5, 6, 7, 8, 64);
+    k->exchange = 10000;
+    k->problem.time_limit_s = 1e-9; /* what is not even listed may have no exchanges */
+    k->problem.tensor = CHOICES(8, 4, 2, 1);
+    k->problem.data = CHOICES(1, 2, 3, 4, 5, 6, 7, 8, 64);
     for (uint32_t i = 0; i < k->n_table; i++) case_table_close(k->made[i].table);
     k->n_table = 0;
     MUST(pst_search(&k->problem, &r));
     assert_true(r->timed_out && r->best && r->best->tensor >= 4);
     assert_int_equal(r->bound_ns, UINT64_C(400) * 3000 * 512 / 64);
-    pst_search_result_close(r), case_close(k);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 /* The second best is the best where the first turns out not to fit, whatever it recomputes. */
 static pst_status verify(void *arg, pst_search_layout *layout) {
-    layout->exact = 1, ((search_case *)arg)->n_verified++;
+    layout->exact = 1;
+    ((search_case *)arg)->n_verified++;
     if (layout->pipeline == 1) layout->peak_bytes[0] = 1 << 30;
     return PST_OK;
 }
@@ -258,17 +303,21 @@ static void what_is_verified_counts(void **unused) {
     assert_int_equal(r->n_verified, k->n_verified);
     assert_true(r->best && r->best->exact && r->best->pipeline > 1);
     for (uint32_t i = 0; i < r->n_row; i++)
-        if (r->row[i].pipeline == plain->best->pipeline && r->row[i].tensor == plain->best->tensor &&
-            r->row[i].data == plain->best->data)
+        if (r->row[i].pipeline == plain->best->pipeline &&
+            r->row[i].tensor == plain->best->tensor && r->row[i].data == plain->best->data)
             assert_int_equal(r->row[i].excess, (1 << 30) - (1 << 20));
-    pst_search_result_close(plain), pst_search_result_close(r), case_close(k);
+    pst_search_result_close(plain);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
-/* Layouts that take half as much again are looked for again in less room: the row is still there, with recomputation. */
+/* Layouts that take half as much again are looked for again in less room: the row is still there,
+ * with recomputation. */
 static pst_status verify_swollen(void *arg, pst_search_layout *layout) {
     (void)arg;
     layout->exact = 1;
-    for (uint32_t s = 0; s < layout->pipeline; s++) layout->peak_bytes[s] += layout->peak_bytes[s] / 2;
+    for (uint32_t s = 0; s < layout->pipeline; s++)
+        layout->peak_bytes[s] += layout->peak_bytes[s] / 2;
     return PST_OK;
 }
 
@@ -276,7 +325,8 @@ static void more_memory_than_thought(void **unused) {
     (void)unused;
     search_case *k = even(20, 1, 4);
     pst_search_result *r;
-    k->problem.pipeline = CHOICES(4), k->problem.data = k->problem.tensor = CHOICES(1);
+    k->problem.pipeline = CHOICES(4);
+    k->problem.data = k->problem.tensor = CHOICES(1);
     k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
     k->problem.memory = 5 * 10 * 16 + 5 * 100 * 4 + 200;
     MUST(pst_search(&k->problem, &r));
@@ -286,16 +336,20 @@ static void more_memory_than_thought(void **unused) {
     MUST(pst_search(&k->problem, &r));
     assert_true(r->best && r->best->exact && r->best->peak_bytes[0] <= k->problem.memory);
     assert_int_equal(r->best->recompute[0], PST_RECOMPUTE_FULL);
-    pst_search_result_close(r), case_close(k);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 static void contradictions(void **unused) {
     (void)unused;
     search_case *k = even(6, 1, 2);
     pst_search_result *r;
-    k->problem.pipeline = CHOICES(4), k->problem.tensor = CHOICES(4);
+    k->problem.pipeline = CHOICES(4);
+    k->problem.tensor = CHOICES(4);
     assert_int_equal(pst_search(&k->problem, &r), PST_EINPUT);
-    k->problem.pipeline = CHOICES(2), k->problem.tensor = CHOICES(1), k->problem.schedule[0] = "1f2b";
+    k->problem.pipeline = CHOICES(2);
+    k->problem.tensor = CHOICES(1);
+    k->problem.schedule[0] = "1f2b";
     assert_int_equal(pst_search(&k->problem, &r), PST_EINPUT);
     case_close(k);
 }

@@ -1,4 +1,5 @@
-/* What no cut is below, beside cuts of made-up chains: random ones, and from these on neighbours that take less time. */
+/* What no cut is below, beside cuts of made-up chains: random ones, and from these on neighbours
+ * that take less time. */
 #include "partition/search/parts.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
@@ -8,16 +9,18 @@
 
 #include <cmocka.h>
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                         \
     } while (0)
 
 enum { CASES = 150, STARTS = 3, DESCENTS = 40 };
 
-/* Equal devices, blocks that repeat in some cases; few micro-batches for many stages, and rounds of other sizes. */
+/* Equal devices, blocks that repeat in some cases; few micro-batches for many stages, and rounds of
+ * other sizes. */
 static search_case *case_even(uint64_t *state) {
-    uint32_t n = 8 + case_below(state, 17), nodes = 1 + case_below(state, 3), each = 2 + case_below(state, 5);
+    uint32_t n = 8 + case_below(state, 17), nodes = 1 + case_below(state, 3),
+             each = 2 + case_below(state, 5);
     uint32_t period = 1 + case_below(state, n);
     search_case *k = case_open(n, nodes, each);
     for (uint32_t i = 0; i < n; i++) {
@@ -25,7 +28,8 @@ static search_case *case_even(uint64_t *state) {
         k->f[i] = again ? k->f[i - period] : 1 + case_below(state, 20000);
         k->b[i] = again ? k->b[i - period] : case_below(state, 30000);
         k->w[i] = again ? k->w[i - period] : case_below(state, 20000);
-        k->elements[i] = again ? k->elements[i - period] : case_below(state, 4) * case_below(state, 50000);
+        k->elements[i] =
+            again ? k->elements[i - period] : case_below(state, 4) * case_below(state, 50000);
         k->cross[i] = case_below(state, 2000);
     }
     for (uint32_t i = 0; i < nodes; i++) {
@@ -34,8 +38,12 @@ static search_case *case_even(uint64_t *state) {
         k->node[i].link[PST_LEVEL_NODE] = (pst_cluster_link){case_below(state, 10000), bw};
         k->node[i].node_bytes_per_s = case_below(state, 2) ? bw * each : 0;
     }
-    k->norm_ns = 0.1, k->step_ns = 0.5, k->reduce_ns = 0.1, k->exchange = case_below(state, 2000);
-    k->problem.batch = 2 + case_below(state, 30), k->problem.zero = CHOICES(0, 1, 2);
+    k->norm_ns = 0.1;
+    k->step_ns = 0.5;
+    k->reduce_ns = 0.1;
+    k->exchange = case_below(state, 2000);
+    k->problem.batch = 2 + case_below(state, 30);
+    k->problem.zero = CHOICES(0, 1, 2);
     k->problem.chunks = CHOICES(0, 1, 2, 3, 4);
     k->problem.recompute[PST_RECOMPUTE_NONE] = (uint8_t)(case_below(state, 4) > 0);
     k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
@@ -46,7 +54,8 @@ static search_case *case_even(uint64_t *state) {
     return k;
 }
 
-static uint64_t score_within(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t limit) {
+static uint64_t score_within(pst_search_context *x, const pst_search_config *c,
+                             pst_search_layout *l, uint64_t limit) {
     memset(l->micros, 0, l->data * sizeof *l->micros);
     x->limit_ns = limit;
     MUST(pst_search_predict(x, c, l, PST_SCORE_WALK));
@@ -72,9 +81,11 @@ static void random_cut(pst_search_layout *l, uint64_t *state) {
 }
 
 /* A random cut and neighbours that take less time; the least. */
-static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t *state) {
+static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                        uint64_t *state) {
     random_cut(l, state);
-    uint32_t mode = x->problem->recompute[PST_RECOMPUTE_NONE] ? PST_RECOMPUTE_NONE : PST_RECOMPUTE_FULL;
+    uint32_t mode =
+        x->problem->recompute[PST_RECOMPUTE_NONE] ? PST_RECOMPUTE_NONE : PST_RECOMPUTE_FULL;
     memset(l->recompute, (int)mode, l->n_chunk);
     uint64_t least = score(x, c, l);
     for (uint32_t i = 0; i < DESCENTS && l->n_chunk > 1; i++) {
@@ -89,7 +100,8 @@ static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_s
     return least;
 }
 
-static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, uint64_t *state, uint32_t *raised) {
+static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, uint64_t *state,
+                  uint32_t *raised) {
     pst_search_orders orders;
     pst_search_layout *l;
     uint64_t before = c->bound_ns;
@@ -103,13 +115,15 @@ static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, ui
         uint64_t walked = descend(x, c, l, state);
         MUST(pst_search_predict(x, c, l, PST_SCORE_SIMULATE));
         if (c->bound_ns > walked || c->bound_ns > l->step_ns)
-            fail_msg("seed %llu, %s, %u x %u x %u, %u chunks, %u micro-batches, zero %u: bound %llu, one takes %llu "
+            fail_msg("seed %llu, %s, %u x %u x %u, %u chunks, %u micro-batches, zero %u: bound "
+                     "%llu, one takes %llu "
                      "(simulated %llu)",
-                     (unsigned long long)seed, l->schedule, c->pipeline, c->tensor, c->data, l->n_chunk, c->n_micro,
-                     c->zero, (unsigned long long)c->bound_ns, (unsigned long long)walked,
-                     (unsigned long long)l->step_ns);
+                     (unsigned long long)seed, l->schedule, c->pipeline, c->tensor, c->data,
+                     l->n_chunk, c->n_micro, c->zero, (unsigned long long)c->bound_ns,
+                     (unsigned long long)walked, (unsigned long long)l->step_ns);
     }
-    pst_search_layout_close(l), free(orders.device);
+    pst_search_layout_close(l);
+    free(orders.device);
 }
 
 static void no_cut_is_below(void **unused) {
@@ -118,9 +132,11 @@ static void no_cut_is_below(void **unused) {
     for (uint64_t seed = 1; seed <= CASES; seed++) {
         uint64_t state = seed;
         search_case *k = case_even(&state);
-        uint32_t most = k->cluster.n_device < 8 ? k->cluster.n_device : 8, p = 1 + case_below(&state, most), n = 0;
+        uint32_t most = k->cluster.n_device < 8 ? k->cluster.n_device : 8,
+                 p = 1 + case_below(&state, most), n = 0;
         uint32_t tensor = p * 2 <= k->cluster.n_device && case_below(&state, 3) == 0 ? 2 : 1;
-        uint32_t room = k->cluster.n_device / (p * tensor), data = 1 + case_below(&state, room < 4 ? room : 4);
+        uint32_t room = k->cluster.n_device / (p * tensor),
+                 data = 1 + case_below(&state, room < 4 ? room : 4);
         pst_search_context x;
         pst_search_config *config = NULL;
         char why[160];
@@ -130,13 +146,16 @@ static void no_cut_is_below(void **unused) {
         MUST(pst_search_configs(&x, &like, &config, &n, why));
         for (uint32_t i = 0; i < n; i += 1 + case_below(&state, 3), n_checked++)
             check(&x, &config[i], seed, &state, &n_raised);
-        free(config), pst_search_context_close(&x), case_close(k);
+        free(config);
+        pst_search_context_close(&x);
+        case_close(k);
     }
     printf("%u configurations, %u bounds raised\n", n_checked, n_raised);
     assert_true(n_raised > n_checked / 2);
 }
 
-/* Borders that are moved leave cuts that fit and are no longer, and the same passes again move nothing more. */
+/* Borders that are moved leave cuts that fit and are no longer, and the same passes again move
+ * nothing more. */
 static void borders_move(void **unused) {
     (void)unused;
     uint32_t n_shorter = 0;
@@ -145,7 +164,8 @@ static void borders_move(void **unused) {
         search_case *k = case_even(&state);
         pst_search_context x;
         char why[160];
-        pst_search_lot lot = {.row = {.pipeline = 2, .tensor = 1, .data = 1}, .rest_ns = UINT64_MAX};
+        pst_search_lot lot = {.row = {.pipeline = 2, .tensor = 1, .data = 1},
+                              .rest_ns = UINT64_MAX};
         MUST(pst_search_context_open(&k->problem, &x));
         const pst_search_config like = {.pipeline = 2, .tensor = 1, .data = 1};
         MUST(pst_search_configs(&x, &like, &lot.config, &lot.n_config, why));
@@ -156,20 +176,27 @@ static void borders_move(void **unused) {
         uint64_t before = lot.row.layout->step_ns;
         MUST(pst_search_refine(&x, &lot, &passes));
         pst_search_layout *l = lot.row.layout;
-        assert_true(l->step_ns <= before && l->first_item[0] == 0 && l->first_item[l->n_chunk] == k->n);
-        for (uint32_t i = 0; i < l->n_chunk; i++) assert_true(l->first_item[i] < l->first_item[i + 1]);
-        n_shorter += l->step_ns < before, before = l->step_ns;
+        assert_true(l->step_ns <= before && l->first_item[0] == 0 &&
+                    l->first_item[l->n_chunk] == k->n);
+        for (uint32_t i = 0; i < l->n_chunk; i++)
+            assert_true(l->first_item[i] < l->first_item[i + 1]);
+        n_shorter += l->step_ns < before;
+        before = l->step_ns;
         assert_int_equal(score(&x, &lot.best, l), before);
         MUST(pst_search_refine(&x, &lot, &passes));
         assert_true(lot.row.layout->step_ns == before);
-        pst_search_layout_close(lot.row.layout), free(lot.config), free(lot.orders.device);
-        pst_search_context_close(&x), case_close(k);
+        pst_search_layout_close(lot.row.layout);
+        free(lot.config);
+        free(lot.orders.device);
+        pst_search_context_close(&x);
+        case_close(k);
     }
     printf("%u of 60 cuts made shorter\n", n_shorter);
     assert_true(n_shorter > 10);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_cut_is_below), cmocka_unit_test(borders_move)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_cut_is_below),
+                                       cmocka_unit_test(borders_move)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* test: label=full timeout=900 */
-/* The search beside brute force over cuts, orders of devices, degrees (tensor ranks of each stage), schedules,
- * micro-batches, zero and recomputation, scored by the same simulation: never more than 1% longer, and equal in at least
- * 95 of 100. PST_CASES: how many (40; the figure is for 300); PST_SEED: the first of them. */
+/* The search beside brute force over cuts, orders of devices, degrees (tensor ranks of each stage),
+ * schedules, micro-batches, zero and recomputation, scored by the same simulation: never more than
+ * 1% longer, and equal in at least 95 of 100. PST_CASES: how many (40; the figure is for 300);
+ * PST_SEED: the first of them. */
 #include "partition/search/parts.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
@@ -41,7 +42,9 @@ static pst_status score(const pst_search_problem *problem, pst_search_layout *l)
                                  .n_micro = l->n_micro};
     uint64_t excess;
     uint32_t stage;
-    own.n_schedule = 1, own.schedule[0] = l->schedule, own.time_limit_s = 0;
+    own.n_schedule = 1;
+    own.schedule[0] = l->schedule;
+    own.time_limit_s = 0;
     pst_status status = pst_search_context_open(&own, &x);
     if (status == PST_OK) status = pst_search_predict(&x, &c, l, PST_SCORE_SIMULATE);
     if (status == PST_OK) status = pst_search_measure(&x, &c, l, &excess, &stage);
@@ -53,15 +56,20 @@ static void try_layout(brute *b, pst_search_layout *l) {
     memset(l->micros, 0, l->data * sizeof *l->micros);
     if (score(b->problem, l) != PST_OK) return;
     b->n_scored++;
-    if (fits(b->problem, l) && l->step_ns < b->best) b->best = l->step_ns, b->best_layout = *l;
+    if (fits(b->problem, l) && l->step_ns < b->best) {
+        b->best = l->step_ns;
+        b->best_layout = *l;
+    }
 }
 
 /* All modes of every chunk; of more than four chunks the same of all. */
 static void try_modes(brute *b, pst_search_layout *l) {
-    uint32_t chunks = b->problem->recompute[PST_RECOMPUTE_FULL] ? l->n_chunk : 0, n = chunks > 4 ? 2 : 1u << chunks;
+    uint32_t chunks = b->problem->recompute[PST_RECOMPUTE_FULL] ? l->n_chunk : 0,
+             n = chunks > 4 ? 2 : 1u << chunks;
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < l->n_chunk; k++)
-            l->recompute[k] = (chunks > 4 ? i : i >> k & 1) ? PST_RECOMPUTE_FULL : PST_RECOMPUTE_NONE;
+            l->recompute[k] =
+                (chunks > 4 ? i : i >> k & 1) ? PST_RECOMPUTE_FULL : PST_RECOMPUTE_NONE;
         try_layout(b, l);
     }
 }
@@ -72,7 +80,8 @@ static void try_cuts(brute *b, pst_search_layout *l, uint32_t chunk) {
         try_modes(b, l);
         return;
     }
-    uint32_t from = chunk ? l->first_item[chunk - 1] + 1 : 0, to = chunk ? l->n_item - (l->n_chunk - chunk) : 0;
+    uint32_t from = chunk ? l->first_item[chunk - 1] + 1 : 0,
+             to = chunk ? l->n_item - (l->n_chunk - chunk) : 0;
     for (uint32_t i = from; i <= to; i++) {
         l->first_item[chunk] = i;
         try_cuts(b, l, chunk + 1);
@@ -103,8 +112,12 @@ static void try_schedule(brute *b, uint32_t schedule, pst_search_layout like) {
     like.n_chunk = like.pipeline * like.chunks;
     like.n_item = b->problem->n_item;
     if (like.n_chunk > like.n_item) return;
-    like.first_item = first, like.micros = micros, like.device = device, like.in_flight = in_flight;
-    like.peak_bytes = peak, like.recompute = recompute;
+    like.first_item = first;
+    like.micros = micros;
+    like.device = device;
+    like.in_flight = in_flight;
+    like.peak_bytes = peak;
+    like.recompute = recompute;
     try_devices(b, &like, 0, 0);
 }
 
@@ -137,7 +150,8 @@ static void try_all(brute *b) {
         for (uint32_t j = 0; j < lists; j++) {
             for (uint32_t s = 0, rest = j; s < stages; s++, rest /= p->tensor.n)
                 degree[s] = p->tensor.value[rest % p->tensor.n];
-            for (uint32_t k = 0; k < p->data.n; k++) try_degrees(b, degree, stages, p->data.value[k]);
+            for (uint32_t k = 0; k < p->data.n; k++)
+                try_degrees(b, degree, stages, p->data.value[k]);
         }
     }
 }
@@ -162,20 +176,27 @@ static void beside_brute_force(void **unused) {
                      (unsigned long long)b.best);
         double over = b.best == UINT64_MAX ? 0 : (double)found / (double)b.best - 1;
         if (over > worst) worst = over;
-        equal += over <= 0, unequal += b.n_unequal > 0, won += r->best && r->best->before;
+        equal += over <= 0;
+        unequal += b.n_unequal > 0;
+        won += r->best && r->best->before;
         if (over > 0)
-            printf("seed %llu: %.3f%% over: %s %u x %u x %u, micro_batch %u, zero %u; best %s %u x %u x %u, "
+            printf("seed %llu: %.3f%% over: %s %u x %u x %u, micro_batch %u, zero %u; best %s %u x "
+                   "%u x %u, "
                    "micro_batch %u, zero %u\n",
-                   (unsigned long long)(first + i), 100 * over, r->best->schedule, r->best->pipeline, r->best->tensor,
-                   r->best->data, r->best->micro_batch, r->best->zero, b.best_layout.schedule, b.best_layout.pipeline,
-                   b.best_layout.tensor, b.best_layout.data, b.best_layout.micro_batch, b.best_layout.zero);
+                   (unsigned long long)(first + i), 100 * over, r->best->schedule,
+                   r->best->pipeline, r->best->tensor, r->best->data, r->best->micro_batch,
+                   r->best->zero, b.best_layout.schedule, b.best_layout.pipeline,
+                   b.best_layout.tensor, b.best_layout.data, b.best_layout.micro_batch,
+                   b.best_layout.zero);
         if (r->best && r->bound_ns > b.best)
             fail_msg("seed %llu: bound %llu, one takes %llu", (unsigned long long)(first + i),
                      (unsigned long long)r->bound_ns, (unsigned long long)b.best);
-        pst_search_result_close(r), case_close(k);
+        pst_search_result_close(r);
+        case_close(k);
     }
-    printf("%u cases from seed %llu: %u equal, worst %.3f%% over; %u with unequal tensor ranks, best in %u\n", n,
-           (unsigned long long)first, equal, 100 * worst, unequal, won);
+    printf("%u cases from seed %llu: %u equal, worst %.3f%% over; %u with unequal tensor ranks, "
+           "best in %u\n",
+           n, (unsigned long long)first, equal, 100 * worst, unequal, won);
     assert_true(unequal && (won || n < 40));
     assert_true(worst <= 0.01);
     assert_true(equal * 100 >= n * 95);

@@ -1,4 +1,5 @@
-/* What schedules hold in flight: what the search says by their rules, and what is counted in the schedules themselves. */
+/* What schedules hold in flight: what the search says by their rules, and what is counted in the
+ * schedules themselves. */
 #include "partition/search/parts.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
@@ -8,9 +9,9 @@
 
 #include <cmocka.h>
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                         \
     } while (0)
 
 /* Most micro-batches of each chunk from one pass to the end of another. */
@@ -20,17 +21,19 @@ static void count(const pst_schedule *s, pst_opcode from, pst_opcode to, uint32_
     for (uint32_t r = 0; r < s->n_rank; r++)
         for (uint32_t i = 0; i < s->n_action[r]; i++) {
             const pst_action *a = &s->action[r][i];
-            if (a->opcode == from && ++alive[a->chunk] > most[a->chunk]) most[a->chunk] = alive[a->chunk];
+            if (a->opcode == from && ++alive[a->chunk] > most[a->chunk])
+                most[a->chunk] = alive[a->chunk];
             if (a->opcode == to) alive[a->chunk]--;
         }
     free(alive);
 }
 
-static void compare(const pst_schedule *s, const char *what, const uint32_t *says, const uint32_t *most) {
+static void compare(const pst_schedule *s, const char *what, const uint32_t *says,
+                    const uint32_t *most) {
     for (uint32_t k = 0; k < s->n_chunk; k++)
         if (says[k] != most[k])
-            fail_msg("%s, %u stages, %u micro-batches: chunk %u has %u from %s, not %u", s->name, s->n_rank, s->n_micro,
-                     k, most[k], what, says[k]);
+            fail_msg("%s, %u stages, %u micro-batches: chunk %u has %u from %s, not %u", s->name,
+                     s->n_rank, s->n_micro, k, most[k], what, says[k]);
 }
 
 /* From F to B, of all chunks of a stage at once. */
@@ -43,12 +46,13 @@ static void check_held(const pst_schedule *s, const pst_search_flight *f) {
             if (op == PST_OP_B || op == PST_OP_BW) held--;
         }
         if (f->held[r] != most)
-            fail_msg("%s, %u stages, %u micro-batches: stage %u holds %u, not %u", s->name, s->n_rank, s->n_micro, r,
-                     most, f->held[r]);
+            fail_msg("%s, %u stages, %u micro-batches: stage %u holds %u, not %u", s->name,
+                     s->n_rank, s->n_micro, r, most, f->held[r]);
     }
 }
 
-/* F of each chunk before the first B of its stage, and that the stage's first chunk is done last. */
+/* F of each chunk before the first B of its stage, and that the stage's first chunk is done
+ * last. */
 static void check_ends(const pst_schedule *s) {
     for (uint32_t r = 0; r < s->n_rank; r++) {
         uint32_t warm[2] = {0}, n = s->n_action[r], i = 0;
@@ -57,7 +61,8 @@ static void check_ends(const pst_schedule *s) {
         assert_int_equal(s->action[r][n - 1].chunk, r);
         for (uint32_t nth = 0; s->split && nth < s->n_chunk / s->n_rank; nth++)
             if (pst_search_warm(s->name, s->n_rank, s->n_micro, r, nth) != warm[nth])
-                fail_msg("%s, %u stages, %u micro-batches: stage %u has %u F of chunk %u before its first B, not %u",
+                fail_msg("%s, %u stages, %u micro-batches: stage %u has %u F of chunk %u before "
+                         "its first B, not %u",
                          s->name, s->n_rank, s->n_micro, r, warm[nth], nth,
                          pst_search_warm(s->name, s->n_rank, s->n_micro, r, nth));
     }
@@ -80,7 +85,8 @@ static void check(pst_search_context *x, uint32_t p, uint32_t chunks, uint32_t m
     count(s, PST_OP_B, PST_OP_W, most);
     compare(s, "B to W", f->to_w, most);
     check_held(s, f);
-    free(most), pst_schedule_close(s);
+    free(most);
+    pst_schedule_close(s);
 }
 
 static void as_counted(void **unused) {
@@ -91,11 +97,13 @@ static void as_counted(void **unused) {
     for (uint32_t i = 0; i < n; i++) {
         pst_search_context x;
         if (!strcmp(row[i].name, "forward")) continue;
-        c->problem.n_schedule = 1, c->problem.schedule[0] = row[i].name;
+        c->problem.n_schedule = 1;
+        c->problem.schedule[0] = row[i].name;
         MUST(pst_search_context_open(&c->problem, &x));
         for (uint32_t p = 1; p <= 9; p++)
             for (uint32_t m = 1; m <= 7 * p + 5; m++)
-                for (uint32_t chunks = row[i].n_virtual ? row[i].n_virtual : 2; chunks <= 3; chunks++) {
+                for (uint32_t chunks = row[i].n_virtual ? row[i].n_virtual : 2; chunks <= 3;
+                     chunks++) {
                     check(&x, p, chunks, m);
                     if (row[i].n_virtual) break;
                 }

@@ -1,7 +1,7 @@
 /* test: label=full timeout=120 */
-/* A model like GPT-3 175B (96 blocks of 8 operators, with embedding and head) on 128 nodes of 8 devices, everything open:
- * the search's gap and its memory have limits here. How long it takes is printed, not asserted: docs/measurements.md has
- * it. */
+/* A model like GPT-3 175B (96 blocks of 8 operators, with embedding and head) on 128 nodes of 8
+ * devices, everything open: the search's gap and its memory have limits here. How long it takes is
+ * printed, not asserted: docs/measurements.md has it. */
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,25 +31,39 @@ static void add_block(search_case *k, uint32_t first) {
 static search_case *gpt3(void) {
     uint32_t n = BLOCKS * OPERATORS + 3;
     search_case *k = case_open(n, 128, 8);
-    k->f[0] = k->w[0] = 50000, k->elements[0] = 51200ull * WIDTH, k->stash[0] = TOKENS * 4;
+    k->f[0] = k->w[0] = 50000;
+    k->elements[0] = 51200ull * WIDTH;
+    k->stash[0] = TOKENS * 4;
     for (uint32_t b = 0; b < BLOCKS; b++) add_block(k, 1 + b * OPERATORS);
-    k->f[n - 2] = k->b[n - 2] = 100000, k->cross[n - 2] = k->stash[n - 2] = TOKENS * WIDTH * 2ull;
+    k->f[n - 2] = k->b[n - 2] = 100000;
+    k->cross[n - 2] = k->stash[n - 2] = TOKENS * WIDTH * 2ull;
     k->f[n - 1] = k->b[n - 1] = k->w[n - 1] = ns_of(2. * TOKENS * WIDTH * 51200.);
-    k->cross[n - 1] = TOKENS * WIDTH * 2ull, k->stash[n - 1] = TOKENS * 51200 * 2ull,
-                 k->elements[n - 1] = 51200ull * WIDTH;
+    k->cross[n - 1] = TOKENS * WIDTH * 2ull;
+    k->stash[n - 1] = TOKENS * 51200 * 2ull;
+
+    k->elements[n - 1] = 51200ull * WIDTH;
     for (uint32_t i = 0; i < 128; i++) {
         k->node[i].link[PST_LEVEL_DEVICE] = (pst_cluster_link){3000, 450e9};
         k->node[i].link[PST_LEVEL_NODE] = (pst_cluster_link){10000, 50e9};
         k->node[i].node_bytes_per_s = 400e9;
     }
     for (uint32_t d = 0; d < 1024; d++) k->device[d].memory = 80ull << 30;
-    k->exchange = 60000, k->norm_ns = 4. / 3350, k->step_ns = 30. / 3350, k->reduce_ns = 12. / 3350;
-    k->problem.batch = 1536, k->problem.weight_bytes = 2, k->problem.state_bytes = 12, k->problem.grad_bytes = 4;
+    k->exchange = 60000;
+    k->norm_ns = 4. / 3350;
+    k->step_ns = 30. / 3350;
+    k->reduce_ns = 12. / 3350;
+    k->problem.batch = 1536;
+    k->problem.weight_bytes = 2;
+    k->problem.state_bytes = 12;
+    k->problem.grad_bytes = 4;
     k->problem.pipeline = CHOICES(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128);
     k->problem.tensor = CHOICES(1, 2, 4, 8);
     k->problem.data = CHOICES(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024);
-    k->problem.micro_batch = CHOICES(1, 2, 4, 8), k->problem.chunks = CHOICES(0, 2, 3, 4, 6, 8);
-    k->problem.zero = CHOICES(0, 1, 2), k->problem.sequence = CHOICES(0, 1), k->problem.all_devices = 1;
+    k->problem.micro_batch = CHOICES(1, 2, 4, 8);
+    k->problem.chunks = CHOICES(0, 2, 3, 4, 6, 8);
+    k->problem.zero = CHOICES(0, 1, 2);
+    k->problem.sequence = CHOICES(0, 1);
+    k->problem.all_devices = 1;
     memset(k->problem.recompute, 1, PST_RECOMPUTE_COUNT);
     uint32_t n_row;
     const pst_schedule_row *row = pst_schedule_rows(&n_row);
@@ -63,10 +77,10 @@ static void print_row(const pst_search_row *row) {
     printf("%3u x %u x %4u: ", row->pipeline, row->tensor, row->data);
     if (!l) printf("none: %s\n", row->why);
     else
-        printf(
-            "%s chunks %u, micro_batch %u, zero %u, recompute %u, sequence %u, %u at once: %.3f s, bubble %.1f%%; %s\n",
-            l->schedule, l->n_chunk, l->micro_batch, l->zero, l->recompute[0], l->sequence, l->in_flight[0],
-            (double)l->step_ns / 1e9, 100 * l->bubble, row->why);
+        printf("%s chunks %u, micro_batch %u, zero %u, recompute %u, sequence %u, %u at once: %.3f "
+               "s, bubble %.1f%%; %s\n",
+               l->schedule, l->n_chunk, l->micro_batch, l->zero, l->recompute[0], l->sequence,
+               l->in_flight[0], (double)l->step_ns / 1e9, 100 * l->bubble, row->why);
 }
 
 /* Of this process on its processor, which others may share. */
@@ -78,7 +92,8 @@ static double seconds_used(void) {
 }
 
 /* gap: what the best layout may be above the bound, at most. */
-static void search_and_print(search_case *k, double gap, pst_search_result **result, uint32_t rows) {
+static void search_and_print(search_case *k, double gap, pst_search_result **result,
+                             uint32_t rows) {
     pst_search_result *r;
     double start = seconds_used();
     if (pst_search(&k->problem, &r) != PST_OK) fail_msg("%s", pst_error());
@@ -100,10 +115,12 @@ static void everything_open(void **unused) {
     getrusage(RUSAGE_SELF, &use);
     printf("%ld MiB\n", use.ru_maxrss / 1024);
     assert_true(use.ru_maxrss < 500 << 10);
-    pst_search_result_close(r), case_close(k);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
-/* Every other node half as fast, every fourth with half the memory: at least as good as with all of them like the worst. */
+/* Every other node half as fast, every fourth with half the memory: at least as good as with all of
+ * them like the worst. */
 static void mixed_devices(void **unused) {
     (void)unused;
     search_case *k = gpt3();
@@ -113,10 +130,15 @@ static void mixed_devices(void **unused) {
         if (d / 8 % 4 == 3) k->device[d].memory /= 2;
     }
     search_and_print(k, 0.121, &mixed, 6);
-    for (uint32_t d = 0; d < 1024; d++) k->device[d].speed = 0.5, k->device[d].memory = 40ull << 30;
+    for (uint32_t d = 0; d < 1024; d++) {
+        k->device[d].speed = 0.5;
+        k->device[d].memory = 40ull << 30;
+    }
     search_and_print(k, 0.135, &worst, 3);
     assert_true(mixed->best->step_ns < worst->best->step_ns);
-    pst_search_result_close(mixed), pst_search_result_close(worst), case_close(k);
+    pst_search_result_close(mixed);
+    pst_search_result_close(worst);
+    case_close(k);
 }
 
 /* Chunks of one per stage alone: the bound is that of cuts, within 1.9 % of what is found. */
@@ -125,13 +147,17 @@ static void one_chunk_per_stage(void **unused) {
     search_case *k = gpt3();
     pst_search_result *r;
     k->problem.n_schedule = 3;
-    k->problem.schedule[0] = "1f1b", k->problem.schedule[1] = "zb-h1", k->problem.schedule[2] = "zb-h2";
+    k->problem.schedule[0] = "1f1b";
+    k->problem.schedule[1] = "zb-h1";
+    k->problem.schedule[2] = "zb-h2";
     search_and_print(k, 0.019, &r, 6);
-    pst_search_result_close(r), case_close(k);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(everything_open), cmocka_unit_test(mixed_devices),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(everything_open),
+                                       cmocka_unit_test(mixed_devices),
                                        cmocka_unit_test(one_chunk_per_stage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

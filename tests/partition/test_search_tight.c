@@ -1,5 +1,6 @@
-/* Memory that is short, and layouts that take more than was thought: what fits is found in any larger memory, with no
- * longer step, and whatever is found with some things fixed is found no worse with nothing fixed. */
+/* Memory that is short, and layouts that take more than was thought: what fits is found in any
+ * larger memory, with no longer step, and whatever is found with some things fixed is found no
+ * worse with nothing fixed. */
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,9 +9,9 @@
 
 #include <cmocka.h>
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                         \
     } while (0)
 
 enum { CASES = 40, ROOMS = 6 };
@@ -65,9 +66,11 @@ static void more_memory_is_no_worse(void **unused) {
         for (uint64_t r = 1; r <= ROOMS; r++) {
             uint64_t step = step_in(k, all * (r + 1) / 8);
             if (step > before)
-                fail_msg("seed %llu, case %d: %llu ns in %llu bytes, %llu ns in less", (unsigned long long)seed, i,
-                         (unsigned long long)step, (unsigned long long)k->problem.memory, (unsigned long long)before);
-            fitted += before == UINT64_MAX && step != UINT64_MAX, shorter += before != UINT64_MAX && step < before;
+                fail_msg("seed %llu, case %d: %llu ns in %llu bytes, %llu ns in less",
+                         (unsigned long long)seed, i, (unsigned long long)step,
+                         (unsigned long long)k->problem.memory, (unsigned long long)before);
+            fitted += before == UINT64_MAX && step != UINT64_MAX;
+            shorter += before != UINT64_MAX && step < before;
             before = step;
         }
         case_close(k);
@@ -82,17 +85,20 @@ static void less_fixed_is_no_worse(void **unused) {
     for (int i = 0; i < CASES; i++) {
         search_case *k = tight(&state);
         const pst_search_problem open = k->problem;
-        uint64_t memory = room_of(k) * (1 + case_below(&state, 4)) / 5, free_ns = step_in(k, memory);
+        uint64_t memory = room_of(k) * (1 + case_below(&state, 4)) / 5,
+                 free_ns = step_in(k, memory);
         for (uint32_t s = 0; s < open.n_schedule; s++)
             for (uint32_t b = 0; b < 2; b++) {
                 k->problem = open;
-                k->problem.n_schedule = 1, k->problem.schedule[0] = open.schedule[s];
+                k->problem.n_schedule = 1;
+                k->problem.schedule[0] = open.schedule[s];
                 k->problem.micro_batch = CHOICES(b + 1);
                 uint64_t step = step_in(k, memory);
                 if (step < free_ns)
-                    fail_msg("seed %llu, case %d: %llu ns with %s and micro_batch %u, %llu with all",
-                             (unsigned long long)seed, i, (unsigned long long)step, open.schedule[s], b + 1,
-                             (unsigned long long)free_ns);
+                    fail_msg(
+                        "seed %llu, case %d: %llu ns with %s and micro_batch %u, %llu with all",
+                        (unsigned long long)seed, i, (unsigned long long)step, open.schedule[s],
+                        b + 1, (unsigned long long)free_ns);
                 compared += step != UINT64_MAX;
             }
         case_close(k);

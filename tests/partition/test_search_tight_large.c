@@ -1,5 +1,5 @@
-/* As test_search_tight.c, of problems that are too large to go through: what fits in some memory is found in any larger
- * memory, with a step that is hardly longer. */
+/* As test_search_tight.c, of problems that are too large to go through: what fits in some memory is
+ * found in any larger memory, with a step that is hardly longer. */
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                         \
     } while (0)
 
 enum { CASES = 12, ROOMS = 10 };
@@ -26,24 +26,38 @@ static pst_status take_more(void *arg, pst_search_layout *l) {
 
 /* Blocks of four operators on eight devices. */
 static search_case *blocks(uint64_t *state) {
-    static const char *const schedule[] = {"1f1b", "zb-v", "interleaved", "v-half", "1f1b-early", "v-min"};
+    static const char *const schedule[] = {"1f1b",   "zb-v",       "interleaved",
+                                           "v-half", "1f1b-early", "v-min"};
     uint32_t n = 24 + 4 * case_below(state, 5);
     search_case *k = case_open(n, 1, 8);
     for (uint32_t i = 0; i < n; i++) {
         if (i < 4) {
-            k->f[i] = 2000 + case_below(state, 20000), k->b[i] = k->f[i], k->w[i] = k->f[i];
-            k->cross[i] = case_below(state, 5000), k->stash[i] = case_below(state, 20000);
+            k->f[i] = 2000 + case_below(state, 20000);
+            k->b[i] = k->f[i];
+            k->w[i] = k->f[i];
+            k->cross[i] = case_below(state, 5000);
+            k->stash[i] = case_below(state, 20000);
             k->elements[i] = case_below(state, 5000);
         } else {
-            k->f[i] = k->f[i - 4], k->b[i] = k->b[i - 4], k->w[i] = k->w[i - 4], k->cross[i] = k->cross[i - 4];
-            k->stash[i] = k->stash[i - 4], k->elements[i] = k->elements[i - 4];
+            k->f[i] = k->f[i - 4];
+            k->b[i] = k->b[i - 4];
+            k->w[i] = k->w[i - 4];
+            k->cross[i] = k->cross[i - 4];
+            k->stash[i] = k->stash[i - 4];
+            k->elements[i] = k->elements[i - 4];
         }
     }
     k->node[0].link[PST_LEVEL_DEVICE] = (pst_cluster_link){1000, 1e10};
-    k->exchange = case_below(state, 2000), k->norm_ns = 0.1, k->step_ns = 0.5, k->reduce_ns = 0.1;
-    k->problem.batch = 32, k->problem.micro_batch = CHOICES(1, 2, 4, 8);
-    k->problem.pipeline = CHOICES(1, 2, 4, 8), k->problem.data = CHOICES(1, 2, 4, 8);
-    k->problem.zero = CHOICES(0, 1), k->problem.all_devices = 1;
+    k->exchange = case_below(state, 2000);
+    k->norm_ns = 0.1;
+    k->step_ns = 0.5;
+    k->reduce_ns = 0.1;
+    k->problem.batch = 32;
+    k->problem.micro_batch = CHOICES(1, 2, 4, 8);
+    k->problem.pipeline = CHOICES(1, 2, 4, 8);
+    k->problem.data = CHOICES(1, 2, 4, 8);
+    k->problem.zero = CHOICES(0, 1);
+    k->problem.all_devices = 1;
     k->problem.n_schedule = 6;
     memcpy(k->problem.schedule, schedule, sizeof schedule);
     memset(k->problem.recompute, 1, sizeof k->problem.recompute);
@@ -67,8 +81,9 @@ static void more_memory_is_hardly_worse(void **unused) {
             for (uint32_t s = 0; found->best && s < found->best->pipeline; s++)
                 assert_true(found->best->exact && found->best->peak_bytes[s] <= k->problem.memory);
             if (least != UINT64_MAX && (double)step > FAR_LONGER * (double)least)
-                fail_msg("seed %llu, case %d: %llu ns in %llu bytes, %llu ns in less", (unsigned long long)seed, i,
-                         (unsigned long long)step, (unsigned long long)k->problem.memory, (unsigned long long)least);
+                fail_msg("seed %llu, case %d: %llu ns in %llu bytes, %llu ns in less",
+                         (unsigned long long)seed, i, (unsigned long long)step,
+                         (unsigned long long)k->problem.memory, (unsigned long long)least);
             if (step < least) least = step;
             pst_search_result_close(found);
         }

@@ -1,7 +1,8 @@
 /* test: label=quick timeout=60
- * Stages with different numbers of tensor ranks: a list is taken as it is; where none is given and not all can be tried,
- * devices that no one number of them makes use of are used, and no layout is below the bound; what would be split across a
- * border is not; and what such stages hold and take is their own. */
+ * Stages with different numbers of tensor ranks: a list is taken as it is; where none is given and
+ * not all can be tried, devices that no one number of them makes use of are used, and no layout is
+ * below the bound; what would be split across a border is not; and what such stages hold and take
+ * is their own. */
 #include "partition/search/parts.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
@@ -10,9 +11,9 @@
 
 #include <cmocka.h>
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                         \
     } while (0)
 
 enum { ITEMS = 24 };
@@ -22,11 +23,15 @@ static search_case *chain(uint32_t devices) {
     search_case *k = case_open(ITEMS, 1, devices);
     for (uint32_t i = 0; i < ITEMS; i++) {
         k->f[i] = k->b[i] = k->w[i] = 12000;
-        k->cross[i] = 100, k->stash[i] = 1000, k->elements[i] = 1200;
+        k->cross[i] = 100;
+        k->stash[i] = 1000;
+        k->elements[i] = 1200;
     }
-    k->node[0].link[PST_LEVEL_DEVICE] = k->node[0].link[PST_LEVEL_NODE] = (pst_cluster_link){10, 1e12};
+    k->node[0].link[PST_LEVEL_DEVICE] = k->node[0].link[PST_LEVEL_NODE] =
+        (pst_cluster_link){10, 1e12};
     k->node[0].node_bytes_per_s = 1e12;
-    k->problem.pipeline = CHOICES(3), k->problem.data = CHOICES(1);
+    k->problem.pipeline = CHOICES(3);
+    k->problem.data = CHOICES(1);
     return k;
 }
 
@@ -47,7 +52,9 @@ static void a_list_is_taken(void **unused) {
     const uint32_t list[] = {4, 2, 1};
     search_case *k = chain(8);
     pst_search_result *r;
-    k->problem.n_degree = 3, k->problem.degree = list, k->problem.tensor = CHOICES(4);
+    k->problem.n_degree = 3;
+    k->problem.degree = list;
+    k->problem.tensor = CHOICES(4);
     MUST(pst_search(&k->problem, &r));
     assert_non_null(r->best);
     assert_int_equal(r->n_row, 1);
@@ -56,15 +63,18 @@ static void a_list_is_taken(void **unused) {
     /* work goes by how many share it, and memory by what each has */
     const uint32_t *first = r->best->first_item;
     assert_true(first[1] >= 12 && first[1] <= 15 && ITEMS - first[2] <= 4);
-    assert_true(r->bound_ns <= r->best->step_ns && (double)r->bound_ns > 0.8 * (double)r->best->step_ns);
-    pst_search_result_close(r), case_close(k);
+    assert_true(r->bound_ns <= r->best->step_ns &&
+                (double)r->bound_ns > 0.8 * (double)r->best->step_ns);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 static void devices_that_are_left_over_are_used(void **unused) {
     (void)unused;
     search_case *k = chain(8);
     pst_search_result *equal, *r;
-    k->problem.tensor = CHOICES(1, 2, 4), k->problem.sequence = CHOICES(1);
+    k->problem.tensor = CHOICES(1, 2, 4);
+    k->problem.sequence = CHOICES(1);
     MUST(pst_search(&k->problem, &equal)); /* positions are split: every stage has as many */
     k->problem.sequence = CHOICES(0);
     MUST(pst_search(&k->problem, &r));
@@ -76,12 +86,14 @@ static void devices_that_are_left_over_are_used(void **unused) {
     assert_true(r->bound_ns <= r->best->step_ns);
     /* all work, shared out over 8 devices */
     assert_true((double)r->bound_ns <= 8. * ITEMS * 36000 / 8);
-    pst_search_result_close(equal), pst_search_result_close(r), case_close(k);
+    pst_search_result_close(equal);
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 /* As tables are where an operator's output is split: only every fourth border is whole. */
-static pst_status split_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t untied,
-                            uint32_t micro_batch, const pst_cost_table **table) {
+static pst_status split_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
+                            uint32_t untied, uint32_t micro_batch, const pst_cost_table **table) {
     search_case *k = arg;
     uint32_t before = k->n_table;
     PST_TRY(case_get(arg, kind, tensor, sequence, untied, micro_batch, table));
@@ -95,12 +107,17 @@ static void borders_are_whole(void **unused) {
     const uint32_t list[] = {2, 1, 1};
     search_case *k = chain(4);
     pst_search_result *r;
-    k->problem.table = split_get, k->problem.n_degree = 3, k->problem.degree = list, k->problem.tensor = CHOICES(2);
+    k->problem.table = split_get;
+    k->problem.n_degree = 3;
+    k->problem.degree = list;
+    k->problem.tensor = CHOICES(2);
     for (uint32_t i = 0; i < ITEMS; i++) k->f[i] += 500 * (i % 3);
     MUST(pst_search(&k->problem, &r));
     assert_non_null(r->best);
-    assert_int_equal(r->best->first_item[1] % 4, 0); /* from two to one; the other border may be anywhere */
-    pst_search_result_close(r), case_close(k);
+    assert_int_equal(r->best->first_item[1] % 4, 0); /* from two to one; the other border may be
+                                                        anywhere */
+    pst_search_result_close(r);
+    case_close(k);
 }
 
 int main(void) {

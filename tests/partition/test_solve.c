@@ -1,4 +1,5 @@
-/* Plans from graphs: contiguous, balanced by the cost model, with the head's weight noticed; what is refused. */
+/* Plans from graphs: contiguous, balanced by the cost model, with the head's weight noticed; what
+ * is refused. */
 #include "graph/diff.h"
 #include "models/model.h"
 #include "partition/balance/balance.h"
@@ -13,11 +14,13 @@
 static const pst_costs nominal = {0};
 
 static uint64_t step_ns(const pst_graph *g, const pst_tape_step *step) {
-    return pst_costs_pass_ns(&nominal, g, g->node + step->node, 0, step->pass, step->flops, step->bytes);
+    return pst_costs_pass_ns(&nominal, g, g->node + step->node, 0, step->pass, step->flops,
+                             step->bytes);
 }
 
 static pst_graph *gpt(const char *preset, int infer) {
-    pst_model_config c = {.kind = "gpt", .micro_batch = 2, .activation = PST_ACT_GELU_TANH, .infer = infer};
+    pst_model_config c = {
+        .kind = "gpt", .micro_batch = 2, .activation = PST_ACT_GELU_TANH, .infer = infer};
     pst_graph *g;
     strcpy(c.preset, preset);
     assert_int_equal(pst_model_gpt.preset(&c), PST_OK);
@@ -25,7 +28,8 @@ static pst_graph *gpt(const char *preset, int infer) {
     return g;
 }
 
-static pst_status try_solve(const pst_graph *g, const char *schedule, uint32_t n_rank, pst_plan **plan) {
+static pst_status try_solve(const pst_graph *g, const char *schedule, uint32_t n_rank,
+                            pst_plan **plan) {
     pst_schedule *s;
     if (pst_schedule_generate(schedule, n_rank, 0, 8, &s) != PST_OK) fail_msg("%s", pst_error());
     pst_status status = pst_partition_solve(g, &nominal, NULL, s, NULL, NULL, plan);
@@ -55,7 +59,8 @@ static void plans_are_sound(void **unused) {
     }
 }
 
-/* The dearest chunk of gpt2 on 4 ranks is close to a quarter, although the head costs as much as five blocks. */
+/* The dearest chunk of gpt2 on 4 ranks is close to a quarter, although the head costs as much as
+ * five blocks. */
 static void balanced(void **unused) {
     (void)unused;
     pst_graph *g = gpt("gpt2", 0);
@@ -63,7 +68,8 @@ static void balanced(void **unused) {
     pst_tape *t;
     uint64_t ns[4] = {0}, all = 0, most = 0;
     assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
-    for (uint32_t s = 0; s < t->n_step; s++) ns[plan->chunk_of_node[t->step[s].node]] += step_ns(g, t->step + s);
+    for (uint32_t s = 0; s < t->n_step; s++)
+        ns[plan->chunk_of_node[t->step[s].node]] += step_ns(g, t->step + s);
     for (int c = 0; c < 4; c++) {
         all += ns[c];
         most = ns[c] > most ? ns[c] : most;
@@ -95,7 +101,8 @@ static uint64_t dearest(const pst_graph *g, const pst_plan *plan, const uint8_t 
     const pst_chooser chooser = {.recompute = recompute};
     uint64_t ns[8] = {0}, most = 0;
     pst_cut *cut;
-    assert_int_equal(pst_cut_build(g, plan->chunk_of_node, plan->n_chunk, 1, 1, &chooser, &cut), PST_OK);
+    assert_int_equal(pst_cut_build(g, plan->chunk_of_node, plan->n_chunk, 1, 1, &chooser, &cut),
+                     PST_OK);
     for (uint32_t s = 0; s < cut->tape->n_step; s++) {
         const pst_tape_step *step = cut->tape->step + s;
         ns[plan->chunk_of_node[step->node]] += step_ns(g, step);
@@ -105,7 +112,8 @@ static uint64_t dearest(const pst_graph *g, const pst_plan *plan, const uint8_t 
     return most;
 }
 
-/* Stages that compute F again get fewer operators; with the same for all, or nothing to do again, the cut stays. */
+/* Stages that compute F again get fewer operators; with the same for all, or nothing to do again,
+ * the cut stays. */
 static void recomputation_weighs(void **unused) {
     (void)unused;
     static const uint8_t ways[][4] = {
@@ -117,20 +125,28 @@ static void recomputation_weighs(void **unused) {
     pst_schedule *s;
     assert_int_equal(pst_schedule_generate("1f1b", 4, 0, 8, &s), PST_OK);
     for (size_t i = 0; i < 3; i++) {
-        if (pst_partition_solve(g, &nominal, NULL, s, NULL, ways[i], &with) != PST_OK) fail_msg("%s", pst_error());
+        if (pst_partition_solve(g, &nominal, NULL, s, NULL, ways[i], &with) != PST_OK)
+            fail_msg("%s", pst_error());
         assert_int_equal(pst_plan_check(with, g), PST_OK);
         assert_memory_equal(with->recompute, ways[i], 4);
         if (i == 2)
-            assert_memory_equal(with->chunk_of_node, without->chunk_of_node, g->n_node * sizeof *with->chunk_of_node);
+            assert_memory_equal(with->chunk_of_node, without->chunk_of_node,
+                                g->n_node * sizeof *with->chunk_of_node);
         else assert_true(dearest(g, with, ways[i]) * 100 < dearest(g, without, ways[i]) * 97);
         pst_plan_close(with);
     }
-    pst_schedule_close(s), pst_plan_close(without), pst_graph_close(g);
+    pst_schedule_close(s);
+    pst_plan_close(without);
+    pst_graph_close(g);
 }
 
 /* Only the operators of the last two blocks take time. */
-static uint64_t late_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
-    (void)extra, (void)pass, (void)flops, (void)bytes;
+static uint64_t late_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops,
+                        uint64_t bytes) {
+    (void)extra;
+    (void)pass;
+    (void)flops;
+    (void)bytes;
     *(uint32_t *)arg += 1;
     return !strncmp(node->name, "h.10.", 5) || !strncmp(node->name, "h.11.", 5) ? 1000000000 : 1000;
 }
@@ -147,9 +163,12 @@ static void predicted_durations_count(void **unused) {
     assert_int_equal(pst_partition_solve(g, &nominal, &predict, s, NULL, NULL, &plan), PST_OK);
     uint32_t cut = 0;
     while (plan->chunk_of_node[cut] == 0) cut++;
-    if (strncmp(g->node[cut - 1].name, "h.10.", 5)) fail_msg("the cut is behind %s", g->node[cut - 1].name);
+    if (strncmp(g->node[cut - 1].name, "h.10.", 5))
+        fail_msg("the cut is behind %s", g->node[cut - 1].name);
     assert_true(asked > g->n_node);
-    pst_plan_close(plan), pst_schedule_close(s), pst_graph_close(g);
+    pst_plan_close(plan);
+    pst_schedule_close(s);
+    pst_graph_close(g);
 }
 
 static void refused(void **unused) {
@@ -159,12 +178,14 @@ static void refused(void **unused) {
     assert_int_equal(try_solve(g, "1f1b", 41, &plan), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "41 ranks are more than the 40 operators"));
     assert_int_equal(try_solve(g, "zb-v", 21, &plan), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "42 chunks on 21 ranks, and the model 40 operators; use at most 20 ranks"));
+    assert_non_null(strstr(
+        pst_error(), "42 chunks on 21 ranks, and the model 40 operators; use at most 20 ranks"));
     pst_schedule *s;
     assert_int_equal(pst_schedule_generate("interleaved", 2, 64, 8, &s), PST_OK);
     assert_int_equal(pst_partition_solve(g, &nominal, NULL, s, NULL, NULL, &plan), PST_EINPUT);
-    assert_non_null(
-        strstr(pst_error(), "128 chunks on 2 ranks, and the model 40 operators; use at most 20 chunks per rank"));
+    assert_non_null(strstr(
+        pst_error(),
+        "128 chunks on 2 ranks, and the model 40 operators; use at most 20 chunks per rank"));
     pst_schedule_close(s);
     assert_null(plan);
     pst_graph_close(g);

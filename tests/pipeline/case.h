@@ -1,5 +1,6 @@
-/* Random cases for the pipeline's property tests: a random graph, cut at random, with one of the schedules (or several
- * chunks per rank), and an evaluation beside the training. Everything follows from the seed. */
+/* Random cases for the pipeline's property tests: a random graph, cut at random, with one of the
+ * schedules (or several chunks per rank), and an evaluation beside the training. Everything follows
+ * from the seed. */
 #ifndef PST_TESTS_PIPELINE_CASE_H
 #define PST_TESTS_PIPELINE_CASE_H
 #include "graph/random_graph.h"
@@ -15,25 +16,27 @@ typedef struct {
     pst_job *job, *eval;
     pst_slots *slots, *eval_slots;
     pst_layout **layout; /* [n_rank] */
-    int recomputes;      /* set before build_case: each chunk in one of the three ways, at random, and perhaps
-                            post-validation */
+    int recomputes; /* set before build_case: each chunk in one of the three ways, at random, and
+                       perhaps post-validation */
     uint8_t recompute[256]; /* [n_chunk] pst_recompute */
 } test_case;
 
 /* Kernel scratch of odd sizes, the same for the same step in every case. */
-static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const pst_node *node, int is_sum,
-                                            pst_pass pass, uint32_t *kernel, uint64_t *scratch) {
-    (void)arg, (void)g;
+static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const pst_node *node,
+                                            int is_sum, pst_pass pass, uint32_t *kernel,
+                                            uint64_t *scratch) {
+    (void)arg;
+    (void)g;
     uint64_t state = strlen(node->name) * 131 + (uint64_t)pass * 7 + (uint64_t)is_sum + node->n_in;
     *kernel = 0;
     *scratch = next_random(&state) % 3 ? 0 : next_random(&state) % 300;
     return PST_OK;
 }
 
-/* GPipe with chunk c on rank c % n_rank (looped) or there and back (V): chunks of one rank may be neighbours, which
- * then send to themselves. */
-static inline pst_schedule *many_chunks(uint32_t n_rank, uint32_t n_chunk, uint32_t n_micro, int split, int backward,
-                                        int v) {
+/* GPipe with chunk c on rank c % n_rank (looped) or there and back (V): chunks of one rank may be
+ * neighbours, which then send to themselves. */
+static inline pst_schedule *many_chunks(uint32_t n_rank, uint32_t n_chunk, uint32_t n_micro,
+                                        int split, int backward, int v) {
     pst_schedule *s = calloc(1, sizeof *s);
     *s = (pst_schedule){.name = "many",
                         .n_rank = n_rank,
@@ -68,22 +71,26 @@ static inline pst_schedule *many_chunks(uint32_t n_rank, uint32_t n_chunk, uint3
 static inline uint32_t *random_chunks(uint32_t n_node, uint32_t n_chunk, uint64_t *state) {
     uint32_t *chunk = calloc(n_node, sizeof *chunk), left = n_chunk - 1;
     for (uint32_t i = 1, c = 0; i < n_node; i++) {
-        if (left && next_random(state) % (n_node - i) < left) c++, left--;
+        if (left && next_random(state) % (n_node - i) < left) {
+            c++;
+            left--;
+        }
         chunk[i] = c;
     }
     return chunk;
 }
 
-/* schedule: an index into pst_schedule_rows' training schedules, or 3, 4, 5 for many_chunks fused, split, V;
- * from 6 on those with W in idle time or several chunks per rank. */
+/* schedule: an index into pst_schedule_rows' training schedules, or 3, 4, 5 for many_chunks fused,
+ * split, V; from 6 on those with W in idle time or several chunks per rank. */
 enum { CASE_KINDS = 13 };
-static const char *const case_schedule[CASE_KINDS] = {"gpipe",  "1f1b",        "1f1b-early", NULL,    NULL,
-                                                      NULL,     "interleaved", "zb-h1",      "zb-h2", "zb-v",
-                                                      "v-half", "v-min",       "dualpipev"};
+static const char *const case_schedule[CASE_KINDS] = {
+    "gpipe", "1f1b",  "1f1b-early", NULL,     NULL,    NULL,       "interleaved",
+    "zb-h1", "zb-h2", "zb-v",       "v-half", "v-min", "dualpipev"};
 
 static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, uint32_t n_eval) {
     if (case_schedule[kind]) {
-        MUST(pst_schedule_generate(case_schedule[kind], t->n_rank, t->n_chunk / t->n_rank, n_micro, &t->schedule));
+        MUST(pst_schedule_generate(case_schedule[kind], t->n_rank, t->n_chunk / t->n_rank, n_micro,
+                                   &t->schedule));
         MUST(pst_schedule_forward(t->schedule, n_eval, &t->eval_schedule));
         MUST(pst_schedule_check(t->eval_schedule));
     } else {
@@ -93,7 +100,8 @@ static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, 
     MUST(pst_schedule_check(t->schedule));
 }
 
-static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint32_t n_micro, uint64_t *state) {
+static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint32_t n_micro,
+                              uint64_t *state) {
     pst_chooser chooser = {.choose = choose_odd_scratch};
     pst_instr_cost cost = {.latency_ns = next_random(state) % 500,
                            .bytes_per_s = 1e8,
@@ -107,17 +115,22 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
         const pst_schedule_row *row;
         uint32_t n_virtual;
         MUST(pst_schedule_find(case_schedule[kind], &row));
-        MUST(pst_schedule_virtual(row, row->n_virtual ? 0 : 1 + (uint32_t)(next_random(state) % 3), &n_virtual));
+        MUST(pst_schedule_virtual(row, row->n_virtual ? 0 : 1 + (uint32_t)(next_random(state) % 3),
+                                  &n_virtual));
         if (n_rank * n_virtual > t->g->n_node) n_rank = t->g->n_node / n_virtual;
         n_chunk = n_rank * n_virtual;
     }
     if (n_chunk > t->g->n_node) n_chunk = t->g->n_node;
     if (n_rank > n_chunk) n_rank = n_chunk;
-    t->n_rank = n_rank, t->n_chunk = n_chunk;
+    t->n_rank = n_rank;
+    t->n_chunk = n_chunk;
     t->chunk_of_node = random_chunks(t->g->n_node, n_chunk, state);
     for (uint32_t c = 0; t->recomputes && c < n_chunk; c++)
         t->recompute[c] = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
-    if (t->recomputes) chooser.recompute = t->recompute, cost.post = (int)(next_random(state) % 2);
+    if (t->recomputes) {
+        chooser.recompute = t->recompute;
+        cost.post = (int)(next_random(state) % 2);
+    }
     schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1, &chooser, &t->cut));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, 0, 0, &chooser, &t->eval_cut));
@@ -126,23 +139,30 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     t->layout = calloc(n_rank, sizeof *t->layout);
     for (uint32_t r = 0; r < n_rank; r++)
         MUST(pst_layout_build(t->g, t->cut, t->job, t->slots, t->eval_cut, t->eval, t->eval_slots,
-                              pst_optim_find(next_random(state) % 2 ? "adamw" : "sgd"), r, &t->layout[r]));
+                              pst_optim_find(next_random(state) % 2 ? "adamw" : "sgd"), r,
+                              &t->layout[r]));
 }
 
 /* Borrows g. */
 static inline test_case random_case(pst_graph *g, uint64_t *state) {
     test_case t = {.g = g, .recomputes = next_random(state) % 2};
-    uint32_t n_rank = 1 + (uint32_t)(next_random(state) % 5), kind = (uint32_t)(next_random(state) % 6);
+    uint32_t n_rank = 1 + (uint32_t)(next_random(state) % 5),
+             kind = (uint32_t)(next_random(state) % 6);
     build_case(&t, n_rank, kind, 1 + (uint32_t)(next_random(state) % 8), state);
     return t;
 }
 
 static inline void close_case(test_case *t) {
     for (uint32_t r = 0; r < t->n_rank; r++) pst_layout_close(t->layout[r]);
-    pst_job_close(t->job), pst_job_close(t->eval);
-    pst_slots_close(t->slots), pst_slots_close(t->eval_slots);
-    pst_cut_close(t->cut), pst_cut_close(t->eval_cut);
-    pst_schedule_close(t->schedule), pst_schedule_close(t->eval_schedule);
-    free(t->chunk_of_node), free(t->layout);
+    pst_job_close(t->job);
+    pst_job_close(t->eval);
+    pst_slots_close(t->slots);
+    pst_slots_close(t->eval_slots);
+    pst_cut_close(t->cut);
+    pst_cut_close(t->eval_cut);
+    pst_schedule_close(t->schedule);
+    pst_schedule_close(t->eval_schedule);
+    free(t->chunk_of_node);
+    free(t->layout);
 }
 #endif

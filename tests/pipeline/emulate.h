@@ -1,6 +1,7 @@
-/* A stand-in for kernels: every tensor, weight and accumulator is filled with a stamp that is a hash of the stamps of
- * what its step read. A reference plays the tape alone, without memory; here every read compares every byte with it.
- * So a slot taken too early, a wrong address or a sum in another order shows at once. */
+/* A stand-in for kernels: every tensor, weight and accumulator is filled with a stamp that is a
+ * hash of the stamps of what its step read. A reference plays the tape alone, without memory; here
+ * every read compares every byte with it. So a slot taken too early, a wrong address or a sum in
+ * another order shows at once. */
 #ifndef PST_TESTS_PIPELINE_EMULATE_H
 #define PST_TESTS_PIPELINE_EMULATE_H
 #include "base/arena.h"
@@ -15,19 +16,21 @@ static inline uint64_t mix(uint64_t a, uint64_t b) {
     return pst_hash64(both, sizeof both, 7);
 }
 
-/* An output that its row can restore is a function of what it is restored from, in F as well: else of the signature. */
-static inline uint64_t written(const pst_graph *g, uint32_t node, pst_pass pass, int again, uint64_t h, uint32_t i,
-                               uint64_t restored_from) {
+/* An output that its row can restore is a function of what it is restored from, in F as well: else
+ * of the signature. */
+static inline uint64_t written(const pst_graph *g, uint32_t node, pst_pass pass, int again,
+                               uint64_t h, uint32_t i, uint64_t restored_from) {
     pst_arg list[PST_MAX_ARG], want[PST_MAX_ARG];
     const pst_node *d = g->node + node;
     if (again == PST_AGAIN_RESTORE) return mix(restored_from, 77);
     if (pass != PST_PASS_F || !d->op->restore || !d->op->restore(d, want)) return mix(h, i);
     uint32_t n = d->op->args(d, PST_PASS_F, list), from = 0;
-    while (from < n && (list[from].kind != want[0].kind || list[from].index != want[0].index)) from++;
+    while (from < n && (list[from].kind != want[0].kind || list[from].index != want[0].index))
+        from++;
     return list[i].kind == PST_ARG_OUT ? mix(mix(h, from), 77) : mix(h, i);
 }
 
-/* --- the reference ---------------------------------------------------------------------------------------------- */
+/* --- the reference ---------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t *param;    /* [n_param] stamps of weights */
@@ -42,20 +45,22 @@ static inline uint64_t data_stamp(uint64_t run, uint32_t tensor, uint32_t micro)
 }
 
 /* What a step makes of its reads; written operand i gets mix(signature, i). */
-static inline uint64_t signature(const reference *ref, const pst_tape_step *s, int is_sum, const uint64_t *value,
-                                 uint32_t n_micro, uint32_t micro) {
+static inline uint64_t signature(const reference *ref, const pst_tape_step *s, int is_sum,
+                                 const uint64_t *value, uint32_t n_micro, uint32_t micro) {
     uint64_t h = mix(s->node * 4 + (uint64_t)s->pass, (uint64_t)is_sum);
     for (uint32_t i = 0; i < s->n_operand; i++) {
         const pst_operand *o = s->operand + i;
         uint64_t read = 0;
-        if (o->kind == PST_OPERAND_VALUE && o->access & PST_READ) read = value[(size_t)o->index * n_micro + micro];
+        if (o->kind == PST_OPERAND_VALUE && o->access & PST_READ)
+            read = value[(size_t)o->index * n_micro + micro];
         if (o->kind == PST_OPERAND_PARAM) read = ref->param[o->index];
         h = mix(h, read);
     }
     return h;
 }
 
-static inline void play_reference(reference *ref, const pst_cut *cut, uint32_t n_micro, uint64_t *value) {
+static inline void play_reference(reference *ref, const pst_cut *cut, uint32_t n_micro,
+                                  uint64_t *value) {
     const pst_tape *tape = cut->tape;
     for (uint32_t v = 0; v < tape->n_value; v++)
         for (uint32_t m = 0; m < n_micro && tape->value[v].def_step == PST_NONE; m++)
@@ -91,10 +96,11 @@ static inline void flush_reference(reference *ref, const pst_cut *cut) {
         if (g->param[order[k]].n_use) ref->answer = mix(ref->answer, acc[0]);
     }
     for (uint32_t p = 0; p < g->n_param; p++)
-        if (g->param[p].n_use) ref->param[p] = mix(mix(ref->param[p], ref->grad[cut->use_first[p]]), ref->answer);
+        if (g->param[p].n_use)
+            ref->param[p] = mix(mix(ref->param[p], ref->grad[cut->use_first[p]]), ref->answer);
 }
 
-/* --- one rank --------------------------------------------------------------------------------------------------- */
+/* --- one rank --------------------------------------------------------------------------------- */
 
 typedef struct emulation emulation;
 typedef struct {
@@ -126,7 +132,8 @@ static inline void touch(emulation *e, const void *at, uint64_t bytes) {
 
 static inline void fill(emulation *e, void *at, uint64_t bytes, uint64_t stamp) {
     touch(e, at, bytes);
-    for (uint64_t i = 0; i < bytes; i += 8) memcpy((uint8_t *)at + i, &stamp, bytes - i < 8 ? bytes - i : 8);
+    for (uint64_t i = 0; i < bytes; i += 8)
+        memcpy((uint8_t *)at + i, &stamp, bytes - i < 8 ? bytes - i : 8);
 }
 
 static inline int holds(const void *at, uint64_t bytes, uint64_t stamp) {
@@ -135,9 +142,15 @@ static inline int holds(const void *at, uint64_t bytes, uint64_t stamp) {
     return 1;
 }
 
-static inline const pst_cut *cut_of(const emulation *e) { return e->eval ? e->t->eval_cut : e->t->cut; }
-static inline const pst_slots *slots_of(const emulation *e) { return e->eval ? e->t->eval_slots : e->t->slots; }
-static inline uint32_t micros_of(const emulation *e) { return e->eval ? e->t->eval->n_micro : e->t->job->n_micro; }
+static inline const pst_cut *cut_of(const emulation *e) {
+    return e->eval ? e->t->eval_cut : e->t->cut;
+}
+static inline const pst_slots *slots_of(const emulation *e) {
+    return e->eval ? e->t->eval_slots : e->t->slots;
+}
+static inline uint32_t micros_of(const emulation *e) {
+    return e->eval ? e->t->eval->n_micro : e->t->job->n_micro;
+}
 
 static inline pst_status check_read(const emulation *e, uint32_t i, const void *at) {
     const pst_operand *o = e->step->operand + i;
@@ -146,12 +159,14 @@ static inline pst_status check_read(const emulation *e, uint32_t i, const void *
     if (o->kind == PST_OPERAND_PARAM)
         return holds(at, pst_param_bytes(g, g->param + o->index), e->ref->param[o->index])
                    ? PST_OK
-                   : pst_fail(PST_EINTERNAL, "weight %s is not what it should be", g->param[o->index].name);
+                   : pst_fail(PST_EINTERNAL, "weight %s is not what it should be",
+                              g->param[o->index].name);
     const pst_local *l = cut->chunk[e->chunk].local + o->index;
     uint64_t want = e->ref->value[e->eval][(size_t)l->value * micros_of(e) + e->micro];
     return holds(at, l->bytes, want)
                ? PST_OK
-               : pst_fail(PST_EINTERNAL, "node %s pass %u reads something else as operand %u (value %u)",
+               : pst_fail(PST_EINTERNAL,
+                          "node %s pass %u reads something else as operand %u (value %u)",
                           g->node[e->step->node].name, e->step->pass, i, l->value);
 }
 
@@ -162,16 +177,19 @@ static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at)
         const pst_step *s = e->step;
         uint64_t from = 0;
         if (s->again == PST_AGAIN_RESTORE)
-            from =
-                e->ref
-                    ->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value * micros_of(e) + e->micro];
+            from = e->ref->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value *
+                                        micros_of(e) +
+                                    e->micro];
         fill(e, at, cut->chunk[e->chunk].local[o->index].bytes,
-             s->is_sum ? mix(h, i) : written(cut->graph, s->node, (pst_pass)s->pass, s->again, h, i, from));
+             s->is_sum ? mix(h, i)
+                       : written(cut->graph, s->node, (pst_pass)s->pass, s->again, h, i, from));
         return;
     }
     uint64_t acc;
-    memcpy(&acc, at, 4), memcpy((uint8_t *)&acc + 4, (uint8_t *)at + 4, 4);
-    fill(e, at, pst_param_elements(cut->graph->param + o->index) * 4, e->micro ? mix(acc, mix(h, i)) : mix(h, i));
+    memcpy(&acc, at, 4);
+    memcpy((uint8_t *)&acc + 4, (uint8_t *)at + 4, 4);
+    fill(e, at, pst_param_elements(cut->graph->param + o->index) * 4,
+         e->micro ? mix(acc, mix(h, i)) : mix(h, i));
 }
 
 static inline pst_status run_step(pst_device *device, const void *call) {
@@ -181,32 +199,37 @@ static inline pst_status run_step(pst_device *device, const void *call) {
     const pst_cut *cut = cut_of(e);
     void *at[PST_MAX_ARG];
     uint64_t h = mix(e->step->node * 4 + (uint64_t)e->step->pass, e->step->is_sum);
-    if (++e->n_step == e->fail_step) return pst_fail(PST_EINTERNAL, "injected: step %u fails", e->n_step);
+    if (++e->n_step == e->fail_step)
+        return pst_fail(PST_EINTERNAL, "injected: step %u fails", e->n_step);
     void *scratch = pst_layout_scratch(t->layout[e->rank], cut, e->step, e->arena);
     if (scratch) fill(e, scratch, e->step->scratch, UINT64_C(0xdeadbeefdeadbeef));
     for (uint32_t i = 0; i < e->step->n_operand; i++) {
         const pst_operand *o = e->step->operand + i;
-        at[i] = pst_layout_address(t->layout[e->rank], cut, slots_of(e), t->g, e->chunk, o, e->micro, e->arena);
+        at[i] = pst_layout_address(t->layout[e->rank], cut, slots_of(e), t->g, e->chunk, o,
+                                   e->micro, e->arena);
         uint64_t read = 0;
-        int reads = o->kind == PST_OPERAND_PARAM || (o->kind == PST_OPERAND_VALUE && o->access & PST_READ);
+        int reads =
+            o->kind == PST_OPERAND_PARAM || (o->kind == PST_OPERAND_VALUE && o->access & PST_READ);
         if (reads) {
             PST_TRY(check_read(e, i, at[i]));
             read = o->kind == PST_OPERAND_PARAM
                        ? e->ref->param[o->index]
-                       : e->ref->value[e->eval]
-                                      [(size_t)cut->chunk[e->chunk].local[o->index].value * micros_of(e) + e->micro];
+                       : e->ref->value[e->eval][(size_t)cut->chunk[e->chunk].local[o->index].value *
+                                                    micros_of(e) +
+                                                e->micro];
         }
         h = mix(h, read);
     }
     for (uint32_t i = 0; i < e->step->n_operand; i++) {
         const pst_operand *o = e->step->operand + i;
-        if (o->kind == PST_OPERAND_DPARAM || (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE))
+        if (o->kind == PST_OPERAND_DPARAM ||
+            (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE))
             write_operand(e, i, h, at[i]);
     }
     return PST_OK;
 }
 
-/* --- its flush -------------------------------------------------------------------------------------------------- */
+/* --- its flush -------------------------------------------------------------------------------- */
 
 static inline uint64_t stamp_at(const emulation *e, uint64_t offset) {
     uint64_t stamp;
@@ -221,7 +244,8 @@ static inline void flush_step(emulation *e) {
         uint64_t bytes = pst_param_elements(g->param + p) * 4, grad = UINT64_MAX;
         if (x->weight[p] == UINT64_MAX) continue;
         for (uint32_t u = 0; u < g->param[p].n_use && grad == UINT64_MAX; u++) grad = x->grad[p][u];
-        uint64_t stamp = mix(mix(stamp_at(e, x->master[p]), stamp_at(e, grad)), stamp_at(e, x->norm_answer));
+        uint64_t stamp =
+            mix(mix(stamp_at(e, x->master[p]), stamp_at(e, grad)), stamp_at(e, x->norm_answer));
         fill(e, e->arena + x->master[p], bytes, stamp);
         fill(e, e->arena + x->weight[p], pst_param_bytes(g, g->param + p), stamp);
         for (uint32_t i = 0; i < 2; i++)
@@ -238,7 +262,9 @@ static inline void flush_gather(emulation *e) {
     for (uint32_t k = 0; k < t->g->n_param; k++)
         for (uint32_t r = 0; r < t->n_rank; r++)
             if (next[r] < t->layout[r]->n_owned && t->layout[r]->owned[next[r]] == order[k])
-                answer = mix(answer, stamp_at(e, x->norm_of_rank[r] + 8 * ((uint64_t)x->loss_of_rank[r] + next[r]++)));
+                answer =
+                    mix(answer, stamp_at(e, x->norm_of_rank[r] +
+                                                8 * ((uint64_t)x->loss_of_rank[r] + next[r]++)));
     fill(e, e->arena + x->norm_answer, 24, answer);
 }
 
@@ -248,17 +274,20 @@ static inline pst_status run_flush(pst_device *device, const void *call) {
     const pst_layout *x = e->t->layout[e->rank];
     if (e->instr->opcode == PST_OP_REDUCE) {
         uint32_t p = e->instr->param;
-        uint64_t second = x->grad[p][e->instr->use] != UINT64_MAX ? x->grad[p][e->instr->use] : x->join;
+        uint64_t second =
+            x->grad[p][e->instr->use] != UINT64_MAX ? x->grad[p][e->instr->use] : x->join;
         fill(e, e->arena + x->grad[p][0], pst_param_elements(e->t->g->param + p) * 4,
              mix(stamp_at(e, x->grad[p][0]), stamp_at(e, second)));
     } else if (e->instr->opcode == PST_OP_NORM) {
         uint64_t losses = x->loss_of_rank[e->rank];
         fill(e, e->arena + x->norm_own, 8 * losses, 0);
         for (uint32_t i = 0; i < x->n_owned; i++)
-            fill(e, e->arena + x->norm_own + 8 * (losses + i), 8, stamp_at(e, x->grad[x->owned[i]][0]));
+            fill(e, e->arena + x->norm_own + 8 * (losses + i), 8,
+                 stamp_at(e, x->grad[x->owned[i]][0]));
     } else if (e->instr->opcode == PST_OP_GATHER) {
         flush_gather(e);
-    } else if (e->instr->opcode == PST_OP_STEP && e->t->job->post) { /* keeps things where the lists worked */
+    } else if (e->instr->opcode == PST_OP_STEP && e->t->job->post) { /* keeps things where the lists
+                                                                        worked */
         uint64_t from = x->start[PST_REGION_SLOT];
         if (x->undo_end) fill(e, e->arena + from, x->undo_end - from, UINT64_C(0xfeedfacefeedface));
     } else {
@@ -267,33 +296,40 @@ static inline pst_status run_flush(pst_device *device, const void *call) {
     return PST_OK;
 }
 
-/* --- hooks and device ------------------------------------------------------------------------------------------- */
+/* --- hooks and device ------------------------------------------------------------------------- */
 
-static inline pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
-                                   const void **call) {
+static inline pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro,
+                                   pst_launch_fn *fn, const void **call) {
     emulation *e = arg;
-    e->chunk = chunk, e->step = step, e->micro = micro;
-    *fn = run_step, *call = &e->device.e;
+    e->chunk = chunk;
+    e->step = step;
+    e->micro = micro;
+    *fn = run_step;
+    *call = &e->device.e;
     return PST_OK;
 }
 
-static inline pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *fn, const void **call) {
+static inline pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *fn,
+                                    const void **call) {
     emulation *e = arg;
     e->instr = instr;
-    *fn = run_flush, *call = &e->device.e;
+    *fn = run_flush;
+    *call = &e->device.e;
     return PST_OK;
 }
 
 static inline void *memory_hook(void *arg, const pst_instr *instr) {
     emulation *e = arg;
-    void *at = pst_layout_message(e->t->layout[e->rank], cut_of(e), slots_of(e), e->t->g, instr, e->arena);
+    void *at =
+        pst_layout_message(e->t->layout[e->rank], cut_of(e), slots_of(e), e->t->g, instr, e->arena);
     if (instr->opcode == PST_OP_RECV) touch(e, at, instr->bytes);
     return at;
 }
 
-static inline pst_status odd_launch(pst_device *d, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
-                                    uint64_t *event) {
-    (void)after_ns, (void)ns;
+static inline pst_status odd_launch(pst_device *d, pst_launch_fn fn, const void *call,
+                                    uint64_t after_ns, uint64_t ns, uint64_t *event) {
+    (void)after_ns;
+    (void)ns;
     odd_device *odd = (odd_device *)d;
     if (next_random(&odd->random) % 2) pst_executor_poll(odd->e->x);
     PST_TRY(fn(d, call));
@@ -303,7 +339,8 @@ static inline pst_status odd_launch(pst_device *d, pst_launch_fn fn, const void 
     return PST_OK;
 }
 
-static inline pst_status odd_test(pst_device *d, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
+static inline pst_status odd_test(pst_device *d, uint64_t event, uint64_t *start_ns,
+                                  uint64_t *end_ns) {
     odd_device *odd = (odd_device *)d;
     (void)event;
     if (odd->ready) {
@@ -314,9 +351,10 @@ static inline pst_status odd_test(pst_device *d, uint64_t event, uint64_t *start
     return PST_OK;
 }
 
-static const pst_device_ops odd_device_ops = {.name = "odd", .launch = odd_launch, .test = odd_test};
+static const pst_device_ops odd_device_ops = {
+    .name = "odd", .launch = odd_launch, .test = odd_test};
 
-/* --- all ranks -------------------------------------------------------------------------------------------------- */
+/* --- all ranks -------------------------------------------------------------------------------- */
 
 typedef struct {
     test_case *t;
@@ -346,19 +384,25 @@ static inline void open_rank(bench *b, uint32_t r, const pst_fault_spec *fault, 
     for (uint32_t p = 0; p < b->t->g->n_param; p++)
         if (b->t->layout[r]->weight[p] != UINT64_MAX) {
             const pst_param *param = b->t->g->param + p;
-            fill(e, e->arena + b->t->layout[r]->master[p], pst_param_elements(param) * 4, b->ref.param[p]);
-            fill(e, e->arena + b->t->layout[r]->weight[p], pst_param_bytes(b->t->g, param), b->ref.param[p]);
+            fill(e, e->arena + b->t->layout[r]->master[p], pst_param_elements(param) * 4,
+                 b->ref.param[p]);
+            fill(e, e->arena + b->t->layout[r]->weight[p], pst_param_bytes(b->t->g, param),
+                 b->ref.param[p]);
         }
 }
 
 /* fault: of every rank, NULL for none. */
-static inline void open_bench(bench *b, test_case *t, const pst_fault_spec *fault, uint64_t random) {
+static inline void open_bench(bench *b, test_case *t, const pst_fault_spec *fault,
+                              uint64_t random) {
     uint32_t n = t->n_rank, n_use = t->cut->use_first[t->g->n_param];
     size_t cells = (size_t)t->cut->tape->n_value * t->job->n_micro;
     size_t eval_cells = (size_t)t->eval_cut->tape->n_value * t->eval->n_micro;
     *b = (bench){.t = t, .rank = calloc(n, sizeof *b->rank), .x = calloc(n, sizeof *b->x)};
-    b->ref.param = calloc(t->g->n_param, 8), b->ref.grad = calloc(n_use, 8), b->ref.has_w = calloc(n_use, 1);
-    b->ref.value[0] = calloc(cells, 8), b->ref.value[1] = calloc(eval_cells, 8);
+    b->ref.param = calloc(t->g->n_param, 8);
+    b->ref.grad = calloc(n_use, 8);
+    b->ref.has_w = calloc(n_use, 1);
+    b->ref.value[0] = calloc(cells, 8);
+    b->ref.value[1] = calloc(eval_cells, 8);
     for (uint32_t p = 0; p < t->g->n_param; p++) b->ref.param[p] = mix(p, 99);
     MUST(pst_self_hub_open(n, NULL, &b->hub));
     for (uint32_t r = 0; r < n; r++) open_rank(b, r, fault, mix(random, r));
@@ -371,8 +415,13 @@ static inline void close_bench(bench *b) {
         free(b->rank[r].arena);
     }
     pst_self_hub_close(b->hub);
-    free(b->ref.param), free(b->ref.grad), free(b->ref.value[0]), free(b->ref.value[1]), free(b->ref.has_w);
-    free(b->rank), free(b->x);
+    free(b->ref.param);
+    free(b->ref.grad);
+    free(b->ref.value[0]);
+    free(b->ref.value[1]);
+    free(b->ref.has_w);
+    free(b->rank);
+    free(b->x);
 }
 
 /* Data of a run; and accumulators that no W writes start at 0, as the reference has them. */
@@ -389,7 +438,8 @@ static inline void prepare_run(bench *b, int eval) {
         const pst_layout *x = t->layout[r];
         e->eval = eval;
         for (uint32_t i = 0; i < t->g->n_tensor; i++)
-            for (uint32_t m = 0; m < n_micro && x->data[i] != UINT64_MAX && t->g->tensor[i].role == PST_TENSOR_DATA;
+            for (uint32_t m = 0;
+                 m < n_micro && x->data[i] != UINT64_MAX && t->g->tensor[i].role == PST_TENSOR_DATA;
                  m++) {
                 uint64_t bytes = pst_tensor_bytes(t->g->tensor + i);
                 fill(e, e->arena + x->data[i] + m * bytes, bytes, data_stamp(b->ref.run, i, m));

@@ -1,4 +1,5 @@
-/* A schedule, a synthetic cut, its job and its slots: what the tests of simulator, checker and timeline work on. */
+/* A schedule, a synthetic cut, its job and its slots: what the tests of simulator, checker and
+ * timeline work on. */
 #ifndef PST_TESTS_PIPELINE_STUDY_H
 #define PST_TESTS_PIPELINE_STUDY_H
 #include "pipeline/check/check.h"
@@ -13,8 +14,9 @@ typedef struct {
     pst_slots *slots;
 } study;
 
-static inline pst_status study_open(study *s, const char *schedule, uint32_t n_rank, uint32_t n_micro, uint64_t f,
-                                    uint64_t b, uint64_t w, const pst_instr_cost *cost) {
+static inline pst_status study_open(study *s, const char *schedule, uint32_t n_rank,
+                                    uint32_t n_micro, uint64_t f, uint64_t b, uint64_t w,
+                                    const pst_instr_cost *cost) {
     const pst_schedule_row *row;
     int backward = strcmp(schedule, "forward") != 0;
     *s = (study){0};
@@ -32,8 +34,10 @@ static inline void study_close(study *s) {
     pst_schedule_close(s->schedule);
 }
 
-/* Index of an instruction of a pass or message of a micro-batch on `rank`; nth counts those that fit from 0. */
-static inline uint32_t study_find(const study *s, uint32_t rank, pst_opcode op, uint32_t micro, uint32_t nth) {
+/* Index of an instruction of a pass or message of a micro-batch on `rank`; nth counts those that
+ * fit from 0. */
+static inline uint32_t study_find(const study *s, uint32_t rank, pst_opcode op, uint32_t micro,
+                                  uint32_t nth) {
     const pst_instr_list *list = &s->job->list[rank];
     for (uint32_t i = 0; i < list->n_instr - list->n_flush; i++) {
         if (list->instr[i].opcode == op && list->instr[i].micro == micro && !nth--) return i;
@@ -48,7 +52,8 @@ static inline uint64_t study_random(uint64_t *state) {
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
-/* The seed of a property test: from the environment or fixed; printed, so that a failure can be had again. */
+/* The seed of a property test: from the environment or fixed; printed, so that a failure can be had
+ * again. */
 static inline uint64_t study_seed(void) {
     const char *text = getenv("PST_SEED");
     uint64_t seed = text ? strtoull(text, NULL, 0) : 20240611;

@@ -1,6 +1,6 @@
 /* test: label=quick */
-/* Schedules as CSV: what is written is read back the same; what PyTorch writes is read; what is wrong is named by line
- * and column. */
+/* Schedules as CSV: what is written is read back the same; what PyTorch writes is read; what is
+ * wrong is named by line and column. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,8 @@ __attribute__((noinline)) static char *text_of(const pst_schedule *s,
 
 static pst_schedule *parse(const char *text) {
     pst_schedule *s;
-    if (pst_schedule_csv_parse(text, strlen(text), "s.csv", &s) != PST_OK) fail_msg("%s", pst_error());
+    if (pst_schedule_csv_parse(text, strlen(text), "s.csv", &s) != PST_OK)
+        fail_msg("%s", pst_error());
     return s;
 }
 
@@ -51,16 +52,21 @@ static void written_and_read_back(void **state) {
                 assert_string_equal(strchr(a, ':'), strchr(b, ':')); /* all but the name */
                 assert_int_equal(back->split, s->split);
                 assert_int_equal(back->backward, s->backward);
-                assert_memory_equal(back->rank_of_chunk, s->rank_of_chunk, s->n_chunk * sizeof(uint32_t));
-                free(a), free(b), free(csv);
-                pst_schedule_close(s), pst_schedule_close(back);
+                assert_memory_equal(back->rank_of_chunk, s->rank_of_chunk,
+                                    s->n_chunk * sizeof(uint32_t));
+                free(a);
+                free(b);
+                free(csv);
+                pst_schedule_close(s);
+                pst_schedule_close(back);
             }
 }
 
 static void what_others_write(void **state) {
     (void)state;
-    pst_schedule *s =
-        parse("0F0, ,0SEND_F0,0F1,,0RECV_B0,0B0,0B1,\r\n,1F0,(1F1;1B0)OVERLAP_F_B,1B1,1REDUCE_GRAD,1RESHARD\n");
+    pst_schedule *s = parse("0F0, "
+                            ",0SEND_F0,0F1,,0RECV_B0,0B0,0B1,\r\n,1F0,(1F1;1B0)OVERLAP_F_B,1B1,"
+                            "1REDUCE_GRAD,1RESHARD\n");
     char *a = text_of(s, pst_schedule_print);
     assert_false(s->split);
     assert_non_null(strstr(a, "F.c1.m0 F.c1.m1 BW.c1.m0 BW.c1.m1"));
@@ -73,7 +79,8 @@ static void what_others_write(void **state) {
     assert_non_null(strstr(pst_error(), "c0 m1 never runs"));
     s = parse("0F0,0F1,0B0,0I1,0W1\n"); /* with I and W, B is both */
     a = text_of(s, pst_schedule_print);
-    assert_string_equal(strchr(a, '\n') + 1, "rank 0: F.c0.m0 F.c0.m1 B.c0.m0 W.c0.m0 B.c0.m1 W.c0.m1\n");
+    assert_string_equal(strchr(a, '\n') + 1,
+                        "rank 0: F.c0.m0 F.c0.m1 B.c0.m0 W.c0.m0 B.c0.m1 W.c0.m1\n");
     free(a);
     pst_schedule_close(s);
 }
@@ -94,24 +101,30 @@ static void wrong_ones_are_named(void **state) {
         {"0F0,0B0\n0F1,0B1\n", "s.csv:2:1: stage 0 is on rank 0 already"},
         {"0F0,0B0\n2F0,2B0\n", "stage 1 is on no rank"},
         {"0F4000000000,0B0\n", "s.csv:1:1: expected a micro-batch"},
-        {"0F16777215,0B0\n",
-         "s.csv:1:1: stage 0, micro-batch 16777215: the file's 2 actions cannot be those of 1 stages and 16777216"},
+        {"0F16777215,0B0\n", "s.csv:1:1: stage 0, micro-batch 16777215: the file's 2 actions "
+                             "cannot be those of 1 stages and 16777216"},
         {"65535F0\n", "s.csv:1:1: expected an action"},
-        {"0F0,2F0,2B0,0B0\n1F0,1B0\n", "s.csv:1: rank 0 has 2 of 3 stages; every rank has as many, 1 to 64"},
+        {"0F0,2F0,2B0,0B0\n1F0,1B0\n",
+         "s.csv:1: rank 0 has 2 of 3 stages; every rank has as many, 1 to 64"},
         {"0F0,0B0\n\n", "s.csv:2: rank 1 has 0 of 1 stages"},
         {"0B0,0F0\n", "s.csv:1:1: schedule custom: rank 0 runs BW c0 m0 before its F"},
         {"0F0,0I0\n", "s.csv:1: schedule custom: W c0 m0 never runs"},
-        {"0F0,0F1,0B1,0B0\n", "s.csv:1:9: schedule custom: rank 0 runs BW c0 m1 where m0 is next: gradients add"},
-        {"0F0,0F1,0B0,0I1,0W1,\n1F0,1F1,1B0,1I1,1I1\n", "s.csv:2:17: schedule custom: rank 1 runs B c1 m1 twice"},
+        {"0F0,0F1,0B1,0B0\n",
+         "s.csv:1:9: schedule custom: rank 0 runs BW c0 m1 where m0 is next: gradients add"},
+        {"0F0,0F1,0B0,0I1,0W1,\n1F0,1F1,1B0,1I1,1I1\n",
+         "s.csv:2:17: schedule custom: rank 1 runs B c1 m1 twice"},
         {"0F0,0I0,0W0,1F0,1I0,1W0\n",
          "s.csv:1:5: schedule custom cannot be finished: rank 0 waits for ever at B c0 m0"},
-        {"0F0,0B0,3F0,3B0\n1F0,1B0,2F0,2B0\n", "s.csv:1:5: schedule custom cannot be finished: rank 0"},
+        {"0F0,0B0,3F0,3B0\n1F0,1B0,2F0,2B0\n",
+         "s.csv:1:5: schedule custom cannot be finished: rank 0"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         pst_schedule *s = NULL;
-        assert_int_equal(pst_schedule_csv_parse(wrong[i].text, strlen(wrong[i].text), "s.csv", &s), PST_EINPUT);
+        assert_int_equal(pst_schedule_csv_parse(wrong[i].text, strlen(wrong[i].text), "s.csv", &s),
+                         PST_EINPUT);
         assert_null(s);
-        if (!strstr(pst_error(), wrong[i].said)) fail_msg("expected \"%s\", got \"%s\"", wrong[i].said, pst_error());
+        if (!strstr(pst_error(), wrong[i].said))
+            fail_msg("expected \"%s\", got \"%s\"", wrong[i].said, pst_error());
     }
     pst_schedule *s = NULL;
     assert_int_equal(pst_schedule_csv_load("/nonexistent/s.csv", &s), PST_EINPUT);

@@ -1,6 +1,6 @@
-/* The executor: random models in random layouts give every step the very bytes that the tape promises, every flush the
- * same sums, and touch exactly the memory that was laid out; on the virtual clock it is the simulator; failures name
- * their instruction. */
+/* The executor: random models in random layouts give every step the very bytes that the tape
+ * promises, every flush the same sums, and touch exactly the memory that was laid out; on the
+ * virtual clock it is the simulator; failures name their instruction. */
 #include "pipeline/emulate.h"
 #include "pipeline/execute/timed.h"
 #include "pipeline/simulate/simulate.h"
@@ -19,8 +19,10 @@ static pst_status drive_randomly(bench *b, uint64_t *state) {
         uint32_t r = (uint32_t)(next_random(state) % n), moved = 0;
         if (done[r]) continue;
         pst_status status = pst_executor_progress(b->x[r], &moved);
-        if (status == PST_OK) done[r] = 1, left--;
-        else if (status != PST_BUSY) return status;
+        if (status == PST_OK) {
+            done[r] = 1;
+            left--;
+        } else if (status != PST_BUSY) return status;
         if (moved) idle = 0;
     }
     return left ? pst_fail(PST_EINTERNAL, "stuck") : PST_OK;
@@ -32,11 +34,15 @@ static void check_outputs(const bench *b, int eval) {
     uint32_t n_micro = eval ? t->eval->n_micro : t->job->n_micro, found = 0;
     for (uint32_t v = 0; v < cut->tape->n_value; v++) {
         const pst_value *value = cut->tape->value + v;
-        if (value->kind != PST_VALUE_TENSOR || t->g->tensor[value->tensor].role != PST_TENSOR_OUTPUT) continue;
+        if (value->kind != PST_VALUE_TENSOR ||
+            t->g->tensor[value->tensor].role != PST_TENSOR_OUTPUT)
+            continue;
         for (uint32_t r = 0; r < t->n_rank; r++)
-            for (uint32_t m = 0; m < n_micro && t->layout[r]->output[value->tensor] != UINT64_MAX; m++, found++)
-                assert_true(holds(b->rank[r].arena + t->layout[r]->output[value->tensor] + m * value->bytes,
-                                  value->bytes, b->ref.value[eval][(size_t)v * n_micro + m]));
+            for (uint32_t m = 0; m < n_micro && t->layout[r]->output[value->tensor] != UINT64_MAX;
+                 m++, found++)
+                assert_true(
+                    holds(b->rank[r].arena + t->layout[r]->output[value->tensor] + m * value->bytes,
+                          value->bytes, b->ref.value[eval][(size_t)v * n_micro + m]));
     }
     assert_true(found >= n_micro);
 }
@@ -46,8 +52,8 @@ static void check_weights(const bench *b) {
     for (uint32_t r = 0; r < t->n_rank; r++)
         for (uint32_t p = 0; p < t->g->n_param; p++)
             if (t->layout[r]->weight[p] != UINT64_MAX)
-                assert_true(holds(b->rank[r].arena + t->layout[r]->weight[p], pst_param_bytes(t->g, t->g->param + p),
-                                  b->ref.param[p]));
+                assert_true(holds(b->rank[r].arena + t->layout[r]->weight[p],
+                                  pst_param_bytes(t->g, t->g->param + p), b->ref.param[p]));
 }
 
 /* Four runs: training, evaluation over the same memory, training twice. */
@@ -62,7 +68,8 @@ static void run_bench(bench *b, uint64_t *state) {
         flush_reference(&b->ref, b->t->cut);
         check_weights(b);
     }
-    for (uint32_t r = 0; r < b->t->n_rank; r++) assert_int_equal(b->rank[r].highest, b->t->layout[r]->total);
+    for (uint32_t r = 0; r < b->t->n_rank; r++)
+        assert_int_equal(b->rank[r].highest, b->t->layout[r]->total);
 }
 
 static void every_step_reads_the_right_bytes(void **unused) {
@@ -72,8 +79,8 @@ static void every_step_reads_the_right_bytes(void **unused) {
         uint64_t state = seed * 1000 + i;
         pst_graph *g = random_graph(state);
         uint64_t answer = 0;
-        for (uint32_t layout = 0; layout < 3;
-             layout++) { /* the same model, with as many micro-batches, laid out anew */
+        for (uint32_t layout = 0; layout < 3; layout++) { /* the same model, with as many
+                                                             micro-batches, laid out anew */
             uint64_t own = mix(state, layout);
             test_case t = {.g = g, .recomputes = next_random(&own) % 2};
             build_case(&t, layout ? 1 + (uint32_t)(next_random(&own) % 5) : 1,
@@ -83,7 +90,8 @@ static void every_step_reads_the_right_bytes(void **unused) {
             open_bench(&b, &t, next_random(&own) % 2 ? &late : NULL, own);
             run_bench(&b, &own);
             if (layout)
-                assert_int_equal(b.ref.answer, answer); /* the reference follows the order of use, so must they */
+                assert_int_equal(b.ref.answer, answer); /* the reference follows the order of use,
+                                                           so must they */
             answer = b.ref.answer;
             close_bench(&b);
             close_case(&t);
@@ -110,8 +118,10 @@ static void virtual_time_is_simulated_time(void **unused) {
         for (uint32_t r = 0; r < t.n_rank; r++) {
             pst_device_config device_config = {.threads = 1, .clock = &clock};
             MUST(pst_device_timed.open(&device_config, &device[r]));
-            pst_executor_config config = {
-                .rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};
+            pst_executor_config config = {.rank = r,
+                                          .device = device[r],
+                                          .transport = pst_timed_hub_end(hub, r),
+                                          .clock = &clock};
             MUST(pst_executor_open(&config, &x[r]));
         }
         for (uint32_t run = 0; run < 2; run++) {
@@ -125,14 +135,18 @@ static void virtual_time_is_simulated_time(void **unused) {
                 }
             }
         }
-        for (uint32_t r = 0; r < t.n_rank; r++) pst_executor_close(x[r]), device[r]->ops->close(device[r]);
-        pst_timed_hub_close(hub), pst_timing_close(timing);
+        for (uint32_t r = 0; r < t.n_rank; r++) {
+            pst_executor_close(x[r]);
+            device[r]->ops->close(device[r]);
+        }
+        pst_timed_hub_close(hub);
+        pst_timing_close(timing);
         close_case(&t);
         pst_graph_close(g);
     }
 }
 
-/* --- failures --------------------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static test_case three_ranks(pst_graph **g) {
     uint64_t state = 3;
@@ -171,7 +185,9 @@ static void failures_name_their_instruction(void **unused) {
     assert_non_null(strstr(pst_error(), " after "));
 }
 
-static pst_status give_up(void *arg) { return ++*(uint32_t *)arg < 5 ? PST_OK : pst_fail(PST_EPEER, "given up"); }
+static pst_status give_up(void *arg) {
+    return ++*(uint32_t *)arg < 5 ? PST_OK : pst_fail(PST_EPEER, "given up");
+}
 
 static void idle_may_end_the_drive(void **unused) {
     (void)unused;

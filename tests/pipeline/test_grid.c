@@ -1,5 +1,6 @@
 /* test: label=quick
- * What the grid of ranks and a rank's place in it are called, in run headers, timelines and reports. */
+ * What the grid of ranks and a rank's place in it are called, in run headers, timelines and
+ * reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,12 +19,16 @@ static void one_pipeline_has_no_names(void **state) {
 static void degrees_above_one_are_named(void **state) {
     (void)state;
     char text[PST_GRID_TEXT];
-    assert_string_equal(pst_grid_text((pst_grid){2, 3, 4, NULL}, text), "2 stages x 3 replicas x 4 tensor ranks");
+    assert_string_equal(pst_grid_text((pst_grid){2, 3, 4, NULL}, text),
+                        "2 stages x 3 replicas x 4 tensor ranks");
     assert_string_equal(pst_grid_text((pst_grid){1, 3, 1, NULL}, text), "3 replicas");
-    assert_string_equal(pst_grid_place_text((pst_grid){2, 3, 4, NULL}, 23, text), "stage 1, replica 2, tensor rank 3");
-    assert_string_equal(pst_grid_place_text((pst_grid){2, 1, 2, NULL}, 2, text), "stage 1, tensor rank 0");
+    assert_string_equal(pst_grid_place_text((pst_grid){2, 3, 4, NULL}, 23, text),
+                        "stage 1, replica 2, tensor rank 3");
+    assert_string_equal(pst_grid_place_text((pst_grid){2, 1, 2, NULL}, 2, text),
+                        "stage 1, tensor rank 0");
     pst_grid largest = {UINT32_MAX, UINT32_MAX, 2, NULL};
-    assert_string_equal(pst_grid_text(largest, text), "4294967295 stages x 4294967295 replicas x 2 tensor ranks");
+    assert_string_equal(pst_grid_text(largest, text),
+                        "4294967295 stages x 4294967295 replicas x 2 tensor ranks");
 }
 
 /* Stages of 3, 1 and 2 tensor ranks, two replicas. */
@@ -48,7 +53,8 @@ static void stages_may_differ(void **state) {
     assert_string_equal(pst_grid_place_text(g, 8, text), "stage 2, replica 0, tensor rank 0");
 }
 
-/* Every rank has each value from one rank of the other stage: the one that its lane goes through. */
+/* Every rank has each value from one rank of the other stage: the one that its lane goes
+ * through. */
 static void values_come_once(void **state) {
     (void)state;
     uint32_t before[3];
@@ -73,8 +79,8 @@ static void values_come_once(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_pipeline_has_no_names),
-                                       cmocka_unit_test(degrees_above_one_are_named),
-                                       cmocka_unit_test(stages_may_differ), cmocka_unit_test(values_come_once)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_pipeline_has_no_names), cmocka_unit_test(degrees_above_one_are_named),
+        cmocka_unit_test(stages_may_differ), cmocka_unit_test(values_come_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

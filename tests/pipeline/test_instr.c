@@ -1,5 +1,5 @@
-/* Instructions: every job that is built passes the checker; slots are as few as the schedule promises; the flush joins
- * shared parameters in the order that every layout has. */
+/* Instructions: every job that is built passes the checker; slots are as few as the schedule
+ * promises; the flush joins shared parameters in the order that every layout has. */
 #include "models/model.h"
 #include "pipeline/case.h"
 #include "pipeline/simulate/simulate.h"
@@ -17,7 +17,8 @@ static void check_deps(const pst_job *job) {
             for (uint32_t d = 0; d < list->instr[i].n_dep; d++) {
                 uint32_t on = list->dep[list->instr[i].dep + d];
                 assert_true(on < i);
-                if (list->instr[i].queue == PST_Q_COMPUTE) assert_int_not_equal(list->instr[on].queue, PST_Q_COMPUTE);
+                if (list->instr[i].queue == PST_Q_COMPUTE)
+                    assert_int_not_equal(list->instr[on].queue, PST_Q_COMPUTE);
             }
     }
 }
@@ -32,7 +33,8 @@ static void random_jobs_pass(void **unused) {
         pst_timing *timing;
         check_deps(t.job);
         MUST(pst_job_check(t.job, t.cut, t.slots, PST_CHECK_TAGGED));
-        MUST(pst_job_check(t.job, t.cut, t.slots, PST_CHECK_FIFO)); /* both ends number channels in the same order */
+        MUST(pst_job_check(t.job, t.cut, t.slots, PST_CHECK_FIFO)); /* both ends number channels in
+                                                                       the same order */
         MUST(pst_job_check(t.eval, t.eval_cut, t.eval_slots, PST_CHECK_TAGGED));
         MUST(pst_simulate(t.job, &timing));
         pst_timing_close(timing);
@@ -55,13 +57,17 @@ static void channels_are_counted(void **unused) {
         cut->n_channel = 0xff00 - 4 + over; /* four more: of replicas, and of the norm */
         assert_int_equal(pst_job_build(s, cut, &cost, &job, &slots), over ? PST_EINPUT : PST_OK);
         if (over) assert_non_null(strstr(pst_error(), "messages of 65281 kinds"));
-        for (uint32_t i = 0; job && i < job->list[1].n_instr; i++) assert_true(job->list[1].instr[i].channel < 0xff00);
-        pst_slots_close(slots), pst_job_close(job);
-        pst_cut_close(cut), pst_schedule_close(s);
+        for (uint32_t i = 0; job && i < job->list[1].n_instr; i++)
+            assert_true(job->list[1].instr[i].channel < 0xff00);
+        pst_slots_close(slots);
+        pst_job_close(job);
+        pst_cut_close(cut);
+        pst_schedule_close(s);
     }
 }
 
-/* Stashes of 1F1B: rank r holds n_rank - r micro-batches, and one more arrives meanwhile; GPipe holds all of them. */
+/* Stashes of 1F1B: rank r holds n_rank - r micro-batches, and one more arrives meanwhile; GPipe
+ * holds all of them. */
 static void slots_are_few(void **unused) {
     (void)unused;
     for (uint32_t p = 1; p <= 8; p++)
@@ -81,20 +87,25 @@ static void slots_are_few(void **unused) {
                     assert_in_range(class_->n_slot, p - class_->chunk, p - class_->chunk + 1);
                 else assert_in_range(class_->n_slot, 1, 3);
             }
-            pst_job_close(job), pst_slots_close(slots), pst_cut_close(cut), pst_schedule_close(s);
+            pst_job_close(job);
+            pst_slots_close(slots);
+            pst_cut_close(cut);
+            pst_schedule_close(s);
         }
 }
 
 static uint32_t count(const pst_instr_list *list, uint8_t opcode) {
     uint32_t n = 0;
-    for (uint32_t i = list->n_instr - list->n_flush; i < list->n_instr; i++) n += list->instr[i].opcode == opcode;
+    for (uint32_t i = list->n_instr - list->n_flush; i < list->n_instr; i++)
+        n += list->instr[i].opcode == opcode;
     return n;
 }
 
 /* wte is used by the embedding on rank 0 and by the head on the last rank. */
 static void tied_embedding_is_joined(void **unused) {
     (void)unused;
-    pst_model_config config = {.kind = "gpt", .preset = "nano", .micro_batch = 1, .activation = PST_ACT_GELU_TANH};
+    pst_model_config config = {
+        .kind = "gpt", .preset = "nano", .micro_batch = 1, .activation = PST_ACT_GELU_TANH};
     pst_graph *g;
     MUST(pst_model_gpt.preset(&config));
     MUST(pst_model_gpt.build(&config, &g));
@@ -109,7 +120,8 @@ static void tied_embedding_is_joined(void **unused) {
             assert_int_equal(count(list, PST_OP_NORM), 1);
             assert_int_equal(count(list, PST_OP_GATHER), r == 0);
             assert_int_equal(count(list, PST_OP_STEP), 1);
-            assert_int_equal(count(list, PST_OP_SEND), r == 0 ? p - 1 + (p > 1 ? 1u : 0u) : 1u + ends);
+            assert_int_equal(count(list, PST_OP_SEND),
+                             r == 0 ? p - 1 + (p > 1 ? 1u : 0u) : 1u + ends);
             assert_int_equal(list->instr[list->n_instr - 1].opcode == PST_OP_STEP, 1);
         }
         assert_int_equal(t.layout[0]->join != UINT64_MAX, p > 1);
@@ -137,13 +149,18 @@ static void makespans_are_the_published(void **unused) {
                 MUST(pst_cut_synthetic(p, s->split, 1, F, B, W, 64, &cut));
                 MUST(pst_job_build(s, cut, &cost, &job, &slots));
                 MUST(pst_simulate(job, &timing));
-                uint64_t want = i < 2 ? (m + p - 1) * (F + B + W) : m * (F + B + W) + (p - 1) * (F + B);
+                uint64_t want =
+                    i < 2 ? (m + p - 1) * (F + B + W) : m * (F + B + W) + (p - 1) * (F + B);
                 if (timing->step_ns != want)
-                    printf("%s p %u m %u: %lu, not %lu\n", name, p, m, (unsigned long)timing->step_ns,
-                           (unsigned long)want);
+                    printf("%s p %u m %u: %lu, not %lu\n", name, p, m,
+                           (unsigned long)timing->step_ns, (unsigned long)want);
                 assert_int_equal(timing->step_ns, want);
-                pst_timing_close(timing), pst_job_close(job), pst_slots_close(slots), pst_cut_close(cut),
-                    pst_schedule_close(s);
+                pst_timing_close(timing);
+                pst_job_close(job);
+                pst_slots_close(slots);
+                pst_cut_close(cut);
+
+                pst_schedule_close(s);
             }
 }
 

@@ -1,4 +1,5 @@
-/* Layouts: random ones pass their check, end where their last buffer ends, and hold what the rank holds and no more. */
+/* Layouts: random ones pass their check, end where their last buffer ends, and hold what the rank
+ * holds and no more. */
 #include "base/arena.h"
 #include "models/model.h"
 #include "pipeline/case.h"
@@ -25,27 +26,34 @@ static void random_layouts_pass(void **unused) {
     }
 }
 
-/* Weights and state of all ranks add up to one model plus the tied copy; gradients to one accumulator per use. */
+/* Weights and state of all ranks add up to one model plus the tied copy; gradients to one
+ * accumulator per use. */
 static void ranks_add_up_to_the_model(void **unused) {
     (void)unused;
-    pst_model_config config = {.kind = "gpt", .preset = "nano", .micro_batch = 1, .activation = PST_ACT_GELU_TANH};
+    pst_model_config config = {
+        .kind = "gpt", .preset = "nano", .micro_batch = 1, .activation = PST_ACT_GELU_TANH};
     pst_graph *g;
     MUST(pst_model_gpt.preset(&config));
     MUST(pst_model_gpt.build(&config, &g));
     uint64_t model = 0, uses = 0, tied = 0;
     for (uint32_t p = 0; p < g->n_param; p++) {
         uint64_t bytes = pst_param_elements(g->param + p) * sizeof(float);
-        model += bytes, uses += bytes * g->param[p].n_use, tied += g->param[p].n_use > 1 ? bytes : 0;
+        model += bytes;
+        uses += bytes * g->param[p].n_use;
+        tied += g->param[p].n_use > 1 ? bytes : 0;
     }
     for (uint32_t p = 1; p <= 4; p++) {
         test_case t = {.g = g};
         uint64_t state = p, weights = 0, gradients = 0;
         build_case(&t, p, 1, 4, &state);
         for (uint32_t r = 0; r < p; r++) {
-            weights += t.layout[r]->bytes[PST_REGION_WEIGHT], gradients += t.layout[r]->bytes[PST_REGION_GRAD];
-            assert_true(t.layout[r]->bytes[PST_REGION_STATE] % t.layout[r]->bytes[PST_REGION_WEIGHT] == 0);
+            weights += t.layout[r]->bytes[PST_REGION_WEIGHT];
+            gradients += t.layout[r]->bytes[PST_REGION_GRAD];
+            assert_true(
+                t.layout[r]->bytes[PST_REGION_STATE] % t.layout[r]->bytes[PST_REGION_WEIGHT] == 0);
         }
-        assert_int_equal(weights, model + (p > 1 ? tied : 0)); /* nano's sizes are multiples of 64 bytes */
+        assert_int_equal(weights, model + (p > 1 ? tied : 0)); /* nano's sizes are multiples of 64
+                                                                  bytes */
         assert_int_equal(gradients, uses);
         close_case(&t);
     }
@@ -56,7 +64,8 @@ static void ranks_add_up_to_the_model(void **unused) {
 static void damage_is_found(void **unused) {
     (void)unused;
     uint64_t state = 5;
-    pst_model_config config = {.kind = "mlp", .preset = "tiny", .micro_batch = 1, .activation = PST_ACT_GELU_TANH};
+    pst_model_config config = {
+        .kind = "mlp", .preset = "tiny", .micro_batch = 1, .activation = PST_ACT_GELU_TANH};
     pst_graph *g;
     MUST(pst_model_mlp.preset(&config));
     MUST(pst_model_mlp.build(&config, &g));
@@ -71,17 +80,22 @@ static void damage_is_found(void **unused) {
     x->total -= 1;
     uint32_t moved = 0;
     for (uint32_t i = 0; i < t.cut->chunk[0].n_buffer; i++) /* two scratch buffers into one place */
-        if (t.cut->chunk[0].buffer[i].place == PST_PLACE_SCRATCH) t.cut->chunk[0].buffer[i].offset = 0, moved++;
+        if (t.cut->chunk[0].buffer[i].place == PST_PLACE_SCRATCH) {
+            t.cut->chunk[0].buffer[i].offset = 0;
+            moved++;
+        }
     if (moved > 1) assert_int_equal(pst_layout_check(x, t.cut, t.slots), PST_EINTERNAL);
     close_case(&t);
     pst_graph_close(g);
 }
 
-/* Evaluation and the join buffer lie over slots and scratch: the arena is as long as the longest of them. */
+/* Evaluation and the join buffer lie over slots and scratch: the arena is as long as the longest of
+ * them. */
 static void phases_share_memory(void **unused) {
     (void)unused;
     uint64_t state = 9;
-    pst_model_config config = {.kind = "gpt", .preset = "nano", .micro_batch = 2, .activation = PST_ACT_GELU_TANH};
+    pst_model_config config = {
+        .kind = "gpt", .preset = "nano", .micro_batch = 2, .activation = PST_ACT_GELU_TANH};
     pst_graph *g;
     MUST(pst_model_gpt.preset(&config));
     MUST(pst_model_gpt.build(&config, &g));
@@ -90,13 +104,17 @@ static void phases_share_memory(void **unused) {
     for (uint32_t r = 0; r < 2; r++) {
         pst_layout *alone;
         const pst_layout *x = t.layout[r];
-        MUST(pst_layout_build(g, t.cut, t.job, t.slots, NULL, NULL, NULL, pst_optim_find("adamw"), r, &alone));
+        MUST(pst_layout_build(g, t.cut, t.job, t.slots, NULL, NULL, NULL, pst_optim_find("adamw"),
+                              r, &alone));
         MUST(pst_layout_check(alone, t.cut, t.slots));
-        if (x->bytes[PST_REGION_STATE] == alone->bytes[PST_REGION_STATE]) assert_int_equal(alone->total, x->total);
+        if (x->bytes[PST_REGION_STATE] == alone->bytes[PST_REGION_STATE])
+            assert_int_equal(alone->total, x->total);
         pst_layout_close(alone);
-        MUST(pst_layout_build(g, t.eval_cut, t.eval, t.eval_slots, NULL, NULL, NULL, NULL, r, &alone)); /* inference */
-        assert_int_equal(
-            alone->bytes[PST_REGION_GRAD] + alone->bytes[PST_REGION_STATE] + alone->bytes[PST_REGION_CONTROL], 0);
+        MUST(pst_layout_build(g, t.eval_cut, t.eval, t.eval_slots, NULL, NULL, NULL, NULL, r,
+                              &alone)); /* inference */
+        assert_int_equal(alone->bytes[PST_REGION_GRAD] + alone->bytes[PST_REGION_STATE] +
+                             alone->bytes[PST_REGION_CONTROL],
+                         0);
         assert_true(alone->total < x->total);
         pst_layout_close(alone);
     }

@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* The checker against exhaustive execution: random mutations of lists that are right, no wrong verdict either way. */
+/* The checker against exhaustive execution: random mutations of lists that are right, no wrong
+ * verdict either way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test: label=quick */
-/* Plans: printed and parsed they stay the same; every fault of a file is named with its place; the check finds what
- * does not fit the model. */
+/* Plans: printed and parsed they stay the same; every fault of a file is named with its place; the
+ * check finds what does not fit the model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HEAD "graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n"
-#define CHUNKS "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 3]}\n  - {chunk: 1, rank: 1, nodes: [4, 4]}\n"
+#define HEAD                                                                                       \
+    "graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: " \
+    "1\n"
+#define CHUNKS                                                                                     \
+    "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 3]}\n  - {chunk: 1, rank: 1, nodes: [4, 4]}\n"
 
 #define LONG "0123456789abcdef 0123456789abcdef "
 
@@ -25,27 +28,40 @@ static pst_plan *plan_for(const pst_graph *g, uint32_t n_rank) {
     strcpy(p->schedule, "1f1b-early");
     p->n_micro = 8;
     p->micro_batch = g->micro_batch;
-    for (uint32_t i = 0; i < g->n_node; i++) p->chunk_of_node[i] = (uint32_t)((uint64_t)i * n_rank / g->n_node);
-    for (uint32_t r = 0; r < n_rank; r++) p->rank_of_chunk[r] = r, p->peak_bytes[r] = UINT64_MAX - r;
+    for (uint32_t i = 0; i < g->n_node; i++)
+        p->chunk_of_node[i] = (uint32_t)((uint64_t)i * n_rank / g->n_node);
+    for (uint32_t r = 0; r < n_rank; r++) {
+        p->rank_of_chunk[r] = r;
+        p->peak_bytes[r] = UINT64_MAX - r;
+    }
     p->step_ns = 123456789012345;
     p->flush_ns = 7;
     p->bubble = 1.0 / 3;
-    p->data = 2, p->tensor = 3, p->sequence = 1, p->zero = 2, p->bound_ns = 12345;
-    p->micros = malloc(2 * sizeof *p->micros), p->device = malloc(6 * n_rank * sizeof *p->device);
+    p->data = 2;
+    p->tensor = 3;
+    p->sequence = 1;
+    p->zero = 2;
+    p->bound_ns = 12345;
+    p->micros = malloc(2 * sizeof *p->micros);
+    p->device = malloc(6 * n_rank * sizeof *p->device);
     assert_true(p->micros && p->device);
-    p->micros[0] = 3, p->micros[1] = 5;
+    p->micros[0] = 3;
+    p->micros[1] = 5;
     for (uint32_t r = 0; r < 6 * n_rank; r++) p->device[r] = 6 * n_rank - 1 - r;
-    if (n_rank % 2 == 0 && (p->before = calloc(n_rank + 1, sizeof *p->before))) /* 3, 1, 3, 1, ... */
+    /* 3, 1, 3, 1, ... */
+    if (n_rank % 2 == 0 && (p->before = calloc(n_rank + 1, sizeof *p->before)))
         for (uint32_t s = 0; s < n_rank; s++) p->before[s + 1] = p->before[s] + (s % 2 ? 1 : 3);
     assert_int_equal(pst_plan_set_text(&p->cluster, "2x8 h100 \"ib\": 400Gb/s # \xc3\xa9"), PST_OK);
     assert_int_equal(pst_plan_set_text(&p->run, "/some where/run.yaml"), PST_OK);
-    const pst_choice choice[] = {{"A \"device\" x132, of: 1x2x3", "0000000000000066 7"}, {"a", "b: c #"}};
+    const pst_choice choice[] = {{"A \"device\" x132, of: 1x2x3", "0000000000000066 7"},
+                                 {"a", "b: c #"}};
     assert_int_equal(pst_plan_set_choices(p, choice, n_rank % 3), PST_OK);
     return p;
 }
 
 static void assert_same_job(const pst_plan *p, const pst_plan *q) {
-    assert_true(q->data == p->data && q->tensor == p->tensor && q->sequence == p->sequence && q->zero == p->zero);
+    assert_true(q->data == p->data && q->tensor == p->tensor && q->sequence == p->sequence &&
+                q->zero == p->zero);
     assert_memory_equal(q->micros, p->micros, p->data * sizeof(uint32_t));
     assert_int_equal(!q->before, !p->before);
     if (p->before) assert_memory_equal(q->before, p->before, (p->n_rank + 1) * sizeof(uint32_t));
@@ -77,10 +93,12 @@ static void printed_plans_come_back(void **state) {
         pst_graph *g = random_graph(seed);
         pst_plan *p = plan_for(g, 1 + (uint32_t)seed % (g->n_node < 7 ? g->n_node : 7)), *q;
         assert_int_equal(pst_plan_check(p, g), PST_OK);
-        if (print_and_parse(p, seed % 2 ? g : NULL, &q) != PST_OK) fail_msg("seed %d: %s", (int)seed, pst_error());
+        if (print_and_parse(p, seed % 2 ? g : NULL, &q) != PST_OK)
+            fail_msg("seed %d: %s", (int)seed, pst_error());
         assert_int_equal(pst_plan_check(q, g), PST_OK);
         assert_string_equal(q->schedule, p->schedule);
-        assert_true(q->step_ns == p->step_ns && q->flush_ns == p->flush_ns && q->bubble == p->bubble);
+        assert_true(q->step_ns == p->step_ns && q->flush_ns == p->flush_ns &&
+                    q->bubble == p->bubble);
         assert_true(q->n_micro == p->n_micro && q->n_rank == p->n_rank && q->n_node == p->n_node);
         assert_memory_equal(q->chunk_of_node, p->chunk_of_node, p->n_node * sizeof(uint32_t));
         assert_memory_equal(q->peak_bytes, p->peak_bytes, p->n_rank * sizeof(uint64_t));
@@ -104,7 +122,8 @@ static void what_is_not_said_stays_open(void **state) {
     assert_null(p->device);
     assert_null(p->cluster);
     pst_plan_close(p);
-    assert_int_equal(pst_plan_parse(HEAD "data: 2\n" CHUNKS, sizeof HEAD CHUNKS + 7, "p.yaml", &p), PST_OK);
+    assert_int_equal(pst_plan_parse(HEAD "data: 2\n" CHUNKS, sizeof HEAD CHUNKS + 7, "p.yaml", &p),
+                     PST_OK);
     assert_int_equal(p->tensor, 1);
     assert_int_equal(pst_plan_job_ranks(p), 4);
     pst_plan_close(p);
@@ -139,17 +158,22 @@ static void faults_are_named_with_their_place(void **state) {
         {HEAD "chunks: []\n", "p.yaml:6:9", "1 to 65535 chunks"},
         {HEAD "chunks:\n  - {chunk: 0, rank: 2, nodes: [0, 3]}\n", "p.yaml:7:22", "from 0 to 1"},
         {HEAD "chunks:\n  - {chunk: 0, rank: 0, nodes: [1, 3]}\n", "p.yaml:7:33", "from 0 to 0"},
-        {HEAD "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 99999999999]}\n", "p.yaml:7:36", "whole number"},
+        {HEAD "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 99999999999]}\n", "p.yaml:7:36",
+         "whole number"},
         {HEAD "chunks:\n  - {chunk: 0, rank: 0}\n", "p.yaml:7:5", "missing key: nodes"},
-        {HEAD CHUNKS "predicted: {peak_bytes: [1]}\n", "p.yaml:9:25", "2 numbers, the bytes of each rank"},
+        {HEAD CHUNKS "predicted: {peak_bytes: [1]}\n", "p.yaml:9:25",
+         "2 numbers, the bytes of each rank"},
         {HEAD CHUNKS "predicted: {bubble: nan}\n", "p.yaml:9:21", "number from 0 to 1"},
-        {"graph_hash: 12\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS, "p.yaml:1:13",
-         "16 hex"},
-        {"graph_hash: \"0123456789abcdef\"\nschedule: gpip\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
+        {"graph_hash: 12\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
+         "p.yaml:1:13", "16 hex"},
+        {"graph_hash: \"0123456789abcdef\"\nschedule: gpip\nranks: 2\nmicro_batches: "
+         "4\nmicro_batch: 1\n" CHUNKS,
          "p.yaml:2:11", "did you mean \"gpipe\""},
-        {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: -2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
+        {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: -2\nmicro_batches: "
+         "4\nmicro_batch: 1\n" CHUNKS,
          "p.yaml:3:8", "whole number from 1"},
-        {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 7\nmicro_batches: 4\nmicro_batch: 1\ndata: 2\n"
+        {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 7\nmicro_batches: "
+         "4\nmicro_batch: 1\ndata: 2\n"
          "devices: [0, 1, 2, 3]\n" CHUNKS,
          "p.yaml:3:8", "ranks is 7, but chunks are on ranks 0 to 1: expected 2"},
         {HEAD "tensor: 2\n" CHUNKS, "p.yaml:6:9", "missing key: data"},
@@ -159,21 +183,25 @@ static void faults_are_named_with_their_place(void **state) {
         {HEAD "data: 2\nsequence: yes\n" CHUNKS, "p.yaml:7:11", "true or false"},
         {HEAD "data: 2\nzero: 3\n" CHUNKS, "p.yaml:7:7", "from 0 to 2"},
         {HEAD "data: 60000\ntensor: 60000\n" CHUNKS, "p.yaml:6:7", "65536"},
-        {HEAD "data: 2\ntensor: [1]\n" CHUNKS, "p.yaml:7:9", "2 numbers, tensor ranks of each stage"},
+        {HEAD "data: 2\ntensor: [1]\n" CHUNKS, "p.yaml:7:9",
+         "2 numbers, tensor ranks of each stage"},
         {HEAD "data: 2\ntensor: [1, 0]\n" CHUNKS, "p.yaml:7:13", "from 1 to 65535"},
         {HEAD "data: 2\ntensor: [1, 2]\ndevices: [0]\n" CHUNKS, "p.yaml:8:10", "6 numbers"},
         {HEAD "data: 2\ntensor: [65535, 65535]\n" CHUNKS, "p.yaml:6:7", "65536"},
         {HEAD CHUNKS "products: fast\n", "p.yaml:9:11", "choices, {of: TEXT, is: TEXT} each"},
         {HEAD CHUNKS "products:\n  - {of: a}\n", "p.yaml:10:5", "missing key: is"},
         {HEAD CHUNKS "products:\n  - {of: [a], is: b}\n", "p.yaml:10:10", "expected text"},
-        {HEAD CHUNKS "products:\n  - {of: a, is: " LONG LONG LONG LONG LONG "}\n", "p.yaml:10:17", "a shorter text"},
+        {HEAD CHUNKS "products:\n  - {of: a, is: " LONG LONG LONG LONG LONG "}\n", "p.yaml:10:17",
+         "a shorter text"},
         {"[1, 2", "p.yaml:", "expected"},
         {"- a\n", "p.yaml:1:1", "keys and values"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pst_plan *p;
-        assert_int_equal(pst_plan_parse(cases[i].text, strlen(cases[i].text), "p.yaml", &p), PST_EINPUT);
-        if (strncmp(pst_error(), cases[i].place, strlen(cases[i].place)) || !strstr(pst_error(), cases[i].what)) {
+        assert_int_equal(pst_plan_parse(cases[i].text, strlen(cases[i].text), "p.yaml", &p),
+                         PST_EINPUT);
+        if (strncmp(pst_error(), cases[i].place, strlen(cases[i].place)) ||
+            !strstr(pst_error(), cases[i].what)) {
             fail_msg("case %zu says: %s", i, pst_error());
         }
     }

@@ -1,4 +1,5 @@
-/* Programs: random graphs cut at random pass every check of a cut, and a small cut is what one would write by hand. */
+/* Programs: random graphs cut at random pass every check of a cut, and a small cut is what one
+ * would write by hand. */
 #include "models/model.h"
 #include "pipeline/case.h"
 
@@ -16,11 +17,13 @@ static void random_cuts_pass(void **unused) {
         pst_graph *g = random_graph(state);
         pst_chooser chooser = {.choose = choose_odd_scratch};
         for (int kind = 0; kind < 3; kind++) { /* fused, split, forward only */
-            uint32_t n_chunk = 1 + (uint32_t)(next_random(&state) % (g->n_node < 9 ? g->n_node : 9));
+            uint32_t n_chunk =
+                1 + (uint32_t)(next_random(&state) % (g->n_node < 9 ? g->n_node : 9));
             uint32_t *chunk = random_chunks(g->n_node, n_chunk, &state);
             uint8_t recompute[9];
             pst_cut *cut;
-            for (uint32_t c = 0; c < n_chunk; c++) recompute[c] = (uint8_t)(next_random(&state) % PST_RECOMPUTE_COUNT);
+            for (uint32_t c = 0; c < n_chunk; c++)
+                recompute[c] = (uint8_t)(next_random(&state) % PST_RECOMPUTE_COUNT);
             chooser.recompute = next_random(&state) % 2 ? recompute : NULL;
             MUST(pst_cut_build(g, chunk, n_chunk, kind == 1, kind < 2, &chooser, &cut));
             MUST(pst_cut_check(cut));
@@ -31,10 +34,12 @@ static void random_cuts_pass(void **unused) {
     }
 }
 
-static const pst_local *local_of(const pst_cut *cut, uint32_t c, pst_value_kind kind, const char *tensor) {
+static const pst_local *local_of(const pst_cut *cut, uint32_t c, pst_value_kind kind,
+                                 const char *tensor) {
     for (uint32_t i = 0; i < cut->chunk[c].n_local; i++) {
         const pst_value *v = cut->tape->value + cut->chunk[c].local[i].value;
-        if (v->kind == kind && !strcmp(cut->graph->tensor[v->tensor].name, tensor)) return cut->chunk[c].local + i;
+        if (v->kind == kind && !strcmp(cut->graph->tensor[v->tensor].name, tensor))
+            return cut->chunk[c].local + i;
     }
     return NULL;
 }
@@ -44,7 +49,8 @@ static uint64_t kept_bytes(const pst_cut *cut, uint32_t c) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < cut->chunk[c].n_buffer; i++) {
         const pst_buffer *b = cut->chunk[c].buffer + i;
-        if (b->place == PST_PLACE_SLOT && b->birth <= PST_EV_F && b->deaths >> PST_EV_B) bytes += b->bytes;
+        if (b->place == PST_PLACE_SLOT && b->birth <= PST_EV_F && b->deaths >> PST_EV_B)
+            bytes += b->bytes;
     }
     return bytes;
 }
@@ -55,24 +61,28 @@ static void print_again(const pst_cut *cut, uint32_t c, char *text, size_t bytes
     *text = 0;
     for (uint32_t s = 0; s < p->n_step; s++) {
         size_t used = strlen(text);
-        if (p->step[s].again) snprintf(text + used, bytes - used, "%s ", cut->graph->node[p->step[s].node].name);
+        if (p->step[s].again)
+            snprintf(text + used, bytes - used, "%s ", cut->graph->node[p->step[s].node].name);
     }
 }
 
 /* A block of GPT between two others: what each way of recomputation keeps, and runs again. */
 static void recomputation_by_hand(void **unused) {
     (void)unused;
-    pst_model_config config = {.kind = "gpt", .preset = "nano", .micro_batch = 2, .activation = PST_ACT_GELU_TANH};
+    pst_model_config config = {
+        .kind = "gpt", .preset = "nano", .micro_batch = 2, .activation = PST_ACT_GELU_TANH};
     pst_graph *g;
     MUST(pst_model_gpt.preset(&config));
     MUST(pst_model_gpt.build(&config, &g));
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
-    for (uint32_t i = 0; i < g->n_node; i++) chunk[i] = i < 10 ? 0 : i < 19 ? 1 : 2; /* 9 operators are a block */
-    uint64_t row = 2 * 64 * 4, C = 128;                                              /* b x T rows of floats */
+    for (uint32_t i = 0; i < g->n_node; i++)
+        chunk[i] = i < 10 ? 0 : i < 19 ? 1 : 2; /* 9 operators are a block */
+    uint64_t row = 2 * 64 * 4, C = 128;         /* b x T rows of floats */
     static const char *const again[] = {
         "", "h.1.ln_1 h.1.attn h.1.ln_2 h.1.mlp.c_fc ",
         "h.1.ln_1 h.1.attn.c_attn h.1.attn h.1.attn.c_proj h.1.attn.add h.1.ln_2 h.1.mlp.c_fc "};
-    uint64_t kept[] = {(C + 2 + C + 3 * C + C + 4 + C + 2 + C + 8 * C) * row, (C + 3 * C + C + 4 * C) * row, C * row};
+    uint64_t kept[] = {(C + 2 + C + 3 * C + C + 4 + C + 2 + C + 8 * C) * row,
+                       (C + 3 * C + C + 4 * C) * row, C * row};
     for (uint8_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         uint8_t recompute[] = {PST_RECOMPUTE_NONE, mode, PST_RECOMPUTE_FULL};
         pst_chooser chooser = {.recompute = recompute};
@@ -95,7 +105,8 @@ static void recomputation_by_hand(void **unused) {
     pst_graph_close(g);
 }
 
-/* embedding, hidden | output, loss: one activation up, one gradient down; dlogits lie over the logits. */
+/* embedding, hidden | output, loss: one activation up, one gradient down; dlogits lie over the
+ * logits. */
 static void small_cut_by_hand(void **unused) {
     (void)unused;
     pst_model_config config = {.kind = "mlp",
@@ -146,7 +157,8 @@ static void wrong_chunks_are_refused(void **unused) {
     pst_graph *g = random_graph(7);
     pst_cut *cut = NULL;
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
-    assert_int_equal(pst_cut_build(g, chunk, 2, 0, 1, NULL, &cut), PST_EINPUT); /* the second one is empty */
+    /* the second one is empty */
+    assert_int_equal(pst_cut_build(g, chunk, 2, 0, 1, NULL, &cut), PST_EINPUT);
     chunk[0] = 1;
     assert_int_equal(pst_cut_build(g, chunk, 1, 0, 1, NULL, &cut), PST_EINPUT); /* descending */
     assert_null(cut);

@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* What is published of every schedule, F = B = W unless said otherwise: bubbles, bubble rates and peak activations. */
+/* What is published of every schedule, F = B = W unless said otherwise: bubbles, bubble rates and
+ * peak activations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,19 +10,21 @@
 #include "pipeline/simulate/simulate.h"
 #include <math.h>
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                         \
     } while (0)
 
-/* Of the rank with the longest span; peak in chunks' micro-batches, times chunks per rank those of a stage. */
+/* Of the rank with the longest span; peak in chunks' micro-batches, times chunks per rank those of
+ * a stage. */
 typedef struct {
     uint64_t bubble, makespan, bound;
     uint32_t peak, last_peak;
     double rate;
 } found;
 
-static found study(const char *name, uint32_t p, uint32_t n_virtual, uint32_t m, uint64_t f, uint64_t b, uint64_t w) {
+static found study(const char *name, uint32_t p, uint32_t n_virtual, uint32_t m, uint64_t f,
+                   uint64_t b, uint64_t w) {
     pst_schedule *s;
     pst_cut *cut;
     pst_job *job;
@@ -41,15 +44,21 @@ static found study(const char *name, uint32_t p, uint32_t n_virtual, uint32_t m,
         if (t->peak_stash[k] > x.peak) x.peak = t->peak_stash[k];
     x.last_peak = t->peak_stash[p - 1];
     if (x.bound > x.makespan)
-        fail_msg("%s p=%u m=%u: %llu is below the bound", name, p, m, (unsigned long long)x.makespan);
-    pst_timing_close(t), pst_job_close(job), pst_slots_close(slots), pst_cut_close(cut), pst_schedule_close(s);
+        fail_msg("%s p=%u m=%u: %llu is below the bound", name, p, m,
+                 (unsigned long long)x.makespan);
+    pst_timing_close(t);
+    pst_job_close(job);
+    pst_slots_close(slots);
+    pst_cut_close(cut);
+    pst_schedule_close(s);
     return x;
 }
 
-static void expect(const char *name, uint32_t p, uint32_t m, found x, uint64_t bubble, uint32_t peak) {
+static void expect(const char *name, uint32_t p, uint32_t m, found x, uint64_t bubble,
+                   uint32_t peak) {
     if (x.bubble != bubble || x.peak != peak)
-        fail_msg("%s p=%u m=%u: bubble %llu, not %llu; peak %u, not %u", name, p, m, (unsigned long long)x.bubble,
-                 (unsigned long long)bubble, x.peak, peak);
+        fail_msg("%s p=%u m=%u: bubble %llu, not %llu; peak %u, not %u", name, p, m,
+                 (unsigned long long)x.bubble, (unsigned long long)bubble, x.peak, peak);
 }
 
 /* Formulas that hold for any F, B and W. */
@@ -59,13 +68,16 @@ static void formulas(void **state) {
     for (uint32_t k = 0; k < 3; k++)
         for (uint32_t p = 1; p <= 12; p++)
             for (uint32_t m = p; m <= 4 * p; m += p) {
-                uint64_t f = times[k][0], b = times[k][1], w = times[k][2], all = (p - 1) * (f + b + w);
+                uint64_t f = times[k][0], b = times[k][1], w = times[k][2],
+                         all = (p - 1) * (f + b + w);
                 expect("gpipe", p, m, study("gpipe", p, 0, m, f, b, w), all, m);
                 found x = study("1f1b", p, 0, m, f, b, w);
                 expect("1f1b", p, m, x, all, p);
                 assert_int_equal(x.last_peak, 1);
-                expect("1f1b-early", p, m, study("1f1b-early", p, 0, m, f, b, w), (p - 1) * (f + b), p);
-                for (uint32_t v = 2; v <= 4 && p > 1; v++) /* chunks of 1/v of a stage: (p-1)(F+B+W)/v, p + (p-1)/v */
+                expect("1f1b-early", p, m, study("1f1b-early", p, 0, m, f, b, w), (p - 1) * (f + b),
+                       p);
+                for (uint32_t v = 2; v <= 4 && p > 1; v++) /* chunks of 1/v of a stage:
+                                                              (p-1)(F+B+W)/v, p + (p-1)/v */
                     expect("interleaved", p, m, study("interleaved", p, v, m, f, b, w), all,
                            m == p ? p * v : p * v + p - 1);
             }
@@ -78,18 +90,22 @@ static void zero_bubble(void **state) {
             expect("zb-h1", p, m, study("zb-h1", p, 0, m, 10, 10, 10), (p - 1) * 10, p);
             expect("zb-h2", p, m, study("zb-h2", p, 0, m, 10, 10, 10), 0, 2 * p - 1);
             expect("zb-v", p, m, study("zb-v", p, 0, m, 10, 10, 10), 0, 2 * p);
-            /* (p'/2-1)(F&B + (B+W) - 3W) on p = p'/2 devices, where F&B = F + B; p'+1 chunks of half a stage */
-            expect("dualpipev", p, m, study("dualpipev", p, 0, m, 10, 10, 10), (p - 1) * 10, 2 * p + 1);
+            /* (p'/2-1)(F&B + (B+W) - 3W) on p = p'/2 devices, where F&B = F + B; p'+1 chunks of
+             * half a stage */
+            expect("dualpipev", p, m, study("dualpipev", p, 0, m, 10, 10, 10), (p - 1) * 10,
+                   2 * p + 1);
         }
 }
 
-/* "About": the bubble within a tenth of what is said of it, the peak within one micro-batch of a stage. */
+/* "About": the bubble within a tenth of what is said of it, the peak within one micro-batch of a
+ * stage. */
 static void controllable_memory(void **state) {
     (void)state;
     for (uint32_t p = 2; p <= 24; p++)
         for (uint32_t m = 4 * p; m <= 8 * p; m += 4 * p) {
             double whole = (p - 1) * 60.0;
-            found half = study("v-half", p, 0, m, 10, 10, 10), least = study("v-min", p, 0, m, 10, 10, 10);
+            found half = study("v-half", p, 0, m, 10, 10, 10),
+                  least = study("v-min", p, 0, m, 10, 10, 10);
             if (fabs((double)half.bubble - whole / 2) > whole / 10 || half.peak > p + 2)
                 fail_msg("v-half p=%u m=%u: bubble %g of 1f1b's, peak %u half stages", p, m,
                          (double)half.bubble / whole, half.peak);
@@ -121,8 +137,11 @@ static void every_size_can_be_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formulas), cmocka_unit_test(zero_bubble),           cmocka_unit_test(controllable_memory),
-        cmocka_unit_test(rates),    cmocka_unit_test(every_size_can_be_run),
+        cmocka_unit_test(formulas),
+        cmocka_unit_test(zero_bubble),
+        cmocka_unit_test(controllable_memory),
+        cmocka_unit_test(rates),
+        cmocka_unit_test(every_size_can_be_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to its end; whatever is
- * taken from its head or flush, or from rounds of gradients (zero 2), or changed in them, is refused. */
+/* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to
+ * its end; whatever is taken from its head or flush, or from rounds of gradients (zero 2), or
+ * changed in them, is refused. */
 #include "pipeline/case.h"
 #include "pipeline/simulate/simulate.h"
 
@@ -21,23 +22,34 @@ typedef struct {
     uint32_t n;
 } replicas;
 
-/* With zero 2 all kinds of schedules, and parameters of up to three pieces. The last replica has one micro-batch more,
- * or as many less as `fewer`. */
+/* With zero 2 all kinds of schedules, and parameters of up to three pieces. The last replica has
+ * one micro-batch more, or as many less as `fewer`. */
 static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint64_t *seed) {
     replicas r = {.t = {.g = random_graph(k)}, .n = n};
     uint32_t kind = (uint32_t)(k % (zero == 2 ? CASE_KINDS : 3)), n_micro = 4 - fewer;
-    pst_instr_cost cost = {
-        .latency_ns = 50, .bytes_per_s = 1e8, .norm_ns = 1, .reduce_ns = 1, .step_ns = 1, .flush = 1};
+    pst_instr_cost cost = {.latency_ns = 50,
+                           .bytes_per_s = 1e8,
+                           .norm_ns = 1,
+                           .reduce_ns = 1,
+                           .step_ns = 1,
+                           .flush = 1};
     cost.fifo = zero == 2 && k % 2; /* several chunks per rank need such lists */
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
     if (case_schedule[kind])
-        MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank, n_micro, &r.other));
+        MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank,
+                                   n_micro, &r.other));
     else r.other = many_chunks(r.t.n_rank, r.t.n_chunk, n_micro, kind == 4, 1, kind == 5);
-    for (uint32_t p = 0; zero == 2 && p < r.t.g->n_param; p++) /* what is computed is no matter here */
-        if (next_random(seed) % 3 == 0) r.t.g->param[p].dim[0] += next_random(seed) % 2 * 2 * PST_PIECE / 8;
+    for (uint32_t p = 0; zero == 2 && p < r.t.g->n_param; p++) /* what is computed is no matter
+                                                                  here */
+        if (next_random(seed) % 3 == 0)
+            r.t.g->param[p].dim[0] += next_random(seed) % 2 * 2 * PST_PIECE / 8;
     for (uint32_t i = 0; i < n; i++) r.schedule[i] = i + 1 < n ? r.t.schedule : r.other;
     r.cut[0] = r.t.cut;
-    pst_job_spec spec = {.grid = {r.t.n_rank, n, 1}, .schedule = r.schedule, .cut = r.cut, .cost = &cost, .zero = zero};
+    pst_job_spec spec = {.grid = {r.t.n_rank, n, 1},
+                         .schedule = r.schedule,
+                         .cut = r.cut,
+                         .cost = &cost,
+                         .zero = zero};
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
     MUST(pst_job_build_grid(&spec, &r.job, r.slots));
     return r;
@@ -60,7 +72,8 @@ static void jobs_pass(void **state) {
     (void)state;
     uint64_t seed = test_seed(1);
     for (uint64_t k = 1; k <= 60; k++) {
-        replicas r = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 4 % 3), (uint32_t)(k % 4), &seed);
+        replicas r =
+            open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 4 % 3), (uint32_t)(k % 4), &seed);
         pst_timing *timing;
         MUST(check(&r, PST_CHECK_TAGGED));
         if (r.job->zero < 2 || k % 2) MUST(check(&r, PST_CHECK_FIFO));
@@ -69,8 +82,8 @@ static void jobs_pass(void **state) {
         for (uint32_t k2 = 0; k2 < r.job->n_rank; k2++) {
             pst_layout *x;
             uint32_t lane = pst_grid_lane(r.job->grid, k2);
-            MUST(pst_layout_build(r.t.g, r.t.cut, r.job, r.slots[lane], NULL, NULL, NULL, pst_optim_find("adamw"), k2,
-                                  &x));
+            MUST(pst_layout_build(r.t.g, r.t.cut, r.job, r.slots[lane], NULL, NULL, NULL,
+                                  pst_optim_find("adamw"), k2, &x));
             MUST(pst_layout_check(x, r.t.cut, r.slots[lane]));
             pst_layout_close(x);
         }
@@ -91,7 +104,8 @@ static void lost_deps_are_refused(void **state) {
                 if (i < list->n_instr - list->n_flush && in->param == PST_NONE) continue;
                 for (; in->n_dep > 0; in->n_dep--, in->dep++) {
                     pst_instr now = *in;
-                    in->dep++, in->n_dep--;
+                    in->dep++;
+                    in->n_dep--;
                     check(&t, PST_CHECK_TAGGED) == PST_OK ? kept++ : refused++;
                     *in = now;
                 }
@@ -130,7 +144,8 @@ static void changes_are_refused(void **state) {
                     if (change == 7) in->into = in->into == PST_INTO_SHARD ? 0 : PST_INTO_SHARD;
                     if (change == 7 && in->opcode != PST_OP_REDUCE) *in = before;
                     if (memcmp(in, &before, sizeof before) && check(&t, PST_CHECK_TAGGED) == PST_OK)
-                        fail_msg("graph %u rank %u instruction %u: change %d is let pass", (unsigned)k, r, i, change);
+                        fail_msg("graph %u rank %u instruction %u: change %d is let pass",
+                                 (unsigned)k, r, i, change);
                     *in = before;
                 }
             }
@@ -156,13 +171,15 @@ static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t at) {
     const pst_instr *in = &job->list[rank].instr[at];
     const pst_instr_list *list = &job->list[in->peer];
     for (uint32_t i = 0; i < list->n_head; i++)
-        if (list->instr[i].opcode != in->opcode && list->instr[i].peer == rank && list->instr[i].seq == in->seq)
+        if (list->instr[i].opcode != in->opcode && list->instr[i].peer == rank &&
+            list->instr[i].seq == in->seq)
             return i;
     fail_msg("a message of the head has one end");
     return 0;
 }
 
-/* Weights that do not come at all, and weights that a pass does not wait for although none before it has. */
+/* Weights that do not come at all, and weights that a pass does not wait for although none before
+ * it has. */
 static void weights_are_needed(void **state) {
     (void)state;
     uint64_t seed = test_seed(4);
@@ -181,7 +198,9 @@ static void weights_are_needed(void **state) {
                 *dep = list->dep[in->dep + n - 1];
                 if (d == n - 1) in->n_dep--;
                 assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
-                *dep = was, in->n_dep = n, early++;
+                *dep = was;
+                in->n_dep = n;
+                early++;
             }
         }
         uint32_t r = (uint32_t)(k % t.job->n_rank), n = t.job->list[r].n_head;
@@ -227,7 +246,8 @@ static uint32_t moved_to(uint32_t i, uint32_t from, uint32_t to) {
     return i < from || i > to ? i : i == from ? to : i - 1;
 }
 
-/* Moves an instruction to a later place of its list, and what names others with it; 0: one between waits for it. */
+/* Moves an instruction to a later place of its list, and what names others with it; 0: one between
+ * waits for it. */
 static int move_later(pst_instr_list *list, uint32_t from, uint32_t to) {
     for (uint32_t i = from + 1; i <= to; i++)
         for (uint32_t d = 0; d < list->instr[i].n_dep; d++)
@@ -239,7 +259,8 @@ static int move_later(pst_instr_list *list, uint32_t from, uint32_t to) {
     return 1;
 }
 
-/* The first REDUCE of a piece, and the last before it that adds up the rank's own accumulators of the parameter. */
+/* The first REDUCE of a piece, and the last before it that adds up the rank's own accumulators of
+ * the parameter. */
 static int find_sums(const pst_instr_list *list, uint32_t param, uint32_t *own, uint32_t *piece) {
     *own = *piece = PST_NONE;
     for (uint32_t i = 0; i < list->n_instr && *piece == PST_NONE; i++) {
@@ -269,9 +290,11 @@ static void own_parts_come_first(void **state) {
                 if (move_later(list, own, piece)) {
                     moved++;
                     if (check(&t, PST_CHECK_TAGGED) == PST_OK)
-                        fail_msg("graph %u rank %u parameter %u: own parts are added late", (unsigned)k, r, p);
+                        fail_msg("graph %u rank %u parameter %u: own parts are added late",
+                                 (unsigned)k, r, p);
                 }
-                free(list->instr), free(list->dep);
+                free(list->instr);
+                free(list->dep);
                 *list = before;
             }
         close_replicas(&t);
@@ -309,7 +332,8 @@ static void shares_are_even(void **state) {
             for (uint32_t stage = 0; stage < t.n_rank; stage++)
                 for (uint32_t r = 1; r < n; r++) {
                     uint64_t a = load[stage][0], b = load[stage][r];
-                    assert_true((a > b ? a - b : b - a) <= (uint64_t)PST_PIECE * (t.g->n_param + 1));
+                    assert_true((a > b ? a - b : b - a) <=
+                                (uint64_t)PST_PIECE * (t.g->n_param + 1));
                 }
             pst_share_close(s);
         }
@@ -329,15 +353,17 @@ static void two_slots(void **state) {
     for (uint64_t k = 1; k <= 40; k++) {
         replicas r = open_replicas(k, 2 + (uint32_t)(k % 3), 2, 1, &seed);
         for (uint32_t lane = 0; lane < r.n; lane++)
-            for (uint32_t i = 0; i < r.t.n_chunk * 3; i++) assert_in_range(r.slots[lane]->gradient[i], 0, 1);
+            for (uint32_t i = 0; i < r.t.n_chunk * 3; i++)
+                assert_in_range(r.slots[lane]->gradient[i], 0, 1);
         close_replicas(&r);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass),           cmocka_unit_test(lost_deps_are_refused),
-                                       cmocka_unit_test(changes_are_refused), cmocka_unit_test(weights_are_needed),
-                                       cmocka_unit_test(weights_queue),       cmocka_unit_test(own_parts_come_first),
-                                       cmocka_unit_test(shares_are_even),     cmocka_unit_test(two_slots)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_pass),           cmocka_unit_test(lost_deps_are_refused),
+        cmocka_unit_test(changes_are_refused), cmocka_unit_test(weights_are_needed),
+        cmocka_unit_test(weights_queue),       cmocka_unit_test(own_parts_come_first),
+        cmocka_unit_test(shares_are_even),     cmocka_unit_test(two_slots)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test: label=quick */
-/* Schedules: the published orders, written out for small cases; every generator passes the check, every mutation
- * fails. */
+/* Schedules: the published orders, written out for small cases; every generator passes the check,
+ * every mutation fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,8 @@
 
 #include "pipeline/study.h"
 
-static void assert_prints(const char *name, uint32_t n_rank, uint32_t n_micro, const char *expected) {
+static void assert_prints(const char *name, uint32_t n_rank, uint32_t n_micro,
+                          const char *expected) {
     pst_schedule *s;
     char *text = NULL;
     size_t bytes;
@@ -24,8 +25,9 @@ static void assert_prints(const char *name, uint32_t n_rank, uint32_t n_micro, c
 
 static void orders_are_the_published_ones(void **state) {
     (void)state;
-    assert_prints("gpipe", 2, 2,
-                  "rank 0: F.c0.m0 F.c0.m1 BW.c0.m0 BW.c0.m1\nrank 1: F.c1.m0 F.c1.m1 BW.c1.m0 BW.c1.m1\n");
+    assert_prints(
+        "gpipe", 2, 2,
+        "rank 0: F.c0.m0 F.c0.m1 BW.c0.m0 BW.c0.m1\nrank 1: F.c1.m0 F.c1.m1 BW.c1.m0 BW.c1.m1\n");
     assert_prints("1f1b", 3, 3,
                   "rank 0: F.c0.m0 F.c0.m1 F.c0.m2 BW.c0.m0 BW.c0.m1 BW.c0.m2\n"
                   "rank 1: F.c1.m0 F.c1.m1 BW.c1.m0 F.c1.m2 BW.c1.m1 BW.c1.m2\n"
@@ -69,10 +71,15 @@ static void every_mutation_is_refused(void **state) {
         uint32_t r = study_random(&seed) % p, i = study_random(&seed) % s->n_action[r];
         pst_action *a = &s->action[r][i];
         switch (study_random(&seed) % 5) {
-        case 0: /* an action is missing */ memmove(a, a + 1, (--s->n_action[r] - i) * sizeof *a); break;
+        case 0: /* an action is missing */
+            memmove(a, a + 1, (--s->n_action[r] - i) * sizeof *a);
+            break;
         case 1: a->micro += 1; break;
         case 2: a->chunk += 1; break;
-        case 3: a->opcode = (uint8_t)((a->opcode + 1 + study_random(&seed) % (PST_OP_COUNT - 1)) % PST_OP_COUNT); break;
+        case 3:
+            a->opcode = (uint8_t)((a->opcode + 1 + study_random(&seed) % (PST_OP_COUNT - 1)) %
+                                  PST_OP_COUNT);
+            break;
         default: s->rank_of_chunk[r] = p; break;
         }
         assert_int_equal(pst_schedule_check(s), PST_EINPUT);
@@ -84,7 +91,8 @@ static void backward_in_another_order_is_refused(void **state) {
     (void)state;
     pst_schedule *s;
     assert_int_equal(pst_schedule_generate("gpipe", 2, 0, 3, &s), PST_OK);
-    s->action[1][3].micro = 1; /* BW of 1 before 0: legal for one GPU, but the sum would have another order */
+    s->action[1][3].micro = 1; /* BW of 1 before 0: legal for one GPU, but the sum would have
+                                  another order */
     s->action[1][4].micro = 0;
     assert_int_equal(pst_schedule_check(s), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "micro-batch order"));
@@ -106,8 +114,10 @@ static void wrong_names_and_sizes_are_explained(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders_are_the_published_ones),       cmocka_unit_test(generated_schedules_pass_the_check),
-        cmocka_unit_test(every_mutation_is_refused),           cmocka_unit_test(backward_in_another_order_is_refused),
+        cmocka_unit_test(orders_are_the_published_ones),
+        cmocka_unit_test(generated_schedules_pass_the_check),
+        cmocka_unit_test(every_mutation_is_refused),
+        cmocka_unit_test(backward_in_another_order_is_refused),
         cmocka_unit_test(wrong_names_and_sizes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

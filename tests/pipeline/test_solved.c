@@ -1,6 +1,6 @@
 /* test: label=quick timeout=120 */
-/* Solved schedules: against brute force on small problems (the bound from below, the order from above), the limits of
- * memory, the named schedules, and the same result every time. */
+/* Solved schedules: against brute force on small problems (the bound from below, the order from
+ * above), the limits of memory, the named schedules, and the same result every time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,12 +24,14 @@ typedef struct {
     pst_solve_problem p;
 } instance;
 
-static void draw(instance *x, uint64_t *seed, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro, uint64_t micros) {
+static void draw(instance *x, uint64_t *seed, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
+                 uint64_t micros) {
     *x = (instance){0};
     uint32_t n = n_rank * n_virtual;
     for (uint32_t c = 0; c < n; c++) {
         x->rank_of_chunk[c] = n_virtual == 2 && c >= n_rank ? 2 * n_rank - 1 - c : c % n_rank;
-        x->ns[c] = (pst_pass_ns){1 + study_random(seed) % 9, 1 + study_random(seed) % 9, 1 + study_random(seed) % 9};
+        x->ns[c] = (pst_pass_ns){1 + study_random(seed) % 9, 1 + study_random(seed) % 9,
+                                 1 + study_random(seed) % 9};
         x->hop[c] = (pst_hop_ns){study_random(seed) % 3, study_random(seed) % 3};
         uint64_t f_b = study_random(seed) % 3;
         x->held[c] = (pst_held){f_b, 2 + study_random(seed) % 3, study_random(seed) % (f_b + 1)};
@@ -46,9 +48,10 @@ static void draw(instance *x, uint64_t *seed, uint32_t n_rank, uint32_t n_virtua
                                .thrift = 8};
 }
 
-/* --- brute force -------------------------------------------------------------------------------------------------- */
+/* --- brute force ------------------------------------------------------------------------------ */
 
-/* Depth first over all orders in which passes can be started; a state that was as good or better before is left. */
+/* Depth first over all orders in which passes can be started; a state that was as good or better
+ * before is left. */
 typedef struct {
     const instance *x;
     uint64_t left; /* states that may still be visited */
@@ -62,7 +65,10 @@ static uint64_t ready(const force *f, uint32_t c, int kind) {
     uint32_t m = f->done[c][kind];
     const pst_held *h = &p->held[c];
     uint32_t rank = p->rank_of_chunk[c];
-    uint64_t takes = kind == 0 ? h->f_b + h->f_w + (f->reserve ? h->b_w : 0) : kind == 1 ? h->b_w : 0, at = 0;
+    uint64_t takes = kind == 0   ? h->f_b + h->f_w + (f->reserve ? h->b_w : 0)
+                     : kind == 1 ? h->b_w
+                                 : 0,
+             at = 0;
     if (m == p->n_micro || f->held[rank] + takes > p->limit[rank]) return UINT64_MAX;
     if (kind == 0 && c > 0) {
         if (f->done[c - 1][0] <= m) return UINT64_MAX;
@@ -77,8 +83,8 @@ static uint64_t ready(const force *f, uint32_t c, int kind) {
     return at > f->free_at[rank] ? at : f->free_at[rank];
 }
 
-/* One chunk per rank: F leaves room for its B, so nothing gets stuck, and active schedules suffice. Several chunks:
- * what is found may not be the shortest. */
+/* One chunk per rank: F leaves room for its B, so nothing gets stuck, and active schedules suffice.
+ * Several chunks: what is found may not be the shortest. */
 static void search(force *f, uint64_t makespan) {
     const pst_solve_problem *p = &f->x->p;
     if (makespan >= f->best || !f->left) return;
@@ -87,20 +93,30 @@ static void search(force *f, uint64_t makespan) {
     uint32_t rank = 0, left = 0;
     for (uint32_t c = 0; c < p->n_chunk; c++)
         for (int k = 0; k < 3; k++) {
-            uint64_t at = ready(f, c, k), ns = k == 0 ? p->ns[c].f : k == 1 ? p->ns[c].b : p->ns[c].w;
+            uint64_t at = ready(f, c, k), ns = k == 0   ? p->ns[c].f
+                                               : k == 1 ? p->ns[c].b
+                                                        : p->ns[c].w;
             left += f->done[c][k] < p->n_micro;
-            if (at != UINT64_MAX && at + ns < first_end) first_end = at + ns, rank = p->rank_of_chunk[c];
+            if (at != UINT64_MAX && at + ns < first_end) {
+                first_end = at + ns;
+                rank = p->rank_of_chunk[c];
+            }
         }
     if (!left) f->best = makespan;
     if (first_end == UINT64_MAX) return;
     for (uint32_t c = 0; c < p->n_chunk; c++)
-        for (int k = 0; k < 3;
-             k++) { /* Giffler and Thompson: what could start on that rank before the first could end */
+        for (int k = 0; k < 3; k++) { /* Giffler and Thompson: what could start on that rank before
+                                         the first could end */
             uint64_t at = p->rank_of_chunk[c] == rank ? ready(f, c, k) : UINT64_MAX;
             if (at >= first_end) continue;
             const pst_held *h = &p->held[c];
-            uint64_t ns = k == 0 ? p->ns[c].f : k == 1 ? p->ns[c].b : p->ns[c].w, free_at = f->free_at[rank];
-            uint64_t change = k == 0 ? h->f_b + h->f_w : k == 1 ? h->b_w - h->f_b : -(h->f_w + h->b_w);
+            uint64_t ns = k == 0   ? p->ns[c].f
+                          : k == 1 ? p->ns[c].b
+                                   : p->ns[c].w,
+                     free_at = f->free_at[rank];
+            uint64_t change = k == 0   ? h->f_b + h->f_w
+                              : k == 1 ? h->b_w - h->f_b
+                                       : -(h->f_w + h->b_w);
             f->end[c][k][f->done[c][k]++] = f->free_at[rank] = at + ns;
             f->held[rank] += change;
             search(f, at + ns > makespan ? at + ns : makespan);
@@ -128,22 +144,26 @@ static void bound_of_several_chunks(void **state) {
     for (int round = 0; round < 24; round++) {
         instance x;
         draw(&x, &seed, 2 + round % 2, 2, 2, 1 + study_random(&seed) % 3);
-        for (uint32_t r = 0; r < x.p.n_rank; r++) x.limit[r] += 8; /* one micro-batch of both chunks */
+        for (uint32_t r = 0; r < x.p.n_rank; r++)
+            x.limit[r] += 8; /* one micro-batch of both chunks */
         memset(x.hop, 0, sizeof x.hop);
         pst_schedule *s;
         pst_solved found;
-        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK) fail_msg("round %d: %s", round, pst_error());
+        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK)
+            fail_msg("round %d: %s", round, pst_error());
         uint64_t least = shortest(&x);
         if (found.bound_ns > least)
-            fail_msg("round %d: bound %llu, but %llu is possible", round, (unsigned long long)found.bound_ns,
-                     (unsigned long long)least);
-        n++, tight += found.bound_ns == (least < found.makespan_ns ? least : found.makespan_ns);
+            fail_msg("round %d: bound %llu, but %llu is possible", round,
+                     (unsigned long long)found.bound_ns, (unsigned long long)least);
+        n++;
+        tight += found.bound_ns == (least < found.makespan_ns ? least : found.makespan_ns);
         pst_schedule_close(s);
     }
     printf("of %u, %u bounds tight\n", n, tight);
 }
 
-/* Without messages the solver's times are those of the problem; with them, a receive may come late. */
+/* Without messages the solver's times are those of the problem; with them, a receive may come
+ * late. */
 static void bound_and_order_against_brute_force(void **state) {
     (void)state;
     uint64_t seed = study_seed();
@@ -156,15 +176,18 @@ static void bound_and_order_against_brute_force(void **state) {
         if (!hops) memset(x.hop, 0, sizeof x.hop);
         pst_schedule *s;
         pst_solved found;
-        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK) fail_msg("round %d: %s", round, pst_error());
+        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK)
+            fail_msg("round %d: %s", round, pst_error());
         uint64_t least = shortest(&x);
         if (found.bound_ns > least)
-            fail_msg("round %d: bound %llu, but %llu is possible", round, (unsigned long long)found.bound_ns,
-                     (unsigned long long)least);
+            fail_msg("round %d: bound %llu, but %llu is possible", round,
+                     (unsigned long long)found.bound_ns, (unsigned long long)least);
         if (!hops && found.makespan_ns < least)
-            fail_msg("round %d: makespan %llu, but %llu is the least", round, (unsigned long long)found.makespan_ns,
-                     (unsigned long long)least);
-        n++, optimal += found.makespan_ns <= least, tight += found.bound_ns == least;
+            fail_msg("round %d: makespan %llu, but %llu is the least", round,
+                     (unsigned long long)found.makespan_ns, (unsigned long long)least);
+        n++;
+        optimal += found.makespan_ns <= least;
+        tight += found.bound_ns == least;
         pst_schedule_close(s);
     }
     printf("of %u, %u optimal, %u bounds tight\n", n, optimal, tight);
@@ -177,11 +200,13 @@ static void holds_limits_and_beats_the_named(void **state) {
     for (int round = 0; round < 16; round++) {
         instance x;
         uint32_t n_virtual = 1 + round % 2, p = n_virtual == 1 ? 2 + round % 6 : 2 + round % 3;
-        draw(&x, &seed, p, n_virtual, 1 + study_random(&seed) % 16, (1 + study_random(&seed) % 4) * n_virtual);
+        draw(&x, &seed, p, n_virtual, 1 + study_random(&seed) % 16,
+             (1 + study_random(&seed) % 4) * n_virtual);
         if (round % 5 == 0) x.p.limit = NULL;
         pst_schedule *s, *again;
         pst_solved found, same;
-        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK) fail_msg("round %d: %s", round, pst_error());
+        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK)
+            fail_msg("round %d: %s", round, pst_error());
         assert_true(pst_solve_fits(&x.p, s));
         assert_int_equal(pst_schedule_check(s), PST_OK);
         assert_true(found.makespan_ns <= found.named_ns && found.makespan_ns >= found.bound_ns);
@@ -192,7 +217,8 @@ static void holds_limits_and_beats_the_named(void **state) {
                 const pst_action *a = &s->action[r][i], *b = &again->action[r][i];
                 assert_true(a->opcode == b->opcode && a->chunk == b->chunk && a->micro == b->micro);
             }
-        pst_schedule_close(s), pst_schedule_close(again);
+        pst_schedule_close(s);
+        pst_schedule_close(again);
     }
 }
 
@@ -203,8 +229,11 @@ static void equal_stages_are_solved_to_the_bound(void **state) {
         instance x;
         uint64_t seed = 1;
         draw(&x, &seed, p, 1, 3 * p, p);
-        for (uint32_t c = 0; c < p; c++)
-            x.ns[c] = (pst_pass_ns){10, 10, 10}, x.held[c] = (pst_held){0, 1, 0}, x.limit[c] = p;
+        for (uint32_t c = 0; c < p; c++) {
+            x.ns[c] = (pst_pass_ns){10, 10, 10};
+            x.held[c] = (pst_held){0, 1, 0};
+            x.limit[c] = p;
+        }
         x.p.hop = NULL;
         pst_schedule *s;
         pst_solved found;
@@ -213,14 +242,15 @@ static void equal_stages_are_solved_to_the_bound(void **state) {
         assert_int_equal(found.makespan_ns, found.bound_ns);
         pst_schedule_close(s);
         for (uint32_t c = 0; c < p; c++) x.limit[c] = 2 * p - 1;
-        assert_int_equal(pst_schedule_solve(&x.p, &s, &found),
-                         PST_OK); /* zb-h2: the ranks' work and the way to the last */
+        /* zb-h2: the ranks' work and the way to the last */
+        assert_int_equal(pst_schedule_solve(&x.p, &s, &found), PST_OK);
         assert_int_equal(found.makespan_ns, found.bound_ns);
         pst_schedule_close(s);
     }
 }
 
-/* Placements: chunks of a rank behind each other, as interleaved has them, are solved for as well. */
+/* Placements: chunks of a rank behind each other, as interleaved has them, are solved for as
+ * well. */
 static void rounds(void **state) {
     (void)state;
     uint64_t seed = study_seed();
@@ -230,7 +260,8 @@ static void rounds(void **state) {
         for (uint32_t c = 0; c < x.p.n_chunk; c++) x.rank_of_chunk[c] = c % 2;
         pst_schedule *s;
         pst_solved found;
-        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK) fail_msg("%u chunks: %s", v, pst_error());
+        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK)
+            fail_msg("%u chunks: %s", v, pst_error());
         assert_true(pst_solve_fits(&x.p, s));
         assert_true(found.bound_ns <= found.makespan_ns && found.makespan_ns <= found.named_ns);
         x.p.thrift = 64;
@@ -245,7 +276,8 @@ static void rounds(void **state) {
     }
 }
 
-/* Where nothing can be proven within the time, nothing is kept for a proof either: 340 MiB, it would be here. */
+/* Where nothing can be proven within the time, nothing is kept for a proof either: 340 MiB, it
+ * would be here. */
 static void unproven_takes_little_memory(void **state) {
     (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -257,7 +289,9 @@ static void unproven_takes_little_memory(void **state) {
     static pst_held held[2 * V];
     static uint32_t rank_of_chunk[2 * V];
     for (uint32_t c = 0; c < 2 * V; c++) {
-        ns[c] = (pst_pass_ns){2, 3, 4}, held[c] = (pst_held){.f_w = 1}, rank_of_chunk[c] = c % 2;
+        ns[c] = (pst_pass_ns){2, 3, 4};
+        held[c] = (pst_held){.f_w = 1};
+        rank_of_chunk[c] = c % 2;
     }
     pst_solve_problem p = {.n_rank = 2,
                            .n_chunk = 2 * V,
@@ -277,7 +311,10 @@ static void unproven_takes_little_memory(void **state) {
         pst_schedule *s;
         pst_solved found;
         if (!got || setrlimit(RLIMIT_AS, &limit)) _exit(9);
-        if (pst_schedule_solve(&p, &s, &found) != PST_OK) fprintf(stderr, "%s\n", pst_error()), _exit(1);
+        if (pst_schedule_solve(&p, &s, &found) != PST_OK) {
+            fprintf(stderr, "%s\n", pst_error());
+            _exit(1);
+        }
         _exit(found.bound_ns < (uint64_t)9 * V * M || found.bound_ns > found.makespan_ns);
     }
     int status;

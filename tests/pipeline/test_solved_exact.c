@@ -1,7 +1,8 @@
 /* test: label=full timeout=600
- * Solved schedules against all orders there are, several chunks per rank and little memory: the bound is not above the
- * shortest of them, and what is solved is hardly longer. Orders are built pass by pass; of those that have run the same
- * passes, only such go on as no other is better than in every respect. */
+ * Solved schedules against all orders there are, several chunks per rank and little memory: the
+ * bound is not above the shortest of them, and what is solved is hardly longer. Orders are built
+ * pass by pass; of those that have run the same passes, only such go on as no other is better than
+ * in every respect. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +57,8 @@ static uint64_t held(const tree *t, const order *x, uint32_t rank) {
     for (uint32_t c = 0; c < t->p->n_chunk; c++) {
         const pst_held *h = &t->p->held[c];
         uint64_t f = x->done[3 * c], b = x->done[3 * c + 1], w = x->done[3 * c + 2];
-        if (t->p->rank_of_chunk[c] == rank) sum += (f - b) * h->f_b + (f - w) * h->f_w + (b - w) * h->b_w;
+        if (t->p->rank_of_chunk[c] == rank)
+            sum += (f - b) * h->f_b + (f - w) * h->f_w + (b - w) * h->b_w;
     }
     return sum;
 }
@@ -111,7 +113,8 @@ static void keep(tree *t, int to, order *x) {
         t->full = 1;
         return;
     }
-    x->next = *first, *first = t->n[to];
+    x->next = *first;
+    *first = t->n[to];
     t->all[to][t->n[to]++] = *x;
 }
 
@@ -134,9 +137,13 @@ static void extend(tree *t, int to, const order *from, uint32_t q, int last) {
 
 /* The shortest makespan, when it is below that of a known order; 0: there are too many orders. */
 static uint64_t shortest(tree *t, const pst_solve_problem *p, uint64_t known) {
-    t->p = p, t->n_queue = 3 * p->n_chunk, t->best = known, t->full = 0;
+    t->p = p;
+    t->n_queue = 3 * p->n_chunk;
+    t->best = known;
+    t->full = 0;
     uint32_t passes = t->n_queue * p->n_micro;
-    t->n[0] = 1, t->all[0][0] = (order){.next = -1};
+    t->n[0] = 1;
+    t->all[0][0] = (order){.next = -1};
     for (uint32_t k = 0; k < passes && !t->full; k++) {
         int from = (int)k % 2;
         t->n[!from] = 0;
@@ -156,21 +163,26 @@ typedef struct {
     pst_solve_problem p;
 } instance;
 
-/* Plain: what simulate draws, equal halves that hold a unit from F to W. Else everything differs. */
-static void draw(instance *x, uint64_t *seed, uint32_t n_rank, int back, uint32_t n_micro, uint32_t more, int plain) {
+/* Plain: what simulate draws, equal halves that hold a unit from F to W. Else everything
+ * differs. */
+static void draw(instance *x, uint64_t *seed, uint32_t n_rank, int back, uint32_t n_micro,
+                 uint32_t more, int plain) {
     *x = (instance){.p = {.n_rank = n_rank, .n_chunk = 2 * n_rank, .n_micro = n_micro}};
     for (uint32_t c = 0; c < 2 * n_rank; c++) {
         uint32_t rank = c < n_rank ? c : back ? 2 * n_rank - 1 - c : c - n_rank;
         uint64_t f_b = study_random(seed) % 3;
         x->rank_of_chunk[c] = rank;
-        x->ns[c] =
-            (pst_pass_ns){10 + study_random(seed) % 21, 10 + study_random(seed) % 21, 10 + study_random(seed) % 21};
+        x->ns[c] = (pst_pass_ns){10 + study_random(seed) % 21, 10 + study_random(seed) % 21,
+                                 10 + study_random(seed) % 21};
         x->held[c] = (pst_held){f_b, 1 + study_random(seed) % 3, study_random(seed) % 3};
         if (plain && c >= n_rank) x->ns[c] = x->ns[rank];
         if (plain) x->held[c] = (pst_held){.f_w = 1};
     }
     for (uint32_t r = 0; r < n_rank; r++) x->limit[r] = plain ? 2 + more : 14 + 2 * more;
-    x->p.rank_of_chunk = x->rank_of_chunk, x->p.ns = x->ns, x->p.held = x->held, x->p.limit = x->limit;
+    x->p.rank_of_chunk = x->rank_of_chunk;
+    x->p.ns = x->ns;
+    x->p.held = x->held;
+    x->p.limit = x->limit;
 }
 
 static void against_all_orders(void **state) {
@@ -178,7 +190,8 @@ static void against_all_orders(void **state) {
     uint64_t seed = study_seed(), sum_bound = 0, sum_exact = 0, sum_solved = 0;
     uint32_t n = 0;
     tree t = {.bucket = malloc(BUCKETS * sizeof *t.bucket)};
-    t.all[0] = malloc(MOST * sizeof **t.all), t.all[1] = malloc(MOST * sizeof **t.all);
+    t.all[0] = malloc(MOST * sizeof **t.all);
+    t.all[1] = malloc(MOST * sizeof **t.all);
     assert_true(t.bucket && t.all[0] && t.all[1]);
     for (uint32_t round = 0; round < 240; round++) {
         uint32_t p = round % 6 ? 2 : 3, more = round / 2 % 4;
@@ -186,19 +199,27 @@ static void against_all_orders(void **state) {
         pst_schedule *s;
         pst_solved found;
         draw(&x, &seed, p, round % 3 > 0, p == 3 && more == 3 ? 2 : 3, more, round % 2);
-        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK) fail_msg("round %u: %s", round, pst_error());
+        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK)
+            fail_msg("round %u: %s", round, pst_error());
         pst_schedule_close(s);
         uint64_t exact = shortest(&t, &x.p, found.makespan_ns);
         if (!exact) continue;
         if (found.bound_ns > exact)
-            fail_msg("round %u: bound %llu, but %llu is possible", round, (unsigned long long)found.bound_ns,
-                     (unsigned long long)exact);
-        n++, sum_bound += found.bound_ns, sum_exact += exact, sum_solved += found.makespan_ns;
+            fail_msg("round %u: bound %llu, but %llu is possible", round,
+                     (unsigned long long)found.bound_ns, (unsigned long long)exact);
+        n++;
+        sum_bound += found.bound_ns;
+        sum_exact += exact;
+        sum_solved += found.makespan_ns;
     }
-    printf("%u compared: the shortest is %.2f%% above the bound, what is solved %.2f%% above the shortest\n", n,
-           100 * ((double)sum_exact / (double)sum_bound - 1), 100 * ((double)sum_solved / (double)sum_exact - 1));
+    printf("%u compared: the shortest is %.2f%% above the bound, what is solved %.2f%% above the "
+           "shortest\n",
+           n, 100 * ((double)sum_exact / (double)sum_bound - 1),
+           100 * ((double)sum_solved / (double)sum_exact - 1));
     assert_true(n >= 180 && sum_solved * 100 <= sum_exact * 102);
-    free(t.bucket), free(t.all[0]), free(t.all[1]);
+    free(t.bucket);
+    free(t.all[0]);
+    free(t.all[1]);
 }
 
 int main(void) {

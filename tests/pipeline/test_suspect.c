@@ -1,6 +1,6 @@
-/* Who holds the job up: a message is lost somewhere in some schedule, and whoever is asked names it; a rank that went
- * past a collective, one in another collective than the rest, one that has left, and one that computes are told
- * apart. */
+/* Who holds the job up: a message is lost somewhere in some schedule, and whoever is asked names
+ * it; a rank that went past a collective, one in another collective than the rest, one that has
+ * left, and one that computes are told apart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,11 +25,13 @@ typedef struct {
 } stage;
 
 static void look(stage *g, const study *s, uint32_t n) {
-    g->scene = (pst_suspect_scene){.n_rank = n, .rank = g->rank, .job = {NULL, s->job}, .cut = {NULL, s->cut}};
-    for (uint32_t r = 0; r < n; r++) g->rank[r].known = pst_position_read(&g->position[r], &g->rank[r].at);
+    g->scene = (pst_suspect_scene){
+        .n_rank = n, .rank = g->rank, .job = {NULL, s->job}, .cut = {NULL, s->cut}};
+    for (uint32_t r = 0; r < n; r++)
+        g->rank[r].known = pst_position_read(&g->position[r], &g->rank[r].at);
 }
 
-/* --- a lost message ----------------------------------------------------------------------------------------------- */
+/* --- a lost message --------------------------------------------------------------------------- */
 
 typedef struct {
     pst_clock clock;
@@ -83,7 +85,8 @@ static const pst_transfer *dropped(const machine *m, uint32_t bad) {
     return NULL;
 }
 
-static void check_lost(stage *g, const study *s, uint32_t n, uint32_t bad, const pst_transfer *message) {
+static void check_lost(stage *g, const study *s, uint32_t n, uint32_t bad,
+                       const pst_transfer *message) {
     uint32_t from = message->kind == PST_TRANSFER_SEND ? bad : message->peer, asked = 0;
     uint32_t to = from == bad ? message->peer : bad;
     look(g, s, n);
@@ -94,7 +97,8 @@ static void check_lost(stage *g, const study *s, uint32_t n, uint32_t bad, const
         asked++;
         pst_suspect_find(&g->scene, r, &p);
         if (p.kind != PST_SUSPECT_LOST || p.culprit != from || p.victim != to)
-            fail_msg("rank %u: kind %d, %u -> %u, lost was %u -> %u", r, (int)p.kind, p.culprit, p.victim, from, to);
+            fail_msg("rank %u: kind %d, %u -> %u, lost was %u -> %u", r, (int)p.kind, p.culprit,
+                     p.victim, from, to);
         assert_non_null(strstr(pst_suspect_where(&g->scene, r, NULL, text, sizeof text), "step "));
     }
     assert_true(asked > 0);
@@ -110,9 +114,10 @@ static void a_lost_message_is_named_by_all(void **unused) {
         study s;
         stage g = {0};
         machine m;
-        uint32_t n = 2 + (uint32_t)(study_random(&state) % (RANKS - 1)), bad = (uint32_t)(study_random(&state) % n);
-        MUST(study_open(&s, schedules[study_random(&state) % 3], n, 1 + (uint32_t)(study_random(&state) % 8), 20, 30,
-                        10, &cost));
+        uint32_t n = 2 + (uint32_t)(study_random(&state) % (RANKS - 1)),
+                 bad = (uint32_t)(study_random(&state) % n);
+        MUST(study_open(&s, schedules[study_random(&state) % 3], n,
+                        1 + (uint32_t)(study_random(&state) % 8), 20, 30, 10, &cost));
         open_machine(&m, &g, n, bad, 1 + study_random(&state) % 40);
         for (uint32_t r = 0; r < n; r++) MUST(pst_executor_start(m.x[r], s.job, s.cut));
         pst_status status = pst_executor_drive(m.x, n, &m.clock, NULL, NULL);
@@ -121,7 +126,8 @@ static void a_lost_message_is_named_by_all(void **unused) {
         for (uint32_t r = 0; r < n; r++) pst_executor_publish_wait(m.x[r]);
         if (message) check_lost(&g, &s, n, bad, message);
         else
-            for (uint32_t r = 0; r < n; r++) assert_int_equal(PST_POSITION_GET(&g.position[r], activity), PST_AT_HOST);
+            for (uint32_t r = 0; r < n; r++)
+                assert_int_equal(PST_POSITION_GET(&g.position[r], activity), PST_AT_HOST);
         lost += message != NULL;
         close_machine(&m, n);
         study_close(&s);
@@ -130,27 +136,31 @@ static void a_lost_message_is_named_by_all(void **unused) {
     assert_true(lost > 60);
 }
 
-/* --- logs --------------------------------------------------------------------------------------------------------- */
+/* --- logs ------------------------------------------------------------------------------------- */
 
 enum { OPS = 400 };
 
-/* A training: lists with a report each; every third step a checkpoint of four collectives, every fifth a validation. */
+/* A training: lists with a report each; every third step a checkpoint of four collectives, every
+ * fifth a validation. */
 static uint32_t write_program(uint64_t op[OPS], uint32_t steps) {
     uint32_t n = 0;
     for (uint32_t line = 10; line < 15; line++) op[n++] = UINT64_C(100) << 32 | line; /* set-up */
     for (uint32_t step = 1; step <= steps; step++) {
         op[n++] = PST_OP_LIST_TRAIN;
         op[n++] = UINT64_C(200) << 32 | 79;
-        for (uint32_t i = 0; step % 5 == 0 && i < 2; i++)
-            op[n++] = PST_OP_LIST_EVAL, op[n++] = UINT64_C(300) << 32 | 83;
+        for (uint32_t i = 0; step % 5 == 0 && i < 2; i++) {
+            op[n++] = PST_OP_LIST_EVAL;
+            op[n++] = UINT64_C(300) << 32 | 83;
+        }
         if (step % 5 == 0) op[n++] = UINT64_C(300) << 32 | 99;
-        for (uint32_t line = 260; step % 3 == 0 && line < 264; line++) op[n++] = UINT64_C(400) << 32 | line;
+        for (uint32_t line = 260; step % 3 == 0 && line < 264; line++)
+            op[n++] = UINT64_C(400) << 32 | line;
     }
     return n;
 }
 
-/* One rank leaves any collective out and goes on for a bit, the others come to it: it is told who, of two ranks,
- * too. */
+/* One rank leaves any collective out and goes on for a bit, the others come to it: it is told who,
+ * of two ranks, too. */
 static void what_was_left_out_is_found_in_the_logs(void **unused) {
     (void)unused;
     uint64_t state = study_seed(), op[OPS];
@@ -158,7 +168,8 @@ static void what_was_left_out_is_found_in_the_logs(void **unused) {
     for (uint32_t skipped = 5; skipped + 4 < n_op; skipped++) {
         stage g = {0};
         pst_suspect p = {0};
-        uint32_t n = 2 + (uint32_t)(study_random(&state) % (RANKS - 1)), culprit = (uint32_t)(study_random(&state) % n);
+        uint32_t n = 2 + (uint32_t)(study_random(&state) % (RANKS - 1)),
+                 culprit = (uint32_t)(study_random(&state) % n);
         if (op[skipped] <= PST_OP_LIST_TRAIN) continue;
         for (uint32_t r = 0; r < n; r++) {
             uint32_t end = skipped + 1 + (uint32_t)(study_random(&state) % 2);
@@ -168,13 +179,14 @@ static void what_was_left_out_is_found_in_the_logs(void **unused) {
         }
         g.scene = (pst_suspect_scene){.n_rank = n, .rank = g.rank};
         tried++;
-        right += pst_suspect_order(&g.scene, &p) == culprit && p.kind == PST_SUSPECT_SKIPPED && p.op == skipped;
+        right += pst_suspect_order(&g.scene, &p) == culprit && p.kind == PST_SUSPECT_SKIPPED &&
+                 p.op == skipped;
     }
     printf("%u of %u found\n", right, tried);
     assert_true(right * 100 >= tried * 99);
 }
 
-/* --- by hand ------------------------------------------------------------------------------------------------------ */
+/* --- by hand ---------------------------------------------------------------------------------- */
 
 /* Lists and collectives in turn, the last collective being `bytes`. */
 static void write_log(pst_position *p, uint32_t n_run, uint32_t n_coll, uint64_t bytes) {
@@ -182,12 +194,13 @@ static void write_log(pst_position *p, uint32_t n_run, uint32_t n_coll, uint64_t
     for (uint32_t i = 0; i + n_run < n_coll; i++) pst_position_op(p, UINT64_C(100) << 32 | i);
     for (uint32_t i = 0; i < n_run; i++) {
         pst_position_op(p, PST_OP_LIST_TRAIN);
-        if (i + 1 < n_run || bytes) pst_position_op(p, UINT64_C(200) << 32 | (i + 1 < n_run ? 96 : bytes));
+        if (i + 1 < n_run || bytes)
+            pst_position_op(p, UINT64_C(200) << 32 | (i + 1 < n_run ? 96 : bytes));
     }
 }
 
-static void in_collective(pst_position *p, uint32_t n_run, uint32_t n_coll, uint64_t bytes, uint32_t peer,
-                          int is_recv) {
+static void in_collective(pst_position *p, uint32_t n_run, uint32_t n_coll, uint64_t bytes,
+                          uint32_t peer, int is_recv) {
     PST_POSITION_SET(p, activity, (uint32_t)PST_AT_COLLECTIVE);
     PST_POSITION_SET(p, train, 1);
     PST_POSITION_SET(p, n_run, n_run);
@@ -198,7 +211,8 @@ static void in_collective(pst_position *p, uint32_t n_run, uint32_t n_coll, uint
 }
 
 /* Waits for the first micro-batch's activation. */
-static void in_run(pst_position *p, const study *s, uint32_t rank, uint32_t n_run, uint32_t n_coll) {
+static void in_run(pst_position *p, const study *s, uint32_t rank, uint32_t n_run,
+                   uint32_t n_coll) {
     PST_POSITION_SET(p, activity, (uint32_t)PST_AT_WAIT);
     PST_POSITION_SET(p, train, 1);
     PST_POSITION_SET(p, n_run, n_run);
@@ -214,7 +228,8 @@ static void places_in_the_program_are_compared(void **unused) {
     pst_suspect p;
     MUST(study_open(&s, "1f1b", 3, 4, 20, 30, 10, &cost));
     for (uint32_t asked = 0; asked < 3; asked++) {
-        stage g = {0}; /* rank 1 has begun the next list; the others wait for it in the collective before */
+        stage g = {0}; /* rank 1 has begun the next list; the others wait for it in the collective
+                          before */
         in_collective(&g.position[0], 4, 7, 96, 1, 1);
         in_run(&g.position[1], &s, 1, 5, 6);
         in_collective(&g.position[2], 4, 7, 96, 0, 1);
@@ -223,7 +238,8 @@ static void places_in_the_program_are_compared(void **unused) {
         assert_int_equal(p.kind, PST_SUSPECT_SKIPPED);
         assert_int_equal(p.culprit, 1);
 
-        in_collective(&g.position[1], 4, 7, 8, 0, 1); /* it is in the seventh, too, but in another one */
+        in_collective(&g.position[1], 4, 7, 8, 0, 1); /* it is in the seventh, too, but in another
+                                                         one */
         look(&g, &s, 3);
         pst_suspect_find(&g.scene, asked, &p);
         assert_int_equal(p.kind, PST_SUSPECT_SKIPPED);
@@ -234,7 +250,8 @@ static void places_in_the_program_are_compared(void **unused) {
         pst_suspect_find(&g.scene, asked, &p);
         assert_int_equal(p.kind, PST_SUSPECT_DEADLOCK);
 
-        PST_POSITION_SET(&g.position[1], coll_post[0], pst_position_message(0, 0, 9)); /* and has sent its part */
+        /* and has sent its part */
+        PST_POSITION_SET(&g.position[1], coll_post[0], pst_position_message(0, 0, 9));
         PST_POSITION_SET(&g.position[1], n_coll_post, 1);
         look(&g, &s, 3);
         pst_suspect_find(&g.scene, asked, &p);

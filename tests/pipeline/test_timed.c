@@ -1,6 +1,6 @@
 /* test: label=quick timeout=60 */
-/* The timed device and transport alone, and under the executor: on the virtual clock every instruction starts and ends
- * exactly when the simulator says. */
+/* The timed device and transport alone, and under the executor: on the virtual clock every
+ * instruction starts and ends exactly when the simulator says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,8 +38,10 @@ static void device_keeps_its_own_timeline(void **state) {
     d->ops->close(d);
 }
 
-static pst_transfer transfer(pst_transfer_kind kind, uint32_t peer, uint32_t seq, uint64_t bytes, uint64_t ns) {
-    return (pst_transfer){.kind = kind, .peer = peer, .channel = 3, .seq = seq, .bytes = bytes, .ns = ns};
+static pst_transfer transfer(pst_transfer_kind kind, uint32_t peer, uint32_t seq, uint64_t bytes,
+                             uint64_t ns) {
+    return (pst_transfer){
+        .kind = kind, .peer = peer, .channel = 3, .seq = seq, .bytes = bytes, .ns = ns};
 }
 
 static void transfers_start_when_both_ends_are_there(void **state) {
@@ -48,7 +50,8 @@ static void transfers_start_when_both_ends_are_there(void **state) {
     pst_timed_hub *hub;
     uint64_t send, recv, late, end = 0;
     assert_int_equal(pst_timed_hub_open(3, &clock, &hub), PST_OK);
-    pst_transport *a = pst_timed_hub_end(hub, 0), *b = pst_timed_hub_end(hub, 1), *c = pst_timed_hub_end(hub, 2);
+    pst_transport *a = pst_timed_hub_end(hub, 0), *b = pst_timed_hub_end(hub, 1),
+                  *c = pst_timed_hub_end(hub, 2);
     pst_transfer t = transfer(PST_TRANSFER_SEND, 1, 0, 8, 40);
     assert_int_equal(a->ops->post(a, &t, &send), PST_OK);
     t = transfer(PST_TRANSFER_RECV, 0, 1, 8, 7); /* another message */
@@ -72,7 +75,7 @@ static void transfers_start_when_both_ends_are_there(void **state) {
     assert_int_equal(a->ops->test(a, send, &end), PST_OK);
     assert_int_equal(end, 170);
     assert_int_equal(a->ops->test(a, send, &end), PST_EINTERNAL); /* forgotten */
-    t = transfer(PST_TRANSFER_SEND, 1, 1, 9, 7);                  /* one byte more than the other end */
+    t = transfer(PST_TRANSFER_SEND, 1, 1, 9, 7); /* one byte more than the other end */
     assert_int_equal(a->ops->post(a, &t, &send), PST_OK);
     assert_int_equal(a->ops->test(a, send, &end), PST_EINPUT);
     assert_int_equal(b->ops->test(b, late, &end), PST_EINPUT);
@@ -84,29 +87,33 @@ static void transfers_start_when_both_ends_are_there(void **state) {
     pst_timed_hub_close(hub);
 }
 
-/* --- the executor on the virtual clock ---------------------------------------------------------------------------- */
+/* --- the executor on the virtual clock -------------------------------------------------------- */
 
 /* Every instruction a duration of its own; both ends of a transfer the same. */
 static void randomize(study *s, uint64_t *seed) {
     uint64_t per_seq[2][64];
     for (int k = 0; k < 2; k++) {
-        for (int i = 0; i < 64; i++) per_seq[k][i] = study_random(seed) % 3 ? study_random(seed) % 300 : 0;
+        for (int i = 0; i < 64; i++)
+            per_seq[k][i] = study_random(seed) % 3 ? study_random(seed) % 300 : 0;
     }
     for (uint32_t c = 0; c < s->cut->n_chunk; c++) {
         for (uint32_t op = 0; op < 4; op++) {
             pst_program *p = &s->cut->chunk[c].program[op];
             p->ns = 0;
-            for (uint32_t k = 0; k < p->n_step; k++) p->ns += p->step[k].ns = study_random(seed) % 200;
+            for (uint32_t k = 0; k < p->n_step; k++)
+                p->ns += p->step[k].ns = study_random(seed) % 200;
         }
     }
-    if (study_random(seed) % 2) assert_non_null(s->job->slow = calloc(s->job->n_rank, sizeof *s->job->slow));
+    if (study_random(seed) % 2)
+        assert_non_null(s->job->slow = calloc(s->job->n_rank, sizeof *s->job->slow));
     for (uint32_t r = 0; r < s->job->n_rank; r++) {
         if (s->job->slow) s->job->slow[r] = 1 + (double)(study_random(seed) % 1000) / 300;
         for (uint32_t i = 0; i < s->job->list[r].n_instr; i++) {
             pst_instr *in = &s->job->list[r].instr[i];
             if (in->opcode <= PST_OP_BW)
                 in->ns = pst_job_slowed(s->job, r, s->cut->chunk[in->chunk].program[in->opcode].ns);
-            else if (in->queue != PST_Q_COMPUTE) in->ns = per_seq[in->channel & 1][(in->seq * 7 + in->channel) % 64];
+            else if (in->queue != PST_Q_COMPUTE)
+                in->ns = per_seq[in->channel & 1][(in->seq * 7 + in->channel) % 64];
             else in->ns = study_random(seed) % 100;
         }
     }
@@ -125,8 +132,10 @@ static void open_machine(machine *m, uint32_t n_rank, uint64_t now) {
     for (uint32_t r = 0; r < n_rank; r++) {
         pst_device_config device = {.threads = 1, .clock = &m->clock};
         assert_int_equal(pst_device_timed.open(&device, &m->device[r]), PST_OK);
-        pst_executor_config config = {
-            .rank = r, .device = m->device[r], .transport = pst_timed_hub_end(m->hub, r), .clock = &m->clock};
+        pst_executor_config config = {.rank = r,
+                                      .device = m->device[r],
+                                      .transport = pst_timed_hub_end(m->hub, r),
+                                      .clock = &m->clock};
         assert_int_equal(pst_executor_open(&config, &m->x[r]), PST_OK);
     }
 }
@@ -141,8 +150,10 @@ static void close_machine(machine *m, uint32_t n_rank) {
 
 static void run_and_compare(const study *s, machine *m, const pst_timing *t, const char *name) {
     uint32_t p = s->job->n_rank;
-    for (uint32_t r = 0; r < p; r++) assert_int_equal(pst_executor_start(m->x[r], s->job, s->cut), PST_OK);
-    if (pst_executor_drive(m->x, p, &m->clock, NULL, NULL) != PST_OK) fail_msg("%s: %s", name, pst_error());
+    for (uint32_t r = 0; r < p; r++)
+        assert_int_equal(pst_executor_start(m->x[r], s->job, s->cut), PST_OK);
+    if (pst_executor_drive(m->x, p, &m->clock, NULL, NULL) != PST_OK)
+        fail_msg("%s: %s", name, pst_error());
     for (uint32_t r = 0; r < p; r++) {
         uint64_t origin;
         const pst_span *span = pst_executor_spans(m->x[r], &origin);
@@ -150,8 +161,8 @@ static void run_and_compare(const study *s, machine *m, const pst_timing *t, con
             if (span[i].start == t->span[r][i].start && span[i].end == t->span[r][i].end) continue;
             char text[128];
             fail_msg("%s p=%u m=%u: %s runs %d..%d, simulated %d..%d", name, p, s->job->n_micro,
-                     pst_instr_text(s->job, r, i, text, sizeof text), (int)span[i].start, (int)span[i].end,
-                     (int)t->span[r][i].start, (int)t->span[r][i].end);
+                     pst_instr_text(s->job, r, i, text, sizeof text), (int)span[i].start,
+                     (int)span[i].end, (int)t->span[r][i].start, (int)t->span[r][i].end);
         }
     }
 }
@@ -166,9 +177,11 @@ static void executor_and_simulator_agree(void **state) {
         machine m;
         pst_instr_cost cost = {.latency_ns = 1, .flush = study_random(&seed) % 2};
         uint32_t p = 1 + study_random(&seed) % 9, n = 1 + study_random(&seed) % 12;
-        if (study_open(&s, names[round % 4], p, n, 1, 1, 1, &cost) != PST_OK) fail_msg("%s", pst_error());
+        if (study_open(&s, names[round % 4], p, n, 1, 1, 1, &cost) != PST_OK)
+            fail_msg("%s", pst_error());
         randomize(&s, &seed);
-        if (pst_job_check(s.job, s.cut, s.slots, PST_CHECK_TAGGED) != PST_OK) fail_msg("%s", pst_error());
+        if (pst_job_check(s.job, s.cut, s.slots, PST_CHECK_TAGGED) != PST_OK)
+            fail_msg("%s", pst_error());
         if (pst_simulate(s.job, &t) != PST_OK) fail_msg("%s", pst_error());
         open_machine(&m, p, study_random(&seed) % 1000);
         run_and_compare(&s, &m, t, names[round % 4]);

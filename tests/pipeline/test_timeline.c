@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* The timeline as a picture: well formed, as wide as it needs, in colours that everybody can tell apart. */
+/* The timeline as a picture: well formed, as wide as it needs, in colours that everybody can tell
+ * apart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,8 @@
 #include "pipeline/study.h"
 #include <math.h>
 
-static const pst_instr_cost cost = {.latency_ns = 2500, .norm_ns = 100, .gather_ns = 50, .step_ns = 300, .flush = 1};
+static const pst_instr_cost cost = {
+    .latency_ns = 2500, .norm_ns = 100, .gather_ns = 50, .step_ns = 300, .flush = 1};
 
 /* Tags are closed in order; attributes are quoted: enough of an XML parser for what we write. */
 static void assert_well_formed(const char *text) {
@@ -21,7 +23,8 @@ static void assert_well_formed(const char *text) {
         assert_non_null(end);
         if (c[1] == '/') {
             size_t n = (size_t)(end - c - 2);
-            assert_true(depth > 0 && !strncmp(open[depth - 1], c + 2, n) && strchr(" >", open[depth - 1][n]));
+            assert_true(depth > 0 && !strncmp(open[depth - 1], c + 2, n) &&
+                        strchr(" >", open[depth - 1][n]));
             depth--;
         } else if (end[-1] != '/') {
             assert_true(depth < 64);
@@ -36,7 +39,8 @@ static void assert_well_formed(const char *text) {
     assert_null(strstr(text, "<title></title>"));
 }
 
-static char *draw(const char *schedule, uint32_t p, uint32_t m, uint64_t ns, const char *title, size_t *bytes) {
+static char *draw(const char *schedule, uint32_t p, uint32_t m, uint64_t ns, const char *title,
+                  size_t *bytes) {
     study s;
     pst_timing *t;
     char *text = NULL;
@@ -78,9 +82,11 @@ static double width_of(const char *schedule, uint32_t p, uint32_t m) {
     size_t bytes;
     double width = 0, height = 0;
     char *text = draw(schedule, p, m, 1000000, "title", &bytes);
-    assert_int_equal(sscanf(text, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %lf %lf\" width=\"100%%\"",
-                            &width, &height),
-                     2);
+    assert_int_equal(
+        sscanf(text,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %lf %lf\" width=\"100%%\"",
+               &width, &height),
+        2);
     assert_null(memmem(text, (size_t)(strchr(text, '>') - text), " height=", 8));
     assert_true(height > 0);
     free(text);
@@ -89,19 +95,22 @@ static double width_of(const char *schedule, uint32_t p, uint32_t m) {
 
 static void width_follows_content(void **state) {
     (void)state;
-    double little = width_of("1f1b", 2, 2), some = width_of("zb-h1", 4, 16), much = width_of("zb-h1", 16, 64);
+    double little = width_of("1f1b", 2, 2), some = width_of("zb-h1", 4, 16),
+           much = width_of("zb-h1", 16, 64);
     assert_true(little > 600 && little < 900);
     assert_true(some > little && much > some);
     assert_true(width_of("1f1b", 16, 512) < 3000);
 }
 
-/* --- colours ---------------------------------------------------------------------------------------------------- */
+/* --- colours ---------------------------------------------------------------------------------- */
 
 typedef struct {
     double r, g, b; /* linear */
 } colour;
 
-static double linear(unsigned c) { return c <= 10 ? c / 255. / 12.92 : pow((c / 255. + .055) / 1.055, 2.4); }
+static double linear(unsigned c) {
+    return c <= 10 ? c / 255. / 12.92 : pow((c / 255. + .055) / 1.055, 2.4);
+}
 
 /* What .CLASS of the scheme is filled with. */
 static colour fill_of(const char *scheme, const char *class) {
@@ -146,9 +155,12 @@ static double apart(colour a, colour b) {
         double x = lab_part((.4124 * c[k].r + .3576 * c[k].g + .1805 * c[k].b) / .95047);
         double y = lab_part(luminance(c[k]));
         double z = lab_part((.0193 * c[k].r + .1192 * c[k].g + .9505 * c[k].b) / 1.08883);
-        lab[k][0] = 116 * y, lab[k][1] = 500 * (x - y), lab[k][2] = 200 * (y - z);
+        lab[k][0] = 116 * y;
+        lab[k][1] = 500 * (x - y);
+        lab[k][2] = 200 * (y - z);
     }
-    return sqrt(pow(lab[0][0] - lab[1][0], 2) + pow(lab[0][1] - lab[1][1], 2) + pow(lab[0][2] - lab[1][2], 2));
+    return sqrt(pow(lab[0][0] - lab[1][0], 2) + pow(lab[0][1] - lab[1][1], 2) +
+                pow(lab[0][2] - lab[1][2], 2));
 }
 
 static void check_colours(const char *scheme) {
@@ -171,7 +183,8 @@ static void check_colours(const char *scheme) {
 static void colours_can_be_told_apart(void **state) {
     (void)state;
     size_t bytes;
-    char *text = draw("1f1b", 2, 2, 1000000, NULL, &bytes), *dark = strstr(text, "@media (prefers-color-scheme:dark)");
+    char *text = draw("1f1b", 2, 2, 1000000, NULL, &bytes),
+         *dark = strstr(text, "@media (prefers-color-scheme:dark)");
     assert_non_null(dark);
     check_colours(text);
     check_colours(dark);

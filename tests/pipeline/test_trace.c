@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* The timeline as a trace: JSON with every instruction, a process for every rank, and an arrow for every message. */
+/* The timeline as a trace: JSON with every instruction, a process for every rank, and an arrow for
+ * every message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,8 @@
 #include "pipeline/study.h"
 #include "pipeline/trace_check.h"
 
-static const pst_instr_cost cost = {.latency_ns = 2500, .norm_ns = 100, .gather_ns = 50, .step_ns = 300, .flush = 1};
+static const pst_instr_cost cost = {
+    .latency_ns = 2500, .norm_ns = 100, .gather_ns = 50, .step_ns = 300, .flush = 1};
 
 /* Messages between ranks: a rank that has neighbouring chunks sends to itself, too. */
 static size_t sends(const pst_job *job) {
@@ -29,8 +31,9 @@ static void check(const char *schedule, int predicted) {
     assert_int_equal(study_open(&s, schedule, 4, 8, 1000, 1500, 1500, &cost), PST_OK);
     assert_int_equal(pst_simulate(s.job, &t), PST_OK);
     FILE *out = open_memstream(&text, &bytes);
-    const pst_trace_notes notes = {
-        .title = "a \"title\"", .host = predicted ? host : NULL, .predicted = predicted ? t->span : NULL};
+    const pst_trace_notes notes = {.title = "a \"title\"",
+                                   .host = predicted ? host : NULL,
+                                   .predicted = predicted ? t->span : NULL};
     assert_int_equal(pst_timeline_trace(s.job, t->span, &notes, out), PST_OK);
     fclose(out);
     json_error_t error;
@@ -41,9 +44,11 @@ static void check(const char *schedule, int predicted) {
     assert_int_equal(c.slices, total * (predicted ? 2 : 1));
     assert_int_equal(c.flows, sends(s.job) * (predicted ? 2 : 1));
     assert_non_null(strstr(text, "\"labels\":\"a \\\"title\\\"\""));
-    assert_non_null(strstr(text, predicted ? "\"rank 3 (host b \\\"x\\\", stage 3)\"" : "\"rank 3 (stage 3)\""));
-    assert_non_null(
-        strstr(text, "\"name\":\"F c0 m1\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1.000,\"dur\":1.000"));
+    assert_non_null(strstr(text, predicted ? "\"rank 3 (host b \\\"x\\\", stage 3)\""
+                                           : "\"rank 3 (stage 3)\""));
+    assert_non_null(strstr(
+        text, "\"name\":\"F c0 "
+              "m1\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1.000,\"dur\":1.000"));
     assert_non_null(strstr(text, "\"name\":\"receive\""));
     json_decref(root);
     free(text);
@@ -70,10 +75,13 @@ static void clocks_that_disagree(void **state) {
         assert_int_equal(study_open(&s, "1f1b", 3, 4, 1000, 1500, 1500, &cost), PST_OK);
         assert_int_equal(pst_simulate(s.job, &t), PST_OK);
         for (uint32_t r = 0; r < 2; r++)
-            for (uint32_t i = 0; i < s.job->list[r].n_instr; i++)
-                t->span[r][i].start += behind, t->span[r][i].end += behind;
+            for (uint32_t i = 0; i < s.job->list[r].n_instr; i++) {
+                t->span[r][i].start += behind;
+                t->span[r][i].end += behind;
+            }
         FILE *out = open_memstream(&text, &bytes);
-        assert_int_equal(pst_timeline_trace(s.job, t->span, &(pst_trace_notes){.title = ""}, out), PST_OK);
+        assert_int_equal(pst_timeline_trace(s.job, t->span, &(pst_trace_notes){.title = ""}, out),
+                         PST_OK);
         fclose(out);
         json_t *root = json_loads(text, 0, NULL);
         trace_check c = trace_holds(root, 3, 3);

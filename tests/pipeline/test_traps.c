@@ -1,7 +1,7 @@
-/* Traps that other pipeline engines have fallen into, each with the job that shows it, executed over rendezvous
- * messages by ranks that are driven in random order: both ends of a link posting in another order; messages of unequal
- * size between four and more ranks; a receive posted early that holds up computing; fewer micro-batches than stages; a
- * stage without steps. */
+/* Traps that other pipeline engines have fallen into, each with the job that shows it, executed
+ * over rendezvous messages by ranks that are driven in random order: both ends of a link posting in
+ * another order; messages of unequal size between four and more ranks; a receive posted early that
+ * holds up computing; fewer micro-batches than stages; a stage without steps. */
 #include "comm/transport/transport.h"
 #include "pipeline/execute/executor.h"
 #include "pipeline/execute/timed.h"
@@ -16,8 +16,9 @@
 
 enum { MAX_RANK = 16, MOST_BYTES = 1 << 20, SCHEDULES = 10 };
 
-static const char *const schedules[SCHEDULES] = {"gpipe", "1f1b", "1f1b-early", "interleaved", "zb-h1",
-                                                 "zb-h2", "zb-v", "v-half",     "v-min",       "dualpipev"};
+static const char *const schedules[SCHEDULES] = {"gpipe", "1f1b",     "1f1b-early", "interleaved",
+                                                 "zb-h1", "zb-h2",    "zb-v",       "v-half",
+                                                 "v-min", "dualpipev"};
 static uint8_t message_memory[2][MOST_BYTES];
 
 typedef struct {
@@ -70,8 +71,10 @@ static int ends(rig *r, uint64_t *seed) {
         uint32_t i = (uint32_t)(study_random(seed) % n), moved = 0;
         if (done[i]) continue;
         pst_status status = pst_executor_progress(r->x[i], &moved);
-        if (status == PST_OK) done[i] = 1, left--;
-        else if (status != PST_BUSY) fail_msg("%s", pst_error());
+        if (status == PST_OK) {
+            done[i] = 1;
+            left--;
+        } else if (status != PST_BUSY) fail_msg("%s", pst_error());
         if (moved) idle = 0;
     }
     return !left;
@@ -80,11 +83,12 @@ static int ends(rig *r, uint64_t *seed) {
 static void must_end(rig *r, uint64_t *seed) {
     ranks_open(r);
     if (!ends(r, seed))
-        fail_msg("%s, %u ranks, %u micro-batches: stuck", r->s.schedule->name, r->s.job->n_rank, r->s.job->n_micro);
+        fail_msg("%s, %u ranks, %u micro-batches: stuck", r->s.schedule->name, r->s.job->n_rank,
+                 r->s.job->n_micro);
     rig_close(r);
 }
 
-/* --- both ends in another order ----------------------------------------------------------------------------------- */
+/* --- both ends in another order --------------------------------------------------------------- */
 
 static int names(const pst_instr_list *list, const pst_instr *in, uint32_t at) {
     for (uint32_t d = 0; d < in->n_dep; d++)
@@ -92,8 +96,8 @@ static int names(const pst_instr_list *list, const pst_instr *in, uint32_t at) {
     return 0;
 }
 
-/* Exchanges two transfers of one queue and of this rank's own choice, a before b, where no dependency stands against
- * it. */
+/* Exchanges two transfers of one queue and of this rank's own choice, a before b, where no
+ * dependency stands against it. */
 static int exchange(pst_instr_list *list, uint32_t a, uint32_t b) {
     pst_instr *x = &list->instr[a], *y = &list->instr[b], swap = *x;
     for (uint32_t d = 0; d < y->n_dep; d++)
@@ -102,7 +106,8 @@ static int exchange(pst_instr_list *list, uint32_t a, uint32_t b) {
         if (names(list, &list->instr[i], a)) return 0;
     for (uint32_t d = 0; d < list->n_dep; d++)
         list->dep[d] = list->dep[d] == a ? b : list->dep[d] == b ? a : list->dep[d];
-    *x = *y, *y = swap;
+    *x = *y;
+    *y = swap;
     return 1;
 }
 
@@ -125,8 +130,10 @@ static void both_ends_in_another_order(void **state) {
         rig r;
         job_open(&r, schedules[k % SCHEDULES], 2 + k % 4, 2 + k % 7);
         for (uint32_t i = 0; i < r.s.job->n_rank; i++)
-            exchanged += exchange_some(&r.s.job->list[i], (i + k) % 2 ? PST_Q_RECV : PST_Q_SEND, &seed);
-        if (pst_job_check(r.s.job, r.s.cut, NULL, PST_CHECK_TAGGED) != PST_OK) { /* then it says so, and which */
+            exchanged +=
+                exchange_some(&r.s.job->list[i], (i + k) % 2 ? PST_Q_RECV : PST_Q_SEND, &seed);
+        /* then it says so, and which */
+        if (pst_job_check(r.s.job, r.s.cut, NULL, PST_CHECK_TAGGED) != PST_OK) {
             assert_non_null(strstr(pst_error(), "waits for"));
             ranks_open(&r);
             assert_false(ends(&r, &seed));
@@ -140,7 +147,7 @@ static void both_ends_in_another_order(void **state) {
     assert_true(executed > 60);
 }
 
-/* --- unequal messages --------------------------------------------------------------------------------------------- */
+/* --- unequal messages ------------------------------------------------------------------------- */
 
 /* Each boundary's own size, the same at both ends. */
 static uint64_t bytes_of(uint32_t from, uint32_t to, uint32_t channel) {
@@ -164,23 +171,26 @@ static void unequal_messages_of_four_and_more_ranks(void **state) {
     }
 }
 
-/* --- an early receive --------------------------------------------------------------------------------------------- */
+/* --- an early receive ------------------------------------------------------------------------- */
 
-/* Rank 1 has posted the receive of the second micro-batch, which rank 0 does not send; it goes on with
- * the first. */
+/* Rank 1 has posted the receive of the second micro-batch, which rank 0 does not send; it goes on
+ * with the first. */
 static void an_early_receive_holds_nothing_up(void **state) {
     (void)state;
     rig r;
     job_open(&r, "1f1b", 2, 4);
     ranks_open(&r);
-    uint32_t early = study_find(&r.s, 1, PST_OP_RECV, 1, 0), first = study_find(&r.s, 1, PST_OP_F, 0, 0);
+    uint32_t early = study_find(&r.s, 1, PST_OP_RECV, 1, 0),
+             first = study_find(&r.s, 1, PST_OP_F, 0, 0);
     uint32_t backward = study_find(&r.s, 1, PST_OP_BW, 0, 0), moved;
     assert_true(early < backward); /* so it has been posted before */
     uint64_t sent = 0;
-    for (uint32_t turn = 0; turn < 1000 && !sent; turn++) { /* rank 0 until its first message has been sent */
+    for (uint32_t turn = 0; turn < 1000 && !sent; turn++) { /* rank 0 until its first message has
+                                                               been sent */
         pst_executor_progress(r.x[0], &moved);
         pst_executor_progress(r.x[1], &moved);
-        sent = pst_executor_spans(r.x[0], &(uint64_t){0})[study_find(&r.s, 0, PST_OP_SEND, 0, 0)].end;
+        sent =
+            pst_executor_spans(r.x[0], &(uint64_t){0})[study_find(&r.s, 0, PST_OP_SEND, 0, 0)].end;
     }
     assert_true(sent > 0);
     for (uint32_t turn = 0; turn < 1000; turn++) pst_executor_progress(r.x[1], &moved);
@@ -193,7 +203,7 @@ static void an_early_receive_holds_nothing_up(void **state) {
     rig_close(&r);
 }
 
-/* --- few micro-batches, empty stages ------------------------------------------------------------------------------ */
+/* --- few micro-batches, empty stages ---------------------------------------------------------- */
 
 static void fewer_micro_batches_than_stages(void **state) {
     (void)state;
@@ -203,7 +213,8 @@ static void fewer_micro_batches_than_stages(void **state) {
             for (uint32_t m = 1; m < p; m += 1 + p / 4) {
                 rig r;
                 job_open(&r, schedules[k], p, m);
-                assert_int_equal(pst_job_check(r.s.job, r.s.cut, r.s.slots, PST_CHECK_TAGGED), PST_OK);
+                assert_int_equal(pst_job_check(r.s.job, r.s.cut, r.s.slots, PST_CHECK_TAGGED),
+                                 PST_OK);
                 must_end(&r, &seed);
             }
 }

@@ -1,4 +1,5 @@
-/* What holds of every trace: lanes do not overlap, each rank is a process with a name, each arrow has two ends. */
+/* What holds of every trace: lanes do not overlap, each rank is a process with a name, each arrow
+ * has two ends. */
 #ifndef PST_TESTS_PIPELINE_TRACE_CHECK_H
 #define PST_TESTS_PIPELINE_TRACE_CHECK_H
 #include "pipeline/draw/timeline.h"
@@ -11,12 +12,12 @@ enum { TRACE_TIDS = 8192, TRACE_PROCESSES = 64 };
 typedef struct {
     size_t slices, operators, flows; /* of the whole file */
     size_t n;
-    const json_t **slice;            /* [n] those so far */
+    const json_t **slice; /* [n] those so far */
     double until[TRACE_TIDS];
-    json_int_t pid_of[TRACE_TIDS];   /* 1 + the process that a thread belongs to; 0: to none yet */
-    int named[TRACE_PROCESSES];      /* by process: measured ranks, then predicted ones */
-    const json_t **start;            /* [flows] the slice of an arrow's start, NULL; and */
-    double *left;                    /* [flows] when it starts */
+    json_int_t pid_of[TRACE_TIDS]; /* 1 + the process that a thread belongs to; 0: to none yet */
+    int named[TRACE_PROCESSES];    /* by process: measured ranks, then predicted ones */
+    const json_t **start;          /* [flows] the slice of an arrow's start, NULL; and */
+    double *left;                  /* [flows] when it starts */
 } trace_check;
 
 static inline json_int_t trace_whole(const json_t *e, const char *key) {
@@ -31,7 +32,9 @@ static inline const char *trace_text(const json_t *e, const char *key) {
     assert_true(json_is_string(json_object_get(e, key)));
     return json_string_value(json_object_get(e, key));
 }
-static inline json_int_t trace_rank(const json_t *e) { return trace_whole(e, "pid") % PST_TRACE_PREDICTED; }
+static inline json_int_t trace_rank(const json_t *e) {
+    return trace_whole(e, "pid") % PST_TRACE_PREDICTED;
+}
 static inline json_int_t trace_args(const json_t *slice, const char *key) {
     return trace_whole(json_object_get(slice, "args"), key);
 }
@@ -50,15 +53,18 @@ static inline void trace_add_slice(trace_check *c, const json_t *e) {
     if (!strcmp(trace_text(e, "cat"), "operator")) c->operators++;
 }
 
-/* The slice of the arrow's thread that encloses it; as a viewer that reads the file once needs it, before it. */
+/* The slice of the arrow's thread that encloses it; as a viewer that reads the file once needs it,
+ * before it. */
 static inline const json_t *trace_enclosing(const trace_check *c, const json_t *flow) {
     double ts = trace_number(flow, "ts");
     for (size_t i = 0; i < c->n; i++) {
         const json_t *s = c->slice[i];
         double from = trace_number(s, "ts"), dur = trace_number(s, "dur");
-        if (trace_whole(s, "tid") != trace_whole(flow, "tid") || trace_whole(s, "pid") != trace_whole(flow, "pid"))
+        if (trace_whole(s, "tid") != trace_whole(flow, "tid") ||
+            trace_whole(s, "pid") != trace_whole(flow, "pid"))
             continue;
-        if (ts >= from - 1e-6 && (ts < from + dur - 1e-6 || (dur < 1e-6 && ts < from + 1e-6))) return s;
+        if (ts >= from - 1e-6 && (ts < from + dur - 1e-6 || (dur < 1e-6 && ts < from + 1e-6)))
+            return s;
     }
     fail_msg("an arrow at %f us is on no slice", ts);
     return NULL;
@@ -84,9 +90,11 @@ static inline void trace_add_flow(trace_check *c, const json_t *e) {
     assert_non_null(start); /* the only end */
     assert_string_equal(trace_text(e, "bp"), "e");
     assert_true(trace_rank(start) != trace_rank(e));
-    assert_int_equal(trace_whole(start, "pid") / PST_TRACE_PREDICTED, trace_whole(e, "pid") / PST_TRACE_PREDICTED);
+    assert_int_equal(trace_whole(start, "pid") / PST_TRACE_PREDICTED,
+                     trace_whole(e, "pid") / PST_TRACE_PREDICTED);
     assert_true(trace_number(e, "ts") >= c->left[id]);
-    assert_true(trace_number(e, "ts") < trace_number(slice, "ts") + 1e-6); /* viewers draw it to the start */
+    assert_true(trace_number(e, "ts") < trace_number(slice, "ts") + 1e-6); /* viewers draw it to the
+                                                                              start */
     if (trace_is_pass(start) && trace_is_pass(slice))
         assert_int_equal(trace_args(start, "micro_batch"), trace_args(slice, "micro_batch"));
     c->start[id] = NULL;
@@ -96,7 +104,8 @@ static inline void trace_add_name(trace_check *c, const json_t *e, uint32_t n_ra
     char name[64];
     json_int_t pid = trace_whole(e, "pid");
     if (strcmp(trace_text(e, "name"), "process_name")) return;
-    assert_true(pid / PST_TRACE_PREDICTED <= 1 && trace_rank(e) < n_rank && n_rank <= TRACE_PROCESSES / 2);
+    assert_true(pid / PST_TRACE_PREDICTED <= 1 && trace_rank(e) < n_rank &&
+                n_rank <= TRACE_PROCESSES / 2);
     snprintf(name, sizeof name, "rank %u (", (unsigned)trace_rank(e));
     const char *given = trace_text(json_object_get(e, "args"), "name");
     assert_memory_equal(given, name, strlen(name));
@@ -122,7 +131,9 @@ static inline trace_check trace_holds(const json_t *root, uint32_t n_rank, uint3
     }
     for (i = 0; i < c.flows; i++) assert_null(c.start[i]); /* each has an end */
     for (i = 0; i < processes; i++) assert_int_equal(c.named[i], 1);
-    free(c.slice), free(c.start), free(c.left);
+    free(c.slice);
+    free(c.start);
+    free(c.left);
     return c;
 }
 #endif

@@ -1,6 +1,6 @@
-/* What the report of a plan says of real layouts: every rank's times add up to the step, its passes to what the
- * simulator counts, nothing is held beyond its place, all that is held is given back, and the largest use is the
- * predicted peak where nothing lies idle. */
+/* What the report of a plan says of real layouts: every rank's times add up to the step, its passes
+ * to what the simulator counts, nothing is held beyond its place, all that is held is given back,
+ * and the largest use is the predicted peak where nothing lies idle. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,12 +38,17 @@ static pst_prepared *prepare(const layout_case *x, pst_config **c) {
     char text[800];
     pst_prepared *p;
     snprintf(text, sizeof text,
-             "name: page\nmodel: {kind: gpt, layers: 6, heads: 4, channels: 32, context: 24, vocabulary: 256}\n"
-             "data: {kind: text, paths: [x]}\ntrain: {batch: 80, micro_batch: 1%s}\nparallel: {device: timed, %s}\n",
+             "name: page\nmodel: {kind: gpt, layers: 6, heads: 4, channels: 32, context: 24, "
+             "vocabulary: 256}\n"
+             "data: {kind: text, paths: [x]}\ntrain: {batch: 80, micro_batch: 1%s}\nparallel: "
+             "{device: timed, %s}\n",
              x->train, x->parallel);
     if (pst_config_parse(text, "test", NULL, 0, c) != PST_OK) fail_msg("%s\n%s", pst_error(), text);
-    pst_prepare_options options = {
-        .n_rank = x->n_rank, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 80, .lane = x->lane};
+    pst_prepare_options options = {.n_rank = x->n_rank,
+                                   .threads = 1,
+                                   .isa = pst_cpu_isa(),
+                                   .n_eval_micro = 80,
+                                   .lane = x->lane};
     if (pst_prepare(*c, &options, &p) != PST_OK) fail_msg("%s\n%s", pst_error(), text);
     return p;
 }
@@ -56,20 +61,24 @@ static void check_rank(const layout_case *x, const pst_prepared *p, const pst_pl
         sum += r->us[k];
         if (k <= PST_PLAN_EXCHANGE) passes += r->us[k];
     }
-    if (fabs(sum - step) > 1e-6 * step) fail_msg("%s: rank %u: %.3f us of %.3f", x->parallel, r->rank, sum, step);
+    if (fabs(sum - step) > 1e-6 * step)
+        fail_msg("%s: rank %u: %.3f us of %.3f", x->parallel, r->rank, sum, step);
     if (fabs(passes - (double)p->timing->busy_ns[r->rank] * 1e-3) > 1e-6 * step)
         fail_msg("%s: rank %u: passes %.3f us", x->parallel, r->rank, passes);
     for (size_t i = 0; i < r->n_held; i++) {
         const pst_plan_held *h = &r->held[i];
-        if (h->slots > pst_align(r->region[PST_REGION_SLOT]) || h->scratch > r->region[PST_REGION_SCRATCH])
-            fail_msg("%s: rank %u: %zu: %lu of %lu in slots, %lu of %lu scratch", x->parallel, r->rank, i, h->slots,
-                     r->region[PST_REGION_SLOT], h->scratch, r->region[PST_REGION_SCRATCH]);
+        if (h->slots > pst_align(r->region[PST_REGION_SLOT]) ||
+            h->scratch > r->region[PST_REGION_SCRATCH])
+            fail_msg("%s: rank %u: %zu: %lu of %lu in slots, %lu of %lu scratch", x->parallel,
+                     r->rank, i, h->slots, r->region[PST_REGION_SLOT], h->scratch,
+                     r->region[PST_REGION_SCRATCH]);
         assert_true(!i || h->us > r->held[i - 1].us);
         if (r->fixed + h->slots + h->scratch > most) most = r->fixed + h->slots + h->scratch;
     }
     assert_true(r->held[r->n_held - 1].slots == 0 && r->held[r->n_held - 1].scratch == 0);
     assert_true(most <= r->total && most > r->fixed);
-    if (getenv("PST_PAGE")) printf("%s: rank %u: %lu of %lu\n", x->parallel, r->rank, most, r->total);
+    if (getenv("PST_PAGE"))
+        printf("%s: rank %u: %lu of %lu\n", x->parallel, r->rank, most, r->total);
     if (x->full) assert_int_equal(most, r->total);
 }
 
@@ -96,7 +105,8 @@ static void test_layouts(void **state) {
         pst_plan_page page = {0};
         assert_int_equal(pst_plan_page_fill(p, NULL, &page), PST_OK);
         assert_int_equal(page.all_ranks, cases[i].n_rank);
-        assert_true(page.n_rank <= PST_PLAN_ROWS && (page.shown != NULL) == (page.n_rank < page.all_ranks));
+        assert_true(page.n_rank <= PST_PLAN_ROWS &&
+                    (page.shown != NULL) == (page.n_rank < page.all_ranks));
         for (uint32_t r = 0; r < page.n_rank; r++) check_rank(&cases[i], p, &page.rank[r]);
         check_graph(p, &page);
         pst_plan_page_release(&page);

@@ -1,4 +1,5 @@
-/* Cost tables of long models are made from short ones, whose layers are the same: to the byte and ns as from all layers. */
+/* Cost tables of long models are made from short ones, whose layers are the same: to the byte and
+ * ns as from all layers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,24 +12,33 @@ static void same(const char *what, const uint64_t *a, const uint64_t *b, uint32_
     if (!a != !b) fail_msg("%s: only one table has it", what);
     for (uint32_t i = 0; a && i < n; i++)
         if (a[i] != b[i])
-            fail_msg("%s of operator %u: %llu, of all layers %llu", what, i, (unsigned long long)a[i],
-                     (unsigned long long)b[i]);
+            fail_msg("%s of operator %u: %llu, of all layers %llu", what, i,
+                     (unsigned long long)a[i], (unsigned long long)b[i]);
 }
 
 static void same_tables(const pst_cost_table *a, const pst_cost_table *b) {
     assert_int_equal(a->n, b->n);
-    same("F", a->f_ns, b->f_ns, a->n), same("B", a->b_ns, b->b_ns, a->n), same("W", a->w_ns, b->w_ns, a->n);
-    same("exchanges", a->exchange_ns, b->exchange_ns, a->n), same("scratch", a->scratch, b->scratch, a->n);
+    same("F", a->f_ns, b->f_ns, a->n);
+    same("B", a->b_ns, b->b_ns, a->n);
+    same("W", a->w_ns, b->w_ns, a->n);
+    same("exchanges", a->exchange_ns, b->exchange_ns, a->n);
+    same("scratch", a->scratch, b->scratch, a->n);
     same("scratch of B and W apart", a->scratch_apart, b->scratch_apart, a->n);
-    same("cross", a->cross, b->cross, a->n), same("elements", a->elements, b->elements, a->n);
-    same("accumulated", a->accumulated, b->accumulated, a->n), same("kept", a->kept, b->kept, a->n);
+    same("cross", a->cross, b->cross, a->n);
+    same("elements", a->elements, b->elements, a->n);
+    same("accumulated", a->accumulated, b->accumulated, a->n);
+    same("kept", a->kept, b->kept, a->n);
     for (int mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
-        same("again", a->again_ns[mode], b->again_ns[mode], a->n), same("stash", a->stash[mode], b->stash[mode], a->n);
-        same("late", a->late[mode], b->late[mode], a->n), same("apart", a->apart[mode], b->apart[mode], a->n);
+        same("again", a->again_ns[mode], b->again_ns[mode], a->n);
+        same("stash", a->stash[mode], b->stash[mode], a->n);
+        same("late", a->late[mode], b->late[mode], a->n);
+        same("apart", a->apart[mode], b->apart[mode], a->n);
         same("apart, made again", a->held_apart[mode], b->held_apart[mode], a->n);
-        same("enter", a->enter[mode], b->enter[mode], a->n), same("held", a->held[mode], b->held[mode], a->n);
+        same("enter", a->enter[mode], b->enter[mode], a->n);
+        same("held", a->held[mode], b->held[mode], a->n);
     }
-    assert_true(a->norm_ns == b->norm_ns && a->step_ns == b->step_ns && a->reduce_ns == b->reduce_ns);
+    assert_true(a->norm_ns == b->norm_ns && a->step_ns == b->step_ns &&
+                a->reduce_ns == b->reduce_ns);
 }
 
 static void check(const char *kind, uint32_t layers, const char *more) {
@@ -42,7 +52,8 @@ static void check(const char *kind, uint32_t layers, const char *more) {
              "data: {kind: text, paths: [x]}\ntrain: {batch: 8, precision: bf16}\n"
              "parallel: {pipeline: 1, data: 1, tensor: 1, cluster: \"1x4 h100\"}\n",
              kind, layers, more);
-    if (pst_config_parse(text, "test", NULL, 0, &c) != PST_OK) fail_msg("%s\n%s", pst_error(), text);
+    if (pst_config_parse(text, "test", NULL, 0, &c) != PST_OK)
+        fail_msg("%s\n%s", pst_error(), text);
     const pst_plan_run_options options = {.cluster = "", .profile = "", .plan = "", .report = ""};
     pst_planning x = {.config = c, .options = &options, .open = ""};
     if (pst_planning_search(&x) != PST_OK) fail_msg("%s", pst_error());
@@ -52,12 +63,14 @@ static void check(const char *kind, uint32_t layers, const char *more) {
         const pst_cost_table *table[2];
         for (int all = 0; all < 2; all++) {
             x.layers = all ? layers : few;
-            if (pst_planning_table(&x, 0, of[i].tensor, of[i].sequence, 0, of[i].micro_batch, &table[all]) != PST_OK)
+            if (pst_planning_table(&x, 0, of[i].tensor, of[i].sequence, 0, of[i].micro_batch,
+                                   &table[all]) != PST_OK)
                 fail_msg("%s", pst_error());
         }
         same_tables(table[0], table[1]);
     }
-    pst_planning_close(&x), pst_config_close(c);
+    pst_planning_close(&x);
+    pst_config_close(c);
 }
 
 static void of_gpt(void **unused) {
@@ -69,7 +82,8 @@ static void of_gpt(void **unused) {
 
 static void of_mlp(void **unused) {
     (void)unused;
-    check("mlp", 12, ""), check("mlp", 15, "");
+    check("mlp", 12, "");
+    check("mlp", 15, "");
 }
 
 int main(void) {

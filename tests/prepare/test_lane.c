@@ -1,5 +1,5 @@
-/* One pipeline of a job, prepared on its own: its memory is that of the whole job to the byte, and its step takes as
- * long; with replicas, whose exchange it only summarises, nearly so. */
+/* One pipeline of a job, prepared on its own: its memory is that of the whole job to the byte, and
+ * its step takes as long; with replicas, whose exchange it only summarises, nearly so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,23 +32,28 @@ static uint32_t draw(uint32_t from, uint32_t to) {
 static const char *any(const char *const *of, uint32_t n) { return of[draw(0, n - 1)]; }
 
 static job_case random_case(void) {
-    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "1f1b-early"};
+    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved",
+                                            "zb-h1", "zb-v", "1f1b-early"};
     static const char *const recompute[] = {"none", "selective", "full"};
     job_case x = {.pipeline = draw(1, 4), .tensor = draw(1, 4), .data = draw(1, 4)};
     uint32_t micros = x.pipeline * draw(1, 3) * x.data; /* as interleaved wants it */
-    x.micro = draw(1, 2), x.batch = micros * x.micro;
+    x.micro = draw(1, 2);
+    x.batch = micros * x.micro;
     const char *schedule = any(schedules, 6), *precision = draw(0, 1) ? "fp32" : "fp16";
     x.per_node = draw(0, 1) ? 0 : draw(0, 1) ? x.tensor : x.tensor * x.data;
-    int post = draw(0, 3) == 0 && strcmp(precision, "fp16") != 0, sequence = draw(0, 1) && x.tensor > 1;
-    snprintf(x.text, sizeof x.text,
-             "model: {kind: gpt, layers: %u, heads: 12, channels: %u, context: 24, vocabulary: %u}\n"
-             "data: {kind: text, paths: [x]}\n"
-             "train: {batch: %u, micro_batch: %u, precision: %s}\n"
-             "parallel: {device: timed, pipeline: %u, tensor: %u, data: %u, zero: %u, schedule: %s, recompute: %s, "
-             "post_validation: %s, sequence: %s, cluster: \"%s\"}\n",
-             8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 256 : 6001, x.batch, x.micro, precision, x.pipeline,
-             x.tensor, x.data, draw(0, 2), schedule, any(recompute, 3), post ? "true" : "false",
-             sequence ? "true" : "false", x.per_node ? cluster_file : "");
+    int post = draw(0, 3) == 0 && strcmp(precision, "fp16") != 0,
+        sequence = draw(0, 1) && x.tensor > 1;
+    snprintf(
+        x.text, sizeof x.text,
+        "model: {kind: gpt, layers: %u, heads: 12, channels: %u, context: 24, vocabulary: %u}\n"
+        "data: {kind: text, paths: [x]}\n"
+        "train: {batch: %u, micro_batch: %u, precision: %s}\n"
+        "parallel: {device: timed, pipeline: %u, tensor: %u, data: %u, zero: %u, schedule: %s, "
+        "recompute: %s, "
+        "post_validation: %s, sequence: %s, cluster: \"%s\"}\n",
+        8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 256 : 6001, x.batch, x.micro, precision,
+        x.pipeline, x.tensor, x.data, draw(0, 2), schedule, any(recompute, 3),
+        post ? "true" : "false", sequence ? "true" : "false", x.per_node ? cluster_file : "");
     return x;
 }
 
@@ -63,9 +68,11 @@ static pst_prepared *prepare(const job_case *x, const pst_config *c, uint32_t la
     return p;
 }
 
-static void same_memory(const job_case *x, const pst_prepared *whole, const pst_prepared *lane, uint32_t rank) {
+static void same_memory(const job_case *x, const pst_prepared *whole, const pst_prepared *lane,
+                        uint32_t rank) {
     const pst_layout *a = whole->layout[rank], *b = lane->layout[rank];
-    if (a->total != b->total) fail_msg("rank %u: %lu bytes, %lu\n%s", rank, a->total, b->total, x->text);
+    if (a->total != b->total)
+        fail_msg("rank %u: %lu bytes, %lu\n%s", rank, a->total, b->total, x->text);
     assert_memory_equal(a->start, b->start, sizeof a->start);
     assert_memory_equal(a->bytes, b->bytes, sizeof a->bytes);
     assert_memory_equal(a->weight, b->weight, whole->graph->n_param * sizeof *a->weight);
@@ -77,7 +84,9 @@ static void same_memory(const job_case *x, const pst_prepared *whole, const pst_
 static void write_cluster(const job_case *x) {
     FILE *f = fopen(cluster_file, "w");
     assert_non_null(f);
-    fprintf(f, "links: {ib: {bandwidth: %uGb/s, latency: 20us}}\nnodes: [{count: %u, devices: [{count: %u}]}]\n",
+    fprintf(f,
+            "links: {ib: {bandwidth: %uGb/s, latency: 20us}}\nnodes: [{count: %u, devices: "
+            "[{count: %u}]}]\n",
             draw(1, 20), x->pipeline * x->tensor * x->data / (x->per_node ? x->per_node : 1),
             x->per_node ? x->per_node : 1);
     fclose(f);
@@ -86,11 +95,15 @@ static void write_cluster(const job_case *x) {
 /* By how much the lane's step is longer. */
 static double compare(const job_case *x, uint32_t replica) {
     pst_config *c = NULL;
-    if (pst_config_parse(x->text, "test", NULL, 0, &c) != PST_OK) fail_msg("%s\n%s", pst_error(), x->text);
+    if (pst_config_parse(x->text, "test", NULL, 0, &c) != PST_OK)
+        fail_msg("%s\n%s", pst_error(), x->text);
     pst_prepared *whole = prepare(x, c, 0), *lane = prepare(x, c, 1 + replica);
-    for (uint32_t s = 0; s < x->pipeline; s++) same_memory(x, whole, lane, pst_grid_rank(whole->grid, s, replica, 0));
+    for (uint32_t s = 0; s < x->pipeline; s++)
+        same_memory(x, whole, lane, pst_grid_rank(whole->grid, s, replica, 0));
     double longer = (double)lane->timing->step_ns / (double)whole->timing->step_ns - 1;
-    pst_prepared_close(whole), pst_prepared_close(lane), pst_config_close(c);
+    pst_prepared_close(whole);
+    pst_prepared_close(lane);
+    pst_config_close(c);
     return longer;
 }
 
@@ -105,14 +118,19 @@ static void lanes_are_as_in_the_whole(void **unused) {
         double longer = compare(&x, draw(0, x.data - 1));
         if (getenv("PST_LANE")) printf("%+.4f %s", longer, x.text);
         int even = x.tensor == 1 || strstr(x.text, "vocabulary: 256");
-        int same =
-            x.data == 1 && (x.tensor == 1 || !x.per_node); /* tensor ranks that share a NIC stand for each other */
-        if (same && fabs(longer) > (even ? 0 : 1e-3)) fail_msg("the step takes %+g as long\n%s", longer, x.text);
-        if (!same) most = fmax(most, fabs(longer)), sum += fabs(longer), n++;
+        int same = x.data == 1 && (x.tensor == 1 || !x.per_node); /* tensor ranks that share a NIC
+                                                                     stand for each other */
+        if (same && fabs(longer) > (even ? 0 : 1e-3))
+            fail_msg("the step takes %+g as long\n%s", longer, x.text);
+        if (!same) {
+            most = fmax(most, fabs(longer));
+            sum += fabs(longer);
+            n++;
+        }
     }
     remove(cluster_file);
-    print_message("%u cases with replicas: off by %.2f%% on average, by %.2f%% at most\n", n, 100 * sum / n,
-                  100 * most);
+    print_message("%u cases with replicas: off by %.2f%% on average, by %.2f%% at most\n", n,
+                  100 * sum / n, 100 * most);
     assert_true(most < 0.24 && sum / n < 0.04); /* docs/measurements.md says so */
 }
 

@@ -1,7 +1,8 @@
 /* test: label=full timeout=600
- * Memory is predicted to the byte: for random models, schedules and numbers of ranks, the highest byte that two steps
- * and a validation write is the layout's last one, on every rank and in every region, and the canary behind it
- * survives. The program's resident memory stays near the prediction. The seed is printed; PST_SEED replays it. */
+ * Memory is predicted to the byte: for random models, schedules and numbers of ranks, the highest
+ * byte that two steps and a validation write is the layout's last one, on every rank and in every
+ * region, and the canary behind it survives. The program's resident memory stays near the
+ * prediction. The seed is printed; PST_SEED replays it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,23 +28,27 @@ typedef struct {
 } shape;
 
 static shape random_yaml(char *yaml, size_t bytes) {
-    static const char *const schedules[] = {"gpipe", "1f1b", "1f1b-early"}, *const activations[] = {"gelu_tanh",
-                                                                                                    "gelu_erf", "relu"};
+    static const char *const schedules[] = {"gpipe", "1f1b", "1f1b-early"}, *const activations[] = {
+                                                                                "gelu_tanh",
+                                                                                "gelu_erf", "relu"};
     static const char *const precisions[] = {"fp32", "fp32", "fp16", "bf16"};
     static const char *const ways[] = {"none", "none", "none", "selective", "full"};
     uint32_t heads = 1 + below(5), channels = heads * (1 + below(13)), micro_batch = 1 + below(3),
              n_micro = 1 + below(6);
     shape s = {.ranks = 1 + below(4), .threads = 1 + below(2), .eval_micro = 1 + below(7)};
-    snprintf(
-        yaml, bytes,
-        "name: run\nmodel: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %g, "
-        "activation: %s}\ndata: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/s*.[ch]\"]}\n"
-        "train: {steps: 2, batch: %u, micro_batch: %u, optimizer: %s, warmup: 0, seed: %u, precision: %s}\n"
-        "parallel: {transport: self, schedule: %s, recompute: %s, post_validation: %s}\n",
-        1 + below(5), heads, channels, 1 + below(40), below(2) ? 256 : 256 + below(50), below(2) ? 0 : 0.1,
-        activations[below(3)], micro_batch * n_micro, micro_batch, below(4) ? "adamw" : "sgd", below(1000),
-        precisions[below(pst_cpu_isa() & PST_ISA_AVX512_BF16 ? 4 : 3)], schedules[below(3)], ways[below(5)],
-        below(3) ? "false" : "true");
+    snprintf(yaml, bytes,
+             "name: run\nmodel: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, "
+             "vocabulary: %u, dropout: %g, "
+             "activation: %s}\ndata: {kind: text, paths: [\"" PST_SOURCE_DIR
+             "/src/base/s*.[ch]\"]}\n"
+             "train: {steps: 2, batch: %u, micro_batch: %u, optimizer: %s, warmup: 0, seed: %u, "
+             "precision: %s}\n"
+             "parallel: {transport: self, schedule: %s, recompute: %s, post_validation: %s}\n",
+             1 + below(5), heads, channels, 1 + below(40), below(2) ? 256 : 256 + below(50),
+             below(2) ? 0 : 0.1, activations[below(3)], micro_batch * n_micro, micro_batch,
+             below(4) ? "adamw" : "sgd", below(1000),
+             precisions[below(pst_cpu_isa() & PST_ISA_AVX512_BF16 ? 4 : 3)], schedules[below(3)],
+             ways[below(5)], below(3) ? "false" : "true");
     return s;
 }
 
@@ -68,7 +73,8 @@ static int is_absent(const uint8_t *at) {
 /* Every region that is not shared over time is used to its end. */
 static void check_rank(const pst_rank *r, const char *yaml) {
     const pst_layout *x = r->layout;
-    if (!pst_arena_intact(&r->arena)) fail_msg("rank %u wrote behind its arena:\n%s", r->rank, yaml);
+    if (!pst_arena_intact(&r->arena))
+        fail_msg("rank %u wrote behind its arena:\n%s", r->rank, yaml);
     uint64_t touched = pst_arena_touched(&r->arena, 0, r->arena.bytes);
     int ahead = r->p->job->post && !r->stepped; /* else what a step ahead keeps may be the end */
     if (ahead ? touched > x->total : touched != x->total)
@@ -78,11 +84,12 @@ static void check_rank(const pst_rank *r, const char *yaml) {
         uint64_t end = x->start[k] + x->bytes[k];
         touched = pst_arena_touched(&r->arena, x->start[k], end);
         /* Targets that are not there, -1, may look like the pattern. */
-        while (k == PST_REGION_DATA && end > touched && is_absent(r->arena.base + end - 4)) end -= 4;
+        while (k == PST_REGION_DATA && end > touched && is_absent(r->arena.base + end - 4))
+            end -= 4;
         if (x->bytes[k] && touched < end)
             fail_msg("rank %u, %s: touched to %llu, the region is %llu to %llu:\n%s", r->rank,
-                     pst_region_name((pst_region)k), (unsigned long long)touched, (unsigned long long)x->start[k],
-                     (unsigned long long)end, yaml);
+                     pst_region_name((pst_region)k), (unsigned long long)touched,
+                     (unsigned long long)x->start[k], (unsigned long long)end, yaml);
     }
 }
 
@@ -106,7 +113,8 @@ static void train_two_steps(pst_trainer *t) {
                                                           .correction1 = 0.1f,
                                                           .correction2 = 0.05f};
         if (pst_group_run(t->group, 1) != PST_OK) fail_msg("step: %s", pst_error());
-        if (pst_feed_validate(t, t->data, &loss, &tokens) != PST_OK) fail_msg("validation: %s", pst_error());
+        if (pst_feed_validate(t, t->data, &loss, &tokens) != PST_OK)
+            fail_msg("validation: %s", pst_error());
     }
 }
 
@@ -114,9 +122,12 @@ static void run_case(const char *yaml, const shape *s) {
     pst_config *c;
     pst_world *world;
     pst_trainer t = {0};
-    if (pst_config_parse(yaml, "case", NULL, 0, &c) != PST_OK) fail_msg("%s:\n%s", pst_error(), yaml);
-    pst_prepare_options options = {
-        .n_rank = s->ranks, .threads = s->threads, .isa = pst_cpu_isa(), .n_eval_micro = s->eval_micro};
+    if (pst_config_parse(yaml, "case", NULL, 0, &c) != PST_OK)
+        fail_msg("%s:\n%s", pst_error(), yaml);
+    pst_prepare_options options = {.n_rank = s->ranks,
+                                   .threads = s->threads,
+                                   .isa = pst_cpu_isa(),
+                                   .n_eval_micro = s->eval_micro};
     if (pst_prepare(c, &options, &t.p) != PST_OK) fail_msg("%s:\n%s", pst_error(), yaml);
     t.config = c;
     t.data = open_data(c, t.p->model_config.context);
@@ -146,22 +157,23 @@ static void test_random(void **unused) {
     }
 }
 
-/* --- the process ------------------------------------------------------------------------------------------------ */
+/* --- the process ------------------------------------------------------------------------------ */
 
 static void check_resident(const run_result *r, const char *what) {
     if (r->exit_status) fail_msg("%s: exit status %d, see %s", what, r->exit_status, r->folder);
     for (int k = 0; k < r->n_rank; k++) {
         assert_int_equal(r->peak[k], r->predicted[k]);
         if (r->resident[k] > r->peak[k] + RESIDENT_SLACK)
-            fail_msg("%s: rank %d has %.1f MiB resident, predicted are %.1f", what, k, (double)r->resident[k] / 1048576,
-                     (double)r->predicted[k] / 1048576);
+            fail_msg("%s: rank %d has %.1f MiB resident, predicted are %.1f", what, k,
+                     (double)r->resident[k] / 1048576, (double)r->predicted[k] / 1048576);
     }
 }
 
-#define SMALL                                                                                                          \
-    "name: run\nmodel: {kind: gpt, layers: 4, heads: 4, channels: 192, context: 96}\n"                                 \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/**/*.c\"]}\n"                                                 \
-    "train: {steps: 4, batch: 8, micro_batch: 2, warmup: 0, validate_every: 2}\nparallel: {threads: 1}\n"              \
+#define SMALL                                                                                      \
+    "name: run\nmodel: {kind: gpt, layers: 4, heads: 4, channels: 192, context: 96}\n"             \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/**/*.c\"]}\n"                             \
+    "train: {steps: 4, batch: 8, micro_batch: 2, warmup: 0, validate_every: 2}\nparallel: "        \
+    "{threads: 1}\n"                                                                               \
     "checkpoint: {every: 2}\n"
 
 static void test_resident(void **unused) {
@@ -184,6 +196,7 @@ static int cleanup(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_resident)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_resident)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

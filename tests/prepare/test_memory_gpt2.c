@@ -1,5 +1,6 @@
 /* test: label=soak timeout=900 serial
- * GPT-2 124M: the program's resident memory on one and on two ranks is the predicted peak and at most 32 MiB more. */
+ * GPT-2 124M: the program's resident memory on one and on two ranks is the predicted peak and at
+ * most 32 MiB more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,11 +11,12 @@
 
 enum { RESIDENT_SLACK = 32 << 20 };
 
-#define YAML                                                                                                           \
-    "name: run\nmodel: {kind: gpt, preset: gpt2, context: 256}\n"                                                      \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/LICENSE\", \"" PST_SOURCE_DIR                                     \
-    "/src/base/*.c\"], validation: 0.02}\n"                                                                            \
-    "train: {steps: 2, batch: 4, micro_batch: 1, warmup: 0, validate_every: 1}\nparallel: {threads: 1}\n"              \
+#define YAML                                                                                       \
+    "name: run\nmodel: {kind: gpt, preset: gpt2, context: 256}\n"                                  \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/LICENSE\", \"" PST_SOURCE_DIR                 \
+    "/src/base/*.c\"], validation: 0.02}\n"                                                        \
+    "train: {steps: 2, batch: 4, micro_batch: 1, warmup: 0, validate_every: 1}\nparallel: "        \
+    "{threads: 1}\n"                                                                               \
     "checkpoint: {every: 0}\n"
 
 static void test_gpt2(void **state) {
@@ -28,8 +30,8 @@ static void test_gpt2(void **state) {
         assert_int_equal(r.n_rank, n);
         for (int k = 0; k < n; k++) {
             assert_int_equal(r.peak[k], r.predicted[k]);
-            printf("%d ranks, rank %d: predicted %.1f MiB, resident %.1f MiB\n", n, k, (double)r.predicted[k] / 1048576,
-                   (double)r.resident[k] / 1048576);
+            printf("%d ranks, rank %d: predicted %.1f MiB, resident %.1f MiB\n", n, k,
+                   (double)r.predicted[k] / 1048576, (double)r.resident[k] / 1048576);
             assert_in_range(r.resident[k], 0, r.peak[k] + RESIDENT_SLACK);
         }
         run_folder_remove();

@@ -1,5 +1,5 @@
-/* From a run file to layouts: what the ranks hold adds up to one model, the advice for too little memory fits when it
- * is followed, and contradictions are refused. */
+/* From a run file to layouts: what the ranks hold adds up to one model, the advice for too little
+ * memory fits when it is followed, and contradictions are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,9 @@
 #include <string.h>
 
 #define DATA "data: {kind: text, paths: [x]}\n"
-#define SMALL                                                                                                          \
-    "model: {kind: gpt, layers: 4, heads: 4, channels: 64, context: 64}\n" DATA "train: {batch: 24, micro_batch: 6}\n"
+#define SMALL                                                                                      \
+    "model: {kind: gpt, layers: 4, heads: 4, channels: 64, context: 64}\n" DATA                    \
+    "train: {batch: 24, micro_batch: 6}\n"
 
 static pst_config *parse(const char *yaml, const char *const *override, size_t n) {
     pst_config *c = NULL;
@@ -24,20 +25,24 @@ static pst_status prepare(const pst_config *c, uint32_t n_rank, pst_prepared **p
     pst_prepare_options options = {.n_rank = n_rank,
                                    .threads = 1,
                                    .isa = pst_cpu_isa(),
-                                   .n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch)};
+                                   .n_eval_micro =
+                                       (uint32_t)(c->train.batch / c->train.micro_batch)};
     return pst_prepare(c, &options, p);
 }
 
-/* Weights and AdamW state of all ranks: one model, and once more the table that the first and the last rank share. */
+/* Weights and AdamW state of all ranks: one model, and once more the table that the first and the
+ * last rank share. */
 static void one_model(const char *yaml, uint32_t n_rank) {
     pst_config *c = parse(yaml, NULL, 0);
     pst_prepared *p;
     uint64_t elements = 0, bytes = 0;
     if (prepare(c, n_rank, &p) != PST_OK) fail_msg("%s", pst_error());
-    for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
+    for (uint32_t i = 0; i < p->graph->n_param; i++)
+        elements += pst_param_elements(p->graph->param + i);
     for (uint32_t r = 0; r < n_rank; r++)
         bytes += p->layout[r]->bytes[PST_REGION_WEIGHT] + p->layout[r]->bytes[PST_REGION_STATE];
-    uint64_t shared = n_rank > 1 ? (uint64_t)p->model_config.vocabulary * p->model_config.channels : 0;
+    uint64_t shared =
+        n_rank > 1 ? (uint64_t)p->model_config.vocabulary * p->model_config.channels : 0;
     assert_int_equal(bytes, 3 * sizeof(float) * (elements + shared));
     pst_prepared_close(p);
     pst_config_close(c);
@@ -45,8 +50,8 @@ static void one_model(const char *yaml, uint32_t n_rank) {
 
 static void test_one_model(void **state) {
     (void)state;
-    const char *gpt2 =
-        "model: {kind: gpt, preset: gpt2, vocabulary: 50257}\n" DATA "train: {batch: 8, micro_batch: 1}\n";
+    const char *gpt2 = "model: {kind: gpt, preset: gpt2, vocabulary: 50257}\n" DATA
+                       "train: {batch: 8, micro_batch: 1}\n";
     for (uint32_t n = 1; n <= 4; n++) one_model(gpt2, n);
     one_model(SMALL, 3);
 }
@@ -65,13 +70,17 @@ static int follow(const char *text, const char *schedule, uint64_t limit) {
     advice += 2;
     snprintf(first, sizeof first, "parallel.schedule=%s", schedule);
     if (!strncmp(advice, "no schedule", 11)) return 0;
-    if (!strncmp(advice, "parallel.schedule=1f1b would", 28)) snprintf(first, sizeof first, "parallel.schedule=1f1b");
-    else if (sscanf(advice, "parallel.recompute=%15s would fit", how) == 1)
-        snprintf(second, sizeof second, "parallel.recompute=%s", how), n = 2;
-    else if (sscanf(advice, "-n %u", &n_rank) == 1 && !strstr(advice, "train.micro_batch=")) n = 1;
-    else if (sscanf(strstr(advice, "train.micro_batch="), "train.micro_batch=%d", &micro) == 1)
-        snprintf(second, sizeof second, "train.micro_batch=%d", micro), n = 2;
-    else fail_msg("what does '%s' mean?", advice);
+    if (!strncmp(advice, "parallel.schedule=1f1b would", 28))
+        snprintf(first, sizeof first, "parallel.schedule=1f1b");
+    else if (sscanf(advice, "parallel.recompute=%15s would fit", how) == 1) {
+        snprintf(second, sizeof second, "parallel.recompute=%s", how);
+        n = 2;
+    } else if (sscanf(advice, "-n %u", &n_rank) == 1 && !strstr(advice, "train.micro_batch="))
+        n = 1;
+    else if (sscanf(strstr(advice, "train.micro_batch="), "train.micro_batch=%d", &micro) == 1) {
+        snprintf(second, sizeof second, "train.micro_batch=%d", micro);
+        n = 2;
+    } else fail_msg("what does '%s' mean?", advice);
     pst_config *c = parse(SMALL, override, n);
     if (prepare(c, n_rank, &p) != PST_OK) fail_msg("%s: %s", text, pst_error());
     char said[512];
@@ -93,7 +102,8 @@ static void test_advice(void **state) {
         snprintf(override, sizeof override, "parallel.schedule=%s", schedules[s]);
         pst_config *c = parse(SMALL, overrides, 1);
         assert_int_equal(prepare(c, 2, &p), PST_OK);
-        uint64_t most = p->layout[0]->total > p->layout[1]->total ? p->layout[0]->total : p->layout[1]->total;
+        uint64_t most =
+            p->layout[0]->total > p->layout[1]->total ? p->layout[0]->total : p->layout[1]->total;
         assert_int_equal(pst_prepare_fits(p, most), PST_OK);
         for (uint64_t limit = most - 1; limit > most / 12; limit -= most / 12) {
             assert_int_equal(pst_prepare_fits(p, limit), PST_ENOMEM);
@@ -119,8 +129,10 @@ static void test_contradictions(void **state) {
     assert_int_equal(n, 3);
     pst_config_close(c);
     c = parse(SMALL, bf16, 1); /* on a processor without */
-    const pst_prepare_options plain = {
-        .n_rank = 1, .threads = 1, .isa = pst_cpu_isa() & ~(uint32_t)PST_ISA_AVX512_BF16, .n_eval_micro = 4};
+    const pst_prepare_options plain = {.n_rank = 1,
+                                       .threads = 1,
+                                       .isa = pst_cpu_isa() & ~(uint32_t)PST_ISA_AVX512_BF16,
+                                       .n_eval_micro = 4};
     assert_int_equal(pst_prepare(c, &plain, &p), PST_EINPUT);
     pst_config_close(c);
     c = parse(SMALL, forward, 1);
@@ -136,8 +148,8 @@ static void test_contradictions(void **state) {
     pst_config_close(c);
 }
 
-/* A vocabulary of 2^24 and 512 channels: more elements than instructions about pieces can count. Nothing of it is
- * allocated. */
+/* A vocabulary of 2^24 and 512 channels: more elements than instructions about pieces can count.
+ * Nothing of it is allocated. */
 static void test_large_parameter(void **state) {
     (void)state;
     const char *override[] = {"model.vocabulary=16777216", "model.channels=512", "train.batch=2",
@@ -145,7 +157,8 @@ static void test_large_parameter(void **state) {
     pst_prepared *p;
     pst_config *c = parse(SMALL, override, 6);
     assert_int_equal(prepare(c, 2, &p), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "parameter wte.weight has 8589934592 elements, too many for replicas"));
+    assert_non_null(
+        strstr(pst_error(), "parameter wte.weight has 8589934592 elements, too many for replicas"));
     pst_config_close(c);
     c = parse(SMALL, override, 5);
     if (prepare(c, 2, &p) != PST_OK) fail_msg("%s", pst_error());
@@ -153,7 +166,8 @@ static void test_large_parameter(void **state) {
     pst_config_close(c);
 }
 
-/* A plan is followed in everything that it says, and refused when it is for another graph or number of ranks. */
+/* A plan is followed in everything that it says, and refused when it is for another graph or number
+ * of ranks. */
 static void test_given_plan(void **state) {
     (void)state;
     pst_config *c = parse(SMALL, NULL, 0);
@@ -163,7 +177,8 @@ static void test_given_plan(void **state) {
     uint32_t moved = 0;
     while (plan->chunk_of_node[moved] == 0) moved++;
     plan->chunk_of_node[moved] = 0;
-    plan->rank_of_chunk[0] = 1, plan->rank_of_chunk[1] = 0;
+    plan->rank_of_chunk[0] = 1;
+    plan->rank_of_chunk[1] = 0;
     strcpy(plan->schedule, "gpipe");
     plan->n_micro = 7;
     pst_prepare_options options = own->options;
@@ -193,8 +208,8 @@ static pst_prepared *solve(uint32_t n_rank, const char *const *override, size_t 
     return p;
 }
 
-/* Replicas that take different numbers of micro-batches have an order each; nothing named is shorter in the same
- * memory. */
+/* Replicas that take different numbers of micro-batches have an order each; nothing named is
+ * shorter in the same memory. */
 static void test_solved_replicas(void **state) {
     (void)state;
     const char *override[] = {"parallel.schedule=solved",        "parallel.data=2",
@@ -219,8 +234,8 @@ static void test_solved_replicas(void **state) {
 /* A list of what is computed again says how many chunks there are, and needs no parallel.memory. */
 static void test_solved_recompute(void **state) {
     (void)state;
-    const char *list[] = {"parallel.schedule=solved", "parallel.recompute=[full, none, none, selective]",
-                          "parallel.chunks=2"};
+    const char *list[] = {"parallel.schedule=solved",
+                          "parallel.recompute=[full, none, none, selective]", "parallel.chunks=2"};
     for (size_t n = 2; n <= 3; n++) {
         pst_prepared *p = solve(2, list, n);
         assert_int_equal(p->plan->n_chunk, 4);
@@ -239,9 +254,10 @@ static void test_solved_recompute(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_model),       cmocka_unit_test(test_advice),
-                                       cmocka_unit_test(test_contradictions),  cmocka_unit_test(test_large_parameter),
-                                       cmocka_unit_test(test_given_plan),      cmocka_unit_test(test_solved_replicas),
-                                       cmocka_unit_test(test_solved_recompute)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_model),       cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_contradictions),  cmocka_unit_test(test_large_parameter),
+        cmocka_unit_test(test_given_plan),      cmocka_unit_test(test_solved_replicas),
+        cmocka_unit_test(test_solved_recompute)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* The keys of `model` that a kind is said not to read change nothing of its graph, and those that it reads do. */
+/* The keys of `model` that a kind is said not to read change nothing of its graph, and those that
+ * it reads do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +45,9 @@ static int check_key(const char *base, const char *key, const char *value) {
     char *after = graph_of(forced);
     int same = !*after || !strcmp(before, after), reads = with != NULL;
     if (!*before) fail_msg("{%s}: %s", base, pst_error());
-    if (same == reads) fail_msg("{%s} with %s %s: %s", base, key, value, reads ? "no effect" : "refused, but read");
+    if (same == reads)
+        fail_msg("{%s} with %s %s: %s", base, key, value,
+                 reads ? "no effect" : "refused, but read");
     free(before);
     free(after);
     pst_config_close(with);
@@ -62,8 +65,9 @@ static void keys_are_read_as_said(void **state) {
                   {"kind: resnet, preset: resnet20", 4}};
     static const struct {
         const char *key, *value;
-    } keys[] = {{"activation", "gelu_erf"}, {"layers", "8"},      {"heads", "8"},  {"channels", "32"},
-                {"context", "8"},           {"vocabulary", "99"}, {"image", "16"}, {"dropout", "0.5"}};
+    } keys[] = {
+        {"activation", "gelu_erf"}, {"layers", "8"},      {"heads", "8"},  {"channels", "32"},
+        {"context", "8"},           {"vocabulary", "99"}, {"image", "16"}, {"dropout", "0.5"}};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         int n = 0;

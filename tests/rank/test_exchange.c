@@ -1,5 +1,6 @@
-/* Exchanges of a tensor group over `self`, several groups at once: what arrives is what each operator's row
- * promises, for fp32 and bf16, one sample and several, sizes that do not divide; all ranks have the same bits. */
+/* Exchanges of a tensor group over `self`, several groups at once: what arrives is what each
+ * operator's row promises, for fp32 and bf16, one sample and several, sizes that do not divide; all
+ * ranks have the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +30,8 @@ typedef struct {
 } member;
 
 /* The operator on what an embedding makes, as long as it has to be. */
-static void open_member(member *m, const char *op, uint64_t b, pst_dtype dtype, uint32_t parts, uint32_t part, int w) {
+static void open_member(member *m, const char *op, uint64_t b, pst_dtype dtype, uint32_t parts,
+                        uint32_t part, int w) {
     pst_attr attr = {.parts = parts, .part = part, .length = POSITIONS};
     uint64_t own = pst_part_of(POSITIONS, parts, part).count,
              dim[] = {b, !strcmp(op, "tensor_gather") ? own : POSITIONS};
@@ -43,12 +45,14 @@ static void open_member(member *m, const char *op, uint64_t b, pst_dtype dtype, 
     must(pst_graph_add(m->g, "embedding", "embedding", NULL, &tokens, 1, &param, 1, &x));
     if (!strcmp(op, "tensor_stack")) {
         uint32_t in[] = {x, targets};
-        must(pst_graph_add(m->g, "vocabulary_part", "part", &(pst_attr){.total = CHANNELS}, in, 2, NULL, 0, &x));
+        must(pst_graph_add(m->g, "vocabulary_part", "part", &(pst_attr){.total = CHANNELS}, in, 2,
+                           NULL, 0, &x));
     }
     must(pst_graph_add(m->g, op, op, &attr, &x, 1, NULL, 0, &x));
     m->node = m->g->node + m->g->n_node - 1;
     const pst_tensor *in = m->g->tensor + m->node->in[0], *out = m->g->tensor + m->node->out[0];
-    m->n_from = pst_tensor_elements(w ? out : in), m->n_to = pst_tensor_elements(w ? in : out);
+    m->n_from = pst_tensor_elements(w ? out : in);
+    m->n_to = pst_tensor_elements(w ? in : out);
 }
 
 static uint64_t bytes_of(const member *m, uint64_t n) {
@@ -64,7 +68,10 @@ static void fill(member *m, uint64_t key, int in_place) {
     for (uint64_t i = 0; i < m->n_from; i++) {
         uint16_t narrow = pst_half_from_f32(dtype, m->from[i]);
         if (wide) ((float *)m->room_from)[i] = m->from[i];
-        else ((uint16_t *)m->room_from)[i] = narrow, m->from[i] = pst_f32_from_half(dtype, narrow);
+        else {
+            ((uint16_t *)m->room_from)[i] = narrow;
+            m->from[i] = pst_f32_from_half(dtype, narrow);
+        }
     }
 }
 
@@ -72,12 +79,13 @@ static void fetch(member *m) {
     pst_dtype dtype = m->g->tensor[m->node->in[0]].dtype;
     int wide = dtype == PST_F32;
     for (uint64_t i = 0; i < m->n_to; i++)
-        m->to[i] = wide ? ((float *)m->room_to)[i] : pst_f32_from_half(dtype, ((uint16_t *)m->room_to)[i]);
+        m->to[i] =
+            wide ? ((float *)m->room_to)[i] : pst_f32_from_half(dtype, ((uint16_t *)m->room_to)[i]);
 }
 
 /* Element i of what rank `part` should have, in double; *sums: of how many it is a sum. */
-static double want(const member *all, uint32_t parts, uint32_t part, pst_exchange kind, uint64_t b, uint64_t i,
-                   int *sums) {
+static double want(const member *all, uint32_t parts, uint32_t part, pst_exchange kind, uint64_t b,
+                   uint64_t i, int *sums) {
     uint64_t c = i % CHANNELS, per = POSITIONS;
     pst_part own = pst_part_of(POSITIONS, parts, part);
     *sums = 1;
@@ -86,11 +94,13 @@ static double want(const member *all, uint32_t parts, uint32_t part, pst_exchang
         uint64_t t = i / CHANNELS % per, r = i / CHANNELS / per;
         for (uint32_t k = 0; k < parts; k++) {
             pst_part p = pst_part_of(POSITIONS, parts, k);
-            if (t >= p.first && t < p.first + p.count) return all[k].from[(r * p.count + t - p.first) * CHANNELS + c];
+            if (t >= p.first && t < p.first + p.count)
+                return all[k].from[(r * p.count + t - p.first) * CHANNELS + c];
         }
     }
     if (kind == PST_EXCHANGE_SCATTER)
-        i = ((i / CHANNELS / own.count) * per + own.first + i / CHANNELS % own.count) * CHANNELS + c;
+        i = ((i / CHANNELS / own.count) * per + own.first + i / CHANNELS % own.count) * CHANNELS +
+            c;
     double sum = 0;
     for (uint32_t k = 0; k < parts; k++) sum += all[k].from[i];
     *sums = (int)parts;
@@ -102,10 +112,12 @@ static void compare(member *all, uint32_t parts, pst_exchange kind, uint64_t b, 
     for (uint32_t k = 0; k < parts; k++)
         for (uint64_t i = 0; i < all[k].n_to; i++) {
             int sums;
-            double w = want(all, parts, k, kind, b, i, &sums), room = sums == 1 ? 0 : dtype == PST_F32 ? 4e-6 : 0.05;
+            double w = want(all, parts, k, kind, b, i, &sums), room = sums == 1          ? 0
+                                                                      : dtype == PST_F32 ? 4e-6
+                                                                                         : 0.05;
             if (!(fabs(all[k].to[i] - w) <= room))
-                fail_msg("kind %d, %u ranks, rank %u: element %u is %g, not %g", (int)kind, parts, k, (unsigned)i,
-                         (double)all[k].to[i], w);
+                fail_msg("kind %d, %u ranks, rank %u: element %u is %g, not %g", (int)kind, parts,
+                         k, (unsigned)i, (double)all[k].to[i], w);
             if (kind == PST_EXCHANGE_SUM) assert_true(all[k].to[i] == all[0].to[i]);
         }
 }
@@ -135,7 +147,8 @@ static void check(const char *op, int backward, uint64_t b, pst_dtype dtype, uin
             if (status == PST_BUSY) left++;
             else must(status);
             if (status == PST_BUSY || !x[r]) continue;
-            pst_exchanger_close(x[r]), x[r] = NULL;
+            pst_exchanger_close(x[r]);
+            x[r] = NULL;
         }
     }
     for (int group = 0; group < 2; group++) {
@@ -145,7 +158,9 @@ static void check(const char *op, int backward, uint64_t b, pst_dtype dtype, uin
     for (uint32_t r = 0; r < 2 * parts; r++) {
         member *m = &all[r / parts][r % parts];
         if (m->room_to != m->room_from) free(m->room_to);
-        free(m->room_from), free(m->scratch), pst_graph_close(m->g);
+        free(m->room_from);
+        free(m->scratch);
+        pst_graph_close(m->g);
     }
     pst_self_hub_close(hub);
 }
@@ -158,8 +173,10 @@ static void test_all(void **state) {
                 pst_dtype dtype = (pst_dtype[]){PST_F32, PST_BF16, PST_F16}[type];
                 check("tensor_sum", 0, b, dtype, parts);
                 check("tensor_copy", 1, b, dtype, parts);
-                check("tensor_gather", 0, b, dtype, parts), check("tensor_gather", 1, b, dtype, parts);
-                check("tensor_scatter", 0, b, dtype, parts), check("tensor_scatter", 1, b, dtype, parts);
+                check("tensor_gather", 0, b, dtype, parts);
+                check("tensor_gather", 1, b, dtype, parts);
+                check("tensor_scatter", 0, b, dtype, parts);
+                check("tensor_scatter", 1, b, dtype, parts);
                 check("tensor_stack", 0, b, PST_F32, parts);
             }
 }

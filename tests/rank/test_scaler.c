@@ -1,5 +1,5 @@
-/* The dynamic loss scale beside torch.amp.GradScaler: runs that PyTorch made (tests/parity/scaler.py record) have the
- * same scale after every step, finite or not. */
+/* The dynamic loss scale beside torch.amp.GradScaler: runs that PyTorch made
+ * (tests/parity/scaler.py record) have the same scale after every step, finite or not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@ static void as_recorded(void **state) {
         assert_int_equal(pst_scaler_step(&s, &c, is_finite), !is_finite);
         finite[is_finite]++;
         if (s.scale != scale)
-            fail_msg("run %d, step %d: %g, GradScaler has %g", runs, finite[0] + finite[1], s.scale, scale);
+            fail_msg("run %d, step %d: %g, GradScaler has %g", runs, finite[0] + finite[1], s.scale,
+                     scale);
     }
     fclose(f);
     assert_int_equal(runs, 3);

@@ -22,7 +22,8 @@ static void every_operator_has_a_kind_of_its_own(void **state) {
         assert_string_equal(pst_work_name(pst_work_of_step(&graph, &sum)), "sum");
     }
     for (uint32_t i = 0; i < pst_work_count(); i++)
-        for (uint32_t k = 0; k < i; k++) assert_string_not_equal(pst_work_name(i), pst_work_name(k));
+        for (uint32_t k = 0; k < i; k++)
+            assert_string_not_equal(pst_work_name(i), pst_work_name(k));
 }
 
 static void the_flush_has_kinds(void **state) {
@@ -30,8 +31,8 @@ static void the_flush_has_kinds(void **state) {
     for (int op = 0; op < PST_OP_COUNT; op++) {
         const pst_instr instr = {.opcode = (uint8_t)op};
         uint32_t kind = pst_work_of_flush(&instr);
-        int computes = op == PST_OP_REDUCE || op == PST_OP_NORM || op == PST_OP_GATHER || op == PST_OP_STEP ||
-                       op == PST_OP_VALIDATE;
+        int computes = op == PST_OP_REDUCE || op == PST_OP_NORM || op == PST_OP_GATHER ||
+                       op == PST_OP_STEP || op == PST_OP_VALIDATE;
         assert_int_equal(kind != PST_NONE, computes);
         if (op == PST_OP_STEP) assert_string_equal(pst_work_name(kind), "optimizer");
     }
@@ -41,11 +42,13 @@ static void shares_are_ordered_and_add_up(void **state) {
     (void)state;
     pst_work work = {{0}};
     char text[300];
-    work.ns[1] = 100, work.ns[2] = 700, work.ns[pst_work_count() - 1] = 150;
+    work.ns[1] = 100;
+    work.ns[2] = 700;
+    work.ns[pst_work_count() - 1] = 150;
     pst_work_text(&work, 1000, text, sizeof text);
     char want[300];
-    snprintf(want, sizeof want, "%s 70.0%%, optimizer 15.0%%, %s 10.0%%, waiting 5.0%%", pst_work_name(2),
-             pst_work_name(1));
+    snprintf(want, sizeof want, "%s 70.0%%, optimizer 15.0%%, %s 10.0%%, waiting 5.0%%",
+             pst_work_name(2), pst_work_name(1));
     assert_string_equal(text, want);
     char small[20]; /* cut, not overrun */
     pst_work_text(&work, 1000, small, sizeof small);

@@ -1,5 +1,5 @@
-/* A plan's page, from numbers made here: every section is there, nothing is asked for from elsewhere, text is never
- * markup, and the largest layouts make a page of bounded size. */
+/* A plan's page, from numbers made here: every section is there, nothing is asked for from
+ * elsewhere, text is never markup, and the largest layouts make a page of bounded size. */
 #include "report/plan.h"
 #include <math.h>
 #include <setjmp.h>
@@ -8,7 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* A pipeline of n_rank stages that runs F and BW of n_micro micro-batches in turn, of one layer per operator. */
+/* A pipeline of n_rank stages that runs F and BW of n_micro micro-batches in turn, of one layer per
+ * operator. */
 static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
     pst_plan_page p = {.title = "made",
                        .grid = {n_rank, 1, 1},
@@ -23,10 +24,13 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
                        .region_name = {"weight"},
                        .n_row = 2};
     snprintf(p.layout, sizeof p.layout, "%u stages", n_rank);
-    p.op = calloc(p.n_op, sizeof *p.op), p.chunk = calloc(n_rank, sizeof *p.chunk);
-    p.rank = calloc(n_rank, sizeof *p.rank), p.row = calloc(p.n_row, sizeof *p.row);
+    p.op = calloc(p.n_op, sizeof *p.op);
+    p.chunk = calloc(n_rank, sizeof *p.chunk);
+    p.rank = calloc(n_rank, sizeof *p.rank);
+    p.row = calloc(p.n_row, sizeof *p.row);
     p.trace.slice = calloc((size_t)n_rank * n_micro * 2, sizeof *p.trace.slice);
-    p.trace.n_rank = n_rank, p.trace.end[1] = 3.0 * n_micro;
+    p.trace.n_rank = n_rank;
+    p.trace.end[1] = 3.0 * n_micro;
     for (uint32_t r = 0; r < n_rank; r++) {
         p.chunk[r] = (pst_plan_chunk){.stage = r,
                                       .first = r * layers,
@@ -40,21 +44,25 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
             snprintf(op->name, sizeof op->name, "h.%u.mlp", r * layers + i);
         }
         pst_plan_rank *to = &p.rank[r];
-        *to = (pst_plan_rank){.rank = r, .fixed = 1000, .total = 1300, .room = 1500, .region = {1000}};
-        to->held = calloc(2 * n_micro, sizeof *to->held), to->n_held = 2 * n_micro;
+        *to = (pst_plan_rank){
+            .rank = r, .fixed = 1000, .total = 1300, .room = 1500, .region = {1000}};
+        to->held = calloc(2 * n_micro, sizeof *to->held);
+        to->n_held = 2 * n_micro;
         for (uint32_t m = 0; m < n_micro; m++) {
             to->held[2 * m] = (pst_plan_held){3.0 * m, 200, m == n_micro / 2 ? 100 : 50};
             to->held[2 * m + 1] = (pst_plan_held){3.0 * m + 1, 100, 0};
             for (uint32_t k = 0; k < 2; k++)
-                p.trace.slice[p.trace.n++] = (pst_report_slice){.start = 3.0 * m + k,
-                                                                .end = 3.0 * m + 1 + 2 * k,
-                                                                .rank = r,
-                                                                .chunk = r,
-                                                                .micro = m,
-                                                                .kind = k ? PST_REPORT_BW : PST_REPORT_F,
-                                                                .predicted = 1};
+                p.trace.slice[p.trace.n++] =
+                    (pst_report_slice){.start = 3.0 * m + k,
+                                       .end = 3.0 * m + 1 + 2 * k,
+                                       .rank = r,
+                                       .chunk = r,
+                                       .micro = m,
+                                       .kind = k ? PST_REPORT_BW : PST_REPORT_F,
+                                       .predicted = 1};
         }
-        to->us[PST_PLAN_F] = n_micro, to->us[PST_PLAN_BW] = 2.0 * n_micro;
+        to->us[PST_PLAN_F] = n_micro;
+        to->us[PST_PLAN_BW] = 2.0 * n_micro;
     }
     p.row[0] = (pst_plan_row){.pipeline = n_rank,
                               .tensor = "1",
@@ -67,7 +75,8 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
                               .fits = 1,
                               .possible = 1,
                               .exact = 1};
-    p.row[1] = (pst_plan_row){.pipeline = 1, .tensor = "64", .data = 1, .why = "heads are no multiple of 64"};
+    p.row[1] = (pst_plan_row){
+        .pipeline = 1, .tensor = "64", .data = 1, .why = "heads are no multiple of 64"};
     return p;
 }
 
@@ -126,8 +135,10 @@ static void test_hostile(void **state) {
     size_t bytes;
     pst_plan_page p = made(2, 4, 1);
     p.title = evil;
-    for (uint32_t i = 0; i < p.n_op; i++) snprintf(p.op[i].name, sizeof p.op[i].name, "%s.%u", evil, i);
-    p.op[0].kind = evil, p.region_name[0] = evil;
+    for (uint32_t i = 0; i < p.n_op; i++)
+        snprintf(p.op[i].name, sizeof p.op[i].name, "%s.%u", evil, i);
+    p.op[0].kind = evil;
+    p.region_name[0] = evil;
     snprintf(p.layout, sizeof p.layout, "%s", evil);
     snprintf(p.cluster, sizeof p.cluster, "%s", evil);
     snprintf(p.rank[0].device, sizeof p.rank[0].device, "%s", evil);
@@ -185,8 +196,9 @@ static void test_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sections),      cmocka_unit_test(test_hostile), cmocka_unit_test(test_large),
-        cmocka_unit_test(test_peak_is_drawn), cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_sections), cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_large),    cmocka_unit_test(test_peak_is_drawn),
+        cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

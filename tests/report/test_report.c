@@ -1,5 +1,5 @@
-/* Reading what a run wrote, and drawing it: nothing between least and most is lost, times add up, damaged files and
- * numbers without sense do no harm, text from files is never markup. */
+/* Reading what a run wrote, and drawing it: nothing between least and most is lost, times add up,
+ * damaged files and numbers without sense do no harm, text from files is never markup. */
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/page.h"
@@ -36,15 +36,20 @@ static void test_metrics(void **state) {
     (void)state;
     pst_report_metrics m = metrics_of(
         "{\"event\":\"start\",\"step\":0,\"time\":5}\n"
-        "{\"step\":1,\"loss\":3.5,\"step_ms\":10,\"peak_bytes\":[7,8],\"resident_bytes\":[30,20],\"work_s\":{"
+        "{\"step\":1,\"loss\":3.5,\"step_ms\":10,\"peak_bytes\":[7,8],\"resident_bytes\":[30,20],"
+        "\"work_s\":{"
         "\"linear\":1}}\n"
-        "{\"step\":2,\"loss\":null,\"step_ms\":20,\"peak_bytes\":[7,9],\"resident_bytes\":[10,40],\"work_s\":{"
+        "{\"step\":2,\"loss\":null,\"step_ms\":20,\"peak_bytes\":[7,9],\"resident_bytes\":[10,40],"
+        "\"work_s\":{"
         "\"linear\":2}}\n"
-        "{\"step\":3,\"loss\":\"x\",\"step_ms\":30,\"work_s\":{\"linear\":3,\"add\":0.5},\"peak_bytes\":[7,9],\"new_"
+        "{\"step\":3,\"loss\":\"x\",\"step_ms\":30,\"work_s\":{\"linear\":3,\"add\":0.5},\"peak_"
+        "bytes\":[7,9],\"new_"
         "key\":[1]}\n"
         "{\"step\":3,\"loss\":1}\nnot json\n[1,2]\n"
-        "{\"event\":\"validation\",\"step\":3,\"loss\":2.75}\n" /* evaluated again, when the run was done */
-        "{\"event\":\"validation\",\"step\":3,\"loss\":2.5,\"sets\":{\"wiki\":{\"loss\":2.25,\"tokens\":9}}}\n{"
+        "{\"event\":\"validation\",\"step\":3,\"loss\":2.75}\n" /* evaluated again, when the run was
+                                                                   done */
+        "{\"event\":\"validation\",\"step\":3,\"loss\":2.5,\"sets\":{\"wiki\":{\"loss\":2.25,"
+        "\"tokens\":9}}}\n{"
         "\"event\":\"surprise\",\"step\":3,\"odd\":{\"a\":1}}\n"
         "{\"event\":\"end\",\"steps\":3,\"why\":\"done\"}\n{\"step\":4,\"loss\":1.2,\"step_m");
     assert_int_equal(m.n, 3);
@@ -52,8 +57,10 @@ static void test_metrics(void **state) {
     assert_true(m.curve[PST_REPORT_LOSS][0] == 3.5 && isnan(m.curve[PST_REPORT_LOSS][1]));
     assert_true(isnan(m.curve[PST_REPORT_LOSS][2]) && m.curve[PST_REPORT_STEP_MS][2] == 30);
     assert_true(m.n_validation == 1 && m.validation_loss[0] == 2.5 && m.first_time == 5);
-    assert_true(m.sets_step == 3 && pst_report_number(json_object_get(m.sets, "wiki"), "loss") == 2.25);
-    assert_true(m.n_rank == 2 && m.memory[1].peak == 9 && m.memory[0].resident == 30 && m.memory[1].resident == 40);
+    assert_true(m.sets_step == 3 &&
+                pst_report_number(json_object_get(m.sets, "wiki"), "loss") == 2.25);
+    assert_true(m.n_rank == 2 && m.memory[1].peak == 9 && m.memory[0].resident == 30 &&
+                m.memory[1].resident == 40);
     assert_int_equal(m.n_event, 3);
     assert_string_equal(pst_report_text(m.end, "why"), "done");
     assert_true(pst_report_number(m.work, "linear") == 5 &&
@@ -65,9 +72,9 @@ static void test_metrics(void **state) {
 /* A resumed run goes on after its end. */
 static void test_resumed(void **state) {
     (void)state;
-    pst_report_metrics m =
-        metrics_of("{\"event\":\"start\",\"step\":0,\"time\":5}\n{\"step\":1}\n"
-                   "{\"event\":\"end\",\"steps\":1}\n{\"event\":\"start\",\"step\":1,\"time\":9}\n{\"step\":2}\n");
+    pst_report_metrics m = metrics_of("{\"event\":\"start\",\"step\":0,\"time\":5}\n{\"step\":1}\n"
+                                      "{\"event\":\"end\",\"steps\":1}\n{\"event\":\"start\","
+                                      "\"step\":1,\"time\":9}\n{\"step\":2}\n");
     assert_true(m.n == 2 && m.n_start == 2 && m.first_time == 5 && m.end == NULL);
     pst_report_release_metrics(&m);
 }
@@ -88,32 +95,45 @@ static void test_many_events(void **state) {
     free(text);
 }
 
-/* Rank 0: F 0-10, a message posted at 10 that is sent at 20 and arrives at 25, BW 25-45, flush 45-50. Rank 1: F
- * 12-20. */
+/* Rank 0: F 0-10, a message posted at 10 that is sent at 20 and arrives at 25, BW 25-45, flush
+ * 45-50. Rank 1: F 12-20. */
 static void test_trace(void **state) {
     (void)state;
-    pst_report_trace t = trace_of(
-        "{\"traceEvents\":[\n{\"name\":\"process_labels\",\"ph\":\"M\",\"pid\":0,\"args\":{\"labels\":\"a step\"}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":0,\"dur\":10,\"args\":{\"rank\":0,\"chunk\":0,"
-        "\"micro_batch\":0}},\n"
-        "{\"name\":\"R\",\"cat\":\"RECV\",\"ph\":\"X\",\"pid\":0,\"ts\":10,\"dur\":15,\"args\":{\"rank\":0,\"peer\":1,"
-        "\"channel\":7}},\n"
-        "{\"name\":\"S\",\"cat\":\"SEND\",\"ph\":\"X\",\"pid\":1,\"ts\":20,\"dur\":5,\"args\":{\"rank\":1,\"peer\":0,"
-        "\"channel\":7}},\n"
-        "{\"name\":\"BW\",\"cat\":\"BW\",\"ph\":\"X\",\"pid\":0,\"ts\":25,\"dur\":20,\"args\":{\"rank\":0,\"chunk\":0,"
-        "\"micro_batch\":0}},\n"
-        "{\"name\":\"STEP\",\"cat\":\"STEP\",\"ph\":\"X\",\"pid\":0,\"ts\":45,\"dur\":5,\"args\":{\"rank\":0}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":1,\"ts\":12,\"dur\":8,\"args\":{\"rank\":1,\"chunk\":1,"
-        "\"micro_batch\":0}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":100000,\"ts\":0,\"dur\":9,\"args\":{\"rank\":0,\"chunk\":0,"
-        "\"micro_batch\":0}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":-1,\"dur\":9,\"args\":{\"rank\":0}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":1e300,\"args\":{\"rank\":0}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":1,\"args\":{\"rank\":1000000}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":1,\"args\":{\"rank\":1}},\n"
-        "{\"name\":\"message\",\"cat\":\"message\",\"ph\":\"s\",\"id\":0,\"pid\":0,\"tid\":0,\"ts\":9}\n"
-        "{\"name\":\"linear\",\"cat\":\"operator\",\"ph\":\"X\",\"pid\":0,\"ts\":0,\"dur\":99,\"args\":{\"rank\":0}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pi");
+    pst_report_trace t = trace_of("{\"traceEvents\":[\n{\"name\":\"process_labels\",\"ph\":\"M\","
+                                  "\"pid\":0,\"args\":{\"labels\":\"a step\"}},\n"
+                                  "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":0,"
+                                  "\"dur\":10,\"args\":{\"rank\":0,\"chunk\":0,"
+                                  "\"micro_batch\":0}},\n"
+                                  "{\"name\":\"R\",\"cat\":\"RECV\",\"ph\":\"X\",\"pid\":0,\"ts\":"
+                                  "10,\"dur\":15,\"args\":{\"rank\":0,\"peer\":1,"
+                                  "\"channel\":7}},\n"
+                                  "{\"name\":\"S\",\"cat\":\"SEND\",\"ph\":\"X\",\"pid\":1,\"ts\":"
+                                  "20,\"dur\":5,\"args\":{\"rank\":1,\"peer\":0,"
+                                  "\"channel\":7}},\n"
+                                  "{\"name\":\"BW\",\"cat\":\"BW\",\"ph\":\"X\",\"pid\":0,\"ts\":"
+                                  "25,\"dur\":20,\"args\":{\"rank\":0,\"chunk\":0,"
+                                  "\"micro_batch\":0}},\n"
+                                  "{\"name\":\"STEP\",\"cat\":\"STEP\",\"ph\":\"X\",\"pid\":0,"
+                                  "\"ts\":45,\"dur\":5,\"args\":{\"rank\":0}},\n"
+                                  "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":1,\"ts\":12,"
+                                  "\"dur\":8,\"args\":{\"rank\":1,\"chunk\":1,"
+                                  "\"micro_batch\":0}},\n"
+                                  "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":100000,"
+                                  "\"ts\":0,\"dur\":9,\"args\":{\"rank\":0,\"chunk\":0,"
+                                  "\"micro_batch\":0}},\n"
+                                  "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":-1,"
+                                  "\"dur\":9,\"args\":{\"rank\":0}},\n"
+                                  "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,"
+                                  "\"dur\":1e300,\"args\":{\"rank\":0}},\n"
+                                  "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,"
+                                  "\"dur\":1,\"args\":{\"rank\":1000000}},\n"
+                                  "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,"
+                                  "\"dur\":1,\"args\":{\"rank\":1}},\n"
+                                  "{\"name\":\"message\",\"cat\":\"message\",\"ph\":\"s\",\"id\":0,"
+                                  "\"pid\":0,\"tid\":0,\"ts\":9}\n"
+                                  "{\"name\":\"linear\",\"cat\":\"operator\",\"ph\":\"X\",\"pid\":"
+                                  "0,\"ts\":0,\"dur\":99,\"args\":{\"rank\":0}},\n"
+                                  "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pi");
     double us[PST_REPORT_KIND_COUNT];
     assert_string_equal(t.title, "a step");
     assert_true(t.n == 7 && t.n_rank == 2 && t.n_bad == 5 && t.end[0] == 50 && t.end[1] == 9);
@@ -134,8 +154,12 @@ static void test_decimation(void **state) {
     static double x[100003], y[100003];
     pst_report_point point[PST_REPORT_POINTS];
     size_t per, n_of[] = {0, 1, 2, PST_REPORT_POINTS, PST_REPORT_POINTS + 1, 100003};
-    for (size_t i = 0; i < 100003; i++) x[i] = (double)(i + 1), y[i] = i % 7 == 3 ? NAN : sin((double)i);
-    y[54321] = 1000, y[77777] = -1000;
+    for (size_t i = 0; i < 100003; i++) {
+        x[i] = (double)(i + 1);
+        y[i] = i % 7 == 3 ? NAN : sin((double)i);
+    }
+    y[54321] = 1000;
+    y[77777] = -1000;
     for (size_t k = 0; k < sizeof n_of / sizeof *n_of; k++) {
         pst_report_series s = {.x = x, .y = y, .n = n_of[k], .scale = 2};
         size_t n = pst_report_decimate(&s, point, &per), covered = 0;
@@ -146,8 +170,10 @@ static void test_decimation(void **state) {
             assert_true(point[i].from == x[covered]);
             covered = i + 1 < n ? covered + per : s.n;
             assert_true(point[i].to == x[covered - 1]);
-            least = fmin(least, point[i].least), most = fmax(most, point[i].most);
-            if (!isnan(point[i].mean)) assert_true(point[i].least <= point[i].mean && point[i].mean <= point[i].most);
+            least = fmin(least, point[i].least);
+            most = fmax(most, point[i].most);
+            if (!isnan(point[i].mean))
+                assert_true(point[i].least <= point[i].mean && point[i].mean <= point[i].most);
         }
         if (s.n == 100003) assert_true(least == -2000 && most == 2000);
     }
@@ -184,8 +210,13 @@ static void test_numbers(void **state) {
     assert_string_equal(pst_html_time(0, t), "1970-01-01 00:00:00 UTC");
     const double odd[] = {NAN, INFINITY, -INFINITY, 1e300, -1e300, 1e-300, 0};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        pst_html_whole(odd[i], t), pst_html_bytes(odd[i], t), pst_html_ms(odd[i], t), pst_html_span(odd[i], t);
-        pst_html_share(odd[i], t), pst_html_count(odd[i], t), pst_html_time(odd[i], t);
+        pst_html_whole(odd[i], t);
+        pst_html_bytes(odd[i], t);
+        pst_html_ms(odd[i], t);
+        pst_html_span(odd[i], t);
+        pst_html_share(odd[i], t);
+        pst_html_count(odd[i], t);
+        pst_html_time(odd[i], t);
     }
 }
 
@@ -218,8 +249,10 @@ static void test_page(void **state) {
     assert_non_null(strstr(text, "No step has been made yet"));
     free(text);
     d.metrics = metrics_of(
-        "{\"event\":\"start\",\"step\":0,\"model\":{\"kind\":\"<evil>\"},\"versions\":{\"<evil>\":\"<evil>\"},"
-        "\"machine\":{\"host\":\"<evil>\",\"cpu\":\"<evil>\"},\"predicted_region_bytes\":{\"<evil>\":[5]}}\n"
+        "{\"event\":\"start\",\"step\":0,\"model\":{\"kind\":\"<evil>\"},\"versions\":{\"<evil>\":"
+        "\"<evil>\"},"
+        "\"machine\":{\"host\":\"<evil>\",\"cpu\":\"<evil>\"},\"predicted_region_bytes\":{\"<evil>"
+        "\":[5]}}\n"
         "{\"step\":1,\"loss\":1e90,\"step_ms\":-5,\"bubble\":1e99,\"lr\":1e-300,\"peak_bytes\":[5],"
         "\"predicted_peak_bytes\":[5],\"work_s\":{\"<evil>\":1}}\n"
         "{\"event\":\"<evil>\",\"<evil>\":\"<evil>\",\"step\":\"<evil>\"}\n"
@@ -234,8 +267,10 @@ static void test_page(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics), cmocka_unit_test(test_resumed),    cmocka_unit_test(test_many_events),
-        cmocka_unit_test(test_trace),   cmocka_unit_test(test_decimation), cmocka_unit_test(test_ticks),
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_text),       cmocka_unit_test(test_page)};
+        cmocka_unit_test(test_metrics),     cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_many_events), cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_decimation),  cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_numbers),     cmocka_unit_test(test_text),
+        cmocka_unit_test(test_page)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
-/* Every request for memory of penstock's own code can be made to fail: the test is linked so that calls in our
- * libraries come here (--wrap), as do those of libyaml and jansson, which have their hooks. What is got is counted
- * until it is given back. Not covered: what glibc asks for inside a call that is not wrapped; oneDNN, hwloc, UCX and
- * PMIx, which end the process when they get none; and json_pack, which frees a value twice when it gets none in the
- * middle (jansson 2.14). */
+/* Every request for memory of penstock's own code can be made to fail: the test is linked so that
+ * calls in our libraries come here (--wrap), as do those of libyaml and jansson, which have their
+ * hooks. What is got is counted until it is given back. Not covered: what glibc asks for inside a
+ * call that is not wrapped; oneDNN, hwloc, UCX and PMIx, which end the process when they get none;
+ * and json_pack, which frees a value twice when it gets none in the middle (jansson 2.14). */
 #ifndef TESTS_RUN_ALLOCATIONS_H
 #define TESTS_RUN_ALLOCATIONS_H
 #include <dirent.h>
@@ -21,20 +21,20 @@
 enum { ALLOC_TABLE = 1 << 16, ALLOC_DEPTH = 12 };
 
 typedef struct {
-    void *at;       /* NULL: free; (void *)-1: was used */
-    uint64_t call;  /* which request it was */
+    void *at;      /* NULL: free; (void *)-1: was used */
+    uint64_t call; /* which request it was */
     void *caller;
     int yaml;
 } alloc_entry;
 
 static struct {
     pthread_mutex_t lock;
-    int on;                 /* requests count */
-    uint64_t n;             /* requests so far */
-    uint64_t fail;          /* this one fails; 0: none */
-    int ever_after;         /* and all behind it */
-    uint64_t failed;        /* how many did */
-    uint64_t mark;          /* n when alloc_set_mark was called first */
+    int on;                   /* requests count */
+    uint64_t n;               /* requests so far */
+    uint64_t fail;            /* this one fails; 0: none */
+    int ever_after;           /* and all behind it */
+    uint64_t failed;          /* how many did */
+    uint64_t mark;            /* n when alloc_set_mark was called first */
     void *where[ALLOC_DEPTH]; /* the stack of the first that failed */
     int depth;
     int in_yaml, in_optional; /* what the first that failed was for */
@@ -52,10 +52,12 @@ static int alloc_fails(void) {
     pthread_mutex_lock(&alloc_state.lock);
     if (alloc_state.on && !alloc_inside) {
         uint64_t n = ++alloc_state.n;
-        fails = alloc_state.fail && (n == alloc_state.fail || (alloc_state.ever_after && n > alloc_state.fail));
+        fails = alloc_state.fail &&
+                (n == alloc_state.fail || (alloc_state.ever_after && n > alloc_state.fail));
         if (fails && !alloc_state.failed++) {
             alloc_state.depth = backtrace(alloc_state.where, ALLOC_DEPTH);
-            alloc_state.in_yaml = alloc_yaml, alloc_state.in_optional = alloc_optional;
+            alloc_state.in_yaml = alloc_yaml;
+            alloc_state.in_optional = alloc_optional;
         }
     }
     pthread_mutex_unlock(&alloc_state.lock);
@@ -91,21 +93,26 @@ static void alloc_gone(const void *at) {
     if (!at) return;
     pthread_mutex_lock(&alloc_state.lock);
     alloc_entry *e = alloc_slot(at, 0);
-    if (e) e->at = (void *)-1, alloc_state.live--;
+    if (e) {
+        e->at = (void *)-1;
+        alloc_state.live--;
+    }
     pthread_mutex_unlock(&alloc_state.lock);
 }
 
 #define ALLOC_CALLER __builtin_return_address(0)
-#define ALLOC_REAL(type, name, ...)                                                                                    \
-    type __real_##name(__VA_ARGS__);                                                                                   \
-    type __wrap_##name(__VA_ARGS__);                                                                                   \
+#define ALLOC_REAL(type, name, ...)                                                                \
+    type __real_##name(__VA_ARGS__);                                                               \
+    type __wrap_##name(__VA_ARGS__);                                                               \
     type __wrap_##name(__VA_ARGS__)
 
 ALLOC_REAL(void, free, void *p) {
     alloc_gone(p);
     __real_free(p);
 }
-ALLOC_REAL(void *, malloc, size_t n) { return alloc_fails() ? NULL : alloc_got(__real_malloc(n), ALLOC_CALLER); }
+ALLOC_REAL(void *, malloc, size_t n) {
+    return alloc_fails() ? NULL : alloc_got(__real_malloc(n), ALLOC_CALLER);
+}
 ALLOC_REAL(void *, calloc, size_t n, size_t m) {
     return alloc_fails() ? NULL : alloc_got(__real_calloc(n, m), ALLOC_CALLER);
 }
@@ -117,7 +124,9 @@ ALLOC_REAL(void *, realloc, void *p, size_t n) {
 ALLOC_REAL(void *, aligned_alloc, size_t a, size_t n) {
     return alloc_fails() ? NULL : alloc_got(__real_aligned_alloc(a, n), ALLOC_CALLER);
 }
-ALLOC_REAL(char *, strdup, const char *s) { return alloc_fails() ? NULL : alloc_got(__real_strdup(s), ALLOC_CALLER); }
+ALLOC_REAL(char *, strdup, const char *s) {
+    return alloc_fails() ? NULL : alloc_got(__real_strdup(s), ALLOC_CALLER);
+}
 ALLOC_REAL(char *, strndup, const char *s, size_t n) {
     return alloc_fails() ? NULL : alloc_got(__real_strndup(s, n), ALLOC_CALLER);
 }
@@ -164,7 +173,8 @@ ALLOC_REAL(char *, realpath, const char *path, char *to) {
 ALLOC_REAL(int, nftw, const char *path, __nftw_func_t fn, int n, int flags) {
     return alloc_fails() ? -1 : __real_nftw(path, fn, n, flags);
 }
-ALLOC_REAL(int, pthread_create, pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), void *arg) {
+ALLOC_REAL(int, pthread_create, pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *),
+           void *arg) {
     return alloc_fails() ? EAGAIN : __real_pthread_create(t, a, fn, arg);
 }
 
@@ -183,7 +193,10 @@ json_t *__wrap_json_pack(const char *format, ...) {
     return NULL;
 }
 static json_t *alloc_no_json(json_error_t *error) {
-    if (error) memset(error, 0, sizeof *error), error->text[sizeof error->text - 1] = json_error_out_of_memory;
+    if (error) {
+        memset(error, 0, sizeof *error);
+        error->text[sizeof error->text - 1] = json_error_out_of_memory;
+    }
     return NULL;
 }
 ALLOC_REAL(json_t *, json_loadb, const char *text, size_t n, size_t flags, json_error_t *error) {
@@ -227,7 +240,7 @@ char *yaml_strdup(const char *s) {
     return p;
 }
 
-/* --- what a test does with it ----------------------------------------------------------------------------------- */
+/* --- what a test does with it ----------------------------------------------------------------- */
 
 /* Requests count from here on; number `fail` of them fails, and all behind it when ever_after. */
 static inline void alloc_begin(uint64_t fail, int ever_after) {
@@ -239,16 +252,19 @@ static inline void alloc_begin(uint64_t fail, int ever_after) {
     alloc_state.on = 1;
 }
 
-/* What is left is in alloc_state.live. When a request of libyaml 0.2 fails it may lose what it has; that is not
- * ours. */
+/* What is left is in alloc_state.live. When a request of libyaml 0.2 fails it may lose what it has;
+ * that is not ours. */
 static inline void alloc_end(void) {
     alloc_state.on = 0;
     for (uint64_t i = 0; alloc_state.failed && alloc_state.in_yaml && i < ALLOC_TABLE; i++)
-        if (alloc_state.entry[i].yaml && alloc_state.entry[i].at && alloc_state.entry[i].at != (void *)-1)
+        if (alloc_state.entry[i].yaml && alloc_state.entry[i].at &&
+            alloc_state.entry[i].at != (void *)-1)
             __wrap_free(alloc_state.entry[i].at);
 }
 
-static inline void alloc_print_failed(void) { backtrace_symbols_fd(alloc_state.where, alloc_state.depth, 2); }
+static inline void alloc_print_failed(void) {
+    backtrace_symbols_fd(alloc_state.where, alloc_state.depth, 2);
+}
 
 static inline void alloc_print_live(void) {
     for (uint64_t i = 0, shown = 0; i < ALLOC_TABLE && shown < 8; i++) {

@@ -7,7 +7,8 @@
 #include "checkpoint/checkpoint.h"
 #include "run/trainer.h"
 
-/* A step begins: what fails from here on may be survived (a checkpoint is not written, a timeline not drawn). */
+/* A step begins: what fails from here on may be survived (a checkpoint is not written, a timeline
+ * not drawn). */
 pst_status __real_pst_feed_batch(pst_trainer *t, uint64_t sample);
 pst_status __wrap_pst_feed_batch(pst_trainer *t, uint64_t sample);
 pst_status __wrap_pst_feed_batch(pst_trainer *t, uint64_t sample) {
@@ -17,7 +18,8 @@ pst_status __wrap_pst_feed_batch(pst_trainer *t, uint64_t sample) {
 
 /* Something was said that is no status: metrics cannot be written, no events for TensorBoard. */
 static int complaints;
-void __wrap_pst_log(pst_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void __wrap_pst_log(pst_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void __wrap_pst_log(pst_log_level level, const char *format, ...) {
     (void)format;
     complaints += level <= PST_LOG_WARN;
@@ -26,20 +28,22 @@ void __wrap_pst_log(pst_log_level level, const char *format, ...) {
 /* Takes milliseconds, and no memory but for threads: without them it measures fewer. */
 double __wrap_pst_cpu_peak_flops(uint32_t isa, pst_dtype dtype, uint32_t threads);
 double __wrap_pst_cpu_peak_flops(uint32_t isa, pst_dtype dtype, uint32_t threads) {
-    (void)isa, (void)dtype, (void)threads;
+    (void)isa;
+    (void)dtype;
+    (void)threads;
     return 1e9;
 }
 
-/* What a run does without, and goes on: a limit of memory that is not known; the CPU's name; old rubbish, and
- * which old checkpoints may go. */
-#define OPTIONAL(type, name, args, ...)                                                                                \
-    type __real_##name args;                                                                                           \
-    type __wrap_##name args;                                                                                           \
-    type __wrap_##name args {                                                                                          \
-        alloc_optional++;                                                                                              \
-        type value = __real_##name(__VA_ARGS__);                                                                       \
-        alloc_optional--;                                                                                              \
-        return value;                                                                                                  \
+/* What a run does without, and goes on: a limit of memory that is not known; the CPU's name; old
+ * rubbish, and which old checkpoints may go. */
+#define OPTIONAL(type, name, args, ...)                                                            \
+    type __real_##name args;                                                                       \
+    type __wrap_##name args;                                                                       \
+    type __wrap_##name args {                                                                      \
+        alloc_optional++;                                                                          \
+        type value = __real_##name(__VA_ARGS__);                                                   \
+        alloc_optional--;                                                                          \
+        return value;                                                                              \
     }
 void __real_pst_ckpt_clean(const char *folder);
 void __wrap_pst_ckpt_clean(const char *folder);

@@ -1,14 +1,18 @@
-/* A training run that is not disturbed until the test does it, and what has to be gone behind it. */
+/* A training run that is not disturbed until the test does it, and what has to be gone behind
+ * it. */
 #ifndef TESTS_RUN_JOB_H
 #define TESTS_RUN_JOB_H
 #include "run/process.h"
 #include <dirent.h>
 
-#define MODEL(layers, channels, context)                                                                               \
-    "name: run\nmodel: {kind: gpt, layers: " #layers ", heads: 4, channels: " #channels ", context: " #context "}\n"   \
+#define MODEL(layers, channels, context)                                                           \
+    "name: run\nmodel: {kind: gpt, layers: " #layers ", heads: 4, channels: " #channels            \
+    ", context: " #context "}\n"                                                                   \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.[ch]\"]}\n"
-#define ENDLESS(every)                                                                                                 \
-    MODEL(3, 32, 24) "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: " #every "}\n"
+#define ENDLESS(every)                                                                             \
+    MODEL(3, 32, 24)                                                                               \
+    "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: " #every    \
+    "}\n"
 
 enum { LIMIT_S = 15 }; /* promised are 5; this machine may be busy */
 
@@ -23,7 +27,8 @@ static inline int shared_names(const pid_t *pid, int n, char name[64][256]) {
         FILE *f = fopen(path, "r");
         while (f && found < 64 && fgets(line, sizeof line, f)) {
             const char *at = strstr(line, "/dev/shm/");
-            if (at && !strstr(at, "(deleted)")) snprintf(name[found++], 256, "%.*s", (int)strcspn(at, "\n"), at);
+            if (at && !strstr(at, "(deleted)"))
+                snprintf(name[found++], 256, "%.*s", (int)strcspn(at, "\n"), at);
         }
         if (f) fclose(f);
     }
@@ -33,7 +38,8 @@ static inline int shared_names(const pid_t *pid, int n, char name[64][256]) {
 static inline int entries(const char *folder) {
     int n = 0;
     DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && (e = readdir(dir));) n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
     if (dir) closedir(dir);
     return n;
 }
@@ -73,7 +79,8 @@ static inline void check_nothing_left(const job *j) {
     double end = process_now() + LIMIT_S;
     for (int i = 0; i < j->n && j->n > 1; i++) {
         while (process_alive(j->rank[i]) && process_now() < end) process_sleep_ms(10);
-        if (process_alive(j->rank[i])) fail_msg("rank %d (process %d) is still there", i, (int)j->rank[i]);
+        if (process_alive(j->rank[i]))
+            fail_msg("rank %d (process %d) is still there", i, (int)j->rank[i]);
     }
     for (int i = 0; i < j->n_shared; i++)
         if (access(j->shared[i], F_OK) == 0) fail_msg("%s is still there", j->shared[i]);
@@ -81,7 +88,8 @@ static inline void check_nothing_left(const job *j) {
 }
 
 static inline void check_said(const job *j, const char *what) {
-    if (!strstr(process_said(&j->p), what)) fail_msg("'%s' is not in: %s", what, process_said(&j->p));
+    if (!strstr(process_said(&j->p), what))
+        fail_msg("'%s' is not in: %s", what, process_said(&j->p));
 }
 
 static inline int job_open(void **state) {

@@ -1,6 +1,7 @@
-/* A step played by itself: the tape of the uncut graph from top to bottom, every value in memory of its own that was
- * filled with NaN, all micro-batches forward and then backward. Says which operator is the first to write a number that
- * is none; shares nothing with executor, layout and checker but the kernels. */
+/* A step played by itself: the tape of the uncut graph from top to bottom, every value in memory of
+ * its own that was filled with NaN, all micro-batches forward and then backward. Says which
+ * operator is the first to write a number that is none; shares nothing with executor, layout and
+ * checker but the kernels. */
 #ifndef TESTS_RUN_ORACLE_H
 #define TESTS_RUN_ORACLE_H
 #include "checkpoint/checkpoint.h"
@@ -54,12 +55,16 @@ static inline oracle oracle_open(const char *yaml, const char *checkpoint) {
     char *folder;
     oracle_must(pst_config_parse(yaml, "test.yaml", one, 1, &o.config));
     oracle_must(pst_prepare_model(o.config, &model, &sizes));
-    pst_data_config from = {.paths = o.config->data.paths, .n_path = o.config->data.n_path,
-                            .validation = o.config->data.validation, .context = sizes.context,
-                            .seed = (uint64_t)o.config->train.seed, .tokenizer = o.config->data.tokenizer};
+    pst_data_config from = {.paths = o.config->data.paths,
+                            .n_path = o.config->data.n_path,
+                            .validation = o.config->data.validation,
+                            .context = sizes.context,
+                            .seed = (uint64_t)o.config->train.seed,
+                            .tokenizer = o.config->data.tokenizer};
     oracle_must(pst_data_text.open(&from, &o.data));
     uint32_t n_micro = (uint32_t)(o.config->train.batch / o.config->train.micro_batch);
-    pst_prepare_options options = {.n_rank = 1, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = n_micro};
+    pst_prepare_options options = {
+        .n_rank = 1, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = n_micro};
     oracle_must(pst_prepare(o.config, &options, &o.p));
     oracle_must(pst_registry_device("cpu", &device, &ops));
     oracle_must(ops->open(&device, &o.device));
@@ -86,10 +91,13 @@ static inline void oracle_close(oracle *o) {
     for (uint32_t i = 0; i < g->n_param; i++) free(o->weight[i]);
     for (uint32_t u = 0; u < o->p->cut->use_first[g->n_param]; u++) free(o->grad[u]);
     for (uint32_t m = 0; m < o->p->plan->n_micro; m++) {
-        for (uint32_t l = 0; o->value[m] && l < o->p->cut->chunk[0].n_local; l++) free(o->value[m][l]);
+        for (uint32_t l = 0; o->value[m] && l < o->p->cut->chunk[0].n_local; l++)
+            free(o->value[m][l]);
         free(o->value[m]);
     }
-    free(o->weight), free(o->grad), free(o->value);
+    free(o->weight);
+    free(o->grad);
+    free(o->value);
     o->device->ops->close(o->device);
     o->data->row->close(o->data);
     pst_prepared_close(o->p);
@@ -115,10 +123,12 @@ static inline void oracle_fill(oracle *o, uint32_t micro) {
         for (uint32_t k = 0; k < b; k++) {
             uint64_t sample = o->first_sample + micro * b + k;
             oracle_must(o->data->row->sample(o->data, PST_SPLIT_TRAIN, sample, row));
-            memcpy(x + k * context, row[!strcmp(g->tensor[v->tensor].name, "targets")], context * sizeof *x);
+            memcpy(x + k * context, row[!strcmp(g->tensor[v->tensor].name, "targets")],
+                   context * sizeof *x);
         }
     }
-    free(row[0]), free(row[1]);
+    free(row[0]);
+    free(row[1]);
 }
 
 /* [i,j,k] of row-major element `index`. */
@@ -128,13 +138,15 @@ static inline void oracle_at(oracle *o, uint32_t n_dim, const uint64_t *dim, uin
     for (uint32_t d = 0; d < n_dim; d++) {
         size_t used = strlen(o->c.at);
         below /= dim[d];
-        snprintf(o->c.at + used, sizeof o->c.at - used, "%s%llu", d ? "," : "[", (unsigned long long)(index / below));
+        snprintf(o->c.at + used, sizeof o->c.at - used, "%s%llu", d ? "," : "[",
+                 (unsigned long long)(index / below));
         index %= below;
     }
     strcat(o->c.at, "]");
 }
 
-static inline void oracle_note(oracle *o, const pst_step *s, const pst_operand *a, uint32_t micro, uint64_t index) {
+static inline void oracle_note(oracle *o, const pst_step *s, const pst_operand *a, uint32_t micro,
+                               uint64_t index) {
     static const char *const pass[] = {"F", "B", "W"};
     const pst_graph *g = o->p->graph;
     o->c = (oracle_culprit){.found = 1, .micro = micro};
@@ -152,13 +164,14 @@ static inline void oracle_note(oracle *o, const pst_step *s, const pst_operand *
         return;
     }
     const pst_value *v = oracle_value(o, a->index);
-    if (v->kind == PST_VALUE_SAVED) oracle_at(o, 1, &g->node[v->node].saved[v->saved].elements, index);
+    if (v->kind == PST_VALUE_SAVED)
+        oracle_at(o, 1, &g->node[v->node].saved[v->saved].elements, index);
     else oracle_at(o, g->tensor[v->tensor].n_dim, g->tensor[v->tensor].dim, index);
     if (v->kind == PST_VALUE_SAVED)
         snprintf(o->c.tensor, sizeof o->c.tensor, "%s.saved.%u", g->node[v->node].name, v->saved);
     else
-        snprintf(o->c.tensor, sizeof o->c.tensor, "%s%s", v->kind == PST_VALUE_GRAD ? "gradient of " : "",
-                 g->tensor[v->tensor].name);
+        snprintf(o->c.tensor, sizeof o->c.tensor, "%s%s",
+                 v->kind == PST_VALUE_GRAD ? "gradient of " : "", g->tensor[v->tensor].name);
 }
 
 static inline void oracle_run(oracle *o, const pst_step *s, uint32_t micro) {
@@ -172,21 +185,32 @@ static inline void oracle_run(oracle *o, const pst_step *s, uint32_t micro) {
         if (a->kind == PST_OPERAND_NULL) continue;
         if (a->kind == PST_OPERAND_VALUE) {
             void **own = &o->value[micro][a->index];
-            if (a->must) memcpy(*own, o->value[micro][s->operand[a->share].index], oracle_value(o, a->index)->bytes);
+            if (a->must)
+                memcpy(*own, o->value[micro][s->operand[a->share].index],
+                       oracle_value(o, a->index)->bytes);
             arg[i] = *own;
-            if (oracle_value(o, a->index)->dtype == PST_F32) n[i] = oracle_value(o, a->index)->bytes / sizeof(float);
+            if (oracle_value(o, a->index)->dtype == PST_F32)
+                n[i] = oracle_value(o, a->index)->bytes / sizeof(float);
         } else {
             n[i] = pst_param_elements(g->param + a->index);
-            arg[i] = a->kind == PST_OPERAND_PARAM ? o->weight[a->index] : o->grad[p->cut->use_first[a->index] + a->use];
+            arg[i] = a->kind == PST_OPERAND_PARAM ? o->weight[a->index]
+                                                  : o->grad[p->cut->use_first[a->index] + a->use];
         }
     }
-    for (uint32_t i = 0; i < s->n_operand; i++) /* one memory always: both stand for the written one */
+    for (uint32_t i = 0; i < s->n_operand; i++) /* one memory always: both stand for the written
+                                                   one */
         if (s->operand[i].must) arg[s->operand[i].share] = arg[i];
     void *scratch = oracle_memory(s->scratch + 1);
-    pst_call call = {.graph = g, .node = g->node + s->node, .arg = arg, .scratch = scratch,
-                     .seed = (uint64_t)p->config->train.seed, .first = micro == 0, .train = 1,
-                     .sample = o->first_sample + (uint64_t)micro * p->model_config.micro_batch,
-                     .loss_scale = 1.0f / (float)((uint64_t)p->config->train.batch * p->model_config.context)};
+    pst_call call = {
+        .graph = g,
+        .node = g->node + s->node,
+        .arg = arg,
+        .scratch = scratch,
+        .seed = (uint64_t)p->config->train.seed,
+        .first = micro == 0,
+        .train = 1,
+        .sample = o->first_sample + (uint64_t)micro * p->model_config.micro_batch,
+        .loss_scale = 1.0f / (float)((uint64_t)p->config->train.batch * p->model_config.context)};
     oracle_must(kernel->launch(o->device, &call));
     free(scratch);
     for (uint32_t i = 0; i < s->n_operand && !o->c.found; i++) {
@@ -201,10 +225,12 @@ static inline oracle_culprit oracle_play(const char *yaml, const char *checkpoin
     const pst_program *program = o.p->cut->chunk[0].program;
     for (uint32_t m = 0; m < o.p->plan->n_micro; m++) {
         oracle_fill(&o, m);
-        for (uint32_t s = 0; s < program[PST_OP_F].n_step; s++) oracle_run(&o, program[PST_OP_F].step + s, m);
+        for (uint32_t s = 0; s < program[PST_OP_F].n_step; s++)
+            oracle_run(&o, program[PST_OP_F].step + s, m);
     }
     for (uint32_t m = 0; m < o.p->plan->n_micro && !o.c.found; m++)
-        for (uint32_t s = 0; s < program[PST_OP_BW].n_step; s++) oracle_run(&o, program[PST_OP_BW].step + s, m);
+        for (uint32_t s = 0; s < program[PST_OP_BW].n_step; s++)
+            oracle_run(&o, program[PST_OP_BW].step + s, m);
     oracle_culprit c = o.c;
     oracle_close(&o);
     return c;

@@ -1,4 +1,5 @@
-/* The program as a process that a test can watch, signal and outlive: started by its pid, never found by name. */
+/* The program as a process that a test can watch, signal and outlive: started by its pid, never
+ * found by name. */
 #ifndef TESTS_RUN_PROCESS_H
 #define TESTS_RUN_PROCESS_H
 #include "run/runs.h"
@@ -10,7 +11,7 @@ enum { PROCESS_MAX_ARG = 32, PROCESS_MAX_CHILD = 16 };
 
 typedef struct {
     pid_t pid;
-    char log[512];      /* what it says on stdout and stderr */
+    char log[512]; /* what it says on stdout and stderr */
 } process;
 
 static inline double process_now(void) {
@@ -37,7 +38,9 @@ static inline process process_start(const char *const *argv, const char *name) {
     p.pid = fork();
     if (p.pid) return p;
     int out = open(p.log, O_WRONLY | O_CREAT | O_TRUNC, 0600), in = open("/dev/null", O_RDONLY);
-    dup2(in, 0), dup2(out, 1), dup2(out, 2);
+    dup2(in, 0);
+    dup2(out, 1);
+    dup2(out, 2);
     execvp(argv[0], (char *const *)argv);
     _exit(127);
 }
@@ -50,7 +53,9 @@ static inline process process_train(const char *yaml, const char *name, const ch
     snprintf(file, sizeof file, "%s/%s.yaml", run_folder(), name);
     snprintf(runs, sizeof runs, "%s/%s", run_folder(), name);
     run_write_file(file, yaml);
-    argv[n++] = file, argv[n++] = "--runs", argv[n++] = runs;
+    argv[n++] = file;
+    argv[n++] = "--runs";
+    argv[n++] = runs;
     while (*words && n < PROCESS_MAX_ARG - 1) argv[n++] = *words++;
     return process_start(argv, name);
 }

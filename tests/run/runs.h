@@ -1,5 +1,5 @@
-/* Runs small trainings for the tests of the engine, in this process or through the program, and reads what they
- * wrote. */
+/* Runs small trainings for the tests of the engine, in this process or through the program, and
+ * reads what they wrote. */
 #ifndef TESTS_RUN_RUNS_H
 #define TESTS_RUN_RUNS_H
 #include "penstock/run.h"
@@ -19,7 +19,7 @@ typedef struct {
     double value[RUN_MAX_STEPS], norm[RUN_MAX_STEPS];
     char hash[20], folder[512];
     double validation;
-    uint64_t validation_tokens; /* of the last one */
+    uint64_t validation_tokens;                     /* of the last one */
     uint64_t peak[16], predicted[16], resident[16]; /* of the last step */
     int n_rank;
 } run_result;
@@ -44,7 +44,8 @@ static inline void run_read_line(const json_t *j, run_result *r) {
         r->value[r->steps] = json_real_value(json_object_get(j, "loss"));
         r->norm[r->steps] = json_real_value(json_object_get(j, "grad_norm"));
         snprintf(r->loss[r->steps++], 40, "%.17g", json_real_value(json_object_get(j, "loss")));
-        const json_t *peak = json_object_get(j, "peak_bytes"), *predicted = json_object_get(j, "predicted_peak_bytes");
+        const json_t *peak = json_object_get(j, "peak_bytes"),
+                     *predicted = json_object_get(j, "predicted_peak_bytes");
         const json_t *resident = json_object_get(j, "resident_bytes");
         r->n_rank = (int)json_array_size(peak);
         for (int k = 0; k < r->n_rank && k < 16; k++) {
@@ -56,7 +57,8 @@ static inline void run_read_line(const json_t *j, run_result *r) {
         r->validation = json_real_value(json_object_get(j, "loss"));
         r->validation_tokens = (uint64_t)json_integer_value(json_object_get(j, "tokens"));
     } else if (event && !strcmp(event, "end")) {
-        snprintf(r->hash, sizeof r->hash, "%s", json_string_value(json_object_get(j, "weights_xxh64")));
+        snprintf(r->hash, sizeof r->hash, "%s",
+                 json_string_value(json_object_get(j, "weights_xxh64")));
     }
 }
 
@@ -74,7 +76,10 @@ static inline void run_read(run_result *r) {
 
 static inline void run_write_file(const char *path, const char *text) {
     FILE *f = fopen(path, "w");
-    if (f) fputs(text, f), fclose(f);
+    if (f) {
+        fputs(text, f);
+        fclose(f);
+    }
 }
 
 /* Trains in this process (all ranks over `self`). name: of the run; resume: folder or "". */
@@ -84,7 +89,8 @@ static inline run_result run_here(const char *yaml, const char *name, int ranks,
     char runs[300];
     pst_config *c = NULL;
     snprintf(runs, sizeof runs, "%s/%s", run_folder(), name);
-    pst_train_options o = {.size = sizeof o, .ranks = ranks, .runs = runs, .resume = resume, .quiet = 1};
+    pst_train_options o = {
+        .size = sizeof o, .ranks = ranks, .runs = runs, .resume = resume, .quiet = 1};
     pst_status status = pst_config_parse(yaml, "test.yaml", override, n_override, &c);
     if (status == PST_OK) status = pst_train(c, &o);
     if (status != PST_OK) fprintf(stderr, "%s: %s\n", name, pst_error());
@@ -97,13 +103,14 @@ static inline run_result run_here(const char *yaml, const char *name, int ranks,
 }
 
 /* Runs `PENSTOCK train FILE <arguments>` below the test's folder; output goes to NAME.log there. */
-static inline run_result run_program(const char *binary, const char *yaml, const char *name, const char *arguments) {
+static inline run_result run_program(const char *binary, const char *yaml, const char *name,
+                                     const char *arguments) {
     run_result r = {.exit_status = -1};
     char file[400], command[4000];
     snprintf(file, sizeof file, "%s/%s.yaml", run_folder(), name);
     run_write_file(file, yaml);
-    snprintf(command, sizeof command, "'%s' train '%s' --runs '%s/%s' %s >'%s/%s.log' 2>&1", binary, file, run_folder(),
-             name, arguments, run_folder(), name);
+    snprintf(command, sizeof command, "'%s' train '%s' --runs '%s/%s' %s >'%s/%s.log' 2>&1", binary,
+             file, run_folder(), name, arguments, run_folder(), name);
     int status = system(command);
     r.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
     snprintf(r.folder, sizeof r.folder, "%s/%s/run", run_folder(), name);

@@ -1,9 +1,12 @@
-/* test: wrap=malloc,calloc,realloc,free,aligned_alloc,strdup,strndup,asprintf,mmap,munmap,fopen,open_memstream,fclose
- * test: wrap=opendir,closedir,realpath,nftw,pthread_create,json_pack,json_loadb,json_loads,pst_feed_batch
- * test: wrap=pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops,pst_machine_memory,pst_machine_cpu_model
- * Every request for memory fails once, and once together with all that follow: the call returns ENOMEM with a sentence,
- * and all that was got before is given back. Of the many requests a share is tried; PST_ALLOC_ALL=1 tries many
- * more (test_allocation_all.sh), PST_ALLOC_ALL=2 all there are, in both ways: minutes. PST_SEED shifts the share. */
+/* test: wrap=malloc,calloc,realloc,free,aligned_alloc,strdup,strndup,asprintf,mmap,munmap,fopen
+ * test: wrap=open_memstream,fclose
+ * test: wrap=opendir,closedir,realpath,nftw,pthread_create,json_pack,json_loadb,json_loads
+ * test: wrap=pst_feed_batch,pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops
+ * test: wrap=pst_machine_memory,pst_machine_cpu_model
+ * Every request for memory fails once, and once together with all that follow: the call returns
+ * ENOMEM with a sentence, and all that was got before is given back. Of the many requests a share
+ * is tried; PST_ALLOC_ALL=1 tries many more (test_allocation_all.sh), PST_ALLOC_ALL=2 all there
+ * are, in both ways: minutes. PST_SEED shifts the share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +20,10 @@
 #include <fcntl.h>
 #include <time.h>
 
-#define YAML(kind, more)                                                                                               \
-    "name: run\nmodel: {kind: " kind "}\ndata: {kind: text, paths: [\"d/**/*.txt\", b.txt]}\n"                         \
-    "train: {steps: 1, batch: 3, micro_batch: 1}\nparallel: {threads: 2, transport: self" more "}\n"
+#define YAML(kind, more)                                                                           \
+    "name: run\nmodel: {kind: " kind "}\ndata: {kind: text, paths: [\"d/**/*.txt\", b.txt]}\n"     \
+    "train: {steps: 1, batch: 3, micro_batch: 1}\nparallel: {threads: 2, transport: self" more     \
+    "}\n"
 #define GPT YAML("gpt, layers: 1, heads: 2, channels: 8, context: 8", "")
 #define MLP YAML("mlp, layers: 1, channels: 8, context: 8", "")
 #define SHARED YAML("mlp, layers: 1, channels: 8, context: 8", ", data: 2, zero: 2")
@@ -27,12 +31,14 @@
 static FILE *nowhere;
 static char place[] = "/dev/shm/pst-allocation-XXXXXX";
 
-/* --- what runs -------------------------------------------------------------------------------------------------- */
+/* --- what runs -------------------------------------------------------------------------------- */
 
-static pst_status train(const char *file, int ranks, const char *runs, const char *resume, const char *word) {
+static pst_status train(const char *file, int ranks, const char *runs, const char *resume,
+                        const char *word) {
     pst_config *c;
     PST_TRY(pst_config_load(file, word ? &word : NULL, word != NULL, &c));
-    pst_train_options o = {.size = sizeof o, .ranks = ranks, .runs = runs, .resume = resume, .quiet = 1};
+    pst_train_options o = {
+        .size = sizeof o, .ranks = ranks, .runs = runs, .resume = resume, .quiet = 1};
     pst_status status = pst_train(c, &o);
     pst_config_close(c);
     return status;
@@ -51,13 +57,19 @@ static pst_status run_train(void) { return train("mlp.yaml", 3, "new", "", NULL)
 static pst_status run_other(void) { return train("gpt.yaml", 1, "new", "", "train.optimizer=sgd"); }
 static pst_status run_resume(void) { return train("mlp.yaml", 2, "runs", "runs/run", NULL); }
 static pst_status run_import(void) { return train("gpt.yaml", 2, "new", "", "model.weights=hf"); }
-static pst_status run_timed(void) { return train("mlp.yaml", 2, "new", "", "parallel.device=timed"); }
+static pst_status run_timed(void) {
+    return train("mlp.yaml", 2, "new", "", "parallel.device=timed");
+}
 
 static pst_status run_shared(void) { return train("shared.yaml", 2, "new", "", NULL); }
 
 static pst_status run_generate(void) {
-    pst_generate_options o = {
-        .size = sizeof o, .source = "runs/run", .prompt = "int", .tokens = 2, .top_k = 3, .temperature = 1};
+    pst_generate_options o = {.size = sizeof o,
+                              .source = "runs/run",
+                              .prompt = "int",
+                              .tokens = 2,
+                              .top_k = 3,
+                              .temperature = 1};
     return pst_generate(&o, nowhere);
 }
 
@@ -67,8 +79,10 @@ static pst_status run_generate_hf(void) {
 }
 
 static pst_status run_inspect(void) {
-    static const char *const show[] = {"graph", "tape", "plan", "schedule", "instructions", "memory"};
-    static const char *const other[] = {"runs/run", "runs/run/plan.yaml", "hf", "hf/model.safetensors"};
+    static const char *const show[] = {"graph",    "tape",         "plan",
+                                       "schedule", "instructions", "memory"};
+    static const char *const other[] = {"runs/run", "runs/run/plan.yaml", "hf",
+                                        "hf/model.safetensors"};
     for (int i = 0; i < 6; i++) {
         pst_inspect_options o = {.size = sizeof o, .path = "mlp.yaml", .what = show[i], .ranks = 2};
         PST_TRY(pst_inspect(&o, nowhere));
@@ -94,7 +108,8 @@ static pst_status run_simulate(void) {
                               .json = 1,
                               .execute = 1};
     PST_TRY(pst_simulate_study(&o, nowhere));
-    o = (pst_simulate_options){.size = sizeof o, .plan = "runs/run/plan.yaml", .trace = "", .svg = ""};
+    o = (pst_simulate_options){
+        .size = sizeof o, .plan = "runs/run/plan.yaml", .trace = "", .svg = ""};
     return pst_simulate_study(&o, nowhere);
 }
 
@@ -106,7 +121,8 @@ static pst_status build(pst_graph *g) {
     uint32_t in, next, table, x;
     PST_TRY(pst_graph_add_data(g, "tokens", 2, (uint64_t[]){1, TOKENS}, &in));
     PST_TRY(pst_graph_add_data(g, "targets", 2, (uint64_t[]){1, TOKENS}, &next));
-    PST_TRY(pst_graph_add_param(g, "table", 2, (uint64_t[]){WORDS, WIDTH}, PST_INIT_NORMAL, 0.3f, 1, &table));
+    PST_TRY(pst_graph_add_param(g, "table", 2, (uint64_t[]){WORDS, WIDTH}, PST_INIT_NORMAL, 0.3f, 1,
+                                &table));
     PST_TRY(pst_graph_add_embedding(g, "embedding", in, table, PST_NONE, &x));
     PST_TRY(pst_graph_add_linear(g, "head", x, table, PST_NONE, PST_ACT_NONE, &x));
     return pst_graph_add_cross_entropy(g, "loss", x, next, &x);
@@ -130,7 +146,8 @@ static pst_status use(pst_session *s) {
 
 /* As a program uses the library. */
 static pst_status run_session(void) {
-    static const char *const words[] = {"batch=2", "micro_batch=1", "steps=2", "threads=1", "log.level=error"};
+    static const char *const words[] = {"batch=2", "micro_batch=1", "steps=2", "threads=1",
+                                        "log.level=error"};
     pst_config *c = NULL;
     pst_graph *g = NULL;
     pst_plan *plan = NULL;
@@ -154,15 +171,23 @@ static const struct {
     uint64_t share; /* so many requests are tried by default, */
     uint64_t step;  /* and every so manieth with PST_ALLOC_ALL=1 */
 } scenarios[] = {
-    {"config", run_config, 8, 1},      {"train", run_train, 50, 3},       {"another model", run_other, 20, 5},
-    {"resume", run_resume, 40, 5},     {"import", run_import, 12, 5},     {"timed", run_timed, 12, 3},
-    {"shared out", run_shared, 30, 5}, {"generate", run_generate, 12, 1}, {"generate hf", run_generate_hf, 10, 1},
-    {"inspect", run_inspect, 20, 3},   {"simulate", run_simulate, 20, 1}, {"export", run_export, 20, 1},
+    {"config", run_config, 8, 1},
+    {"train", run_train, 50, 3},
+    {"another model", run_other, 20, 5},
+    {"resume", run_resume, 40, 5},
+    {"import", run_import, 12, 5},
+    {"timed", run_timed, 12, 3},
+    {"shared out", run_shared, 30, 5},
+    {"generate", run_generate, 12, 1},
+    {"generate hf", run_generate_hf, 10, 1},
+    {"inspect", run_inspect, 20, 3},
+    {"simulate", run_simulate, 20, 1},
+    {"export", run_export, 20, 1},
     {"session", run_session, 40, 1},
 };
 enum { LIMIT_WRONG = 20, N_SCENARIO = sizeof scenarios / sizeof *scenarios };
 
-/* --- one try ---------------------------------------------------------------------------------------------------- */
+/* --- one try ---------------------------------------------------------------------------------- */
 
 static int entries(const char *folder) {
     int n = 0;
@@ -205,7 +230,8 @@ static const char *verdict(pst_status status, uint64_t fail, int fds, int thread
     if (alloc_state.live) return "memory is lost";
     if (entries("/proc/self/fd") != fds) return "a file stays open";
     if (threads_stay(threads)) return "a thread stays";
-    if (status == PST_OK && !in_steps && !alloc_state.in_optional && !complaints) return "the failure was not noticed";
+    if (status == PST_OK && !in_steps && !alloc_state.in_optional && !complaints)
+        return "the failure was not noticed";
     if (status != PST_OK && status != PST_ENOMEM) return "the status is wrong";
     if (status != PST_OK && !*pst_error()) return "nothing was said";
     return NULL;
@@ -219,8 +245,9 @@ static void try(int which, uint64_t fail, int ever_after) {
     const char *what = verdict(status, fail, fds, threads);
     tried++;
     if (!what) return;
-    fprintf(stderr, "%s: request %llu%s fails: %s; %s: %s\n", scenarios[which].name, (unsigned long long)fail,
-            ever_after ? " and all later ones" : "", what, pst_status_text(status), pst_error());
+    fprintf(stderr, "%s: request %llu%s fails: %s; %s: %s\n", scenarios[which].name,
+            (unsigned long long)fail, ever_after ? " and all later ones" : "", what,
+            pst_status_text(status), pst_error());
     if (alloc_state.failed) alloc_print_failed();
     if (alloc_state.live) alloc_print_live();
     if (++wrong >= LIMIT_WRONG) fail_msg("that is enough");
@@ -243,8 +270,9 @@ static void test_scenarios(void **state) {
             if (!ever_after || all) try(i, k, 0);
             if (ever_after) try(i, k, 1);
         }
-        printf("%-14s %6llu requests, %6llu failures, %.2f s of CPU\n", scenarios[i].name, (unsigned long long)n,
-               (unsigned long long)(tried - before), (double)(clock() - began) / CLOCKS_PER_SEC);
+        printf("%-14s %6llu requests, %6llu failures, %.2f s of CPU\n", scenarios[i].name,
+               (unsigned long long)n, (unsigned long long)(tried - before),
+               (double)(clock() - began) / CLOCKS_PER_SEC);
     }
     assert_int_equal(wrong, 0);
 }
@@ -266,7 +294,8 @@ static int prepare(void **state) {
         for (int k = 0; f && k < 200; k++) fprintf(f, "%d: a line of text %d\n", k, k * k % 71);
         if (!f || fclose(f)) return 1;
     }
-    if (train("mlp.yaml", 1, "runs", "", NULL) != PST_OK || train("gpt.yaml", 1, "gpt", "", NULL) != PST_OK ||
+    if (train("mlp.yaml", 1, "runs", "", NULL) != PST_OK ||
+        train("gpt.yaml", 1, "gpt", "", NULL) != PST_OK ||
         pst_export_hf("gpt/run", "hf", 0) != PST_OK || run_session() != PST_OK) {
         fprintf(stderr, "%s\n", pst_error());
         return 1;

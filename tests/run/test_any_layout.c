@@ -1,9 +1,10 @@
 /* test: label=full timeout=300
- * Any layout: random models and steps, each trained in random layouts over `self` (stages, chunks, schedule, threads,
- * recomputation, sharding, post-validation, and stopped and resumed as another layout). Those of as many replicas and
- * tensor ranks, with `reproducible` of any replicas, have the same bits of losses, norms, validation and weights (with
- * zero: 2, those with it), and write no more than the memory that was predicted; all, also those whose stages have
- * different numbers of tensor ranks, are close to one rank; what cannot be is refused in one line, with status 2.
+ * Any layout: random models and steps, each trained in random layouts over `self` (stages, chunks,
+ * schedule, threads, recomputation, sharding, post-validation, and stopped and resumed as another
+ * layout). Those of as many replicas and tensor ranks, with `reproducible` of any replicas, have
+ * the same bits of losses, norms, validation and weights (with zero: 2, those with it), and write
+ * no more than the memory that was predicted; all, also those whose stages have different numbers
+ * of tensor ranks, are close to one rank; what cannot be is refused in one line, with status 2.
  * PST_SEED=N draws others; PST_VERBOSE=1 says why layouts are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,26 +18,38 @@
 #include "run/runs.h"
 #include <math.h>
 
-enum { STEPS = 4, LAYOUTS = 4, LEAST = 6, MOST = 400, TEXT = 1200, MOST_OVERRIDE = 16, MOST_KEY = 64 };
+enum {
+    STEPS = 4,
+    LAYOUTS = 4,
+    LEAST = 6,
+    MOST = 400,
+    TEXT = 1200,
+    MOST_OVERRIDE = 16,
+    MOST_KEY = 64
+};
 #define SECONDS 45
 
 typedef struct {
     uint64_t state;
     char yaml[TEXT];
     uint32_t micros, data, tensor, heads, parts; /* parts: parallel.reproducible, 0 */
-    int sequence, half, given, rounds;           /* given: shares of replicas are; rounds: parallel.zero is 2 */
+    int sequence, half, given, rounds; /* given: shares of replicas are; rounds: parallel.zero is
+                                          2 */
     char shares[64];
 } model;
 
 typedef struct {
-    uint32_t stages, data, ranks; /* ranks: where not all stages have as many tensor ranks, else 0 */
+    uint32_t stages, data, ranks; /* ranks: where not all stages have as many tensor ranks, else
+                                     0 */
     size_t n;
     char override[MOST_OVERRIDE][MOST_KEY];
 } layout;
 
 static uint64_t below(uint64_t *state, uint64_t n) { return next_random(state) % n; }
 
-static const char *pick(uint64_t *state, const char *const *list, size_t n) { return list[below(state, n)]; }
+static const char *pick(uint64_t *state, const char *const *list, size_t n) {
+    return list[below(state, n)];
+}
 
 static void PST_PRINTF(2, 3) set(layout *l, const char *fmt, ...) {
     va_list args;
@@ -45,7 +58,7 @@ static void PST_PRINTF(2, 3) set(layout *l, const char *fmt, ...) {
     va_end(args);
 }
 
-/* --- what is drawn ---------------------------------------------------------------------------------------------- */
+/* --- what is drawn ---------------------------------------------------------------------------- */
 
 /* Text that has something to be learned in it, of this test's own. */
 static void write_text(void) {
@@ -82,26 +95,37 @@ static const char *precision_of(uint64_t *state) {
 static void draw_shares(model *m) {
     uint32_t first = 1 + (uint32_t)below(&m->state, m->micros - 1);
     m->given = m->data == 2 && !m->parts && below(&m->state, 3) == 0;
-    if (m->given) snprintf(m->shares, sizeof m->shares, "parallel.replicas=[%u,%u]", first, m->micros - first);
+    if (m->given)
+        snprintf(m->shares, sizeof m->shares, "parallel.replicas=[%u,%u]", first,
+                 m->micros - first);
 }
 
 static void draw_model(model *m, uint64_t seed) {
-    static const char *const activation[] = {"gelu_tanh", "gelu_erf", "relu"}, *const clip[] = {"0", "0.05", "1"};
+    static const char *const activation[] = {"gelu_tanh", "gelu_erf", "relu"}, *const clip[] = {
+                                                                                   "0", "0.05",
+                                                                                   "1"};
     *m = (model){.state = seed};
     uint64_t *s = &m->state;
     uint32_t layers = 1 + (uint32_t)below(s, 3), channels, micro_batch = 1 + (uint32_t)below(s, 2);
-    m->heads = 1 + (uint32_t)below(s, 4), channels = m->heads * (4 + 4 * (uint32_t)below(s, 3));
+    m->heads = 1 + (uint32_t)below(s, 4);
+    channels = m->heads * (4 + 4 * (uint32_t)below(s, 3));
     m->micros = 2 + (uint32_t)below(s, 7);
-    m->tensor = below(s, 2) ? 1 : 2 + (uint32_t)below(s, 2), m->data = 1 + (uint32_t)below(s, 3);
+    m->tensor = below(s, 2) ? 1 : 2 + (uint32_t)below(s, 2);
+    m->data = 1 + (uint32_t)below(s, 3);
     m->sequence = m->tensor > 1 && below(s, 2);
-    if (below(s, 4) == 0) m->parts = 4, m->micros = 4 + 4 * (uint32_t)below(s, 2), m->data = 1;
+    if (below(s, 4) == 0) {
+        m->parts = 4;
+        m->micros = 4 + 4 * (uint32_t)below(s, 2);
+        m->data = 1;
+    }
     draw_shares(m);
     m->rounds = m->data > 1 && below(s, 3) == 0;
     const char *precision = precision_of(s);
     m->half = strcmp(precision, "fp32") != 0;
     char sizes[400];
     if (below(s, 6) == 0) {
-        m->tensor = 1, m->sequence = 0;
+        m->tensor = 1;
+        m->sequence = 0;
         snprintf(sizes, sizeof sizes,
                  "model: {kind: resnet, layers: %u, channels: %u}\n"
                  "data: {kind: cifar10, paths: [\"%s/images\"], validation: 0.1}\n",
@@ -109,25 +133,28 @@ static void draw_model(model *m, uint64_t seed) {
     } else {
         char kind[80];
         if (below(s, 5))
-            snprintf(kind, sizeof kind, "gpt, heads: %u, dropout: %s", m->heads, below(s, 2) ? "0.1" : "0");
+            snprintf(kind, sizeof kind, "gpt, heads: %u, dropout: %s", m->heads,
+                     below(s, 2) ? "0.1" : "0");
         else snprintf(kind, sizeof kind, "mlp");
         snprintf(sizes, sizeof sizes,
-                 "model: {kind: %s, layers: %u, channels: %u, context: %u, vocabulary: %u, activation: %s}\n"
+                 "model: {kind: %s, layers: %u, channels: %u, context: %u, vocabulary: %u, "
+                 "activation: %s}\n"
                  "data: {kind: text, paths: [\"%s/text\"], validation: 0.1}\n",
                  kind, layers, channels, 8 + (uint32_t)below(s, 13), 256 + (uint32_t)below(s, 9),
                  pick(s, activation, 3), run_folder());
     }
-    snprintf(
-        m->yaml, TEXT,
-        "name: run\n"
-        "%s"
-        "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, seed: %u, optimizer: %s,\n"
-        "        precision: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
-        "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
-        "checkpoint: {every: 2}\n",
-        sizes, STEPS, m->micros * micro_batch, micro_batch, pick(s, clip, 3), (uint32_t)below(s, 1000),
-        below(s, 4) ? "adamw" : "sgd", precision, below(s, 2) ? "16777216" : "1024", m->tensor,
-        m->sequence ? "true" : "false", m->parts);
+    snprintf(m->yaml, TEXT,
+             "name: run\n"
+             "%s"
+             "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, "
+             "seed: %u, optimizer: %s,\n"
+             "        precision: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
+             "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
+             "checkpoint: {every: 2}\n",
+             sizes, STEPS, m->micros * micro_batch, micro_batch, pick(s, clip, 3),
+             (uint32_t)below(s, 1000), below(s, 4) ? "adamw" : "sgd", precision,
+             below(s, 2) ? "16777216" : "1024", m->tensor, m->sequence ? "true" : "false",
+             m->parts);
 }
 
 /* The one that the others of its kind are compared with. */
@@ -150,7 +177,8 @@ static layout draw_layout(model *m) {
     set(&l, "parallel.data=%u", l.data);
     if (m->given) set(&l, "%s", m->shares);
     set(&l, "parallel.threads=%u", 1 + (uint32_t)below(s, 2));
-    set(&l, "parallel.schedule=%s", below(s, 12) ? row[below(s, rows - 1)].name : "solved"); /* the last one: forward */
+    /* the last one: forward */
+    set(&l, "parallel.schedule=%s", below(s, 12) ? row[below(s, rows - 1)].name : "solved");
     if (below(s, 4) == 0) set(&l, "parallel.chunks=%u", 1 + (uint32_t)below(s, 3));
     set(&l, "parallel.recompute=%s", pick(s, recompute, 4));
     set(&l, "parallel.zero=%u", m->rounds ? 2 : (uint32_t)below(s, 2));
@@ -158,10 +186,11 @@ static layout draw_layout(model *m) {
     return l;
 }
 
-/* --- running and comparing --------------------------------------------------------------------------------------- */
+/* --- running and comparing -------------------------------------------------------------------- */
 
 static void say(const model *m, const layout *l, const char *what) {
-    fprintf(stderr, "%s\n%s-n %u", what, m->yaml, l->ranks ? l->ranks : l->stages * l->data * m->tensor);
+    fprintf(stderr, "%s\n%s-n %u", what, m->yaml,
+            l->ranks ? l->ranks : l->stages * l->data * m->tensor);
     for (size_t i = 0; i < l->n; i++) fprintf(stderr, " %s", l->override[i]);
     fputc('\n', stderr);
 }
@@ -193,7 +222,8 @@ static run_result train(const model *m, const layout *l, const char *resume) {
                            .ranks = (int)(l->ranks ? l->ranks : l->stages * l->data * m->tensor),
                            .runs = runs,
                            .resume = resume,
-                           .canary = 1, /* nothing is written behind the arena, validation included */
+                           .canary = 1, /* nothing is written behind the arena, validation
+                                           included */
                            .quiet = 1};
     pst_error_clear();
     pst_status status = pst_config_parse(m->yaml, "test.yaml", override, l->n, &c);
@@ -201,16 +231,19 @@ static run_result train(const model *m, const layout *l, const char *resume) {
     pst_config_close(c);
     r.exit_status = pst_status_exit(status);
     snprintf(r.folder, sizeof r.folder, "%s/run", runs);
-    if (status != PST_OK && status != PST_EINPUT) wrong(m, l, "status %d: %s", r.exit_status, pst_error());
+    if (status != PST_OK && status != PST_EINPUT)
+        wrong(m, l, "status %d: %s", r.exit_status, pst_error());
     if (status == PST_EINPUT && (!*pst_error() || strchr(pst_error(), '\n')))
         wrong(m, l, "refused, but not in one line: '%s'", pst_error());
     if (status == PST_EINPUT && getenv("PST_VERBOSE")) say(m, l, pst_error());
-    if (status == PST_EINPUT) remove_folder(r.folder); /* it has one where all of its steps were skipped */
+    if (status == PST_EINPUT)
+        remove_folder(r.folder); /* it has one where all of its steps were skipped */
     if (status == PST_OK) run_read(&r);
     return r;
 }
 
-static void same(const model *m, const layout *l, const run_result *r, const run_result *base, int from) {
+static void same(const model *m, const layout *l, const run_result *r, const run_result *base,
+                 int from) {
     if (r->steps != STEPS) wrong(m, l, "%d steps", r->steps);
     for (int i = from; i < STEPS; i++) {
         if (strcmp(r->loss[i], base->loss[i]))
@@ -224,13 +257,16 @@ static void same(const model *m, const layout *l, const run_result *r, const run
 }
 
 /* Replicas and tensor ranks add in another order, and must scale nothing. */
-static void near_from(const model *m, const layout *l, const run_result *r, const run_result *one, int from) {
+static void near_from(const model *m, const layout *l, const run_result *r, const run_result *one,
+                      int from) {
     double tolerance = m->half ? 1e-2 : 1e-5;
     for (int i = from; i < STEPS; i++)
         if (!(fabs(r->value[i] - one->value[i]) <= tolerance * one->value[i]))
-            wrong(m, l, "loss of step %d is %s, that of one rank %s", i + 1, r->loss[i], one->loss[i]);
+            wrong(m, l, "loss of step %d is %s, that of one rank %s", i + 1, r->loss[i],
+                  one->loss[i]);
     if (!(fabs(r->norm[from] - one->norm[from]) <= 100 * tolerance * one->norm[from]) && !m->half)
-        wrong(m, l, "norm of step %d is %.9g, that of one rank %.9g", from + 1, r->norm[from], one->norm[from]);
+        wrong(m, l, "norm of step %d is %.9g, that of one rank %.9g", from + 1, r->norm[from],
+              one->norm[from]);
 }
 
 static void near(const model *m, const layout *l, const run_result *r, const run_result *one) {
@@ -238,7 +274,9 @@ static void near(const model *m, const layout *l, const run_result *r, const run
 }
 
 /* Stages with different numbers of tensor ranks: as close to one rank. */
-static int is_uneven(const layout *l) { return l->n && strstr(l->override[l->n - 1], "tensor=[") != NULL; }
+static int is_uneven(const layout *l) {
+    return l->n && strstr(l->override[l->n - 1], "tensor=[") != NULL;
+}
 
 /* The last one has another number than the first, if there are several. */
 static void draw_uneven(model *m, layout *l) {
@@ -256,7 +294,7 @@ static void draw_uneven(model *m, layout *l) {
     l->ranks = ranks * l->data;
 }
 
-/* --- one model ---------------------------------------------------------------------------------------------------- */
+/* --- one model -------------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t models, layouts, resumed, refused;
@@ -277,7 +315,8 @@ static void compare_with_one(const model *m, const layout *first, const run_resu
 }
 
 /* From step 2 on as another layout: the checkpoint of the last step is taken away first. */
-static void go_on(model *m, const layout *from, const run_result *run, const run_result *base, tally *n) {
+static void go_on(model *m, const layout *from, const run_result *run, const run_result *base,
+                  tally *n) {
     char last[700], folder[600];
     layout l = draw_layout(m);
     snprintf(last, sizeof last, "%s/checkpoints/step-%08d", run->folder, STEPS);
@@ -328,27 +367,31 @@ static void any_layout(void **state) {
         printf("model %u\n", i);
         one_model(key, &n);
     }
-    printf("%u models, %u layouts, %u resumed, %u refused\n", n.models, n.layouts, n.resumed, n.refused);
+    printf("%u models, %u layouts, %u resumed, %u refused\n", n.models, n.layouts, n.resumed,
+           n.refused);
     assert_true(n.layouts > 0);
 }
 
-/* Replicas answer for other parts of a parameter on one tensor rank than on the next; the norm's sums are added in the
- * order of the parts all the same. (Its last bit was another one in a step out of ten.) */
+/* Replicas answer for other parts of a parameter on one tensor rank than on the next; the norm's
+ * sums are added in the order of the parts all the same. (Its last bit was another one in a step
+ * out of ten.) */
 static void norms_of_parts(void **state) {
     (void)state;
     write_text();
     for (int seed = 1; seed <= 8; seed++) {
         model m = {.tensor = 3, .parts = 4};
         layout one = {.stages = 1, .data = 1}, four = {.stages = 1, .data = 4};
-        snprintf(m.yaml, TEXT,
-                 "name: run\n"
-                 "model: {kind: gpt, layers: 1, heads: 4, channels: 48, context: 12, vocabulary: 261}\n"
-                 "data: {kind: text, paths: [\"%s/text\"], validation: 0}\n"
-                 "train: {steps: %d, batch: 4, micro_batch: 1, lr: 1.0e-3, warmup: 2, clip: 0, seed: %d,\n"
-                 "        optimizer: sgd}\n"
-                 "parallel: {transport: self, threads: 1, tensor: 3, reproducible: 4}\n"
-                 "checkpoint: {every: 0}\n",
-                 run_folder(), STEPS, seed);
+        snprintf(
+            m.yaml, TEXT,
+            "name: run\n"
+            "model: {kind: gpt, layers: 1, heads: 4, channels: 48, context: 12, vocabulary: 261}\n"
+            "data: {kind: text, paths: [\"%s/text\"], validation: 0}\n"
+            "train: {steps: %d, batch: 4, micro_batch: 1, lr: 1.0e-3, warmup: 2, clip: 0, seed: "
+            "%d,\n"
+            "        optimizer: sgd}\n"
+            "parallel: {transport: self, threads: 1, tensor: 3, reproducible: 4}\n"
+            "checkpoint: {every: 0}\n",
+            run_folder(), STEPS, seed);
         set(&four, "parallel.data=4");
         run_result base = train(&m, &one, ""), r;
         assert_int_equal(base.exit_status, 0);
@@ -367,6 +410,7 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_of_parts), cmocka_unit_test(any_layout)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_of_parts),
+                                       cmocka_unit_test(any_layout)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

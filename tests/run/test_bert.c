@@ -1,6 +1,7 @@
 /* test: label=quick timeout=120
- * Lines with masked tokens and the model that fills them in: training lowers the loss, every layout has the same
- * numbers, a run goes on elsewhere, and models and data that do not belong together are refused. All ranks over `self`. */
+ * Lines with masked tokens and the model that fills them in: training lowers the loss, every layout
+ * has the same numbers, a run goes on elsewhere, and models and data that do not belong together
+ * are refused. All ranks over `self`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,12 +11,12 @@
 
 #include "run/runs_assert.h"
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: bert, layers: 2, heads: 3, channels: 24, context: 21, dropout: 0.1}\n"                              \
-    "data: {kind: lines, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                              \
-    "train: {steps: 6, batch: 6, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"                        \
-    "parallel: {transport: self, threads: 1}\n"                                                                        \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: bert, layers: 2, heads: 3, channels: 24, context: 21, dropout: 0.1}\n"          \
+    "data: {kind: lines, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                          \
+    "train: {steps: 6, batch: 6, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"    \
+    "parallel: {transport: self, threads: 1}\n"                                                    \
     "checkpoint: {every: 3}\n"
 
 static run_result base;
@@ -34,7 +35,8 @@ static void test_base(void **state) {
 /* Of bytes alone, at most ln 257 = 5.55; the shares of bytes give less than 4. */
 static void test_learns(void **state) {
     (void)state;
-    const char *longer[] = {"train.steps=120", "train.clip=1", "train.batch=16", "train.micro_batch=8"};
+    const char *longer[] = {"train.steps=120", "train.clip=1", "train.batch=16",
+                            "train.micro_batch=8"};
     run_result r = run("longer", 1, longer, 4);
     assert_int_equal(r.exit_status, 0);
     assert_true(base.validation > 3 && base.validation < 6);
@@ -45,7 +47,8 @@ static void test_learns(void **state) {
 
 static void test_layouts(void **state) {
     (void)state;
-    static const char *const schedule[] = {"gpipe", "1f1b", "1f1b-early", "interleaved", "zb-h1", "zb-v"};
+    static const char *const schedule[] = {"gpipe",       "1f1b",  "1f1b-early",
+                                           "interleaved", "zb-h1", "zb-v"};
     static const char *const recompute[] = {"none", "selective", "full"};
     for (int ranks = 1; ranks <= 3; ranks++)
         for (size_t s = 0; s < sizeof schedule / sizeof *schedule; s++) {
@@ -75,7 +78,8 @@ static void test_grid(void **state) {
         const char *override[] = {way[i].a, way[i].b};
         snprintf(name, sizeof name, "grid-%zu", i);
         snprintf(again, sizeof again, "again-%zu", i);
-        run_result first = run(name, way[i].ranks, override, 2), second = run(again, way[i].ranks, override, 2);
+        run_result first = run(name, way[i].ranks, override, 2),
+                   second = run(again, way[i].ranks, override, 2);
         run_assert_close(&first, &base, name);
         run_assert_same(&second, &first, again);
     }
@@ -102,13 +106,16 @@ static void refused(const char *name, const char *const *override, size_t n, con
 static void test_refused(void **state) {
     (void)state;
     const char *gpt[] = {"model.kind=gpt"}, *small[] = {"model.kind=gpt", "model.vocabulary=256"};
-    const char *text[] = {"data.kind=text"}, *relu[] = {"model.activation=relu"}, *heads[] = {"model.heads=5"};
+    const char *text[] = {"data.kind=text"}, *relu[] = {"model.activation=relu"},
+               *heads[] = {"model.heads=5"};
     refused("gpt", gpt, 1,
-            "model.kind gpt reads tokens, targets, but a sample of data.kind lines has tokens, targets, lengths; "
+            "model.kind gpt reads tokens, targets, but a sample of data.kind lines has tokens, "
+            "targets, lengths; "
             "use data.kind: text");
     refused("small", small, 2, "model.vocabulary is 256, but the data has 257 different tokens");
     refused("text", text, 1,
-            "model.kind bert reads tokens, targets, lengths, but a sample of data.kind text has tokens, targets; "
+            "model.kind bert reads tokens, targets, lengths, but a sample of data.kind text has "
+            "tokens, targets; "
             "use data.kind: lines");
     refused("relu", relu, 1, "model.activation is not read by model.kind bert");
     refused("heads", heads, 1, "model.heads is 5");
@@ -121,8 +128,8 @@ static int close_folder(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base),    cmocka_unit_test(test_learns),
-                                       cmocka_unit_test(test_layouts), cmocka_unit_test(test_grid),
-                                       cmocka_unit_test(test_resume),  cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_base), cmocka_unit_test(test_learns), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_grid), cmocka_unit_test(test_resume), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, close_folder);
 }

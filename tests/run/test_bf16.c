@@ -1,6 +1,7 @@
 /* test: label=quick timeout=60
- * precision: bf16. The same bits in every layout, as in fp32; losses close to fp32's; checkpoints hold fp32 master
- * weights, which either precision goes on from; status 2 where the CPU lacks the instructions. */
+ * precision: bf16. The same bits in every layout, as in fp32; losses close to fp32's; checkpoints
+ * hold fp32 master weights, which either precision goes on from; status 2 where the CPU lacks the
+ * instructions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,11 +13,12 @@
 #include <math.h>
 
 #define DATA "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, dropout: 0.1}\n" DATA         \
-    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, precision: bf16}\n"       \
-    "parallel: {transport: self}\n"                                                                                    \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, "         \
+    "dropout: 0.1}\n" DATA "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, "   \
+    "clip: 0.05, seed: 7, precision: bf16}\n"                                                      \
+    "parallel: {transport: self}\n"                                                                \
     "checkpoint: {every: 3}\n"
 
 static run_result base;
@@ -71,15 +73,17 @@ static void test_resume(void **state) {
     r = resume("resumed-fp32", 2, "fp32");
     assert_int_equal(r.exit_status, 0);
     assert_int_equal(r.steps, 6);
-    for (int i = 3; i < 6; i++) assert_true(fabs(r.value[i] - base.value[i]) < 0.02 * base.value[i]);
+    for (int i = 3; i < 6; i++)
+        assert_true(fabs(r.value[i] - base.value[i]) < 0.02 * base.value[i]);
     assert_string_not_equal(r.loss[3], base.loss[3]);
 }
 
 /* Sentences of some thirty words, always the same ones. */
 static void write_text(const char *path) {
-    static const char *const words[] = {"the",   "pipe",  "carries", "water", "to",    "every", "wheel", "of",
-                                        "this",  "mill",  "and",     "a",     "gate",  "holds", "back",  "what",
-                                        "river", "after", "rain",    "would", "bring", "down",  "upon",  "it"};
+    static const char *const words[] = {"the",   "pipe",  "carries", "water", "to",    "every",
+                                        "wheel", "of",    "this",    "mill",  "and",   "a",
+                                        "gate",  "holds", "back",    "what",  "river", "after",
+                                        "rain",  "would", "bring",   "down",  "upon",  "it"};
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     uint32_t x = 1;
@@ -90,7 +94,8 @@ static void write_text(const char *path) {
     assert_int_equal(fclose(f), 0);
 }
 
-/* Rounding is noise around fp32's run: the same text is learned as fast. A single batch of four feels more of it. */
+/* Rounding is noise around fp32's run: the same text is learned as fast. A single batch of four
+ * feels more of it. */
 static void test_loss_near_fp32(void **state) {
     (void)state;
     char text[600], yaml[1024];
@@ -102,17 +107,19 @@ static void test_loss_near_fp32(void **state) {
              "checkpoint: {every: 0}\n",
              text);
     const char *override[] = {"train.precision=bf16"};
-    run_result exact = run_here(yaml, "near-fp32", 1, "", NULL, 0), r = run_here(yaml, "near-bf16", 1, "", override, 1);
+    run_result exact = run_here(yaml, "near-fp32", 1, "", NULL, 0),
+               r = run_here(yaml, "near-bf16", 1, "", override, 1);
     assert_int_equal(r.exit_status, 0);
     assert_int_equal(r.steps, 50);
     double sum = 0, exact_sum = 0;
     for (int i = 0; i < 50; i++) {
-        sum += r.value[i], exact_sum += exact.value[i];
+        sum += r.value[i];
+        exact_sum += exact.value[i];
         if (!(fabs(r.value[i] - exact.value[i]) < 0.1 * exact.value[i]))
             fail_msg("step %d: loss %g in bf16, %g in fp32", i + 1, r.value[i], exact.value[i]);
     }
-    printf("mean loss %g in bf16, %g in fp32; validation %g, %g\n", sum / 50, exact_sum / 50, r.validation,
-           exact.validation);
+    printf("mean loss %g in bf16, %g in fp32; validation %g, %g\n", sum / 50, exact_sum / 50,
+           r.validation, exact.validation);
     assert_true(fabs(sum - exact_sum) < 0.01 * exact_sum);
     assert_true(exact.value[49] < 0.7 * exact.value[0]);
     assert_true(fabs(r.validation - exact.validation) < 0.01 * exact.validation);
@@ -145,10 +152,12 @@ static void test_refused_on_cpus(void **state) {
         r = run_here(YAML, "factors-timed", 2, "", override, 2);
         assert_int_equal(r.exit_status, 0);
     }
-    const char *override[] = {"train.precision=fp8", "parallel.device=timed", "parallel.reproducible=2"};
+    const char *override[] = {"train.precision=fp8", "parallel.device=timed",
+                              "parallel.reproducible=2"};
     run_result r = run_here(YAML, "factors-reproducible", 1, "", override, 3);
     assert_int_equal(r.exit_status, 2);
-    assert_non_null(strstr(pst_error(), "parallel.reproducible: each replica scales its 8-bit factors"));
+    assert_non_null(
+        strstr(pst_error(), "parallel.reproducible: each replica scales its 8-bit factors"));
 }
 
 static int cleanup(void **state) {

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The processors that each of n ranks gets on `machine`, of those in `allowed` (NULL: all), as "0-1|2-3"; or why
- * not. */
+/* The processors that each of n ranks gets on `machine`, of those in `allowed` (NULL: all), as
+ * "0-1|2-3"; or why not. */
 static const char *shares(const char *machine, const char *allowed, uint32_t n, uint32_t threads) {
     static char text[256];
     hwloc_topology_t t;
@@ -61,7 +61,7 @@ static void not_when_too_few(void **state) {
     assert_string_equal(shares("numa:1 core:4 pu:1", NULL, 2, 3), "fewer cores than threads");
 }
 
-/* --- ranks that somebody has bound -------------------------------------------------------------------------------- */
+/* --- ranks that somebody has bound ------------------------------------------------------------ */
 
 /* "0/1/0-1@b": a seat for each, of host a or the one behind @; "-": not known. */
 static uint32_t seats(const char *text, pst_seat *seat) {
@@ -70,7 +70,8 @@ static uint32_t seats(const char *text, pst_seat *seat) {
         unsigned from = 0, to = 0;
         seat[n] = (pst_seat){.host = "a"};
         int given = sscanf(at, "%u-%u", &from, &to);
-        for (unsigned i = from; given > 0 && i <= (given == 2 ? to : from); i++) CPU_SET(i, &seat[n].mask);
+        for (unsigned i = from; given > 0 && i <= (given == 2 ? to : from); i++)
+            CPU_SET(i, &seat[n].mask);
         size_t length = strcspn(at, "/");
         const char *host = memchr(at, '@', length);
         if (host) seat[n].host[0] = host[1];
@@ -84,8 +85,8 @@ static void expect_group(const char *text, uint32_t rank, uint32_t ranks, uint32
     uint32_t n = seats(text, seat);
     pst_seat_group g = pst_seats_group(seat, n, rank);
     if (g.ranks != ranks || g.processors != processors)
-        fail_msg("%s, rank %u: %u ranks on %u processors, not %u on %u", text, rank, g.ranks, g.processors, ranks,
-                 processors);
+        fail_msg("%s, rank %u: %u ranks on %u processors, not %u on %u", text, rank, g.ranks,
+                 g.processors, ranks, processors);
 }
 
 static void groups_of_ranks(void **state) {
@@ -124,8 +125,9 @@ static void threads_of_a_group(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_cores_in_order), cmocka_unit_test(within_what_is_allowed),
-                                       cmocka_unit_test(not_when_too_few),     cmocka_unit_test(groups_of_ranks),
-                                       cmocka_unit_test(the_most_crowded),     cmocka_unit_test(threads_of_a_group)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_cores_in_order), cmocka_unit_test(within_what_is_allowed),
+        cmocka_unit_test(not_when_too_few),     cmocka_unit_test(groups_of_ranks),
+        cmocka_unit_test(the_most_crowded),     cmocka_unit_test(threads_of_a_group)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* A cluster file in a run: slower devices get smaller stages and fewer micro-batches, with the same bits; their memory
- * is a limit; throttled ranks are planned for alike. */
+/* A cluster file in a run: slower devices get smaller stages and fewer micro-batches, with the same
+ * bits; their memory is a limit; throttled ranks are planned for alike. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,12 +7,12 @@
 #include <cmocka.h>
 #include "run/runs.h"
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 4, heads: 2, channels: 24, context: 20, vocabulary: 256}\n"                            \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"                                \
-    "train: {steps: 3, batch: 6, micro_batch: 1, lr: 1.0e-2}\n"                                                        \
-    "parallel: {transport: self, threads: 1}\n"                                                                        \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 4, heads: 2, channels: 24, context: 20, vocabulary: 256}\n"        \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"            \
+    "train: {steps: 3, batch: 6, micro_batch: 1, lr: 1.0e-2}\n"                                    \
+    "parallel: {transport: self, threads: 1}\n"                                                    \
     "checkpoint: {every: 0}\n"
 
 static run_result train(const char *name, int ranks, const char *a, const char *b) {
@@ -37,7 +37,8 @@ static int cut_of(const run_result *r) {
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f))
-        if (sscanf(line, " - {chunk: %d, rank: %d, nodes: [%d", &chunk, &rank, &first) == 3 && chunk == 1)
+        if (sscanf(line, " - {chunk: %d, rank: %d, nodes: [%d", &chunk, &rank, &first) == 3 &&
+            chunk == 1)
             second = first;
     fclose(f);
     assert_true(second > 0);
@@ -47,7 +48,8 @@ static int cut_of(const run_result *r) {
 static void slower_stages_are_smaller(void **unused) {
     (void)unused;
     run_result even = train("even", 2, NULL, NULL);
-    run_result slow = train("slow", 2, cluster("nodes: [{devices: [{speed: 1}, {speed: 0.25}]}]\n"), NULL);
+    run_result slow =
+        train("slow", 2, cluster("nodes: [{devices: [{speed: 1}, {speed: 0.25}]}]\n"), NULL);
     run_result throttled = train("throttled", 2, "parallel.throttle=[1, 4]", NULL);
     assert_int_equal(even.exit_status | slow.exit_status | throttled.exit_status, 0);
     assert_true(cut_of(&slow) > cut_of(&even) + 5);
@@ -61,8 +63,8 @@ static void slower_stages_are_smaller(void **unused) {
 static void slower_replicas_take_less(void **unused) {
     (void)unused;
     run_result given = train("given", 2, "parallel.data=2", "parallel.replicas=[4, 2]");
-    run_result slow =
-        train("slower", 2, "parallel.data=2", cluster("nodes: [{devices: [{}]}, {devices: [{speed: 0.5}]}]\n"));
+    run_result slow = train("slower", 2, "parallel.data=2",
+                            cluster("nodes: [{devices: [{}]}, {devices: [{speed: 0.5}]}]\n"));
     assert_int_equal(given.exit_status | slow.exit_status, 0);
     assert_string_equal(slow.hash, given.hash);
 }

@@ -1,5 +1,5 @@
-/* Event files: checksums against published values, framing and contents against a small decoder of protocol buffers,
- * the order of files, and a disk that is full for a while. */
+/* Event files: checksums against published values, framing and contents against a small decoder of
+ * protocol buffers, the order of files, and a disk that is full for a while. */
 #include "base/status.h"
 #include "run/events.h"
 #include "runs.h"
@@ -15,15 +15,19 @@ static void test_checksums(void **state) {
     (void)state;
     const uint8_t zeros[32] = {0}, length[8] = {24};
     uint8_t ones[32], up[32];
-    for (int i = 0; i < 32; i++) ones[i] = 0xff, up[i] = (uint8_t)i;
+    for (int i = 0; i < 32; i++) {
+        ones[i] = 0xff;
+        up[i] = (uint8_t)i;
+    }
     assert_int_equal(pst_events_crc32c("123456789", 9), 0xe3069283);
     assert_int_equal(pst_events_crc32c(zeros, 32), 0x8a9136aa); /* these three: RFC 3720, B.4 */
     assert_int_equal(pst_events_crc32c(ones, 32), 0x62a8ab43);
     assert_int_equal(pst_events_crc32c(up, 32), 0x46dd794e);
-    assert_int_equal(pst_events_masked_crc(length, 8), 0x224b7fa3); /* how event files of TensorFlow begin */
+    assert_int_equal(pst_events_masked_crc(length, 8), 0x224b7fa3); /* how event files of TensorFlow
+                                                                       begin */
 }
 
-/* --- a decoder -------------------------------------------------------------------------------------------------- */
+/* --- a decoder -------------------------------------------------------------------------------- */
 
 typedef struct {
     const uint8_t *at, *end;
@@ -54,12 +58,14 @@ static uint32_t field(bytes *b, uint64_t *value, bytes *part) {
     case 1:
     case 5:
         assert_true((size_t)(b->end - b->at) >= n);
-        *value = little(b->at, (int)n), b->at += n;
+        *value = little(b->at, (int)n);
+        b->at += n;
         break;
     case 2:
         n = varint(b);
         assert_true((size_t)(b->end - b->at) >= n);
-        *part = (bytes){b->at, b->at + n}, b->at += n;
+        *part = (bytes){b->at, b->at + n};
+        b->at += n;
         break;
     default: fail_msg("wire type %d", (int)(key & 7));
     }
@@ -96,7 +102,10 @@ static void read_event(bytes event, content *c) {
         uint32_t number = field(&event, &bits, &part);
         if (number == 2) c->last_step = step = bits;
         if (number == 3) c->versions += is(part, "brain.Event:2");
-        if (number == 7) c->starts++, c->start_step = step;
+        if (number == 7) {
+            c->starts++;
+            c->start_step = step;
+        }
         while (number == 5 && part.at < part.end) {
             bytes value = {0};
             assert_int_equal(field(&part, &bits, &value), 1);
@@ -120,7 +129,8 @@ static content read_file(const char *path) {
         assert_true(n <= size - at - 16);
         assert_int_equal(little(data + at + 12 + n, 4), pst_events_masked_crc(data + at + 12, n));
         read_event((bytes){data + at + 12, data + at + 12 + n}, &c);
-        at += 16 + n, c.records++;
+        at += 16 + n;
+        c.records++;
     }
     return c;
 }
@@ -132,25 +142,28 @@ static const char *file_of(const char *folder, int k) {
     int n = scandir(folder, &entry, NULL, alphasort), files = 0;
     path[0] = 0;
     for (int i = 0; i < n; i++) {
-        if (entry[i]->d_name[0] != '.' && files++ == k) snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
+        if (entry[i]->d_name[0] != '.' && files++ == k)
+            snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
         free(entry[i]);
     }
     free(entry);
     return path;
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------ */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 static void test_file(void **state) {
     (void)state;
     char folder[600];
     snprintf(folder, sizeof folder, "%s/tb", run_folder());
-    const pst_events_scalar two[] = {{"loss/train", 2.5}, {"train/lr", 1e-3}},
-                            longest = {"a_tag_that_is_longer_than_sixty_three_bytes/is_cut_after_sixty_three_of_them",
-                                       7};
+    const pst_events_scalar
+        two[] = {{"loss/train", 2.5}, {"train/lr", 1e-3}},
+        longest = {"a_tag_that_is_longer_than_sixty_three_bytes/is_cut_after_sixty_three_of_them",
+                   7};
     pst_events *e = NULL;
     for (int k = 0; k < 3; k++) { /* within a second: names still ascend */
-        assert_int_equal(pst_events_open(folder, (uint64_t)k * 100 + 1, 2, "run.yaml", "name: x\n", &e), PST_OK);
+        assert_int_equal(
+            pst_events_open(folder, (uint64_t)k * 100 + 1, 2, "run.yaml", "name: x\n", &e), PST_OK);
         for (uint64_t step = 1; step <= 50; step++)
             assert_int_equal(pst_events_scalars(e, (uint64_t)k * 100 + step, two, 2), PST_OK);
         assert_int_equal(pst_events_scalars(e, (uint64_t)1 << 40, &longest, 1), PST_OK);
@@ -173,7 +186,8 @@ static void limit_files(rlim_t most) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* A record that does not fit leaves no half of itself behind, and the next one that fits follows. */
+/* A record that does not fit leaves no half of itself behind, and the next one that fits
+ * follows. */
 static void test_full_disk(void **state) {
     (void)state;
     char folder[600];
@@ -187,7 +201,8 @@ static void test_full_disk(void **state) {
     for (uint64_t step = 1; step <= 40; step++) {
         pst_status status = pst_events_scalars(e, step, &one, 1);
         assert_true(status == PST_OK || status == PST_ENOMEM);
-        written += status == PST_OK, refused += status != PST_OK;
+        written += status == PST_OK;
+        refused += status != PST_OK;
     }
     limit_files(RLIM_INFINITY);
     assert_true(written && refused);
@@ -206,8 +221,9 @@ static void test_no_folder(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_checksums), cmocka_unit_test(test_file),
-                                       cmocka_unit_test(test_full_disk), cmocka_unit_test(test_no_folder)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_checksums), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_full_disk), cmocka_unit_test(test_no_folder)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     run_folder_remove();
     return failed;

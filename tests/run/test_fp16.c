@@ -1,6 +1,7 @@
 /* test: label=quick timeout=90
- * precision: fp16 and loss scaling. The same bits in every layout, steps that overflow included; scale and count of
- * good steps go on with a checkpoint; a fixed scale that is a power of two changes no bit; losses close to fp32's. */
+ * precision: fp16 and loss scaling. The same bits in every layout, steps that overflow included;
+ * scale and count of good steps go on with a checkpoint; a fixed scale that is a power of two
+ * changes no bit; losses close to fp32's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,13 +13,15 @@
 #include "skip.h"
 #include <math.h>
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, dropout: 0.1}\n"              \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
-    "train: {steps: 12, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, precision: fp16,\n"      \
-    "        loss_scale_start: 16777216, loss_scale_interval: 2}\n"                                                    \
-    "parallel: {transport: self}\n"                                                                                    \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, "         \
+    "dropout: 0.1}\n"                                                                              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {steps: 12, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, "    \
+    "precision: fp16,\n"                                                                           \
+    "        loss_scale_start: 16777216, loss_scale_interval: 2}\n"                                \
+    "parallel: {transport: self}\n"                                                                \
     "checkpoint: {every: 5}\n"
 
 enum { STEPS = 12 };
@@ -51,7 +54,8 @@ static void same(const run_result *r, const char *what) {
     assert_memory_equal(scale, base_scale, sizeof scale);
 }
 
-/* The first scale is far too large: it is halved until nothing overflows, then doubled now and then. */
+/* The first scale is far too large: it is halved until nothing overflows, then doubled now and
+ * then. */
 static void test_scale_is_found(void **state) {
     (void)state;
     int skipped[STEPS], all = 0, grown = 0;
@@ -63,9 +67,15 @@ static void test_scale_is_found(void **state) {
     assert_int_equal(skipped[0], 1);
     for (int i = 0, good = 0; i < STEPS; i++) {
         int overflowed = skipped[i] > all;
-        all = skipped[i], good = overflowed ? 0 : good + 1;
-        double next = overflowed ? base_scale[i] / 2 : good == 2 ? base_scale[i] * 2 : base_scale[i];
-        if (good == 2) good = 0, grown++;
+        all = skipped[i];
+        good = overflowed ? 0 : good + 1;
+        double next = overflowed  ? base_scale[i] / 2
+                      : good == 2 ? base_scale[i] * 2
+                                  : base_scale[i];
+        if (good == 2) {
+            good = 0;
+            grown++;
+        }
         if (i + 1 < STEPS) assert_true(base_scale[i + 1] == next);
     }
     assert_true(all >= 2 && all < STEPS && grown >= 1);
@@ -94,7 +104,8 @@ static void test_resume(void **state) {
     char command[1300], from[600];
     run_result r = run_here(YAML, "first", 1, "", NULL, 0);
     same(&r, "first");
-    snprintf(command, sizeof command, "rm -r '%s/checkpoints/step-00000010' '%s/checkpoints/step-00000012'", r.folder,
+    snprintf(command, sizeof command,
+             "rm -r '%s/checkpoints/step-00000010' '%s/checkpoints/step-00000012'", r.folder,
              r.folder);
     assert_int_equal(system(command), 0);
     snprintf(from, sizeof from, "%s", r.folder);
@@ -109,8 +120,10 @@ static void test_resume(void **state) {
 
 static void test_fixed_scale(void **state) {
     (void)state;
-    const char *plain[] = {"train.precision=fp32"}, *scaled[] = {"train.precision=fp32", "train.loss_scale=1024"};
-    run_result a = run_here(YAML, "plain", 1, "", plain, 1), b = run_here(YAML, "scaled", 2, "", scaled, 2);
+    const char *plain[] = {"train.precision=fp32"},
+               *scaled[] = {"train.precision=fp32", "train.loss_scale=1024"};
+    run_result a = run_here(YAML, "plain", 1, "", plain, 1),
+               b = run_here(YAML, "scaled", 2, "", scaled, 2);
     assert_int_equal(b.exit_status, 0);
     for (int i = 0; i < STEPS; i++) assert_string_equal(a.loss[i], b.loss[i]);
     assert_string_equal(a.hash, b.hash);
@@ -125,7 +138,8 @@ static void test_fixed_scale(void **state) {
 static void test_loss_near_fp32(void **state) {
     (void)state;
     const char *fp16[] = {"train.loss_scale_start=1024"}, *fp32[] = {"train.precision=fp32"};
-    run_result r = run_here(YAML, "near-fp16", 1, "", fp16, 1), exact = run_here(YAML, "near-fp32", 1, "", fp32, 1);
+    run_result r = run_here(YAML, "near-fp16", 1, "", fp16, 1),
+               exact = run_here(YAML, "near-fp32", 1, "", fp32, 1);
     assert_int_equal(r.exit_status, 0);
     for (int i = 0; i < STEPS; i++)
         if (!(fabs(r.value[i] - exact.value[i]) < 0.01 * exact.value[i]))
@@ -171,8 +185,9 @@ static int cleanup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule),    cmocka_unit_test(test_scale_is_found), cmocka_unit_test(test_every_layout),
-        cmocka_unit_test(test_resume),  cmocka_unit_test(test_fixed_scale),    cmocka_unit_test(test_loss_near_fp32),
+        cmocka_unit_test(test_rule),         cmocka_unit_test(test_scale_is_found),
+        cmocka_unit_test(test_every_layout), cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_fixed_scale),  cmocka_unit_test(test_loss_near_fp32),
         cmocka_unit_test(test_generic),
     };
     return cmocka_run_group_tests(tests, NULL, cleanup);

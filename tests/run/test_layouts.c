@@ -1,7 +1,8 @@
 /* test: label=quick timeout=60
- * The same numbers in every layout: losses and the final weight hash are equal to the bit for every number of ranks,
- * schedule and thread count, on `self`, with clipping that bites and dropout, and for a run stopped and resumed under
- * another -n. test_layouts_ucx.c does the same through the program. */
+ * The same numbers in every layout: losses and the final weight hash are equal to the bit for every
+ * number of ranks, schedule and thread count, on `self`, with clipping that bites and dropout, and
+ * for a run stopped and resumed under another -n. test_layouts_ucx.c does the same through the
+ * program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +13,13 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, dropout: 0.1}\n"              \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
-    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"                        \
-    "parallel: {transport: self}\n"                                                                                    \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, "         \
+    "dropout: 0.1}\n"                                                                              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"    \
+    "parallel: {transport: self}\n"                                                                \
     "checkpoint: {every: 3}\n"
 
 static run_result base;
@@ -51,7 +53,8 @@ static void test_every_layout(void **state) {
             }
 }
 
-/* Solved for these stages, in any memory and placement; what does not fit, or cannot be, is refused. */
+/* Solved for these stages, in any memory and placement; what does not fit, or cannot be, is
+ * refused. */
 static void test_solved_schedule(void **state) {
     (void)state;
     for (int n = 1; n <= 4; n++)
@@ -88,12 +91,16 @@ static void test_recompute(void **state) {
                 snprintf(name, sizeof name, "%s-%s-%d", ways[w], schedules[s], n);
                 run_result r = run_here(YAML, name, n, "", override, 2);
                 same(&r, name);
-                for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]), peak[w] += r.peak[k];
+                for (int k = 0; k < r.n_rank; k++) {
+                    assert_int_equal(r.peak[k], r.predicted[k]);
+                    peak[w] += r.peak[k];
+                }
             }
             assert_true(peak[1] < peak[0]);
             if (!strcmp(schedules[s], "gpipe")) assert_true(peak[2] < peak[1]);
         }
-    const char *each[] = {"parallel.recompute=[full, none, selective]"}, *wrong[] = {"parallel.recompute=[full, none]"};
+    const char *each[] = {"parallel.recompute=[full, none, selective]"},
+               *wrong[] = {"parallel.recompute=[full, none]"};
     run_result r = run_here(YAML, "each", 3, "", each, 1);
     same(&r, "each");
     r = run_here(YAML, "wrong", 3, "", wrong, 1);
@@ -118,7 +125,8 @@ static void test_custom_schedule(void **state) {
     same(&r, "custom");
     r = run_here(YAML, "custom-3", 3, "", override, 2);
     assert_int_equal(r.exit_status, 2);
-    const char *chunks[] = {a, "parallel.schedule=custom", "parallel.chunks=1"}; /* the file has two */
+    /* the file has two */
+    const char *chunks[] = {a, "parallel.schedule=custom", "parallel.chunks=1"};
     r = run_here(YAML, "custom-chunks", 2, "", chunks, 3);
     assert_int_equal(r.exit_status, 2);
     r = run_here(YAML, "custom-none", 2, "", override + 1, 1);

@@ -1,7 +1,7 @@
 /* test: label=full timeout=180
- * The same numbers in every layout, through the program and over UCX: every loss and the final hash are those of a run
- * in one process, for each number of ranks, schedule and thread count, for a run that was interrupted and went on under
- * another -n, and under mpirun. */
+ * The same numbers in every layout, through the program and over UCX: every loss and the final hash
+ * are those of a run in one process, for each number of ranks, schedule and thread count, for a run
+ * that was interrupted and went on under another -n, and under mpirun. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,16 +12,18 @@
 #include "run/runs_assert.h"
 #include "skip.h"
 
-#define MODEL                                                                                                          \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 3, heads: 3, channels: 33, context: 20, dropout: 0.1}\n"                               \
+#define MODEL                                                                                      \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 3, heads: 3, channels: 33, context: 20, dropout: 0.1}\n"           \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"
-#define YAML                                                                                                           \
-    MODEL                                                                                                              \
-    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, validate_every: 3}\n"     \
+#define YAML                                                                                       \
+    MODEL                                                                                          \
+    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, "     \
+    "validate_every: 3}\n"                                                                         \
     "checkpoint: {every: 3}\n"
-#define LONG                                                                                                           \
-    MODEL "train: {steps: 240, batch: 6, micro_batch: 1, lr: 1.0e-3, warmup: 2, clip: 0.05, seed: 7}\n"                \
+#define LONG                                                                                       \
+    MODEL "train: {steps: 240, batch: 6, micro_batch: 1, lr: 1.0e-3, warmup: 2, clip: 0.05, "      \
+          "seed: 7}\n"                                                                             \
           "checkpoint: {every: 0}\n"
 
 static run_result base, long_base;
@@ -50,7 +52,8 @@ static void test_every_layout(void **state) {
             char name[64], words[200];
             int threads = 1 + (n + (int)s) % 2;
             snprintf(name, sizeof name, "%s-%d-%d", row[s].name, n, threads);
-            snprintf(words, sizeof words, "-q -n %d parallel.schedule=%s parallel.threads=%d", n, row[s].name, threads);
+            snprintf(words, sizeof words, "-q -n %d parallel.schedule=%s parallel.threads=%d", n,
+                     row[s].name, threads);
             run_result r = run_program(PST_BINARY, YAML, name, words);
             same(&r, &base, name);
             assert_int_equal(r.n_rank, n);
@@ -58,11 +61,13 @@ static void test_every_layout(void **state) {
         }
 }
 
-/* Interrupts a run of n ranks in the middle; it writes a checkpoint and exits with 0. How many steps it had made. */
+/* Interrupts a run of n ranks in the middle; it writes a checkpoint and exits with 0. How many
+ * steps it had made. */
 static int interrupt(const char *name, const char *n, const char *folder) {
     const char *words[] = {"-q", "-n", n, NULL};
     process p = process_train(LONG, name, words);
-    if (!process_reaches(&p, folder, 5, 60)) fail_msg("%s: ended before step 5: %s", name, process_said(&p));
+    if (!process_reaches(&p, folder, 5, 60))
+        fail_msg("%s: ended before step 5: %s", name, process_said(&p));
     kill(p.pid, SIGINT);
     int status = process_wait(&p, 60);
     if (status) fail_msg("%s: exit status %d after SIGINT: %s", name, status, process_said(&p));
@@ -78,7 +83,8 @@ static void test_interrupted(void **state) {
         snprintf(folder, sizeof folder, "%s/%s/run", run_folder(), name);
         int steps = interrupt(name, before[i], folder);
         if (steps >= 240) fail_msg("%s: all steps were made before the interrupt came", name);
-        snprintf(words, sizeof words, "-q -n %s --resume '%s' parallel.schedule=gpipe", after[i], folder);
+        snprintf(words, sizeof words, "-q -n %s --resume '%s' parallel.schedule=gpipe", after[i],
+                 folder);
         run_result r = run_program(PST_BINARY, LONG, name, words);
         same(&r, &long_base, name);
     }
@@ -114,7 +120,8 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base), cmocka_unit_test(test_every_layout),
-                                       cmocka_unit_test(test_interrupted), cmocka_unit_test(test_mpirun)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_base), cmocka_unit_test(test_every_layout),
+        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_mpirun)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

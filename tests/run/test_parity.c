@@ -1,7 +1,8 @@
 /* test: label=quick timeout=60
- * Parity with PyTorch: 20 AdamW steps from the same weights on the same batches as tests/parity/make_fixture.py. Loss
- * within 5e-6 at every step, gradients within 1e-5 (step 1) and 1e-4 (step 20) relative L2 per tensor; the erf form of
- * GELU must fail this. Where `torch` can be imported, tests/parity/test_live.sh makes the other side afresh. */
+ * Parity with PyTorch: 20 AdamW steps from the same weights on the same batches as
+ * tests/parity/make_fixture.py. Loss within 5e-6 at every step, gradients within 1e-5 (step 1) and
+ * 1e-4 (step 20) relative L2 per tensor; the erf form of GELU must fail this. Where `torch` can be
+ * imported, tests/parity/test_live.sh makes the other side afresh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,8 @@ static int read_fixture(void **state) {
     const char *other = getenv("PENSTOCK_PARITY_FIXTURE");
     snprintf(folder, sizeof folder, "%s", other ? other : PST_SOURCE_DIR "/tests/parity/fixture");
     FILE *f = open_fixture("losses.txt", "r");
-    for (int i = 0; i < STEPS; i++) assert_int_equal(fscanf(f, "%*d %lf %lf", &expected_loss[i], &expected_norm[i]), 2);
+    for (int i = 0; i < STEPS; i++)
+        assert_int_equal(fscanf(f, "%*d %lf %lf", &expected_loss[i], &expected_norm[i]), 2);
     fclose(f);
     f = open_fixture("batches.i32", "rb");
     assert_int_equal(fread(batches, sizeof batches, 1, f), 1);
@@ -53,7 +55,9 @@ static void fill(pst_rank *r, int step, uint32_t micro_batch) {
         int target = !strcmp(g->tensor[t].name, "targets");
         for (uint32_t b = 0; g->tensor[t].role == PST_TENSOR_DATA && b < BATCH; b++) {
             int32_t *to = pst_rank_data(r, t, b / micro_batch);
-            if (to) memcpy(to + (b % micro_batch) * CONTEXT, batches[step][b] + target, CONTEXT * sizeof *to);
+            if (to)
+                memcpy(to + (b % micro_batch) * CONTEXT, batches[step][b] + target,
+                       CONTEXT * sizeof *to);
         }
     }
 }
@@ -70,7 +74,8 @@ static double gradient_distance(const pst_rank *r, const char *name) {
         int transposed = 0;
         uint64_t n = pst_param_elements(g->param + i);
         if (!pst_rank_owns(r, i)) continue;
-        const pst_st_entry *e = pst_st_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
+        const pst_st_entry *e =
+            pst_st_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
         assert_non_null(e);
         float *want = malloc(n * sizeof *want), *got = pst_rank_grad(r, i, 0);
         assert_int_equal(pst_st_read_f32(file, e, want, n, transposed), PST_OK);
@@ -104,9 +109,12 @@ static void one_step(pst_group *group, int step, distance *d) {
     d->loss = fmax(d->loss, fabs(loss - expected_loss[step]));
     d->norm = fmax(d->norm, fabs(group->local[0]->grad_norm / expected_norm[step] - 1));
     for (uint32_t i = 0; i < group->n_local; i++) {
-        if (step == 0) d->grad[0] = fmax(d->grad[0], gradient_distance(group->local[i], "grad_step_1.safetensors"));
+        if (step == 0)
+            d->grad[0] =
+                fmax(d->grad[0], gradient_distance(group->local[i], "grad_step_1.safetensors"));
         if (step == STEPS - 1)
-            d->grad[1] = fmax(d->grad[1], gradient_distance(group->local[i], "grad_step_20.safetensors"));
+            d->grad[1] =
+                fmax(d->grad[1], gradient_distance(group->local[i], "grad_step_20.safetensors"));
     }
 }
 
@@ -119,9 +127,11 @@ static void read_weights(pst_rank *r) {
     assert_int_equal(pst_st_open(path, &file), PST_OK);
     for (uint32_t i = 0; i < g->n_param; i++) {
         int transposed = 0;
-        const pst_st_entry *e = pst_st_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
+        const pst_st_entry *e =
+            pst_st_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
         if (!pst_rank_weight(r, i)) continue;
-        assert_int_equal(pst_st_read_f32(file, e, pst_rank_weight(r, i), pst_param_elements(g->param + i), transposed),
+        assert_int_equal(pst_st_read_f32(file, e, pst_rank_weight(r, i),
+                                         pst_param_elements(g->param + i), transposed),
                          PST_OK);
     }
     pst_st_close(file);
@@ -135,12 +145,14 @@ static distance run(const char *activation, uint32_t ranks, int micro_batch) {
     pst_group *group;
     distance d = {0};
     snprintf(yaml, sizeof yaml,
-             "model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16, vocabulary: 64, activation: %s}\n"
+             "model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16, vocabulary: 64, "
+             "activation: %s}\n"
              "data: {kind: custom, paths: [none]}\n"
              "train: {steps: 20, batch: 4, micro_batch: %d, clip: 0}\n",
              activation, micro_batch);
     assert_int_equal(pst_config_parse(yaml, "parity.yaml", NULL, 0, &c), PST_OK);
-    pst_prepare_options options = {.n_rank = ranks, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 1};
+    pst_prepare_options options = {
+        .n_rank = ranks, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 1};
     if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
     assert_int_equal(pst_world_single.open(&world), PST_OK);
     assert_int_equal(pst_group_open(world, "self", ranks, &group), PST_OK);
@@ -153,8 +165,9 @@ static distance run(const char *activation, uint32_t ranks, int micro_batch) {
     pst_group_close(group, 0);
     pst_prepared_close(p);
     pst_config_close(c);
-    printf("%s, %u ranks, micro-batch %d: loss differs by %.2e, norm by %.2e, gradients by %.2e and %.2e\n", activation,
-           ranks, micro_batch, d.loss, d.norm, d.grad[0], d.grad[1]);
+    printf("%s, %u ranks, micro-batch %d: loss differs by %.2e, norm by %.2e, gradients by %.2e "
+           "and %.2e\n",
+           activation, ranks, micro_batch, d.loss, d.norm, d.grad[0], d.grad[1]);
     return d;
 }
 
@@ -181,7 +194,8 @@ static void test_erf_fails(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_rank), cmocka_unit_test(test_pipeline),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_rank),
+                                       cmocka_unit_test(test_pipeline),
                                        cmocka_unit_test(test_erf_fails)};
     return cmocka_run_group_tests(tests, read_fixture, NULL);
 }

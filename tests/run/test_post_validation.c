@@ -1,7 +1,7 @@
 /* test: label=quick timeout=60
- * Post-validation: steps that do not wait for the norm give the same bits as those that do, in every kind of layout,
- * when they were right, when they were wrong and are taken back, and when a step is skipped; what is kept for that lies
- * in the memory that was predicted. */
+ * Post-validation: steps that do not wait for the norm give the same bits as those that do, in
+ * every kind of layout, when they were right, when they were wrong and are taken back, and when a
+ * step is skipped; what is kept for that lies in the memory that was predicted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,12 +9,13 @@
 #include <cmocka.h>
 #include "run/runs.h"
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 3, heads: 2, channels: 24, context: 20, vocabulary: 256, dropout: 0.1}\n"              \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"                                \
-    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, seed: 7}\n"                                    \
-    "parallel: {transport: self}\n"                                                                                    \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 3, heads: 2, channels: 24, context: 20, vocabulary: 256, "         \
+    "dropout: 0.1}\n"                                                                              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"            \
+    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, seed: 7}\n"                \
+    "parallel: {transport: self}\n"                                                                \
     "checkpoint: {every: 2}\n"
 
 /* Ranks that went back, over all steps; -1 when some line does not say. */
@@ -61,10 +62,14 @@ static void test_right_and_wrong(void **state) {
     for (int n = 1; n <= 3; n++) {
         char name[32];
         snprintf(name, sizeof name, "free-%d", n);
-        assert_int_equal(compare(name, n, schedules[n - 1], "train.clip=0", "train.optimizer=adamw"), 0);
+        assert_int_equal(
+            compare(name, n, schedules[n - 1], "train.clip=0", "train.optimizer=adamw"), 0);
         snprintf(name, sizeof name, "tight-%d", n);
-        assert_int_equal(compare(name, n, schedules[n - 1], "train.clip=0.01", "train.optimizer=sgd"), 0); /* all
-                                                                                                              wait */
+        assert_int_equal(
+            compare(name, n, schedules[n - 1], "train.clip=0.01", "train.optimizer=sgd"),
+            0); /* all
+                   wait
+                 */
         for (int clip = 1; clip <= 4; clip++) {
             char limit[32];
             snprintf(limit, sizeof limit, "train.clip=%d", clip);
@@ -80,18 +85,23 @@ static void test_right_and_wrong(void **state) {
 
 static void test_layouts(void **state) {
     (void)state;
-    assert_true(compare("replicas", 4, "parallel.data=2", "train.clip=2", "parallel.recompute=full") >= 0);
-    assert_true(compare("replicas-zero", 4, "parallel.data=2", "train.clip=2", "parallel.zero=0") >= 0);
-    assert_true(compare("tensor", 4, "parallel.tensor=2", "train.clip=2", "parallel.schedule=zb-h1") >= 0);
+    assert_true(
+        compare("replicas", 4, "parallel.data=2", "train.clip=2", "parallel.recompute=full") >= 0);
+    assert_true(compare("replicas-zero", 4, "parallel.data=2", "train.clip=2", "parallel.zero=0") >=
+                0);
+    assert_true(
+        compare("tensor", 4, "parallel.tensor=2", "train.clip=2", "parallel.schedule=zb-h1") >= 0);
 }
 
 /* An overflow that only some ranks see. */
 static void test_fp16(void **state) {
     (void)state;
-    assert_true(compare("fp16", 3, "train.precision=fp16", "train.loss_scale_start=16777216", "train.clip=2") >= 0);
+    assert_true(compare("fp16", 3, "train.precision=fp16", "train.loss_scale_start=16777216",
+                        "train.clip=2") >= 0);
 }
 
-/* The end of the arena is for what a step ahead keeps; where none ever is ahead, it is not written. */
+/* The end of the arena is for what a step ahead keeps; where none ever is ahead, it is not
+ * written. */
 static void test_nothing_is_kept(void **state) {
     (void)state;
     const char *override[] = {"train.clip=1e-6", "parallel.post_validation=true"};
@@ -107,7 +117,8 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_right_and_wrong), cmocka_unit_test(test_nothing_is_kept),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_right_and_wrong),
+                                       cmocka_unit_test(test_nothing_is_kept),
                                        cmocka_unit_test(test_layouts), cmocka_unit_test(test_fp16)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

@@ -1,5 +1,5 @@
-/* Sessions through the public headers: the same numbers in every layout and as pst_train's, checkpoints, and a sentence
- * for every wrong use. */
+/* Sessions through the public headers: the same numbers in every layout and as pst_train's,
+ * checkpoints, and a sentence for every wrong use. */
 #include "backends/registry.h"
 #include "base/folder.h"
 #include "base/rng.h"
@@ -16,18 +16,19 @@
 
 enum { BATCH = 8, MICRO = 2, TIME = 6, VOCABULARY = 11, CHANNELS = 8 };
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s: %s", #call, pst_error());                                                  \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s: %s", #call, pst_error());                              \
     } while (0)
 /* The call is the user's mistake, and the message says so with these words. */
-#define REFUSED(call, words)                                                                                           \
-    do {                                                                                                               \
-        assert_int_equal(call, PST_EINPUT);                                                                            \
-        if (!strstr(pst_error(), words)) fail_msg("%s: expected \"%s\", found \"%s\"", #call, words, pst_error());     \
+#define REFUSED(call, words)                                                                       \
+    do {                                                                                           \
+        assert_int_equal(call, PST_EINPUT);                                                        \
+        if (!strstr(pst_error(), words))                                                           \
+            fail_msg("%s: expected \"%s\", found \"%s\"", #call, words, pst_error());              \
     } while (0)
 
-/* --- a model ---------------------------------------------------------------------------------------------------- */
+/* --- a model ---------------------------------------------------------------------------------- */
 
 typedef struct {
     pst_config *config;
@@ -45,35 +46,41 @@ static pst_config *config_of(const char *const *more, size_t n) {
 
 static uint32_t param(pst_graph *g, const char *name, uint64_t n, uint64_t k) {
     uint32_t p;
-    MUST(pst_graph_add_param(g, name, k ? 2 : 1, (uint64_t[]){n, k}, k ? PST_INIT_NORMAL : PST_INIT_ZERO, 0.3f, k != 0,
-                             &p));
+    MUST(pst_graph_add_param(g, name, k ? 2 : 1, (uint64_t[]){n, k},
+                             k ? PST_INIT_NORMAL : PST_INIT_ZERO, 0.3f, k != 0, &p));
     return p;
 }
 
-/* Every operator once or more, with a tied table; so many chunks are possible that four ranks are no problem. */
+/* Every operator once or more, with a tied table; so many chunks are possible that four ranks are
+ * no problem. */
 static pst_graph *graph_of(const char *name, float dropout) {
     pst_graph *g;
     uint32_t in, next, table, positions, one, x, y;
     MUST(pst_graph_open(name, MICRO, &g));
     MUST(pst_graph_add_data(g, "tokens", 2, (uint64_t[]){MICRO, TIME}, &in));
     MUST(pst_graph_add_data(g, "targets", 2, (uint64_t[]){MICRO, TIME}, &next));
-    table = param(g, "table", VOCABULARY, CHANNELS), positions = param(g, "positions", TIME, CHANNELS);
-    MUST(pst_graph_add_param(g, "norm.weight", 1, (uint64_t[]){CHANNELS}, PST_INIT_ONE, 0, 0, &one));
+    table = param(g, "table", VOCABULARY, CHANNELS);
+    positions = param(g, "positions", TIME, CHANNELS);
+    MUST(
+        pst_graph_add_param(g, "norm.weight", 1, (uint64_t[]){CHANNELS}, PST_INIT_ONE, 0, 0, &one));
     MUST(pst_graph_add_embedding(g, "embedding", in, table, positions, &x));
-    MUST(pst_graph_add_layer_norm(g, "norm", x, one, param(g, "norm.bias", CHANNELS, 0), 1e-5f, &y));
+    MUST(
+        pst_graph_add_layer_norm(g, "norm", x, one, param(g, "norm.bias", CHANNELS, 0), 1e-5f, &y));
     MUST(pst_graph_add_linear(g, "qkv", y, param(g, "qkv.weight", 3 * CHANNELS, CHANNELS),
                               param(g, "qkv.bias", 3 * CHANNELS, 0), PST_ACT_NONE, &y));
     MUST(pst_graph_add_attention(g, "attention", y, 2, &y));
     MUST(pst_graph_add_dropout(g, "dropout", y, dropout, &y));
     MUST(pst_graph_add_residual(g, "residual", x, y, &x));
-    MUST(pst_graph_add_linear(g, "hidden", x, param(g, "hidden.weight", CHANNELS, CHANNELS), PST_NONE,
-                              PST_ACT_GELU_TANH, &x));
+    MUST(pst_graph_add_linear(g, "hidden", x, param(g, "hidden.weight", CHANNELS, CHANNELS),
+                              PST_NONE, PST_ACT_GELU_TANH, &x));
     MUST(pst_graph_add_linear(g, "head", x, table, PST_NONE, PST_ACT_NONE, &x));
     MUST(pst_graph_add_cross_entropy(g, "loss", x, next, &x));
     return g;
 }
 
-static model model_of(float dropout) { return (model){config_of(NULL, 0), graph_of("test", dropout)}; }
+static model model_of(float dropout) {
+    return (model){config_of(NULL, 0), graph_of("test", dropout)};
+}
 
 /* One block that sees all positions but padding. */
 static pst_graph *masked_graph(void) {
@@ -84,10 +91,13 @@ static pst_graph *masked_graph(void) {
     MUST(pst_graph_add_data(g, "targets", 2, (uint64_t[]){MICRO, TIME}, &next));
     MUST(pst_graph_add_data(g, "lengths", 1, (uint64_t[]){MICRO}, &lengths));
     table = param(g, "table", VOCABULARY, CHANNELS);
-    MUST(pst_graph_add_embedding(g, "embedding", in, table, param(g, "positions", TIME, CHANNELS), &x));
+    MUST(pst_graph_add_embedding(g, "embedding", in, table, param(g, "positions", TIME, CHANNELS),
+                                 &x));
     for (int i = 0; i < 2; i++) {
-        MUST(pst_graph_add_dense(g, i ? "qkv.1" : "qkv.0", x, 3 * CHANNELS, 0.3f, PST_ACT_NONE, &x));
-        MUST(pst_graph_add_masked_attention(g, i ? "attention.1" : "attention.0", x, lengths, 2, i, &x));
+        MUST(
+            pst_graph_add_dense(g, i ? "qkv.1" : "qkv.0", x, 3 * CHANNELS, 0.3f, PST_ACT_NONE, &x));
+        MUST(pst_graph_add_masked_attention(g, i ? "attention.1" : "attention.0", x, lengths, 2, i,
+                                            &x));
     }
     MUST(pst_graph_add_linear(g, "head", x, table, PST_NONE, PST_ACT_NONE, &x));
     MUST(pst_graph_add_cross_entropy(g, "loss", x, next, &x));
@@ -139,7 +149,7 @@ static uint64_t hash_of(pst_session *s) {
     return hash;
 }
 
-/* --- numbers ---------------------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static void every_layout_gives_the_same_bits(void **state) {
     (void)state;
@@ -147,12 +157,14 @@ static void every_layout_gives_the_same_bits(void **state) {
     static const struct {
         uint32_t ranks;
         const char *schedule, *threads;
-    } layout[] = {
-        {1, "schedule=gpipe", "threads=1"}, {2, "schedule=1f1b", "threads=1"}, {4, "schedule=1f1b-early", "threads=2"}};
+    } layout[] = {{1, "schedule=gpipe", "threads=1"},
+                  {2, "schedule=1f1b", "threads=1"},
+                  {4, "schedule=1f1b-early", "threads=2"}};
     double loss[3][N];
     uint64_t hash[3];
     for (int i = 0; i < 3; i++) {
-        model m = {config_of((const char *[]){layout[i].schedule, layout[i].threads}, 2), graph_of("test", 0.1f)};
+        model m = {config_of((const char *[]){layout[i].schedule, layout[i].threads}, 2),
+                   graph_of("test", 0.1f)};
         pst_session *s = session_of(m, layout[i].ranks);
         model_close(m); /* a session needs neither any more */
         train(s, 0, N, loss[i]);
@@ -162,16 +174,21 @@ static void every_layout_gives_the_same_bits(void **state) {
         assert_int_equal(hash[i], hash[0]);
         assert_memory_equal(loss[i], loss[0], sizeof loss[0]);
     }
-    if (!(loss[0][N - 1] < loss[0][0] * 0.8)) fail_msg("loss %g, at first %g", loss[0][N - 1], loss[0][0]);
+    if (!(loss[0][N - 1] < loss[0][0] * 0.8))
+        fail_msg("loss %g, at first %g", loss[0][N - 1], loss[0][0]);
 }
 
 static void sessions_do_not_disturb_each_other(void **state) {
     (void)state;
     model m = model_of(0.1f);
     pst_session *a = session_of(m, 1), *b = session_of(m, 3);
-    for (uint64_t k = 0; k < 4; k++) train(a, k, 1, NULL), train(b, k, 1, NULL);
+    for (uint64_t k = 0; k < 4; k++) {
+        train(a, k, 1, NULL);
+        train(b, k, 1, NULL);
+    }
     assert_int_equal(hash_of(a), hash_of(b));
-    pst_session_close(a), pst_session_close(b);
+    pst_session_close(a);
+    pst_session_close(b);
     model_close(m);
 }
 
@@ -188,12 +205,15 @@ static void results(void **state) {
     MUST(pst_session_evaluate(s, batch, 2, &after));
     assert_memory_equal(&before, &r.loss, sizeof before); /* no dropout: the same forward pass */
     assert_true(after < before);
-    assert_true(r.step == 1 && r.lr == 1.5e-2 && r.grad_norm > 0 && r.step_s > 0 && r.predicted_step_s > 0);
-    assert_true(r.bubble >= 0 && r.bubble < 1 && r.predicted_bubble > 0 && r.predicted_bubble < 1 && r.skipped == 0);
+    assert_true(r.step == 1 && r.lr == 1.5e-2 && r.grad_norm > 0 && r.step_s > 0 &&
+                r.predicted_step_s > 0);
+    assert_true(r.bubble >= 0 && r.bubble < 1 && r.predicted_bubble > 0 && r.predicted_bubble < 1 &&
+                r.skipped == 0);
 
     /* A program of an earlier version knows less of the structure, one of a later version more. */
     unsigned char small[sizeof r + 8], large[sizeof r + 8];
-    memset(small, 0x5a, sizeof small), memset(large, 0x5a, sizeof large);
+    memset(small, 0x5a, sizeof small);
+    memset(large, 0x5a, sizeof large);
     size_t size = offsetof(pst_step_result, lr);
     memcpy(small, &size, sizeof size);
     MUST(pst_session_step(s, batch, 2, (pst_step_result *)(void *)small));
@@ -219,7 +239,8 @@ static void longer_than_the_decay(void **state) {
     (void)state;
     static const char *const decay[] = {"decay=linear", "decay=cosine"};
     for (int i = 0; i < 2; i++) {
-        model m = {config_of((const char *[]){decay[i], "steps=4", "lr_min=1e-3"}, 3), graph_of("test", 0)};
+        model m = {config_of((const char *[]){decay[i], "steps=4", "lr_min=1e-3"}, 3),
+                   graph_of("test", 0)};
         pst_session *s = session_of(m, 1);
         pst_step_result r;
         pst_step_result_init(&r);
@@ -239,10 +260,11 @@ static void longer_than_the_decay(void **state) {
 static void as_a_run(void **state) {
     (void)state;
     enum { STEPS = 6, CONTEXT = 8 };
-    static const char yaml[] = "name: run\nmodel: {kind: mlp, layers: 1, channels: 8, context: 8}\n"
-                               "data: {kind: text, paths: [text], validation: 0.1}\n"
-                               "train: {steps: 6, batch: 4, micro_batch: 2, warmup: 2, lr: 1.0e-2}\n"
-                               "parallel: {threads: 1, pipeline: 2, transport: self}\ncheckpoint: {every: 0}\n";
+    static const char yaml[] =
+        "name: run\nmodel: {kind: mlp, layers: 1, channels: 8, context: 8}\n"
+        "data: {kind: text, paths: [text], validation: 0.1}\n"
+        "train: {steps: 6, batch: 4, micro_batch: 2, warmup: 2, lr: 1.0e-2}\n"
+        "parallel: {threads: 1, pipeline: 2, transport: self}\ncheckpoint: {every: 0}\n";
     FILE *f = fopen("text", "w");
     for (int i = 0; i < 2000; i++) fputc('a' + i * i % 23, f);
     fclose(f);
@@ -252,8 +274,12 @@ static void as_a_run(void **state) {
     model m;
     pst_data *data;
     static char *path[] = {"text"};
-    pst_data_config dc = {
-        .paths = path, .n_path = 1, .validation = 0.1, .context = CONTEXT, .seed = 1, .tokenizer = "byte"};
+    pst_data_config dc = {.paths = path,
+                          .n_path = 1,
+                          .validation = 0.1,
+                          .context = CONTEXT,
+                          .seed = 1,
+                          .tokenizer = "byte"};
     static int32_t x[4 * CONTEXT], y[4 * CONTEXT];
     MUST(pst_config_parse(yaml, "test.yaml", NULL, 0, &m.config));
     MUST(pst_graph_build(m.config, &m.graph));
@@ -263,7 +289,8 @@ static void as_a_run(void **state) {
     pst_step_result_init(&r);
     for (uint64_t k = 0; k < STEPS; k++) {
         for (uint64_t i = 0; i < 4; i++)
-            MUST(data->row->sample(data, PST_SPLIT_TRAIN, 4 * k + i, (int32_t *[]){x + i * CONTEXT, y + i * CONTEXT}));
+            MUST(data->row->sample(data, PST_SPLIT_TRAIN, 4 * k + i,
+                                   (int32_t *[]){x + i * CONTEXT, y + i * CONTEXT}));
         MUST(pst_session_step(s, (const int32_t *[]){x, y}, 2, &r));
         assert_memory_equal(&r.loss, &run.value[k], sizeof r.loss);
     }
@@ -275,10 +302,12 @@ static void as_a_run(void **state) {
     model_close(m);
 }
 
-/* A model by its configuration, on the program's data: what is saved becomes a Hugging Face folder like a run's. */
+/* A model by its configuration, on the program's data: what is saved becomes a Hugging Face folder
+ * like a run's. */
 static void model_by_configuration(void **state) {
     (void)state;
-    const char *more[] = {"model.kind=gpt", "layers=1", "heads=2", "channels=8", "context=6", "vocabulary=11"};
+    const char *more[] = {"model.kind=gpt", "layers=1",  "heads=2",
+                          "channels=8",     "context=6", "vocabulary=11"};
     model m = {config_of(more, 5), NULL};
     REFUSED(pst_graph_build(m.config, &m.graph), "model.vocabulary is 0");
     pst_config_close(m.config);
@@ -289,10 +318,12 @@ static void model_by_configuration(void **state) {
     MUST(pst_session_save(s, "gpt"));
     MUST(pst_export_hf("gpt", "hf", 0));
     pst_session_close(s);
-    pst_generate_options words = {.size = sizeof words, .tokens = 1, .temperature = 1, .source = "gpt"};
+    pst_generate_options words = {
+        .size = sizeof words, .tokens = 1, .temperature = 1, .source = "gpt"};
     REFUSED(pst_generate(&words, stdout), "its tokens are those of the program that trained it");
     words.source = "hf";
-    REFUSED(pst_generate(&words, stdout), "its 11 tokens are of a tokenizer that config.json does not name");
+    REFUSED(pst_generate(&words, stdout),
+            "its 11 tokens are of a tokenizer that config.json does not name");
     pst_train_options o = {.size = sizeof o, .quiet = 1};
     REFUSED(pst_train(m.config, &o), "only it can");
     o.size = 0;
@@ -301,7 +332,7 @@ static void model_by_configuration(void **state) {
     model_close(m);
 }
 
-/* --- plans ------------------------------------------------------------------------------------------------------ */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 static void plans(void **state) {
     (void)state;
@@ -312,7 +343,8 @@ static void plans(void **state) {
     assert_int_equal(pst_plan_ranks(plan), 3);
     assert_int_equal(pst_plan_micro_batches(plan), BATCH / MICRO);
     assert_string_equal(pst_plan_schedule(plan), "1f1b");
-    assert_true(pst_plan_step_s(plan) > 0 && pst_plan_bubble(plan) > 0 && pst_plan_bubble(plan) < 1);
+    assert_true(pst_plan_step_s(plan) > 0 && pst_plan_bubble(plan) > 0 &&
+                pst_plan_bubble(plan) < 1);
     assert_true(pst_plan_peak_bytes(plan, 2) > 0 && pst_plan_peak_bytes(plan, 3) == 0);
     FILE *f = fopen("plan.yaml", "w");
     MUST(pst_plan_print(plan, m.graph, f));
@@ -323,11 +355,12 @@ static void plans(void **state) {
     MUST(pst_session_open(m.config, m.graph, again, &s));
     train(s, 0, 2, NULL);
     pst_session_close(s);
-    pst_plan_close(plan), pst_plan_close(again);
+    pst_plan_close(plan);
+    pst_plan_close(again);
     model_close(m);
 }
 
-/* --- checkpoints ------------------------------------------------------------------------------------------------ */
+/* --- checkpoints ------------------------------------------------------------------------------ */
 
 static void goes_on_from_a_checkpoint(void **state) {
     (void)state;
@@ -345,14 +378,16 @@ static void goes_on_from_a_checkpoint(void **state) {
     assert_int_equal(pst_session_steps(c), 8);
     assert_int_equal(hash_of(c), hash_of(a));
     assert_int_equal(hash_of(b), hash_of(a));
-    pst_session_close(a), pst_session_close(b), pst_session_close(c);
+    pst_session_close(a);
+    pst_session_close(b);
+    pst_session_close(c);
     model_close(m);
 }
 
 static int exists(const char *path) { return access(path, F_OK) == 0; }
 
-/* The n-th write, sync or rename of a save fails: a full disk. Nothing is left, the session goes on, the next save is
- * good. */
+/* The n-th write, sync or rename of a save fails: a full disk. Nothing is left, the session goes
+ * on, the next save is good. */
 static void full_disk(void **state) {
     (void)state;
     model m = model_of(0);
@@ -397,26 +432,31 @@ static void diverges_after_a_full_disk(void **state) {
 
 static void wrong_checkpoints(void **state) {
     (void)state;
-    model m = model_of(0), other = {config_of((const char *[]){"optimizer=sgd"}, 1), graph_of("test", 0)};
+    model m = model_of(0),
+          other = {config_of((const char *[]){"optimizer=sgd"}, 1), graph_of("test", 0)};
     pst_session *s = session_of(m, 2), *sgd = session_of(other, 1);
     train(s, 0, 1, NULL);
     MUST(pst_session_save(s, "good"));
     REFUSED(pst_session_load(sgd, "good"), "optimizer adamw, not sgd");
     REFUSED(pst_session_load(s, "nowhere"), "nowhere");
     REFUSED(pst_session_save(s, ""), "expected the path of a folder");
-    pst_session_close(sgd), model_close(other);
+    pst_session_close(sgd);
+    model_close(other);
 
     other = (model){config_of((const char *[]){"batch=4"}, 1), graph_of("test", 0)};
     sgd = session_of(other, 1);
     uint64_t hash = hash_of(sgd);
     REFUSED(pst_session_load(sgd, "good"), "train.batch");
     assert_int_equal(hash_of(sgd), hash);
-    pst_session_close(sgd), model_close(other);
+    pst_session_close(sgd);
+    model_close(other);
     MUST(pst_session_save(s, "whole"));
 
     FILE *f = fopen("good/checkpoints/step-00000001/rank-1-of-2.safetensors", "r+");
     assert_non_null(f);
-    fseek(f, -4, SEEK_END), fputc(0x55, f), fclose(f);
+    fseek(f, -4, SEEK_END);
+    fputc(0x55, f);
+    fclose(f);
     hash = hash_of(s);
     train(s, 1, 1, NULL);
     REFUSED(pst_session_load(s, "good"), "damaged");
@@ -430,12 +470,13 @@ static void wrong_checkpoints(void **state) {
     /* What `penstock train` says to such a run file. */
     pst_config *c;
     MUST(pst_config_load("good/checkpoints/step-00000001/run.yaml", NULL, 0, &c));
-    REFUSED(pst_train(c, &(pst_train_options){.size = sizeof(pst_train_options), .quiet = 1}), "built by a program");
+    REFUSED(pst_train(c, &(pst_train_options){.size = sizeof(pst_train_options), .quiet = 1}),
+            "built by a program");
     pst_config_close(c);
     model_close(m);
 }
 
-/* --- wrong use -------------------------------------------------------------------------------------------------- */
+/* --- wrong use -------------------------------------------------------------------------------- */
 
 static void wrong_graphs(void **state) {
     (void)state;
@@ -461,23 +502,28 @@ static void wrong_graphs(void **state) {
     REFUSED(pst_graph_add_param(g, "p", 2, (uint64_t[]){4, 0}, PST_INIT_ZERO, 0, 0, &p), "is 0");
     REFUSED(pst_graph_add_param(g, "p q", 1, (uint64_t[]){4}, PST_INIT_ZERO, 0, 0, &p), "blank");
     REFUSED(pst_graph_add_param(g, "p", 1, (uint64_t[]){4}, (pst_init)9, 0, 0, &p), "known kind");
-    REFUSED(pst_graph_add_param(g, "p", 1, (uint64_t[]){4}, PST_INIT_NORMAL, -1, 0, &p), "std >= 0");
+    REFUSED(pst_graph_add_param(g, "p", 1, (uint64_t[]){4}, PST_INIT_NORMAL, -1, 0, &p),
+            "std >= 0");
     MUST(pst_graph_add_param(g, "p", 2, (uint64_t[]){VOCABULARY, 6}, PST_INIT_NORMAL, 1, 0, &p));
     MUST(pst_graph_add_param(g, "q", 2, (uint64_t[]){5, 7}, PST_INIT_NORMAL, 1, 0, &q));
-    REFUSED(pst_graph_add_param(g, "q", 2, (uint64_t[]){5, 7}, PST_INIT_NORMAL, 1, 0, &q), "two parameters");
+    REFUSED(pst_graph_add_param(g, "q", 2, (uint64_t[]){5, 7}, PST_INIT_NORMAL, 1, 0, &q),
+            "two parameters");
     REFUSED(pst_graph_add_embedding(g, "e", 77, p, PST_NONE, &x), "no tensor");
     REFUSED(pst_graph_add_embedding(g, "e", t, 77, PST_NONE, &x), "parameter 0 does not exist");
-    REFUSED(pst_graph_add_embedding(g, "e", t, PST_NONE, PST_NONE, &x), "takes 1 to 1 inputs and 1 to 2 parameters");
+    REFUSED(pst_graph_add_embedding(g, "e", t, PST_NONE, PST_NONE, &x),
+            "takes 1 to 1 inputs and 1 to 2 parameters");
     MUST(pst_graph_add_embedding(g, "e", t, p, PST_NONE, &x));
     REFUSED(pst_graph_add_embedding(g, "e", t, p, PST_NONE, &x), "this name");
-    REFUSED(pst_graph_add_linear(g, "l", x, q, PST_NONE, PST_ACT_NONE, &x), "linear needs q to be [5,6]");
+    REFUSED(pst_graph_add_linear(g, "l", x, q, PST_NONE, PST_ACT_NONE, &x),
+            "linear needs q to be [5,6]");
     REFUSED(pst_graph_add_linear(g, "l", t, q, PST_NONE, PST_ACT_NONE, &x), "floating point");
     REFUSED(pst_graph_add_linear(g, "l", x, p, PST_NONE, (pst_activation)8, &x), "activation 8");
     REFUSED(pst_graph_add_layer_norm(g, "n", x, p, p, 1e-5f, &x), "to be [6]");
     REFUSED(pst_graph_add_dense(g, "d", 99, 6, 0.1f, PST_ACT_NONE, &x), "d reads tensor 99 of ");
     char long_name[100] = {0};
     memset(long_name, 'n', sizeof long_name - 1);
-    REFUSED(pst_graph_add_dense(g, long_name, x, 6, 0.1f, PST_ACT_NONE, &x), "the name of a parameter needs");
+    REFUSED(pst_graph_add_dense(g, long_name, x, 6, 0.1f, PST_ACT_NONE, &x),
+            "the name of a parameter needs");
     REFUSED(pst_graph_add_attention(g, "a", x, 4, &x), "cannot split");
     REFUSED(pst_graph_add_attention(g, "a", x, 0, &x), "heads > 0");
     REFUSED(pst_graph_add_dropout(g, "d", x, 1, &x), "rate < 1");
@@ -493,7 +539,8 @@ static void wrong_graphs(void **state) {
     assert_int_equal(pst_graph_weights(g), VOCABULARY * 6 + 5 * 7);
     assert_int_equal(pst_graph_weights(NULL), 0);
     REFUSED(pst_graph_print(g, NULL), "out is NULL");
-    pst_graph_close(g), pst_graph_close(NULL);
+    pst_graph_close(g);
+    pst_graph_close(NULL);
 }
 
 static void refuse_plan(pst_config *c, pst_graph *g, uint32_t ranks, const char *words) {
@@ -524,7 +571,8 @@ static void unfinished_graphs(void **state) {
     refuse_plan(c, g, 99, "99");
     param(g, "unused", 3, 0);
     refuse_plan(c, g, 1, "no operator uses parameter unused");
-    pst_graph_close(g), pst_config_close(c);
+    pst_graph_close(g);
+    pst_config_close(c);
 }
 
 static void wrong_plans(void **state) {
@@ -551,7 +599,8 @@ static void wrong_plans(void **state) {
     REFUSED(pst_session_open(m.config, other, plan, &s), "another model");
     const char *unread = "model.weights=x";
     pst_config *refused = NULL;
-    REFUSED(pst_config_open("test", &unread, 1, &refused), "model.weights is not read by model.kind custom");
+    REFUSED(pst_config_open("test", &unread, 1, &refused),
+            "model.weights is not read by model.kind custom");
     static const struct {
         const char *setting, *words;
     } contradiction[] = {{"batch=16", "train.batch is 16"},
@@ -562,11 +611,14 @@ static void wrong_plans(void **state) {
         pst_config *c = config_of(&contradiction[i].setting, 1);
         pst_status status = pst_session_open(c, m.graph, plan, &s);
         assert_int_equal(status, i == 2 ? PST_ENOMEM : PST_EINPUT);
-        if (!strstr(pst_error(), contradiction[i].words)) fail_msg("%s: %s", contradiction[i].setting, pst_error());
+        if (!strstr(pst_error(), contradiction[i].words))
+            fail_msg("%s: %s", contradiction[i].setting, pst_error());
         pst_config_close(c);
     }
     assert_null(s);
-    pst_plan_close(plan), pst_plan_close(NULL), pst_graph_close(other);
+    pst_plan_close(plan);
+    pst_plan_close(NULL);
+    pst_graph_close(other);
     model_close(m);
 }
 
@@ -581,9 +633,11 @@ static void wrong_generation(void **state) {
     REFUSED(pst_generate(&o, stdout), "tokens must be 0 to 1000000000, not -5");
     o.tokens = PST_GENERATE_MAX + INT64_C(1);
     REFUSED(pst_generate(&o, stdout), "tokens must be");
-    o.tokens = 1, o.top_k = -1;
+    o.tokens = 1;
+    o.top_k = -1;
     REFUSED(pst_generate(&o, stdout), "top_k must be 0 or more, not -1");
-    o.top_k = 0, o.temperature = NAN;
+    o.top_k = 0;
+    o.temperature = NAN;
     REFUSED(pst_generate(&o, stdout), "temperature must be 0 or more");
 }
 
@@ -605,7 +659,8 @@ static void wrong_settings(void **state) {
     pst_plan *plan;
     pst_session *s = NULL;
     MUST(pst_plan_solve(several, m.graph, 2, &plan));
-    REFUSED(pst_session_open(several, m.graph, plan, &s), "transport ucx needs a process for each of 2 ranks");
+    REFUSED(pst_session_open(several, m.graph, plan, &s),
+            "transport ucx needs a process for each of 2 ranks");
     assert_null(s);
     REFUSED(pst_registry_joins("self", &(pst_world){.size = 2}, 2), "but this job has 2 processes");
     MUST(pst_registry_joins("self", &(pst_world){.size = 1}, 2));
@@ -615,7 +670,8 @@ static void wrong_settings(void **state) {
     model_close(m);
 }
 
-/* What stands in padding is nobody's concern, in whatever layout; lengths are of the positions that there are. */
+/* What stands in padding is nobody's concern, in whatever layout; lengths are of the positions that
+ * there are. */
 static void padding_changes_nothing(void **state) {
     (void)state;
     int32_t lengths[BATCH];
@@ -632,16 +688,20 @@ static void padding_changes_nothing(void **state) {
             fill(step);
             for (uint32_t b = 0; b < BATCH; b++) {
                 lengths[b] = (int32_t)((b + step) % (TIME + 1));
-                for (uint32_t k = (uint32_t)lengths[b]; k < TIME; k++)
-                    tokens[b * TIME + k] = (int32_t)(i + k) % VOCABULARY, targets[b * TIME + k] = -1;
+                for (uint32_t k = (uint32_t)lengths[b]; k < TIME; k++) {
+                    tokens[b * TIME + k] = (int32_t)(i + k) % VOCABULARY;
+                    targets[b * TIME + k] = -1;
+                }
             }
             MUST(pst_session_step(s, data, 3, &r));
         }
-        loss[i] = r.loss, hash[i] = hash_of(s);
+        loss[i] = r.loss;
+        hash[i] = hash_of(s);
         lengths[1] = TIME + 1;
         REFUSED(pst_session_step(s, data, 3, NULL), "data tensor lengths holds");
         lengths[1] = -1;
-        REFUSED(pst_session_evaluate(s, data, 3, &evaluated), "data tensor lengths holds -1; possible are 0 to");
+        REFUSED(pst_session_evaluate(s, data, 3, &evaluated),
+                "data tensor lengths holds -1; possible are 0 to");
         pst_session_close(s);
     }
     for (int i = 1; i < 3; i++) assert_true(loss[i] == loss[0] && hash[i] == hash[0]);
@@ -665,8 +725,10 @@ static void wrong_steps(void **state) {
     REFUSED(pst_session_step(s, batch, 2, NULL), "tokens holds -1; possible are 0 to 10");
     tokens[5] = VOCABULARY;
     REFUSED(pst_session_evaluate(s, batch, 2, &loss), "tokens holds 11; possible are 0 to 10");
-    tokens[5] = 0, targets[BATCH * TIME - 1] = VOCABULARY;
-    REFUSED(pst_session_step(s, batch, 2, NULL), "targets holds 11; possible are negative numbers and 0 to 10");
+    tokens[5] = 0;
+    targets[BATCH * TIME - 1] = VOCABULARY;
+    REFUSED(pst_session_step(s, batch, 2, NULL),
+            "targets holds 11; possible are negative numbers and 0 to 10");
     REFUSED(pst_session_evaluate(s, batch, 2, NULL), "loss is NULL");
     REFUSED(pst_session_save(s, NULL), "folder is NULL");
     REFUSED(pst_session_load(s, NULL), "path is NULL");
@@ -679,7 +741,8 @@ static void wrong_steps(void **state) {
     assert_int_equal(pst_session_steps(s), 0);
     train(s, 0, 1, NULL);
     assert_int_not_equal(hash_of(s), before);
-    pst_session_close(s), pst_session_close(NULL);
+    pst_session_close(s);
+    pst_session_close(NULL);
     model_close(m);
 }
 

@@ -1,6 +1,6 @@
-/* Sessions of tensor ranks and replicas through the public headers: losses, evaluation and weights of one rank within
- * 1e-5 and, whatever the pipeline, the same bits; checkpoints and plans go from one layout to the other; a plan of
- * other ranks is refused. */
+/* Sessions of tensor ranks and replicas through the public headers: losses, evaluation and weights
+ * of one rank within 1e-5 and, whatever the pipeline, the same bits; checkpoints and plans go from
+ * one layout to the other; a plan of other ranks is refused. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "penstock/train.h"
@@ -12,11 +12,18 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { BATCH = 8, TIME = 6, VOCABULARY = 11, CHANNELS = 12, STEPS = 5, ELEMENTS = 3 * CHANNELS * CHANNELS };
+enum {
+    BATCH = 8,
+    TIME = 6,
+    VOCABULARY = 11,
+    CHANNELS = 12,
+    STEPS = 5,
+    ELEMENTS = 3 * CHANNELS * CHANNELS
+};
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PST_OK) fail_msg("%s: %s", #call, pst_error());                                                  \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) fail_msg("%s: %s", #call, pst_error());                              \
     } while (0)
 
 typedef struct {
@@ -39,9 +46,10 @@ static void fill(uint64_t k) {
 
 /* Three heads and eleven tokens, so that two ranks have unequal parts. */
 static pst_config *config_of(const char *a, const char *b, const char *c) {
-    const char *settings[] = {"batch=8",         "micro_batch=2",  "steps=20", "warmup=2", "lr=1e-2",   "threads=1",
-                              "log.level=error", "model.kind=gpt", "layers=2", "heads=3",  "context=6", "channels=12",
-                              "vocabulary=11",   "dropout=0.1",    a,          b ? b : a,  c ? c : a};
+    const char *settings[] = {
+        "batch=8",         "micro_batch=2",  "steps=20", "warmup=2", "lr=1e-2",   "threads=1",
+        "log.level=error", "model.kind=gpt", "layers=2", "heads=3",  "context=6", "channels=12",
+        "vocabulary=11",   "dropout=0.1",    a,          b ? b : a,  c ? c : a};
     pst_config *config;
     MUST(pst_config_open("test", settings, sizeof settings / sizeof *settings, &config));
     return config;
@@ -54,7 +62,8 @@ static pst_session *open_with(const pst_config *config, uint32_t ranks) {
     MUST(pst_graph_build(config, &graph));
     MUST(pst_plan_solve(config, graph, ranks, &plan));
     MUST(pst_session_open(config, graph, plan, &s));
-    pst_plan_close(plan), pst_graph_close(graph);
+    pst_plan_close(plan);
+    pst_graph_close(graph);
     return s;
 }
 
@@ -95,7 +104,8 @@ static void assert_near(const course *is, const course *of, uint64_t from) {
     assert_true(fabs(is->evaluated - of->evaluated) <= 1e-5 * of->evaluated);
     for (int i = 0; i < ELEMENTS; i++)
         if (!(fabsf(is->weight[i] - of->weight[i]) <= 1e-3f))
-            fail_msg("weight %d is %.9g, not %.9g", i, (double)is->weight[i], (double)of->weight[i]);
+            fail_msg("weight %d is %.9g, not %.9g", i, (double)is->weight[i],
+                     (double)of->weight[i]);
 }
 
 static void assert_same(const course *is, const course *of, uint64_t from) {
@@ -111,13 +121,16 @@ static void layouts(void **state) {
     course two = run(2, "tensor=2", NULL, NULL), deep = run(4, "tensor=2", "schedule=zb-h1", NULL);
     assert_near(&two, &one, 0);
     assert_same(&deep, &two, 0);
-    course along = run(3, "tensor=3", "sequence=true", NULL), deep_along = run(6, "tensor=3", "sequence=true", NULL);
+    course along = run(3, "tensor=3", "sequence=true", NULL),
+           deep_along = run(6, "tensor=3", "sequence=true", NULL);
     assert_near(&along, &one, 0);
     assert_same(&deep_along, &along, 0);
-    course wide = run(4, "tensor=2", "data=2", NULL), all = run(8, "tensor=2", "data=2", "recompute=full");
+    course wide = run(4, "tensor=2", "data=2", NULL),
+           all = run(8, "tensor=2", "data=2", "recompute=full");
     assert_near(&wide, &one, 0);
     assert_same(&all, &wide, 0);
-    assert_int_not_equal(wide.hash, two.hash); /* sums in another order: it was not the same run once more */
+    assert_int_not_equal(wide.hash, two.hash); /* sums in another order: it was not the same run
+                                                  once more */
 }
 
 /* Two steps in one layout, the others in another. */
@@ -126,7 +139,8 @@ static void checkpoints(void **state) {
     static const struct {
         uint32_t ranks;
         const char *setting;
-    } layout[] = {{2, "tensor=2"}, {1, "tensor=1"}, {4, "tensor=2"}, {3, "tensor=3"}, {2, "data=2"}};
+    } layout[] = {
+        {2, "tensor=2"}, {1, "tensor=1"}, {4, "tensor=2"}, {3, "tensor=3"}, {2, "data=2"}};
     enum { N = sizeof layout / sizeof *layout };
     course straight[N], one = run(1, "tensor=1", NULL, NULL);
     for (int i = 0; i < N; i++) straight[i] = run(layout[i].ranks, layout[i].setting, NULL, NULL);
@@ -179,7 +193,8 @@ static void plans(void **state) {
     MUST(pst_plan_solve(two, graph, 4, &plan));
     assert_int_equal(pst_plan_ranks(plan), 2); /* of one pipeline */
     FILE *f = fopen("plan.yaml", "w");
-    MUST(pst_plan_print(plan, graph, f)); /* without names: the operators are those of a part of the graph */
+    MUST(pst_plan_print(plan, graph, f)); /* without names: the operators are those of a part of the
+                                             graph */
     fclose(f);
     MUST(pst_plan_load("plan.yaml", &again));
     course straight = run(4, "tensor=2", NULL, NULL);
@@ -191,12 +206,16 @@ static void plans(void **state) {
     assert_non_null(strstr(pst_error(), "plan: it "));
     assert_null(s);
     assert_int_equal(pst_plan_solve(two, graph, 3, &again), PST_EINPUT);
-    pst_plan_close(plan), pst_plan_close(again), pst_graph_close(graph);
-    pst_config_close(one), pst_config_close(two);
+    pst_plan_close(plan);
+    pst_plan_close(again);
+    pst_graph_close(graph);
+    pst_config_close(one);
+    pst_config_close(two);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(checkpoints),
-                                       cmocka_unit_test(evaluated_after_a_load), cmocka_unit_test(plans)};
+                                       cmocka_unit_test(evaluated_after_a_load),
+                                       cmocka_unit_test(plans)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

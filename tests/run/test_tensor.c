@@ -1,8 +1,8 @@
 /* test: label=quick timeout=60
- * Tensor parallelism, all ranks over `self`: three heads and 257 tokens on two and three ranks, so that nothing
- * divides; tied embeddings on the first and the last stage; dropout and clipping that bites. Losses are those of one
- * rank within 1e-5, and to the bit the same in every repeated run and whatever pipeline and schedule; checkpoints go
- * from any degree to any other. */
+ * Tensor parallelism, all ranks over `self`: three heads and 257 tokens on two and three ranks, so
+ * that nothing divides; tied embeddings on the first and the last stage; dropout and clipping that
+ * bites. Losses are those of one rank within 1e-5, and to the bit the same in every repeated run
+ * and whatever pipeline and schedule; checkpoints go from any degree to any other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,19 +13,20 @@
 #include "run/runs_assert.h"
 #include <math.h>
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 2, heads: 3, channels: 24, context: 21, "                                              \
-    "vocabulary: 257, dropout: 0.1}\n"                                                                                 \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
-    "train: {steps: 6, batch: 6, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: "                                        \
-    "0.05, seed: 7}\n"                                                                                                 \
-    "parallel: {transport: self, threads: 1}\n"                                                                        \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 2, heads: 3, channels: 24, context: 21, "                          \
+    "vocabulary: 257, dropout: 0.1}\n"                                                             \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {steps: 6, batch: 6, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: "                    \
+    "0.05, seed: 7}\n"                                                                             \
+    "parallel: {transport: self, threads: 1}\n"                                                    \
     "checkpoint: {every: 3}\n"
 
 static run_result base;
 
-static run_result run(const char *name, int ranks, int tensor, const char *more, const char *more2) {
+static run_result run(const char *name, int ranks, int tensor, const char *more,
+                      const char *more2) {
     char degree[64];
     const char *override[] = {degree, more, more2};
     snprintf(degree, sizeof degree, "parallel.tensor=%d", tensor);
@@ -43,7 +44,8 @@ static void test_base(void **state) {
 /* along: the sequence is split, too, or not. */
 static void check_degree(int tensor, const char *along) {
     static const char *const schedule[] = {"parallel.schedule=gpipe", "parallel.schedule=1f1b",
-                                           "parallel.schedule=interleaved", "parallel.schedule=zb-v"};
+                                           "parallel.schedule=interleaved",
+                                           "parallel.schedule=zb-v"};
     char name[64];
     snprintf(name, sizeof name, "tensor-%d-%s", tensor, along + strlen("parallel."));
     run_result first = run(name, tensor, tensor, along, NULL);
@@ -53,7 +55,8 @@ static void check_degree(int tensor, const char *along) {
     run_assert_same(&again, &first, name);
     for (int p = 2; p <= 3; p++)
         for (size_t s = 0; s < sizeof schedule / sizeof *schedule; s++) {
-            snprintf(name, sizeof name, "tensor-%d-%d-%zu-%s", tensor, p, s, along + strlen("parallel."));
+            snprintf(name, sizeof name, "tensor-%d-%d-%zu-%s", tensor, p, s,
+                     along + strlen("parallel."));
             run_result r = run(name, p * tensor, tensor, schedule[s], along);
             run_assert_same(&r, &first, name);
         }
@@ -75,7 +78,9 @@ static void test_sequence(void **state) {
 /* From one degree to another in the middle. */
 static void test_resume(void **state) {
     (void)state;
-    static const struct { int ranks, tensor, to_ranks, to_tensor; } way[] = {{2, 2, 1, 1}, {1, 1, 4, 2}, {4, 2, 3, 3}};
+    static const struct {
+        int ranks, tensor, to_ranks, to_tensor;
+    } way[] = {{2, 2, 1, 1}, {1, 1, 4, 2}, {4, 2, 3, 3}};
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
         char name[32], command[1300], from[600], degree[64];
         const char *override[] = {degree};
@@ -121,8 +126,9 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base),     cmocka_unit_test(test_degrees),
-                                       cmocka_unit_test(test_sequence), cmocka_unit_test(test_resume),
-                                       cmocka_unit_test(test_data),     cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_base),     cmocka_unit_test(test_degrees),
+        cmocka_unit_test(test_sequence), cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_data),     cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

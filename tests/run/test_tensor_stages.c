@@ -1,8 +1,9 @@
 /* test: label=quick timeout=60
- * Stages with different numbers of tensor ranks, over `self`: losses are those of one rank within 1e-5, the same to the
- * bit in repeated runs, with every way to share out the optimizer, and from the plan that was written; memory is as
- * predicted, checkpoints go from any numbers to any others, tied embeddings lie on stages that differ. And the checker
- * sees every value that is not sent to all who need it. */
+ * Stages with different numbers of tensor ranks, over `self`: losses are those of one rank within
+ * 1e-5, the same to the bit in repeated runs, with every way to share out the optimizer, and from
+ * the plan that was written; memory is as predicted, checkpoints go from any numbers to any others,
+ * tied embeddings lie on stages that differ. And the checker sees every value that is not sent to
+ * all who need it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,12 +16,13 @@
 #include "run/runs_assert.h"
 #include <math.h>
 
-#define YAML                                                                                                           \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: 2, heads: 3, channels: 24, context: 13, vocabulary: 257, dropout: 0.1}\n"              \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
-    "train: {steps: 4, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"                        \
-    "parallel: {transport: self, threads: 1}\n"                                                                        \
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 2, heads: 3, channels: 24, context: 13, vocabulary: 257, "         \
+    "dropout: 0.1}\n"                                                                              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {steps: 4, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"    \
+    "parallel: {transport: self, threads: 1}\n"                                                    \
     "checkpoint: {every: 2}\n"
 
 static run_result base;
@@ -44,13 +46,14 @@ static void test_base(void **state) {
 
 static void test_degrees(void **state) {
     (void)state;
-    static const char *const way[] = {"parallel.tensor=[1,2]",
-                                      "parallel.tensor=[3,1]",
-                                      "parallel.tensor=[1,3,1]",
-                                      "parallel.tensor=[3,2,3] parallel.schedule=interleaved",
-                                      "parallel.tensor=[2,3] parallel.schedule=zb-v parallel.recompute=full",
-                                      "parallel.tensor=[2,1,3] parallel.schedule=zb-h1 parallel.post_validation=true",
-                                      "parallel.tensor=[1,1,2] parallel.schedule=gpipe parallel.recompute=selective"};
+    static const char *const way[] = {
+        "parallel.tensor=[1,2]",
+        "parallel.tensor=[3,1]",
+        "parallel.tensor=[1,3,1]",
+        "parallel.tensor=[3,2,3] parallel.schedule=interleaved",
+        "parallel.tensor=[2,3] parallel.schedule=zb-v parallel.recompute=full",
+        "parallel.tensor=[2,1,3] parallel.schedule=zb-h1 parallel.post_validation=true",
+        "parallel.tensor=[1,1,2] parallel.schedule=gpipe parallel.recompute=selective"};
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
         run_result r = run("degrees", "", way[i]);
         run_assert_close(&r, &base, way[i]);
@@ -69,7 +72,8 @@ static void test_data(void **state) {
     run_assert_same(&one, &none, "zero 1");
     run_result two = run("two", "", "parallel.tensor=[3,1,2] parallel.data=2 parallel.zero=2");
     run_assert_close(&two, &base, "zero 2");
-    run_result parts = run("parts", "", "parallel.tensor=[2,1] parallel.data=2 parallel.reproducible=2");
+    run_result parts =
+        run("parts", "", "parallel.tensor=[2,1] parallel.data=2 parallel.reproducible=2");
     run_assert_close(&parts, &base, "reproducible");
     run_result list = run("list", "", "parallel.tensor=[2,2]");
     run_result number = run("number", "", "parallel.tensor=2 parallel.pipeline=2");
@@ -118,16 +122,17 @@ static void test_refused(void **state) {
         const char *words, *says;
     } wrong[] = {{"parallel.tensor=[1,4]", "4 tensor ranks are too many"},
                  {"parallel.tensor=[0,1]", "stage 0 cannot have 0 tensor ranks"},
-                 {"parallel.tensor=[1,2] parallel.pipeline=3", "tensor ranks of 2 stages, but parallel.pipeline is 3"},
-                 {"parallel.tensor=[1,2] parallel.sequence=true", "parallel.sequence: parts of the positions"}};
+                 {"parallel.tensor=[1,2] parallel.pipeline=3",
+                  "tensor ranks of 2 stages, but parallel.pipeline is 3"},
+                 {"parallel.tensor=[1,2] parallel.sequence=true",
+                  "parallel.sequence: parts of the positions"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(run("wrong", "", wrong[i].words).exit_status, 2);
         if (!strstr(pst_error(), wrong[i].says)) fail_msg("%s: '%s'", wrong[i].words, pst_error());
     }
 }
 
-/* --- the checker ----------------------------------------------------------------------------------------------------
- */
+/* --- the checker ------------------------------------------------------------------------------ */
 
 static pst_prepared *prepare(const char *tensor, const char *zero, uint32_t lane, pst_config **c) {
     const char *override[] = {tensor, "parallel.data=2", zero};
@@ -166,7 +171,8 @@ static void test_mutations(void **state) {
         }
     assert_true(tried >= 2 * 2 * (3 + 1)); /* two micro-batches of two replicas, there and back */
     assert_int_equal(check(p), PST_OK);
-    pst_prepared_close(p), pst_config_close(c);
+    pst_prepared_close(p);
+    pst_config_close(c);
 }
 
 /* One pipeline on its own, as plans of many ranks are simulated, has the memory of the whole. */
@@ -184,7 +190,10 @@ static void test_lane(void **state) {
             assert_memory_equal(whole->layout[rank]->bytes, lane->layout[rank]->bytes,
                                 sizeof whole->layout[rank]->bytes);
         }
-        pst_prepared_close(whole), pst_prepared_close(lane), pst_config_close(a), pst_config_close(b);
+        pst_prepared_close(whole);
+        pst_prepared_close(lane);
+        pst_config_close(a);
+        pst_config_close(b);
     }
 }
 
@@ -195,9 +204,10 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base),      cmocka_unit_test(test_degrees),
-                                       cmocka_unit_test(test_data),      cmocka_unit_test(test_plan),
-                                       cmocka_unit_test(test_resume),    cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_mutations), cmocka_unit_test(test_lane)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_base),      cmocka_unit_test(test_degrees),
+        cmocka_unit_test(test_data),      cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_resume),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_mutations), cmocka_unit_test(test_lane)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

@@ -1,7 +1,8 @@
 /* test: label=full timeout=300
- * Gradients shared out among replicas (parallel.zero 2) over `self`: with one micro-batch per replica the bits are
- * those of zero 1; with several they are the same in every pipeline, schedule, number of chunks, recomputation and
- * number of threads, and near those of one rank; it takes less memory where there are several chunks, as predicted. */
+ * Gradients shared out among replicas (parallel.zero 2) over `self`: with one micro-batch per
+ * replica the bits are those of zero 1; with several they are the same in every pipeline, schedule,
+ * number of chunks, recomputation and number of threads, and near those of one rank; it takes less
+ * memory where there are several chunks, as predicted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,20 +13,20 @@
 #include "skip.h"
 #include <math.h>
 
-#define RUN(layers, channels, train)                                                                                   \
-    "name: run\n"                                                                                                      \
-    "model: {kind: gpt, layers: " layers ", heads: 2, channels: " channels                                             \
-    ", context: 20, vocabulary: 256, dropout: 0.1}\n"                                                                  \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
-    "train: {" train ", micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"                                 \
-    "parallel: {transport: self, threads: 1}\n"                                                                        \
+#define RUN(layers, channels, train)                                                               \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: " layers ", heads: 2, channels: " channels                         \
+    ", context: 20, vocabulary: 256, dropout: 0.1}\n"                                              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {" train ", micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"             \
+    "parallel: {transport: self, threads: 1}\n"                                                    \
     "checkpoint: {every: 3}\n"
 #define SMALL RUN("3", "24", "steps: 6, batch: 6")
 /* Parameters of several pieces. */
 #define WIDE RUN("4", "384", "steps: 3, batch: 4")
 
-static run_result train(const char *yaml, const char *name, uint32_t ranks, uint32_t replicas, const char *resume,
-                        const char *a, const char *b, const char *c) {
+static run_result train(const char *yaml, const char *name, uint32_t ranks, uint32_t replicas,
+                        const char *resume, const char *a, const char *b, const char *c) {
     char data[64];
     const char *override[] = {data, a ? a : data, b ? b : data, c ? c : data};
     snprintf(data, sizeof data, "parallel.data=%u", replicas);
@@ -40,28 +41,35 @@ static run_result train(const char *yaml, const char *name, uint32_t ranks, uint
 static void assert_near(const run_result *a, const run_result *b, const char *what) {
     assert_int_equal(a->steps, b->steps);
     for (int i = 0; i < a->steps; i++)
-        if (fabs(a->value[i] - b->value[i]) > 1e-5 * b->value[i] || fabs(a->norm[i] - b->norm[i]) > 1e-3 * b->norm[i])
-            fail_msg("%s: step %d has loss %.9g, norm %.9g, not %.9g, %.9g", what, i + 1, a->value[i], a->norm[i],
-                     b->value[i], b->norm[i]);
+        if (fabs(a->value[i] - b->value[i]) > 1e-5 * b->value[i] ||
+            fabs(a->norm[i] - b->norm[i]) > 1e-3 * b->norm[i])
+            fail_msg("%s: step %d has loss %.9g, norm %.9g, not %.9g, %.9g", what, i + 1,
+                     a->value[i], a->norm[i], b->value[i], b->norm[i]);
 }
 
 static void one_micro_batch_each(void **state) {
     (void)state;
-    static const char *const more[] = {NULL, "parallel.schedule=zb-h1", "parallel.schedule=interleaved",
-                                       "parallel.recompute=full", "parallel.post_validation=true"};
+    static const char *const more[] = {NULL, "parallel.schedule=zb-h1",
+                                       "parallel.schedule=interleaved", "parallel.recompute=full",
+                                       "parallel.post_validation=true"};
     for (uint32_t d = 2; d <= 4; d++)
         for (uint32_t p = 1; p <= 2; p++)
             for (int i = 0; i < 5; i++) {
                 char name[2][32], batch[32];
                 snprintf(batch, sizeof batch, "train.batch=%u", d);
-                snprintf(name[0], 32, "one-1-%u-%u-%d", d, p, i), snprintf(name[1], 32, "one-2-%u-%u-%d", d, p, i);
-                run_result one = train(SMALL, name[0], p * d, d, "", batch, "parallel.zero=1", more[i]);
-                run_result two = train(SMALL, name[1], p * d, d, "", batch, "parallel.zero=2", more[i]);
+                snprintf(name[0], 32, "one-1-%u-%u-%d", d, p, i);
+                snprintf(name[1], 32, "one-2-%u-%u-%d", d, p, i);
+                run_result one =
+                    train(SMALL, name[0], p * d, d, "", batch, "parallel.zero=1", more[i]);
+                run_result two =
+                    train(SMALL, name[1], p * d, d, "", batch, "parallel.zero=2", more[i]);
                 run_assert_same(&two, &one, name[1]);
             }
     for (uint32_t p = 1; p <= 2; p++) {
-        run_result one = train(WIDE, p > 1 ? "wide-1-2" : "wide-1-1", 4 * p, 4, "", "parallel.zero=1", NULL, NULL);
-        run_result two = train(WIDE, p > 1 ? "wide-2-2" : "wide-2-1", 4 * p, 4, "", "parallel.zero=2", NULL, NULL);
+        run_result one = train(WIDE, p > 1 ? "wide-1-2" : "wide-1-1", 4 * p, 4, "",
+                               "parallel.zero=1", NULL, NULL);
+        run_result two = train(WIDE, p > 1 ? "wide-2-2" : "wide-2-1", 4 * p, 4, "",
+                               "parallel.zero=2", NULL, NULL);
         run_assert_same(&two, &one, "parameters of several pieces");
     }
 }
@@ -74,7 +82,8 @@ static void every_layout(void **state) {
                                        "parallel.recompute=full", "parallel.post_validation=true"};
     run_result one = train(SMALL, "alone", 1, 1, "", NULL, NULL, NULL);
     for (uint32_t d = 2; d <= 3; d++) {
-        run_result base = train(SMALL, d == 2 ? "base-2" : "base-3", d, d, "", "parallel.zero=2", NULL, NULL);
+        run_result base =
+            train(SMALL, d == 2 ? "base-2" : "base-3", d, d, "", "parallel.zero=2", NULL, NULL);
         assert_near(&base, &one, "against one rank");
         for (uint32_t p = 1; p <= 3; p++)
             for (uint32_t s = 0; s + 1 < rows; s++) {
@@ -82,14 +91,16 @@ static void every_layout(void **state) {
                 if (d == 3 && s % 3 != p % 3) continue; /* enough of them */
                 snprintf(schedule, sizeof schedule, "parallel.schedule=%s", row[s].name);
                 snprintf(name, sizeof name, "%s-%u-%u", row[s].name, p, d);
-                run_result r = train(SMALL, name, p * d, d, "", schedule, "parallel.zero=2", more[(p + s) % 5]);
+                run_result r = train(SMALL, name, p * d, d, "", schedule, "parallel.zero=2",
+                                     more[(p + s) % 5]);
                 run_assert_same(&r, &base, name);
             }
     }
     run_result wide[3] = {
         train(WIDE, "wide", 2, 2, "", "parallel.zero=2", NULL, NULL),
         train(WIDE, "wide-deep", 4, 2, "", "parallel.zero=2", "parallel.schedule=zb-v", NULL),
-        train(WIDE, "wide-chunks", 2, 2, "", "parallel.zero=2", "parallel.schedule=interleaved", "parallel.chunks=3")};
+        train(WIDE, "wide-chunks", 2, 2, "", "parallel.zero=2", "parallel.schedule=interleaved",
+              "parallel.chunks=3")};
     run_assert_same(&wide[1], &wide[0], "wide, two stages");
     run_assert_same(&wide[2], &wide[0], "wide, three chunks");
 }
@@ -98,37 +109,44 @@ static void every_layout(void **state) {
 static void unequal(void **state) {
     (void)state;
     static const char *const shares[] = {"parallel.replicas=[1,5]", "parallel.replicas=[4,2]"},
-                             *const schedules[] = {NULL, "parallel.schedule=interleaved", "parallel.schedule=zb-h2"};
+                             *const schedules[] = {NULL, "parallel.schedule=interleaved",
+                                                   "parallel.schedule=zb-h2"};
     run_result one = train(SMALL, "unequal-one", 1, 1, "", NULL, NULL, NULL), first;
     for (int i = 0; i < 2; i++)
         for (uint32_t p = 1; p <= 3; p++) {
             char name[32];
             snprintf(name, sizeof name, "unequal-%d-%u", i, p);
-            run_result r = train(SMALL, name, p * 2, 2, "", shares[i], "parallel.zero=2", schedules[p - 1]);
+            run_result r =
+                train(SMALL, name, p * 2, 2, "", shares[i], "parallel.zero=2", schedules[p - 1]);
             if (p == 1) first = r;
             assert_near(&r, &one, name);
             run_assert_same(&r, &first, name);
         }
-    run_result many = train(SMALL, "unequal-many", 8, 4, "", "parallel.replicas=[1,3,1,1]", "parallel.zero=2", NULL);
+    run_result many = train(SMALL, "unequal-many", 8, 4, "", "parallel.replicas=[1,3,1,1]",
+                            "parallel.zero=2", NULL);
     assert_near(&many, &one, "four unequal replicas");
 }
 
 static void precision_and_tensor(void **state) {
     (void)state;
-    static const char *const how[] = {"train.precision=bf16", "train.precision=fp16", "parallel.tensor=2",
-                                      "parallel.sequence=true"};
+    static const char *const how[] = {"train.precision=bf16", "train.precision=fp16",
+                                      "parallel.tensor=2", "parallel.sequence=true"};
     for (int i = 0; i < 4; i++) {
         char name[2][32];
         const char *tensor = i >= 2 ? "parallel.tensor=2" : NULL;
         uint32_t n = i >= 2 ? 4 : 2;
-        snprintf(name[0], 32, "how-1-%d", i), snprintf(name[1], 32, "how-2-%d", i);
+        snprintf(name[0], 32, "how-1-%d", i);
+        snprintf(name[1], 32, "how-2-%d", i);
         if (!i && !has_bf16("zero 2 in bf16")) continue;
         for (int several = 0; several < 2; several++) {
             char batch[96];
             snprintf(batch, sizeof batch, "%s", several ? "train.batch=6" : "train.batch=2");
-            const char *one[] = {batch, "parallel.zero=1", how[i], "parallel.data=2", tensor ? tensor : batch};
-            const char *two[] = {batch, "parallel.zero=2", how[i], "parallel.data=2", tensor ? tensor : batch};
-            snprintf(name[0], 32, "how-1-%d-%d", i, several), snprintf(name[1], 32, "how-2-%d-%d", i, several);
+            const char *one[] = {batch, "parallel.zero=1", how[i], "parallel.data=2",
+                                 tensor ? tensor : batch};
+            const char *two[] = {batch, "parallel.zero=2", how[i], "parallel.data=2",
+                                 tensor ? tensor : batch};
+            snprintf(name[0], 32, "how-1-%d-%d", i, several);
+            snprintf(name[1], 32, "how-2-%d-%d", i, several);
             run_result a = run_here(SMALL, name[0], (int)n, "", one, 5),
                        b = run_here(SMALL, name[1], (int)n, "", two, 5);
             assert_int_equal(a.exit_status, 0);
@@ -161,15 +179,21 @@ static void resume(void **state) {
 
 static void takes_less(void **state) {
     (void)state;
-    run_result one = train(WIDE, "less-1", 4, 4, "", "parallel.schedule=interleaved", "parallel.chunks=5", NULL);
-    run_result two =
-        train(WIDE, "less-2", 4, 4, "", "parallel.schedule=interleaved", "parallel.chunks=5", "parallel.zero=2");
-    uint64_t layers = (uint64_t)4 * 12 * 384 * 384 * 4; /* bytes of what is neither shared nor small */
-    for (int r = 0; r < 4; r++) /* a quarter, and two chunks of five that are not quite equal; a piece more or less */
-        assert_true(two.predicted[r] + layers * 3 / 4 < one.predicted[r] + layers / 2 + 4 * ((256 << 10) * 4));
+    run_result one =
+        train(WIDE, "less-1", 4, 4, "", "parallel.schedule=interleaved", "parallel.chunks=5", NULL);
+    run_result two = train(WIDE, "less-2", 4, 4, "", "parallel.schedule=interleaved",
+                           "parallel.chunks=5", "parallel.zero=2");
+    uint64_t layers = (uint64_t)4 * 12 * 384 * 384 * 4; /* bytes of what is neither shared nor
+                                                           small */
+    for (int r = 0; r < 4; r++) /* a quarter, and two chunks of five that are not quite equal; a
+                                   piece more or less */
+        assert_true(two.predicted[r] + layers * 3 / 4 <
+                    one.predicted[r] + layers / 2 + 4 * ((256 << 10) * 4));
     char memory[64];
-    const char *little[] = {"parallel.data=4", "parallel.schedule=interleaved", "parallel.chunks=5", memory};
-    snprintf(memory, sizeof memory, "parallel.memory=%llu", (unsigned long long)one.predicted[0] - 4096);
+    const char *little[] = {"parallel.data=4", "parallel.schedule=interleaved", "parallel.chunks=5",
+                            memory};
+    snprintf(memory, sizeof memory, "parallel.memory=%llu",
+             (unsigned long long)one.predicted[0] - 4096);
     assert_int_equal(run_here(WIDE, "little", 4, "", little, 4).exit_status, 4);
     assert_non_null(strstr(pst_error(), "would fit"));
 }
