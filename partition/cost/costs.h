@@ -5,7 +5,7 @@
 #ifndef PST_PARTITION_COST_COSTS_H
 #define PST_PARTITION_COST_COSTS_H
 #include "pipeline/cluster/cluster.h"
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/cut.h"
 
 typedef struct pst_profile pst_profile;
 

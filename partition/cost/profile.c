@@ -2,7 +2,7 @@
 #include "partition/cost/profile.h"
 #include "graph/diff.h"
 #include "graph/op.h"
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/cut.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -48,7 +48,7 @@ static pst_status open_other(pst_search_all *s, const pst_search_lot *lot, pst_s
 
 /* The other's layout is the row's if it is shorter, or is known as it is when the row's is not. */
 static void close_other(pst_search_lot *lot, pst_search_lot *other) {
-    pst_search_layout *rest = other->row.layout;
+    pst_layout *rest = other->row.layout;
     const int sure = is_sure(other);
     if (sure != is_sure(lot) ? sure : pst_search_step_of(other) < pst_search_step_of(lot)) {
         rest = lot->row.layout;
@@ -56,7 +56,7 @@ static void close_other(pst_search_lot *lot, pst_search_lot *other) {
         lot->best = other->best;
         lot->accounted = 0;
     }
-    pst_search_layout_close(rest);
+    pst_layout_close(rest);
     other->row.layout = NULL;
 }
 
@@ -109,7 +109,7 @@ static pst_status find_candidates(pst_search_all *s, pst_search_lot *lot, candid
                                   uint32_t *n) {
     list[*n] = (candidate){lot, *lot};
     list[*n].lot.sure = NULL;
-    PST_TRY(pst_search_layout_copy(lot->row.layout, &list[*n].lot.row.layout));
+    PST_TRY(pst_layout_copy(lot->row.layout, &list[*n].lot.row.layout));
     ++*n;
     for (uint32_t i = 0; i < lot->n_config && !pst_search_late(&s->x); i++) {
         const pst_search_config *c = &lot->config[i];
@@ -124,7 +124,7 @@ static pst_status find_candidates(pst_search_all *s, pst_search_lot *lot, candid
         list[*n].of = lot;
         pst_status status = open_other(s, lot, along, REFINABLE_QUICKLY, &list[*n].lot);
         if (status == PST_OK && list[*n].lot.row.fits) ++*n;
-        else pst_search_layout_close(list[*n].lot.row.layout);
+        else pst_layout_close(list[*n].lot.row.layout);
         PST_TRY(status);
     }
     return PST_OK;
@@ -159,7 +159,7 @@ static pst_status prepare_shortest(pst_search_all *s, candidate *list, uint32_t 
         s->n_candidate++;
         PST_TRY(pst_search_verify(&s->x, &best->lot));
         if (best->lot.row.layout && best->lot.row.fits) continue;
-        pst_search_layout_close(best->lot.row.layout);
+        pst_layout_close(best->lot.row.layout);
         best->lot.row.layout = NULL;
         best->lot.row.fits = 0;
     }
@@ -264,7 +264,7 @@ static pst_status look_again(pst_search_all *s, pst_search_lot *lot) {
         if (c->schedule == failed.schedule && c->reserve < failed.reserve)
             c->reserve = failed.reserve;
     }
-    pst_search_layout_close(lot->row.layout);
+    pst_layout_close(lot->row.layout);
     lot->row.layout = NULL;
     lot->row.excess = 0;
     *lot->row.why = 0;
@@ -278,7 +278,7 @@ pst_status pst_search_predict_nearest(pst_search_all *s, pst_search_lot *lot) {
     if (status != PST_EINPUT) return status;
     snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
     pst_error_clear();
-    pst_search_layout_close(lot->row.layout);
+    pst_layout_close(lot->row.layout);
     lot->row.layout = NULL;
     lot->row.excess = 0;
     return PST_OK;
@@ -316,9 +316,9 @@ static uint32_t first_sure(const pst_search_all *s) {
 
 /* What was prepared is not lost to what promises to be shorter. */
 static pst_status keep_sure(pst_search_lot *lot) {
-    pst_search_layout *copy;
-    PST_TRY(pst_search_layout_copy(lot->row.layout, &copy));
-    pst_search_layout_close(lot->sure);
+    pst_layout *copy;
+    PST_TRY(pst_layout_copy(lot->row.layout, &copy));
+    pst_layout_close(lot->sure);
     lot->sure = copy;
     lot->of_sure = lot->best;
     return PST_OK;
@@ -326,7 +326,7 @@ static pst_status keep_sure(pst_search_lot *lot) {
 
 static void take_sure(pst_search_lot *lot) {
     if (!lot->sure) return;
-    pst_search_layout_close(lot->row.layout);
+    pst_layout_close(lot->row.layout);
     lot->row.layout = lot->sure;
     lot->best = lot->of_sure;
     lot->sure = NULL;

@@ -518,8 +518,8 @@ static int seems_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
     return beyond;
 }
 
-pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c,
-                          pst_search_layout *layout, uint64_t limit_ns, uint64_t *bound_ns) {
+pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
+                          uint64_t limit_ns, uint64_t *bound_ns) {
     ground g;
     uint32_t n = pst_search_chunk_count(x, c);
     uint32_t *first = calloc(4 * ((size_t)n + 1), sizeof *first),

@@ -12,7 +12,7 @@ typedef struct {
 } ground;
 
 static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
-                              const pst_search_layout *l, ground *g) {
+                              const pst_layout *l, ground *g) {
     const pst_search_problem *p = x->problem;
     const pst_grid grid = pst_search_grid_of(c);
     PST_TRY(pst_search_flight_of(x, c->schedule, c->pipeline, l->n_chunk / c->pipeline,
@@ -37,8 +37,7 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
 }
 
 static uint64_t bytes_of(const pst_search_problem *p, const pst_search_config *c,
-                         const pst_search_layout *l, const ground *g, uint32_t chunk,
-                         uint32_t mode) {
+                         const pst_layout *l, const ground *g, uint32_t chunk, uint32_t mode) {
     uint32_t from = l->first_item[chunk], to = l->first_item[chunk + 1];
     const pst_search_table *t = g->table[g->flight->stage[chunk]];
     return pst_search_message_bytes(t, from, to) +
@@ -47,7 +46,7 @@ static uint64_t bytes_of(const pst_search_problem *p, const pst_search_config *c
 }
 
 /* What passes of a chunk work on. */
-static uint64_t work_of(const pst_search_config *c, const pst_search_layout *l, const ground *g,
+static uint64_t work_of(const pst_search_config *c, const pst_layout *l, const ground *g,
                         uint32_t chunk, uint32_t mode) {
     uint32_t from = l->first_item[chunk];
     const pst_search_table *t = g->table[g->flight->stage[chunk]];
@@ -58,7 +57,7 @@ static uint64_t work_of(const pst_search_config *c, const pst_search_layout *l, 
 
 /* Bytes of a stage, as if `chunk` had another mode. */
 static uint64_t peak_of(const pst_search_problem *p, const pst_search_config *c,
-                        const pst_search_layout *l, const ground *g, uint32_t stage, uint32_t chunk,
+                        const pst_layout *l, const ground *g, uint32_t stage, uint32_t chunk,
                         uint32_t other) {
     uint64_t bytes = 0, work = 0;
     for (uint32_t k = 0; k < l->n_chunk; k++) {
@@ -71,7 +70,7 @@ static uint64_t peak_of(const pst_search_problem *p, const pst_search_config *c,
     return bytes + work;
 }
 
-static void measure(const pst_search_problem *p, const pst_search_config *c, pst_search_layout *l,
+static void measure(const pst_search_problem *p, const pst_search_config *c, pst_layout *l,
                     const ground *g, uint64_t *excess, uint32_t *stage) {
     memset(g->work, 0, l->pipeline * sizeof *g->work);
     memset(l->peak_bytes, 0, l->pipeline * sizeof *l->peak_bytes);
@@ -93,8 +92,8 @@ static void measure(const pst_search_problem *p, const pst_search_config *c, pst
     }
 }
 
-pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c,
-                              pst_search_layout *layout, uint64_t *excess, uint32_t *stage) {
+pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
+                              uint64_t *excess, uint32_t *stage) {
     ground g = {0};
     pst_status status = open_ground(x, c, layout, &g);
     if (status == PST_OK) measure(x->problem, c, layout, &g, excess, stage);
@@ -105,7 +104,7 @@ pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c,
 
 /* One step towards fitting: of the changes of a chunk's mode that are enough, the one that takes
  * least time; if none is, the one that saves most for its time. 0: nothing saves any more. */
-static int save(const pst_search_problem *p, const pst_search_config *c, pst_search_layout *l,
+static int save(const pst_search_problem *p, const pst_search_config *c, pst_layout *l,
                 const ground *g, uint32_t stage, uint64_t *peak) {
     double best_rate = -1;
     uint64_t best_more = UINT64_MAX, best_peak = 0;
@@ -142,8 +141,8 @@ static uint32_t quickest_mode(const pst_search_problem *p) {
     return p->recompute[mode] ? mode : PST_RECOMPUTE_NONE;
 }
 
-pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c,
-                          pst_search_layout *layout, uint64_t *excess, uint32_t *stage) {
+pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
+                          uint64_t *excess, uint32_t *stage) {
     ground g = {0};
     pst_status status = open_ground(x, c, layout, &g);
     memset(layout->recompute, (int)quickest_mode(x->problem), layout->n_chunk);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_search_layout_open(const pst_search_problem *problem, const pst_search_config *c,
-                                  uint32_t n_chunk, pst_search_layout **layout) {
-    pst_search_layout *l = calloc(1, sizeof *l);
+pst_status pst_layout_open(const pst_search_problem *problem, const pst_search_config *c,
+                           uint32_t n_chunk, pst_layout **layout) {
+    pst_layout *l = calloc(1, sizeof *l);
     if (!l) goto no_memory;
     l->pipeline = c->pipeline;
     l->tensor = c->tensor;
@@ -34,11 +34,11 @@ pst_status pst_search_layout_open(const pst_search_problem *problem, const pst_s
     *layout = l;
     return PST_OK;
 no_memory:
-    pst_search_layout_close(l);
+    pst_layout_close(l);
     return pst_fail(PST_ENOMEM, "no memory for a layout of %u chunks", n_chunk);
 }
 
-void pst_search_layout_close(pst_search_layout *l) {
+void pst_layout_close(pst_layout *l) {
     if (!l) return;
     free(l->first_item);
     free(l->recompute);
@@ -50,16 +50,16 @@ void pst_search_layout_close(pst_search_layout *l) {
     free(l);
 }
 
-pst_status pst_search_layout_copy(const pst_search_layout *from, pst_search_layout **layout) {
+pst_status pst_layout_copy(const pst_layout *from, pst_layout **layout) {
     const pst_search_problem like = {
         .n_item = from->n_item, .n_schedule = 1, .schedule = {from->schedule}};
     const pst_search_config c = {.pipeline = from->pipeline,
                                  .tensor = from->tensor,
                                  .data = from->data,
                                  .before = from->before};
-    pst_search_layout *l;
-    PST_TRY(pst_search_layout_open(&like, &c, from->n_chunk, &l));
-    pst_search_layout own = *l;
+    pst_layout *l;
+    PST_TRY(pst_layout_open(&like, &c, from->n_chunk, &l));
+    pst_layout own = *l;
     *l = *from;
     l->first_item = own.first_item;
     l->recompute = own.recompute;

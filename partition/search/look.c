@@ -12,7 +12,7 @@ int pst_search_is_small(const pst_search_problem *problem) {
 }
 
 /* The better of the row's layout and this one. */
-static int is_better(const pst_search_lot *lot, const pst_search_layout *l, uint64_t excess) {
+static int is_better(const pst_search_lot *lot, const pst_layout *l, uint64_t excess) {
     if (l->step_ns == UINT64_MAX) return 0;
     if (!lot->row.layout) return 1;
     if (excess)
@@ -21,11 +21,11 @@ static int is_better(const pst_search_lot *lot, const pst_search_layout *l, uint
 }
 
 static pst_status keep(pst_search_context *x, pst_search_lot *lot, const pst_search_config *c,
-                       const pst_search_layout *l, uint64_t excess, uint32_t stage) {
-    pst_search_layout *copy;
+                       const pst_layout *l, uint64_t excess, uint32_t stage) {
+    pst_layout *copy;
     if (!is_better(lot, l, excess)) return PST_OK;
-    PST_TRY(pst_search_layout_copy(l, &copy));
-    pst_search_layout_close(lot->row.layout);
+    PST_TRY(pst_layout_copy(l, &copy));
+    pst_layout_close(lot->row.layout);
     lot->row.layout = copy;
     lot->row.fits = !excess;
     lot->row.excess = excess;
@@ -39,7 +39,7 @@ static pst_status keep(pst_search_context *x, pst_search_lot *lot, const pst_sea
 /* As it is thought of. What does not fit is not predicted: pst_search bounds the step of what comes
  * nearest in the end, when that is all a row has. */
 static pst_status think(pst_search_context *x, const pst_search_lot *lot,
-                        const pst_search_config *c, pst_search_layout *l, uint64_t *excess,
+                        const pst_search_config *c, pst_layout *l, uint64_t *excess,
                         uint32_t *stage) {
     const pst_search_problem *p = x->problem;
     if (p->micros) memcpy(l->micros, p->micros, l->data * sizeof *l->micros);
@@ -61,7 +61,7 @@ static pst_status think(pst_search_context *x, const pst_search_lot *lot,
 /* Where it does not fit when it is prepared, again with so much less room; what leaves no such room
  * may fit after all. */
 static pst_status try_it(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                         pst_search_layout *l, uint64_t *excess, uint32_t *stage) {
+                         pst_layout *l, uint64_t *excess, uint32_t *stage) {
     uint32_t over;
     for (int i = 0; i < ATTEMPTS; i++) {
         uint64_t more = 0;
@@ -78,7 +78,7 @@ static pst_status try_it(pst_search_context *x, pst_search_lot *lot, pst_search_
 
 /* first_item and device are set. *excess: bytes over. */
 static pst_status consider(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                           pst_search_layout *l, uint64_t *excess) {
+                           pst_layout *l, uint64_t *excess) {
     uint32_t stage = 0;
     *excess = 0;
     pst_status status = try_it(x, lot, c, l, excess, &stage);
@@ -103,7 +103,7 @@ static int next_cut(uint32_t *first, uint32_t n_chunk, uint32_t n_item) {
 }
 
 static pst_status every_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                            pst_search_layout *l) {
+                            pst_layout *l) {
     for (uint32_t k = 0; k <= l->n_chunk; k++) l->first_item[k] = k == l->n_chunk ? l->n_item : k;
     do {
         uint64_t excess;
@@ -120,7 +120,7 @@ typedef struct {
 } common_cut;
 
 /* Cuts of several chunks do not depend on what lies between devices that are alike. */
-static pst_status find_cut(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+static pst_status find_cut(pst_search_context *x, const pst_search_config *c, pst_layout *l,
                            common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns) {
     if (cut->known && cut->reserve == c->reserve && cut->spare == c->spare) {
         *bound_ns = cut->bound_ns;
@@ -134,7 +134,7 @@ static pst_status find_cut(pst_search_context *x, const pst_search_config *c, ps
 
 /* Each border where much crosses goes to the nearest place over which half as much does; 0: there
  * is none. */
-static int narrow(const pst_search_table *t, pst_search_layout *l) {
+static int narrow(const pst_search_table *t, pst_layout *l) {
     int any = 0;
     for (uint32_t k = 1; k < l->n_chunk; k++) {
         const uint64_t *cross = t->table->cross, at = l->first_item[k], wide = cross[at];
@@ -152,24 +152,24 @@ static int narrow(const pst_search_table *t, pst_search_layout *l) {
 
 /* Cuts of several chunks know nothing of links. */
 static pst_status consider_narrow(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                                  const pst_search_layout *l) {
+                                  const pst_layout *l) {
     const pst_search_table *t;
-    pst_search_layout *other;
+    pst_layout *other;
     uint64_t excess;
     if (l->n_chunk == c->pipeline || c->pipeline == 1 || !pst_search_is_quick(x)) return PST_OK;
     PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, 0, &t));
     if (!t->table) return PST_OK;
-    PST_TRY(pst_search_layout_copy(l, &other));
+    PST_TRY(pst_layout_copy(l, &other));
     pst_status status = narrow(t, other) ? consider(x, lot, c, other, &excess) : PST_OK;
-    pst_search_layout_close(other);
+    pst_layout_close(other);
     return status;
 }
 
 /* bound_ns: of all cuts with this order that leave so much room. *more: bytes that another cut
  * would have to leave. */
 static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                          pst_search_layout *l, common_cut *cut, uint64_t limit_ns,
-                          uint64_t *bound_ns, uint64_t *more) {
+                          pst_layout *l, common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns,
+                          uint64_t *more) {
     uint64_t excess;
     x->limit_ns = lot->row.fits ? lot->row.layout->step_ns : limit_ns; /* rows have their best, be
                                                                           it not that of all */
@@ -190,8 +190,7 @@ static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search
 /* Cuts that seemed to fit and do not are followed by those that leave more room. bound_ns: of
  * all. */
 static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                           pst_search_layout *l, common_cut *cut, uint64_t limit_ns,
-                           uint64_t *bound_ns) {
+                           pst_layout *l, common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns) {
     uint64_t least = UINT64_MAX;
     if (c->reserve || c->spare)
         *bound_ns = c->bound_ns; /* cuts in less room than there is bound nothing */
@@ -209,8 +208,8 @@ static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, pst_searc
 }
 
 /* Of all cuts with this order, where what is prepared may be shorter than thought. */
-static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c,
-                             pst_search_layout *l, uint64_t *bound_ns) {
+static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+                             uint64_t *bound_ns) {
     if (!x->problem->verify) return PST_OK;
     pst_status status = pst_search_cut(x, c, l, UINT64_MAX, bound_ns);
     if (status != PST_EINPUT) return status;
@@ -222,8 +221,8 @@ static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c,
 static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
                        uint64_t limit_ns) {
     uint64_t least = UINT64_MAX, bound = c->bound_ns;
-    pst_search_layout *l;
-    PST_TRY(pst_search_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
+    pst_layout *l;
+    PST_TRY(pst_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
     pst_status status = PST_OK;
     common_cut cut = {0};
     for (uint32_t i = 0; i < lot->orders.n && status == PST_OK && !(i && pst_search_late(x)); i++) {
@@ -242,7 +241,7 @@ static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_co
     else if (lot->small && lot->orders.all && !x->problem->verify)
         c->closed = 1; /* steps are as they are thought */
     if (least > c->bound_ns) c->bound_ns = least;
-    pst_search_layout_close(l);
+    pst_layout_close(l);
     return status;
 }
 

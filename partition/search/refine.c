@@ -9,12 +9,12 @@ enum { STEPS = 6, ATTEMPTS = 3 };
 static const int step_of[STEPS] = {1, -1, 2, -2, 5, -5};
 
 /* Passes that a walk goes through. */
-static uint64_t passes_of(const pst_search_layout *l) {
+static uint64_t passes_of(const pst_layout *l) {
     return 3 * (uint64_t)l->n_chunk * pst_search_most_micros(l);
 }
 
 /* 1 into *shorter: the layout fits and is shorter than `than`. */
-static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst_layout *l,
                           uint64_t than, int *shorter) {
     uint64_t excess;
     uint32_t stage;
@@ -32,7 +32,7 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst
     return status;
 }
 
-int pst_search_push(pst_search_layout *l, uint32_t k, int64_t to) {
+int pst_search_push(pst_layout *l, uint32_t k, int64_t to) {
     if (to < k || to > (int64_t)l->n_item - (l->n_chunk - k)) return 0;
     l->first_item[k] = (uint32_t)to;
     for (uint32_t i = k; i > 1 && l->first_item[i - 1] >= l->first_item[i]; i--)
@@ -43,9 +43,8 @@ int pst_search_push(pst_search_layout *l, uint32_t k, int64_t to) {
 }
 
 /* Each border in turn; *moved: one was. */
-static pst_status move_borders(pst_search_context *x, const pst_search_config *c,
-                               pst_search_layout *l, uint64_t *least, uint64_t *passes,
-                               int *moved) {
+static pst_status move_borders(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+                               uint64_t *least, uint64_t *passes, int *moved) {
     const size_t bytes = (l->n_chunk + (size_t)1) * sizeof *l->first_item;
     uint32_t *was = malloc(bytes);
     pst_status status = was ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
@@ -71,7 +70,7 @@ static pst_status move_borders(pst_search_context *x, const pst_search_config *c
 /* By walks in which links carry any number of messages at a time (free_links), which show every
  * border's merit, or by those in which they do not: where a link is what takes longest, other
  * borders make no difference. */
-static pst_status move_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+static pst_status move_all(pst_search_context *x, const pst_search_config *c, pst_layout *l,
                            int free_links, uint64_t *passes) {
     uint64_t least;
     int any;
@@ -85,7 +84,7 @@ static pst_status move_all(pst_search_context *x, const pst_search_config *c, ps
 }
 
 /* *shorter: l, a copy of the lot's layout, is now, and fits. */
-static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_search_layout *l,
+static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_layout *l,
                          uint64_t *passes, int *shorter) {
     const uint64_t before = l->step_ns;
     uint64_t excess = 0;
@@ -106,17 +105,17 @@ pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_
     if (lot->row.layout->n_chunk == 1 || lot->small || !lot->row.fits) return PST_OK;
     for (int i = 0, again = 1; i < ATTEMPTS && again; i++) {
         const uint64_t reserve = lot->best.reserve;
-        pst_search_layout *l;
+        pst_layout *l;
         int shorter;
-        PST_TRY(pst_search_layout_copy(lot->row.layout, &l));
+        PST_TRY(pst_layout_copy(lot->row.layout, &l));
         pst_status status = refine(x, lot, l, passes, &shorter);
         if (status == PST_OK && shorter) {
-            pst_search_layout *was = lot->row.layout;
+            pst_layout *was = lot->row.layout;
             lot->row.layout = l;
             lot->accounted = 0;
             l = was;
         }
-        pst_search_layout_close(l);
+        pst_layout_close(l);
         PST_TRY(status);
         again = !shorter && lot->best.reserve > reserve; /* it took more memory than was thought */
     }

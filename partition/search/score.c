@@ -11,7 +11,7 @@
 /* --- micro-batches ---------------------------------------------------------------------------- */
 
 /* Of the stage that takes longest for a micro-batch; which: that stage. */
-static uint64_t period_of(const pst_search_layout *l, const pst_search_flight *flight,
+static uint64_t period_of(const pst_layout *l, const pst_search_flight *flight,
                           const pst_search_times *t, uint64_t *stage_ns, uint32_t *which) {
     memset(stage_ns, 0, l->pipeline * sizeof *stage_ns);
     for (uint32_t k = 0; k < l->n_chunk; k++)
@@ -24,7 +24,7 @@ static uint64_t period_of(const pst_search_layout *l, const pst_search_flight *f
 
 /* One to each; each further one to whoever would be done with it first, the first of equals. What
  * all are done with by some time that is early enough is theirs at once. */
-static void share(pst_search_layout *l, const uint64_t *period) {
+static void share(pst_layout *l, const uint64_t *period) {
     uint32_t left = l->n_micro, equal = 1;
     double rate = 0;
     for (uint32_t k = 0; k < l->data; k++) {
@@ -48,7 +48,7 @@ static void share(pst_search_layout *l, const uint64_t *period) {
     }
 }
 
-uint32_t pst_search_most_micros(const pst_search_layout *l) {
+uint32_t pst_search_most_micros(const pst_layout *l) {
     uint32_t most = (l->n_micro + l->data - 1) / l->data; /* before they are shared out */
     for (uint32_t k = 0; k < l->data && l->micros[0]; k++)
         if (!k || l->micros[k] > most) most = l->micros[k];
@@ -123,8 +123,8 @@ typedef struct {
     int beyond; /* 1: one does */
 } score;
 
-static pst_status open_score(pst_search_context *x, const pst_search_config *c,
-                             const pst_search_layout *l, score *s) {
+static pst_status open_score(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
+                             score *s) {
     uint32_t p = l->pipeline;
     uint64_t *all = calloc(5 * (size_t)p + l->n_chunk + 2 * (size_t)l->data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
@@ -153,7 +153,7 @@ static void close_score(score *s) {
 
 /* Where all devices are alike and in nodes of one size, replicas differ at most in what messages
  * take. */
-static uint64_t hash_of(const pst_search_layout *l, const score *s, uint32_t replica) {
+static uint64_t hash_of(const pst_layout *l, const score *s, uint32_t replica) {
     uint64_t h = pst_hash64(s->times.ns, l->n_chunk * sizeof *s->times.ns, l->micros[replica]);
     for (uint32_t k = 0; k < l->n_chunk; k++) {
         uint64_t hop = pst_search_hop_ns(&s->times, k);
@@ -163,9 +163,9 @@ static uint64_t hash_of(const pst_search_layout *l, const score *s, uint32_t rep
 }
 
 /* Ends of passes, by a walk or a simulation: one_ns. */
-static pst_status follow(pst_search_context *x, const pst_search_config *c,
-                         const pst_search_layout *l, score *s, uint32_t replica, pst_search_how how,
-                         int no_hops, double *bubble) {
+static pst_status follow(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
+                         score *s, uint32_t replica, pst_search_how how, int no_hops,
+                         double *bubble) {
     const pst_schedule *made;
     uint64_t actions = 0;
     PST_TRY(pst_search_schedule_of(x, c->schedule, l->pipeline, l->n_chunk / l->pipeline,
@@ -180,7 +180,7 @@ static pst_status follow(pst_search_context *x, const pst_search_config *c,
     return pst_search_walk(x, made, s->times.ns, s->hops, s->most_ns, s->one_ns, &s->beyond);
 }
 
-static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
+static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
                       score *s, uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
     uint32_t longest;
     *bubble = -1; /* simulations know it */
@@ -196,8 +196,8 @@ static pst_status run(pst_search_context *x, const pst_search_config *c, const p
 }
 
 /* Whether the replica makes the step too long by what no order can be below. */
-static int is_beyond(const pst_search_context *x, const pst_search_config *c,
-                     const pst_search_layout *l, score *s, uint32_t replica) {
+static int is_beyond(const pst_search_context *x, const pst_search_config *c, const pst_layout *l,
+                     score *s, uint32_t replica) {
     if (!s->most_ns) return 0;
     pst_search_early(x->row[c->schedule], s->flight, &s->times, l->micros[replica], s->one_ns);
     for (uint32_t r = 0; r < l->pipeline; r++)
@@ -206,7 +206,7 @@ static int is_beyond(const pst_search_context *x, const pst_search_config *c,
 }
 
 /* Where all devices are as fast, so are all replicas. */
-static pst_status share_out(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+static pst_status share_out(pst_search_context *x, const pst_search_config *c, pst_layout *l,
                             score *s) {
     for (uint32_t k = 0; k < l->data; k++) {
         uint32_t which;
@@ -222,8 +222,8 @@ static pst_status share_out(pst_search_context *x, const pst_search_config *c, p
 /* --- links that messages share ---------------------------------------------------------------- */
 
 /* What leaves a chunk's rank for the next chunk, and the gradients that come back. */
-static void load_hop(const pst_search_context *x, const pst_search_config *c,
-                     const pst_search_layout *l, score *s, uint32_t replica, uint32_t chunk) {
+static void load_hop(const pst_search_context *x, const pst_search_config *c, const pst_layout *l,
+                     score *s, uint32_t replica, uint32_t chunk) {
     const pst_cluster *cluster = x->problem->cluster;
     const pst_grid grid = pst_search_grid(l);
     const uint32_t stage[2] = {s->flight->stage[chunk], s->flight->stage[chunk + 1]};
@@ -242,7 +242,7 @@ static void load_hop(const pst_search_context *x, const pst_search_config *c,
 }
 
 static void load_replica(const pst_search_context *x, const pst_search_config *c,
-                         const pst_search_layout *l, score *s, uint32_t replica) {
+                         const pst_layout *l, score *s, uint32_t replica) {
     for (uint32_t k = 0; k + 1 < l->n_chunk; k++)
         if (s->times.bytes[k]) load_hop(x, c, l, s, replica, k);
 }
@@ -250,7 +250,7 @@ static void load_replica(const pst_search_context *x, const pst_search_config *c
 /* In a walk messages are in no one's way; but they leave a rank, and a node, one behind the
  * other. */
 static void wait_for_links(const pst_search_context *x, const pst_search_config *c,
-                           const pst_search_layout *l, score *s) {
+                           const pst_layout *l, score *s) {
     const pst_cluster *cluster = x->problem->cluster;
     for (uint32_t r = 0; r < l->pipeline; r++)
         for (uint32_t k = 0; k < l->data; k++) {
@@ -269,7 +269,7 @@ static void wait_for_links(const pst_search_context *x, const pst_search_config 
 }
 
 /* Ends of passes: end_ns. */
-static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_layout *l,
                           score *s, pst_search_how how, int no_hops) {
     uint32_t n_seen = 0;
     uint64_t longest = 0;
@@ -305,7 +305,7 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* With zero 2 the sums of a micro-batch go while the next is computed; of the last one they
  * show. */
-static uint64_t sums_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
+static uint64_t sums_of(const pst_search_config *c, const pst_layout *l, const score *s,
                         uint32_t stage, uint64_t elements) {
     const pst_search_flush *f = &s->flush[stage];
     uint64_t one = c->data > 1 ? pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
@@ -315,8 +315,8 @@ static uint64_t sums_of(const pst_search_config *c, const pst_search_layout *l, 
 }
 
 /* Behind the passes of a stage, until its part of the norm is known. */
-static uint64_t behind_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
-                          int sums, uint32_t stage) {
+static uint64_t behind_of(const pst_search_config *c, const pst_layout *l, const score *s, int sums,
+                          uint32_t stage) {
     const uint64_t e = s->elements[stage];
     return (sums ? sums_of(c, l, s, stage, e) : 0) +
            pst_search_flush_ns(s->flush[stage].norm_ns, 0, e);
@@ -327,8 +327,8 @@ static int returns_as_weights(const pst_search_config *c) { return c->zero && c-
 /* What all ranks wait for before their passes and behind them. New weights come while the first
  * micro-batch is on its way: what is not there by then shows. The first stage sends those of tied
  * parameters to their other stage, beside its own. */
-static uint64_t around_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
-                          int sums, uint64_t *behind) {
+static uint64_t around_of(const pst_search_config *c, const pst_layout *l, const score *s, int sums,
+                          uint64_t *behind) {
     const uint32_t first = s->flight->stage[0];
     uint64_t head = 0, step = 0, arrival = 0;
     for (uint32_t k = 0; k < l->pipeline; k++) { /* the first chunk of its stage, of every
@@ -349,7 +349,7 @@ static uint64_t around_of(const pst_search_config *c, const pst_search_layout *l
 
 /* The first stage has tied parameters' sum last of all: when its other sums are done it has room
  * for the other's gradients, and that one waits for the sum where it steps its copy itself. */
-static uint64_t tied_end(const pst_search_config *c, const pst_search_layout *l, const score *s,
+static uint64_t tied_end(const pst_search_config *c, const pst_layout *l, const score *s,
                          int sums) {
     const uint32_t first = s->flight->stage[0];
     const pst_search_flush *f = &s->flush[first];
@@ -361,8 +361,8 @@ static uint64_t tied_end(const pst_search_config *c, const pst_search_layout *l,
     return end + (returns_as_weights(c) ? 0 : s->lent_ns);
 }
 
-static uint64_t step_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
-                        int sums, uint64_t *flush_ns) {
+static uint64_t step_of(const pst_search_config *c, const pst_layout *l, const score *s, int sums,
+                        uint64_t *flush_ns) {
     uint64_t sum_end = 0, end = 0, behind, around = around_of(c, l, s, sums, &behind);
     for (uint32_t r = 0; r < l->pipeline; r++) {
         sum_end = larger(sum_end, s->end_ns[r] + behind_of(c, l, s, sums, r));
@@ -374,8 +374,8 @@ static uint64_t step_of(const pst_search_config *c, const pst_search_layout *l, 
 }
 
 /* What is left of limit_ns for each rank's passes; new weights are awaited in the last replica. */
-static pst_status find_most(pst_search_context *x, const pst_search_config *c,
-                            const pst_search_layout *l, score *s) {
+static pst_status find_most(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
+                            score *s) {
     uint64_t behind;
     PST_TRY(pst_search_times_fill(x, c, l, s->flight, l->data - 1, &s->times));
     const uint64_t around = around_of(c, l, s, 1, &behind);
@@ -392,8 +392,8 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c,
 /* Of the stage that computes longest, in the last replica, which times are of. Its exchanges and
  * what it computes again are told as parts of its passes, for it may be of another kind than the
  * first, or slower. */
-static pst_status measure_busy(pst_search_context *x, const pst_search_config *c,
-                               pst_search_layout *l, const score *s) {
+static pst_status measure_busy(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+                               const score *s) {
     const pst_search_table *t;
     uint32_t which, last = l->data - 1;
     l->busy_ns = period_of(l, s->flight, &s->times, s->stage_ns, &which) * l->micros[last];
@@ -417,7 +417,7 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
 
 /* Kinds differ in time, not in elements. */
 static pst_status add_elements(pst_search_context *x, const pst_search_config *c,
-                               const pst_search_layout *l, score *s) {
+                               const pst_layout *l, score *s) {
     for (uint32_t k = 0; k < l->n_chunk; k++) {
         const pst_search_table *t;
         uint32_t stage = s->flight->stage[k];
@@ -438,7 +438,7 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
 }
 
 static pst_status time_tied(const pst_search_context *x, const pst_search_config *c,
-                            const pst_search_layout *l, score *s) {
+                            const pst_layout *l, score *s) {
     const pst_search_problem *p = x->problem;
     pst_cluster_link link;
     if (!s->tied) return PST_OK;
@@ -448,7 +448,7 @@ static pst_status time_tied(const pst_search_context *x, const pst_search_config
     return PST_OK;
 }
 
-static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_layout *l,
                           pst_search_how how, score *s) {
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
@@ -473,8 +473,8 @@ static pst_status predict(pst_search_context *x, const pst_search_config *c, pst
     return measure_busy(x, c, l, s);
 }
 
-pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
-                              pst_search_layout *layout, pst_search_how how) {
+pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
+                              pst_search_how how) {
     score s;
     pst_status status = predict(x, c, layout, how, &s);
     close_score(&s);
@@ -482,7 +482,7 @@ pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
     return status;
 }
 
-static pst_status account(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+static pst_status account(pst_search_context *x, const pst_search_config *c, pst_layout *l,
                           score *s) {
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
@@ -495,7 +495,7 @@ static pst_status account(pst_search_context *x, const pst_search_config *c, pst
 }
 
 pst_status pst_search_account(pst_search_context *x, const pst_search_config *c,
-                              pst_search_layout *layout) {
+                              pst_layout *layout) {
     score s;
     double bubble = layout->bubble;
     pst_status status = account(x, c, layout, &s);

@@ -51,12 +51,12 @@ static pst_status make_result(pst_search_all *s, pst_search_result **result) {
     r->n_layout = s->x.n_layout;
     r->n_simulated = s->x.n_simulated;
     r->n_verified = s->x.n_verified + s->x.n_check;
-    const pst_search_layout *best = s->lot[0].row.fits ? s->lot[0].row.layout : NULL;
+    const pst_layout *best = s->lot[0].row.fits ? s->lot[0].row.layout : NULL;
     r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns)
                                          : find_bound(s, best ? best->step_ns : UINT64_MAX);
     if (r->bound_ns == UINT64_MAX) r->bound_ns = 0;
     r->gap = best && r->bound_ns ? (double)best->step_ns / (double)r->bound_ns - 1 : 0;
-    pst_status status = best ? pst_search_layout_copy(best, &r->best) : PST_OK;
+    pst_status status = best ? pst_layout_copy(best, &r->best) : PST_OK;
     for (uint32_t i = 0; i < s->n_lot; i++) {
         r->row[i] = s->lot[i].row;
         s->lot[i].row.layout = NULL;
@@ -101,9 +101,9 @@ pst_status pst_search(const pst_search_problem *problem, pst_search_result **res
 
 void pst_search_result_close(pst_search_result *r) {
     if (!r) return;
-    pst_search_layout_close(r->best);
+    pst_layout_close(r->best);
     for (uint32_t i = 0; i < r->n_row; i++) {
-        pst_search_layout_close(r->row[i].layout);
+        pst_layout_close(r->row[i].layout);
         free(r->row[i].before);
     }
     free(r->row);

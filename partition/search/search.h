@@ -46,7 +46,7 @@ typedef struct {
     int solved; /* 1: `verify` found an order of its own; schedule says where the chunks lie */
     int exact;  /* 1: `verify` has set these predictions from the real lists and the static memory
                    layout */
-} pst_search_layout;
+} pst_layout;
 
 typedef struct {
     const pst_cluster *cluster;
@@ -78,7 +78,7 @@ typedef struct {
                         uint32_t untied, uint32_t micro_batch, const pst_cost_table **table);
     /* Replaces predictions by those of the real lists and the static memory layout, and sets exact.
      * NULL: none. */
-    pst_status (*verify)(void *arg, pst_search_layout *layout);
+    pst_status (*verify)(void *arg, pst_layout *layout);
     void *arg;
     int reorders;        /* 1: `verify` may find a shorter order than the schedule's: several are
                             verified */
@@ -93,14 +93,14 @@ typedef struct {
     int fits;         /* 0: none did; layout is then the one that came nearest */
     uint64_t excess;  /* bytes over, on stage `stage` */
     uint32_t stage;
-    pst_search_layout *layout; /* NULL where none is possible: */
+    pst_layout *layout; /* NULL where none is possible: */
     char why[160]; /* why not (no layout), or why it loses against the best: "4.1 GiB over on stage
                       0: 2 more micro-batches in flight", "inter-node all-reduce 38% of the step";
                       "" for the best */
 } pst_search_row;
 
 typedef struct {
-    pst_search_layout *best; /* NULL: nothing fits */
+    pst_layout *best;  /* NULL: nothing fits */
     uint64_t bound_ns; /* no layout that may be tried has a shorter step, by this cost model */
     double gap;
     int timed_out;
@@ -109,7 +109,7 @@ typedef struct {
     uint64_t n_layout, n_simulated, n_verified; /* looked at */
 } pst_search_result;
 
-static inline pst_grid pst_search_grid(const pst_search_layout *l) {
+static inline pst_grid pst_search_grid(const pst_layout *l) {
     return (pst_grid){l->pipeline, l->data, l->tensor, l->before};
 }
 
@@ -120,7 +120,7 @@ void pst_search_result_close(pst_search_result *result);
 /* A row that fits nothing takes a copy of a verified layout of its degrees, with why it does not
  * fit, if that is nearer than its own. ENOMEM. */
 pst_status pst_search_nearer(const pst_search_problem *problem, pst_search_row *row,
-                             const pst_search_layout *layout);
-void pst_search_layout_close(pst_search_layout *layout);
-pst_status pst_search_layout_copy(const pst_search_layout *from, pst_search_layout **layout);
+                             const pst_layout *layout);
+void pst_layout_close(pst_layout *layout);
+pst_status pst_layout_copy(const pst_layout *from, pst_layout **layout);
 #endif

@@ -201,7 +201,7 @@ static pst_status check_border(pst_search_context *x, const pst_search_config *c
 }
 
 pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
-                                 const pst_search_layout *layout, const pst_search_flight *flight,
+                                 const pst_layout *layout, const pst_search_flight *flight,
                                  uint32_t replica, pst_search_times *times) {
     const pst_search_problem *p = x->problem;
     for (uint32_t k = 0; k < layout->n_chunk; k++) {

@@ -12,8 +12,7 @@ enum {
     NEAR = 4
 }; /* of one, and of all that may be prepared before the end */
 
-uint64_t pst_search_excess(const pst_search_problem *p, const pst_search_layout *l,
-                           uint32_t *stage) {
+uint64_t pst_search_excess(const pst_search_problem *p, const pst_layout *l, uint32_t *stage) {
     const pst_grid grid = pst_search_grid(l);
     uint64_t excess = 0;
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
@@ -27,7 +26,7 @@ uint64_t pst_search_excess(const pst_search_problem *p, const pst_search_layout 
     return excess;
 }
 
-static int is_near(const pst_search_problem *p, const pst_search_layout *l) {
+static int is_near(const pst_search_problem *p, const pst_layout *l) {
     const pst_grid grid = pst_search_grid(l);
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
         uint64_t room = pst_search_capacity(p, l->device[r]);
@@ -36,10 +35,10 @@ static int is_near(const pst_search_problem *p, const pst_search_layout *l) {
     return 0;
 }
 
-static uint64_t passes_of(const pst_search_layout *l) { return (uint64_t)l->n_chunk * l->n_micro; }
+static uint64_t passes_of(const pst_layout *l) { return (uint64_t)l->n_chunk * l->n_micro; }
 
 /* Those of many passes take too long: of them only the best are prepared. */
-static int may_check(const pst_search_context *x, const pst_search_layout *l) {
+static int may_check(const pst_search_context *x, const pst_layout *l) {
     const pst_search_problem *p = x->problem;
     return p->verify && !p->reorders && l->step_ns <= x->best_ns && !pst_search_late(x) &&
            ((passes_of(l) <= PASSES && x->n_passes + passes_of(l) <= ALL_PASSES) ||
@@ -48,13 +47,12 @@ static int may_check(const pst_search_context *x, const pst_search_layout *l) {
 
 /* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was thought, on the
  * stage that is most over. */
-static pst_status prepare(pst_search_context *x, const pst_search_layout *l,
-                          pst_search_layout **copy, uint64_t *excess, uint32_t *stage,
-                          uint64_t *more) {
-    PST_TRY(pst_search_layout_copy(l, copy));
+static pst_status prepare(pst_search_context *x, const pst_layout *l, pst_layout **copy,
+                          uint64_t *excess, uint32_t *stage, uint64_t *more) {
+    PST_TRY(pst_layout_copy(l, copy));
     pst_status status = x->problem->verify(x->problem->arg, *copy);
     if (status != PST_OK) {
-        pst_search_layout_close(*copy);
+        pst_layout_close(*copy);
         return status;
     }
     *excess = pst_search_excess(x->problem, *copy, stage);
@@ -66,17 +64,17 @@ static pst_status prepare(pst_search_context *x, const pst_search_layout *l,
 }
 
 /* Of what tells layouts apart that are looked at one after another. */
-static uint64_t hash_of(const pst_search_layout *l) {
+static uint64_t hash_of(const pst_layout *l) {
     uint64_t hash = pst_hash64(l->peak_bytes, l->pipeline * sizeof *l->peak_bytes, l->step_ns);
     const uint32_t of[] = {l->micro_batch, l->zero, l->sequence, l->tensor, l->data};
     hash = pst_hash64(of, sizeof of, hash);
     return pst_hash64(l->schedule, strlen(l->schedule), hash);
 }
 
-pst_status pst_search_check(pst_search_context *x, pst_search_layout *l, uint64_t *excess,
-                            uint32_t *stage, uint64_t *more) {
+pst_status pst_search_check(pst_search_context *x, pst_layout *l, uint64_t *excess, uint32_t *stage,
+                            uint64_t *more) {
     const uint64_t hash = hash_of(l);
-    pst_search_layout *copy;
+    pst_layout *copy;
     if (x->failed.excess && hash == x->failed.hash) {
         *excess = x->failed.excess;
         *stage = x->failed.stage;
@@ -94,7 +92,7 @@ pst_status pst_search_check(pst_search_context *x, pst_search_layout *l, uint64_
         x->failed.more = *more;
         memcpy(l->peak_bytes, copy->peak_bytes, l->pipeline * sizeof *l->peak_bytes);
     }
-    pst_search_layout_close(copy);
+    pst_layout_close(copy);
     return PST_OK;
 }
 
@@ -102,11 +100,11 @@ pst_status pst_search_check(pst_search_context *x, pst_search_layout *l, uint64_
 
 pst_status pst_search_verify(pst_search_context *x, pst_search_lot *lot) {
     pst_search_row *row = &lot->row;
-    pst_search_layout *l;
+    pst_layout *l;
     x->n_verified++;
     pst_status status = prepare(x, row->layout, &l, &row->excess, &row->stage, &lot->best.reserve);
     if (status != PST_OK && status != PST_EINPUT) return status;
-    pst_search_layout_close(row->layout);
+    pst_layout_close(row->layout);
     row->layout = status == PST_OK ? l : NULL;
     row->fits = row->layout && !row->excess;
     if (status == PST_EINPUT) { /* not for want of memory: no such run is possible */

@@ -14,7 +14,7 @@ static void print_bytes(uint64_t bytes, char *text, size_t room) {
 }
 
 /* Whether all chunks of the stage compute everything again. */
-static int is_leanest(const pst_search_layout *l, uint32_t stage) {
+static int is_leanest(const pst_layout *l, uint32_t stage) {
     const pst_schedule_row *row;
     if (pst_schedule_find(l->schedule, &row) != PST_OK) {
         pst_error_clear();
@@ -31,7 +31,7 @@ static int is_leanest(const pst_search_layout *l, uint32_t stage) {
 /* "about": it was not prepared. */
 static void why_too_large(const pst_search_problem *problem, pst_search_row *row) {
     char over[32];
-    const pst_search_layout *l = row->layout;
+    const pst_layout *l = row->layout;
     const double held = (double)l->in_flight[row->stage] * l->pipeline / l->n_chunk;
     print_bytes(row->excess, over, sizeof over);
     int m = snprintf(row->why, sizeof row->why, "%s%s over on stage %u",
@@ -43,7 +43,7 @@ static void why_too_large(const pst_search_problem *problem, pst_search_row *row
         snprintf(row->why + m, sizeof row->why - (size_t)m, ", all recomputed");
 }
 
-static int spans_nodes(const pst_search_problem *p, const pst_search_layout *l) {
+static int spans_nodes(const pst_search_problem *p, const pst_layout *l) {
     const pst_grid grid = pst_search_grid(l);
     for (uint32_t s = 0; s < l->pipeline; s++)
         for (uint32_t k = 1; k < l->data; k++)
@@ -55,9 +55,8 @@ static int spans_nodes(const pst_search_problem *p, const pst_search_layout *l) 
 
 /* The part of the step by which it is most above the best's; of device time for a share of fewer
  * devices. */
-static void why_longer(const pst_search_problem *p, const pst_search_layout *best,
-                       pst_search_row *row) {
-    const pst_search_layout *l = row->layout;
+static void why_longer(const pst_search_problem *p, const pst_layout *best, pst_search_row *row) {
+    const pst_layout *l = row->layout;
     double step = (double)l->step_ns;
     const uint32_t used = pst_grid_size(pst_search_grid(l)),
                    by_best = pst_grid_size(pst_search_grid(best));
@@ -99,9 +98,9 @@ static void why_longer(const pst_search_problem *p, const pst_search_layout *bes
     }
 }
 
-void pst_search_why(const pst_search_problem *problem, const pst_search_layout *best,
+void pst_search_why(const pst_search_problem *problem, const pst_layout *best,
                     pst_search_row *row) {
-    const pst_search_layout *l = row->layout;
+    const pst_layout *l = row->layout;
     if (!l) {
         if (!*row->why) snprintf(row->why, sizeof row->why, "not looked at");
         return;
@@ -120,13 +119,13 @@ void pst_search_why(const pst_search_problem *problem, const pst_search_layout *
 }
 
 pst_status pst_search_nearer(const pst_search_problem *problem, pst_search_row *row,
-                             const pst_search_layout *layout) {
-    pst_search_layout *copy;
+                             const pst_layout *layout) {
+    pst_layout *copy;
     uint32_t stage = 0;
     uint64_t excess = pst_search_excess(problem, layout, &stage);
     if (row->fits || !excess || (row->layout && excess >= row->excess)) return PST_OK;
-    PST_TRY(pst_search_layout_copy(layout, &copy));
-    pst_search_layout_close(row->layout);
+    PST_TRY(pst_layout_copy(layout, &copy));
+    pst_layout_close(row->layout);
     row->layout = copy;
     row->excess = excess;
     row->stage = stage;

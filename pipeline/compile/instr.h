@@ -11,7 +11,7 @@
 #define PST_PIPELINE_COMPILE_INSTR_H
 #include "base/device.h"
 #include "pipeline/cluster/cluster.h"
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/cut.h"
 #include "pipeline/layout/grid.h"
 #include "pipeline/compile/share.h"
 #include "pipeline/schedule/schedule.h"
@@ -35,7 +35,7 @@ typedef struct {
     uint32_t dep, n_dep;   /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;    /* transfer size; predicted duration */
     uint64_t wire_ns;      /* SEND, RECV: that of its bytes, for which both ends' links are taken
-                              (lanes.h) */
+                              (simulate/links.h) */
 } pst_instr;
 
 enum { PST_INTO_SHARD = INT32_MAX };
@@ -48,7 +48,7 @@ typedef struct {
 } pst_instr_list;
 
 /* Memory of one rank: offsets into its arena. See pipeline/memory/map.h. */
-typedef struct pst_layout pst_layout;
+typedef struct pst_memory_map pst_memory_map;
 
 typedef struct {
     uint32_t n_rank, n_chunk, n_micro; /* n_micro: the most of any replica */

@@ -3,7 +3,7 @@
  * bytes. Greedy by size: the largest first, each at the lowest offset where nothing that lives at
  * the same time lies. */
 #include "base/arena.h"
-#include "pipeline/compile/program_parts.h"
+#include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 
 /* One or more buffers in one place (an operator works in place), or a step's kernel scratch. */

@@ -3,7 +3,7 @@
  * pst_cut_build. */
 #include "base/arena.h"
 #include "base/transport.h"
-#include "pipeline/compile/program_parts.h"
+#include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * that they leave (op.h), as far as their inputs are at hand when B begins, and outputs that follow
  * from what B reads anyway (an activation from the value before it). Operators that make graph
  * outputs (losses) run once in any case; what they saved is kept. */
-#include "pipeline/compile/program_parts.h"
+#include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
  * and those whose gradient is written by the operator that also writes one of these. */
 #ifndef PST_PIPELINE_COMPILE_SHARE_H
 #define PST_PIPELINE_COMPILE_SHARE_H
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/cut.h"
 #include "pipeline/layout/grid.h"
 
 /* Elements. Norms are sums over pieces, in order, in every layout; what replicas exchange is at

@@ -2,7 +2,7 @@
  * and the link is free, and takes the time that its SEND predicts; on the virtual clock it
  * completes exactly then. No byte moves. Single-threaded. */
 #include "pipeline/execute/timed.h"
-#include "pipeline/simulate/lanes.h"
+#include "pipeline/simulate/links.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ struct pst_timed_hub {
     request *request;
     uint32_t *owner; /* [n_request] rank */
     hub_end *end;    /* [n_rank] */
-    pst_lanes lanes; /* messages of matched_ns wait there for their order until time goes on */
+    pst_links links; /* messages of matched_ns wait there for their order until time goes on */
     uint64_t matched_ns;
 };
 
@@ -41,7 +41,7 @@ static const pst_transport_ops hub_ops;
 pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed_hub **hub) {
     pst_timed_hub *h = calloc(1, sizeof *h);
     if (h) h->end = calloc(n_rank ? n_rank : 1, sizeof *h->end);
-    if (!h || !h->end || pst_lanes_open(n_rank, NULL, NULL, &h->lanes) != PST_OK) {
+    if (!h || !h->end || pst_links_open(n_rank, NULL, NULL, &h->links) != PST_OK) {
         if (h) free(h->end);
         free(h);
         return pst_fail(PST_ENOMEM, "no memory for a hub of %u ranks", n_rank);
@@ -59,15 +59,15 @@ pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed
 }
 
 void pst_timed_hub_share(pst_timed_hub *hub, const uint32_t *host, const double *host_bytes_per_s) {
-    hub->lanes.host = host;
-    hub->lanes.host_bytes_per_s = host_bytes_per_s;
+    hub->links.host = host;
+    hub->links.host_bytes_per_s = host_bytes_per_s;
 }
 
 pst_transport *pst_timed_hub_end(pst_timed_hub *hub, uint32_t rank) { return &hub->end[rank].base; }
 
 void pst_timed_hub_close(pst_timed_hub *hub) {
     if (!hub) return;
-    pst_lanes_close(&hub->lanes);
+    pst_links_close(&hub->links);
     free(hub->request);
     free(hub->owner);
     free(hub->end);
@@ -129,11 +129,11 @@ static void append_waiting(pst_timed_hub *h, uint32_t rank, uint32_t index) {
 
 /* Those that were there before `now` start in their order. */
 static void settle(pst_timed_hub *h, uint64_t now) {
-    if (!h->lanes.n_waiting || now <= h->matched_ns) return;
-    uint32_t n = pst_lanes_settle(&h->lanes);
+    if (!h->links.n_waiting || now <= h->matched_ns) return;
+    uint32_t n = pst_links_settle(&h->links);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t mine = (uint32_t)h->lanes.waiting[i].id, theirs = h->request[mine].partner;
-        h->request[mine].end_ns = h->request[theirs].end_ns = h->lanes.waiting[i].end_ns;
+        uint32_t mine = (uint32_t)h->links.waiting[i].id, theirs = h->request[mine].partner;
+        h->request[mine].end_ns = h->request[theirs].end_ns = h->links.waiting[i].end_ns;
     }
 }
 
@@ -147,7 +147,7 @@ static pst_status match(pst_timed_hub *h, uint32_t mine, uint32_t theirs) {
     b->partner = mine;
     a->end_ns = b->end_ns = send->wire_ns ? PST_NEVER : start + send->ns;
     if (!send->wire_ns || a->state == WRONG_SIZE) return PST_OK;
-    pst_lane_message m = {h->owner[sends ? mine : theirs],
+    pst_link_message m = {h->owner[sends ? mine : theirs],
                           send->peer,
                           send->channel,
                           send->seq,
@@ -158,7 +158,7 @@ static pst_status match(pst_timed_hub *h, uint32_t mine, uint32_t theirs) {
                           0,
                           mine};
     h->matched_ns = start;
-    return pst_lanes_add(&h->lanes, &m);
+    return pst_links_add(&h->links, &m);
 }
 
 static pst_status post(pst_transport *t, const pst_transfer *transfer, uint64_t *handle) {

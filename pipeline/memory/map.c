@@ -15,29 +15,29 @@ const char *pst_region_name(pst_region region) {
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-static int param_is_mine(const pst_layout_builder *b, uint32_t p) {
+static int param_is_mine(const pst_memory_map_builder *b, uint32_t p) {
     for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
-        if (pst_layout_has_use(b, p, u)) return 1;
+        if (pst_memory_map_has_use(b, p, u)) return 1;
     return 0;
 }
 
-static void place_weights(pst_layout_builder *b) {
-    pst_layout_begin(b, PST_REGION_WEIGHT);
-    for (uint32_t p = 0; p < pst_layout_params(b); p++)
-        b->layout->weight[p] = param_is_mine(b, p)
-                                   ? pst_layout_take(b, pst_param_bytes(b->g, b->g->param + p))
-                                   : ABSENT;
-    pst_layout_finish(b, PST_REGION_WEIGHT);
+static void place_weights(pst_memory_map_builder *b) {
+    pst_memory_map_begin(b, PST_REGION_WEIGHT);
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        b->map->weight[p] = param_is_mine(b, p)
+                                ? pst_memory_map_take(b, pst_param_bytes(b->g, b->g->param + p))
+                                : ABSENT;
+    pst_memory_map_finish(b, PST_REGION_WEIGHT);
 }
 
 /* What this rank answers for, and what it steps: with a sharded optimizer the same, else all that
  * it holds. */
-static void share_params(pst_layout_builder *b) {
-    pst_layout *x = b->layout;
+static void share_params(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
     pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
     const pst_share *share = b->job->share[at.tensor];
-    for (uint32_t p = 0; p < pst_layout_params(b); p++) {
-        if (b->g->param[p].n_use && pst_layout_has_use(b, p, 0)) {
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
+        if (b->g->param[p].n_use && pst_memory_map_has_use(b, p, 0)) {
             x->own_from[p] = pst_share_from(share, p, at.replica);
             x->own_to[p] = pst_share_to(share, p, at.replica);
         }
@@ -49,33 +49,33 @@ static void share_params(pst_layout_builder *b) {
 }
 
 /* Of a master weight, of a state. */
-static uint64_t stepped_bytes(const pst_layout *x, uint32_t p) {
+static uint64_t stepped_bytes(const pst_memory_map *x, uint32_t p) {
     return (x->step_to[p] - x->step_from[p]) * sizeof(float);
 }
 
-static void place_state(pst_layout_builder *b, const pst_optim_row *optim) {
-    pst_layout *x = b->layout;
-    pst_layout_begin(b, PST_REGION_STATE);
-    for (uint32_t p = 0; p < pst_layout_params(b); p++)
+static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
+    pst_memory_map *x = b->map;
+    pst_memory_map_begin(b, PST_REGION_STATE);
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
         x->master[p] = !stepped_bytes(x, p)     ? ABSENT
                        : b->g->dtype == PST_F32 ? x->weight[p] + x->step_from[p] * sizeof(float)
-                                                : pst_layout_take(b, stepped_bytes(x, p));
+                                                : pst_memory_map_take(b, stepped_bytes(x, p));
     for (uint32_t i = 0; i < 2; i++)
-        for (uint32_t p = 0; p < pst_layout_params(b); p++)
+        for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
             x->state[i][p] = optim && i < optim->n_state && stepped_bytes(x, p)
-                                 ? pst_layout_take(b, stepped_bytes(x, p))
+                                 ? pst_memory_map_take(b, stepped_bytes(x, p))
                                  : ABSENT;
-    pst_layout_finish(b, PST_REGION_STATE);
+    pst_memory_map_finish(b, PST_REGION_STATE);
 }
 
 /* --- norms ------------------------------------------------------------------------------------ */
 
-static pst_status find_owned(pst_layout_builder *b) {
-    pst_layout *x = b->layout;
-    uint32_t *order = malloc((pst_layout_params(b) + 1) * sizeof *order);
+static pst_status find_owned(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    uint32_t *order = malloc((pst_memory_map_params(b) + 1) * sizeof *order);
     if (!order) return pst_fail(PST_ENOMEM, "no memory for a layout");
     if (b->g) pst_graph_param_order(b->g, order);
-    for (uint32_t i = 0; i < pst_layout_params(b); i++)
+    for (uint32_t i = 0; i < pst_memory_map_params(b); i++)
         if (x->own_to[order[i]] > x->own_from[order[i]]) x->owned[x->n_owned++] = order[i];
     free(order);
     for (uint32_t r = 0; r < x->n_rank; r++) {
@@ -87,95 +87,95 @@ static pst_status find_owned(pst_layout_builder *b) {
     return PST_OK;
 }
 
-static uint64_t norm_bytes(const pst_layout *x, uint32_t rank) {
+static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
     return ((uint64_t)x->loss_of_rank[rank] + x->piece_of_rank[rank]) * sizeof(double);
 }
 
-static void place_control(pst_layout_builder *b, const pst_optim_row *optim) {
-    pst_layout *x = b->layout;
-    pst_layout_begin(b, PST_REGION_CONTROL);
+static void place_control(pst_memory_map_builder *b, const pst_optim_row *optim) {
+    pst_memory_map *x = b->map;
+    pst_memory_map_begin(b, PST_REGION_CONTROL);
     x->norm_own = x->norm_answer = ABSENT;
     for (uint32_t r = 0; r < x->n_rank; r++) x->norm_of_rank[r] = ABSENT;
     if (optim) {
-        x->norm_own = pst_layout_take(b, norm_bytes(x, x->rank));
+        x->norm_own = pst_memory_map_take(b, norm_bytes(x, x->rank));
         for (uint32_t r = 1; x->rank == 0 && r < x->n_rank; r++)
-            x->norm_of_rank[r] = pst_layout_take(b, norm_bytes(x, r));
-        x->norm_answer = pst_layout_take(b, 3 * sizeof(double));
+            x->norm_of_rank[r] = pst_memory_map_take(b, norm_bytes(x, r));
+        x->norm_answer = pst_memory_map_take(b, 3 * sizeof(double));
         if (x->rank == 0) x->norm_of_rank[0] = x->norm_own;
     }
-    pst_layout_finish(b, PST_REGION_CONTROL);
+    pst_memory_map_finish(b, PST_REGION_CONTROL);
 }
 
 /* --- data and outputs ------------------------------------------------------------------------- */
 
 /* The most micro-batches for which a chunk of this rank has tensor t in `place`. */
-static uint32_t copies_in(const pst_layout_builder *b, const pst_cut *cut, const pst_job *job,
+static uint32_t copies_in(const pst_memory_map_builder *b, const pst_cut *cut, const pst_job *job,
                           uint32_t t, pst_place place) {
     if (!cut) return 0;
     for (uint32_t c = 0; c < cut->n_chunk; c++) {
-        if (!pst_layout_has(b, c)) continue;
+        if (!pst_memory_map_has(b, c)) continue;
         const pst_chunk *chunk = cut->chunk + c;
         for (uint32_t i = 0; i < chunk->n_local; i++) {
             const pst_value *v = cut->tape->value + chunk->local[i].value;
             if (v->kind == PST_VALUE_TENSOR && v->tensor == t &&
                 chunk->buffer[chunk->local[i].buffer].place == place)
-                return pst_job_micros(job, b->layout->rank);
+                return pst_job_micros(job, b->map->rank);
         }
     }
     return 0;
 }
 
-static void place_tensors(pst_layout_builder *b, pst_region region, pst_tensor_role role,
+static void place_tensors(pst_memory_map_builder *b, pst_region region, pst_tensor_role role,
                           pst_place place, uint64_t *offset) {
-    pst_layout_begin(b, region);
+    pst_memory_map_begin(b, region);
     for (uint32_t t = 0; b->g && t < b->g->n_tensor; t++) {
         offset[t] = ABSENT;
         if (b->g->tensor[t].role != role) continue;
         uint32_t copies = copies_in(b, b->cut, b->job, t, place);
         uint32_t more = copies_in(b, b->eval_cut, b->eval, t, place);
         if (more > copies) copies = more;
-        if (copies) offset[t] = pst_layout_take(b, copies * pst_tensor_bytes(b->g->tensor + t));
+        if (copies) offset[t] = pst_memory_map_take(b, copies * pst_tensor_bytes(b->g->tensor + t));
     }
-    pst_layout_finish(b, region);
+    pst_memory_map_finish(b, region);
 }
 
 /* --- slots and scratch ------------------------------------------------------------------------ */
 
-static void place_slots(pst_layout_builder *b, const pst_slots *slots, uint64_t *base) {
+static void place_slots(pst_memory_map_builder *b, const pst_slots *slots, uint64_t *base) {
     for (uint32_t k = 0; k < slots->n_class; k++) {
         const pst_class *class_ = slots->class_ + k;
         base[k] = ABSENT;
-        if (!pst_layout_has(b, class_->chunk)) continue;
-        base[k] = pst_layout_take(
+        if (!pst_memory_map_has(b, class_->chunk)) continue;
+        base[k] = pst_memory_map_take(
             b,
             class_->n_slot ? (class_->n_slot - 1) * pst_align(class_->bytes) + class_->bytes : 0);
     }
 }
 
-static uint64_t scratch_bytes(const pst_layout_builder *b, const pst_cut *cut) {
+static uint64_t scratch_bytes(const pst_memory_map_builder *b, const pst_cut *cut) {
     uint64_t bytes = 0;
     for (uint32_t c = 0; c < cut->n_chunk; c++)
-        for (uint32_t p = 0; pst_layout_has(b, c) && p < 4; p++)
+        for (uint32_t p = 0; pst_memory_map_has(b, c) && p < 4; p++)
             if (cut->chunk[c].program[p].scratch_bytes > bytes)
                 bytes = cut->chunk[c].program[p].scratch_bytes;
     return bytes;
 }
 
 /* The largest accumulator that another rank sends here. */
-static uint64_t join_bytes(const pst_layout_builder *b) {
+static uint64_t join_bytes(const pst_memory_map_builder *b) {
     uint64_t bytes = 0;
-    for (uint32_t p = 0; p < pst_layout_params(b); p++)
-        for (uint32_t u = 1; u < b->g->param[p].n_use && pst_layout_has_use(b, p, 0); u++)
-            if (!pst_layout_has_use(b, p, u) && pst_layout_param_bytes(b, p) > bytes)
-                bytes = pst_layout_param_bytes(b, p);
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        for (uint32_t u = 1; u < b->g->param[p].n_use && pst_memory_map_has_use(b, p, 0); u++)
+            if (!pst_memory_map_has_use(b, p, u) && pst_memory_map_param_bytes(b, p) > bytes)
+                bytes = pst_memory_map_param_bytes(b, p);
     return bytes;
 }
 
 /* What STEP changes, once more. */
-static void place_undo(pst_layout_builder *b, uint64_t start, const pst_optim_row *optim) {
-    pst_layout *x = b->layout;
+static void place_undo(pst_memory_map_builder *b, uint64_t start, const pst_optim_row *optim) {
+    pst_memory_map *x = b->map;
     uint64_t at = start;
-    for (uint32_t p = 0; p < pst_layout_params(b); p++) {
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
         uint64_t bytes = stepped_bytes(x, p);
         x->undo[p] = ABSENT;
         if (!bytes || !b->job->post || !optim) continue;
@@ -186,21 +186,21 @@ static void place_undo(pst_layout_builder *b, uint64_t start, const pst_optim_ro
 }
 
 /* Training first; then whatever lies over it may reach further. */
-static void place_passing(pst_layout_builder *b, const pst_slots *slots,
+static void place_passing(pst_memory_map_builder *b, const pst_slots *slots,
                           const pst_slots *eval_slots, const pst_optim_row *optim) {
-    pst_layout *x = b->layout;
-    pst_layout_begin(b, PST_REGION_SLOT);
+    pst_memory_map *x = b->map;
+    pst_memory_map_begin(b, PST_REGION_SLOT);
     place_slots(b, slots, x->class_base);
-    pst_layout_finish(b, PST_REGION_SLOT);
-    pst_layout_begin(b, PST_REGION_SCRATCH);
-    x->scratch_base = pst_layout_take(b, scratch_bytes(b, b->cut));
+    pst_memory_map_finish(b, PST_REGION_SLOT);
+    pst_memory_map_begin(b, PST_REGION_SCRATCH);
+    x->scratch_base = pst_memory_map_take(b, scratch_bytes(b, b->cut));
     uint64_t far = b->end, start = x->start[PST_REGION_SLOT], before = x->start[PST_REGION_SLOT];
     for (uint32_t r = 0; r < PST_REGION_SLOT; r++)
         if (x->bytes[r]) before = x->start[r] + x->bytes[r];
     if (b->eval_cut) {
         b->end = before;
         place_slots(b, eval_slots, x->eval_class_base);
-        x->eval_scratch_base = pst_layout_take(b, scratch_bytes(b, b->eval_cut));
+        x->eval_scratch_base = pst_memory_map_take(b, scratch_bytes(b, b->eval_cut));
         if (b->end > far) far = b->end;
     }
     x->join_bytes = optim ? join_bytes(b) : 0;
@@ -209,7 +209,7 @@ static void place_passing(pst_layout_builder *b, const pst_slots *slots,
     place_undo(b, start, optim);
     if (x->undo_end > far) far = x->undo_end;
     b->end = far;
-    pst_layout_finish(b, PST_REGION_SCRATCH);
+    pst_memory_map_finish(b, PST_REGION_SCRATCH);
     if (!x->bytes[PST_REGION_SCRATCH] && far > start)
         x->bytes[PST_REGION_SLOT] = far - start; /* what lies over reaches further */
     x->total = far;
@@ -219,7 +219,7 @@ static void place_passing(pst_layout_builder *b, const pst_slots *slots,
 
 static uint64_t *offsets(uint64_t n) { return calloc(n ? n : 1, sizeof(uint64_t)); }
 
-static pst_status open_grads(pst_layout *x, const pst_graph *g) {
+static pst_status open_grads(pst_memory_map *x, const pst_graph *g) {
     uint32_t n = g ? g->n_param : 0, n_use = 0;
     for (uint32_t p = 0; p < n; p++) n_use += g->param[p].n_use;
     x->grad = calloc(n + 1, sizeof *x->grad);
@@ -233,28 +233,28 @@ static pst_status open_grads(pst_layout *x, const pst_graph *g) {
     return PST_OK;
 }
 
-static pst_status open_layout(const pst_layout_builder *b, const pst_slots *slots,
+static pst_status open_layout(const pst_memory_map_builder *b, const pst_slots *slots,
                               const pst_slots *eval_slots) {
-    pst_layout *x = b->layout;
+    pst_memory_map *x = b->map;
     uint32_t n_tensor = b->g ? b->g->n_tensor : 0;
-    x->weight = offsets(pst_layout_params(b));
-    x->master = offsets(pst_layout_params(b));
-    x->state[0] = offsets(pst_layout_params(b));
-    x->state[1] = offsets(pst_layout_params(b));
-    x->own_from = offsets(pst_layout_params(b));
-    x->own_to = offsets(pst_layout_params(b));
-    x->step_from = offsets(pst_layout_params(b));
-    x->step_to = offsets(pst_layout_params(b));
+    x->weight = offsets(pst_memory_map_params(b));
+    x->master = offsets(pst_memory_map_params(b));
+    x->state[0] = offsets(pst_memory_map_params(b));
+    x->state[1] = offsets(pst_memory_map_params(b));
+    x->own_from = offsets(pst_memory_map_params(b));
+    x->own_to = offsets(pst_memory_map_params(b));
+    x->step_from = offsets(pst_memory_map_params(b));
+    x->step_to = offsets(pst_memory_map_params(b));
 
-    x->undo = offsets(pst_layout_params(b));
-    x->grad_from = offsets(pst_layout_params(b));
-    x->fresh = offsets(pst_layout_params(b));
+    x->undo = offsets(pst_memory_map_params(b));
+    x->grad_from = offsets(pst_memory_map_params(b));
+    x->fresh = offsets(pst_memory_map_params(b));
     x->data = offsets(n_tensor);
     x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class);
     x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
     x->has_chunk = calloc(b->cut->n_chunk, 1);
-    x->owned = calloc(pst_layout_params(b) + 1, sizeof *x->owned);
+    x->owned = calloc(pst_memory_map_params(b) + 1, sizeof *x->owned);
     x->norm_of_rank = offsets(x->n_rank);
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
@@ -263,35 +263,36 @@ static pst_status open_layout(const pst_layout_builder *b, const pst_slots *slot
         !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
         !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
-    for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)pst_layout_has(b, c);
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++)
+        x->has_chunk[c] = (uint8_t)pst_memory_map_has(b, c);
     return open_grads(x, b->g);
 }
 
-pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_job *job,
-                            const pst_slots *slots, const pst_cut *eval_cut, const pst_job *eval,
-                            const pst_slots *eval_slots, const pst_optim_row *optim, uint32_t rank,
-                            pst_layout **layout) {
-    pst_layout *x = calloc(1, sizeof *x);
+pst_status pst_memory_map_build(const pst_graph *g, const pst_cut *cut, const pst_job *job,
+                                const pst_slots *slots, const pst_cut *eval_cut,
+                                const pst_job *eval, const pst_slots *eval_slots,
+                                const pst_optim_row *optim, uint32_t rank, pst_memory_map **map) {
+    pst_memory_map *x = calloc(1, sizeof *x);
     if (!x) return pst_fail(PST_ENOMEM, "no memory for a layout");
     x->rank = rank;
     x->n_rank = job->n_rank;
     x->eval_cut = eval_cut;
     x->parts = job->parts;
     x->part_micros = pst_job_micros(job, rank) / job->parts;
-    pst_layout_builder b = {.g = g,
-                            .cut = cut,
-                            .eval_cut = eval_cut,
-                            .job = job,
-                            .eval = eval,
-                            .slots = slots,
-                            .layout = x};
+    pst_memory_map_builder b = {.g = g,
+                                .cut = cut,
+                                .eval_cut = eval_cut,
+                                .job = job,
+                                .eval = eval,
+                                .slots = slots,
+                                .map = x};
     pst_status status = open_layout(&b, slots, eval_slots);
     if (status == PST_OK) {
         share_params(&b);
         status = find_owned(&b);
     }
     if (status != PST_OK) {
-        pst_layout_close(x);
+        pst_memory_map_close(x);
         return status;
     }
     place_weights(&b);
@@ -299,13 +300,13 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
     place_control(&b, optim);
     place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);
     place_tensors(&b, PST_REGION_OUTPUT, PST_TENSOR_OUTPUT, PST_PLACE_OUTPUT, x->output);
-    pst_layout_place_gradients(&b, optim);
+    pst_memory_map_place_gradients(&b, optim);
     place_passing(&b, slots, eval_slots, optim);
-    *layout = x;
+    *map = x;
     return PST_OK;
 }
 
-void pst_layout_close(pst_layout *x) {
+void pst_memory_map_close(pst_memory_map *x) {
     if (!x) return;
     if (x->grad) free(x->grad[0]);
     free(x->weight);

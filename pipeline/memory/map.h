@@ -24,7 +24,7 @@ typedef enum {
 } pst_region;
 const char *pst_region_name(pst_region region);
 
-struct pst_layout {
+struct pst_memory_map {
     uint32_t rank, n_rank;
     uint8_t *has_chunk; /* [n_chunk] */
     uint64_t total;     /* predicted peak bytes of the arena */
@@ -80,27 +80,28 @@ struct pst_layout {
 /* cut, slots: those of the rank's lane. Data and outputs are sized for the larger n_micro of job
  * and eval. eval_cut, eval, eval_slots: NULL together. optim NULL: no gradients, state or flush
  * (generation). The graph and both cuts are borrowed and outlive the layout. */
-pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_job *job,
-                            const pst_slots *slots, const pst_cut *eval_cut, const pst_job *eval,
-                            const pst_slots *eval_slots, const pst_optim_row *optim, uint32_t rank,
-                            pst_layout **layout);
-void pst_layout_close(pst_layout *layout);
+pst_status pst_memory_map_build(const pst_graph *g, const pst_cut *cut, const pst_job *job,
+                                const pst_slots *slots, const pst_cut *eval_cut,
+                                const pst_job *eval, const pst_slots *eval_slots,
+                                const pst_optim_row *optim, uint32_t rank, pst_memory_map **map);
+void pst_memory_map_close(pst_memory_map *map);
 /* Address of an operand of a step for one micro-batch; NULL for a NULL operand. */
-void *pst_layout_address(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots,
-                         const pst_graph *g, uint32_t chunk, const pst_operand *operand,
-                         uint32_t micro, uint8_t *arena);
+void *pst_memory_map_address(const pst_memory_map *map, const pst_cut *cut, const pst_slots *slots,
+                             const pst_graph *g, uint32_t chunk, const pst_operand *operand,
+                             uint32_t micro, uint8_t *arena);
 /* Kernel scratch of a step; NULL when it needs none. */
-void *pst_layout_scratch(const pst_layout *layout, const pst_cut *cut, const pst_step *step,
-                         uint8_t *arena);
+void *pst_memory_map_scratch(const pst_memory_map *map, const pst_cut *cut, const pst_step *step,
+                             uint8_t *arena);
 /* What a SEND or RECV moves, of micro-batches and of the flush alike. */
-void *pst_layout_message(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots,
-                         const pst_graph *g, const pst_instr *instr, uint8_t *arena);
+void *pst_memory_map_message(const pst_memory_map *map, const pst_cut *cut, const pst_slots *slots,
+                             const pst_graph *g, const pst_instr *instr, uint8_t *arena);
 /* What a REDUCE adds: n (0: all) elements of *operand to *sum. */
-void pst_layout_reduce(const pst_layout *layout, const pst_slots *slots, const pst_graph *g,
-                       const pst_instr *instr, uint8_t *arena, float **sum, float **operand);
+void pst_memory_map_reduce(const pst_memory_map *map, const pst_slots *slots, const pst_graph *g,
+                           const pst_instr *instr, uint8_t *arena, float **sum, float **operand);
 /* No two buffers that are alive together overlap, and nothing lies behind its region. cut and
  * slots: those of training or those of evaluation. EINTERNAL says what overlaps. */
-pst_status pst_layout_check(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots);
+pst_status pst_memory_map_check(const pst_memory_map *map, const pst_cut *cut,
+                                const pst_slots *slots);
 /* A table per region with offsets and bytes. */
-pst_status pst_layout_print(const pst_layout *layout, const pst_graph *g, FILE *out);
+pst_status pst_memory_map_print(const pst_memory_map *map, const pst_graph *g, FILE *out);
 #endif

@@ -10,7 +10,7 @@ static void *at(uint8_t *arena, uint64_t offset) {
 }
 
 /* The accumulator of a use for a part of the micro-batches. */
-static void *address_part(const pst_layout *x, const pst_graph *g, uint32_t param, uint32_t use,
+static void *address_part(const pst_memory_map *x, const pst_graph *g, uint32_t param, uint32_t use,
                           uint32_t part, uint8_t *arena) {
     uint64_t first = x->grad[param][use],
              bytes = pst_param_elements(g->param + param) * sizeof(float);
@@ -18,13 +18,13 @@ static void *address_part(const pst_layout *x, const pst_graph *g, uint32_t para
 }
 
 /* What a pass of `micro` leaves of a gradient that is shared out. */
-static void *address_fresh(const pst_layout *x, const pst_slots *slots, uint32_t param,
+static void *address_fresh(const pst_memory_map *x, const pst_slots *slots, uint32_t param,
                            uint32_t chunk, uint32_t micro, uint8_t *arena) {
     uint64_t slot = slots->gradient[(size_t)chunk * slots->n_micro + micro];
     return arena + x->gradient + slot * pst_align(x->gradient_bytes) + x->fresh[param];
 }
 
-static void *address_local(const pst_layout *x, const pst_cut *cut, const pst_slots *slots,
+static void *address_local(const pst_memory_map *x, const pst_cut *cut, const pst_slots *slots,
                            const pst_graph *g, uint32_t chunk, uint32_t local, uint32_t micro,
                            uint8_t *arena) {
     const pst_local *l = cut->chunk[chunk].local + local;
@@ -45,9 +45,9 @@ static void *address_local(const pst_layout *x, const pst_cut *cut, const pst_sl
     return arena + base + class_->slot_of_micro[micro] * pst_align(class_->bytes) + b->offset;
 }
 
-void *pst_layout_address(const pst_layout *x, const pst_cut *cut, const pst_slots *slots,
-                         const pst_graph *g, uint32_t chunk, const pst_operand *operand,
-                         uint32_t micro, uint8_t *arena) {
+void *pst_memory_map_address(const pst_memory_map *x, const pst_cut *cut, const pst_slots *slots,
+                             const pst_graph *g, uint32_t chunk, const pst_operand *operand,
+                             uint32_t micro, uint8_t *arena) {
     switch ((pst_operand_kind)operand->kind) {
     case PST_OPERAND_NULL: return NULL;
     case PST_OPERAND_PARAM: return at(arena, x->weight[operand->index]);
@@ -61,28 +61,28 @@ void *pst_layout_address(const pst_layout *x, const pst_cut *cut, const pst_slot
     return address_local(x, cut, slots, g, chunk, operand->index, micro, arena);
 }
 
-void *pst_layout_scratch(const pst_layout *x, const pst_cut *cut, const pst_step *step,
-                         uint8_t *arena) {
+void *pst_memory_map_scratch(const pst_memory_map *x, const pst_cut *cut, const pst_step *step,
+                             uint8_t *arena) {
     if (!step->scratch) return NULL;
     return arena + (cut == x->eval_cut ? x->eval_scratch_base : x->scratch_base) +
            step->scratch_offset;
 }
 
 /* Norms go to rank 0 and answers come from it. */
-static void *address_norm(const pst_layout *x, const pst_instr *instr, uint8_t *arena) {
+static void *address_norm(const pst_memory_map *x, const pst_instr *instr, uint8_t *arena) {
     int sends = instr->opcode == PST_OP_SEND;
     if (x->rank == 0) return at(arena, sends ? x->norm_answer : x->norm_of_rank[instr->peer]);
     return at(arena, sends ? x->norm_own : x->norm_answer);
 }
 
-static void *address_buffer(const pst_layout *x, uint32_t buffer, uint8_t *arena) {
+static void *address_buffer(const pst_memory_map *x, uint32_t buffer, uint8_t *arena) {
     return arena + x->buffer + (buffer - 1) * pst_align(x->buffer_bytes);
 }
 
 /* Of a use and part; where the gradient is shared out, what the round's micro-batch left. */
-static void *address_accumulator(const pst_layout *x, const pst_slots *slots, const pst_graph *g,
-                                 const pst_instr *instr, uint32_t use, uint32_t part,
-                                 uint8_t *arena) {
+static void *address_accumulator(const pst_memory_map *x, const pst_slots *slots,
+                                 const pst_graph *g, const pst_instr *instr, uint32_t use,
+                                 uint32_t part, uint8_t *arena) {
     if (x->fresh[instr->param] != ABSENT)
         return (uint8_t *)address_fresh(x, slots, instr->param, instr->chunk, instr->micro, arena) +
                instr->from * sizeof(float);
@@ -90,8 +90,8 @@ static void *address_accumulator(const pst_layout *x, const pst_slots *slots, co
     return own ? own + instr->from * sizeof(float) : at(arena, x->join);
 }
 
-void *pst_layout_message(const pst_layout *x, const pst_cut *cut, const pst_slots *slots,
-                         const pst_graph *g, const pst_instr *instr, uint8_t *arena) {
+void *pst_memory_map_message(const pst_memory_map *x, const pst_cut *cut, const pst_slots *slots,
+                             const pst_graph *g, const pst_instr *instr, uint8_t *arena) {
     if (instr->local != PST_NONE)
         return address_local(x, cut, slots, g, instr->chunk, instr->local, instr->micro, arena);
     if (instr->param == PST_NONE) return address_norm(x, instr, arena);
@@ -101,8 +101,8 @@ void *pst_layout_message(const pst_layout *x, const pst_cut *cut, const pst_slot
                          : address_accumulator(x, slots, g, instr, instr->use, instr->micro, arena);
 }
 
-void pst_layout_reduce(const pst_layout *x, const pst_slots *slots, const pst_graph *g,
-                       const pst_instr *instr, uint8_t *arena, float **sum, float **operand) {
+void pst_memory_map_reduce(const pst_memory_map *x, const pst_slots *slots, const pst_graph *g,
+                           const pst_instr *instr, uint8_t *arena, float **sum, float **operand) {
     if (instr->into == PST_INTO_SHARD)
         *sum = (float *)(arena + x->grad[instr->param][0]) +
                (instr->from - x->grad_from[instr->param]);
@@ -113,7 +113,7 @@ void pst_layout_reduce(const pst_layout *x, const pst_slots *slots, const pst_gr
                    : address_accumulator(x, slots, g, instr, instr->use, instr->micro, arena);
 }
 
-pst_status pst_layout_print(const pst_layout *x, const pst_graph *g, FILE *out) {
+pst_status pst_memory_map_print(const pst_memory_map *x, const pst_graph *g, FILE *out) {
     uint32_t n_weight = 0;
     for (uint32_t p = 0; g && p < g->n_param; p++) n_weight += x->weight[p] != ABSENT;
     fprintf(out, "rank %u of %u: %.1f MiB, %u parameters\n", x->rank, x->n_rank,

@@ -18,8 +18,8 @@ typedef struct {
     pst_status status;
 } ranges;
 
-static void add(ranges *all, const pst_layout *x, pst_region region, uint64_t from, uint64_t bytes,
-                uint32_t index) {
+static void add(ranges *all, const pst_memory_map *x, pst_region region, uint64_t from,
+                uint64_t bytes, uint32_t index) {
     if (from == ABSENT || !bytes || all->status != PST_OK) return;
     uint64_t end = x->start[region] + x->bytes[region];
     if (region == PST_REGION_SLOT) end = x->total; /* evaluation reaches into SCRATCH */
@@ -56,7 +56,7 @@ static pst_status check_ranges(ranges *all, uint32_t rank) {
 
 /* --- what lives throughout -------------------------------------------------------------------- */
 
-static void add_params(ranges *all, const pst_layout *x, const pst_graph *g) {
+static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g) {
     for (uint32_t p = 0; g && p < g->n_param; p++) {
         uint64_t bytes = pst_param_elements(g->param + p) * sizeof(float);
         add(all, x, PST_REGION_WEIGHT, x->weight[p], pst_param_bytes(g, g->param + p), p);
@@ -71,18 +71,18 @@ static void add_params(ranges *all, const pst_layout *x, const pst_graph *g) {
     }
 }
 
-static uint64_t norm_bytes(const pst_layout *x, uint32_t rank) {
+static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
     return ((uint64_t)x->loss_of_rank[rank] + x->piece_of_rank[rank]) * sizeof(double);
 }
 
-static void add_norms(ranges *all, const pst_layout *x) {
+static void add_norms(ranges *all, const pst_memory_map *x) {
     add(all, x, PST_REGION_CONTROL, x->norm_own, norm_bytes(x, x->rank), x->rank);
     add(all, x, PST_REGION_CONTROL, x->norm_answer, 3 * sizeof(double), x->n_rank);
     for (uint32_t r = 1; r < x->n_rank; r++)
         add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
 }
 
-static void add_buffers(ranges *all, const pst_layout *x) {
+static void add_buffers(ranges *all, const pst_memory_map *x) {
     for (uint32_t i = 0; i < x->n_buffer; i++)
         add(all, x, PST_REGION_GRAD, x->buffer + i * pst_align(x->buffer_bytes), x->buffer_bytes,
             i);
@@ -91,7 +91,7 @@ static void add_buffers(ranges *all, const pst_layout *x) {
             x->gradient_bytes, i);
 }
 
-static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base,
+static void add_slots(ranges *all, const pst_memory_map *x, const uint64_t *base,
                       const pst_slots *slots, uint64_t scratch) {
     for (uint32_t k = 0; k < slots->n_class; k++)
         for (uint32_t s = 0; s < slots->class_[k].n_slot && base[k] != ABSENT; s++) {
@@ -104,7 +104,7 @@ static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base,
         }
 }
 
-static pst_status check_regions(const pst_layout *x) {
+static pst_status check_regions(const pst_memory_map *x) {
     uint64_t end = 0;
     if (x->undo_end > x->total)
         return pst_fail(PST_EINTERNAL, "rank %u: what STEP keeps ends behind the arena", x->rank);
@@ -191,7 +191,7 @@ static pst_status play_step(stage *st, uint32_t s) {
     return PST_OK;
 }
 
-static pst_status play_programs(const pst_layout *x, const pst_cut *cut, uint32_t c,
+static pst_status play_programs(const pst_memory_map *x, const pst_cut *cut, uint32_t c,
                                 uint64_t base) {
     const pst_chunk *chunk = cut->chunk + c;
     pst_status status = PST_OK;
@@ -208,7 +208,8 @@ static pst_status play_programs(const pst_layout *x, const pst_cut *cut, uint32_
     return status;
 }
 
-pst_status pst_layout_check(const pst_layout *x, const pst_cut *cut, const pst_slots *slots) {
+pst_status pst_memory_map_check(const pst_memory_map *x, const pst_cut *cut,
+                                const pst_slots *slots) {
     const pst_graph *g = cut->graph;
     const uint64_t *base = cut == x->eval_cut ? x->eval_class_base : x->class_base;
     uint64_t scratch = cut == x->eval_cut ? x->eval_scratch_base : x->scratch_base;

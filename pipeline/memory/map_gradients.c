@@ -5,32 +5,32 @@
 #define ABSENT UINT64_MAX
 
 /* As long as the longest piece that is this rank's to add. */
-static void place_buffers(pst_layout_builder *b, const pst_optim_row *optim) {
-    pst_layout *x = b->layout;
+static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim) {
+    pst_memory_map *x = b->map;
     uint64_t most = 0;
     x->buffer = ABSENT;
-    for (uint32_t p = 0; p < pst_layout_params(b); p++)
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
         if (x->own_to[p] - x->own_from[p] > most) most = x->own_to[p] - x->own_from[p];
     if (!optim || !most || b->job->grid.data == 1) return;
     x->n_buffer = pst_job_buffers(b->job);
     x->buffer_bytes = (most < PST_PIECE ? most : PST_PIECE) * sizeof(float);
     x->buffer =
-        pst_layout_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
+        pst_memory_map_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }
 
 /* Of all parts of a use. */
-static uint64_t accumulator_bytes(const pst_layout_builder *b, uint32_t p) {
-    return (b->layout->parts - 1) * pst_align(pst_layout_param_bytes(b, p)) +
-           pst_layout_param_bytes(b, p);
+static uint64_t accumulator_bytes(const pst_memory_map_builder *b, uint32_t p) {
+    return (b->map->parts - 1) * pst_align(pst_memory_map_param_bytes(b, p)) +
+           pst_memory_map_param_bytes(b, p);
 }
 
-static int shards(const pst_layout_builder *b, uint32_t p) {
-    return pst_job_shards(b->job, pst_grid_at(b->job->grid, b->layout->rank).tensor, p);
+static int shards(const pst_memory_map_builder *b, uint32_t p) {
+    return pst_job_shards(b->job, pst_grid_at(b->job->grid, b->map->rank).tensor, p);
 }
 
-static void place_accumulators(pst_layout_builder *b, const pst_optim_row *optim, int partial) {
-    pst_layout *x = b->layout;
-    for (uint32_t p = 0; p < pst_layout_params(b); p++)
+static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *optim, int partial) {
+    pst_memory_map *x = b->map;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
         for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial;
              u++) {
             uint64_t bytes = accumulator_bytes(b, p);
@@ -38,45 +38,46 @@ static void place_accumulators(pst_layout_builder *b, const pst_optim_row *optim
                 x->grad_from[p] = x->own_from[p];
                 bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
             }
-            x->grad[p][u] =
-                optim && pst_layout_has_use(b, p, u) && bytes ? pst_layout_take(b, bytes) : ABSENT;
+            x->grad[p][u] = optim && pst_memory_map_has_use(b, p, u) && bytes
+                                ? pst_memory_map_take(b, bytes)
+                                : ABSENT;
         }
 }
 
 /* As many as the passes of this rank take, each for its largest chunk. */
-static void place_gradient_slots(pst_layout_builder *b, const pst_optim_row *optim) {
-    pst_layout *x = b->layout;
-    for (uint32_t p = 0; p < pst_layout_params(b); p++) x->fresh[p] = ABSENT;
+static void place_gradient_slots(pst_memory_map_builder *b, const pst_optim_row *optim) {
+    pst_memory_map *x = b->map;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) x->fresh[p] = ABSENT;
     if (!optim || !b->slots->gradient) return;
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
         uint64_t bytes = 0;
-        for (uint32_t p = 0; p < pst_layout_params(b) && pst_layout_has(b, c); p++) {
+        for (uint32_t p = 0; p < pst_memory_map_params(b) && pst_memory_map_has(b, c); p++) {
             if (!shards(b, p) || b->cut->use_chunk[b->cut->use_first[p]] != c) continue;
             x->fresh[p] = pst_align(bytes);
-            bytes = x->fresh[p] + pst_layout_param_bytes(b, p);
+            bytes = x->fresh[p] + pst_memory_map_param_bytes(b, p);
             x->gradient_saved +=
-                (int64_t)(pst_align(pst_layout_param_bytes(b, p)) -
+                (int64_t)(pst_align(pst_memory_map_param_bytes(b, p)) -
                           pst_align((x->own_to[p] - x->own_from[p]) * sizeof(float)));
         }
         if (bytes > x->gradient_bytes) x->gradient_bytes = bytes;
-        for (uint32_t m = 0; m < b->slots->n_micro && pst_layout_has(b, c); m++) {
+        for (uint32_t m = 0; m < b->slots->n_micro && pst_memory_map_has(b, c); m++) {
             uint32_t slot = b->slots->gradient[(size_t)c * b->slots->n_micro + m];
             if (slot >= x->n_gradient) x->n_gradient = slot + 1;
         }
     }
     if (!x->gradient_bytes) return;
     x->gradient_saved -= (int64_t)(x->n_gradient * pst_align(x->gradient_bytes));
-    x->gradient =
-        pst_layout_take(b, (x->n_gradient - 1) * pst_align(x->gradient_bytes) + x->gradient_bytes);
+    x->gradient = pst_memory_map_take(b, (x->n_gradient - 1) * pst_align(x->gradient_bytes) +
+                                             x->gradient_bytes);
 }
 
-void pst_layout_place_gradients(pst_layout_builder *b, const pst_optim_row *optim) {
-    pst_layout_begin(b, PST_REGION_GRAD);
+void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_row *optim) {
+    pst_memory_map_begin(b, PST_REGION_GRAD);
     place_accumulators(b, optim, 1);
-    b->layout->partial = b->layout->start[PST_REGION_GRAD];
-    b->layout->partial_bytes = b->end > b->layout->partial ? b->end - b->layout->partial : 0;
+    b->map->partial = b->map->start[PST_REGION_GRAD];
+    b->map->partial_bytes = b->end > b->map->partial ? b->end - b->map->partial : 0;
     place_accumulators(b, optim, 0);
     place_gradient_slots(b, optim);
     place_buffers(b, optim);
-    pst_layout_finish(b, PST_REGION_GRAD);
+    pst_memory_map_finish(b, PST_REGION_GRAD);
 }

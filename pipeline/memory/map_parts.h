@@ -10,42 +10,43 @@ typedef struct {
     const pst_cut *cut, *eval_cut;
     const pst_job *job, *eval;
     const pst_slots *slots;
-    pst_layout *layout;
+    pst_memory_map *map;
     uint64_t end; /* one more than the last byte given away */
-} pst_layout_builder;
+} pst_memory_map_builder;
 
-static inline uint64_t pst_layout_take(pst_layout_builder *b, uint64_t bytes) {
+static inline uint64_t pst_memory_map_take(pst_memory_map_builder *b, uint64_t bytes) {
     uint64_t at = pst_align(b->end);
     if (!bytes) return at;
     b->end = at + bytes;
     return at;
 }
 
-static inline void pst_layout_begin(pst_layout_builder *b, pst_region region) {
-    b->layout->start[region] = pst_align(b->end);
+static inline void pst_memory_map_begin(pst_memory_map_builder *b, pst_region region) {
+    b->map->start[region] = pst_align(b->end);
 }
 
-static inline void pst_layout_finish(pst_layout_builder *b, pst_region region) {
-    uint64_t start = b->layout->start[region];
-    b->layout->bytes[region] = b->end > start ? b->end - start : 0;
+static inline void pst_memory_map_finish(pst_memory_map_builder *b, pst_region region) {
+    uint64_t start = b->map->start[region];
+    b->map->bytes[region] = b->end > start ? b->end - start : 0;
 }
 
 /* Whether a chunk, or the chunk of a use, is this rank's. */
-static inline int pst_layout_has(const pst_layout_builder *b, uint32_t chunk) {
-    return b->job->rank_of_chunk[chunk] == pst_job_stage(b->job, b->layout->rank);
+static inline int pst_memory_map_has(const pst_memory_map_builder *b, uint32_t chunk) {
+    return b->job->rank_of_chunk[chunk] == pst_job_stage(b->job, b->map->rank);
 }
-static inline int pst_layout_has_use(const pst_layout_builder *b, uint32_t p, uint32_t use) {
-    return pst_layout_has(b, b->cut->use_chunk[b->cut->use_first[p] + use]);
+static inline int pst_memory_map_has_use(const pst_memory_map_builder *b, uint32_t p,
+                                         uint32_t use) {
+    return pst_memory_map_has(b, b->cut->use_chunk[b->cut->use_first[p] + use]);
 }
 
-static inline uint32_t pst_layout_params(const pst_layout_builder *b) {
+static inline uint32_t pst_memory_map_params(const pst_memory_map_builder *b) {
     return b->g ? b->g->n_param : 0;
 }
 /* Of an accumulator. */
-static inline uint64_t pst_layout_param_bytes(const pst_layout_builder *b, uint32_t p) {
+static inline uint64_t pst_memory_map_param_bytes(const pst_memory_map_builder *b, uint32_t p) {
     return pst_param_elements(b->g->param + p) * sizeof(float);
 }
 
 /* pipeline/memory/map_gradients.c. optim NULL: there are none. */
-void pst_layout_place_gradients(pst_layout_builder *b, const pst_optim_row *optim);
+void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_row *optim);
 #endif

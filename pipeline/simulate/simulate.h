@@ -5,7 +5,7 @@
  * before; it takes instr.ns. SEND and RECV issue when their deps have ended and all earlier ones of
  * their queue have been issued; the transfer starts when both ends have issued (rendezvous), takes
  * the SEND's ns, and completes both at once. Bytes that leave a rank, and that come to it, take
- * turns (wire_ns of lanes.h), in the order in which both ends have issued. */
+ * turns (wire_ns of links.h), in the order in which both ends have issued. */
 #ifndef PST_PIPELINE_SIMULATE_SIMULATE_H
 #define PST_PIPELINE_SIMULATE_SIMULATE_H
 #include "pipeline/compile/instr.h"

@@ -1,6 +1,6 @@
 /* One pass over the instruction lists in the order of time: the rank that can issue something first
  * does so. A tournament over the ranks says which; of equals any, for messages that are there at
- * the same time are put in order before time goes on (lanes.h), and all else is a longest path. */
+ * the same time are put in order before time goes on (links.h), and all else is a longest path. */
 #include "pipeline/simulate/walk.h"
 #include "base/clock.h"
 #include <stdlib.h>
@@ -85,7 +85,7 @@ void pst_walk_close(pst_walk *w) {
     free(w->partner);
     free(w->span);
     free(w->next);
-    pst_lanes_close(&w->lanes);
+    pst_links_close(&w->links);
     for (int q = 0; q < PST_Q_COUNT; q++) {
         free(w->at[q]);
         free(w->last[q]);
@@ -108,7 +108,7 @@ pst_status pst_walk_open(const pst_job *job, pst_walk **walk) {
     for (w->n_leaf = 1; w->n_leaf < job->n_rank;) w->n_leaf *= 2;
     w->next = malloc(2 * (size_t)w->n_leaf * sizeof *w->next);
     if (!w->partner || !w->span || !w->next ||
-        pst_lanes_open(job->n_rank, job->host, job->host_bytes_per_s, &w->lanes) != PST_OK)
+        pst_links_open(job->n_rank, job->host, job->host_bytes_per_s, &w->links) != PST_OK)
         goto close;
     memset(w->next, 0xff, 2 * (size_t)w->n_leaf * sizeof *w->next);
     for (int q = 0; q < PST_Q_COUNT; q++) {
@@ -198,9 +198,9 @@ static pst_status issue_transfer(pst_walk *w, uint32_t rank, uint32_t i) {
         complete(w, from, at, w->now, w->now + send->ns);
         return PST_OK;
     }
-    pst_lane_message m = {from,     send->peer,    send->channel, send->seq, w->now,
+    pst_link_message m = {from,     send->peer,    send->channel, send->seq, w->now,
                           send->ns, send->wire_ns, send->bytes,   0,         at};
-    return pst_lanes_add(&w->lanes, &m);
+    return pst_links_add(&w->links, &m);
 }
 
 static pst_status issue(pst_walk *w, uint32_t rank, uint32_t queue) {
@@ -225,9 +225,9 @@ static pst_status run_rank(pst_walk *w, uint32_t rank) {
 
 /* Time goes on: the messages that were there have their order. Returns how many. */
 static uint32_t settle(pst_walk *w) {
-    uint32_t n = pst_lanes_settle(&w->lanes);
+    uint32_t n = pst_links_settle(&w->links);
     for (uint32_t k = 0; k < n; k++) {
-        const pst_lane_message *m = &w->lanes.waiting[k];
+        const pst_link_message *m = &w->links.waiting[k];
         complete(w, m->from, (uint32_t)m->id, m->end_ns - m->ns, m->end_ns);
     }
     return n;
@@ -289,7 +289,7 @@ static pst_status explain(const pst_walk *w) {
 
 pst_status pst_walk_run(pst_walk *w) {
     for (uint32_t r = 0; r < w->job->n_rank; r++) look(w, r);
-    while (w->next[1] != PST_NEVER || w->lanes.n_waiting) {
+    while (w->next[1] != PST_NEVER || w->links.n_waiting) {
         if (w->next[1] > w->now && settle(w)) continue;
         w->now = w->next[1];
         PST_TRY(run_rank(w, first_rank(w)));

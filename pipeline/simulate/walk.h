@@ -3,7 +3,7 @@
  * timeline.c and trace_flow.c only. */
 #ifndef PST_PIPELINE_SIMULATE_WALK_H
 #define PST_PIPELINE_SIMULATE_WALK_H
-#include "pipeline/simulate/lanes.h"
+#include "pipeline/simulate/links.h"
 #include "pipeline/simulate/simulate.h"
 
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
     uint64_t *next; /* when each rank can issue something, as a tournament: [1] is the first of all,
                        [n_leaf + r] rank r's */
     uint32_t n_leaf;
-    pst_lanes lanes;
+    pst_links links;
 } pst_walk;
 
 /* Finds partners. Two messages with the same (source, destination, channel, seq) are EINPUT; a

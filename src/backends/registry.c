@@ -8,7 +8,7 @@
 #include "graph/optim.h"
 #include "penstock/option.h"
 #include "penstock/run.h"
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/cut.h"
 #include "pipeline/execute/timed.h"
 #include <string.h>
 

@@ -113,7 +113,7 @@ pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uin
 /* Elements [from, to) alone, of all `elements` there are. */
 pst_status pst_ckpt_read_range(const pst_ckpt *ckpt, const char *name, uint64_t elements,
                                uint64_t from, uint64_t to, float *out);
-/* Elements [from, to) of what a parameter that may be sliced (graph/shard.h) holds of a tensor of
+/* Elements [from, to) of what a parameter that may be sliced (graph/split.h) holds of a tensor of
  * its whole shape. */
 pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_param *param,
                               uint64_t from, uint64_t to, float *out);

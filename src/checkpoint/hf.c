@@ -1,7 +1,7 @@
 /* Reading Hugging Face GPT-2: config.json, and weights by name. */
 #include "checkpoint/hf.h"
 #include "checkpoint/parts.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

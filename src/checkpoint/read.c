@@ -2,7 +2,7 @@
  * then tensors by name. */
 #include "base/hash.h"
 #include "checkpoint/parts.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* Tensors of which each tensor rank stores its own slice: what stands behind their names, and where
  * their elements belong in the whole. */
 #include "checkpoint/parts.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

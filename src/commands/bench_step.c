@@ -84,7 +84,7 @@ static json_t *conclude(const pst_trainer *t, double *seconds, uint32_t n, doubl
                      (double)p->flops, "flops_per_s", rate, "peak_flops", peak.flops, "peak_from",
                      peak.from, "of_peak", peak.flops > 0 ? rate / peak.flops : 0, "product_flops",
                      product, "peak_bytes", (json_int_t)t->report[0].peak_bytes,
-                     "predicted_peak_bytes", (json_int_t)p->layout[0]->total);
+                     "predicted_peak_bytes", (json_int_t)p->memory[0]->total);
 }
 
 static pst_status measure_precision(const pst_bench *b, const pst_device_ops *ops, pst_dtype dtype,

@@ -76,7 +76,8 @@ static pst_status inspect_hf(const char *folder, FILE *out) {
 /* --- run files -------------------------------------------------------------------------------- */
 
 static void print_memory(const pst_prepared *p, FILE *out) {
-    for (uint32_t r = 0; r < p->options.n_rank; r++) pst_layout_print(p->layout[r], p->graph, out);
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        pst_memory_map_print(p->memory[r], p->graph, out);
     fprintf(out,
             "beside the arenas: at most %d MiB per process to write checkpoints through, and what "
             "libraries need\n",

@@ -77,7 +77,7 @@ static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) 
     uint64_t most = pst_machine_memory() / ranks_here, bytes = 0;
     int host; /* what the models of speed and memory are of */
     PST_TRY(pst_made_up_plan(s->config, t));
-    for (uint32_t r = 0; r < t->p->options.n_rank; r++) bytes += t->p->layout[r]->total;
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) bytes += t->p->memory[r]->total;
     host = pst_registry_is_host(t->p->options.device);
     if (host && may_refuse && t->p->timing->step_ns > SLOW_NS)
         return pst_fail(PST_ENOMEM, "measuring the run's steps would take too long");

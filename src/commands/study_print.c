@@ -65,7 +65,7 @@ static void print_rank(const pst_study *s, const pst_timing *t, uint32_t k, FILE
             (double)t->span_ns[k] * 1e-6, pst_study_peak(s, t, k));
     if (!s->prepared) fprintf(out, "   %g\n", s->held[k]);
     else {
-        uint64_t room = capacity(s, k), bytes = s->prepared->layout[k]->total;
+        uint64_t room = capacity(s, k), bytes = s->prepared->memory[k]->total;
         fprintf(out, "   %" PRIu64, bytes);
         if (room) fprintf(out, " of %" PRIu64 "%s", room, bytes > room ? ": too many" : "");
         fputc('\n', out);
@@ -122,7 +122,7 @@ static json_t *json_rank(const pst_study *s, const pst_timing *t, uint32_t k) {
                   "span_ns", (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]);
     if (!s->prepared || !rank) return rank;
     json_object_set_new(rank, "peak_bytes",
-                        json_integer((json_int_t)s->prepared->layout[k]->total));
+                        json_integer((json_int_t)s->prepared->memory[k]->total));
     json_object_set_new(rank, "capacity_bytes", json_integer((json_int_t)capacity(s, k)));
     return rank;
 }

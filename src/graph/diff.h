@@ -1,6 +1,6 @@
 /* Differentiation: from a graph to the straight-line list of F, B and W steps of one micro-batch
  * (the tape) and the values that they read and write. Knows nothing of stages;
- * pipeline/compile/program.h cuts the tape at stage boundaries.
+ * pipeline/compile/cut.h cuts the tape at stage boundaries.
  *
  * Gradients accumulate in reverse node order: the last consumer of a tensor gives its gradient
  * first; an earlier consumer's B reads it as SUM and writes a new version. So every layout adds in

@@ -1,6 +1,6 @@
 /* See exchange.h. */
 #include "graph/exchange.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 
 enum { PACK = 16 };
 

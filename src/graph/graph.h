@@ -31,7 +31,7 @@ typedef struct {
     uint32_t producer; /* node index, PST_NONE for data */
 } pst_tensor;
 
-/* Which part of a parameter this graph holds, when shard.c has split the model over tensor ranks.
+/* Which part of a parameter this graph holds, when split.c has split the model over tensor ranks.
  * All zero: all of it. */
 typedef enum {
     PST_HELD_WHOLE, /* and so has every other rank */
@@ -81,7 +81,7 @@ typedef struct {
     float rate;                /* dropout: probability of zero */
     uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
     uint32_t window;           /* max_pool: height and width of a window */
-    /* Of a graph that shard.c has made; 0 in others. */
+    /* Of a graph that split.c has made; 0 in others. */
     uint32_t parts, part; /* exchanges: size of the tensor group, place in it */
     uint32_t length;      /* exchanges along the sequence: T of the whole */
     uint64_t first; /* embedding, vocabulary_*: first token here; dropout: first element here of a

@@ -124,7 +124,7 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *                 W: SAVED0 SAVED1 DPARAM0 DPARAM1 DPARAM2 DPARAM3
  *  max_pool       in: x[b,H,W,C]                      F: IN0 OUT0    B: IN0 DOUT0 DIN0
  *  average_pool   in: x[b,H,W,C]; out [b,1,C]         F: IN0 OUT0    B: DOUT0 DIN0
- * Only in graphs that shard.c makes:
+ * Only in graphs that split.c makes:
  *  tensor_copy    F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(must share DOUT0), summed over
  *                                                     the group
  *  tensor_sum     F: IN0 OUT0(must share IN0)         B: pass-through

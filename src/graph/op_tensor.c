@@ -2,10 +2,10 @@
  * 2019; along the sequence: Korthikanti et al. 2022). In front of what is split by columns,
  * tensor_copy: forward the same everywhere, backward the sum of what each rank's columns give.
  * Behind what is split by rows, tensor_sum: the other way round. Where the ranks hold parts of the
- * sequence in between, tensor_gather and tensor_scatter stand for them. Put there by shard.c
+ * sequence in between, tensor_gather and tensor_scatter stand for them. Put there by split.c
  * only. */
 #include "graph/op_list.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 
 static pst_status expect_group(const pst_node *node) {
     if (node->attr.parts < 1 || node->attr.part >= node->attr.parts)

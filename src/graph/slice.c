@@ -1,5 +1,5 @@
-/* Parts of parameters: where their elements lie in the whole. See shard.h. */
-#include "graph/shard.h"
+/* Parts of parameters: where their elements lie in the whole. See split.h. */
+#include "graph/split.h"
 #include <string.h>
 
 uint64_t pst_param_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]) {

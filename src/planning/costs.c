@@ -3,7 +3,7 @@
 #include "graph/exchange.h"
 #include "backends/machine.h"
 #include "prepare/profile_use.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static uint32_t find_tied(const pst_graph *g) {
 
 /* untied: operators from the last use of a tied parameter on are on stages of another number of
  * tensor ranks, so that neither they nor the parameter are split. */
-static pst_status shard(const pst_graph *whole, pst_shard_options o, uint32_t untied,
+static pst_status shard(const pst_graph *whole, pst_split_options o, uint32_t untied,
                         pst_graph **part) {
     uint32_t tied = untied ? find_tied(whole) : whole->n_node,
              *parts = malloc(whole->n_node * sizeof *parts);
@@ -52,7 +52,7 @@ static pst_status shard(const pst_graph *whole, pst_shard_options o, uint32_t un
     for (uint32_t i = 0; i < whole->n_node; i++) parts[i] = i < tied ? o.parts : 1;
     if (tied < whole->n_node) o.parts_of_node = parts;
     pst_status status =
-        o.parts > 1 ? pst_graph_shard(whole, &o, part) : pst_graph_copy(whole, part);
+        o.parts > 1 ? pst_graph_split(whole, &o, part) : pst_graph_copy(whole, part);
     free(parts);
     return status;
 }
@@ -76,7 +76,7 @@ static pst_status part_of(pst_planning *x, uint32_t layers, uint32_t tensor, uin
     if (!(k->table = calloc(x->cluster->n_kind ? x->cluster->n_kind : 1, sizeof(pst_cost_table *))))
         return no_memory();
     x->n_part++;
-    const pst_shard_options o = {.parts = tensor, .sequence = (int)sequence};
+    const pst_split_options o = {.parts = tensor, .sequence = (int)sequence};
     k->status = build_whole(x, layers, micro_batch, &whole);
     if (k->status == PST_OK) k->status = shard(whole, o, untied, &k->graph);
     if (k->status == PST_OK) {
@@ -92,8 +92,7 @@ pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequenc
     return part_of(x, x->model.layers, tensor, sequence, 0, micro_batch, part);
 }
 
-pst_status pst_planning_graph_of(pst_planning *x, const pst_search_layout *l,
-                                 pst_planning_part **part) {
+pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *l, pst_planning_part **part) {
     uint32_t tensor = l->before ? 1 : l->tensor;
     return pst_planning_graph(x, tensor, tensor > 1 && l->sequence, l->micro_batch, part);
 }
@@ -255,7 +254,7 @@ pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_
 
 /* --- exact ------------------------------------------------------------------------------------ */
 
-static void take_exact(const pst_prepared *p, pst_search_layout *l) {
+static void take_exact(const pst_prepared *p, pst_layout *l) {
     l->step_ns = p->timing->step_ns;
     l->flush_ns = p->timing->flush_ns;
     l->bubble = p->timing->bubble;
@@ -279,7 +278,7 @@ static pst_status set_cluster(const pst_planning *x, pst_config *c) {
 }
 
 /* As a run of this layout would be prepared. */
-pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *l, pst_prepared **p) {
+pst_status pst_planning_prepare(pst_planning *x, const pst_layout *l, pst_prepared **p) {
     pst_plan *plan = NULL;
     const uint32_t n_rank = pst_grid_size(pst_search_grid(l));
     pst_prepare_options o = {.n_rank = n_rank,
@@ -304,7 +303,7 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *l, pst
     return status;
 }
 
-pst_status pst_planning_verify(void *arg, pst_search_layout *l) {
+pst_status pst_planning_verify(void *arg, pst_layout *l) {
     pst_planning *x = arg;
     pst_prepared *p;
     PST_TRY(pst_planning_prepare(x, l, &p));

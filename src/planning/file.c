@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* first: where in the graph each operator of the whole model begins. */
-static pst_status fill(const pst_search_layout *l, const pst_schedule *s, const uint32_t *first,
+static pst_status fill(const pst_layout *l, const pst_schedule *s, const uint32_t *first,
                        pst_plan *plan) {
     const uint32_t n = pst_grid_size(pst_search_grid(l));
     plan->n_micro = l->n_micro;
@@ -36,7 +36,7 @@ static pst_status fill(const pst_search_layout *l, const pst_schedule *s, const 
     return PST_OK;
 }
 
-pst_status pst_planning_plan(pst_planning *x, const pst_search_layout *l, pst_plan **plan) {
+pst_status pst_planning_plan(pst_planning *x, const pst_layout *l, pst_plan **plan) {
     pst_planning_part *part;
     pst_schedule *s;
     pst_plan *p = NULL;
@@ -75,7 +75,7 @@ static pst_status print(const void *what, FILE *f) {
     return pst_plan_print(p->plan, p->graph, f);
 }
 
-pst_status pst_planning_write(pst_planning *x, const pst_search_layout *l, const char *path) {
+pst_status pst_planning_write(pst_planning *x, const pst_layout *l, const char *path) {
     pst_planning_part *part;
     pst_plan *plan;
     PST_TRY(pst_planning_plan(x, l, &plan));

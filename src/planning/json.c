@@ -28,7 +28,7 @@ static json_t *degrees_of(pst_grid grid) {
     return list;
 }
 
-static json_t *recompute_of(const pst_search_layout *l) {
+static json_t *recompute_of(const pst_layout *l) {
     json_t *list = json_array();
     for (uint32_t c = 0; c < l->n_chunk; c++)
         json_array_append_new(list,
@@ -36,14 +36,14 @@ static json_t *recompute_of(const pst_search_layout *l) {
     return list;
 }
 
-static json_t *in_flight_of(const pst_search_layout *l) {
+static json_t *in_flight_of(const pst_layout *l) {
     json_t *list = json_array();
     for (uint32_t s = 0; s < l->pipeline; s++)
         json_array_append_new(list, json_real(pst_planning_in_flight(l, s)));
     return list;
 }
 
-static json_t *room_of(const pst_planning *x, const pst_search_layout *l) {
+static json_t *room_of(const pst_planning *x, const pst_layout *l) {
     json_t *list = json_array();
     for (uint32_t s = 0; s < l->pipeline; s++)
         json_array_append_new(list, json_integer((json_int_t)pst_planning_room(x, l, s)));
@@ -51,7 +51,7 @@ static json_t *room_of(const pst_planning *x, const pst_search_layout *l) {
 }
 
 /* What it is, and what is predicted of it. */
-static json_t *layout_of(const pst_planning *x, const pst_search_layout *l) {
+static json_t *layout_of(const pst_planning *x, const pst_layout *l) {
     json_t *j = json_pack(
         "{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline", (int)l->pipeline,
         "data", (int)l->data, "tensor", (int)l->tensor, "sequence", l->tensor > 1 && l->sequence,
@@ -100,7 +100,7 @@ static json_t *searched(const pst_planning *x) {
 
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out) {
     const pst_search_result *r = x->result;
-    const pst_search_layout *best = r->best;
+    const pst_layout *best = r->best;
     double step = best ? seconds(best->step_ns) : 0, mfu = best ? pst_planning_mfu(x, best) : 0;
     json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:s}", "fits", best != NULL, "cluster",
                           x->cluster_text, "devices", (int)x->cluster->n_device, "costs",

@@ -185,7 +185,7 @@ static void add_chunks(const pst_prepared *p, pst_plan_page *page) {
 /* --- rows ------------------------------------------------------------------------------------- */
 
 static void add_row(const pst_search_row *from, pst_plan_row *to) {
-    const pst_search_layout *layout = from->layout;
+    const pst_layout *layout = from->layout;
     *to = (pst_plan_row){.pipeline = from->pipeline, .data = from->data, .fits = from->fits};
     pst_planning_short_degrees(from, to->tensor, sizeof to->tensor);
     snprintf(to->why, sizeof to->why, "%s", from->why);

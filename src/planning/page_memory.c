@@ -62,7 +62,7 @@ static void find_moments(lives *x) {
 static void find_lives(lives *x, const pst_slots *slots) {
     for (uint32_t c = 0; c < slots->n_class; c++) {
         const pst_class *class = &slots->class_[c];
-        if (!x->p->layout[x->rank]->has_chunk[class->chunk]) continue;
+        if (!x->p->memory[x->rank]->has_chunk[class->chunk]) continue;
         int64_t bytes = (int64_t)pst_align(class->bytes);
         for (uint32_t m = 0; m < x->n_micro; m++) {
             const moment *birth = moment_of(x, class->chunk, m, class->birth);

@@ -119,7 +119,7 @@ static void describe_device(const pst_prepared *p, uint32_t rank, pst_plan_rank 
 }
 
 static void add_layout(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) {
-    const pst_layout *layout = p->layout[rank];
+    const pst_memory_map *layout = p->memory[rank];
     for (uint32_t k = 0; k < PST_REGION_COUNT; k++) to->region[k] = layout->bytes[k];
     to->fixed = layout->start[PST_REGION_SLOT];
     to->total = layout->total;

@@ -159,7 +159,7 @@ void pst_planning_close(pst_planning *x) {
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *l, uint32_t stage) {
+uint64_t pst_planning_room(const pst_planning *x, const pst_layout *l, uint32_t stage) {
     uint64_t least = x->problem.memory;
     const pst_grid grid = pst_search_grid(l);
     for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++) {
@@ -171,7 +171,7 @@ uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *l, ui
 
 /* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of
  * the whole), as the tape has them; 0: not known. */
-static double flops_of(pst_planning *x, const pst_search_layout *l) {
+static double flops_of(pst_planning *x, const pst_layout *l) {
     pst_planning_part *part;
     pst_tape *tape;
     double flops = 0;
@@ -183,7 +183,7 @@ static double flops_of(pst_planning *x, const pst_search_layout *l) {
     return flops;
 }
 
-double pst_planning_mfu(const pst_planning *x, const pst_search_layout *l) {
+double pst_planning_mfu(const pst_planning *x, const pst_layout *l) {
     double peak = 0;
     for (uint32_t i = 0; i < pst_grid_size(pst_search_grid(l)); i++) {
         const pst_cluster_device *d = &x->cluster->device[l->device[i]];
@@ -259,9 +259,7 @@ pst_status pst_planning_none(const pst_planning *x, const char *change, const ch
 /* Of the best layout, or where nothing fits of the one that comes nearest. */
 static pst_status write_report(pst_planning *x, const char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
-    const pst_search_layout *layout = x->result->best ? x->result->best
-                                      : nearest       ? nearest->layout
-                                                      : NULL;
+    const pst_layout *layout = x->result->best ? x->result->best : nearest ? nearest->layout : NULL;
     pst_prepared *p;
     if (!*x->options->report || !layout) return PST_OK;
     PST_TRY(pst_planning_prepare(x, layout, &p));

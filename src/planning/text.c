@@ -12,7 +12,7 @@ const char *pst_planning_source(const pst_planning *x) {
     return x->profile ? "profile" : x->nominal && !x->datasheet ? "nominal" : "datasheet";
 }
 
-static double share(const pst_search_layout *l, uint64_t ns) {
+static double share(const pst_layout *l, uint64_t ns) {
     return l->step_ns ? (double)ns / (double)l->step_ns * 100 : 0;
 }
 
@@ -27,7 +27,7 @@ static void say_seconds(uint64_t ns, FILE *out) {
 }
 
 /* "none", or "selective on 3 of 8 chunks, full on 1". */
-static void say_recompute(const pst_search_layout *l, FILE *out) {
+static void say_recompute(const pst_layout *l, FILE *out) {
     uint32_t count[PST_RECOMPUTE_COUNT] = {0};
     for (uint32_t c = 0; c < l->n_chunk; c++) count[l->recompute[c]]++;
     for (uint32_t m = 0, said = 0; m < PST_RECOMPUTE_COUNT; m++) {
@@ -37,7 +37,7 @@ static void say_recompute(const pst_search_layout *l, FILE *out) {
     }
 }
 
-static void say_layout(const pst_search_layout *l, FILE *out) {
+static void say_layout(const pst_layout *l, FILE *out) {
     uint32_t chunks = l->n_chunk / l->pipeline;
     char degrees[PST_PLANNING_DEGREES];
     int even = 1;
@@ -58,7 +58,7 @@ static void say_layout(const pst_search_layout *l, FILE *out) {
     fputc('\n', out);
 }
 
-static void say_speed(const pst_planning *x, const pst_search_layout *l, FILE *out) {
+static void say_speed(const pst_planning *x, const pst_layout *l, FILE *out) {
     double mfu = pst_planning_mfu(x, l), s = (double)l->step_ns * 1e-9;
     fputs("step        ", out);
     say_seconds(l->step_ns, out);
@@ -77,7 +77,7 @@ static void say_speed(const pst_planning *x, const pst_search_layout *l, FILE *o
             x->result->gap * 100, x->result->timed_out ? " (the time limit ended the search)" : "");
 }
 
-static void say_stage(const pst_planning *x, const pst_search_layout *l, uint32_t s, FILE *out) {
+static void say_stage(const pst_planning *x, const pst_layout *l, uint32_t s, FILE *out) {
     const uint64_t room = pst_planning_room(x, l, s);
     const double held = pst_planning_in_flight(l, s);
     fprintf(out, "stage %u: ", s);
@@ -90,7 +90,7 @@ static void say_stage(const pst_planning *x, const pst_search_layout *l, uint32_
 }
 
 /* The stage of whose room the largest part is taken; where there is no limit, the largest. */
-static uint32_t fullest(const pst_planning *x, const pst_search_layout *l) {
+static uint32_t fullest(const pst_planning *x, const pst_layout *l) {
     uint32_t most = 0;
     for (uint32_t s = 1; s < l->pipeline; s++) {
         double room = (double)pst_planning_room(x, l, s),
@@ -102,7 +102,7 @@ static uint32_t fullest(const pst_planning *x, const pst_search_layout *l) {
     return most;
 }
 
-static void say_memory(const pst_planning *x, const pst_search_layout *l, FILE *out) {
+static void say_memory(const pst_planning *x, const pst_layout *l, FILE *out) {
     for (uint32_t s = 0; s < l->pipeline && s < MOST_STAGES; s++) {
         fputs(s ? "            " : "memory      ", out);
         say_stage(x, l, s, out);
@@ -122,7 +122,7 @@ static void say_memory(const pst_planning *x, const pst_search_layout *l, FILE *
 
 /* As a run of it will say: processors that are not there cannot compute at once, and no prediction
  * knows. */
-static void say_crowded(const pst_planning *x, const pst_search_layout *l, FILE *out) {
+static void say_crowded(const pst_planning *x, const pst_layout *l, FILE *out) {
     uint32_t ranks = pst_grid_size(pst_search_grid(l)), processors = pst_machine_cpus();
     uint32_t threads = pst_planning_threads(x, ranks);
     if (!x->nominal || ranks == 1 || (uint64_t)ranks * threads <= processors) return;
@@ -164,7 +164,7 @@ const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size
 /* What was not prepared takes about so long; what does not fit was not even walked through: its
  * step is no shorter. */
 static void say_tried(const pst_search_row *r, FILE *out) {
-    const pst_search_layout *l = r->layout;
+    const pst_layout *l = r->layout;
     char step[32] = "-";
     if (!l) {
         fprintf(out, "%-11s %6s %5s %12s  ", step, step, step, step);
@@ -201,7 +201,7 @@ static void say_fewer(const pst_planning *x, FILE *out) {
 }
 
 pst_status pst_planning_text(pst_planning *x, FILE *out) {
-    const pst_search_layout *best = x->result->best;
+    const pst_layout *best = x->result->best;
     fprintf(out, "%s, %u layers, %u channels, batch %u of %u tokens, %s, on ", x->model.kind,
             x->model.layers, x->model.channels, x->problem.batch, x->model.context,
             x->config->train.precision);

@@ -6,7 +6,7 @@
 uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank) {
     uint64_t most = 0;
     for (uint32_t r = pst_job_gathers(p->job); r < p->options.n_rank; r = pst_job_next(p->job, r)) {
-        uint64_t may = pst_prepare_room(p, limit, r), needs = p->layout[r]->total;
+        uint64_t may = pst_prepare_room(p, limit, r), needs = p->memory[r]->total;
         if (may && needs > may && needs - may > most) {
             most = needs - may;
             *rank = r;
@@ -121,7 +121,7 @@ pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
     uint32_t rank = 0;
     char advice[160], needs[32], may[32];
     if (!pst_prepare_excess(p, limit, &rank)) return PST_OK;
-    uint64_t total = p->layout[rank]->total, room = pst_prepare_room(p, limit, rank);
+    uint64_t total = p->memory[rank]->total, room = pst_prepare_room(p, limit, rank);
     suggest(p, limit, advice, sizeof advice);
     if (!strcmp(scaled(total, needs), scaled(room, may))) {
         snprintf(needs, sizeof needs, "%" PRIu64 " bytes", total);

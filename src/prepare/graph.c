@@ -1,6 +1,6 @@
 /* The graph of a run: that of the model that the run file names, or the one that a program has
  * built, whole and as each tensor rank computes it. prepare.h declares it. */
-#include "graph/shard.h"
+#include "graph/split.h"
 #include "prepare/prepare.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -149,8 +149,8 @@ static int splits_sequence(const pst_prepared *p) {
 }
 
 static pst_status split_for(pst_prepared *p, uint32_t part) {
-    pst_shard_options o = {.parts = p->grid.tensor, .part = part, .sequence = splits_sequence(p)};
-    PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[part]));
+    pst_split_options o = {.parts = p->grid.tensor, .part = part, .sequence = splits_sequence(p)};
+    PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[part]));
     return pst_graph_check(p->graphs[part]);
 }
 
@@ -186,15 +186,15 @@ pst_status pst_prepare_graph(pst_prepared *p) {
 /* --- stages with different numbers of tensor ranks -------------------------------------------- */
 
 /* What each lane computes of the model, once it is known which operators each stage has. parts:
- * [operators of the model]; origin: [PST_SHARD_NODES times as many] */
+ * [operators of the model]; origin: [PST_SPLIT_NODES times as many] */
 static pst_status split_stages(pst_prepared *p, uint32_t *parts, uint32_t *origin) {
     const pst_plan *plan = p->plan;
     for (uint32_t i = 0; i < p->whole->n_node; i++)
         parts[i] = pst_grid_degree(p->grid, plan->rank_of_chunk[plan->chunk_of_node[i]]);
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
-        pst_shard_options o = {
+        pst_split_options o = {
             .parts = p->grid.tensor, .part = t, .parts_of_node = parts, .origin = origin};
-        PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[t]));
+        PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[t]));
         PST_TRY(pst_graph_check(p->graphs[t]));
     }
     p->graph = p->graphs[0];
@@ -214,7 +214,7 @@ pst_status pst_prepare_split(pst_prepared *p) {
     }
     size_t n = p->whole->n_node + (size_t)1;
     uint32_t *parts = malloc(n * sizeof *parts),
-             *origin = malloc(PST_SHARD_NODES * n * sizeof *origin);
+             *origin = malloc(PST_SPLIT_NODES * n * sizeof *origin);
     pst_status status = parts && origin
                             ? split_stages(p, parts, origin)
                             : pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);

@@ -263,18 +263,18 @@ static pst_status build_job(pst_prepared *p) {
 
 static pst_status build_layout(pst_prepared *p) {
     uint32_t n = p->options.n_rank;
-    p->layout = calloc(n, sizeof *p->layout);
-    if (!p->layout) return pst_fail(PST_ENOMEM, "no memory for the layouts of %u ranks", n);
+    p->memory = calloc(n, sizeof *p->memory);
+    if (!p->memory) return pst_fail(PST_ENOMEM, "no memory for the layouts of %u ranks", n);
     for (uint32_t r = pst_job_gathers(p->job); r < n; r = pst_job_next(p->job, r)) {
         uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
         uint32_t t = pst_grid_at(p->grid, r).tensor;
         const pst_cut *cut = p->cuts[t], *eval = p->eval_cuts[t];
-        PST_TRY(pst_layout_build(p->graphs[t], cut, p->job, p->slots[lane], eval, p->eval_job,
-                                 p->eval_slots[lane], p->optim, r, &p->layout[r]));
-        PST_TRY(pst_layout_check(p->layout[r], cut, p->slots[lane]));
-        if (eval) PST_TRY(pst_layout_check(p->layout[r], eval, p->eval_slots[lane]));
-        if (p->layout[r]->total > p->plan->peak_bytes[stage])
-            p->plan->peak_bytes[stage] = p->layout[r]->total;
+        PST_TRY(pst_memory_map_build(p->graphs[t], cut, p->job, p->slots[lane], eval, p->eval_job,
+                                     p->eval_slots[lane], p->optim, r, &p->memory[r]));
+        PST_TRY(pst_memory_map_check(p->memory[r], cut, p->slots[lane]));
+        if (eval) PST_TRY(pst_memory_map_check(p->memory[r], eval, p->eval_slots[lane]));
+        if (p->memory[r]->total > p->plan->peak_bytes[stage])
+            p->plan->peak_bytes[stage] = p->memory[r]->total;
     }
     return PST_OK;
 }
@@ -390,8 +390,9 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
 
 void pst_prepared_close(pst_prepared *p) {
     if (!p) return;
-    for (uint32_t r = 0; p->layout && r < p->options.n_rank; r++) pst_layout_close(p->layout[r]);
-    free(p->layout);
+    for (uint32_t r = 0; p->memory && r < p->options.n_rank; r++)
+        pst_memory_map_close(p->memory[r]);
+    free(p->memory);
     pst_timing_close(p->timing);
     for (uint32_t i = 0; p->slots && p->eval_slots && i < pst_grid_lanes(p->grid); i++) {
         pst_slots_close(p->slots[i]);

@@ -95,7 +95,7 @@ typedef struct {
                                       evaluation */
     pst_job *job, *eval_job;
     pst_slots **slots, **eval_slots; /* [lanes of the grid] */
-    pst_layout **layout;             /* [n_rank] */
+    pst_memory_map **memory;         /* [n_rank] */
     pst_timing *timing;              /* predicted from the cost model */
     char solved[192];                /* schedule solved: what it came to, in a line; else "" */
     uint64_t flops;                  /* of one optimizer step, all ranks */

@@ -54,7 +54,7 @@ static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
 static uint64_t fixed_bytes(const pst_prepared *p, uint32_t rank) {
     const pst_cut *cut = p->cuts[pst_grid_at(p->grid, rank).tensor];
     const pst_slots *slots = p->slots[pst_grid_lane(p->grid, rank)];
-    uint64_t bytes = p->layout[rank]->total;
+    uint64_t bytes = p->memory[rank]->total;
     pst_held none;
     for (uint32_t k = 0; k < cut->n_class; k++)
         if (p->job->rank_of_chunk[cut->class_[k].chunk] == pst_grid_at(p->grid, rank).stage &&
@@ -133,7 +133,7 @@ pst_status pst_prepare_problems_open(const pst_prepared *p, uint64_t limit,
 int pst_prepare_problems_tighten(const pst_prepared *p, uint64_t limit, pst_prepare_problems *x) {
     int taken = 0;
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
-        uint64_t room = pst_prepare_room(p, limit, r), needs = p->layout[r]->total;
+        uint64_t room = pst_prepare_room(p, limit, r), needs = p->memory[r]->total;
         for (uint32_t i = 0; needs > room && i < x->n; i++) {
             uint64_t *of = &x->of[i].limit[pst_grid_at(p->grid, r).stage];
             if (x->of[i].n_micro != micros_of(p, r)) continue;

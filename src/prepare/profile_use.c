@@ -168,7 +168,7 @@ static void set(uint64_t *ns, uint64_t known) {
 
 /* What a rank counts and steps is what its layout says. */
 static void time_flush(const pst_prepared *p, uint32_t rank, uint32_t busy) {
-    const pst_layout *l = p->layout[rank];
+    const pst_memory_map *l = p->memory[rank];
     const pst_graph *g = p->graphs[pst_grid_at(p->grid, rank).tensor];
     pst_instr_list *list = &p->job->list[rank];
     uint64_t counted = 0, stepped = 0;
@@ -211,7 +211,7 @@ static void time_messages(const pst_profile *profile, pst_job *job) {
 void pst_profile_time(pst_prepared *p) {
     if (!p->profile) return;
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->layout[r]) time_flush(p, r, busy_ranks(p));
+        if (p->memory[r]) time_flush(p, r, busy_ranks(p));
     if (!p->costs.stage_link)
         time_messages(p->profile, p->job); /* else the cluster file says how long they take */
 }

@@ -29,7 +29,7 @@ typedef struct {
 static uint64_t largest(const pst_prepared *p) {
     uint64_t most = 0;
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->layout[r]->total > most) most = p->layout[r]->total;
+        if (p->memory[r]->total > most) most = p->memory[r]->total;
     return most;
 }
 

@@ -5,7 +5,7 @@
 #define PST_RANK_EXCHANGE_H
 #include "comm/collective/collective.h"
 #include "graph/exchange.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 
 typedef struct pst_exchanger pst_exchanger;
 

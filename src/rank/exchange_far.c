@@ -3,7 +3,7 @@
  * all-reduce has to. Along the sequence, parts of several samples do not lie together: they are
  * packed before and unpacked behind. */
 #include "graph/exchange.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 #include "rank/exchange_far.h"
 #include <stdlib.h>
 

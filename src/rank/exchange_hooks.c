@@ -19,7 +19,7 @@ pst_status pst_rank_exchange_open(pst_rank *r) {
     pst_status status = open_exchangers(r, members, n);
     free(members);
     if (status != PST_OK || !r->far) return status;
-    return r->device->ops->staging(r->device, r->layout->partial_bytes + 1, &r->partial);
+    return r->device->ops->staging(r->device, r->memory->partial_bytes + 1, &r->partial);
 }
 
 void pst_rank_exchange_close(pst_rank *r) {
@@ -32,8 +32,8 @@ void pst_rank_exchange_close(pst_rank *r) {
 /* The group's sum of the accumulators that are partial. */
 static pst_status start_partial(pst_rank *r) {
     const pst_instr reduce = {.opcode = PST_OP_REDUCE};
-    uint8_t *sum = r->arena.base + r->layout->partial;
-    uint64_t bytes = r->layout->partial_bytes;
+    uint8_t *sum = r->arena.base + r->memory->partial;
+    uint64_t bytes = r->memory->partial_bytes;
     r->call.spent = r->work.ns + pst_work_of_flush(&reduce);
     r->exchange_step = NULL;
     r->exchange_ns = pst_monotonic_ns();
@@ -57,7 +57,7 @@ pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, ui
     if (r->position) PST_POSITION_SET(r->position, coll_bytes, step->bytes);
     void *from = pst_rank_operand(r, chunk, step, 0, micro),
          *to = pst_rank_operand(r, chunk, step, 1, micro);
-    void *scratch = pst_layout_scratch(r->layout, pst_rank_cut(r), step, r->arena.base);
+    void *scratch = pst_memory_map_scratch(r->memory, pst_rank_cut(r), step, r->arena.base);
     const pst_node *node = r->graph->node + step->node;
     pst_pass pass = (pst_pass)step->pass;
     if (r->far) return pst_far_exchange_start(r->far_exchanger, node, pass, from, to, scratch);
@@ -81,8 +81,8 @@ pst_status pst_rank_exchanged(void *arg) {
     if (status != PST_OK) return status;
     const pst_step *step = r->exchange_step;
     if (r->far && !step)
-        PST_TRY(pst_rank_write(r, r->arena.base + r->layout->partial, r->partial,
-                               r->layout->partial_bytes));
+        PST_TRY(pst_rank_write(r, r->arena.base + r->memory->partial, r->partial,
+                               r->memory->partial_bytes));
     uint64_t ended = pst_monotonic_ns();
     *r->call.spent += ended - r->exchange_ns;
     if (step) pst_rank_note(r, step, r->exchange_micro, r->exchange_ns, ended);

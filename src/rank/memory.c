@@ -10,7 +10,7 @@ enum { UNTOUCHED = 0xff };
 static const pst_device_ops *ops_of(const pst_rank *r) { return r->device->ops; }
 
 static pst_status open_far(pst_rank *r, int canary) {
-    uint64_t bytes = r->layout->total, all = bytes + PST_ARENA_CANARY_BYTES;
+    uint64_t bytes = r->memory->total, all = bytes + PST_ARENA_CANARY_BYTES;
     void *base;
     PST_TRY(ops_of(r)->memory(r->device, all, &base));
     r->arena = (pst_arena){.base = base, .bytes = bytes, .canary = canary != 0};
@@ -20,7 +20,7 @@ static pst_status open_far(pst_rank *r, int canary) {
 }
 
 pst_status pst_rank_memory_open(pst_rank *r, int canary) {
-    return r->far ? open_far(r, canary) : pst_arena_open(r->layout->total, canary, &r->arena);
+    return r->far ? open_far(r, canary) : pst_arena_open(r->memory->total, canary, &r->arena);
 }
 
 void pst_rank_memory_close(pst_rank *r) {

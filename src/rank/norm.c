@@ -7,7 +7,7 @@
 /* --- control: what the host computes with ----------------------------------------------------- */
 
 static double *control(const pst_rank *r, uint64_t offset) {
-    return (double *)(void *)(r->control + (offset - r->layout->norm_own));
+    return (double *)(void *)(r->control + (offset - r->memory->norm_own));
 }
 
 pst_status pst_rank_pull(const pst_rank *r, uint64_t offset, uint64_t bytes, const double **out) {
@@ -19,7 +19,7 @@ static pst_status push(const pst_rank *r, uint64_t offset, uint64_t bytes) {
     return r->far ? pst_rank_write(r, r->arena.base + offset, control(r, offset), bytes) : PST_OK;
 }
 
-static uint64_t control_bytes(const pst_layout *x) {
+static uint64_t control_bytes(const pst_memory_map *x) {
     return x->norm_answer + 3 * sizeof(double) - x->norm_own;
 }
 
@@ -32,11 +32,11 @@ static int counts(const pst_prepared *p, uint32_t rank, uint32_t param) {
 }
 
 int pst_rank_stores(const pst_rank *r, uint32_t param) {
-    return r->layout->own_to[param] > r->layout->own_from[param] && counts(r->p, r->rank, param);
+    return r->memory->own_to[param] > r->memory->own_from[param] && counts(r->p, r->rank, param);
 }
 
 int pst_rank_owns(const pst_rank *r, uint32_t param) {
-    return pst_rank_stores(r, param) && r->layout->own_from[param] == 0;
+    return pst_rank_stores(r, param) && r->memory->own_from[param] == 0;
 }
 
 /* --- a rank's own ----------------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ pst_status pst_rank_losses(const pst_rank *r, uint32_t micro, double *sum) {
 
 pst_status pst_rank_norm(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
-    const pst_layout *x = r->layout;
+    const pst_memory_map *x = r->memory;
     uint32_t n = 0, losses = r->n_micro;
     for (uint32_t m = 0; m < losses; m++)
         PST_TRY(pst_rank_losses(r, m, control(r, x->norm_own) + m));
@@ -92,7 +92,7 @@ static double add_losses(const pst_rank *r) {
         for (uint32_t m = 0; m < p->micro[k + 1] - p->micro[k]; m++)
             for (uint32_t s = 0; s < p->grid.pipeline; s++) {
                 uint32_t rank = pst_grid_rank(p->grid, s, k, 0);
-                sum += control(r, r->layout->norm_of_rank[rank])[m];
+                sum += control(r, r->memory->norm_of_rank[rank])[m];
             }
     return sum;
 }
@@ -101,14 +101,14 @@ pst_status pst_rank_gather(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     const double *all;
-    double *answer = control(r, r->layout->norm_answer), squares = 0;
-    PST_TRY(pst_rank_pull(r, r->layout->norm_own, control_bytes(r->layout), &all));
+    double *answer = control(r, r->memory->norm_answer), squares = 0;
+    PST_TRY(pst_rank_pull(r, r->memory->norm_own, control_bytes(r->memory), &all));
     for (uint32_t i = 0; i < r->n_term; i++) squares += *control(r, r->term[i]);
     answer[0] = add_losses(r);
     answer[1] = sqrt(squares) / r->loss_scale;
     double clip = r->p->config->train.clip;
     answer[2] = clip > 0 && answer[1] > clip ? clip / (answer[1] + 1e-6) : 1.0;
-    return push(r, r->layout->norm_answer, 3 * sizeof *answer);
+    return push(r, r->memory->norm_answer, 3 * sizeof *answer);
 }
 
 /* Rank i in the order of tensor ranks, of each one's replicas, and of their stages; PST_NONE: the
@@ -128,7 +128,7 @@ static pst_status find_terms(pst_rank *r) {
     uint32_t n = p->graph->n_param, n_rank = p->options.n_rank,
              *order = malloc((n + (size_t)1) * sizeof *order);
     uint32_t *next = calloc(n_rank, sizeof *next), most = 0;
-    for (uint32_t k = 0; k < n_rank; k++) most += r->layout->piece_of_rank[k];
+    for (uint32_t k = 0; k < n_rank; k++) most += r->memory->piece_of_rank[k];
     r->term = calloc(most + (size_t)1, sizeof *r->term);
     pst_status status =
         order && next && r->term ? PST_OK : pst_fail(PST_ENOMEM, "no memory to add norms");
@@ -137,8 +137,8 @@ static pst_status find_terms(pst_rank *r) {
         for (uint32_t j = 0; j < p->grid.pipeline * pst_grid_lanes(p->grid); j++) {
             uint32_t k = by_part(p->grid, j);
             if (k == PST_NONE) continue;
-            const pst_layout *of = p->layout[k];
-            uint64_t first = r->layout->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
+            const pst_memory_map *of = p->memory[k];
+            uint64_t first = r->memory->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
             for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0;
                  m--, next[k]++)
                 if (counts(p, k, order[i])) r->term[r->n_term++] = first + next[k] * sizeof(double);
@@ -149,7 +149,7 @@ static pst_status find_terms(pst_rank *r) {
 }
 
 pst_status pst_rank_norm_open(pst_rank *r) {
-    const pst_layout *x = r->layout;
+    const pst_memory_map *x = r->memory;
     uint32_t n = x->piece_of_rank[r->rank];
     r->piece = calloc(n + (size_t)1, sizeof *r->piece);
     r->piece_n = calloc(n + (size_t)1, sizeof *r->piece_n);

@@ -18,29 +18,29 @@ static void *at(const pst_rank *r, uint64_t offset) {
 }
 
 float *pst_rank_weight(const pst_rank *r, uint32_t param) {
-    return at(r, r->layout->master[param]);
+    return at(r, r->memory->master[param]);
 }
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
-    return at(r, r->layout->state[i][param]);
+    return at(r, r->memory->state[i][param]);
 }
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
-    return at(r, r->layout->grad[param][use]);
+    return at(r, r->memory->grad[param][use]);
 }
 
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
     const float *grad = NULL;
     for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++)
         grad = pst_rank_grad(r, param, u);
-    return grad + (from - r->layout->grad_from[param]);
+    return grad + (from - r->memory->grad_from[param]);
 }
 
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
-    uint8_t *base = at(r, r->layout->data[tensor]);
+    uint8_t *base = at(r, r->memory->data[tensor]);
     return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
 }
 
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
-    uint8_t *base = at(r, r->layout->output[tensor]);
+    uint8_t *base = at(r, r->memory->output[tensor]);
     return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
 }
 
@@ -93,8 +93,8 @@ const pst_cut *pst_rank_cut(const pst_rank *r) {
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro) {
     const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
-    return pst_layout_address(r->layout, pst_rank_cut(r), slots, r->graph, chunk,
-                              &step->operand[operand], micro, r->arena.base);
+    return pst_memory_map_address(r->memory, pst_rank_cut(r), slots, r->graph, chunk,
+                                  &step->operand[operand], micro, r->arena.base);
 }
 
 /* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an
@@ -103,7 +103,7 @@ void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, 
 static int begins(const pst_rank *r, const pst_step *step, uint32_t micro) {
     for (uint32_t i = 0; i < step->n_operand; i++)
         if (step->operand[i].kind == PST_OPERAND_DPARAM &&
-            r->layout->fresh[step->operand[i].index] != ABSENT)
+            r->memory->fresh[step->operand[i].index] != ABSENT)
             return 1;
     return micro % r->part_micros == 0;
 }
@@ -133,7 +133,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     c->call = (pst_call){.graph = g,
                          .node = g->node + step->node,
                          .arg = c->arg,
-                         .scratch = pst_layout_scratch(r->layout, cut, step, r->arena.base),
+                         .scratch = pst_memory_map_scratch(r->memory, cut, step, r->arena.base),
                          .seed = (uint64_t)p->config->train.seed,
                          .first = begins(r, step, micro),
                          .train = r->train,
@@ -153,7 +153,7 @@ static pst_status reduce(pst_device *device, const void *block) {
     pst_rank *r = f->rank;
     float *sum, *operand;
     uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
-    pst_layout_reduce(r->layout, r->slots, r->graph, in, r->arena.base, &sum, &operand);
+    pst_memory_map_reduce(r->memory, r->slots, r->graph, in, r->arena.base, &sum, &operand);
     if (in->into == PST_INTO_SHARD && in->micro == 0) /* the first round */
         PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
     else PST_TRY(r->arith->accumulate(device, sum, operand, n));
@@ -187,8 +187,8 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
 static void *memory_hook(void *arg, const pst_instr *instr) {
     pst_rank *r = arg;
     int eval = !r->train && r->eval_cut;
-    return pst_layout_message(r->layout, pst_rank_cut(r), eval ? r->eval_slots : r->slots, r->graph,
-                              instr, r->arena.base);
+    return pst_memory_map_message(r->memory, pst_rank_cut(r), eval ? r->eval_slots : r->slots,
+                                  r->graph, instr, r->arena.base);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -314,12 +314,12 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->graph = p->graphs[r->at.tensor];
     r->cut = p->cuts[r->at.tensor];
     r->eval_cut = p->eval_cuts[r->at.tensor];
-    r->layout = p->layout[rank];
+    r->memory = p->memory[rank];
     r->slots = p->slots[pst_grid_lane(p->grid, rank)];
     r->eval_slots = p->eval_slots[pst_grid_lane(p->grid, rank)];
     r->micro = p->micro[r->at.replica];
     r->n_micro = p->micro[r->at.replica + 1] - r->micro;
-    r->part_micros = r->layout->parts > 1 ? r->layout->part_micros : UINT32_MAX;
+    r->part_micros = r->memory->parts > 1 ? r->memory->part_micros : UINT32_MAX;
     r->eval_micro = p->eval_micro[r->at.replica];
     r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
     r->transport = transport;

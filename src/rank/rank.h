@@ -43,7 +43,7 @@ struct pst_rank {
     uint32_t eval_micro, n_eval_micro; /* likewise of an evaluation pass */
     uint32_t part_micros; /* of its micro-batches, the first of each so many begins an accumulator
                              anew */
-    const pst_layout *layout; /* borrowed from p */
+    const pst_memory_map *memory; /* borrowed from p */
     pst_arena arena;  /* base: the device's address, with which the host only reckons where `far` */
     int far;          /* the host reads and writes it through pst_rank_read and _write alone */
     void *room;       /* [PST_RANK_ROOM] where far: what pst_rank_peek shows */

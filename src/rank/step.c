@@ -48,9 +48,9 @@ static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
 
 /* Array 0 is the master weight, those behind it the optimizer's states. */
 static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, int back) {
-    uint64_t bytes = (r->layout->step_to[param] - r->layout->step_from[param]) * sizeof(float);
+    uint64_t bytes = (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof(float);
     float *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
-    void *kept = at(r, r->layout->undo[param] + array * pst_align(bytes));
+    void *kept = at(r, r->memory->undo[param] + array * pst_align(bytes));
     copying c = {back ? (void *)own : kept, back ? kept : (void *)own, bytes};
     if (r->far) return pst_rank_copy(r, c.to, c.from, bytes);
     pst_pool_run(r->device->pool, copy_tile, &c, (bytes + COPY_TILE - 1) / COPY_TILE);
@@ -63,11 +63,11 @@ static pst_status copy_param(const pst_rank *r, uint32_t param, int back) {
 }
 
 static int steps(const pst_rank *r, uint32_t param) {
-    return r->layout->step_from[param] < r->layout->step_to[param];
+    return r->memory->step_from[param] < r->memory->step_to[param];
 }
 
 static pst_arith_param changing(const pst_rank *r, uint32_t param) {
-    const pst_layout *x = r->layout;
+    const pst_memory_map *x = r->memory;
     uint64_t from = x->step_from[param];
     pst_arith_param out = {.weight = pst_rank_weight(r, param),
                            .grad = pst_rank_sum(r, param, from),
@@ -126,8 +126,8 @@ static pst_status undo(pst_rank *r) {
 static pst_status may_step(const pst_rank *r, int *may) {
     const double *own;
     double squares = 0, loss = 0, clip = r->p->config->train.clip;
-    uint32_t losses = r->layout->loss_of_rank[r->rank], pieces = r->layout->piece_of_rank[r->rank];
-    PST_TRY(pst_rank_pull(r, r->layout->norm_own, ((uint64_t)losses + pieces) * sizeof *own, &own));
+    uint32_t losses = r->memory->loss_of_rank[r->rank], pieces = r->memory->piece_of_rank[r->rank];
+    PST_TRY(pst_rank_pull(r, r->memory->norm_own, ((uint64_t)losses + pieces) * sizeof *own, &own));
     for (uint32_t i = 0; i < losses; i++) loss += *own++;
     for (uint32_t i = 0; i < pieces; i++) squares += *own++;
     double norm = sqrt(squares) / r->loss_scale;
@@ -143,7 +143,7 @@ static pst_status step_ahead(pst_rank *r) {
 /* The answer: sum of losses, norm, clip factor. good: the weights stay numbers. */
 static pst_status take_answer(pst_rank *r, int *good) {
     const double *answer;
-    PST_TRY(pst_rank_pull(r, r->layout->norm_answer, 3 * sizeof *answer, &answer));
+    PST_TRY(pst_rank_pull(r, r->memory->norm_answer, 3 * sizeof *answer, &answer));
     r->loss_sum = answer[0];
     r->grad_norm = answer[1];
     r->clip_scale = answer[2];

@@ -2,12 +2,12 @@
  * them. */
 #include "base/pool.h"
 #include "base/rng.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 #include "rank/rank.h"
 #include <stdlib.h>
 
 static uint64_t stepped(const pst_rank *r, uint32_t param) {
-    return r->layout->step_to[param] - r->layout->step_from[param];
+    return r->memory->step_to[param] - r->memory->step_from[param];
 }
 
 /* Nothing to do in fp32, where kernels read the master weight itself. */
@@ -16,7 +16,7 @@ pst_status pst_rank_refresh(pst_rank *r) {
         const float *master = pst_rank_weight(r, i);
         if (!master || r->graph->dtype == PST_F32) continue;
         uint16_t *weight =
-            (uint16_t *)(void *)(r->arena.base + r->layout->weight[i]) + r->layout->step_from[i];
+            (uint16_t *)(void *)(r->arena.base + r->memory->weight[i]) + r->memory->step_from[i];
         PST_TRY(r->arith->narrow(r->device, r->graph->dtype, master, weight, stepped(r, i)));
     }
     return pst_rank_settle(r);
@@ -41,7 +41,7 @@ static void draw_tile(void *arg, uint64_t tile, uint32_t thread) {
 /* Of each run of what is held of the parameter, what is stepped here. */
 static void init_param(const pst_rank *r, uint32_t p, pst_pool *pool, float *w) {
     const pst_param *param = r->graph->param + p;
-    uint64_t from = r->layout->step_from[p], to = r->layout->step_to[p], before = 0;
+    uint64_t from = r->memory->step_from[p], to = r->memory->step_to[p], before = 0;
     uint64_t key = pst_rng_key((uint64_t)r->p->config->train.seed, param->name), at, count;
     for (uint64_t i = 0; pst_param_run(param, i, &at, &count); i++, before += count) {
         uint64_t low = from > before ? from : before,

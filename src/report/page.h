@@ -13,7 +13,7 @@ pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out); /* the fe
                                                                           matter; ENOMEM */
 /* curves.c: ENOMEM. */
 pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out);
-/* lanes.c: the traced step, measured and predicted, and what each rank's time went into. */
+/* step_rows.c: the traced step, measured and predicted, and what each rank's time went into. */
 void pst_report_draw_lanes(const pst_report_data *d, FILE *out);
 void pst_report_draw_times(const pst_report_data *d, FILE *out);
 /* One panel of lanes, within what open and close write. rank: [n_rank] which rank of the grid each

@@ -38,7 +38,7 @@ static void say_messages(const pst_trainer *t) {
 static void say_unshared(const pst_prepared *p) {
     int64_t most = INT64_MIN;
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->layout[r]->gradient_saved > most) most = p->layout[r]->gradient_saved;
+        if (p->memory[r]->gradient_saved > most) most = p->memory[r]->gradient_saved;
     if (p->job->zero != 2 || most > 0) return;
     pst_log(PST_LOG_WARN,
             "parallel.zero 2 saves no memory here: every rank has the gradients of its largest "
@@ -92,7 +92,7 @@ void pst_announce_run(const pst_trainer *t) {
     for (uint32_t i = 0; i < p->whole->n_param; i++)
         params += pst_param_elements(p->whole->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        most = p->layout[r]->total > most ? p->layout[r]->total : most;
+        most = p->memory[r]->total > most ? p->memory[r]->total : most;
     pst_grid_text(p->grid, grid);
     printf("%s: %s, %.2f M parameters, %s, %u rank%s%s%s%s of %u thread%s, %s, %u micro-batches of "
            "%u\n",

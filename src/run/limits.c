@@ -14,7 +14,7 @@ pst_status pst_limits_of_process(uint32_t ranks) {
 /* What this process's checkpoint will have of tensors at least: parts of tensor ranks are not
  * counted. */
 static uint64_t checkpoint_bytes(const pst_prepared *p, uint32_t rank) {
-    const pst_layout *x = p->layout[rank];
+    const pst_memory_map *x = p->memory[rank];
     uint64_t elements = 0;
     for (uint32_t i = 0; i < p->graph->n_param && pst_grid_lanes(p->grid) == p->grid.data; i++)
         elements += x->own_to[i] - x->own_from[i];
@@ -29,7 +29,7 @@ pst_status pst_limits_of_run(const pst_trainer *t) {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t rank = several ? t->world->rank : i;
         uint64_t bytes = t->study ? 0 : checkpoint_bytes(p, rank);
-        if (!far && !t->study) arenas += p->layout[rank]->total;
+        if (!far && !t->study) arenas += p->memory[rank]->total;
         if (bytes > file) file = bytes;
     }
     pst_limit_needs needs =

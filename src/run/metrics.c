@@ -201,7 +201,7 @@ static json_t *peaks(const pst_metrics *m, const pst_report *report) {
     json_t *list = json_array();
     for (uint32_t r = 0; r < m->p->options.n_rank; r++)
         json_array_append_new(list, json_integer((json_int_t)(report ? report[r].peak_bytes
-                                                                     : m->p->layout[r]->total)));
+                                                                     : m->p->memory[r]->total)));
     return list;
 }
 

@@ -51,7 +51,7 @@ static json_t *regions(const pst_prepared *p) {
         json_t *bytes = json_array();
         for (uint32_t r = 0; r < p->options.n_rank; r++)
             failed |=
-                json_array_append_new(bytes, json_integer((json_int_t)p->layout[r]->bytes[region]));
+                json_array_append_new(bytes, json_integer((json_int_t)p->memory[r]->bytes[region]));
         failed |= json_object_set_new(all, pst_region_name((pst_region)region), bytes);
     }
     if (!failed) return all;

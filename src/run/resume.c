@@ -18,7 +18,7 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
                              const pst_optim_row *rule) {
     enum { ARRAYS = 3 };
     const pst_param *param = r->graph->param + i;
-    uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i],
+    uint64_t from = r->memory->step_from[i], to = r->memory->step_to[i],
              bytes = (to - from) * sizeof(float);
     uint32_t n = 1 + (rule ? rule->n_state : 0), lent = 0;
     float *at[ARRAYS] = {pst_rank_weight(r, i)};
@@ -242,7 +242,7 @@ pst_status pst_save_resume(pst_trainer *t) {
 /* --- Hugging Face ----------------------------------------------------------------------------- */
 
 static uint64_t weight_bytes(const pst_rank *r, uint32_t param) {
-    return (r->layout->step_to[param] - r->layout->step_from[param]) * sizeof(float);
+    return (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof(float);
 }
 
 static pst_status lend_weight(const pst_rank *r, uint32_t param, int reads, float **out) {
@@ -265,8 +265,8 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
         if (pst_rank_weight(r, i)) status = lend_weight(r, i, 0, &weight[i]);
     if (status == PST_OK)
-        status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->layout->step_from,
-                               r->layout->step_to);
+        status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->memory->step_from,
+                               r->memory->step_to);
     for (uint32_t i = 0; i < g->n_param; i++) {
         pst_status back = weight[i] ? hand_back_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
         status = status == PST_OK ? back : status;

@@ -55,7 +55,7 @@ static int may_change(void *arg, uint32_t param) {
 /* What of a parameter this rank answers for, and so stores. */
 static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
     const pst_prepared *p = r->p;
-    const pst_layout *x = r->layout;
+    const pst_memory_map *x = r->memory;
     uint64_t from = x->own_from[i], n = x->own_to[i] - from;
     pst_ckpt_entry e = {.param = r->graph->param + i,
                         .weight = pst_rank_weight(r, i) + (from - x->step_from[i])};

@@ -200,7 +200,7 @@ pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t
     PST_TRY(keep(s, pst_step_run(&s->t, began, &measured)));
     pst_status status = keep(s, pst_step_check(&s->t));
     if (result) fill_result(&s->t, &measured, result);
-    if (status == PST_OK && !s->t.skipped_in_row) pst_fit_add(s->t.fit, s->t.report);
+    if (status == PST_OK && !s->t.skipped_in_row) pst_prediction_add(s->t.fit, s->t.report);
     return status;
 }
 
@@ -300,7 +300,7 @@ pst_status pst_session_load(pst_session *s, const char *path) {
 /* The rank that answers for a parameter as a whole (pst_rank_owns). */
 static uint32_t owner_of(const pst_prepared *p, uint32_t param) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->layout[r]->own_to[param] && !p->layout[r]->own_from[param]) return r;
+        if (p->memory[r]->own_to[param] && !p->memory[r]->own_from[param]) return r;
     return 0;
 }
 

@@ -133,8 +133,8 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
                               .step_s = (double)wall_ns * 1e-9,
                               .bubble =
                                   l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
-                              .predicted_step_s = t->fit ? pst_fit_step_s(t->fit) : NAN,
-                              .predicted_bubble = t->fit ? pst_fit_bubble(t->fit) : NAN,
+                              .predicted_step_s = t->fit ? pst_prediction_step_s(t->fit) : NAN,
+                              .predicted_bubble = t->fit ? pst_prediction_bubble(t->fit) : NAN,
                               .tokens = t->step * p->targets,
                               .post = p->job->post,
                               .rolled_back = rolled_back,

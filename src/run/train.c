@@ -46,7 +46,7 @@ static pst_status train_step(pst_trainer *t) {
     if (!t->trained && t->group->leader) say_started(t);
     if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);
     PST_TRY(pst_step_check(t));
-    if (t->fit && !t->skipped_in_row) pst_fit_add(t->fit, t->report);
+    if (t->fit && !t->skipped_in_row) pst_prediction_add(t->fit, t->report);
     return pst_saving_progress(t);
 }
 
@@ -175,10 +175,10 @@ static void say_memory(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint32_t largest = 0;
     for (uint32_t r = 1; r < p->options.n_rank; r++)
-        if (p->layout[r]->total > p->layout[largest]->total) largest = r;
+        if (p->memory[r]->total > p->memory[largest]->total) largest = r;
     const pst_report *of = t->report + largest;
     printf("memory      rank %u: arena %.1f MiB as predicted, written %.1f", largest,
-           (double)p->layout[largest]->total / 0x1p20, (double)of->peak_bytes / 0x1p20);
+           (double)p->memory[largest]->total / 0x1p20, (double)of->peak_bytes / 0x1p20);
     if (of->most_resident_bytes)
         printf("; its process, libraries%s included, at most %.1f MiB resident",
                t->group->n_local > 1 ? " and all ranks" : "",

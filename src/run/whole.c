@@ -1,6 +1,6 @@
 /* Whole parameters out of what ranks answer for: parts of tensor ranks, and of these what replicas
  * share out. For hashes and for programs that read weights. */
-#include "graph/shard.h"
+#include "graph/split.h"
 #include "run/group.h"
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static uint32_t rank_of(const pst_prepared *p, uint32_t param, uint32_t replica,
 int pst_group_is_scattered(const pst_prepared *p, uint32_t param) {
     uint32_t parts = 0;
     for (uint32_t k = 0; k < p->grid.data; k++) {
-        const pst_layout *x = p->layout[rank_of(p, param, k, 0)];
+        const pst_memory_map *x = p->memory[rank_of(p, param, k, 0)];
         parts += x->own_to[param] > x->own_from[param];
     }
     return is_sliced(p, param) || (p->job->zero && parts > 1);
@@ -33,7 +33,7 @@ static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, ui
     pst_status status = PST_OK;
     for (uint32_t k = 0; k < p->grid.data && status == PST_OK; k++) {
         uint32_t root = rank_of(p, param, k, tensor);
-        const pst_layout *x = p->layout[root];
+        const pst_memory_map *x = p->memory[root];
         uint64_t from = x->own_from[param], n = x->own_to[param] - from;
         if (!n) continue;
         for (uint32_t i = 0; i < g->n_local; i++)

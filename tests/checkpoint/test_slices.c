@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/shards.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -251,7 +251,7 @@ static inline search_case *case_small(uint64_t *state) {
 
 /* Prepared, it takes less than so many per cent more than was thought, by what it is, not by what
  * was asked. */
-static inline void case_take_more(pst_search_layout *l, uint32_t percent) {
+static inline void case_take_more(pst_layout *l, uint32_t percent) {
     uint64_t state = l->pipeline * 8191u + l->data * 127u + l->tensor + l->micro_batch * 31u +
                      (uint64_t)l->schedule[0];
     l->exact = 1;

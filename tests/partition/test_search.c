@@ -175,12 +175,12 @@ static void bounds_hold(void **unused) {
         MUST(pst_search_configs(&x, &(pst_search_config){.pipeline = p, .tensor = 1, .data = 1},
                                 &config, &n, why));
         for (uint32_t c = 0; c < n; c++) {
-            pst_search_layout *l, *cut;
+            pst_layout *l, *cut;
             uint64_t bound;
-            MUST(pst_search_layout_open(&k->problem, &config[c],
-                                        pst_search_chunk_count(&x, &config[c]), &l));
+            MUST(pst_layout_open(&k->problem, &config[c], pst_search_chunk_count(&x, &config[c]),
+                                 &l));
             for (uint32_t r = 0; r < p; r++) l->device[r] = r;
-            MUST(pst_search_layout_copy(l, &cut));
+            MUST(pst_layout_copy(l, &cut));
             MUST(pst_search_cut(&x, &config[c], cut, UINT64_MAX, &bound));
             for (uint32_t t = 0; t < 3; t++) {
                 uint64_t excess;
@@ -205,8 +205,8 @@ static void bounds_hold(void **unused) {
                              (unsigned long long)l->bound_ns);
                 n_checked++;
             }
-            pst_search_layout_close(l);
-            pst_search_layout_close(cut);
+            pst_layout_close(l);
+            pst_layout_close(cut);
         }
         free(config);
         pst_search_context_close(&x);
@@ -284,7 +284,7 @@ static void time_limit_ends_it(void **unused) {
 }
 
 /* The second best is the best where the first turns out not to fit, whatever it recomputes. */
-static pst_status verify(void *arg, pst_search_layout *layout) {
+static pst_status verify(void *arg, pst_layout *layout) {
     layout->exact = 1;
     ((search_case *)arg)->n_verified++;
     if (layout->pipeline == 1) layout->peak_bytes[0] = 1 << 30;
@@ -313,7 +313,7 @@ static void what_is_verified_counts(void **unused) {
 
 /* Layouts that take half as much again are looked for again in less room: the row is still there,
  * with recomputation. */
-static pst_status verify_swollen(void *arg, pst_search_layout *layout) {
+static pst_status verify_swollen(void *arg, pst_layout *layout) {
     (void)arg;
     layout->exact = 1;
     for (uint32_t s = 0; s < layout->pipeline; s++)

@@ -54,8 +54,8 @@ static search_case *case_even(uint64_t *state) {
     return k;
 }
 
-static uint64_t score_within(pst_search_context *x, const pst_search_config *c,
-                             pst_search_layout *l, uint64_t limit) {
+static uint64_t score_within(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+                             uint64_t limit) {
     memset(l->micros, 0, l->data * sizeof *l->micros);
     x->limit_ns = limit;
     MUST(pst_search_predict(x, c, l, PST_SCORE_WALK));
@@ -64,14 +64,14 @@ static uint64_t score_within(pst_search_context *x, const pst_search_config *c,
 }
 
 /* With a limit, too: a step that is below is found, and no other. */
-static uint64_t score(pst_search_context *x, const pst_search_config *c, pst_search_layout *l) {
+static uint64_t score(pst_search_context *x, const pst_search_config *c, pst_layout *l) {
     uint64_t step = score_within(x, c, l, UINT64_MAX);
     assert_true(score_within(x, c, l, step) >= step);
     assert_int_equal(score_within(x, c, l, step + 1), step);
     return step;
 }
 
-static void random_cut(pst_search_layout *l, uint64_t *state) {
+static void random_cut(pst_layout *l, uint64_t *state) {
     l->first_item[l->n_chunk] = l->n_item;
     for (uint32_t j = 1; j < l->n_chunk; j++) {
         uint32_t from = l->first_item[j - 1] + 1, to = l->n_item - (l->n_chunk - j);
@@ -81,7 +81,7 @@ static void random_cut(pst_search_layout *l, uint64_t *state) {
 }
 
 /* A random cut and neighbours that take less time; the least. */
-static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_layout *l,
                         uint64_t *state) {
     random_cut(l, state);
     uint32_t mode =
@@ -103,12 +103,12 @@ static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_s
 static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, uint64_t *state,
                   uint32_t *raised) {
     pst_search_orders orders;
-    pst_search_layout *l;
+    pst_layout *l;
     uint64_t before = c->bound_ns;
     MUST(pst_search_tighten(x, c));
     *raised += c->bound_ns > before;
     MUST(pst_search_orders_of(x->problem, c, &orders));
-    MUST(pst_search_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
+    MUST(pst_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
     for (uint32_t i = 0; i < STARTS && orders.n; i++) {
         const uint32_t *device = orders.device + (size_t)case_below(state, orders.n) * orders.size;
         memcpy(l->device, device, orders.size * sizeof *l->device);
@@ -122,7 +122,7 @@ static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, ui
                      l->n_chunk, c->n_micro, c->zero, (unsigned long long)c->bound_ns,
                      (unsigned long long)walked, (unsigned long long)l->step_ns);
     }
-    pst_search_layout_close(l);
+    pst_layout_close(l);
     free(orders.device);
 }
 
@@ -175,7 +175,7 @@ static void borders_move(void **unused) {
         assert_non_null(lot.row.layout);
         uint64_t before = lot.row.layout->step_ns;
         MUST(pst_search_refine(&x, &lot, &passes));
-        pst_search_layout *l = lot.row.layout;
+        pst_layout *l = lot.row.layout;
         assert_true(l->step_ns <= before && l->first_item[0] == 0 &&
                     l->first_item[l->n_chunk] == k->n);
         for (uint32_t i = 0; i < l->n_chunk; i++)
@@ -185,7 +185,7 @@ static void borders_move(void **unused) {
         assert_int_equal(score(&x, &lot.best, l), before);
         MUST(pst_search_refine(&x, &lot, &passes));
         assert_true(lot.row.layout->step_ns == before);
-        pst_search_layout_close(lot.row.layout);
+        pst_layout_close(lot.row.layout);
         free(lot.config);
         free(lot.orders.device);
         pst_search_context_close(&x);

@@ -15,10 +15,10 @@
 typedef struct {
     const pst_search_problem *problem;
     uint64_t best, n_scored, n_unequal;
-    pst_search_layout best_layout; /* sizes and degrees only */
+    pst_layout best_layout; /* sizes and degrees only */
 } brute;
 
-static int fits(const pst_search_problem *p, const pst_search_layout *l) {
+static int fits(const pst_search_problem *p, const pst_layout *l) {
     const pst_grid grid = pst_search_grid(l);
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
         uint64_t room = p->cluster->device[l->device[r]].memory;
@@ -28,7 +28,7 @@ static int fits(const pst_search_problem *p, const pst_search_layout *l) {
 }
 
 /* As the search does it. */
-static pst_status score(const pst_search_problem *problem, pst_search_layout *l) {
+static pst_status score(const pst_search_problem *problem, pst_layout *l) {
     pst_search_context x;
     pst_search_problem own = *problem;
     const pst_search_config c = {.pipeline = l->pipeline,
@@ -52,7 +52,7 @@ static pst_status score(const pst_search_problem *problem, pst_search_layout *l)
     return status;
 }
 
-static void try_layout(brute *b, pst_search_layout *l) {
+static void try_layout(brute *b, pst_layout *l) {
     memset(l->micros, 0, l->data * sizeof *l->micros);
     if (score(b->problem, l) != PST_OK) return;
     b->n_scored++;
@@ -63,7 +63,7 @@ static void try_layout(brute *b, pst_search_layout *l) {
 }
 
 /* All modes of every chunk; of more than four chunks the same of all. */
-static void try_modes(brute *b, pst_search_layout *l) {
+static void try_modes(brute *b, pst_layout *l) {
     uint32_t chunks = b->problem->recompute[PST_RECOMPUTE_FULL] ? l->n_chunk : 0,
              n = chunks > 4 ? 2 : 1u << chunks;
     for (uint32_t i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ static void try_modes(brute *b, pst_search_layout *l) {
     }
 }
 
-static void try_cuts(brute *b, pst_search_layout *l, uint32_t chunk) {
+static void try_cuts(brute *b, pst_layout *l, uint32_t chunk) {
     if (chunk == l->n_chunk) {
         l->first_item[chunk] = l->n_item;
         try_modes(b, l);
@@ -88,7 +88,7 @@ static void try_cuts(brute *b, pst_search_layout *l, uint32_t chunk) {
     }
 }
 
-static void try_devices(brute *b, pst_search_layout *l, uint32_t depth, uint32_t used) {
+static void try_devices(brute *b, pst_layout *l, uint32_t depth, uint32_t used) {
     uint32_t n = pst_grid_size(pst_search_grid(l));
     if (depth == n) {
         try_cuts(b, l, 0);
@@ -101,7 +101,7 @@ static void try_devices(brute *b, pst_search_layout *l, uint32_t depth, uint32_t
         }
 }
 
-static void try_schedule(brute *b, uint32_t schedule, pst_search_layout like) {
+static void try_schedule(brute *b, uint32_t schedule, pst_layout like) {
     const pst_schedule_row *row;
     uint32_t first[64] = {0}, micros[8], device[8], in_flight[8];
     uint64_t peak[8];
@@ -131,13 +131,13 @@ static void try_degrees(brute *b, const uint32_t *degree, uint32_t pipeline, uin
     b->n_unequal += !same;
     for (uint32_t m = 0; m < p->micro_batch.n; m++)
         for (uint32_t z = 0; z < (data > 1 ? p->zero.n : 1); z++) {
-            pst_search_layout l = {.pipeline = pipeline,
-                                   .tensor = most,
-                                   .data = data,
-                                   .before = same ? NULL : before,
-                                   .micro_batch = p->micro_batch.value[m],
-                                   .zero = p->zero.value[z],
-                                   .n_micro = p->batch / p->micro_batch.value[m]};
+            pst_layout l = {.pipeline = pipeline,
+                            .tensor = most,
+                            .data = data,
+                            .before = same ? NULL : before,
+                            .micro_batch = p->micro_batch.value[m],
+                            .zero = p->zero.value[z],
+                            .n_micro = p->batch / p->micro_batch.value[m]};
             for (uint32_t s = 0; s < p->n_schedule && l.n_micro >= data; s++) try_schedule(b, s, l);
         }
 }

@@ -73,7 +73,7 @@ static search_case *gpt3(void) {
 }
 
 static void print_row(const pst_search_row *row) {
-    const pst_search_layout *l = row->layout;
+    const pst_layout *l = row->layout;
     printf("%3u x %u x %4u: ", row->pipeline, row->tensor, row->data);
     if (!l) printf("none: %s\n", row->why);
     else

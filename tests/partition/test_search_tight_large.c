@@ -18,7 +18,7 @@ enum { CASES = 12, ROOMS = 10 };
 static const uint64_t seed = 20261123;
 
 /* Up to a tenth. */
-static pst_status take_more(void *arg, pst_search_layout *l) {
+static pst_status take_more(void *arg, pst_layout *l) {
     (void)arg;
     case_take_more(l, 11);
     return PST_OK;

@@ -35,11 +35,11 @@ static search_case *chain(uint32_t devices) {
     return k;
 }
 
-static uint32_t degree_of(const pst_search_layout *l, uint32_t stage) {
+static uint32_t degree_of(const pst_layout *l, uint32_t stage) {
     return pst_grid_degree(pst_search_grid(l), stage);
 }
 
-static void check_devices(const pst_search_layout *l, uint32_t devices) {
+static void check_devices(const pst_layout *l, uint32_t devices) {
     uint8_t used[CASE_DEVICES] = {0};
     for (uint32_t r = 0; r < pst_grid_size(pst_search_grid(l)); r++) {
         assert_true(l->device[r] < devices && !used[l->device[r]]);

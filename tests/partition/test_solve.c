@@ -3,7 +3,7 @@
 #include "graph/diff.h"
 #include "models/model.h"
 #include "partition/balance/balance.h"
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/cut.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@ typedef struct {
     pst_cut *cut, *eval_cut;
     pst_job *job, *eval;
     pst_slots *slots, *eval_slots;
-    pst_layout **layout; /* [n_rank] */
+    pst_memory_map **layout; /* [n_rank] */
     int recomputes; /* set before build_case: each chunk in one of the three ways, at random, and
                        perhaps post-validation */
     uint8_t recompute[256]; /* [n_chunk] pst_recompute */
@@ -138,9 +138,9 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     MUST(pst_job_build(t->eval_schedule, t->eval_cut, &cost, &t->eval, &t->eval_slots));
     t->layout = calloc(n_rank, sizeof *t->layout);
     for (uint32_t r = 0; r < n_rank; r++)
-        MUST(pst_layout_build(t->g, t->cut, t->job, t->slots, t->eval_cut, t->eval, t->eval_slots,
-                              pst_optim_find(next_random(state) % 2 ? "adamw" : "sgd"), r,
-                              &t->layout[r]));
+        MUST(pst_memory_map_build(
+            t->g, t->cut, t->job, t->slots, t->eval_cut, t->eval, t->eval_slots,
+            pst_optim_find(next_random(state) % 2 ? "adamw" : "sgd"), r, &t->layout[r]));
 }
 
 /* Borrows g. */
@@ -153,7 +153,7 @@ static inline test_case random_case(pst_graph *g, uint64_t *state) {
 }
 
 static inline void close_case(test_case *t) {
-    for (uint32_t r = 0; r < t->n_rank; r++) pst_layout_close(t->layout[r]);
+    for (uint32_t r = 0; r < t->n_rank; r++) pst_memory_map_close(t->layout[r]);
     pst_job_close(t->job);
     pst_job_close(t->eval);
     pst_slots_close(t->slots);

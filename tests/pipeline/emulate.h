@@ -201,12 +201,12 @@ static inline pst_status run_step(pst_device *device, const void *call) {
     uint64_t h = mix(e->step->node * 4 + (uint64_t)e->step->pass, e->step->is_sum);
     if (++e->n_step == e->fail_step)
         return pst_fail(PST_EINTERNAL, "injected: step %u fails", e->n_step);
-    void *scratch = pst_layout_scratch(t->layout[e->rank], cut, e->step, e->arena);
+    void *scratch = pst_memory_map_scratch(t->layout[e->rank], cut, e->step, e->arena);
     if (scratch) fill(e, scratch, e->step->scratch, UINT64_C(0xdeadbeefdeadbeef));
     for (uint32_t i = 0; i < e->step->n_operand; i++) {
         const pst_operand *o = e->step->operand + i;
-        at[i] = pst_layout_address(t->layout[e->rank], cut, slots_of(e), t->g, e->chunk, o,
-                                   e->micro, e->arena);
+        at[i] = pst_memory_map_address(t->layout[e->rank], cut, slots_of(e), t->g, e->chunk, o,
+                                       e->micro, e->arena);
         uint64_t read = 0;
         int reads =
             o->kind == PST_OPERAND_PARAM || (o->kind == PST_OPERAND_VALUE && o->access & PST_READ);
@@ -238,7 +238,7 @@ static inline uint64_t stamp_at(const emulation *e, uint64_t offset) {
 }
 
 static inline void flush_step(emulation *e) {
-    const pst_layout *x = e->t->layout[e->rank];
+    const pst_memory_map *x = e->t->layout[e->rank];
     const pst_graph *g = e->t->g;
     for (uint32_t p = 0; p < g->n_param; p++) {
         uint64_t bytes = pst_param_elements(g->param + p) * 4, grad = UINT64_MAX;
@@ -255,7 +255,7 @@ static inline void flush_step(emulation *e) {
 
 static inline void flush_gather(emulation *e) {
     const test_case *t = e->t;
-    const pst_layout *x = t->layout[0];
+    const pst_memory_map *x = t->layout[0];
     uint32_t order[512], next[64] = {0};
     uint64_t answer = 0;
     pst_graph_param_order(t->g, order);
@@ -271,7 +271,7 @@ static inline void flush_gather(emulation *e) {
 static inline pst_status run_flush(pst_device *device, const void *call) {
     (void)device;
     emulation *e = *(emulation *const *)call;
-    const pst_layout *x = e->t->layout[e->rank];
+    const pst_memory_map *x = e->t->layout[e->rank];
     if (e->instr->opcode == PST_OP_REDUCE) {
         uint32_t p = e->instr->param;
         uint64_t second =
@@ -320,8 +320,8 @@ static inline pst_status flush_hook(void *arg, const pst_instr *instr, pst_launc
 
 static inline void *memory_hook(void *arg, const pst_instr *instr) {
     emulation *e = arg;
-    void *at =
-        pst_layout_message(e->t->layout[e->rank], cut_of(e), slots_of(e), e->t->g, instr, e->arena);
+    void *at = pst_memory_map_message(e->t->layout[e->rank], cut_of(e), slots_of(e), e->t->g, instr,
+                                      e->arena);
     if (instr->opcode == PST_OP_RECV) touch(e, at, instr->bytes);
     return at;
 }
@@ -435,7 +435,7 @@ static inline void prepare_run(bench *b, int eval) {
     play_reference(&b->ref, cut, n_micro, b->ref.value[eval]);
     for (uint32_t r = 0; r < t->n_rank; r++) {
         emulation *e = b->rank + r;
-        const pst_layout *x = t->layout[r];
+        const pst_memory_map *x = t->layout[r];
         e->eval = eval;
         for (uint32_t i = 0; i < t->g->n_tensor; i++)
             for (uint32_t m = 0;

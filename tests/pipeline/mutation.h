@@ -175,8 +175,8 @@ static inline void execute(const test_case *of, mutant *m, uint64_t random) {
     t.slots = &m->slots;
     t.layout = calloc(t.n_rank, sizeof *t.layout);
     for (uint32_t r = 0; r < t.n_rank; r++)
-        MUST(pst_layout_build(t.g, t.cut, t.job, t.slots, t.eval_cut, t.eval, t.eval_slots,
-                              pst_optim_find("sgd"), r, &t.layout[r]));
+        MUST(pst_memory_map_build(t.g, t.cut, t.job, t.slots, t.eval_cut, t.eval, t.eval_slots,
+                                  pst_optim_find("sgd"), r, &t.layout[r]));
     open_bench(&b, &t, &late, random);
     prepare_run(&b, 0);
     uint32_t left = t.n_rank, idle = 0;
@@ -192,7 +192,7 @@ static inline void execute(const test_case *of, mutant *m, uint64_t random) {
     }
     if (left) MUST(pst_fail(PST_EINTERNAL, "a list that was found right stands still on `self`"));
     close_bench(&b);
-    for (uint32_t r = 0; r < t.n_rank; r++) pst_layout_close(t.layout[r]);
+    for (uint32_t r = 0; r < t.n_rank; r++) pst_memory_map_close(t.layout[r]);
     free(t.layout);
 }
 

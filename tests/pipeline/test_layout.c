@@ -18,8 +18,8 @@ static void random_layouts_pass(void **unused) {
         pst_graph *g = random_graph(state);
         test_case t = random_case(g, &state);
         for (uint32_t r = 0; r < t.n_rank; r++) {
-            MUST(pst_layout_check(t.layout[r], t.cut, t.slots));
-            MUST(pst_layout_check(t.layout[r], t.eval_cut, t.eval_slots));
+            MUST(pst_memory_map_check(t.layout[r], t.cut, t.slots));
+            MUST(pst_memory_map_check(t.layout[r], t.eval_cut, t.eval_slots));
         }
         close_case(&t);
         pst_graph_close(g);
@@ -71,12 +71,12 @@ static void damage_is_found(void **unused) {
     MUST(pst_model_mlp.build(&config, &g));
     test_case t = {.g = g};
     build_case(&t, 2, 0, 3, &state);
-    pst_layout *x = t.layout[0];
+    pst_memory_map *x = t.layout[0];
     x->weight[1] -= PST_ARENA_ALIGN;
-    assert_int_equal(pst_layout_check(x, t.cut, t.slots), PST_EINTERNAL);
+    assert_int_equal(pst_memory_map_check(x, t.cut, t.slots), PST_EINTERNAL);
     x->weight[1] += PST_ARENA_ALIGN;
     x->total += 1;
-    assert_int_equal(pst_layout_check(x, t.cut, t.slots), PST_EINTERNAL);
+    assert_int_equal(pst_memory_map_check(x, t.cut, t.slots), PST_EINTERNAL);
     x->total -= 1;
     uint32_t moved = 0;
     for (uint32_t i = 0; i < t.cut->chunk[0].n_buffer; i++) /* two scratch buffers into one place */
@@ -84,7 +84,7 @@ static void damage_is_found(void **unused) {
             t.cut->chunk[0].buffer[i].offset = 0;
             moved++;
         }
-    if (moved > 1) assert_int_equal(pst_layout_check(x, t.cut, t.slots), PST_EINTERNAL);
+    if (moved > 1) assert_int_equal(pst_memory_map_check(x, t.cut, t.slots), PST_EINTERNAL);
     close_case(&t);
     pst_graph_close(g);
 }
@@ -102,21 +102,21 @@ static void phases_share_memory(void **unused) {
     test_case t = {.g = g};
     build_case(&t, 2, 1, 8, &state);
     for (uint32_t r = 0; r < 2; r++) {
-        pst_layout *alone;
-        const pst_layout *x = t.layout[r];
-        MUST(pst_layout_build(g, t.cut, t.job, t.slots, NULL, NULL, NULL, pst_optim_find("adamw"),
-                              r, &alone));
-        MUST(pst_layout_check(alone, t.cut, t.slots));
+        pst_memory_map *alone;
+        const pst_memory_map *x = t.layout[r];
+        MUST(pst_memory_map_build(g, t.cut, t.job, t.slots, NULL, NULL, NULL,
+                                  pst_optim_find("adamw"), r, &alone));
+        MUST(pst_memory_map_check(alone, t.cut, t.slots));
         if (x->bytes[PST_REGION_STATE] == alone->bytes[PST_REGION_STATE])
             assert_int_equal(alone->total, x->total);
-        pst_layout_close(alone);
-        MUST(pst_layout_build(g, t.eval_cut, t.eval, t.eval_slots, NULL, NULL, NULL, NULL, r,
-                              &alone)); /* inference */
+        pst_memory_map_close(alone);
+        MUST(pst_memory_map_build(g, t.eval_cut, t.eval, t.eval_slots, NULL, NULL, NULL, NULL, r,
+                                  &alone)); /* inference */
         assert_int_equal(alone->bytes[PST_REGION_GRAD] + alone->bytes[PST_REGION_STATE] +
                              alone->bytes[PST_REGION_CONTROL],
                          0);
         assert_true(alone->total < x->total);
-        pst_layout_close(alone);
+        pst_memory_map_close(alone);
     }
     close_case(&t);
     pst_graph_close(g);

@@ -80,12 +80,12 @@ static void jobs_pass(void **state) {
         MUST(pst_simulate(r.job, &timing));
         pst_timing_close(timing);
         for (uint32_t k2 = 0; k2 < r.job->n_rank; k2++) {
-            pst_layout *x;
+            pst_memory_map *x;
             uint32_t lane = pst_grid_lane(r.job->grid, k2);
-            MUST(pst_layout_build(r.t.g, r.t.cut, r.job, r.slots[lane], NULL, NULL, NULL,
-                                  pst_optim_find("adamw"), k2, &x));
-            MUST(pst_layout_check(x, r.t.cut, r.slots[lane]));
-            pst_layout_close(x);
+            MUST(pst_memory_map_build(r.t.g, r.t.cut, r.job, r.slots[lane], NULL, NULL, NULL,
+                                      pst_optim_find("adamw"), k2, &x));
+            MUST(pst_memory_map_check(x, r.t.cut, r.slots[lane]));
+            pst_memory_map_close(x);
         }
         close_replicas(&r);
     }

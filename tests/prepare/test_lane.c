@@ -70,7 +70,7 @@ static pst_prepared *prepare(const job_case *x, const pst_config *c, uint32_t la
 
 static void same_memory(const job_case *x, const pst_prepared *whole, const pst_prepared *lane,
                         uint32_t rank) {
-    const pst_layout *a = whole->layout[rank], *b = lane->layout[rank];
+    const pst_memory_map *a = whole->memory[rank], *b = lane->memory[rank];
     if (a->total != b->total)
         fail_msg("rank %u: %lu bytes, %lu\n%s", rank, a->total, b->total, x->text);
     assert_memory_equal(a->start, b->start, sizeof a->start);

@@ -72,7 +72,7 @@ static int is_absent(const uint8_t *at) {
 
 /* Every region that is not shared over time is used to its end. */
 static void check_rank(const pst_rank *r, const char *yaml) {
-    const pst_layout *x = r->layout;
+    const pst_memory_map *x = r->memory;
     if (!pst_arena_intact(&r->arena))
         fail_msg("rank %u wrote behind its arena:\n%s", r->rank, yaml);
     uint64_t touched = pst_arena_touched(&r->arena, 0, r->arena.bytes);

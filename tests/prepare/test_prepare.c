@@ -40,7 +40,7 @@ static void one_model(const char *yaml, uint32_t n_rank) {
     for (uint32_t i = 0; i < p->graph->n_param; i++)
         elements += pst_param_elements(p->graph->param + i);
     for (uint32_t r = 0; r < n_rank; r++)
-        bytes += p->layout[r]->bytes[PST_REGION_WEIGHT] + p->layout[r]->bytes[PST_REGION_STATE];
+        bytes += p->memory[r]->bytes[PST_REGION_WEIGHT] + p->memory[r]->bytes[PST_REGION_STATE];
     uint64_t shared =
         n_rank > 1 ? (uint64_t)p->model_config.vocabulary * p->model_config.channels : 0;
     assert_int_equal(bytes, 3 * sizeof(float) * (elements + shared));
@@ -103,7 +103,7 @@ static void test_advice(void **state) {
         pst_config *c = parse(SMALL, overrides, 1);
         assert_int_equal(prepare(c, 2, &p), PST_OK);
         uint64_t most =
-            p->layout[0]->total > p->layout[1]->total ? p->layout[0]->total : p->layout[1]->total;
+            p->memory[0]->total > p->memory[1]->total ? p->memory[0]->total : p->memory[1]->total;
         assert_int_equal(pst_prepare_fits(p, most), PST_OK);
         for (uint64_t limit = most - 1; limit > most / 12; limit -= most / 12) {
             assert_int_equal(pst_prepare_fits(p, limit), PST_ENOMEM);

@@ -186,9 +186,9 @@ static void test_lane(void **state) {
         assert_true(lane->timing->step_ns > 0);
         for (uint32_t s = 0; s < 3; s++) {
             uint32_t rank = pst_grid_rank(whole->grid, s, 1, 0);
-            assert_int_equal(whole->layout[rank]->total, lane->layout[rank]->total);
-            assert_memory_equal(whole->layout[rank]->bytes, lane->layout[rank]->bytes,
-                                sizeof whole->layout[rank]->bytes);
+            assert_int_equal(whole->memory[rank]->total, lane->memory[rank]->total);
+            assert_memory_equal(whole->memory[rank]->bytes, lane->memory[rank]->bytes,
+                                sizeof whole->memory[rank]->bytes);
         }
         pst_prepared_close(whole);
         pst_prepared_close(lane);

@@ -3,8 +3,8 @@
  * own NIC at the rate of all NICs of the host together, so that as many ranks as there are NICs do
  * not stand in each other's way. For the simulator and the timed transport, which have to agree to
  * the nanosecond. */
-#ifndef PST_PIPELINE_SIMULATE_LANES_H
-#define PST_PIPELINE_SIMULATE_LANES_H
+#ifndef PST_PIPELINE_SIMULATE_LINKS_H
+#define PST_PIPELINE_SIMULATE_LINKS_H
 #include "base/status.h"
 #include <stdint.h>
 
@@ -16,7 +16,7 @@ typedef struct {
     uint64_t at_ns, ns, wire_ns, bytes;
     uint64_t end_ns; /* out */
     uint64_t id;     /* the caller's */
-} pst_lane_message;
+} pst_link_message;
 
 typedef struct {
     uint32_t n_rank, n_waiting, room;
@@ -24,17 +24,17 @@ typedef struct {
     const double *host_bytes_per_s; /* [n_rank] borrowed, as in pst_job */
     uint64_t *out_ns, *in_ns;  /* [3 x n_rank] when the last byte so far has left, or come: within a
                                   host, and between  hosts by rank, and by host */
-    pst_lane_message *waiting; /* added, not settled */
-} pst_lanes;
+    pst_link_message *waiting; /* added, not settled */
+} pst_links;
 
 /* Every function here: ENOMEM or nothing. */
-pst_status pst_lanes_open(uint32_t n_rank, const uint32_t *host, const double *host_bytes_per_s,
-                          pst_lanes *lanes);
-void pst_lanes_close(pst_lanes *lanes);
+pst_status pst_links_open(uint32_t n_rank, const uint32_t *host, const double *host_bytes_per_s,
+                          pst_links *links);
+void pst_links_close(pst_links *links);
 /* at_ns: not below that of the message before. */
-pst_status pst_lanes_add(pst_lanes *lanes, const pst_lane_message *message);
+pst_status pst_links_add(pst_links *links, const pst_link_message *message);
 /* When no further one can come with the same at_ns: their order is that of (channel, seq, from,
  * to), whoever came first. Sets end_ns of waiting[0..n), which stay until the next add, and returns
  * n. */
-uint32_t pst_lanes_settle(pst_lanes *lanes);
+uint32_t pst_links_settle(pst_links *links);
 #endif

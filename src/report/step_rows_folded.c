@@ -1,7 +1,7 @@
 /* Lanes of more boxes than can be seen: each row in columns of equal time, and each column shared
  * out by what the rank did in it, from top to bottom. What stays free is the time in which it
  * computed nothing. */
-#include "report/lanes.h"
+#include "report/step_rows.h"
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static void stack(const double *share, column *to) {
 }
 
 static void draw_kind(const column *c, int kind, uint32_t row, const char *look, FILE *out) {
-    double level = (double)PST_LANES_BOX / LEVELS;
+    double level = (double)PST_STEP_ROWS_BOX / LEVELS;
     int any = 0;
     for (int first = 0, end; first < COLUMNS; first = end) {
         int from = c[first].from[kind], to = c[first].to[kind];
@@ -45,16 +45,16 @@ static void draw_kind(const column *c, int kind, uint32_t row, const char *look,
             end++;
         if (to == from) continue;
         if (!any++) fprintf(out, "<path class=\"%s\" d=\"", look);
-        long a = lround((double)first * PST_LANES_WIDTH / COLUMNS),
-             b = lround((double)end * PST_LANES_WIDTH / COLUMNS);
-        fprintf(out, "M%ld %gh%ldv%gh-%ldz", a, row * PST_LANES_ROW + 1 + from * level, b - a,
+        long a = lround((double)first * PST_STEP_ROWS_WIDTH / COLUMNS),
+             b = lround((double)end * PST_STEP_ROWS_WIDTH / COLUMNS);
+        fprintf(out, "M%ld %gh%ldv%gh-%ldz", a, row * PST_STEP_ROWS_ROW + 1 + from * level, b - a,
                 (to - from) * level, b - a);
     }
     if (any) fputs("\"/>", out);
 }
 
-void pst_lanes_draw_folded(const pst_report_slice *s, size_t n, uint32_t row, double end,
-                           const char *const *look, FILE *out) {
+void pst_step_rows_draw_folded(const pst_report_slice *s, size_t n, uint32_t row, double end,
+                               const char *const *look, FILE *out) {
     double share[COLUMNS][PST_REPORT_TRANSFER];
     column columns[COLUMNS];
     share_out(s, n, end, share);

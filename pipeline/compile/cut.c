@@ -1,8 +1,8 @@
 /* Cuts a tape at stage boundaries: per chunk its programs, locals, buffers and classes. Everything
  * here depends on the model and the cut only, not on schedule, rank or micro-batch, and never
  * changes once built. */
-#include "pipeline/compile/program.h"
-#include "pipeline/compile/program_parts.h"
+#include "pipeline/compile/cut.h"
+#include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
 

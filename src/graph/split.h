@@ -14,8 +14,8 @@
  *
  * The bias of a row-split layer and the positions of a split embedding are added by part 0
  * alone. */
-#ifndef PST_GRAPH_SHARD_H
-#define PST_GRAPH_SHARD_H
+#ifndef PST_GRAPH_SPLIT_H
+#define PST_GRAPH_SPLIT_H
 #include "graph/graph.h"
 
 typedef struct {
@@ -38,16 +38,16 @@ typedef struct {
      * parameter that two numbers of ranks use. NULL: all into `parts`. */
     const uint32_t *parts_of_node;
     uint32_t *origin; /* of each operator of the shard, the operator of the whole that it stands for
-                         or, an exchange, that needs it. Room for PST_SHARD_NODES of the whole;
+                         or, an exchange, that needs it. Room for PST_SPLIT_NODES of the whole;
                          NULL */
-} pst_shard_options;
+} pst_split_options;
 /* A shard has no more operators than so many times those of the whole. */
-enum { PST_SHARD_NODES = 4 };
+enum { PST_SPLIT_NODES = 4 };
 
 /* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads,
  * hidden features, tokens or, along the sequence, positions; or a graph whose sequence cannot be
  * split. *shard is the caller's. */
-pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options,
+pst_status pst_graph_split(const pst_graph *whole, const pst_split_options *options,
                            pst_graph **shard);
 
 /* --- parts of parameters ---------------------------------------------------------------------- */

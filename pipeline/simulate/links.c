@@ -1,28 +1,28 @@
-/* See lanes.h. */
-#include "pipeline/simulate/lanes.h"
+/* See links.h. */
+#include "pipeline/simulate/links.h"
 #include <stdlib.h>
 
-pst_status pst_lanes_open(uint32_t n_rank, const uint32_t *host, const double *host_bytes_per_s,
-                          pst_lanes *lanes) {
-    *lanes = (pst_lanes){.n_rank = n_rank, .host = host, .host_bytes_per_s = host_bytes_per_s};
-    lanes->out_ns = calloc(3 * (size_t)n_rank + 1, sizeof *lanes->out_ns);
-    lanes->in_ns = calloc(3 * (size_t)n_rank + 1, sizeof *lanes->in_ns);
-    if (lanes->out_ns && lanes->in_ns) return PST_OK;
-    pst_lanes_close(lanes);
+pst_status pst_links_open(uint32_t n_rank, const uint32_t *host, const double *host_bytes_per_s,
+                          pst_links *links) {
+    *links = (pst_links){.n_rank = n_rank, .host = host, .host_bytes_per_s = host_bytes_per_s};
+    links->out_ns = calloc(3 * (size_t)n_rank + 1, sizeof *links->out_ns);
+    links->in_ns = calloc(3 * (size_t)n_rank + 1, sizeof *links->in_ns);
+    if (links->out_ns && links->in_ns) return PST_OK;
+    pst_links_close(links);
     return pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", n_rank);
 }
 
-void pst_lanes_close(pst_lanes *l) {
+void pst_links_close(pst_links *l) {
     free(l->out_ns);
     free(l->in_ns);
     free(l->waiting);
-    *l = (pst_lanes){0};
+    *l = (pst_links){0};
 }
 
-pst_status pst_lanes_add(pst_lanes *l, const pst_lane_message *m) {
+pst_status pst_links_add(pst_links *l, const pst_link_message *m) {
     if (l->n_waiting == l->room) {
         uint32_t room = l->room ? 2 * l->room : 16;
-        pst_lane_message *more = realloc(l->waiting, room * sizeof *more);
+        pst_link_message *more = realloc(l->waiting, room * sizeof *more);
         if (!more) return pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", l->n_rank);
         l->waiting = more;
         l->room = room;
@@ -32,7 +32,7 @@ pst_status pst_lanes_add(pst_lanes *l, const pst_lane_message *m) {
 }
 
 static int in_order(const void *a, const void *b) {
-    const pst_lane_message *x = a, *y = b;
+    const pst_link_message *x = a, *y = b;
     if (x->channel != y->channel) return x->channel < y->channel ? -1 : 1;
     if (x->seq != y->seq) return x->seq < y->seq ? -1 : 1;
     if (x->from != y->from) return x->from < y->from ? -1 : 1;
@@ -46,8 +46,8 @@ static uint64_t pass(uint64_t *last_ns, uint64_t at_ns, uint64_t wire_ns) {
 }
 
 /* Through all links at the end `rank` of a message. */
-static uint64_t pass_end(const pst_lanes *l, uint64_t *last_ns, uint32_t rank, int apart,
-                         const pst_lane_message *m) {
+static uint64_t pass_end(const pst_links *l, uint64_t *last_ns, uint32_t rank, int apart,
+                         const pst_link_message *m) {
     if (!apart) return pass(last_ns + rank, m->at_ns, m->wire_ns);
     uint64_t own = pass(last_ns + l->n_rank + rank, m->at_ns, m->wire_ns), host = l->host[rank],
              wire_ns = m->wire_ns;
@@ -57,11 +57,11 @@ static uint64_t pass_end(const pst_lanes *l, uint64_t *last_ns, uint32_t rank, i
     return own > all ? own : all;
 }
 
-uint32_t pst_lanes_settle(pst_lanes *l) {
+uint32_t pst_links_settle(pst_links *l) {
     uint32_t n = l->n_waiting;
     if (n > 1) qsort(l->waiting, n, sizeof *l->waiting, in_order);
     for (uint32_t i = 0; i < n; i++) {
-        pst_lane_message *m = &l->waiting[i];
+        pst_link_message *m = &l->waiting[i];
         int apart = l->host && l->host[m->from] != l->host[m->to];
         uint64_t left = pass_end(l, l->out_ns, m->from, apart, m),
                  came = pass_end(l, l->in_ns, m->to, apart, m);

@@ -5,8 +5,8 @@
  * A value that crosses a boundary goes from chunk to neighbouring chunk, also through chunks that
  * only pass it on; so gradients of a tensor with several consumers accumulate in the same order in
  * every layout. */
-#ifndef PST_PIPELINE_COMPILE_PROGRAM_H
-#define PST_PIPELINE_COMPILE_PROGRAM_H
+#ifndef PST_PIPELINE_COMPILE_CUT_H
+#define PST_PIPELINE_COMPILE_CUT_H
 #include "graph/diff.h"
 #include "pipeline/layout/plan.h"
 #include "pipeline/schedule/schedule.h"

@@ -1,7 +1,7 @@
-/* Private to program.c, recompute.c, local.c and liveness.c: the phases of building a cut. */
-#ifndef PST_PIPELINE_COMPILE_PROGRAM_PARTS_H
-#define PST_PIPELINE_COMPILE_PROGRAM_PARTS_H
-#include "pipeline/compile/program.h"
+/* Private to cut.c, recompute.c, local.c and liveness.c: the phases of building a cut. */
+#ifndef PST_PIPELINE_COMPILE_CUT_PARTS_H
+#define PST_PIPELINE_COMPILE_CUT_PARTS_H
+#include "pipeline/compile/cut.h"
 
 /* What is known of every tape value before chunks are built. */
 typedef struct {

@@ -1,6 +1,6 @@
-/* See shard.h. First what becomes of each operator and parameter is decided, on the whole graph;
+/* See split.h. First what becomes of each operator and parameter is decided, on the whole graph;
  * then the rank's graph is built, operator by operator. */
-#include "graph/shard.h"
+#include "graph/split.h"
 #include "graph/op_list.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ typedef enum { PLAIN, COLUMN, ROW, HEADS, VOCABULARY } split;
 
 typedef struct {
     const pst_graph *whole;
-    pst_shard_options o;
+    pst_split_options o;
     pst_graph *g;
     split *split;       /* [n_node] of the whole */
     uint32_t *reader;   /* [n_tensor] the only operator that reads it, PST_NONE: there are none or
@@ -349,7 +349,7 @@ static pst_status build(builder *b) {
     return PST_OK;
 }
 
-pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options,
+pst_status pst_graph_split(const pst_graph *whole, const pst_split_options *options,
                            pst_graph **shard) {
     builder b = {.whole = whole, .o = *options};
     size_t n = whole->n_tensor + (size_t)1;

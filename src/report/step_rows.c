@@ -2,15 +2,15 @@
  * kind. */
 #include "report/chart.h"
 #include "report/html.h"
-#include "report/lanes.h"
+#include "report/step_rows.h"
 #include "report/page.h"
 #include <math.h>
 
 /* Beyond LISTED boxes in a panel its rows are folded, and the script gets none. */
 enum {
-    WIDTH = PST_LANES_WIDTH,
-    ROW = PST_LANES_ROW,
-    BOX = PST_LANES_BOX,
+    WIDTH = PST_STEP_ROWS_WIDTH,
+    ROW = PST_STEP_ROWS_ROW,
+    BOX = PST_STEP_ROWS_BOX,
     LISTED = 20000,
     APART = 300
 };
@@ -124,7 +124,7 @@ static void draw_row(const pst_report_trace *t, int predicted, uint32_t row, int
     const pst_report_slice *s = pst_report_slices(t, predicted, row, &n);
     fprintf(out, "<g%s><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>",
             has_chunks(s, n) ? " class=\"chunks\"" : "", row * ROW + 1, WIDTH, BOX, WIDTH);
-    if (folded) pst_lanes_draw_folded(s, n, row, longest(t), look, out);
+    if (folded) pst_step_rows_draw_folded(s, n, row, longest(t), look, out);
     else
         for (int k = 0; k < PST_REPORT_TRANSFER; k++)
             for (uint32_t odd = 0; odd < 2; odd++) draw_boxes(s, n, row, k, odd, scale, out);

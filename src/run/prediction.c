@@ -1,19 +1,19 @@
-/* See fit.h. */
-#include "run/fit.h"
+/* See prediction.h. */
+#include "run/prediction.h"
 #include "base/log.h"
 #include <stdlib.h>
 
 enum { FIT_STEPS = 5 };
 
-struct pst_fit {
+struct pst_prediction {
     const pst_prepared *p;
     uint32_t seen; /* steps, the first included */
     double step_s, bubble;
     uint64_t (*sum)[PST_OP_COUNT]; /* [n_rank] of mean durations */
 };
 
-pst_status pst_fit_open(const pst_prepared *p, pst_fit **fit) {
-    pst_fit *f = calloc(1, sizeof *f);
+pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **fit) {
+    pst_prediction *f = calloc(1, sizeof *f);
     if (f) f->sum = calloc(p->options.n_rank, sizeof *f->sum);
     if (!f || !f->sum) {
         free(f);
@@ -26,7 +26,7 @@ pst_status pst_fit_open(const pst_prepared *p, pst_fit **fit) {
     return PST_OK;
 }
 
-void pst_fit_close(pst_fit *fit) {
+void pst_prediction_close(pst_prediction *fit) {
     if (!fit) return;
     free(fit->sum);
     free(fit);
@@ -34,7 +34,7 @@ void pst_fit_close(pst_fit *fit) {
 
 /* Instructions of one opcode get the measured mean, and keep their proportions to each other:
  * chunks of a rank differ. */
-static void set_durations(const pst_fit *f, uint32_t n) {
+static void set_durations(const pst_prediction *f, uint32_t n) {
     for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
         pst_instr_list *list = &f->p->job->list[r];
         uint64_t total[PST_OP_COUNT] = {0};
@@ -53,7 +53,7 @@ static void set_durations(const pst_fit *f, uint32_t n) {
     }
 }
 
-void pst_fit_add(pst_fit *f, const pst_report *report) {
+void pst_prediction_add(pst_prediction *f, const pst_report *report) {
     pst_timing *timing;
     if (f->seen > FIT_STEPS || !f->seen++) return;
     for (uint32_t r = 0; r < f->p->options.n_rank; r++)
@@ -69,5 +69,5 @@ void pst_fit_add(pst_fit *f, const pst_report *report) {
     pst_timing_close(timing);
 }
 
-double pst_fit_step_s(const pst_fit *fit) { return fit->step_s; }
-double pst_fit_bubble(const pst_fit *fit) { return fit->bubble; }
+double pst_prediction_step_s(const pst_prediction *fit) { return fit->step_s; }
+double pst_prediction_bubble(const pst_prediction *fit) { return fit->bubble; }

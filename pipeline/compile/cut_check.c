@@ -1,7 +1,7 @@
 /* Checks a cut: plays the moments of one micro-batch through every chunk and looks at each read
  * whether the buffer still holds the value that the tape names; and both sides of every channel
  * agree. */
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/cut.h"
 #include <stdlib.h>
 
 static const char *const event_name[PST_EV_COUNT] = {"RECV_F", "F",      "SEND_F", "RECV_B",

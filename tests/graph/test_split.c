@@ -4,7 +4,7 @@
  * stays within a few roundings of fp32 (2^-24) per layer. */
 #include "base/rng.h"
 #include "graph/diff.h"
-#include "graph/shard.h"
+#include "graph/split.h"
 #include "kernels/kernel.h"
 #include "models/model.h"
 #include <math.h>
@@ -326,8 +326,8 @@ static void check_model(const pst_model_row *row, pst_model_config c, uint32_t p
     open_part(whole.part, c.vocabulary);
     run(&whole);
     for (uint32_t k = 0; k < parts; k++) {
-        pst_shard_options o = {.parts = parts, .part = k, .sequence = sequence};
-        must(pst_graph_shard(whole.part->g, &o, &split.part[k].g));
+        pst_split_options o = {.parts = parts, .part = k, .sequence = sequence};
+        must(pst_graph_split(whole.part->g, &o, &split.part[k].g));
         open_part(split.part + k, c.vocabulary);
     }
     check_parts(&split);
@@ -386,9 +386,9 @@ static void test_mlp(void **state) {
 
 static void refuse(pst_model_config c, uint32_t parts, int sequence, const char *why) {
     pst_graph *g, *shard = NULL;
-    pst_shard_options o = {.parts = parts, .sequence = sequence};
+    pst_split_options o = {.parts = parts, .sequence = sequence};
     must(pst_model_gpt.build(&c, &g));
-    assert_int_equal(pst_graph_shard(g, &o, &shard), PST_EINPUT);
+    assert_int_equal(pst_graph_split(g, &o, &shard), PST_EINPUT);
     if (!strstr(pst_error(), why)) fail_msg("%s", pst_error());
     assert_null(shard);
     pst_graph_close(g);
