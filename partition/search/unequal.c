@@ -78,8 +78,8 @@ typedef struct {
 } climb;
 
 void pst_search_lot_close(pst_search_lot *lot) {
-    pst_search_layout_close(lot->row.layout);
-    pst_search_layout_close(lot->sure);
+    pst_layout_close(lot->row.layout);
+    pst_layout_close(lot->sure);
     free(lot->row.before);
     free(lot->config);
     free(lot->orders.device);
