@@ -2,7 +2,7 @@
  * what a device comes to when all is counted. FLOPs are the graph's, without what is computed
  * again. */
 #include "commands/bench.h"
-#include "commands/bench_site.h"
+#include "commands/bench_case.h"
 #include "run/made_up.h"
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static pst_status measure_precision(const pst_bench *b, const pst_device_ops *op
     pst_trainer t = {.group = NULL, .proc_status = -1, .lock = -1};
     pst_config *c;
     if (!pst_registry_is_host(ops))
-        PST_TRY(pst_bench_site_peaks(ops, &device, dtype, &product, &bytes_per_s));
+        PST_TRY(pst_bench_peaks(ops, &device, dtype, &product, &bytes_per_s));
     PST_TRY(configure(b, ops, dtype, &c));
     pst_status status = pst_made_up_plan(c, &t);
     if (status == PST_OK) status = pst_made_up_ranks(&t);

@@ -10,15 +10,14 @@
 
 /* FIRST_LOOK: waits are normal; shorter ones cost a clock reading. AWAKE: what one look counts at
  * most, so that time in which the whole job was stopped is no waiting. SETTLE: a stop is seen
- * twice, so far apart. QUIET: asleep for so long where it should compute. UNMEASURED: how wrong the
- * cost model may be before a step was measured. */
+ * twice, so far apart. QUIET: asleep for so long where it should compute. */
 #define MS UINT64_C(1000000)
 #define FIRST_LOOK_NS (50 * MS)
 #define LOOK_NS (10 * MS)
 #define AWAKE_NS (100 * MS)
 #define SETTLE_NS (200 * MS)
 #define QUIET_NS (300 * MS)
-enum { UNMEASURED = 10, POLLS = 10, BYTES_PER_POLL = 256 << 10 };
+enum { POLLS = 10, BYTES_PER_POLL = 256 << 10 };
 
 pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_position *position,
                          uint32_t rank, const char *host, pst_hang **hang) {
@@ -68,15 +67,6 @@ void pst_hang_learn(pst_hang *h, const pst_report *report) {
 
 /* --- what may be expected --------------------------------------------------------------------- */
 
-uint64_t pst_hang_expected(const pst_hang *h, uint32_t rank) {
-    const pst_position_view *at = &h->scene.rank[rank].at;
-    const pst_job *job = h->scene.job[at->train != 0];
-    if (at->activity != PST_AT_COMPUTE || !job || at->instr >= job->list[rank].n_instr) return 0;
-    const pst_instr *in = job->list[rank].instr + at->instr;
-    uint64_t measured = h->mean_ns[rank][in->opcode];
-    return measured ? measured : in->ns * UNMEASURED;
-}
-
 static uint64_t limit_of(const pst_hang *h, uint64_t expected_ns) {
     return (uint64_t)((double)expected_ns * h->p->config->train.hang_factor) + h->slack_ns;
 }
@@ -111,7 +101,8 @@ static int all_have_polled(const pst_hang *h) {
 static pst_status accuse(pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim,
                          uint64_t limit_ns) {
     char verdict[PST_HANG_LINE];
-    pst_hang_verdict(h, charge, culprit, victim, limit_ns, verdict, sizeof verdict);
+    const pst_hang_accusation a = {charge, culprit, victim, limit_ns};
+    pst_hang_verdict(h, &a, verdict, sizeof verdict);
     int is_stuck = charge <= PST_CHARGE_COMPUTES;
     pst_heartbeat_accuse(h->heartbeat, culprit, is_stuck, verdict);
     return pst_heartbeat_check(h->heartbeat);
@@ -220,16 +211,6 @@ static pst_status judge(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     default: break;
     }
     return check_stuck(h, now, passed_ns);
-}
-
-/* Ranks that move while they are read are known by their next look. */
-void pst_hang_read(pst_hang *h) {
-    for (uint32_t r = 0; r < h->scene.n_rank; r++) {
-        pst_suspect_rank *to = &h->scene.rank[r];
-        if (!h->at[r] && h->heartbeat) h->at[r] = pst_heartbeat_position(h->heartbeat, r);
-        to->known = h->at[r] && pst_position_read(h->at[r], &to->at);
-        to->left = to->known && h->heartbeat && pst_heartbeat_left(h->heartbeat, r);
-    }
 }
 
 static pst_status consider(pst_hang *h, uint64_t now, uint64_t passed_ns) {

@@ -40,11 +40,16 @@ struct pst_hang {
     pst_pulse first, last; /* of the watched rank */
 };
 
-/* Reads the positions of all ranks. */
+/* hang_read.c. Reads the positions of all ranks. */
 void pst_hang_read(pst_hang *h);
 /* Of what a rank computes; 0 when it does not. */
 uint64_t pst_hang_expected(const pst_hang *h, uint32_t rank);
+/* What a rank is accused of. */
+typedef struct {
+    pst_hang_charge charge;
+    uint32_t culprit, victim; /* ranks */
+    uint64_t limit_ns;        /* how long it might have taken */
+} pst_hang_accusation;
 /* The one line that names the culprit, from what pst_hang_read has seen. */
-void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim,
-                      uint64_t limit_ns, char *line, uint32_t bytes);
+void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *line, uint32_t bytes);
 #endif

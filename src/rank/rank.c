@@ -11,52 +11,7 @@
 
 enum { THROTTLE_NS = 200000 }; /* a slowed rank looks at its messages as often */
 
-/* --- where things lie ------------------------------------------------------------------------- */
-
-static void *at(const pst_rank *r, uint64_t offset) {
-    return offset == ABSENT ? NULL : r->arena.base + offset;
-}
-
-float *pst_rank_weight(const pst_rank *r, uint32_t param) {
-    return at(r, r->memory->master[param]);
-}
-float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
-    return at(r, r->memory->state[i][param]);
-}
-float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
-    return at(r, r->memory->grad[param][use]);
-}
-
-const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
-    const float *grad = NULL;
-    for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++)
-        grad = pst_rank_grad(r, param, u);
-    return grad + (from - r->memory->grad_from[param]);
-}
-
-void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
-    uint8_t *base = at(r, r->memory->data[tensor]);
-    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
-}
-
-void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
-    uint8_t *base = at(r, r->memory->output[tensor]);
-    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
-}
-
 /* --- steps of programs ------------------------------------------------------------------------ */
-
-void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
-                   uint64_t ended) {
-    if (!r->train || r->n_op == r->room_op) return;
-    r->op[r->n_op++] = (pst_op_span){.start = began,
-                                     .end = ended,
-                                     .node = step->node,
-                                     .micro = micro,
-                                     .pass = step->pass,
-                                     .is_sum = step->is_sum,
-                                     .again = step->again};
-}
 
 /* As a slower device would take longer. Messages go on meanwhile. What a sleep takes too long, the
  * next ones make up for: operators are often shorter than that. */
@@ -84,17 +39,6 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     pst_rank_note(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the
                                                              device as it is */
     return status;
-}
-
-const pst_cut *pst_rank_cut(const pst_rank *r) {
-    return r->train || !r->eval_cut ? r->cut : r->eval_cut;
-}
-
-void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
-                       uint32_t micro) {
-    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
-    return pst_memory_map_address(r->memory, pst_rank_cut(r), slots, r->graph, chunk,
-                                  &step->operand[operand], micro, r->arena.base);
 }
 
 /* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an

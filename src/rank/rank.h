@@ -159,15 +159,15 @@ pst_status pst_rank_exchange_open(pst_rank *r);
 void pst_rank_exchange_close(pst_rank *r);
 pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
 pst_status pst_rank_exchanged(void *arg);
-/* For these: where a step's operand lies, and the launch that the timeline and reports show. */
+/* rank/address.c: where a step's operand lies. rank/work.c: a launch that the timeline shows. */
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro);
 const pst_cut *pst_rank_cut(const pst_rank *r);
 void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
                    uint64_t ended);
 
-/* Of the elements of a parameter that are stepped here, from layout->step_from on: the fp32 weight;
- * state i < optim->n_state. NULL: there are none. */
+/* rank/address.c. Of the elements of a parameter that are stepped here, from layout->step_from on:
+ * the fp32 weight; state i < optim->n_state. NULL: there are none. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 /* A use's accumulator, from element layout->grad_from on; NULL when there is none on this rank. */
