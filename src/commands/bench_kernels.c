@@ -291,18 +291,16 @@ pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
     json_t *list = json_array();
     int host = pst_registry_is_host(ops);
     int cpu_time = b->threads == 1 && host;
+    const char *clock = cpu_time ? "CPU time of the thread" : "wall";
+    if (!host) clock = "the device's";
     pst_bench_use_cpu_time(cpu_time);
     pst_status status = pst_bench_precisions(b, ops, measure_precision, list);
     if (status == PST_OK)
-        *found =
-            json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model",
-                      *b->config->model.preset ? b->config->model.preset : "", "device", ops->name,
-                      "device_model", ops->model ? ops->model(&config) : "", "isa",
-                      host ? pst_isa_name(pst_cpu_isa()) : "", "threads", (int)b->threads, "clock",
-                      !host      ? "the device's"
-                      : cpu_time ? "CPU time of the thread"
-                                 : "wall",
-                      "precisions", list);
+        *found = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model",
+                           *b->config->model.preset ? b->config->model.preset : "", "device",
+                           ops->name, "device_model", ops->model ? ops->model(&config) : "", "isa",
+                           host ? pst_isa_name(pst_cpu_isa()) : "", "threads", (int)b->threads,
+                           "clock", clock, "precisions", list);
     else json_decref(list);
     return status == PST_OK && !*found ? pst_fail(PST_ENOMEM, "no memory for findings") : status;
 }

@@ -35,9 +35,8 @@ typedef struct {
 } session;
 
 static uint32_t slot_of(const pst_op_span *s) {
-    uint32_t extra = s->is_sum                       ? PST_EXTRA_SUM
-                     : s->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE
-                                                     : 0;
+    uint32_t extra = s->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
+    if (s->is_sum) extra = PST_EXTRA_SUM;
     return s->node * KEYS + extra * PST_PASS_COUNT + s->pass;
 }
 
@@ -235,6 +234,13 @@ static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t
     add(rows, PST_PROFILE_PASS, mine, 0, busy, middle(s->room, n));
 }
 
+/* Elements that a flush instruction works on: of a parameter, or of all. */
+static uint64_t size_of_flush(const pst_graph *g, const pst_instr *in, uint64_t all) {
+    if (in->opcode == PST_OP_GATHER) return 0;
+    if (in->opcode != PST_OP_REDUCE) return all;
+    return in->n ? in->n : pst_param_elements(g->param + in->param);
+}
+
 /* The instructions behind all passes. */
 static void add_flush(session *s, int busy, json_t *rows) {
     static const struct {
@@ -252,12 +258,8 @@ static void add_flush(session *s, int busy, json_t *rows) {
     for (uint32_t i = 0; i < list->n_instr; i++)
         for (size_t k = 0; k < sizeof works / sizeof *works; k++) {
             const pst_instr *in = &list->instr[i];
-            uint64_t size = in->opcode == PST_OP_GATHER ? 0
-                            : in->opcode == PST_OP_REDUCE
-                                ? in->n ? in->n : pst_param_elements(r->graph->param + in->param)
-                                : elements;
             if (in->opcode == works[k].opcode)
-                add(rows, works[k].kind, "", size, busy,
+                add(rows, works[k].kind, "", size_of_flush(r->graph, in, elements), busy,
                     middle(s->flush + (size_t)i * STEPS, s->n_step));
         }
 }

@@ -118,11 +118,13 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
     r->flush = (pst_rank_flush){.rank = r, .instr = instr};
     *block = &r->flush;
     *fn = run_flush;
-    r->flush.fn = instr->opcode == PST_OP_REDUCE     ? reduce
-                  : instr->opcode == PST_OP_NORM     ? pst_rank_norm
-                  : instr->opcode == PST_OP_GATHER   ? pst_rank_gather
-                  : instr->opcode == PST_OP_VALIDATE ? pst_rank_validate
-                                                     : pst_rank_step;
+    switch (instr->opcode) {
+    case PST_OP_REDUCE: r->flush.fn = reduce; break;
+    case PST_OP_NORM: r->flush.fn = pst_rank_norm; break;
+    case PST_OP_GATHER: r->flush.fn = pst_rank_gather; break;
+    case PST_OP_VALIDATE: r->flush.fn = pst_rank_validate; break;
+    default: r->flush.fn = pst_rank_step;
+    }
     return PST_OK;
 }
 
@@ -249,7 +251,7 @@ uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
 }
 
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
-                         volatile uint64_t *last_instr, pst_position *position, pst_rank **out) {
+                         const pst_rank_watch *watch, pst_rank **out) {
     pst_rank *r = calloc(1, sizeof *r);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
     r->p = p;
@@ -267,7 +269,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->eval_micro = p->eval_micro[r->at.replica];
     r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
     r->transport = transport;
-    r->position = position;
+    r->position = watch->position;
     r->targets = p->targets;
     r->loss_scale = 1;
     r->times = 1;
@@ -280,12 +282,12 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (status == PST_OK) status = pst_rank_memory_open(r, canary);
     if (status == PST_OK)
         status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
-    if (status == PST_OK && position) pst_coll_watch(r->coll, position);
+    if (status == PST_OK && r->position) pst_coll_watch(r->coll, r->position);
     if (status == PST_OK && pst_grid_degree(p->grid, r->at.stage) > 1 &&
         strcmp(r->device->ops->name, "timed"))
         status = pst_rank_exchange_open(r); /* that one computes nothing */
     if (status == PST_OK) status = open_staged(r);
-    if (status == PST_OK) status = open_executor(r, last_instr);
+    if (status == PST_OK) status = open_executor(r, watch->last_instr);
     if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);
     if (status != PST_OK) {
         pst_rank_close(r);

@@ -102,11 +102,15 @@ struct pst_rank {
     double loss_sum, grad_norm, clip_scale;
 };
 
-/* Opens device, arena and executor. transport: this rank's end; last_instr as in
- * pst_executor_config. position: where it tells the others what it does, may be NULL. canary: see
- * base/arena.h. Weights are not filled yet. */
+/* Where a rank tells the others what it does; each may be NULL. */
+typedef struct {
+    volatile uint64_t *last_instr; /* as in pst_executor_config */
+    pst_position *position;
+} pst_rank_watch;
+/* Opens device, arena and executor. transport: this rank's end; canary: see base/arena.h. Weights
+ * are not filled yet. */
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
-                         volatile uint64_t *last_instr, pst_position *position, pst_rank **out);
+                         const pst_rank_watch *watch, pst_rank **out);
 void pst_rank_close(pst_rank *r);
 /* 1 when that transport moves the device's memory itself. */
 int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device);

@@ -15,15 +15,15 @@ int pst_bind_is_worthwhile(void) {
     return strpbrk(nodes, "-,") != NULL;
 }
 
-pst_status pst_bind_share(hwloc_topology_t t, hwloc_const_bitmap_t allowed, uint32_t n, uint32_t at,
-                          uint32_t threads, hwloc_bitmap_t *set, const char **why) {
+pst_status pst_bind_share(hwloc_topology_t t, hwloc_const_bitmap_t allowed,
+                          const pst_bind_sharers *sharers, hwloc_bitmap_t *set, const char **why) {
+    uint32_t n = sharers->ranks, at = sharers->at;
     hwloc_obj_type_t type = HWLOC_OBJ_CORE;
     int found = hwloc_get_nbobjs_inside_cpuset_by_type(t, allowed, type);
     if (found <= 0) found = hwloc_get_nbobjs_inside_cpuset_by_type(t, allowed, type = HWLOC_OBJ_PU);
     uint32_t cores = found > 0 ? (uint32_t)found : 0;
-    *why = cores < n             ? "fewer cores than ranks"
-           : threads > cores / n ? "fewer cores than threads"
-                                 : NULL;
+    *why = sharers->threads > cores / n ? "fewer cores than threads" : NULL;
+    if (cores < n) *why = "fewer cores than ranks";
     if (*why) return PST_OK;
     hwloc_bitmap_t out = hwloc_bitmap_alloc();
     if (!out) return pst_fail(PST_ENOMEM, "no memory to bind ranks");
@@ -77,6 +77,7 @@ static pst_status bind_share(pst_world *w, const pst_config *c, const pst_seat *
     hwloc_topology_t t;
     hwloc_bitmap_t set = NULL, allowed = hwloc_bitmap_alloc();
     const char *why = NULL;
+    const pst_bind_sharers sharers = {n, at, (uint32_t)c->parallel.threads};
     int core = !strcmp(c->parallel.bind, "core");
     if (!allowed || hwloc_topology_init(&t)) {
         hwloc_bitmap_free(allowed);
@@ -88,8 +89,7 @@ static pst_status bind_share(pst_world *w, const pst_config *c, const pst_seat *
     if (status == PST_OK &&
         hwloc_cpuset_from_glibc_sched_affinity(t, allowed, &mine->mask, sizeof mine->mask))
         status = pst_fail(PST_ENOMEM, "no memory to bind ranks");
-    if (status == PST_OK)
-        status = pst_bind_share(t, allowed, n, at, (uint32_t)c->parallel.threads, &set, &why);
+    if (status == PST_OK) status = pst_bind_share(t, allowed, &sharers, &set, &why);
     if (status == PST_OK && why && core)
         status = pst_fail(PST_EINPUT,
                           "parallel.bind core: %u ranks of %s on %d processors: %s; use auto", n,

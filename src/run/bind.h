@@ -7,11 +7,16 @@
 #include "config/config.h"
 #include <hwloc.h>
 
-/* Divides `allowed` among n ranks of so many threads (0: as many as their cores): *set gets the
- * processors of rank `at`, of whole cores, neighbours beside each other. *why is NULL, or says why
- * nothing shall be bound: fewer cores than ranks or threads. ENOMEM. */
-pst_status pst_bind_share(hwloc_topology_t topology, hwloc_const_bitmap_t allowed, uint32_t n,
-                          uint32_t at, uint32_t threads, hwloc_bitmap_t *set, const char **why);
+/* So many ranks share processors, and it is rank `at` of these that asks; threads of each, 0: as
+ * many as their cores. */
+typedef struct {
+    uint32_t ranks, at, threads;
+} pst_bind_sharers;
+/* Divides `allowed` among them: *set gets the processors of rank `at`, of whole cores, neighbours
+ * beside each other. *why is NULL, or says why nothing shall be bound: fewer cores than ranks or
+ * threads. ENOMEM. */
+pst_status pst_bind_share(hwloc_topology_t topology, hwloc_const_bitmap_t allowed,
+                          const pst_bind_sharers *sharers, hwloc_bitmap_t *set, const char **why);
 /* Whether parallel.bind auto binds here: the machine has several NUMA nodes. */
 int pst_bind_is_worthwhile(void);
 /* Binds this process, which runs one rank, as parallel.bind says, and says so at log level debug;

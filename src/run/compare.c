@@ -167,8 +167,8 @@ pst_status pst_compare_seat(pst_world *w, uint32_t rank, pst_seat *place) {
 }
 
 /* Those that differ from rank 0 as this one does. */
-static pst_status name_ranks(pst_world *w, const identity *root, int by_version, const char *one,
-                             const char *several, char *text, size_t room) {
+static pst_status name_ranks(pst_world *w, const identity *root, int by_version, char *text,
+                             size_t room) {
     ranks like = {0};
     for (uint32_t r = 1; r < w->size; r++) {
         identity i;
@@ -177,7 +177,7 @@ static pst_status name_ranks(pst_world *w, const identity *root, int by_version,
         if (other != by_version || (!other && i.run == root->run)) continue;
         add_rank(&like, r);
     }
-    print_ranks(&like, one, several, text, room);
+    print_ranks(&like, by_version ? "runs" : "has", by_version ? "run" : "have", text, room);
     return PST_OK;
 }
 
@@ -187,7 +187,7 @@ static pst_status name_key(pst_world *w, const identity *root, const char *mine)
     char who[240];
     const char *at = NULL, *there = NULL;
     int n = 0, n_there = 0;
-    PST_TRY(name_ranks(w, root, 0, "has", "have", who, sizeof who));
+    PST_TRY(name_ranks(w, root, 0, who, sizeof who));
     PST_TRY(w->ops->get(w, 0, "penstock.run", &theirs, &bytes));
     char *text = realloc(theirs, bytes + 1);
     if (!text) {
@@ -211,7 +211,7 @@ static pst_status compare(pst_world *w, const identity *mine, const char *run) {
     char who[240];
     PST_TRY(fetch(w, 0, &root));
     if (strcmp(mine->version, root.version)) {
-        PST_TRY(name_ranks(w, &root, 1, "runs", "run", who, sizeof who));
+        PST_TRY(name_ranks(w, &root, 1, who, sizeof who));
         return pst_fail(PST_EINPUT, "%s another penstock than rank 0: %s on rank %u, %s on rank 0",
                         who, mine->version, w->rank, root.version);
     }

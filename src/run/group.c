@@ -283,11 +283,13 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
     for (uint32_t i = 0; i < g->n_local; i++) {
         uint32_t rank = g->hub ? i : g->world->rank;
         pst_transport *t = g->hub ? pst_self_hub_end(g->hub, i) : g->transport;
-        volatile uint64_t *last = g->heartbeat ? pst_heartbeat_instr(g->heartbeat) : NULL;
-        pst_position *position =
-            g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : g->position + rank;
+        pst_rank_watch watch = {.position = g->position + rank};
+        if (g->heartbeat) {
+            watch.last_instr = pst_heartbeat_instr(g->heartbeat);
+            watch.position = pst_heartbeat_position(g->heartbeat, rank);
+        }
         PST_TRY(inject(g, rank, &t));
-        PST_TRY(pst_rank_open(p, rank, t, canary, last, position, &g->local[i]));
+        PST_TRY(pst_rank_open(p, rank, t, canary, &watch, &g->local[i]));
         PST_TRY(pst_coll_hosts(g->local[i]->coll, g->host));
         g->executor[i] = g->local[i]->executor;
     }

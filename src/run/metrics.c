@@ -90,19 +90,20 @@ static void write_line(pst_metrics *m, json_t *line) {
     if (failed) clearerr(m->file);
 }
 
-pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps,
-                            const pst_peak *peak, int show, uint64_t passes,
+pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o,
                             pst_metrics **metrics) {
+    const char *folder = o->folder;
+    uint64_t keep_steps = o->keep_steps;
     pst_metrics *m = calloc(1, sizeof *m);
     if (!m) return pst_fail(PST_ENOMEM, "no memory for metrics");
     *m = (pst_metrics){.p = p,
-                       .peak_flops = peak->flops,
-                       .quiet = show == PST_SHOW_NOTHING,
-                       .terminal = show == PST_SHOW_LIVE && isatty(STDOUT_FILENO),
+                       .peak_flops = o->peak.flops,
+                       .quiet = o->show == PST_SHOW_NOTHING,
+                       .terminal = o->show == PST_SHOW_LIVE && isatty(STDOUT_FILENO),
                        .progress = {.first = keep_steps,
                                     .steps = (uint64_t)p->config->train.steps,
                                     .every = (uint64_t)p->config->eval.every,
-                                    .passes = passes},
+                                    .passes = o->passes},
                        .started_s = now_s(),
                        .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
@@ -112,7 +113,7 @@ pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t 
         pst_metrics_close(m);
         return status;
     }
-    json_t *start = pst_metrics_start(p, keep_steps, peak);
+    json_t *start = pst_metrics_start(p, keep_steps, &o->peak);
     if (!start) {
         pst_metrics_close(m);
         return pst_fail(PST_ENOMEM, "no memory for metrics");
@@ -318,16 +319,15 @@ void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, con
     json_t *line = json_pack("{s:s,s:I,s:I}", "event", "non_finite", "step", (json_int_t)step,
                              "skipped", (json_int_t)skipped);
     if (c && line) {
+        const char *value = c->value > 0 ? "inf" : "-inf";
+        if (isnan(c->value)) value = "nan";
         pst_replay_tensor(g, c, tensor);
         pst_replay_index(g, c, index);
         json_object_set_new(line, "operator",
                             json_string(c->node == PST_NONE ? "" : g->node[c->node].name));
         json_object_set_new(line, "tensor", json_string(tensor));
         json_object_set_new(line, "index", json_loads(index, 0, NULL));
-        json_object_set_new(line, "value",
-                            json_string(isnan(c->value) ? "nan"
-                                        : c->value > 0  ? "inf"
-                                                        : "-inf"));
+        json_object_set_new(line, "value", json_string(value));
         json_object_set_new(line, "pass", json_string(pst_replay_pass(c)));
         json_object_set_new(line, "micro_batch", json_integer(c->micro));
         json_object_set_new(line, "rank", json_integer(c->rank));

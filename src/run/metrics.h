@@ -46,11 +46,16 @@ typedef struct {
 /* Seconds to the end: steps at the pace so far, and the evaluations to come. */
 double pst_metrics_left(const pst_metrics_progress *p);
 
-/* folder of the run; keep_steps: lines of later steps (left by a run that died) are dropped, the
- * rest stays. peak: of all ranks together. show: pst_metrics_show. passes: pst_feed_passes. ENOMEM
- * when the file cannot be written. */
-pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps,
-                            const pst_peak *peak, int show, uint64_t passes, pst_metrics **m);
+typedef struct {
+    const char *folder;  /* of the run */
+    uint64_t keep_steps; /* lines of later steps (left by a run that died) are dropped, the rest
+                            stays */
+    pst_peak peak;       /* of all ranks together */
+    pst_metrics_show show;
+    uint64_t passes; /* pst_feed_passes */
+} pst_metrics_options;
+/* ENOMEM when the file cannot be written. */
+pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o, pst_metrics **m);
 void pst_metrics_close(pst_metrics *m);
 /* One step; report: [n_rank]. Writes the line and shows progress. A full disk is said once and does
  * not stop training. */

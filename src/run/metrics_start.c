@@ -28,7 +28,8 @@ static json_t *model(const pst_prepared *p) {
 static json_t *machine(const pst_prepared *p) {
     char cpu[256], host[256] = "";
     uint32_t isa = p->options.isa;
-    const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
+    const char *kernels = isa & PST_ISA_AVX2 ? "avx2" : "plain C";
+    if (isa & PST_ISA_AVX512) kernels = "avx512";
     if (!pst_registry_is_host(p->options.device)) kernels = p->options.device->name;
     gethostname(host, sizeof host - 1);
     return json_pack("{s:s,s:s,s:s,s:i,s:i}", "host", host, "cpu",

@@ -265,8 +265,9 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
         if (pst_rank_weight(r, i)) status = lend_weight(r, i, 0, &weight[i]);
     if (status == PST_OK)
-        status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->memory->step_from,
-                               r->memory->step_to);
+        status = pst_hf_import(
+            source, r->p->model, g,
+            &(pst_hf_weights){r->graph, weight, r->memory->step_from, r->memory->step_to});
     for (uint32_t i = 0; i < g->n_param; i++) {
         pst_status back = weight[i] ? hand_back_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
         status = status == PST_OK ? back : status;
@@ -292,7 +293,8 @@ pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
     PST_TRY(check_tokens(p, source));
     float **nowhere = calloc(p->graph->n_param + (size_t)1, sizeof *nowhere);
     if (!nowhere) return pst_fail(PST_ENOMEM, "no memory to check %s", source);
-    pst_status status = pst_hf_import(source, p->model, p->whole, p->whole, nowhere, NULL, NULL);
+    pst_status status = pst_hf_import(source, p->model, p->whole,
+                                      &(pst_hf_weights){.held = p->whole, .weight = nowhere});
     free(nowhere);
     return status;
 }

@@ -106,12 +106,11 @@ static pst_status open_ranks(pst_session *s, const pst_graph *graph, const pst_p
 
 pst_status pst_session_open(const pst_config *config, const pst_graph *graph, const pst_plan *plan,
                             pst_session **session) {
-    if (!config || !graph || !plan || !session)
-        return pst_fail(PST_EINPUT, "pst_session_open: %s is NULL",
-                        !config  ? "config"
-                        : !graph ? "graph"
-                        : !plan  ? "plan"
-                                 : "session");
+    const char *missing = session ? NULL : "session";
+    if (!plan) missing = "plan";
+    if (!graph) missing = "graph";
+    if (!config) missing = "config";
+    if (missing) return pst_fail(PST_EINPUT, "pst_session_open: %s is NULL", missing);
     pst_session *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for a session");
     s->options = (pst_train_options){.runs = "", .resume = "", .quiet = 1};

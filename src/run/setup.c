@@ -107,18 +107,18 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
 }
 
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
-                             uint32_t n_rank, const pst_world *world, pst_data **data,
-                             pst_evaluate_sets *sets, pst_prepared **prepared) {
+                             uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;
     pst_prepared *p = NULL;
+    pst_evaluate_sets sets = {0};
     PST_TRY(pst_prepare_model(c, &model, &sizes));
     PST_TRY(pst_evaluate_data(c, sizes.context, c->data.paths, c->data.n_path, 0, &d));
     pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
-    pst_status status = pst_evaluate_open(c, sizes.context, sets);
+    pst_status status = pst_evaluate_open(c, sizes.context, &sets);
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK)
         status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
@@ -128,12 +128,11 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     if (status == PST_OK) status = check_runs(o);
     if (status != PST_OK) {
         pst_prepared_close(p);
-        pst_evaluate_close(sets);
+        pst_evaluate_close(&sets);
         d->row->close(d);
         return status;
     }
-    *data = d;
-    *prepared = p;
+    *inputs = (pst_run_inputs){d, sets, p};
     return PST_OK;
 }
 
@@ -292,11 +291,13 @@ pst_status pst_setup_metrics(pst_trainer *t) {
     pst_status status = pst_setup_room(t);
     if (status == PST_OK) status = pst_feed_open(t);
     if (t->group->leader && status == PST_OK) {
-        pst_peak peak;
-        pst_prepare_peak(p, &peak);
-        peak.flops *= p->options.n_rank;
-        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t),
-                                  pst_feed_passes(t), &t->metrics);
+        pst_metrics_options o = {.folder = t->folder,
+                                 .keep_steps = t->step,
+                                 .show = what_to_show(t),
+                                 .passes = pst_feed_passes(t)};
+        pst_prepare_peak(p, &o.peak);
+        o.peak.flops *= p->options.n_rank;
+        status = pst_metrics_open(p, &o, &t->metrics);
     }
     return pst_group_agree(t->group, status);
 }

@@ -18,14 +18,12 @@
 /* What the user got wrong is found here, once, before ranks start. */
 static pst_status check_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
                               uint32_t n_rank) {
-    pst_data *data;
-    pst_evaluate_sets sets;
-    pst_prepared *p;
-    PST_TRY(pst_setup_prepare(c, o, plan, n_rank, NULL, &data, &sets, &p));
-    data->row->close(data);
-    pst_evaluate_close(&sets);
-    pst_hand_on(p);
-    pst_prepared_close(p);
+    pst_run_inputs in;
+    PST_TRY(pst_setup_prepare(c, o, plan, n_rank, NULL, &in));
+    in.data->row->close(in.data);
+    pst_evaluate_close(&in.sets);
+    pst_hand_on(in.p);
+    pst_prepared_close(in.p);
     return PST_OK;
 }
 

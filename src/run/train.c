@@ -24,8 +24,8 @@ static void say_started(const pst_trainer *t) {
 /* The step whose timeline is drawn: the one asked for, else the last but one. */
 static uint64_t traced_step(const pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps, asked = (uint64_t)t->config->log.trace;
-    uint64_t at = asked ? asked : steps > 1 ? steps - 1 : steps;
-    return at < steps ? at : steps;
+    if (asked) return asked < steps ? asked : steps;
+    return steps > 1 ? steps - 1 : steps;
 }
 
 /* On a device that runs ahead the times of single operators hold it up: those of the first steps
@@ -264,12 +264,15 @@ static pst_status finish(pst_trainer *t) {
 
 /* Each rank looks for itself; all leave together, with one message. */
 static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
+    pst_run_inputs in = {.data = NULL};
     pst_status status = pst_bind_rank(t->world, t->config);
     if (status == PST_OK)
         status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
     if (status == PST_OK)
-        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data,
-                                   &t->sets, &t->p);
+        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &in);
+    t->data = in.data;
+    t->sets = in.sets;
+    t->p = in.p;
     if (status == PST_OK) status = pst_limits_of_run(t);
     return pst_group_agree_world(t->world, status);
 }

@@ -89,9 +89,13 @@ pst_status pst_setup_room(pst_trainer *t);
 /* A whole run, in this order. prepare: everything that can be known to be wrong before any rank
  * starts; each rank for itself, or once before they are started. world: as above. The others are
  * collective. */
+typedef struct {
+    pst_data *data;
+    pst_evaluate_sets sets;
+    pst_prepared *p;
+} pst_run_inputs;
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
-                             uint32_t n_rank, const pst_world *world, pst_data **data,
-                             pst_evaluate_sets *sets, pst_prepared **prepared);
+                             uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs);
 pst_status pst_setup_folder(pst_trainer *t);  /* run.yaml and plan.yaml in it; this process' alone
                                                  from here on */
 pst_status pst_setup_weights(pst_trainer *t); /* from the seed, a file, or the checkpoint to go on

@@ -25,7 +25,8 @@ static const char *shares(const char *machine, const char *allowed, uint32_t n, 
     for (uint32_t i = 0; i < n; i++) {
         hwloc_bitmap_t set = NULL;
         const char *why;
-        assert_int_equal(pst_bind_share(t, from, n, i, threads, &set, &why), PST_OK);
+        assert_int_equal(pst_bind_share(t, from, &(pst_bind_sharers){n, i, threads}, &set, &why),
+                         PST_OK);
         if (why) {
             assert_null(set);
             snprintf(text, sizeof text, "%s", why);
