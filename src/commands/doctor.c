@@ -7,7 +7,7 @@
 #include "commands/doctor.h"
 #include "kernels/version.h"
 #include "penstock/run.h"
-#include "run/bind.h"
+#include "group/bind.h"
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <hwloc.h>

@@ -10,7 +10,7 @@
 #include "prepare/planned.h"
 #include "prepare/prepare.h"
 #include "checkpoint/safetensors.h"
-#include "run/trainer.h"
+#include "run/setup.h"
 #include "penstock/run.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sized.h"
-#include "run/trainer.h"
+#include "run/setup.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

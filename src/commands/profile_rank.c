@@ -5,9 +5,10 @@
  * and the median of them counts: a host that is busy for some seconds slows one round down and not
  * all. */
 #include "backends/machine.h"
+#include "run/step.h"
 #include "base/clock.h"
 #include "commands/profile.h"
-#include "run/made_up.h"
+#include "run/synthetic.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,14 +76,14 @@ static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) 
     pst_trainer *t = &s->t;
     uint64_t most = pst_machine_memory() / ranks_here, bytes = 0;
     int host; /* what the models of speed and memory are of */
-    PST_TRY(pst_made_up_plan(s->config, t));
+    PST_TRY(pst_synthetic_plan(s->config, t));
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) bytes += t->p->memory[r]->total;
     host = pst_registry_is_host(t->p->options.device);
     if (host && may_refuse && t->p->timing->step_ns > SLOW_NS)
         return pst_fail(PST_ENOMEM, "measuring the run's steps would take too long");
     if (host && most && bytes > most)
         return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
-    PST_TRY(pst_made_up_ranks(t));
+    PST_TRY(pst_synthetic_ranks(t));
     s->n_slot = t->p->graph->n_node * KEYS;
     s->n = calloc(s->n_slot, sizeof *s->n);
     s->ns = calloc((size_t)s->n_slot * SAMPLES, sizeof *s->ns);
@@ -93,7 +94,7 @@ static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) 
 }
 
 static void close_session(session *s) {
-    pst_made_up_close(&s->t);
+    pst_synthetic_close(&s->t);
     pst_config_close(s->config);
     free(s->ns);
     free(s->n);
@@ -148,7 +149,7 @@ static pst_status train(session *s, double seconds) {
     for (int step = 0; step <= STEPS; step++) {
         pst_metrics_step measured;
         uint64_t began = pst_monotonic_ns();
-        PST_TRY(pst_made_up_feed(&s->t));
+        PST_TRY(pst_synthetic_feed(&s->t));
         PST_TRY(pst_step_run(&s->t, began, &measured));
         if (!step) until = pst_monotonic_ns() + (uint64_t)(seconds * 1e9);
         else note_step(s);

@@ -4,18 +4,18 @@
 #include "health/hang.h"
 #include "comm/collective/collective.h"
 #include "health/hang_parts.h"
-#include "health/pulse.h"
+#include "health/process_state.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* FIRST_LOOK: waits are normal; shorter ones cost a clock reading. AWAKE: what one look counts at
- * most, so that time in which the whole job was stopped is no waiting. SETTLE: a stop is seen
+ * most, so that time in which the whole job was stopped is no waiting. STOP_TWICE: a stop is seen
  * twice, so far apart. QUIET: asleep for so long where it should compute. */
 #define MS UINT64_C(1000000)
 #define FIRST_LOOK_NS (50 * MS)
 #define LOOK_NS (10 * MS)
 #define AWAKE_NS (100 * MS)
-#define SETTLE_NS (200 * MS)
+#define STOP_TWICE_NS (200 * MS)
 #define QUIET_NS (300 * MS)
 enum { POLLS = 10, BYTES_PER_POLL = 256 << 10 };
 
@@ -111,13 +111,13 @@ static pst_status accuse(pst_hang *h, pst_hang_charge charge, uint32_t culprit, 
 static pst_status check_stopped(pst_hang *h) {
     for (uint32_t i = 1; i < h->suspect.n_chain; i++) {
         uint32_t rank = h->suspect.chain[i];
-        pst_pulse pulse;
-        if (!pst_pulse_read(h->at[rank], &pulse) || !pulse.is_stopped) continue;
+        pst_process_state state;
+        if (!pst_process_state_read(h->at[rank], &state) || !state.is_stopped) continue;
         if (!h->stop_seen_ns || h->stopped != rank) {
             h->stopped = rank;
             h->stop_seen_ns = h->held_ns;
         }
-        if (h->held_ns < h->stop_seen_ns + SETTLE_NS) return PST_OK;
+        if (h->held_ns < h->stop_seen_ns + STOP_TWICE_NS) return PST_OK;
         return accuse(h, PST_CHARGE_STOPPED, rank, h->suspect.chain[i - 1], h->slack_ns);
     }
     h->stop_seen_ns = 0;
@@ -141,9 +141,9 @@ static uint32_t find_idle(const pst_hang *h) {
 /* Whoever could run, if only it got a core, is waited for; so is who computes, up to its limit in
  * CPU time. */
 static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
-    pst_pulse pulse;
+    pst_process_state state;
     uint32_t link = find_idle(h), rank = link == PST_NONE ? PST_NONE : h->suspect.chain[link];
-    if (link == PST_NONE || !pst_pulse_read(h->at[rank], &pulse)) {
+    if (link == PST_NONE || !pst_process_state_read(h->at[rank], &state)) {
         h->watched = PST_NONE;
         return PST_OK;
     }
@@ -152,29 +152,29 @@ static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     if (h->watched != rank) {
         h->watched = rank;
         h->quiet_ns = 0;
-        h->first = h->last = pulse;
-    } else if (pulse.can_run || pulse.ns != h->last.ns) {
+        h->first = h->last = state;
+    } else if (state.can_run || state.ns != h->last.ns) {
         h->quiet_ns = 0;
-        h->last = pulse;
+        h->last = state;
     } else {
         h->quiet_ns += passed_ns;
     }
     if (now - at->since_ns < limit) return PST_OK;
     if (h->quiet_ns >= QUIET_NS)
         return accuse(h, PST_CHARGE_ASLEEP, rank, h->suspect.chain[link - 1], limit);
-    if (pulse.main_ns - h->first.main_ns < limit &&
-        pulse.ns - h->first.ns < limit * h->p->options.threads)
+    if (state.main_ns - h->first.main_ns < limit &&
+        state.ns - h->first.ns < limit * h->p->options.threads)
         return PST_OK;
     return accuse(h, PST_CHARGE_COMPUTES, rank, h->suspect.chain[link - 1], limit);
 }
 
 pst_status pst_hang_silent(pst_hang *h, uint32_t rank, pst_executor *x) {
-    pst_pulse pulse;
+    pst_process_state state;
     if (!h) return PST_EPEER; /* as the heartbeat has said */
     pst_executor_publish_wait(x);
     pst_hang_read(h);
     h->held_ns = PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES * MS;
-    int stopped = h->at[rank] && pst_pulse_read(h->at[rank], &pulse) && pulse.is_stopped;
+    int stopped = h->at[rank] && pst_process_state_read(h->at[rank], &state) && state.is_stopped;
     return accuse(h, stopped ? PST_CHARGE_STOPPED : PST_CHARGE_SILENT, rank, h->rank, h->held_ns);
 }
 

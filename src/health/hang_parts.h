@@ -2,7 +2,7 @@
 #ifndef PST_HEALTH_HANG_PARTS_H
 #define PST_HEALTH_HANG_PARTS_H
 #include "health/hang.h"
-#include "health/pulse.h"
+#include "health/process_state.h"
 #include "pipeline/execute/suspect.h"
 
 enum { PST_HANG_LINE = 1000 };
@@ -37,7 +37,7 @@ struct pst_hang {
     uint64_t *polls;           /* [n_rank] when it became the suspect */
     uint32_t stopped, watched; /* ranks; stopped counts while stop_seen_ns is not 0 */
     uint64_t stop_seen_ns, quiet_ns;
-    pst_pulse first, last; /* of the watched rank */
+    pst_process_state first, last; /* of the watched rank */
 };
 
 /* hang_read.c. Reads the positions of all ranks. */

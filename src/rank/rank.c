@@ -277,7 +277,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
     pst_status status =
         r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
-    if (status == PST_OK) status = pst_rank_give_choices(p, r->device);
+    if (status == PST_OK) status = pst_rank_give_autotuned(p, r->device);
     if (status == PST_OK) status = prepare_kernels(r);
     if (status == PST_OK) status = pst_rank_memory_open(r, canary);
     if (status == PST_OK)

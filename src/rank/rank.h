@@ -130,7 +130,7 @@ pst_status pst_rank_write(const pst_rank *r, void *to, const void *from, uint64_
 pst_status pst_rank_copy(const pst_rank *r, void *to, const void *from, uint64_t bytes);
 pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t bytes);
 /* All that was begun there, copies and fills included, has ended: other threads may read it. */
-pst_status pst_rank_settle(const pst_rank *r);
+pst_status pst_rank_wait(const pst_rank *r);
 /* At most PST_RANK_ROOM bytes of it, to read until the next call. */
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host);
 /* An array of any size: itself, or where far a copy, filled when `reads`. Handed back with
@@ -203,8 +203,8 @@ pst_status pst_rank_start(pst_rank *r, int train);
 /* Likewise the head of the training job: weights that other ranks have stepped come here. */
 pst_status pst_rank_start_head(pst_rank *r);
 /* 1: the device's kernels choose their algorithms by measuring (parallel.products). */
-int pst_rank_measures(const pst_prepared *p);
+int pst_rank_autotunes(const pst_prepared *p);
 /* What the plan has of such choices, to a rank's device before kernels are prepared. EINPUT: the
  * plan has what does not run here. */
-pst_status pst_rank_give_choices(const pst_prepared *p, pst_device *device);
+pst_status pst_rank_give_autotuned(const pst_prepared *p, pst_device *device);
 #endif

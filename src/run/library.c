@@ -1,7 +1,7 @@
 /* The first links of the chain for programs (penstock/graph.h, plan.h): configuration -> graph,
  * graph -> plan. Both are what a run makes of its run file; sessions are in session.c. */
 #include "prepare/planned.h"
-#include "run/trainer.h"
+#include "run/setup.h"
 #include <string.h>
 
 pst_status pst_graph_build(const pst_config *config, pst_graph **graph) {

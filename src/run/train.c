@@ -3,10 +3,16 @@
 #include "base/log.h"
 #include "comm/launch/launch.h"
 #include "prepare/planned.h"
-#include "run/bind.h"
+#include "group/bind.h"
 #include "run/limits.h"
 #include "run/stop.h"
-#include "run/trainer.h"
+#include "run/train.h"
+#include "run/setup.h"
+#include "run/announce.h"
+#include "run/step.h"
+#include "run/feed.h"
+#include "run/saving.h"
+#include "run/resume.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -203,7 +209,7 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
     pst_metrics_work_text(t->metrics, work, sizeof work);
     if (t->trained && !t->study) printf("time        %s\n", work);
     if (t->trained && !t->study) say_memory(t);
-    if (t->trained) pst_explain_times(t);
+    if (t->trained) pst_times_say(t);
     printf("metrics     %s/metrics.jsonl\n", t->folder);
     if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
     if (reported) printf("report      %s/report.html\n", t->folder);
@@ -251,7 +257,7 @@ static pst_status finish(pst_trainer *t) {
     if (t->stopped_in_last_step) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
     if (!t->stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
-    if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));
+    if (!t->study) PST_TRY(pst_weights_hash_all(t, &hash));
     if (t->metrics)
         pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash,
                         t->stopped ? "interrupted" : "done");

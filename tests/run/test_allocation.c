@@ -16,7 +16,7 @@
 #include "penstock/train.h"
 #include "run/allocations_run.h"
 #include "run/runs.h"
-#include "run/trainer.h"
+#include "run/feed.h"
 #include <fcntl.h>
 #include <time.h>
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "checkpoint/durable.h"
+#include "run/feed.h"
 #include "run/allocations_run.h"
 #include "run/process.h"
 #include <sched.h>
