@@ -71,9 +71,10 @@ static uint64_t left_in_cgroups(void) {
 }
 
 uint64_t pst_machine_memory(void) {
-    uint64_t free_ = number_in("/proc", "meminfo", "MemAvailable:", 0) * 1024,
-             left = left_in_cgroups();
-    return left < free_ || !free_ ? (left == UINT64_MAX ? free_ : left) : free_;
+    uint64_t available = number_in("/proc", "meminfo", "MemAvailable:", 0) * 1024;
+    uint64_t left = left_in_cgroups();
+    if (left == UINT64_MAX || (available && left >= available)) return available;
+    return left;
 }
 
 const char *pst_machine_cpu_model(char *name, size_t bytes) {

@@ -7,7 +7,7 @@
 /* Processors in this process's affinity mask, at least 1. */
 uint32_t pst_machine_cpus(void);
 /* Threads for each of `ranks` that share those processors, at least 1. Of ranks that somebody else
- * has started: pst_seats_threads. */
+ * has started: pst_placement_threads. */
 uint32_t pst_machine_threads(uint32_t ranks);
 /* Bytes that are free: of the machine's memory, and of what cgroups (v2) leave. 0: not known. */
 uint64_t pst_machine_memory(void);

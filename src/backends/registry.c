@@ -29,14 +29,11 @@ enum { MAX_NAMES = 32 };
 
 const char *pst_registry_name(const char *kind, uint32_t i) {
     uint32_t n = 0;
-    if (!strcmp(kind, "device"))
-        return i < COUNT(devices)    ? devices[i]->name
-               : i == COUNT(devices) ? pst_module_name()
-                                     : NULL;
+    if (!strcmp(kind, "device") && i == COUNT(devices)) return pst_module_name();
+    if (!strcmp(kind, "device")) return i < COUNT(devices) ? devices[i]->name : NULL;
+    if (!strcmp(kind, "transport") && i < COUNT(transports)) return transports[i]->name;
     if (!strcmp(kind, "transport"))
-        return i < COUNT(transports)                 ? transports[i]->name
-               : i < COUNT(transports) + COUNT(more) ? more[i - COUNT(transports)]
-                                                     : NULL;
+        return i - COUNT(transports) < COUNT(more) ? more[i - COUNT(transports)] : NULL;
     if (!strcmp(kind, "world")) return i < COUNT(worlds) ? worlds[i]->name : NULL;
     if (!strcmp(kind, "model")) return i < COUNT(models) ? models[i]->name : NULL;
     for (uint32_t m = 0; !strcmp(kind, "preset") && m < COUNT(models); i -= models[m++]->n_preset)
@@ -45,7 +42,9 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
     if (!strcmp(kind, "optimizer")) return i < PST_OPTIM_COUNT ? pst_optim_rows()[i].name : NULL;
     if (!strcmp(kind, "schedule")) {
         const pst_schedule_row *row = pst_schedule_rows(&n);
-        return i < n ? row[i].name : i == n ? "custom" : i == n + 1 ? "solved" : NULL;
+        if (i < n) return row[i].name;
+        if (i == n) return "custom";
+        return i == n + 1 ? "solved" : NULL;
     }
     return NULL;
 }
@@ -251,22 +250,29 @@ const pst_choice_ops *pst_registry_choices(const pst_device_ops *device) {
 
 int pst_registry_is_host(const pst_device_ops *device) { return !pst_module_has(device); }
 
+static const char *kernel_name(const pst_node *node, int extra) {
+    if (extra == PST_EXTRA_SUM) return "sum";
+    return extra == PST_EXTRA_RESTORE ? node->op->restore_kernel : node->op->name;
+}
+
+/* NULL: it takes the node. */
+static const char *reject_node(const pst_kernel_row *row, const pst_graph *g, const pst_node *node,
+                               const pst_device *device) {
+    if (!(row->dtypes >> g->dtype & 1)) return "it is for another precision";
+    if (row->isa & ~device->isa) return "this CPU lacks its instruction set";
+    return row->reject ? row->reject(g, node, device) : NULL;
+}
+
 pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra,
                                       pst_pass pass, const pst_device *device, uint32_t *index) {
-    const char *op = extra == PST_EXTRA_SUM       ? "sum"
-                     : extra == PST_EXTRA_RESTORE ? node->op->restore_kernel
-                                                  : node->op->name;
+    const char *op = kernel_name(node, extra);
     int module = pst_module_has(device->ops);
     uint32_t first = module ? count_host() : 0,
              end = module ? first + pst_module_get()->n_kernel : count_host();
     for (uint32_t i = first; i < end; i++) {
         const pst_kernel_row *row = pst_registry_kernel(i);
         if (strcmp(row->op, op) || (extra != PST_EXTRA_SUM && row->pass != pass)) continue;
-        const char *why = !(row->dtypes >> g->dtype & 1) ? "it is for another precision"
-                          : (row->isa & ~device->isa)    ? "this CPU lacks its instruction set"
-                          : row->reject && row->reject(g, node, device)
-                              ? row->reject(g, node, device)
-                              : NULL;
+        const char *why = reject_node(row, g, node, device);
         if (!why) {
             *index = i;
             return PST_OK;

@@ -142,7 +142,7 @@ pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64
 pst_status pst_ckpt_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt);
 /* run_of.c. The run folder in which the checkpoint lies that `resume` means; "" when it lies
  * elsewhere. */
-pst_status pst_save_run_of(const char *resume, char *run, size_t bytes);
+pst_status pst_ckpt_run_of(const char *resume, char *run, size_t bytes);
 /* The run folder whose newest checkpoint `resume` means; "" when it is another one. */
-pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes);
+pst_status pst_ckpt_resumed_run(const char *resume, char *run, size_t bytes);
 #endif

@@ -10,23 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-char *pst_ckpt_join(const char *folder, const char *name) {
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s", folder, name) >= 0) return path;
-    pst_fail(PST_ENOMEM, "checkpoint: out of memory");
-    return NULL;
-}
-
-char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary) {
-    char name[64];
-    snprintf(name, sizeof name, "%sstep-%08" PRIu64, temporary ? ".tmp-" : "", step);
-    return pst_ckpt_join(folder, name);
-}
-
-void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks) {
-    snprintf(out, 64, "rank-%u-of-%u.safetensors", rank, ranks);
-}
-
 /* 1 when `name` is prefix + digits; nothing else is ever touched. */
 static int step_of(const char *name, const char *prefix, uint64_t *step) {
     size_t n = strlen(prefix),

@@ -26,8 +26,8 @@ int pst_hf_is_folder(const char *path) {
 char *pst_hf_near(const char *source, const char *name) {
     if (pst_hf_is_folder(source)) return pst_ckpt_join(source, name);
     const char *slash = strrchr(source, '/');
-    char *folder =
-        slash ? strndup(source, slash == source ? 1 : (size_t)(slash - source)) : strdup(".");
+    size_t n = slash && slash != source ? (size_t)(slash - source) : 1;
+    char *folder = slash ? strndup(source, n) : strdup(".");
     char *path = folder ? pst_ckpt_join(folder, name) : NULL;
     if (!folder) pst_fail(PST_ENOMEM, "%s: out of memory", source);
     free(folder);
@@ -243,7 +243,8 @@ static pst_status check_config(const char *source, const pst_graph *g) {
     pst_model_config c;
     char *path = pst_hf_near(source, "config.json");
     int there = path && access(path, F_OK) == 0;
-    pst_status status = !path ? PST_ENOMEM : there ? pst_hf_config(source, &c) : PST_OK;
+    pst_status status = path ? PST_OK : PST_ENOMEM;
+    if (there) status = pst_hf_config(source, &c);
     for (uint32_t i = 0; there && status == PST_OK && i < g->n_node; i++) {
         const pst_attr *a = &g->node[i].attr;
         if (a->heads && a->heads != c.heads)
@@ -255,10 +256,13 @@ static pst_status check_config(const char *source, const pst_graph *g) {
     return status;
 }
 
-/* Elements [from, to) of what is held of a tensor. */
+/* Elements [from, to) of what is held of parameter i. */
 static pst_status read_held(const pst_st_file *f, const pst_st_entry *e, int transposed,
-                            const pst_param *held, uint64_t from, uint64_t to, float *out) {
+                            const pst_hf_weights *w, uint32_t i) {
+    const pst_param *held = w->held->param + i;
+    float *out = w->weight[i];
     uint64_t dim[PST_MAX_DIM], n = pst_param_whole(held, dim), here = pst_param_elements(held);
+    uint64_t from = w->from ? w->from[i] : 0, to = w->to ? w->to[i] : here;
     if (from == 0 && to == n) return pst_st_read_f32(f, e, out, n, transposed);
     int sliced = held->slice.held == PST_HELD_PART;
     float *whole = malloc((n + here) * sizeof *whole);
@@ -271,8 +275,7 @@ static pst_status read_held(const pst_st_file *f, const pst_st_entry *e, int tra
 }
 
 static pst_status import_from(const pst_st_file *f, const pst_model_row *model, const pst_graph *g,
-                              const pst_graph *held, float *const *weight, const uint64_t *from,
-                              const uint64_t *to) {
+                              const pst_hf_weights *w) {
     const pst_st_entry **entry = calloc(g->n_param + (size_t)1, sizeof *entry);
     int *transposed = calloc(g->n_param + (size_t)1, sizeof *transposed);
     pst_status status =
@@ -280,17 +283,14 @@ static pst_status import_from(const pst_st_file *f, const pst_model_row *model, 
     if (status == PST_OK) status = match(f, model, g, entry, transposed);
     if (status == PST_OK) status = check_tied(f);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        if (weight[i])
-            status = read_held(f, entry[i], transposed[i], &held->param[i], from ? from[i] : 0,
-                               to ? to[i] : pst_param_elements(&held->param[i]), weight[i]);
+        if (w->weight[i]) status = read_held(f, entry[i], transposed[i], w, i);
     free(entry);
     free(transposed);
     return status;
 }
 
 pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *g,
-                         const pst_graph *held, float *const *weight, const uint64_t *from,
-                         const uint64_t *to) {
+                         const pst_hf_weights *weights) {
     pst_st_file *f = NULL;
     if (!model->hf_name)
         return BAD("%s: models of kind %s have no Hugging Face form", source, model->name);
@@ -299,7 +299,7 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
     pst_status status =
         path ? check_config(source, g) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
     if (status == PST_OK) status = pst_st_open(path, &f);
-    if (status == PST_OK) status = import_from(f, model, g, held, weight, from, to);
+    if (status == PST_OK) status = import_from(f, model, g, weights);
     pst_st_close(f);
     free(path);
     return status;

@@ -27,15 +27,19 @@ int pst_hf_is_folder(const char *path);
 /* What config.json calls an activation. */
 const char *pst_hf_activation_name(pst_activation activation);
 
-/* Reads the weights into weight[i], the memory of parameter i (NULL: not wanted here), fp32 in the
- * graph's layout; of those that `held` (a graph of shard.c; or `graph`) has a part of, that part;
- * of what is held, elements [from[i], to[i]) alone (NULL: all). Names may have the prefix
- * "transformer."; attention's mask buffers and a tied lm_head are passed over. A config.json that
- * is there must fit the graph. EINPUT in one sentence: missing, surplus or wrongly shaped
- * tensors. */
+/* Where weights go: weight[i] is the memory of parameter i (NULL: not wanted here), fp32 in the
+ * layout of `held`, a graph of a tensor rank or the whole one; of what that holds, elements
+ * [from[i], to[i]) alone (NULL: all). */
+typedef struct {
+    const pst_graph *held;
+    float *const *weight;
+    const uint64_t *from, *to;
+} pst_hf_weights;
+/* Names may have the prefix "transformer."; attention's mask buffers and a tied lm_head are passed
+ * over. A config.json that is there must fit the graph. EINPUT in one sentence: missing, surplus or
+ * wrongly shaped tensors. */
 pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *graph,
-                         const pst_graph *held, float *const *weight, const uint64_t *from,
-                         const uint64_t *to);
+                         const pst_hf_weights *weights);
 
 /* Gives the weights of a parameter, from wherever they are. */
 typedef pst_status (*pst_hf_read_fn)(void *arg, const pst_param *param, float *out);

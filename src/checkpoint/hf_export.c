@@ -60,18 +60,24 @@ static void transpose(const float *from, float *to, uint64_t rows, uint64_t colu
         for (uint64_t c = 0; c < columns; c++) to[c * rows + r] = from[r * columns + c];
 }
 
-/* one, two: room for the largest parameter each. */
+/* Where weights come from, and room for the largest parameter twice. */
+typedef struct {
+    pst_hf_read_fn read;
+    void *arg;
+    float *one, *two;
+} source;
+
 static pst_status write_param(pst_st_writer *w, const pst_param *p, int transposed,
-                              pst_hf_read_fn read, void *arg, float *one, float *two) {
-    PST_TRY(read(arg, p, one));
-    if (transposed) transpose(one, two, p->dim[0], p->dim[1]);
-    return pst_st_write(w, transposed ? two : one, pst_param_elements(p) * sizeof *one);
+                              const source *s) {
+    PST_TRY(s->read(s->arg, p, s->one));
+    if (transposed) transpose(s->one, s->two, p->dim[0], p->dim[1]);
+    return pst_st_write(w, transposed ? s->two : s->one, pst_param_elements(p) * sizeof *s->one);
 }
 
 static pst_status write_weights(const char *path, const pst_model_row *model, const pst_graph *g,
                                 pst_hf_read_fn read, void *arg) {
-    static const char *const key[] = {"format"}, *const value[] = {"pt"}; /* transformers refuses
-                                                                             files without it */
+    static const char *const key[] = {"format"}, *const value[] = {"pt"};
+    const pst_st_meta_list meta = {key, value, 1}; /* transformers refuses files without it */
     size_t n = g->n_param + (size_t)1;
     uint64_t largest = 1;
     pst_st_writer *w = NULL;
@@ -80,19 +86,19 @@ static pst_status write_weights(const char *path, const pst_model_row *model, co
     pst_st_decl *decl = calloc(n, sizeof *decl);
     hf_text *names = calloc(n, sizeof *names);
     int *transposed = calloc(n, sizeof *transposed);
-    float *one = calloc(largest, sizeof *one), *two = calloc(largest, sizeof *two);
-    pst_status status = decl && names && transposed && one && two ? PST_OK : no_memory(path);
+    source s = {read, arg, calloc(largest, sizeof *s.one), calloc(largest, sizeof *s.two)};
+    pst_status status = decl && names && transposed && s.one && s.two ? PST_OK : no_memory(path);
     if (status == PST_OK) status = declare(model, g, decl, names, transposed);
-    if (status == PST_OK) status = pst_st_create(path, decl, g->n_param, key, value, 1, &w);
+    if (status == PST_OK) status = pst_st_create(path, decl, g->n_param, &meta, &w);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        status = write_param(w, &g->param[i], transposed[i], read, arg, one, two);
+        status = write_param(w, &g->param[i], transposed[i], &s);
     if (status == PST_OK) status = pst_st_finish(w);
     else pst_st_discard(w);
     free(decl);
     free(names);
     free(transposed);
-    free(one);
-    free(two);
+    free(s.one);
+    free(s.two);
     return status;
 }
 

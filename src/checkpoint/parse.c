@@ -183,10 +183,6 @@ static pst_status parse_tensor(const json_t *value, const char *file, const char
     return parse_part(value, file, c, name, t->part);
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const pst_ckpt_tensor *)a)->name, ((const pst_ckpt_tensor *)b)->name);
-}
-
 static pst_status parse_tensors(const json_t *index, const char *file, pst_ckpt *c) {
     json_t *tensors = json_object_get(index, "tensors"), *value;
     const char *name;
@@ -196,7 +192,7 @@ static pst_status parse_tensors(const json_t *index, const char *file, pst_ckpt 
     if (!(c->tensor = calloc(n + 1, sizeof *c->tensor))) return no_memory(file);
     json_object_foreach(tensors, name, value)
         PST_TRY(parse_tensor(value, file, name, c, &c->tensor[c->n_tensor++]));
-    qsort(c->tensor, c->n_tensor, sizeof *c->tensor, by_name);
+    qsort(c->tensor, c->n_tensor, sizeof *c->tensor, pst_ckpt_by_name);
     return PST_OK;
 }
 
@@ -229,9 +225,4 @@ pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file
 pst_status pst_ckpt_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt) {
     uint64_t config_hash;
     return pst_ckpt_index_parse(text, bytes, file, ckpt, &config_hash);
-}
-
-const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *c, const char *name) {
-    pst_ckpt_tensor key = {.name = (char *)name};
-    return c->n_tensor ? bsearch(&key, c->tensor, c->n_tensor, sizeof key, by_name) : NULL;
 }

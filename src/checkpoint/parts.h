@@ -39,6 +39,8 @@ char *pst_ckpt_json(const json_t *json, size_t flags);
 static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) {
     return tensor->n_part == 1 && tensor->part->slice.held == PST_HELD_WHOLE;
 }
+/* Two pst_ckpt_tensor, for qsort. */
+int pst_ckpt_by_name(const void *a, const void *b);
 /* The index alone: no path, run file or shards yet. *config_hash: what run.yaml should hash to.
  * EINPUT says where. */
 pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt,

@@ -48,15 +48,6 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
     return PST_OK;
 }
 
-const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_t from, uint64_t to,
-                               char out[PST_CKPT_NAME]) {
-    char text[PST_CKPT_SLICE];
-    pst_ckpt_slice_text(slice, text);
-    snprintf(out, PST_CKPT_NAME, "%s%s%s%s[%" PRIu64 ":%" PRIu64 "]", name, *text ? "[" : "", text,
-             *text ? "]" : "", from, to);
-    return out;
-}
-
 /* A part in its shard; NULL when there is none of that size. */
 static const pst_st_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t,
                                     const pst_ckpt_part *part) {
@@ -115,25 +106,6 @@ pst_status pst_ckpt_open(const char *folder, pst_ckpt **out) {
     return status;
 }
 
-void pst_ckpt_close(pst_ckpt *c) {
-    if (!c) return;
-    for (uint32_t i = 0; i < c->n_file; i++) {
-        free(c->file[i]);
-        if (c->shard) pst_st_close(c->shard[i]);
-    }
-    for (uint32_t i = 0; i < c->n_tensor; i++) {
-        free(c->tensor[i].name);
-        free(c->tensor[i].part);
-    }
-    free(c->file);
-    free(c->header_xxh3);
-    free(c->shard);
-    free(c->tensor);
-    free(c->path);
-    free(c->config);
-    free(c);
-}
-
 static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part,
                             float *out) {
     const pst_st_file *shard = c->shard[part->file];
@@ -178,6 +150,21 @@ pst_status pst_ckpt_read_range(const pst_ckpt *c, const char *name, uint64_t ele
 
 pst_status pst_ckpt_read(const pst_ckpt *c, const char *name, float *out, uint64_t elements) {
     return pst_ckpt_read_range(c, name, elements, 0, elements, out);
+}
+
+pst_status pst_ckpt_read_held(const pst_ckpt *c, const char *name, const pst_param *param,
+                              uint64_t from, uint64_t to, float *out) {
+    uint64_t dim[PST_MAX_DIM], n = pst_param_whole(param, dim), here = pst_param_elements(param);
+    if (param->slice.held != PST_HELD_PART) return pst_ckpt_read_range(c, name, n, from, to, out);
+    float *whole = malloc((n + here) * sizeof *whole), *held = whole + n;
+    pst_status status = whole ? pst_ckpt_read_range(c, name, n, 0, n, whole)
+                              : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
+    if (status == PST_OK) {
+        pst_param_take(param, whole, held);
+        memcpy(out, held + from, (to - from) * sizeof *out);
+    }
+    free(whole);
+    return status;
 }
 
 pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule,

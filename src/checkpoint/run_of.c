@@ -83,7 +83,7 @@ static const char *split_run(char *place) {
     return step;
 }
 
-pst_status pst_save_run_of(const char *resume, char *run, size_t bytes) {
+pst_status pst_ckpt_run_of(const char *resume, char *run, size_t bytes) {
     char *found;
     *run = 0;
     PST_TRY(pst_ckpt_find(resume, &found));
@@ -95,7 +95,7 @@ pst_status pst_save_run_of(const char *resume, char *run, size_t bytes) {
     return PST_OK;
 }
 
-pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
+pst_status pst_ckpt_resumed_run(const char *resume, char *run, size_t bytes) {
     char *found = NULL, *newest = NULL;
     *run = 0;
     PST_TRY(pst_ckpt_find(resume, &found));

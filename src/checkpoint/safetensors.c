@@ -182,11 +182,11 @@ static pst_status read_header(pst_st_file *f) {
         json_error_t error;
         json_t *root = json_loadb(text + 8, length, JSON_REJECT_DUPLICATES, &error);
         f->header_xxh3 = pst_hash_bytes(text, 8 + length);
-        status =
-            root ? parse_header(root, 8 + length, size, f)
-            : json_error_code(&error) == json_error_out_of_memory
-                ? NO_MEMORY(f->path)
-                : BAD("%s: no safetensors file: the header is not JSON: %s", f->path, error.text);
+        if (root) status = parse_header(root, 8 + length, size, f);
+        else if (json_error_code(&error) == json_error_out_of_memory) status = NO_MEMORY(f->path);
+        else
+            status =
+                BAD("%s: no safetensors file: the header is not JSON: %s", f->path, error.text);
         json_decref(root);
     }
     free(text);
@@ -264,20 +264,19 @@ static float from_bf16(const uint8_t *at) {
 }
 
 static convert_fn converter(const char *dtype) {
-    return !strcmp(dtype, "F32")    ? from_f32
-           : !strcmp(dtype, "F64")  ? from_f64
-           : !strcmp(dtype, "F16")  ? from_f16
-           : !strcmp(dtype, "BF16") ? from_bf16
-                                    : NULL;
+    if (!strcmp(dtype, "F32")) return from_f32;
+    if (!strcmp(dtype, "F64")) return from_f64;
+    if (!strcmp(dtype, "F16")) return from_f16;
+    return strcmp(dtype, "BF16") ? NULL : from_bf16;
 }
 
-/* Element (r, c) of the [rows, columns] in the file goes to out[c * rows + r]; rows = 1 keeps the
- * order. */
+/* Element (r, c) of the [rows, elements / rows] in the file goes to out[c * rows + r]; rows = 1
+ * keeps the order. */
 static pst_status read_converted(const pst_st_file *f, const pst_st_entry *e, convert_fn convert,
-                                 float *out, uint64_t elements, uint64_t rows, uint64_t columns) {
+                                 float *out, uint64_t elements, uint64_t rows) {
     uint8_t *chunk = malloc(CHUNK);
     if (!chunk) return NO_MEMORY(f->path);
-    uint64_t width = dtype_bytes(e->dtype), r = 0, c = 0;
+    uint64_t width = dtype_bytes(e->dtype), columns = rows ? elements / rows : 0, r = 0, c = 0;
     pst_status status = PST_OK;
     for (uint64_t done = 0; done < elements && status == PST_OK;) {
         uint64_t n = elements - done < CHUNK / width ? elements - done : CHUNK / width;
@@ -306,7 +305,7 @@ pst_status pst_st_read_f32(const pst_st_file *f, const pst_st_entry *e, float *o
                    (unsigned long long)there, (unsigned long long)elements);
     if (transpose && e->n_dim != 2)
         return BAD("%s: tensor %s has %u dimensions, 2 are needed", f->path, e->name, e->n_dim);
-    if (transpose) return read_converted(f, e, convert, out, elements, e->dim[0], e->dim[1]);
+    if (transpose) return read_converted(f, e, convert, out, elements, e->dim[0]);
     if (convert == from_f32) return read_at(f->fd, f->path, out, e->bytes, e->offset);
-    return read_converted(f, e, convert, out, elements, 1, elements);
+    return read_converted(f, e, convert, out, elements, 1);
 }

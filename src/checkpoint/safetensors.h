@@ -50,14 +50,22 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[8];
 } pst_st_decl;
-/* The file's first bytes alone: length and JSON, padded with blanks so that the tensors begin at a
- * multiple of `align` (8 or more). *bytes: of all tensors. The caller frees *text. */
-pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const *meta_key,
-                         const char *const *meta_value, uint32_t n_meta, size_t align, char **text,
-                         size_t *size, uint64_t *bytes);
+/* What stands under __metadata__. */
+typedef struct {
+    const char *const *key, *const *value;
+    uint32_t n;
+} pst_st_meta_list;
+/* The file's first bytes alone. */
+typedef struct {
+    char *text; /* length and JSON, padded with blanks; whoever has it made frees it */
+    size_t size;
+    uint64_t bytes; /* of all tensors */
+} pst_st_header;
+/* The tensors begin at a multiple of `align` (8 or more); meta: NULL for none. */
+pst_status pst_st_header_make(const pst_st_decl *decl, uint32_t n, const pst_st_meta_list *meta,
+                              size_t align, pst_st_header *header);
 pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n,
-                         const char *const *meta_key, const char *const *meta_value,
-                         uint32_t n_meta, pst_st_writer **writer);
+                         const pst_st_meta_list *meta, pst_st_writer **writer);
 pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes);
 pst_status pst_st_finish(pst_st_writer *w); /* frees the writer in every case */
 void pst_st_discard(pst_st_writer *w);      /* removes the file */

@@ -45,62 +45,70 @@ static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
     return PST_OK;
 }
 
-pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const *key,
-                         const char *const *value, uint32_t n_meta, size_t align, char **out,
-                         size_t *size, uint64_t *bytes) {
-    json_t *root = json_object(), *meta = json_object();
-    pst_status status = root && meta ? PST_OK : pst_fail(PST_ENOMEM, "safetensors: out of memory");
-    for (uint32_t i = 0; i < n_meta && status == PST_OK; i++)
-        if (json_object_set_new(meta, key[i], json_string(value[i])))
-            status = refused("metadata", key[i], value[i]);
-    if (n_meta && status == PST_OK && json_object_set(root, "__metadata__", meta))
-        status = pst_fail(PST_ENOMEM, "safetensors: out of memory");
-    *bytes = 0;
-    for (uint32_t i = 0; i < n && status == PST_OK; i++) status = declare(root, &decl[i], bytes);
-    if (status == PST_OK) {
-        size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT),
-               padded = (8 + length + align - 1) / align * align - 8;
-        char *text = malloc(8 + padded);
-        if (text && length && json_dumpb(root, text + 8, length, JSON_COMPACT) == length) {
-            memset(text + 8 + length, ' ', padded - length);
-            for (int i = 0; i < 8; i++) text[i] = (char)((uint64_t)padded >> 8 * i);
-            *out = text;
-            *size = 8 + padded;
-        } else {
-            free(text);
-            status = pst_fail(PST_ENOMEM, "safetensors: out of memory");
-        }
+static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "safetensors: out of memory"); }
+
+/* The length of the JSON and its text, padded. */
+static pst_status print(const json_t *root, size_t align, pst_st_header *h) {
+    size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT),
+           padded = (8 + length + align - 1) / align * align - 8;
+    char *text = malloc(8 + padded);
+    if (!text || !length || json_dumpb(root, text + 8, length, JSON_COMPACT) != length) {
+        free(text);
+        return no_memory();
     }
+    memset(text + 8 + length, ' ', padded - length);
+    for (int i = 0; i < 8; i++) text[i] = (char)((uint64_t)padded >> 8 * i);
+    h->text = text;
+    h->size = 8 + padded;
+    return PST_OK;
+}
+
+static pst_status add_meta(json_t *root, const pst_st_meta_list *list) {
+    json_t *meta = json_object();
+    pst_status status = meta ? PST_OK : no_memory();
+    for (uint32_t i = 0; i < list->n && status == PST_OK; i++)
+        if (json_object_set_new(meta, list->key[i], json_string(list->value[i])))
+            status = refused("metadata", list->key[i], list->value[i]);
+    if (status == PST_OK && json_object_set(root, "__metadata__", meta)) status = no_memory();
     json_decref(meta);
+    return status;
+}
+
+pst_status pst_st_header_make(const pst_st_decl *decl, uint32_t n, const pst_st_meta_list *meta,
+                              size_t align, pst_st_header *header) {
+    pst_st_header h = {.bytes = 0};
+    json_t *root = json_object();
+    pst_status status = root ? PST_OK : no_memory();
+    if (status == PST_OK && meta && meta->n) status = add_meta(root, meta);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) status = declare(root, &decl[i], &h.bytes);
+    if (status == PST_OK) status = print(root, align, &h);
+    if (status == PST_OK) *header = h;
     json_decref(root);
     return status;
 }
 
 pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n,
-                         const char *const *meta_key, const char *const *meta_value,
-                         uint32_t n_meta, pst_st_writer **out) {
-    char *text = NULL;
-    size_t size = 0;
+                         const pst_st_meta_list *meta, pst_st_writer **out) {
+    pst_st_header h = {.text = NULL};
     pst_status status = PST_ENOMEM;
     pst_st_writer *w = calloc(1, sizeof *w);
     if (!w || !(w->path = strdup(path))) {
         pst_fail(status, "%s: out of memory", path);
         goto fail;
     }
-    if ((status = pst_st_header(decl, n, meta_key, meta_value, n_meta, 8, &text, &size,
-                                &w->declared)) != PST_OK)
-        goto fail;
+    if ((status = pst_st_header_make(decl, n, meta, 8, &h)) != PST_OK) goto fail;
+    w->declared = h.bytes;
     if ((status = pst_durable_create(path, &w->fd)) != PST_OK) goto fail;
-    if ((status = pst_durable_write(w->fd, path, text, size)) != PST_OK) {
+    if ((status = pst_durable_write(w->fd, path, h.text, h.size)) != PST_OK) {
         pst_st_discard(w);
-        free(text);
+        free(h.text);
         return status;
     }
-    free(text);
+    free(h.text);
     *out = w;
     return PST_OK;
 fail:
-    free(text);
+    free(h.text);
     if (w) free(w->path);
     free(w);
     return status;

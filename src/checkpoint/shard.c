@@ -46,7 +46,7 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
 
 /* The header with the hashes as they are now; its size does not depend on them. */
 static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
-    uint64_t bytes;
+    pst_st_header h;
     const char **key = calloc(2 * (size_t)s->n + 1, sizeof *key), **value = key + s->n;
     char(*hash)[20] = calloc(s->n + (size_t)1, sizeof *hash);
     pst_status status = key && hash ? PST_OK : no_memory();
@@ -56,8 +56,12 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
         value[i] = hash[i];
     }
     if (status == PST_OK)
-        status =
-            pst_st_header(s->decl, s->n, key, value, s->n, PST_SHARD_ALIGN, text, size, &bytes);
+        status = pst_st_header_make(s->decl, s->n, &(pst_st_meta_list){key, value, s->n},
+                                    PST_SHARD_ALIGN, &h);
+    if (status == PST_OK) {
+        *text = h.text;
+        *size = h.size;
+    }
     free(hash);
     free(key);
     return status;
@@ -104,7 +108,8 @@ pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry
     pst_status status = plan_file(s, rule, entry, n);
     uint64_t small =
         (s->end - s->header_bytes + PST_SHARD_ALIGN) / PST_SHARD_ALIGN * PST_SHARD_ALIGN;
-    s->piece = piece ? piece : small < PST_SHARD_PIECE ? small : PST_SHARD_PIECE;
+    if (small > PST_SHARD_PIECE) small = PST_SHARD_PIECE;
+    s->piece = piece ? piece : small;
     if (status != PST_OK) pst_shard_close(s);
     else *out = s;
     return status;

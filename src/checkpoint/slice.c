@@ -17,6 +17,15 @@ void pst_ckpt_slice_text(const pst_slice *slice, char out[PST_CKPT_SLICE]) {
     }
 }
 
+const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_t from, uint64_t to,
+                               char out[PST_CKPT_NAME]) {
+    char text[PST_CKPT_SLICE];
+    pst_ckpt_slice_text(slice, text);
+    snprintf(out, PST_CKPT_NAME, "%s%s%s%s[%" PRIu64 ":%" PRIu64 "]", name, *text ? "[" : "", text,
+             *text ? "]" : "", from, to);
+    return out;
+}
+
 /* A number of at most 12 digits, so that no sum of a few overflows; 0: there is none. */
 static int number(const char **at, uint64_t *out) {
     size_t digits = strspn(*at, "0123456789");
@@ -75,19 +84,4 @@ void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, con
             memcpy(out + (at + (low - before) - from), in + (low - part->from),
                    (high - low) * sizeof *out);
     }
-}
-
-pst_status pst_ckpt_read_held(const pst_ckpt *c, const char *name, const pst_param *param,
-                              uint64_t from, uint64_t to, float *out) {
-    uint64_t dim[PST_MAX_DIM], n = pst_param_whole(param, dim), here = pst_param_elements(param);
-    if (param->slice.held != PST_HELD_PART) return pst_ckpt_read_range(c, name, n, from, to, out);
-    float *whole = malloc((n + here) * sizeof *whole), *held = whole + n;
-    pst_status status = whole ? pst_ckpt_read_range(c, name, n, 0, n, whole)
-                              : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
-    if (status == PST_OK) {
-        pst_param_take(param, whole, held);
-        memcpy(out, held + from, (to - from) * sizeof *out);
-    }
-    free(whole);
-    return status;
 }

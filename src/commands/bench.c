@@ -76,7 +76,8 @@ static pst_status measure_as_rank(const pst_bench *b, json_t *all) {
     const pst_bench_suite *suite;
     json_t *found = NULL;
     const char *name = pst_bench_ranks_started();
-    PST_TRY(find(name ? name : b->options->n_suite ? b->options->suite[0] : "p2p", &suite));
+    if (!name) name = b->options->n_suite ? b->options->suite[0] : "p2p";
+    PST_TRY(find(name, &suite));
     if (!suite->rank)
         return pst_fail(PST_EINPUT, "suite %s does not run in ranks: start it without a launcher",
                         suite->name);
@@ -119,9 +120,8 @@ pst_status pst_bench_run(const pst_bench_options *options, FILE *out) {
     b.config = config;
     json_t *all = json_object();
     int is_rank = strcmp(pst_registry_world()->name, "single") != 0;
-    pst_status status = !all      ? pst_fail(PST_ENOMEM, "no memory for findings")
-                        : is_rank ? measure_as_rank(&b, all)
-                                  : measure(&b, all);
+    pst_status status = all ? PST_OK : pst_fail(PST_ENOMEM, "no memory for findings");
+    if (status == PST_OK) status = is_rank ? measure_as_rank(&b, all) : measure(&b, all);
     if (status == PST_OK) status = print(all, o->json, out);
     json_decref(all);
     pst_config_close(config);

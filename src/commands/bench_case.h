@@ -32,6 +32,10 @@ pst_status pst_bench_case_place(pst_bench_case *c, pst_bench_site *site);
  * in pst_call. */
 void pst_bench_case_call(const pst_bench_case *c, pst_pass pass, int first, void **arg,
                          pst_call *call);
+/* bench_peaks.c. Of a module's device, measured on one of its own: FLOP/s of a large product in
+ * this type, and bytes/s, read and written, of a large copy. */
+pst_status pst_bench_peaks(const pst_device_ops *ops, const pst_device_config *config,
+                           pst_dtype dtype, double *flops_per_s, double *bytes_per_s);
 /* 1 when the two nodes of a graph compute the same thing on operands of the same shapes. */
 int pst_bench_same_shape(const pst_graph *g, const pst_node *a, const pst_node *b);
 #endif

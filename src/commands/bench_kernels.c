@@ -19,38 +19,6 @@ static const double MIN_SECONDS = 0.05, FAR_SECONDS = 0.005; /* per run: short k
 typedef pst_bench_kernels suite;
 typedef pst_bench_group group;
 
-/* --- time ------------------------------------------------------------------------------------- */
-
-static int cpu_time; /* one thread: its CPU time is measured */
-
-uint64_t pst_bench_now_ns(void) {
-    struct timespec t;
-    if (!cpu_time) return pst_monotonic_ns();
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double pst_bench_median(double *x, uint32_t n) {
-    qsort(x, n, sizeof *x, by_value);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
-
-/* The longest time between two polls for transfers since it was last cleared. */
-static struct { uint64_t last_ns, longest_ns; } polls;
-
-static void note_poll(void *unused) {
-    (void)unused;
-    uint64_t now = pst_bench_now_ns();
-    if (polls.last_ns && now - polls.last_ns > polls.longest_ns)
-        polls.longest_ns = now - polls.last_ns;
-    polls.last_ns = now;
-}
-
 /* --- operators -------------------------------------------------------------------------------- */
 
 static group *group_of(suite *s, const pst_node *node) {
@@ -99,14 +67,6 @@ static void shape_text(const pst_graph *g, const pst_node *node, char *text, siz
         snprintf(text + at, bytes - at, " %s", pst_activation_name(node->attr.activation));
 }
 
-void pst_bench_add_row(suite *s, const pst_bench_row *r) {
-    json_array_append_new(s->rows, json_pack("{s:s,s:s,s:s,s:s%,s:I,s:f,s:f,s:f,s:f}", "op", r->op,
-                                             "kernel", r->kernel, "shape", r->shape, "pass",
-                                             &r->pass, (size_t)1, "count", (json_int_t)r->count,
-                                             "seconds", r->seconds, "flops", r->flops, "bytes",
-                                             r->bytes, "longest_poll_s", r->longest_poll_s));
-}
-
 /* A launch, so many times over. */
 typedef struct {
     const pst_kernel_row *row;
@@ -120,24 +80,10 @@ static pst_status launch_all(pst_device *device, const void *block) {
     return PST_OK;
 }
 
-pst_status pst_bench_time_once(suite *s, pst_launch_fn fn, const void *block, double *seconds) {
-    uint64_t ns, start;
-    if (s->site.far) {
-        PST_TRY(pst_bench_site_time(&s->site, fn, block, &ns));
-        *seconds = (double)ns * 1e-9;
-        return PST_OK;
-    }
-    start = pst_bench_now_ns();
-    polls.last_ns = 0;
-    PST_TRY(fn(s->site.device, block));
-    *seconds = (double)(pst_bench_now_ns() - start) * 1e-9;
-    return PST_OK;
-}
-
 /* Median seconds of a launch. */
 static pst_status time_launch(suite *s, launches *l, double *seconds) {
     double time[RUNS], took, least = s->site.far ? FAR_SECONDS : MIN_SECONDS;
-    polls.last_ns = polls.longest_ns = 0;
+    pst_bench_polls = (pst_bench_poll_times){0};
     l->turns = 1;
     if (!s->site.far) PST_TRY(l->row->launch(s->site.device, &l->call));
     for (int run = -1; run < RUNS; run++) {
@@ -168,7 +114,7 @@ static pst_status time_pass(suite *s, const group *g, pst_pass pass) {
                                .seconds = seconds,
                                .flops = (double)flops,
                                .bytes = (double)moved,
-                               .longest_poll_s = (double)polls.longest_ns * 1e-9};
+                               .longest_poll_s = (double)pst_bench_polls.longest_ns * 1e-9};
     pst_bench_add_row(s, &row);
     return PST_OK;
 }
@@ -295,13 +241,13 @@ static pst_status measure_groups(suite *s) {
 
 static pst_status measure_precision(const pst_bench *b, const pst_device_ops *ops, pst_dtype dtype,
                                     json_t *list) {
-    const pst_device_config config = {.threads = b->threads, .poll = note_poll};
+    const pst_device_config config = {.threads = b->threads, .poll = pst_bench_note_poll};
     suite *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory to measure kernels");
     *s = (suite){.b = b, .dtype = dtype, .rows = json_array(), .products = json_array()};
     pst_status status = PST_OK;
     if (!pst_registry_is_host(ops)) {
-        status = pst_bench_site_peaks(ops, &config, dtype, s->peak, &s->bandwidth);
+        status = pst_bench_peaks(ops, &config, dtype, s->peak, &s->bandwidth);
         s->n_peak = 1;
     }
     if (status == PST_OK) status = pst_bench_site_open(ops, &config, &s->site);
@@ -344,18 +290,17 @@ pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
     PST_TRY(pst_bench_device(b, &ops));
     json_t *list = json_array();
     int host = pst_registry_is_host(ops);
-    cpu_time = b->threads == 1 && host;
+    int cpu_time = b->threads == 1 && host;
+    const char *clock = cpu_time ? "CPU time of the thread" : "wall";
+    if (!host) clock = "the device's";
+    pst_bench_use_cpu_time(cpu_time);
     pst_status status = pst_bench_precisions(b, ops, measure_precision, list);
     if (status == PST_OK)
-        *found =
-            json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model",
-                      *b->config->model.preset ? b->config->model.preset : "", "device", ops->name,
-                      "device_model", ops->model ? ops->model(&config) : "", "isa",
-                      host ? pst_isa_name(pst_cpu_isa()) : "", "threads", (int)b->threads, "clock",
-                      !host      ? "the device's"
-                      : cpu_time ? "CPU time of the thread"
-                                 : "wall",
-                      "precisions", list);
+        *found = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model",
+                           *b->config->model.preset ? b->config->model.preset : "", "device",
+                           ops->name, "device_model", ops->model ? ops->model(&config) : "", "isa",
+                           host ? pst_isa_name(pst_cpu_isa()) : "", "threads", (int)b->threads,
+                           "clock", clock, "precisions", list);
     else json_decref(list);
     return status == PST_OK && !*found ? pst_fail(PST_ENOMEM, "no memory for findings") : status;
 }

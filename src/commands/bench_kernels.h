@@ -28,9 +28,17 @@ typedef struct {
     json_t *rows, *products;       /* products: what a module's kernels could choose for each */
 } pst_bench_kernels;
 
-/* Nanoseconds by the clock of measurements on the host. */
+/* bench_time.c. Nanoseconds by the clock of measurements on the host: the thread's CPU time where
+ * that was asked for. */
+void pst_bench_use_cpu_time(int use);
 uint64_t pst_bench_now_ns(void);
 double pst_bench_median(double *x, uint32_t n);
+/* The longest time between two polls for transfers since it was last cleared. */
+typedef struct {
+    uint64_t last_ns, longest_ns;
+} pst_bench_poll_times;
+extern pst_bench_poll_times pst_bench_polls;
+void pst_bench_note_poll(void *unused);
 /* What fn launches takes, by the host's clock, or by that of a module's device. */
 pst_status pst_bench_time_once(pst_bench_kernels *s, pst_launch_fn fn, const void *block,
                                double *seconds);

@@ -2,7 +2,6 @@
 #include "commands/bench_site.h"
 #include "backends/registry.h"
 #include "base/clock.h"
-#include "commands/bench_case.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -59,7 +58,7 @@ pst_status pst_bench_site_hand_back(const pst_bench_site *site, void *at, uint64
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-static pst_status await(pst_device *d, uint64_t event, uint64_t *ns) {
+pst_status pst_bench_site_await(pst_device *d, uint64_t event, uint64_t *ns) {
     static const struct timespec a_little = {.tv_nsec = 20000};
     uint64_t start, end;
     pst_status status;
@@ -73,105 +72,5 @@ pst_status pst_bench_site_time(const pst_bench_site *site, pst_launch_fn fn, con
     pst_device *d = site->device;
     uint64_t event = 0;
     for (int i = 0; i < 2; i++) PST_TRY(d->ops->launch(d, fn, call, 0, 0, &event));
-    return await(d, event, ns);
-}
-
-/* --- peaks ------------------------------------------------------------------------------------ */
-
-enum { ROUNDS = 3, SMALL = 1024, LARGE = 8192, COPIED = 256 << 20 };
-#define LONG_NS UINT64_C(1000000) /* a small product that takes longer tells enough */
-
-static pst_status least_of(const pst_bench_site *site, pst_launch_fn fn, const void *call,
-                           uint64_t *least) {
-    *least = UINT64_MAX;
-    for (int i = 0; i < ROUNDS; i++) {
-        uint64_t ns;
-        PST_TRY(pst_bench_site_time(site, fn, call, &ns));
-        if (ns < *least) *least = ns;
-    }
-    return PST_OK;
-}
-
-/* By the copies' own events, each right behind another copy. */
-static pst_status copy_half(pst_device *d, uint8_t *base, uint64_t *least) {
-    *least = UINT64_MAX;
-    for (int i = 0; i < 2 * ROUNDS; i++) {
-        uint64_t event = 0, ns;
-        for (int k = 0; k < 2; k++)
-            PST_TRY(d->ops->copy(d, PST_Q_COMPUTE, base + COPIED, base, COPIED, &event));
-        PST_TRY(await(d, event, &ns));
-        if (ns < *least) *least = ns;
-    }
-    return PST_OK;
-}
-
-static pst_status time_copy(const pst_device_ops *ops, const pst_device_config *config,
-                            double *bytes_per_s) {
-    pst_bench_site site;
-    uint64_t ns = 1;
-    pst_status status = pst_bench_site_open(ops, config, &site);
-    if (status == PST_OK) status = pst_bench_site_reserve(&site, 2 * (uint64_t)COPIED);
-    if (status == PST_OK) status = copy_half(site.device, site.arena.base, &ns);
-    pst_bench_site_close(&site);
-    *bytes_per_s = 2.0 * COPIED / ((double)ns * 1e-9);
-    return status;
-}
-
-typedef struct {
-    const pst_kernel_row *row;
-    pst_call call;
-} product;
-
-static pst_status run_product(pst_device *d, const void *block) {
-    const product *p = block;
-    return p->row->launch(d, &p->call);
-}
-
-static pst_status time_node(pst_bench_site *site, const pst_graph *g, const pst_node *node,
-                            uint64_t *ns) {
-    pst_bench_case c;
-    product p = {.row = NULL};
-    void *arg[PST_MAX_ARG];
-    uint32_t index;
-    PST_TRY(pst_registry_choose_kernel(g, node, 0, PST_PASS_F, site->device, &index));
-    p.row = pst_registry_kernel(index);
-    if (p.row->prepare) PST_TRY(p.row->prepare(site->device, g, node));
-    pst_bench_case_list(g, node,
-                        p.row->scratch ? p.row->scratch(g, node, site->device->threads) : 0, &c);
-    PST_TRY(pst_bench_case_place(&c, site));
-    pst_bench_case_call(&c, PST_PASS_F, 1, arg, &p.call);
-    return least_of(site, run_product, &p, ns);
-}
-
-/* Of n x n matrices: the hidden layer of the smallest model. */
-static pst_status time_product(const pst_device_ops *ops, const pst_device_config *config,
-                               pst_dtype dtype, uint32_t n, uint64_t *ns) {
-    const pst_model_config sizes = {.layers = 1,
-                                    .channels = n,
-                                    .context = n,
-                                    .vocabulary = 2,
-                                    .micro_batch = 1,
-                                    .dtype = dtype};
-    pst_bench_site site = {.device = NULL};
-    pst_graph *g = NULL;
-    uint32_t i = 0;
-    PST_TRY(pst_model_mlp.build(&sizes, &g));
-    while (strcmp(g->node[i].op->name, "linear")) i++;
-    pst_status status = pst_bench_site_open(ops, config, &site);
-    if (status == PST_OK) status = time_node(&site, g, g->node + i, ns);
-    pst_bench_site_close(&site);
-    pst_graph_close(g);
-    return status;
-}
-
-pst_status pst_bench_site_peaks(const pst_device_ops *ops, const pst_device_config *config,
-                                pst_dtype dtype, double *flops_per_s, double *bytes_per_s) {
-    uint64_t n = SMALL, ns = 1;
-    PST_TRY(time_product(ops, config, dtype, SMALL, &ns));
-    if (ns < LONG_NS) {
-        n = LARGE;
-        PST_TRY(time_product(ops, config, dtype, LARGE, &ns));
-    }
-    *flops_per_s = 2.0 * (double)(n * n * n) / ((double)ns * 1e-9);
-    return time_copy(ops, config, bytes_per_s);
+    return pst_bench_site_await(d, event, ns);
 }

@@ -28,8 +28,6 @@ pst_status pst_bench_site_hand_back(const pst_bench_site *site, void *at, uint64
  * first keeps the device busy while the second is queued. */
 pst_status pst_bench_site_time(const pst_bench_site *site, pst_launch_fn fn, const void *call,
                                uint64_t *ns);
-/* Of a module's device, measured on one of its own: FLOP/s of a large product in this type, and
- * bytes/s, read and written, of a large copy. */
-pst_status pst_bench_site_peaks(const pst_device_ops *ops, const pst_device_config *config,
-                                pst_dtype dtype, double *flops_per_s, double *bytes_per_s);
+/* Until that has ended, on the device: how long it took. */
+pst_status pst_bench_site_await(pst_device *d, uint64_t event, uint64_t *ns);
 #endif

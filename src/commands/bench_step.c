@@ -2,8 +2,9 @@
  * what a device comes to when all is counted. FLOPs are the graph's, without what is computed
  * again. */
 #include "commands/bench.h"
-#include "commands/bench_site.h"
-#include "run/made_up.h"
+#include "run/step.h"
+#include "commands/bench_case.h"
+#include "run/synthetic.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static pst_status time_steps(pst_trainer *t, double seconds[STEPS], uint32_t *n)
     for (*n = 0; *n < STEPS;) {
         pst_metrics_step measured;
         uint64_t began = pst_monotonic_ns();
-        PST_TRY(pst_made_up_feed(t));
+        PST_TRY(pst_synthetic_feed(t));
         PST_TRY(pst_step_run(t, began, &measured));
         int is_long = pst_monotonic_ns() - origin > LONG_NS;
         if (warm < WARM && !(warm && is_long)) {
@@ -95,14 +96,14 @@ static pst_status measure_precision(const pst_bench *b, const pst_device_ops *op
     pst_trainer t = {.group = NULL, .proc_status = -1, .lock = -1};
     pst_config *c;
     if (!pst_registry_is_host(ops))
-        PST_TRY(pst_bench_site_peaks(ops, &device, dtype, &product, &bytes_per_s));
+        PST_TRY(pst_bench_peaks(ops, &device, dtype, &product, &bytes_per_s));
     PST_TRY(configure(b, ops, dtype, &c));
-    pst_status status = pst_made_up_plan(c, &t);
-    if (status == PST_OK) status = pst_made_up_ranks(&t);
+    pst_status status = pst_synthetic_plan(c, &t);
+    if (status == PST_OK) status = pst_synthetic_ranks(&t);
     if (status == PST_OK) t.group->local[0]->times = 0; /* as most steps of a run */
     if (status == PST_OK) status = time_steps(&t, seconds, &n);
     if (status == PST_OK) json_array_append_new(list, conclude(&t, seconds, n, product));
-    pst_made_up_close(&t);
+    pst_synthetic_close(&t);
     pst_config_close(c);
     return status;
 }

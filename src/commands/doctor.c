@@ -7,7 +7,7 @@
 #include "commands/doctor.h"
 #include "kernels/version.h"
 #include "penstock/run.h"
-#include "run/bind.h"
+#include "group/bind.h"
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <hwloc.h>
@@ -62,7 +62,8 @@ static json_t *cpu(void) {
     if (isa & PST_ISA_AVX512) json_array_append_new(sets, json_string("avx512"));
     if (isa & PST_ISA_AVX512_BF16) json_array_append_new(sets, json_string("avx512_bf16"));
     if (isa & PST_ISA_F16C) json_array_append_new(sets, json_string("f16c"));
-    const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
+    const char *kernels = isa & PST_ISA_AVX2 ? "avx2" : "plain C";
+    if (isa & PST_ISA_AVX512) kernels = "avx512";
     char bf16[80] = "yes";
     if (pst_cpu_no_bf16())
         snprintf(bf16, sizeof bf16, "no (needs AVX512-BF16, which %s)", pst_cpu_no_bf16());
@@ -128,9 +129,8 @@ static json_t *binding(void) {
                     hwloc_get_cpubind(t, allowed, HWLOC_CPUBIND_PROCESS) == 0;
         int n = known ? hwloc_get_nbobjs_inside_cpuset_by_type(t, allowed, HWLOC_OBJ_CORE) : 0;
         for (int i = 0; i < n; i++) {
-            if (pst_bind_share(t, allowed, (uint32_t)n, (uint32_t)i, 0, &set, &why) != PST_OK ||
-                why)
-                break;
+            const pst_bind_sharers sharers = {.ranks = (uint32_t)n, .at = (uint32_t)i};
+            if (pst_bind_share(t, allowed, &sharers, &set, &why) != PST_OK || why) break;
             hwloc_bitmap_list_snprintf(list, sizeof list, set);
             json_array_append_new(ranks, json_string(list));
             hwloc_bitmap_free(set);
@@ -261,6 +261,11 @@ static void print_backends(json_t *j, const char *key, FILE *out) {
     }
 }
 
+static int list_of(json_t *need) {
+    if (json_is_true(json_object_get(need, "there"))) return 0;
+    return strcmp(text_of(need, "level"), "needed") ? 2 : 1;
+}
+
 /* Three lists: what is there, what training needs and lacks, and what else is missing, each with
  * its remedy. */
 static void print_needs(json_t *needs, FILE *out) {
@@ -270,9 +275,7 @@ static void print_needs(json_t *needs, FILE *out) {
     for (int list = 0; list < 3; list++) {
         int n = 0;
         json_array_foreach(needs, i, each) {
-            int needed = !strcmp(text_of(each, "level"), "needed");
-            if ((json_is_true(json_object_get(each, "there")) ? 0 : needed ? 1 : 2) != list)
-                continue;
+            if (list_of(each) != list) continue;
             if (n++ == 0) fprintf(out, "%s\n", titles[list]);
             fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"),
                     text_of(each, "detail"));

@@ -163,10 +163,9 @@ static int check_tcp(const char *name, char detail[DETAIL]) {
 static int check_instructions(const char *name, char detail[DETAIL]) {
     (void)name;
     uint32_t isa = pst_cpu_isa();
-    snprintf(detail, DETAIL, "%s",
-             isa & PST_ISA_AVX512 ? "AVX-512"
-             : isa & PST_ISA_AVX2 ? "AVX2"
-                                  : "neither");
+    const char *best = isa & PST_ISA_AVX2 ? "AVX2" : "neither";
+    if (isa & PST_ISA_AVX512) best = "AVX-512";
+    snprintf(detail, DETAIL, "%s", best);
     return (isa & (PST_ISA_AVX2 | PST_ISA_AVX512)) != 0;
 }
 
@@ -253,7 +252,8 @@ static int check_cuda(const char *name, char detail[DETAIL]) {
     (void)name;
     const pst_device_config config = {.threads = 1};
     const pst_module *m = pst_module_get();
-    const char *why = !m ? pst_module_why() : m->device->reject ? m->device->reject(&config) : NULL;
+    const char *why = m ? NULL : pst_module_why();
+    if (m && m->device->reject) why = m->device->reject(&config);
     snprintf(detail, DETAIL, "%s", why ? why : "the module loads, and there is a GPU for it");
     return !why;
 }

@@ -9,7 +9,7 @@
 #include "run/resume.h"
 #include "comm/world/world.h"
 #include "penstock/run.h"
-#include "run/group.h"
+#include "group/group.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -106,8 +106,8 @@ static pst_status open_model(generator *g, const char *source) {
         return status;
     }
     PST_TRY(pst_group_open_ranks(g->group, g->p, 0));
-    return hf ? pst_save_read_hf(g->group->local[0], source)
-              : pst_save_read_weights(g->group->local[0], source);
+    return hf ? pst_resume_read_hf(g->group->local[0], source)
+              : pst_resume_read_weights(g->group->local[0], source);
 }
 
 static void find_tensors(generator *g) {

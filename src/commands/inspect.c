@@ -10,7 +10,7 @@
 #include "prepare/planned.h"
 #include "prepare/prepare.h"
 #include "checkpoint/safetensors.h"
-#include "run/trainer.h"
+#include "run/setup.h"
 #include "penstock/run.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -211,7 +211,6 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it",
                         o->path);
     if (plan) return inspect_plan(o->path, out);
-    return !hf      ? pst_ckpt_print(o->path, out)
-           : folder ? inspect_hf(o->path, out)
-                    : inspect_safetensors(o->path, out);
+    if (!hf) return pst_ckpt_print(o->path, out);
+    return folder ? inspect_hf(o->path, out) : inspect_safetensors(o->path, out);
 }

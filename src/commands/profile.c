@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sized.h"
-#include "run/trainer.h"
+#include "run/setup.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,11 +237,10 @@ pst_status pst_profile_run(const pst_profile_options *options, FILE *out) {
     const pst_profile_options *o = &taken;
     pst_config *c = NULL;
     PST_TRY(pst_sized_take("pst_profile_run", options, &taken, sizeof taken));
-    if (!out || !o->output || !o->file || !o->n_file)
-        return pst_fail(PST_EINPUT, "pst_profile_run: %s is NULL",
-                        !out         ? "out"
-                        : !o->output ? "output"
-                                     : "file");
+    const char *missing = o->file && o->n_file ? NULL : "file";
+    if (!o->output) missing = "output";
+    if (!out) missing = "out";
+    if (missing) return pst_fail(PST_EINPUT, "pst_profile_run: %s is NULL", missing);
     if (o->n_file > 1) return join_files(o, out);
     PST_TRY(pst_config_load(o->file[0], o->override, o->n_override, &c));
     pst_status status = profile(o, c, out);

@@ -5,9 +5,10 @@
  * and the median of them counts: a host that is busy for some seconds slows one round down and not
  * all. */
 #include "backends/machine.h"
+#include "run/step.h"
 #include "base/clock.h"
 #include "commands/profile.h"
-#include "run/made_up.h"
+#include "run/synthetic.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,9 +36,8 @@ typedef struct {
 } session;
 
 static uint32_t slot_of(const pst_op_span *s) {
-    uint32_t extra = s->is_sum                       ? PST_EXTRA_SUM
-                     : s->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE
-                                                     : 0;
+    uint32_t extra = s->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
+    if (s->is_sum) extra = PST_EXTRA_SUM;
     return s->node * KEYS + extra * PST_PASS_COUNT + s->pass;
 }
 
@@ -76,14 +76,14 @@ static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) 
     pst_trainer *t = &s->t;
     uint64_t most = pst_machine_memory() / ranks_here, bytes = 0;
     int host; /* what the models of speed and memory are of */
-    PST_TRY(pst_made_up_plan(s->config, t));
+    PST_TRY(pst_synthetic_plan(s->config, t));
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) bytes += t->p->memory[r]->total;
     host = pst_registry_is_host(t->p->options.device);
     if (host && may_refuse && t->p->timing->step_ns > SLOW_NS)
         return pst_fail(PST_ENOMEM, "measuring the run's steps would take too long");
     if (host && most && bytes > most)
         return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
-    PST_TRY(pst_made_up_ranks(t));
+    PST_TRY(pst_synthetic_ranks(t));
     s->n_slot = t->p->graph->n_node * KEYS;
     s->n = calloc(s->n_slot, sizeof *s->n);
     s->ns = calloc((size_t)s->n_slot * SAMPLES, sizeof *s->ns);
@@ -94,7 +94,7 @@ static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) 
 }
 
 static void close_session(session *s) {
-    pst_made_up_close(&s->t);
+    pst_synthetic_close(&s->t);
     pst_config_close(s->config);
     free(s->ns);
     free(s->n);
@@ -149,7 +149,7 @@ static pst_status train(session *s, double seconds) {
     for (int step = 0; step <= STEPS; step++) {
         pst_metrics_step measured;
         uint64_t began = pst_monotonic_ns();
-        PST_TRY(pst_made_up_feed(&s->t));
+        PST_TRY(pst_synthetic_feed(&s->t));
         PST_TRY(pst_step_run(&s->t, began, &measured));
         if (!step) until = pst_monotonic_ns() + (uint64_t)(seconds * 1e9);
         else note_step(s);
@@ -235,6 +235,13 @@ static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t
     add(rows, PST_PROFILE_PASS, mine, 0, busy, middle(s->room, n));
 }
 
+/* Elements that a flush instruction works on: of a parameter, or of all. */
+static uint64_t size_of_flush(const pst_graph *g, const pst_instr *in, uint64_t all) {
+    if (in->opcode == PST_OP_GATHER) return 0;
+    if (in->opcode != PST_OP_REDUCE) return all;
+    return in->n ? in->n : pst_param_elements(g->param + in->param);
+}
+
 /* The instructions behind all passes. */
 static void add_flush(session *s, int busy, json_t *rows) {
     static const struct {
@@ -252,12 +259,8 @@ static void add_flush(session *s, int busy, json_t *rows) {
     for (uint32_t i = 0; i < list->n_instr; i++)
         for (size_t k = 0; k < sizeof works / sizeof *works; k++) {
             const pst_instr *in = &list->instr[i];
-            uint64_t size = in->opcode == PST_OP_GATHER ? 0
-                            : in->opcode == PST_OP_REDUCE
-                                ? in->n ? in->n : pst_param_elements(r->graph->param + in->param)
-                                : elements;
             if (in->opcode == works[k].opcode)
-                add(rows, works[k].kind, "", size, busy,
+                add(rows, works[k].kind, "", size_of_flush(r->graph, in, elements), busy,
                     middle(s->flush + (size_t)i * STEPS, s->n_step));
         }
 }

@@ -21,7 +21,7 @@ typedef struct {
     uint64_t exposed_ns[3]; /* with a plan: by pst_exposed_kind */
 } pst_study;
 
-/* study.c. Of a plan, prepared with the changes that o asks for. */
+/* study_plan.c. Of a plan, prepared with the changes that o asks for. */
 pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s);
 
 /* By how much a step is longer for messages between stages; for those among replicas, and of the

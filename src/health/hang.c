@@ -4,21 +4,20 @@
 #include "health/hang.h"
 #include "comm/collective/collective.h"
 #include "health/hang_parts.h"
-#include "health/pulse.h"
+#include "health/process_state.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* FIRST_LOOK: waits are normal; shorter ones cost a clock reading. AWAKE: what one look counts at
- * most, so that time in which the whole job was stopped is no waiting. SETTLE: a stop is seen
- * twice, so far apart. QUIET: asleep for so long where it should compute. UNMEASURED: how wrong the
- * cost model may be before a step was measured. */
+ * most, so that time in which the whole job was stopped is no waiting. STOP_TWICE: a stop is seen
+ * twice, so far apart. QUIET: asleep for so long where it should compute. */
 #define MS UINT64_C(1000000)
 #define FIRST_LOOK_NS (50 * MS)
 #define LOOK_NS (10 * MS)
 #define AWAKE_NS (100 * MS)
-#define SETTLE_NS (200 * MS)
+#define STOP_TWICE_NS (200 * MS)
 #define QUIET_NS (300 * MS)
-enum { UNMEASURED = 10, POLLS = 10, BYTES_PER_POLL = 256 << 10 };
+enum { POLLS = 10, BYTES_PER_POLL = 256 << 10 };
 
 pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_position *position,
                          uint32_t rank, const char *host, pst_hang **hang) {
@@ -68,15 +67,6 @@ void pst_hang_learn(pst_hang *h, const pst_report *report) {
 
 /* --- what may be expected --------------------------------------------------------------------- */
 
-uint64_t pst_hang_expected(const pst_hang *h, uint32_t rank) {
-    const pst_position_view *at = &h->scene.rank[rank].at;
-    const pst_job *job = h->scene.job[at->train != 0];
-    if (at->activity != PST_AT_COMPUTE || !job || at->instr >= job->list[rank].n_instr) return 0;
-    const pst_instr *in = job->list[rank].instr + at->instr;
-    uint64_t measured = h->mean_ns[rank][in->opcode];
-    return measured ? measured : in->ns * UNMEASURED;
-}
-
 static uint64_t limit_of(const pst_hang *h, uint64_t expected_ns) {
     return (uint64_t)((double)expected_ns * h->p->config->train.hang_factor) + h->slack_ns;
 }
@@ -111,7 +101,8 @@ static int all_have_polled(const pst_hang *h) {
 static pst_status accuse(pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim,
                          uint64_t limit_ns) {
     char verdict[PST_HANG_LINE];
-    pst_hang_verdict(h, charge, culprit, victim, limit_ns, verdict, sizeof verdict);
+    const pst_hang_accusation a = {charge, culprit, victim, limit_ns};
+    pst_hang_verdict(h, &a, verdict, sizeof verdict);
     int is_stuck = charge <= PST_CHARGE_COMPUTES;
     pst_heartbeat_accuse(h->heartbeat, culprit, is_stuck, verdict);
     return pst_heartbeat_check(h->heartbeat);
@@ -120,13 +111,13 @@ static pst_status accuse(pst_hang *h, pst_hang_charge charge, uint32_t culprit, 
 static pst_status check_stopped(pst_hang *h) {
     for (uint32_t i = 1; i < h->suspect.n_chain; i++) {
         uint32_t rank = h->suspect.chain[i];
-        pst_pulse pulse;
-        if (!pst_pulse_read(h->at[rank], &pulse) || !pulse.is_stopped) continue;
+        pst_process_state state;
+        if (!pst_process_state_read(h->at[rank], &state) || !state.is_stopped) continue;
         if (!h->stop_seen_ns || h->stopped != rank) {
             h->stopped = rank;
             h->stop_seen_ns = h->held_ns;
         }
-        if (h->held_ns < h->stop_seen_ns + SETTLE_NS) return PST_OK;
+        if (h->held_ns < h->stop_seen_ns + STOP_TWICE_NS) return PST_OK;
         return accuse(h, PST_CHARGE_STOPPED, rank, h->suspect.chain[i - 1], h->slack_ns);
     }
     h->stop_seen_ns = 0;
@@ -150,9 +141,9 @@ static uint32_t find_idle(const pst_hang *h) {
 /* Whoever could run, if only it got a core, is waited for; so is who computes, up to its limit in
  * CPU time. */
 static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
-    pst_pulse pulse;
+    pst_process_state state;
     uint32_t link = find_idle(h), rank = link == PST_NONE ? PST_NONE : h->suspect.chain[link];
-    if (link == PST_NONE || !pst_pulse_read(h->at[rank], &pulse)) {
+    if (link == PST_NONE || !pst_process_state_read(h->at[rank], &state)) {
         h->watched = PST_NONE;
         return PST_OK;
     }
@@ -161,29 +152,29 @@ static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     if (h->watched != rank) {
         h->watched = rank;
         h->quiet_ns = 0;
-        h->first = h->last = pulse;
-    } else if (pulse.can_run || pulse.ns != h->last.ns) {
+        h->first = h->last = state;
+    } else if (state.can_run || state.ns != h->last.ns) {
         h->quiet_ns = 0;
-        h->last = pulse;
+        h->last = state;
     } else {
         h->quiet_ns += passed_ns;
     }
     if (now - at->since_ns < limit) return PST_OK;
     if (h->quiet_ns >= QUIET_NS)
         return accuse(h, PST_CHARGE_ASLEEP, rank, h->suspect.chain[link - 1], limit);
-    if (pulse.main_ns - h->first.main_ns < limit &&
-        pulse.ns - h->first.ns < limit * h->p->options.threads)
+    if (state.main_ns - h->first.main_ns < limit &&
+        state.ns - h->first.ns < limit * h->p->options.threads)
         return PST_OK;
     return accuse(h, PST_CHARGE_COMPUTES, rank, h->suspect.chain[link - 1], limit);
 }
 
 pst_status pst_hang_silent(pst_hang *h, uint32_t rank, pst_executor *x) {
-    pst_pulse pulse;
+    pst_process_state state;
     if (!h) return PST_EPEER; /* as the heartbeat has said */
     pst_executor_publish_wait(x);
     pst_hang_read(h);
     h->held_ns = PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES * MS;
-    int stopped = h->at[rank] && pst_pulse_read(h->at[rank], &pulse) && pulse.is_stopped;
+    int stopped = h->at[rank] && pst_process_state_read(h->at[rank], &state) && state.is_stopped;
     return accuse(h, stopped ? PST_CHARGE_STOPPED : PST_CHARGE_SILENT, rank, h->rank, h->held_ns);
 }
 
@@ -220,16 +211,6 @@ static pst_status judge(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     default: break;
     }
     return check_stuck(h, now, passed_ns);
-}
-
-/* Ranks that move while they are read are known by their next look. */
-void pst_hang_read(pst_hang *h) {
-    for (uint32_t r = 0; r < h->scene.n_rank; r++) {
-        pst_suspect_rank *to = &h->scene.rank[r];
-        if (!h->at[r] && h->heartbeat) h->at[r] = pst_heartbeat_position(h->heartbeat, r);
-        to->known = h->at[r] && pst_position_read(h->at[r], &to->at);
-        to->left = to->known && h->heartbeat && pst_heartbeat_left(h->heartbeat, r);
-    }
 }
 
 static pst_status consider(pst_hang *h, uint64_t now, uint64_t passed_ns) {

@@ -2,7 +2,7 @@
 #ifndef PST_HEALTH_HANG_PARTS_H
 #define PST_HEALTH_HANG_PARTS_H
 #include "health/hang.h"
-#include "health/pulse.h"
+#include "health/process_state.h"
 #include "pipeline/execute/suspect.h"
 
 enum { PST_HANG_LINE = 1000 };
@@ -37,14 +37,19 @@ struct pst_hang {
     uint64_t *polls;           /* [n_rank] when it became the suspect */
     uint32_t stopped, watched; /* ranks; stopped counts while stop_seen_ns is not 0 */
     uint64_t stop_seen_ns, quiet_ns;
-    pst_pulse first, last; /* of the watched rank */
+    pst_process_state first, last; /* of the watched rank */
 };
 
-/* Reads the positions of all ranks. */
+/* hang_read.c. Reads the positions of all ranks. */
 void pst_hang_read(pst_hang *h);
 /* Of what a rank computes; 0 when it does not. */
 uint64_t pst_hang_expected(const pst_hang *h, uint32_t rank);
+/* What a rank is accused of. */
+typedef struct {
+    pst_hang_charge charge;
+    uint32_t culprit, victim; /* ranks */
+    uint64_t limit_ns;        /* how long it might have taken */
+} pst_hang_accusation;
 /* The one line that names the culprit, from what pst_hang_read has seen. */
-void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim,
-                      uint64_t limit_ns, char *line, uint32_t bytes);
+void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *line, uint32_t bytes);
 #endif

@@ -28,8 +28,8 @@ static void say_since(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char 
                  h->p->config->train.hang_slack);
 }
 
-void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim,
-                      uint64_t limit_ns, char *line, uint32_t bytes) {
+void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *line, uint32_t bytes) {
+    uint32_t culprit = a->culprit, victim = a->victim;
     char its[PLACE], theirs[PLACE], waited[64], since[128],
         skipped[80] = "a collective some time ago";
     const pst_position_view *of = &h->scene.rank[victim].at;
@@ -41,12 +41,12 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
     else if (!h->held_ns) snprintf(waited, sizeof waited, "is");
     else
         snprintf(waited, sizeof waited, "has waited for %.2f s (limit %.2f s)",
-                 (double)h->held_ns * 1e-9, (double)limit_ns * 1e-9);
-    say_since(h, culprit, limit_ns, since, sizeof since);
+                 (double)h->held_ns * 1e-9, (double)a->limit_ns * 1e-9);
+    say_since(h, culprit, a->limit_ns, since, sizeof since);
     int n = snprintf(line, bytes, "rank %u on %s ", culprit, h->host);
     line += n;
     bytes -= (uint32_t)n;
-    switch (charge) {
+    switch (a->charge) {
     case PST_CHARGE_STOPPED:
         snprintf(line, bytes, "was stopped during %s; rank %u %s in %s", its, victim, waited,
                  theirs);
@@ -57,7 +57,8 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
     case PST_CHARGE_ASLEEP:
     case PST_CHARGE_COMPUTES:
         snprintf(line, bytes, "hangs (%s) during %s %s; rank %u waits for it in %s",
-                 charge == PST_CHARGE_ASLEEP ? "asleep" : "computing", its, since, victim, theirs);
+                 a->charge == PST_CHARGE_ASLEEP ? "asleep" : "computing", its, since, victim,
+                 theirs);
         break;
     case PST_CHARGE_LOST:
         snprintf(line, bytes,
@@ -150,9 +151,10 @@ pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_
         sender = order.culprit;
         h->suspect = order;
         h->held_ns = 0;
-        pst_hang_verdict(
-            h, order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES,
-            order.culprit, order.victim, h->slack_ns, line, sizeof line);
+        pst_hang_charge charge =
+            order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES;
+        const pst_hang_accusation a = {charge, order.culprit, order.victim, h->slack_ns};
+        pst_hang_verdict(h, &a, line, sizeof line);
     }
     if (!h->heartbeat) return pst_fail(PST_EPEER, "%s", line);
     pst_heartbeat_accuse(h->heartbeat, sender, 0, line);
@@ -167,8 +169,8 @@ pst_status pst_hang_explain(pst_hang *h, pst_executor *const *x) {
     for (uint32_t r = 0; r < h->scene.n_rank; r++) {
         pst_suspect_find(&h->scene, r, &h->suspect);
         if (h->suspect.kind != PST_SUSPECT_LOST) continue;
-        pst_hang_verdict(h, PST_CHARGE_LOST, h->suspect.culprit, h->suspect.victim, 0, line,
-                         sizeof line);
+        const pst_hang_accusation a = {PST_CHARGE_LOST, h->suspect.culprit, h->suspect.victim, 0};
+        pst_hang_verdict(h, &a, line, sizeof line);
         return pst_fail(PST_EPEER, "%s", line);
     }
     return PST_EINTERNAL; /* what the drive has said stays */

@@ -2,7 +2,7 @@
 #include "health/self_watch.h"
 #include "base/clock.h"
 #include "comm/collective/collective.h"
-#include "health/pulse.h"
+#include "health/process_state.h"
 #include "pipeline/execute/suspect.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,8 +28,8 @@ struct pst_self_watch {
     pst_suspect_scene scene;                /* of this rank alone */
     /* The heartbeat's thread alone: */
     uint64_t moves, polls, last_ns, held_ns, quiet_ns;
-    int has_pulse;
-    pst_pulse first, last;
+    int has_state;
+    pst_process_state first, last;
 };
 
 void pst_self_watch_learn(pst_self_watch *w, const pst_report *report) {
@@ -67,24 +67,24 @@ static void accuse(pst_self_watch *w, int asleep, uint64_t limit_ns) {
 /* Time counts only while this thread ran, and nobody is accused who could run if it had a
  * processor. */
 static void judge(pst_self_watch *w, const pst_position_view *at, uint64_t passed_ns) {
-    pst_pulse pulse;
+    pst_process_state state;
     uint64_t limit =
         (uint64_t)((double)expected_ns(w, at) * w->p->config->train.hang_factor) + w->slack_ns;
-    if (!pst_pulse_read(w->own, &pulse)) return;
-    if (!w->has_pulse) {
-        w->has_pulse = 1;
+    if (!pst_process_state_read(w->own, &state)) return;
+    if (!w->has_state) {
+        w->has_state = 1;
         w->quiet_ns = 0;
-        w->first = w->last = pulse;
-    } else if (pulse.can_run || pulse.ns != w->last.ns) {
+        w->first = w->last = state;
+    } else if (state.can_run || state.ns != w->last.ns) {
         w->quiet_ns = 0;
-        w->last = pulse;
+        w->last = state;
     } else {
         w->quiet_ns += passed_ns;
     }
     if (w->held_ns < limit) return;
     int asleep = w->quiet_ns >= QUIET_NS, threads = (int)w->p->options.threads;
-    if (asleep || pulse.main_ns - w->first.main_ns >= limit ||
-        pulse.ns - w->first.ns >= limit * (uint64_t)threads)
+    if (asleep || state.main_ns - w->first.main_ns >= limit ||
+        state.ns - w->first.ns >= limit * (uint64_t)threads)
         accuse(w, asleep, limit);
 }
 
@@ -102,7 +102,7 @@ static void tick(void *arg) {
         w->moves = me->at.moves;
         w->polls = me->at.polls;
         w->held_ns = 0;
-        w->has_pulse = 0;
+        w->has_state = 0;
         return;
     }
     w->held_ns += passed;

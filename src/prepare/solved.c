@@ -7,7 +7,7 @@
  * zb-v) needs on its fullest rank. */
 #include "prepare/problem.h"
 #include "base/log.h"
-#include "prepare/handed.h"
+#include "prepare/handoff.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,15 +220,15 @@ static void describe(const contest *c) {
 
 /* As the launcher has solved it. *handed: 0 when it has not. */
 static pst_status take_handed(const contest *c, int *handed, pst_prepared **p) {
-    pst_handed h;
-    PST_TRY(pst_handed_open(&h));
+    pst_handoff h;
+    PST_TRY(pst_handoff_open(&h));
     *handed = h.n > 0;
     pst_status status = h.n ? prepare_with(c, "solved", h.chunks, h.schedule, h.n, p) : PST_OK;
     if (h.n && status == PST_OK) {
         memcpy((*p)->solved, h.solved, sizeof h.solved);
         name_solved(*p);
     }
-    pst_handed_close(&h);
+    pst_handoff_close(&h);
     return status;
 }
 

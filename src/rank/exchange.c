@@ -43,8 +43,6 @@ void pst_exchanger_close(pst_exchanger *x) {
     free(x);
 }
 
-/* --- sizes ------------------------------------------------------------------------------------ */
-
 /* --- from one type to the other --------------------------------------------------------------- */
 
 static void widen(const void *from, pst_dtype dtype, float *to, uint64_t n) {
@@ -150,20 +148,20 @@ static pst_status start_stack(pst_exchanger *x) {
 }
 
 pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node,
-                              pst_pass pass, void *from, void *to, void *scratch) {
+                              pst_pass pass, const pst_exchange_memory *memory) {
     x->g = g;
     x->node = node;
     x->kind = (pst_exchange)node->op->exchange[pass];
-    x->from = from;
-    x->to = to;
-    x->scratch = scratch;
+    x->from = memory->from;
+    x->to = memory->to;
+    x->scratch = memory->scratch;
     switch (x->kind) {
     case PST_EXCHANGE_SUM: return start_sum(x);
     case PST_EXCHANGE_GATHER: return start_gather(x);
     case PST_EXCHANGE_SCATTER: return start_scatter(x);
     case PST_EXCHANGE_STACK: return start_stack(x);
     case PST_EXCHANGE_COPY:
-        if (to != from) memcpy(to, from, pst_tensor_bytes(g->tensor + node->in[0]));
+        if (x->to != x->from) memcpy(x->to, x->from, pst_tensor_bytes(g->tensor + node->in[0]));
         return PST_OK;
     case PST_EXCHANGE_NONE: break;
     }

@@ -19,9 +19,13 @@ void pst_exchanger_close(pst_exchanger *x);
  * share memory where it can. A collective of the group, before the first pass; done when test says
  * so. */
 pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host);
-/* Starts a pass; from, to and scratch stay as they are until it is done. One at a time. */
+/* What a pass reads, writes and computes in. */
+typedef struct {
+    void *from, *to, *scratch;
+} pst_exchange_memory;
+/* Starts a pass; its memory stays as it is until it is done. One at a time. */
 pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node,
-                              pst_pass pass, void *from, void *to, void *scratch);
+                              pst_pass pass, const pst_exchange_memory *memory);
 /* Instead: n numbers at x become their sums over the group. */
 pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n);
 /* OK: done, or nothing was started. BUSY: ask again. */

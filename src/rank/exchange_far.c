@@ -121,7 +121,7 @@ static pst_status start_sum(pst_far_exchanger *x) {
     if (samples > 1) {
         for (uint32_t k = 0; k < x->n; arriving += samples * part_in(x, k).bytes, k++)
             PST_TRY(pack(x, k, x->from, arriving, 0));
-        PST_TRY(pst_rank_settle(x->r));
+        PST_TRY(pst_rank_wait(x->r));
     }
     for (uint32_t k = 0; k < x->n; packed += samples * part_in(x, k).bytes, k++) {
         at = samples > 1 ? packed : x->from + part_in(x, k).first;
@@ -158,7 +158,7 @@ static pst_status add_up(pst_far_exchanger *x) {
     pst_device *d = x->r->device;
     uint64_t event;
     if (a.n) PST_TRY(d->ops->launch(d, run_addition, &a, 0, 0, &event));
-    PST_TRY(pst_rank_settle(x->r));
+    PST_TRY(pst_rank_wait(x->r));
     if (x->kind == PST_EXCHANGE_SCATTER) return PST_OK;
     for (uint32_t k = 0; k < x->n; k++) {
         if (k == x->own) continue;
@@ -192,7 +192,7 @@ static pst_status finish_gather(pst_far_exchanger *x) {
         PST_TRY(pack(x, k, x->to, arrived, 1));
         arrived += samples * part_in(x, k).bytes;
     }
-    return pst_rank_settle(x->r);
+    return pst_rank_wait(x->r);
 }
 
 static int is_sum(pst_exchange kind) {
@@ -209,7 +209,7 @@ pst_status pst_far_exchange_start(pst_far_exchanger *x, const pst_node *node, ps
     if (x->kind == PST_EXCHANGE_COPY) {
         if (to == from) return PST_OK;
         PST_TRY(pst_rank_copy(x->r, to, from, pst_tensor_bytes(x->r->graph->tensor + node->in[0])));
-        return pst_rank_settle(x->r);
+        return pst_rank_wait(x->r);
     }
     x->round = 1;
     x->n_request = 0;

@@ -61,7 +61,8 @@ pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, ui
     const pst_node *node = r->graph->node + step->node;
     pst_pass pass = (pst_pass)step->pass;
     if (r->far) return pst_far_exchange_start(r->far_exchanger, node, pass, from, to, scratch);
-    return pst_exchange_start(r->exchanger, r->graph, node, pass, from, to, scratch);
+    const pst_exchange_memory memory = {from, to, scratch};
+    return pst_exchange_start(r->exchanger, r->graph, node, pass, &memory);
 }
 
 /* How far the exchange under way is; *moves counts what has arrived. */

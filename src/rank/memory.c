@@ -63,7 +63,7 @@ pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t by
     return PST_OK;
 }
 
-pst_status pst_rank_settle(const pst_rank *r) {
+pst_status pst_rank_wait(const pst_rank *r) {
     const void *host;
     return r->far ? pst_rank_peek(r, r->arena.base, 1, &host) : PST_OK;
 }

@@ -11,52 +11,7 @@
 
 enum { THROTTLE_NS = 200000 }; /* a slowed rank looks at its messages as often */
 
-/* --- where things lie ------------------------------------------------------------------------- */
-
-static void *at(const pst_rank *r, uint64_t offset) {
-    return offset == ABSENT ? NULL : r->arena.base + offset;
-}
-
-float *pst_rank_weight(const pst_rank *r, uint32_t param) {
-    return at(r, r->memory->master[param]);
-}
-float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
-    return at(r, r->memory->state[i][param]);
-}
-float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
-    return at(r, r->memory->grad[param][use]);
-}
-
-const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
-    const float *grad = NULL;
-    for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++)
-        grad = pst_rank_grad(r, param, u);
-    return grad + (from - r->memory->grad_from[param]);
-}
-
-void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
-    uint8_t *base = at(r, r->memory->data[tensor]);
-    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
-}
-
-void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
-    uint8_t *base = at(r, r->memory->output[tensor]);
-    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
-}
-
 /* --- steps of programs ------------------------------------------------------------------------ */
-
-void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
-                   uint64_t ended) {
-    if (!r->train || r->n_op == r->room_op) return;
-    r->op[r->n_op++] = (pst_op_span){.start = began,
-                                     .end = ended,
-                                     .node = step->node,
-                                     .micro = micro,
-                                     .pass = step->pass,
-                                     .is_sum = step->is_sum,
-                                     .again = step->again};
-}
 
 /* As a slower device would take longer. Messages go on meanwhile. What a sleep takes too long, the
  * next ones make up for: operators are often shorter than that. */
@@ -84,17 +39,6 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     pst_rank_note(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the
                                                              device as it is */
     return status;
-}
-
-const pst_cut *pst_rank_cut(const pst_rank *r) {
-    return r->train || !r->eval_cut ? r->cut : r->eval_cut;
-}
-
-void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
-                       uint32_t micro) {
-    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
-    return pst_memory_map_address(r->memory, pst_rank_cut(r), slots, r->graph, chunk,
-                                  &step->operand[operand], micro, r->arena.base);
 }
 
 /* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an
@@ -174,11 +118,13 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
     r->flush = (pst_rank_flush){.rank = r, .instr = instr};
     *block = &r->flush;
     *fn = run_flush;
-    r->flush.fn = instr->opcode == PST_OP_REDUCE     ? reduce
-                  : instr->opcode == PST_OP_NORM     ? pst_rank_norm
-                  : instr->opcode == PST_OP_GATHER   ? pst_rank_gather
-                  : instr->opcode == PST_OP_VALIDATE ? pst_rank_validate
-                                                     : pst_rank_step;
+    switch (instr->opcode) {
+    case PST_OP_REDUCE: r->flush.fn = reduce; break;
+    case PST_OP_NORM: r->flush.fn = pst_rank_norm; break;
+    case PST_OP_GATHER: r->flush.fn = pst_rank_gather; break;
+    case PST_OP_VALIDATE: r->flush.fn = pst_rank_validate; break;
+    default: r->flush.fn = pst_rank_step;
+    }
     return PST_OK;
 }
 
@@ -305,7 +251,7 @@ uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
 }
 
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
-                         volatile uint64_t *last_instr, pst_position *position, pst_rank **out) {
+                         const pst_rank_watch *watch, pst_rank **out) {
     pst_rank *r = calloc(1, sizeof *r);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
     r->p = p;
@@ -323,7 +269,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->eval_micro = p->eval_micro[r->at.replica];
     r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
     r->transport = transport;
-    r->position = position;
+    r->position = watch->position;
     r->targets = p->targets;
     r->loss_scale = 1;
     r->times = 1;
@@ -331,17 +277,17 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
     pst_status status =
         r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
-    if (status == PST_OK) status = pst_rank_give_choices(p, r->device);
+    if (status == PST_OK) status = pst_rank_give_autotuned(p, r->device);
     if (status == PST_OK) status = prepare_kernels(r);
     if (status == PST_OK) status = pst_rank_memory_open(r, canary);
     if (status == PST_OK)
         status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
-    if (status == PST_OK && position) pst_coll_watch(r->coll, position);
+    if (status == PST_OK && r->position) pst_coll_watch(r->coll, r->position);
     if (status == PST_OK && pst_grid_degree(p->grid, r->at.stage) > 1 &&
         strcmp(r->device->ops->name, "timed"))
         status = pst_rank_exchange_open(r); /* that one computes nothing */
     if (status == PST_OK) status = open_staged(r);
-    if (status == PST_OK) status = open_executor(r, last_instr);
+    if (status == PST_OK) status = open_executor(r, watch->last_instr);
     if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);
     if (status != PST_OK) {
         pst_rank_close(r);

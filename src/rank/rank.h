@@ -102,11 +102,15 @@ struct pst_rank {
     double loss_sum, grad_norm, clip_scale;
 };
 
-/* Opens device, arena and executor. transport: this rank's end; last_instr as in
- * pst_executor_config. position: where it tells the others what it does, may be NULL. canary: see
- * base/arena.h. Weights are not filled yet. */
+/* Where a rank tells the others what it does; each may be NULL. */
+typedef struct {
+    volatile uint64_t *last_instr; /* as in pst_executor_config */
+    pst_position *position;
+} pst_rank_watch;
+/* Opens device, arena and executor. transport: this rank's end; canary: see base/arena.h. Weights
+ * are not filled yet. */
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
-                         volatile uint64_t *last_instr, pst_position *position, pst_rank **out);
+                         const pst_rank_watch *watch, pst_rank **out);
 void pst_rank_close(pst_rank *r);
 /* 1 when that transport moves the device's memory itself. */
 int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device);
@@ -126,7 +130,7 @@ pst_status pst_rank_write(const pst_rank *r, void *to, const void *from, uint64_
 pst_status pst_rank_copy(const pst_rank *r, void *to, const void *from, uint64_t bytes);
 pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t bytes);
 /* All that was begun there, copies and fills included, has ended: other threads may read it. */
-pst_status pst_rank_settle(const pst_rank *r);
+pst_status pst_rank_wait(const pst_rank *r);
 /* At most PST_RANK_ROOM bytes of it, to read until the next call. */
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host);
 /* An array of any size: itself, or where far a copy, filled when `reads`. Handed back with
@@ -159,15 +163,15 @@ pst_status pst_rank_exchange_open(pst_rank *r);
 void pst_rank_exchange_close(pst_rank *r);
 pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
 pst_status pst_rank_exchanged(void *arg);
-/* For these: where a step's operand lies, and the launch that the timeline and reports show. */
+/* rank/address.c: where a step's operand lies. rank/work.c: a launch that the timeline shows. */
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro);
 const pst_cut *pst_rank_cut(const pst_rank *r);
 void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
                    uint64_t ended);
 
-/* Of the elements of a parameter that are stepped here, from layout->step_from on: the fp32 weight;
- * state i < optim->n_state. NULL: there are none. */
+/* rank/address.c. Of the elements of a parameter that are stepped here, from layout->step_from on:
+ * the fp32 weight; state i < optim->n_state. NULL: there are none. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 /* A use's accumulator, from element layout->grad_from on; NULL when there is none on this rank. */
@@ -199,8 +203,8 @@ pst_status pst_rank_start(pst_rank *r, int train);
 /* Likewise the head of the training job: weights that other ranks have stepped come here. */
 pst_status pst_rank_start_head(pst_rank *r);
 /* 1: the device's kernels choose their algorithms by measuring (parallel.products). */
-int pst_rank_measures(const pst_prepared *p);
+int pst_rank_autotunes(const pst_prepared *p);
 /* What the plan has of such choices, to a rank's device before kernels are prepared. EINPUT: the
  * plan has what does not run here. */
-pst_status pst_rank_give_choices(const pst_prepared *p, pst_device *device);
+pst_status pst_rank_give_autotuned(const pst_prepared *p, pst_device *device);
 #endif

@@ -86,13 +86,11 @@ static extent extent_of(const pst_rank_call *c, const pst_operand *o) {
  * W. */
 static void set_order(pst_culprit *at, const pst_rank_call *c) {
     const pst_step *s = c->step;
-    uint32_t n_node = c->call.graph->n_node;
+    uint32_t n_node = c->call.graph->n_node, in_node = s->pass == PST_PASS_W ? 2 : s->is_sum;
     *at = (pst_culprit){.phase = s->pass != PST_PASS_F,
                         .micro = c->rank->micro + c->micro,
                         .position =
-                            s->pass == PST_PASS_F
-                                ? s->node
-                                : (n_node - s->node) * 4 + (s->pass == PST_PASS_W ? 2 : s->is_sum),
+                            s->pass == PST_PASS_F ? s->node : (n_node - s->node) * 4 + in_node,
                         .rank = c->rank->rank,
                         .node = s->node,
                         .pass = s->pass,

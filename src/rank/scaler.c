@@ -4,10 +4,9 @@
 
 void pst_scaler_open(const pst_config *c, pst_scaler *s) {
     int dynamic = !(c->train.loss_scale > 0) && !strcmp(c->train.precision, "fp16");
-    *s = (pst_scaler){.dynamic = dynamic,
-                      .scale = dynamic                   ? c->train.loss_scale_start
-                               : c->train.loss_scale > 0 ? c->train.loss_scale
-                                                         : 1};
+    *s = (pst_scaler){.dynamic = dynamic, .scale = 1};
+    if (c->train.loss_scale > 0) s->scale = c->train.loss_scale;
+    if (dynamic) s->scale = c->train.loss_scale_start;
 }
 
 int pst_scaler_step(pst_scaler *s, const pst_config *c, int finite) {

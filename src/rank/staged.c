@@ -55,21 +55,18 @@ static int sends(const request *r) { return r->transfer.kind == PST_TRANSFER_SEN
 
 /* --- below ------------------------------------------------------------------------------------ */
 
-static pst_status post_below(staged *s, const request *r, pst_transfer_kind kind, int way,
-                             void *mem, uint64_t bytes, uint64_t *id) {
-    const pst_transfer t = {.kind = kind,
-                            .peer = r->transfer.peer,
-                            .channel = r->transfer.channel,
-                            .seq = r->transfer.seq << 1 | (uint32_t)way,
-                            .mem = mem,
-                            .bytes = bytes};
+/* t: kind, memory and size; the rest is the request's. */
+static pst_status post_below(staged *s, const request *r, int way, pst_transfer t, uint64_t *id) {
+    t.peer = r->transfer.peer;
+    t.channel = r->transfer.channel;
+    t.seq = r->transfer.seq << 1 | (uint32_t)way;
     return s->inner->ops->post(s->inner, &t, id);
 }
 
 static pst_status say(staged *s, request *r) {
     r->said = 0;
-    return post_below(s, r, PST_TRANSFER_SEND, sends(r) ? FORWARD : BACK, &r->mine, sizeof r->mine,
-                      &r->hello);
+    const pst_transfer t = {.kind = PST_TRANSFER_SEND, .mem = &r->mine, .bytes = sizeof r->mine};
+    return post_below(s, r, sends(r) ? FORWARD : BACK, t, &r->hello);
 }
 
 static pst_status test_below(staged *s, uint64_t id) {
@@ -101,7 +98,8 @@ static pst_status copy(staged *s, request *r, buffer *b) {
 
 static pst_status move(staged *s, request *r, buffer *b) {
     if (sends(r) && r->said < 0) PST_TRY(say(s, r)); /* the first chunk is about to leave */
-    PST_TRY(post_below(s, r, r->transfer.kind, FORWARD, b->mem, b->bytes, &b->id));
+    const pst_transfer t = {.kind = r->transfer.kind, .mem = b->mem, .bytes = b->bytes};
+    PST_TRY(post_below(s, r, FORWARD, t, &b->id));
     b->state = MOVING;
     return PST_OK;
 }
@@ -226,8 +224,9 @@ static pst_status staged_post(pst_transport *t, const pst_transfer *transfer, ui
     s->last = &r->next;
     *id = (uint64_t)(uintptr_t)r;
     if (!sends(r)) PST_TRY(say(s, r));
-    return post_below(s, r, PST_TRANSFER_RECV, sends(r) ? BACK : FORWARD, &r->theirs,
-                      sizeof r->theirs, &r->answer);
+    const pst_transfer answer = {
+        .kind = PST_TRANSFER_RECV, .mem = &r->theirs, .bytes = sizeof r->theirs};
+    return post_below(s, r, sends(r) ? BACK : FORWARD, answer, &r->answer);
 }
 
 static void forget(staged *s, request *r) {

@@ -19,7 +19,7 @@ pst_status pst_rank_refresh(pst_rank *r) {
             (uint16_t *)(void *)(r->arena.base + r->memory->weight[i]) + r->memory->step_from[i];
         PST_TRY(r->arith->narrow(r->device, r->graph->dtype, master, weight, stepped(r, i)));
     }
-    return pst_rank_settle(r);
+    return pst_rank_wait(r);
 }
 
 enum { TILE = 1 << 16 };

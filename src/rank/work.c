@@ -1,5 +1,5 @@
 /* See work.h. */
-#include "rank/work.h"
+#include "rank/rank.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +40,18 @@ uint32_t pst_work_of_flush(const pst_instr *instr) {
     case PST_OP_VALIDATE: return n + OPTIMIZER;
     default: return PST_NONE;
     }
+}
+
+void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
+                   uint64_t ended) {
+    if (!r->train || r->n_op == r->room_op) return;
+    r->op[r->n_op++] = (pst_op_span){.start = began,
+                                     .end = ended,
+                                     .node = step->node,
+                                     .micro = micro,
+                                     .pass = step->pass,
+                                     .is_sum = step->is_sum,
+                                     .again = step->again};
 }
 
 typedef struct {

@@ -1,23 +1,23 @@
 /* What a run says before its first step: what it is, what is predicted, and what may not be as it
  * was meant. */
 #include "base/log.h"
-#include "run/seats.h"
-#include "run/trainer.h"
+#include "group/placement.h"
+#include "run/announce.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-int pst_announce_crowd(const pst_trainer *t, pst_seat_group *crowd) {
+int pst_announce_crowd(const pst_trainer *t, pst_sharing *crowd) {
     pst_world *w = t->group->world;
     if (w->size == 1) return 0;
-    *crowd = pst_seats_most_crowded(w);
+    *crowd = pst_placement_most_crowded(w);
     return (uint64_t)crowd->ranks * t->p->options.threads > crowd->processors;
 }
 
 /* No fault, but slow. */
 static void say_crowded(const pst_trainer *t) {
     uint32_t threads = t->p->options.threads;
-    pst_seat_group g;
+    pst_sharing g;
     if (!pst_announce_crowd(t, &g)) return;
     printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", g.ranks,
            threads, threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "",

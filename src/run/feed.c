@@ -1,6 +1,7 @@
 /* Data into the ranks that need it, losses out of the rank that has them. */
 #include "run/stop.h"
-#include "run/trainer.h"
+#include "run/step.h"
+#include "run/feed.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The first links of the chain for programs (penstock/graph.h, plan.h): configuration -> graph,
  * graph -> plan. Both are what a run makes of its run file; sessions are in session.c. */
 #include "prepare/planned.h"
-#include "run/trainer.h"
+#include "run/setup.h"
 #include <string.h>
 
 pst_status pst_graph_build(const pst_config *config, pst_graph **graph) {
@@ -17,11 +17,10 @@ pst_status pst_graph_build(const pst_config *config, pst_graph **graph) {
 pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint32_t ranks,
                           pst_plan **plan) {
     pst_prepared *p;
-    if (!config || !graph || !plan)
-        return pst_fail(PST_EINPUT, "pst_plan_solve: %s is NULL",
-                        !config  ? "config"
-                        : !graph ? "graph"
-                                 : "plan");
+    const char *missing = plan ? NULL : "plan";
+    if (!graph) missing = "graph";
+    if (!config) missing = "config";
+    if (missing) return pst_fail(PST_EINPUT, "pst_plan_solve: %s is NULL", missing);
     pst_prepare_options options = {.graph = graph, .isa = pst_prepare_isa_to_look(config)};
     PST_TRY(pst_planned_refuse(config));
     PST_TRY(pst_prepare_ranks(config, ranks, &options.n_rank));

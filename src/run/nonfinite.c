@@ -2,7 +2,8 @@
  * under the checker, which names operator and tensor; then the run ends, or goes on with the next
  * batch. */
 #include "base/log.h"
-#include "run/trainer.h"
+#include "run/step.h"
+#include "run/saving.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -3,11 +3,11 @@
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
-#include "run/group.h"
+#include "group/group.h"
 #include "backends/machine.h"
-#include "run/seats.h"
+#include "group/placement.h"
 #include "planning/planning.h"
-#include "run/trainer.h"
+#include "run/setup.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static pst_status read_begun(const pst_config *c, const char *resume, uint32_t n
     pst_plan *plan = NULL;
     *text = NULL;
     if (!*resume) return PST_OK;
-    pst_status status = pst_save_run_of(resume, run, sizeof run);
+    pst_status status = pst_ckpt_run_of(resume, run, sizeof run);
     if (status == PST_OK && !*run) return PST_OK;
     snprintf(path, sizeof path, "%s/plan.yaml", run);
     if (status == PST_OK) status = pst_file_read(path, MOST_TEXT, text, bytes);
@@ -116,7 +116,7 @@ static pst_status search(const pst_config *c, const pst_world *world, uint32_t n
                       .open = "",
                       .all_ranks = 1,
                       .memory = memory,
-                      .processors = pst_seats_processors(world)};
+                      .processors = pst_placement_processors(world)};
     pst_status status = pst_planning_search(&x);
     if (status == PST_OK && x.result->best) status = print_best(&x, f);
     else if (status == PST_OK) {

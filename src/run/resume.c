@@ -1,5 +1,4 @@
-/* What a run starts from: checkpoints (any layout reads any other's), Hugging Face weights; and the
- * hash of all weights. saving.c writes checkpoints. */
+/* See resume.h. saving.c writes checkpoints. */
 #include "run/resume.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
@@ -77,7 +76,7 @@ static pst_status open_newest(const char *source, pst_ckpt **ckpt) {
     return status;
 }
 
-pst_status pst_save_read_weights(pst_rank *r, const char *source) {
+pst_status pst_resume_read_weights(pst_rank *r, const char *source) {
     pst_ckpt *ckpt;
     PST_TRY(open_newest(source, &ckpt));
     pst_status status = read_rank(r, ckpt, NULL);
@@ -167,7 +166,7 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
     return PST_OK;
 }
 
-pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const char *resume) {
+pst_status pst_resume_check(const pst_prepared *p, pst_data *data, const char *resume) {
     pst_ckpt *ckpt = NULL;
     char *folder = NULL;
     PST_TRY(pst_ckpt_find(resume, &folder));
@@ -230,7 +229,7 @@ static pst_status same_step(const pst_trainer *t) {
     return pst_group_agree(t->group, status);
 }
 
-pst_status pst_save_resume(pst_trainer *t) {
+pst_status pst_resume_read(pst_trainer *t) {
     pst_ckpt *ckpt = NULL;
     pst_status status = name_older(pst_ckpt_open(t->resume, &ckpt), t->resume, t->p);
     if (status == PST_OK) status = resume_from(t, ckpt);
@@ -245,10 +244,10 @@ static uint64_t weight_bytes(const pst_rank *r, uint32_t param) {
     return (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof(float);
 }
 
-static pst_status lend_weight(const pst_rank *r, uint32_t param, int reads, float **out) {
+static pst_status lend_weight(const pst_rank *r, uint32_t param, float **out) {
     void *host = NULL;
     pst_status status =
-        pst_rank_lend(r, pst_rank_weight(r, param), weight_bytes(r, param), reads, &host);
+        pst_rank_lend(r, pst_rank_weight(r, param), weight_bytes(r, param), 0, &host);
     *out = host;
     return status;
 }
@@ -257,16 +256,17 @@ static pst_status hand_back_weight(const pst_rank *r, uint32_t param, int writes
     return pst_rank_hand_back(r, pst_rank_weight(r, param), weight_bytes(r, param), writes, host);
 }
 
-pst_status pst_save_read_hf(pst_rank *r, const char *source) {
+pst_status pst_resume_read_hf(pst_rank *r, const char *source) {
     const pst_graph *g = r->p->whole;
     float **weight = calloc(g->n_param, sizeof *weight);
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
     pst_status status = PST_OK;
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        if (pst_rank_weight(r, i)) status = lend_weight(r, i, 0, &weight[i]);
+        if (pst_rank_weight(r, i)) status = lend_weight(r, i, &weight[i]);
     if (status == PST_OK)
-        status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->memory->step_from,
-                               r->memory->step_to);
+        status = pst_hf_import(
+            source, r->p->model, g,
+            &(pst_hf_weights){r->graph, weight, r->memory->step_from, r->memory->step_to});
     for (uint32_t i = 0; i < g->n_param; i++) {
         pst_status back = weight[i] ? hand_back_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
         status = status == PST_OK ? back : status;
@@ -288,65 +288,19 @@ static pst_status check_tokens(const pst_prepared *p, const char *source) {
     return status == PST_EINPUT ? pst_fail_in(status, "model.weights") : status;
 }
 
-pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
+pst_status pst_resume_check_hf(const pst_prepared *p, const char *source) {
     PST_TRY(check_tokens(p, source));
     float **nowhere = calloc(p->graph->n_param + (size_t)1, sizeof *nowhere);
     if (!nowhere) return pst_fail(PST_ENOMEM, "no memory to check %s", source);
-    pst_status status = pst_hf_import(source, p->model, p->whole, p->whole, nowhere, NULL, NULL);
+    pst_status status = pst_hf_import(source, p->model, p->whole,
+                                      &(pst_hf_weights){.held = p->whole, .weight = nowhere});
     free(nowhere);
     return status;
 }
 
-pst_status pst_save_import(pst_trainer *t, const char *path) {
+pst_status pst_resume_read_hf_all(pst_trainer *t, const char *path) {
     pst_status status = PST_OK;
     for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++)
-        status = pst_save_read_hf(t->group->local[i], path);
+        status = pst_resume_read_hf(t->group->local[i], path);
     return pst_group_agree(t->group, status);
-}
-
-/* --- the hash of all weights ------------------------------------------------------------------ */
-
-/* Of a parameter that no rank has alone: all get it, they take turns to hash. hash:
- * [n_local][n_param] */
-static pst_status hash_scattered(const pst_trainer *t, uint32_t param, uint64_t *hash) {
-    const pst_param *whole = t->p->whole->param + param;
-    float *room = malloc(pst_param_elements(whole) * sizeof *room);
-    pst_status status = room ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
-    status = pst_group_agree(t->group, status);
-    if (status == PST_OK) status = pst_group_whole(t->group, t->p, param, room);
-    for (uint32_t k = 0; status == PST_OK && k < t->group->n_local; k++)
-        if (t->group->local[k]->rank == param % t->group->n_rank)
-            hash[(size_t)k * t->p->whole->n_param + param] = pst_weights_hash_one(whole, room);
-    free(room);
-    return status;
-}
-
-static pst_status hash_own(const pst_rank *r, uint32_t param, uint64_t *hash) {
-    float *weight;
-    PST_TRY(lend_weight(r, param, 1, &weight));
-    *hash = pst_weights_hash_one(r->p->whole->param + param, weight);
-    return hand_back_weight(r, param, 0, weight);
-}
-
-pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *out) {
-    const pst_graph *g = t->p->whole;
-    uint32_t n_local = t->group->n_local, n_rank = t->p->options.n_rank, n = g->n_param;
-    uint64_t *mine = calloc((size_t)n_local * n, sizeof *mine),
-             *all = calloc((size_t)n_rank * n, sizeof *all);
-    pst_status status =
-        mine && all ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
-    for (uint32_t k = 0; k < n_local; k++)
-        for (uint32_t i = 0; status == PST_OK && i < n; i++)
-            if (pst_rank_owns(t->group->local[k], i) && !pst_group_is_scattered(t->p, i))
-                status = hash_own(t->group->local[k], i, &mine[(size_t)k * n + i]);
-    status = pst_group_agree(t->group, status);
-    for (uint32_t i = 0; status == PST_OK && i < n; i++)
-        if (pst_group_is_scattered(t->p, i)) status = hash_scattered(t, i, mine);
-    if (status == PST_OK) status = pst_group_all_gather(t->group, mine, n * sizeof *mine, all);
-    for (uint32_t r = 1; status == PST_OK && r < n_rank; r++) /* owned once: the others hold 0 */
-        for (uint32_t i = 0; i < n; i++) all[i] |= all[(size_t)r * n + i];
-    if (status == PST_OK) status = pst_weights_hash(g, all, out);
-    free(mine);
-    free(all);
-    return status;
 }

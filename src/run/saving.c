@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/saver.h"
-#include "run/trainer.h"
+#include "run/saving.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,15 +1,20 @@
 /* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the
  * caller and whose loop is the caller's own. Opening is here and in setup.c, data in
- * session_data.c, a step in step.c, checkpoints in save.c. */
+ * session_data.c, a step in step.c, checkpoints in saving.c and resume.c. */
 #include "base/log.h"
+#include "run/setup.h"
+#include "run/announce.h"
+#include "run/step.h"
+#include "run/saving.h"
+#include "run/resume.h"
 #include "base/sized.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/durable.h"
 #include "comm/world/world.h"
 #include "penstock/train.h"
 #include "prepare/planned.h"
-#include "run/bind.h"
-#include "run/compare.h"
+#include "group/bind.h"
+#include "group/compare.h"
 #include "run/session_data.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -68,7 +73,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
         PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare
                                                                                  looks */
     PST_TRY(check_plan(s->config, plan, t->world));
-    PST_TRY(pst_setup_seat(s->config, plan, options.n_rank, &t->world));
+    PST_TRY(pst_setup_placement(s->config, plan, options.n_rank, &t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
     s->sum = calloc(t->p->options.n_rank, sizeof *s->sum);
@@ -106,12 +111,11 @@ static pst_status open_ranks(pst_session *s, const pst_graph *graph, const pst_p
 
 pst_status pst_session_open(const pst_config *config, const pst_graph *graph, const pst_plan *plan,
                             pst_session **session) {
-    if (!config || !graph || !plan || !session)
-        return pst_fail(PST_EINPUT, "pst_session_open: %s is NULL",
-                        !config  ? "config"
-                        : !graph ? "graph"
-                        : !plan  ? "plan"
-                                 : "session");
+    const char *missing = session ? NULL : "session";
+    if (!plan) missing = "plan";
+    if (!graph) missing = "graph";
+    if (!config) missing = "config";
+    if (missing) return pst_fail(PST_EINPUT, "pst_session_open: %s is NULL", missing);
     pst_session *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for a session");
     s->options = (pst_train_options){.runs = "", .resume = "", .quiet = 1};
@@ -288,8 +292,8 @@ pst_status pst_session_load(pst_session *s, const char *path) {
     free(found);
     PST_TRY(keep(s, pst_group_agree(t->group, status)));
     PST_TRY(keep(s, pst_group_broadcast(t->group, t->resume, sizeof t->resume, 0)));
-    PST_TRY(keep(s, pst_group_agree(t->group, pst_save_check_resume(t->p, t->data, t->resume))));
-    status = pst_save_resume(t);
+    PST_TRY(keep(s, pst_group_agree(t->group, pst_resume_check(t->p, t->data, t->resume))));
+    status = pst_resume_read(t);
     s->torn = status != PST_OK;
     PST_TRY(keep(s, status));
     for (uint32_t i = 0; i < t->group->n_local; i++)
@@ -317,7 +321,7 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
         return pst_fail(PST_EINPUT, "parameter %s has %" PRIu64 " elements, not %" PRIu64, param,
                         pst_param_elements(&g->param[i]), elements);
     if (pst_group_is_scattered(s->t.p, i))
-        return keep(s, pst_group_whole(s->t.group, s->t.p, i, out));
+        return keep(s, pst_group_gather_param(s->t.group, s->t.p, i, out));
     uint32_t owner = owner_of(s->t.p, i);
     for (uint32_t k = 0; k < group->n_local; k++) {
         const pst_rank *r = group->local[k];
@@ -330,5 +334,5 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
 pst_status pst_session_hash(pst_session *s, uint64_t *hash) {
     USABLE(s, hash);
     PST_TRY(no_study(s));
-    return keep(s, pst_save_weights_hash(&s->t, hash));
+    return keep(s, pst_weights_hash_all(&s->t, hash));
 }

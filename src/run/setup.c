@@ -9,11 +9,12 @@
 #include "comm/transport/transport.h"
 #include "comm/world/world.h"
 #include "prepare/planned.h"
-#include "run/choices.h"
-#include "run/compare.h"
-#include "run/link.h"
-#include "run/seats.h"
-#include "run/trainer.h"
+#include "run/autotune.h"
+#include "group/compare.h"
+#include "group/link.h"
+#include "group/placement.h"
+#include "run/setup.h"
+#include "run/feed.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,7 +28,7 @@
 
 uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t ranks_here) {
     return c->parallel.threads ? (uint32_t)c->parallel.threads
-                               : pst_seats_threads(world, ranks_here);
+                               : pst_placement_threads(world, ranks_here);
 }
 
 /* What a rank may use: as configured, else its share of what the machine has free; a device with
@@ -40,8 +41,8 @@ static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device,
 
 /* The files that the run starts from: headers and shapes, not the tensors' bytes. */
 static pst_status check_sources(const pst_prepared *p, pst_data *data, const char *resume) {
-    if (resume && *resume) return pst_save_check_resume(p, data, resume);
-    return *p->config->model.weights ? pst_save_check_hf(p, p->config->model.weights) : PST_OK;
+    if (resume && *resume) return pst_resume_check(p, data, resume);
+    return *p->config->model.weights ? pst_resume_check_hf(p, p->config->model.weights) : PST_OK;
 }
 
 static pst_status cannot_make(const char *folder) {
@@ -75,16 +76,16 @@ static pst_status check_runs(const pst_train_options *o) {
                                 : status;
 }
 
-pst_status pst_setup_seat(const pst_config *c, const pst_plan *plan, uint32_t n_rank,
-                          pst_world **world) {
-    uint32_t *seat = calloc(2 * (size_t)n_rank, sizeof *seat), moved = 0;
-    if (!seat) return pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
-    pst_status status = pst_prepare_seats(c, plan, n_rank, seat, seat + n_rank);
-    for (uint32_t r = 0; r < n_rank; r++) moved |= seat[n_rank + r] != r;
+pst_status pst_setup_placement(const pst_config *c, const pst_plan *plan, uint32_t n_rank,
+                               pst_world **world) {
+    uint32_t *place = calloc(2 * (size_t)n_rank, sizeof *place), moved = 0;
+    if (!place) return pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
+    pst_status status = pst_prepare_seats(c, plan, n_rank, place, place + n_rank);
+    for (uint32_t r = 0; r < n_rank; r++) moved |= place[n_rank + r] != r;
     if (status == PST_OK && moved && (*world)->size == n_rank)
-        status = pst_world_seat(world, seat + n_rank);
+        status = pst_world_seat(world, place + n_rank);
     if (status == PST_OK && (*world)->size > 1) pst_log_set_rank((int)(*world)->rank);
-    free(seat);
+    free(place);
     return status;
 }
 
@@ -93,7 +94,7 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     pst_prepared *p;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : options.n_rank;
     options.threads = pst_setup_threads(c, world, ranks_here);
-    options.processors = pst_seats_processors(world);
+    options.processors = pst_placement_processors(world);
     options.local = world && world->size > 1 ? 1 + world->local_rank : 0;
     options.ranks_here = ranks_here;
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
@@ -107,33 +108,32 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
 }
 
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
-                             uint32_t n_rank, const pst_world *world, pst_data **data,
-                             pst_evaluate_sets *sets, pst_prepared **prepared) {
+                             uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;
     pst_prepared *p = NULL;
+    pst_evaluate_sets sets = {0};
     PST_TRY(pst_prepare_model(c, &model, &sizes));
     PST_TRY(pst_evaluate_data(c, sizes.context, c->data.paths, c->data.n_path, 0, &d));
     pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
-    pst_status status = pst_evaluate_open(c, sizes.context, sets);
+    pst_status status = pst_evaluate_open(c, sizes.context, &sets);
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK)
         status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
-    if (status == PST_OK) status = pst_choices_know(p, plan, o->resume);
+    if (status == PST_OK) status = pst_autotune_know(p, plan, o->resume);
     if (status == PST_OK) status = pst_feed_check(p, d);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);
     if (status != PST_OK) {
         pst_prepared_close(p);
-        pst_evaluate_close(sets);
+        pst_evaluate_close(&sets);
         d->row->close(d);
         return status;
     }
-    *data = d;
-    *prepared = p;
+    *inputs = (pst_run_inputs){d, sets, p};
     return PST_OK;
 }
 
@@ -154,7 +154,7 @@ pst_status pst_setup_ranks(pst_trainer *t) {
         pst_group_open(t->world, t->config->parallel.transport, t->p->options.n_rank, &t->group));
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
-    PST_TRY(pst_choices_agree(t->group, t->p));
+    PST_TRY(pst_autotune_agree(t->group, t->p));
     PST_TRY(pst_compare_work(t->group, t->p, t->data, &t->sets));
     PST_TRY(pst_group_watch_self(t->group, t->p));
     return pst_link_measure(t->group, t->p);
@@ -189,7 +189,7 @@ static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDE
         *made = 1;
         return PST_OK;
     }
-    PST_TRY(pst_save_resumed_run(t->options->resume, run, sizeof run));
+    PST_TRY(pst_ckpt_resumed_run(t->options->resume, run, sizeof run));
     if (!*run) {
         PST_TRY(make_folder(t, out));
         *made = 1;
@@ -262,8 +262,9 @@ pst_status pst_setup_weights(pst_trainer *t) {
     t->best_loss = INFINITY;
     t->validation_loss = NAN;
     t->checkpointed = UINT64_MAX;
-    if (*t->resume) PST_TRY(pst_save_resume(t));
-    else if (*t->config->model.weights) PST_TRY(pst_save_import(t, t->config->model.weights));
+    if (*t->resume) PST_TRY(pst_resume_read(t));
+    else if (*t->config->model.weights)
+        PST_TRY(pst_resume_read_hf_all(t, t->config->model.weights));
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_refresh(t->group->local[i]));
     return PST_OK;
 }
@@ -292,11 +293,13 @@ pst_status pst_setup_metrics(pst_trainer *t) {
     pst_status status = pst_setup_room(t);
     if (status == PST_OK) status = pst_feed_open(t);
     if (t->group->leader && status == PST_OK) {
-        pst_peak peak;
-        pst_prepare_peak(p, &peak);
-        peak.flops *= p->options.n_rank;
-        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t),
-                                  pst_feed_passes(t), &t->metrics);
+        pst_metrics_options o = {.folder = t->folder,
+                                 .keep_steps = t->step,
+                                 .show = what_to_show(t),
+                                 .passes = pst_feed_passes(t)};
+        pst_prepare_peak(p, &o.peak);
+        o.peak.flops *= p->options.n_rank;
+        status = pst_metrics_open(p, &o, &t->metrics);
     }
     return pst_group_agree(t->group, status);
 }

@@ -5,12 +5,13 @@
 #include "comm/launch/launch.h"
 #include "comm/world/dmlc.h"
 #include "comm/world/world.h"
-#include "prepare/handed.h"
+#include "prepare/handoff.h"
 #include "prepare/planned.h"
-#include "run/compare.h"
+#include "group/compare.h"
 #include "run/limits.h"
 #include "run/plan_auto.h"
-#include "run/trainer.h"
+#include "run/train.h"
+#include "run/setup.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +19,12 @@
 /* What the user got wrong is found here, once, before ranks start. */
 static pst_status check_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
                               uint32_t n_rank) {
-    pst_data *data;
-    pst_evaluate_sets sets;
-    pst_prepared *p;
-    PST_TRY(pst_setup_prepare(c, o, plan, n_rank, NULL, &data, &sets, &p));
-    data->row->close(data);
-    pst_evaluate_close(&sets);
-    pst_hand_on(p);
-    pst_prepared_close(p);
+    pst_run_inputs in;
+    PST_TRY(pst_setup_prepare(c, o, plan, n_rank, NULL, &in));
+    in.data->row->close(in.data);
+    pst_evaluate_close(&in.sets);
+    pst_handoff_write(in.p);
+    pst_prepared_close(in.p);
     return PST_OK;
 }
 
@@ -157,7 +156,7 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_pla
     if (status == PST_OK && !plans) status = pst_planned_config(c, plan);
     if (status == PST_OK) status = check_job(*c, o, world, &n_rank);
     if (plans) status = pst_plan_auto(c, o, world, world->size, status, plan);
-    if (status == PST_OK) status = pst_setup_seat(*c, NULL, n_rank, &world);
+    if (status == PST_OK) status = pst_setup_placement(*c, NULL, n_rank, &world);
     status = pst_group_agree_world(world, status);
     if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
     pst_train_say_once(world);

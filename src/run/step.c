@@ -2,7 +2,8 @@
  * rank measured, and whether the numbers are still numbers. Of the training loop (train.c) and of a
  * session (session.c) alike. */
 #include "run/stop.h"
-#include "run/trainer.h"
+#include "run/step.h"
+#include "run/saving.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "pipeline/draw/timeline.h"
-#include "run/trainer.h"
+#include "run/step.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

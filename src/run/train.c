@@ -3,10 +3,16 @@
 #include "base/log.h"
 #include "comm/launch/launch.h"
 #include "prepare/planned.h"
-#include "run/bind.h"
+#include "group/bind.h"
 #include "run/limits.h"
 #include "run/stop.h"
-#include "run/trainer.h"
+#include "run/train.h"
+#include "run/setup.h"
+#include "run/announce.h"
+#include "run/step.h"
+#include "run/feed.h"
+#include "run/saving.h"
+#include "run/resume.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -24,8 +30,8 @@ static void say_started(const pst_trainer *t) {
 /* The step whose timeline is drawn: the one asked for, else the last but one. */
 static uint64_t traced_step(const pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps, asked = (uint64_t)t->config->log.trace;
-    uint64_t at = asked ? asked : steps > 1 ? steps - 1 : steps;
-    return at < steps ? at : steps;
+    if (asked) return asked < steps ? asked : steps;
+    return steps > 1 ? steps - 1 : steps;
 }
 
 /* On a device that runs ahead the times of single operators hold it up: those of the first steps
@@ -203,7 +209,7 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
     pst_metrics_work_text(t->metrics, work, sizeof work);
     if (t->trained && !t->study) printf("time        %s\n", work);
     if (t->trained && !t->study) say_memory(t);
-    if (t->trained) pst_explain_times(t);
+    if (t->trained) pst_times_say(t);
     printf("metrics     %s/metrics.jsonl\n", t->folder);
     if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
     if (reported) printf("report      %s/report.html\n", t->folder);
@@ -251,7 +257,7 @@ static pst_status finish(pst_trainer *t) {
     if (t->stopped_in_last_step) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
     if (!t->stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
-    if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));
+    if (!t->study) PST_TRY(pst_weights_hash_all(t, &hash));
     if (t->metrics)
         pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash,
                         t->stopped ? "interrupted" : "done");
@@ -264,12 +270,15 @@ static pst_status finish(pst_trainer *t) {
 
 /* Each rank looks for itself; all leave together, with one message. */
 static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
+    pst_run_inputs in = {.data = NULL};
     pst_status status = pst_bind_rank(t->world, t->config);
     if (status == PST_OK)
         status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
     if (status == PST_OK)
-        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data,
-                                   &t->sets, &t->p);
+        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &in);
+    t->data = in.data;
+    t->sets = in.sets;
+    t->p = in.p;
     if (status == PST_OK) status = pst_limits_of_run(t);
     return pst_group_agree_world(t->world, status);
 }

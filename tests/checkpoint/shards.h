@@ -5,14 +5,20 @@
 #include "checkpoint/shard.h"
 #include <stdlib.h>
 
+/* Whose shard of which checkpoint. */
+typedef struct {
+    const char *folder;
+    uint64_t step;
+    uint32_t rank, ranks;
+} shard_place;
+
 /* rule: NULL for weights only. */
-static inline pst_status shard_write(const char *folder, uint64_t step, uint32_t rank,
-                                     uint32_t ranks, const pst_optim_row *rule,
+static inline pst_status shard_write(const shard_place *at, const pst_optim_row *rule,
                                      const pst_ckpt_entry *entry, uint32_t n) {
     pst_shard *s = NULL;
     void *room = NULL;
-    char *path = pst_ckpt_shard_path(folder, step, rank, ranks);
-    pst_status status = path ? pst_ckpt_make_folders(folder, step) : PST_ENOMEM;
+    char *path = pst_ckpt_shard_path(at->folder, at->step, at->rank, at->ranks);
+    pst_status status = path ? pst_ckpt_make_folders(at->folder, at->step) : PST_ENOMEM;
     if (status == PST_OK) status = pst_shard_open(rule, entry, n, 0, &s);
     if (status == PST_OK && !(room = pst_shard_room(s))) status = PST_ENOMEM;
     if (status == PST_OK) {
@@ -21,7 +27,7 @@ static inline pst_status shard_write(const char *folder, uint64_t step, uint32_t
         while (pst_shard_verify(s, room)) {}
         status = pst_shard_end(s);
     }
-    if (status != PST_OK) pst_ckpt_leave_folders(folder, step);
+    if (status != PST_OK) pst_ckpt_leave_folders(at->folder, at->step);
     if (s) pst_shard_room_free(s, room);
     pst_shard_close(s);
     free(path);

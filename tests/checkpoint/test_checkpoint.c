@@ -71,7 +71,8 @@ static pst_status save(uint64_t step, uint32_t ranks, double loss) {
         uint32_t n = 0;
         for (uint32_t i = r; i < PARAMS; i += ranks)
             entry[n++] = (pst_ckpt_entry){&graph->param[i], weight[i], {m[i], v[i]}, 0, 0};
-        pst_status status = shard_write("c", step, r, ranks, pst_optim_find("adamw"), entry, n);
+        pst_status status =
+            shard_write(&(shard_place){"c", step, r, ranks}, pst_optim_find("adamw"), entry, n);
         if (status == PST_OK) continue;
         pst_ckpt_abandon("c", step);
         return status;
@@ -197,17 +198,17 @@ static void test_unwritable(void **state) {
     fresh();
     assert_int_equal(save(1, 1, 2), PST_OK);
     pst_ckpt_entry entry = {&graph->param[0], weight[0], {NULL, NULL}, 0, 0};
-    assert_int_equal(shard_write("no/where", 1, 0, 1, NULL, &entry, 1), PST_ENOMEM);
+    assert_int_equal(shard_write(&(shard_place){"no/where", 1, 0, 1}, NULL, &entry, 1), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "no/where: No such file"));
     pst_ckpt_info info = info_of(2, 1);
     /* nobody wrote */
     assert_int_equal(pst_ckpt_commit("c", &info, "", graph, 2, NULL), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "rank-0-of-2.safetensors is missing"));
-    assert_int_equal(shard_write("c", 2, 0, 1, NULL, &entry, 1), PST_OK);
+    assert_int_equal(shard_write(&(shard_place){"c", 2, 0, 1}, NULL, &entry, 1), PST_OK);
     assert_int_equal(pst_ckpt_commit("c", &info, "", graph, 1, NULL), PST_EINTERNAL);
     assert_non_null(strstr(pst_error(), "no rank stored wte.weight.m"));
-    assert_int_equal(shard_write("c", 2, 0, 2, NULL, &entry, 1), PST_OK);
-    assert_int_equal(shard_write("c", 2, 1, 2, NULL, &entry, 1), PST_OK);
+    assert_int_equal(shard_write(&(shard_place){"c", 2, 0, 2}, NULL, &entry, 1), PST_OK);
+    assert_int_equal(shard_write(&(shard_place){"c", 2, 1, 2}, NULL, &entry, 1), PST_OK);
     assert_int_equal(pst_ckpt_commit("c", &info, "", NULL, 2, NULL), PST_EINTERNAL);
     assert_non_null(strstr(pst_error(), "wte.weight is stored by two ranks"));
     assert_string_equal(listing(), "step-00000001 ");

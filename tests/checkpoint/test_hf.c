@@ -90,16 +90,17 @@ static void test_round_trip(void **state) {
     assert_string_equal(config.tokenizer, "byte");
     assert_true(config.vocabulary == 11 && config.dropout == 0.1f &&
                 config.activation == PST_ACT_GELU_TANH);
-    assert_int_equal(pst_hf_import("out", &pst_model_gpt, b.graph, b.graph, b.weight, NULL, NULL),
+    assert_int_equal(pst_hf_import("out", &pst_model_gpt, b.graph,
+                                   &(pst_hf_weights){.held = b.graph, .weight = b.weight}),
                      PST_OK);
     expect_same(&a, &b);
     float *wanted = b.weight[3];
     memset(wanted, 0, sizeof *wanted);
     float **some = calloc(b.graph->n_param, sizeof *some); /* one rank's share */
     some[3] = wanted;
-    assert_int_equal(
-        pst_hf_import("out/model.safetensors", &pst_model_gpt, b.graph, b.graph, some, NULL, NULL),
-        PST_OK);
+    assert_int_equal(pst_hf_import("out/model.safetensors", &pst_model_gpt, b.graph,
+                                   &(pst_hf_weights){.held = b.graph, .weight = some}),
+                     PST_OK);
     expect_same(&a, &b);
     free(some);
     model_free(&a);
@@ -149,7 +150,7 @@ static void rewrite(const char *from, const char *to, const char *extra, float s
         entry[n++] = pst_st_find(f, "transformer.wte.weight");
     }
     pst_st_writer *w;
-    assert_int_equal(pst_st_create("y.safetensors", decl, n, NULL, NULL, 0, &w), PST_OK);
+    assert_int_equal(pst_st_create("y.safetensors", decl, n, NULL, &w), PST_OK);
     for (uint32_t i = 0; i < n; i++) {
         float value[1024];
         assert_int_equal(pst_st_read_f32(f, entry[i], value, entry[i]->bytes / 4, 0), PST_OK);
@@ -161,8 +162,8 @@ static void rewrite(const char *from, const char *to, const char *extra, float s
 }
 
 static void expect(model *m, const char *source, const char *sentence) {
-    pst_status status =
-        pst_hf_import(source, &pst_model_gpt, m->graph, m->graph, m->weight, NULL, NULL);
+    pst_status status = pst_hf_import(source, &pst_model_gpt, m->graph,
+                                      &(pst_hf_weights){.held = m->graph, .weight = m->weight});
     if (!sentence && status != PST_OK) fail_msg("%s", pst_error());
     if (!sentence) return;
     assert_int_equal(status, PST_EINPUT);

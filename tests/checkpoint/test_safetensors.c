@@ -119,7 +119,7 @@ static pst_status write_sample(const char *path, const float *weights, uint64_t 
     uint16_t half[] = {pst_bf16_from_f32(1.5f), pst_bf16_from_f32(-INFINITY)};
     double third = 1.0 / 3;
     pst_st_writer *w;
-    PST_TRY(pst_st_create(path, decl, 3, keys, values, 2, &w));
+    PST_TRY(pst_st_create(path, decl, 3, &(pst_st_meta_list){keys, values, 2}, &w));
     pst_status status = pst_st_write(w, weights, 5 * sizeof *weights);
     if (status == PST_OK) status = pst_st_write(w, weights + 5, (n - 5) * sizeof *weights);
     if (status == PST_OK) status = pst_st_write(w, half, sizeof half);
@@ -190,17 +190,17 @@ static void test_writer_misuse(void **state) {
     pst_st_decl twice[] = {{"a", PST_F32, 1, {1}}, {"a", PST_F32, 1, {1}}};
     pst_st_decl huge = {"a", PST_F32, 2, {UINT64_MAX / 2, 8}}, latin = {"\xe9", PST_F32, 1, {1}};
     pst_st_writer *w;
-    assert_int_equal(pst_st_create("z", twice, 2, NULL, NULL, 0, &w), PST_EINPUT);
-    assert_int_equal(pst_st_create("z", &huge, 1, NULL, NULL, 0, &w), PST_EINPUT);
-    assert_int_equal(pst_st_create("z", &latin, 1, NULL, NULL, 0, &w), PST_EINPUT);
-    assert_int_equal(pst_st_create("no/folder", twice, 1, NULL, NULL, 0, &w), PST_ENOMEM);
+    assert_int_equal(pst_st_create("z", twice, 2, NULL, &w), PST_EINPUT);
+    assert_int_equal(pst_st_create("z", &huge, 1, NULL, &w), PST_EINPUT);
+    assert_int_equal(pst_st_create("z", &latin, 1, NULL, &w), PST_EINPUT);
+    assert_int_equal(pst_st_create("no/folder", twice, 1, NULL, &w), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "no/folder: No such file"));
-    assert_int_equal(pst_st_create("z", twice, 1, NULL, NULL, 0, &w), PST_OK);
+    assert_int_equal(pst_st_create("z", twice, 1, NULL, &w), PST_OK);
     assert_int_equal(pst_st_write(w, twice, 5), PST_EINTERNAL);
     assert_int_equal(pst_st_finish(w), PST_EINTERNAL);
     assert_int_equal(access("z", F_OK), -1);
     assert_int_equal(symlink("elsewhere", "link"), 0); /* the file takes the link's place */
-    assert_int_equal(pst_st_create("link", twice, 1, NULL, NULL, 0, &w), PST_OK);
+    assert_int_equal(pst_st_create("link", twice, 1, NULL, &w), PST_OK);
     pst_st_discard(w);
     assert_int_equal(access("elsewhere", F_OK), -1);
 }

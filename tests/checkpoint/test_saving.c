@@ -270,10 +270,9 @@ static int be_rank(int argc, char **argv) {
     return pst_status_exit(status);
 }
 
-static process start_job(const char *yaml, const char *resume, int ranks, int bad, int lasts, int n,
-                         int slow_ms) {
+/* ranks, which of them goes wrong, whether for good, from which operation on, how slow in ms. */
+static process start_job(const char *yaml, const char *resume, const int value[5]) {
     static char file[600], runs[600], number[5][16];
-    const int value[5] = {ranks, bad, lasts, n, slow_ms};
     const char *argv[WORDS + 1] = {"/proc/self/exe", "rank", file, runs, resume};
     snprintf(file, sizeof file, "%s/job.yaml", run_folder());
     snprintf(runs, sizeof runs, "%s/job", run_folder());
@@ -296,7 +295,7 @@ static void test_processes(void **state) {
     for (int bad = 0; bad < 2; bad++)
         for (int n = 1; n <= 22 - 10 * bad; n += 1 + bad) {
             copy(base, again);
-            process p = start_job(TINY, again, 2, bad, n % 2, n, 0);
+            process p = start_job(TINY, again, (int[]){2, bad, n % 2, n, 0});
             int status = process_wait(&p, 60);
             if (status != 0 && status != 4)
                 fail_msg("rank %d, n %d: status %d: %s", bad, n, status, process_said(&p));
@@ -319,7 +318,7 @@ static void test_killed(void **state) {
     for (int ranks = 1; ranks <= 2; ranks++)
         for (int i = 0; i < 3; i++) {
             copy(base, again);
-            process p = start_job(YAML, again, ranks, ranks - 1, 0, 0, 100);
+            process p = start_job(YAML, again, (int[]){ranks, ranks - 1, 0, 0, 100});
             for (double end = process_now() + 30; access(unfinished, F_OK) && process_now() < end;)
                 process_sleep_ms(1);
             process_sleep_ms(i * 20);

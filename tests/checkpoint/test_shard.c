@@ -18,6 +18,8 @@
 #include <cmocka.h>
 
 enum { MOST = 24, ROUNDS = 12 };
+static const char *const suffix[] = {"", ".m", ".v"}; /* of a weight, and of its states */
+
 static char root[64], other[64]; /* on the disk; in memory */
 static uint64_t seed = 1, state;
 
@@ -99,7 +101,7 @@ static void expect_file(const model *m, const char *path) {
         char name[PST_NAME_MAX + 8];
         uint64_t n = pst_param_elements(&m->param[i]);
         for (int k = 0; k < 3; k++) {
-            snprintf(name, sizeof name, "h.%u.weight%s", i, k == 0 ? "" : k == 1 ? ".m" : ".v");
+            snprintf(name, sizeof name, "h.%u.weight%s", i, suffix[k]);
             expect_tensor(m, f, name, k ? m->entry[i].state[k - 1] : m->entry[i].weight, n);
         }
     }
@@ -220,10 +222,7 @@ static void test_not_finite(void **unused) {
         at[where] = i % 2 ? NAN : -INFINITY;
         write_alone(s, path);
         assert_int_equal(verify_alone(s), PST_EINPUT);
-        snprintf(expected, sizeof expected, "h.%u.weight%s is not finite", p,
-                 k == 0   ? ""
-                 : k == 1 ? ".m"
-                          : ".v");
+        snprintf(expected, sizeof expected, "h.%u.weight%s is not finite", p, suffix[k]);
         assert_string_equal(pst_error(), expected);
         assert_int_equal(access(path, F_OK), -1);
         at[where] = before;

@@ -64,8 +64,8 @@ static pst_status save(uint64_t step, uint32_t dim, uint32_t blocks, uint32_t pa
         entry.weight += piece.first;
         entry.state[0] += piece.first;
         entry.state[1] += piece.first;
-        pst_status status =
-            shard_write("checkpoints", step, r, parts * per, pst_optim_find("adamw"), &entry, 1);
+        pst_status status = shard_write(&(shard_place){"checkpoints", step, r, parts * per},
+                                        pst_optim_find("adamw"), &entry, 1);
         if (status != PST_OK) return status;
     }
     return pst_ckpt_commit("checkpoints", &info, "model: {kind: gpt}\n", graph, parts * per, NULL);
@@ -116,7 +116,8 @@ static void test_incomplete(void **state) {
     for (uint32_t r = 0; r < 2; r++) {
         pst_param p = part_of(0, 1, 3, r);
         pst_ckpt_entry entry = {.param = &p, .weight = held, .n = pst_param_elements(&p)};
-        assert_int_equal(shard_write("checkpoints", 900, r, 2, NULL, &entry, 1), PST_OK);
+        assert_int_equal(shard_write(&(shard_place){"checkpoints", 900, r, 2}, NULL, &entry, 1),
+                         PST_OK);
     }
     assert_int_equal(pst_ckpt_commit("checkpoints", &info, "", graph, 2, NULL), PST_EINTERNAL);
     assert_non_null(strstr(pst_error(), "no rank stored h.0.attn.c_attn.weight"));

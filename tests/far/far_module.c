@@ -658,11 +658,8 @@ static pst_status run_update(far *d, job *j) {
                                 (uint32_t)j->bytes);
 }
 
-static pst_status queue_params(far *d, pst_status (*run)(far *, job *), pst_optim_kind kind,
-                               const pst_optim_hyper *h, pst_dtype type,
+static pst_status queue_params(far *d, job *j, const pst_optim_hyper *h, pst_dtype type,
                                const pst_arith_param *list, uint32_t n) {
-    job *j = job_of(run);
-    j->kind = kind;
     j->hyper = *h;
     j->value = (int)type;
     j->bytes = n;
@@ -680,7 +677,9 @@ static pst_status queue_params(far *d, pst_status (*run)(far *, job *), pst_opti
 
 static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
                          pst_dtype type, const pst_arith_param *list, uint32_t n) {
-    return queue_params((far *)device, run_update, kind, h, type, list, n);
+    job *j = job_of(run_update);
+    j->kind = kind;
+    return queue_params((far *)device, j, h, type, list, n);
 }
 
 static pst_status run_average(far *d, job *j) {
@@ -691,7 +690,7 @@ static pst_status run_average(far *d, job *j) {
 static pst_status average(pst_device *device, float rate, float scale, pst_dtype type,
                           const pst_arith_param *list, uint32_t n) {
     pst_optim_hyper h = {.lr = rate, .grad_scale = scale};
-    return queue_params((far *)device, run_average, PST_OPTIM_SGD, &h, type, list, n);
+    return queue_params((far *)device, job_of(run_average), &h, type, list, n);
 }
 
 static pst_status run_squares(far *d, job *j) {

@@ -211,7 +211,8 @@ int main(void) {
     const char *name = getenv("GPU_TRAINS_DEVICE") ? getenv("GPU_TRAINS_DEVICE") : "cuda";
     const pst_device_config config = {.threads = 1};
     const pst_module *m = pst_module_get();
-    const char *why = m ? m->device->reject ? m->device->reject(&config) : NULL : pst_module_why();
+    const char *why = m ? NULL : pst_module_why();
+    if (m && m->device->reject) why = m->device->reject(&config);
     if (!why && strcmp(name, m->device->name)) why = "the module has another device";
     if (why) {
         printf("skipped: device %s: %s\n", name, why);

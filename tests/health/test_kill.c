@@ -196,12 +196,9 @@ static int attempt(const char *file, fault f, char *told, size_t bytes) {
     if (f != N_FAULT && steps) snprintf(told + used, bytes - used, " at step %d", steps);
     if (f != N_FAULT && !steps) snprintf(told + used, bytes - used, " at %.2f s", at);
     used = strlen(told);
-    snprintf(told + used, bytes - used, "%s -> %d",
-             f == N_FAULT ? ""
-             : !struck    ? " (too late)"
-             : checkpoint ? " (in a checkpoint)"
-                          : "",
-             status);
+    const char *when = checkpoint ? " (in a checkpoint)" : "";
+    if (!struck) when = " (too late)";
+    snprintf(told + used, bytes - used, "%s -> %d", f == N_FAULT ? "" : when, status);
     unlink(filler);
     if (status < 0) fail_msg("%s: it does not end: %s", told, process_said(&p));
     int expected = !status || (struck && (status == 3 || status == 4 || status == 128 + SIGKILL));

@@ -217,7 +217,8 @@ static const char *forge(const char *yaml, const char *from, const char *name, i
     for (uint32_t i = 0; finite && i < g->n_param; i++) entry[i].weight = memory[3][i];
     pst_ckpt_info info = ckpt->info;
     if (restart) info.step = info.next_sample = 0;
-    oracle_must(shard_write(checkpoints, info.step, 0, 1, o.p->optim, entry, g->n_param));
+    oracle_must(
+        shard_write(&(shard_place){checkpoints, info.step, 0, 1}, o.p->optim, entry, g->n_param));
     oracle_must(pst_ckpt_commit(checkpoints, &info, ckpt->config, g, 1, NULL));
     pst_ckpt_close(ckpt);
     free(folder);
@@ -334,11 +335,11 @@ static void test_high_rate(void **state) {
             "%strain: {steps: 60, batch: 6, micro_batch: 2, warmup: 59, decay: none, seed: %d, "
             "lr: %s, clip: 0, optimizer: %s}\ncheckpoint: {every: 1, keep: 100}\n",
             i == 2 ? MLP : GPT, i + 5, i ? "1.0e+7" : "1.0e+4", i ? "sgd" : "adamw");
+        static const char *const rated[] = {"rated-0", "rated-1", "rated-2"};
         snprintf(name, sizeof name, "rate-%d", i);
         run_result r = run_here(yaml, name, 1, "", NULL, 0);
         if (i) assert_int_equal(r.exit_status, 2);
-        if (r.exit_status == 2)
-            expect_stop(yaml, i == 2 ? "rated-2" : i ? "rated-1" : "rated-0", r.folder, r.steps);
+        if (r.exit_status == 2) expect_stop(yaml, rated[i], r.folder, r.steps);
     }
 }
 

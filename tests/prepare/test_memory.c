@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include "comm/world/world.h"
 #include "run/runs.h"
-#include "run/trainer.h"
+#include "run/feed.h"
 #include <time.h>
 
 enum { CASES = 120, RESIDENT_SLACK = 32 << 20 };

@@ -29,16 +29,24 @@ typedef struct {
     void *room_from, *room_to, *scratch;
 } member;
 
+/* Samples, their type, and ranks of a group. */
+typedef struct {
+    uint64_t b;
+    pst_dtype dtype;
+    uint32_t parts;
+} sizes;
+
 /* The operator on what an embedding makes, as long as it has to be. */
-static void open_member(member *m, const char *op, uint64_t b, pst_dtype dtype, uint32_t parts,
-                        uint32_t part, int w) {
+static void open_member(member *m, const char *op, const sizes *of, uint32_t part, int w) {
+    uint64_t b = of->b;
+    uint32_t parts = of->parts;
     pst_attr attr = {.parts = parts, .part = part, .length = POSITIONS};
     uint64_t own = pst_part_of(POSITIONS, parts, part).count,
              dim[] = {b, !strcmp(op, "tensor_gather") ? own : POSITIONS};
     pst_param table = {.name = "table", .n_dim = 2, .dim = {2, CHANNELS}};
     uint32_t tokens, param, x, targets;
     must(pst_graph_open("test", (uint32_t)b, &m->g));
-    m->g->dtype = dtype;
+    m->g->dtype = of->dtype;
     must(pst_graph_data(m->g, "tokens", 2, dim, &tokens));
     must(pst_graph_data(m->g, "targets", 2, dim, &targets));
     must(pst_graph_param(m->g, &table, &param));
@@ -84,9 +92,10 @@ static void fetch(member *m) {
 }
 
 /* Element i of what rank `part` should have, in double; *sums: of how many it is a sum. */
-static double want(const member *all, uint32_t parts, uint32_t part, pst_exchange kind, uint64_t b,
-                   uint64_t i, int *sums) {
+static double want(const member *all, const sizes *of, uint32_t part, pst_exchange kind, uint64_t i,
+                   int *sums) {
     uint64_t c = i % CHANNELS, per = POSITIONS;
+    uint32_t parts = of->parts;
     pst_part own = pst_part_of(POSITIONS, parts, part);
     *sums = 1;
     if (kind == PST_EXCHANGE_STACK) return all[i / all[0].n_from].from[i % all[0].n_from];
@@ -104,17 +113,17 @@ static double want(const member *all, uint32_t parts, uint32_t part, pst_exchang
     double sum = 0;
     for (uint32_t k = 0; k < parts; k++) sum += all[k].from[i];
     *sums = (int)parts;
-    assert_true(i < b * per * CHANNELS);
+    assert_true(i < of->b * per * CHANNELS);
     return sum;
 }
 
 static void compare(member *all, uint32_t parts, pst_exchange kind, uint64_t b, pst_dtype dtype) {
+    const sizes of = {.b = b, .dtype = dtype, .parts = parts};
     for (uint32_t k = 0; k < parts; k++)
         for (uint64_t i = 0; i < all[k].n_to; i++) {
             int sums;
-            double w = want(all, parts, k, kind, b, i, &sums), room = sums == 1          ? 0
-                                                                      : dtype == PST_F32 ? 4e-6
-                                                                                         : 0.05;
+            double w = want(all, &of, k, kind, i, &sums), room = dtype == PST_F32 ? 4e-6 : 0.05;
+            if (sums == 1) room = 0;
             if (!(fabs(all[k].to[i] - w) <= room))
                 fail_msg("kind %d, %u ranks, rank %u: element %u is %g, not %g", (int)kind, parts,
                          k, (unsigned)i, (double)all[k].to[i], w);
@@ -133,12 +142,13 @@ static void check(const char *op, int backward, uint64_t b, pst_dtype dtype, uin
         uint32_t members[MOST];
         member *m = &all[r / parts][r % parts];
         for (uint32_t k = 0; k < parts; k++) members[k] = r / parts * parts + k;
-        open_member(m, op, b, dtype, parts, r % parts, backward);
+        open_member(m, op, &(sizes){b, dtype, parts}, r % parts, backward);
         pst_exchange kind = pst_node_exchange(m->node, 0, pass);
         fill(m, 7 + r, kind == PST_EXCHANGE_SUM);
         m->scratch = malloc(pst_exchange_scratch(m->g, m->node, pass) + 1);
         must(pst_exchanger_open(pst_self_hub_end(hub, r), members, parts, &x[r]));
-        must(pst_exchange_start(x[r], m->g, m->node, pass, m->room_from, m->room_to, m->scratch));
+        const pst_exchange_memory memory = {m->room_from, m->room_to, m->scratch};
+        must(pst_exchange_start(x[r], m->g, m->node, pass, &memory));
     }
     for (uint32_t left = 2 * parts; left;) {
         left = 0;

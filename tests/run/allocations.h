@@ -140,7 +140,9 @@ int __wrap_asprintf(char **out, const char *format, ...) {
     if (n >= 0) alloc_got(*out, ALLOC_CALLER);
     return n;
 }
-ALLOC_REAL(void *, mmap, void *at, size_t n, int prot, int flags, int fd, off_t offset) {
+void *__real_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
     void *p = alloc_fails() ? MAP_FAILED : __real_mmap(at, n, prot, flags, fd, offset);
     return p == MAP_FAILED ? p : alloc_got(p, ALLOC_CALLER);
 }
@@ -228,7 +230,8 @@ void *yaml_malloc(size_t n) {
 }
 void *yaml_realloc(void *old, size_t n) {
     alloc_yaml++;
-    void *p = old ? __wrap_realloc(old, n ? n : 1) : __wrap_malloc(n ? n : 1);
+    if (!n) n = 1;
+    void *p = old ? __wrap_realloc(old, n) : __wrap_malloc(n);
     alloc_yaml--;
     return p;
 }

@@ -5,7 +5,7 @@
 #include "backends/machine.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
-#include "run/trainer.h"
+#include "run/feed.h"
 
 /* A step begins: what fails from here on may be survived (a checkpoint is not written, a timeline
  * not drawn). */

@@ -16,7 +16,7 @@
 #include "penstock/train.h"
 #include "run/allocations_run.h"
 #include "run/runs.h"
-#include "run/trainer.h"
+#include "run/feed.h"
 #include <fcntl.h>
 #include <time.h>
 
@@ -256,7 +256,9 @@ static void try(int which, uint64_t fail, int ever_after) {
 static void test_scenarios(void **state) {
     (void)state;
     const char *all = getenv("PST_ALLOC_ALL"), *seed = getenv("PST_SEED");
-    uint64_t offset = seed ? strtoull(seed, NULL, 10) : 0, rarely = all ? *all == '1' ? 4 : 1 : 2;
+    int some = all && *all == '1';
+    uint64_t offset = seed ? strtoull(seed, NULL, 10) : 0, rarely = some ? 4 : 1;
+    if (!all) rarely = 2;
     for (int i = 0; i < N_SCENARIO; i++) {
         clock_t began = clock();
         for (int warm = 0; warm < 2; warm++) /* libraries keep what they got the first time */
@@ -264,7 +266,8 @@ static void test_scenarios(void **state) {
         if (alloc_state.live) alloc_print_live();
         assert_int_equal(alloc_state.live, 0);
         uint64_t n = alloc_state.n, before = tried, turn = 0;
-        uint64_t step = all ? *all == '1' ? scenarios[i].step : 1 : n / scenarios[i].share + 1;
+        uint64_t step = some ? scenarios[i].step : 1;
+        if (!all) step = n / scenarios[i].share + 1;
         for (uint64_t k = 1 + offset % step; k <= n; k += step, turn++) {
             int ever_after = turn % rarely == 0;
             if (!ever_after || all) try(i, k, 0);

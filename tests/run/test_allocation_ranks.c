@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "checkpoint/durable.h"
+#include "run/feed.h"
 #include "run/allocations_run.h"
 #include "run/process.h"
 #include <sched.h>
@@ -129,7 +130,8 @@ static void fail_in(const char *who) {
     const char *all = getenv("PST_ALLOC_ALL"), *seed = getenv("PST_SEED");
     account calm = attempt(who, 0);
     kept = calm.live;
-    uint64_t n = calm.n, step = !all ? n / SHARE + 1 : *all == '1' ? n / MORE + 1 : 1;
+    uint64_t n = calm.n, step = n / SHARE + 1;
+    if (all) step = *all == '1' ? n / MORE + 1 : 1;
     assert_true(n > 0);
     tried = 0;
     for (uint64_t k = 1 + (seed ? strtoull(seed, NULL, 10) : 0) % step; k <= n; k += step)

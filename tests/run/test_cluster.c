@@ -17,7 +17,7 @@
 
 static run_result train(const char *name, int ranks, const char *a, const char *b) {
     const char *override[] = {a, b};
-    return run_here(YAML, name, ranks, "", override, b ? 2 : a ? 1 : 0);
+    return run_here(YAML, name, ranks, "", override, (a != NULL) + (b != NULL));
 }
 
 static const char *cluster(const char *nodes) {

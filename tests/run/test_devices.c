@@ -19,7 +19,7 @@
 static run_result train(const char *name, int ranks, const char *resume, const char *a,
                         const char *b) {
     const char *override[] = {"parallel.transport=self", a, b};
-    run_result r = run_here(YAML, name, ranks, resume, override, b ? 3 : a ? 2 : 1);
+    run_result r = run_here(YAML, name, ranks, resume, override, 1 + (a != NULL) + (b != NULL));
     assert_int_equal(r.exit_status, 0);
     return r;
 }

@@ -69,9 +69,8 @@ static void test_scale_is_found(void **state) {
         int overflowed = skipped[i] > all;
         all = skipped[i];
         good = overflowed ? 0 : good + 1;
-        double next = overflowed  ? base_scale[i] / 2
-                      : good == 2 ? base_scale[i] * 2
-                                  : base_scale[i];
+        double next = good == 2 ? base_scale[i] * 2 : base_scale[i];
+        if (overflowed) next = base_scale[i] / 2;
         if (good == 2) {
             good = 0;
             grown++;

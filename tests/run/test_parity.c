@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include "checkpoint/safetensors.h"
 #include "comm/world/world.h"
-#include "run/group.h"
+#include "group/group.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -39,12 +39,16 @@
     "parallel: {transport: self, threads: 1}\n"                                                    \
     "checkpoint: {every: 0}\n"
 
-static run_result train(const char *yaml, const char *name, uint32_t stages, uint32_t replicas,
-                        const char *resume, const char *a, const char *b) {
+typedef struct {
+    uint32_t stages, replicas;
+} layout;
+
+static run_result train(const char *yaml, const char *name, layout g, const char *resume,
+                        const char *a, const char *b) {
     char data[64];
     const char *override[] = {data, a ? a : data, b ? b : data};
-    snprintf(data, sizeof data, "parallel.data=%u", replicas);
-    run_result r = run_here(yaml, name, (int)(stages * replicas), resume, override, 3);
+    snprintf(data, sizeof data, "parallel.data=%u", g.replicas);
+    run_result r = run_here(yaml, name, (int)(g.stages * g.replicas), resume, override, 3);
     if (r.exit_status) fail_msg("%s: exit status %d", name, r.exit_status);
     for (int k = 0; k < r.n_rank; k++)
         if (!r.peak[k] || r.peak[k] > r.predicted[k])
@@ -68,14 +72,14 @@ static void every_layout(void **state) {
     (void)state;
     uint32_t rows;
     const pst_schedule_row *row = pst_schedule_rows(&rows);
-    run_result one = train(YAML, "one", 1, 1, "", NULL, NULL);
+    run_result one = train(YAML, "one", (layout){1, 1}, "", NULL, NULL);
     for (uint32_t d = 2; d <= 4; d++) {
         char of[2][32];
         snprintf(of[0], sizeof of[0], "base-%u", d);
         snprintf(of[1], sizeof of[1], "again-%u", d);
-        run_result base = train(YAML, of[0], 1, d, "", NULL, NULL);
+        run_result base = train(YAML, of[0], (layout){1, d}, "", NULL, NULL);
         assert_near(&base, &one, 1e-5, "replicas against one rank");
-        run_result again = train(YAML, of[1], 1, d, "", "parallel.threads=2", NULL);
+        run_result again = train(YAML, of[1], (layout){1, d}, "", "parallel.threads=2", NULL);
         run_assert_same(&again, &base, "again, with two threads");
         for (uint32_t p = 1; p <= 3; p++)
             for (uint32_t s = 0; s + 1 < rows; s++) {
@@ -84,7 +88,7 @@ static void every_layout(void **state) {
                 snprintf(schedule, sizeof schedule, "parallel.schedule=%s", row[s].name);
                 snprintf(zero, sizeof zero, "parallel.zero=%u", (p + s) % 2);
                 snprintf(name, sizeof name, "%s-%u-%u-%s", row[s].name, p, d, zero);
-                run_result r = train(YAML, name, p, d, "", schedule, zero);
+                run_result r = train(YAML, name, (layout){p, d}, "", schedule, zero);
                 run_assert_same(&r, &base, name);
             }
     }
@@ -92,17 +96,17 @@ static void every_layout(void **state) {
 
 static void few_micro_batches(void **state) {
     (void)state;
-    run_result one = train(YAML, "few-one", 1, 1, "", "train.batch=2", NULL);
-    run_result r = train(YAML, "few", 4, 2, "", "train.batch=2", NULL); /* one each, on four
-                                                                           stages */
+    run_result one = train(YAML, "few-one", (layout){1, 1}, "", "train.batch=2", NULL);
+    run_result r = train(YAML, "few", (layout){4, 2}, "", "train.batch=2", NULL); /* one each, on
+                                                                           four stages */
     assert_near(&r, &one, 1e-5, "fewer micro-batches than stages");
 }
 
 /* Pieces of one parameter belong to several replicas; two stages share the embedding. */
 static void pieces(void **state) {
     (void)state;
-    run_result one = train(WIDE, "wide-one", 1, 1, "", NULL, NULL), first = {0};
-    run_result deep = train(WIDE, "wide-deep", 3, 1, "", NULL, NULL);
+    run_result one = train(WIDE, "wide-one", (layout){1, 1}, "", NULL, NULL), first = {0};
+    run_result deep = train(WIDE, "wide-deep", (layout){3, 1}, "", NULL, NULL);
     run_assert_same(&deep, &one, "three stages");
     for (uint32_t d = 2; d <= 3; d++)
         for (uint32_t p = 1; p <= 2; p++)
@@ -110,7 +114,7 @@ static void pieces(void **state) {
                 char text[32], name[64];
                 snprintf(text, sizeof text, "parallel.zero=%d", zero);
                 snprintf(name, sizeof name, "wide-%u-%u-%d", p, d, zero);
-                run_result r = train(WIDE, name, p, d, "", text, NULL);
+                run_result r = train(WIDE, name, (layout){p, d}, "", text, NULL);
                 assert_near(&r, &one, 1e-5, name);
                 if (p == 1 && !zero) first = r;
                 run_assert_same(&r, &first, name);
@@ -120,8 +124,8 @@ static void pieces(void **state) {
 /* Optimizer state is shared out, and everything else is as it was. */
 static void zero_takes_less(void **state) {
     (void)state;
-    run_result all = train(WIDE, "less-0", 1, 2, "", "parallel.zero=0", NULL);
-    run_result shared = train(WIDE, "less-1", 1, 2, "", "parallel.zero=1", NULL);
+    run_result all = train(WIDE, "less-0", (layout){1, 2}, "", "parallel.zero=0", NULL);
+    run_result shared = train(WIDE, "less-1", (layout){1, 2}, "", "parallel.zero=1", NULL);
     uint64_t parameters = 1500 * 384 + 8 * 384 + 12 * 384 * 384; /* at least */
     for (int r = 0; r < 2; r++) /* half of two moments in fp32, evenly but for two pieces */
         assert_true(shared.predicted[r] + 2 * parameters / 2 * 4 <
@@ -145,7 +149,7 @@ static void validation(void **state) {
                 char text[32], name[64];
                 snprintf(text, sizeof text, "parallel.zero=%d", zero);
                 snprintf(name, sizeof name, "validation-%u-%u-%d", p, d, zero);
-                r[zero] = train(YAML, name, p, d, "", text, "train.validate_every=2");
+                r[zero] = train(YAML, name, (layout){p, d}, "", text, "train.validate_every=2");
             }
             assert_true(r[0].validation > 0);
             assert_true(r[0].validation == r[1].validation);
@@ -169,16 +173,16 @@ static void resume(void **state) {
     for (uint32_t d = 1; d <= 3; d++) {
         char name[32];
         snprintf(name, sizeof name, "resume-base-%u", d);
-        base[d] = train(YAML, name, 1, d, "", NULL, NULL);
+        base[d] = train(YAML, name, (layout){1, d}, "", NULL, NULL);
     }
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 4; k++) {
             char name[32], folder[600];
             snprintf(name, sizeof name, "resume-%d-%d", i, k);
-            run_result r = train(YAML, name, from[i][0], from[i][1], "", NULL, NULL);
+            run_result r = train(YAML, name, (layout){from[i][0], from[i][1]}, "", NULL, NULL);
             remove_last(r.folder);
             snprintf(folder, sizeof folder, "%s", r.folder);
-            r = train(YAML, name, to[k][0], to[k][1], folder, NULL, NULL);
+            r = train(YAML, name, (layout){to[k][0], to[k][1]}, folder, NULL, NULL);
             if (from[i][1] == to[k][1]) run_assert_same(&r, &base[to[k][1]], name);
             else assert_near(&r, &base[1], 1e-5, name);
         }
@@ -188,17 +192,20 @@ static void resume(void **state) {
 static void resume_pieces(void **state) {
     (void)state;
     char folder[600];
-    run_result base = train(WIDE, "part-base", 1, 2, "", "train.steps=4", "checkpoint.every=2");
-    run_result one = train(WIDE, "part-one", 1, 1, "", "train.steps=4", "checkpoint.every=2");
+    run_result base =
+        train(WIDE, "part-base", (layout){1, 2}, "", "train.steps=4", "checkpoint.every=2");
+    run_result one =
+        train(WIDE, "part-one", (layout){1, 1}, "", "train.steps=4", "checkpoint.every=2");
     for (uint32_t p = 1; p <= 2; p++)
         for (uint32_t d = 1; d <= 3; d++) {
             char command[1300], name[32];
             snprintf(name, sizeof name, "part-%u-%u", p, d);
-            run_result r = train(WIDE, name, 1, 2, "", "train.steps=4", "checkpoint.every=2");
+            run_result r =
+                train(WIDE, name, (layout){1, 2}, "", "train.steps=4", "checkpoint.every=2");
             snprintf(command, sizeof command, "rm -r '%s/checkpoints/step-00000004'", r.folder);
             assert_int_equal(system(command), 0);
             snprintf(folder, sizeof folder, "%s", r.folder);
-            r = train(WIDE, name, p, d, folder, "train.steps=4", "checkpoint.every=2");
+            r = train(WIDE, name, (layout){p, d}, folder, "train.steps=4", "checkpoint.every=2");
             if (d == 2) run_assert_same(&r, &base, name);
             else assert_near(&r, &one, 1e-5, name);
         }
@@ -209,21 +216,24 @@ static void resume_pieces(void **state) {
 static void unequal(void **state) {
     (void)state;
     static const char *const shares[] = {"parallel.replicas=[1,5]", "parallel.replicas=[4,2]"};
-    run_result one = train(YAML, "unequal-one", 1, 1, "", NULL, NULL), same[2];
+    run_result one = train(YAML, "unequal-one", (layout){1, 1}, "", NULL, NULL), same[2];
     for (int i = 0; i < 2; i++)
         for (uint32_t p = 1; p <= 3; p++) {
             char name[32];
             snprintf(name, sizeof name, "unequal-%d-%u", i, p);
             run_result r =
-                train(YAML, name, p, 2, "", shares[i], p == 2 ? "parallel.zero=0" : NULL);
+                train(YAML, name, (layout){p, 2}, "", shares[i], p == 2 ? "parallel.zero=0" : NULL);
             assert_near(&r, &one, 1e-5, name);
             if (p == 1) same[i] = r;
             run_assert_same(&r, &same[i], name);
         }
-    run_result slow = train(YAML, "slow", 1, 2, "", "parallel.throttle=[1,2]", NULL); /* 4 and 2 */
+    run_result slow = train(YAML, "slow", (layout){1, 2}, "", "parallel.throttle=[1,2]", NULL); /* 4
+                                                                                                 and
+                                                                                                 2
+                                                                                               */
     run_assert_same(&slow, &same[1], "a rank of half the speed");
     run_result solved =
-        train(YAML, "unequal-solved", 2, 2, "", shares[1], "parallel.schedule=solved");
+        train(YAML, "unequal-solved", (layout){2, 2}, "", shares[1], "parallel.schedule=solved");
     run_assert_same(&solved, &same[1], "an order for each replica");
     const char *wrong[][2] = {{"parallel.data=2", "parallel.replicas=[3,4]"},
                               {"parallel.data=2", "parallel.replicas=[2,2,2]"},
@@ -242,18 +252,20 @@ static void reproducible(void **state) {
                                        {2, 2}, {1, 4}, {3, 4}, {2, 4}};
     static const char *const more[] = {NULL, "parallel.schedule=zb-h1", "parallel.threads=2",
                                        "parallel.zero=0"};
-    run_result plain = train(EIGHT, "plain", 1, 1, "", NULL, NULL), first = {0};
+    run_result plain = train(EIGHT, "plain", (layout){1, 1}, "", NULL, NULL), first = {0};
     for (int i = 0; i < 8; i++) {
         char name[32];
         snprintf(name, sizeof name, "reproducible-%u-%u", grid[i][0], grid[i][1]);
-        run_result r =
-            train(EIGHT, name, grid[i][0], grid[i][1], "", "parallel.reproducible=4", more[i % 4]);
+        run_result r = train(EIGHT, name, (layout){grid[i][0], grid[i][1]}, "",
+                             "parallel.reproducible=4", more[i % 4]);
         if (!i) first = r;
         run_assert_same(&r, &first, name);
         assert_near(&r, &plain, 1e-5, name);
     }
-    run_result wide = train(WIDE, "wide-parts", 1, 1, "", "parallel.reproducible=2", NULL);
-    run_result two = train(WIDE, "wide-parts-2", 2, 2, "", "parallel.reproducible=2", NULL);
+    run_result wide =
+        train(WIDE, "wide-parts", (layout){1, 1}, "", "parallel.reproducible=2", NULL);
+    run_result two =
+        train(WIDE, "wide-parts-2", (layout){2, 2}, "", "parallel.reproducible=2", NULL);
     run_assert_same(&two, &wide, "parameters of several pieces");
     const char *wrong[][2] = {{"parallel.data=1", "parallel.reproducible=3"}, /* no power of two */
                               {"parallel.data=4", "parallel.reproducible=2"},
@@ -277,14 +289,17 @@ static void sixteen_bits(void **state) {
             snprintf(name[1], sizeof name[1], "half-0-%d-%u", i, p);
 
             snprintf(name[2], sizeof name[2], "half-1-%d-%u", i, p);
-            run_result all = train(YAML, name[1], p, 2, "", precision[i], "parallel.zero=0");
-            run_result shared = train(YAML, name[2], p, 2, "", precision[i], "parallel.zero=1");
+            run_result all =
+                train(YAML, name[1], (layout){p, 2}, "", precision[i], "parallel.zero=0");
+            run_result shared =
+                train(YAML, name[2], (layout){p, 2}, "", precision[i], "parallel.zero=1");
             run_assert_same(&shared, &all, name[2]);
         }
         snprintf(name[1], sizeof name[1], "half-less-0-%d", i);
         snprintf(name[2], sizeof name[2], "half-less-1-%d", i);
-        run_result all = train(WIDE, name[1], 1, 2, "", precision[i], "parallel.zero=0");
-        run_result shared = train(WIDE, name[2], 1, 2, "", precision[i], "parallel.zero=1");
+        run_result all = train(WIDE, name[1], (layout){1, 2}, "", precision[i], "parallel.zero=0");
+        run_result shared =
+            train(WIDE, name[2], (layout){1, 2}, "", precision[i], "parallel.zero=1");
         uint64_t parameters = 1500 * 384 + 8 * 384 + 12 * 384 * 384;
         for (int r = 0; r < 2; r++) /* half of masters and two moments, evenly but for three
                                        pieces */

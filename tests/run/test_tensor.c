@@ -30,7 +30,7 @@ static run_result run(const char *name, int ranks, int tensor, const char *more,
     char degree[64];
     const char *override[] = {degree, more, more2};
     snprintf(degree, sizeof degree, "parallel.tensor=%d", tensor);
-    return run_here(YAML, name, ranks, "", override, more2 ? 3 : more ? 2 : 1);
+    return run_here(YAML, name, ranks, "", override, 1 + (more != NULL) + (more2 != NULL));
 }
 
 static void test_base(void **state) {

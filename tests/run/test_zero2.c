@@ -25,12 +25,19 @@
 /* Parameters of several pieces. */
 #define WIDE RUN("4", "384", "steps: 3, batch: 4")
 
-static run_result train(const char *yaml, const char *name, uint32_t ranks, uint32_t replicas,
-                        const char *resume, const char *a, const char *b, const char *c) {
+/* All of them, and the replicas that they make. */
+typedef struct {
+    uint32_t all, replicas;
+} ranks;
+
+static run_result train(const char *yaml, const char *name, ranks n, const char *resume,
+                        const char *const more[3]) {
     char data[64];
-    const char *override[] = {data, a ? a : data, b ? b : data, c ? c : data};
-    snprintf(data, sizeof data, "parallel.data=%u", replicas);
-    run_result r = run_here(yaml, name, (int)ranks, resume, override, 4);
+    const char *override[] = {data, data, data, data};
+    for (int i = 0; i < 3; i++)
+        if (more[i]) override[1 + i] = more[i];
+    snprintf(data, sizeof data, "parallel.data=%u", n.replicas);
+    run_result r = run_here(yaml, name, (int)n.all, resume, override, 4);
     if (r.exit_status) fail_msg("%s: exit status %d", name, r.exit_status);
     for (int k = 0; k < r.n_rank; k++)
         if (!r.peak[k] || r.peak[k] > r.predicted[k])
@@ -59,17 +66,17 @@ static void one_micro_batch_each(void **state) {
                 snprintf(batch, sizeof batch, "train.batch=%u", d);
                 snprintf(name[0], 32, "one-1-%u-%u-%d", d, p, i);
                 snprintf(name[1], 32, "one-2-%u-%u-%d", d, p, i);
-                run_result one =
-                    train(SMALL, name[0], p * d, d, "", batch, "parallel.zero=1", more[i]);
-                run_result two =
-                    train(SMALL, name[1], p * d, d, "", batch, "parallel.zero=2", more[i]);
+                run_result one = train(SMALL, name[0], (ranks){p * d, d}, "",
+                                       (const char *[3]){batch, "parallel.zero=1", more[i]});
+                run_result two = train(SMALL, name[1], (ranks){p * d, d}, "",
+                                       (const char *[3]){batch, "parallel.zero=2", more[i]});
                 run_assert_same(&two, &one, name[1]);
             }
     for (uint32_t p = 1; p <= 2; p++) {
-        run_result one = train(WIDE, p > 1 ? "wide-1-2" : "wide-1-1", 4 * p, 4, "",
-                               "parallel.zero=1", NULL, NULL);
-        run_result two = train(WIDE, p > 1 ? "wide-2-2" : "wide-2-1", 4 * p, 4, "",
-                               "parallel.zero=2", NULL, NULL);
+        run_result one = train(WIDE, p > 1 ? "wide-1-2" : "wide-1-1", (ranks){4 * p, 4}, "",
+                               (const char *[3]){"parallel.zero=1"});
+        run_result two = train(WIDE, p > 1 ? "wide-2-2" : "wide-2-1", (ranks){4 * p, 4}, "",
+                               (const char *[3]){"parallel.zero=2"});
         run_assert_same(&two, &one, "parameters of several pieces");
     }
 }
@@ -80,10 +87,10 @@ static void every_layout(void **state) {
     const pst_schedule_row *row = pst_schedule_rows(&rows);
     static const char *const more[] = {NULL, "parallel.recompute=selective", "parallel.threads=2",
                                        "parallel.recompute=full", "parallel.post_validation=true"};
-    run_result one = train(SMALL, "alone", 1, 1, "", NULL, NULL, NULL);
+    run_result one = train(SMALL, "alone", (ranks){1, 1}, "", (const char *[3]){NULL});
     for (uint32_t d = 2; d <= 3; d++) {
-        run_result base =
-            train(SMALL, d == 2 ? "base-2" : "base-3", d, d, "", "parallel.zero=2", NULL, NULL);
+        run_result base = train(SMALL, d == 2 ? "base-2" : "base-3", (ranks){d, d}, "",
+                                (const char *[3]){"parallel.zero=2"});
         assert_near(&base, &one, "against one rank");
         for (uint32_t p = 1; p <= 3; p++)
             for (uint32_t s = 0; s + 1 < rows; s++) {
@@ -91,16 +98,19 @@ static void every_layout(void **state) {
                 if (d == 3 && s % 3 != p % 3) continue; /* enough of them */
                 snprintf(schedule, sizeof schedule, "parallel.schedule=%s", row[s].name);
                 snprintf(name, sizeof name, "%s-%u-%u", row[s].name, p, d);
-                run_result r = train(SMALL, name, p * d, d, "", schedule, "parallel.zero=2",
-                                     more[(p + s) % 5]);
+                run_result r =
+                    train(SMALL, name, (ranks){p * d, d}, "",
+                          (const char *[3]){schedule, "parallel.zero=2", more[(p + s) % 5]});
                 run_assert_same(&r, &base, name);
             }
     }
     run_result wide[3] = {
-        train(WIDE, "wide", 2, 2, "", "parallel.zero=2", NULL, NULL),
-        train(WIDE, "wide-deep", 4, 2, "", "parallel.zero=2", "parallel.schedule=zb-v", NULL),
-        train(WIDE, "wide-chunks", 2, 2, "", "parallel.zero=2", "parallel.schedule=interleaved",
-              "parallel.chunks=3")};
+        train(WIDE, "wide", (ranks){2, 2}, "", (const char *[3]){"parallel.zero=2"}),
+        train(WIDE, "wide-deep", (ranks){4, 2}, "",
+              (const char *[3]){"parallel.zero=2", "parallel.schedule=zb-v"}),
+        train(WIDE, "wide-chunks", (ranks){2, 2}, "",
+              (const char *[3]){"parallel.zero=2", "parallel.schedule=interleaved",
+                                "parallel.chunks=3"})};
     run_assert_same(&wide[1], &wide[0], "wide, two stages");
     run_assert_same(&wide[2], &wide[0], "wide, three chunks");
 }
@@ -111,19 +121,19 @@ static void unequal(void **state) {
     static const char *const shares[] = {"parallel.replicas=[1,5]", "parallel.replicas=[4,2]"},
                              *const schedules[] = {NULL, "parallel.schedule=interleaved",
                                                    "parallel.schedule=zb-h2"};
-    run_result one = train(SMALL, "unequal-one", 1, 1, "", NULL, NULL, NULL), first;
+    run_result one = train(SMALL, "unequal-one", (ranks){1, 1}, "", (const char *[3]){NULL}), first;
     for (int i = 0; i < 2; i++)
         for (uint32_t p = 1; p <= 3; p++) {
             char name[32];
             snprintf(name, sizeof name, "unequal-%d-%u", i, p);
-            run_result r =
-                train(SMALL, name, p * 2, 2, "", shares[i], "parallel.zero=2", schedules[p - 1]);
+            run_result r = train(SMALL, name, (ranks){p * 2, 2}, "",
+                                 (const char *[3]){shares[i], "parallel.zero=2", schedules[p - 1]});
             if (p == 1) first = r;
             assert_near(&r, &one, name);
             run_assert_same(&r, &first, name);
         }
-    run_result many = train(SMALL, "unequal-many", 8, 4, "", "parallel.replicas=[1,3,1,1]",
-                            "parallel.zero=2", NULL);
+    run_result many = train(SMALL, "unequal-many", (ranks){8, 4}, "",
+                            (const char *[3]){"parallel.replicas=[1,3,1,1]", "parallel.zero=2"});
     assert_near(&many, &one, "four unequal replicas");
 }
 
@@ -164,25 +174,28 @@ static void precision_and_tensor(void **state) {
 static void resume(void **state) {
     (void)state;
     static const char *const zero[] = {"parallel.zero=1", "parallel.zero=2"};
-    run_result base = train(SMALL, "resume-base", 2, 2, "", "train.batch=2", zero[0], NULL);
+    run_result base =
+        train(SMALL, "resume-base", (ranks){2, 2}, "", (const char *[3]){"train.batch=2", zero[0]});
     for (int i = 0; i < 2; i++) {
         char name[32], command[700], folder[600];
         snprintf(name, sizeof name, "resume-%d", i);
-        run_result r = train(SMALL, name, 2, 2, "", "train.batch=2", zero[i], NULL);
+        run_result r =
+            train(SMALL, name, (ranks){2, 2}, "", (const char *[3]){"train.batch=2", zero[i]});
         snprintf(command, sizeof command, "rm -r '%s/checkpoints/step-00000006'", r.folder);
         assert_int_equal(system(command), 0);
         snprintf(folder, sizeof folder, "%s", r.folder);
-        r = train(SMALL, name, 4, 2, folder, "train.batch=2", zero[!i], NULL);
+        r = train(SMALL, name, (ranks){4, 2}, folder, (const char *[3]){"train.batch=2", zero[!i]});
         run_assert_same(&r, &base, name);
     }
 }
 
 static void takes_less(void **state) {
     (void)state;
-    run_result one =
-        train(WIDE, "less-1", 4, 4, "", "parallel.schedule=interleaved", "parallel.chunks=5", NULL);
-    run_result two = train(WIDE, "less-2", 4, 4, "", "parallel.schedule=interleaved",
-                           "parallel.chunks=5", "parallel.zero=2");
+    run_result one = train(WIDE, "less-1", (ranks){4, 4}, "",
+                           (const char *[3]){"parallel.schedule=interleaved", "parallel.chunks=5"});
+    run_result two = train(
+        WIDE, "less-2", (ranks){4, 4}, "",
+        (const char *[3]){"parallel.schedule=interleaved", "parallel.chunks=5", "parallel.zero=2"});
     uint64_t layers = (uint64_t)4 * 12 * 384 * 384 * 4; /* bytes of what is neither shared nor
                                                            small */
     for (int r = 0; r < 4; r++) /* a quarter, and two chunks of five that are not quite equal; a

@@ -1,0 +1,53 @@
+/* The plan that `penstock simulate` is asked about, prepared as its run would be. */
+#include "backends/machine.h"
+#include "commands/study_parts.h"
+#include "prepare/planned.h"
+#include <string.h>
+
+/* Every message takes so long, as over a link that is slow to answer. */
+static void set_transfers(pst_job *job, uint64_t ns) {
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++)
+            if (job->list[r].instr[i].queue != PST_Q_COMPUTE) job->list[r].instr[i].ns = ns;
+}
+
+/* The plan names the run file that says what the model is, or run.yaml stands beside it. */
+pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
+    char path[1024];
+    pst_plan *plan = NULL;
+    const char *slash = strrchr(o->plan, '/');
+    snprintf(path, sizeof path, "%.*srun.yaml", slash ? (int)(slash - o->plan + 1) : 0, o->plan);
+    PST_TRY(pst_plan_load(o->plan, &plan));
+    pst_status status =
+        pst_config_load(plan->run ? plan->run : path, (const char *const *)plan->override,
+                        plan->n_override, &s->config);
+    if (status == PST_OK && (plan->run || pst_config_is_auto(s->config)))
+        status = pst_planned_settle(s->config, plan, o->plan);
+    if (status == PST_OK) {
+        pst_prepare_options options = {.n_rank = pst_prepare_job_ranks(s->config, plan->n_rank),
+                                       .threads = 1,
+                                       .isa = pst_prepare_isa_to_look(s->config),
+                                       .plan = plan,
+                                       .n_eval_micro = plan->n_micro};
+        options.score = !o->transport;
+        options.what_if = o->what_if;
+        options.n_what_if = (uint32_t)o->n_what_if;
+        if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;
+        else if (plan->run && !*s->config->parallel.cluster)
+            options.threads = pst_machine_threads(options.n_rank);
+        status = pst_prepare(s->config, &options, &s->prepared);
+    }
+    pst_plan_close(plan);
+    PST_TRY(status);
+    if (o->transfer_ms > 0) {
+        set_transfers(s->prepared->job, (uint64_t)(o->transfer_ms * 1e6));
+        PST_TRY(pst_prepare_predict(s->prepared));
+    }
+    const uint32_t lane = s->prepared->options.lane;
+    s->schedule = s->prepared->schedules[lane ? lane - 1 : 0];
+    s->cut = s->prepared->cuts[0];
+    s->job = s->prepared->job;
+    s->bound_ns = pst_simulate_bound(s->job);
+    s->fits = 1;
+    return PST_OK;
+}

@@ -1,0 +1,95 @@
+/* The ranks of a job as this process sees them: the world it was launched in, and the ranks that it
+ * runs itself (one; all of them with transport `self`). Everything collective goes through here. */
+#ifndef PST_GROUP_GROUP_H
+#define PST_GROUP_GROUP_H
+#include "comm/transport/inject.h"
+#include "comm/transport/transport.h"
+#include "comm/watch/heartbeat.h"
+#include "health/hang.h"
+#include "health/self_watch.h"
+#include "rank/rank.h"
+
+typedef struct {
+    pst_world *world;
+    pst_transport *transport; /* between processes; NULL with self */
+    pst_inject *inject;       /* injected on purpose; NULL: none */
+    pst_hang *hang;
+    pst_self_watch *self;     /* NULL: all ranks are on this host, or it was not asked for */
+    pst_position *position;   /* [n_rank] when this process has all ranks; else they lie in the
+                                 heartbeat */
+    pst_self_hub *hub;        /* self */
+    pst_heartbeat *heartbeat; /* NULL when this process has all ranks */
+    uint32_t n_rank, n_local; /* ranks of the job, ranks of this process */
+    pst_rank **local;         /* [n_local] */
+    pst_executor **executor;  /* [n_local] borrowed from local */
+    int leader;               /* rank 0 is here */
+    int gathered; /* job.zero: since weights have changed, they came to all who hold them */
+    const char *file, *function;
+    uint32_t line;                     /* of the last call of a collective */
+    struct pst_group_verdict *verdict; /* [n_rank] room for what all say: agreeing must not fail on
+                                          one rank alone */
+    uint64_t *number;                  /* [n_rank] */
+    uint32_t *host;                    /* [n_rank] ranks of one host have the same number */
+} pst_group;
+
+/* Connects the job's processes (world already open; taken over on success) or, with self != 0,
+ * opens a hub. */
+pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank,
+                          pst_group **group);
+/* Opens this process' ranks. */
+pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary);
+/* status not OK: gives up without waiting for peers and tells them; a launcher that is not ours is
+ * asked to end the job, after this thread's message has been said (and cleared). */
+void pst_group_close(pst_group *g, pst_status status);
+
+/* Between hosts: this process ends itself when its rank hangs (self_watch.h). Nothing where all
+ * ranks are on this host. */
+pst_status pst_group_watch_self(pst_group *g, const pst_prepared *p);
+/* Every rank's report of a step: what may be expected of the next ones. */
+void pst_group_learn(pst_group *g, const pst_report *report);
+/* Every collective says from where it was called: hangs are explained with it. */
+pst_group *pst_group_at(pst_group *g, const char *file, const char *function, uint32_t line);
+#define PST_GROUP_HERE(g) pst_group_at((g), __FILE__, __func__, __LINE__)
+
+/* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile.
+ * Where replicas share out the step, a training job begins with bringing new weights; before an
+ * evaluation that happens here, once. */
+pst_status pst_group_run(pst_group *g, int train);
+/* Waits for a transfer that was posted on g->transport, while the peers live. */
+pst_status pst_group_finish(pst_group *g, uint64_t request);
+/* The same collective on every rank; mem(arg, local index) is each rank's buffer. Blocks. */
+pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes,
+                                pst_dtype dtype, uint32_t root);
+/* Convenience over one buffer per process that is the same for all its ranks: broadcast from rank
+ * `root`. */
+pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root);
+/* mine: n_local records of `bytes`; all: n_rank records in rank order. */
+pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, void *all);
+/* One number of each process, in rank order; *all [n_rank] is the group's, until the next call.
+ * Allocates nothing. */
+pst_status pst_group_numbers(pst_group *g, uint64_t mine, const uint64_t **all);
+/* gather.c. 1 when no rank has the weights of a parameter as a whole: tensor ranks hold parts of
+ * it, or replicas share out its step. */
+int pst_group_is_scattered(const pst_prepared *p, uint32_t param);
+/* The weights of a parameter (fp32), from the ranks that answer for parts of them, to `whole` on
+ * every rank. Collective. */
+pst_status pst_group_gather_param(pst_group *g, const pst_prepared *p, uint32_t param,
+                                  float *whole);
+/* Every rank's status joined: OK when all are OK; else the status of the first rank that failed,
+ * with its message. Use before going on from something that can fail on one rank only; allocates
+ * nothing. */
+pst_status pst_group_agree(pst_group *g, pst_status mine);
+/* The same over the world's own means, before there are ranks. */
+pst_status pst_group_agree_world(pst_world *world, pst_status mine);
+/* 1 when this thread's last failure was agreed upon, so that every rank has the same message and
+ * one may say it. */
+int pst_group_said_by_all(void);
+
+#ifndef PST_GROUP_C
+#define pst_group_collective(g, ...) pst_group_collective(PST_GROUP_HERE(g), __VA_ARGS__)
+#define pst_group_broadcast(g, ...) pst_group_broadcast(PST_GROUP_HERE(g), __VA_ARGS__)
+#define pst_group_all_gather(g, ...) pst_group_all_gather(PST_GROUP_HERE(g), __VA_ARGS__)
+#define pst_group_numbers(g, ...) pst_group_numbers(PST_GROUP_HERE(g), __VA_ARGS__)
+#define pst_group_agree(g, ...) pst_group_agree(PST_GROUP_HERE(g), __VA_ARGS__)
+#endif
+#endif

@@ -1,0 +1,80 @@
+/* See evaluate.h. */
+#include "metrics/evaluate.h"
+#include "backends/registry.h"
+#include "base/hash.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const *path, uint32_t n,
+                             int held_out, pst_data **data) {
+    const pst_data_row *row;
+    if (!strcmp(c->data.kind, "custom"))
+        return pst_fail(
+            PST_EINPUT,
+            "data.kind custom: a program fed the data through the library, and only it can");
+    PST_TRY(pst_registry_data(c->data.kind, &row));
+    pst_data_config config = {.paths = path,
+                              .n_path = n,
+                              .validation = c->data.validation,
+                              .context = context,
+                              .seed = (uint64_t)c->train.seed,
+                              .tokenizer = c->data.tokenizer,
+                              .held_out = held_out};
+    return row->open(&config, data);
+}
+
+/* The items of a name, from `first` on, without it. */
+static uint32_t paths_of(const pst_config *c, uint32_t first, char **path,
+                         char name[PST_EVALUATE_NAME]) {
+    size_t bytes = strcspn(c->eval.sets[first], "=");
+    uint32_t n = 0;
+    snprintf(name, PST_EVALUATE_NAME, "%.*s", (int)bytes, c->eval.sets[first]);
+    for (uint32_t i = first; i < c->eval.n_sets; i++) {
+        if (strncmp(c->eval.sets[i], name, bytes) != 0 || c->eval.sets[i][bytes] != '=') break;
+        path[n++] = c->eval.sets[i] + bytes + 1;
+    }
+    return n;
+}
+
+static pst_status open_sets(const pst_config *c, uint32_t context, char **path,
+                            pst_evaluate_sets *sets) {
+    for (uint32_t i = 0; i < c->eval.n_sets;) {
+        pst_evaluate_set *set = &sets->set[sets->n];
+        uint32_t n = paths_of(c, i, path, set->name);
+        set->loss = NAN;
+        pst_status status = pst_evaluate_data(c, context, path, n, 1, &set->data);
+        if (status != PST_OK) return pst_fail_in(status, "eval.sets.%s", set->name);
+        sets->n++;
+        i += n;
+    }
+    return PST_OK;
+}
+
+pst_status pst_evaluate_open(const pst_config *c, uint32_t context, pst_evaluate_sets *sets) {
+    *sets = (pst_evaluate_sets){0};
+    if (!c->eval.n_sets) return PST_OK;
+    char **path = calloc(c->eval.n_sets, sizeof *path);
+    sets->set = calloc(c->eval.n_sets, sizeof *sets->set);
+    pst_status status = path && sets->set
+                            ? open_sets(c, context, path, sets)
+                            : pst_fail(PST_ENOMEM, "no memory for %u paths", c->eval.n_sets);
+    free(path);
+    if (status != PST_OK) pst_evaluate_close(sets);
+    return status;
+}
+
+void pst_evaluate_close(pst_evaluate_sets *sets) {
+    for (uint32_t i = 0; i < sets->n; i++) sets->set[i].data->row->close(sets->set[i].data);
+    free(sets->set);
+    *sets = (pst_evaluate_sets){0};
+}
+
+uint64_t pst_evaluate_hash(const pst_evaluate_sets *sets, uint64_t hash) {
+    for (uint32_t i = 0; i < sets->n; i++) {
+        uint64_t of = sets->set[i].data->row->hash(sets->set[i].data);
+        hash = pst_hash64(sets->set[i].name, strlen(sets->set[i].name), hash);
+        hash = pst_hash64(&of, sizeof of, hash);
+    }
+    return hash;
+}

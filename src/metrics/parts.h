@@ -1,0 +1,31 @@
+/* What the files of metrics share. */
+#ifndef PST_METRICS_PARTS_H
+#define PST_METRICS_PARTS_H
+#include "metrics/events.h"
+#include "metrics/metrics.h"
+#include <jansson.h>
+
+/* Seconds since 1970. */
+double pst_metrics_time(void);
+/* start.c: the line that starts a run (step: 0) or its continuation (steps done before);
+ * NULL without memory. */
+json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, const pst_peak *peak);
+
+/* tensorboard.c: the same numbers for TensorBoard, below folder/tb. A failure is said once and
+ * survived. */
+typedef struct {
+    pst_events *events;        /* NULL: cannot be written */
+    pst_events_scalar *scalar; /* [n_scalar] of a step */
+    char (*rank_tag)[64];      /* [n_rank] */
+    uint32_t n_rank;
+    int complained;
+} pst_tensorboard;
+void pst_tensorboard_open(const pst_prepared *p, const char *folder, uint64_t step,
+                          pst_tensorboard *board);
+void pst_tensorboard_close(pst_tensorboard *board);
+void pst_tensorboard_step(pst_tensorboard *board, const pst_metrics_step *s,
+                          const pst_report *report, double tokens_per_s, double mfu);
+/* set: its name, "" the validation split. */
+void pst_tensorboard_validation(pst_tensorboard *board, const char *set, uint64_t step,
+                                double loss);
+#endif

@@ -1,0 +1,73 @@
+/* See prediction.h. */
+#include "metrics/prediction.h"
+#include "base/log.h"
+#include <stdlib.h>
+
+enum { FIT_STEPS = 5 };
+
+struct pst_prediction {
+    const pst_prepared *p;
+    uint32_t seen; /* steps, the first included */
+    double step_s, bubble;
+    uint64_t (*sum)[PST_OP_COUNT]; /* [n_rank] of mean durations */
+};
+
+pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **fit) {
+    pst_prediction *f = calloc(1, sizeof *f);
+    if (f) f->sum = calloc(p->options.n_rank, sizeof *f->sum);
+    if (!f || !f->sum) {
+        free(f);
+        return pst_fail(PST_ENOMEM, "no memory to fit a prediction");
+    }
+    f->p = p;
+    f->step_s = (double)p->timing->step_ns * 1e-9;
+    f->bubble = p->timing->bubble;
+    *fit = f;
+    return PST_OK;
+}
+
+void pst_prediction_close(pst_prediction *fit) {
+    if (!fit) return;
+    free(fit->sum);
+    free(fit);
+}
+
+/* Instructions of one opcode get the measured mean, and keep their proportions to each other:
+ * chunks of a rank differ. */
+static void set_durations(const pst_prediction *f, uint32_t n) {
+    for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
+        pst_instr_list *list = &f->p->job->list[r];
+        uint64_t total[PST_OP_COUNT] = {0};
+        uint32_t count[PST_OP_COUNT] = {0};
+        for (uint32_t i = 0; i < list->n_instr; i++) {
+            total[list->instr[i].opcode] += list->instr[i].ns;
+            count[list->instr[i].opcode]++;
+        }
+        for (uint32_t i = 0; i < list->n_instr; i++) {
+            pst_instr *in = &list->instr[i];
+            double mean = (double)total[in->opcode] / count[in->opcode],
+                   measured = (double)f->sum[r][in->opcode] / n;
+            if (in->queue == PST_Q_COMPUTE)
+                in->ns = (uint64_t)(mean > 0 ? (double)in->ns / mean * measured : measured);
+        }
+    }
+}
+
+void pst_prediction_add(pst_prediction *f, const pst_report *report) {
+    pst_timing *timing;
+    if (f->seen > FIT_STEPS || !f->seen++) return;
+    for (uint32_t r = 0; r < f->p->options.n_rank; r++)
+        for (int op = 0; op < PST_OP_COUNT; op++) f->sum[r][op] += report[r].op_ns[op];
+    set_durations(f, f->seen - 1);
+    if (pst_simulate(f->p->job, &timing) != PST_OK) {
+        pst_log(PST_LOG_WARN, "the prediction learns no more: %s", pst_error());
+        f->seen = FIT_STEPS + 1;
+        return;
+    }
+    f->step_s = (double)timing->step_ns * 1e-9;
+    f->bubble = timing->bubble;
+    pst_timing_close(timing);
+}
+
+double pst_prediction_step_s(const pst_prediction *fit) { return fit->step_s; }
+double pst_prediction_bubble(const pst_prediction *fit) { return fit->bubble; }

@@ -1,0 +1,18 @@
+/* The prediction that learns: the cost model's durations are scaled so that their means per rank
+ * and opcode are those that were measured, and the simulator gives the step time and the bubble of
+ * the steps to come. */
+#ifndef PST_METRICS_PREDICTION_H
+#define PST_METRICS_PREDICTION_H
+#include "metrics/metrics.h"
+
+typedef struct pst_prediction pst_prediction;
+/* p is borrowed; the durations in its training job are overwritten. ENOMEM. Every function here:
+ * one thread. */
+pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **fit);
+void pst_prediction_close(pst_prediction *fit); /* NULL: nothing */
+/* Takes the reports ([n_rank]) of one step. The first of a process is passed over (caches are
+ * cold); after 5 more, or when memory is short, the prediction stays as it is. */
+void pst_prediction_add(pst_prediction *fit, const pst_report *report);
+double pst_prediction_step_s(const pst_prediction *fit);
+double pst_prediction_bubble(const pst_prediction *fit); /* 0 to 1 */
+#endif

@@ -1,0 +1,48 @@
+/* Where a rank's numbers lie in its arena: weights, states, gradients, and operands of steps. */
+#include "rank/rank.h"
+
+#define ABSENT UINT64_MAX
+
+static void *at(const pst_rank *r, uint64_t offset) {
+    return offset == ABSENT ? NULL : r->arena.base + offset;
+}
+
+float *pst_rank_weight(const pst_rank *r, uint32_t param) {
+    return at(r, r->memory->master[param]);
+}
+
+float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
+    return at(r, r->memory->state[i][param]);
+}
+
+float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
+    return at(r, r->memory->grad[param][use]);
+}
+
+const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
+    const float *grad = NULL;
+    for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++)
+        grad = pst_rank_grad(r, param, u);
+    return grad + (from - r->memory->grad_from[param]);
+}
+
+void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
+    uint8_t *base = at(r, r->memory->data[tensor]);
+    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
+}
+
+void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
+    uint8_t *base = at(r, r->memory->output[tensor]);
+    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
+}
+
+const pst_cut *pst_rank_cut(const pst_rank *r) {
+    return r->train || !r->eval_cut ? r->cut : r->eval_cut;
+}
+
+void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
+                       uint32_t micro) {
+    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
+    return pst_memory_map_address(r->memory, pst_rank_cut(r), slots, r->graph, chunk,
+                                  &step->operand[operand], micro, r->arena.base);
+}
