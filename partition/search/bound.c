@@ -131,16 +131,17 @@ static int waits_for_news(const mean *x, uint32_t r) { return x->head * x->all.e
 /* From the last stage to the first: both chunks of each are to weigh 1, with what stages behind it
  * put on them. */
 static void weigh_split(const pst_search_context *x, mean *a) {
-    const char *name = x->row[a->c->schedule]->name;
+    const pst_schedule_row *row = x->row[a->c->schedule];
+    const pst_schedule_size size = {a->p, a->chunks, a->m};
     double there = 0, first_b = 0, all = 0, work = a->m * (a->all.f + a->all.b + a->all.w);
     for (uint32_t r = a->p; r-- > 0;) {
         int news = waits_for_news(a, r);
-        double w0 = pst_search_warm(name, a->p, a->m, r, 0) * a->all.f, w1 = 0, s = 0;
+        double w0 = pst_schedule_warm(row, &size, r, 0) * a->all.f, w1 = 0, s = 0;
         double own0 = work + (a->norm + a->sum + (news ? a->head : 0)) * a->all.e,
                own1 = work + a->norm * a->all.e;
         double more0 = there * a->all.f, more1 = first_b * a->all.b, q = own1 / own0;
         if (a->chunks > 1) {
-            w1 = pst_search_warm(name, a->p, a->m, r, 1) * a->all.f;
+            w1 = pst_schedule_warm(row, &size, r, 1) * a->all.f;
             double gain = w0 * q - w1;
             s = pst_search_more(0, 1 - q + q * more0 - more1);
             s = s < MOST_FIRST_B * gain / own0 ? s / gain : MOST_FIRST_B / own0;
@@ -162,18 +163,17 @@ static void weigh_split(const pst_search_context *x, mean *a) {
 }
 
 static void set_split(const pst_search_context *x, mean *a) {
-    const char *name = x->row[a->c->schedule]->name;
+    const pst_schedule_row *row = x->row[a->c->schedule];
+    const pst_schedule_size size = {a->p, a->chunks, a->m};
     double there = 0, first_b = 0;
     for (uint32_t r = a->p; r-- > 0;) {
         int news = waits_for_news(a, r);
         double share = a->share[r], s = a->first_b[r], work = share * a->m;
-        a->weight[r] =
-            (amount){work + there - s * pst_search_warm(name, a->p, a->m, r, 0), work, work,
-                     share * (a->norm + a->sum) + (news ? (share - s) * a->head : 0)};
+        a->weight[r] = (amount){work + there - s * pst_schedule_warm(row, &size, r, 0), work, work,
+                                share * (a->norm + a->sum) + (news ? (share - s) * a->head : 0)};
         if (a->chunks > 1)
-            a->weight[2 * a->p - 1 - r] =
-                (amount){work - s * pst_search_warm(name, a->p, a->m, r, 1), work + first_b, work,
-                         share * a->norm};
+            a->weight[2 * a->p - 1 - r] = (amount){work - s * pst_schedule_warm(row, &size, r, 1),
+                                                   work + first_b, work, share * a->norm};
         there += news ? 0 : share - s;
         first_b += s;
     }

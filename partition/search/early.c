@@ -5,30 +5,11 @@
  * micro-batch can be at chunk k at the earliest, on each stage
  *   there  nothing runs before a of its first chunk, behind which is all its work;
  *   first  nor do others than w(k) F of each chunk k of it before z of its last one
- *          (partition/search/bound.c, pst_search_warm);
+ *          (partition/search/bound.c, pst_schedule_warm);
  *   back   when it is done with B, the last one of its first chunk has to come back to the stages
  *          before, as B of their
  *          first chunks. */
 #include "partition/search/parts.h"
-#include <string.h>
-
-/* F of the nth chunk of a stage before the stage's first B, at most. In rounds, one B comes after
- * each F of the steady state, which begins with the first F behind those of
- * pst_schedule_interleaved's warm-up. */
-static uint64_t warm_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t m,
-                        uint32_t stage, uint32_t nth) {
-    const uint32_t p = f->pipeline, rounds = m < p ? 1 : m / p;
-    if (strcmp(row->name, "interleaved")) return pst_search_warm(row->name, p, m, stage, nth);
-    uint64_t size = m / rounds, longer = m % rounds, n = 0;
-    uint64_t all = 2 * (uint64_t)(p - 1 - stage) + (f->chunks - 1) * (size + (longer > 0)) + 1;
-    for (uint32_t r = 0; r < rounds && all; r++)
-        for (uint32_t k = 0; k < f->chunks && all; k++) {
-            uint64_t here = size + (r < longer), now = here < all ? here : all;
-            n += k == nth ? now : 0;
-            all -= now;
-        }
-    return n;
-}
 
 static uint32_t chunk_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t stage,
                          uint32_t nth) {
@@ -43,6 +24,7 @@ static uint64_t back_ns(const pst_schedule_row *row, const pst_search_times *t, 
 /* When each stage could begin, did it run all its passes behind each other from there on. */
 static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
                         const pst_search_times *t, uint32_t m, uint64_t *begin) {
+    const pst_schedule_size size = {f->pipeline, f->chunks, m};
     uint64_t now = 0;
     for (uint32_t k = 0; k < f->n_chunk; k++) {
         if (k < f->pipeline) begin[k] = now;
@@ -52,7 +34,8 @@ static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
                                                                         stage */
         uint64_t warm = 0, *of = &begin[f->stage[k]];
         for (uint32_t i = 0; i < f->chunks; i++)
-            warm += warm_of(row, f, m, f->stage[k], i) * t->ns[chunk_of(row, f, f->stage[k], i)].f;
+            warm += pst_schedule_warm(row, &size, f->stage[k], i) *
+                    t->ns[chunk_of(row, f, f->stage[k], i)].f;
         if (now > warm && now - warm > *of) *of = now - warm;
         now += back_ns(row, t, k) + (k ? pst_search_hop_ns(t, k - 1) : 0);
     }

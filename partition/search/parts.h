@@ -4,6 +4,7 @@
 #ifndef PST_PARTITION_SEARCH_PARTS_H
 #define PST_PARTITION_SEARCH_PARTS_H
 #include "partition/search/search.h"
+#include "pipeline/schedule/flight.h"
 
 /* Sums of a cost table: [k] is that of the items before k. */
 typedef enum {
@@ -137,9 +138,6 @@ pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32
                                 uint32_t chunks, uint32_t n_micro,
                                 const pst_search_flight **flight);
 void pst_search_flight_close(pst_search_flight *flight);
-/* F of the nth chunk of a stage before the stage's first B, at most; not of interleaved ones. */
-uint32_t pst_search_warm(const char *name, uint32_t pipeline, uint32_t n_micro, uint32_t stage,
-                         uint32_t nth);
 /* Valid until another is asked for. */
 pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline,
                                   uint32_t chunks, uint32_t n_micro, const pst_schedule **made);

@@ -182,31 +182,6 @@ pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *le
 
 /* --- guesses ---------------------------------------------------------------------------------- */
 
-/* What of the bubble of 1F1B a schedule has where F, B and W are about the same, and how many
- * micro-batches of a whole stage its first stage holds, p stages, m micro-batches. Only which
- * layouts are looked at first depends on it. */
-static void character(const char *name, uint32_t chunks, double p, double m, double *bubble,
-                      double *held) {
-    static const struct {
-        const char *name;
-        double bubble, held;
-    } of[] = {{"1f1b", 1, 1},       {"1f1b-early", 0.67, 1}, {"zb-h1", 0.35, 1},
-              {"zb-h2", 0.03, 2},   {"zb-v", 0.05, 1},       {"v-half", 0.5, 0.55},
-              {"v-min", 0.67, 0.4}, {"dualpipev", 0.1, 1}};
-    *bubble = 1;
-    *held = m;
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        if (!strcmp(of[i].name, name)) {
-            *bubble = of[i].bubble;
-            *held = of[i].held * p;
-        }
-    if (!strcmp(name, "interleaved")) {
-        *bubble = 1. / chunks;
-        *held = p + (p - 1) / chunks;
-    }
-    if (*held > m) *held = m;
-}
-
 static double replica_bytes_per_s(const pst_cluster *c, const pst_search_config *at) {
     const pst_cluster_node *node = &c->node[0];
     uint32_t each = c->n_device / c->n_node ? c->n_device / c->n_node : 1;
@@ -240,7 +215,8 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
     double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1) +
                                (double)p->grad_bytes / (c->zero == 2 ? c->data : 1)) +
                    (double)pst_search_work_bytes(t->table, 0, n, PST_RECOMPUTE_NONE, 0, 0);
-    character(x->row[c->schedule]->name, chunks, stages, m, &bubble, &held);
+    const pst_schedule_size size = {c->pipeline, chunks, (uint32_t)m};
+    pst_schedule_character(x->row[c->schedule], &size, &bubble, &held);
     while (mode < PST_RECOMPUTE_COUNT &&
            (!p->recompute[mode] ||
             bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
@@ -329,11 +305,11 @@ static int has(const pst_choices *c, uint32_t value) {
 /* One stage takes as long in any order, but for rounding; 1f1b holds the fewest micro-batches, and
  * with several chunks, of interleaved ones, the sums of one go while another computes. */
 static int is_the_same(const pst_search_context *x, const pst_search_config *c) {
-    const char *name = x->row[c->schedule]->name;
-    if (c->pipeline > 1 || pst_search_is_small(x->problem) || !strcmp(name, "1f1b")) return 0;
-    if (c->data > 1 && !strcmp(name, "interleaved")) return 0;
+    const pst_schedule_row *row = x->row[c->schedule];
+    if (c->pipeline > 1 || pst_search_is_small(x->problem) || row->plain) return 0;
+    if (c->data > 1 && !row->n_virtual) return 0;
     for (uint32_t i = 0; i < x->problem->n_schedule; i++)
-        if (!strcmp(x->row[i]->name, "1f1b")) return 1;
+        if (x->row[i]->plain) return 1;
     return 0;
 }
 

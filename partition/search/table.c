@@ -50,7 +50,7 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
         x->room = larger(x->room, pst_search_capacity(problem, d));
     for (uint32_t i = 0; i < problem->n_schedule; i++) {
         PST_TRY(pst_schedule_find(problem->schedule[i], &x->row[i]));
-        if (!x->row[i]->generate || !strcmp(x->row[i]->name, "forward"))
+        if (x->row[i]->kind != PST_SCHEDULE_GENERATED)
             return pst_fail(PST_EINPUT, "schedule %s cannot be searched; name others",
                             x->row[i]->name);
     }

@@ -1,88 +1,10 @@
-/* Schedules with F and a fused BW in turn, and what all generators build with. Sources: GPipe
- * (Huang et al., NeurIPS 2019); 1F1B (PipeDream-Flush, Narayanan et al., ICML 2021); interleaved
- * 1F1B (Narayanan et al., SC 2021); 1f1b-early is 1F1B with B and W apart, so that the input
- * gradient leaves before W runs. */
-#include "pipeline/schedule/parts.h"
-#include <stdlib.h>
-#include <string.h>
-
-/* --- building --------------------------------------------------------------------------------- */
-
-static uint32_t rank_of(pst_placement placement, uint32_t n_rank, uint32_t chunk) {
-    if (placement == PST_PLACE_ROUND) return chunk % n_rank;
-    return chunk < n_rank ? chunk : 2 * n_rank - 1 - chunk;
-}
-
-static pst_status check_shape(const char *name, uint32_t n_rank, uint32_t n_virtual,
-                              uint32_t n_micro) {
-    if (n_rank < 1 || n_rank > PST_SCHEDULE_MAX_RANK)
-        return pst_fail(PST_EINPUT, "schedule %s: %u stages; 1 to %d are possible", name, n_rank,
-                        PST_SCHEDULE_MAX_RANK);
-    if (n_virtual < 1 || n_virtual > PST_SCHEDULE_MAX_VIRTUAL)
-        return pst_fail(PST_EINPUT, "schedule %s: %u chunks per rank; 1 to %d are possible", name,
-                        n_virtual, PST_SCHEDULE_MAX_VIRTUAL);
-    if (n_virtual > PST_SCHEDULE_MAX_CHUNK / n_rank)
-        return pst_fail(PST_EINPUT,
-                        "schedule %s: %u chunks on each of %u ranks; %d in all are possible", name,
-                        n_virtual, n_rank, PST_SCHEDULE_MAX_CHUNK);
-    if (n_micro < 1 || n_micro > PST_SCHEDULE_MAX_MICRO)
-        return pst_fail(PST_EINPUT, "schedule %s: %u micro-batches; 1 to %d are possible", name,
-                        n_micro, PST_SCHEDULE_MAX_MICRO);
-    return PST_OK;
-}
-
-pst_status pst_schedule_open(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual,
-                             uint32_t n_micro, pst_schedule **schedule) {
-    uint32_t per_micro = row->generate == pst_schedule_forward_row ? 1 : row->split ? 3 : 2;
-    PST_TRY(check_shape(row->name, n_rank, n_virtual, n_micro));
-    pst_schedule *s = calloc(1, sizeof *s);
-    if (!s) goto no_memory;
-    s->n_rank = n_rank;
-    s->n_chunk = n_rank * n_virtual;
-    s->n_micro = n_micro;
-    s->backward = per_micro > 1;
-    s->split = per_micro > 2;
-    strncpy(s->name, row->name, sizeof s->name - 1);
-    s->rank_of_chunk = malloc(s->n_chunk * sizeof *s->rank_of_chunk);
-    s->n_action = calloc(n_rank, sizeof *s->n_action);
-    s->action = calloc(n_rank, sizeof *s->action);
-    if (!s->rank_of_chunk || !s->n_action || !s->action) goto no_memory;
-    for (uint32_t c = 0; c < s->n_chunk; c++)
-        s->rank_of_chunk[c] = rank_of(row->placement, n_rank, c);
-    for (uint32_t r = 0; r < n_rank; r++)
-        if (!(s->action[r] = malloc((size_t)n_micro * n_virtual * per_micro * sizeof **s->action)))
-            goto no_memory;
-    *schedule = s;
-    return PST_OK;
-no_memory:
-    pst_schedule_close(s);
-    return pst_fail(PST_ENOMEM, "schedule %s: no memory for %u stages x %u micro-batches",
-                    row->name, n_rank, n_micro);
-}
-
-void pst_schedule_add(pst_schedule *s, uint32_t rank, pst_opcode op, uint32_t chunk,
-                      uint32_t micro) {
-    if (micro >= s->n_micro) return;
-    s->action[rank][s->n_action[rank]++] =
-        (pst_action){.opcode = (uint8_t)op, .chunk = (uint16_t)chunk, .micro = micro};
-}
-
-void pst_schedule_add_backward(pst_schedule *s, uint32_t rank, uint32_t chunk, uint32_t micro) {
-    pst_schedule_add(s, rank, s->split ? PST_OP_B : PST_OP_BW, chunk, micro);
-    if (s->split) pst_schedule_add(s, rank, PST_OP_W, chunk, micro);
-}
-
-void pst_schedule_add_beats(pst_schedule *s, uint32_t rank, const pst_beat *beat, uint32_t n) {
-    uint32_t next[PST_SCHEDULE_MAX_VIRTUAL] = {0};
-    uint64_t at[PST_SCHEDULE_MAX_VIRTUAL]; /* UINT64_MAX: all have been added */
-    for (uint32_t i = 0; i < n; i++) at[i] = beat[i].start;
-    for (uint64_t left = (uint64_t)n * s->n_micro; left; left--) {
-        uint32_t first = 0;
-        for (uint32_t i = 1; i < n; i++) first = at[i] < at[first] ? i : first;
-        pst_schedule_add(s, rank, (pst_opcode)beat[first].opcode, beat[first].chunk, next[first]);
-        at[first] = ++next[first] < s->n_micro ? at[first] + beat[first].every : UINT64_MAX;
-    }
-}
+/* Schedules with F and a fused BW in turn. Sources: GPipe (Huang et al., NeurIPS
+ * 2019); 1F1B (PipeDream-Flush, Narayanan et al., ICML 2021); interleaved 1F1B (Narayanan et al.,
+ * SC 2021); 1f1b-early is 1F1B with B and W apart, so that the input gradient leaves before W runs.
+ */
+#include "pipeline/schedule/build.h"
+#include "pipeline/schedule/flight.h"
+#include "pipeline/schedule/rows.h"
 
 /* --- one chunk per rank ----------------------------------------------------------------------- */
 
@@ -113,6 +35,34 @@ pst_status pst_schedule_1f1b(const pst_schedule_row *row, uint32_t n_rank, uint3
     }
     return PST_OK;
 }
+
+/* All micro-batches. */
+static uint64_t full_gpipe(uint32_t n_rank, uint32_t n_micro) {
+    (void)n_rank;
+    return n_micro;
+}
+
+static int hold_gpipe(pst_schedule_flight *f) {
+    for (uint32_t k = 0; k < f->n_chunk; k++) pst_schedule_flight_set(f, k, f->n_micro, f->n_micro);
+    return 1;
+}
+
+const pst_schedule_rules pst_schedule_gpipe_rules = {.full = full_gpipe, .hold = hold_gpipe};
+
+static int hold_1f1b(pst_schedule_flight *f) {
+    for (uint32_t k = 0; k < f->n_chunk; k++) {
+        pst_schedule_flight_set(f, k, f->n_chunk - k, f->n_chunk - k);
+        f->to_w[k] = (uint32_t)f->split;
+    }
+    return 1;
+}
+
+static uint64_t warm_1f1b(const pst_schedule_size *size, uint32_t stage, uint32_t nth) {
+    (void)nth;
+    return size->n_rank - stage;
+}
+
+const pst_schedule_rules pst_schedule_1f1b_rules = {.hold = hold_1f1b, .warm = warm_1f1b};
 
 /* --- several ---------------------------------------------------------------------------------- */
 
@@ -163,11 +113,36 @@ pst_status pst_schedule_interleaved(const pst_schedule_row *row, uint32_t n_rank
     return PST_OK;
 }
 
+/* Rounds are of p micro-batches, or of one more where some are left over, which go to the first
+ * rounds. */
+static uint64_t full_interleaved(uint32_t p, uint32_t n_micro) {
+    uint32_t over = n_micro % p;
+    return (over + 4) * (uint64_t)p + over;
+}
+
+/* One B comes after each F of the steady state, which begins with the first F behind those of the
+ * warm-up. */
+static uint64_t warm_interleaved(const pst_schedule_size *size, uint32_t stage, uint32_t nth) {
+    walk w = walk_of(size->n_rank, size->n_micro);
+    uint64_t n = 0, left = 2 * (uint64_t)(size->n_rank - 1 - stage) +
+                           (uint64_t)(size->n_virtual - 1) * size_of_round(&w) + 1;
+    for (; w.round < w.rounds && left; w.round++)
+        for (uint32_t k = 0; k < size->n_virtual && left; k++) {
+            uint64_t here = size_of_round(&w), now = here < left ? here : left;
+            n += k == nth ? now : 0;
+            left -= now;
+        }
+    return n;
+}
+
+const pst_schedule_rules pst_schedule_interleaved_rules = {.full = full_interleaved,
+                                                           .warm = warm_interleaved};
+
 /* --- evaluation ------------------------------------------------------------------------------- */
 
 /* Micro-batch k enters chunk c at c + k * (chunks of a rank), were there no others: any order of
  * such times can run. */
-static void fill_forward(pst_schedule *s) {
+void pst_schedule_fill_forward(pst_schedule *s) {
     for (uint32_t r = 0; r < s->n_rank; r++) {
         pst_beat beat[PST_SCHEDULE_MAX_VIRTUAL];
         uint32_t n = 0;
@@ -182,17 +157,6 @@ static void fill_forward(pst_schedule *s) {
 pst_status pst_schedule_forward_row(const pst_schedule_row *row, uint32_t n_rank,
                                     uint32_t n_virtual, uint32_t n_micro, pst_schedule **schedule) {
     PST_TRY(pst_schedule_open(row, n_rank, n_virtual, n_micro, schedule));
-    fill_forward(*schedule);
-    return PST_OK;
-}
-
-pst_status pst_schedule_forward(const pst_schedule *like, uint32_t n_micro,
-                                pst_schedule **schedule) {
-    const pst_schedule_row *row;
-    PST_TRY(pst_schedule_find("forward", &row));
-    PST_TRY(pst_schedule_open(row, like->n_rank, like->n_chunk / like->n_rank, n_micro, schedule));
-    memcpy((*schedule)->rank_of_chunk, like->rank_of_chunk,
-           like->n_chunk * sizeof *like->rank_of_chunk);
-    fill_forward(*schedule);
+    pst_schedule_fill_forward(*schedule);
     return PST_OK;
 }

@@ -6,7 +6,7 @@
 #include "pipeline/schedule/csv.h"
 #include "base/file.h"
 #include "pipeline/schedule/pace.h"
-#include "pipeline/schedule/parts.h"
+#include "pipeline/schedule/build.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

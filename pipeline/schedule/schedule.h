@@ -33,20 +33,41 @@ typedef enum {
     PST_PLACE_THERE_AND_BACK /* chunks 0..p-1 on ranks 0..p-1, chunks p..2p-1 on ranks p-1..0 */
 } pst_placement;
 
+typedef struct pst_schedule_rules pst_schedule_rules;
+
+/* What an order is made from, and what for. */
+typedef enum {
+    PST_SCHEDULE_GENERATED, /* trains; from the numbers of stages, chunks and micro-batches alone */
+    PST_SCHEDULE_FORWARD,   /* likewise, F only: evaluation and generation */
+    PST_SCHEDULE_READ,      /* from a file: pipeline/schedule/csv.h */
+    PST_SCHEDULE_SOLVED     /* pipeline/solve/solve.h */
+} pst_schedule_kind;
+
 typedef struct pst_schedule_row pst_schedule_row;
 struct pst_schedule_row {
     const char *name, *help;
+    pst_schedule_kind kind;
     int split;
     uint32_t n_virtual; /* chunks per rank; 0: any number, 2 by default */
     pst_placement placement;
+    /* NULL: of other kinds than the first two */
     pst_status (*generate)(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual,
                            uint32_t n_micro, pst_schedule **schedule);
+    /* The rest is read for planning, through pipeline/schedule/flight.h, where it is described. */
+    const pst_schedule_rules *rules; /* NULL: what is in flight has to be counted */
+    double bubble, held;
+    int plain;       /* with one stage no other holds fewer micro-batches or takes less time */
+    int within_1f1b; /* no stage holds more than the first one of 1f1b */
+    int spares;      /* proposed where memory is short */
 };
-/* Those that are generated and train, and "forward" (evaluation), last. */
+/* Those that are generated; of kind PST_SCHEDULE_FORWARD is the last one alone. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
-/* EINPUT with "did you mean" when unknown. "custom" and "solved" are found, too: they have no
- * generator (pipeline/schedule/csv.h, pipeline/solve/solve.h). */
+/* EINPUT with "did you mean" when unknown. */
 pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
+/* The i-th name that is found; NULL: there are no more. */
+const char *pst_schedule_name(uint32_t i);
+/* PST_SCHEDULE_GENERATED of a name that is unknown. */
+pst_schedule_kind pst_schedule_kind_of(const char *name);
 /* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has
  * others. */
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual);

@@ -3,7 +3,7 @@
  * others); then, from the best of them, the order that a solution has is disturbed, built again
  * forwards, backwards and forwards, and kept when it is no longer. What is disturbed is a queue as
  * a whole, a stretch of one, or a little of everything; all numbers are drawn from a fixed seed. */
-#include "pipeline/schedule/parts.h"
+#include "pipeline/schedule/build.h"
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -185,8 +185,8 @@ static pst_status try_all_named(search *x, pst_solved *solved) {
     const pst_schedule_row *row = pst_schedule_rows(&n);
     for (uint32_t i = 0; i < n; i++) {
         pst_schedule *named;
-        if (!strcmp(row[i].name, "forward") || (row[i].n_virtual ? row[i].n_virtual != v : v < 2))
-            continue;
+        if (row[i].kind == PST_SCHEDULE_FORWARD) continue;
+        if (row[i].n_virtual ? row[i].n_virtual != v : v < 2) continue;
         PST_TRY(row[i].generate(&row[i], p->n_rank, v, p->n_micro, &named));
         if (!memcmp(named->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk))
             try_named(x, named, solved);

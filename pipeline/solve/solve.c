@@ -1,6 +1,6 @@
 /* See pipeline/solve/solve.h: the problem as queues, and from what the search finds to a
  * schedule. */
-#include "pipeline/schedule/parts.h"
+#include "pipeline/schedule/build.h"
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -198,9 +198,10 @@ uint32_t pst_solve_places(uint32_t chunks, pst_solve_place place[PST_SOLVE_PLACE
 }
 
 int pst_solve_has(const pst_solve_place *place, const pst_schedule_row *row) {
-    int rounds = !strcmp(place->like, "interleaved");
-    if (!strcmp(row->name, "forward")) return 0;
-    return rounds ? !row->n_virtual : row->n_virtual == place->n_virtual;
+    const pst_schedule_row *like;
+    if (row->kind == PST_SCHEDULE_FORWARD || pst_schedule_find(place->like, &like) != PST_OK)
+        return 0;
+    return row->n_virtual == like->n_virtual;
 }
 
 /* --- memory of a schedule --------------------------------------------------------------------- */
@@ -235,9 +236,10 @@ int pst_solve_fits(const pst_solve_problem *p, const pst_schedule *schedule) {
 static pst_status write_schedule(const pst_solver *s, const pst_solution *x,
                                  pst_schedule **schedule) {
     static const pst_opcode opcode[SOLVE_KINDS] = {PST_OP_F, PST_OP_B, PST_OP_W};
-    const pst_schedule_row row = {.name = "solved", .split = 1};
     const pst_solve_problem *p = s->problem;
-    PST_TRY(pst_schedule_open(&row, p->n_rank, p->n_chunk / p->n_rank, p->n_micro, schedule));
+    const pst_schedule_row *row;
+    PST_TRY(pst_schedule_find("solved", &row));
+    PST_TRY(pst_schedule_open(row, p->n_rank, p->n_chunk / p->n_rank, p->n_micro, schedule));
     memcpy((*schedule)->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk);
     uint32_t *next = calloc(s->n_queue, sizeof *next);
     pst_status status =

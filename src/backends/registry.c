@@ -28,7 +28,6 @@ static const pst_world_ops *const worlds[] = {&pst_world_pmix, &pst_world_tcp, &
 enum { MAX_NAMES = 32 };
 
 const char *pst_registry_name(const char *kind, uint32_t i) {
-    uint32_t n = 0;
     if (!strcmp(kind, "device") && i == COUNT(devices)) return pst_module_name();
     if (!strcmp(kind, "device")) return i < COUNT(devices) ? devices[i]->name : NULL;
     if (!strcmp(kind, "transport") && i < COUNT(transports)) return transports[i]->name;
@@ -40,12 +39,7 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
         if (i < models[m]->n_preset) return models[m]->presets[i].name;
     if (!strcmp(kind, "data")) return i < COUNT(datas) ? datas[i]->name : NULL;
     if (!strcmp(kind, "optimizer")) return i < PST_OPTIM_COUNT ? pst_optim_rows()[i].name : NULL;
-    if (!strcmp(kind, "schedule")) {
-        const pst_schedule_row *row = pst_schedule_rows(&n);
-        if (i < n) return row[i].name;
-        if (i == n) return "custom";
-        return i == n + 1 ? "solved" : NULL;
-    }
+    if (!strcmp(kind, "schedule")) return pst_schedule_name(i);
     return NULL;
 }
 

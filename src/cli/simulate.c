@@ -39,10 +39,6 @@ static int read_stages(const char *times, const char *memory, double *all_times,
     return 0;
 }
 
-enum {
-    MOST_PASSES = 1 << 22
-}; /* stages x micro-batches that a study can take: seconds and a few GB */
-
 /* A plan, or a schedule with its sizes: one of the two, and whole. times, memory: NULL when not
  * given. */
 static int check(const pst_command *command, size_t n, const pst_simulate_options *o,
@@ -64,19 +60,6 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
         (o->transport || o->execute || *o->trace || *o->svg || *o->csv))
         return pst_cli_wrong("--schedule all compares makespans only: leave out --transport, "
                              "--execute, --trace, --svg and --csv");
-    if (n == 0 && !strcmp(o->schedule, "custom")) {
-        if (!*o->csv)
-            return pst_cli_wrong("--schedule custom needs --csv FILE, which it is read from");
-        if (o->stages || o->micro_batches || o->chunks)
-            return pst_cli_wrong(
-                "--schedule custom: the file says the numbers of stages, chunks and micro-batches");
-        return 0;
-    }
-    if (n == 0 && !o->stages) return pst_cli_wrong("--schedule needs --stages P");
-    if (n == 0 && !o->micro_batches) return pst_cli_wrong("--schedule needs --micro-batches M");
-    if (n == 0 && o->stages * o->micro_batches > MOST_PASSES)
-        return pst_cli_wrong(
-            "--stages times --micro-batches is above %d, more than can be simulated", MOST_PASSES);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "backends/registry.h"
 #include "commands/bench.h"
 #include "penstock/option.h"
+#include "pipeline/schedule/schedule.h"
 #include <string.h>
 
 /* Of the schedules, those that a run can name: `forward` is what evaluation uses. */
@@ -9,7 +10,8 @@ const char *pst_builtin_name(const char *kind, size_t i) {
     const char *name;
     if (!strcmp(kind, "suite")) return pst_bench_suite_name((uint32_t)i);
     for (uint32_t at = 0; (name = pst_registry_name(kind, at)); at++) {
-        if (!strcmp(kind, "schedule") && !strcmp(name, "forward")) continue;
+        if (!strcmp(kind, "schedule") && pst_schedule_kind_of(name) == PST_SCHEDULE_FORWARD)
+            continue;
         if (i-- == 0) return name;
     }
     return NULL;

@@ -22,6 +22,7 @@
 #include <string.h>
 
 enum { ROUNDS = 5, MOST_ROUNDS = 10000 }; /* in real time */
+enum { MOST_PASSES = 1 << 22 }; /* stages x micro-batches of a study: seconds and a few GB */
 
 /* --- the executor on the virtual clock -------------------------------------------------------- */
 
@@ -112,7 +113,9 @@ static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_
     PST_TRY(draw(s, t, o->trace, TRACE));
     PST_TRY(draw(s, t, o->svg, SVG));
     if (s->prepared && *o->report) PST_TRY(pst_plan_page_of(s->prepared, NULL, "", o->report));
-    return !o->plan && !strcmp(o->schedule, "custom") ? PST_OK : draw(s, t, o->csv, CSV);
+    return !o->plan && pst_schedule_kind_of(o->schedule) == PST_SCHEDULE_READ
+               ? PST_OK
+               : draw(s, t, o->csv, CSV);
 }
 
 /* --- in real time ----------------------------------------------------------------------------- */
@@ -201,7 +204,7 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
         fprintf(out, "%-12s %6s %14s %14s %10s %12s %10s\n", "schedule", "chunks", "makespan ms",
                 "at least ms", "bubble", "peak stash", "held to W");
     for (uint32_t i = 0; i < n && status == PST_OK; i++)
-        if (strcmp(row[i].name, "forward") &&
+        if (row[i].kind == PST_SCHEDULE_GENERATED &&
             (!o->chunks || !row[i].n_virtual || row[i].n_virtual == o->chunks))
             status = compare_one(o, row[i].name, list, out);
     if (status == PST_OK && pst_study_solves(o)) status = compare_one(o, "solved", list, out);
@@ -212,6 +215,27 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
     if (status == PST_OK && ferror(out))
         status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
     return status;
+}
+
+/* What a schedule is made from: a file, or numbers. */
+static pst_status check_schedule(const pst_simulate_options *o) {
+    if (pst_schedule_kind_of(o->schedule) == PST_SCHEDULE_READ) {
+        if (!*o->csv)
+            return pst_fail(PST_EINPUT,
+                            "--schedule custom needs --csv FILE, which it is read from");
+        if (o->stages || o->micro_batches || o->chunks)
+            return pst_fail(
+                PST_EINPUT,
+                "--schedule custom: the file says the numbers of stages, chunks and micro-batches");
+        return PST_OK;
+    }
+    if (!o->stages) return pst_fail(PST_EINPUT, "--schedule needs --stages P");
+    if (!o->micro_batches) return pst_fail(PST_EINPUT, "--schedule needs --micro-batches M");
+    if (o->stages * o->micro_batches > MOST_PASSES)
+        return pst_fail(PST_EINPUT,
+                        "--stages times --micro-batches is above %d, more than can be simulated",
+                        MOST_PASSES);
+    return PST_OK;
 }
 
 pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
@@ -239,6 +263,7 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible",
                         o->rounds, MOST_ROUNDS);
     if (!o->rounds) taken.rounds = ROUNDS;
+    if (!o->plan) PST_TRY(check_schedule(o));
     if (!o->plan && !strcmp(o->schedule, "all")) return compare_all(o, out);
     pst_status status = o->plan ? pst_study_plan(o, &s) : pst_study_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);

@@ -22,7 +22,7 @@ static int may_differ(const pst_config *config, const char *line) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strncmp(line, keys[i], strlen(keys[i])))
             return strcmp(keys[i], "parallel.memory: ") ||
-                   strcmp(config->parallel.schedule, "solved");
+                   pst_schedule_kind_of(config->parallel.schedule) != PST_SCHEDULE_SOLVED;
     return 0;
 }
 

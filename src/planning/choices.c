@@ -243,25 +243,19 @@ static pst_status choose_solved(pst_planning *x) {
     return PST_OK;
 }
 
-/* Whether orders that are solved for may hold as much as this schedule does (prepare/solved.c),
- * where no limit is given. */
-static int is_within(const char *schedule) {
-    static const char *const names[] = {"1f1b", "1f1b-early", "zb-h1", "zb-v", "v-half", "v-min"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i], schedule)) return 1;
-    return 0;
-}
-
+/* Without a limit of memory, orders that are solved for may hold no more than 1f1b does
+ * (prepare/solved.c). */
 static pst_status choose_schedule(pst_planning *x) {
     const pst_config *c = x->config;
     pst_search_problem *p = &x->problem;
     const pst_schedule_row *row;
     uint32_t n;
-    p->reorders = is_given(x, "parallel", "schedule") && !strcmp(c->parallel.schedule, "solved");
+    p->reorders = is_given(x, "parallel", "schedule") &&
+                  pst_schedule_kind_of(c->parallel.schedule) == PST_SCHEDULE_SOLVED;
     if (p->reorders) PST_TRY(choose_solved(x));
     else if (is_given(x, "parallel", "schedule")) {
         PST_TRY(pst_schedule_find(c->parallel.schedule, &row));
-        if (!row->generate || !strcmp(row->name, "forward"))
+        if (row->kind != PST_SCHEDULE_GENERATED)
             return pst_fail(
                 PST_EINPUT,
                 "schedule %s cannot be planned with; leave parallel.schedule out or name another",
@@ -273,8 +267,8 @@ static pst_status choose_schedule(pst_planning *x) {
     row = pst_schedule_rows(&n);
     p->n_schedule = 0;
     for (uint32_t i = 0; i < n && p->n_schedule < sizeof p->schedule / sizeof *p->schedule; i++)
-        if (strcmp(row[i].name, "forward") &&
-            (!p->reorders || c->parallel.memory > 0 || is_within(row[i].name)))
+        if (row[i].kind == PST_SCHEDULE_GENERATED &&
+            (!p->reorders || c->parallel.memory > 0 || row[i].within_1f1b))
             p->schedule[p->n_schedule++] = row[i].name;
     return PST_OK;
 }

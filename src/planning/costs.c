@@ -266,7 +266,7 @@ static void take_exact(const pst_prepared *p, pst_layout *l) {
     }
     memcpy(l->peak_bytes, p->plan->peak_bytes, l->pipeline * sizeof *l->peak_bytes);
     l->exact = 1;
-    l->solved = !strcmp(p->plan->schedule, "solved");
+    l->solved = pst_schedule_kind_of(p->plan->schedule) == PST_SCHEDULE_SOLVED;
 }
 
 static pst_status set_cluster(const pst_planning *x, pst_config *c) {

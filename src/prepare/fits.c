@@ -66,15 +66,16 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     const char *schedule = c->parallel.schedule;
     int64_t micro_batch = c->train.micro_batch;
     uint32_t ranks = p->options.n_rank;
-    static const char *const sparing[] = {"1f1b", "v-half", "v-min"};
+    uint32_t n_row;
+    const pst_schedule_row *row = pst_schedule_rows(&n_row);
     if (fits_shared(p, limit, 1)) {
         snprintf(text, bytes, "parallel.zero=1 would fit");
         return;
     }
-    for (size_t i = 0; i < sizeof sparing / sizeof *sparing; i++)
-        if (strcmp(schedule, sparing[i]) &&
-            fits_with(p, limit, sparing[i], NULL, micro_batch, ranks)) {
-            snprintf(text, bytes, "parallel.schedule=%s%s would fit", sparing[i],
+    for (uint32_t i = 0; i < n_row; i++)
+        if (row[i].spares && strcmp(schedule, row[i].name) &&
+            fits_with(p, limit, row[i].name, NULL, micro_batch, ranks)) {
+            snprintf(text, bytes, "parallel.schedule=%s%s would fit", row[i].name,
                      c->parallel.chunks ? " with parallel.chunks=0" : "");
             return;
         }

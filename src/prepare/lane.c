@@ -49,7 +49,7 @@ static uint32_t longest(const pst_prepared *p, const pst_plan *plan) {
 void pst_prepare_choose_lane(pst_prepared *p) {
     const pst_plan *plan = p->options.plan;
     if (!p->options.score || p->options.lane || p->options.schedules ||
-        !strcmp(plan->schedule, "solved"))
+        pst_schedule_kind_of(plan->schedule) == PST_SCHEDULE_SOLVED)
         return;
     if (p->options.n_rank > RANKS ||
         (uint64_t)p->grid.tensor * plan->n_chunk * plan->n_micro > PASSES ||

@@ -164,7 +164,7 @@ static pst_status build_plan(pst_prepared *p) {
                         "together): use a larger "
                         "train.micro_batch or a smaller train.batch",
                         n_micro, p->grid.pipeline, MOST_PASSES);
-    if (!p->options.infer && !strcmp(schedule, "forward"))
+    if (!p->options.infer && pst_schedule_kind_of(schedule) == PST_SCHEDULE_FORWARD)
         return pst_fail(PST_EINPUT,
                         "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_given(p, given));
@@ -370,10 +370,11 @@ static pst_status prepare_into(pst_prepared *p) {
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options,
                        pst_prepared **prepared) {
     const char *schedule = options->plan ? options->plan->schedule : config->parallel.schedule;
-    if (!strcmp(schedule, "solved") && !options->schedules && !options->infer && options->lane)
+    const int solves = pst_schedule_kind_of(schedule) == PST_SCHEDULE_SOLVED;
+    if (solves && !options->schedules && !options->infer && options->lane)
         return pst_fail(PST_EINPUT,
                         "schedule solved is solved for all pipelines together, not for one");
-    if (!strcmp(schedule, "solved") && !options->schedules && !options->infer)
+    if (solves && !options->schedules && !options->infer)
         return pst_prepare_solved(config, options, prepared);
     pst_prepared *p = calloc(1, sizeof *p);
     if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");

@@ -46,7 +46,7 @@ static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_v
 
 static pst_status make(const pst_config *c, const char *name, int split, uint32_t n_rank,
                        uint32_t n_virtual, uint32_t n_micro, pst_schedule **schedule) {
-    if (!strcmp(name, "custom")) return load(c, n_rank, n_micro, schedule);
+    if (pst_schedule_kind_of(name) == PST_SCHEDULE_READ) return load(c, n_rank, n_micro, schedule);
     PST_TRY((split ? generate_split : pst_schedule_generate)(name, n_rank, n_virtual, n_micro,
                                                              schedule));
     return pst_schedule_check(*schedule);
@@ -91,9 +91,9 @@ static pst_status move_to_plan(pst_schedule *s, const pst_plan *plan) {
  * chunks. */
 static pst_status make_on(const pst_config *c, const char *name, int split, uint32_t n_rank,
                           uint32_t n_micro, const pst_plan *plan, pst_schedule **schedule) {
-    uint32_t chunks = plan                      ? plan->n_chunk / n_rank
-                      : strcmp(name, "forward") ? (uint32_t)c->parallel.chunks
-                                                : 1;
+    const int forward = pst_schedule_kind_of(name) == PST_SCHEDULE_FORWARD;
+    uint32_t chunks = forward ? 1 : (uint32_t)c->parallel.chunks;
+    if (plan) chunks = plan->n_chunk / n_rank;
     pst_status status = make(c, name, split, n_rank, chunks, n_micro, schedule);
     if (status == PST_OK && plan) status = move_to_plan(*schedule, plan);
     if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;

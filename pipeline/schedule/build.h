@@ -1,6 +1,6 @@
-/* What the generators of schedules share with each other and with nobody else. */
-#ifndef PST_PIPELINE_SCHEDULE_PARTS_H
-#define PST_PIPELINE_SCHEDULE_PARTS_H
+/* Building a schedule: its limits, and adding actions rank by rank. */
+#ifndef PST_PIPELINE_SCHEDULE_BUILD_H
+#define PST_PIPELINE_SCHEDULE_BUILD_H
 #include "pipeline/schedule/schedule.h"
 
 enum {
@@ -10,8 +10,8 @@ enum {
 };
 enum { PST_SCHEDULE_MAX_MICRO = 1 << 24 };
 
-/* Without actions, with room for those of every chunk and micro-batch: F of "forward"; F, B, W
- * where the row is split; else F, BW. */
+/* Without actions, with room for those of every chunk and micro-batch: F alone of
+ * PST_SCHEDULE_FORWARD; F, B, W where the row is split; else F, BW. */
 pst_status pst_schedule_open(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual,
                              uint32_t n_micro, pst_schedule **schedule);
 /* Appends; micro-batches beyond the last one are left out. */
@@ -29,11 +29,4 @@ typedef struct {
 /* Appends the passes of all micro-batches of n beats in the order of their times; of equal ones the
  * earlier beat's. */
 void pst_schedule_add_beats(pst_schedule *s, uint32_t rank, const pst_beat *beat, uint32_t n);
-
-typedef pst_status pst_schedule_generator(const pst_schedule_row *row, uint32_t n_rank,
-                                          uint32_t n_virtual, uint32_t n_micro,
-                                          pst_schedule **schedule);
-pst_schedule_generator pst_schedule_gpipe, pst_schedule_1f1b, pst_schedule_interleaved,
-    pst_schedule_forward_row;
-pst_schedule_generator pst_schedule_zb_h, pst_schedule_zb_v, pst_schedule_v, pst_schedule_dualpipev;
 #endif

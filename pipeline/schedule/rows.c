@@ -1,0 +1,222 @@
+/* The list of schedules, and what is found or made by a name. */
+#include "pipeline/schedule/rows.h"
+#include "pipeline/schedule/build.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Those with a generator first. */
+static const pst_schedule_row rows[] = {
+    {.name = "gpipe",
+     .help = "all F, then all BW; stashes every micro-batch",
+     .n_virtual = 1,
+     .generate = pst_schedule_gpipe,
+     .rules = &pst_schedule_gpipe_rules,
+     .bubble = 1,
+     .held = INFINITY},
+    {.name = "1f1b",
+     .help =
+         "one F, one fused BW in turn; stashes at most one micro-batch per later stage, plus one",
+     .n_virtual = 1,
+     .generate = pst_schedule_1f1b,
+     .rules = &pst_schedule_1f1b_rules,
+     .bubble = 1,
+     .held = 1,
+     .plain = 1,
+     .within_1f1b = 1,
+     .spares = 1},
+    {.name = "1f1b-early",
+     .help = "1f1b with W apart: the input gradient leaves before W, so the bubble is (p-1)(F+B)",
+     .split = 1,
+     .n_virtual = 1,
+     .generate = pst_schedule_1f1b,
+     .rules = &pst_schedule_1f1b_rules,
+     .bubble = 0.67,
+     .held = 1,
+     .within_1f1b = 1},
+    {.name = "interleaved",
+     .help =
+         "1f1b over several chunks per rank (2, or --chunks): the bubble is (p-1)(F+B+W)/chunks",
+     .generate = pst_schedule_interleaved,
+     .rules = &pst_schedule_interleaved_rules,
+     .bubble = 1,
+     .held = 1},
+    {.name = "zb-h1",
+     .help = "W fills what 1f1b leaves idle, with its memory: the bubble is (p-1)(F+B-W)",
+     .split = 1,
+     .n_virtual = 1,
+     .generate = pst_schedule_zb_h1,
+     .rules = &pst_schedule_zb_h1_rules,
+     .bubble = 0.35,
+     .held = 1,
+     .within_1f1b = 1},
+    {.name = "zb-h2",
+     .help =
+         "twice the warm-up of zb-h1: no bubble where F = B = W, stashes up to 2p-1 micro-batches",
+     .split = 1,
+     .n_virtual = 1,
+     .generate = pst_schedule_zb_h2,
+     .rules = &pst_schedule_zb_h2_rules,
+     .bubble = 0.03,
+     .held = 2},
+    {.name = "zb-v",
+     .help =
+         "two chunks per rank, there and back: no bubble where F = B = W, with the memory of 1f1b",
+     .split = 1,
+     .n_virtual = 2,
+     .placement = PST_PLACE_THERE_AND_BACK,
+     .generate = pst_schedule_zb_v,
+     .rules = &pst_schedule_zb_v_rules,
+     .bubble = 0.05,
+     .held = 1,
+     .within_1f1b = 1},
+    {.name = "v-half",
+     .help = "there and back, with half the memory of 1f1b and half its bubble",
+     .split = 1,
+     .n_virtual = 2,
+     .placement = PST_PLACE_THERE_AND_BACK,
+     .generate = pst_schedule_v_half,
+     .rules = &pst_schedule_v_half_rules,
+     .bubble = 0.5,
+     .held = 0.55,
+     .within_1f1b = 1,
+     .spares = 1},
+    {.name = "v-min",
+     .help = "there and back, with a third of the memory of 1f1b and two thirds of its bubble",
+     .split = 1,
+     .n_virtual = 2,
+     .placement = PST_PLACE_THERE_AND_BACK,
+     .generate = pst_schedule_v_min,
+     .rules = &pst_schedule_v_min_rules,
+     .bubble = 0.67,
+     .held = 0.4,
+     .within_1f1b = 1,
+     .spares = 1},
+    {.name = "dualpipev",
+     .help = "there and back, F beside B of another micro-batch; stashes p+1/2 micro-batches",
+     .split = 1,
+     .n_virtual = 2,
+     .placement = PST_PLACE_THERE_AND_BACK,
+     .generate = pst_schedule_dualpipev,
+     .rules = &pst_schedule_dualpipev_rules,
+     .bubble = 0.1,
+     .held = 1},
+    {.name = "forward",
+     .help = "F only: evaluation and generation",
+     .kind = PST_SCHEDULE_FORWARD,
+     .n_virtual = 1,
+     .generate = pst_schedule_forward_row},
+    {.name = "custom",
+     .help = "from a CSV file (parallel.schedule_file)",
+     .kind = PST_SCHEDULE_READ},
+    {.name = "solved",
+     .help = "made for the durations and the memory of these stages",
+     .kind = PST_SCHEDULE_SOLVED,
+     .split = 1},
+};
+enum { ROWS = sizeof rows / sizeof *rows, GENERATED = ROWS - 2 };
+
+const pst_schedule_row *pst_schedule_rows(uint32_t *n) {
+    *n = GENERATED;
+    return rows;
+}
+
+/* --- lookup ----------------------------------------------------------------------------------- */
+
+/* Levenshtein distance; the names of rows are short, longer input counts as far away. */
+static uint32_t distance(const char *a, const char *b) {
+    enum { MAX = 32 };
+    size_t n = strlen(a), k = strlen(b);
+    uint32_t row[MAX + 1];
+    if (n > MAX || k > MAX) return UINT32_MAX;
+    for (uint32_t j = 0; j <= k; j++) row[j] = j;
+    for (uint32_t i = 1; i <= n; i++) {
+        uint32_t corner = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= k; j++) {
+            uint32_t best = corner + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[k];
+}
+
+static const pst_schedule_row *row_of(const char *name) {
+    for (uint32_t i = 0; i < ROWS; i++)
+        if (!strcmp(rows[i].name, name)) return &rows[i];
+    return NULL;
+}
+
+/* Of those that are generated; NULL: none is near. */
+static const pst_schedule_row *nearest(const char *name) {
+    const pst_schedule_row *near = NULL;
+    uint32_t least = 4;
+    for (uint32_t i = 0; i < GENERATED; i++) {
+        uint32_t d = distance(name, rows[i].name);
+        if (d >= least) continue;
+        least = d;
+        near = &rows[i];
+    }
+    return near;
+}
+
+pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
+    char list[256] = "";
+    const pst_schedule_row *found = row_of(name), *near = nearest(name);
+    if (found) {
+        *row = found;
+        return PST_OK;
+    }
+    for (uint32_t i = 0; i < ROWS; i++)
+        if (rows[i].kind != PST_SCHEDULE_FORWARD) /* which trains nothing */
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
+                     rows[i].name);
+    if (near)
+        return pst_fail(PST_EINPUT,
+                        "no schedule is called \"%.64s\"; did you mean \"%s\"? There are %s", name,
+                        near->name, list);
+    return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s", name, list);
+}
+
+const char *pst_schedule_name(uint32_t i) { return i < ROWS ? rows[i].name : NULL; }
+
+pst_schedule_kind pst_schedule_kind_of(const char *name) {
+    const pst_schedule_row *row = row_of(name);
+    return row ? row->kind : PST_SCHEDULE_GENERATED;
+}
+
+pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual) {
+    if (asked && row->n_virtual && asked != row->n_virtual)
+        return pst_fail(PST_EINPUT,
+                        "schedule %s has %u chunk%s per rank, not %u; leave the number of chunks "
+                        "out, or use interleaved or solved",
+                        row->name, row->n_virtual, row->n_virtual == 1 ? "" : "s", asked);
+    *n_virtual = row->n_virtual ? row->n_virtual : 2;
+    if (asked) *n_virtual = asked;
+    return PST_OK;
+}
+
+pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_virtual,
+                                 uint32_t n_micro, pst_schedule **schedule) {
+    const pst_schedule_row *row;
+    PST_TRY(pst_schedule_find(name, &row));
+    PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
+    if (!row->generate)
+        return pst_fail(
+            PST_EINPUT,
+            "schedule %s is not made from the numbers of stages and micro-batches alone", name);
+    return row->generate(row, n_rank, n_virtual, n_micro, schedule);
+}
+
+pst_status pst_schedule_forward(const pst_schedule *like, uint32_t n_micro,
+                                pst_schedule **schedule) {
+    const pst_schedule_row *row = &rows[GENERATED - 1];
+    PST_TRY(pst_schedule_open(row, like->n_rank, like->n_chunk / like->n_rank, n_micro, schedule));
+    memcpy((*schedule)->rank_of_chunk, like->rank_of_chunk,
+           like->n_chunk * sizeof *like->rank_of_chunk);
+    pst_schedule_fill_forward(*schedule);
+    return PST_OK;
+}
