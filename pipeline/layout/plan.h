@@ -8,21 +8,10 @@
 #include "base/status.h"
 #include "graph/graph.h"
 #include "penstock/plan.h"
-#include "pipeline/layout/grid.h"
+#include "pipeline/layout/layout.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-/* What a chunk computes again before its B instead of keeping it from F on (recompute.c). */
-typedef enum {
-    PST_RECOMPUTE_NONE,
-    PST_RECOMPUTE_SELECTIVE,
-    PST_RECOMPUTE_FULL,
-    PST_RECOMPUTE_COUNT
-} pst_recompute;
-const char *pst_recompute_name(pst_recompute recompute);
-/* EINPUT lists the names. */
-pst_status pst_recompute_find(const char *name, pst_recompute *recompute);
 
 struct pst_plan {
     uint64_t graph_hash;
