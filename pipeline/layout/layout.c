@@ -23,44 +23,51 @@ void pst_layout_close(pst_layout *l) {
     free(l->before);
     free(l->device);
     free(l->micros);
-    free(l->first_item);
     free(l->recompute);
-    l->before = l->device = l->micros = l->first_item = NULL;
+    free(l->first_item);
+    free(l->rank_of_chunk);
+    l->before = l->device = l->micros = l->first_item = l->rank_of_chunk = NULL;
     l->recompute = NULL;
+}
+
+static pst_status no_memory(pst_layout *l) {
+    pst_layout_close(l);
+    return pst_fail(PST_ENOMEM, "no memory for a layout of %u ranks",
+                    pst_grid_size(pst_layout_grid(l)));
+}
+
+/* A copy of n items; 1 when there is memory for it, or `from` is NULL. */
+static int copy(void *to, const void *from, size_t n, size_t bytes) {
+    void *own = from ? malloc(n * bytes) : NULL;
+    if (own) memcpy(own, from, n * bytes);
+    memcpy(to, &own, sizeof own);
+    return !own == !from;
 }
 
 pst_status pst_layout_open(const pst_layout *like, pst_layout *layout) {
     pst_layout l = *like;
-    const size_t degrees = (like->pipeline + (size_t)1) * sizeof *l.before;
-    l.before = like->before ? malloc(degrees) : NULL;
-    if (l.before) memcpy(l.before, like->before, degrees);
+    l.n_recompute = l.n_chunk;
+    l.rank_of_chunk = NULL;
     l.device = calloc(pst_grid_size(pst_layout_grid(like)), sizeof *l.device);
     l.micros = calloc(l.data, sizeof *l.micros);
+    l.recompute = calloc(l.n_chunk, sizeof *l.recompute);
     l.first_item = calloc(l.n_chunk + (size_t)1, sizeof *l.first_item);
-    l.recompute = calloc(l.n_chunk + (size_t)1, sizeof *l.recompute);
-    if (l.device && l.micros && l.first_item && l.recompute && !l.before == !like->before) {
-        *layout = l;
-        return PST_OK;
-    }
-    pst_layout_close(&l);
-    return pst_fail(PST_ENOMEM, "no memory for a layout of %u chunks", like->n_chunk);
-}
-
-/* to: NULL afterwards where `from` is. */
-static void take(uint32_t **to, const uint32_t *from, size_t n) {
-    if (from) memcpy(*to, from, n * sizeof **to);
-    if (from) return;
-    free(*to);
-    *to = NULL;
+    int done = copy(&l.before, like->before, l.pipeline + (size_t)1, sizeof *l.before);
+    if (!done || !l.device || !l.micros || !l.recompute || !l.first_item) return no_memory(&l);
+    *layout = l;
+    return PST_OK;
 }
 
 pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout) {
-    pst_layout l;
-    PST_TRY(pst_layout_open(from, &l));
-    take(&l.device, from->device, pst_grid_size(pst_layout_grid(from)));
-    take(&l.micros, from->micros, from->data);
-    take(&l.first_item, from->first_item, from->n_chunk + (size_t)1);
-    if (from->recompute) memcpy(l.recompute, from->recompute, from->n_chunk);
+    pst_layout l = *from;
+    const size_t ranks = pst_grid_size(pst_layout_grid(from));
+    int done = copy(&l.before, from->before, l.pipeline + (size_t)1, sizeof *l.before);
+    done &= copy(&l.device, from->device, ranks, sizeof *l.device);
+    done &= copy(&l.micros, from->micros, l.data, sizeof *l.micros);
+    done &= copy(&l.recompute, from->recompute, l.n_recompute, sizeof *l.recompute);
+    done &= copy(&l.first_item, from->first_item, l.n_chunk + (size_t)1, sizeof *l.first_item);
+    done &= copy(&l.rank_of_chunk, from->rank_of_chunk, l.n_chunk, sizeof *l.rank_of_chunk);
+    if (!done) return no_memory(&l);
     *layout = l;
     return PST_OK;
 }

@@ -30,17 +30,19 @@ typedef struct {
     uint32_t *micros;     /* [data] those of each replica; NULL: shared out by speed */
     char schedule[32];
     uint32_t chunks; /* per stage; 0: as the schedule has them */
-    /* The cut. */
+    uint32_t n_recompute;
+    uint8_t *recompute; /* [n_recompute] pst_recompute: one for all chunks, or of each */
+    /* The cut; where n_chunk is 0, there is none yet. */
     uint32_t n_item, n_chunk;
     uint32_t *first_item; /* [n_chunk + 1] chunk c has items [first_item[c], first_item[c + 1]) */
-    uint8_t *recompute;   /* [n_chunk] pst_recompute */
+    uint32_t *rank_of_chunk; /* [n_chunk] the stage of each; NULL: as the schedule has them */
 } pst_layout;
 
-/* The numbers, schedule and degrees of `like`, with arrays of its own that are all 0. ENOMEM, with
- * nothing to close. */
+/* The numbers and degrees of `like`, which has a cut, with arrays of its own that are all 0:
+ * devices, micro-batches, a recomputation for each chunk and borders. ENOMEM, with nothing to
+ * close. */
 pst_status pst_layout_open(const pst_layout *like, pst_layout *layout);
-/* The arrays of the copy, too, are NULL where those of `from` are. ENOMEM, with nothing to close.
- */
+/* Arrays are NULL where those of `from` are. ENOMEM, with nothing to close. */
 pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout);
 /* Frees the arrays; the value itself is the caller's. */
 void pst_layout_close(pst_layout *layout);
