@@ -27,7 +27,7 @@ enum {
 #define REFINABLE_QUICKLY 8.0
 #define HOPEFUL 1.15 /* as much longer may be thought what is prepared */
 
-static int is_sure(const pst_search_lot *lot) { return lot->row.fits && lot->row.layout->exact; }
+static int is_sure(const pst_search_lot *lot) { return lot->row.fits && lot->row.best->exact; }
 
 /* A lot with the row's best of what is named, to be closed by close_other; it may have no
  * layout. */
@@ -37,7 +37,7 @@ static pst_status open_other(pst_search_all *s, const pst_search_lot *lot, pst_s
     *other = *lot;
     other->small &= !s->x.problem->verify; /* what was thought of all cuts has its best in the
                                               row */
-    other->row.layout = NULL;
+    other->row.best = NULL;
     other->row.fits = 0;
     other->row.excess = 0;
     other->accounted = 0;
@@ -48,16 +48,16 @@ static pst_status open_other(pst_search_all *s, const pst_search_lot *lot, pst_s
 
 /* The other's layout is the row's if it is shorter, or is known as it is when the row's is not. */
 static void close_other(pst_search_lot *lot, pst_search_lot *other) {
-    pst_layout *rest = other->row.layout;
+    pst_candidate *rest = other->row.best;
     const int sure = is_sure(other);
     if (sure != is_sure(lot) ? sure : pst_search_step_of(other) < pst_search_step_of(lot)) {
-        rest = lot->row.layout;
-        lot->row.layout = other->row.layout;
+        rest = lot->row.best;
+        lot->row.best = other->row.best;
         lot->best = other->best;
         lot->accounted = 0;
     }
-    pst_layout_close(rest);
-    other->row.layout = NULL;
+    pst_candidate_close(rest);
+    other->row.best = NULL;
 }
 
 /* A row's best with one chunk per stage may hide one with several, whose cuts are not the best
@@ -65,7 +65,7 @@ static void close_other(pst_search_lot *lot, pst_search_lot *other) {
 static pst_status refine_hidden(pst_search_all *s, pst_search_lot *lot, uint64_t *passes) {
     const pst_search_along along = {.chunks = 1, .schedule = PST_NONE};
     pst_search_lot other;
-    if (lot->row.pipeline == 1 || lot->small || lot->row.layout->n_chunk > lot->row.pipeline)
+    if (lot->row.pipeline == 1 || lot->small || lot->row.best->layout.n_chunk > lot->row.pipeline)
         return PST_OK;
     pst_status status = open_other(s, lot, along, REFINABLE, &other);
     if (status == PST_OK && other.row.fits) status = pst_search_refine(&s->x, &other, passes);
@@ -109,7 +109,7 @@ static pst_status find_candidates(pst_search_all *s, pst_search_lot *lot, candid
                                   uint32_t *n) {
     list[*n] = (candidate){lot, *lot};
     list[*n].lot.sure = NULL;
-    PST_TRY(pst_layout_copy(lot->row.layout, &list[*n].lot.row.layout));
+    PST_TRY(pst_candidate_copy(lot->row.best, &list[*n].lot.row.best));
     ++*n;
     for (uint32_t i = 0; i < lot->n_config && !pst_search_late(&s->x); i++) {
         const pst_search_config *c = &lot->config[i];
@@ -124,7 +124,7 @@ static pst_status find_candidates(pst_search_all *s, pst_search_lot *lot, candid
         list[*n].of = lot;
         pst_status status = open_other(s, lot, along, REFINABLE_QUICKLY, &list[*n].lot);
         if (status == PST_OK && list[*n].lot.row.fits) ++*n;
-        else pst_layout_close(list[*n].lot.row.layout);
+        else pst_candidate_close(list[*n].lot.row.best);
         PST_TRY(status);
     }
     return PST_OK;
@@ -138,7 +138,7 @@ static candidate *most_hopeful(candidate *list, uint32_t n) {
     for (uint32_t k = 0; k < n; k++) {
         const uint64_t step = pst_search_step_of(&list[k].lot);
         if (step == UINT64_MAX) continue;
-        if (list[k].lot.row.layout->exact) sure = step < sure ? step : sure;
+        if (list[k].lot.row.best->exact) sure = step < sure ? step : sure;
         else if (step < thought) {
             thought = step;
             next = &list[k];
@@ -154,13 +154,13 @@ static pst_status prepare_shortest(pst_search_all *s, candidate *list, uint32_t 
     for (int i = 0; i < most && s->x.problem->verify && !pst_search_late(&s->x); i++) {
         candidate *best = most_hopeful(list, n);
         if (!best) break;
-        passes += (uint64_t)best->lot.row.layout->n_chunk * best->lot.row.layout->n_micro;
+        passes += (uint64_t)best->lot.row.best->layout.n_chunk * best->lot.row.best->layout.n_micro;
         if (i && passes > CANDIDATE_PASSES) break;
         s->n_candidate++;
         PST_TRY(pst_search_verify(&s->x, &best->lot));
-        if (best->lot.row.layout && best->lot.row.fits) continue;
-        pst_layout_close(best->lot.row.layout);
-        best->lot.row.layout = NULL;
+        if (best->lot.row.best && best->lot.row.fits) continue;
+        pst_candidate_close(best->lot.row.best);
+        best->lot.row.best = NULL;
         best->lot.row.fits = 0;
     }
     return PST_OK;
@@ -229,7 +229,7 @@ pst_status pst_search_try_unequal(pst_search_all *s) {
         pst_search_lot found;
         if (s->lot[i].row.pipeline == 1 || s->unequal_ns >= pst_search_shortest(s)) continue;
         PST_TRY(pst_search_unequal(&s->x, &s->lot[i], pst_search_shortest(s), &found));
-        if (!found.row.layout) continue;
+        if (!found.row.best) continue;
         pst_status status = add_lot(s, &found);
         if (status != PST_OK) pst_search_lot_close(&found);
         PST_TRY(status);
@@ -247,7 +247,7 @@ pst_status pst_search_simulate_best(pst_search_all *s) {
         if (pst_search_step_of(lot) >= best || (i && pst_search_late(&s->x))) break;
         const int sure = is_sure(lot);
         if (!sure && !lot->small)
-            PST_TRY(pst_search_predict(&s->x, &lot->best, lot->row.layout, PST_SCORE_SIMULATE));
+            PST_TRY(pst_search_predict(&s->x, &lot->best, lot->row.best, PST_SCORE_SIMULATE));
         if (!sure) PST_TRY(pst_search_plainer(&s->x, lot));
         if (pst_search_step_of(lot) < best) best = pst_search_step_of(lot);
     }
@@ -264,8 +264,8 @@ static pst_status look_again(pst_search_all *s, pst_search_lot *lot) {
         if (c->schedule == failed.schedule && c->reserve < failed.reserve)
             c->reserve = failed.reserve;
     }
-    pst_layout_close(lot->row.layout);
-    lot->row.layout = NULL;
+    pst_candidate_close(lot->row.best);
+    lot->row.best = NULL;
     lot->row.excess = 0;
     *lot->row.why = 0;
     return pst_search_look_at_row(s, lot, &best);
@@ -274,12 +274,12 @@ static pst_status look_again(pst_search_all *s, pst_search_lot *lot) {
 /* What the step of what comes nearest in a row where nothing fits is no shorter than: its order of
  * passes would take long to make, and nothing depends on it. Or why it cannot be had. */
 pst_status pst_search_predict_nearest(pst_search_all *s, pst_search_lot *lot) {
-    pst_status status = pst_search_predict(&s->x, &lot->best, lot->row.layout, PST_SCORE_EARLY);
+    pst_status status = pst_search_predict(&s->x, &lot->best, lot->row.best, PST_SCORE_EARLY);
     if (status != PST_EINPUT) return status;
     snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
     pst_error_clear();
-    pst_layout_close(lot->row.layout);
-    lot->row.layout = NULL;
+    pst_candidate_close(lot->row.best);
+    lot->row.best = NULL;
     lot->row.excess = 0;
     return PST_OK;
 }
@@ -290,9 +290,9 @@ pst_status pst_search_verify_nearest(pst_search_all *s) {
          i++) {
         if (pst_search_late(&s->x)) break;
         pst_search_lot *lot = &s->lot[i];
-        if (!lot->row.layout || lot->row.layout->exact) continue;
+        if (!lot->row.best || lot->row.best->exact) continue;
         PST_TRY(pst_search_predict_nearest(s, lot));
-        if (lot->row.layout) PST_TRY(pst_search_verify(&s->x, lot));
+        if (lot->row.best) PST_TRY(pst_search_verify(&s->x, lot));
     }
     pst_search_sort(s);
     return PST_OK;
@@ -303,7 +303,7 @@ pst_status pst_search_verify_nearest(pst_search_all *s) {
 static pst_search_lot *to_verify(const pst_search_all *s) {
     uint32_t n = s->x.problem->reorders ? FINALISTS : 1;
     for (uint32_t i = 0; i < n && i < s->n_lot && s->lot[i].row.fits; i++)
-        if (!s->lot[i].row.layout->exact) return &s->lot[i];
+        if (!s->lot[i].row.best->exact) return &s->lot[i];
     return NULL;
 }
 
@@ -316,9 +316,9 @@ static uint32_t first_sure(const pst_search_all *s) {
 
 /* What was prepared is not lost to what promises to be shorter. */
 static pst_status keep_sure(pst_search_lot *lot) {
-    pst_layout *copy;
-    PST_TRY(pst_layout_copy(lot->row.layout, &copy));
-    pst_layout_close(lot->sure);
+    pst_candidate *copy;
+    PST_TRY(pst_candidate_copy(lot->row.best, &copy));
+    pst_candidate_close(lot->sure);
     lot->sure = copy;
     lot->of_sure = lot->best;
     return PST_OK;
@@ -326,8 +326,8 @@ static pst_status keep_sure(pst_search_lot *lot) {
 
 static void take_sure(pst_search_lot *lot) {
     if (!lot->sure) return;
-    pst_layout_close(lot->row.layout);
-    lot->row.layout = lot->sure;
+    pst_candidate_close(lot->row.best);
+    lot->row.best = lot->sure;
     lot->best = lot->of_sure;
     lot->sure = NULL;
     lot->row.fits = 1;
@@ -344,7 +344,7 @@ static pst_status look_past(pst_search_all *s, pst_search_lot *lot, uint64_t by_
         pst_search_config *c = &lot->config[k];
         if (c->schedule == longer.schedule && c->zero == longer.zero) c->more_ns += by_ns;
     }
-    if (!lot->sure || lot->sure->step_ns > lot->row.layout->step_ns) PST_TRY(keep_sure(lot));
+    if (!lot->sure || lot->sure->step_ns > lot->row.best->step_ns) PST_TRY(keep_sure(lot));
     else take_sure(lot);
     s->x.best_ns = pst_search_shortest(s);
     const pst_search_along all = {.schedule = PST_NONE};
@@ -353,12 +353,12 @@ static pst_status look_past(pst_search_all *s, pst_search_lot *lot, uint64_t by_
 }
 
 static pst_status verify_one(pst_search_all *s, pst_search_lot *lot) {
-    const uint64_t thought_ns = lot->row.layout->step_ns;
+    const uint64_t thought_ns = lot->row.best->step_ns;
     PST_TRY(pst_search_verify(&s->x, lot));
-    if (lot->row.layout && !lot->row.fits) PST_TRY(look_again(s, lot));
+    if (lot->row.best && !lot->row.fits) PST_TRY(look_again(s, lot));
     if (!is_sure(lot) && lot->sure && pst_search_step_of(lot) >= lot->sure->step_ns) take_sure(lot);
-    else if (is_sure(lot) && (double)lot->row.layout->step_ns > LONGER * (double)thought_ns)
-        return look_past(s, lot, lot->row.layout->step_ns - thought_ns);
+    else if (is_sure(lot) && (double)lot->row.best->step_ns > LONGER * (double)thought_ns)
+        return look_past(s, lot, lot->row.best->step_ns - thought_ns);
     return PST_OK;
 }
 
@@ -396,7 +396,7 @@ static pst_status verify_near(pst_search_all *s) {
         if (!lot->row.fits ||
             (double)pst_search_step_of(lot) > NEARLY * (double)pst_search_shortest(s))
             break;
-        passes += (uint64_t)lot->row.layout->n_chunk * lot->row.layout->n_micro;
+        passes += (uint64_t)lot->row.best->layout.n_chunk * lot->row.best->layout.n_micro;
         if (passes > NEAR_PASSES) break;
         if (!is_sure(lot)) PST_TRY(verify_one(s, lot));
     }

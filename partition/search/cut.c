@@ -518,7 +518,7 @@ static int seems_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
     return beyond;
 }
 
-pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
+pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_candidate *layout,
                           uint64_t limit_ns, uint64_t *bound_ns) {
     ground g;
     uint32_t n = pst_search_chunk_count(x, c);
@@ -527,7 +527,7 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
     pst_status status = open_ground(x, c, &g);
     if (status == PST_OK && !first)
         status = pst_fail(PST_ENOMEM, "no memory to cut into %u chunks", n);
-    if (status == PST_OK) status = fill_ground(x, &g, layout->device);
+    if (status == PST_OK) status = fill_ground(x, &g, layout->layout.device);
     if (status == PST_OK && is_beyond(&g, limit_ns, first)) *bound_ns = limit_ns;
     else if (status == PST_OK) {
         double least = g.least_ns, longest = INFINITY;
@@ -545,7 +545,7 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
         /* Of several chunks per stage no more is known. */
         double bound = n == c->pipeline ? least : g.least_ns;
         if (bound < INFINITY) *bound_ns = (uint64_t)bound + g.answer_ns;
-        memcpy(layout->first_item, first, (n + 1) * sizeof *first);
+        memcpy(layout->layout.first_item, first, (n + 1) * sizeof *first);
     }
     close_ground(&g);
     free(first);

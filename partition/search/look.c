@@ -12,21 +12,21 @@ int pst_search_is_small(const pst_search_problem *problem) {
 }
 
 /* The better of the row's layout and this one. */
-static int is_better(const pst_search_lot *lot, const pst_layout *l, uint64_t excess) {
+static int is_better(const pst_search_lot *lot, const pst_candidate *l, uint64_t excess) {
     if (l->step_ns == UINT64_MAX) return 0;
-    if (!lot->row.layout) return 1;
+    if (!lot->row.best) return 1;
     if (excess)
-        return !lot->row.fits && excess < lot->row.excess && (l->exact || !lot->row.layout->exact);
-    return !lot->row.fits || l->step_ns < lot->row.layout->step_ns;
+        return !lot->row.fits && excess < lot->row.excess && (l->exact || !lot->row.best->exact);
+    return !lot->row.fits || l->step_ns < lot->row.best->step_ns;
 }
 
 static pst_status keep(pst_search_context *x, pst_search_lot *lot, const pst_search_config *c,
-                       const pst_layout *l, uint64_t excess, uint32_t stage) {
-    pst_layout *copy;
+                       const pst_candidate *l, uint64_t excess, uint32_t stage) {
+    pst_candidate *copy;
     if (!is_better(lot, l, excess)) return PST_OK;
-    PST_TRY(pst_layout_copy(l, &copy));
-    pst_layout_close(lot->row.layout);
-    lot->row.layout = copy;
+    PST_TRY(pst_candidate_copy(l, &copy));
+    pst_candidate_close(lot->row.best);
+    lot->row.best = copy;
     lot->row.fits = !excess;
     lot->row.excess = excess;
     lot->row.stage = stage;
@@ -39,19 +39,18 @@ static pst_status keep(pst_search_context *x, pst_search_lot *lot, const pst_sea
 /* As it is thought of. What does not fit is not predicted: pst_search bounds the step of what comes
  * nearest in the end, when that is all a row has. */
 static pst_status think(pst_search_context *x, const pst_search_lot *lot,
-                        const pst_search_config *c, pst_layout *l, uint64_t *excess,
+                        const pst_search_config *c, pst_candidate *l, uint64_t *excess,
                         uint32_t *stage) {
     const pst_search_problem *p = x->problem;
-    if (p->micros) memcpy(l->micros, p->micros, l->data * sizeof *l->micros);
-    else memset(l->micros, 0, l->data * sizeof *l->micros);
+    if (p->micros) memcpy(l->layout.micros, p->micros, l->layout.data * sizeof *l->layout.micros);
+    else memset(l->layout.micros, 0, l->layout.data * sizeof *l->layout.micros);
     l->exact = 0;
     PST_TRY(pst_search_fit(x, c, l, excess, stage));
-    if (*excess && (lot->row.fits || (lot->row.layout && *excess >= lot->row.excess)))
-        return PST_OK;
+    if (*excess && (lot->row.fits || (lot->row.best && *excess >= lot->row.excess))) return PST_OK;
     l->step_ns = 0;
     if (*excess) return PST_OK;
     PST_TRY(pst_search_predict(x, c, l, PST_SCORE_WALK));
-    if (l->data > 1) PST_TRY(pst_search_measure(x, c, l, excess, stage));
+    if (l->layout.data > 1) PST_TRY(pst_search_measure(x, c, l, excess, stage));
     if (!*excess && lot->small && is_better(lot, l, 0))
         PST_TRY(pst_search_predict(x, c, l, PST_SCORE_SIMULATE));
     if (l->step_ns != UINT64_MAX) l->step_ns += c->more_ns;
@@ -61,7 +60,7 @@ static pst_status think(pst_search_context *x, const pst_search_lot *lot,
 /* Where it does not fit when it is prepared, again with so much less room; what leaves no such room
  * may fit after all. */
 static pst_status try_it(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                         pst_layout *l, uint64_t *excess, uint32_t *stage) {
+                         pst_candidate *l, uint64_t *excess, uint32_t *stage) {
     uint32_t over;
     for (int i = 0; i < ATTEMPTS; i++) {
         uint64_t more = 0;
@@ -78,12 +77,12 @@ static pst_status try_it(pst_search_context *x, pst_search_lot *lot, pst_search_
 
 /* first_item and device are set. *excess: bytes over. */
 static pst_status consider(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                           pst_layout *l, uint64_t *excess) {
+                           pst_candidate *l, uint64_t *excess) {
     uint32_t stage = 0;
     *excess = 0;
     pst_status status = try_it(x, lot, c, l, excess, &stage);
     if (status == PST_EINPUT) { /* no link, no such tensor degree on a kind, no such border */
-        if (!lot->row.layout) snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
+        if (!lot->row.best) snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
         pst_error_clear();
         return PST_OK;
     }
@@ -103,13 +102,15 @@ static int next_cut(uint32_t *first, uint32_t n_chunk, uint32_t n_item) {
 }
 
 static pst_status every_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                            pst_layout *l) {
-    for (uint32_t k = 0; k <= l->n_chunk; k++) l->first_item[k] = k == l->n_chunk ? l->n_item : k;
+                            pst_candidate *l) {
+    for (uint32_t k = 0; k <= l->layout.n_chunk; k++)
+        l->layout.first_item[k] = k == l->layout.n_chunk ? l->layout.n_item : k;
     do {
         uint64_t excess;
         c->reserve = 0; /* every cut has its own */
         PST_TRY(consider(x, lot, c, l, &excess));
-    } while (!pst_search_late(x) && next_cut(l->first_item, l->n_chunk, l->n_item));
+    } while (!pst_search_late(x) &&
+             next_cut(l->layout.first_item, l->layout.n_chunk, l->layout.n_item));
     return PST_OK;
 }
 
@@ -120,7 +121,7 @@ typedef struct {
 } common_cut;
 
 /* Cuts of several chunks do not depend on what lies between devices that are alike. */
-static pst_status find_cut(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status find_cut(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                            common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns) {
     if (cut->known && cut->reserve == c->reserve && cut->spare == c->spare) {
         *bound_ns = cut->bound_ns;
@@ -128,19 +129,20 @@ static pst_status find_cut(pst_search_context *x, const pst_search_config *c, ps
     }
     cut->known = 0;
     PST_TRY(pst_search_cut(x, c, l, limit_ns, bound_ns));
-    *cut = (common_cut){x->alike && l->n_chunk > c->pipeline, c->reserve, c->spare, *bound_ns};
+    *cut =
+        (common_cut){x->alike && l->layout.n_chunk > c->pipeline, c->reserve, c->spare, *bound_ns};
     return PST_OK;
 }
 
 /* Each border where much crosses goes to the nearest place over which half as much does; 0: there
  * is none. */
-static int narrow(const pst_search_table *t, pst_layout *l) {
+static int narrow(const pst_search_table *t, pst_candidate *l) {
     int any = 0;
-    for (uint32_t k = 1; k < l->n_chunk; k++) {
-        const uint64_t *cross = t->table->cross, at = l->first_item[k], wide = cross[at];
+    for (uint32_t k = 1; k < l->layout.n_chunk; k++) {
+        const uint64_t *cross = t->table->cross, at = l->layout.first_item[k], wide = cross[at];
         for (uint64_t far = 1, found = 0; far <= NEAR && !found; far++) {
             const int before = at > far && cross[at - far] <= wide / 2;
-            const int behind = at + far < l->n_item && cross[at + far] <= wide / 2;
+            const int behind = at + far < l->layout.n_item && cross[at + far] <= wide / 2;
             if (before || behind) {
                 found = 1;
                 any |= pst_search_push(l, k, (int64_t)at + (int64_t)(before ? -far : far));
@@ -152,36 +154,39 @@ static int narrow(const pst_search_table *t, pst_layout *l) {
 
 /* Cuts of several chunks know nothing of links. */
 static pst_status consider_narrow(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                                  const pst_layout *l) {
+                                  const pst_candidate *l) {
     const pst_search_table *t;
-    pst_layout *other;
+    pst_candidate *other;
     uint64_t excess;
-    if (l->n_chunk == c->pipeline || c->pipeline == 1 || !pst_search_is_quick(x)) return PST_OK;
-    PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, 0, &t));
+    if (l->layout.n_chunk == c->pipeline || c->pipeline == 1 || !pst_search_is_quick(x))
+        return PST_OK;
+    PST_TRY(
+        pst_search_table_of(x, c, x->problem->cluster->device[l->layout.device[0]].kind, 0, &t));
     if (!t->table) return PST_OK;
-    PST_TRY(pst_layout_copy(l, &other));
+    PST_TRY(pst_candidate_copy(l, &other));
     pst_status status = narrow(t, other) ? consider(x, lot, c, other, &excess) : PST_OK;
-    pst_layout_close(other);
+    pst_candidate_close(other);
     return status;
 }
 
 /* bound_ns: of all cuts with this order that leave so much room. *more: bytes that another cut
  * would have to leave. */
 static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                          pst_layout *l, common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns,
+                          pst_candidate *l, common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns,
                           uint64_t *more) {
     uint64_t excess;
-    x->limit_ns = lot->row.fits ? lot->row.layout->step_ns : limit_ns; /* rows have their best, be
+    x->limit_ns = lot->row.fits ? lot->row.best->step_ns : limit_ns; /* rows have their best, be
                                                                           it not that of all */
     pst_status status = find_cut(x, c, l, cut, limit_ns, bound_ns);
     if (status == PST_EINPUT) {
-        if (!lot->row.layout) snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
+        if (!lot->row.best) snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
         pst_error_clear();
         *bound_ns = UINT64_MAX;
         return PST_OK;
     }
     if (status != PST_OK || (*bound_ns != UINT64_MAX && *bound_ns >= limit_ns)) return status;
-    if ((*bound_ns == UINT64_MAX && lot->row.fits) || !l->first_item[l->n_chunk]) return PST_OK;
+    if ((*bound_ns == UINT64_MAX && lot->row.fits) || !l->layout.first_item[l->layout.n_chunk])
+        return PST_OK;
     status = consider(x, lot, c, l, &excess);
     if (status == PST_OK && *bound_ns != UINT64_MAX) *more = excess;
     return status == PST_OK ? consider_narrow(x, lot, c, l) : status;
@@ -190,7 +195,8 @@ static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search
 /* Cuts that seemed to fit and do not are followed by those that leave more room. bound_ns: of
  * all. */
 static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
-                           pst_layout *l, common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns) {
+                           pst_candidate *l, common_cut *cut, uint64_t limit_ns,
+                           uint64_t *bound_ns) {
     uint64_t least = UINT64_MAX;
     if (c->reserve || c->spare)
         *bound_ns = c->bound_ns; /* cuts in less room than there is bound nothing */
@@ -208,7 +214,7 @@ static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, pst_searc
 }
 
 /* Of all cuts with this order, where what is prepared may be shorter than thought. */
-static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                              uint64_t *bound_ns) {
     if (!x->problem->verify) return PST_OK;
     pst_status status = pst_search_cut(x, c, l, UINT64_MAX, bound_ns);
@@ -221,13 +227,13 @@ static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c, 
 static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
                        uint64_t limit_ns) {
     uint64_t least = UINT64_MAX, bound = c->bound_ns;
-    pst_layout *l;
-    PST_TRY(pst_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
+    pst_candidate *l;
+    PST_TRY(pst_candidate_open(x->problem, c, pst_search_chunk_count(x, c), &l));
     pst_status status = PST_OK;
     common_cut cut = {0};
     for (uint32_t i = 0; i < lot->orders.n && status == PST_OK && !(i && pst_search_late(x)); i++) {
-        memcpy(l->device, lot->orders.device + (size_t)i * lot->orders.size,
-               lot->orders.size * sizeof *l->device);
+        memcpy(l->layout.device, lot->orders.device + (size_t)i * lot->orders.size,
+               lot->orders.size * sizeof *l->layout.device);
         if (lot->small) status = bound_cuts(x, c, l, &bound);
         if (lot->small && status == PST_OK) status = every_cut(x, lot, c, l);
         if (!lot->small) {
@@ -241,7 +247,7 @@ static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_co
     else if (lot->small && lot->orders.all && !x->problem->verify)
         c->closed = 1; /* steps are as they are thought */
     if (least > c->bound_ns) c->bound_ns = least;
-    pst_layout_close(l);
+    pst_candidate_close(l);
     return status;
 }
 

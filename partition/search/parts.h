@@ -185,7 +185,7 @@ static inline uint64_t pst_search_hop_ns(const pst_search_times *t, uint32_t chu
  * two kinds, or stages of different numbers of tensor ranks are cut where what crosses would be
  * split. */
 pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
-                                 const pst_layout *layout, const pst_search_flight *flight,
+                                 const pst_candidate *layout, const pst_search_flight *flight,
                                  uint32_t replica, pst_search_times *times);
 
 /* The flush of a stage, per element of a parameter, for an order of devices. */
@@ -231,33 +231,33 @@ typedef enum {
 } pst_search_how; /* EARLY: no order is shorter */
 /* Everything that is predicted of a layout but memory. step_ns is UINT64_MAX where a walk would be
  * beyond limit_ns. micros, where they are 0, are shared by speed. */
-pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
-                              pst_search_how how);
+pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
+                              pst_candidate *layout, pst_search_how how);
 /* message_ns and reduce_ns of a layout that has been predicted: takes a walk of its own. */
 pst_status pst_search_account(pst_search_context *x, const pst_search_config *c,
-                              pst_layout *layout);
+                              pst_candidate *layout);
 
 /* --- partition/search/layout.c ---------------------------------------------------------------- */
-pst_status pst_layout_open(const pst_search_problem *problem, const pst_search_config *c,
-                           uint32_t n_chunk, pst_layout **layout);
+pst_status pst_candidate_open(const pst_search_problem *problem, const pst_search_config *c,
+                              uint32_t n_chunk, pst_candidate **layout);
 
 /* --- partition/search/fit.c: memory of a layout ----------------------------------------------- */
 /* Sets peak_bytes and in_flight. excess: bytes over, on the stage where they are most; 0: it
  * fits. */
-pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
-                              uint64_t *excess, uint32_t *stage);
+pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c,
+                              pst_candidate *layout, uint64_t *excess, uint32_t *stage);
 /* The same, after it has set recompute: the modes that take least time and fit; else the
  * leanest. */
-pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
+pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst_candidate *layout,
                           uint64_t *excess, uint32_t *stage);
-uint32_t pst_search_most_micros(const pst_layout *layout);
+uint32_t pst_search_most_micros(const pst_candidate *layout);
 
 /* --- partition/search/cut.c ------------------------------------------------------------------- */
 /* The cut whose longest stage is shortest, of those that fit, into layout->first_item (device is
  * set). bound_ns: with this order of devices no cut has a shorter step; UINT64_MAX: none fits, and
  * the cut is the one that is least over (where x->nearest asks for it; else there is none).
  * limit_ns: where none is below it, bound_ns is it and there is no cut. */
-pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
+pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_candidate *layout,
                           uint64_t limit_ns, uint64_t *bound_ns);
 
 /* --- partition/search/bound.c ----------------------------------------------------------------- */
@@ -294,7 +294,7 @@ typedef struct {
     uint32_t n_config;
     uint64_t rest_ns;       /* bound of what is not in the list; UINT64_MAX: nothing is left out */
     pst_search_config best; /* that of row.layout */
-    pst_layout *sure;       /* the shortest that was prepared, if row.layout is another; NULL */
+    pst_candidate *sure;    /* the shortest that was prepared, if row.layout is another; NULL */
     pst_search_config of_sure;
     pst_search_orders orders;
     int accounted; /* 1: pst_search_account has been through row.layout */
@@ -327,7 +327,7 @@ pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_
 
 /* Border k goes to `to`, and pushes others before it; 0: there is no room. Every chunk keeps an
  * item. */
-int pst_search_push(pst_layout *layout, uint32_t k, int64_t to);
+int pst_search_push(pst_candidate *layout, uint32_t k, int64_t to);
 
 /* --- partition/search/unequal.c --------------------------------------------------------------- */
 /* Whether stages may have different numbers of tensor ranks although not all lists of these are
@@ -346,13 +346,13 @@ pst_status pst_search_plainer(pst_search_context *x, pst_search_lot *lot);
 
 /* --- partition/search/verify.c ---------------------------------------------------------------- */
 /* Bytes over, by the layout's peak_bytes, on the stage where they are most; 0: it fits. */
-uint64_t pst_search_excess(const pst_search_problem *problem, const pst_layout *layout,
+uint64_t pst_search_excess(const pst_search_problem *problem, const pst_candidate *layout,
                            uint32_t *stage);
 /* Of a layout that seems to fit and would be the best so far, or one that may fit although it seems
  * to be over: if there is time, sets excess as it is when it is prepared, and where it is over
  * peak_bytes, and raises more to by how much that is beyond what was thought. EINPUT: it cannot be
  * prepared. */
-pst_status pst_search_check(pst_search_context *x, pst_layout *layout, uint64_t *excess,
+pst_status pst_search_check(pst_search_context *x, pst_candidate *layout, uint64_t *excess,
                             uint32_t *stage, uint64_t *more);
 /* The row's layout becomes as it is when it is prepared, and raises best.reserve as above; or the
  * row has none. */
@@ -371,7 +371,7 @@ typedef struct {
 enum { PST_SEARCH_REFINED = 3 }; /* rows */
 /* UINT64_MAX: nothing fits. */
 static inline uint64_t pst_search_step_of(const pst_search_lot *lot) {
-    return lot->row.fits ? lot->row.layout->step_ns : UINT64_MAX;
+    return lot->row.fits ? lot->row.best->step_ns : UINT64_MAX;
 }
 static inline int pst_search_has_one_chunk(const pst_search_all *s, const pst_search_config *c) {
     return s->x.row[c->schedule]->n_virtual == 1;
@@ -421,5 +421,6 @@ pst_status pst_search_verify_nearest(pst_search_all *s);
 pst_status pst_search_predict_nearest(pst_search_all *s, pst_search_lot *lot);
 
 /* --- partition/search/why.c ------------------------------------------------------------------- */
-void pst_search_why(const pst_search_problem *problem, const pst_layout *best, pst_search_row *row);
+void pst_search_why(const pst_search_problem *problem, const pst_candidate *best,
+                    pst_search_row *row);
 #endif

@@ -3,19 +3,19 @@
 
 /* The lot's layout with another zero, predicted; *other NULL: it cannot be had. */
 static pst_status predict_with(pst_search_context *x, const pst_search_lot *lot, uint32_t zero,
-                               pst_search_config *c, pst_layout **other) {
+                               pst_search_config *c, pst_candidate **other) {
     uint64_t excess;
     uint32_t stage;
     *other = NULL;
     *c = lot->best;
     c->zero = zero;
-    pst_layout *l;
-    PST_TRY(pst_layout_copy(lot->row.layout, &l));
-    l->zero = zero;
+    pst_candidate *l;
+    PST_TRY(pst_candidate_copy(lot->row.best, &l));
+    l->layout.zero = zero;
     pst_status status = pst_search_fit(x, c, l, &excess, &stage);
     if (status == PST_OK && !excess) status = pst_search_predict(x, c, l, PST_SCORE_SIMULATE);
     if (status == PST_OK && !excess) *other = l;
-    else pst_layout_close(l);
+    else pst_candidate_close(l);
     if (status == PST_EINPUT) {
         pst_error_clear();
         status = PST_OK;
@@ -23,31 +23,31 @@ static pst_status predict_with(pst_search_context *x, const pst_search_lot *lot,
     return status;
 }
 
-static void take(pst_search_lot *lot, const pst_search_config *c, pst_layout *l) {
-    pst_layout_close(lot->row.layout);
-    lot->row.layout = l;
+static void take(pst_search_lot *lot, const pst_search_config *c, pst_candidate *l) {
+    pst_candidate_close(lot->row.best);
+    lot->row.best = l;
     lot->best = *c;
 }
 
 pst_status pst_search_plainer(pst_search_context *x, pst_search_lot *lot) {
     const pst_choices *zero = &x->problem->zero;
-    for (uint32_t i = 0; i < zero->n && lot->row.data > 1 && zero->value[i] < lot->row.layout->zero;
-         i++) {
+    for (uint32_t i = 0;
+         i < zero->n && lot->row.data > 1 && zero->value[i] < lot->row.best->layout.zero; i++) {
         pst_search_config c;
-        pst_layout *l;
+        pst_candidate *l;
         PST_TRY(predict_with(x, lot, zero->value[i], &c, &l));
         if (!l) continue;
         uint64_t excess = 0;
         uint32_t stage;
         pst_status status = PST_OK;
-        if (l->step_ns <= lot->row.layout->step_ns) {
+        if (l->step_ns <= lot->row.best->step_ns) {
             status = pst_search_check(x, l, &excess, &stage, &c.reserve);
             if (status == PST_OK && !excess) {
                 take(lot, &c, l);
                 return PST_OK;
             }
         }
-        pst_layout_close(l);
+        pst_candidate_close(l);
         PST_TRY(status);
     }
     return PST_OK;

@@ -9,12 +9,12 @@ enum { STEPS = 6, ATTEMPTS = 3 };
 static const int step_of[STEPS] = {1, -1, 2, -2, 5, -5};
 
 /* Passes that a walk goes through. */
-static uint64_t passes_of(const pst_layout *l) {
-    return 3 * (uint64_t)l->n_chunk * pst_search_most_micros(l);
+static uint64_t passes_of(const pst_candidate *l) {
+    return 3 * (uint64_t)l->layout.n_chunk * pst_search_most_micros(l);
 }
 
 /* 1 into *shorter: the layout fits and is shorter than `than`. */
-static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                           uint64_t than, int *shorter) {
     uint64_t excess;
     uint32_t stage;
@@ -32,36 +32,37 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst
     return status;
 }
 
-int pst_search_push(pst_layout *l, uint32_t k, int64_t to) {
-    if (to < k || to > (int64_t)l->n_item - (l->n_chunk - k)) return 0;
-    l->first_item[k] = (uint32_t)to;
-    for (uint32_t i = k; i > 1 && l->first_item[i - 1] >= l->first_item[i]; i--)
-        l->first_item[i - 1] = l->first_item[i] - 1;
-    for (uint32_t i = k; i + 1 < l->n_chunk && l->first_item[i + 1] <= l->first_item[i]; i++)
-        l->first_item[i + 1] = l->first_item[i] + 1;
+int pst_search_push(pst_candidate *l, uint32_t k, int64_t to) {
+    if (to < k || to > (int64_t)l->layout.n_item - (l->layout.n_chunk - k)) return 0;
+    l->layout.first_item[k] = (uint32_t)to;
+    for (uint32_t i = k; i > 1 && l->layout.first_item[i - 1] >= l->layout.first_item[i]; i--)
+        l->layout.first_item[i - 1] = l->layout.first_item[i] - 1;
+    for (uint32_t i = k;
+         i + 1 < l->layout.n_chunk && l->layout.first_item[i + 1] <= l->layout.first_item[i]; i++)
+        l->layout.first_item[i + 1] = l->layout.first_item[i] + 1;
     return 1;
 }
 
 /* Each border in turn; *moved: one was. */
-static pst_status move_borders(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status move_borders(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                                uint64_t *least, uint64_t *passes, int *moved) {
-    const size_t bytes = (l->n_chunk + (size_t)1) * sizeof *l->first_item;
+    const size_t bytes = (l->layout.n_chunk + (size_t)1) * sizeof *l->layout.first_item;
     uint32_t *was = malloc(bytes);
     pst_status status = was ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
     *moved = 0;
-    for (uint32_t k = 1; k < l->n_chunk && status == PST_OK; k++)
+    for (uint32_t k = 1; k < l->layout.n_chunk && status == PST_OK; k++)
         for (int i = 0;
              i < STEPS && status == PST_OK && *passes >= passes_of(l) && !pst_search_late(x); i++) {
             int shorter;
-            memcpy(was, l->first_item, bytes);
-            if (!pst_search_push(l, k, (int64_t)l->first_item[k] + step_of[i])) continue;
+            memcpy(was, l->layout.first_item, bytes);
+            if (!pst_search_push(l, k, (int64_t)l->layout.first_item[k] + step_of[i])) continue;
             *passes -= passes_of(l);
             status = attempt(x, c, l, *least, &shorter);
             if (status == PST_OK && shorter) {
                 *least = l->step_ns;
                 *moved = 1;
                 i = -1;
-            } else memcpy(l->first_item, was, bytes);
+            } else memcpy(l->layout.first_item, was, bytes);
         }
     free(was);
     return status;
@@ -70,7 +71,7 @@ static pst_status move_borders(pst_search_context *x, const pst_search_config *c
 /* By walks in which links carry any number of messages at a time (free_links), which show every
  * border's merit, or by those in which they do not: where a link is what takes longest, other
  * borders make no difference. */
-static pst_status move_all(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status move_all(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                            int free_links, uint64_t *passes) {
     uint64_t least;
     int any;
@@ -84,15 +85,15 @@ static pst_status move_all(pst_search_context *x, const pst_search_config *c, ps
 }
 
 /* *shorter: l, a copy of the lot's layout, is now, and fits. */
-static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_layout *l,
+static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_candidate *l,
                          uint64_t *passes, int *shorter) {
     const uint64_t before = l->step_ns;
     uint64_t excess = 0;
     uint32_t stage;
     *shorter = 0;
     for (int free_links = 1; free_links >= 0 && !*shorter; free_links--) {
-        memcpy(l->first_item, lot->row.layout->first_item,
-               (l->n_chunk + (size_t)1) * sizeof *l->first_item);
+        memcpy(l->layout.first_item, lot->row.best->layout.first_item,
+               (l->layout.n_chunk + (size_t)1) * sizeof *l->layout.first_item);
         PST_TRY(move_all(x, &lot->best, l, free_links, passes));
         PST_TRY(attempt(x, &lot->best, l, before, shorter));
     }
@@ -102,20 +103,20 @@ static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_layout 
 }
 
 pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_t *passes) {
-    if (lot->row.layout->n_chunk == 1 || lot->small || !lot->row.fits) return PST_OK;
+    if (lot->row.best->layout.n_chunk == 1 || lot->small || !lot->row.fits) return PST_OK;
     for (int i = 0, again = 1; i < ATTEMPTS && again; i++) {
         const uint64_t reserve = lot->best.reserve;
-        pst_layout *l;
+        pst_candidate *l;
         int shorter;
-        PST_TRY(pst_layout_copy(lot->row.layout, &l));
+        PST_TRY(pst_candidate_copy(lot->row.best, &l));
         pst_status status = refine(x, lot, l, passes, &shorter);
         if (status == PST_OK && shorter) {
-            pst_layout *was = lot->row.layout;
-            lot->row.layout = l;
+            pst_candidate *was = lot->row.best;
+            lot->row.best = l;
             lot->accounted = 0;
             l = was;
         }
-        pst_layout_close(l);
+        pst_candidate_close(l);
         PST_TRY(status);
         again = !shorter && lot->best.reserve > reserve; /* it took more memory than was thought */
     }

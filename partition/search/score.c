@@ -11,47 +11,49 @@
 /* --- micro-batches ---------------------------------------------------------------------------- */
 
 /* Of the stage that takes longest for a micro-batch; which: that stage. */
-static uint64_t period_of(const pst_layout *l, const pst_search_flight *flight,
+static uint64_t period_of(const pst_candidate *l, const pst_search_flight *flight,
                           const pst_search_times *t, uint64_t *stage_ns, uint32_t *which) {
-    memset(stage_ns, 0, l->pipeline * sizeof *stage_ns);
-    for (uint32_t k = 0; k < l->n_chunk; k++)
+    memset(stage_ns, 0, l->layout.pipeline * sizeof *stage_ns);
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++)
         stage_ns[flight->stage[k]] += t->ns[k].f + t->ns[k].b + t->ns[k].w;
     *which = 0;
-    for (uint32_t s = 1; s < l->pipeline; s++)
+    for (uint32_t s = 1; s < l->layout.pipeline; s++)
         if (stage_ns[s] > stage_ns[*which]) *which = s;
     return stage_ns[*which];
 }
 
 /* One to each; each further one to whoever would be done with it first, the first of equals. What
  * all are done with by some time that is early enough is theirs at once. */
-static void share(pst_layout *l, const uint64_t *period) {
-    uint32_t left = l->n_micro, equal = 1;
+static void share(pst_candidate *l, const uint64_t *period) {
+    uint32_t left = l->layout.n_micro, equal = 1;
     double rate = 0;
-    for (uint32_t k = 0; k < l->data; k++) {
+    for (uint32_t k = 0; k < l->layout.data; k++) {
         equal &= period[k] == period[0];
         rate += period[k] ? 1 / (double)period[k] : INFINITY;
     }
-    double by = (l->n_micro - l->data) / rate;
-    for (uint32_t k = 0; k < l->data; k++) {
+    double by = (l->layout.n_micro - l->layout.data) / rate;
+    for (uint32_t k = 0; k < l->layout.data; k++) {
         uint32_t most = period[k] ? (uint32_t)(by / (double)period[k]) : 0;
-        if (equal) most = l->n_micro / l->data + (k < l->n_micro % l->data);
-        l->micros[k] = most > 1 ? most : 1;
-        left -= l->micros[k];
+        if (equal)
+            most = l->layout.n_micro / l->layout.data + (k < l->layout.n_micro % l->layout.data);
+        l->layout.micros[k] = most > 1 ? most : 1;
+        left -= l->layout.micros[k];
     }
     for (; left; left--) {
         uint32_t best = 0;
-        for (uint32_t k = 1; k < l->data; k++)
-            if ((l->micros[k] + 1.) * (double)period[k] <
-                (l->micros[best] + 1.) * (double)period[best])
+        for (uint32_t k = 1; k < l->layout.data; k++)
+            if ((l->layout.micros[k] + 1.) * (double)period[k] <
+                (l->layout.micros[best] + 1.) * (double)period[best])
                 best = k;
-        l->micros[best]++;
+        l->layout.micros[best]++;
     }
 }
 
-uint32_t pst_search_most_micros(const pst_layout *l) {
-    uint32_t most = (l->n_micro + l->data - 1) / l->data; /* before they are shared out */
-    for (uint32_t k = 0; k < l->data && l->micros[0]; k++)
-        if (!k || l->micros[k] > most) most = l->micros[k];
+uint32_t pst_search_most_micros(const pst_candidate *l) {
+    uint32_t most = (l->layout.n_micro + l->layout.data - 1) / l->layout.data; /* before they are
+                                                                                  shared out */
+    for (uint32_t k = 0; k < l->layout.data && l->layout.micros[0]; k++)
+        if (!k || l->layout.micros[k] > most) most = l->layout.micros[k];
     return most;
 }
 
@@ -123,25 +125,26 @@ typedef struct {
     int beyond; /* 1: one does */
 } score;
 
-static pst_status open_score(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
-                             score *s) {
-    uint32_t p = l->pipeline;
-    uint64_t *all = calloc(5 * (size_t)p + l->n_chunk + 2 * (size_t)l->data, sizeof *all);
+static pst_status open_score(pst_search_context *x, const pst_search_config *c,
+                             const pst_candidate *l, score *s) {
+    uint32_t p = l->layout.pipeline;
+    uint64_t *all =
+        calloc(5 * (size_t)p + l->layout.n_chunk + 2 * (size_t)l->layout.data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
-    s->own = calloc(2 * (size_t)p * l->data + x->problem->cluster->n_node, sizeof *s->own);
+    s->own = calloc(2 * (size_t)p * l->layout.data + x->problem->cluster->n_node, sizeof *s->own);
     if (!all || !s->flush || !s->own) return pst_fail(PST_ENOMEM, "no memory to score a layout");
     s->one_ns = all + p;
     s->stage_ns = all + 2 * (size_t)p;
     s->elements = all + 3 * (size_t)p;
-    s->near = s->own + (size_t)p * l->data;
-    s->node = s->near + (size_t)p * l->data;
+    s->near = s->own + (size_t)p * l->layout.data;
+    s->node = s->near + (size_t)p * l->layout.data;
     s->hops = all + 4 * (size_t)p;
-    s->seen = s->hops + l->n_chunk;
-    s->period = s->seen + l->data;
-    PST_TRY(pst_search_flight_of(x, c->schedule, p, l->n_chunk / p, pst_search_most_micros(l),
-                                 &s->flight));
-    PST_TRY(pst_search_times_open(l->n_chunk, &s->times));
-    return pst_search_flush_of(x, c, l->device, s->flush, &s->answer_ns);
+    s->seen = s->hops + l->layout.n_chunk;
+    s->period = s->seen + l->layout.data;
+    PST_TRY(pst_search_flight_of(x, c->schedule, p, l->layout.n_chunk / p,
+                                 pst_search_most_micros(l), &s->flight));
+    PST_TRY(pst_search_times_open(l->layout.n_chunk, &s->times));
+    return pst_search_flush_of(x, c, l->layout.device, s->flush, &s->answer_ns);
 }
 
 static void close_score(score *s) {
@@ -153,9 +156,10 @@ static void close_score(score *s) {
 
 /* Where all devices are alike and in nodes of one size, replicas differ at most in what messages
  * take. */
-static uint64_t hash_of(const pst_layout *l, const score *s, uint32_t replica) {
-    uint64_t h = pst_hash64(s->times.ns, l->n_chunk * sizeof *s->times.ns, l->micros[replica]);
-    for (uint32_t k = 0; k < l->n_chunk; k++) {
+static uint64_t hash_of(const pst_candidate *l, const score *s, uint32_t replica) {
+    uint64_t h =
+        pst_hash64(s->times.ns, l->layout.n_chunk * sizeof *s->times.ns, l->layout.micros[replica]);
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
         uint64_t hop = pst_search_hop_ns(&s->times, k);
         h = pst_hash64(&hop, sizeof hop, h);
     }
@@ -163,52 +167,56 @@ static uint64_t hash_of(const pst_layout *l, const score *s, uint32_t replica) {
 }
 
 /* Ends of passes, by a walk or a simulation: one_ns. */
-static pst_status follow(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
+static pst_status follow(pst_search_context *x, const pst_search_config *c, const pst_candidate *l,
                          score *s, uint32_t replica, pst_search_how how, int no_hops,
                          double *bubble) {
     const pst_schedule *made;
     uint64_t actions = 0;
-    PST_TRY(pst_search_schedule_of(x, c->schedule, l->pipeline, l->n_chunk / l->pipeline,
-                                   l->micros[replica], &made));
+    PST_TRY(pst_search_schedule_of(x, c->schedule, l->layout.pipeline,
+                                   l->layout.n_chunk / l->layout.pipeline,
+                                   l->layout.micros[replica], &made));
     for (uint32_t r = 0; r < made->n_rank; r++) actions += made->n_action[r];
     if (how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
         x->n_simulated++;
         return simulate(made, &s->times, s->one_ns, bubble);
     }
-    for (uint32_t k = 0; k < l->n_chunk; k++)
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++)
         s->hops[k] = no_hops ? 0 : pst_search_hop_ns(&s->times, k);
     return pst_search_walk(x, made, s->times.ns, s->hops, s->most_ns, s->one_ns, &s->beyond);
 }
 
-static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
+static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_candidate *l,
                       score *s, uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
     uint32_t longest;
     *bubble = -1; /* simulations know it */
     if (how == PST_SCORE_EARLY)
-        pst_search_early(x->row[c->schedule], s->flight, &s->times, l->micros[replica], s->one_ns);
+        pst_search_early(x->row[c->schedule], s->flight, &s->times, l->layout.micros[replica],
+                         s->one_ns);
     else PST_TRY(follow(x, c, l, s, replica, how, no_hops, bubble));
     if (s->beyond || *bubble >= 0) return PST_OK;
-    uint64_t busy = period_of(l, s->flight, &s->times, s->stage_ns, &longest) * l->micros[replica],
+    uint64_t busy = period_of(l, s->flight, &s->times, s->stage_ns, &longest) *
+                    l->layout.micros[replica],
              end = 0;
-    for (uint32_t r = 0; r < l->pipeline; r++) end = s->one_ns[r] > end ? s->one_ns[r] : end;
+    for (uint32_t r = 0; r < l->layout.pipeline; r++) end = s->one_ns[r] > end ? s->one_ns[r] : end;
     *bubble = end > busy ? 1 - (double)busy / (double)end : 0;
     return PST_OK;
 }
 
 /* Whether the replica makes the step too long by what no order can be below. */
-static int is_beyond(const pst_search_context *x, const pst_search_config *c, const pst_layout *l,
-                     score *s, uint32_t replica) {
+static int is_beyond(const pst_search_context *x, const pst_search_config *c,
+                     const pst_candidate *l, score *s, uint32_t replica) {
     if (!s->most_ns) return 0;
-    pst_search_early(x->row[c->schedule], s->flight, &s->times, l->micros[replica], s->one_ns);
-    for (uint32_t r = 0; r < l->pipeline; r++)
+    pst_search_early(x->row[c->schedule], s->flight, &s->times, l->layout.micros[replica],
+                     s->one_ns);
+    for (uint32_t r = 0; r < l->layout.pipeline; r++)
         if (s->one_ns[r] >= s->most_ns[r]) return 1;
     return 0;
 }
 
 /* Where all devices are as fast, so are all replicas. */
-static pst_status share_out(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status share_out(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                             score *s) {
-    for (uint32_t k = 0; k < l->data; k++) {
+    for (uint32_t k = 0; k < l->layout.data; k++) {
         uint32_t which;
         s->period[k] = 1;
         if (x->even) continue;
@@ -222,16 +230,16 @@ static pst_status share_out(pst_search_context *x, const pst_search_config *c, p
 /* --- links that messages share ---------------------------------------------------------------- */
 
 /* What leaves a chunk's rank for the next chunk, and the gradients that come back. */
-static void load_hop(const pst_search_context *x, const pst_search_config *c, const pst_layout *l,
-                     score *s, uint32_t replica, uint32_t chunk) {
+static void load_hop(const pst_search_context *x, const pst_search_config *c,
+                     const pst_candidate *l, score *s, uint32_t replica, uint32_t chunk) {
     const pst_cluster *cluster = x->problem->cluster;
-    const pst_grid grid = pst_search_grid(l);
+    const pst_grid grid = pst_layout_grid(&l->layout);
     const uint32_t stage[2] = {s->flight->stage[chunk], s->flight->stage[chunk + 1]};
-    const uint32_t at[2] = {l->device[pst_grid_rank(grid, stage[0], replica, 0)],
-                            l->device[pst_grid_rank(grid, stage[1], replica, 0)]};
+    const uint32_t at[2] = {l->layout.device[pst_grid_rank(grid, stage[0], replica, 0)],
+                            l->layout.device[pst_grid_rank(grid, stage[1], replica, 0)]};
     const uint32_t one = pst_grid_degree(grid, stage[0]), other = pst_grid_degree(grid, stage[1]);
     const int apart = cluster->device[at[0]].node != cluster->device[at[1]].node;
-    const double bytes = (double)s->times.bytes[chunk] * l->micros[replica];
+    const double bytes = (double)s->times.bytes[chunk] * l->layout.micros[replica];
     pst_cluster_link link;
     if (!pst_search_link(cluster, at[0], at[1], &link)) return;
     for (int k = 0; k < 2; k++) {
@@ -242,22 +250,24 @@ static void load_hop(const pst_search_context *x, const pst_search_config *c, co
 }
 
 static void load_replica(const pst_search_context *x, const pst_search_config *c,
-                         const pst_layout *l, score *s, uint32_t replica) {
-    for (uint32_t k = 0; k + 1 < l->n_chunk; k++)
+                         const pst_candidate *l, score *s, uint32_t replica) {
+    for (uint32_t k = 0; k + 1 < l->layout.n_chunk; k++)
         if (s->times.bytes[k]) load_hop(x, c, l, s, replica, k);
 }
 
 /* In a walk messages are in no one's way; but they leave a rank, and a node, one behind the
  * other. */
 static void wait_for_links(const pst_search_context *x, const pst_search_config *c,
-                           const pst_layout *l, score *s) {
+                           const pst_candidate *l, score *s) {
     const pst_cluster *cluster = x->problem->cluster;
-    for (uint32_t r = 0; r < l->pipeline; r++)
-        for (uint32_t k = 0; k < l->data; k++) {
+    for (uint32_t r = 0; r < l->layout.pipeline; r++)
+        for (uint32_t k = 0; k < l->layout.data; k++) {
             const size_t i = (size_t)r * c->data + k;
             const pst_cluster_node *node =
-                &cluster->node
-                     [cluster->device[l->device[pst_grid_rank(pst_search_grid(l), r, k, 0)]].node];
+                &cluster->node[cluster
+                                   ->device[l->layout.device[pst_grid_rank(
+                                       pst_layout_grid(&l->layout), r, k, 0)]]
+                                   .node];
             double ns = s->own[i] > s->near[i] ? s->own[i] : s->near[i],
                    bytes = s->node[node - cluster->node];
             if (bytes > 0 && node->node_bytes_per_s > 0 &&
@@ -269,15 +279,16 @@ static void wait_for_links(const pst_search_context *x, const pst_search_config 
 }
 
 /* Ends of passes: end_ns. */
-static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                           score *s, pst_search_how how, int no_hops) {
     uint32_t n_seen = 0;
     uint64_t longest = 0;
-    if (!l->micros[0]) PST_TRY(share_out(x, c, l, s));
-    memset(s->end_ns, 0, l->pipeline * sizeof *s->end_ns);
+    if (!l->layout.micros[0]) PST_TRY(share_out(x, c, l, s));
+    memset(s->end_ns, 0, l->layout.pipeline * sizeof *s->end_ns);
     memset(s->own, 0,
-           (2 * (size_t)l->pipeline * l->data + x->problem->cluster->n_node) * sizeof *s->own);
-    for (uint32_t k = 0; k < l->data; k++) {
+           (2 * (size_t)l->layout.pipeline * l->layout.data + x->problem->cluster->n_node) *
+               sizeof *s->own);
+    for (uint32_t k = 0; k < l->layout.data; k++) {
         double bubble = 0;
         PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
         load_replica(x, c, l, s, k);
@@ -289,7 +300,7 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
         if (is_beyond(x, c, l, s, k)) s->beyond = 1;
         else PST_TRY(run(x, c, l, s, k, how, no_hops, &bubble));
         if (s->beyond) return PST_OK;
-        for (uint32_t r = 0; r < l->pipeline; r++) {
+        for (uint32_t r = 0; r < l->layout.pipeline; r++) {
             if (s->one_ns[r] > s->end_ns[r]) s->end_ns[r] = s->one_ns[r];
             if (s->one_ns[r] > longest) {
                 longest = s->one_ns[r];
@@ -305,7 +316,7 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* With zero 2 the sums of a micro-batch go while the next is computed; of the last one they
  * show. */
-static uint64_t sums_of(const pst_search_config *c, const pst_layout *l, const score *s,
+static uint64_t sums_of(const pst_search_config *c, const pst_candidate *l, const score *s,
                         uint32_t stage, uint64_t elements) {
     const pst_search_flush *f = &s->flush[stage];
     uint64_t one = c->data > 1 ? pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
@@ -315,8 +326,8 @@ static uint64_t sums_of(const pst_search_config *c, const pst_layout *l, const s
 }
 
 /* Behind the passes of a stage, until its part of the norm is known. */
-static uint64_t behind_of(const pst_search_config *c, const pst_layout *l, const score *s, int sums,
-                          uint32_t stage) {
+static uint64_t behind_of(const pst_search_config *c, const pst_candidate *l, const score *s,
+                          int sums, uint32_t stage) {
     const uint64_t e = s->elements[stage];
     return (sums ? sums_of(c, l, s, stage, e) : 0) +
            pst_search_flush_ns(s->flush[stage].norm_ns, 0, e);
@@ -327,11 +338,11 @@ static int returns_as_weights(const pst_search_config *c) { return c->zero && c-
 /* What all ranks wait for before their passes and behind them. New weights come while the first
  * micro-batch is on its way: what is not there by then shows. The first stage sends those of tied
  * parameters to their other stage, beside its own. */
-static uint64_t around_of(const pst_search_config *c, const pst_layout *l, const score *s, int sums,
-                          uint64_t *behind) {
+static uint64_t around_of(const pst_search_config *c, const pst_candidate *l, const score *s,
+                          int sums, uint64_t *behind) {
     const uint32_t first = s->flight->stage[0];
     uint64_t head = 0, step = 0, arrival = 0;
-    for (uint32_t k = 0; k < l->pipeline; k++) { /* the first chunk of its stage, of every
+    for (uint32_t k = 0; k < l->layout.pipeline; k++) { /* the first chunk of its stage, of every
                                                     placement */
         const pst_search_flush *f = &s->flush[k];
         uint64_t news = pst_search_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
@@ -349,7 +360,7 @@ static uint64_t around_of(const pst_search_config *c, const pst_layout *l, const
 
 /* The first stage has tied parameters' sum last of all: when its other sums are done it has room
  * for the other's gradients, and that one waits for the sum where it steps its copy itself. */
-static uint64_t tied_end(const pst_search_config *c, const pst_layout *l, const score *s,
+static uint64_t tied_end(const pst_search_config *c, const pst_candidate *l, const score *s,
                          int sums) {
     const uint32_t first = s->flight->stage[0];
     const pst_search_flush *f = &s->flush[first];
@@ -361,10 +372,10 @@ static uint64_t tied_end(const pst_search_config *c, const pst_layout *l, const 
     return end + (returns_as_weights(c) ? 0 : s->lent_ns);
 }
 
-static uint64_t step_of(const pst_search_config *c, const pst_layout *l, const score *s, int sums,
-                        uint64_t *flush_ns) {
+static uint64_t step_of(const pst_search_config *c, const pst_candidate *l, const score *s,
+                        int sums, uint64_t *flush_ns) {
     uint64_t sum_end = 0, end = 0, behind, around = around_of(c, l, s, sums, &behind);
-    for (uint32_t r = 0; r < l->pipeline; r++) {
+    for (uint32_t r = 0; r < l->layout.pipeline; r++) {
         sum_end = larger(sum_end, s->end_ns[r] + behind_of(c, l, s, sums, r));
         end = larger(end, s->end_ns[r]);
     }
@@ -374,15 +385,15 @@ static uint64_t step_of(const pst_search_config *c, const pst_layout *l, const s
 }
 
 /* What is left of limit_ns for each rank's passes; new weights are awaited in the last replica. */
-static pst_status find_most(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
-                            score *s) {
+static pst_status find_most(pst_search_context *x, const pst_search_config *c,
+                            const pst_candidate *l, score *s) {
     uint64_t behind;
-    PST_TRY(pst_search_times_fill(x, c, l, s->flight, l->data - 1, &s->times));
+    PST_TRY(pst_search_times_fill(x, c, l, s->flight, l->layout.data - 1, &s->times));
     const uint64_t around = around_of(c, l, s, 1, &behind);
-    memset(s->end_ns, 0xff, l->pipeline * sizeof *s->end_ns); /* so late that all sums of zero 2 but
-                                                                 the last are hidden */
-    s->most_ns = s->period + l->data;
-    for (uint32_t r = 0; r < l->pipeline; r++) {
+    memset(s->end_ns, 0xff, l->layout.pipeline * sizeof *s->end_ns); /* so late that all sums of
+                                                                 zero 2 but the last are hidden */
+    s->most_ns = s->period + l->layout.data;
+    for (uint32_t r = 0; r < l->layout.pipeline; r++) {
         const uint64_t others = around + behind_of(c, l, s, 1, r);
         s->most_ns[r] = x->limit_ns > others ? x->limit_ns - others : 0;
     }
@@ -392,18 +403,18 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c, c
 /* Of the stage that computes longest, in the last replica, which times are of. Its exchanges and
  * what it computes again are told as parts of its passes, for it may be of another kind than the
  * first, or slower. */
-static pst_status measure_busy(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status measure_busy(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                                const score *s) {
     const pst_search_table *t;
-    uint32_t which, last = l->data - 1;
-    l->busy_ns = period_of(l, s->flight, &s->times, s->stage_ns, &which) * l->micros[last];
-    uint32_t device = l->device[pst_grid_rank(pst_search_grid(l), which, last, 0)];
+    uint32_t which, last = l->layout.data - 1;
+    l->busy_ns = period_of(l, s->flight, &s->times, s->stage_ns, &which) * l->layout.micros[last];
+    uint32_t device = l->layout.device[pst_grid_rank(pst_layout_grid(&l->layout), which, last, 0)];
     PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[device].kind, which, &t));
     double exchange = 0, again = 0, all = 0;
-    for (uint32_t k = 0; k < l->n_chunk; k++) {
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
         if (s->flight->stage[k] != which) continue;
-        uint32_t from = l->first_item[k], to = l->first_item[k + 1];
-        double more = (double)pst_search_run(t, PST_SUM_AGAIN + l->recompute[k], from, to);
+        uint32_t from = l->layout.first_item[k], to = l->layout.first_item[k + 1];
+        double more = (double)pst_search_run(t, PST_SUM_AGAIN + l->layout.recompute[k], from, to);
         exchange += (double)pst_search_run(t, PST_SUM_EXCHANGE, from, to);
         again += more;
         all += more + (double)(pst_search_run(t, PST_SUM_F, from, to) +
@@ -417,18 +428,19 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
 
 /* Kinds differ in time, not in elements. */
 static pst_status add_elements(pst_search_context *x, const pst_search_config *c,
-                               const pst_layout *l, score *s) {
-    for (uint32_t k = 0; k < l->n_chunk; k++) {
+                               const pst_candidate *l, score *s) {
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
         const pst_search_table *t;
         uint32_t stage = s->flight->stage[k];
-        PST_TRY(
-            pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, stage, &t));
+        PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[l->layout.device[0]].kind,
+                                    stage, &t));
         if (!t->table)
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
                             t->tensor, c->micro_batch);
-        s->elements[stage] +=
-            pst_search_run(t, PST_SUM_ELEMENTS, l->first_item[k], l->first_item[k + 1]);
-        uint64_t tied = pst_search_run(t, PST_SUM_TIED, l->first_item[k], l->first_item[k + 1]);
+        s->elements[stage] += pst_search_run(t, PST_SUM_ELEMENTS, l->layout.first_item[k],
+                                             l->layout.first_item[k + 1]);
+        uint64_t tied =
+            pst_search_run(t, PST_SUM_TIED, l->layout.first_item[k], l->layout.first_item[k + 1]);
         if (stage != s->flight->stage[0] && tied) {
             s->tied += tied;
             s->user = stage;
@@ -438,17 +450,17 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
 }
 
 static pst_status time_tied(const pst_search_context *x, const pst_search_config *c,
-                            const pst_layout *l, score *s) {
+                            const pst_candidate *l, score *s) {
     const pst_search_problem *p = x->problem;
     pst_cluster_link link;
     if (!s->tied) return PST_OK;
-    PST_TRY(pst_search_tied_link(p, c, l->device, s->user, s->flight->stage[0], &link));
+    PST_TRY(pst_search_tied_link(p, c, l->layout.device, s->user, s->flight->stage[0], &link));
     s->lent_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->grad_bytes);
     s->news_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->weight_bytes);
     return PST_OK;
 }
 
-static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                           pst_search_how how, score *s) {
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
@@ -473,8 +485,8 @@ static pst_status predict(pst_search_context *x, const pst_search_config *c, pst
     return measure_busy(x, c, l, s);
 }
 
-pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
-                              pst_search_how how) {
+pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
+                              pst_candidate *layout, pst_search_how how) {
     score s;
     pst_status status = predict(x, c, layout, how, &s);
     close_score(&s);
@@ -482,7 +494,7 @@ pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
     return status;
 }
 
-static pst_status account(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static pst_status account(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                           score *s) {
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
@@ -495,7 +507,7 @@ static pst_status account(pst_search_context *x, const pst_search_config *c, pst
 }
 
 pst_status pst_search_account(pst_search_context *x, const pst_search_config *c,
-                              pst_layout *layout) {
+                              pst_candidate *layout) {
     score s;
     double bubble = layout->bubble;
     pst_status status = account(x, c, layout, &s);

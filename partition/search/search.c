@@ -10,7 +10,7 @@ static int by_step(const void *a, const void *b) {
     const pst_search_lot *x = a, *y = b;
     uint64_t p = pst_search_step_of(x), q = pst_search_step_of(y);
     if (p != q) return p < q ? -1 : 1;
-    if (!x->row.layout != !y->row.layout) return x->row.layout ? -1 : 1;
+    if (!x->row.best != !y->row.best) return x->row.best ? -1 : 1;
     if (x->row.excess != y->row.excess) return x->row.excess < y->row.excess ? -1 : 1;
     return pst_search_by_guess(a, b);
 }
@@ -18,9 +18,9 @@ static int by_step(const void *a, const void *b) {
 void pst_search_sort(pst_search_all *s) { qsort(s->lot, s->n_lot, sizeof *s->lot, by_step); }
 
 pst_status pst_search_account_row(pst_search_all *s, pst_search_lot *lot) {
-    if (lot->accounted || !lot->row.layout || !lot->row.fits) return PST_OK;
+    if (lot->accounted || !lot->row.best || !lot->row.fits) return PST_OK;
     lot->accounted = 1;
-    return pst_search_account(&s->x, &lot->best, lot->row.layout);
+    return pst_search_account(&s->x, &lot->best, lot->row.best);
 }
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -51,15 +51,15 @@ static pst_status make_result(pst_search_all *s, pst_search_result **result) {
     r->n_layout = s->x.n_layout;
     r->n_simulated = s->x.n_simulated;
     r->n_verified = s->x.n_verified + s->x.n_check;
-    const pst_layout *best = s->lot[0].row.fits ? s->lot[0].row.layout : NULL;
+    const pst_candidate *best = s->lot[0].row.fits ? s->lot[0].row.best : NULL;
     r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns)
                                          : find_bound(s, best ? best->step_ns : UINT64_MAX);
     if (r->bound_ns == UINT64_MAX) r->bound_ns = 0;
     r->gap = best && r->bound_ns ? (double)best->step_ns / (double)r->bound_ns - 1 : 0;
-    pst_status status = best ? pst_layout_copy(best, &r->best) : PST_OK;
+    pst_status status = best ? pst_candidate_copy(best, &r->best) : PST_OK;
     for (uint32_t i = 0; i < s->n_lot; i++) {
         r->row[i] = s->lot[i].row;
-        s->lot[i].row.layout = NULL;
+        s->lot[i].row.best = NULL;
         s->lot[i].row.before = NULL;
         pst_search_why(s->x.problem, r->best, &r->row[i]);
     }
@@ -81,9 +81,9 @@ static pst_status run(pst_search_all *s, pst_search_result **result) {
     PST_TRY(pst_search_simulate_best(s));
     PST_TRY(pst_search_verify_best(s));
     if (pst_search_shortest(s) == UINT64_MAX) PST_TRY(pst_search_verify_nearest(s));
-    for (uint32_t i = 0; i < s->n_lot && i < PST_SEARCH_IN_FULL && s->lot[i].row.layout; i++) {
+    for (uint32_t i = 0; i < s->n_lot && i < PST_SEARCH_IN_FULL && s->lot[i].row.best; i++) {
         pst_search_lot *lot = &s->lot[i];
-        if (!lot->row.fits && !lot->row.layout->exact) PST_TRY(pst_search_predict_nearest(s, lot));
+        if (!lot->row.fits && !lot->row.best->exact) PST_TRY(pst_search_predict_nearest(s, lot));
         else if (!i || !pst_search_late(&s->x)) PST_TRY(pst_search_account_row(s, lot));
     }
     return make_result(s, result);
@@ -101,9 +101,9 @@ pst_status pst_search(const pst_search_problem *problem, pst_search_result **res
 
 void pst_search_result_close(pst_search_result *r) {
     if (!r) return;
-    pst_layout_close(r->best);
+    pst_candidate_close(r->best);
     for (uint32_t i = 0; i < r->n_row; i++) {
-        pst_layout_close(r->row[i].layout);
+        pst_candidate_close(r->row[i].best);
         free(r->row[i].before);
     }
     free(r->row);

@@ -11,7 +11,7 @@
 #ifndef PST_PARTITION_SEARCH_SEARCH_H
 #define PST_PARTITION_SEARCH_SEARCH_H
 #include "partition/cost/costs.h"
-#include "pipeline/layout/grid.h"
+#include "pipeline/layout/layout.h"
 
 /* Values that may be tried, ascending; one: the user has fixed it. */
 enum { PST_CHOICES = 32 };
@@ -19,17 +19,9 @@ typedef struct {
     uint32_t n, value[PST_CHOICES];
 } pst_choices;
 
+/* A layout, cut into operators of the whole model, and what the search predicts of it. */
 typedef struct {
-    uint32_t pipeline, tensor, data, micro_batch, chunks, zero, sequence;
-    uint32_t *before; /* [pipeline + 1] where stages have different numbers of tensor ranks, as in
-                         pst_grid; tensor is the most. NULL */
-    char schedule[32];
-    uint32_t n_item, n_chunk, n_micro; /* n_micro: of a step, all replicas together */
-    uint32_t *first_item;              /* [n_chunk + 1] */
-    uint8_t *recompute;                /* [n_chunk] pst_recompute */
-    uint32_t *micros; /* [data] of each replica; all 0 before scoring: shared by speed */
-    uint32_t *device; /* [ranks of its grid] the device of each rank, numbered as grid.h does */
-    /* Predicted. */
+    pst_layout layout;                    /* its micros are 0 before scoring: shared by speed */
     uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: of this layout and cut; of what does not fit,
                                              unless it is exact, step_ns is no more than such a
                                              bound */
@@ -42,11 +34,12 @@ typedef struct {
     double bubble;
     uint64_t *peak_bytes; /* [pipeline] */
     uint32_t *in_flight;  /* [pipeline] most micro-batches, of all chunks of the stage added up,
-                             whose F is done  and B is not */
-    int solved; /* 1: `verify` found an order of its own; schedule says where the chunks lie */
-    int exact;  /* 1: `verify` has set these predictions from the real lists and the static memory
-                   layout */
-} pst_layout;
+                             whose F is done and B is not */
+    int solved;           /* 1: `verify` found an order of its own; schedule says where the chunks
+                             lie */
+    int exact; /* 1: `verify` has set these predictions from the real lists and the static memory
+                  layout */
+} pst_candidate;
 
 typedef struct {
     const pst_cluster *cluster;
@@ -78,7 +71,7 @@ typedef struct {
                         uint32_t untied, uint32_t micro_batch, const pst_cost_table **table);
     /* Replaces predictions by those of the real lists and the static memory layout, and sets exact.
      * NULL: none. */
-    pst_status (*verify)(void *arg, pst_layout *layout);
+    pst_status (*verify)(void *arg, pst_candidate *candidate);
     void *arg;
     int reorders;        /* 1: `verify` may find a shorter order than the schedule's: several are
                             verified */
@@ -89,29 +82,25 @@ typedef struct {
 /* The best layout with these degrees. */
 typedef struct {
     uint32_t pipeline, tensor, data;
-    uint32_t *before; /* as the layout's; the row's own */
-    int fits;         /* 0: none did; layout is then the one that came nearest */
+    uint32_t *before; /* as best's; the row's own */
+    int fits;         /* 0: none did; best is then the one that came nearest */
     uint64_t excess;  /* bytes over, on stage `stage` */
     uint32_t stage;
-    pst_layout *layout; /* NULL where none is possible: */
+    pst_candidate *best; /* NULL where none is possible: */
     char why[160]; /* why not (no layout), or why it loses against the best: "4.1 GiB over on stage
                       0: 2 more micro-batches in flight", "inter-node all-reduce 38% of the step";
                       "" for the best */
 } pst_search_row;
 
 typedef struct {
-    pst_layout *best;  /* NULL: nothing fits */
-    uint64_t bound_ns; /* no layout that may be tried has a shorter step, by this cost model */
+    pst_candidate *best; /* NULL: nothing fits */
+    uint64_t bound_ns;   /* no layout that may be tried has a shorter step, by this cost model */
     double gap;
     int timed_out;
     uint32_t n_row;
     pst_search_row *row;                        /* by step time, those that do not fit behind */
     uint64_t n_layout, n_simulated, n_verified; /* looked at */
 } pst_search_result;
-
-static inline pst_grid pst_search_grid(const pst_layout *l) {
-    return (pst_grid){l->pipeline, l->data, l->tensor, l->before};
-}
 
 /* Deterministic but for the time limit. EINPUT: contradictions between choices and cluster; ENOMEM.
  * A result in which nothing fits is OK. One thread. */
@@ -120,7 +109,7 @@ void pst_search_result_close(pst_search_result *result);
 /* A row that fits nothing takes a copy of a verified layout of its degrees, with why it does not
  * fit, if that is nearer than its own. ENOMEM. */
 pst_status pst_search_nearer(const pst_search_problem *problem, pst_search_row *row,
-                             const pst_layout *layout);
-void pst_layout_close(pst_layout *layout);
-pst_status pst_layout_copy(const pst_layout *from, pst_layout **layout);
+                             const pst_candidate *candidate);
+void pst_candidate_close(pst_candidate *candidate);
+pst_status pst_candidate_copy(const pst_candidate *from, pst_candidate **candidate);
 #endif

@@ -78,8 +78,8 @@ typedef struct {
 } climb;
 
 void pst_search_lot_close(pst_search_lot *lot) {
-    pst_layout_close(lot->row.layout);
-    pst_layout_close(lot->sure);
+    pst_candidate_close(lot->row.best);
+    pst_candidate_close(lot->sure);
     free(lot->row.before);
     free(lot->config);
     free(lot->orders.device);
@@ -89,7 +89,7 @@ void pst_search_lot_close(pst_search_lot *lot) {
 static pst_status open_lot(const climb *u, pst_search_lot *lot) {
     const pst_search_config *like = &u->from->best;
     *lot = (pst_search_lot){.row = u->from->row, .rest_ns = UINT64_MAX, .n_config = 1};
-    lot->row.layout = NULL;
+    lot->row.best = NULL;
     lot->row.fits = 0;
     lot->row.excess = 0;
     *lot->row.why = 0;
@@ -117,10 +117,10 @@ static pst_status look_at(climb *u, int *shorter) {
     u->looks--;
     pst_status status = open_lot(u, &lot);
     if (status == PST_OK) status = pst_search_look(u->x, &lot, lot.config, u->least_ns);
-    if (status == PST_OK && lot.row.fits && lot.row.layout->step_ns < u->least_ns) {
+    if (status == PST_OK && lot.row.fits && lot.row.best->step_ns < u->least_ns) {
         pst_search_lot_close(&u->best);
         u->best = lot;
-        u->least_ns = lot.row.layout->step_ns;
+        u->least_ns = lot.row.best->step_ns;
         *shorter = 1;
         memcpy(u->degree, u->attempt, p * sizeof *u->degree);
         return PST_OK;

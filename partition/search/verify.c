@@ -12,12 +12,12 @@ enum {
     NEAR = 4
 }; /* of one, and of all that may be prepared before the end */
 
-uint64_t pst_search_excess(const pst_search_problem *p, const pst_layout *l, uint32_t *stage) {
-    const pst_grid grid = pst_search_grid(l);
+uint64_t pst_search_excess(const pst_search_problem *p, const pst_candidate *l, uint32_t *stage) {
+    const pst_grid grid = pst_layout_grid(&l->layout);
     uint64_t excess = 0;
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
         uint32_t s = pst_grid_stage(grid, r);
-        uint64_t room = pst_search_capacity(p, l->device[r]), needs = l->peak_bytes[s];
+        uint64_t room = pst_search_capacity(p, l->layout.device[r]), needs = l->peak_bytes[s];
         if (needs > room && needs - room > excess) {
             excess = needs - room;
             *stage = s;
@@ -26,19 +26,21 @@ uint64_t pst_search_excess(const pst_search_problem *p, const pst_layout *l, uin
     return excess;
 }
 
-static int is_near(const pst_search_problem *p, const pst_layout *l) {
-    const pst_grid grid = pst_search_grid(l);
+static int is_near(const pst_search_problem *p, const pst_candidate *l) {
+    const pst_grid grid = pst_layout_grid(&l->layout);
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
-        uint64_t room = pst_search_capacity(p, l->device[r]);
+        uint64_t room = pst_search_capacity(p, l->layout.device[r]);
         if (l->peak_bytes[pst_grid_stage(grid, r)] > room - room / NEAR) return 1;
     }
     return 0;
 }
 
-static uint64_t passes_of(const pst_layout *l) { return (uint64_t)l->n_chunk * l->n_micro; }
+static uint64_t passes_of(const pst_candidate *l) {
+    return (uint64_t)l->layout.n_chunk * l->layout.n_micro;
+}
 
 /* Those of many passes take too long: of them only the best are prepared. */
-static int may_check(const pst_search_context *x, const pst_layout *l) {
+static int may_check(const pst_search_context *x, const pst_candidate *l) {
     const pst_search_problem *p = x->problem;
     return p->verify && !p->reorders && l->step_ns <= x->best_ns && !pst_search_late(x) &&
            ((passes_of(l) <= PASSES && x->n_passes + passes_of(l) <= ALL_PASSES) ||
@@ -47,12 +49,12 @@ static int may_check(const pst_search_context *x, const pst_layout *l) {
 
 /* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was thought, on the
  * stage that is most over. */
-static pst_status prepare(pst_search_context *x, const pst_layout *l, pst_layout **copy,
+static pst_status prepare(pst_search_context *x, const pst_candidate *l, pst_candidate **copy,
                           uint64_t *excess, uint32_t *stage, uint64_t *more) {
-    PST_TRY(pst_layout_copy(l, copy));
+    PST_TRY(pst_candidate_copy(l, copy));
     pst_status status = x->problem->verify(x->problem->arg, *copy);
     if (status != PST_OK) {
-        pst_layout_close(*copy);
+        pst_candidate_close(*copy);
         return status;
     }
     *excess = pst_search_excess(x->problem, *copy, stage);
@@ -64,17 +66,19 @@ static pst_status prepare(pst_search_context *x, const pst_layout *l, pst_layout
 }
 
 /* Of what tells layouts apart that are looked at one after another. */
-static uint64_t hash_of(const pst_layout *l) {
-    uint64_t hash = pst_hash64(l->peak_bytes, l->pipeline * sizeof *l->peak_bytes, l->step_ns);
-    const uint32_t of[] = {l->micro_batch, l->zero, l->sequence, l->tensor, l->data};
+static uint64_t hash_of(const pst_candidate *l) {
+    uint64_t hash =
+        pst_hash64(l->peak_bytes, l->layout.pipeline * sizeof *l->peak_bytes, l->step_ns);
+    const uint32_t of[] = {l->layout.micro_batch, l->layout.zero, l->layout.sequence,
+                           l->layout.tensor, l->layout.data};
     hash = pst_hash64(of, sizeof of, hash);
-    return pst_hash64(l->schedule, strlen(l->schedule), hash);
+    return pst_hash64(l->layout.schedule, strlen(l->layout.schedule), hash);
 }
 
-pst_status pst_search_check(pst_search_context *x, pst_layout *l, uint64_t *excess, uint32_t *stage,
-                            uint64_t *more) {
+pst_status pst_search_check(pst_search_context *x, pst_candidate *l, uint64_t *excess,
+                            uint32_t *stage, uint64_t *more) {
     const uint64_t hash = hash_of(l);
-    pst_layout *copy;
+    pst_candidate *copy;
     if (x->failed.excess && hash == x->failed.hash) {
         *excess = x->failed.excess;
         *stage = x->failed.stage;
@@ -90,9 +94,9 @@ pst_status pst_search_check(pst_search_context *x, pst_layout *l, uint64_t *exce
         x->failed.excess = *excess;
         x->failed.stage = *stage;
         x->failed.more = *more;
-        memcpy(l->peak_bytes, copy->peak_bytes, l->pipeline * sizeof *l->peak_bytes);
+        memcpy(l->peak_bytes, copy->peak_bytes, l->layout.pipeline * sizeof *l->peak_bytes);
     }
-    pst_layout_close(copy);
+    pst_candidate_close(copy);
     return PST_OK;
 }
 
@@ -100,13 +104,13 @@ pst_status pst_search_check(pst_search_context *x, pst_layout *l, uint64_t *exce
 
 pst_status pst_search_verify(pst_search_context *x, pst_search_lot *lot) {
     pst_search_row *row = &lot->row;
-    pst_layout *l;
+    pst_candidate *l;
     x->n_verified++;
-    pst_status status = prepare(x, row->layout, &l, &row->excess, &row->stage, &lot->best.reserve);
+    pst_status status = prepare(x, row->best, &l, &row->excess, &row->stage, &lot->best.reserve);
     if (status != PST_OK && status != PST_EINPUT) return status;
-    pst_layout_close(row->layout);
-    row->layout = status == PST_OK ? l : NULL;
-    row->fits = row->layout && !row->excess;
+    pst_candidate_close(row->best);
+    row->best = status == PST_OK ? l : NULL;
+    row->fits = row->best && !row->excess;
     if (status == PST_EINPUT) { /* not for want of memory: no such run is possible */
         snprintf(row->why, sizeof row->why, "%s", pst_error());
         pst_error_clear();

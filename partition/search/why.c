@@ -14,16 +14,16 @@ static void print_bytes(uint64_t bytes, char *text, size_t room) {
 }
 
 /* Whether all chunks of the stage compute everything again. */
-static int is_leanest(const pst_layout *l, uint32_t stage) {
+static int is_leanest(const pst_candidate *l, uint32_t stage) {
     const pst_schedule_row *row;
-    if (pst_schedule_find(l->schedule, &row) != PST_OK) {
+    if (pst_schedule_find(l->layout.schedule, &row) != PST_OK) {
         pst_error_clear();
         return 0;
     }
-    for (uint32_t k = 0; k < l->n_chunk; k++) {
-        uint32_t back = row->placement == PST_PLACE_THERE_AND_BACK && k >= l->pipeline;
-        uint32_t at = back ? 2 * l->pipeline - 1 - k : k % l->pipeline;
-        if (at == stage && l->recompute[k] != PST_RECOMPUTE_FULL) return 0;
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
+        uint32_t back = row->placement == PST_PLACE_THERE_AND_BACK && k >= l->layout.pipeline;
+        uint32_t at = back ? 2 * l->layout.pipeline - 1 - k : k % l->layout.pipeline;
+        if (at == stage && l->layout.recompute[k] != PST_RECOMPUTE_FULL) return 0;
     }
     return 1;
 }
@@ -31,8 +31,8 @@ static int is_leanest(const pst_layout *l, uint32_t stage) {
 /* "about": it was not prepared. */
 static void why_too_large(const pst_search_problem *problem, pst_search_row *row) {
     char over[32];
-    const pst_layout *l = row->layout;
-    const double held = (double)l->in_flight[row->stage] * l->pipeline / l->n_chunk;
+    const pst_candidate *l = row->best;
+    const double held = (double)l->in_flight[row->stage] * l->layout.pipeline / l->layout.n_chunk;
     print_bytes(row->excess, over, sizeof over);
     int m = snprintf(row->why, sizeof row->why, "%s%s over on stage %u",
                      problem->verify && !l->exact ? "about " : "", over, row->stage);
@@ -43,23 +43,24 @@ static void why_too_large(const pst_search_problem *problem, pst_search_row *row
         snprintf(row->why + m, sizeof row->why - (size_t)m, ", all recomputed");
 }
 
-static int spans_nodes(const pst_search_problem *p, const pst_layout *l) {
-    const pst_grid grid = pst_search_grid(l);
-    for (uint32_t s = 0; s < l->pipeline; s++)
-        for (uint32_t k = 1; k < l->data; k++)
-            if (p->cluster->device[l->device[pst_grid_first(grid, s)]].node !=
-                p->cluster->device[l->device[pst_grid_rank(grid, s, k, 0)]].node)
+static int spans_nodes(const pst_search_problem *p, const pst_candidate *l) {
+    const pst_grid grid = pst_layout_grid(&l->layout);
+    for (uint32_t s = 0; s < l->layout.pipeline; s++)
+        for (uint32_t k = 1; k < l->layout.data; k++)
+            if (p->cluster->device[l->layout.device[pst_grid_first(grid, s)]].node !=
+                p->cluster->device[l->layout.device[pst_grid_rank(grid, s, k, 0)]].node)
                 return 1;
     return 0;
 }
 
 /* The part of the step by which it is most above the best's; of device time for a share of fewer
  * devices. */
-static void why_longer(const pst_search_problem *p, const pst_layout *best, pst_search_row *row) {
-    const pst_layout *l = row->layout;
+static void why_longer(const pst_search_problem *p, const pst_candidate *best,
+                       pst_search_row *row) {
+    const pst_candidate *l = row->best;
     double step = (double)l->step_ns;
-    const uint32_t used = pst_grid_size(pst_search_grid(l)),
-                   by_best = pst_grid_size(pst_search_grid(best));
+    const uint32_t used = pst_grid_size(pst_layout_grid(&l->layout)),
+                   by_best = pst_grid_size(pst_layout_grid(&best->layout));
     const struct {
         const char *text;
         double own, its;
@@ -98,9 +99,9 @@ static void why_longer(const pst_search_problem *p, const pst_layout *best, pst_
     }
 }
 
-void pst_search_why(const pst_search_problem *problem, const pst_layout *best,
+void pst_search_why(const pst_search_problem *problem, const pst_candidate *best,
                     pst_search_row *row) {
-    const pst_layout *l = row->layout;
+    const pst_candidate *l = row->best;
     if (!l) {
         if (!*row->why) snprintf(row->why, sizeof row->why, "not looked at");
         return;
@@ -110,23 +111,23 @@ void pst_search_why(const pst_search_problem *problem, const pst_layout *best,
         return;
     }
     *row->why = 0;
-    int is_best =
-        best && best->pipeline == l->pipeline && best->tensor == l->tensor && best->data == l->data;
-    for (uint32_t s = 0; is_best && s < l->pipeline; s++)
-        is_best =
-            pst_grid_degree(pst_search_grid(l), s) == pst_grid_degree(pst_search_grid(best), s);
+    int is_best = best && best->layout.pipeline == l->layout.pipeline &&
+                  best->layout.tensor == l->layout.tensor && best->layout.data == l->layout.data;
+    for (uint32_t s = 0; is_best && s < l->layout.pipeline; s++)
+        is_best = pst_grid_degree(pst_layout_grid(&l->layout), s) ==
+                  pst_grid_degree(pst_layout_grid(&best->layout), s);
     if (best && !is_best) why_longer(problem, best, row);
 }
 
 pst_status pst_search_nearer(const pst_search_problem *problem, pst_search_row *row,
-                             const pst_layout *layout) {
-    pst_layout *copy;
+                             const pst_candidate *layout) {
+    pst_candidate *copy;
     uint32_t stage = 0;
     uint64_t excess = pst_search_excess(problem, layout, &stage);
-    if (row->fits || !excess || (row->layout && excess >= row->excess)) return PST_OK;
-    PST_TRY(pst_layout_copy(layout, &copy));
-    pst_layout_close(row->layout);
-    row->layout = copy;
+    if (row->fits || !excess || (row->best && excess >= row->excess)) return PST_OK;
+    PST_TRY(pst_candidate_copy(layout, &copy));
+    pst_candidate_close(row->best);
+    row->best = copy;
     row->excess = excess;
     row->stage = stage;
     why_too_large(problem, row);

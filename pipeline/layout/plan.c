@@ -8,22 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const recompute_name[PST_RECOMPUTE_COUNT] = {"none", "selective", "full"};
-
-const char *pst_recompute_name(pst_recompute r) {
-    return (unsigned)r < PST_RECOMPUTE_COUNT ? recompute_name[r] : "?";
-}
-
-pst_status pst_recompute_find(const char *name, pst_recompute *recompute) {
-    for (uint32_t i = 0; i < PST_RECOMPUTE_COUNT; i++)
-        if (!strcmp(recompute_name[i], name)) {
-            *recompute = (pst_recompute)i;
-            return PST_OK;
-        }
-    return pst_fail(PST_EINPUT, "unknown recomputation '%.40s' (there are: none, selective, full)",
-                    name);
-}
-
 pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan) {
     pst_plan *p = calloc(1, sizeof *p);
     if (!p) goto no_memory;

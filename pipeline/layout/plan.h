@@ -8,21 +8,10 @@
 #include "base/status.h"
 #include "graph/graph.h"
 #include "penstock/plan.h"
-#include "pipeline/layout/grid.h"
+#include "pipeline/layout/layout.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-/* What a chunk computes again before its B instead of keeping it from F on (recompute.c). */
-typedef enum {
-    PST_RECOMPUTE_NONE,
-    PST_RECOMPUTE_SELECTIVE,
-    PST_RECOMPUTE_FULL,
-    PST_RECOMPUTE_COUNT
-} pst_recompute;
-const char *pst_recompute_name(pst_recompute recompute);
-/* EINPUT lists the names. */
-pst_status pst_recompute_find(const char *name, pst_recompute *recompute);
 
 struct pst_plan {
     uint64_t graph_hash;
@@ -59,6 +48,13 @@ struct pst_plan {
 pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan);
 /* Everything of `from`, with nothing shared. ENOMEM. */
 pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan);
+/* A plan for this graph, whose operators are the items of the layout's cut, with a stage for each
+ * chunk; nothing is predicted yet. */
+pst_status pst_plan_of_layout(const pst_layout *layout, const pst_graph *graph, pst_plan **plan);
+/* What a layout says of the whole job: degrees, micro-batches, devices, sequence, zero. ENOMEM. */
+pst_status pst_plan_take_layout(pst_plan *plan, const pst_layout *layout);
+/* The layout of a plan that cuts operators as pst_plan_check wants it. ENOMEM. */
+pst_status pst_plan_layout(const pst_plan *plan, pst_layout *layout);
 /* The grid of the whole job, valid as long as the plan; and its ranks. */
 pst_grid pst_plan_grid(const pst_plan *plan);
 uint32_t pst_plan_job_ranks(const pst_plan *plan);

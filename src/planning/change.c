@@ -12,7 +12,7 @@ static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_
 
 /* The best layout of the problem as it is now, x->problem, or any that fits; NULL: nothing does, or
  * it cannot be, or there is no time. */
-static pst_status try_it(pst_planning *x, int any, pst_layout **best) {
+static pst_status try_it(pst_planning *x, int any, pst_candidate **best) {
     pst_search_result *r = NULL;
     *best = NULL;
     pst_search_problem problem = x->problem;
@@ -52,15 +52,18 @@ static const char *const key_name[KEYS] = {"recompute", "zero",     "micro_batch
                                            "tensor",    "pipeline", "data"};
 
 /* What the search found for a key that was left open. */
-static void name_change(key k, const pst_layout *l, char *out) {
-    const uint32_t value[KEYS] = {
-        [ZERO] = l->zero,     [MICRO_BATCH] = l->micro_batch, [CHUNKS] = l->n_chunk / l->pipeline,
-        [TENSOR] = l->tensor, [PIPELINE] = l->pipeline,       [DATA] = l->data};
+static void name_change(key k, const pst_candidate *l, char *out) {
+    const uint32_t value[KEYS] = {[ZERO] = l->layout.zero,
+                                  [MICRO_BATCH] = l->layout.micro_batch,
+                                  [CHUNKS] = l->layout.n_chunk / l->layout.pipeline,
+                                  [TENSOR] = l->layout.tensor,
+                                  [PIPELINE] = l->layout.pipeline,
+                                  [DATA] = l->layout.data};
     uint8_t most = 0;
-    for (uint32_t c = 0; c < l->n_chunk; c++)
-        most = l->recompute[c] > most ? l->recompute[c] : most;
+    for (uint32_t c = 0; c < l->layout.n_chunk; c++)
+        most = l->layout.recompute[c] > most ? l->layout.recompute[c] : most;
     const char *text = k == RECOMPUTE  ? pst_recompute_name((pst_recompute)most)
-                       : k == SCHEDULE ? l->schedule
+                       : k == SCHEDULE ? l->layout.schedule
                        : k == SEQUENCE ? "true"
                                        : NULL;
     const char *section = k == MICRO_BATCH ? "train" : "parallel";
@@ -74,7 +77,7 @@ static pst_status change_key(pst_planning *x, char *change) {
     uint64_t least = UINT64_MAX;
     pst_status status = PST_OK;
     for (key k = 0; k < KEYS && status == PST_OK; k++) {
-        pst_layout *best = NULL;
+        pst_candidate *best = NULL;
         if (!pst_config_given(x->config, k == MICRO_BATCH ? "train" : "parallel", key_name[k]))
             continue;
         x->open = key_name[k];
@@ -87,7 +90,7 @@ static pst_status change_key(pst_planning *x, char *change) {
             least = best->step_ns;
             name_change(k, best, change);
         }
-        pst_layout_close(best);
+        pst_candidate_close(best);
         x->problem = asked;
     }
     x->open = "";
@@ -102,7 +105,7 @@ static void set_memory(pst_planning *x, uint64_t bytes, int own) {
 }
 
 /* *best: a layout that is found with so many bytes; NULL: none is. */
-static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, pst_layout **best) {
+static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, pst_candidate **best) {
     const uint64_t asked = x->problem.memory;
     uint32_t n = x->cluster->n_device;
     uint64_t *kept = malloc(n * sizeof *kept);
@@ -127,9 +130,9 @@ enum { MEMORY_TRIES = 6, NEAR = 64 };
 /* Halves what lies between what is too little and what *layout, the caller's, was found with, until
  * that is near. */
 static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, uint64_t *bytes,
-                               pst_layout **layout) {
+                               pst_candidate **layout) {
     while (*bytes > too_little + *bytes / NEAR && !is_late(x)) {
-        pst_layout *found;
+        pst_candidate *found;
         uint64_t middle = round_up(too_little + (*bytes - too_little) / 2);
         if (middle >= *bytes) break;
         PST_TRY(try_memory(x, middle, own, &found));
@@ -137,7 +140,7 @@ static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, ui
             too_little = middle;
             continue;
         }
-        pst_layout_close(*layout);
+        pst_candidate_close(*layout);
         *layout = found;
         *bytes = middle;
     }
@@ -145,13 +148,14 @@ static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, ui
 }
 
 /* Of the search's rows, that of the layout has it if it is nearer than what it has. */
-static pst_status keep_nearer(pst_planning *x, const pst_layout *l) {
+static pst_status keep_nearer(pst_planning *x, const pst_candidate *l) {
     for (uint32_t i = 0; i < x->result->n_row; i++) {
         pst_search_row *r = &x->result->row[i];
-        if (r->pipeline == l->pipeline && r->tensor == l->tensor && r->data == l->data &&
-            !r->before == !l->before &&
-            (!l->before ||
-             !memcmp(r->before, l->before, (l->pipeline + (size_t)1) * sizeof *l->before)))
+        if (r->pipeline == l->layout.pipeline && r->tensor == l->layout.tensor &&
+            r->data == l->layout.data && !r->before == !l->layout.before &&
+            (!l->layout.before ||
+             !memcmp(r->before, l->layout.before,
+                     (l->layout.pipeline + (size_t)1) * sizeof *l->layout.before)))
             return pst_search_nearer(&x->problem, r, l);
     }
     return PST_OK;
@@ -164,11 +168,11 @@ static pst_status change_memory(pst_planning *x, char *change) {
     char text[32];
     uint64_t needs = 0;
     if (!nearest) return PST_OK;
-    const pst_layout *l = nearest->layout;
+    const pst_candidate *l = nearest->best;
     const uint64_t room = pst_planning_room(x, l, nearest->stage);
     int own = x->problem.memory && x->problem.memory == room;
-    pst_layout *found = NULL;
-    for (uint32_t s = 0; s < l->pipeline; s++)
+    pst_candidate *found = NULL;
+    for (uint32_t s = 0; s < l->layout.pipeline; s++)
         if (l->peak_bytes[s] > pst_planning_room(x, l, s) && l->peak_bytes[s] > needs)
             needs = l->peak_bytes[s];
     for (int i = 0; i < MEMORY_TRIES && !found; i++) {
@@ -178,7 +182,7 @@ static pst_status change_memory(pst_planning *x, char *change) {
     if (!found) return PST_OK;
     pst_status status = least_memory(x, room, own, &needs, &found);
     if (status == PST_OK) status = keep_nearer(x, found);
-    pst_layout_close(found);
+    pst_candidate_close(found);
     snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s",
              pst_planning_bytes(needs, text), own ? " (parallel.memory)" : "");
     return status;
@@ -231,7 +235,7 @@ static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *t
 static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) {
     pst_cluster *asked = x->cluster, larger;
     const pst_search_problem problem = x->problem;
-    pst_layout *best = NULL;
+    pst_candidate *best = NULL;
     pst_status status = repeat(asked, nodes, &larger);
     if (status == PST_OK) {
         x->cluster = &larger;
@@ -244,7 +248,7 @@ static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) 
         } else if (status == PST_OK) status = try_it(x, 1, &best);
     }
     *devices = best ? larger.n_device : 0;
-    pst_layout_close(best);
+    pst_candidate_close(best);
     free(larger.device);
     free(larger.node);
     x->cluster = asked;
@@ -280,7 +284,7 @@ static pst_status more_nodes(pst_planning *x, char *text) {
 /* --- fewer devices ---------------------------------------------------------------------------- */
 
 /* The best layout of the first n devices. */
-static pst_status try_first(pst_planning *x, uint32_t n, pst_layout **best) {
+static pst_status try_first(pst_planning *x, uint32_t n, pst_candidate **best) {
     const pst_search_problem asked = x->problem;
     const uint32_t all = x->cluster->n_device;
     *best = NULL;
@@ -297,21 +301,21 @@ static pst_status try_first(pst_planning *x, uint32_t n, pst_layout **best) {
 
 pst_status pst_planning_fewer(pst_planning *x) {
     const pst_config *c = x->config;
-    const pst_layout *l = x->result->best;
+    const pst_candidate *l = x->result->best;
     const uint32_t all = x->cluster->n_device;
     if (!l || x->nominal || (c->parallel.pipeline && c->parallel.data && c->parallel.tensor))
         return PST_OK;
     /* of all ranks, about */
-    const double work_ns = (double)l->busy_ns * pst_grid_size(pst_search_grid(l));
+    const double work_ns = (double)l->busy_ns * pst_grid_size(pst_layout_grid(&l->layout));
     x->fewer_ns = l->step_ns;
     for (uint32_t n = all / 2; n && work_ns / n < (double)x->fewer_ns && !is_late(x); n /= 2) {
-        pst_layout *best;
+        pst_candidate *best;
         PST_TRY(try_first(x, n, &best));
         if (best && best->step_ns < x->fewer_ns) {
             x->fewer = n;
             x->fewer_ns = best->step_ns;
         }
-        pst_layout_close(best);
+        pst_candidate_close(best);
     }
     return PST_OK;
 }

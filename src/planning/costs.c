@@ -92,9 +92,11 @@ pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequenc
     return part_of(x, x->model.layers, tensor, sequence, 0, micro_batch, part);
 }
 
-pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *l, pst_planning_part **part) {
-    uint32_t tensor = l->before ? 1 : l->tensor;
-    return pst_planning_graph(x, tensor, tensor > 1 && l->sequence, l->micro_batch, part);
+pst_status pst_planning_graph_of(pst_planning *x, const pst_candidate *l,
+                                 pst_planning_part **part) {
+    uint32_t tensor = l->layout.before ? 1 : l->layout.tensor;
+    return pst_planning_graph(x, tensor, tensor > 1 && l->layout.sequence, l->layout.micro_batch,
+                              part);
 }
 
 /* --- models of fewer layers ------------------------------------------------------------------- */
@@ -254,17 +256,17 @@ pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_
 
 /* --- exact ------------------------------------------------------------------------------------ */
 
-static void take_exact(const pst_prepared *p, pst_layout *l) {
+static void take_exact(const pst_prepared *p, pst_candidate *l) {
     l->step_ns = p->timing->step_ns;
     l->flush_ns = p->timing->flush_ns;
     l->bubble = p->timing->bubble;
     l->bound_ns = pst_simulate_bound(p->job) + l->flush_ns;
-    memset(l->in_flight, 0, l->pipeline * sizeof *l->in_flight);
+    memset(l->in_flight, 0, l->layout.pipeline * sizeof *l->in_flight);
     for (uint32_t r = pst_job_gathers(p->job); r < p->job->n_rank; r = pst_job_next(p->job, r)) {
         uint32_t *most = &l->in_flight[pst_job_stage(p->job, r)];
         if (p->timing->peak_stash[r] > *most) *most = p->timing->peak_stash[r];
     }
-    memcpy(l->peak_bytes, p->plan->peak_bytes, l->pipeline * sizeof *l->peak_bytes);
+    memcpy(l->peak_bytes, p->plan->peak_bytes, l->layout.pipeline * sizeof *l->peak_bytes);
     l->exact = 1;
     l->solved = pst_schedule_kind_of(p->plan->schedule) == PST_SCHEDULE_SOLVED;
 }
@@ -278,15 +280,15 @@ static pst_status set_cluster(const pst_planning *x, pst_config *c) {
 }
 
 /* As a run of this layout would be prepared. */
-pst_status pst_planning_prepare(pst_planning *x, const pst_layout *l, pst_prepared **p) {
+pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *l, pst_prepared **p) {
     pst_plan *plan = NULL;
-    const uint32_t n_rank = pst_grid_size(pst_search_grid(l));
+    const uint32_t n_rank = pst_grid_size(pst_layout_grid(&l->layout));
     pst_prepare_options o = {.n_rank = n_rank,
                              .threads = pst_planning_threads(x, n_rank),
                              .isa = isa_of(x),
                              .device = x->device,
                              .processors = x->processors,
-                             .n_eval_micro = l->n_micro};
+                             .n_eval_micro = l->layout.n_micro};
     pst_config_close(x->settled);
     x->settled = NULL;
     PST_TRY(pst_planning_plan(x, l, &plan));
@@ -303,7 +305,7 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_layout *l, pst_prepar
     return status;
 }
 
-pst_status pst_planning_verify(void *arg, pst_layout *l) {
+pst_status pst_planning_verify(void *arg, pst_candidate *l) {
     pst_planning *x = arg;
     pst_prepared *p;
     PST_TRY(pst_planning_prepare(x, l, &p));

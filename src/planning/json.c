@@ -28,47 +28,50 @@ static json_t *degrees_of(pst_grid grid) {
     return list;
 }
 
-static json_t *recompute_of(const pst_layout *l) {
+static json_t *recompute_of(const pst_candidate *l) {
     json_t *list = json_array();
-    for (uint32_t c = 0; c < l->n_chunk; c++)
-        json_array_append_new(list,
-                              json_string(pst_recompute_name((pst_recompute)l->recompute[c])));
+    for (uint32_t c = 0; c < l->layout.n_chunk; c++)
+        json_array_append_new(
+            list, json_string(pst_recompute_name((pst_recompute)l->layout.recompute[c])));
     return list;
 }
 
-static json_t *in_flight_of(const pst_layout *l) {
+static json_t *in_flight_of(const pst_candidate *l) {
     json_t *list = json_array();
-    for (uint32_t s = 0; s < l->pipeline; s++)
+    for (uint32_t s = 0; s < l->layout.pipeline; s++)
         json_array_append_new(list, json_real(pst_planning_in_flight(l, s)));
     return list;
 }
 
-static json_t *room_of(const pst_planning *x, const pst_layout *l) {
+static json_t *room_of(const pst_planning *x, const pst_candidate *l) {
     json_t *list = json_array();
-    for (uint32_t s = 0; s < l->pipeline; s++)
+    for (uint32_t s = 0; s < l->layout.pipeline; s++)
         json_array_append_new(list, json_integer((json_int_t)pst_planning_room(x, l, s)));
     return list;
 }
 
 /* What it is, and what is predicted of it. */
-static json_t *layout_of(const pst_planning *x, const pst_layout *l) {
-    json_t *j = json_pack(
-        "{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline", (int)l->pipeline,
-        "data", (int)l->data, "tensor", (int)l->tensor, "sequence", l->tensor > 1 && l->sequence,
-        "zero", (int)l->zero, "micro_batch", (int)l->micro_batch, "micro_batches", (int)l->n_micro,
-        "schedule", pst_planning_schedule(l), "chunks", (int)(l->n_chunk / l->pipeline),
-        "recompute", recompute_of(l), "cut", list32(l->first_item, l->n_chunk + 1), "replicas",
-        list32(l->micros, l->data), "devices",
-        list32(l->device, pst_grid_size(pst_search_grid(l))));
-    if (j && l->before) json_object_set_new(j, "tensors", degrees_of(pst_search_grid(l)));
+static json_t *layout_of(const pst_planning *x, const pst_candidate *l) {
+    json_t *j =
+        json_pack("{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline",
+                  (int)l->layout.pipeline, "data", (int)l->layout.data, "tensor",
+                  (int)l->layout.tensor, "sequence", l->layout.tensor > 1 && l->layout.sequence,
+                  "zero", (int)l->layout.zero, "micro_batch", (int)l->layout.micro_batch,
+                  "micro_batches", (int)l->layout.n_micro, "schedule", pst_planning_schedule(l),
+                  "chunks", (int)(l->layout.n_chunk / l->layout.pipeline), "recompute",
+                  recompute_of(l), "cut", list32(l->layout.first_item, l->layout.n_chunk + 1),
+                  "replicas", list32(l->layout.micros, l->layout.data), "devices",
+                  list32(l->layout.device, pst_grid_size(pst_layout_grid(&l->layout))));
+    if (j && l->layout.before)
+        json_object_set_new(j, "tensors", degrees_of(pst_layout_grid(&l->layout)));
     json_t *predicted =
         json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s",
                   seconds(l->step_ns), "flush_s", seconds(l->flush_ns), "bound_s",
                   seconds(l->bound_ns), "busy_s", seconds(l->busy_ns), "tensor_exchange_s",
                   seconds(l->exchange_ns), "recompute_s", seconds(l->again_ns), "message_s",
                   seconds(l->message_ns), "reduce_s", seconds(l->reduce_ns), "bubble", l->bubble,
-                  "peak_bytes", list64(l->peak_bytes, l->pipeline), "room_bytes", room_of(x, l),
-                  "in_flight", in_flight_of(l), "exact", l->exact);
+                  "peak_bytes", list64(l->peak_bytes, l->layout.pipeline), "room_bytes",
+                  room_of(x, l), "in_flight", in_flight_of(l), "exact", l->exact);
     if (!j || json_object_set_new(j, "predicted", predicted) == 0) return j;
     json_decref(j);
     return NULL;
@@ -78,7 +81,7 @@ static json_t *row_of(const pst_planning *x, const pst_search_row *r) {
     return json_pack("{s:i,s:i,s:i,s:b,s:I,s:i,s:s,s:o}", "pipeline", (int)r->pipeline, "tensor",
                      (int)r->tensor, "data", (int)r->data, "fits", r->fits, "excess_bytes",
                      (json_int_t)r->excess, "stage", (int)r->stage, "why", r->why, "layout",
-                     r->layout ? layout_of(x, r->layout) : json_null());
+                     r->best ? layout_of(x, r->best) : json_null());
 }
 
 static json_t *rows_of(const pst_planning *x) {
@@ -100,7 +103,7 @@ static json_t *searched(const pst_planning *x) {
 
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out) {
     const pst_search_result *r = x->result;
-    const pst_layout *best = r->best;
+    const pst_candidate *best = r->best;
     double step = best ? seconds(best->step_ns) : 0, mfu = best ? pst_planning_mfu(x, best) : 0;
     json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:s}", "fits", best != NULL, "cluster",
                           x->cluster_text, "devices", (int)x->cluster->n_device, "costs",

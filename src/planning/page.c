@@ -185,23 +185,25 @@ static void add_chunks(const pst_prepared *p, pst_plan_page *page) {
 /* --- rows ------------------------------------------------------------------------------------- */
 
 static void add_row(const pst_search_row *from, pst_plan_row *to) {
-    const pst_layout *layout = from->layout;
+    const pst_candidate *layout = from->best;
     *to = (pst_plan_row){.pipeline = from->pipeline, .data = from->data, .fits = from->fits};
     pst_planning_short_degrees(from, to->tensor, sizeof to->tensor);
     snprintf(to->why, sizeof to->why, "%s", from->why);
     if (!layout) return;
     to->possible = 1;
     to->exact = layout->exact;
-    to->micro_batch = layout->micro_batch;
-    to->micro_batches = layout->n_micro;
-    to->chunks = layout->chunks;
-    to->zero = layout->zero;
+    to->micro_batch = layout->layout.micro_batch;
+    to->micro_batches = layout->layout.n_micro;
+    to->chunks = layout->layout.chunks;
+    to->zero = layout->layout.zero;
     to->step_ns = layout->step_ns;
     to->bubble = layout->bubble;
-    snprintf(to->schedule, sizeof to->schedule, "%s", layout->solved ? "solved" : layout->schedule);
-    if (layout->n_chunk && layout->recompute)
-        recompute_text(layout->recompute, layout->n_chunk, to->recompute, sizeof to->recompute);
-    for (uint32_t s = 0; layout->peak_bytes && s < layout->pipeline; s++)
+    snprintf(to->schedule, sizeof to->schedule, "%s",
+             layout->solved ? "solved" : layout->layout.schedule);
+    if (layout->layout.n_chunk && layout->layout.recompute)
+        recompute_text(layout->layout.recompute, layout->layout.n_chunk, to->recompute,
+                       sizeof to->recompute);
+    for (uint32_t s = 0; layout->peak_bytes && s < layout->layout.pipeline; s++)
         if (layout->peak_bytes[s] > to->peak_bytes) to->peak_bytes = layout->peak_bytes[s];
 }
 

@@ -159,11 +159,11 @@ void pst_planning_close(pst_planning *x) {
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-uint64_t pst_planning_room(const pst_planning *x, const pst_layout *l, uint32_t stage) {
+uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *l, uint32_t stage) {
     uint64_t least = x->problem.memory;
-    const pst_grid grid = pst_search_grid(l);
+    const pst_grid grid = pst_layout_grid(&l->layout);
     for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++) {
-        uint64_t own = x->cluster->device[l->device[r]].memory;
+        uint64_t own = x->cluster->device[l->layout.device[r]].memory;
         if (own && (!least || own < least)) least = own;
     }
     return least;
@@ -171,7 +171,7 @@ uint64_t pst_planning_room(const pst_planning *x, const pst_layout *l, uint32_t 
 
 /* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of
  * the whole), as the tape has them; 0: not known. */
-static double flops_of(pst_planning *x, const pst_layout *l) {
+static double flops_of(pst_planning *x, const pst_candidate *l) {
     pst_planning_part *part;
     pst_tape *tape;
     double flops = 0;
@@ -183,22 +183,23 @@ static double flops_of(pst_planning *x, const pst_layout *l) {
     return flops;
 }
 
-double pst_planning_mfu(const pst_planning *x, const pst_layout *l) {
+double pst_planning_mfu(const pst_planning *x, const pst_candidate *l) {
     double peak = 0;
-    for (uint32_t i = 0; i < pst_grid_size(pst_search_grid(l)); i++) {
-        const pst_cluster_device *d = &x->cluster->device[l->device[i]];
+    for (uint32_t i = 0; i < pst_grid_size(pst_layout_grid(&l->layout)); i++) {
+        const pst_cluster_device *d = &x->cluster->device[l->layout.device[i]];
         peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
     }
     if (x->nominal || peak <= 0) return 0;
-    double flops = flops_of((pst_planning *)(uintptr_t)x, l) * (l->before ? 1 : l->tensor);
-    return flops * l->n_micro / ((double)l->step_ns * 1e-9 * peak);
+    double flops =
+        flops_of((pst_planning *)(uintptr_t)x, l) * (l->layout.before ? 1 : l->layout.tensor);
+    return flops * l->layout.n_micro / ((double)l->step_ns * 1e-9 * peak);
 }
 
 const pst_search_row *pst_planning_nearest(const pst_planning *x) {
     const pst_search_row *best = NULL;
     for (uint32_t i = 0; i < x->result->n_row; i++) {
         const pst_search_row *r = &x->result->row[i];
-        if (r->layout && !r->fits && (!best || r->excess < best->excess)) best = r;
+        if (r->best && !r->fits && (!best || r->excess < best->excess)) best = r;
     }
     return best;
 }
@@ -259,7 +260,9 @@ pst_status pst_planning_none(const pst_planning *x, const char *change, const ch
 /* Of the best layout, or where nothing fits of the one that comes nearest. */
 static pst_status write_report(pst_planning *x, const char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
-    const pst_layout *layout = x->result->best ? x->result->best : nearest ? nearest->layout : NULL;
+    const pst_candidate *layout = x->result->best ? x->result->best
+                                  : nearest       ? nearest->best
+                                                  : NULL;
     pst_prepared *p;
     if (!*x->options->report || !layout) return PST_OK;
     PST_TRY(pst_planning_prepare(x, layout, &p));

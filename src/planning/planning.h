@@ -72,15 +72,16 @@ pst_status pst_planning_choices(pst_planning *x);
 pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph);
 pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
                               uint32_t untied, uint32_t micro_batch, const pst_cost_table **table);
-pst_status pst_planning_verify(void *arg, pst_layout *layout);
+pst_status pst_planning_verify(void *arg, pst_candidate *layout);
 /* The layout prepared as a run would be, predictions and memory exact; good until the next one is,
  * or x is closed. */
-pst_status pst_planning_prepare(pst_planning *x, const pst_layout *layout, pst_prepared **prepared);
+pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *layout,
+                                pst_prepared **prepared);
 pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequence,
                               uint32_t micro_batch, pst_planning_part **part);
 /* That whose operators a plan of the layout cuts: the whole where stages have different numbers of
  * tensor ranks. */
-pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *layout,
+pst_status pst_planning_graph_of(pst_planning *x, const pst_candidate *layout,
                                  pst_planning_part **part);
 /* Of each of so many ranks, as a run would have it. */
 uint32_t pst_planning_threads(const pst_planning *x, uint32_t ranks);
@@ -92,12 +93,12 @@ pst_status pst_planning_shorten(pst_planning *x);
 pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part, uint32_t **first);
 void pst_planning_fold_table(pst_cost_table *table, const uint32_t *first, uint32_t n);
 /* planning/file.c: a layout as a plan, the caller's; written to a file. */
-pst_status pst_planning_plan(pst_planning *x, const pst_layout *layout, pst_plan **plan);
-pst_status pst_planning_write(pst_planning *x, const pst_layout *layout, const char *path);
+pst_status pst_planning_plan(pst_planning *x, const pst_candidate *layout, pst_plan **plan);
+pst_status pst_planning_write(pst_planning *x, const pst_candidate *layout, const char *path);
 /* Most micro-batches of a stage that are in flight at once; half of one where only one of two
  * chunks holds it. */
-static inline double pst_planning_in_flight(const pst_layout *l, uint32_t stage) {
-    return (double)l->in_flight[stage] * l->pipeline / l->n_chunk;
+static inline double pst_planning_in_flight(const pst_candidate *l, uint32_t stage) {
+    return (double)l->in_flight[stage] * l->layout.pipeline / l->layout.n_chunk;
 }
 /* planning/text.c, planning/json.c: what was found. */
 pst_status pst_planning_text(pst_planning *x, FILE *out);
@@ -114,12 +115,12 @@ pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE]
 pst_status pst_planning_fewer(pst_planning *x);
 
 /* Of the best layout: bytes that a rank on that stage may use; 0: no limit. */
-uint64_t pst_planning_room(const pst_planning *x, const pst_layout *layout, uint32_t stage);
+uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *layout, uint32_t stage);
 /* Of those that do not fit, the one that is least over; NULL: there is none. */
 const pst_search_row *pst_planning_nearest(const pst_planning *x);
 /* The name of its schedule. */
-static inline const char *pst_planning_schedule(const pst_layout *l) {
-    return l->solved ? "solved" : l->schedule;
+static inline const char *pst_planning_schedule(const pst_candidate *l) {
+    return l->solved ? "solved" : l->layout.schedule;
 }
 /* "2 tensor ranks", or "[2, 1] tensor ranks". Returns text. */
 enum { PST_PLANNING_DEGREES = 160 };
@@ -129,5 +130,5 @@ const char *pst_planning_short_degrees(const pst_search_row *row, char *text, si
 /* "1.25 GiB". Returns text. */
 const char *pst_planning_bytes(uint64_t bytes, char text[32]);
 /* FLOPs of the model per second over those of all devices; 0: not known. */
-double pst_planning_mfu(const pst_planning *x, const pst_layout *layout);
+double pst_planning_mfu(const pst_planning *x, const pst_candidate *layout);
 #endif

@@ -12,7 +12,7 @@ const char *pst_planning_source(const pst_planning *x) {
     return x->profile ? "profile" : x->nominal && !x->datasheet ? "nominal" : "datasheet";
 }
 
-static double share(const pst_layout *l, uint64_t ns) {
+static double share(const pst_candidate *l, uint64_t ns) {
     return l->step_ns ? (double)ns / (double)l->step_ns * 100 : 0;
 }
 
@@ -27,38 +27,41 @@ static void say_seconds(uint64_t ns, FILE *out) {
 }
 
 /* "none", or "selective on 3 of 8 chunks, full on 1". */
-static void say_recompute(const pst_layout *l, FILE *out) {
+static void say_recompute(const pst_candidate *l, FILE *out) {
     uint32_t count[PST_RECOMPUTE_COUNT] = {0};
-    for (uint32_t c = 0; c < l->n_chunk; c++) count[l->recompute[c]]++;
+    for (uint32_t c = 0; c < l->layout.n_chunk; c++) count[l->layout.recompute[c]]++;
     for (uint32_t m = 0, said = 0; m < PST_RECOMPUTE_COUNT; m++) {
-        if (!count[m] || (m == PST_RECOMPUTE_NONE && count[m] < l->n_chunk)) continue;
+        if (!count[m] || (m == PST_RECOMPUTE_NONE && count[m] < l->layout.n_chunk)) continue;
         fprintf(out, "%s%s", said++ ? ", " : "", pst_recompute_name((pst_recompute)m));
-        if (count[m] < l->n_chunk) fprintf(out, " on %u of %u chunks", count[m], l->n_chunk);
+        if (count[m] < l->layout.n_chunk)
+            fprintf(out, " on %u of %u chunks", count[m], l->layout.n_chunk);
     }
 }
 
-static void say_layout(const pst_layout *l, FILE *out) {
-    uint32_t chunks = l->n_chunk / l->pipeline;
+static void say_layout(const pst_candidate *l, FILE *out) {
+    uint32_t chunks = l->layout.n_chunk / l->layout.pipeline;
     char degrees[PST_PLANNING_DEGREES];
     int even = 1;
-    for (uint32_t k = 1; k < l->data; k++) even &= l->micros[k] == l->micros[0];
+    for (uint32_t k = 1; k < l->layout.data; k++)
+        even &= l->layout.micros[k] == l->layout.micros[0];
     fprintf(out, "layout      %u stage%s x %u replica%s x %s, %s, %u chunk%s per stage\n",
-            l->pipeline, l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s",
-            pst_planning_degrees(pst_search_grid(l), degrees), pst_planning_schedule(l), chunks,
-            chunks == 1 ? "" : "s");
-    fprintf(out, "            %u micro-batch%s of %u", l->n_micro, l->n_micro == 1 ? "" : "es",
-            l->micro_batch);
-    if (l->data > 1 && even) fprintf(out, ", %u for each replica", l->micros[0]);
-    for (uint32_t k = 0; !even && k < l->data; k++)
-        fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->micros[k]);
-    if (l->data > 1) fprintf(out, ", zero %u", l->zero);
-    if (l->tensor > 1) fprintf(out, ", sequence %s", l->sequence ? "true" : "false");
+            l->layout.pipeline, l->layout.pipeline == 1 ? "" : "s", l->layout.data,
+            l->layout.data == 1 ? "" : "s",
+            pst_planning_degrees(pst_layout_grid(&l->layout), degrees), pst_planning_schedule(l),
+            chunks, chunks == 1 ? "" : "s");
+    fprintf(out, "            %u micro-batch%s of %u", l->layout.n_micro,
+            l->layout.n_micro == 1 ? "" : "es", l->layout.micro_batch);
+    if (l->layout.data > 1 && even) fprintf(out, ", %u for each replica", l->layout.micros[0]);
+    for (uint32_t k = 0; !even && k < l->layout.data; k++)
+        fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->layout.micros[k]);
+    if (l->layout.data > 1) fprintf(out, ", zero %u", l->layout.zero);
+    if (l->layout.tensor > 1) fprintf(out, ", sequence %s", l->layout.sequence ? "true" : "false");
     fputs(", recompute ", out);
     say_recompute(l, out);
     fputc('\n', out);
 }
 
-static void say_speed(const pst_planning *x, const pst_layout *l, FILE *out) {
+static void say_speed(const pst_planning *x, const pst_candidate *l, FILE *out) {
     double mfu = pst_planning_mfu(x, l), s = (double)l->step_ns * 1e-9;
     fputs("step        ", out);
     say_seconds(l->step_ns, out);
@@ -77,7 +80,7 @@ static void say_speed(const pst_planning *x, const pst_layout *l, FILE *out) {
             x->result->gap * 100, x->result->timed_out ? " (the time limit ended the search)" : "");
 }
 
-static void say_stage(const pst_planning *x, const pst_layout *l, uint32_t s, FILE *out) {
+static void say_stage(const pst_planning *x, const pst_candidate *l, uint32_t s, FILE *out) {
     const uint64_t room = pst_planning_room(x, l, s);
     const double held = pst_planning_in_flight(l, s);
     fprintf(out, "stage %u: ", s);
@@ -90,9 +93,9 @@ static void say_stage(const pst_planning *x, const pst_layout *l, uint32_t s, FI
 }
 
 /* The stage of whose room the largest part is taken; where there is no limit, the largest. */
-static uint32_t fullest(const pst_planning *x, const pst_layout *l) {
+static uint32_t fullest(const pst_planning *x, const pst_candidate *l) {
     uint32_t most = 0;
-    for (uint32_t s = 1; s < l->pipeline; s++) {
+    for (uint32_t s = 1; s < l->layout.pipeline; s++) {
         double room = (double)pst_planning_room(x, l, s),
                its = (double)pst_planning_room(x, l, most);
         if ((double)l->peak_bytes[s] * (room > 0 && its > 0 ? its / room : 1) >
@@ -102,12 +105,12 @@ static uint32_t fullest(const pst_planning *x, const pst_layout *l) {
     return most;
 }
 
-static void say_memory(const pst_planning *x, const pst_layout *l, FILE *out) {
-    for (uint32_t s = 0; s < l->pipeline && s < MOST_STAGES; s++) {
+static void say_memory(const pst_planning *x, const pst_candidate *l, FILE *out) {
+    for (uint32_t s = 0; s < l->layout.pipeline && s < MOST_STAGES; s++) {
         fputs(s ? "            " : "memory      ", out);
         say_stage(x, l, s, out);
     }
-    const uint32_t more = l->pipeline > MOST_STAGES ? l->pipeline - MOST_STAGES : 0,
+    const uint32_t more = l->layout.pipeline > MOST_STAGES ? l->layout.pipeline - MOST_STAGES : 0,
                    full = fullest(x, l);
     if (more && full < MOST_STAGES)
         fprintf(out, "            ... %u more, none fuller than stage %u\n", more, full);
@@ -122,8 +125,8 @@ static void say_memory(const pst_planning *x, const pst_layout *l, FILE *out) {
 
 /* As a run of it will say: processors that are not there cannot compute at once, and no prediction
  * knows. */
-static void say_crowded(const pst_planning *x, const pst_layout *l, FILE *out) {
-    uint32_t ranks = pst_grid_size(pst_search_grid(l)), processors = pst_machine_cpus();
+static void say_crowded(const pst_planning *x, const pst_candidate *l, FILE *out) {
+    uint32_t ranks = pst_grid_size(pst_layout_grid(&l->layout)), processors = pst_machine_cpus();
     uint32_t threads = pst_planning_threads(x, ranks);
     if (!x->nominal || ranks == 1 || (uint64_t)ranks * threads <= processors) return;
     fprintf(out,
@@ -164,7 +167,7 @@ const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size
 /* What was not prepared takes about so long; what does not fit was not even walked through: its
  * step is no shorter. */
 static void say_tried(const pst_search_row *r, FILE *out) {
-    const pst_layout *l = r->layout;
+    const pst_candidate *l = r->best;
     char step[32] = "-";
     if (!l) {
         fprintf(out, "%-11s %6s %5s %12s  ", step, step, step, step);
@@ -175,7 +178,8 @@ static void say_tried(const pst_search_row *r, FILE *out) {
              : r->fits ? "~"
                        : ">=",
              (double)l->step_ns * 1e-6);
-    fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(l), l->micro_batch, l->zero, step);
+    fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(l), l->layout.micro_batch,
+            l->layout.zero, step);
 }
 
 static void say_row(const pst_search_row *r, FILE *out) {
@@ -201,7 +205,7 @@ static void say_fewer(const pst_planning *x, FILE *out) {
 }
 
 pst_status pst_planning_text(pst_planning *x, FILE *out) {
-    const pst_layout *best = x->result->best;
+    const pst_candidate *best = x->result->best;
     fprintf(out, "%s, %u layers, %u channels, batch %u of %u tokens, %s, on ", x->model.kind,
             x->model.layers, x->model.channels, x->problem.batch, x->model.context,
             x->config->train.precision);

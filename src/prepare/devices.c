@@ -2,25 +2,22 @@
 #include "backends/machine.h"
 #include "backends/registry.h"
 #include "pipeline/cluster/cluster.h"
-#include "prepare/prepare.h"
+#include "prepare/layout.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status read_devices(const pst_config *c, const pst_plan *plan, uint32_t n,
-                               uint32_t *device) {
-    uint32_t given = c->parallel.n_devices;
-    if (given && given != n)
-        return pst_fail(PST_EINPUT,
-                        "parallel.devices has %u devices for %u ranks; give one for each", given,
-                        n);
+static pst_status read_devices(const pst_config *c, uint32_t n, uint32_t *device) {
     for (uint32_t r = 0; r < n; r++) {
-        double x = plan && plan->device && pst_plan_job_ranks(plan) == n ? plan->device[r] : r;
-        if (given)
-            PST_TRY(pst_prepare_number("parallel.devices", c->parallel.devices, r, 0,
-                                       PST_CLUSTER_MOST - 1, 1, &x));
+        double x;
+        PST_TRY(pst_prepare_number("parallel.devices", c->parallel.devices, r, 0,
+                                   PST_CLUSTER_MOST - 1, 1, &x));
         device[r] = (uint32_t)x;
     }
+    return PST_OK;
+}
+
+static pst_status check_devices(const pst_config *c, uint32_t n, const uint32_t *device) {
     for (uint32_t r = 0; r < n && !*c->parallel.cluster; r++)
         if (device[r] >= n)
             return pst_fail(PST_EINPUT,
@@ -31,9 +28,28 @@ static pst_status read_devices(const pst_config *c, const pst_plan *plan, uint32
     return PST_OK;
 }
 
-pst_status pst_prepare_seats(const pst_config *c, const pst_plan *plan, uint32_t n,
-                             uint32_t *device, uint32_t *process) {
-    PST_TRY(read_devices(c, plan, n, device));
+pst_status pst_prepare_layout_devices(const pst_config *c, const pst_plan *plan, uint32_t n,
+                                      uint32_t **device) {
+    uint32_t given = c->parallel.n_devices;
+    int planned = plan && plan->device && pst_plan_job_ranks(plan) == n;
+    if (given && given != n)
+        return pst_fail(PST_EINPUT,
+                        "parallel.devices has %u devices for %u ranks; give one for each", given,
+                        n);
+    if (!given && !planned) return PST_OK;
+    uint32_t *own = malloc(n * sizeof *own);
+    if (!own) return pst_fail(PST_ENOMEM, "no memory for the devices of %u ranks", n);
+    pst_status status = PST_OK;
+    if (given) status = read_devices(c, n, own);
+    else memcpy(own, plan->device, n * sizeof *own);
+    if (status == PST_OK) status = check_devices(c, n, own);
+    if (status == PST_OK) *device = own;
+    else free(own);
+    return status;
+}
+
+/* Which of the n processes that are launched runs each rank. */
+static pst_status find_processes(const uint32_t *device, uint32_t n, uint32_t *process) {
     uint32_t *owner = malloc(PST_CLUSTER_MOST * sizeof *owner), used = 0;
     pst_status status =
         owner ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the devices of %u ranks", n);
@@ -49,6 +65,15 @@ pst_status pst_prepare_seats(const pst_config *c, const pst_plan *plan, uint32_t
         if (owner[d] < n) process[owner[d]] = used++;
     free(owner);
     return status;
+}
+
+pst_status pst_prepare_seats(const pst_config *c, const pst_plan *plan, uint32_t n,
+                             uint32_t *device, uint32_t *process) {
+    uint32_t *own = NULL;
+    PST_TRY(pst_prepare_layout_devices(c, plan, n, &own));
+    for (uint32_t r = 0; r < n; r++) device[r] = own ? own[r] : r;
+    free(own);
+    return find_processes(device, n, process);
 }
 
 static pst_status read_throttle(pst_prepared *p, const uint32_t *process) {
@@ -79,9 +104,8 @@ static pst_status take_seats(pst_prepared *p) {
     uint32_t n = p->options.n_rank, *process = malloc(n * sizeof *process);
     pst_status status =
         process ? PST_OK : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
-    for (uint32_t r = 0; process && r < n; r++) p->device[r] = process[r] = r;
-    if (status == PST_OK && !p->options.infer)
-        status = pst_prepare_seats(p->config, p->options.plan, n, p->device, process);
+    for (uint32_t r = 0; r < n; r++) p->device[r] = p->layout.device ? p->layout.device[r] : r;
+    if (status == PST_OK) status = find_processes(p->device, n, process);
     if (status == PST_OK) status = read_throttle(p, process);
     free(process);
     return status;

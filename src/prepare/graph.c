@@ -79,9 +79,9 @@ pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options 
 /* The graph that the configuration means. */
 static pst_status build_graph(pst_prepared *p) {
     PST_TRY(pst_prepare_model(p->config, &p->model, &p->model_config));
+    p->model_config.micro_batch = p->layout.micro_batch;
     if (p->options.infer) {
         p->model_config.infer = 1;
-        p->model_config.micro_batch = 1;
         p->model_config.dropout = 0;
     } else {
         PST_TRY(pst_prepare_precision(p->config, &p->options, &p->model_config.dtype));
@@ -123,11 +123,12 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
         return pst_fail(
             PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
             given->name, pst_dtype_precision(pst_graph_factors(given)), c->train.precision);
-    if (given->micro_batch != c->train.micro_batch)
-        return pst_fail(PST_EINPUT,
-                        "graph %s is for micro-batches of %u, but train.micro_batch is %" PRId64
-                        "; give both the same",
-                        given->name, given->micro_batch, c->train.micro_batch);
+    if (given->micro_batch != p->layout.micro_batch)
+        return pst_fail(
+            PST_EINPUT,
+            "graph %s is for micro-batches of %u, but train.micro_batch is %u; give both "
+            "the same",
+            given->name, given->micro_batch, p->layout.micro_batch);
     if (strcmp(c->model.kind, "custom")) PST_TRY(pst_registry_model(c->model.kind, &p->model));
     else if (*c->model.weights)
         return pst_fail(PST_EINPUT,
@@ -144,12 +145,9 @@ static int differ(const pst_graph *a, const pst_graph *b) {
     return 0;
 }
 
-static int splits_sequence(const pst_prepared *p) {
-    return !strcmp(p->config->parallel.sequence, "true");
-}
-
 static pst_status split_for(pst_prepared *p, uint32_t part) {
-    pst_split_options o = {.parts = p->grid.tensor, .part = part, .sequence = splits_sequence(p)};
+    pst_split_options o = {
+        .parts = p->grid.tensor, .part = part, .sequence = (int)p->layout.sequence};
     PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[part]));
     return pst_graph_check(p->graphs[part]);
 }
@@ -175,7 +173,7 @@ pst_status pst_prepare_graph(pst_prepared *p) {
     else PST_TRY(build_graph(p));
     pst_prepare_choose_lane(p);
     if (!p->before) return split_graph(p);
-    if (splits_sequence(p))
+    if (p->layout.sequence)
         return pst_fail(PST_EINPUT, "parallel.sequence: parts of the positions cannot go from a "
                                     "stage to one with another number "
                                     "of tensor ranks; give all stages as many, or leave it out");

@@ -1,6 +1,6 @@
 /* How many ranks there are, and how they are laid out: stages, replicas and tensor ranks
  * (pipeline/layout/grid.h). */
-#include "prepare/prepare.h"
+#include "prepare/layout.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -93,7 +93,8 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
                         "the job has %" PRId64
                         " ranks, which is no multiple of parallel.data x tensor, %u x %u",
                         given, degree(c->parallel.data), degree(c->parallel.tensor));
-    int64_t n = given ? given : (pipeline ? pipeline : 1) * lanes;
+    int64_t n = given;
+    if (!n) n = (pipeline ? pipeline : 1) * lanes;
     if (n < 1 || n > PST_RANKS_MAX)
         return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64,
                         PST_RANKS_MAX, n);
@@ -103,41 +104,32 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
 
 /* --- the grid --------------------------------------------------------------------------------- */
 
-static pst_status grid_of_list(pst_prepared *p) {
-    const pst_config *c = p->config;
-    uint32_t n = c->parallel.n_tensors, ranks, same = 1, *each = calloc(n, sizeof *each);
-    pst_status status = each ? ranks_of_list(c, p->options.n_rank, &ranks)
-                             : pst_fail(PST_ENOMEM, "no memory for a grid of %u stages", n);
-    p->before = calloc(n + (size_t)1, sizeof *p->before);
-    if (status == PST_OK && !p->before)
-        status = pst_fail(PST_ENOMEM, "no memory for a grid of %u stages", n);
-    for (uint32_t s = 0; status == PST_OK && s < n; s++) {
+static pst_status grid_of_list(const pst_config *c, uint32_t n_rank, pst_layout *l) {
+    uint32_t n = c->parallel.n_tensors, ranks, same = 1;
+    PST_TRY(ranks_of_list(c, n_rank, &ranks));
+    uint32_t *each = calloc(n, sizeof *each), *before = calloc(n + (size_t)1, sizeof *before);
+    for (uint32_t s = 0; each && before && s < n; s++) {
         each[s] = degree_of(c, s);
         same &= each[s] == each[0];
     }
-    if (status == PST_OK)
-        p->grid = (pst_grid){.pipeline = n,
-                             .data = degree(c->parallel.data),
-                             .tensor = pst_grid_sum_up(each, n, p->before)};
+    int done = each && before;
+    l->pipeline = n;
+    l->data = degree(c->parallel.data);
+    if (done) l->tensor = pst_grid_sum_up(each, n, before);
     free(each);
-    if (status != PST_OK || same) {
-        free(p->before);
-        p->before = NULL;
-    }
-    p->grid.before = p->before;
-    return status;
+    if (done && !same) l->before = before;
+    else free(before);
+    return done ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a grid of %u stages", n);
 }
 
-/* Generation uses one pipeline, whatever the run file says. */
-pst_status pst_prepare_grid(pst_prepared *p) {
-    const pst_config *c = p->config;
-    uint32_t lanes = p->options.infer ? 1 : pst_prepare_lanes(c);
-    if (!p->options.infer && is_list(c)) return grid_of_list(p);
-    if (!p->options.n_rank || p->options.n_rank % lanes)
+pst_status pst_prepare_grid(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
+    uint32_t lanes = pst_prepare_lanes(c);
+    if (is_list(c)) return grid_of_list(c, o->n_rank, l);
+    if (!o->n_rank || o->n_rank % lanes)
         return pst_fail(PST_EINPUT, "%u ranks are no multiple of parallel.data x tensor, %u",
-                        p->options.n_rank, lanes);
-    uint32_t tensor = p->options.infer ? 1 : degree(c->parallel.tensor);
-    p->grid =
-        (pst_grid){.pipeline = p->options.n_rank / lanes, .data = lanes / tensor, .tensor = tensor};
+                        o->n_rank, lanes);
+    l->pipeline = o->n_rank / lanes;
+    l->data = degree(c->parallel.data);
+    l->tensor = degree(c->parallel.tensor);
     return PST_OK;
 }

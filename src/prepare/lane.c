@@ -18,26 +18,26 @@ enum { RANKS = 64, PASSES = 1 << 15, EXCHANGES = 1 << 20, UNEQUAL_EXCHANGES = 1 
 
 /* Of all replicas, about: each piece of a sum goes to every other one and is added, in zero 2 for
  * every micro-batch, and comes back. */
-static uint64_t count_exchanges(const pst_prepared *p, const pst_plan *plan) {
-    const uint64_t data = p->grid.data, sums = p->config->parallel.zero == 2 ? plan->n_micro : data;
+static uint64_t count_exchanges(const pst_prepared *p, const pst_layout *l) {
+    const uint64_t data = p->grid.data, sums = p->layout.zero == 2 ? l->n_micro : data;
     uint64_t pieces = 0;
     for (uint32_t i = 0; i < p->whole->n_param; i++)
         pieces += pst_pieces(pst_param_elements(p->whole->param + i));
     return data > 1 ? pieces * (3 * sums + 2 * data) : 0;
 }
 
-static int are_equal(const pst_prepared *p, const pst_plan *plan) {
-    for (uint32_t k = 1; plan->micros && k < p->grid.data; k++)
-        if (plan->micros[k] != plan->micros[0]) return 0;
+static int are_equal(const pst_prepared *p, const pst_layout *l) {
+    for (uint32_t k = 1; l->micros && k < p->grid.data; k++)
+        if (l->micros[k] != l->micros[0]) return 0;
     return 1;
 }
 
 /* For its micro-batches; the first of equals. */
-static uint32_t longest(const pst_prepared *p, const pst_plan *plan) {
+static uint32_t longest(const pst_prepared *p, const pst_layout *l) {
     double most = 0;
     uint32_t replica = 0;
-    for (uint32_t k = 0; plan->micros && k < p->grid.data; k++) {
-        double takes = plan->micros[k] / pst_prepare_speed(p, k);
+    for (uint32_t k = 0; l->micros && k < p->grid.data; k++) {
+        double takes = l->micros[k] / pst_prepare_speed(p, k);
         if (takes > most) {
             most = takes;
             replica = k;
@@ -47,14 +47,13 @@ static uint32_t longest(const pst_prepared *p, const pst_plan *plan) {
 }
 
 void pst_prepare_choose_lane(pst_prepared *p) {
-    const pst_plan *plan = p->options.plan;
-    if (!p->options.score || p->options.lane || p->options.schedules ||
-        pst_schedule_kind_of(plan->schedule) == PST_SCHEDULE_SOLVED)
+    const pst_layout *l = &p->layout;
+    if (!p->options.score || !l->n_chunk || p->options.lane || p->options.schedules ||
+        pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_SOLVED)
         return;
-    if (p->options.n_rank > RANKS ||
-        (uint64_t)p->grid.tensor * plan->n_chunk * plan->n_micro > PASSES ||
-        count_exchanges(p, plan) > (are_equal(p, plan) ? EXCHANGES : UNEQUAL_EXCHANGES))
-        p->options.lane = 1 + longest(p, plan);
+    if (p->options.n_rank > RANKS || (uint64_t)p->grid.tensor * l->n_chunk * l->n_micro > PASSES ||
+        count_exchanges(p, l) > (are_equal(p, l) ? EXCHANGES : UNEQUAL_EXCHANGES))
+        p->options.lane = 1 + longest(p, l);
 }
 
 /* --- its links -------------------------------------------------------------------------------- */

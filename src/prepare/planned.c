@@ -189,38 +189,15 @@ static int in_order(const pst_prepared *p) {
     return 1;
 }
 
-static pst_status describe_degrees(const pst_prepared *p, pst_plan *plan) {
-    size_t n = (p->grid.pipeline + (size_t)1) * sizeof *plan->before;
-    free(plan->before);
-    plan->before = NULL;
-    if (!p->before) return PST_OK;
-    if (!(plan->before = malloc(n)))
-        return pst_fail(PST_ENOMEM, "no memory for a plan of %u stages", p->grid.pipeline);
-    memcpy(plan->before, p->before, n);
-    return PST_OK;
-}
-
 pst_status pst_planned_describe(pst_prepared *p) {
-    pst_plan *plan = p->plan;
-    const pst_config *c = p->config;
+    pst_layout l = p->layout; /* shallow: only read below */
     if (p->options.infer) return PST_OK;
-    plan->data = p->grid.data;
-    plan->tensor = p->grid.tensor;
-    plan->sequence = p->grid.tensor > 1 && !strcmp(c->parallel.sequence, "true");
-    plan->zero = p->grid.data > 1 ? (uint32_t)c->parallel.zero : 0;
-    PST_TRY(describe_degrees(p, plan));
-    free(plan->micros);
-    plan->micros = malloc(p->grid.data * sizeof *plan->micros);
-    if (!plan->micros)
-        return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", p->grid.data);
-    for (uint32_t k = 0; k < p->grid.data; k++) plan->micros[k] = p->micro[k + 1] - p->micro[k];
-    free(plan->device);
-    plan->device = NULL;
-    if (!in_order(p)) {
-        plan->device = malloc(p->options.n_rank * sizeof *plan->device);
-        if (!plan->device)
-            return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", p->options.n_rank);
-        memcpy(plan->device, p->device, p->options.n_rank * sizeof *plan->device);
-    }
-    return pst_plan_set_text(&plan->cluster, c->parallel.cluster);
+    l.device = in_order(p) ? NULL : p->device;
+    l.micros = malloc(p->grid.data * sizeof *l.micros);
+    if (!l.micros) return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", l.data);
+    for (uint32_t k = 0; k < p->grid.data; k++) l.micros[k] = p->micro[k + 1] - p->micro[k];
+    pst_status status = pst_plan_take_layout(p->plan, &l);
+    free(l.micros);
+    return status == PST_OK ? pst_plan_set_text(&p->plan->cluster, p->config->parallel.cluster)
+                            : status;
 }

@@ -1,6 +1,7 @@
 /* See prepare.h; prepare/graph.c makes the graph, prepare/fits.c says whether it fits in memory. */
 #include "prepare/prepare.h"
 #include "graph/exchange.h"
+#include "prepare/layout.h"
 #include "prepare/planned.h"
 #include "prepare/profile_use.h"
 #include "base/log.h"
@@ -43,10 +44,6 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass 
                     : pst_costs_pass_ns(&a->p->costs, a->graph, node, extra, pass, flops, bytes);
 }
 
-static int zero_stage(const pst_prepared *p) {
-    return p->grid.data > 1 ? (int)p->config->parallel.zero : 0;
-}
-
 /* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and
  * state. Replicas share the norm, and with a sharded optimizer the step. */
 static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
@@ -62,7 +59,7 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
         .norm_ns = pst_costs_norm_ns(&p->costs, elements / replicas),
         .gather_ns = 5000,
         .reduce_ns = (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE,
-        .step_ns = pst_costs_step_ns(&p->costs, elements / (zero_stage(p) ? replicas : 1))};
+        .step_ns = pst_costs_step_ns(&p->costs, elements / (p->layout.zero ? replicas : 1))};
 }
 
 /* Micro-batches times ranks: lists of a few hundred bytes for each are built in memory. */
@@ -92,32 +89,30 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
         return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many",
                         given->n_chunk, given->n_rank);
     PST_TRY(pst_plan_copy(given, &p->plan));
+    snprintf(p->plan->schedule, sizeof p->plan->schedule, "%s", p->layout.schedule);
     p->plan->bound_ns = 0; /* of other costs, perhaps */
     memset(p->plan->peak_bytes, 0, p->plan->n_rank * sizeof *p->plan->peak_bytes);
     return PST_OK;
 }
 
-/* With the file's name, where the run file has it. */
-static pst_status take_given(pst_prepared *p, const pst_plan *given) {
+/* Where the cut is known. The messages have the plan's file, where the run file names one. */
+static pst_status take_cut(pst_prepared *p) {
     const char *file = p->config->parallel.plan;
-    pst_status status = take_plan(p, given);
+    if (p->options.layout) return pst_plan_of_layout(&p->layout, p->graph, &p->plan);
+    if (!p->options.plan) return PST_OK;
+    pst_status status = take_plan(p, p->options.plan);
     return status == PST_EINPUT && *file ? pst_fail_in(status, "%s", file) : status;
 }
 
-/* As configured: for all chunks, or for each. */
-static pst_status choose_recompute(const pst_prepared *p, uint8_t *recompute) {
-    const pst_config *c = p->config;
-    uint32_t n = c->parallel.n_recompute, n_chunk = p->schedule->n_chunk;
+/* Of each of the schedule's chunks. */
+static pst_status spread_recompute(const pst_prepared *p, uint8_t *recompute) {
+    uint32_t n = p->layout.n_recompute, n_chunk = p->schedule->n_chunk;
     if (n != 1 && n != n_chunk)
         return pst_fail(
             PST_EINPUT,
             "parallel.recompute has %u items, but there are %u chunks; give one, or one for each",
             n, n_chunk);
-    for (uint32_t k = 0; k < n_chunk; k++) {
-        pst_recompute mode;
-        PST_TRY(pst_recompute_find(c->parallel.recompute[n == 1 ? 0 : k], &mode));
-        recompute[k] = (uint8_t)mode;
-    }
+    for (uint32_t k = 0; k < n_chunk; k++) recompute[k] = p->layout.recompute[n == 1 ? 0 : k];
     return PST_OK;
 }
 
@@ -137,7 +132,7 @@ static pst_status solve_cut(pst_prepared *p) {
         slow && (recompute || p->options.infer)
             ? PST_OK
             : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
-    if (status == PST_OK && recompute) status = choose_recompute(p, recompute);
+    if (status == PST_OK && recompute) status = spread_recompute(p, recompute);
     if (status == PST_OK) {
         pst_prepare_slow_stages(p, slow);
         share_stages(p, slow);
@@ -150,27 +145,20 @@ static pst_status solve_cut(pst_prepared *p) {
 }
 
 static pst_status build_plan(pst_prepared *p) {
-    const pst_config *c = p->config;
-    const pst_plan *given = p->options.plan;
-    uint32_t n_micro = p->options.infer ? 1
-                       : given          ? given->n_micro
-                                        : (uint32_t)(c->train.batch / c->train.micro_batch);
-    const char *schedule = p->options.infer ? "forward"
-                           : given          ? given->schedule
-                                            : c->parallel.schedule;
+    uint32_t n_micro = p->layout.n_micro;
     if ((uint64_t)n_micro * p->grid.pipeline > MOST_PASSES)
         return pst_fail(PST_EINPUT,
                         "%u micro-batches on %u ranks are too many to schedule (at most %u "
                         "together): use a larger "
                         "train.micro_batch or a smaller train.batch",
                         n_micro, p->grid.pipeline, MOST_PASSES);
-    if (!p->options.infer && pst_schedule_kind_of(schedule) == PST_SCHEDULE_FORWARD)
+    if (!p->options.infer && pst_schedule_kind_of(p->layout.schedule) == PST_SCHEDULE_FORWARD)
         return pst_fail(PST_EINPUT,
                         "schedule 'forward' computes no gradients; choose one that trains");
-    if (given) PST_TRY(take_given(p, given));
+    PST_TRY(take_cut(p));
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
-    PST_TRY(pst_prepare_schedules(p, schedule));
-    if (!given) PST_TRY(solve_cut(p));
+    PST_TRY(pst_prepare_schedules(p));
+    if (!p->plan) PST_TRY(solve_cut(p));
     p->plan->n_micro = n_micro;
     if (p->micro[1] < p->grid.pipeline && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", p->micro[1],
@@ -235,7 +223,7 @@ static pst_status build_job(pst_prepared *p) {
                          .cut = (const pst_cut *const *)p->cuts,
                          .cost = &cost,
                          .slow = p->slow,
-                         .zero = zero_stage(p),
+                         .zero = (int)p->layout.zero,
                          .alone = p->options.lane != 0,
                          .lane = p->options.lane ? (p->options.lane - 1) * p->grid.tensor : 0};
     PST_TRY(pst_prepare_parts(p, &spec.parts));
@@ -311,7 +299,8 @@ static pst_status predict(pst_prepared *p) {
 }
 
 static pst_status open_grid(pst_prepared *p) {
-    PST_TRY(pst_prepare_grid(p));
+    p->grid = pst_layout_grid(&p->layout);
+    p->before = p->layout.before;
     uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;
     if (p->options.lane > n)
@@ -363,30 +352,22 @@ static pst_status prepare_into(pst_prepared *p) {
     p->options.schedules = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of
                                pst_prepare_fits is */
+    p->options.layout = NULL;
     if (p->options.graph) p->options.graph = p->whole;
     return predict(p);
 }
 
-pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options,
-                       pst_prepared **prepared) {
-    const char *schedule = options->plan ? options->plan->schedule : config->parallel.schedule;
-    const int solves = pst_schedule_kind_of(schedule) == PST_SCHEDULE_SOLVED;
-    if (solves && !options->schedules && !options->infer && options->lane)
-        return pst_fail(PST_EINPUT,
-                        "schedule solved is solved for all pipelines together, not for one");
-    if (solves && !options->schedules && !options->infer)
-        return pst_prepare_solved(config, options, prepared);
+pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options *options,
+                             const pst_layout *layout, pst_prepared **prepared) {
     pst_prepared *p = calloc(1, sizeof *p);
     if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");
     p->config = config;
     p->options = *options;
-    pst_status status = prepare_into(p);
-    if (status != PST_OK) {
-        pst_prepared_close(p);
-        return status;
-    }
-    *prepared = p;
-    return PST_OK;
+    pst_status status = pst_layout_copy(layout, &p->layout);
+    if (status == PST_OK) status = prepare_into(p);
+    if (status == PST_OK) *prepared = p;
+    else pst_prepared_close(p);
+    return status;
 }
 
 void pst_prepared_close(pst_prepared *p) {
@@ -411,7 +392,6 @@ void pst_prepared_close(pst_prepared *p) {
             pst_graph_close(p->graphs[t]);
     }
     if (p->before) free(p->chunk_of_node);
-    free(p->before);
     free(p->graphs);
     free(p->cuts);
     free(p->eval_cuts);
@@ -427,6 +407,7 @@ void pst_prepared_close(pst_prepared *p) {
     free(p->device);
     pst_cluster_close(p->cluster);
     pst_plan_close(p->plan);
+    pst_layout_close(&p->layout);
     pst_graph_close(p->whole);
     free(p);
 }

@@ -33,8 +33,11 @@ typedef struct {
     const pst_plan *plan; /* schedule, micro-batches, cut and ranks as this plan says instead of as
                              configured and solved; NULL. EINPUT when it is for another graph.
                              Borrowed during the call */
-    const pst_graph *graph; /* this one instead of the model's, copied; NULL. Micro-batch and
-                               precision have to be those of the configuration */
+    const pst_layout *layout; /* it lies like this, whatever the run file and a plan say; NULL. Its
+                                 cut, with stages, is of the graph's operators. Borrowed during the
+                                 call */
+    const pst_graph *graph;   /* this one instead of the model's, copied; NULL. Micro-batch and
+                                 precision have to be those of the configuration */
     /* These orders instead of that of the schedule's name, copied, one for every number of
      * micro-batches that a replica has; NULL. Borrowed during the call. */
     const pst_schedule *const *schedules;
@@ -46,7 +49,7 @@ typedef struct {
      * Not with schedule solved. */
     uint32_t lane;
     int score; /* 1: it is only to be scored: of a large job, whose lists would be long, `lane`
-                  becomes that of the replica that takes longest. With a plan */
+                  becomes that of the replica that takes longest. With a cut */
     int quiet; /* 1: no warnings: they have been said */
     const char *const *what_if; /* changes of the cluster (pst_cluster_change); where there is none,
                                    of as many plain devices as there are ranks. Borrowed during the
@@ -73,8 +76,10 @@ typedef struct {
                                 number and name */
     uint32_t *chunk_of_node; /* [graph->n_node] the plan's; where stages have different numbers of
                                 tensor ranks, whose plan is of the model's operators, owned */
-    uint32_t *before;        /* of the grid; NULL: all stages have as many tensor ranks */
-    pst_plan *plan; /* of one pipeline; its micro-batches are those of a step, of all replicas */
+    pst_layout layout; /* as the run file, the plan or the options say; its cut is only there where
+                          one of these has it: p->plan always has */
+    uint32_t *before;  /* the layout's */
+    pst_plan *plan;    /* of one pipeline; its micro-batches are those of a step, of all replicas */
     pst_grid grid;
     /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step,
      * [eval_micro[k], eval_micro[k + 1]) of an evaluation pass. */
@@ -117,7 +122,7 @@ double pst_prepare_speed(const pst_prepared *p, uint32_t replica);
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
 /* The schedules of all replicas, one for every number of micro-batches that a replica has, and
  * those of evaluation. */
-pst_status pst_prepare_schedules(pst_prepared *p, const char *name);
+pst_status pst_prepare_schedules(pst_prepared *p);
 pst_status pst_prepare_eval_schedules(pst_prepared *p);
 void pst_prepare_close_schedules(pst_prepared *p);
 pst_status pst_prepare_devices(pst_prepared *p);
@@ -173,9 +178,6 @@ uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *ran
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options,
                        pst_prepared **prepared);
-/* prepare/solved.c: the same for parallel.schedule solved, which pst_prepare hands on. */
-pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options,
-                              pst_prepared **prepared);
 /* The prediction again, after durations in the training job have changed. ENOMEM. */
 pst_status pst_prepare_predict(pst_prepared *p);
 void pst_prepared_close(pst_prepared *p);
@@ -197,8 +199,6 @@ uint32_t pst_prepare_stages(const pst_config *config, uint32_t n_rank);
  * pst_prepare_split then makes graphs. */
 pst_status pst_prepare_graph(pst_prepared *p);
 pst_status pst_prepare_split(pst_prepared *p);
-/* prepare/grid.c: grid and before, of a job of options.n_rank ranks. EINPUT for contradictions. */
-pst_status pst_prepare_grid(pst_prepared *p);
 /* Model sizes from the run file, preset applied; what neither gives is as the data set has it. */
 pst_status pst_prepare_model(const pst_config *config, const pst_model_row **row,
                              pst_model_config *model_config);

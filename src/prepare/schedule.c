@@ -20,17 +20,13 @@ static pst_status check_loaded(const pst_schedule *s, const char *path, uint32_t
     return PST_OK;
 }
 
-static pst_status load(const pst_config *c, uint32_t n_rank, uint32_t n_micro,
-                       pst_schedule **schedule) {
-    const char *path = c->parallel.schedule_file;
+static pst_status load(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
+    const char *path = p->config->parallel.schedule_file;
     if (!*path)
         return pst_fail(PST_EINPUT,
                         "parallel.schedule custom needs parallel.schedule_file, a CSV file");
     PST_TRY(pst_schedule_csv_load(path, schedule));
-    pst_status status =
-        check_loaded(*schedule, path, n_rank, (uint32_t)c->parallel.chunks, n_micro);
-    if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
-    return status;
+    return check_loaded(*schedule, path, p->grid.pipeline, p->layout.chunks, n_micro);
 }
 
 /* The same order, with B and W one behind the other where it has them as one. */
@@ -44,11 +40,11 @@ static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_v
     return split.generate(&split, n_rank, n_virtual, n_micro, schedule);
 }
 
-static pst_status make(const pst_config *c, const char *name, int split, uint32_t n_rank,
-                       uint32_t n_virtual, uint32_t n_micro, pst_schedule **schedule) {
-    if (pst_schedule_kind_of(name) == PST_SCHEDULE_READ) return load(c, n_rank, n_micro, schedule);
-    PST_TRY((split ? generate_split : pst_schedule_generate)(name, n_rank, n_virtual, n_micro,
-                                                             schedule));
+static pst_status make(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
+    const pst_layout *l = &p->layout;
+    if (pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_READ) return load(p, n_micro, schedule);
+    PST_TRY((p->options.split ? generate_split : pst_schedule_generate)(
+        l->schedule, l->pipeline, l->chunks, n_micro, schedule));
     return pst_schedule_check(*schedule);
 }
 
@@ -87,23 +83,20 @@ static pst_status move_to_plan(pst_schedule *s, const pst_plan *plan) {
     return status;
 }
 
-/* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its
- * chunks. */
-static pst_status make_on(const pst_config *c, const char *name, int split, uint32_t n_rank,
-                          uint32_t n_micro, const pst_plan *plan, pst_schedule **schedule) {
-    const int forward = pst_schedule_kind_of(name) == PST_SCHEDULE_FORWARD;
-    uint32_t chunks = forward ? 1 : (uint32_t)c->parallel.chunks;
-    if (plan) chunks = plan->n_chunk / n_rank;
-    pst_status status = make(c, name, split, n_rank, chunks, n_micro, schedule);
-    if (status == PST_OK && plan) status = move_to_plan(*schedule, plan);
-    if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
+/* The layout's schedule, checked; on the ranks on which a plan (NULL: none) has its chunks. */
+static pst_status make_on(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
+    pst_schedule *s = NULL;
+    pst_status status = make(p, n_micro, &s);
+    if (status == PST_OK && p->plan) status = move_to_plan(s, p->plan);
+    if (status == PST_OK) *schedule = s;
+    else pst_schedule_close(s);
     return status;
 }
 
 /* --- of all replicas -------------------------------------------------------------------------- */
 
 /* One for every number of micro-batches that a replica has. */
-pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
+pst_status pst_prepare_schedules(pst_prepared *p) {
     for (uint32_t k = 0; k < p->grid.data; k++) {
         uint32_t n = p->micro[k + 1] - p->micro[k];
         for (uint32_t j = 0; j < k && !p->schedules[k]; j++)
@@ -119,9 +112,7 @@ pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
         else if (p->options.schedules)
             return pst_fail(PST_EINTERNAL,
                             "no order was made for the %u micro-batches of replica %u", n, k);
-        else
-            PST_TRY(make_on(p->config, name, p->options.split, p->grid.pipeline, n, p->plan,
-                            &p->schedules[k]));
+        else PST_TRY(make_on(p, n, &p->schedules[k]));
     }
     p->schedule = p->schedules[0];
     return PST_OK;

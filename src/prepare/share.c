@@ -55,35 +55,11 @@ static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32
     return PST_OK;
 }
 
-static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
-    const pst_config *c = p->config;
-    uint64_t sum = 0;
-    if (c->parallel.n_replicas != p->grid.data)
-        return pst_fail(PST_EINPUT,
-                        "parallel.replicas has %u of the %u numbers that parallel.data asks for; "
-                        "as in [3, 5], one each",
-                        c->parallel.n_replicas, p->grid.data);
-    for (uint32_t k = 0; k < p->grid.data; k++) {
-        double x;
-        PST_TRY(
-            pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
-        sum += count[k] = (uint32_t)x;
-    }
-    if (sum == n_micro) return PST_OK;
-    return pst_fail(PST_EINPUT,
-                    "parallel.replicas: %llu micro-batches together, but a step has %u "
-                    "(train.batch / micro_batch)",
-                    (unsigned long long)sum, n_micro);
-}
-
-/* The plan that is prepared may say it of as many micro-batches. */
-static int share_as_planned(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
-    const pst_plan *plan = p->options.plan;
-    uint64_t sum = 0;
-    if (!plan || !plan->micros || plan->data != p->grid.data) return 0;
-    for (uint32_t k = 0; k < plan->data; k++) sum += plan->micros[k];
-    if (sum != n_micro) return 0;
-    memcpy(count, plan->micros, p->grid.data * sizeof *count);
+/* The layout may say it of as many micro-batches. */
+static int share_as_laid_out(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
+    const uint32_t *micros = p->layout.micros;
+    if (!micros || n_micro != p->layout.n_micro) return 0;
+    memcpy(count, micros, p->grid.data * sizeof *count);
     return 1;
 }
 
@@ -95,10 +71,7 @@ pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *
                         "train.micro_batch, a "
                         "larger train.batch or a smaller parallel.data",
                         n_micro, n_micro == 1 ? "" : "es", n);
-    int planned = share_as_planned(p, n_micro, count);
-    if (!planned && p->config->parallel.n_replicas && !p->options.infer)
-        PST_TRY(share_as_given(p, n_micro, count));
-    else if (!planned) PST_TRY(share_by_speed(p, n_micro, count));
+    if (!share_as_laid_out(p, n_micro, count)) PST_TRY(share_by_speed(p, n_micro, count));
     for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
     return PST_OK;
 }
@@ -109,7 +82,7 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
     uint32_t n_micro = p->micro[n];
     *parts = 1;
     if (!all) return PST_OK;
-    if (p->grid.data > 1 && p->config->parallel.zero == 2)
+    if (p->layout.zero == 2)
         return pst_fail(
             PST_EINPUT,
             "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");

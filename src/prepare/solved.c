@@ -5,6 +5,7 @@
  * by itself, unless its launcher has handed it on (handed.h): nothing here depends on the machine,
  * which is why the limit is parallel.memory, or else what zb-h1 (of a plan with two chunks per rank
  * zb-v) needs on its fullest rank. */
+#include "prepare/layout.h"
 #include "prepare/problem.h"
 #include "base/log.h"
 #include "prepare/handoff.h"
@@ -18,6 +19,7 @@ enum {
 typedef struct {
     const pst_config *config;
     pst_prepare_options options;
+    const pst_layout *layout;
     uint64_t limit;                /* bytes of any rank */
     uint32_t n_place, at, best_at; /* placements; the one at hand; that of the best */
     pst_solve_place place[PST_SOLVE_PLACES];
@@ -33,24 +35,16 @@ static uint64_t largest(const pst_prepared *p) {
     return most;
 }
 
-/* As pst_prepare, with a schedule by name, or n that are given. */
+/* The layout with a schedule by name, or n that are given. */
 static pst_status prepare_with(const contest *c, const char *name, uint32_t chunks,
                                pst_schedule *const *schedules, uint32_t n, pst_prepared **p) {
-    pst_config changed = *c->config; /* shallow: only read below */
+    pst_layout layout = *c->layout; /* shallow: only read below */
     pst_prepare_options options = c->options;
-    pst_plan plan;
-    changed.parallel.schedule = (char *)(uintptr_t)name;
-    changed.parallel.chunks = chunks;
+    snprintf(layout.schedule, sizeof layout.schedule, "%s", name);
+    layout.chunks = layout.n_chunk ? layout.n_chunk / layout.pipeline : chunks;
     options.schedules = (const pst_schedule *const *)schedules;
     options.n_schedule = n;
-    if (options.plan) {
-        plan = *options.plan;
-        snprintf(plan.schedule, sizeof plan.schedule, "%s", name);
-        options.plan = &plan;
-    }
-    PST_TRY(pst_prepare(&changed, &options, p));
-    (*p)->config = c->config;
-    return PST_OK;
+    return pst_prepare_build(c->config, &options, &layout, p);
 }
 
 /* Takes p over. */
@@ -132,37 +126,18 @@ static pst_status hold(contest *c, uint32_t chunks) {
     return pass_over(solve_place(c, PST_SOLVE_THRIFT_BEST), c->place[c->at].like);
 }
 
-/* Chunks per rank that the run file asks for; a list of what is computed again has an item for each
- * of them. 0: any. */
-static uint32_t asked_chunks(const contest *c) {
-    const pst_config *config = c->config;
-    uint32_t stages = pst_prepare_stages(config, c->options.n_rank),
-             n = config->parallel.n_recompute;
-    if (config->parallel.chunks || n <= 1 || !stages || n % stages)
-        return (uint32_t)config->parallel.chunks;
-    return n / stages;
+/* Chunks per rank that are asked for; a list of what is computed again has an item for each of
+ * them. 0: any. */
+static uint32_t asked_chunks(const pst_layout *l) {
+    if (l->n_chunk) return l->n_chunk / l->pipeline;
+    if (l->chunks || l->n_recompute <= 1 || l->n_recompute % l->pipeline) return l->chunks;
+    return l->n_recompute / l->pipeline;
 }
 
-/* Of a list for several chunks per rank what keeps most, for all. */
-static pst_status level_recompute(pst_config *config, char **way) {
-    pst_recompute least = PST_RECOMPUTE_COUNT, mode;
-    for (uint32_t i = 0; i < config->parallel.n_recompute; i++) {
-        PST_TRY(pst_recompute_find(config->parallel.recompute[i], &mode));
-        if (mode < least) {
-            least = mode;
-            *way = config->parallel.recompute[i];
-        }
-    }
-    config->parallel.recompute = way;
-    config->parallel.n_recompute = 1;
-    return PST_OK;
-}
-
-/* Of a plan whose chunks lie as those of zb-h1 or zb-v: what that needs. 0: they lie in another
+/* Of a cut whose chunks lie as those of zb-h1 or zb-v: what that needs. 0: they lie in another
  * way. */
-static pst_status find_limit_of_plan(contest *c) {
-    const pst_plan *plan = c->options.plan;
-    uint32_t chunks = plan->n_chunk / plan->n_rank;
+static pst_status find_limit_of_cut(contest *c) {
+    uint32_t chunks = asked_chunks(c->layout);
     pst_prepared *p;
     pst_status status = prepare_with(c, chunks == 1 ? "zb-h1" : "zb-v", chunks, NULL, 0, &p);
     if (status == PST_EINPUT) {
@@ -175,20 +150,27 @@ static pst_status find_limit_of_plan(contest *c) {
     return PST_OK;
 }
 
-/* parallel.memory, or else what zb-h1 needs: the stashes of 1f1b, with W apart. */
+/* parallel.memory, or else what zb-h1 needs: the stashes of 1f1b, with W apart. Of recomputations
+ * for several chunks per rank the one that keeps most counts, for all. */
 static pst_status find_limit(contest *c) {
-    pst_config config = *c->config; /* shallow: only read below */
+    pst_layout layout = *c->layout; /* shallow: only read below */
     contest one = *c;
     pst_prepared *p;
-    char *way = NULL;
-    c->limit = (uint64_t)config.parallel.memory;
-    if (!c->limit && c->options.plan) PST_TRY(find_limit_of_plan(c));
+    uint8_t least = PST_RECOMPUTE_FULL;
+    c->limit = (uint64_t)c->config->parallel.memory;
+    if (!c->limit && layout.n_chunk) PST_TRY(find_limit_of_cut(c));
     if (c->limit) return PST_OK;
-    one.config = &config;
+    one.layout = &layout;
     one.options.plan = NULL; /* whose chunks may lie in another way */
-    uint32_t stages = pst_prepare_stages(&config, c->options.n_rank),
-             n = config.parallel.n_recompute;
-    if (n > 1 && n != stages) PST_TRY(level_recompute(&config, &way));
+    one.options.layout = NULL;
+    layout.n_chunk = 0;
+    layout.first_item = layout.rank_of_chunk = NULL;
+    for (uint32_t i = 0; i < layout.n_recompute; i++)
+        if (layout.recompute[i] < least) least = layout.recompute[i];
+    if (layout.n_recompute > 1 && layout.n_recompute != layout.pipeline) {
+        layout.recompute = &least;
+        layout.n_recompute = 1;
+    }
     PST_TRY(prepare_with(&one, "zb-h1", 1, NULL, 0, &p));
     c->limit = largest(p);
     pst_prepared_close(p);
@@ -233,15 +215,14 @@ static pst_status take_handed(const contest *c, int *handed, pst_prepared **p) {
 }
 
 pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options,
-                              pst_prepared **prepared) {
-    contest c = {.config = config, .options = *options};
+                              const pst_layout *layout, pst_prepared **prepared) {
+    contest c = {.config = config, .options = *options, .layout = layout};
     c.options.score = 0; /* all pipelines together */
-    const pst_plan *plan = options->plan;
     int handed;
     pst_status status = take_handed(&c, &handed, prepared);
     if (handed || status != PST_OK) return status;
     status = find_limit(&c);
-    if (status == PST_OK) status = hold(&c, plan ? plan->n_chunk / plan->n_rank : asked_chunks(&c));
+    if (status == PST_OK) status = hold(&c, asked_chunks(layout));
     if (status == PST_OK && !c.best) { /* pst_prepare_fits says what would fit */
         const pst_solve_place *place = &c.place[0];
         snprintf(c.from, sizeof c.from, "%s", place->n_virtual == 1 ? "1f1b" : place->like);

@@ -92,7 +92,7 @@ static pst_status set_machine(pst_config *c, const pst_world *world, uint32_t n_
 }
 
 static pst_status print_best(pst_planning *x, FILE *f) {
-    const pst_layout *l = x->result->best;
+    const pst_candidate *l = x->result->best;
     pst_planning_part *part;
     pst_plan *plan;
     PST_TRY(pst_planning_plan(x, l, &plan));

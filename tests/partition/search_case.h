@@ -251,11 +251,11 @@ static inline search_case *case_small(uint64_t *state) {
 
 /* Prepared, it takes less than so many per cent more than was thought, by what it is, not by what
  * was asked. */
-static inline void case_take_more(pst_layout *l, uint32_t percent) {
-    uint64_t state = l->pipeline * 8191u + l->data * 127u + l->tensor + l->micro_batch * 31u +
-                     (uint64_t)l->schedule[0];
+static inline void case_take_more(pst_candidate *l, uint32_t percent) {
+    uint64_t state = l->layout.pipeline * 8191u + l->layout.data * 127u + l->layout.tensor +
+                     l->layout.micro_batch * 31u + (uint64_t)l->layout.schedule[0];
     l->exact = 1;
-    for (uint32_t s = 0; s < l->pipeline; s++)
+    for (uint32_t s = 0; s < l->layout.pipeline; s++)
         l->peak_bytes[s] += l->peak_bytes[s] * case_below(&state, percent) / 100;
 }
 #endif

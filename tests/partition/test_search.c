@@ -40,7 +40,7 @@ static void replicas_without_parameters(void **unused) {
     memset(k->elements, 0, k->n * sizeof *k->elements);
     MUST(pst_search(&k->problem, &r));
     assert_non_null(r->best);
-    assert_int_equal(r->best->data, 2);
+    assert_int_equal(r->best->layout.data, 2);
     assert_int_equal(r->best->step_ns, 6 * 3000 * 4 + 20); /* and the norm, there and back */
     assert_true(r->gap < 0.001);
     assert_string_equal(r->row[0].why, "");
@@ -59,8 +59,8 @@ static void memory_makes_stages(void **unused) {
     k->problem.tensor = CHOICES(1);
     MUST(pst_search(&k->problem, &r));
     assert_non_null(r->best);
-    assert_int_equal(r->best->pipeline, 2);
-    assert_int_equal(r->best->first_item[1], 3);
+    assert_int_equal(r->best->layout.pipeline, 2);
+    assert_int_equal(r->best->layout.first_item[1], 3);
     assert_int_equal(r->best->peak_bytes[0], 3 * 10 * 16);
     for (uint32_t i = 0; i < r->n_row; i++)
         if (r->row[i].pipeline == 1) {
@@ -73,7 +73,7 @@ static void memory_makes_stages(void **unused) {
     k->problem.memory = 100;
     MUST(pst_search(&k->problem, &r));
     assert_null(r->best);
-    assert_true(r->n_row && r->row[0].layout && !r->row[0].fits);
+    assert_true(r->n_row && r->row[0].best && !r->row[0].fits);
     pst_search_result_close(r);
     case_close(k);
 }
@@ -87,14 +87,14 @@ static void slow_devices_get_less(void **unused) {
     k->problem.pipeline = CHOICES(2);
     k->problem.batch = 32;
     MUST(pst_search(&k->problem, &r));
-    uint32_t slow = r->best->device[0] == 0 ? 0 : 1;
-    assert_int_equal(r->best->first_item[slow + 1] - r->best->first_item[slow], 3);
+    uint32_t slow = r->best->layout.device[0] == 0 ? 0 : 1;
+    assert_int_equal(r->best->layout.first_item[slow + 1] - r->best->layout.first_item[slow], 3);
     pst_search_result_close(r);
     k->problem.pipeline = CHOICES(1);
     k->problem.data = CHOICES(2); /* replicas get micro-batches by speed */
     MUST(pst_search(&k->problem, &r));
-    assert_int_equal(r->best->micros[0] + r->best->micros[1], 32);
-    assert_in_range(r->best->micros[r->best->device[0] == 0 ? 0 : 1], 10, 11);
+    assert_int_equal(r->best->layout.micros[0] + r->best->layout.micros[1], 32);
+    assert_in_range(r->best->layout.micros[r->best->layout.device[0] == 0 ? 0 : 1], 10, 11);
     pst_search_result_close(r);
     case_close(k);
 }
@@ -109,13 +109,13 @@ static void slow_devices_are_left_out(void **unused) {
     k->problem.tensor = CHOICES(1);
     k->problem.batch = 32;
     MUST(pst_search(&k->problem, &r));
-    assert_int_equal(r->best->pipeline * r->best->data, 3);
+    assert_int_equal(r->best->layout.pipeline * r->best->layout.data, 3);
     uint64_t with_all = r->best->step_ns;
     pst_search_result_close(r);
     k->problem.fewer = CHOICES(2);
     MUST(pst_search(&k->problem, &r));
-    assert_int_equal(r->best->pipeline * r->best->data, 2);
-    assert_true(r->best->device[0] != 1 && r->best->device[1] != 1 &&
+    assert_int_equal(r->best->layout.pipeline * r->best->layout.data, 2);
+    assert_true(r->best->layout.device[0] != 1 && r->best->layout.device[1] != 1 &&
                 r->best->step_ns * 2 < with_all);
     pst_search_result_close(r);
     case_close(k);
@@ -150,7 +150,7 @@ static void kinds_that_are_quick_elsewhere(void **unused) {
     k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
     MUST(pst_search(&k->problem, &r));
     assert_non_null(r->best);
-    assert_true(r->best->bound_ns >= r->bound_ns && r->best->device[0] == 1);
+    assert_true(r->best->bound_ns >= r->bound_ns && r->best->layout.device[0] == 1);
     assert_true(r->best->again_ns + r->best->exchange_ns <= r->best->busy_ns);
     pst_search_result_close(r);
     case_close(k);
@@ -175,25 +175,26 @@ static void bounds_hold(void **unused) {
         MUST(pst_search_configs(&x, &(pst_search_config){.pipeline = p, .tensor = 1, .data = 1},
                                 &config, &n, why));
         for (uint32_t c = 0; c < n; c++) {
-            pst_layout *l, *cut;
+            pst_candidate *l, *cut;
             uint64_t bound;
-            MUST(pst_layout_open(&k->problem, &config[c], pst_search_chunk_count(&x, &config[c]),
-                                 &l));
-            for (uint32_t r = 0; r < p; r++) l->device[r] = r;
-            MUST(pst_layout_copy(l, &cut));
+            MUST(pst_candidate_open(&k->problem, &config[c], pst_search_chunk_count(&x, &config[c]),
+                                    &l));
+            for (uint32_t r = 0; r < p; r++) l->layout.device[r] = r;
+            MUST(pst_candidate_copy(l, &cut));
             MUST(pst_search_cut(&x, &config[c], cut, UINT64_MAX, &bound));
             for (uint32_t t = 0; t < 3; t++) {
                 uint64_t excess;
                 uint32_t stage;
-                l->first_item[l->n_chunk] = k->n;
-                for (uint32_t j = 1; j < l->n_chunk; j++) {
-                    uint32_t from = l->first_item[j - 1] + 1, to = k->n - (l->n_chunk - j);
-                    l->first_item[j] = from + case_below(&state, to - from + 1);
+                l->layout.first_item[l->layout.n_chunk] = k->n;
+                for (uint32_t j = 1; j < l->layout.n_chunk; j++) {
+                    uint32_t from = l->layout.first_item[j - 1] + 1,
+                             to = k->n - (l->layout.n_chunk - j);
+                    l->layout.first_item[j] = from + case_below(&state, to - from + 1);
                 }
                 if (t == 0)
-                    memcpy(l->first_item, cut->first_item,
-                           (l->n_chunk + 1) * sizeof *l->first_item);
-                memset(l->micros, 0, l->data * sizeof *l->micros);
+                    memcpy(l->layout.first_item, cut->layout.first_item,
+                           (l->layout.n_chunk + 1) * sizeof *l->layout.first_item);
+                memset(l->layout.micros, 0, l->layout.data * sizeof *l->layout.micros);
                 MUST(pst_search_fit(&x, &config[c], l, &excess, &stage));
                 MUST(pst_search_predict(&x, &config[c], l, PST_SCORE_SIMULATE));
                 if (l->bound_ns > l->step_ns)
@@ -201,12 +202,12 @@ static void bounds_hold(void **unused) {
                              (unsigned long long)l->step_ns);
                 if (!excess && bound > l->bound_ns)
                     fail_msg("case %d, %s, %u stages: bound %llu of cuts, one takes %llu", i,
-                             l->schedule, p, (unsigned long long)bound,
+                             l->layout.schedule, p, (unsigned long long)bound,
                              (unsigned long long)l->bound_ns);
                 n_checked++;
             }
-            pst_layout_close(l);
-            pst_layout_close(cut);
+            pst_candidate_close(l);
+            pst_candidate_close(cut);
         }
         free(config);
         pst_search_context_close(&x);
@@ -277,17 +278,17 @@ static void time_limit_ends_it(void **unused) {
     for (uint32_t i = 0; i < k->n_table; i++) case_table_close(k->made[i].table);
     k->n_table = 0;
     MUST(pst_search(&k->problem, &r));
-    assert_true(r->timed_out && r->best && r->best->tensor >= 4);
+    assert_true(r->timed_out && r->best && r->best->layout.tensor >= 4);
     assert_int_equal(r->bound_ns, UINT64_C(400) * 3000 * 512 / 64);
     pst_search_result_close(r);
     case_close(k);
 }
 
 /* The second best is the best where the first turns out not to fit, whatever it recomputes. */
-static pst_status verify(void *arg, pst_layout *layout) {
+static pst_status verify(void *arg, pst_candidate *layout) {
     layout->exact = 1;
     ((search_case *)arg)->n_verified++;
-    if (layout->pipeline == 1) layout->peak_bytes[0] = 1 << 30;
+    if (layout->layout.pipeline == 1) layout->peak_bytes[0] = 1 << 30;
     return PST_OK;
 }
 
@@ -297,14 +298,15 @@ static void what_is_verified_counts(void **unused) {
     pst_search_result *plain, *r;
     k->problem.memory = 1 << 20;
     MUST(pst_search(&k->problem, &plain));
-    assert_int_equal(plain->best->pipeline, 1);
+    assert_int_equal(plain->best->layout.pipeline, 1);
     k->problem.verify = verify;
     MUST(pst_search(&k->problem, &r));
     assert_int_equal(r->n_verified, k->n_verified);
-    assert_true(r->best && r->best->exact && r->best->pipeline > 1);
+    assert_true(r->best && r->best->exact && r->best->layout.pipeline > 1);
     for (uint32_t i = 0; i < r->n_row; i++)
-        if (r->row[i].pipeline == plain->best->pipeline &&
-            r->row[i].tensor == plain->best->tensor && r->row[i].data == plain->best->data)
+        if (r->row[i].pipeline == plain->best->layout.pipeline &&
+            r->row[i].tensor == plain->best->layout.tensor &&
+            r->row[i].data == plain->best->layout.data)
             assert_int_equal(r->row[i].excess, (1 << 30) - (1 << 20));
     pst_search_result_close(plain);
     pst_search_result_close(r);
@@ -313,10 +315,10 @@ static void what_is_verified_counts(void **unused) {
 
 /* Layouts that take half as much again are looked for again in less room: the row is still there,
  * with recomputation. */
-static pst_status verify_swollen(void *arg, pst_layout *layout) {
+static pst_status verify_swollen(void *arg, pst_candidate *layout) {
     (void)arg;
     layout->exact = 1;
-    for (uint32_t s = 0; s < layout->pipeline; s++)
+    for (uint32_t s = 0; s < layout->layout.pipeline; s++)
         layout->peak_bytes[s] += layout->peak_bytes[s] / 2;
     return PST_OK;
 }
@@ -330,12 +332,12 @@ static void more_memory_than_thought(void **unused) {
     k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
     k->problem.memory = 5 * 10 * 16 + 5 * 100 * 4 + 200;
     MUST(pst_search(&k->problem, &r));
-    assert_int_equal(r->best->recompute[0], PST_RECOMPUTE_NONE);
+    assert_int_equal(r->best->layout.recompute[0], PST_RECOMPUTE_NONE);
     pst_search_result_close(r);
     k->problem.verify = verify_swollen;
     MUST(pst_search(&k->problem, &r));
     assert_true(r->best && r->best->exact && r->best->peak_bytes[0] <= k->problem.memory);
-    assert_int_equal(r->best->recompute[0], PST_RECOMPUTE_FULL);
+    assert_int_equal(r->best->layout.recompute[0], PST_RECOMPUTE_FULL);
     pst_search_result_close(r);
     case_close(k);
 }

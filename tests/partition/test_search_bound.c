@@ -54,9 +54,9 @@ static search_case *case_even(uint64_t *state) {
     return k;
 }
 
-static uint64_t score_within(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static uint64_t score_within(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                              uint64_t limit) {
-    memset(l->micros, 0, l->data * sizeof *l->micros);
+    memset(l->layout.micros, 0, l->layout.data * sizeof *l->layout.micros);
     x->limit_ns = limit;
     MUST(pst_search_predict(x, c, l, PST_SCORE_WALK));
     x->limit_ns = UINT64_MAX;
@@ -64,37 +64,38 @@ static uint64_t score_within(pst_search_context *x, const pst_search_config *c, 
 }
 
 /* With a limit, too: a step that is below is found, and no other. */
-static uint64_t score(pst_search_context *x, const pst_search_config *c, pst_layout *l) {
+static uint64_t score(pst_search_context *x, const pst_search_config *c, pst_candidate *l) {
     uint64_t step = score_within(x, c, l, UINT64_MAX);
     assert_true(score_within(x, c, l, step) >= step);
     assert_int_equal(score_within(x, c, l, step + 1), step);
     return step;
 }
 
-static void random_cut(pst_layout *l, uint64_t *state) {
-    l->first_item[l->n_chunk] = l->n_item;
-    for (uint32_t j = 1; j < l->n_chunk; j++) {
-        uint32_t from = l->first_item[j - 1] + 1, to = l->n_item - (l->n_chunk - j);
+static void random_cut(pst_candidate *l, uint64_t *state) {
+    l->layout.first_item[l->layout.n_chunk] = l->layout.n_item;
+    for (uint32_t j = 1; j < l->layout.n_chunk; j++) {
+        uint32_t from = l->layout.first_item[j - 1] + 1,
+                 to = l->layout.n_item - (l->layout.n_chunk - j);
         uint32_t near = from + 3 < to && case_below(state, 2) ? from + 3 : to;
-        l->first_item[j] = from + case_below(state, near - from + 1);
+        l->layout.first_item[j] = from + case_below(state, near - from + 1);
     }
 }
 
 /* A random cut and neighbours that take less time; the least. */
-static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
                         uint64_t *state) {
     random_cut(l, state);
     uint32_t mode =
         x->problem->recompute[PST_RECOMPUTE_NONE] ? PST_RECOMPUTE_NONE : PST_RECOMPUTE_FULL;
-    memset(l->recompute, (int)mode, l->n_chunk);
+    memset(l->layout.recompute, (int)mode, l->layout.n_chunk);
     uint64_t least = score(x, c, l);
-    for (uint32_t i = 0; i < DESCENTS && l->n_chunk > 1; i++) {
-        uint32_t j = 1 + case_below(state, l->n_chunk - 1), was = l->first_item[j];
-        uint32_t low = l->first_item[j - 1] + 1, high = l->first_item[j + 1] - 1;
-        l->first_item[j] = low + case_below(state, high - low + 1);
+    for (uint32_t i = 0; i < DESCENTS && l->layout.n_chunk > 1; i++) {
+        uint32_t j = 1 + case_below(state, l->layout.n_chunk - 1), was = l->layout.first_item[j];
+        uint32_t low = l->layout.first_item[j - 1] + 1, high = l->layout.first_item[j + 1] - 1;
+        l->layout.first_item[j] = low + case_below(state, high - low + 1);
         uint64_t now = score(x, c, l);
         if (now < least) least = now;
-        else l->first_item[j] = was;
+        else l->layout.first_item[j] = was;
     }
     score(x, c, l);
     return least;
@@ -103,26 +104,26 @@ static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_l
 static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, uint64_t *state,
                   uint32_t *raised) {
     pst_search_orders orders;
-    pst_layout *l;
+    pst_candidate *l;
     uint64_t before = c->bound_ns;
     MUST(pst_search_tighten(x, c));
     *raised += c->bound_ns > before;
     MUST(pst_search_orders_of(x->problem, c, &orders));
-    MUST(pst_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
+    MUST(pst_candidate_open(x->problem, c, pst_search_chunk_count(x, c), &l));
     for (uint32_t i = 0; i < STARTS && orders.n; i++) {
         const uint32_t *device = orders.device + (size_t)case_below(state, orders.n) * orders.size;
-        memcpy(l->device, device, orders.size * sizeof *l->device);
+        memcpy(l->layout.device, device, orders.size * sizeof *l->layout.device);
         uint64_t walked = descend(x, c, l, state);
         MUST(pst_search_predict(x, c, l, PST_SCORE_SIMULATE));
         if (c->bound_ns > walked || c->bound_ns > l->step_ns)
             fail_msg("seed %llu, %s, %u x %u x %u, %u chunks, %u micro-batches, zero %u: bound "
                      "%llu, one takes %llu "
                      "(simulated %llu)",
-                     (unsigned long long)seed, l->schedule, c->pipeline, c->tensor, c->data,
-                     l->n_chunk, c->n_micro, c->zero, (unsigned long long)c->bound_ns,
+                     (unsigned long long)seed, l->layout.schedule, c->pipeline, c->tensor, c->data,
+                     l->layout.n_chunk, c->n_micro, c->zero, (unsigned long long)c->bound_ns,
                      (unsigned long long)walked, (unsigned long long)l->step_ns);
     }
-    pst_layout_close(l);
+    pst_candidate_close(l);
     free(orders.device);
 }
 
@@ -172,20 +173,20 @@ static void borders_move(void **unused) {
         for (uint32_t i = 0; i < lot.n_config; i++)
             if (pst_search_chunk_count(&x, &lot.config[i]) > 2)
                 MUST(pst_search_look(&x, &lot, &lot.config[i], UINT64_MAX));
-        assert_non_null(lot.row.layout);
-        uint64_t before = lot.row.layout->step_ns;
+        assert_non_null(lot.row.best);
+        uint64_t before = lot.row.best->step_ns;
         MUST(pst_search_refine(&x, &lot, &passes));
-        pst_layout *l = lot.row.layout;
-        assert_true(l->step_ns <= before && l->first_item[0] == 0 &&
-                    l->first_item[l->n_chunk] == k->n);
-        for (uint32_t i = 0; i < l->n_chunk; i++)
-            assert_true(l->first_item[i] < l->first_item[i + 1]);
+        pst_candidate *l = lot.row.best;
+        assert_true(l->step_ns <= before && l->layout.first_item[0] == 0 &&
+                    l->layout.first_item[l->layout.n_chunk] == k->n);
+        for (uint32_t i = 0; i < l->layout.n_chunk; i++)
+            assert_true(l->layout.first_item[i] < l->layout.first_item[i + 1]);
         n_shorter += l->step_ns < before;
         before = l->step_ns;
         assert_int_equal(score(&x, &lot.best, l), before);
         MUST(pst_search_refine(&x, &lot, &passes));
-        assert_true(lot.row.layout->step_ns == before);
-        pst_layout_close(lot.row.layout);
+        assert_true(lot.row.best->step_ns == before);
+        pst_candidate_close(lot.row.best);
         free(lot.config);
         free(lot.orders.device);
         pst_search_context_close(&x);

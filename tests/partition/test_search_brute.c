@@ -15,35 +15,35 @@
 typedef struct {
     const pst_search_problem *problem;
     uint64_t best, n_scored, n_unequal;
-    pst_layout best_layout; /* sizes and degrees only */
+    pst_candidate best_layout; /* sizes and degrees only */
 } brute;
 
-static int fits(const pst_search_problem *p, const pst_layout *l) {
-    const pst_grid grid = pst_search_grid(l);
+static int fits(const pst_search_problem *p, const pst_candidate *l) {
+    const pst_grid grid = pst_layout_grid(&l->layout);
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
-        uint64_t room = p->cluster->device[l->device[r]].memory;
+        uint64_t room = p->cluster->device[l->layout.device[r]].memory;
         if (room && l->peak_bytes[pst_grid_stage(grid, r)] > room) return 0;
     }
     return 1;
 }
 
 /* As the search does it. */
-static pst_status score(const pst_search_problem *problem, pst_layout *l) {
+static pst_status score(const pst_search_problem *problem, pst_candidate *l) {
     pst_search_context x;
     pst_search_problem own = *problem;
-    const pst_search_config c = {.pipeline = l->pipeline,
-                                 .tensor = l->tensor,
-                                 .data = l->data,
-                                 .before = l->before,
-                                 .micro_batch = l->micro_batch,
-                                 .chunks = l->n_chunk / l->pipeline,
-                                 .zero = l->zero,
-                                 .sequence = l->sequence,
-                                 .n_micro = l->n_micro};
+    const pst_search_config c = {.pipeline = l->layout.pipeline,
+                                 .tensor = l->layout.tensor,
+                                 .data = l->layout.data,
+                                 .before = l->layout.before,
+                                 .micro_batch = l->layout.micro_batch,
+                                 .chunks = l->layout.n_chunk / l->layout.pipeline,
+                                 .zero = l->layout.zero,
+                                 .sequence = l->layout.sequence,
+                                 .n_micro = l->layout.n_micro};
     uint64_t excess;
     uint32_t stage;
     own.n_schedule = 1;
-    own.schedule[0] = l->schedule;
+    own.schedule[0] = l->layout.schedule;
     own.time_limit_s = 0;
     pst_status status = pst_search_context_open(&own, &x);
     if (status == PST_OK) status = pst_search_predict(&x, &c, l, PST_SCORE_SIMULATE);
@@ -52,8 +52,8 @@ static pst_status score(const pst_search_problem *problem, pst_layout *l) {
     return status;
 }
 
-static void try_layout(brute *b, pst_layout *l) {
-    memset(l->micros, 0, l->data * sizeof *l->micros);
+static void try_layout(brute *b, pst_candidate *l) {
+    memset(l->layout.micros, 0, l->layout.data * sizeof *l->layout.micros);
     if (score(b->problem, l) != PST_OK) return;
     b->n_scored++;
     if (fits(b->problem, l) && l->step_ns < b->best) {
@@ -63,61 +63,61 @@ static void try_layout(brute *b, pst_layout *l) {
 }
 
 /* All modes of every chunk; of more than four chunks the same of all. */
-static void try_modes(brute *b, pst_layout *l) {
-    uint32_t chunks = b->problem->recompute[PST_RECOMPUTE_FULL] ? l->n_chunk : 0,
+static void try_modes(brute *b, pst_candidate *l) {
+    uint32_t chunks = b->problem->recompute[PST_RECOMPUTE_FULL] ? l->layout.n_chunk : 0,
              n = chunks > 4 ? 2 : 1u << chunks;
     for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < l->n_chunk; k++)
-            l->recompute[k] =
+        for (uint32_t k = 0; k < l->layout.n_chunk; k++)
+            l->layout.recompute[k] =
                 (chunks > 4 ? i : i >> k & 1) ? PST_RECOMPUTE_FULL : PST_RECOMPUTE_NONE;
         try_layout(b, l);
     }
 }
 
-static void try_cuts(brute *b, pst_layout *l, uint32_t chunk) {
-    if (chunk == l->n_chunk) {
-        l->first_item[chunk] = l->n_item;
+static void try_cuts(brute *b, pst_candidate *l, uint32_t chunk) {
+    if (chunk == l->layout.n_chunk) {
+        l->layout.first_item[chunk] = l->layout.n_item;
         try_modes(b, l);
         return;
     }
-    uint32_t from = chunk ? l->first_item[chunk - 1] + 1 : 0,
-             to = chunk ? l->n_item - (l->n_chunk - chunk) : 0;
+    uint32_t from = chunk ? l->layout.first_item[chunk - 1] + 1 : 0,
+             to = chunk ? l->layout.n_item - (l->layout.n_chunk - chunk) : 0;
     for (uint32_t i = from; i <= to; i++) {
-        l->first_item[chunk] = i;
+        l->layout.first_item[chunk] = i;
         try_cuts(b, l, chunk + 1);
     }
 }
 
-static void try_devices(brute *b, pst_layout *l, uint32_t depth, uint32_t used) {
-    uint32_t n = pst_grid_size(pst_search_grid(l));
+static void try_devices(brute *b, pst_candidate *l, uint32_t depth, uint32_t used) {
+    uint32_t n = pst_grid_size(pst_layout_grid(&l->layout));
     if (depth == n) {
         try_cuts(b, l, 0);
         return;
     }
     for (uint32_t d = 0; d < b->problem->cluster->n_device; d++)
         if (!(used >> d & 1)) {
-            l->device[depth] = d;
+            l->layout.device[depth] = d;
             try_devices(b, l, depth + 1, used | 1u << d);
         }
 }
 
-static void try_schedule(brute *b, uint32_t schedule, pst_layout like) {
+static void try_schedule(brute *b, uint32_t schedule, pst_candidate like) {
     const pst_schedule_row *row;
     uint32_t first[64] = {0}, micros[8], device[8], in_flight[8];
     uint64_t peak[8];
     uint8_t recompute[64] = {0};
     assert_int_equal(pst_schedule_find(b->problem->schedule[schedule], &row), PST_OK);
-    strcpy(like.schedule, row->name);
-    like.chunks = row->n_virtual ? row->n_virtual : 2;
-    like.n_chunk = like.pipeline * like.chunks;
-    like.n_item = b->problem->n_item;
-    if (like.n_chunk > like.n_item) return;
-    like.first_item = first;
-    like.micros = micros;
-    like.device = device;
+    strcpy(like.layout.schedule, row->name);
+    like.layout.chunks = row->n_virtual ? row->n_virtual : 2;
+    like.layout.n_chunk = like.layout.pipeline * like.layout.chunks;
+    like.layout.n_item = b->problem->n_item;
+    if (like.layout.n_chunk > like.layout.n_item) return;
+    like.layout.first_item = first;
+    like.layout.micros = micros;
+    like.layout.device = device;
     like.in_flight = in_flight;
     like.peak_bytes = peak;
-    like.recompute = recompute;
+    like.layout.recompute = recompute;
     try_devices(b, &like, 0, 0);
 }
 
@@ -131,14 +131,15 @@ static void try_degrees(brute *b, const uint32_t *degree, uint32_t pipeline, uin
     b->n_unequal += !same;
     for (uint32_t m = 0; m < p->micro_batch.n; m++)
         for (uint32_t z = 0; z < (data > 1 ? p->zero.n : 1); z++) {
-            pst_layout l = {.pipeline = pipeline,
-                            .tensor = most,
-                            .data = data,
-                            .before = same ? NULL : before,
-                            .micro_batch = p->micro_batch.value[m],
-                            .zero = p->zero.value[z],
-                            .n_micro = p->batch / p->micro_batch.value[m]};
-            for (uint32_t s = 0; s < p->n_schedule && l.n_micro >= data; s++) try_schedule(b, s, l);
+            pst_candidate l = {.layout.pipeline = pipeline,
+                               .layout.tensor = most,
+                               .layout.data = data,
+                               .layout.before = same ? NULL : before,
+                               .layout.micro_batch = p->micro_batch.value[m],
+                               .layout.zero = p->zero.value[z],
+                               .layout.n_micro = p->batch / p->micro_batch.value[m]};
+            for (uint32_t s = 0; s < p->n_schedule && l.layout.n_micro >= data; s++)
+                try_schedule(b, s, l);
         }
 }
 
@@ -178,16 +179,17 @@ static void beside_brute_force(void **unused) {
         if (over > worst) worst = over;
         equal += over <= 0;
         unequal += b.n_unequal > 0;
-        won += r->best && r->best->before;
+        won += r->best && r->best->layout.before;
         if (over > 0)
             printf("seed %llu: %.3f%% over: %s %u x %u x %u, micro_batch %u, zero %u; best %s %u x "
                    "%u x %u, "
                    "micro_batch %u, zero %u\n",
-                   (unsigned long long)(first + i), 100 * over, r->best->schedule,
-                   r->best->pipeline, r->best->tensor, r->best->data, r->best->micro_batch,
-                   r->best->zero, b.best_layout.schedule, b.best_layout.pipeline,
-                   b.best_layout.tensor, b.best_layout.data, b.best_layout.micro_batch,
-                   b.best_layout.zero);
+                   (unsigned long long)(first + i), 100 * over, r->best->layout.schedule,
+                   r->best->layout.pipeline, r->best->layout.tensor, r->best->layout.data,
+                   r->best->layout.micro_batch, r->best->layout.zero, b.best_layout.layout.schedule,
+                   b.best_layout.layout.pipeline, b.best_layout.layout.tensor,
+                   b.best_layout.layout.data, b.best_layout.layout.micro_batch,
+                   b.best_layout.layout.zero);
         if (r->best && r->bound_ns > b.best)
             fail_msg("seed %llu: bound %llu, one takes %llu", (unsigned long long)(first + i),
                      (unsigned long long)r->bound_ns, (unsigned long long)b.best);

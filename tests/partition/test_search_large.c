@@ -73,14 +73,15 @@ static search_case *gpt3(void) {
 }
 
 static void print_row(const pst_search_row *row) {
-    const pst_layout *l = row->layout;
+    const pst_candidate *l = row->best;
     printf("%3u x %u x %4u: ", row->pipeline, row->tensor, row->data);
     if (!l) printf("none: %s\n", row->why);
     else
         printf("%s chunks %u, micro_batch %u, zero %u, recompute %u, sequence %u, %u at once: %.3f "
                "s, bubble %.1f%%; %s\n",
-               l->schedule, l->n_chunk, l->micro_batch, l->zero, l->recompute[0], l->sequence,
-               l->in_flight[0], (double)l->step_ns / 1e9, 100 * l->bubble, row->why);
+               l->layout.schedule, l->layout.n_chunk, l->layout.micro_batch, l->layout.zero,
+               l->layout.recompute[0], l->layout.sequence, l->in_flight[0],
+               (double)l->step_ns / 1e9, 100 * l->bubble, row->why);
 }
 
 /* Of this process on its processor, which others may share. */

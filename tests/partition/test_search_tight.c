@@ -18,14 +18,14 @@ enum { CASES = 40, ROOMS = 6 };
 static const uint64_t seed = 20261122;
 
 /* Up to a third. */
-static pst_status take_more(void *arg, pst_layout *l) {
+static pst_status take_more(void *arg, pst_candidate *l) {
     (void)arg;
     case_take_more(l, 34);
     return PST_OK;
 }
 
-static int fits(const search_case *k, const pst_layout *l) {
-    for (uint32_t s = 0; s < l->pipeline; s++)
+static int fits(const search_case *k, const pst_candidate *l) {
+    for (uint32_t s = 0; s < l->layout.pipeline; s++)
         if (l->peak_bytes[s] > k->problem.memory) return 0;
     return 1;
 }

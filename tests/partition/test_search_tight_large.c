@@ -18,7 +18,7 @@ enum { CASES = 12, ROOMS = 10 };
 static const uint64_t seed = 20261123;
 
 /* Up to a tenth. */
-static pst_status take_more(void *arg, pst_layout *l) {
+static pst_status take_more(void *arg, pst_candidate *l) {
     (void)arg;
     case_take_more(l, 11);
     return PST_OK;
@@ -78,7 +78,7 @@ static void more_memory_is_hardly_worse(void **unused) {
             k->problem.memory = all / 12 + all * r / 20;
             MUST(pst_search(&k->problem, &found));
             uint64_t step = found->best ? found->best->step_ns : UINT64_MAX;
-            for (uint32_t s = 0; found->best && s < found->best->pipeline; s++)
+            for (uint32_t s = 0; found->best && s < found->best->layout.pipeline; s++)
                 assert_true(found->best->exact && found->best->peak_bytes[s] <= k->problem.memory);
             if (least != UINT64_MAX && (double)step > FAR_LONGER * (double)least)
                 fail_msg("seed %llu, case %d: %llu ns in %llu bytes, %llu ns in less",

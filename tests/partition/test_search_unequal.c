@@ -35,15 +35,15 @@ static search_case *chain(uint32_t devices) {
     return k;
 }
 
-static uint32_t degree_of(const pst_layout *l, uint32_t stage) {
-    return pst_grid_degree(pst_search_grid(l), stage);
+static uint32_t degree_of(const pst_candidate *l, uint32_t stage) {
+    return pst_grid_degree(pst_layout_grid(&l->layout), stage);
 }
 
-static void check_devices(const pst_layout *l, uint32_t devices) {
+static void check_devices(const pst_candidate *l, uint32_t devices) {
     uint8_t used[CASE_DEVICES] = {0};
-    for (uint32_t r = 0; r < pst_grid_size(pst_search_grid(l)); r++) {
-        assert_true(l->device[r] < devices && !used[l->device[r]]);
-        used[l->device[r]] = 1;
+    for (uint32_t r = 0; r < pst_grid_size(pst_layout_grid(&l->layout)); r++) {
+        assert_true(l->layout.device[r] < devices && !used[l->layout.device[r]]);
+        used[l->layout.device[r]] = 1;
     }
 }
 
@@ -61,7 +61,7 @@ static void a_list_is_taken(void **unused) {
     for (uint32_t s = 0; s < 3; s++) assert_int_equal(degree_of(r->best, s), list[s]);
     check_devices(r->best, 8);
     /* work goes by how many share it, and memory by what each has */
-    const uint32_t *first = r->best->first_item;
+    const uint32_t *first = r->best->layout.first_item;
     assert_true(first[1] >= 12 && first[1] <= 15 && ITEMS - first[2] <= 4);
     assert_true(r->bound_ns <= r->best->step_ns &&
                 (double)r->bound_ns > 0.8 * (double)r->best->step_ns);
@@ -78,9 +78,9 @@ static void devices_that_are_left_over_are_used(void **unused) {
     MUST(pst_search(&k->problem, &equal)); /* positions are split: every stage has as many */
     k->problem.sequence = CHOICES(0);
     MUST(pst_search(&k->problem, &r));
-    assert_null(equal->best->before);
-    assert_non_null(r->best->before);
-    assert_int_equal(pst_grid_size(pst_search_grid(r->best)), 8);
+    assert_null(equal->best->layout.before);
+    assert_non_null(r->best->layout.before);
+    assert_int_equal(pst_grid_size(pst_layout_grid(&r->best->layout)), 8);
     check_devices(r->best, 8);
     assert_true((double)r->best->step_ns < 0.9 * (double)equal->best->step_ns);
     assert_true(r->bound_ns <= r->best->step_ns);
@@ -114,8 +114,8 @@ static void borders_are_whole(void **unused) {
     for (uint32_t i = 0; i < ITEMS; i++) k->f[i] += 500 * (i % 3);
     MUST(pst_search(&k->problem, &r));
     assert_non_null(r->best);
-    assert_int_equal(r->best->first_item[1] % 4, 0); /* from two to one; the other border may be
-                                                        anywhere */
+    assert_int_equal(r->best->layout.first_item[1] % 4, 0); /* from two to one; the other border may
+                                                        be anywhere */
     pst_search_result_close(r);
     case_close(k);
 }

@@ -1,0 +1,73 @@
+/* See layout.h. */
+#include "pipeline/layout/layout.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const recompute_name[PST_RECOMPUTE_COUNT] = {"none", "selective", "full"};
+
+const char *pst_recompute_name(pst_recompute r) {
+    return (unsigned)r < PST_RECOMPUTE_COUNT ? recompute_name[r] : "?";
+}
+
+pst_status pst_recompute_find(const char *name, pst_recompute *recompute) {
+    for (uint32_t i = 0; i < PST_RECOMPUTE_COUNT; i++)
+        if (!strcmp(recompute_name[i], name)) {
+            *recompute = (pst_recompute)i;
+            return PST_OK;
+        }
+    return pst_fail(PST_EINPUT, "unknown recomputation '%.40s' (there are: none, selective, full)",
+                    name);
+}
+
+void pst_layout_close(pst_layout *l) {
+    free(l->before);
+    free(l->device);
+    free(l->micros);
+    free(l->recompute);
+    free(l->first_item);
+    free(l->rank_of_chunk);
+    l->before = l->device = l->micros = l->first_item = l->rank_of_chunk = NULL;
+    l->recompute = NULL;
+}
+
+static pst_status no_memory(pst_layout *l) {
+    pst_layout_close(l);
+    return pst_fail(PST_ENOMEM, "no memory for a layout of %u ranks",
+                    pst_grid_size(pst_layout_grid(l)));
+}
+
+/* A copy of n items; 1 when there is memory for it, or `from` is NULL. */
+static int copy(void *to, const void *from, size_t n, size_t bytes) {
+    void *own = from ? malloc(n * bytes) : NULL;
+    if (own) memcpy(own, from, n * bytes);
+    memcpy(to, &own, sizeof own);
+    return !own == !from;
+}
+
+pst_status pst_layout_open(const pst_layout *like, pst_layout *layout) {
+    pst_layout l = *like;
+    l.n_recompute = l.n_chunk;
+    l.rank_of_chunk = NULL;
+    l.device = calloc(pst_grid_size(pst_layout_grid(like)), sizeof *l.device);
+    l.micros = calloc(l.data, sizeof *l.micros);
+    l.recompute = calloc(l.n_chunk, sizeof *l.recompute);
+    l.first_item = calloc(l.n_chunk + (size_t)1, sizeof *l.first_item);
+    int done = copy(&l.before, like->before, l.pipeline + (size_t)1, sizeof *l.before);
+    if (!done || !l.device || !l.micros || !l.recompute || !l.first_item) return no_memory(&l);
+    *layout = l;
+    return PST_OK;
+}
+
+pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout) {
+    pst_layout l = *from;
+    const size_t ranks = pst_grid_size(pst_layout_grid(from));
+    int done = copy(&l.before, from->before, l.pipeline + (size_t)1, sizeof *l.before);
+    done &= copy(&l.device, from->device, ranks, sizeof *l.device);
+    done &= copy(&l.micros, from->micros, l.data, sizeof *l.micros);
+    done &= copy(&l.recompute, from->recompute, l.n_recompute, sizeof *l.recompute);
+    done &= copy(&l.first_item, from->first_item, l.n_chunk + (size_t)1, sizeof *l.first_item);
+    done &= copy(&l.rank_of_chunk, from->rank_of_chunk, l.n_chunk, sizeof *l.rank_of_chunk);
+    if (!done) return no_memory(&l);
+    *layout = l;
+    return PST_OK;
+}
