@@ -133,10 +133,10 @@ pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t by
 pst_status pst_rank_wait(const pst_rank *r);
 /* At most PST_RANK_ROOM bytes of it, to read until the next call. */
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host);
-/* An array of any size: itself, or where far a copy, filled when `reads`. Handed back with
- * pst_rank_hand_back, which copies it to where it belongs when `writes`. ENOMEM. */
-pst_status pst_rank_lend(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host);
-pst_status pst_rank_hand_back(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host);
+/* An array of any size: itself, or where far a copy, filled when `reads`. Ended by
+ * pst_rank_unmap, which copies it to where it belongs when `writes`. ENOMEM. */
+pst_status pst_rank_map(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host);
+pst_status pst_rank_unmap(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host);
 /* As pst_arena_touched, up to the end of the arena, and pst_arena_intact. The first reads what lies
  * behind the last byte that was written, which may be much. */
 pst_status pst_rank_touched(const pst_rank *r, uint64_t from, uint64_t *end);
