@@ -7,8 +7,8 @@
 
 /* Seconds since 1970. */
 double pst_metrics_time(void);
-/* start.c: the line that starts a run (step: 0) or its continuation (steps done before);
- * NULL without memory. */
+/* start.c: the line that starts a run (step: 0) or its continuation (steps done before); NULL
+ * without memory. */
 json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, const pst_peak *peak);
 
 /* tensorboard.c: the same numbers for TensorBoard, below folder/tb. A failure is said once and

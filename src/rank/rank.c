@@ -36,8 +36,8 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     uint64_t computed = pst_monotonic_ns();
     slow_down(r, began);
     *c->spent += pst_monotonic_ns() - began;
-    pst_rank_note(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the
-                                                             device as it is */
+    /* what parallel.measured takes is of the device as it is */
+    pst_rank_note(r, c->step, c->micro, began, computed);
     return status;
 }
 

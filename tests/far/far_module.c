@@ -63,8 +63,8 @@ struct far {
     int capturing;
     job *noted, **last_noted; /* of the capture under way */
     struct captured *captured;
-    int closing, begun; /* begun: what was launched since the latest event has this one ahead of
-                           it */
+    /* begun: what was launched since the latest event has this one ahead of it */
+    int closing, begun;
     uint64_t next_event, ahead;
     struct {
         uint64_t start_ns, end_ns;
@@ -96,8 +96,8 @@ static void end_event(far *d, uint64_t event) {
 static void *serve(void *arg) {
     queue *q = arg;
     far *d = q->device;
-    pst_gemm_start_thread(NULL); /* as on the CPU's own threads, else products share out their
-                                    sums */
+    /* as on the CPU's own threads, else products share out their sums */
+    pst_gemm_start_thread(NULL);
     pthread_mutex_lock(&d->lock);
     for (uint32_t served = 1;; served++) {
         while (!q->first && !d->closing) pthread_cond_wait(&q->filled, &d->lock);
