@@ -1,6 +1,6 @@
 /* World `single`: one process that is the whole job. Always there, so it stands last in the list of
  * worlds. */
-#include "comm/world/board.h"
+#include "comm/world/store.h"
 #include "comm/world/world.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 typedef struct {
     pst_world base;
-    pst_board board;
+    pst_store store;
 } single_world;
 
 static const char *single_reject(void) { return NULL; }
@@ -23,12 +23,12 @@ static pst_status single_open(pst_world **world) {
 }
 
 static pst_status single_put(pst_world *world, const char *key, const void *value, size_t bytes) {
-    return pst_board_put(&((single_world *)world)->board, 0, key, value, bytes);
+    return pst_store_put(&((single_world *)world)->store, 0, key, value, bytes);
 }
 
 static pst_status single_get(pst_world *world, uint32_t rank, const char *key, void **value,
                              size_t *bytes) {
-    return pst_board_get(&((single_world *)world)->board, rank, key, value, bytes);
+    return pst_store_get(&((single_world *)world)->store, rank, key, value, bytes);
 }
 
 static pst_status single_fence(pst_world *world) {
@@ -43,7 +43,7 @@ static void single_abort(pst_world *world, int exit_status, const char *why) {
 }
 
 static void single_close(pst_world *world) {
-    pst_board_clear(&((single_world *)world)->board);
+    pst_store_clear(&((single_world *)world)->store);
     free(world);
 }
 

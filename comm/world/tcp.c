@@ -4,9 +4,9 @@
  * hosts that one has died. One thread. */
 #include "comm/world/tcp.h"
 #include "base/clock.h"
-#include "comm/world/board.h"
+#include "comm/world/store.h"
 #include "comm/world/dmlc.h"
-#include "comm/world/parcel.h"
+#include "comm/world/message.h"
 #include "comm/world/secret.h"
 #include "comm/world/world.h"
 #include <errno.h>
@@ -25,8 +25,8 @@ static uint32_t join_seconds = 60;
 
 typedef struct {
     pst_world base;
-    pst_board board;
-    pst_parcel fresh;     /* puts since the last fence */
+    pst_store store;
+    pst_message fresh;    /* puts since the last fence */
     int *fd;              /* [size], see tcp.h */
     struct pollfd *watch; /* [size] events: 0 for those that are not looked at, or no more */
     uint64_t next_look;   /* pst_monotonic_ns() */
@@ -143,7 +143,7 @@ static pst_status publish_place(tcp_world *w) {
 static pst_status fetch_place(tcp_world *w, uint32_t rank, place *out) {
     void *value;
     size_t bytes;
-    PST_TRY(pst_board_get(&w->board, rank, "penstock.place", &value, &bytes));
+    PST_TRY(pst_store_get(&w->store, rank, "penstock.place", &value, &bytes));
     if (bytes == sizeof *out) memcpy(out, value, bytes);
     free(value);
     return bytes == sizeof *out ? PST_OK
@@ -171,7 +171,7 @@ static pst_status find_neighbours(tcp_world *w) {
 /* Blocks on nobody: who does not take the word sees the connection end. */
 static void hang_up(tcp_world *w, const char *why) {
     char word[8 + MAX_WHY];
-    uint64_t length = strnlen(why, MAX_WHY), head = PST_PARCEL_FAREWELL + length;
+    uint64_t length = strnlen(why, MAX_WHY), head = PST_MESSAGE_FAREWELL + length;
     memcpy(word, &head, 8);
     memcpy(word + 8, why, length);
     for (uint32_t r = 0; w->fd && r < w->base.size; r++) {
@@ -185,8 +185,8 @@ static void hang_up(tcp_world *w, const char *why) {
 static void tcp_close(pst_world *world) {
     tcp_world *w = (tcp_world *)world;
     hang_up(w, "");
-    pst_board_clear(&w->board);
-    pst_parcel_clear(&w->fresh);
+    pst_store_clear(&w->store);
+    pst_message_clear(&w->fresh);
     if (w->scheduler >= 0) close(w->scheduler);
     free(w->watch);
     free(w->fd);
@@ -248,12 +248,12 @@ static pst_status tcp_open(pst_world **world) {
 
 static pst_status tcp_put(pst_world *world, const char *key, const void *value, size_t bytes) {
     tcp_world *w = (tcp_world *)world;
-    return pst_parcel_add(&w->fresh, world->rank, key, value, bytes);
+    return pst_message_add(&w->fresh, world->rank, key, value, bytes);
 }
 
 static pst_status tcp_get(pst_world *world, uint32_t rank, const char *key, void **value,
                           size_t *bytes) {
-    pst_status status = pst_board_get(&((tcp_world *)world)->board, rank, key, value, bytes);
+    pst_status status = pst_store_get(&((tcp_world *)world)->store, rank, key, value, bytes);
     return status == PST_EINTERNAL ? PST_EPEER : status;
 }
 
@@ -263,38 +263,39 @@ static pst_status name_lost(uint32_t rank) {
     return pst_fail(PST_EPEER, "rank %u is gone: %s", rank, why);
 }
 
-/* Everybody's parcels in rank order, one after the other, then to everybody. */
-static pst_status gather_all(tcp_world *w, pst_parcel *all) {
-    PST_TRY(pst_parcel_append(all, &w->fresh));
+/* Everybody's messages in rank order, one after the other, then to everybody. */
+static pst_status gather_all(tcp_world *w, pst_message *all) {
+    PST_TRY(pst_message_append(all, &w->fresh));
     for (uint32_t r = 1; r < w->base.size; r++) {
         uint64_t before = all->bytes;
-        if (pst_parcel_read(all, w->fd[r]) != PST_OK) return name_lost(r);
-        pst_parcel one = {.at = all->at + before, .bytes = all->bytes - before};
-        pst_board ignored = {0};
-        pst_status status = pst_parcel_open(&one, r, w->base.size, &ignored); /* nobody speaks for
+        if (pst_message_read(all, w->fd[r]) != PST_OK) return name_lost(r);
+        pst_message one = {.at = all->at + before, .bytes = all->bytes - before};
+        pst_store ignored = {0};
+        pst_status status = pst_message_open(&one, r, w->base.size, &ignored); /* nobody speaks for
                                                                                  another */
-        pst_board_clear(&ignored);
+        pst_store_clear(&ignored);
         PST_TRY(status);
     }
     for (uint32_t r = 1; r < w->base.size; r++)
-        if (pst_parcel_write(all, w->fd[r]) != PST_OK) return name_lost(r);
+        if (pst_message_write(all, w->fd[r]) != PST_OK) return name_lost(r);
     return PST_OK;
 }
 
-static pst_status exchange(tcp_world *w, pst_parcel *all) {
+static pst_status exchange(tcp_world *w, pst_message *all) {
     if (w->base.rank == 0) return gather_all(w, all);
-    if (pst_parcel_write(&w->fresh, w->fd[0]) != PST_OK || pst_parcel_read(all, w->fd[0]) != PST_OK)
+    if (pst_message_write(&w->fresh, w->fd[0]) != PST_OK ||
+        pst_message_read(all, w->fd[0]) != PST_OK)
         return name_lost(0);
     return PST_OK;
 }
 
 static pst_status tcp_fence(pst_world *world) {
     tcp_world *w = (tcp_world *)world;
-    pst_parcel all = {0};
+    pst_message all = {0};
     pst_status status = exchange(w, &all);
-    if (status == PST_OK) status = pst_parcel_open(&all, UINT32_MAX, world->size, &w->board);
+    if (status == PST_OK) status = pst_message_open(&all, UINT32_MAX, world->size, &w->store);
     if (status == PST_OK) w->fresh.bytes = 0;
-    pst_parcel_clear(&all);
+    pst_message_clear(&all);
     return status;
 }
 
@@ -307,8 +308,8 @@ static pst_status listen_to(tcp_world *w, uint32_t rank) {
     place theirs = {0};
     ssize_t n = recv(w->fd[rank], &word, 8 + MAX_WHY, MSG_PEEK | MSG_DONTWAIT);
     const char *end = n < 0 ? strerror(errno) : "the connection was closed";
-    int farewell = n >= 8 && word.head & PST_PARCEL_FAREWELL;
-    if (farewell && word.head == PST_PARCEL_FAREWELL) {
+    int farewell = n >= 8 && word.head & PST_MESSAGE_FAREWELL;
+    if (farewell && word.head == PST_MESSAGE_FAREWELL) {
         w->watch[rank].events = 0;
         return PST_OK;
     }

@@ -49,8 +49,7 @@ static pst_status unreadable(const char *path) {
 }
 
 /* "wte.weight.m[0=0+128][0:8192]" is a part of tensor "wte.weight.m", whose length base is, and of
- * its slice "0=0+128"
- * ("": of none); 0: no part. */
+ * its slice "0=0+128" ("": of none); 0: no part. */
 static int is_part(const char *name, size_t *base, uint64_t *from, uint64_t *to,
                    char slice[PST_CKPT_SLICE]) {
     const char *open = strrchr(name, '['), *first = strchr(name, '[');

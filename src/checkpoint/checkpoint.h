@@ -30,10 +30,10 @@ typedef struct {
     uint64_t loss_scale_good; /* steps in a row without overflow */
     uint64_t next_sample;     /* global index of the next training sample */
     uint64_t seed, model_hash, data_hash;
-    double validation_loss;             /* of these weights; NaN: not measured */
-    double best_loss;                   /* of the run so far; NaN or infinite: none yet */
-    char optimizer[PST_CKPT_OPTIM_MAX]; /* name of the rule whose state is stored; "": weights
-                                           only */
+    double validation_loss; /* of these weights; NaN: not measured */
+    double best_loss;       /* of the run so far; NaN or infinite: none yet */
+    /* name of the rule whose state is stored; "": weights only */
+    char optimizer[PST_CKPT_OPTIM_MAX];
 } pst_ckpt_info;
 
 /* A parameter that this rank stores, or elements [from, from + n) of it; all memory is the caller's
@@ -79,8 +79,9 @@ typedef struct {
 typedef struct {
     char *name; /* "wte.weight", "wte.weight.m" */
     uint32_t n_part, n_dim;
-    pst_ckpt_part *part; /* in order, without gaps; or slices, which hold each element once; a
-                            tensor that is stored in one piece has one */
+    /* in order, without gaps; or slices, which hold each element once; a tensor that is stored in
+     * one piece has one */
+    pst_ckpt_part *part;
     uint64_t dim[PST_MAX_DIM], elements;
 } pst_ckpt_tensor;
 typedef struct pst_ckpt {

@@ -35,8 +35,8 @@ static pst_status verify(const pst_ckpt *c) {
     uint64_t most = 1;
     for (uint32_t i = 0; i < c->n_tensor; i++)
         if (c->tensor[i].elements > most) most = c->tensor[i].elements;
-    float *room = malloc(most * sizeof *room); /* no overflow: a shard's header says as much, and
-                                                  the file is as long */
+    /* no overflow: a shard's header says as much, and the file is as long */
+    float *room = malloc(most * sizeof *room);
     pst_status status = room ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
     for (uint32_t i = 0; i < c->n_tensor && status == PST_OK; i++)
         status = pst_ckpt_read(c, c->tensor[i].name, room, c->tensor[i].elements);

@@ -20,8 +20,8 @@ struct pst_saver {
     worker worker[PST_SAVER_THREADS]; /* the last one leads */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t asked, writing; /* how many jobs there were; how many times there was something to
-                                write */
+    /* how many jobs there were; how many times there was something to write */
+    uint64_t asked, writing;
     int writers_busy, busy, ending;
     pst_saver_task before, after;
     void *arg;

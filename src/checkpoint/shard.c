@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 enum { BLOCK = 32 << 10 }; /* hashed and looked at while it is in the first-level cache */
-static const double CACHE_BYTES_PER_S = 1e9; /* of copying into the page cache: a faster disk needs
-                                                no help */
+/* of copying into the page cache: a faster disk needs no help */
+static const double CACHE_BYTES_PER_S = 1e9;
 enum { JUDGE = 5 }; /* share of the time there is, before which a rate says nothing */
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }

@@ -53,8 +53,8 @@ struct pst_shard {
     char message[1024];
     _Atomic uint64_t released; /* memory of the file's bytes up to here may change */
     /* The verifying thread's own. */
-    int after_sync; /* it reads what the sync has brought to the disk, not right behind the
-                       writers */
+    /* it reads what the sync has brought to the disk, not right behind the writers */
+    int after_sync;
     uint32_t read_next;
     uint64_t read, read_offset;
     pst_hasher *reading;

@@ -13,14 +13,14 @@ typedef struct {
     const pst_bench_options *options;
     const pst_config *config; /* whose model is measured */
     uint32_t threads;
-    const struct pst_profile_take *profile; /* suite profile: what is measured (profile.h); else
-                                               NULL */
+    /* suite profile: what is measured (profile.h); else NULL */
+    const struct pst_profile_take *profile;
 } pst_bench;
 
 typedef struct {
     const char *name;
-    pst_status (*measure)(const pst_bench *b, json_t **found); /* *found is the caller's; NULL: it
-                                                                  runs in ranks */
+    /* *found is the caller's; NULL: it runs in ranks */
+    pst_status (*measure)(const pst_bench *b, json_t **found);
     /* What one of the ranks does; *found is taken from rank 0. */
     pst_status (*rank)(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
     void (*print)(json_t *found, FILE *out);

@@ -135,9 +135,9 @@ pst_status pst_bench_case_place(pst_bench_case *c, pst_bench_site *site) {
     for (const pst_bench_operand *o = c->operand; o < c->operand + c->n_operand; o++) {
         uint64_t bytes = o->elements * pst_dtype_bytes(o->dtype);
         void *host;
-        PST_TRY(pst_bench_site_lend(site, c->base + o->offset, bytes, &host));
+        PST_TRY(pst_bench_site_map(site, c->base + o->offset, bytes, &host));
         fill(c, o, host);
-        PST_TRY(pst_bench_site_hand_back(site, c->base + o->offset, bytes, host));
+        PST_TRY(pst_bench_site_unmap(site, c->base + o->offset, bytes, host));
     }
     return PST_OK;
 }

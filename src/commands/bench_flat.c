@@ -96,8 +96,8 @@ typedef struct {
     const suite *s;
     int what;
     uint64_t n;
-    float *x; /* [n], as the gradient and both states behind it; then the weights' copies, and
-                 sums */
+    /* [n], as the gradient and both states behind it; then the weights' copies, and sums */
+    float *x;
     const float **piece; /* [n / PST_PIECE], as runs add their squares */
     uint64_t *piece_n;
 } far_flat;

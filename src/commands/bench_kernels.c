@@ -13,8 +13,8 @@
 #include <time.h>
 
 enum { RUNS = 7, FAR_TURNS = 64 }; /* queued at once on a module's device */
-static const double MIN_SECONDS = 0.05, FAR_SECONDS = 0.005; /* per run: short kernels are
-                                                                repeated */
+/* per run: short kernels are repeated */
+static const double MIN_SECONDS = 0.05, FAR_SECONDS = 0.005;
 
 typedef pst_bench_kernels suite;
 typedef pst_bench_group group;

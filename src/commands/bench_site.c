@@ -40,15 +40,14 @@ pst_status pst_bench_site_reserve(pst_bench_site *site, uint64_t bytes) {
     return pst_arena_open(bytes, 0, &site->arena);
 }
 
-pst_status pst_bench_site_lend(const pst_bench_site *site, void *at, uint64_t bytes, void **host) {
+pst_status pst_bench_site_map(const pst_bench_site *site, void *at, uint64_t bytes, void **host) {
     *host = site->far ? malloc(bytes + 1) : at;
     return *host
                ? PST_OK
                : pst_fail(PST_ENOMEM, "no memory for %.1f MiB of operands", (double)bytes / 0x1p20);
 }
 
-pst_status pst_bench_site_hand_back(const pst_bench_site *site, void *at, uint64_t bytes,
-                                    void *host) {
+pst_status pst_bench_site_unmap(const pst_bench_site *site, void *at, uint64_t bytes, void *host) {
     if (!site->far) return PST_OK;
     pst_device *d = site->device;
     pst_status status = bytes ? d->ops->copy(d, PST_Q_COMPUTE, at, host, bytes, NULL) : PST_OK;

@@ -20,10 +20,10 @@ void pst_bench_site_close(pst_bench_site *site);
 /* Room for so many bytes in place of what there was; where far the first call takes all there will
  * be. ENOMEM. */
 pst_status pst_bench_site_reserve(pst_bench_site *site, uint64_t bytes);
-/* An array in that room for the host to fill, and then back: itself, or where far a copy. */
-pst_status pst_bench_site_lend(const pst_bench_site *site, void *at, uint64_t bytes, void **host);
-pst_status pst_bench_site_hand_back(const pst_bench_site *site, void *at, uint64_t bytes,
-                                    void *host);
+/* An array in that room for the host to fill, then copied back by unmap: itself, or where far a
+ * copy. */
+pst_status pst_bench_site_map(const pst_bench_site *site, void *at, uint64_t bytes, void **host);
+pst_status pst_bench_site_unmap(const pst_bench_site *site, void *at, uint64_t bytes, void *host);
 /* Where far: nanoseconds that the device has spent on what fn queues, which it does twice: the
  * first keeps the device busy while the second is queued. */
 pst_status pst_bench_site_time(const pst_bench_site *site, pst_launch_fn fn, const void *call,

@@ -1,5 +1,5 @@
-/* `penstock profile`: starts the ranks that measure (profile_rank.c, profile_link.c), and
- * writes what they have found as a profile; or joins profiles. */
+/* `penstock profile`: starts the ranks that measure (profile_rank.c, profile_link.c), and writes
+ * what they have found as a profile; or joins profiles. */
 #include "commands/profile.h"
 #include "prepare/profile_use.h"
 #include "backends/machine.h"

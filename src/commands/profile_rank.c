@@ -1,5 +1,5 @@
-/* What a rank of `penstock profile` does: it trains the run's model by itself, on made-up data, and
- * times what the executor launches, where it launches it: operands lie where a run's lie, were
+/* What a rank of `penstock profile` does: it trains the run's model by itself, on synthetic data,
+ * and times what the executor launches, where it launches it: operands lie where a run's lie, were
  * written by the operator before, and weights come back as cold as in a run. First rank 0 alone,
  * while the others wait; then all at once, each its own. Everything is measured in several rounds,
  * and the median of them counts: a host that is busy for some seconds slows one round down and not
@@ -202,7 +202,7 @@ static void add(json_t *rows, pst_profile_kind kind, const char *text, uint64_t 
 }
 
 /* In place of the durations of all rounds, their median. */
-static void settle(json_t *rows) {
+static void take_medians(json_t *rows) {
     json_t *row;
     size_t i;
     json_array_foreach(rows, i, row) {
@@ -339,7 +339,7 @@ pst_status pst_profile_rank(const pst_bench *b, pst_world *world, pst_transport 
         status = measure_all(b->profile, world, rows);
         if (status == PST_OK) status = agree_more(world, ++done, began, &more);
     }
-    settle(rows);
+    take_medians(rows);
     if (status == PST_OK) *found = json_pack("{s:O}", "rows", rows);
     json_decref(rows);
     return status;

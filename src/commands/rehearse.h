@@ -8,10 +8,10 @@
 
 typedef struct {
     uint32_t n_round;
-    uint64_t *makespan_ns; /* [n_round] ascending: from the first rank's start to the last one's
-                              end */
-    uint64_t most_bytes;   /* of a message */
-    double cores;          /* processor time of all ranks / sum of makespans */
+    /* [n_round] ascending: from the first rank's start to the last one's end */
+    uint64_t *makespan_ns;
+    uint64_t most_bytes; /* of a message */
+    double cores;        /* processor time of all ranks / sum of makespans */
 } pst_rehearsal;
 
 /* Collective over the ranks of the world (of one host: they share a clock); with transport `self`,

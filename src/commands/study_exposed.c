@@ -62,8 +62,8 @@ pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns,
         uint64_t without = step_ns;
         if (kind != PST_EXPOSED_TENSOR || p->grid.tensor > 1)
             PST_TRY(simulate_without(p, (pst_exposed_kind)kind, &without));
-        exposed_ns[kind] = without < step_ns ? step_ns - without : 0; /* other orders of messages
-                                                                         may be longer */
+        /* other orders of messages may be longer */
+        exposed_ns[kind] = without < step_ns ? step_ns - without : 0;
     }
     return PST_OK;
 }

@@ -13,11 +13,11 @@ typedef struct {
     pst_slots *slots;
     pst_config *config;     /* with a plan */
     pst_prepared *prepared; /* with a plan: owns what the fields above point to */
-    uint64_t bound_ns; /* no order can end earlier, flush left out; for `solved` in the memory that
-                          ranks have */
-    double *held; /* [n_rank] most micro-batches of a stage with F begun and W not done; NULL with a
-                     plan */
-    int fits;     /* in --memory */
+    /* no order can end earlier, flush left out; for `solved` in the memory that ranks have */
+    uint64_t bound_ns;
+    /* [n_rank] most micro-batches of a stage with F begun and W not done; NULL with a plan */
+    double *held;
+    int fits;               /* in --memory */
     uint64_t exposed_ns[3]; /* with a plan: by pst_exposed_kind */
 } pst_study;
 

@@ -91,8 +91,8 @@ static void give_up(pst_group *g, pst_status status) {
     int others_say = g->heartbeat && pst_heartbeat_accused(g->heartbeat);
     if (others_say) pst_error_clear();
     if (g->world->launched_by_us || others_say) {
-        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL); /* peers may be reading this
-                                                                      rank's memory */
+        /* peers may be reading this rank's memory */
+        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
     } else if (!pst_group_said_by_all() && pst_error()[0]) {
         fprintf(stderr, "penstock: rank %u: %s\n", g->world->rank, pst_error());
         g->world->ops->abort(g->world, pst_status_exit(status), pst_error());
@@ -345,8 +345,8 @@ pst_status pst_group_agree(pst_group *g, pst_status mine) {
 }
 
 pst_status pst_group_agree_world(pst_world *w, pst_status mine) {
-    static _Thread_local uint32_t calls; /* a key of each call's own: values are kept where they
-                                            were read */
+    /* a key of each call's own: values are kept where they were read */
+    static _Thread_local uint32_t calls;
     char key[40];
     if (w->size == 1) return mine;
     snprintf(key, sizeof key, "penstock.verdict.%u", calls++);

@@ -14,9 +14,9 @@ typedef struct {
     pst_transport *transport; /* between processes; NULL with self */
     pst_inject *inject;       /* injected on purpose; NULL: none */
     pst_hang *hang;
-    pst_self_watch *self;     /* NULL: all ranks are on this host, or it was not asked for */
-    pst_position *position;   /* [n_rank] when this process has all ranks; else they lie in the
-                                 heartbeat */
+    pst_self_watch *self; /* NULL: all ranks are on this host, or it was not asked for */
+    /* [n_rank] when this process has all ranks; else they lie in the heartbeat */
+    pst_position *position;
     pst_self_hub *hub;        /* self */
     pst_heartbeat *heartbeat; /* NULL when this process has all ranks */
     uint32_t n_rank, n_local; /* ranks of the job, ranks of this process */
@@ -25,11 +25,11 @@ typedef struct {
     int leader;               /* rank 0 is here */
     int gathered; /* job.zero: since weights have changed, they came to all who hold them */
     const char *file, *function;
-    uint32_t line;                     /* of the last call of a collective */
-    struct pst_group_verdict *verdict; /* [n_rank] room for what all say: agreeing must not fail on
-                                          one rank alone */
-    uint64_t *number;                  /* [n_rank] */
-    uint32_t *host;                    /* [n_rank] ranks of one host have the same number */
+    uint32_t line; /* of the last call of a collective */
+    /* [n_rank] room for what all say: agreeing must not fail on one rank alone */
+    struct pst_group_verdict *verdict;
+    uint64_t *number; /* [n_rank] */
+    uint32_t *host;   /* [n_rank] ranks of one host have the same number */
 } pst_group;
 
 /* Connects the job's processes (world already open; taken over on success) or, with self != 0,

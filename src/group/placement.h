@@ -11,7 +11,7 @@ typedef struct {
     uint32_t ranks, processors;
 } pst_sharing;
 
-/* Of n seats, the group of `rank` on its host; 0 ranks: what one of its host may use is not
+/* Of n places, the group of `rank` on its host; 0 ranks: what one of its host may use is not
  * known. */
 pst_sharing pst_placement_sharing(const pst_rank_place *place, uint32_t n, uint32_t rank);
 /* Of the groups of this rank's host, the one with fewest processors a rank. */

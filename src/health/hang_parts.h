@@ -28,9 +28,9 @@ struct pst_hang {
     uint64_t (*mean_ns)[PST_OP_COUNT]; /* [n_rank] of measured steps */
     pst_position **at;                 /* [n_rank] NULL: not on this host, or not seen yet */
     pst_suspect_scene scene;
-    uint64_t moves;                         /* of this rank, at the last look */
-    uint64_t last_ns, waited_ns, unseen_ns; /* last look; time awake since this rank moved; since
-                                               the others were read */
+    uint64_t moves; /* of this rank, at the last look */
+    /* last look; time awake since this rank moved; since the others were read */
+    uint64_t last_ns, waited_ns, unseen_ns;
     int has_suspect;
     pst_suspect suspect;
     uint64_t held_ns;          /* how long, awake, the suspect has been the same */

@@ -28,20 +28,37 @@ static void say_since(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char 
                  h->p->config->train.hang_slack);
 }
 
-void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *line, uint32_t bytes) {
-    uint32_t culprit = a->culprit, victim = a->victim;
-    char its[PLACE], theirs[PLACE], waited[64], since[128],
-        skipped[80] = "a collective some time ago";
+/* What the victim does meanwhile. */
+static void say_waited(const pst_hang *h, uint64_t limit_ns, char *text, uint32_t bytes) {
+    if (!h->heartbeat) snprintf(text, bytes, "waits");
+    else if (!h->held_ns) snprintf(text, bytes, "is");
+    else
+        snprintf(text, bytes, "has waited for %.2f s (limit %.2f s)", (double)h->held_ns * 1e-9,
+                 (double)limit_ns * 1e-9);
+}
+
+/* Which collective the victim is in, and the culprit is not. */
+static void say_skipped(const pst_hang *h, uint32_t victim, char *text, uint32_t bytes) {
     const pst_position_view *of = &h->scene.rank[victim].at;
-    uint32_t n_chain = h->suspect.n_chain,
-             waiting = n_chain > 1 ? h->suspect.chain[n_chain - 2] : victim;
+    if (of->activity == PST_AT_COLLECTIVE && of->n_op == h->suspect.op + 1)
+        snprintf(text, bytes, "collective %u (%s of %llu bytes)", of->n_coll,
+                 coll_name(of->coll_kind), (unsigned long long)of->coll_bytes);
+    else snprintf(text, bytes, "a collective some time ago");
+}
+
+/* Who waits for the message that is lost. */
+static uint32_t waiting_for_lost(const pst_hang *h, uint32_t victim) {
+    uint32_t n = h->suspect.n_chain;
+    return n > 1 ? h->suspect.chain[n - 2] : victim;
+}
+
+void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *line, uint32_t bytes) {
+    uint32_t culprit = a->culprit, victim = a->victim, waiting = waiting_for_lost(h, victim);
+    char its[PLACE], theirs[PLACE], waited[64], since[128], skipped[80];
     where(h, culprit, its);
     where(h, victim, theirs);
-    if (!h->heartbeat) snprintf(waited, sizeof waited, "waits");
-    else if (!h->held_ns) snprintf(waited, sizeof waited, "is");
-    else
-        snprintf(waited, sizeof waited, "has waited for %.2f s (limit %.2f s)",
-                 (double)h->held_ns * 1e-9, (double)a->limit_ns * 1e-9);
+    say_waited(h, a->limit_ns, waited, sizeof waited);
+    say_skipped(h, victim, skipped, sizeof skipped);
     say_since(h, culprit, a->limit_ns, since, sizeof since);
     int n = snprintf(line, bytes, "rank %u on %s ", culprit, h->host);
     line += n;
@@ -71,9 +88,6 @@ void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *lin
         snprintf(line, bytes, "left during %s; rank %u %s in %s", its, victim, waited, theirs);
         break;
     case PST_CHARGE_SKIPPED:
-        if (of->activity == PST_AT_COLLECTIVE && of->n_op == h->suspect.op + 1)
-            snprintf(skipped, sizeof skipped, "collective %u (%s of %llu bytes)", of->n_coll,
-                     coll_name(of->coll_kind), (unsigned long long)of->coll_bytes);
         snprintf(line, bytes, "skipped %s: it is in %s, while rank %u %s in %s", skipped, its,
                  victim, waited, theirs);
         break;

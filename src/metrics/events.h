@@ -10,9 +10,9 @@
 
 typedef struct pst_events pst_events;
 typedef struct {
-    const char *tag; /* "loss/train": TensorBoard groups by what stands before the slash; at most 63
-                        bytes */
-    double value;    /* stored as fp32 */
+    /* "loss/train": TensorBoard groups by what stands before the slash; at most 63 bytes */
+    const char *tag;
+    double value; /* stored as fp32 */
 } pst_events_scalar;
 
 /* folder: made when it is not there. first_step: of the first step that will be written.

@@ -21,7 +21,7 @@ struct pst_metrics {
     int quiet, terminal, timed, line_open, complained, unheard;
     pst_work work; /* of the steps but this process' first, over all ranks */
     uint64_t work_wall_ns, work_steps;
-    pst_tensorboard board;
+    pst_tensorboard tensorboard;
 };
 
 static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
@@ -119,7 +119,7 @@ pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o,
         return pst_fail(PST_ENOMEM, "no memory for metrics");
     }
     write_line(m, start);
-    pst_tensorboard_open(p, folder, keep_steps, &m->board);
+    pst_tensorboard_open(p, folder, keep_steps, &m->tensorboard);
     *metrics = m;
     return PST_OK;
 }
@@ -128,7 +128,7 @@ void pst_metrics_close(pst_metrics *m) {
     if (!m) return;
     pst_metrics_newline(m);
     if (m->file) fclose(m->file);
-    pst_tensorboard_close(&m->board);
+    pst_tensorboard_close(&m->tensorboard);
     free(m->path);
     free(m);
 }
@@ -257,7 +257,7 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
         json_object_set_new(line, "skipped_steps", json_integer((json_int_t)s->skipped));
     }
     write_line(m, line);
-    pst_tensorboard_step(&m->board, s, report, rate, mfu);
+    pst_tensorboard_step(&m->tensorboard, s, report, rate, mfu);
     show(m, s, rate);
 }
 
@@ -304,10 +304,10 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
     if (n) json_object_set_new(line, "sets", of_sets);
     else json_decref(of_sets);
     write_line(m, line);
-    if (tokens) pst_tensorboard_validation(&m->board, "", step, loss);
+    if (tokens) pst_tensorboard_validation(&m->tensorboard, "", step, loss);
     for (uint32_t i = 0; i < sets->n; i++)
         if (sets->set[i].tokens)
-            pst_tensorboard_validation(&m->board, sets->set[i].name, step, sets->set[i].loss);
+            pst_tensorboard_validation(&m->tensorboard, sets->set[i].name, step, sets->set[i].loss);
     pst_metrics_newline(m);
     if (!m->quiet) say_validation(m, step, loss, tokens, sets);
     flush_stdout(m);

@@ -37,20 +37,20 @@ typedef struct pst_metrics pst_metrics;
  * before this process. */
 typedef struct {
     uint64_t first, step, steps;
-    double elapsed_s;       /* of this process; in it: */
-    uint64_t evaluations;   /* those done, */
-    double evaluated_s;     /* and how long they took */
-    uint64_t every, passes; /* steps between evaluations (0: one at the end); forward passes of one,
-                               0: none */
+    double elapsed_s;     /* of this process; in it: */
+    uint64_t evaluations; /* those done, */
+    double evaluated_s;   /* and how long they took */
+    /* steps between evaluations (0: one at the end); forward passes of one, 0: none */
+    uint64_t every, passes;
 } pst_metrics_progress;
 /* Seconds to the end: steps at the pace so far, and the evaluations to come. */
 double pst_metrics_left(const pst_metrics_progress *p);
 
 typedef struct {
-    const char *folder;  /* of the run */
-    uint64_t keep_steps; /* lines of later steps (left by a run that died) are dropped, the rest
-                            stays */
-    pst_peak peak;       /* of all ranks together */
+    const char *folder; /* of the run */
+    /* lines of later steps (left by a run that died) are dropped, the rest stays */
+    uint64_t keep_steps;
+    pst_peak peak; /* of all ranks together */
     pst_metrics_show show;
     uint64_t passes; /* pst_feed_passes */
 } pst_metrics_options;

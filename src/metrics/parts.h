@@ -7,8 +7,8 @@
 
 /* Seconds since 1970. */
 double pst_metrics_time(void);
-/* start.c: the line that starts a run (step: 0) or its continuation (steps done before);
- * NULL without memory. */
+/* start.c: the line that starts a run (step: 0) or its continuation (steps done before); NULL
+ * without memory. */
 json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, const pst_peak *peak);
 
 /* tensorboard.c: the same numbers for TensorBoard, below folder/tb. A failure is said once and
@@ -21,11 +21,10 @@ typedef struct {
     int complained;
 } pst_tensorboard;
 void pst_tensorboard_open(const pst_prepared *p, const char *folder, uint64_t step,
-                          pst_tensorboard *board);
-void pst_tensorboard_close(pst_tensorboard *board);
-void pst_tensorboard_step(pst_tensorboard *board, const pst_metrics_step *s,
-                          const pst_report *report, double tokens_per_s, double mfu);
+                          pst_tensorboard *t);
+void pst_tensorboard_close(pst_tensorboard *t);
+void pst_tensorboard_step(pst_tensorboard *t, const pst_metrics_step *s, const pst_report *report,
+                          double tokens_per_s, double mfu);
 /* set: its name, "" the validation split. */
-void pst_tensorboard_validation(pst_tensorboard *board, const char *set, uint64_t step,
-                                double loss);
+void pst_tensorboard_validation(pst_tensorboard *t, const char *set, uint64_t step, double loss);
 #endif

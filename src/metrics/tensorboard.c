@@ -26,8 +26,8 @@ static char *run_file(const pst_config *config) {
     return NULL;
 }
 
-static pst_status open_board(const pst_prepared *p, const char *folder, uint64_t step,
-                             pst_tensorboard *b) {
+static pst_status open_events(const pst_prepared *p, const char *folder, uint64_t step,
+                              pst_tensorboard *b) {
     char path[1024];
     b->n_rank = p->options.n_rank;
     b->scalar = calloc(FIXED_SCALARS + b->n_rank, sizeof *b->scalar);
@@ -49,7 +49,7 @@ static pst_status open_board(const pst_prepared *p, const char *folder, uint64_t
 void pst_tensorboard_open(const pst_prepared *p, const char *folder, uint64_t step,
                           pst_tensorboard *b) {
     *b = (pst_tensorboard){0};
-    if (open_board(p, folder, step, b) != PST_OK) complain(b);
+    if (open_events(p, folder, step, b) != PST_OK) complain(b);
 }
 
 void pst_tensorboard_close(pst_tensorboard *b) {

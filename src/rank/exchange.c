@@ -9,8 +9,8 @@ enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 1 };
 
 struct pst_exchanger {
     pst_coll *coll;
-    pst_position at; /* what it does; the rank's own position says for the others that it is in an
-                        exchange */
+    /* what it does; the rank's own position says for the others that it is in an exchange */
+    pst_position at;
     uint32_t n;
     uint64_t *bytes; /* [n] of each rank's part */
     /* The pass under way. */

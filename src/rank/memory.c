@@ -74,7 +74,7 @@ pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, cons
     return PST_OK;
 }
 
-pst_status pst_rank_lend(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host) {
+pst_status pst_rank_map(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host) {
     void *copy = at;
     if (r->far && !(copy = malloc(bytes + 1)))
         return pst_fail(PST_ENOMEM, "no memory of the host for %.1f MiB of the device's",
@@ -85,7 +85,7 @@ pst_status pst_rank_lend(const pst_rank *r, void *at, uint64_t bytes, int reads,
     return status;
 }
 
-pst_status pst_rank_hand_back(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host) {
+pst_status pst_rank_unmap(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host) {
     if (!r->far) return PST_OK;
     pst_status status = writes ? copy_now(r, at, host, bytes) : PST_OK;
     free(host);

@@ -36,8 +36,8 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     uint64_t computed = pst_monotonic_ns();
     slow_down(r, began);
     *c->spent += pst_monotonic_ns() - began;
-    pst_rank_note(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the
-                                                             device as it is */
+    /* what parallel.measured takes is of the device as it is */
+    pst_rank_note(r, c->step, c->micro, began, computed);
     return status;
 }
 
@@ -250,10 +250,8 @@ uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
     return n <= MOST_LAUNCHES ? (uint32_t)n : 0;
 }
 
-pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
-                         const pst_rank_watch *watch, pst_rank **out) {
-    pst_rank *r = calloc(1, sizeof *r);
-    if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
+/* What of p is this rank's. */
+static void assign(pst_rank *r, const pst_prepared *p, uint32_t rank) {
     r->p = p;
     r->rank = rank;
     r->at = pst_grid_at(p->grid, rank);
@@ -268,12 +266,19 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->part_micros = r->memory->parts > 1 ? r->memory->part_micros : UINT32_MAX;
     r->eval_micro = p->eval_micro[r->at.replica];
     r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
-    r->transport = transport;
-    r->position = watch->position;
     r->targets = p->targets;
     r->loss_scale = 1;
     r->times = 1;
     r->room_op = pst_rank_launches(p, rank);
+}
+
+pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
+                         const pst_rank_watch *watch, pst_rank **out) {
+    pst_rank *r = calloc(1, sizeof *r);
+    if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
+    assign(r, p, rank);
+    r->transport = transport;
+    r->position = watch->position;
     r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
     pst_status status =
         r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");

@@ -35,42 +35,44 @@ struct pst_rank {
     uint32_t rank;
     pst_grid_place at;
     const pst_graph *graph; /* what this tensor rank computes; as what follows, borrowed from p */
-    const pst_cut *cut, *eval_cut;       /* eval_cut NULL where there is no evaluation */
-    const pst_slots *slots, *eval_slots; /* borrowed from p; eval_slots NULL where there is no
-                                            evaluation */
-    uint32_t micro, n_micro; /* of a step's micro-batches, the first that this rank computes, and
-                                how many */
+    const pst_cut *cut, *eval_cut; /* eval_cut NULL where there is no evaluation */
+    /* borrowed from p; eval_slots NULL where there is no evaluation */
+    const pst_slots *slots, *eval_slots;
+    /* of a step's micro-batches, the first that this rank computes, and how many */
+    uint32_t micro, n_micro;
     uint32_t eval_micro, n_eval_micro; /* likewise of an evaluation pass */
-    uint32_t part_micros; /* of its micro-batches, the first of each so many begins an accumulator
-                             anew */
+    /* of its micro-batches, the first of each so many begins an accumulator anew */
+    uint32_t part_micros;
     const pst_memory_map *memory; /* borrowed from p */
-    pst_arena arena;  /* base: the device's address, with which the host only reckons where `far` */
-    int far;          /* the host reads and writes it through pst_rank_read and _write alone */
-    void *room;       /* [PST_RANK_ROOM] where far: what pst_rank_peek shows */
-    uint8_t *control; /* layout->norm_own and what lies behind it up to the answer's end: there, or
-                         where far a copy of the host's (rank/norm.c) */
+    pst_arena arena; /* base: the device's address, with which the host only reckons where `far` */
+    int far;         /* the host reads and writes it through pst_rank_read and _write alone */
+    void *room;      /* [PST_RANK_ROOM] where far: what pst_rank_peek shows */
+    /* layout->norm_own and what lies behind it up to the answer's end: there, or where far a copy
+     * of the host's (rank/norm.c) */
+    uint8_t *control;
     pst_device *device;
     pst_transport *transport; /* borrowed */
-    pst_transport *staged;    /* for the executor's messages, where far and `transport` moves the
-                                 host's memory only */
+    /* for the executor's messages, where far and `transport` moves the host's memory only */
+    pst_transport *staged;
     pst_coll *coll;
-    pst_exchanger *exchanger; /* of the tensor group; NULL where there is one tensor rank, and with
-                                 device timed */
+    /* of the tensor group; NULL where there is one tensor rank, and with device timed */
+    pst_exchanger *exchanger;
     const pst_step *exchange_step; /* the exchange under way, its micro-batch and when it began */
     uint32_t exchange_micro;
     uint64_t exchange_ns;
     struct pst_far_exchanger *far_exchanger; /* in its place for the steps of a pass, where far */
-    void *partial;  /* staging: where far, the accumulators that the tensor group adds up */
-    double owed_ns; /* of a throttled rank: it has yet to sleep for so long; negative: it slept too
-                       long */
+    void *partial; /* staging: where far, the accumulators that the tensor group adds up */
+    /* of a throttled rank: it has yet to sleep for so long; negative: it slept too long */
+    double owed_ns;
     pst_executor *executor;
     pst_position *position; /* borrowed; may be NULL */
     const pst_arith *arith;
     pst_arith_param *stepping; /* [n_param] room for what STEP changes at once */
     const float **piece;       /* room for the pieces of which NORM adds squares, and */
     uint64_t *piece_n;         /* their elements */
-    uint64_t *term; /* rank 0: [n_term] offsets of the pieces' sums of squares, by parameter in name
-                       order; else NULL */
+    /* rank 0: [n_term] offsets of the pieces' sums of squares, by parameter in name order; else
+     * NULL */
+    uint64_t *term;
     uint32_t n_term;
     pst_rank_call call;
     pst_rank_flush flush;
@@ -78,20 +80,20 @@ struct pst_rank {
     int train;       /* 1: the training job, 0: the evaluation job */
     uint64_t sample; /* global index of the first sample of the batch that this rank computes */
     uint64_t step;   /* its number */
-    pst_optim_hyper hyper;    /* lr, t, corrections of this step */
-    int stepped, rolled_back; /* post-validation: STEP has not waited for the answer; that was
-                                 wrong */
-    uint64_t targets;         /* of this step's batch: its loss is the mean over them */
-    double loss_scale;        /* of this step's gradients (scaler.h); the norm is without it */
-    pst_op_span *op; /* [room_op] launches of operators in that job, the first n_op; absolute
-                        nanoseconds */
+    pst_optim_hyper hyper; /* lr, t, corrections of this step */
+    /* post-validation: STEP has not waited for the answer; that was wrong */
+    int stepped, rolled_back;
+    uint64_t targets;  /* of this step's batch: its loss is the mean over them */
+    double loss_scale; /* of this step's gradients (scaler.h); the norm is without it */
+    /* [room_op] launches of operators in that job, the first n_op; absolute nanoseconds */
+    pst_op_span *op;
     uint32_t n_op, room_op;
-    int times, each; /* times: training jobs time each operator, also on a device that runs ahead,
-                        where that costs something (else op and work are left empty there); each:
-                        the one under way does */
-    pst_work work;   /* time in kernels since the training job under way was started */
-    int replay;      /* the step is repeated under the checker (replay.h): the weights stay as they
-                        are */
+    /* times: training jobs time each operator, also on a device that runs ahead, where that costs
+     * something (else op and work are left empty there); each: the one under way does */
+    int times, each;
+    pst_work work; /* time in kernels since the training job under way was started */
+    /* the step is repeated under the checker (replay.h): the weights stay as they are */
+    int replay;
     pst_culprit culprit; /* of the last replay */
     /* A checkpoint under way (saving.c): 1 when the parameter may be changed; else it has waited a
      * little, and is asked again. NULL: always. */
@@ -133,10 +135,10 @@ pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t by
 pst_status pst_rank_wait(const pst_rank *r);
 /* At most PST_RANK_ROOM bytes of it, to read until the next call. */
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host);
-/* An array of any size: itself, or where far a copy, filled when `reads`. Handed back with
- * pst_rank_hand_back, which copies it to where it belongs when `writes`. ENOMEM. */
-pst_status pst_rank_lend(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host);
-pst_status pst_rank_hand_back(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host);
+/* An array of any size: itself, or where far a copy, filled when `reads`. Ended by pst_rank_unmap,
+ * which copies it to where it belongs when `writes`. ENOMEM. */
+pst_status pst_rank_map(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host);
+pst_status pst_rank_unmap(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host);
 /* As pst_arena_touched, up to the end of the arena, and pst_arena_intact. The first reads what lies
  * behind the last byte that was written, which may be much. */
 pst_status pst_rank_touched(const pst_rank *r, uint64_t from, uint64_t *end);

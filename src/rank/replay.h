@@ -16,8 +16,8 @@ typedef struct {
     /* Program order: F before B and W, then micro-batch, then the tape's order. What the first in
        this order has read of other operators is finite: it is the origin, on whatever rank. */
     uint32_t phase, micro, position;
-    uint32_t rank, node, pass;    /* pass: pst_pass; PST_PASS_COUNT: REDUCE, where uses of a shared
-                                     parameter are joined */
+    /* pass: pst_pass; PST_PASS_COUNT: REDUCE, where uses of a shared parameter are joined */
+    uint32_t rank, node, pass;
     uint32_t kind, tensor, saved; /* what was written: pst_value_kind of a value, or of */
     uint32_t param;               /* a parameter's gradient; PST_NONE when it is a value */
     uint64_t index;               /* of the first bad element, row-major */

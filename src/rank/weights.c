@@ -60,9 +60,9 @@ static pst_status init_weight(const pst_rank *r, uint32_t p, pst_pool *pool) {
     float *weight = pst_rank_weight(r, p);
     void *host;
     if (!weight) return PST_OK;
-    PST_TRY(pst_rank_lend(r, weight, stepped(r, p) * sizeof *weight, 0, &host));
+    PST_TRY(pst_rank_map(r, weight, stepped(r, p) * sizeof *weight, 0, &host));
     init_param(r, p, pool, host);
-    return pst_rank_hand_back(r, weight, stepped(r, p) * sizeof *weight, 1, host);
+    return pst_rank_unmap(r, weight, stepped(r, p) * sizeof *weight, 1, host);
 }
 
 static pst_status zero_state(const pst_rank *r, uint32_t p, uint32_t s) {

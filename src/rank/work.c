@@ -11,8 +11,8 @@ enum { SUM, REDUCE, NORM, OPTIMIZER, N_OTHER };
 static uint32_t operators(void) {
     uint32_t n;
     pst_op_rows(&n);
-    return n + N_OTHER <= PST_WORK_MAX ? n : PST_WORK_MAX - N_OTHER; /* operators beyond would count
-                                                                        as the last */
+    /* operators beyond would count as the last */
+    return n + N_OTHER <= PST_WORK_MAX ? n : PST_WORK_MAX - N_OTHER;
 }
 
 uint32_t pst_work_count(void) { return operators() + N_OTHER; }

@@ -65,11 +65,9 @@ static int only_evaluates(const pst_config *c) {
     return pst_config_overridden(c, "eval", "tokens") || pst_config_overridden(c, "eval", "sets");
 }
 
-void pst_announce_run(const pst_trainer *t) {
+/* What may not be as it was meant. */
+static void warn(const pst_trainer *t) {
     const pst_prepared *p = t->p;
-    uint64_t params = 0, most = 0;
-    char grid[PST_GRID_TEXT];
-    if (!t->group->leader) return;
     if (t->study)
         pst_log(PST_LOG_WARN,
                 "device timed computes nothing: no losses, no weights, no checkpoints, times only");
@@ -88,6 +86,14 @@ void pst_announce_run(const pst_trainer *t) {
         pst_log(only_evaluates(t->config) ? PST_LOG_INFO : PST_LOG_WARN,
                 "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);
+}
+
+void pst_announce_run(const pst_trainer *t) {
+    const pst_prepared *p = t->p;
+    uint64_t params = 0, most = 0;
+    char grid[PST_GRID_TEXT];
+    if (!t->group->leader) return;
+    warn(t);
     if (t->options->quiet) return;
     for (uint32_t i = 0; i < p->whole->n_param; i++)
         params += pst_param_elements(p->whole->param + i);

@@ -1,4 +1,4 @@
-/* What a run says before its first step, and of its steps at the end; from rank 0. */
+/* What a run says before its first step, and at its end; from rank 0. */
 #ifndef PST_RUN_ANNOUNCE_H
 #define PST_RUN_ANNOUNCE_H
 #include "group/placement.h"
@@ -11,7 +11,8 @@ void pst_announce_warmup(const pst_config *c);
 /* Whether threads of ranks take turns on processors of rank 0's host, and those of how many ranks
  * on how many. */
 int pst_announce_crowd(const pst_trainer *t, pst_sharing *crowd);
-/* times.c: the end of a run says what its steps took, measured and predicted, on stdout; nothing
- * where its metrics.jsonl has no steps. */
-void pst_times_say(const pst_trainer *t);
+/* summary.c: what the run has come to, on stdout; reported: report.html is there. */
+void pst_summary_print(const pst_trainer *t, uint64_t weights_hash, int reported);
+/* No step of this process has changed the weights. */
+int pst_summary_changed_nothing(const pst_trainer *t);
 #endif

@@ -11,7 +11,7 @@
 /* How many ranks the run to be resumed was planned for; 0: it is none, its plan is gone, or does
  * not go with c. */
 pst_status pst_plan_auto_ranks(const pst_config *c, const pst_train_options *o, uint32_t *n_rank);
-/* The plan of n_rank ranks, the caller's, and its keys settled in *config. Collective; mine: this
+/* The plan of n_rank ranks, the caller's, and its keys applied to *config. Collective; mine: this
  * rank's status so far, of which all hear first. ENOMEM: nothing fits, with what would. On failure
  * *config stays the caller's. */
 pst_status pst_plan_auto(pst_config **config, const pst_train_options *o, pst_world *world,

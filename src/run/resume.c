@@ -19,19 +19,19 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
     const pst_param *param = r->graph->param + i;
     uint64_t from = r->memory->step_from[i], to = r->memory->step_to[i],
              bytes = (to - from) * sizeof(float);
-    uint32_t n = 1 + (rule ? rule->n_state : 0), lent = 0;
+    uint32_t n = 1 + (rule ? rule->n_state : 0), mapped = 0;
     float *at[ARRAYS] = {pst_rank_weight(r, i)};
     void *host[ARRAYS] = {NULL};
     pst_status status = PST_OK;
     for (uint32_t k = 1; k < n; k++) at[k] = pst_rank_state(r, i, k - 1);
-    while (status == PST_OK && lent < n)
-        if ((status = pst_rank_lend(r, at[lent], bytes, 0, &host[lent])) == PST_OK) lent++;
+    while (status == PST_OK && mapped < n)
+        if ((status = pst_rank_map(r, at[mapped], bytes, 0, &host[mapped])) == PST_OK) mapped++;
     if (status == PST_OK) status = pst_ckpt_read_weight(ckpt, param, from, to, host[0]);
     if (status == PST_OK && rule)
         status =
             pst_ckpt_read_state(ckpt, param, rule, (float *const[]){host[1], host[2]}, from, to);
-    for (uint32_t k = 0; k < lent; k++) {
-        pst_status back = pst_rank_hand_back(r, at[k], bytes, status == PST_OK, host[k]);
+    for (uint32_t k = 0; k < mapped; k++) {
+        pst_status back = pst_rank_unmap(r, at[k], bytes, status == PST_OK, host[k]);
         status = status == PST_OK ? back : status;
     }
     return status;
@@ -244,16 +244,16 @@ static uint64_t weight_bytes(const pst_rank *r, uint32_t param) {
     return (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof(float);
 }
 
-static pst_status lend_weight(const pst_rank *r, uint32_t param, float **out) {
+static pst_status map_weight(const pst_rank *r, uint32_t param, float **out) {
     void *host = NULL;
     pst_status status =
-        pst_rank_lend(r, pst_rank_weight(r, param), weight_bytes(r, param), 0, &host);
+        pst_rank_map(r, pst_rank_weight(r, param), weight_bytes(r, param), 0, &host);
     *out = host;
     return status;
 }
 
-static pst_status hand_back_weight(const pst_rank *r, uint32_t param, int writes, float *host) {
-    return pst_rank_hand_back(r, pst_rank_weight(r, param), weight_bytes(r, param), writes, host);
+static pst_status unmap_weight(const pst_rank *r, uint32_t param, int writes, float *host) {
+    return pst_rank_unmap(r, pst_rank_weight(r, param), weight_bytes(r, param), writes, host);
 }
 
 pst_status pst_resume_read_hf(pst_rank *r, const char *source) {
@@ -262,13 +262,13 @@ pst_status pst_resume_read_hf(pst_rank *r, const char *source) {
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
     pst_status status = PST_OK;
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        if (pst_rank_weight(r, i)) status = lend_weight(r, i, &weight[i]);
+        if (pst_rank_weight(r, i)) status = map_weight(r, i, &weight[i]);
     if (status == PST_OK)
         status = pst_hf_import(
             source, r->p->model, g,
             &(pst_hf_weights){r->graph, weight, r->memory->step_from, r->memory->step_to});
     for (uint32_t i = 0; i < g->n_param; i++) {
-        pst_status back = weight[i] ? hand_back_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
+        pst_status back = weight[i] ? unmap_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
         status = status == PST_OK ? back : status;
     }
     free(weight);

@@ -256,7 +256,7 @@ static pst_status longest(pst_group *g, uint64_t mine_ns, double *seconds) {
 
 /* The same status on all ranks: what has come of it. A checkpoint that cannot be written is said
  * and survived; a dead peer and weights that are no numbers are not. */
-static pst_status settle(pst_trainer *t, pst_status status) {
+static pst_status conclude(pst_trainer *t, pst_status status) {
     pst_saving *s = t->saving;
     pst_metrics_saved saved = {.step = s->info.step, .bytes = s->bytes};
     s->phase = NOTHING;
@@ -289,7 +289,7 @@ static pst_status give_up(pst_trainer *t, pst_status mine) {
         pst_ckpt_abandon(t->saving->folder, t->saving->info.step);
         pst_fail(status, "%s", said);
     }
-    return settle(t, status == PST_EPEER ? status : pst_group_agree(t->group, status));
+    return conclude(t, status == PST_EPEER ? status : pst_group_agree(t->group, status));
 }
 
 static void begin_commit(pst_saving *s) {
@@ -308,7 +308,7 @@ pst_status pst_saving_progress(pst_trainer *t) {
     }
     int mine = t->report[t->group->local[0]->rank].saving == PST_SAVE_FAILED;
     if (failed) return give_up(t, mine ? own_status(t) : PST_OK);
-    if (s->phase == COMMITTING) return settle(t, PST_OK);
+    if (s->phase == COMMITTING) return conclude(t, PST_OK);
     begin_commit(s);
     return PST_OK;
 }
@@ -319,9 +319,9 @@ pst_status pst_saving_finish(pst_trainer *t) {
     for (;;) {
         phase at = s->phase;
         pst_status mine = own_status(t), all = pst_group_agree(t->group, mine);
-        if (all == PST_EPEER) return settle(t, all);
+        if (all == PST_EPEER) return conclude(t, all);
         if (all != PST_OK) return give_up(t, mine);
-        if (at == COMMITTING) return settle(t, PST_OK);
+        if (at == COMMITTING) return conclude(t, PST_OK);
         begin_commit(s);
     }
 }

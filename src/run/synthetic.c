@@ -33,12 +33,12 @@ static pst_status feed_tensor(const pst_trainer *t, const pst_rank *r, uint32_t 
     uint32_t most = 1 + (uint32_t)pst_session_data_most(t->p->graph, tensor);
     void *to = pst_rank_data(r, tensor, micro), *host;
     if (!to) return PST_OK;
-    PST_TRY(pst_rank_lend(r, to, n * sizeof(int32_t), 0, &host));
+    PST_TRY(pst_rank_map(r, to, n * sizeof(int32_t), 0, &host));
     for (uint64_t e = 0; e < n; e++) {
         *word = *word * 1664525u + 1013904223u; /* Numerical Recipes */
         ((int32_t *)host)[e] = (int32_t)((*word >> 8) % most);
     }
-    return pst_rank_hand_back(r, to, n * sizeof(int32_t), 1, host);
+    return pst_rank_unmap(r, to, n * sizeof(int32_t), 1, host);
 }
 
 pst_status pst_synthetic_feed(pst_trainer *t) {

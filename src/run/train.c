@@ -175,55 +175,6 @@ static int write_report(const pst_trainer *t) {
     return status == PST_OK;
 }
 
-/* Of the rank with the largest arena. What libraries take no layout knows: the process alone
- * tells. */
-static void say_memory(const pst_trainer *t) {
-    const pst_prepared *p = t->p;
-    uint32_t largest = 0;
-    for (uint32_t r = 1; r < p->options.n_rank; r++)
-        if (p->memory[r]->total > p->memory[largest]->total) largest = r;
-    const pst_report *of = t->report + largest;
-    printf("memory      rank %u: arena %.1f MiB as predicted, written %.1f", largest,
-           (double)p->memory[largest]->total / 0x1p20, (double)of->peak_bytes / 0x1p20);
-    if (of->most_resident_bytes)
-        printf("; its process, libraries%s included, at most %.1f MiB resident",
-               t->group->n_local > 1 ? " and all ranks" : "",
-               (double)of->most_resident_bytes / 0x1p20);
-    putchar('\n');
-}
-
-/* No step of this process has changed the weights. A run that goes on may end while the scale of
- * fp16 is still being found: its weights were trained before. */
-static int has_changed_nothing(const pst_trainer *t) {
-    uint64_t steps = t->step - t->resumed;
-    int scaling = t->resumed && t->overflowed;
-    return !t->stopped && steps && t->skipped - t->skipped_before == steps && !scaling;
-}
-
-static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
-    char work[400], advice[PST_NONFINITE_ADVICE];
-    printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
-    if (!t->study) printf("; weights %016" PRIx64, hash);
-    if (t->skipped) printf("; %" PRIu64 " step%s skipped", t->skipped, t->skipped > 1 ? "s" : "");
-    putchar('\n');
-    pst_metrics_work_text(t->metrics, work, sizeof work);
-    if (t->trained && !t->study) printf("time        %s\n", work);
-    if (t->trained && !t->study) say_memory(t);
-    if (t->trained) pst_times_say(t);
-    printf("metrics     %s/metrics.jsonl\n", t->folder);
-    if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
-    if (reported) printf("report      %s/report.html\n", t->folder);
-    if (t->checkpointed == t->step && t->step)
-        printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
-    fflush(stdout);
-    pst_nonfinite_advice(t, advice);
-    int fails = has_changed_nothing(t);             /* and says why */
-    if (!fails && t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
-        pst_log(PST_LOG_WARN,
-                "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s",
-                t->skipped, t->step, advice);
-}
-
 /* All steps were made, but what they have led to could not be written. */
 static pst_status lost_weights(const pst_trainer *t) {
     pst_status status =
@@ -262,9 +213,9 @@ static pst_status finish(pst_trainer *t) {
         pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash,
                         t->stopped ? "interrupted" : "done");
     if (t->metrics) reported = write_report(t);
-    if (t->metrics && !t->options->quiet) say_end(t, hash, reported);
+    if (t->metrics && !t->options->quiet) pst_summary_print(t, hash, reported);
     if (t->checkpointed != t->step && !t->study) return lost_weights(t);
-    if (has_changed_nothing(t)) return all_skipped(t);
+    if (pst_summary_changed_nothing(t)) return all_skipped(t);
     return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
 }
 

@@ -4,8 +4,8 @@
 #include "base/world.h"
 #include "penstock/run.h"
 
-/* This process' part of a run, with a plan or NULL; takes the world over. When all ranks
- * have failed alike: one says why, and clears it. */
+/* This process' part of a run, with a plan or NULL; takes the world over. When all ranks have
+ * failed alike: one says why, and clears it. */
 pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
                           pst_world *world, uint32_t n_rank);
 void pst_train_say_once(pst_world *world);

@@ -22,9 +22,9 @@ static pst_status hash_own(const pst_rank *r, uint32_t param, uint64_t *hash) {
     float *weight = pst_rank_weight(r, param);
     uint64_t bytes = (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof *weight;
     void *host;
-    PST_TRY(pst_rank_lend(r, weight, bytes, 1, &host));
+    PST_TRY(pst_rank_map(r, weight, bytes, 1, &host));
     *hash = pst_weights_hash_one(r->p->whole->param + param, host);
-    return pst_rank_hand_back(r, weight, bytes, 0, host);
+    return pst_rank_unmap(r, weight, bytes, 0, host);
 }
 
 pst_status pst_weights_hash_all(pst_trainer *t, uint64_t *out) {

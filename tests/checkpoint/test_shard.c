@@ -281,8 +281,8 @@ static void test_cancel(void **unused) {
         assert_int_equal(pst_shard_open(pst_optim_find("adamw"), m.entry, m.n, 4096, &shard),
                          PST_OK);
         assert_int_equal(pst_saver_open(&shard, 1, &saver), PST_OK);
-        pst_durable_slow(50000000); /* seven pieces by two threads: a loaded machine does not
-                                       oversleep it */
+        /* seven pieces by two threads: a loaded machine does not oversleep it */
+        pst_durable_slow(50000000);
         pst_shard_begin(shard, path, 0);
         pst_saver_write(saver, NULL, NULL, NULL);
         usleep((useconds_t)draw(8000));

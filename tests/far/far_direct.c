@@ -14,7 +14,7 @@ static pst_transport *inner_of(pst_transport *t) { return ((direct *)t)->inner; 
 
 static pst_status post(pst_transport *t, const pst_transfer *transfer, uint64_t *id) {
     pst_transfer there = *transfer;
-    there.mem = pst_far_real(((direct *)t)->device, transfer->mem);
+    there.mem = pst_far_real((const pst_far_memory *)((direct *)t)->device, transfer->mem);
     return inner_of(t)->ops->post(inner_of(t), &there, id);
 }
 

@@ -48,10 +48,8 @@ typedef struct {
 } queue;
 
 struct far {
-    pst_device base;
+    pst_far_memory m;
     pst_device *cpu; /* computes */
-    uint8_t *memory; /* where it really lies */
-    uint64_t bytes;
     void *staging[8];
     uint32_t n_staging, n_prepared;
     const pst_node *prepared[MAX_PREPARED];
@@ -65,8 +63,8 @@ struct far {
     int capturing;
     job *noted, **last_noted; /* of the capture under way */
     struct captured *captured;
-    int closing, begun; /* begun: what was launched since the latest event has this one ahead of
-                           it */
+    /* begun: what was launched since the latest event has this one ahead of it */
+    int closing, begun;
     uint64_t next_event, ahead;
     struct {
         uint64_t start_ns, end_ns;
@@ -79,18 +77,11 @@ struct far {
 /* --- queues ----------------------------------------------------------------------------------- */
 
 /* What the device's threads use in place of an address. */
-static void *real(const far *d, const void *at) {
-    uint64_t away = (uint64_t)(uintptr_t)d->memory + away_by, place = (uint64_t)(uintptr_t)at;
-    return (void *)(uintptr_t)(place >= away && place < away + d->bytes ? place - away_by : place);
-}
-
-void *pst_far_real(const pst_device *device, const void *at) {
-    return real((const far *)device, at);
-}
+static void *real(const far *d, const void *at) { return pst_far_real(&d->m, at); }
 
 /* Events begin and end with jobs of their own; whatever fails, everything behind it does. */
 static pst_status run_begin(far *d, job *j) {
-    uint64_t now = pst_clock_now(d->base.clock);
+    uint64_t now = pst_clock_now(d->m.base.clock);
     pthread_mutex_lock(&d->lock);
     d->event[j->event % EVENTS].start_ns = now;
     pthread_mutex_unlock(&d->lock);
@@ -98,15 +89,15 @@ static pst_status run_begin(far *d, job *j) {
 }
 
 static void end_event(far *d, uint64_t event) {
-    d->event[event % EVENTS].end_ns = pst_clock_now(d->base.clock);
+    d->event[event % EVENTS].end_ns = pst_clock_now(d->m.base.clock);
     d->event[event % EVENTS].state = d->failed == PST_OK ? 1 : 2;
 }
 
 static void *serve(void *arg) {
     queue *q = arg;
     far *d = q->device;
-    pst_gemm_start_thread(NULL); /* as on the CPU's own threads, else products share out their
-                                    sums */
+    /* as on the CPU's own threads, else products share out their sums */
+    pst_gemm_start_thread(NULL);
     pthread_mutex_lock(&d->lock);
     for (uint32_t served = 1;; served++) {
         while (!q->first && !d->closing) pthread_cond_wait(&q->filled, &d->lock);
@@ -335,7 +326,7 @@ static void close_device(pst_device *device) {
     pthread_cond_destroy(&d->moved);
     free(d->chosen);
     free(d->given);
-    free(d->memory);
+    free(d->m.memory);
     free(d);
 }
 
@@ -349,8 +340,9 @@ static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
                         (unsigned long long)bytes, (unsigned long long)most);
     if (posix_memalign(&real_memory, 4096, bytes))
         return pst_fail(PST_ENOMEM, "device far: no memory");
-    d->memory = real_memory;
-    d->bytes = bytes;
+    d->m.memory = real_memory;
+    d->m.bytes = bytes;
+    d->m.away = away_by;
     *base = (void *)(uintptr_t)((uint64_t)(uintptr_t)real_memory + away_by);
     return PST_OK;
 }
@@ -467,7 +459,7 @@ static pst_status open_device(const pst_device_config *config, pst_device **out)
         free(d);
         return status;
     }
-    d->base = (pst_device){
+    d->m.base = (pst_device){
         .ops = &ops, .clock = config->clock, .isa = d->cpu->isa, .threads = config->threads};
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->moved, NULL);
@@ -477,7 +469,7 @@ static pst_status open_device(const pst_device_config *config, pst_device **out)
         pthread_cond_init(&d->queue[q].filled, NULL);
         if (pthread_create(&d->queue[q].thread, NULL, serve, &d->queue[q])) abort();
     }
-    *out = &d->base;
+    *out = &d->m.base;
     return PST_OK;
 }
 
@@ -558,7 +550,7 @@ static const pst_choice_ops choices = {give, take, compare};
 /* Of linear: before there is memory, and before the first launch. */
 static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node) {
     far *d = (far *)device;
-    if (d->memory)
+    if (d->m.memory)
         return pst_fail(PST_EINTERNAL, "far: %s is prepared when memory is taken", node->name);
     for (uint32_t i = 0; i < d->n_prepared; i++)
         if (d->prepared[i] == node) return PST_OK;

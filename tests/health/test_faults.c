@@ -13,8 +13,8 @@
 
 /* --- ranks ------------------------------------------------------------------------------------ */
 
-static int n_told, n_noted; /* how often a survivor told where the other one was; how to go on was
-                               said */
+/* how often a survivor told where the other one was; how to go on was said */
+static int n_told, n_noted;
 
 /* The rank is named with its host and its last instruction, in one line. */
 static void check_named(const job *j, int rank, const char *what) {

@@ -186,8 +186,8 @@ static void poison(const char *folder, const pst_graph *g, float (*weight)[MOST_
 static const char *forge(const char *yaml, const char *from, const char *name, int restart,
                          change_fn *fn, void *arg) {
     static char run[700];
-    static float memory[4][64][MOST_ELEMENTS]; /* weights as they were, state, weights as they are
-                                                  to be */
+    /* weights as they were, state, weights as they are to be */
+    static float memory[4][64][MOST_ELEMENTS];
     pst_ckpt *ckpt;
     char *folder, checkpoints[760];
     int finite = 1;

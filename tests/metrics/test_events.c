@@ -23,8 +23,8 @@ static void test_checksums(void **state) {
     assert_int_equal(pst_events_crc32c(zeros, 32), 0x8a9136aa); /* these three: RFC 3720, B.4 */
     assert_int_equal(pst_events_crc32c(ones, 32), 0x62a8ab43);
     assert_int_equal(pst_events_crc32c(up, 32), 0x46dd794e);
-    assert_int_equal(pst_events_masked_crc(length, 8), 0x224b7fa3); /* how event files of TensorFlow
-                                                                       begin */
+    /* how event files of TensorFlow begin */
+    assert_int_equal(pst_events_masked_crc(length, 8), 0x224b7fa3);
 }
 
 /* --- a decoder -------------------------------------------------------------------------------- */

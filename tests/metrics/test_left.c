@@ -1,7 +1,7 @@
 /* test: label=quick */
-/* The time left on the progress line is that of a run which goes on at its pace: runs are made up,
- * step by step, and what is said after each is compared with what they really take from there
- * on. */
+/* The time left on the progress line is that of a run which goes on at its pace: runs are
+ * synthetic, step by step, and what is said after each is compared with what they really take from
+ * there on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

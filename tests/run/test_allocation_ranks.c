@@ -1,6 +1,6 @@
-/* test: label=full timeout=300
- * test: wrap=malloc,calloc,realloc,free,aligned_alloc,strdup,strndup,asprintf,mmap,munmap,fopen
+/* test: wrap=malloc,calloc,realloc,free,aligned_alloc,strdup,strndup,asprintf,mmap,munmap,fopen
  * test: wrap=open_memstream,fclose
+ * test: label=full timeout=300
  * test: wrap=opendir,closedir,realpath,nftw,pthread_create,json_pack,json_loadb,json_loads
  * test: wrap=pst_feed_batch,pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops
  * test: wrap=pst_machine_memory,pst_machine_cpu_model
@@ -67,8 +67,8 @@ static int play(const char *who) {
 /* --- one try ---------------------------------------------------------------------------------- */
 
 static int is_private, tried;
-static uint64_t kept; /* by a launcher that lacks nothing: libraries keep what they got the first
-                         time */
+/* by a launcher that lacks nothing: libraries keep what they got the first time */
+static uint64_t kept;
 
 /* The first name in a folder, NULL: it is empty. */
 static const char *any_entry(const char *folder) {

@@ -33,14 +33,14 @@ typedef struct {
     uint64_t state;
     char yaml[TEXT];
     uint32_t micros, data, tensor, heads, parts; /* parts: parallel.reproducible, 0 */
-    int sequence, half, given, rounds; /* given: shares of replicas are; rounds: parallel.zero is
-                                          2 */
+    /* given: shares of replicas are; rounds: parallel.zero is 2 */
+    int sequence, half, given, rounds;
     char shares[64];
 } model;
 
 typedef struct {
-    uint32_t stages, data, ranks; /* ranks: where not all stages have as many tensor ranks, else
-                                     0 */
+    /* ranks: where not all stages have as many tensor ranks, else 0 */
+    uint32_t stages, data, ranks;
     size_t n;
     char override[MOST_OVERRIDE][MOST_KEY];
 } layout;
@@ -222,8 +222,8 @@ static run_result train(const model *m, const layout *l, const char *resume) {
                            .ranks = (int)(l->ranks ? l->ranks : l->stages * l->data * m->tensor),
                            .runs = runs,
                            .resume = resume,
-                           .canary = 1, /* nothing is written behind the arena, validation
-                                           included */
+                           /* nothing is written behind the arena, validation included */
+                           .canary = 1,
                            .quiet = 1};
     pst_error_clear();
     pst_status status = pst_config_parse(m->yaml, "test.yaml", override, l->n, &c);

@@ -129,8 +129,8 @@ static void layouts(void **state) {
            all = run(8, "tensor=2", "data=2", "recompute=full");
     assert_near(&wide, &one, 0);
     assert_same(&all, &wide, 0);
-    assert_int_not_equal(wide.hash, two.hash); /* sums in another order: it was not the same run
-                                                  once more */
+    /* sums in another order: it was not the same run once more */
+    assert_int_not_equal(wide.hash, two.hash);
 }
 
 /* Two steps in one layout, the others in another. */
@@ -193,8 +193,8 @@ static void plans(void **state) {
     MUST(pst_plan_solve(two, graph, 4, &plan));
     assert_int_equal(pst_plan_ranks(plan), 2); /* of one pipeline */
     FILE *f = fopen("plan.yaml", "w");
-    MUST(pst_plan_print(plan, graph, f)); /* without names: the operators are those of a part of the
-                                             graph */
+    /* without names: the operators are those of a part of the graph */
+    MUST(pst_plan_print(plan, graph, f));
     fclose(f);
     MUST(pst_plan_load("plan.yaml", &again));
     course straight = run(4, "tensor=2", NULL, NULL);

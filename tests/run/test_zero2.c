@@ -196,8 +196,8 @@ static void takes_less(void **state) {
     run_result two = train(
         WIDE, "less-2", (ranks){4, 4}, "",
         (const char *[3]){"parallel.schedule=interleaved", "parallel.chunks=5", "parallel.zero=2"});
-    uint64_t layers = (uint64_t)4 * 12 * 384 * 384 * 4; /* bytes of what is neither shared nor
-                                                           small */
+    /* bytes of what is neither shared nor small */
+    uint64_t layers = (uint64_t)4 * 12 * 384 * 384 * 4;
     for (int r = 0; r < 4; r++) /* a quarter, and two chunks of five that are not quite equal; a
                                    piece more or less */
         assert_true(two.predicted[r] + layers * 3 / 4 <

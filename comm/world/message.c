@@ -1,5 +1,5 @@
-/* See parcel.h. */
-#include "comm/world/parcel.h"
+/* See message.h. */
+#include "comm/world/message.h"
 #include "base/clock.h"
 #include "comm/world/tcp.h"
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 enum { HEAD_BYTES = 16, MAX_KEY = 256 };
 static const uint64_t MAX_FENCE = UINT64_C(1) << 30;
 
-static pst_status grow(pst_parcel *p, uint64_t bytes) {
+static pst_status grow(pst_message *p, uint64_t bytes) {
     if (p->bytes + bytes > MAX_FENCE)
         return pst_fail(PST_EINPUT, "more than 1 GiB between two fences");
     if (p->bytes + bytes <= p->room) return PST_OK;
@@ -22,8 +22,8 @@ static pst_status grow(pst_parcel *p, uint64_t bytes) {
     return PST_OK;
 }
 
-pst_status pst_parcel_add(pst_parcel *p, uint32_t rank, const char *key, const void *value,
-                          uint64_t bytes) {
+pst_status pst_message_add(pst_message *p, uint32_t rank, const char *key, const void *value,
+                           uint64_t bytes) {
     uint32_t length = (uint32_t)strlen(key);
     if (length >= MAX_KEY) return pst_fail(PST_EINTERNAL, "a key of %u characters", length);
     PST_TRY(grow(p, HEAD_BYTES + length + bytes));
@@ -37,52 +37,52 @@ pst_status pst_parcel_add(pst_parcel *p, uint32_t rank, const char *key, const v
     return PST_OK;
 }
 
-pst_status pst_parcel_open(const pst_parcel *p, uint32_t from, uint32_t size, pst_board *board) {
+pst_status pst_message_open(const pst_message *p, uint32_t from, uint32_t size, pst_store *store) {
     for (uint64_t i = 0; i < p->bytes;) {
         uint32_t rank, length;
         uint64_t bytes;
         char key[MAX_KEY];
         if (p->bytes - i < HEAD_BYTES)
-            return pst_fail(PST_EINTERNAL, "a fence's parcel is cut off");
+            return pst_fail(PST_EINTERNAL, "a fence's message is cut off");
         memcpy(&rank, p->at + i, 4);
         memcpy(&length, p->at + i + 4, 4);
         memcpy(&bytes, p->at + i + 8, 8);
         i += HEAD_BYTES;
         if (length >= MAX_KEY || length > p->bytes - i || bytes > p->bytes - i - length ||
             rank >= size || (from != UINT32_MAX && rank != from))
-            return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
+            return pst_fail(PST_EINTERNAL, "a fence's message makes no sense");
         memcpy(key, p->at + i, length);
         key[length] = 0;
-        PST_TRY(pst_board_put(board, rank, key, p->at + i + length, bytes));
+        PST_TRY(pst_store_put(store, rank, key, p->at + i + length, bytes));
         i += length + bytes;
     }
     return PST_OK;
 }
 
-pst_status pst_parcel_append(pst_parcel *p, const pst_parcel *other) {
+pst_status pst_message_append(pst_message *p, const pst_message *other) {
     PST_TRY(grow(p, other->bytes));
     if (other->bytes) memcpy(p->at + p->bytes, other->at, other->bytes);
     p->bytes += other->bytes;
     return PST_OK;
 }
 
-pst_status pst_parcel_write(const pst_parcel *p, int fd) {
+pst_status pst_message_write(const pst_message *p, int fd) {
     PST_TRY(pst_tcp_write(fd, &p->bytes, sizeof p->bytes, PST_NEVER));
     return pst_tcp_write(fd, p->at, p->bytes, PST_NEVER);
 }
 
-pst_status pst_parcel_read(pst_parcel *p, int fd) {
+pst_status pst_message_read(pst_message *p, int fd) {
     uint64_t bytes;
     PST_TRY(pst_tcp_read(fd, &bytes, sizeof bytes, PST_NEVER));
-    if (bytes & PST_PARCEL_FAREWELL) return pst_fail(PST_EPEER, "it has left");
-    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
+    if (bytes & PST_MESSAGE_FAREWELL) return pst_fail(PST_EPEER, "it has left");
+    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "a fence's message makes no sense");
     PST_TRY(grow(p, bytes));
     PST_TRY(pst_tcp_read(fd, p->at + p->bytes, bytes, PST_NEVER));
     p->bytes += bytes;
     return PST_OK;
 }
 
-void pst_parcel_clear(pst_parcel *p) {
+void pst_message_clear(pst_message *p) {
     free(p->at);
-    *p = (pst_parcel){0};
+    *p = (pst_message){0};
 }

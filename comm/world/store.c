@@ -1,17 +1,17 @@
-/* See board.h. */
-#include "comm/world/board.h"
+/* See store.h. */
+#include "comm/world/store.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct pst_board_entry {
-    pst_board_entry *next;
+struct pst_store_entry {
+    pst_store_entry *next;
     uint32_t rank;
     size_t bytes;
     char *key;
     void *value;
 };
 
-static void entry_free(pst_board_entry *e) {
+static void entry_free(pst_store_entry *e) {
     free(e->key);
     free(e->value);
     free(e);
@@ -23,9 +23,9 @@ static void *copy_of(const void *value, size_t bytes) {
     return copy;
 }
 
-pst_status pst_board_put(pst_board *board, uint32_t rank, const char *key, const void *value,
+pst_status pst_store_put(pst_store *store, uint32_t rank, const char *key, const void *value,
                          size_t bytes) {
-    pst_board_entry *e = calloc(1, sizeof *e);
+    pst_store_entry *e = calloc(1, sizeof *e);
     if (!e) return pst_fail(PST_ENOMEM, "no memory for %s", key);
     e->key = strdup(key);
     e->value = copy_of(value, bytes);
@@ -35,14 +35,14 @@ pst_status pst_board_put(pst_board *board, uint32_t rank, const char *key, const
     }
     e->rank = rank;
     e->bytes = bytes;
-    e->next = board->first;
-    board->first = e;
+    e->next = store->first;
+    store->first = e;
     return PST_OK;
 }
 
-pst_status pst_board_get(const pst_board *board, uint32_t rank, const char *key, void **value,
+pst_status pst_store_get(const pst_store *store, uint32_t rank, const char *key, void **value,
                          size_t *bytes) {
-    const pst_board_entry *e = board->first;
+    const pst_store_entry *e = store->first;
     while (e && (e->rank != rank || strcmp(e->key, key))) e = e->next;
     if (!e) return pst_fail(PST_EINTERNAL, "rank %u has not published %s", rank, key);
     void *copy = copy_of(e->value, e->bytes);
@@ -52,10 +52,10 @@ pst_status pst_board_get(const pst_board *board, uint32_t rank, const char *key,
     return PST_OK;
 }
 
-void pst_board_clear(pst_board *board) {
-    while (board->first) {
-        pst_board_entry *e = board->first;
-        board->first = e->next;
+void pst_store_clear(pst_store *store) {
+    while (store->first) {
+        pst_store_entry *e = store->first;
+        store->first = e->next;
         entry_free(e);
     }
 }

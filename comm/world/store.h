@@ -1,0 +1,20 @@
+/* What the ranks of a job have published, in this process' memory: the store behind the worlds that
+ * have no library of their own for it. One thread. */
+#ifndef PST_COMM_WORLD_STORE_H
+#define PST_COMM_WORLD_STORE_H
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct pst_store_entry pst_store_entry;
+typedef struct {
+    pst_store_entry *first;
+} pst_store; /* newest first: a key put twice gives its last value */
+
+pst_status pst_store_put(pst_store *store, uint32_t rank, const char *key, const void *value,
+                         size_t bytes);
+/* *value is malloc'ed, the caller frees it. EINTERNAL when the rank has not published the key. */
+pst_status pst_store_get(const pst_store *store, uint32_t rank, const char *key, void **value,
+                         size_t *bytes);
+void pst_store_clear(pst_store *store);
+#endif
