@@ -109,8 +109,7 @@ void pst_downset_grid_of(const pst_downset_problem *problem, uint32_t most, pst_
 pst_status pst_downset_fewest(const pst_downset_problem *problem, const pst_downset_list *list,
                               const pst_downset_range *range, const pst_downset_grid *grid,
                               int *found, pst_downset_plan *plan);
-/* The best split in which items that follow each other in an order stay together in so many blocks;
- * none: *plan stays. */
-pst_status pst_downset_coarse(const pst_downset_problem *problem, const uint32_t *order,
-                              uint32_t blocks, double seconds, pst_downset_plan *plan);
+/* The problem whose items are n blocks of items, in their order. Close it also when it fails. */
+pst_status pst_downset_blocks(const pst_downset_problem *problem, const uint32_t *block_of,
+                              uint32_t n, pst_downset_problem *blocks);
 #endif

@@ -5,24 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-void pst_downset_problem_close(pst_downset_problem *p) {
-    free(p->edge);
-    free(p->time);
-    free(p->size);
-    free(p->exchange);
-    free(p->net_first);
-    free(p->pin);
-    free(p->net_cost);
-    *p = (pst_downset_problem){0};
-}
-
-void pst_downset_plan_close(pst_downset_plan *plan) {
-    free(plan->part_of);
-    free(plan->kind);
-    free(plan->devices);
-    *plan = (pst_downset_plan){0};
-}
-
 /* So many that neither their sets nor their states take more than some hundred MiB. */
 static uint32_t affordable(const pst_downset_problem *p, uint32_t most) {
     double states = 1, words = (p->n_item + 63) / 64 + 1;
@@ -174,12 +156,42 @@ static pst_status narrow(narrowing *n, double top, double near) {
     return PST_OK;
 }
 
+/* The best split in which items that follow each other in an order stay together in blocks; none:
+ * *plan stays. */
+static pst_status solve_blocks(const pst_downset_problem *p, const uint32_t *order,
+                               uint32_t *block_of, pst_downset_plan *plan) {
+    pst_downset_problem blocks = {0};
+    pst_downset_plan found = {0};
+    for (uint32_t i = 0; i < p->n_item; i++)
+        block_of[order[i]] = (uint32_t)((uint64_t)i * BLOCKS / p->n_item);
+    pst_status status = pst_downset_blocks(p, block_of, BLOCKS, &blocks);
+    if (status == PST_OK) status = pst_downset_solve(&blocks, PST_DOWNSET_MOST, 0, &found);
+    if (status == PST_OK && found.n_part) {
+        for (uint32_t i = 0; i < p->n_item; i++) block_of[i] = found.part_of[block_of[i]];
+        free(found.part_of);
+        found.part_of = block_of;
+        *plan = found;
+    } else {
+        pst_downset_plan_close(&found);
+        free(block_of);
+    }
+    pst_downset_problem_close(&blocks);
+    return status;
+}
+
+static pst_status try_blocks(const pst_downset_problem *p, const uint32_t *order,
+                             pst_downset_plan *plan) {
+    uint32_t *block_of = malloc(((size_t)p->n_item + 1) * sizeof *block_of);
+    if (!block_of) return pst_fail(PST_ENOMEM, "no memory for a coarse split");
+    return solve_blocks(p, order, block_of, plan);
+}
+
 /* Along one order of the items: in blocks where there are many of them, then one by one. */
 static pst_status along_one_order(narrowing *n, uint32_t *order) {
     const pst_downset_problem *p = n->p;
     pst_downset_list chain = {0};
     PST_TRY(pst_downset_order(p->n_item, p->edge, p->n_edge, order));
-    if (p->n_item > 2 * BLOCKS) PST_TRY(pst_downset_coarse(p, order, BLOCKS, 0, &n->best));
+    if (p->n_item > 2 * BLOCKS) PST_TRY(try_blocks(p, order, &n->best));
     n->best.whole = 0; /* it is the best of blocks only */
     PST_TRY(pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain));
     n->list = &chain;

@@ -2,7 +2,7 @@
  * rank is issued because other ranks saw to it. Backwards from the issue of the later one along
  * everything that it surely waits for. A message may be buffered on its way: a RECV ends after its
  * SEND has been read, but a SEND may end before its RECV is issued. */
-#include "pipeline/check/parts.h"
+#include "pipeline/check/order.h"
 #include <string.h>
 
 static void push(const pst_checker *c, uint32_t *n, uint32_t rank, uint32_t index,
@@ -43,4 +43,9 @@ int pst_checker_caused(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t
             push(c, &n, in->peer, c->walk->partner[at.rank][at.index], 1);
     }
     return 0;
+}
+
+pst_status pst_checker_need(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t y) {
+    if (pst_checker_before(c, rank, x, y)) return PST_OK;
+    return pst_checker_fail(c, rank, y, "does not wait for", x);
 }

@@ -1,7 +1,8 @@
 /* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with
  * post-validation NORM, STEP and GATHER, VALIDATE), and every message between them after what it
  * carries is there and before what reads it. */
-#include "pipeline/check/parts.h"
+#include "pipeline/check/flush.h"
+#include "pipeline/check/order.h"
 
 typedef struct {
     const pst_checker *c;
@@ -17,12 +18,6 @@ static uint32_t uses_of(const pst_checker *c, uint32_t param) {
 
 static pst_status fail_flush(const flush *f, const char *why) {
     return pst_fail(PST_EINPUT, "rank %u: %s in the flush", f->rank, why);
-}
-
-/* x has ended before y is issued. */
-static pst_status need(const flush *f, uint32_t x, uint32_t y) {
-    if (pst_checker_before(f->c, f->rank, x, y)) return PST_OK;
-    return pst_checker_fail(f->c, f->rank, y, "does not wait for", x);
 }
 
 /* The compute instructions in order, each as often as it must be. */
@@ -56,7 +51,8 @@ static pst_status check_computes(flush *f) {
     if (counts[PST_OP_STEP] != 1) return fail_flush(f, "not exactly one STEP");
     if (counts[PST_OP_VALIDATE] != (uint32_t)post) return fail_flush(f, "not exactly one VALIDATE");
     for (uint32_t x = 0; post && x < f->first; x++)
-        PST_TRY(need(f, x, f->step)); /* what it keeps lies over their memory */
+        PST_TRY(pst_checker_need(f->c, f->rank, x, f->step)); /* what it keeps lies over their
+                                                                 memory */
     return PST_OK;
 }
 
@@ -83,7 +79,8 @@ static pst_status check_partial(const flush *f) {
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         int leaves = in->opcode == PST_OP_SEND && in->param < f->c->cut->graph->n_param;
-        if (leaves && f->c->cut->graph->param[in->param].slice.partial) PST_TRY(need(f, at, i));
+        if (leaves && f->c->cut->graph->param[in->param].slice.partial)
+            PST_TRY(pst_checker_need(f->c, f->rank, at, i));
     }
     return PST_OK;
 }
@@ -99,14 +96,16 @@ static pst_status check_norm_message(flush *f, uint32_t i) {
     if (f->rank != to && f->list->instr[i].peer != to)
         return fail_flush(f, "a norm that does not go by rank 0");
     sends ? f->n_send++ : f->n_recv++;
-    return sends ? need(f, made, i) : need(f, i, read);
+    return sends ? pst_checker_need(f->c, f->rank, made, i)
+                 : pst_checker_need(f->c, f->rank, i, read);
 }
 
 /* The join buffer overlays the memory of passes and messages, all of which must be over. */
 static pst_status check_join(const flush *f, uint32_t i) {
     const pst_instr *in = &f->list->instr[i];
     uint32_t reduce = PST_NONE;
-    for (uint32_t x = f->list->n_head; x < f->first; x++) PST_TRY(need(f, x, i));
+    for (uint32_t x = f->list->n_head; x < f->first; x++)
+        PST_TRY(pst_checker_need(f->c, f->rank, x, i));
     for (uint32_t x = f->first; x < f->list->n_instr; x++) {
         const pst_instr *other = &f->list->instr[x];
         if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param &&
@@ -123,10 +122,10 @@ static pst_status check_join(const flush *f, uint32_t i) {
                 f->list->instr[r].micro != other->micro))
             r++;
         if (r == f->list->n_instr) return fail_flush(f, "an accumulator arrives that nobody adds");
-        PST_TRY(need(f, r, i));
+        PST_TRY(pst_checker_need(f->c, f->rank, r, i));
     }
     return reduce == PST_NONE ? fail_flush(f, "an accumulator arrives that nobody adds")
-                              : need(f, i, reduce);
+                              : pst_checker_need(f->c, f->rank, i, reduce);
 }
 
 static pst_status check_accumulator(const flush *f, uint32_t i) {
@@ -135,12 +134,13 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
     if (in->opcode == PST_OP_SEND) {
         for (uint32_t x = f->first; x-- > 0;) { /* all passes are over: the last one is enough */
             if (f->list->instr[x].queue != PST_Q_COMPUTE) continue;
-            PST_TRY(need(f, x, i));
+            PST_TRY(pst_checker_need(f->c, f->rank, x, i));
             break;
         }
         for (uint32_t x = f->first; owner && x < f->list->n_instr; x++) {
             const pst_instr *r = &f->list->instr[x];
-            if (r->opcode == PST_OP_REDUCE && r->param == in->param) PST_TRY(need(f, x, i));
+            if (r->opcode == PST_OP_REDUCE && r->param == in->param)
+                PST_TRY(pst_checker_need(f->c, f->rank, x, i));
         }
         return PST_OK;
     }
@@ -148,9 +148,9 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
     for (uint32_t x = f->first; x < f->list->n_instr; x++) { /* the sum overwrites what was sent */
         const pst_instr *s = &f->list->instr[x];
         if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use && !s->micro)
-            PST_TRY(need(f, x, i));
+            PST_TRY(pst_checker_need(f->c, f->rank, x, i));
     }
-    return need(f, i, f->step);
+    return pst_checker_need(f->c, f->rank, i, f->step);
 }
 
 /* The sum of a shared parameter comes back to every other rank that has it. */

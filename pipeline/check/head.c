@@ -2,7 +2,8 @@
  * weights that another rank has stepped comes from there, once, before a pass reads it, and what is
  * sent has left before STEP changes it. That a message's two ends name the same piece,
  * pipeline/check/message.c has seen to. */
-#include "pipeline/check/parts.h"
+#include "pipeline/check/flush.h"
+#include "pipeline/check/order.h"
 #include <stdlib.h>
 
 /* The rank at hand. */
@@ -16,17 +17,6 @@ typedef struct {
     uint32_t *base;  /* [n_param] number of its first piece */
     uint8_t *seen;   /* [pieces] */
 } head;
-
-static pst_status fail_head(const head *h, uint32_t i, const char *why) {
-    char text[160];
-    return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(h->c->job, h->rank, i, text, sizeof text),
-                    why);
-}
-
-static pst_status need(const head *h, uint32_t before, uint32_t after) {
-    if (pst_checker_before(h->c, h->rank, before, after)) return PST_OK;
-    return pst_checker_fail(h->c, h->rank, after, "does not wait for", before);
-}
 
 /* The rank that steps what replica k has of a parameter. */
 static uint32_t owner_of(const head *h, uint32_t param, uint32_t k) {
@@ -44,7 +34,7 @@ static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, in
         uint32_t pass = h->first[cut->use_chunk[u]];
         if (h->c->job->rank_of_chunk[cut->use_chunk[u]] != h->at.stage) continue;
         *holds = 1;
-        if (recv != PST_NONE) PST_TRY(need(h, recv, pass));
+        if (recv != PST_NONE) PST_TRY(pst_checker_need(h->c, h->rank, recv, pass));
     }
     return PST_OK;
 }
@@ -66,17 +56,19 @@ static pst_status check_piece(const head *h, uint32_t i) {
     int holds;
     if (in->param >= g->n_param || !g->param[in->param].n_use || in->use != PST_NONE ||
         in->local != PST_NONE)
-        return fail_head(h, i, "it carries no weight");
+        return pst_checker_fail_at(h->c, h->rank, i, "it carries no weight");
     uint32_t k = stepped_by(h, in);
-    if (k == h->share->n_replica) return fail_head(h, i, "it is not a whole piece");
+    if (k == h->share->n_replica)
+        return pst_checker_fail_at(h->c, h->rank, i, "it is not a whole piece");
     uint32_t owner = owner_of(h, in->param, k);
     if (in->opcode == PST_OP_SEND)
-        return owner == h->rank ? need(h, i, h->step)
-                                : fail_head(h, i, "this rank has not stepped it");
+        return owner == h->rank
+                   ? pst_checker_need(h->c, h->rank, i, h->step)
+                   : pst_checker_fail_at(h->c, h->rank, i, "this rank has not stepped it");
     PST_TRY(check_readers(h, in->param, i, &holds));
     if (!holds || owner == h->rank || in->peer != owner ||
         h->seen[h->base[in->param] + in->from / PST_PIECE]++)
-        return fail_head(h, i, "it is not awaited from there");
+        return pst_checker_fail_at(h->c, h->rank, i, "it is not awaited from there");
     return PST_OK;
 }
 

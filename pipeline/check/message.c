@@ -1,13 +1,8 @@
 /* The checker's part about messages: each has exactly two ends, which name the same value,
  * micro-batch and size. */
-#include "pipeline/check/parts.h"
+#include "pipeline/check/message.h"
 #include <stdlib.h>
 #include <string.h>
-
-static pst_status fail_message(const pst_checker *c, uint32_t rank, uint32_t i, const char *why) {
-    char text[128];
-    return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(c->job, rank, i, text, sizeof text), why);
-}
 
 /* Whether the rank that sends is the one through which the receiver's lane goes. */
 static int stays_in_lane(const pst_job *job, uint32_t from, uint32_t to) {
@@ -22,20 +17,21 @@ static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_chunk *chunk = &c->cut->chunk[in->chunk];
     int sends = in->opcode == PST_OP_SEND;
     if (!stays_in_lane(c->job, sends ? rank : in->peer, sends ? in->peer : rank))
-        return fail_message(c, rank, i, "it leaves its pipeline");
+        return pst_checker_fail_at(c, rank, i, "it leaves its pipeline");
     if (in->local >= chunk->n_local)
-        return fail_message(c, rank, i, "it moves no value of its chunk");
+        return pst_checker_fail_at(c, rank, i, "it moves no value of its chunk");
     const pst_local *l = &chunk->local[in->local];
     if ((sends ? l->channel_out : l->channel_in) != in->channel) {
-        return fail_message(c, rank, i, "its value does not travel on this channel");
+        return pst_checker_fail_at(c, rank, i, "its value does not travel on this channel");
     }
-    if (in->bytes != l->bytes) return fail_message(c, rank, i, "its size is not that of its value");
+    if (in->bytes != l->bytes)
+        return pst_checker_fail_at(c, rank, i, "its size is not that of its value");
     uint32_t *at =
         &(sends ? c->send_at : c->recv_at)[pst_checker_cell(c, in->chunk, in->local, in->micro)];
-    if (*at != PST_NONE && !sends) return fail_message(c, rank, i, "the value moves twice");
+    if (*at != PST_NONE && !sends) return pst_checker_fail_at(c, rank, i, "the value moves twice");
     for (uint32_t k = *at; k != PST_NONE; k = c->again[c->instr_first[rank] + k])
         if (c->job->list[rank].instr[k].peer == in->peer)
-            return fail_message(c, rank, i, "the value moves twice");
+            return pst_checker_fail_at(c, rank, i, "the value moves twice");
     c->again[c->instr_first[rank] + i] = *at;
     *at = i;
     return PST_OK;
@@ -55,20 +51,22 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
     int head = pst_instr_is_head(mine, i), flush = pst_instr_is_flush(mine, i),
         piece = pst_instr_is_piece(c->job, mine, i);
     if (flush != pst_instr_is_flush(theirs, j))
-        return fail_message(c, rank, i, "one end is in the flush, the other is not");
+        return pst_checker_fail_at(c, rank, i, "one end is in the flush, the other is not");
     if (head != pst_instr_is_head(theirs, j))
-        return fail_message(c, rank, i, "one end is in the head, the other is not");
+        return pst_checker_fail_at(c, rank, i, "one end is in the head, the other is not");
     if (piece != pst_instr_is_piece(c->job, theirs, j))
-        return fail_message(c, rank, i, "one end is of a gradient, the other is not");
+        return pst_checker_fail_at(c, rank, i, "one end is of a gradient, the other is not");
     if (head || flush || piece) {
         int same = send->param == recv->param && send->from == recv->from && send->n == recv->n &&
                    (send->use == PST_NONE) == (recv->use == PST_NONE) &&
                    (!piece || (send->chunk == recv->chunk && send->micro == recv->micro));
-        return same ? PST_OK : fail_message(c, rank, i, "its ends name different parameters");
+        return same ? PST_OK
+                    : pst_checker_fail_at(c, rank, i, "its ends name different parameters");
     }
     uint32_t sent = c->cut->chunk[send->chunk].local[send->local].value;
     if (sent != c->cut->chunk[recv->chunk].local[recv->local].value || send->micro != recv->micro) {
-        return fail_message(c, rank, i, "its RECV takes it for another value or micro-batch");
+        return pst_checker_fail_at(c, rank, i,
+                                   "its RECV takes it for another value or micro-batch");
     }
     return PST_OK;
 }
@@ -108,9 +106,10 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
         for (uint32_t i = 0; i < list->n_instr; i++) {
             if (list->instr[i].queue == PST_Q_COMPUTE) continue;
             if (c->walk->partner[r][i] == PST_NONE) {
-                return fail_message(c, r, i,
-                                    list->instr[i].opcode == PST_OP_SEND ? "nobody receives it"
-                                                                         : "nobody sends it");
+                return pst_checker_fail_at(c, r, i,
+                                           list->instr[i].opcode == PST_OP_SEND
+                                               ? "nobody receives it"
+                                               : "nobody sends it");
             }
             int value = !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) &&
                         !pst_instr_is_piece(job, list, i);

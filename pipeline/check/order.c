@@ -4,7 +4,7 @@
  * queue, and one number per queue says it all: the first y for which it holds. Going backwards
  * through the list, that number follows from those of the instructions that wait for x and of the
  * next in x's queue. Exact, and linear in instructions and deps. */
-#include "pipeline/check/parts.h"
+#include "pipeline/check/order.h"
 #include <stdlib.h>
 #include <string.h>
 

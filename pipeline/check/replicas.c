@@ -2,7 +2,8 @@
  * up once, over all replicas, in the order of the tree, by the rank that answers for it, and (zero
  * 0) comes to all that hold the parameter; and memory is there when it is read and free when it is
  * written. */
-#include "pipeline/check/parts.h"
+#include "pipeline/check/flush.h"
+#include "pipeline/check/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,11 +20,6 @@ typedef struct {
     pst_interval *buffer; /* [buffers] */
     uint32_t *touched;    /* [buffers] the last instruction that reads or writes it, PST_NONE */
 } exchange;
-
-static pst_status need(const exchange *x, uint32_t before, uint32_t after) {
-    if (pst_checker_before(x->c, x->rank, before, after)) return PST_OK;
-    return pst_checker_fail(x->c, x->rank, after, "does not wait for", before);
-}
 
 static pst_status fail_piece(const exchange *x, uint32_t param, uint64_t from, const char *why) {
     return pst_fail(PST_EINPUT, "rank %u: parameter %u from %llu: %s in the flush", x->rank, param,
@@ -82,7 +78,7 @@ static pst_status check_buffers(const exchange *x) {
             if (used[k] > n)
                 return fail_piece(x, in->param, in->from, "there is no such receive buffer");
             uint32_t *last = &x->touched[used[k] - 1];
-            if (*last != PST_NONE) PST_TRY(need(x, *last, i));
+            if (*last != PST_NONE) PST_TRY(pst_checker_need(x->c, x->rank, *last, i));
             *last = i;
         }
     }
@@ -104,9 +100,11 @@ static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) 
     for (uint32_t use = cut->use_first[p->param]; use < cut->use_first[p->param + 1]; use++) {
         uint32_t chunk = cut->use_chunk[use];
         if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
-        PST_TRY(need(x, *pst_checker_pass(x->c, chunk, pass, x->c->n_micro - 1), send));
+        PST_TRY(pst_checker_need(x->c, x->rank,
+                                 *pst_checker_pass(x->c, chunk, pass, x->c->n_micro - 1), send));
     }
-    for (uint32_t i = x->whole[p->param]; i != PST_NONE; i = x->next[i]) PST_TRY(need(x, i, send));
+    for (uint32_t i = x->whole[p->param]; i != PST_NONE; i = x->next[i])
+        PST_TRY(pst_checker_need(x->c, x->rank, i, send));
     return PST_OK;
 }
 
@@ -147,7 +145,7 @@ static pst_status check_owner(const exchange *x, const piece *p) {
             if (in->use || job->zero || first_use_on(x->c, p->param, to.stage) == PST_NONE ||
                 to.tensor % pst_grid_degree(job->grid, x->at.stage) != x->at.tensor)
                 return fail_piece(x, p->param, p->from, "it goes where it does not belong");
-            PST_TRY(need(x, reduce == PST_NONE ? x->step : reduce, i));
+            PST_TRY(pst_checker_need(x->c, x->rank, reduce == PST_NONE ? x->step : reduce, i));
             sent++;
         }
     }
@@ -168,7 +166,7 @@ static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, ui
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode != PST_OP_SEND || in->n || in->micro || in->param != param || in->use != use)
             continue;
-        PST_TRY(need(x, i, recv));
+        PST_TRY(pst_checker_need(x->c, x->rank, i, recv));
         lent++;
     }
     pst_grid grid = x->c->job->grid;
@@ -182,8 +180,9 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
     if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) ||
         in->buffer || in->use != use)
         return fail_piece(x, p->param, p->from, "it does not come from who answers for it");
-    PST_TRY(sent != PST_NONE ? need(x, sent, recv) : check_lent(x, p->param, use, recv));
-    return need(x, recv, x->step);
+    PST_TRY(sent != PST_NONE ? pst_checker_need(x->c, x->rank, sent, recv)
+                             : check_lent(x, p->param, use, recv));
+    return pst_checker_need(x->c, x->rank, recv, x->step);
 }
 
 /* At the others: a gradient leaves (where the parameter's first use is), a sum comes. */

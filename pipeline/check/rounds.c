@@ -2,7 +2,8 @@
  * is added up once, over the replicas that take part, in the order of the tree, and added to the
  * accumulator of the rank that answers for it in the order of micro-batches; and no pass takes a
  * gradient slot before all that it held has been sent and added. */
-#include "pipeline/check/parts.h"
+#include "pipeline/check/flush.h"
+#include "pipeline/check/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,17 +19,6 @@ typedef struct {
     uint32_t *occupant;                          /* [n_chunk * n_micro] the cell that has a slot */
     pst_interval *sum; /* [1 + buffers] what lies in this rank's gradient, in each receive buffer */
 } rounds;
-
-static pst_status need(const rounds *x, uint32_t before, uint32_t after) {
-    if (pst_checker_before(x->c, x->rank, before, after)) return PST_OK;
-    return pst_checker_fail(x->c, x->rank, after, "does not wait for", before);
-}
-
-static pst_status fail_at(const rounds *x, uint32_t i, const char *why) {
-    char text[128];
-    return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(x->c->job, x->rank, i, text, sizeof text),
-                    why);
-}
 
 static int takes_part(const rounds *x, uint32_t replica, uint32_t micro) {
     return micro < x->c->job->micros[replica];
@@ -93,12 +83,13 @@ static pst_status check_reduce(const rounds *x, uint32_t i, uint32_t *added) {
     const pst_instr *in = &x->list->instr[i];
     pst_interval *from = &x->sum[in->buffer], all = {0, x->c->job->grid.data};
     if ((!in->into || !in->buffer) && takes_part(x, x->at.replica, in->micro))
-        PST_TRY(need(x, pass_of(x, in->chunk, in->micro), i));
+        PST_TRY(pst_checker_need(x->c, x->rank, pass_of(x, in->chunk, in->micro), i));
     if (in->into != PST_INTO_SHARD)
         return add_up(x, &x->sum[in->into], from, in->micro)
                    ? PST_OK
-                   : fail_at(x, i, "replicas are not added as the tree");
-    if (!is_same(*from, all)) return fail_at(x, i, "a replica is not added");
+                   : pst_checker_fail_at(x->c, x->rank, i, "replicas are not added as the tree");
+    if (!is_same(*from, all))
+        return pst_checker_fail_at(x->c, x->rank, i, "a replica is not added");
     *from = (pst_interval){0, 0};
     *added = i;
     return PST_OK;
@@ -121,7 +112,7 @@ static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, ui
                    takes_part(x, from.replica, micro)) {
             x->sum[in->buffer] = widen(x, (pst_interval){from.replica, from.replica + 1}, micro);
         } else {
-            return fail_at(x, i, "it has no place in its round");
+            return pst_checker_fail_at(x->c, x->rank, i, "it has no place in its round");
         }
     }
     if (*added == PST_NONE)
@@ -129,7 +120,7 @@ static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, ui
                         micro);
     return before == PST_NONE || before < *added
                ? PST_OK
-               : fail_at(x, *added, "the micro-batch before comes later");
+               : pst_checker_fail_at(x->c, x->rank, *added, "the micro-batch before comes later");
 }
 
 /* At the others: it leaves, once. */
@@ -143,8 +134,8 @@ static pst_status check_other(const rounds *x, uint32_t head, uint32_t chunk, ui
     uint32_t to = pst_grid_rank(x->c->job->grid, x->at.stage, owner, x->at.tensor);
     if (in->opcode != PST_OP_SEND || in->peer != to || in->buffer ||
         !takes_part(x, x->at.replica, micro) || x->bin_next[head] != PST_NONE)
-        return fail_at(x, head, "it has no place in its round");
-    return need(x, pass_of(x, chunk, micro), head);
+        return pst_checker_fail_at(x->c, x->rank, head, "it has no place in its round");
+    return pst_checker_need(x->c, x->rank, pass_of(x, chunk, micro), head);
 }
 
 static pst_status check_piece(const rounds *x, uint32_t param, uint64_t from, uint32_t owner) {
@@ -180,11 +171,11 @@ static pst_status list_pieces(const rounds *x) {
         if (!pst_instr_is_piece(x->c->job, x->list, i)) continue;
         if (in->param >= g->n_param || !is_here(x, in->param) ||
             chunk_of(x, in->param) != in->chunk || in->use)
-            return fail_at(x, i, "no gradient that is shared out here");
+            return pst_checker_fail_at(x->c, x->rank, i, "no gradient that is shared out here");
         uint64_t elements = pst_param_elements(g->param + in->param), left = elements - in->from;
         if (in->from % PST_PIECE || in->from >= elements ||
             in->n != (left < PST_PIECE ? left : PST_PIECE))
-            return fail_at(x, i, "it is not a whole piece");
+            return pst_checker_fail_at(x->c, x->rank, i, "it is not a whole piece");
         size_t bin =
             (size_t)(x->base[in->param] + in->from / PST_PIECE) * x->c->job->n_micro + in->micro;
         size_t cell = (size_t)in->chunk * x->c->job->n_micro + in->micro;
@@ -205,11 +196,12 @@ static pst_status check_slots(const rounds *x) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode != (x->c->job->split ? PST_OP_W : PST_OP_BW)) continue;
         uint32_t slot = s->gradient[(size_t)in->chunk * s->n_micro + in->micro];
-        if (slot >= cells) return fail_at(x, i, "there is no such gradient slot");
+        if (slot >= cells)
+            return pst_checker_fail_at(x->c, x->rank, i, "there is no such gradient slot");
         uint32_t before = x->occupant[slot];
         for (uint32_t k = before != PST_NONE ? x->cell_head[before] : PST_NONE; k != PST_NONE;
              k = x->cell_next[k])
-            PST_TRY(need(x, k, i));
+            PST_TRY(pst_checker_need(x->c, x->rank, k, i));
         x->occupant[slot] = in->chunk * n + in->micro;
     }
     return PST_OK;

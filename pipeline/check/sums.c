@@ -1,6 +1,6 @@
 /* The checker's part about what one pipeline adds up in the flush: every part of a parameter's
  * gradient once per further use, then the parts as a binary tree, into the first. */
-#include "pipeline/check/parts.h"
+#include "pipeline/check/flush.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,13 +1,12 @@
 /* See cluster.h: building a cluster up, node by node, and what is asked of it. */
-#include "base/file.h"
 #include "config/number.h"
 #include "pipeline/cluster/parts.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { MAX_FILE = 1 << 20, NODE_NS = 10000 };
+enum { NODE_NS = 10000 };
 
 /* --- building --------------------------------------------------------------------------------- */
 
@@ -190,23 +189,4 @@ int pst_cluster_latency(const char *text, uint64_t *ns) {
     if (!pst_number_time(text, &v) || v > 1e12) return 0;
     *ns = (uint64_t)llround(v);
     return 1;
-}
-
-/* --- files ------------------------------------------------------------------------------------ */
-
-pst_status pst_cluster_load(const char *path, pst_cluster **cluster) {
-    char *text = NULL;
-    size_t bytes = 0;
-    if (pst_cluster_is_short(path))
-        return pst_cluster_parse(path, strlen(path), "cluster", cluster);
-    pst_status status = pst_file_read(path, MAX_FILE, &text, &bytes);
-    if (status == PST_EINPUT && access(path, F_OK))
-        return pst_fail(
-            status,
-            "cluster: '%.200s' is neither a file nor such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'",
-            path);
-    PST_TRY(status);
-    status = pst_cluster_parse(text, bytes, path, cluster);
-    free(text);
-    return status;
 }

@@ -1,9 +1,13 @@
-/* The YAML form of a cluster. */
+/* The YAML form of a cluster, and reading either form. */
+#include "base/file.h"
 #include "config/number.h"
 #include "config/yaml.h"
 #include "pipeline/cluster/parts.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { MAX_FILE = 1 << 20 };
 
 typedef struct {
     pst_yaml y;
@@ -212,5 +216,22 @@ pst_status pst_cluster_parse(const char *text, size_t bytes, const char *file,
     pst_status status = parse(text, bytes, file, c);
     if (status == PST_OK) *cluster = c;
     else pst_cluster_close(c);
+    return status;
+}
+
+pst_status pst_cluster_load(const char *path, pst_cluster **cluster) {
+    char *text = NULL;
+    size_t bytes = 0;
+    if (pst_cluster_is_short(path))
+        return pst_cluster_parse(path, strlen(path), "cluster", cluster);
+    pst_status status = pst_file_read(path, MAX_FILE, &text, &bytes);
+    if (status == PST_EINPUT && access(path, F_OK))
+        return pst_fail(
+            status,
+            "cluster: '%.200s' is neither a file nor such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'",
+            path);
+    PST_TRY(status);
+    status = pst_cluster_parse(text, bytes, path, cluster);
+    free(text);
     return status;
 }

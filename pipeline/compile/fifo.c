@@ -2,7 +2,7 @@
  * of any two ranks, one posts its RECVs in the order in which the other posts its SENDs. A message
  * that is sent before one that is consumed earlier is received earlier than it need be, and so has
  * its slot for longer. */
-#include "pipeline/compile/instr_parts.h"
+#include "pipeline/compile/builder.h"
 #include <stdlib.h>
 #include <string.h>
 

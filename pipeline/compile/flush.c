@@ -1,34 +1,15 @@
 /* The end of a step as plain instructions: shared parameters' accumulators are added up and handed
  * back, then the norm is gathered at rank 0, answered, and every rank steps. The order is described
  * in instr.h. */
-#include "pipeline/compile/instr_parts.h"
+#include "pipeline/compile/flush.h"
+#include "pipeline/compile/flush_replicas.h"
 #include <stdlib.h>
 
 static const pst_graph *graph_of(const pst_job_builder *b) { return b->cut->graph; }
 
-uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint32_t use) {
-    return b->job->rank_of_chunk[b->cut->use_chunk[b->cut->use_first[param] + use]];
-}
-
-uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_t stage) {
-    uint32_t n = graph_of(b)->param[param].n_use, use = 0;
-    while (use < n && pst_builder_stage_of_use(b, param, use) != stage) use++;
-    return use;
-}
-
 /* The rank of this pipeline. */
 static uint32_t rank_of_use(const pst_job_builder *b, uint32_t param, uint32_t use) {
     return pst_grid_in_lane(b->job->grid, pst_builder_stage_of_use(b, param, use), b->lane);
-}
-
-pst_instr pst_builder_blank(uint8_t opcode, uint64_t ns) {
-    return (pst_instr){
-        .opcode = opcode, .local = PST_NONE, .param = PST_NONE, .use = PST_NONE, .ns = ns};
-}
-
-uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t ns) {
-    pst_instr instr = pst_builder_blank(opcode, ns);
-    return pst_builder_emit(b, &instr);
 }
 
 /* --- shared parameters ------------------------------------------------------------------------ */
@@ -46,12 +27,6 @@ static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, uint32_t pa
     instr.channel = b->channel + 2 * remote_use + (uint32_t)back;
     instr.seq = instr.micro = part;
     return pst_builder_emit(b, &instr);
-}
-
-uint32_t pst_builder_last_compute(const pst_job_builder *b) {
-    uint32_t at = b->n_instr;
-    while (at > 0 && !pst_opcode_computes(b->instr[at - 1].opcode)) at--;
-    return at ? at - 1 : PST_NONE;
 }
 
 /* What is there when the flush begins: its first instruction, and the compute instruction after
@@ -152,17 +127,6 @@ static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uin
         if (before.computed != PST_NONE) pst_builder_depend(b, sent, before.computed);
     }
     return sent;
-}
-
-void pst_builder_wait_lent(pst_job_builder *b, uint32_t recv, uint32_t lent) {
-    for (uint32_t i = lent; i != PST_NONE && b->status == PST_OK;) {
-        const pst_instr *at = b->instr + i, *before = i ? at - 1 : NULL;
-        pst_builder_depend(b, recv, i);
-        int same = before && at->opcode == PST_OP_SEND && before->opcode == PST_OP_SEND &&
-                   before->param == at->param && before->use == at->use &&
-                   before->micro == at->micro && !before->n;
-        i = same ? i - 1 : PST_NONE;
-    }
 }
 
 /* The other side; returns the RECV of the sum, or, where replicas send it, what it waits for

@@ -4,7 +4,8 @@
  * but for rounds (rounds.c), whose gradients are of a micro-batch. Pieces go from the last
  * parameter to the first, as gradients are finished; their number in that order is the seq of their
  * messages. */
-#include "pipeline/compile/instr_parts.h"
+#include "pipeline/compile/flush_replicas.h"
+#include "pipeline/compile/summary.h"
 #include <stdlib.h>
 
 typedef struct {

@@ -2,7 +2,7 @@
  * have stepped come before the passes that read them, piece by piece in the order in which chunks
  * need them, of all owners in turn. SENDs are posted at once; RECVs as far as a window of bytes
  * reaches, which fills a link and leaves messages of the other direction a way between. */
-#include "pipeline/compile/instr_parts.h"
+#include "pipeline/compile/head.h"
 #include <stdlib.h>
 
 enum { WINDOW = 4 << 20 }; /* bytes */

@@ -3,49 +3,15 @@
  * demands, flush.c the end of the step. */
 #include "pipeline/compile/instr.h"
 #include "base/transport.h"
-#include "pipeline/compile/instr_parts.h"
+#include "pipeline/compile/builder.h"
+#include "pipeline/compile/flush.h"
+#include "pipeline/compile/head.h"
+#include "pipeline/compile/rounds.h"
+#include "pipeline/compile/slots.h"
+#include "pipeline/compile/summary.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- appending -------------------------------------------------------------------------------- */
-
-static void *grow(pst_job_builder *b, void *array, uint32_t n, uint32_t *cap, size_t size) {
-    if (n < *cap) return array;
-    uint32_t more = *cap ? 2 * *cap : 256;
-    void *moved = realloc(array, more * size);
-    if (!moved) {
-        b->status = pst_fail(PST_ENOMEM, "no memory for the instructions of rank %u", b->rank);
-        return array;
-    }
-    *cap = more;
-    return moved;
-}
-
-uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
-    b->instr = grow(b, b->instr, b->n_instr, &b->cap_instr, sizeof *b->instr);
-    if (b->status != PST_OK) return 0;
-    b->instr[b->n_instr] = *instr;
-    b->instr[b->n_instr].queue = pst_opcode_computes(instr->opcode) ? PST_Q_COMPUTE
-                                 : instr->param != PST_NONE && instr->use == PST_NONE ? PST_Q_HEAD
-                                 : instr->opcode == PST_OP_SEND                       ? PST_Q_SEND
-                                                                                      : PST_Q_RECV;
-    uint64_t latency = b->cost->latency_ns;
-    if (b->instr[b->n_instr].queue == PST_Q_COMPUTE)
-        b->instr[b->n_instr].ns = pst_job_slowed(b->job, b->rank, instr->ns);
-    else b->instr[b->n_instr].wire_ns = instr->ns > latency ? instr->ns - latency : 0;
-    return b->n_instr++;
-}
-
-void pst_builder_depend(pst_job_builder *b, uint32_t instr, uint32_t on) {
-    b->pair = grow(b, b->pair, b->n_pair, &b->cap_pair, sizeof *b->pair);
-    if (b->status == PST_OK) b->pair[b->n_pair++] = (pst_dep_pair){instr, on};
-}
-
-uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes) {
-    double ns = b->cost->bytes_per_s > 0 ? (double)bytes * 1e9 / b->cost->bytes_per_s : 0;
-    return b->cost->latency_ns + (uint64_t)llround(ns);
-}
 
 /* --- one action ------------------------------------------------------------------------------- */
 
@@ -108,11 +74,6 @@ static void emit_recvs(pst_job_builder *b, uint32_t i) {
         emit_recv(b, m[k].chunk, m[k].local, m[k].micro);
     for (uint32_t k = 0; !m && a->opcode != PST_OP_W && k < chunk->n_local; k++)
         if (chunk->local[k].birth == event) emit_recv(b, a->chunk, k, a->micro);
-}
-
-uint32_t pst_builder_next_receiver(const pst_job_builder *b, uint32_t to, uint32_t lane) {
-    return b->job->alone ? PST_GRID_NO_LANE
-                         : pst_grid_next_receiver(b->job->grid, b->stage, to, lane);
 }
 
 /* A value, once `after` is done, to all ranks that have it from here. */

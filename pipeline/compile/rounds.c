@@ -6,7 +6,8 @@
  * the last of its replicas needs the slot again, which is two weight gradients later, so that what
  * was sent has arrived by then. Replicas that have equal schedules then have two slots; others may
  * need more. Every wait points back in this order, so no set of lists can deadlock over it. */
-#include "pipeline/compile/instr_parts.h"
+#include "pipeline/compile/rounds.h"
+#include "pipeline/compile/flush_replicas.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Slots: through one rank's list in order, every class is given a slot per micro-batch from its
  * first write to its last reader; a slot taken over costs deps on the readers of the occupant
  * before. Greedy by start, which is optimal for intervals. */
-#include "pipeline/compile/instr_parts.h"
+#include "pipeline/compile/slots.h"
 #include <stdlib.h>
 
 pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slots) {

@@ -7,7 +7,7 @@
  * Groups: the parameters of one use in a chunk go together, those of several uses each by itself.
  * Of a group, as many pieces as receive buffers have room for come first, while other passes still
  * compute; the rest is cut into segments, so that sending and adding overlap as they would. */
-#include "pipeline/compile/instr_parts.h"
+#include "pipeline/compile/summary.h"
 #include <stdlib.h>
 
 enum { SEGMENTS = 8, ROUND_SEGMENTS = 2, WINDOW = 4 << 20 }; /* WINDOW: head.c's, bytes */

@@ -2,14 +2,10 @@
  * operators within it where they are known, then as many for sends and receives as overlap. What
  * was predicted has processes of its own. */
 #include "pipeline/draw/timeline.h"
-#include "pipeline/draw/trace_parts.h"
+#include "pipeline/draw/trace_flow.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Lanes of a rank: compute, operators, then SIDE for sends and SIDE for receives: viewers drop what
- * overlaps in one. */
-enum { SIDE = 126, OPERATORS = 1, SENDS = 2, RECEIVES = SENDS + SIDE, LANES = RECEIVES + SIDE };
 
 typedef struct {
     uint64_t start, end;
@@ -20,21 +16,6 @@ static int by_start(const void *a, const void *b) {
     const slice *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
     return (x->index > y->index) - (x->index < y->index);
-}
-
-void pst_trace_print_us(FILE *out, uint64_t ns) {
-    fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
-}
-
-void pst_trace_next(pst_trace_writer *w) {
-    fprintf(w->out, "%s{\"name\":", w->n_event++ ? ",\n" : "");
-}
-
-/* Thread ids are unique beyond their process, too: some readers take them for that. */
-void pst_trace_print_thread(const pst_trace_writer *w, uint32_t rank, uint32_t lane) {
-    uint32_t process = w->predicted ? w->job->n_rank + rank : rank;
-    fprintf(w->out, "\"pid\":%u,\"tid\":%u", w->predicted ? PST_TRACE_PREDICTED + rank : rank,
-            process * LANES + lane);
 }
 
 static void print_quoted(const char *text, FILE *out) {
@@ -100,7 +81,7 @@ static pst_queue lanes_of(const pst_instr *in) {
 
 static uint32_t first_lane(pst_queue queue) {
     if (queue == PST_Q_COMPUTE) return 0;
-    return queue == PST_Q_SEND ? SENDS : RECEIVES;
+    return queue == PST_Q_SEND ? PST_TRACE_SENDS : PST_TRACE_RECEIVES;
 }
 
 /* Overlapping transfers go to different lanes, as far as there are any; returns how many lanes were
@@ -108,7 +89,7 @@ static uint32_t first_lane(pst_queue queue) {
 static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, pst_queue queue) {
     const pst_instr_list *list = &w->job->list[rank];
     const pst_span *span = w->span[rank];
-    uint64_t busy_until[SIDE] = {0};
+    uint64_t busy_until[PST_TRACE_SIDE] = {0};
     uint32_t n = 0;
     uint32_t used = 0;
     for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -119,7 +100,7 @@ static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, p
     for (uint32_t i = 0; i < n; i++) {
         uint32_t lane = 0;
         if (queue != PST_Q_COMPUTE) {
-            while (lane + 1 < SIDE && busy_until[lane] > slices[i].start) lane++;
+            while (lane + 1 < PST_TRACE_SIDE && busy_until[lane] > slices[i].start) lane++;
             busy_until[lane] = slices[i].end;
         }
         if (lane + 1 > used) used = lane + 1;
@@ -142,7 +123,7 @@ static void print_operator(pst_trace_writer *w, const pst_op_spans *o, uint32_t 
     pst_trace_next(w);
     print_quoted(node->name, w->out);
     fputs(",\"cat\":\"operator\",\"ph\":\"X\",", w->out);
-    pst_trace_print_thread(w, rank, OPERATORS);
+    pst_trace_print_thread(w, rank, PST_TRACE_OPERATORS);
     fputs(",\"ts\":", w->out);
     pst_trace_print_us(w->out, s->start);
     fputs(",\"dur\":", w->out);
@@ -203,11 +184,12 @@ static void print_rank(pst_trace_writer *w, slice *slices, uint32_t rank) {
     print_queue(w, slices, rank, PST_Q_COMPUTE);
     name_lane(w, rank, 0, "compute", 0);
     for (uint32_t i = 0; o && i < o->n[rank]; i++) print_operator(w, o, rank, i);
-    if (o) name_lane(w, rank, OPERATORS, "operators", 0);
+    if (o) name_lane(w, rank, PST_TRACE_OPERATORS, "operators", 0);
     uint32_t sends = print_queue(w, slices, rank, PST_Q_SEND);
     uint32_t receives = print_queue(w, slices, rank, PST_Q_RECV);
-    for (uint32_t k = 0; k < sends; k++) name_lane(w, rank, SENDS + k, "send", k);
-    for (uint32_t k = 0; k < receives; k++) name_lane(w, rank, RECEIVES + k, "receive", k);
+    for (uint32_t k = 0; k < sends; k++) name_lane(w, rank, PST_TRACE_SENDS + k, "send", k);
+    for (uint32_t k = 0; k < receives; k++)
+        name_lane(w, rank, PST_TRACE_RECEIVES + k, "receive", k);
 }
 
 static pst_status print_ranks(pst_trace_writer *w, slice *slices, pst_span *const *span,

@@ -1,7 +1,7 @@
 /* Arrows of a trace: flow events (ph s and f), which viewers bind to the slice that encloses them.
  * They join passes and not SEND to RECV, because a RECV is posted long before its message is sent,
  * and viewers draw an arrow from the end of one slice to the start of the other. */
-#include "pipeline/draw/trace_parts.h"
+#include "pipeline/draw/trace_flow.h"
 #include "pipeline/simulate/walk.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * pass, on the virtual clock by jumping, on the real one by yielding and then sleeping on the
  * transports. */
 #include "pipeline/execute/executor.h"
-#include "pipeline/execute/executor_parts.h"
+#include "pipeline/execute/executor_look.h"
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>

@@ -2,7 +2,10 @@
  * outstanding is at most one launch and a short array of transfers, so a call with nothing to do
  * looks at these only. Single-threaded: poll may run inside a launch, on the same thread. */
 #include "pipeline/execute/executor.h"
-#include "pipeline/execute/executor_parts.h"
+#include "pipeline/execute/executor_ahead.h"
+#include "pipeline/execute/executor_capture.h"
+#include "pipeline/execute/executor_state.h"
+#include "pipeline/execute/executor_step.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,28 +58,7 @@ static pst_status reserve(pst_executor *x, uint32_t n) {
     return pst_fail(PST_ENOMEM, "no memory for %u instructions", n);
 }
 
-/* First instruction of `queue` at or behind `from`. */
-static uint32_t next_of(const pst_instr_list *list, pst_queue queue, uint32_t from) {
-    while (from < list->n_instr && list->instr[from].queue != queue) from++;
-    return from;
-}
-
-void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from) {
-    x->cursor[queue] = next_of(x->list, queue, from);
-    x->dep_seen[queue] = 0;
-    x->after_ns[queue] = 0;
-}
-
 /* --- what others see -------------------------------------------------------------------------- */
-
-void pst_executor_say(pst_executor *x, pst_activity activity) {
-    PST_POSITION_SET(x->at, activity, (uint32_t)activity);
-    PST_POSITION_SET(x->at, instr, x->cursor[PST_Q_COMPUTE]);
-    PST_POSITION_SET(x->at, step, x->step);
-    PST_POSITION_SET(x->at, waits_for, PST_NONE);
-    PST_POSITION_SET(x->at, since_ns, pst_clock_now(x->config.clock));
-    pst_position_move(x->at);
-}
 
 static void say_posted(pst_executor *x) {
     uint32_t head = x->cursor[PST_Q_HEAD]; /* before all others: what is not posted of it ends what
@@ -147,14 +129,6 @@ static const pst_instr *ready(pst_executor *x, pst_queue queue) {
         if (end > x->after_ns[queue]) x->after_ns[queue] = end;
     }
     return instr;
-}
-
-void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end) {
-    x->span[at] = (pst_span){start > x->origin ? start - x->origin : 0,
-                             end > x->origin ? end - x->origin : 0};
-    x->done[at] = 1;
-    if (--x->n_left) pst_position_move(x->at);
-    else pst_executor_say(x, PST_AT_HOST);
 }
 
 static void note(const pst_executor *x, const pst_instr *instr) {
@@ -254,59 +228,6 @@ void pst_executor_poll(pst_executor *x) {
 }
 
 /* --- computing -------------------------------------------------------------------------------- */
-
-uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr) {
-    return instr->opcode <= PST_OP_BW ? x->cut->chunk[instr->chunk].program[instr->opcode].n_step
-                                      : 1;
-}
-
-pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, pst_status status) {
-    return pst_fail_in(status, "%s, pass %c", x->cut->graph->node[step->node].name,
-                       "FBW"[step->pass]);
-}
-
-static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_step *step) {
-    x->event = pst_clock_now(x->config.clock); /* when it began */
-    PST_TRY(x->config.hooks.exchange(x->config.hooks.arg, instr->chunk, step, instr->micro));
-    x->launched = x->exchanging = 1;
-    pst_executor_say(x, PST_AT_EXCHANGE);
-    return PST_OK;
-}
-
-pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end) {
-    PST_TRY(x->config.hooks.exchanged(x->config.hooks.arg));
-    *start = x->event;
-    *end = pst_clock_now(x->config.clock);
-    x->exchanging = 0;
-    pst_executor_say(x, PST_AT_COMPUTE);
-    return PST_OK;
-}
-
-pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with_event) {
-    const pst_executor_hooks *hooks = &x->config.hooks;
-    pst_device *d = x->config.device;
-    pst_launch_fn fn = NULL;
-    const void *call = NULL;
-    uint64_t ns = instr->ns, after = x->after_ns[PST_Q_COMPUTE];
-    if (instr->opcode <= PST_OP_BW) {
-        const pst_step *step = x->cut->chunk[instr->chunk].program[instr->opcode].step + x->step;
-        if (!x->step) x->steps_ns = 0;
-        ns = pst_job_slowed(x->job, x->config.rank, x->steps_ns + step->ns) -
-             pst_job_slowed(x->job, x->config.rank, x->steps_ns);
-        x->steps_ns += step->ns;
-        if (step->exchange && hooks->exchange) return exchange(x, instr, step);
-        if (hooks->step)
-            PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
-    } else if (instr->opcode == PST_OP_REDUCE && instr->param == PST_NONE && hooks->exchange) {
-        return exchange(x, instr, NULL);
-    } else if (hooks->flush) {
-        PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
-    }
-    if (x->end_ns > after) after = x->end_ns;
-    PST_TRY(d->ops->launch(d, fn, call, after, ns, with_event ? &x->event : NULL));
-    x->launched = 1;
-    return PST_OK;
-}
 
 /* A program without steps takes no time. */
 static void finish_compute(pst_executor *x, uint32_t n_step) {

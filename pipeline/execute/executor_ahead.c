@@ -2,7 +2,10 @@
  * launched without waiting in between, and behind them those of the next that are ready: what one
  * needs of earlier ones of its queue is there when its turn comes. Instructions complete by the
  * event of their last step, in order; transfers wait for that. */
-#include "pipeline/execute/executor_parts.h"
+#include "pipeline/execute/executor_ahead.h"
+#include "pipeline/execute/executor_capture.h"
+#include "pipeline/execute/executor_state.h"
+#include "pipeline/execute/executor_step.h"
 #include <stdlib.h>
 
 static int is_empty(const pst_executor *x) { return x->n_retired == x->n_queued; }

@@ -9,7 +9,9 @@
  * fails, it is not tried again. */
 #include "base/hash.h"
 #include "base/log.h"
-#include "pipeline/execute/executor_parts.h"
+#include "pipeline/execute/executor_capture.h"
+#include "pipeline/execute/executor_state.h"
+#include "pipeline/execute/executor_step.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

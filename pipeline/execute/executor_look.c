@@ -1,6 +1,7 @@
 /* Looking at an executor: what is next, what it has measured, what it does or waits for. */
 #include "pipeline/execute/executor.h"
-#include "pipeline/execute/executor_parts.h"
+#include "pipeline/execute/executor_look.h"
+#include "pipeline/execute/executor_state.h"
 #include <stdio.h>
 
 uint64_t pst_executor_next_ns(const pst_executor *x) {

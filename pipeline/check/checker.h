@@ -1,6 +1,6 @@
-/* Private to check*.c: what the checker has found out about a job. */
-#ifndef PST_PIPELINE_CHECK_PARTS_H
-#define PST_PIPELINE_CHECK_PARTS_H
+/* What the checker has found out about a job. */
+#ifndef PST_PIPELINE_CHECK_CHECKER_H
+#define PST_PIPELINE_CHECK_CHECKER_H
 #include "pipeline/check/check.h"
 #include "pipeline/simulate/walk.h"
 
@@ -51,49 +51,17 @@ static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) {
 /* What follows is about a rank of this lane. */
 void pst_checker_enter(pst_checker *c, uint32_t lane);
 
-/* pipeline/check/message.c: every message has both ends, which agree; in FIFO mode, in the same
- * order. Fills send_at, recv_at. */
-pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode);
-/* pipeline/check/order.c: works out happens-before on one rank: end[x][q] is the first instruction
- * of queue q that is surely issued after x has ended, issue[x][q] the first that is not issued
- * before x. */
-void pst_checker_order(pst_checker *c, uint32_t rank);
-/* pipeline/check/cause.c: the same through other ranks, too. Slow: it is asked where this rank's
- * list alone says no. */
-int pst_checker_caused(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t y);
-/* x has surely ended before y is issued. */
-static inline int pst_checker_before(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t y) {
-    return c->end[x][c->job->list[rank].instr[y].queue] <= y || pst_checker_caused(c, rank, x, y);
-}
-/* pipeline/check/order.c: values are there when read, and slots free when taken, on the rank at
- * hand. */
-pst_status pst_checker_values(const pst_checker *c, uint32_t rank);
-pst_status pst_checker_slots(const pst_checker *c, uint32_t rank);
-/* pipeline/check/head.c: weights that other ranks have stepped come, each once, before they are
- * read. */
-pst_status pst_checker_head(const pst_checker *c, uint32_t rank);
-/* pipeline/check/flush.c: the end of the step on the rank at hand. */
-pst_status pst_checker_flush(const pst_checker *c, uint32_t rank);
-/* Replicas [lo, hi), or parts, whose sum lies somewhere; equal: nothing does. */
-typedef struct {
-    uint32_t lo, hi;
-} pst_interval;
-/* *sum += *with, which then is nothing, if that is a node of the tree (share.h); else 0. */
-int pst_checker_add_up(pst_interval *sum, pst_interval *with);
-/* pipeline/check/sums.c: shared uses and parts of the rank's parameters are added up, each once, in
- * the order of the tree. */
-pst_status pst_checker_sums(const pst_checker *c, uint32_t rank);
-/* pipeline/check/replicas.c: what replicas exchange in it, once the flush has its NORM and STEP. */
-pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
-/* pipeline/check/rounds.c: what they exchange before it; receive buffers are
- * pipeline/check/replicas.c's. */
-pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank);
 /* The stage on which a parameter is used. */
 static inline uint32_t pst_checker_stage_of_use(const pst_checker *c, uint32_t param,
                                                 uint32_t use) {
     return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
 }
+/* job, cuts and all_slots are set. Close it also when it fails. */
+pst_status pst_checker_open(pst_checker *c);
+void pst_checker_close(pst_checker *c);
 /* "<a> <what> <b>": EINPUT. */
 pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what,
                             uint32_t b);
+/* "<i>: <why>": EINPUT. */
+pst_status pst_checker_fail_at(const pst_checker *c, uint32_t rank, uint32_t i, const char *why);
 #endif

@@ -1,7 +1,8 @@
-/* Private to executor.c, executor_look.c and drive.c. */
-#ifndef PST_PIPELINE_EXECUTE_EXECUTOR_PARTS_H
-#define PST_PIPELINE_EXECUTE_EXECUTOR_PARTS_H
+/* The state of an executor. */
+#ifndef PST_PIPELINE_EXECUTE_EXECUTOR_STATE_H
+#define PST_PIPELINE_EXECUTE_EXECUTOR_STATE_H
 #include "pipeline/execute/executor.h"
+
 typedef struct {
     uint32_t instr;
     uint64_t request, issued_ns;
@@ -19,7 +20,6 @@ typedef struct {
  * most. */
 enum { PST_EXECUTOR_AHEAD = 256, PST_EXECUTOR_STRETCH = 32 };
 
-typedef struct pst_executor_run pst_executor_run;
 typedef struct pst_executor_captures pst_executor_captures;
 
 struct pst_executor {
@@ -61,36 +61,4 @@ struct pst_executor {
     pst_status failed;
     char why[512];
 };
-
-/* executor_ahead.c: as much as can be done now on a device that runs ahead; *at: the instruction
- * that has failed. */
-pst_status pst_executor_run_ahead(pst_executor *x, uint32_t *moved, uint32_t *at);
-/* Of executor.c, for that. The next instruction of a queue from `from` on is at its cursor; an
- * instruction is done; how many steps it has; its step x->step is launched (on a device that runs
- * ahead perhaps without an event), or its exchange begun; asks for that; puts an operator's name in
- * front. */
-void pst_executor_say(pst_executor *x, pst_activity activity);
-void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from);
-void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end);
-uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr);
-pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with_event);
-pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end);
-/* executor_capture.c. Opens x->captures where launches are to be captured. The steps from x->step
- * on that are captured, NULL: none are, and the next one is launched as any other; how many;
- * launches them. */
-pst_status pst_executor_captures_open(pst_executor *x);
-void pst_executor_captures_close(pst_executor *x);
-const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *instr,
-                                              uint32_t n_step);
-uint32_t pst_executor_run_steps(const pst_executor_run *run);
-pst_status pst_executor_launch_run(pst_executor *x, const pst_executor_run *run, int with_event);
-pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, pst_status status);
-
-int pst_executor_finished(const pst_executor *x);
-/* 1 while an operator is launched and has not ended. */
-int pst_executor_computes(const pst_executor *x);
-/* NULL when the list is finished. */
-pst_transport *pst_executor_transport(const pst_executor *x);
-/* Ranks of the job that it runs. */
-uint32_t pst_executor_ranks(const pst_executor *x);
 #endif

@@ -1,7 +1,5 @@
-/* A split in no time: items that follow each other in one order are taken together, so that few are
- * left. See downset.h. */
+/* A smaller problem: items that follow each other in one order are taken together. See downset.h. */
 #include "partition/foreign/downset.h"
-#include <math.h>
 #include <stdlib.h>
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory for a coarse split"); }
@@ -24,7 +22,7 @@ static void fill_nets(const pst_downset_problem *p, const uint32_t *block_of, ui
     }
 }
 
-static pst_status make_blocks(const pst_downset_problem *p, const uint32_t *block_of, uint32_t n,
+pst_status pst_downset_blocks(const pst_downset_problem *p, const uint32_t *block_of, uint32_t n,
                               pst_downset_problem *to) {
     uint32_t *mark = calloc((size_t)n + 1, sizeof *mark);
     *to = (pst_downset_problem){.n_item = n, .n_edge = n - 1, .n_kind = p->n_kind};
@@ -49,29 +47,4 @@ static pst_status make_blocks(const pst_downset_problem *p, const uint32_t *bloc
     if (ok) fill_nets(p, block_of, mark, to);
     free(mark);
     return ok ? PST_OK : no_memory();
-}
-
-pst_status pst_downset_coarse(const pst_downset_problem *p, const uint32_t *order, uint32_t blocks,
-                              double seconds, pst_downset_plan *plan) {
-    pst_downset_problem coarse = {0};
-    pst_downset_plan found = {0};
-    uint32_t *block_of = malloc(((size_t)p->n_item + 1) * sizeof *block_of);
-    uint32_t *part_of = malloc(((size_t)p->n_item + 1) * sizeof *part_of);
-    pst_status status = block_of && part_of ? PST_OK : no_memory();
-    if (blocks > p->n_item) blocks = p->n_item;
-    for (uint32_t i = 0; status == PST_OK && i < p->n_item; i++)
-        block_of[order[i]] = (uint32_t)((uint64_t)i * blocks / p->n_item);
-    if (status == PST_OK) status = make_blocks(p, block_of, blocks, &coarse);
-    if (status == PST_OK) status = pst_downset_solve(&coarse, PST_DOWNSET_MOST, seconds, &found);
-    if (status == PST_OK && found.n_part) {
-        for (uint32_t i = 0; i < p->n_item; i++) part_of[i] = found.part_of[block_of[i]];
-        free(found.part_of);
-        found.part_of = part_of;
-        part_of = NULL;
-        *plan = found;
-    } else pst_downset_plan_close(&found);
-    pst_downset_problem_close(&coarse);
-    free(block_of);
-    free(part_of);
-    return status;
 }

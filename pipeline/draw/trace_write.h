@@ -1,7 +1,17 @@
-/* Private to trace*.c: what is being written. */
-#ifndef PST_PIPELINE_DRAW_TRACE_PARTS_H
-#define PST_PIPELINE_DRAW_TRACE_PARTS_H
+/* Private to trace*.c: the trace that is being written, event by event. */
+#ifndef PST_PIPELINE_DRAW_TRACE_WRITE_H
+#define PST_PIPELINE_DRAW_TRACE_WRITE_H
 #include "pipeline/draw/timeline.h"
+
+/* Lanes of a rank: compute, operators, then PST_TRACE_SIDE for sends and PST_TRACE_SIDE for
+ * receives: viewers drop what overlaps in one. */
+enum {
+    PST_TRACE_SIDE = 126,
+    PST_TRACE_OPERATORS = 1,
+    PST_TRACE_SENDS = 2,
+    PST_TRACE_RECEIVES = PST_TRACE_SENDS + PST_TRACE_SIDE,
+    PST_TRACE_LANES = PST_TRACE_RECEIVES + PST_TRACE_SIDE
+};
 
 typedef struct {
     const pst_job *job;
@@ -19,7 +29,4 @@ void pst_trace_print_us(FILE *out, uint64_t ns);
 /* "pid":P,"tid":T */
 void pst_trace_print_thread(const pst_trace_writer *w, uint32_t rank, uint32_t lane);
 
-/* trace_flow.c: an arrow for each message between ranks, behind the slices that it joins. ENOMEM,
- * and EINPUT where two messages have one name. */
-pst_status pst_trace_print_flows(pst_trace_writer *w);
 #endif

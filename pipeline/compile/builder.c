@@ -1,0 +1,83 @@
+/* Appending to the list at hand, and what the parts of compiling ask of it. */
+#include "pipeline/compile/builder.h"
+#include <math.h>
+#include <stdlib.h>
+
+static void *grow(pst_job_builder *b, void *array, uint32_t n, uint32_t *cap, size_t size) {
+    if (n < *cap) return array;
+    uint32_t more = *cap ? 2 * *cap : 256;
+    void *moved = realloc(array, more * size);
+    if (!moved) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the instructions of rank %u", b->rank);
+        return array;
+    }
+    *cap = more;
+    return moved;
+}
+
+uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
+    b->instr = grow(b, b->instr, b->n_instr, &b->cap_instr, sizeof *b->instr);
+    if (b->status != PST_OK) return 0;
+    b->instr[b->n_instr] = *instr;
+    b->instr[b->n_instr].queue = pst_opcode_computes(instr->opcode) ? PST_Q_COMPUTE
+                                 : instr->param != PST_NONE && instr->use == PST_NONE ? PST_Q_HEAD
+                                 : instr->opcode == PST_OP_SEND                       ? PST_Q_SEND
+                                                                                      : PST_Q_RECV;
+    uint64_t latency = b->cost->latency_ns;
+    if (b->instr[b->n_instr].queue == PST_Q_COMPUTE)
+        b->instr[b->n_instr].ns = pst_job_slowed(b->job, b->rank, instr->ns);
+    else b->instr[b->n_instr].wire_ns = instr->ns > latency ? instr->ns - latency : 0;
+    return b->n_instr++;
+}
+
+void pst_builder_depend(pst_job_builder *b, uint32_t instr, uint32_t on) {
+    b->pair = grow(b, b->pair, b->n_pair, &b->cap_pair, sizeof *b->pair);
+    if (b->status == PST_OK) b->pair[b->n_pair++] = (pst_dep_pair){instr, on};
+}
+
+uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes) {
+    double ns = b->cost->bytes_per_s > 0 ? (double)bytes * 1e9 / b->cost->bytes_per_s : 0;
+    return b->cost->latency_ns + (uint64_t)llround(ns);
+}
+
+uint32_t pst_builder_next_receiver(const pst_job_builder *b, uint32_t to, uint32_t lane) {
+    return b->job->alone ? PST_GRID_NO_LANE
+                         : pst_grid_next_receiver(b->job->grid, b->stage, to, lane);
+}
+
+pst_instr pst_builder_blank(uint8_t opcode, uint64_t ns) {
+    return (pst_instr){
+        .opcode = opcode, .local = PST_NONE, .param = PST_NONE, .use = PST_NONE, .ns = ns};
+}
+
+uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t ns) {
+    pst_instr instr = pst_builder_blank(opcode, ns);
+    return pst_builder_emit(b, &instr);
+}
+
+uint32_t pst_builder_last_compute(const pst_job_builder *b) {
+    uint32_t at = b->n_instr;
+    while (at > 0 && !pst_opcode_computes(b->instr[at - 1].opcode)) at--;
+    return at ? at - 1 : PST_NONE;
+}
+
+uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint32_t use) {
+    return b->job->rank_of_chunk[b->cut->use_chunk[b->cut->use_first[param] + use]];
+}
+
+uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    uint32_t n = b->cut->graph->param[param].n_use, use = 0;
+    while (use < n && pst_builder_stage_of_use(b, param, use) != stage) use++;
+    return use;
+}
+
+void pst_builder_wait_lent(pst_job_builder *b, uint32_t recv, uint32_t lent) {
+    for (uint32_t i = lent; i != PST_NONE && b->status == PST_OK;) {
+        const pst_instr *at = b->instr + i, *before = i ? at - 1 : NULL;
+        pst_builder_depend(b, recv, i);
+        int same = before && at->opcode == PST_OP_SEND && before->opcode == PST_OP_SEND &&
+                   before->param == at->param && before->use == at->use &&
+                   before->micro == at->micro && !before->n;
+        i = same ? i - 1 : PST_NONE;
+    }
+}

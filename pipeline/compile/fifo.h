@@ -1,0 +1,21 @@
+/* Messages in first-in-first-out order, where the transport keeps it. */
+#ifndef PST_PIPELINE_COMPILE_FIFO_H
+#define PST_PIPELINE_COMPILE_FIFO_H
+#include "pipeline/compile/instr.h"
+
+typedef struct pst_job_builder pst_job_builder;
+
+/* The messages that a rank receives, in the order of its RECVs; those that stand before
+ * action a's predecessor computes are [first[a], first[a + 1]). */
+typedef struct {
+    uint32_t source, post, chunk, local, micro; /* post: that action a */
+} pst_fifo_message;
+typedef struct {
+    uint32_t n_rank;
+    pst_fifo_message **message; /* [n_rank][n_message] */
+    uint32_t *n_message, **first;
+} pst_fifo;
+
+pst_status pst_fifo_open(const pst_job_builder *b, pst_fifo *fifo);
+void pst_fifo_close(pst_fifo *fifo);
+#endif
