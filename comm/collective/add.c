@@ -1,6 +1,6 @@
 /* The sums of collectives. Written in blocks of a fixed length, which every compiler turns into
  * vector instructions; each element is one addition, so the bits do not depend on it. */
-#include "comm/collective/parts.h"
+#include "comm/collective/run.h"
 
 enum { BLOCK = 32 };
 

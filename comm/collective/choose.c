@@ -1,14 +1,7 @@
-/* The table of algorithms and the one cost model that chooses among them. Its constants are orders
- * of magnitude, of ranks that poll on a host (shared memory) and of a network; not measured per
- * machine, so that all ranks choose alike. Where two cost the same, the earlier row is taken. */
-#include "comm/collective/parts.h"
-#include <string.h>
-
-static const pst_coll_algorithm *const table[] = {
-    &pst_coll_doubling, &pst_coll_shared, &pst_coll_direct,
-    &pst_coll_tree,     &pst_coll_ring,   &pst_coll_by_host,
-};
-enum { N_TABLE = sizeof table / sizeof *table };
+/* The one cost model that chooses among algorithms. Its constants are orders of magnitude, of ranks
+ * that poll on a host (shared memory) and of a network; not measured per machine, so that all ranks
+ * choose alike. */
+#include "comm/collective/choose.h"
 
 /* us per turn, per message, per byte. */
 #define NEAR_TURN 1.5
@@ -25,46 +18,24 @@ double pst_coll_cost_us(const pst_coll_algorithm *a, const pst_coll_shape *shape
            c.near_bytes * NEAR_BYTE + c.far_bytes * FAR_BYTE + c.added * ADD_BYTE;
 }
 
-static int knows(const pst_coll_algorithm *a, const pst_coll_shape *shape) {
+int pst_coll_knows(const pst_coll_algorithm *a, const pst_coll_shape *shape) {
     return (a->kinds & PST_COLL_BIT(shape->kind)) != 0;
 }
 
-static const char *rejects(const pst_coll_algorithm *a, const pst_coll_shape *shape) {
+const char *pst_coll_rejects(const pst_coll_algorithm *a, const pst_coll_shape *shape) {
     return a->reject ? a->reject(shape) : NULL;
 }
 
-const pst_coll_algorithm *pst_coll_choose(const pst_coll_shape *shape,
-                                          const pst_coll_algorithm *forced) {
+const pst_coll_algorithm *pst_coll_cheapest(const pst_coll_algorithm *const *list, uint32_t n,
+                                            const pst_coll_shape *shape) {
     const pst_coll_algorithm *best = NULL;
     double best_us = 0;
-    if (forced && knows(forced, shape) && !rejects(forced, shape)) return forced;
-    for (int i = 0; i < N_TABLE; i++) {
-        if (!knows(table[i], shape) || rejects(table[i], shape)) continue;
-        double us = pst_coll_cost_us(table[i], shape);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!pst_coll_knows(list[i], shape) || pst_coll_rejects(list[i], shape)) continue;
+        double us = pst_coll_cost_us(list[i], shape);
         if (best && us >= best_us) continue;
-        best = table[i];
+        best = list[i];
         best_us = us;
     }
     return best;
-}
-
-const pst_coll_algorithm *pst_coll_find(const char *name) {
-    for (int i = 0; i < N_TABLE; i++)
-        if (!strcmp(table[i]->name, name)) return table[i];
-    return NULL;
-}
-
-uint32_t pst_coll_rank_candidates(const pst_coll_shape *shape,
-                                  pst_coll_candidate candidate[PST_COLL_CANDIDATES]) {
-    const pst_coll_algorithm *chosen = pst_coll_choose(shape, NULL);
-    uint32_t n = 0;
-    _Static_assert((int)N_TABLE <= (int)PST_COLL_CANDIDATES, "room for every row");
-    for (int first = 1; first >= 0; first--)
-        for (int i = 0; i < N_TABLE; i++) {
-            if (!knows(table[i], shape) || (table[i] == chosen) != first) continue;
-            const char *reject = rejects(table[i], shape);
-            candidate[n++] = (pst_coll_candidate){
-                table[i]->name, reject ? 0 : pst_coll_cost_us(table[i], shape), reject};
-        }
-    return n;
 }

@@ -3,7 +3,8 @@
  * pst_coll_hosts. */
 #include "comm/collective/collective.h"
 #include "base/log.h"
-#include "comm/collective/parts.h"
+#include "comm/collective/choose.h"
+#include "comm/collective/run.h"
 #include <stdio.h>
 #include <stdlib.h>
 

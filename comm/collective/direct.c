@@ -5,7 +5,7 @@
  *
  * Per segment, with m = n - 1: SEND * m of what others own, [RECV, ADD] * m; then SEND * m, RECV *
  * m of what was added, one segment later. */
-#include "comm/collective/parts.h"
+#include "comm/collective/algorithm.h"
 
 static uint32_t above(const pst_coll_run *r, uint64_t k) { return (uint32_t)((r->me + k) % r->n); }
 
@@ -47,7 +47,8 @@ static void step_inwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_col
         pst_coll_cover_part(r, step, PST_COLL_SEND, step->peer, s);
         return;
     }
-    pst_coll_op op = is_recv ? PST_COLL_RECV : exchange ? PST_COLL_COPY : PST_COLL_ADD;
+    pst_coll_op op = exchange ? PST_COLL_COPY : PST_COLL_ADD;
+    if (is_recv) op = PST_COLL_RECV;
     pst_coll_cover_part(r, step, op, exchange ? step->peer : r->me, s);
     pst_coll_use_slot(r, step, use);
     if (is_recv && use >= r->n_slot) {

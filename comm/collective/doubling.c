@@ -3,7 +3,7 @@
  * equal halves; where n is no power of two, the members beyond the last one add to those at the
  * beginning first, and get the result from them. Barrier (dissemination): in turn k, a word to the
  * member 2^k further. All-gather: for powers of two. */
-#include "comm/collective/parts.h"
+#include "comm/collective/algorithm.h"
 
 /* Turns of an all-reduce, and how many members take part in them. */
 static uint32_t turns_of(uint32_t n) {
@@ -33,7 +33,8 @@ static void fold_step(const pst_coll_run *r, uint32_t turns, uint64_t s, uint64_
     int before = at < 2;
     step->peer = beyond ? r->me - half : r->me + half;
     step->seq = (uint32_t)(s * (turns + UINT64_C(2)) + (before ? 0 : turns + UINT64_C(1)));
-    pst_coll_op op = at == 1 ? PST_COLL_ADD : (at == 0) == beyond ? PST_COLL_SEND : PST_COLL_RECV;
+    pst_coll_op op = (at == 0) == beyond ? PST_COLL_SEND : PST_COLL_RECV;
+    if (at == 1) op = PST_COLL_ADD;
     pst_coll_cover_all(r, step, op, s);
     if (!beyond && before) pst_coll_use_slot(r, step, use);
     if (!before) step->after[0] = beyond ? begin : begin + block - 2;
@@ -58,11 +59,8 @@ static void reduce_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) 
     } else {
         step->peer = r->me ^ UINT32_C(1) << turn;
         step->seq = (uint32_t)(s * (turns + UINT64_C(2)) + 1 + turn);
-        pst_coll_cover_all(r, step,
-                           what == 0   ? PST_COLL_SEND
-                           : what == 1 ? PST_COLL_RECV
-                                       : PST_COLL_ADD,
-                           s);
+        static const pst_coll_op ops[] = {PST_COLL_SEND, PST_COLL_RECV, PST_COLL_ADD};
+        pst_coll_cover_all(r, step, ops[what], s);
         if (what) pst_coll_use_slot(r, step, use);
         if (what == 0) step->after[0] = i - 1; /* the addition before */
         if (what == 2) {
@@ -92,7 +90,8 @@ static void gather_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) 
     uint32_t first = (i % 2 ? step->peer : r->me) & ~(have - 1);
     step->at = r->offset[first];
     step->bytes = r->offset[first + have] - step->at;
-    step->op = !step->bytes ? PST_COLL_SKIP : i % 2 ? PST_COLL_RECV : PST_COLL_SEND;
+    step->op = i % 2 ? PST_COLL_RECV : PST_COLL_SEND;
+    if (!step->bytes) step->op = PST_COLL_SKIP;
     step->after_all = i % 2 == 0;
 }
 
@@ -118,7 +117,7 @@ static void doubling_cost(const pst_coll_shape *s, pst_coll_cost *c) {
     if (s->kind == PST_COLL_BARRIER) return;
     int gathers = s->kind == PST_COLL_ALL_GATHER;
     c->near_bytes = gathers ? bytes * s->most / s->n : (log + fold - far) * bytes;
-    c->far_bytes = far > 0 ? (gathers ? bytes : far * bytes) * s->most : 0;
+    if (far > 0) c->far_bytes = (gathers ? bytes : far * bytes) * s->most;
     c->added = gathers ? 0 : log * bytes;
 }
 

@@ -2,9 +2,17 @@
  * gather to their first one (tree), the first ones go on among themselves with whatever is cheapest
  * over the network, and hand the result out (tree). Each of these is a run of its own, one behind
  * the other. */
-#include "comm/collective/parts.h"
+#include "comm/collective/host.h"
+#include "comm/collective/choose.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* What the first ones of several hosts may go by: they share neither host nor memory. */
+static const pst_coll_algorithm *among_leaders(const pst_coll_shape *shape) {
+    static const pst_coll_algorithm *const table[] = {&pst_coll_doubling, &pst_coll_direct,
+                                                      &pst_coll_tree, &pst_coll_ring};
+    return pst_coll_cheapest(table, sizeof table / sizeof *table, shape);
+}
 
 static void number_hosts(pst_coll_host_map *map, const uint32_t *rank, uint32_t n,
                          const uint32_t *host) {
@@ -70,8 +78,8 @@ void pst_coll_host_map_close(pst_coll_host_map *map) {
 /* All bytes are part 0 of `part`, or cut into n that are multiples of 8 bytes but for the last
  * one. */
 static void split(uint64_t *offset, uint32_t n, uint64_t bytes, int evenly) {
-    for (uint32_t i = 0; i <= n; i++)
-        offset[i] = !i ? 0 : i == n || !evenly ? bytes : bytes / n / 8 * 8 * i;
+    offset[0] = 0;
+    for (uint32_t i = 1; i <= n; i++) offset[i] = i == n || !evenly ? bytes : bytes / n / 8 * 8 * i;
 }
 
 static void local_run(pst_coll_host_map *map, const pst_coll_run *whole, uint32_t kind,
@@ -98,7 +106,7 @@ static void leader_run(pst_coll_host_map *map, const pst_coll_run *whole, uint32
                             .n_host = map->n_host,
                             .most = 1,
                             .in_turn = 1};
-    *run = (pst_coll_run){.algorithm = pst_coll_choose(&shape, NULL),
+    *run = (pst_coll_run){.algorithm = among_leaders(&shape),
                           .kind = whole->kind,
                           .rank = map->leader_now,
                           .n = map->n_host,
@@ -165,7 +173,7 @@ static void host_cost(const pst_coll_shape *s, pst_coll_cost *c) {
     local.kind = PST_COLL_BROADCAST;
     local.bytes = s->bytes;
     pst_coll_tree.cost(&local, &down);
-    pst_coll_choose(&leaders, NULL)->cost(&leaders, c);
+    among_leaders(&leaders)->cost(&leaders, c);
     c->near_turns += up.near_turns + down.near_turns;
     c->messages += up.messages + down.messages;
     c->near_bytes += up.near_bytes + down.near_bytes;

@@ -1,8 +1,5 @@
-/* Memory that the members of a group on one host share: each has an outbox, a file without a name
- * that the others map to read. Whether all could is agreed upon: a collective of two all-gathers,
- * first where the files are, then who has mapped them all. Where one could not, the group goes on
- * without. */
-#include "comm/collective/parts.h"
+/* See outbox.h. */
+#include "comm/collective/outbox.h"
 #include "comm/world/secret.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,21 +11,7 @@
 
 /* HEAD: of a file, where its word stands: on another machine of the same name, the path is any
  * file's. */
-enum { HEAD = 4096, OUTBOX_BYTES = 2 << 20, MOST_SEGMENT = 256 << 10, MOST_MEMBERS = 16 };
-
-typedef struct {
-    int32_t pid, fd; /* fd -1: there is none */
-    uint64_t word[2];
-} announcement;
-
-struct pst_coll_outboxes {
-    uint32_t n, me;
-    int agreeing; /* the second all-gather is under way */
-    int fd;
-    announcement *all; /* [n] */
-    uint8_t *mapped;   /* [n] 1: that member has mapped all */
-    uint8_t **mem;     /* [n] */
-};
+enum { HEAD = 4096, OUTBOX_BYTES = 2 << 20, MOST_SEGMENT = 256 << 10 };
 
 uint64_t pst_coll_outbox_segment(uint32_t n) {
     uint64_t fair = OUTBOX_BYTES / (PST_COLL_OUTBOX_TURNS * (uint64_t)n) / 4096 * 4096;
@@ -66,7 +49,7 @@ static uint8_t *create(uint32_t n, int *fd, uint64_t word[2]) {
     return mem;
 }
 
-static uint8_t *map_announced(const announcement *a, uint32_t n) {
+static uint8_t *map_announced(const pst_coll_announcement *a, uint32_t n) {
     char path[64];
     struct stat st;
     if (a->fd < 0) return NULL;
@@ -83,47 +66,37 @@ static uint8_t *map_announced(const announcement *a, uint32_t n) {
     return NULL;
 }
 
-pst_status pst_coll_share(pst_coll *c) {
-    if (c->n == 1 || c->n > MOST_MEMBERS || c->outboxes || (c->hosts && c->hosts->n_host > 1))
-        return PST_OK;
+pst_status pst_coll_outboxes_open(uint32_t n, uint32_t me, pst_coll_outboxes **outboxes) {
     pst_coll_outboxes *o = calloc(1, sizeof *o);
     if (o) {
-        *o = (pst_coll_outboxes){.n = c->n, .me = c->me, .fd = -1};
-        o->all = calloc(c->n, sizeof *o->all);
-        o->mapped = calloc(c->n, sizeof *o->mapped);
-        o->mem = calloc(c->n, sizeof *o->mem);
+        *o = (pst_coll_outboxes){.n = n, .me = me, .fd = -1};
+        o->all = calloc(n, sizeof *o->all);
+        o->mapped = calloc(n, sizeof *o->mapped);
+        o->mem = calloc(n, sizeof *o->mem);
     }
     if (!o || !o->all || !o->mapped || !o->mem) {
         pst_coll_outboxes_close(o);
-        return pst_fail(PST_ENOMEM, "no memory for a group of %u ranks", c->n);
+        return pst_fail(PST_ENOMEM, "no memory for a group of %u ranks", n);
     }
-    announcement *a = &o->all[c->me];
-    o->mem[c->me] = create(c->n, &o->fd, a->word);
-    *a = (announcement){getpid(), o->mem[c->me] ? o->fd : -1, {a->word[0], a->word[1]}};
-    c->outboxes = o;
-    return pst_coll_start(c, PST_COLL_ALL_GATHER, o->all, sizeof *o->all, PST_F32, 0);
+    pst_coll_announcement *a = &o->all[me];
+    o->mem[me] = create(n, &o->fd, a->word);
+    *a = (pst_coll_announcement){getpid(), o->mem[me] ? o->fd : -1, {a->word[0], a->word[1]}};
+    *outboxes = o;
+    return PST_OK;
 }
 
-/* One of the two all-gathers is done. */
-pst_status pst_coll_share_next(pst_coll *c) {
-    pst_coll_outboxes *o = c->outboxes;
-    uint32_t n_mapped = 0;
-    if (!o->agreeing) {
-        o->mapped[o->me] = o->mem[o->me] != NULL;
-        for (uint32_t i = 0; i < o->n; i++) {
-            if (i != o->me) o->mem[i] = map_announced(&o->all[i], o->n);
-            o->mapped[o->me] &= o->mem[i] != NULL;
-        }
-        o->agreeing = 1;
-        return pst_coll_start(c, PST_COLL_ALL_GATHER, o->mapped, 1, PST_F32, 0);
+void pst_coll_outboxes_map(pst_coll_outboxes *o) {
+    o->mapped[o->me] = o->mem[o->me] != NULL;
+    for (uint32_t i = 0; i < o->n; i++) {
+        if (i != o->me) o->mem[i] = map_announced(&o->all[i], o->n);
+        o->mapped[o->me] &= o->mem[i] != NULL;
     }
+}
+
+int pst_coll_outboxes_settle(pst_coll_outboxes *o) {
+    uint32_t n_mapped = 0;
     if (o->fd >= 0) close(o->fd);
     o->fd = -1;
     for (uint32_t i = 0; i < o->n; i++) n_mapped += o->mapped[i];
-    c->shared = n_mapped == o->n;
-    if (!c->shared) {
-        pst_coll_outboxes_close(o);
-        c->outboxes = NULL;
-    }
-    return PST_OK;
+    return n_mapped == o->n;
 }

@@ -4,7 +4,7 @@
  * segments: a turn's first one moves on while its last one comes.
  *
  * Per turn and segment: SEND, RECV, ADD while adding, then SEND, RECV. */
-#include "comm/collective/parts.h"
+#include "comm/collective/algorithm.h"
 
 static int adds(const pst_coll_run *r) { return pst_coll_adds(r->kind); }
 

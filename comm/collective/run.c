@@ -1,42 +1,9 @@
-/* The state machine that takes a collective through its steps (comm/collective/parts.h), and what
- * it says meanwhile to whoever watches this rank (base/position.h). */
-#include "comm/collective/parts.h"
+/* The state machine that takes a collective through its steps (comm/collective/algorithm.h). */
+#include "comm/collective/run.h"
 #include <string.h>
 
 /* After so long an addition, what has come meanwhile is looked at first. */
 enum { LONG_BYTES = 64 << 10 };
-
-/* --- what others see -------------------------------------------------------------------------- */
-
-static void say(pst_coll *c, pst_activity activity) {
-    PST_POSITION_SET(c->at, coll_wait, 0);
-    PST_POSITION_SET(c->at, activity, (uint32_t)activity);
-    PST_POSITION_SET(c->at, since_ns, pst_monotonic_ns());
-    pst_position_move(c->at);
-}
-
-void pst_coll_say_start(pst_coll *c) {
-    PST_POSITION_SET(c->at, coll_kind, (uint32_t)c->kind);
-    PST_POSITION_SET(c->at, coll_root, c->root);
-    PST_POSITION_SET(c->at, coll_bytes, c->bytes);
-    PST_POSITION_SET(c->at, n_coll, PST_POSITION_GET(c->at, n_coll) + 1);
-    uint64_t site = pst_position_site(c->at, c->file, c->function, c->line);
-    pst_position_op(c->at, site ? site
-                                : UINT64_C(1) << 63 | (uint64_t)c->kind << 40 |
-                                      (c->bytes & 0xffffffff) << 3 | 7);
-    say(c, PST_AT_COLLECTIVE);
-}
-
-static uint64_t say_post(pst_coll *c, const pst_transfer *t) {
-    uint64_t message = pst_position_message(t->kind == PST_TRANSFER_RECV, t->peer, t->seq);
-    uint64_t n = PST_POSITION_GET(c->at, n_coll_post);
-    PST_POSITION_SET(c->at, coll_post[n % PST_POSITION_POSTS], message);
-    PST_POSITION_SET(c->at, n_coll_post, n + 1);
-    pst_position_move(c->at);
-    return message;
-}
-
-/* --- steps ------------------------------------------------------------------------------------ */
 
 static pst_coll_window_step *at_step(pst_coll *c, uint64_t i) {
     return &c->window[i % PST_COLL_WINDOW((uint64_t)c->n)];
@@ -68,7 +35,7 @@ static pst_status post(pst_coll *c, pst_coll_window_step *w) {
                              .bytes = s->bytes};
     PST_TRY(c->t->ops->post(c->t, &transfer, &w->request));
     w->state = PST_COLL_UNDER_WAY;
-    w->message = say_post(c, &transfer);
+    w->message = pst_coll_say_post(c, &transfer);
     c->n_open++;
     return PST_OK;
 }
@@ -163,7 +130,7 @@ pst_status pst_coll_test(pst_coll *c) {
             c->broken = status; /* who fails in one stays there, for others to see */
             return status;
         }
-        say(c, PST_AT_HOST);
+        pst_coll_say(c, PST_AT_HOST);
         for (uint32_t i = 0; i < c->n_run; i++)
             c->seq += c->run[i].n_seq; /* these numbers are not used again */
         if (c->outboxes && !c->shared) PST_TRY(pst_coll_share_next(c));

@@ -6,7 +6,8 @@
  * Per segment, with m = n - 1: [PUT, SEND] * m of what others own, [RECV, ADD] * m; then PUT, SEND
  * * m, [RECV, COPY] * m of what was added, one segment later. A place in the outbox is used again
  * TURNS segments later: by then its reader has sent a message that follows its reading. */
-#include "comm/collective/parts.h"
+#include "comm/collective/algorithm.h"
+#include "comm/collective/outbox.h"
 
 enum { TURNS = PST_COLL_OUTBOX_TURNS };
 

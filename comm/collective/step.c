@@ -1,6 +1,6 @@
 /* What the algorithms of collectives have in common: segments, slots, and steps that cover a part
  * of the memory. */
-#include "comm/collective/parts.h"
+#include "comm/collective/algorithm.h"
 
 uint32_t pst_coll_log2(uint32_t n) {
     uint32_t log = 0;
@@ -28,7 +28,8 @@ void pst_coll_cut(pst_coll_run *r, uint64_t bytes, uint64_t uses) {
 static void cover(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint64_t begin,
                   uint64_t end, uint64_t segment) {
     step->at = begin + segment * r->segment;
-    step->bytes = step->at >= end ? 0 : end - step->at < r->segment ? end - step->at : r->segment;
+    uint64_t left = step->at < end ? end - step->at : 0;
+    step->bytes = left < r->segment ? left : r->segment;
     step->op = step->bytes ? op : PST_COLL_SKIP;
 }
 

@@ -2,7 +2,7 @@
  * v with its lowest bit cleared, and the nodes below v are contiguous: [v, v + lowbit(v)). Up: sums
  * in the order own, child 1, child 2, child 4 ..., or parts side by side; down: the result. No
  * algorithm has fewer messages in all, which is what counts where ranks outnumber cores. */
-#include "comm/collective/parts.h"
+#include "comm/collective/algorithm.h"
 
 static uint32_t node_of(const pst_coll_run *r) { return (r->me + r->n - r->root) % r->n; }
 

@@ -201,9 +201,9 @@ static void watch_ranks(launcher *l) {
         pst_launch_say_culprit(l, l->ending && now >= l->kill_ns);
         if (l->ending && now >= l->kill_ns) pst_launch_kill_ranks(l, now);
         if (l->ending) next = least(next, l->kill_ns);
-        int other = l->server          ? pst_server_abort_fd(l->server)
-                    : l->control_ended ? -1
-                                       : l->hosts->control;
+        int other = -1;
+        if (l->server) other = pst_server_abort_fd(l->server);
+        else if (!l->control_ended) other = l->hosts->control;
         struct pollfd fds[2] = {{.fd = l->signals.fd, .events = POLLIN},
                                 {.fd = other, .events = POLLIN}};
         poll(fds, 2, next <= now ? 0 : (int)((next - now) / 1000000 + 1));

@@ -1,21 +1,8 @@
 /* Who was to blame for a job's end, and how that is said (launch_parts.h). */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-void pst_launch_say(const char *format, ...) {
-    char line[PAGE_VERDICT + 512] = "penstock: ";
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line + 10, sizeof line - 12, format, args);
-    va_end(args);
-    strcat(line, "\n");
-    ssize_t written = write(STDERR_FILENO, line, strlen(line));
-    (void)written; /* nobody is left to tell */
-}
 
 /* In the job's layout, once it has come so far; else as it was launched. */
 static uint32_t rank_of(const launcher *l, uint32_t line) {

@@ -310,8 +310,12 @@ static pst_status start_all(head *j, char *const argv[]) {
         h->host = host;
         h->first = first;
         h->n = host->slots < left ? host->slots : left;
-        PST_TRY(pst_launch_ssh(host, first, h->n, j->size, argv, &j->signals.before, &h->pid,
-                               &h->in, &h->err));
+        pst_ssh_job job = {first, h->n, j->size, argv, &j->signals.before};
+        pst_ssh_process started;
+        PST_TRY(pst_launch_ssh(host, &job, &started));
+        h->pid = started.pid;
+        h->in = started.in;
+        h->err = started.err;
         h->ended_ns = 0;
         j->live++;
         tell(h, text);

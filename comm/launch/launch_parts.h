@@ -19,15 +19,16 @@ typedef struct {
 pst_status pst_launch_signals_open(pst_launch_signals *s);
 void pst_launch_signals_close(pst_launch_signals *s);
 
+enum { PST_LAUNCH_SAID = 512 };
 /* One host of a job that a host file describes: which ranks are its own, and where rank 0
  * listens. */
 typedef struct {
     uint32_t first, size; /* its first rank; ranks of the job */
     char name[256];       /* as the host file says */
     char address[64], port[8], secret[64];
-    int listener;   /* rank 0 inherits it; -1 elsewhere */
-    int control;    /* what the starting launcher says, in lines; its end means: at once */
-    char said[512]; /* the beginning of a line */
+    int listener; /* rank 0 inherits it; -1 elsewhere */
+    int control;  /* what the starting launcher says, in lines; its end means: at once */
+    char said[PST_LAUNCH_SAID]; /* the beginning of a line */
     uint32_t n_said;
 } pst_launch_host_job;
 
@@ -68,8 +69,12 @@ typedef struct {
     int exit_status;
 } launcher;
 
-/* launch_blame.c. Ranks are numbered as on this host. One line on stderr, in one write. */
+/* launch_say.c. One line on stderr, in one write: to the user, or to the starting launcher only. */
 void pst_launch_say(const char *format, ...) PST_PRINTF(1, 2);
+void pst_launch_host_tell(const char *format, ...) PST_PRINTF(1, 2);
+#define PST_LAUNCH_MARK "\001penstock "
+
+/* launch_blame.c. Ranks are numbered as on this host. */
 /* what: NULL when the rank has said itself why. */
 void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
                       const char *what);
@@ -90,9 +95,10 @@ void pst_launch_suspend(launcher *l, int stop);
 /* launch.c: the ranks of this host; hosts may be NULL. */
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end);
-/* launch_host.c: what has come over the control pipe. */
+
+/* launch_control.c: what has come over the control pipe. */
 void pst_launch_host_read(launcher *l);
-/* A line that only the starting launcher reads. */
-void pst_launch_host_tell(const char *format, ...) PST_PRINTF(1, 2);
-#define PST_LAUNCH_MARK "\001penstock "
+/* Waits for a whole line. EPEER without a message: whoever has started this host is gone, or gives
+ * up for another one, and says so itself. */
+pst_status pst_launch_host_wait(pst_launch_host_job *job, char line[PST_LAUNCH_SAID]);
 #endif

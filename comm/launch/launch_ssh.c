@@ -32,22 +32,21 @@ static int travels(const char *variable) {
 }
 
 /* cd FOLDER && exec env VARIABLE=... PROGRAM ARGUMENT ... */
-static pst_status make_command(const pst_host *host, uint32_t first, uint32_t n, uint32_t size,
-                               char *const argv[], char **command) {
-    char program[4096], folder[4096], job[512];
+static pst_status make_command(const pst_host *host, const pst_ssh_job *job, char **command) {
+    char program[4096], folder[4096], text[512];
     size_t bytes;
     ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
     if (used <= 0 || !getcwd(folder, sizeof folder))
         return pst_fail(PST_ENOMEM, "cannot tell where this program or the current folder is: %m");
     program[used] = 0;
-    snprintf(job, sizeof job, "PENSTOCK_HOST_JOB=%u %u %u %s %s", first, n, size, host->name,
-             host->address);
+    snprintf(text, sizeof text, "PENSTOCK_HOST_JOB=%u %u %u %s %s", job->first, job->n, job->size,
+             host->name, host->address);
     FILE *out = open_memstream(command, &bytes);
     if (!out) return pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
     fputs("cd ", out);
     put_quoted(folder, out);
     fputs(" && exec env ", out);
-    put_quoted(job, out);
+    put_quoted(text, out);
     for (char **at = environ; *at; at++)
         if (travels(*at)) {
             fputc(' ', out);
@@ -55,7 +54,7 @@ static pst_status make_command(const pst_host *host, uint32_t first, uint32_t n,
         }
     fputc(' ', out);
     put_quoted(program, out);
-    for (char *const *at = argv + 1; *at; at++) {
+    for (char *const *at = job->argv + 1; *at; at++) {
         fputc(' ', out);
         put_quoted(*at, out);
     }
@@ -119,8 +118,8 @@ static void become(char **word, int in, int err, const sigset_t *mask, pid_t par
     _exit(255);
 }
 
-static pst_status start(const pst_host *host, char **word, const sigset_t *mask, pid_t *pid,
-                        int *in, int *err) {
+static pst_status start(const pst_host *host, char **word, const sigset_t *mask,
+                        pst_ssh_process *process) {
     int to[2], from[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to))
         return pst_fail(PST_ENOMEM, "no descriptors to start host %s: %m", host->name);
@@ -141,22 +140,19 @@ static pst_status start(const pst_host *host, char **word, const sigset_t *mask,
                         strerror(why));
     }
     setpgid(child, child);
-    *pid = child;
-    *in = to[1];
-    *err = from[0];
+    *process = (pst_ssh_process){.pid = child, .in = to[1], .err = from[0]};
     return PST_OK;
 }
 
-pst_status pst_launch_ssh(const pst_host *host, uint32_t first, uint32_t n, uint32_t size,
-                          char *const argv[], const sigset_t *mask, pid_t *pid, int *in, int *err) {
+pst_status pst_launch_ssh(const pst_host *host, const pst_ssh_job *job, pst_ssh_process *process) {
     const char *given = getenv("PENSTOCK_SSH");
     char *command = NULL, *text = given ? strdup(given) : NULL,
          **word = calloc(most_words(given), sizeof *word);
     pst_status status = word && (text || !given)
-                            ? make_command(host, first, n, size, argv, &command)
+                            ? make_command(host, job, &command)
                             : pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
     if (status == PST_OK) status = make_words(host, text, command, word);
-    if (status == PST_OK) status = start(host, word, mask, pid, in, err);
+    if (status == PST_OK) status = start(host, word, job->mask, process);
     free(word);
     free(text);
     free(command);

@@ -5,11 +5,23 @@
 #include <signal.h>
 #include <sys/types.h>
 
-/* Starts n of size ranks, the first of them `first`, on host: argv[0] of the remote command is this
- * very program, in the same folder, with our variables PENSTOCK_* and UCX_*. PENSTOCK_SSH, a
- * command with options, replaces ssh; without it, a host that is this machine is started without
- * either. *in: a socket, for what goes to its standard input; *err: what it says on standard error;
- * both the caller's to close. Its standard output is ours. mask: the signal mask it begins with. */
-pst_status pst_launch_ssh(const pst_host *host, uint32_t first, uint32_t n, uint32_t size,
-                          char *const argv[], const sigset_t *mask, pid_t *pid, int *in, int *err);
+/* What a host is started with: n of size ranks, the first of them `first`; arguments; the signal
+ * mask it begins with. */
+typedef struct {
+    uint32_t first, n, size;
+    char *const *argv;
+    const sigset_t *mask;
+} pst_ssh_job;
+
+/* in: a socket, for what goes to its standard input; err: what it says on standard error; both
+ * the caller's to close. Its standard output is ours. */
+typedef struct {
+    pid_t pid;
+    int in, err;
+} pst_ssh_process;
+
+/* Starts the launcher on host: argv[0] of the remote command is this very program, in the same
+ * folder, with our variables PENSTOCK_* and UCX_*. PENSTOCK_SSH, a command with options, replaces
+ * ssh; without it, a host that is this machine is started without either. */
+pst_status pst_launch_ssh(const pst_host *host, const pst_ssh_job *job, pst_ssh_process *process);
 #endif

@@ -17,23 +17,6 @@ enum { N_FAMILY = sizeof families / sizeof *families, RELIABLE = PST_UCX_RC | PS
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
-/* UCX tells its resources in a printed list only: "# resource 1 : md 1 dev 1 flags -- tcp/lo". */
-void pst_ucx_resources_of(const char *info, char *text, size_t bytes) {
-    size_t used = 0;
-    text[0] = 0;
-    for (const char *line = info; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        size_t length = strcspn(line, "\n");
-        const char *name =
-            memmem(line, length, " resource ", 10) ? memmem(line, length, " flags ", 7) : NULL;
-        if (!name) continue;
-        name += 7;
-        name += strcspn(name, " \n"); /* the flags themselves */
-        if (*name != ' ' || used >= bytes) continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used ? " " : "",
-                                 (int)strcspn(name + 1, " \n"), name + 1);
-    }
-}
-
 /* name: "rc_mlx5/mlx5_0:1". */
 static void add_resource(const char *name, pst_ucx_rdma *out) {
     for (int f = 0; f < N_FAMILY; f++) {
@@ -62,11 +45,6 @@ void pst_ucx_rdma_of(const char *resources, int locked, pst_ucx_rdma *out) {
 static int may_lock(void) {
     struct rlimit limit;
     return !geteuid() || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY;
-}
-
-const char *pst_ucx_given(void) {
-    const char *given = getenv("UCX_TLS");
-    return given && *given ? given : NULL;
 }
 
 void pst_ucx_rdma_here(pst_ucx_rdma *out) {

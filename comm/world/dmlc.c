@@ -150,8 +150,10 @@ static pst_status answer(const desk *d, const caller *c, uint32_t rank, uint32_t
     put_number(bytes, rank);
     put_number(bytes + 4, port);
     memcpy(bytes + 8, address, strlen(address));
-    PST_TRY(pst_secret_prove(d->job->secret, "penstock scheduler", c->wish + 8, c->nonce, rank,
-                             port, bytes + 8 + ADDRESS));
+    PST_TRY(pst_secret_prove(
+        d->job->secret,
+        &(pst_secret_claim){"penstock scheduler", c->wish + 8, c->nonce, rank, port},
+        bytes + 8 + ADDRESS));
     if (send(c->fd, bytes, sizeof bytes, MSG_NOSIGNAL) == sizeof bytes) return PST_OK;
     return pst_fail(PST_EPEER, "the worker of rank %u at %s has gone", rank, c->address);
 }
@@ -161,10 +163,10 @@ static pst_status refuse(desk *d, uint32_t i, uint32_t reason, uint32_t theirs) 
     const caller *c = &d->at[i];
     char why[80];
     snprintf(why, sizeof why, "its DMLC_NUM_WORKER is %u, here it is %u", theirs, d->job->size);
-    pst_log(PST_LOG_WARN, "a worker at %s was refused: %s", c->address,
-            reason == OTHER_SIZE   ? why
-            : reason == RANK_TAKEN ? "its DMLC_WORKER_ID is there already"
-                                   : "all workers are there");
+    const char *const said[] = {[OTHER_SIZE] = why,
+                                [RANK_TAKEN] = "its DMLC_WORKER_ID is there already",
+                                [ALL_THERE] = "all workers are there"};
+    pst_log(PST_LOG_WARN, "a worker at %s was refused: %s", c->address, said[reason]);
     pst_status status = answer(d, c, UINT32_MAX, reason << 16 | d->job->size, "");
     drop(d, i);
     return status == PST_EPEER ? PST_OK : status;
@@ -176,8 +178,9 @@ static pst_status judge(desk *d, uint32_t i) {
     uint32_t rank = get_number(c->wish), place = get_number(c->wish + 4), size = place >> 16;
     const uint8_t *theirs = c->wish + 8;
     uint8_t proof[PST_SECRET_PROOF];
-    PST_TRY(
-        pst_secret_prove(d->job->secret, "penstock worker", c->nonce, theirs, rank, place, proof));
+    PST_TRY(pst_secret_prove(d->job->secret,
+                             &(pst_secret_claim){"penstock worker", c->nonce, theirs, rank, place},
+                             proof));
     if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
         pst_log(PST_LOG_WARN, "a worker at %s was refused: its PENSTOCK_SECRET is another",
                 c->address);
@@ -228,7 +231,8 @@ static pst_status round_of(desk *d, int milliseconds) {
 static int by_host(const void *a, const void *b) {
     const caller *x = a, *y = b;
     int order = strcmp(x->address, y->address);
-    return order ? order : x->order < y->order ? -1 : 1;
+    if (order) return order;
+    return x->order < y->order ? -1 : 1;
 }
 
 /* Ranks that nobody has asked for, host by host; then everybody hears its own, and where rank 0
@@ -328,8 +332,10 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
     put_number(wish, job->rank);
     put_number(wish + 4, job->size << 16 | (uint32_t)strtoul(p->port, NULL, 10));
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
-    PST_TRY(pst_secret_prove(job->secret, "penstock worker", hello + sizeof magic, ours, job->rank,
-                             get_number(wish + 4), ours + PST_SECRET_NONCE));
+    PST_TRY(pst_secret_prove(job->secret,
+                             &(pst_secret_claim){"penstock worker", hello + sizeof magic, ours,
+                                                 job->rank, get_number(wish + 4)},
+                             ours + PST_SECRET_NONCE));
     PST_TRY(pst_tcp_write(p->fd, wish, sizeof wish, until));
     if (pst_tcp_read(p->fd, answer, sizeof answer, until) != PST_OK)
         return pst_fail(PST_EPEER,
@@ -338,8 +344,10 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
                         "says why it was refused",
                         job->address, job->port);
     p->rank = get_number(answer);
-    PST_TRY(pst_secret_prove(job->secret, "penstock scheduler", ours, hello + sizeof magic, p->rank,
-                             get_number(answer + 4), proof));
+    PST_TRY(pst_secret_prove(job->secret,
+                             &(pst_secret_claim){"penstock scheduler", ours, hello + sizeof magic,
+                                                 p->rank, get_number(answer + 4)},
+                             proof));
     int is_true = pst_secret_equal(proof, answer + 8 + ADDRESS);
     if (is_true && p->rank == UINT32_MAX) return say_refused(job, get_number(answer + 4));
     if (!is_true || p->rank >= job->size)

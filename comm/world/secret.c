@@ -26,17 +26,15 @@ static uint8_t *append_number(uint8_t *at, uint32_t number) {
     return at;
 }
 
-pst_status pst_secret_prove(const char *secret, const char *purpose,
-                            const uint8_t first[PST_SECRET_NONCE],
-                            const uint8_t second[PST_SECRET_NONCE], uint32_t a, uint32_t b,
+pst_status pst_secret_prove(const char *secret, const pst_secret_claim *claim,
                             uint8_t proof[PST_SECRET_PROOF]) {
     uint8_t text[64 + 2 * PST_SECRET_NONCE + 8], *at = text;
     unsigned bytes = 0;
-    at = append(at, purpose, strnlen(purpose, 63) + 1); /* with its end: no purpose is the beginning
-                                                           of another */
-    at = append(at, first, PST_SECRET_NONCE);
-    at = append(at, second, PST_SECRET_NONCE);
-    at = append_number(append_number(at, a), b);
+    at = append(at, claim->purpose, strnlen(claim->purpose, 63) + 1); /* with its end: none begins
+                                                                         another */
+    at = append(at, claim->first, PST_SECRET_NONCE);
+    at = append(at, claim->second, PST_SECRET_NONCE);
+    at = append_number(append_number(at, claim->a), claim->b);
     if (!HMAC(EVP_sha256(), secret, (int)strlen(secret), text, (size_t)(at - text), proof,
               &bytes) ||
         bytes != PST_SECRET_PROOF)

@@ -11,11 +11,15 @@ enum { PST_SECRET_NONCE = 32, PST_SECRET_PROOF = 32, PST_SECRET_LEAST = 16 };
 /* Unpredictable bytes from the system. ENOMEM when it has none. Any thread. */
 pst_status pst_secret_random(void *out, size_t bytes);
 
-/* The proof that whoever made it knows `secret`, bound to a purpose, both ends' fresh nonces and
- * two numbers: HMAC-SHA256 (RFC 2104) over them. ENOMEM. Any thread. */
-pst_status pst_secret_prove(const char *secret, const char *purpose,
-                            const uint8_t first[PST_SECRET_NONCE],
-                            const uint8_t second[PST_SECRET_NONCE], uint32_t a, uint32_t b,
+/* What a proof is bound to: a purpose, both ends' fresh nonces, and two numbers. */
+typedef struct {
+    const char *purpose;
+    const uint8_t *first, *second; /* [PST_SECRET_NONCE] */
+    uint32_t a, b;
+} pst_secret_claim;
+/* The proof that whoever made it knows `secret`: HMAC-SHA256 (RFC 2104) over the claim. ENOMEM.
+ * Any thread. */
+pst_status pst_secret_prove(const char *secret, const pst_secret_claim *claim,
                             uint8_t proof[PST_SECRET_PROOF]);
 /* 1 when two proofs are equal; takes the same time wherever they differ. */
 int pst_secret_equal(const uint8_t a[PST_SECRET_PROOF], const uint8_t b[PST_SECRET_PROOF]);

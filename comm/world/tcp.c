@@ -116,16 +116,6 @@ static pst_status read_variables(pst_tcp_job *job, char beside[8]) {
     return pst_tcp_check_secret(job);
 }
 
-pst_status pst_tcp_check_secret(const pst_tcp_job *job) {
-    if (job->size > 1 && (!job->secret || strlen(job->secret) < PST_SECRET_LEAST))
-        return pst_fail(PST_EINPUT,
-                        "PENSTOCK_SECRET %s: give all ranks of the job the same random text of at "
-                        "least %d characters "
-                        "(openssl rand -hex 16), or nobody could tell them from strangers",
-                        job->secret ? "is too short" : "is not set", PST_SECRET_LEAST);
-    return PST_OK;
-}
-
 /* What ranks know of each other from the start: who is on the same host, and who shares its
  * processors. */
 typedef struct {

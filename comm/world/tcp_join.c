@@ -112,19 +112,21 @@ static pst_status judge(host *h, uint32_t i) {
     const uint8_t *theirs = p->join + 8;
     uint32_t rank = get_number(p->join), size = get_number(p->join + 4);
     uint8_t proof[PST_SECRET_PROOF], answer[ANSWER_BYTES];
-    PST_TRY(pst_secret_prove(h->job->secret, "penstock join", p->nonce, theirs, rank, size, proof));
+    PST_TRY(pst_secret_prove(
+        h->job->secret, &(pst_secret_claim){"penstock join", p->nonce, theirs, rank, size}, proof));
     if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
         if (size == h->job->size && rank < size)
             say_refused(h, p->fd, rank, "its PENSTOCK_SECRET is another");
         drop(h, i);
         return PST_OK;
     }
-    uint32_t verdict = size != h->job->size || rank >= size ? OTHER_SIZE
-                       : rank == 0 || h->fd[rank] >= 0      ? RANK_TAKEN
-                                                            : WELCOME;
+    uint32_t verdict = WELCOME;
+    if (size != h->job->size || rank >= size) verdict = OTHER_SIZE;
+    else if (rank == 0 || h->fd[rank] >= 0) verdict = RANK_TAKEN;
     put_number(answer, verdict);
-    PST_TRY(pst_secret_prove(h->job->secret, "penstock answer", theirs, p->nonce, rank, verdict,
-                             answer + 4));
+    PST_TRY(pst_secret_prove(
+        h->job->secret, &(pst_secret_claim){"penstock answer", theirs, p->nonce, rank, verdict},
+        answer + 4));
     if (verdict != WELCOME)
         say_refused(h, p->fd, rank,
                     verdict == OTHER_SIZE ? "its WORLD_SIZE is another"
@@ -226,16 +228,18 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     put_number(join, job->rank);
     put_number(join + 4, job->size);
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
-    PST_TRY(pst_secret_prove(job->secret, "penstock join", theirs, ours, job->rank, job->size,
-                             ours + PST_SECRET_NONCE));
+    PST_TRY(pst_secret_prove(
+        job->secret, &(pst_secret_claim){"penstock join", theirs, ours, job->rank, job->size},
+        ours + PST_SECRET_NONCE));
     if (pst_tcp_write(fd, join, sizeof join, until) != PST_OK ||
         pst_tcp_read(fd, answer, sizeof answer, until) != PST_OK)
         return pst_fail(PST_EPEER,
                         "rank 0 at %s:%s refuses rank %u: is PENSTOCK_SECRET the same there?",
                         job->address, job->port, job->rank);
     uint32_t verdict = get_number(answer);
-    PST_TRY(
-        pst_secret_prove(job->secret, "penstock answer", ours, theirs, job->rank, verdict, proof));
+    PST_TRY(pst_secret_prove(
+        job->secret, &(pst_secret_claim){"penstock answer", ours, theirs, job->rank, verdict},
+        proof));
     if (!pst_secret_equal(proof, answer + 4))
         return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret",
                         job->address, job->port);
@@ -272,4 +276,14 @@ pst_status pst_tcp_join(const pst_tcp_job *job, int *fd) {
         fd[r] = -1;
     }
     return status;
+}
+
+pst_status pst_tcp_check_secret(const pst_tcp_job *job) {
+    if (job->size > 1 && (!job->secret || strlen(job->secret) < PST_SECRET_LEAST))
+        return pst_fail(PST_EINPUT,
+                        "PENSTOCK_SECRET %s: give all ranks of the job the same random text of at "
+                        "least %d characters "
+                        "(openssl rand -hex 16), or nobody could tell them from strangers",
+                        job->secret ? "is too short" : "is not set", PST_SECRET_LEAST);
+    return PST_OK;
 }

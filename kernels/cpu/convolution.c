@@ -24,7 +24,6 @@ typedef struct {
     uint8_t *y;
     void *patches;
     uint64_t first, n; /* windows of the band; images where it is of whole ones */
-    void (*accumulate)(pst_pool *, float *, const float *, uint64_t);
 } job;
 
 static job job_of(const pst_graph *g, const pst_node *node) {
@@ -274,8 +273,8 @@ static void gather(const job *j, const float *patches, uint64_t y, uint64_t x, u
             uint64_t c = x + j->left - k;
             if (x + j->left < k || c % j->stride || c / j->stride >= j->columns) continue;
             uint64_t window = r / j->stride * j->columns + c / j->stride;
-            j->accumulate(NULL, sum, patches + window * j->terms + (i * j->w + k) * j->in + from,
-                          n);
+            j->ops->accumulate(NULL, sum,
+                               patches + window * j->terms + (i * j->w + k) * j->in + from, n);
         }
     }
 }
@@ -307,7 +306,6 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call,
              image = j.height * j.width * j.in;
     j.ops = ops;
     j.patches = call->scratch;
-    j.accumulate = pst_flat_choose(device ? device->isa : 0)->accumulate;
     if (turns(&j)) return turn_and_multiply(device, call, &j);
     for (j.first = 0; j.first < j.images; j.first += band) {
         j.n = pst_min_u64(band, j.images - j.first);

@@ -76,6 +76,7 @@ typedef struct {
     void (*column_sum)(const void *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out,
                        int first);
     void (*widen)(const void *from, float *to, uint64_t n); /* of fp16; else NULL */
+    void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n); /* y += x */
 } pst_linear_ops;
 /* Scratch of bf16: a band of sums; of fp16 also pieces of operands, in fp32. fp32 needs none. */
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);

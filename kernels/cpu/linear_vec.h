@@ -99,20 +99,21 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
     });
 }
 
+static void flat_accumulate(pst_pool *pool, float *y, const float *x, uint64_t n); /* flat_vec.h */
 #if defined(VEC_F16)
 static void widen(const void *from, float *to, uint64_t count) {
     VEC_EACH(i, n, count, { v_store_n(to + i, x_load_n((const vx *)from + i, n), n); });
 }
-static const pst_linear_ops linear_ops = {PST_F16,      linear_finish, linear_apply,
-                                          linear_slope, column_sum,    widen};
+static const pst_linear_ops linear_ops = {PST_F16,    linear_finish, linear_apply,   linear_slope,
+                                          column_sum, widen,         flat_accumulate};
 #define linear_w_scratch pst_linear_weight_scratch
 #elif defined(VEC_BF16)
-static const pst_linear_ops linear_ops = {PST_BF16,     linear_finish, linear_apply,
-                                          linear_slope, column_sum,    NULL};
+static const pst_linear_ops linear_ops = {PST_BF16,   linear_finish, linear_apply,   linear_slope,
+                                          column_sum, NULL,          flat_accumulate};
 #define linear_w_scratch NULL
 #else
-static const pst_linear_ops linear_ops = {PST_F32,      linear_finish, linear_apply,
-                                          linear_slope, column_sum,    NULL};
+static const pst_linear_ops linear_ops = {PST_F32,    linear_finish, linear_apply,   linear_slope,
+                                          column_sum, NULL,          flat_accumulate};
 #define linear_f_scratch NULL
 #define linear_b_scratch NULL
 #define linear_w_scratch NULL

@@ -23,14 +23,6 @@ static cudaDataType_t type_of(uint32_t dtype) {
                               : CUDA_R_32F;
 }
 
-/* "bf16 bf16 TN bias 3072x8192x768": for people and for plans. */
-void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes) {
-    snprintf(text, bytes, "%s%s %s %c%c%s %llux%llux%llu", pst_dtype_name(s->in),
-             s->wide ? "xE5M2" : "", pst_dtype_name(s->out), s->trans_a ? 'T' : 'N',
-             s->trans_b ? 'T' : 'N', s->bias ? " bias" : "", (unsigned long long)s->m,
-             (unsigned long long)s->n, (unsigned long long)s->k);
-}
-
 /* --- descriptors ------------------------------------------------------------------------------ */
 
 static void entry_close(pst_cuda_entry *e) {
@@ -79,15 +71,6 @@ static pst_status describe_product(pst_cuda_entry *e) {
 }
 
 /* --- the choice ------------------------------------------------------------------------------- */
-
-cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
-                                    const cublasLtMatmulAlgo_t *algo, const void *a, const void *b,
-                                    float beta, void *to, void *workspace) {
-    float alpha = 1;
-    uint8_t *aligned = (uint8_t *)workspace + (-(uintptr_t)workspace & (PST_CUDA_ALIGNED - 1));
-    return cublasLtMatmul(d->lt, e->product, &alpha, a, e->a, b, e->b, &beta, to, e->d, to, e->d,
-                          algo, aligned, PST_CUDA_USABLE, pst_cuda_stream(&d->base));
-}
 
 /* Device, library and shape. */
 static pst_status name_choice(const pst_cuda_device *d, const pst_cuda_entry *e,

@@ -1,4 +1,4 @@
-/* Private to product.c and product_measure.c. */
+/* Private to product*.c. */
 #ifndef PST_KERNELS_CUDA_PRODUCT_PARTS_H
 #define PST_KERNELS_CUDA_PRODUCT_PARTS_H
 #include "kernels/cuda/product.h"
@@ -14,7 +14,7 @@ typedef struct {
     cublasLtMatmulAlgo_t algo;
 } pst_cuda_entry;
 
-/* "BF16 BF16 TN bias 3072x8192x768": for people and for plans. */
+/* product_run.c. "BF16 BF16 TN bias 3072x8192x768": for people and for plans. */
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes);
 /* Queued with that algorithm. */
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,

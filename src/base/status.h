@@ -18,6 +18,11 @@ pst_status pst_fail_in(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3)
 #define pst_fail_in(status, ...) ((pst_fail_in)((status), __VA_ARGS__), (status))
 #endif
 
+/* ENOMEM: "no memory WHAT", such as "to plan" or "for a graph". */
+static inline pst_status pst_no_memory(const char *what) {
+    return pst_fail(PST_ENOMEM, "no memory %s", what);
+}
+
 /* For a call of the system that failed: ENOMEM when memory, descriptors, processes or the disk ran
  * out or the disk failed; else EINPUT, for it was asked for something that is not there or not
  * allowed. */

@@ -57,11 +57,6 @@ int pst_row_is_short(const pst_row *row) {
     return find_short(row->key, &n) == row && n == 1;
 }
 
-const char *pst_row_name(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
-    snprintf(out, PST_ROW_TEXT_BYTES, "%s%s%s", row->section, *row->section ? "." : "", row->key);
-    return out;
-}
-
 static void PST_PRINTF(2, 3) append(char out[PST_ROW_TEXT_BYTES], const char *fmt, ...) {
     size_t used = strlen(out);
     va_list args;

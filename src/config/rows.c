@@ -3,6 +3,7 @@
  * in config.h. Rows of a section, those of the sections in it included, stand together. */
 #include "config/rows.h"
 #include <math.h>
+#include <stdio.h>
 
 #define AT(member) offsetof(struct pst_config, member)
 #define WHOLE(section, key, fallback, min, max, help)                                              \
@@ -234,3 +235,8 @@ static const pst_row rows[] = {
 const pst_row *pst_rows = rows;
 size_t pst_n_row = sizeof rows / sizeof *rows;
 _Static_assert(sizeof rows / sizeof *rows <= PST_ROWS_MAX, "raise PST_ROWS_MAX");
+
+const char *pst_row_name(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
+    snprintf(out, PST_ROW_TEXT_BYTES, "%s%s%s", row->section, *row->section ? "." : "", row->key);
+    return out;
+}

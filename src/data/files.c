@@ -1,5 +1,6 @@
 /* Expansion of paths into an ordered list of files. See files.h for the rules. */
 #include "data/files.h"
+#include "base/grow.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,12 +14,12 @@
 typedef enum { KIND_OTHER, KIND_FILE, KIND_FOLDER, KIND_LINKED_FOLDER } kind;
 typedef struct {
     char **name;
-    size_t n;
+    size_t n, room;
 } listing;
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "out of memory while listing data files");
-}
+static const char while_listing[] = "for a list of data files";
+
+static pst_status no_memory(void) { return pst_no_memory(while_listing); }
 
 /* "" is the current folder; "/" its own name. The caller frees. */
 static char *join(const char *folder, const char *name) {
@@ -51,13 +52,7 @@ static pst_status add_file(pst_file_list *list, const char *path) {
                         strerror(error));
     }
     close(fd);
-    if (list->n == list->cap) {
-        uint32_t cap = list->cap ? 2 * list->cap : 64;
-        pst_file *file = cap > list->cap ? realloc(list->file, cap * sizeof *file) : NULL;
-        if (!file) return no_memory();
-        list->file = file;
-        list->cap = cap;
-    }
+    PST_TRY(pst_grow(&list->file, sizeof *list->file, list->n, &list->cap, while_listing));
     char *copy = strdup(path);
     if (!copy) return no_memory();
     list->file[list->n++] = (pst_file){copy, (uint64_t)st.st_size};
@@ -79,14 +74,8 @@ static pst_status list_folder(const char *folder, listing *out) {
                         *folder ? folder : ".", strerror(errno));
     for (struct dirent *e; status == PST_OK && (e = readdir(dir));) {
         if (e->d_name[0] == '.') continue;
-        if ((l.n & (l.n - 1)) == 0) { /* grows at every power of two */
-            char **name = realloc(l.name, (l.n ? 2 * l.n : 1) * sizeof *name);
-            if (!name) {
-                status = no_memory();
-                break;
-            }
-            l.name = name;
-        }
+        status = pst_grow(&l.name, sizeof *l.name, l.n, &l.room, while_listing);
+        if (status != PST_OK) break;
         if (!(l.name[l.n] = strdup(e->d_name))) status = no_memory();
         else l.n++;
     }

@@ -3,6 +3,7 @@
 #ifndef PST_DATA_FILES_H
 #define PST_DATA_FILES_H
 #include "base/status.h"
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -11,7 +12,8 @@ typedef struct {
 } pst_file;
 typedef struct {
     pst_file *file;
-    uint32_t n, cap;
+    uint32_t n;
+    size_t cap;
 } pst_file_list;
 
 /* Expands n paths in their order; within one path, files are sorted by name (strcmp of the whole

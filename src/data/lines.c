@@ -5,6 +5,7 @@
  * from the seed and the sample's number alone: others in each epoch of the training split, the same
  * always in the validation split, which is the last lines. */
 #include "base/hash.h"
+#include "base/grow.h"
 #include "base/rng.h"
 #include "data/joined.h"
 #include "data/options.h"
@@ -29,7 +30,8 @@ typedef struct {
     pst_data base;
     pst_joined *text;
     line *line; /* in file order; the last `validation` of `n` are that split */
-    uint64_t n, room, validation;
+    uint64_t n, validation;
+    size_t room;
     uint64_t bytes[2]; /* by split */
     uint64_t seed, hash;
     uint32_t context;
@@ -42,15 +44,7 @@ typedef struct {
 static pst_status add_line(lines_data *d, uint64_t at, uint64_t end, int carriage_return) {
     uint64_t n = end - at - (carriage_return && end > at);
     if (!n) return PST_OK;
-    if (d->n == d->room) {
-        uint64_t room = d->room ? 2 * d->room : 1024;
-        line *list = realloc(d->line, room * sizeof *list);
-        if (!list)
-            return pst_fail(PST_ENOMEM, "out of memory for the places of %llu lines",
-                            (unsigned long long)room);
-        d->line = list;
-        d->room = room;
-    }
+    PST_TRY(pst_grow(&d->line, sizeof *d->line, d->n, &d->room, "for the places of lines"));
     d->line[d->n++] = (line){at, n < d->context ? n : d->context};
     return PST_OK;
 }

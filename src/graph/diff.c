@@ -2,13 +2,14 @@
  * which value holds each tensor, and which holds the newest version of its gradient; operand lists
  * come from the operators' rows. */
 #include "graph/diff.h"
+#include "base/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     const pst_graph *g;
     pst_tape *tape;
-    uint32_t cap_value, cap_step;
+    size_t cap_value, cap_step;
     uint32_t *tensor; /* [n_tensor] value that holds the tensor */
     uint32_t *grad; /* [n_tensor] value with the newest version of its gradient, PST_NONE when there
                        is none */
@@ -19,13 +20,7 @@ typedef struct {
 
 static pst_status add_value(builder *b, const pst_value *value, uint32_t *index) {
     pst_tape *t = b->tape;
-    if (t->n_value == b->cap_value) {
-        uint32_t cap = b->cap_value ? 2 * b->cap_value : 64;
-        pst_value *bigger = realloc(t->value, cap * sizeof(*bigger));
-        if (!bigger) return pst_fail(PST_ENOMEM, "no memory for %u tape values", cap);
-        t->value = bigger;
-        b->cap_value = cap;
-    }
+    PST_TRY(pst_grow(&t->value, sizeof *t->value, t->n_value, &b->cap_value, "for tape values"));
     t->value[t->n_value] = *value;
     *index = t->n_value++;
     return PST_OK;
@@ -33,15 +28,9 @@ static pst_status add_value(builder *b, const pst_value *value, uint32_t *index)
 
 static pst_status add_step(builder *b, const pst_tape_step *step, int is_sum) {
     pst_tape *t = b->tape;
-    if (t->n_step == b->cap_step) {
-        uint32_t cap = b->cap_step ? 2 * b->cap_step : 64;
-        pst_tape_step *steps = realloc(t->step, cap * sizeof(*steps));
-        if (steps) t->step = steps;
-        uint8_t *sums = realloc(t->is_sum, cap);
-        if (sums) t->is_sum = sums;
-        if (!steps || !sums) return pst_fail(PST_ENOMEM, "no memory for %u tape steps", cap);
-        b->cap_step = cap;
-    }
+    size_t cap = b->cap_step; /* both grow alike */
+    PST_TRY(pst_grow(&t->step, sizeof *t->step, t->n_step, &cap, "for tape steps"));
+    PST_TRY(pst_grow(&t->is_sum, sizeof *t->is_sum, t->n_step, &b->cap_step, "for tape steps"));
     t->step[t->n_step] = *step;
     t->is_sum[t->n_step++] = (uint8_t)is_sum;
     return PST_OK;

@@ -120,7 +120,7 @@ struct pst_graph {
     pst_tensor *tensor;
     pst_param *param;
     pst_node *node;
-    uint32_t cap_tensor, cap_param, cap_node;
+    size_t cap_tensor, cap_param, cap_node;
     pst_names tensor_names, param_names, node_names;
 };
 

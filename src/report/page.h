@@ -36,6 +36,7 @@ void pst_report_close_page(FILE *out);
 /* The whole page. ENOMEM: memory or the disk. */
 pst_status pst_report_print(const pst_report_data *d, FILE *out);
 
-/* The middle of the values from `skip` on that are there, of n; NaN when there are none. ENOMEM. */
+/* typical.c: the middle of the values from `skip` on that are there, of n; NaN when there are none.
+ * ENOMEM. */
 pst_status pst_report_median(const double *value, size_t n, double *median);
 #endif

@@ -1,6 +1,7 @@
 /* trace.json, as pipeline/draw/trace.c writes it: one event per line, so that a large one needs no
  * tree of all of it. */
 #include "pipeline/draw/timeline.h"
+#include "base/grow.h"
 #include "report/data.h"
 #include <math.h>
 #include <stdlib.h>
@@ -48,13 +49,7 @@ static pst_status add_slice(const json_t *event, pst_report_trace *t) {
         t->n_bad++;
         return PST_OK;
     }
-    if (t->n == t->room) {
-        size_t room = t->room ? 2 * t->room : 1024;
-        pst_report_slice *more = realloc(t->slice, room * sizeof *more);
-        if (!more) return pst_fail(PST_ENOMEM, "no memory to read a trace");
-        t->slice = more;
-        t->room = room;
-    }
+    PST_TRY(pst_grow(&t->slice, sizeof *t->slice, t->n, &t->room, "to read a trace"));
     int moves = kind == PST_REPORT_SEND || kind == PST_REPORT_TRANSFER;
     t->slice[t->n++] =
         (pst_report_slice){.start = start,

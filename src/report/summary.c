@@ -3,27 +3,7 @@
 #include "report/page.h"
 #include "report/typical.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-pst_status pst_report_median(const double *value, size_t n, double *median) {
-    size_t there = 0;
-    double *sorted = malloc((n ? n : 1) * sizeof *sorted);
-    if (!sorted) return pst_fail(PST_ENOMEM, "no memory for a median");
-    for (size_t i = 0; i < n; i++)
-        if (!isnan(value[i])) sorted[there++] = value[i];
-    qsort(sorted, there, sizeof *sorted, ascending);
-    *median = !there      ? NAN
-              : there % 2 ? sorted[there / 2]
-                          : (sorted[there / 2 - 1] + sorted[there / 2]) / 2;
-    free(sorted);
-    return PST_OK;
-}
 
 /* --- head ------------------------------------------------------------------------------------- */
 

@@ -3,11 +3,31 @@
 #include "report/page.h"
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     SETTLING = 6
 }; /* steps from which the prediction learns, and one for the machine to warm up */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+pst_status pst_report_median(const double *value, size_t n, double *median) {
+    size_t there = 0;
+    double *sorted = malloc((n ? n : 1) * sizeof *sorted);
+    if (!sorted) return pst_fail(PST_ENOMEM, "no memory for a median");
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(value[i])) sorted[there++] = value[i];
+    qsort(sorted, there, sizeof *sorted, ascending);
+    *median = !there      ? NAN
+              : there % 2 ? sorted[there / 2]
+                          : (sorted[there / 2 - 1] + sorted[there / 2]) / 2;
+    free(sorted);
+    return PST_OK;
+}
 
 size_t pst_report_settled(const pst_report_metrics *m) {
     return m->n > 2 * SETTLING ? SETTLING : m->n > 1;

@@ -54,7 +54,8 @@ static inline collect collect_draw(uint64_t key, uint64_t i, uint32_t n, uint64_
     for (uint32_t r = 0; r < n; r++) {
         uint64_t part =
             c.in_parts ? collect_count(key, at + 8 + r, most / n + 1) * element : c.bytes;
-        c.offset[r + 1] = total ? (r + 1 == n ? c.bytes : 0) : c.offset[r] + part;
+        c.offset[r + 1] = c.offset[r] + part;
+        if (total) c.offset[r + 1] = r + 1 == n ? c.bytes : 0;
     }
     return c;
 }
@@ -126,10 +127,9 @@ static inline const char *collect_check(const collect *c, uint32_t me, const uin
                    : "wrong sum of the own part";
     for (uint32_t r = 0; r < c->n; r++)
         for (uint64_t b = c->offset[r]; b < c->offset[r + 1]; b++) {
-            uint8_t wanted = c->kind == PST_COLL_BROADCAST ? collect_byte(c, c->root, 0, b)
-                             : c->kind == PST_COLL_ALL_GATHER
-                                 ? collect_byte(c, r, 0, b)
-                                 : collect_byte(c, r, me, b - c->offset[r]);
+            uint8_t wanted = collect_byte(c, r, me, b - c->offset[r]);
+            if (c->kind == PST_COLL_BROADCAST) wanted = collect_byte(c, c->root, 0, b);
+            if (c->kind == PST_COLL_ALL_GATHER) wanted = collect_byte(c, r, 0, b);
             if (mem[b] != wanted) return "wrong bytes";
         }
     return NULL;

@@ -8,6 +8,7 @@
 #include "comm/transport/transport.h"
 #include "comm/watch/heartbeat.h"
 #include "comm/world/world.h"
+#include "comm/transfer.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,11 +77,7 @@ static inline pst_status rank_finish(rank_state *r, uint64_t request) {
     }
 }
 
-static inline pst_status rank_post(rank_state *r, pst_transfer_kind kind, uint32_t peer,
-                                   uint32_t channel, uint32_t seq, void *mem, uint64_t bytes,
-                                   uint64_t *request) {
-    pst_transfer x = {
-        .kind = kind, .peer = peer, .channel = channel, .seq = seq, .mem = mem, .bytes = bytes};
+static inline pst_status rank_post(rank_state *r, pst_transfer x, uint64_t *request) {
     return r->t->ops->post(r->t, &x, request);
 }
 

@@ -74,7 +74,8 @@ static uint32_t random_word(uint64_t key, uint64_t at) {
 
 static uint64_t random_bytes(uint64_t key, uint64_t at) {
     uint32_t word = random_word(key, at);
-    return word % 5 == 0 ? word % 3 : word % 5 == 1 ? word % 5000000 : word % 3000;
+    if (word % 5 == 0) return word % 3;
+    return word % 5 == 1 ? word % 5000000 : word % 3000;
 }
 
 static void broadcasts(void **state) {

@@ -48,7 +48,8 @@ static int wait_for_rank_2(rank_state *r, const char *way) {
         pst_heartbeat_accuse(r->heartbeat, 1, 0, "rank 1 it was");
     if (!strcmp(way, "deaf") || !strcmp(way, "accuse"))
         for (;;) pause();
-    RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 2, 0, 0, &word, sizeof word, &request) == PST_OK);
+    RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_RECV, 2, 0, 0, &word, sizeof word),
+                         &request) == PST_OK);
     return rank_give_up(r, rank_finish(r, request));
 }
 
@@ -63,13 +64,15 @@ static int read_the_dead(rank_state *r) {
     RANK_CHECK(r->world->ops->fence(r->world) == PST_OK); /* whoever is through dies only when all
                                                              are */
     if (r->world->rank == 2) {
-        RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 0, 0, 0, mem, sizeof mem, &request) == PST_OK);
+        RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_SEND, 0, 0, 0, mem, sizeof mem),
+                             &request) == PST_OK);
         for (int i = 0; i < 1000; i++) r->t->ops->progress(r->t);
         raise(SIGKILL);
     }
     while (pst_heartbeat_check(r->heartbeat) == PST_OK) usleep(1000);
     if (r->world->rank == 0) {
-        pst_status status = rank_post(r, PST_TRANSFER_RECV, 2, 0, 0, mem, sizeof mem, &request);
+        pst_status status =
+            rank_post(r, transfer_of(PST_TRANSFER_RECV, 2, 0, 0, mem, sizeof mem), &request);
         for (int i = 0; i < 1000 && status == PST_OK; i++) {
             r->t->ops->progress(r->t);
             status = r->t->ops->test(r->t, request, &end_ns);

@@ -331,12 +331,14 @@ static void test_proof(void **state) {
     (void)state;
     uint8_t a[PST_SECRET_NONCE] = {1}, b[PST_SECRET_NONCE] = {2}, first[PST_SECRET_PROOF],
             proof[PST_SECRET_PROOF];
-    assert_int_equal(pst_secret_prove("s", "p", a, b, 1, 2, first), PST_OK);
-    assert_int_equal(pst_secret_prove("s", "p", a, b, 1, 2, proof), PST_OK);
+    assert_int_equal(pst_secret_prove("s", &(pst_secret_claim){"p", a, b, 1, 2}, first), PST_OK);
+    assert_int_equal(pst_secret_prove("s", &(pst_secret_claim){"p", a, b, 1, 2}, proof), PST_OK);
     assert_true(pst_secret_equal(first, proof));
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(pst_secret_prove(i == 0 ? "t" : "s", i == 1 ? "q" : "p", i == 2 ? b : a, b,
-                                          i == 3 ? 3 : 1, i == 4 ? 3 : 2, proof),
+        assert_int_equal(pst_secret_prove(i == 0 ? "t" : "s",
+                                          &(pst_secret_claim){i == 1 ? "q" : "p", i == 2 ? b : a, b,
+                                                              i == 3 ? 3 : 1, i == 4 ? 3 : 2},
+                                          proof),
                          PST_OK);
         assert_false(pst_secret_equal(first, proof));
     }

@@ -9,15 +9,13 @@
 
 #include "base/rng.h"
 #include "comm/fault.h"
+#include "comm/transfer.h"
 #include "comm/transport/transport.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status post(pst_transport *t, pst_transfer_kind kind, uint32_t peer, uint32_t channel,
-                       uint32_t seq, void *mem, uint64_t bytes, uint64_t *request) {
-    pst_transfer transfer = {
-        .kind = kind, .peer = peer, .channel = channel, .seq = seq, .mem = mem, .bytes = bytes};
+static pst_status post(pst_transport *t, pst_transfer transfer, uint64_t *request) {
     return t->ops->post(t, &transfer, request);
 }
 
@@ -33,10 +31,12 @@ static void a_message_moves_when_both_are_there(void **state) {
     pst_transport *a = pst_self_hub_end(hub, 0), *b = pst_self_hub_end(hub, 1);
     int sent = 42, got = 0;
     uint64_t send, recv;
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 3, 7, &sent, sizeof sent, &send), PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 3, 7, &sent, sizeof sent), &send),
+                     PST_OK);
     assert_int_equal(test(a, send), PST_BUSY);
     assert_int_equal(b->ops->progress(b), 0);
-    assert_int_equal(post(b, PST_TRANSFER_RECV, 0, 3, 7, &got, sizeof got, &recv), PST_OK);
+    assert_int_equal(post(b, transfer_of(PST_TRANSFER_RECV, 0, 3, 7, &got, sizeof got), &recv),
+                     PST_OK);
     assert_int_equal(a->ops->progress(a), 1);
     assert_int_equal(a->ops->progress(a), 1); /* until it is tested */
     assert_int_equal(test(a, send), PST_OK);
@@ -53,13 +53,18 @@ static void other_channels_numbers_and_sources_do_not_match(void **state) {
     pst_transport *b = pst_self_hub_end(hub, 1);
     int value[4] = {10, 11, 12, 13}, got = 0;
     uint64_t send, recv;
-    assert_int_equal(post(b, PST_TRANSFER_RECV, 0, 5, 1, &got, sizeof got, &recv), PST_OK);
+    assert_int_equal(post(b, transfer_of(PST_TRANSFER_RECV, 0, 5, 1, &got, sizeof got), &recv),
+                     PST_OK);
     pst_transport *a = pst_self_hub_end(hub, 0), *c = pst_self_hub_end(hub, 2);
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 4, 1, &value[0], sizeof got, &send), PST_OK);
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 5, 2, &value[1], sizeof got, &send), PST_OK);
-    assert_int_equal(post(c, PST_TRANSFER_SEND, 1, 5, 1, &value[2], sizeof got, &send), PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 4, 1, &value[0], sizeof got), &send),
+                     PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 5, 2, &value[1], sizeof got), &send),
+                     PST_OK);
+    assert_int_equal(post(c, transfer_of(PST_TRANSFER_SEND, 1, 5, 1, &value[2], sizeof got), &send),
+                     PST_OK);
     assert_int_equal(test(b, recv), PST_BUSY);
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 5, 1, &value[3], sizeof got, &send), PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 5, 1, &value[3], sizeof got), &send),
+                     PST_OK);
     assert_int_equal(test(b, recv), PST_OK);
     assert_int_equal(got, 13);
     pst_self_hub_close(hub);
@@ -72,8 +77,8 @@ static void a_wrong_size_is_told_to_both(void **state) {
     pst_transport *a = pst_self_hub_end(hub, 0), *b = pst_self_hub_end(hub, 1);
     char sent[8] = {0}, got[8];
     uint64_t send, recv;
-    assert_int_equal(post(b, PST_TRANSFER_RECV, 0, 0, 0, got, 4, &recv), PST_OK);
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 0, 0, sent, 8, &send), PST_OK);
+    assert_int_equal(post(b, transfer_of(PST_TRANSFER_RECV, 0, 0, 0, got, 4), &recv), PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 0, 0, sent, 8), &send), PST_OK);
     assert_int_equal(test(a, send), PST_EINPUT);
     assert_int_equal(test(b, recv), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "sent 8 bytes, rank 1 expects 4"));
@@ -88,15 +93,19 @@ static void leaving_wakes_those_who_wait(void **state) {
                   *c = pst_self_hub_end(hub, 2);
     int x = 1, y = 0, z = 0;
     uint64_t from_b, from_c, mine, again;
-    assert_int_equal(post(a, PST_TRANSFER_RECV, 1, 0, 0, &y, sizeof y, &from_b), PST_OK);
-    assert_int_equal(post(a, PST_TRANSFER_RECV, 2, 0, 0, &z, sizeof z, &from_c), PST_OK);
-    assert_int_equal(post(b, PST_TRANSFER_SEND, 2, 0, 0, &x, sizeof x, &mine), PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_RECV, 1, 0, 0, &y, sizeof y), &from_b),
+                     PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_RECV, 2, 0, 0, &z, sizeof z), &from_c),
+                     PST_OK);
+    assert_int_equal(post(b, transfer_of(PST_TRANSFER_SEND, 2, 0, 0, &x, sizeof x), &mine), PST_OK);
     b->ops->abort(b);
     assert_int_equal(test(b, mine), PST_EPEER);
     assert_int_equal(test(a, from_b), PST_EPEER);
     assert_int_equal(test(a, from_c), PST_BUSY);
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 0, 1, &x, sizeof x, &again), PST_EPEER);
-    assert_int_equal(post(c, PST_TRANSFER_SEND, 0, 0, 0, &x, sizeof x, &again), PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 0, 1, &x, sizeof x), &again),
+                     PST_EPEER);
+    assert_int_equal(post(c, transfer_of(PST_TRANSFER_SEND, 0, 0, 0, &x, sizeof x), &again),
+                     PST_OK);
     assert_int_equal(test(a, from_c), PST_OK);
     pst_self_hub_close(hub);
 }
@@ -124,9 +133,11 @@ static void random_orders_match(void **state) {
         uint64_t half = pst_rng_permute(key, 2 * MESSAGES, j), i = half / 2;
         int is_send = half % 2 == 0;
         pst_transport *t = pst_self_hub_end(hub, is_send ? from[i] : to[i]);
-        assert_int_equal(post(t, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
-                              is_send ? to[i] : from[i], (uint32_t)i % 7, (uint32_t)i,
-                              is_send ? &sent[i] : &got[i], 4, &request[half]),
+        assert_int_equal(post(t,
+                              transfer_of(is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                                          is_send ? to[i] : from[i], (uint32_t)i % 7, (uint32_t)i,
+                                          is_send ? &sent[i] : &got[i], 4),
+                              &request[half]),
                          PST_OK);
     }
     for (uint32_t half = 0; half < 2 * MESSAGES; half++) {
@@ -146,11 +157,16 @@ static void the_wrapper_drops_fails_and_delays(void **state) {
     assert_int_equal(pst_transport_fault_open(pst_self_hub_end(hub, 0), &spec, &a), PST_OK);
     int sent = 5, got = 0, never = 0;
     uint64_t send, dropped, recv, lost;
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 0, 0, &sent, sizeof sent, &send), PST_OK);
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 0, 1, &sent, sizeof sent, &dropped), PST_EPEER);
-    assert_int_equal(post(a, PST_TRANSFER_SEND, 1, 0, 2, &sent, sizeof sent, &dropped), PST_OK);
-    assert_int_equal(post(b, PST_TRANSFER_RECV, 0, 0, 0, &got, sizeof got, &recv), PST_OK);
-    assert_int_equal(post(b, PST_TRANSFER_RECV, 0, 0, 2, &never, sizeof never, &lost), PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 0, 0, &sent, sizeof sent), &send),
+                     PST_OK);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 0, 1, &sent, sizeof sent), &dropped),
+                     PST_EPEER);
+    assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 0, 2, &sent, sizeof sent), &dropped),
+                     PST_OK);
+    assert_int_equal(post(b, transfer_of(PST_TRANSFER_RECV, 0, 0, 0, &got, sizeof got), &recv),
+                     PST_OK);
+    assert_int_equal(post(b, transfer_of(PST_TRANSFER_RECV, 0, 0, 2, &never, sizeof never), &lost),
+                     PST_OK);
     int fd;
     assert_int_equal(a->ops->arm(a, &fd), PST_BUSY);
     for (int polls = 0; polls < 3; polls++) {

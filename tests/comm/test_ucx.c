@@ -45,8 +45,9 @@ static int random_traffic(rank_state *r) {
         if ((is_send ? m.from : m.to) != r->world->rank) continue;
         RANK_CHECK((mem[half] = calloc(1, m.bytes + 1)));
         if (is_send) fill(mem[half], m.bytes, i);
-        RANK_CHECK(rank_post(r, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
-                             is_send ? m.to : m.from, m.channel, i, mem[half], m.bytes,
+        RANK_CHECK(rank_post(r,
+                             transfer_of(is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                                         is_send ? m.to : m.from, m.channel, i, mem[half], m.bytes),
                              &request[half]) == PST_OK);
     }
     for (uint32_t half = 0; half < 2 * MESSAGES; half++) {
@@ -91,11 +92,12 @@ static int wrong_size(rank_state *r) {
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t request;
         if (r->world->rank == 0) {
-            RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 1, 0, i, mem, sent[i], &request) == PST_OK);
+            RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_SEND, 1, 0, i, mem, sent[i]),
+                                 &request) == PST_OK);
             rank_finish(r, request);
         } else {
-            RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 0, 0, i, mem, expected[i], &request) ==
-                       PST_OK);
+            RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_RECV, 0, 0, i, mem, expected[i]),
+                                 &request) == PST_OK);
             RANK_CHECK(rank_finish(r, request) == PST_EINPUT);
             RANK_CHECK(strstr(pst_error(), "rank 1 expects"));
         }
@@ -113,22 +115,27 @@ static int crossed(rank_state *r) {
              from = (rank + n - 1) % n;
     uint64_t request[2];
     if (rank == 0) {
-        RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 1, 0, 0, large, LARGE, &request[0]) == PST_OK);
-        RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 1, 0, 1, small, SMALL, &request[1]) == PST_OK);
+        RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_SEND, 1, 0, 0, large, LARGE),
+                             &request[0]) == PST_OK);
+        RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_SEND, 1, 0, 1, small, SMALL),
+                             &request[1]) == PST_OK);
         RANK_CHECK(rank_finish(r, request[0]) == PST_OK && rank_finish(r, request[1]) == PST_OK);
     } else if (rank == 1) {
-        RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 0, 0, 1, small, SMALL, &request[1]) == PST_OK);
+        RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_RECV, 0, 0, 1, small, SMALL),
+                             &request[1]) == PST_OK);
         RANK_CHECK(rank_finish(r, request[1]) == PST_OK);
-        RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 0, 0, 0, large, LARGE, &request[0]) == PST_OK);
+        RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_RECV, 0, 0, 0, large, LARGE),
+                             &request[0]) == PST_OK);
         RANK_CHECK(rank_finish(r, request[0]) == PST_OK);
     }
     static const uint64_t bytes[] = {5, LARGE, 8200, 65536, 0, 1 << 20};
     for (uint32_t i = 0; i < 12; i++)
         for (uint32_t half = 0; half < 2; half++) {
             int is_send = (half + rank + i) % 2 == 0;
-            RANK_CHECK(rank_post(r, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
-                                 is_send ? to : from, RING, i, is_send ? large : small,
-                                 bytes[((is_send ? rank : from) + i) % 6],
+            RANK_CHECK(rank_post(r,
+                                 transfer_of(is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                                             is_send ? to : from, RING, i, is_send ? large : small,
+                                             bytes[((is_send ? rank : from) + i) % 6]),
                                  &request[half]) == PST_OK);
             if (half)
                 RANK_CHECK(rank_finish(r, request[0]) == PST_OK &&
@@ -144,8 +151,10 @@ static int wakes_up(rank_state *r) {
     for (uint32_t i = 0; i < 100; i++) {
         int my_turn = i % 2 == r->world->rank;
         if (my_turn) usleep(500);
-        RANK_CHECK(rank_post(r, my_turn ? PST_TRANSFER_SEND : PST_TRANSFER_RECV, 1 - r->world->rank,
-                             1, i, &word, sizeof word, &request) == PST_OK);
+        RANK_CHECK(rank_post(r,
+                             transfer_of(my_turn ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                                         1 - r->world->rank, 1, i, &word, sizeof word),
+                             &request) == PST_OK);
         RANK_CHECK(rank_finish(r, request) == PST_OK);
     }
     uint64_t took_ms = (pst_monotonic_ns() - start) / 1000000;
@@ -158,8 +167,10 @@ static int leaves_with_open_requests(rank_state *r) {
     static uint8_t mem[1 << 20];
     uint64_t request;
     if (r->world->rank == 0) return 0;
-    RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 0, 0, 0, mem, sizeof mem, &request) == PST_OK);
-    RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 0, 0, 1, mem, sizeof mem, &request) == PST_OK);
+    RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_RECV, 0, 0, 0, mem, sizeof mem), &request) ==
+               PST_OK);
+    RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_SEND, 0, 0, 1, mem, sizeof mem), &request) ==
+               PST_OK);
     return 0;
 }
 

@@ -38,6 +38,8 @@ typedef struct {
 } effect;
 
 fake_machine fake;
+fake_blas_machine fake_blas;
+fake_dnn_machine fake_dnn;
 static effect pending[EFFECTS];
 static int n_pending;
 

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-fake_blas_machine fake_blas;
-
 struct fake_product {
     int tf32;
     const float *scale_a, *scale_b;

@@ -11,8 +11,6 @@
 
 enum { DIMS = 4, MOST_ATTRIBUTES = 12 };
 
-fake_dnn_machine fake_dnn;
-
 /* Attributes as they were set; those that are descriptors are held. */
 typedef struct desc {
     cudnnBackendDescriptorType_t type;

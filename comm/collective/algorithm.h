@@ -1,12 +1,13 @@
-/* Private to collective*.c. An algorithm is a list of steps per rank that is never written down: it
- * computes step i when asked. collective.c starts each step once the steps that it names are done.
+/* Private to this room: what an algorithm is. It is a list of steps per rank that is never written
+ * down: it computes step i when asked. run.c starts each step once the steps that it names are
+ * done.
  *
  * So that no two ranks wait for each other, whatever the transport: let every message have a
  * number, the same at both ends; then each rank's steps ascend in the numbers of their messages, a
  * step waits for earlier ones only, and there are never more than PST_COLL_WINDOW steps between the
  * first and the last one of equal number. */
-#ifndef PST_COMM_COLLECTIVE_PARTS_H
-#define PST_COMM_COLLECTIVE_PARTS_H
+#ifndef PST_COMM_COLLECTIVE_ALGORITHM_H
+#define PST_COMM_COLLECTIVE_ALGORITHM_H
 #include "comm/collective/collective.h"
 
 /* SEGMENT: large messages are cut, so that what was received is added while it is in a near cache
@@ -103,93 +104,4 @@ void pst_coll_cover_all(const pst_coll_run *r, pst_coll_step *step, pst_coll_op 
                         uint64_t segment);
 /* Puts a RECV, or what takes from it, into the slot of the use-th message that is added. */
 void pst_coll_use_slot(const pst_coll_run *r, pst_coll_step *step, uint64_t use);
-
-/* --- choosing: comm/collective/choose.c ------------------------------------------------------- */
-
-/* The cheapest, or `forced` where it can. */
-const pst_coll_algorithm *pst_coll_choose(const pst_coll_shape *shape,
-                                          const pst_coll_algorithm *forced);
-const pst_coll_algorithm *pst_coll_find(const char *name); /* NULL: there is none */
-uint32_t pst_coll_rank_candidates(const pst_coll_shape *shape,
-                                  pst_coll_candidate candidate[PST_COLL_CANDIDATES]);
-double pst_coll_cost_us(const pst_coll_algorithm *a, const pst_coll_shape *shape);
-
-/* --- by host: comm/collective/host.c ---------------------------------------------------------- */
-
-enum { PST_COLL_RUNS = 3 };
-typedef struct {
-    uint32_t n_host, most, host; /* host: this rank's */
-    int in_turn;
-    uint32_t *of;                 /* [n] host of each member, numbered as they appear */
-    uint32_t *local, n_local, me; /* ranks of this host; index of this one */
-    uint32_t *leader, *first; /* [n_host] rank of each one's first member; its index in the group,
-                                 [n_host] is n */
-    uint32_t *leader_now;     /* [n_host] of the broadcast under way */
-    uint64_t *offset;         /* [n_host + 1] parts of leaders */
-    uint64_t *local_offset;   /* [n_local + 1] likewise of this host's ranks */
-} pst_coll_host_map;
-
-pst_status pst_coll_host_map_open(const uint32_t *rank, uint32_t n, uint32_t me,
-                                  const uint32_t *host, pst_coll_host_map **map);
-void pst_coll_host_map_close(pst_coll_host_map *map);
-/* Fills run[] with what `whole` becomes by host; returns how many. */
-uint32_t pst_coll_host_runs(pst_coll_host_map *map, const pst_coll_run *whole,
-                            pst_coll_run run[PST_COLL_RUNS]);
-
-/* --- shared memory: comm/collective/outbox.c -------------------------------------------------- */
-
-enum {
-    PST_COLL_OUTBOX_TURNS = 4
-}; /* segments that an outbox has room for, each for every member */
-typedef struct pst_coll_outboxes pst_coll_outboxes;
-uint64_t pst_coll_outbox_segment(uint32_t n);
-uint8_t *pst_coll_outbox_slot(const pst_coll_outboxes *o, uint32_t member, uint64_t slot);
-void pst_coll_outboxes_close(pst_coll_outboxes *o);
-pst_status pst_coll_share_next(pst_coll *c);
-
-/* --- one rank's collectives: collective.c starts them, comm/collective/run.c takes them on ---- */
-
-typedef enum { PST_COLL_WAITS, PST_COLL_UNDER_WAY, PST_COLL_DONE } pst_coll_state;
-typedef struct {
-    pst_coll_step step;
-    pst_coll_state state;
-    uint64_t request, message; /* under way; message: as others read it, see base/position.h */
-} pst_coll_window_step;
-
-struct pst_coll {
-    pst_transport *t;
-    uint32_t *rank, n, me, channel; /* rank: [n] of the transport */
-    uint32_t seq; /* the same on every rank: all start the same collectives in the same order */
-    const pst_coll_algorithm *forced;
-    pst_coll_host_map *hosts; /* NULL: all on one */
-    pst_coll_outboxes *outboxes;
-    int shared; /* outboxes are there on all */
-    uint64_t explained[PST_COLL_KINDS];
-
-    pst_coll_kind kind;
-    uint8_t *mem;
-    uint64_t bytes; /* as given */
-    pst_dtype dtype;
-    uint32_t root;
-    uint64_t *offset; /* [n+1] */
-    pst_coll_run run[PST_COLL_RUNS];
-    uint32_t n_run, now;    /* now == n_run: none is under way */
-    uint64_t first, behind; /* steps of this run: the first that is not done; behind the last that
-                               has been looked at */
-    pst_coll_window_step *window; /* [PST_COLL_WINDOW(n)] step i at i % that */
-    uint32_t n_open;
-
-    uint64_t mismatch;
-    const char *file, *function; /* see pst_coll_place */
-    uint32_t line;
-    pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
-    uint8_t *scratch;
-    pst_status broken; /* a failure stays: peers are in an unknown state */
-};
-
-void pst_coll_say_start(pst_coll *c);
-
-/* --- sums: comm/collective/add.c -------------------------------------------------------------- */
-
-void pst_coll_add(pst_dtype dtype, void *sum, const void *more, uint64_t bytes);
 #endif

@@ -1,0 +1,20 @@
+/* One matrix product that is described: its name, and its launch. */
+#include "kernels/cuda/product_parts.h"
+#include <stdio.h>
+
+/* "bf16 bf16 TN bias 3072x8192x768": for people and for plans. */
+void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes) {
+    snprintf(text, bytes, "%s%s %s %c%c%s %llux%llux%llu", pst_dtype_name(s->in),
+             s->wide ? "xE5M2" : "", pst_dtype_name(s->out), s->trans_a ? 'T' : 'N',
+             s->trans_b ? 'T' : 'N', s->bias ? " bias" : "", (unsigned long long)s->m,
+             (unsigned long long)s->n, (unsigned long long)s->k);
+}
+
+cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
+                                    const cublasLtMatmulAlgo_t *algo, const void *a, const void *b,
+                                    float beta, void *to, void *workspace) {
+    float alpha = 1;
+    uint8_t *aligned = (uint8_t *)workspace + (-(uintptr_t)workspace & (PST_CUDA_ALIGNED - 1));
+    return cublasLtMatmul(d->lt, e->product, &alpha, a, e->a, b, e->b, &beta, to, e->d, to, e->d,
+                          algo, aligned, PST_CUDA_USABLE, pst_cuda_stream(&d->base));
+}
