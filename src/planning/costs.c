@@ -92,11 +92,9 @@ pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequenc
     return part_of(x, x->model.layers, tensor, sequence, 0, micro_batch, part);
 }
 
-pst_status pst_planning_graph_of(pst_planning *x, const pst_candidate *l,
-                                 pst_planning_part **part) {
-    uint32_t tensor = l->layout.before ? 1 : l->layout.tensor;
-    return pst_planning_graph(x, tensor, tensor > 1 && l->layout.sequence, l->layout.micro_batch,
-                              part);
+pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *l, pst_planning_part **part) {
+    uint32_t tensor = l->before ? 1 : l->tensor;
+    return pst_planning_graph(x, tensor, tensor > 1 && l->sequence, l->micro_batch, part);
 }
 
 /* --- models of fewer layers ------------------------------------------------------------------- */
@@ -271,37 +269,36 @@ static void take_exact(const pst_prepared *p, pst_candidate *l) {
     l->solved = !strcmp(p->plan->schedule, "solved");
 }
 
-static pst_status set_cluster(const pst_planning *x, pst_config *c) {
+static pst_status settle_cluster(pst_planning *x) {
+    if (x->settled) return PST_OK;
     char *text = strdup(x->cluster_text);
-    if (!text) return no_memory();
-    free(c->parallel.cluster);
-    c->parallel.cluster = text;
+    pst_status status = text ? pst_config_copy(x->config, &x->settled) : no_memory();
+    if (status != PST_OK) {
+        free(text);
+        return status;
+    }
+    free(x->settled->parallel.cluster);
+    x->settled->parallel.cluster = text;
     return PST_OK;
 }
 
 /* As a run of this layout would be prepared. */
-pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *l, pst_prepared **p) {
-    pst_plan *plan = NULL;
-    const uint32_t n_rank = pst_grid_size(pst_layout_grid(&l->layout));
+pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst_prepared **p) {
+    const uint32_t n_rank = pst_grid_size(pst_layout_grid(&found->layout));
+    pst_layout layout;
     pst_prepare_options o = {.n_rank = n_rank,
                              .threads = pst_planning_threads(x, n_rank),
                              .isa = isa_of(x),
                              .device = x->device,
                              .processors = x->processors,
-                             .n_eval_micro = l->layout.n_micro};
-    pst_config_close(x->settled);
-    x->settled = NULL;
-    PST_TRY(pst_planning_plan(x, l, &plan));
-    pst_status status = pst_config_copy(x->config, &x->settled);
-    if (status == PST_OK) pst_config_forget(x->settled, "parallel", x->open);
-    if (status == PST_OK) pst_config_forget(x->settled, "train", x->open);
-    if (status == PST_OK) status = set_cluster(x, x->settled);
-    if (status == PST_OK) status = pst_planned_settle(x->settled, plan, "found");
-    o.quiet = 1;
-    o.score = 1;
-    o.plan = plan;
-    if (status == PST_OK) status = pst_prepare(x->settled, &o, p);
-    pst_plan_close(plan);
+                             .n_eval_micro = found->layout.n_micro,
+                             .layout = &layout,
+                             .score = 1,
+                             .quiet = 1};
+    PST_TRY(settle_cluster(x));
+    PST_TRY(pst_planning_layout(x, &found->layout, &layout));
+    pst_status status = pst_prepare(x->settled, &o, p);
+    pst_layout_close(&layout);
     return status;
 }
 

@@ -175,7 +175,7 @@ static double flops_of(pst_planning *x, const pst_candidate *l) {
     pst_planning_part *part;
     pst_tape *tape;
     double flops = 0;
-    if (pst_planning_graph_of(x, l, &part) != PST_OK ||
+    if (pst_planning_graph_of(x, &l->layout, &part) != PST_OK ||
         pst_tape_build(part->graph, 1, &tape) != PST_OK)
         return 0;
     for (uint32_t s = 0; s < tape->n_step; s++) flops += (double)tape->step[s].flops;

@@ -55,7 +55,7 @@ typedef struct {
                        none */
     uint64_t fewer_ns;   /* their step */
     uint64_t end_ns;     /* monotonic: when --time-limit is over; UINT64_MAX: there is none */
-    pst_config *settled; /* of what was prepared last; NULL */
+    pst_config *settled; /* with the cluster that is planned for; NULL: nothing was prepared yet */
 } pst_planning;
 
 /* planning/planning.c. Without `out`: searches only. Close it also when it fails. */
@@ -81,7 +81,7 @@ pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequenc
                               uint32_t micro_batch, pst_planning_part **part);
 /* That whose operators a plan of the layout cuts: the whole where stages have different numbers of
  * tensor ranks. */
-pst_status pst_planning_graph_of(pst_planning *x, const pst_candidate *layout,
+pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *layout,
                                  pst_planning_part **part);
 /* Of each of so many ranks, as a run would have it. */
 uint32_t pst_planning_threads(const pst_planning *x, uint32_t ranks);
@@ -92,9 +92,12 @@ pst_status pst_planning_shorten(pst_planning *x);
  * operators. */
 pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part, uint32_t **first);
 void pst_planning_fold_table(pst_cost_table *table, const uint32_t *first, uint32_t n);
-/* planning/file.c: a layout as a plan, the caller's; written to a file. */
-pst_status pst_planning_plan(pst_planning *x, const pst_candidate *layout, pst_plan **plan);
-pst_status pst_planning_write(pst_planning *x, const pst_candidate *layout, const char *path);
+/* planning/layout.c: what the search has found, cut in operators of the graph that a run has, with
+ * a stage for each chunk; and that as a plan. Both are the caller's. */
+pst_status pst_planning_layout(pst_planning *x, const pst_layout *found, pst_layout *layout);
+pst_status pst_planning_plan(pst_planning *x, const pst_candidate *found, pst_plan **plan);
+/* planning/file.c: the plan's file. */
+pst_status pst_planning_write(pst_planning *x, const pst_candidate *found, const char *path);
 /* Most micro-batches of a stage that are in flight at once; half of one where only one of two
  * chunks holds it. */
 static inline double pst_planning_in_flight(const pst_candidate *l, uint32_t stage) {

@@ -50,7 +50,7 @@ static int keeps_micros(const pst_layout *l, const pst_plan *plan) {
 static pst_status read_training(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
     l->micro_batch = (uint32_t)c->train.micro_batch;
     l->sequence = !strcmp(c->parallel.sequence, "true");
-    l->zero = l->data > 1 ? (uint32_t)c->parallel.zero : 0;
+    l->zero = (uint32_t)c->parallel.zero;
     if (!o->plan) {
         l->n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
         l->chunks = (uint32_t)c->parallel.chunks;

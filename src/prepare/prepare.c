@@ -301,6 +301,8 @@ static pst_status predict(pst_prepared *p) {
 static pst_status open_grid(pst_prepared *p) {
     p->grid = pst_layout_grid(&p->layout);
     p->before = p->layout.before;
+    if (p->grid.data == 1) p->layout.zero = 0;
+    if (p->grid.tensor == 1) p->layout.sequence = 0;
     uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;
     if (p->options.lane > n)
