@@ -109,6 +109,9 @@ typedef struct {
                          context */
 } pst_prepared;
 
+/* prepare/kernels.c: of a pst_chooser whose arg is, or begins with, a pst_device. */
+pst_status pst_prepare_choose(void *arg, const pst_graph *graph, const pst_node *node, int extra,
+                              pst_pass pass, uint32_t *kernel, uint64_t *scratch);
 /* prepare/lane.c. Of a job that is only to be scored, once it is known how large its model is. */
 void pst_prepare_choose_lane(pst_prepared *p);
 /* prepare/share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file
@@ -170,8 +173,8 @@ pst_status pst_prepare_time_messages(pst_prepared *p);
 pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links);
 /* How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow);
-/* What a rank may use when each may use `limit` (0: no limit): its device may have less. 0: not
- * limited. */
+/* prepare/room.c. What a rank may use when each may use `limit` (0: no limit): its device may have
+ * less. 0: not limited. */
 uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank);
 /* By how much the rank that exceeds its room most does so; 0: none does. */
 uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank);

@@ -1,4 +1,4 @@
-/* Which micro-batches each replica takes, by how slow its ranks are; and what memory each has. */
+/* Which micro-batches each replica takes, by how slow its ranks are. */
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
@@ -22,11 +22,6 @@ void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
         uint32_t stage = pst_grid_at(p->grid, r).stage;
         slow[stage] = fmax(slow[stage], p->slow[r]);
     }
-}
-
-uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank) {
-    uint64_t own = p->cluster ? p->cluster->device[p->device[rank]].memory : 0;
-    return own && (!limit || own < limit) ? own : limit;
 }
 
 /* A pipeline is as fast as its slowest rank. */

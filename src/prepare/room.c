@@ -1,0 +1,19 @@
+/* What memory each rank has, and how much less that is than it needs. prepare.h declares it. */
+#include "prepare/prepare.h"
+
+uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank) {
+    uint64_t own = p->cluster ? p->cluster->device[p->device[rank]].memory : 0;
+    return own && (!limit || own < limit) ? own : limit;
+}
+
+uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank) {
+    uint64_t most = 0;
+    for (uint32_t r = pst_job_gathers(p->job); r < p->options.n_rank; r = pst_job_next(p->job, r)) {
+        uint64_t may = pst_prepare_room(p, limit, r), needs = p->memory[r]->total;
+        if (may && needs > may && needs - may > most) {
+            most = needs - may;
+            *rank = r;
+        }
+    }
+    return most;
+}
