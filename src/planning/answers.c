@@ -11,10 +11,8 @@ const char *pst_planning_source(const pst_planning *x) {
 uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *l, uint32_t stage) {
     uint64_t least = x->problem.memory;
     const pst_grid grid = pst_layout_grid(&l->layout);
-    for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++) {
-        uint64_t own = x->cluster->device[l->layout.device[r]].memory;
-        if (own && (!least || own < least)) least = own;
-    }
+    for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++)
+        least = pst_cluster_room(x->cluster, l->layout.device[r], least);
     return least;
 }
 

@@ -27,10 +27,9 @@ static pst_status read_micros(const pst_config *c, pst_layout *l) {
     l->micros = malloc(l->data * sizeof *l->micros);
     if (!l->micros) return pst_fail(PST_ENOMEM, "no memory for %u replicas", l->data);
     for (uint32_t k = 0; k < l->data; k++) {
-        double x;
-        PST_TRY(
-            pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
-        sum += l->micros[k] = (uint32_t)x;
+        PST_TRY(pst_prepare_whole("parallel.replicas", c->parallel.replicas[k], 1, 1048576,
+                                  &l->micros[k]));
+        sum += l->micros[k];
     }
     if (sum == l->n_micro) return PST_OK;
     return pst_fail(PST_EINPUT,

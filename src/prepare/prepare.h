@@ -158,9 +158,11 @@ uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here);
  * used devices in ascending order. */
 pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n,
                              uint32_t *device, uint32_t *process);
-/* prepare/share.c. Item i of a list of numbers in [least, most] of the run file. EINPUT. */
-pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least,
-                              double most, int whole, double *out);
+/* prepare/number.c. An item of a list of the run file, in [least, most]. EINPUT names the key. */
+pst_status pst_prepare_number(const char *key, const char *text, double least, double most,
+                              double *out);
+pst_status pst_prepare_whole(const char *key, const char *text, uint32_t least, uint32_t most,
+                             uint32_t *out);
 /* prepare/cluster.c. cluster, tensor_link and stage_link, once it is known which device each rank
  * has. EINPUT: too few devices, or no link where one is needed. */
 pst_status pst_prepare_cluster(pst_prepared *p);

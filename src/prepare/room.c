@@ -2,8 +2,7 @@
 #include "prepare/prepare.h"
 
 uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank) {
-    uint64_t own = p->cluster ? p->cluster->device[p->device[rank]].memory : 0;
-    return own && (!limit || own < limit) ? own : limit;
+    return p->cluster ? pst_cluster_room(p->cluster, p->device[rank], limit) : limit;
 }
 
 uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank) {

@@ -4,18 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least,
-                              double most, int whole, double *out) {
-    char *end;
-    double x = strtod(list[i], &end);
-    if (end != list[i] && !*end && x >= least && x <= most && (!whole || floor(x) == x)) {
-        *out = x;
-        return PST_OK;
-    }
-    return pst_fail(PST_EINPUT, "%s: expected a %snumber from %.10g to %.10g, found '%.40s'", key,
-                    whole ? "whole " : "", least, most, list[i]);
-}
-
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
     for (uint32_t s = 0; s < p->grid.pipeline; s++) slow[s] = 0;
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
