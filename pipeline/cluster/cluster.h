@@ -78,6 +78,12 @@ typedef struct {
     pst_device_kind *kind;
 } pst_cluster;
 
+/* Bytes that may be used of a device when each rank may use `limit`; 0, as of either: not
+ * limited. */
+static inline uint64_t pst_cluster_room(const pst_cluster *c, uint32_t device, uint64_t limit) {
+    uint64_t own = c->device[device].memory;
+    return own && (!limit || own < limit) ? own : limit;
+}
 /* The link between two different devices: of the slower of both ends. EINPUT: there is none (names
  * both nodes). */
 pst_status pst_cluster_between(const pst_cluster *cluster, uint32_t a, uint32_t b,

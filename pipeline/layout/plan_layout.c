@@ -31,8 +31,8 @@ pst_status pst_plan_take_layout(pst_plan *p, const pst_layout *l) {
     p->device = device;
     p->data = l->data;
     p->tensor = l->tensor;
-    p->sequence = l->tensor > 1 && l->sequence;
-    p->zero = l->data > 1 ? l->zero : 0;
+    p->sequence = l->sequence;
+    p->zero = l->zero;
     return PST_OK;
 }
 

@@ -96,15 +96,10 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     pst_plan *p = &r->head;
     pst_yaml *y = &r->yaml;
     uint32_t n;
+    for (uint32_t k = 1; !value[0] && k < 6; k++)
+        if (value[k])
+            return pst_yaml_fail(y, value[k], "missing key: ", "data, which this one goes with");
     if (value[0]) PST_TRY(pst_yaml_u32(y, value[0], 1, MAX_PART, &p->data));
-    else if (value[1] || value[2] || value[3] || value[4] || value[5])
-        return pst_yaml_fail(y,
-                             value[1]   ? value[1]
-                             : value[2] ? value[2]
-                             : value[3] ? value[3]
-                             : value[4] ? value[4]
-                                        : value[5],
-                             "missing key: ", "data, which this one goes with");
     p->tensor = p->data ? 1 : 0;
     uint64_t stages = 0;
     if (value[1]) PST_TRY(read_tensor(r, value[1], &stages));

@@ -62,10 +62,10 @@ static void name_change(key k, const pst_candidate *l, char *out) {
     uint8_t most = 0;
     for (uint32_t c = 0; c < l->layout.n_chunk; c++)
         most = l->layout.recompute[c] > most ? l->layout.recompute[c] : most;
-    const char *text = k == RECOMPUTE  ? pst_recompute_name((pst_recompute)most)
-                       : k == SCHEDULE ? l->layout.schedule
-                       : k == SEQUENCE ? "true"
-                                       : NULL;
+    const char *text = NULL;
+    if (k == RECOMPUTE) text = pst_recompute_name((pst_recompute)most);
+    if (k == SCHEDULE) text = l->layout.schedule;
+    if (k == SEQUENCE) text = "true";
     const char *section = k == MICRO_BATCH ? "train" : "parallel";
     if (text) snprintf(out, PST_PLANNING_ADVICE, "%s.%s=%s", section, key_name[k], text);
     else snprintf(out, PST_PLANNING_ADVICE, "%s.%s=%u", section, key_name[k], value[k]);
@@ -121,7 +121,9 @@ static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, pst_candi
 
 /* Up to what pst_planning_bytes prints. */
 static uint64_t round_up(uint64_t bytes) {
-    const uint64_t unit = bytes >= 1u << 30 ? 1u << 30 : bytes >= 1u << 20 ? 1u << 20 : 1u << 10;
+    uint64_t unit = 1u << 10;
+    if (bytes >= 1u << 20) unit = 1u << 20;
+    if (bytes >= 1u << 30) unit = 1u << 30;
     return (bytes / unit * 100 + (bytes % unit * 100 + unit - 1) / unit) * unit / 100;
 }
 

@@ -126,10 +126,8 @@ static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipel
     *pipeline = n;
     *ranks = 0;
     for (uint32_t s = 0; s < n; s++) {
-        double count;
-        PST_TRY(pst_prepare_number("parallel.tensor", c->parallel.tensors, s, 1, PST_RANKS_MAX, 1,
-                                   &count));
-        x->degree[s] = (uint32_t)count;
+        PST_TRY(pst_prepare_whole("parallel.tensor", c->parallel.tensors[s], 1, PST_RANKS_MAX,
+                                  &x->degree[s]));
         *ranks += x->degree[s];
         same &= x->degree[s] == x->degree[0];
     }
@@ -192,10 +190,9 @@ static pst_status choose_micros(pst_planning *x) {
     if (!x->micros && !(x->micros = malloc(n * sizeof *x->micros)))
         return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t k = 0; k < n; k++) {
-        double count;
-        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1,
-                                   &count));
-        sum += x->micros[k] = (uint32_t)count;
+        PST_TRY(pst_prepare_whole("parallel.replicas", c->parallel.replicas[k], 1, 1048576,
+                                  &x->micros[k]));
+        sum += x->micros[k];
     }
     x->problem.micros = x->micros;
     uint64_t size = (uint64_t)c->train.batch / sum;

@@ -42,7 +42,8 @@ static void add_pass(const pst_cut *cut, const pst_instr *in, double us, pst_pla
 
 static class class_of(const pst_instr *in) {
     if (in->queue == PST_Q_COMPUTE) return COMPUTE;
-    return in->local != PST_NONE ? MESSAGE : in->param != PST_NONE ? REPLICA : NORM;
+    if (in->local != PST_NONE) return MESSAGE;
+    return in->param != PST_NONE ? REPLICA : NORM;
 }
 
 static int by_start(const void *a, const void *b) {

@@ -157,77 +157,6 @@ void pst_planning_close(pst_planning *x) {
     pst_cluster_close(x->cluster);
 }
 
-/* --- questions -------------------------------------------------------------------------------- */
-
-uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *l, uint32_t stage) {
-    uint64_t least = x->problem.memory;
-    const pst_grid grid = pst_layout_grid(&l->layout);
-    for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++) {
-        uint64_t own = x->cluster->device[l->layout.device[r]].memory;
-        if (own && (!least || own < least)) least = own;
-    }
-    return least;
-}
-
-/* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of
- * the whole), as the tape has them; 0: not known. */
-static double flops_of(pst_planning *x, const pst_candidate *l) {
-    pst_planning_part *part;
-    pst_tape *tape;
-    double flops = 0;
-    if (pst_planning_graph_of(x, l, &part) != PST_OK ||
-        pst_tape_build(part->graph, 1, &tape) != PST_OK)
-        return 0;
-    for (uint32_t s = 0; s < tape->n_step; s++) flops += (double)tape->step[s].flops;
-    pst_tape_close(tape);
-    return flops;
-}
-
-double pst_planning_mfu(const pst_planning *x, const pst_candidate *l) {
-    double peak = 0;
-    for (uint32_t i = 0; i < pst_grid_size(pst_layout_grid(&l->layout)); i++) {
-        const pst_cluster_device *d = &x->cluster->device[l->layout.device[i]];
-        peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
-    }
-    if (x->nominal || peak <= 0) return 0;
-    double flops =
-        flops_of((pst_planning *)(uintptr_t)x, l) * (l->layout.before ? 1 : l->layout.tensor);
-    return flops * l->layout.n_micro / ((double)l->step_ns * 1e-9 * peak);
-}
-
-const pst_search_row *pst_planning_nearest(const pst_planning *x) {
-    const pst_search_row *best = NULL;
-    for (uint32_t i = 0; i < x->result->n_row; i++) {
-        const pst_search_row *r = &x->result->row[i];
-        if (r->best && !r->fits && (!best || r->excess < best->excess)) best = r;
-    }
-    return best;
-}
-
-const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES]) {
-    int n = 0;
-    for (uint32_t s = 0; grid.before && s < grid.pipeline && n < PST_PLANNING_DEGREES - 40; s++)
-        n += snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s%u", s ? ", " : "[",
-                      pst_grid_degree(grid, s));
-    if (grid.before)
-        snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s] tensor ranks",
-                 n < PST_PLANNING_DEGREES - 40 ? "" : ", ...");
-    else
-        snprintf(text, PST_PLANNING_DEGREES, "%u tensor rank%s", grid.tensor,
-                 grid.tensor == 1 ? "" : "s");
-    return text;
-}
-
-const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
-    const char *unit = bytes >= 1u << 30 ? "GiB" : bytes >= 1u << 20 ? "MiB" : "KiB";
-    snprintf(text, 32, "%.2f %s",
-             (double)bytes * (*unit == 'G'   ? 0x1p-30
-                              : *unit == 'M' ? 0x1p-20
-                                             : 0x1p-10),
-             unit);
-    return text;
-}
-
 /* --- the command ------------------------------------------------------------------------------ */
 
 static const char *plural(uint32_t n) { return n == 1 ? "" : "s"; }
@@ -260,12 +189,11 @@ pst_status pst_planning_none(const pst_planning *x, const char *change, const ch
 /* Of the best layout, or where nothing fits of the one that comes nearest. */
 static pst_status write_report(pst_planning *x, const char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
-    const pst_candidate *layout = x->result->best ? x->result->best
-                                  : nearest       ? nearest->best
-                                                  : NULL;
+    const pst_candidate *found = x->result->best;
+    if (!found && nearest) found = nearest->best;
     pst_prepared *p;
-    if (!*x->options->report || !layout) return PST_OK;
-    PST_TRY(pst_planning_prepare(x, layout, &p));
+    if (!*x->options->report || !found) return PST_OK;
+    PST_TRY(pst_planning_prepare(x, found, &p));
     pst_status status = pst_plan_page_of(p, x->result, change, x->options->report);
     pst_prepared_close(p);
     return status;

@@ -11,6 +11,9 @@
 /* A model's graphs and costs for degrees that were asked for. */
 typedef struct {
     uint32_t layers, tensor, sequence, untied, micro_batch;
+} pst_planning_part_key;
+typedef struct {
+    pst_planning_part_key key;
     pst_status status;      /* EINPUT: it cannot be had */
     pst_graph *graph;       /* of the first tensor rank */
     uint32_t n, *first;     /* [n operators of the whole + 1] where in `graph` what belongs to each
@@ -55,7 +58,7 @@ typedef struct {
                        none */
     uint64_t fewer_ns;   /* their step */
     uint64_t end_ns;     /* monotonic: when --time-limit is over; UINT64_MAX: there is none */
-    pst_config *settled; /* of what was prepared last; NULL */
+    pst_config *settled; /* with the cluster that is planned for; NULL: nothing was prepared yet */
 } pst_planning;
 
 /* planning/planning.c. Without `out`: searches only. Close it also when it fails. */
@@ -67,34 +70,45 @@ void pst_planning_close(pst_planning *x);
 /* planning/choices.c: which values may be tried of what the run file leaves open. EINPUT for
  * contradictions. */
 pst_status pst_planning_choices(pst_planning *x);
-/* planning/costs.c: the callbacks of the search; arg is the planning. */
+/* planning/costs.c */
 /* parallel.profile for this graph; before anything is searched. EINPUT: it is of something else. */
 pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph);
+/* A callback of the search; arg is the planning. */
 pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
                               uint32_t untied, uint32_t micro_batch, const pst_cost_table **table);
-pst_status pst_planning_verify(void *arg, pst_candidate *layout);
-/* The layout prepared as a run would be, predictions and memory exact; good until the next one is,
- * or x is closed. */
-pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *layout,
+/* Of each of so many ranks, as a run would have it. */
+uint32_t pst_planning_threads(const pst_planning *x, uint32_t ranks);
+uint32_t pst_planning_isa(const pst_planning *x);
+/* planning/exact.c: the layout prepared as a run would be, predictions and memory exact. */
+pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found,
                                 pst_prepared **prepared);
+/* A callback of the search; arg is the planning. */
+pst_status pst_planning_verify(void *arg, pst_candidate *candidate);
+/* planning/graphs.c: graphs, kept until x is closed. */
+pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *key,
+                                pst_planning_part **part);
 pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequence,
                               uint32_t micro_batch, pst_planning_part **part);
 /* That whose operators a plan of the layout cuts: the whole where stages have different numbers of
  * tensor ranks. */
-pst_status pst_planning_graph_of(pst_planning *x, const pst_candidate *layout,
+pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *layout,
                                  pst_planning_part **part);
-/* Of each of so many ranks, as a run would have it. */
-uint32_t pst_planning_threads(const pst_planning *x, uint32_t ranks);
 /* How few layers do for cost tables: those of others are the same. */
 pst_status pst_planning_shorten(pst_planning *x);
+/* Which items of a model of n items and fewer layers come again, so many at a time: some in its
+ * middle. Returns the first. */
+uint32_t pst_planning_repeated(const pst_planning *x, uint32_t n, uint32_t *period);
 /* planning/fold.c: where in a tensor rank's graph what belongs to each operator of the whole
  * begins, [n_node + 1], the caller's; a table of that graph becomes one of the whole's n
  * operators. */
 pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part, uint32_t **first);
 void pst_planning_fold_table(pst_cost_table *table, const uint32_t *first, uint32_t n);
-/* planning/file.c: a layout as a plan, the caller's; written to a file. */
-pst_status pst_planning_plan(pst_planning *x, const pst_candidate *layout, pst_plan **plan);
-pst_status pst_planning_write(pst_planning *x, const pst_candidate *layout, const char *path);
+/* planning/layout.c: what the search has found, cut in operators of the graph that a run has, with
+ * a stage for each chunk; and that as a plan. Both are the caller's. */
+pst_status pst_planning_layout(pst_planning *x, const pst_layout *found, pst_layout *layout);
+pst_status pst_planning_plan(pst_planning *x, const pst_candidate *found, pst_plan **plan);
+/* planning/file.c: the plan's file. */
+pst_status pst_planning_write(pst_planning *x, const pst_candidate *found, const char *path);
 /* Most micro-batches of a stage that are in flight at once; half of one where only one of two
  * chunks holds it. */
 static inline double pst_planning_in_flight(const pst_candidate *l, uint32_t stage) {

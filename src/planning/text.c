@@ -8,10 +8,6 @@
 
 enum { MOST_STAGES = 16 }; /* whose memory is listed */
 
-const char *pst_planning_source(const pst_planning *x) {
-    return x->profile ? "profile" : x->nominal && !x->datasheet ? "nominal" : "datasheet";
-}
-
 static double share(const pst_candidate *l, uint64_t ns) {
     return l->step_ns ? (double)ns / (double)l->step_ns * 100 : 0;
 }
@@ -155,15 +151,6 @@ static void say_costs(const pst_planning *x, FILE *out) {
             x->result->n_layout, x->result->n_simulated, x->result->n_verified, x->seconds);
 }
 
-const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size_t room) {
-    const pst_grid grid = {r->pipeline, r->data, r->tensor, r->before};
-    size_t n = 0;
-    if (!r->before) snprintf(text, room, "%u", r->tensor);
-    for (uint32_t s = 0; r->before && s < r->pipeline && n < room; s++)
-        n += (size_t)snprintf(text + n, room - n, "%s%u", s ? "-" : "", pst_grid_degree(grid, s));
-    return text;
-}
-
 /* What was not prepared takes about so long; what does not fit was not even walked through: its
  * step is no shorter. */
 static void say_tried(const pst_search_row *r, FILE *out) {
@@ -173,11 +160,8 @@ static void say_tried(const pst_search_row *r, FILE *out) {
         fprintf(out, "%-11s %6s %5s %12s  ", step, step, step, step);
         return;
     }
-    snprintf(step, sizeof step, "%s%.3f",
-             l->exact  ? ""
-             : r->fits ? "~"
-                       : ">=",
-             (double)l->step_ns * 1e-6);
+    const char *how = r->fits ? "~" : ">=";
+    snprintf(step, sizeof step, "%s%.3f", l->exact ? "" : how, (double)l->step_ns * 1e-6);
     fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(l), l->layout.micro_batch,
             l->layout.zero, step);
 }

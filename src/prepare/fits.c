@@ -3,18 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank) {
-    uint64_t most = 0;
-    for (uint32_t r = pst_job_gathers(p->job); r < p->options.n_rank; r = pst_job_next(p->job, r)) {
-        uint64_t may = pst_prepare_room(p, limit, r), needs = p->memory[r]->total;
-        if (may && needs > may && needs - may > most) {
-            most = needs - may;
-            *rank = r;
-        }
-    }
-    return most;
-}
-
 enum { MOST_RANKS = 64 }; /* of the advice */
 
 /* Whether the same run fits with another schedule, recomputation (NULL: as it is), micro-batch size

@@ -27,10 +27,9 @@ static pst_status read_micros(const pst_config *c, pst_layout *l) {
     l->micros = malloc(l->data * sizeof *l->micros);
     if (!l->micros) return pst_fail(PST_ENOMEM, "no memory for %u replicas", l->data);
     for (uint32_t k = 0; k < l->data; k++) {
-        double x;
-        PST_TRY(
-            pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
-        sum += l->micros[k] = (uint32_t)x;
+        PST_TRY(pst_prepare_whole("parallel.replicas", c->parallel.replicas[k], 1, 1048576,
+                                  &l->micros[k]));
+        sum += l->micros[k];
     }
     if (sum == l->n_micro) return PST_OK;
     return pst_fail(PST_EINPUT,
@@ -50,7 +49,7 @@ static int keeps_micros(const pst_layout *l, const pst_plan *plan) {
 static pst_status read_training(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
     l->micro_batch = (uint32_t)c->train.micro_batch;
     l->sequence = !strcmp(c->parallel.sequence, "true");
-    l->zero = l->data > 1 ? (uint32_t)c->parallel.zero : 0;
+    l->zero = (uint32_t)c->parallel.zero;
     if (!o->plan) {
         l->n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
         l->chunks = (uint32_t)c->parallel.chunks;

@@ -30,11 +30,17 @@ struct pst_measured {
 static int by_operator(const void *a, const void *b) {
     const row *x = a, *y = b;
     int names = strcmp(x->node, y->node);
-    return names ? names : x->pass != y->pass ? x->pass - y->pass : x->is_sum - y->is_sum;
+    if (names) return names;
+    return x->pass != y->pass ? x->pass - y->pass : x->is_sum - y->is_sum;
 }
 
 static int is_measured(const json_t *event) {
     return json_integer_value(json_object_get(event, "pid")) < PST_TRACE_PREDICTED;
+}
+
+static pst_pass pass_of(char letter) {
+    if (letter == 'F') return PST_PASS_F;
+    return letter == 'B' ? PST_PASS_B : PST_PASS_W;
 }
 
 /* What an event says; 0: it is none of what was measured, or computes something again. */
@@ -49,9 +55,7 @@ static int read_event(const json_t *event, row *r) {
         return 0;
     if (!is_measured(event) || strlen(pass) != 1 || !strchr("FBW", *pass)) return 0;
     *r = (row){.node = (char *)(uintptr_t)name,
-               .pass = *pass == 'F'   ? PST_PASS_F
-                       : *pass == 'B' ? PST_PASS_B
-                                      : PST_PASS_W,
+               .pass = pass_of(*pass),
                .is_sum = !strcmp(operator, "sum"),
                .us = json_number_value(dur),
                .n = 1};

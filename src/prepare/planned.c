@@ -76,9 +76,9 @@ static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const ch
         given = given && !strcmp(c->parallel.recompute[n == 1 ? 0 : i],
                                  pst_recompute_name(plan->recompute[i]));
     }
-    return given ? PST_OK
-                 : settle_list(c, file, "recompute",
-                               list_text(plan, same ? 1 : plan->n_chunk, print_recompute));
+    if (given) return PST_OK;
+    uint32_t items = same ? 1 : plan->n_chunk;
+    return settle_list(c, file, "recompute", list_text(plan, items, print_recompute));
 }
 
 /* Of all stages, or of each; a given list that means the same is kept. */

@@ -1,6 +1,5 @@
 /* See prepare.h; prepare/graph.c makes the graph, prepare/fits.c says whether it fits in memory. */
 #include "prepare/prepare.h"
-#include "graph/exchange.h"
 #include "prepare/layout.h"
 #include "prepare/planned.h"
 #include "prepare/profile_use.h"
@@ -13,25 +12,10 @@
 /* --- kernels and costs ------------------------------------------------------------------------ */
 
 typedef struct {
+    pst_device device; /* first: what pst_prepare_choose is given */
     const pst_prepared *p;
     const pst_graph *graph; /* of the tensor rank */
-    pst_device device;
 } chooser_arg;
-
-static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra,
-                         pst_pass pass, uint32_t *kernel, uint64_t *scratch) {
-    chooser_arg *a = arg;
-    if (pst_node_exchange(node, extra, pass)) { /* no kernel computes it */
-        int far = a->device.ops && a->device.ops->flags & PST_DEVICE_FAR;
-        *kernel = 0;
-        *scratch = (far ? pst_far_exchange_scratch : pst_exchange_scratch)(g, node, pass);
-        return PST_OK;
-    }
-    PST_TRY(pst_registry_choose_kernel(g, node, extra, pass, &a->device, kernel));
-    const pst_kernel_row *row = pst_registry_kernel(*kernel);
-    *scratch = row->scratch ? row->scratch(g, node, a->device.threads) : 0;
-    return PST_OK;
-}
 
 static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass pass,
                            uint64_t flops, uint64_t bytes) {
@@ -197,7 +181,7 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
     chooser_arg arg = {
         .p = p,
         .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
-    pst_chooser chooser = {&arg, choose, predict_ns, p->plan->recompute};
+    pst_chooser chooser = {&arg, pst_prepare_choose, predict_ns, p->plan->recompute};
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = arg.graph = p->graphs[t];
         if (!wants_programs(p, t)) {
@@ -301,6 +285,8 @@ static pst_status predict(pst_prepared *p) {
 static pst_status open_grid(pst_prepared *p) {
     p->grid = pst_layout_grid(&p->layout);
     p->before = p->layout.before;
+    if (p->grid.data == 1) p->layout.zero = 0;
+    if (p->grid.tensor == 1) p->layout.sequence = 0;
     uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;
     if (p->options.lane > n)

@@ -109,6 +109,9 @@ typedef struct {
                          context */
 } pst_prepared;
 
+/* prepare/kernels.c: of a pst_chooser whose arg is, or begins with, a pst_device. */
+pst_status pst_prepare_choose(void *arg, const pst_graph *graph, const pst_node *node, int extra,
+                              pst_pass pass, uint32_t *kernel, uint64_t *scratch);
 /* prepare/lane.c. Of a job that is only to be scored, once it is known how large its model is. */
 void pst_prepare_choose_lane(pst_prepared *p);
 /* prepare/share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file
@@ -155,9 +158,11 @@ uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here);
  * used devices in ascending order. */
 pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n,
                              uint32_t *device, uint32_t *process);
-/* prepare/share.c. Item i of a list of numbers in [least, most] of the run file. EINPUT. */
-pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least,
-                              double most, int whole, double *out);
+/* prepare/number.c. An item of a list of the run file, in [least, most]. EINPUT names the key. */
+pst_status pst_prepare_number(const char *key, const char *text, double least, double most,
+                              double *out);
+pst_status pst_prepare_whole(const char *key, const char *text, uint32_t least, uint32_t most,
+                             uint32_t *out);
 /* prepare/cluster.c. cluster, tensor_link and stage_link, once it is known which device each rank
  * has. EINPUT: too few devices, or no link where one is needed. */
 pst_status pst_prepare_cluster(pst_prepared *p);
@@ -170,8 +175,8 @@ pst_status pst_prepare_time_messages(pst_prepared *p);
 pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links);
 /* How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow);
-/* What a rank may use when each may use `limit` (0: no limit): its device may have less. 0: not
- * limited. */
+/* prepare/room.c. What a rank may use when each may use `limit` (0: no limit): its device may have
+ * less. 0: not limited. */
 uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank);
 /* By how much the rank that exceeds its room most does so; 0: none does. */
 uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank);

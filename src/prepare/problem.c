@@ -32,7 +32,8 @@ static uint32_t micros_of(const pst_prepared *p, uint32_t rank) {
 static uint64_t *part_of(pst_held *held, const pst_cut_class *k) {
     int to_w = k->deaths >> PST_EV_W & 1, to_b = k->deaths >> PST_EV_B & 1;
     if (k->birth >= PST_EV_RECV_B) return to_w ? &held->b_w : NULL;
-    return to_w ? &held->f_w : to_b ? &held->f_b : NULL;
+    if (to_w) return &held->f_w;
+    return to_b ? &held->f_b : NULL;
 }
 
 /* The longest of the values that cross a boundary in one direction: they travel side by side. */

@@ -1,20 +1,8 @@
-/* Which micro-batches each replica takes, by how slow its ranks are; and what memory each has. */
+/* Which micro-batches each replica takes, by how slow its ranks are. */
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least,
-                              double most, int whole, double *out) {
-    char *end;
-    double x = strtod(list[i], &end);
-    if (end != list[i] && !*end && x >= least && x <= most && (!whole || floor(x) == x)) {
-        *out = x;
-        return PST_OK;
-    }
-    return pst_fail(PST_EINPUT, "%s: expected a %snumber from %.10g to %.10g, found '%.40s'", key,
-                    whole ? "whole " : "", least, most, list[i]);
-}
 
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
     for (uint32_t s = 0; s < p->grid.pipeline; s++) slow[s] = 0;
@@ -22,11 +10,6 @@ void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
         uint32_t stage = pst_grid_at(p->grid, r).stage;
         slow[stage] = fmax(slow[stage], p->slow[r]);
     }
-}
-
-uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank) {
-    uint64_t own = p->cluster ? p->cluster->device[p->device[rank]].memory : 0;
-    return own && (!limit || own < limit) ? own : limit;
 }
 
 /* A pipeline is as fast as its slowest rank. */

@@ -96,7 +96,7 @@ static pst_status print_best(pst_planning *x, FILE *f) {
     pst_planning_part *part;
     pst_plan *plan;
     PST_TRY(pst_planning_plan(x, l, &plan));
-    pst_status status = pst_planning_graph_of(x, l, &part);
+    pst_status status = pst_planning_graph_of(x, &l->layout, &part);
     if (status == PST_OK) status = pst_plan_print(plan, part->graph, f);
     pst_plan_close(plan);
     return status;

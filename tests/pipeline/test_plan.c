@@ -248,6 +248,35 @@ static void misfits_are_refused(void **state) {
     pst_graph_close(g);
 }
 
+/* Of what a layout says nothing is lost on the way from a plan to it, a copy and back. */
+static void layouts_become_plans_and_come_back(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        pst_graph *g = random_graph(seed);
+        pst_plan *p = plan_for(g, 1 + (uint32_t)seed % (g->n_node < 7 ? g->n_node : 7)), *q;
+        pst_layout l, copy;
+        p->recompute[0] = PST_RECOMPUTE_FULL;
+        assert_int_equal(pst_plan_layout(p, &l), PST_OK);
+        assert_int_equal(pst_layout_copy(&l, &copy), PST_OK);
+        pst_layout_close(&l);
+        assert_int_equal(pst_plan_of_layout(&copy, g, &q), PST_OK);
+        pst_layout_close(&copy);
+        assert_int_equal(pst_plan_check(q, g), PST_OK);
+        assert_string_equal(q->schedule, p->schedule);
+        assert_true(q->n_micro == p->n_micro && q->micro_batch == p->micro_batch);
+        assert_memory_equal(q->chunk_of_node, p->chunk_of_node, p->n_node * sizeof(uint32_t));
+        assert_memory_equal(q->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof(uint32_t));
+        assert_memory_equal(q->recompute, p->recompute, p->n_chunk);
+        assert_true(q->data == p->data && q->tensor == p->tensor && q->zero == p->zero);
+        assert_true(q->sequence == p->sequence && !q->before == !p->before);
+        assert_memory_equal(q->micros, p->micros, p->data * sizeof(uint32_t));
+        assert_memory_equal(q->device, p->device, pst_plan_job_ranks(p) * sizeof(uint32_t));
+        pst_plan_close(p);
+        pst_plan_close(q);
+        pst_graph_close(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(printed_plans_come_back),
@@ -256,6 +285,7 @@ int main(void) {
         cmocka_unit_test(faults_are_named_with_their_place),
         cmocka_unit_test(files_are_read_and_missing_ones_named),
         cmocka_unit_test(misfits_are_refused),
+        cmocka_unit_test(layouts_become_plans_and_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

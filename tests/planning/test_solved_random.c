@@ -37,12 +37,11 @@ static void draw(uint64_t *seed, pipeline *x) {
         x->memory[r] = 1 + 0.5 * (double)(study_random(seed) % (2 * p));
     int n = snprintf(x->text, sizeof x->text, "-p %u -m %u --chunks %d --transfer %g --times", p, m,
                      (int)x->o.chunks, x->o.transfer_ms);
-    for (uint32_t i = 0; i < 3 * p; i++)
-        n += snprintf(x->text + n, sizeof x->text - (size_t)n, "%c%.3f",
-                      !i      ? ' '
-                      : i % 3 ? ','
-                              : ':',
+    for (uint32_t i = 0; i < 3 * p; i++) {
+        char between = i % 3 ? ',' : ':';
+        n += snprintf(x->text + n, sizeof x->text - (size_t)n, "%c%.3f", i ? between : ' ',
                       x->times[i]);
+    }
     for (uint32_t r = 0; x->o.n_memory && r < p; r++)
         n += snprintf(x->text + n, sizeof x->text - (size_t)n, "%s%g", r ? "," : " --memory ",
                       x->memory[r]);

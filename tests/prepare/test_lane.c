@@ -40,7 +40,8 @@ static job_case random_case(void) {
     x.micro = draw(1, 2);
     x.batch = micros * x.micro;
     const char *schedule = any(schedules, 6), *precision = draw(0, 1) ? "fp32" : "fp16";
-    x.per_node = draw(0, 1) ? 0 : draw(0, 1) ? x.tensor : x.tensor * x.data;
+    x.per_node = 0;
+    if (!draw(0, 1)) x.per_node = draw(0, 1) ? x.tensor : x.tensor * x.data;
     int post = draw(0, 3) == 0 && strcmp(precision, "fp16") != 0,
         sequence = draw(0, 1) && x.tensor > 1;
     snprintf(

@@ -1,0 +1,82 @@
+/* Questions about what was planned, and how answers are written. planning/planning.h declares it.
+ */
+#include "planning/planning.h"
+#include <string.h>
+
+const char *pst_planning_source(const pst_planning *x) {
+    if (x->profile) return "profile";
+    return x->nominal && !x->datasheet ? "nominal" : "datasheet";
+}
+
+uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *l, uint32_t stage) {
+    uint64_t least = x->problem.memory;
+    const pst_grid grid = pst_layout_grid(&l->layout);
+    for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++)
+        least = pst_cluster_room(x->cluster, l->layout.device[r], least);
+    return least;
+}
+
+/* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of
+ * the whole), as the tape has them; 0: not known. */
+static double flops_of(pst_planning *x, const pst_candidate *l) {
+    pst_planning_part *part;
+    pst_tape *tape;
+    double flops = 0;
+    if (pst_planning_graph_of(x, &l->layout, &part) != PST_OK ||
+        pst_tape_build(part->graph, 1, &tape) != PST_OK)
+        return 0;
+    for (uint32_t s = 0; s < tape->n_step; s++) flops += (double)tape->step[s].flops;
+    pst_tape_close(tape);
+    return flops;
+}
+
+double pst_planning_mfu(const pst_planning *x, const pst_candidate *l) {
+    double peak = 0;
+    for (uint32_t i = 0; i < pst_grid_size(pst_layout_grid(&l->layout)); i++) {
+        const pst_cluster_device *d = &x->cluster->device[l->layout.device[i]];
+        peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
+    }
+    if (x->nominal || peak <= 0) return 0;
+    double flops =
+        flops_of((pst_planning *)(uintptr_t)x, l) * (l->layout.before ? 1 : l->layout.tensor);
+    return flops * l->layout.n_micro / ((double)l->step_ns * 1e-9 * peak);
+}
+
+const pst_search_row *pst_planning_nearest(const pst_planning *x) {
+    const pst_search_row *best = NULL;
+    for (uint32_t i = 0; i < x->result->n_row; i++) {
+        const pst_search_row *r = &x->result->row[i];
+        if (r->best && !r->fits && (!best || r->excess < best->excess)) best = r;
+    }
+    return best;
+}
+
+const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES]) {
+    int n = 0;
+    for (uint32_t s = 0; grid.before && s < grid.pipeline && n < PST_PLANNING_DEGREES - 40; s++)
+        n += snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s%u", s ? ", " : "[",
+                      pst_grid_degree(grid, s));
+    if (grid.before)
+        snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s] tensor ranks",
+                 n < PST_PLANNING_DEGREES - 40 ? "" : ", ...");
+    else
+        snprintf(text, PST_PLANNING_DEGREES, "%u tensor rank%s", grid.tensor,
+                 grid.tensor == 1 ? "" : "s");
+    return text;
+}
+
+const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
+    static const char *const unit[] = {"KiB", "MiB", "GiB"};
+    int u = (bytes >= 1u << 20) + (bytes >= 1u << 30);
+    snprintf(text, 32, "%.2f %s", (double)bytes / (double)(1u << (10 * (u + 1))), unit[u]);
+    return text;
+}
+
+const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size_t room) {
+    const pst_grid grid = {r->pipeline, r->data, r->tensor, r->before};
+    size_t n = 0;
+    if (!r->before) snprintf(text, room, "%u", r->tensor);
+    for (uint32_t s = 0; r->before && s < r->pipeline && n < room; s++)
+        n += (size_t)snprintf(text + n, room - n, "%s%u", s ? "-" : "", pst_grid_degree(grid, s));
+    return text;
+}

@@ -1,0 +1,63 @@
+/* Exact predictions of a layout that the search has found, prepared as a run would be.
+ * planning/planning.h declares it. */
+#include "planning/planning.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void take_exact(const pst_prepared *p, pst_candidate *l) {
+    l->step_ns = p->timing->step_ns;
+    l->flush_ns = p->timing->flush_ns;
+    l->bubble = p->timing->bubble;
+    l->bound_ns = pst_simulate_bound(p->job) + l->flush_ns;
+    memset(l->in_flight, 0, l->layout.pipeline * sizeof *l->in_flight);
+    for (uint32_t r = pst_job_gathers(p->job); r < p->job->n_rank; r = pst_job_next(p->job, r)) {
+        uint32_t *most = &l->in_flight[pst_job_stage(p->job, r)];
+        if (p->timing->peak_stash[r] > *most) *most = p->timing->peak_stash[r];
+    }
+    memcpy(l->peak_bytes, p->plan->peak_bytes, l->layout.pipeline * sizeof *l->peak_bytes);
+    l->exact = 1;
+    l->solved = !strcmp(p->plan->schedule, "solved");
+}
+
+static pst_status settle_cluster(pst_planning *x) {
+    if (x->settled) return PST_OK;
+    char *text = strdup(x->cluster_text);
+    pst_status status =
+        text ? pst_config_copy(x->config, &x->settled) : pst_fail(PST_ENOMEM, "no memory to plan");
+    if (status != PST_OK) {
+        free(text);
+        return status;
+    }
+    free(x->settled->parallel.cluster);
+    x->settled->parallel.cluster = text;
+    return PST_OK;
+}
+
+/* As a run of this layout would be prepared. */
+pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst_prepared **p) {
+    const uint32_t n_rank = pst_grid_size(pst_layout_grid(&found->layout));
+    pst_layout layout;
+    pst_prepare_options o = {.n_rank = n_rank,
+                             .threads = pst_planning_threads(x, n_rank),
+                             .isa = pst_planning_isa(x),
+                             .device = x->device,
+                             .processors = x->processors,
+                             .n_eval_micro = found->layout.n_micro,
+                             .layout = &layout,
+                             .score = 1,
+                             .quiet = 1};
+    PST_TRY(settle_cluster(x));
+    PST_TRY(pst_planning_layout(x, &found->layout, &layout));
+    pst_status status = pst_prepare(x->settled, &o, p);
+    pst_layout_close(&layout);
+    return status;
+}
+
+pst_status pst_planning_verify(void *arg, pst_candidate *l) {
+    pst_planning *x = arg;
+    pst_prepared *p;
+    PST_TRY(pst_planning_prepare(x, l, &p));
+    take_exact(p, l);
+    pst_prepared_close(p);
+    return PST_OK;
+}

@@ -1,0 +1,137 @@
+/* Graphs of the model with degrees that the search tries. planning/planning.h declares it. */
+#include "graph/split.h"
+#include "planning/planning.h"
+#include <stdlib.h>
+#include <string.h>
+
+static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to plan"); }
+
+/* The whole model with so many layers for this micro-batch, kept. */
+static pst_status build_whole(pst_planning *x, uint32_t layers, uint32_t micro_batch,
+                              const pst_graph **whole) {
+    for (uint32_t i = 0; i < x->n_whole; i++)
+        if (x->whole[i].layers == layers && x->whole[i].graph->micro_batch == micro_batch) {
+            *whole = x->whole[i].graph;
+            return PST_OK;
+        }
+    pst_planning_whole *more = realloc(x->whole, (x->n_whole + 1) * sizeof *more);
+    if (!more) return no_memory();
+    x->whole = more;
+    pst_model_config model = x->model;
+    model.layers = layers;
+    model.micro_batch = micro_batch;
+    more[x->n_whole].layers = layers;
+    PST_TRY(x->row->build(&model, &more[x->n_whole].graph));
+    *whole = more[x->n_whole++].graph;
+    return PST_OK;
+}
+
+/* The first operator that uses a parameter of an earlier one; n_node: none does. */
+static uint32_t find_tied(const pst_graph *g) {
+    for (uint32_t i = 0; i < g->n_node; i++)
+        for (uint32_t k = 0; k < g->node[i].n_param; k++)
+            for (uint32_t j = 0; j < i; j++)
+                for (uint32_t l = 0; l < g->node[j].n_param; l++)
+                    if (g->node[j].param[l] == g->node[i].param[k]) return i;
+    return g->n_node;
+}
+
+/* untied: operators from the last use of a tied parameter on are on stages of another number of
+ * tensor ranks, so that neither they nor the parameter are split. */
+static pst_status shard(const pst_graph *whole, pst_split_options o, uint32_t untied,
+                        pst_graph **part) {
+    uint32_t tied = untied ? find_tied(whole) : whole->n_node,
+             *parts = malloc(whole->n_node * sizeof *parts);
+    if (!parts) return no_memory();
+    for (uint32_t i = 0; i < whole->n_node; i++) parts[i] = i < tied ? o.parts : 1;
+    if (tied < whole->n_node) o.parts_of_node = parts;
+    pst_status status =
+        o.parts > 1 ? pst_graph_split(whole, &o, part) : pst_graph_copy(whole, part);
+    free(parts);
+    return status;
+}
+
+pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *key,
+                                pst_planning_part **part) {
+    const pst_graph *whole = NULL;
+    for (uint32_t i = 0; i < x->n_part; i++) {
+        pst_planning_part *k = &x->part[i];
+        if (memcmp(&k->key, key, sizeof *key)) continue;
+        *part = k;
+        return k->status == PST_OK ? PST_OK
+                                   : pst_fail(k->status, "no %u tensor ranks", key->tensor);
+    }
+    pst_planning_part *more = realloc(x->part, (x->n_part + 1) * sizeof *more), *k;
+    if (!more) return no_memory();
+    x->part = more;
+    k = &more[x->n_part];
+    *k = (pst_planning_part){.key = *key};
+    if (!(k->table = calloc(x->cluster->n_kind ? x->cluster->n_kind : 1, sizeof(pst_cost_table *))))
+        return no_memory();
+    x->n_part++;
+    const pst_split_options o = {.parts = key->tensor, .sequence = (int)key->sequence};
+    k->status = build_whole(x, key->layers, key->micro_batch, &whole);
+    if (k->status == PST_OK) k->status = shard(whole, o, key->untied, &k->graph);
+    if (k->status == PST_OK) {
+        k->status = pst_planning_fold_nodes(whole, k->graph, &k->first);
+        k->n = whole->n_node;
+    }
+    *part = k;
+    return k->status;
+}
+
+pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequence,
+                              uint32_t micro_batch, pst_planning_part **part) {
+    const pst_planning_part_key key = {x->model.layers, tensor, sequence, 0, micro_batch};
+    return pst_planning_part_of(x, &key, part);
+}
+
+pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *l, pst_planning_part **part) {
+    uint32_t tensor = l->before ? 1 : l->tensor;
+    return pst_planning_graph(x, tensor, tensor > 1 && l->sequence, l->micro_batch, part);
+}
+
+/* --- models of fewer layers ------------------------------------------------------------------- */
+
+/* Layers, or one more where they are odd: tensor ranks share them out by twos. */
+enum { FEW = 6 };
+
+static int is_alike(const pst_graph *g, const pst_node *a, const pst_graph *h, const pst_node *b) {
+    int alike =
+        a->op == b->op && a->n_in == b->n_in && a->n_out == b->n_out && a->n_param == b->n_param;
+    for (uint32_t k = 0; alike && k < a->n_out; k++)
+        alike = pst_tensor_bytes(g->tensor + a->out[k]) == pst_tensor_bytes(h->tensor + b->out[k]);
+    for (uint32_t k = 0; alike && k < a->n_param; k++)
+        alike = pst_param_elements(g->param + a->param[k]) ==
+                pst_param_elements(h->param + b->param[k]);
+    return alike && a->attr.heads == b->attr.heads &&
+           a->attr.bidirectional == b->attr.bidirectional &&
+           a->attr.activation == b->attr.activation;
+}
+
+/* Which items of a model of fewer layers come again: some in its middle. */
+uint32_t pst_planning_repeated(const pst_planning *x, uint32_t n, uint32_t *period) {
+    *period = 2 * (x->problem.n_item - n) / (x->model.layers - x->layers);
+    return (n - *period) / 2;
+}
+
+pst_status pst_planning_shorten(pst_planning *x) {
+    const pst_graph *whole, *few;
+    uint32_t micro = (uint32_t)x->config->train.micro_batch, layers = x->model.layers, period;
+    x->layers = layers;
+    if (layers < 2 * FEW || !x->row->repeats) return PST_OK;
+    PST_TRY(build_whole(x, layers, micro, &whole));
+    PST_TRY(build_whole(x, FEW + layers % 2, micro, &few));
+    x->layers = FEW + layers % 2;
+    uint32_t from = pst_planning_repeated(x, few->n_node, &period),
+             more = whole->n_node - few->n_node;
+    int alike = whole->n_node > few->n_node && period && more % period == 0;
+    for (uint32_t i = 0; alike && i < whole->n_node; i++) {
+        uint32_t j = i;
+        if (i >= from + period) j = from + (i - from) % period;
+        if (i >= from + period + more) j = i - more;
+        alike = is_alike(whole, whole->node + i, few, few->node + j);
+    }
+    if (!alike) x->layers = layers;
+    return PST_OK;
+}
