@@ -1,7 +1,6 @@
 /* See bench_site.h. */
 #include "commands/bench_site.h"
 #include "backends/registry.h"
-#include "base/clock.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -4,7 +4,6 @@
 #include "prepare/profile_use.h"
 #include "backends/machine.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/sized.h"
 #include "run/setup.h"
 #include <errno.h>

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch/launch.h"
-#include "backends/machine.h"
 #include "planning/page.h"
 #include "prepare/planned.h"
 #include "commands/rehearse.h"

@@ -3,7 +3,6 @@
 #include "group/group.h"
 #include "rank/exchange_far.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "comm/world/world.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* See rank.h: the hooks of the executor, and a rank's beginning and end. */
 #include "rank/rank.h"
-#include "base/log.h"
 #include "rank/exchange_far.h"
 #include "rank/staged.h"
 #include <stdlib.h>

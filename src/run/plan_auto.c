@@ -4,7 +4,6 @@
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
 #include "group/group.h"
-#include "backends/machine.h"
 #include "group/placement.h"
 #include "planning/planning.h"
 #include "run/setup.h"
