@@ -90,11 +90,15 @@ const pst_cut *pst_rank_cut(const pst_rank *r) {
     return r->train || !r->eval_cut ? r->cut : r->eval_cut;
 }
 
+static pst_memory_view view_of(const pst_rank *r) {
+    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
+    return (pst_memory_view){r->memory, pst_rank_cut(r), slots, r->graph, r->arena.base};
+}
+
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro) {
-    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
-    return pst_memory_map_address(r->memory, pst_rank_cut(r), slots, r->graph, chunk,
-                                  &step->operand[operand], micro, r->arena.base);
+    const pst_memory_view view = view_of(r);
+    return pst_memory_map_address(&view, chunk, &step->operand[operand], micro);
 }
 
 /* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an
@@ -153,7 +157,8 @@ static pst_status reduce(pst_device *device, const void *block) {
     pst_rank *r = f->rank;
     float *sum, *operand;
     uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
-    pst_memory_map_reduce(r->memory, r->slots, r->graph, in, r->arena.base, &sum, &operand);
+    const pst_memory_view view = view_of(r);
+    pst_memory_map_reduce(&view, in, &sum, &operand);
     if (in->into == PST_INTO_SHARD && in->micro == 0) /* the first round */
         PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
     else PST_TRY(r->arith->accumulate(device, sum, operand, n));
@@ -185,10 +190,8 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
 /* --- messages --------------------------------------------------------------------------------- */
 
 static void *memory_hook(void *arg, const pst_instr *instr) {
-    pst_rank *r = arg;
-    int eval = !r->train && r->eval_cut;
-    return pst_memory_map_message(r->memory, pst_rank_cut(r), eval ? r->eval_slots : r->slots,
-                                  r->graph, instr, r->arena.base);
+    const pst_memory_view view = view_of(arg);
+    return pst_memory_map_message(&view, instr);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
