@@ -8,14 +8,6 @@
 
 #define IMPOSSIBLE UINT64_MAX
 
-typedef struct {
-    const uint64_t *cost, *boundary, *crossing; /* the last two may be NULL */
-    const uint64_t *const *again; /* [k] of each chunk, added to cost; NULL, or NULL for a chunk:
-                                     0 */
-    const double *slow;           /* [k] of each chunk; NULL: 1 */
-    uint32_t n, k;
-} problem;
-
 /* Saturates below IMPOSSIBLE, so that absurdly large costs still have an answer. */
 static uint64_t plus(uint64_t a, uint64_t b) {
     uint64_t sum;
@@ -23,27 +15,28 @@ static uint64_t plus(uint64_t a, uint64_t b) {
 }
 
 /* What item i costs in the chunk with so many chunks to go. */
-static uint64_t item(const problem *p, uint32_t chunks, uint32_t i) {
-    const uint64_t *again = p->again ? p->again[p->k - chunks] : NULL;
+static uint64_t item(const pst_partition_items *p, uint32_t chunks, uint32_t i) {
+    const uint64_t *again = p->again ? p->again[p->n_chunk - chunks] : NULL;
     return again ? plus(p->cost[i], again[i]) : p->cost[i];
 }
 
 /* What the chunk with so many chunks to go, itself included, takes for its items. */
-static uint64_t slowed(const problem *p, uint32_t chunks, uint64_t items) {
-    double ns = p->slow ? (double)items * p->slow[p->k - chunks] : 0;
-    return !p->slow ? items : ns < 0x1p63 ? (uint64_t)ns : IMPOSSIBLE - 1;
+static uint64_t slowed(const pst_partition_items *p, uint32_t chunks, uint64_t items) {
+    if (!p->slow) return items;
+    double ns = (double)items * p->slow[p->n_chunk - chunks];
+    return ns < 0x1p63 ? (uint64_t)ns : IMPOSSIBLE - 1;
 }
 
 /* What a chunk pays for its ends besides its items. */
-static uint64_t edge(const problem *p, uint32_t at) {
-    return p->boundary && at > 0 && at < p->n ? p->boundary[at] : 0;
+static uint64_t edge(const pst_partition_items *p, uint32_t at) {
+    return p->boundary_cost && at > 0 && at < p->n ? p->boundary_cost[at] : 0;
 }
-static uint64_t cross(const problem *p, uint32_t at) {
+static uint64_t cross(const pst_partition_items *p, uint32_t at) {
     return p->crossing && at < p->n ? p->crossing[at] : 0;
 }
 
 /* cost[i]: of items i..n as one chunk. */
-static void one_chunk(const problem *p, uint64_t *cost) {
+static void one_chunk(const pst_partition_items *p, uint64_t *cost) {
     uint64_t items = 0;
     for (uint32_t i = p->n; i-- > 0;) {
         items = plus(items, item(p, 1, i));
@@ -52,14 +45,16 @@ static void one_chunk(const problem *p, uint64_t *cost) {
 }
 
 /* With so many chunks to go: all of them begin at the first item. */
-static uint32_t starts(const problem *p, uint32_t chunks) { return chunks == p->k ? 1 : p->n; }
+static uint32_t starts(const pst_partition_items *p, uint32_t chunks) {
+    return chunks == p->n_chunk ? 1 : p->n;
+}
 
 /* The smallest possible maximum. best[i]: of items i..n in the number of chunks considered so
  * far. */
-static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *next) {
+static uint64_t smallest_maximum(const pst_partition_items *p, uint64_t *best, uint64_t *next) {
     best[p->n] = IMPOSSIBLE;
     one_chunk(p, best);
-    for (uint32_t chunks = 2; chunks <= p->k; chunks++) {
+    for (uint32_t chunks = 2; chunks <= p->n_chunk; chunks++) {
         next[p->n] = IMPOSSIBLE;
         for (uint32_t i = 0; i < starts(p, chunks); i++) {
             uint64_t items = 0;
@@ -74,20 +69,20 @@ static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *nex
             }
         }
         best[0] = next[0];
-        if (chunks < p->k) memcpy(best, next, (p->n + 1) * sizeof(*best));
+        if (chunks < p->n_chunk) memcpy(best, next, (p->n + 1) * sizeof(*best));
     }
     return best[0];
 }
 
 /* least[c][i]: fewest bytes that cross the cuts of items i..n in c chunks none of which exceeds
  * `bound`. */
-static void fewest_bytes(const problem *p, uint64_t bound, uint64_t *least) {
+static void fewest_bytes(const pst_partition_items *p, uint64_t bound, uint64_t *least) {
     uint64_t row = (uint64_t)p->n + 1;
-    for (uint64_t i = 0; i < row * (p->k + 1); i++) least[i] = IMPOSSIBLE;
+    for (uint64_t i = 0; i < row * (p->n_chunk + 1); i++) least[i] = IMPOSSIBLE;
     least[p->n] = 0; /* nothing in no chunk */
     one_chunk(p, least + row);
     for (uint32_t i = 0; i < p->n; i++) least[row + i] = least[row + i] <= bound ? 0 : IMPOSSIBLE;
-    for (uint32_t c = 2; c <= p->k; c++)
+    for (uint32_t c = 2; c <= p->n_chunk; c++)
         for (uint32_t i = 0; i < starts(p, c); i++) {
             uint64_t items = 0, *fewest = &least[c * row + i];
             for (uint32_t end = i + 1; end <= p->n; end++) {
@@ -103,11 +98,11 @@ static void fewest_bytes(const problem *p, uint64_t bound, uint64_t *least) {
 }
 
 /* Walks the table from the front, always to the earliest cut that is still optimal. */
-static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least,
+static void read_cuts(const pst_partition_items *p, uint64_t bound, const uint64_t *least,
                       uint32_t *chunk_of_item) {
     uint64_t row = (uint64_t)p->n + 1;
     uint32_t i = 0;
-    for (uint32_t c = p->k; c > 0; c--) {
+    for (uint32_t c = p->n_chunk; c > 0; c--) {
         uint64_t items = 0;
         uint32_t end = i;
         for (;;) {
@@ -118,25 +113,22 @@ static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least,
                 plus(rest, cross(p, end)) == least[c * row + i])
                 break;
         }
-        while (i < end) chunk_of_item[i++] = p->k - c;
+        while (i < end) chunk_of_item[i++] = p->n_chunk - c;
     }
 }
 
-pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *const *again,
-                             const uint64_t *boundary_cost, const uint64_t *crossing,
-                             const double *slow, uint32_t n, uint32_t n_chunk,
-                             uint32_t *chunk_of_item) {
+pst_status pst_partition_cut(const pst_partition_items *items, uint32_t *chunk_of_item) {
+    const uint32_t n = items->n, n_chunk = items->n_chunk;
     if (n_chunk == 0) return pst_fail(PST_EINPUT, "a partition needs at least one chunk");
     if (n < n_chunk) return pst_fail(PST_EINPUT, "%u operators cannot fill %u chunks", n, n_chunk);
-    problem p = {cost, boundary_cost, crossing, again, slow, n, n_chunk};
     size_t row = (size_t)n + 1;
     uint64_t *table = malloc(row * ((size_t)n_chunk + 1) * sizeof(*table));
     uint64_t *pair = malloc(2 * row * sizeof(*pair));
     pst_status status = PST_OK;
     if (table && pair) {
-        uint64_t bound = smallest_maximum(&p, pair, pair + row);
-        fewest_bytes(&p, bound, table);
-        read_cuts(&p, bound, table, chunk_of_item);
+        uint64_t bound = smallest_maximum(items, pair, pair + row);
+        fewest_bytes(items, bound, table);
+        read_cuts(items, bound, table, chunk_of_item);
     } else {
         status = pst_fail(PST_ENOMEM, "no memory to cut %u operators into %u chunks", n, n_chunk);
     }

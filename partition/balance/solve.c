@@ -18,20 +18,18 @@ typedef struct {
 /* Where times come from. */
 typedef struct {
     const pst_graph *g;
-    const pst_costs *costs;
-    const pst_chooser *predict; /* NULL: costs alone */
+    const pst_partition_times *times;
 } source;
 
 static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
     const pst_tape_step *step = tape->step + s;
-    int extra = step->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE
-                : tape->is_sum[s]                ? PST_EXTRA_SUM
-                                                 : 0;
+    int extra = tape->is_sum[s] ? PST_EXTRA_SUM : 0;
+    if (step->again == PST_AGAIN_RESTORE) extra = PST_EXTRA_RESTORE;
     const pst_node *node = from->g->node + step->node;
-    if (from->predict)
-        return from->predict->ns(from->predict->arg, node, extra, step->pass, step->flops,
-                                 step->bytes);
-    return pst_costs_pass_ns(from->costs, from->g, node, extra, step->pass, step->flops,
+    const pst_chooser *predict = from->times->predict;
+    if (predict)
+        return predict->ns(predict->arg, node, extra, step->pass, step->flops, step->bytes);
+    return pst_costs_pass_ns(from->times->costs, from->g, node, extra, step->pass, step->flops,
                              step->bytes);
 }
 
@@ -88,7 +86,7 @@ static pst_status time_passes(const source *from, const profile *p) {
         p->cost[tape->step[s].node] += step_ns(from, tape, s);
     pst_status status = sum_crossings(tape, from->g->n_node, p->crossing);
     const pst_cluster_link *link =
-        from->costs->stage_link ? from->costs->stage_link : &pst_costs_link;
+        from->times->costs->stage_link ? from->times->costs->stage_link : &pst_costs_link;
     for (uint32_t i = 0; i < from->g->n_node; i++)
         p->boundary[i] = (uint64_t)llround((double)p->crossing[i] / link->bytes_per_s * 1e9);
     pst_tape_close(tape);
@@ -125,8 +123,14 @@ static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_sche
     if (recompute) memcpy(made->recompute, recompute, s->n_chunk);
     pst_status status = open_by_chunk(p, s, slow, recompute, &x);
     if (status == PST_OK)
-        status = pst_partition_cut(p->cost, x.again, p->boundary, p->crossing, x.slow, g->n_node,
-                                   s->n_chunk, made->chunk_of_node);
+        status = pst_partition_cut(&(pst_partition_items){.cost = p->cost,
+                                                          .boundary_cost = p->boundary,
+                                                          .crossing = p->crossing,
+                                                          .again = x.again,
+                                                          .slow = x.slow,
+                                                          .n = g->n_node,
+                                                          .n_chunk = s->n_chunk},
+                                   made->chunk_of_node);
     free(x.slow);
     free(x.again);
     return status;
@@ -163,10 +167,10 @@ static pst_status time_all(const source *from, const uint8_t *recompute, uint32_
     return PST_OK;
 }
 
-pst_status pst_partition_solve(const pst_graph *g, const pst_costs *costs,
-                               const pst_chooser *predict, const pst_schedule *schedule,
-                               const double *slow, const uint8_t *recompute, pst_plan **plan) {
-    const source from = {g, costs, predict};
+pst_status pst_partition_solve(const pst_graph *g, const pst_partition_times *times,
+                               const pst_schedule *schedule, const uint8_t *recompute,
+                               pst_plan **plan) {
+    const source from = {g, times};
     if (schedule->n_chunk > g->n_node) return too_many(g, schedule);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
@@ -176,7 +180,7 @@ pst_status pst_partition_solve(const pst_graph *g, const pst_costs *costs,
     pst_status status = time_all(&from, recompute, schedule->n_chunk, &p);
     if (status == PST_OK)
         status = pst_plan_open(g->n_node, schedule->n_rank, schedule->n_chunk, &made);
-    if (status == PST_OK) status = fill_plan(g, &p, schedule, slow, recompute, made);
+    if (status == PST_OK) status = fill_plan(g, &p, schedule, times->slow, recompute, made);
     if (status == PST_OK) *plan = made;
     else pst_plan_close(made);
     for (uint32_t i = 0; i < PST_RECOMPUTE_COUNT; i++) free(p.again[i]);

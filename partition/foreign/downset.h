@@ -25,11 +25,14 @@ typedef struct {
 pst_status pst_downset_list_open(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
                                  uint32_t most, pst_downset_list *list);
 void pst_downset_list_close(pst_downset_list *list);
-/* Only those within `window` items of an order: an item comes after all that stand `window` or more
- * before it. */
+/* Only those within a window of an order: an item comes after all that stand `width` or more before
+ * it. */
+typedef struct {
+    const uint32_t *order; /* [n_item] */
+    uint32_t width, most;  /* most: as above */
+} pst_downset_window;
 pst_status pst_downset_list_near(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
-                                 const uint32_t *order, uint32_t window, uint32_t most,
-                                 pst_downset_list *list);
+                                 pst_downset_window window, pst_downset_list *list);
 /* All, with *whole 1, or those in the widest window that leaves at most `most`. A window of 1
  * leaves one order. */
 pst_status pst_downset_list_choose(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,

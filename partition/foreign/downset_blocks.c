@@ -1,4 +1,4 @@
-/* A smaller problem: items that follow each other in one order are taken together. See downset.h. */
+/* A smaller problem: items that follow each other in one order are taken together. */
 #include "partition/foreign/downset.h"
 #include <stdlib.h>
 

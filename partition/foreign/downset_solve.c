@@ -40,8 +40,8 @@ static pst_status first_plan(const pst_downset_problem *p, pst_downset_range ran
         order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
               : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
     if (status == PST_OK)
-        status =
-            pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &list);
+        status = pst_downset_list_near(p->n_item, p->edge, p->n_edge,
+                                       (pst_downset_window){order, 1, UINT32_MAX / 2}, &list);
     free(order);
     PST_TRY(status);
     double top = range.limit;
@@ -193,7 +193,8 @@ static pst_status along_one_order(narrowing *n, uint32_t *order) {
     PST_TRY(pst_downset_order(p->n_item, p->edge, p->n_edge, order));
     if (p->n_item > 2 * BLOCKS) PST_TRY(try_blocks(p, order, &n->best));
     n->best.whole = 0; /* it is the best of blocks only */
-    PST_TRY(pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain));
+    PST_TRY(pst_downset_list_near(p->n_item, p->edge, p->n_edge,
+                                  (pst_downset_window){order, 1, UINT32_MAX / 2}, &chain));
     n->list = &chain;
     pst_status status = narrow(n, n->top, 4e-3);
     n->best.n_downset = chain.n;

@@ -272,8 +272,8 @@ static pst_status fall_back(levels l, pst_downset_plan *plan) {
     pst_status status =
         order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order) : no_memory();
     if (status == PST_OK)
-        status =
-            pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain);
+        status = pst_downset_list_near(p->n_item, p->edge, p->n_edge,
+                                       (pst_downset_window){order, 1, UINT32_MAX / 2}, &chain);
     l.list = &chain;
     l.until_ns = UINT64_MAX;
     if (status == PST_OK) status = attempt(l, SETS, plan);

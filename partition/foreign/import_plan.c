@@ -50,9 +50,8 @@ static pst_status apply_dnn(const pst_plan_graph_options *o, pst_import *im) {
 /* cluster: NULL where none was given. */
 static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_cluster *cluster,
                                   pst_import *im) {
-    im->bandwidth = o->bandwidth > 0 ? o->bandwidth
-                    : cluster        ? pst_import_slowest_link(cluster)
-                                     : 0;
+    im->bandwidth = cluster ? pst_import_slowest_link(cluster) : 0;
+    if (o->bandwidth > 0) im->bandwidth = o->bandwidth;
     if (!cluster && o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
     if (cluster && !(im->bandwidth > 0 && isfinite(im->bandwidth)))
         return pst_fail(

@@ -80,7 +80,7 @@ static pst_status simulate(const pst_schedule *s, const pst_search_times *t, uin
     pst_job *job = NULL;
     pst_slots *slots = NULL;
     pst_timing *timing = NULL;
-    PST_TRY(pst_cut_synthetic(s->n_chunk, s->split, 1, 0, 0, 0, 64, &cut));
+    PST_TRY(pst_cut_synthetic(s->n_chunk, s->split, 1, (pst_pass_ns){0}, 64, &cut));
     pst_cut_set_times(cut, t->ns);
     pst_status status = pst_job_build(s, cut, &cost, &job, &slots);
     if (status == PST_OK) set_messages(job, cut, t);

@@ -22,9 +22,9 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "no such opcode");
     int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i),
         piece = pst_instr_is_piece(job, list, i);
-    uint8_t queue = in->opcode == PST_OP_SEND   ? PST_Q_SEND
-                    : in->opcode == PST_OP_RECV ? PST_Q_RECV
-                                                : PST_Q_COMPUTE;
+    uint8_t queue = PST_Q_COMPUTE;
+    if (in->opcode == PST_OP_SEND) queue = PST_Q_SEND;
+    if (in->opcode == PST_OP_RECV) queue = PST_Q_RECV;
     if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
     if (head) queue = PST_Q_HEAD;
     if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");

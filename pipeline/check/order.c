@@ -44,13 +44,10 @@ static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, u
     case PST_EV_SEND_F:
     case PST_EV_SEND_B: return c->send_at[pst_checker_cell(c, chunk, local, micro)];
     case PST_EV_F: return *pst_checker_pass(c, chunk, PST_OP_F, micro);
-    default:
-        return *pst_checker_pass(c, chunk,
-                                 !c->job->split      ? PST_OP_BW
-                                 : event == PST_EV_B ? PST_OP_B
-                                                     : PST_OP_W,
-                                 micro);
+    default: break;
     }
+    uint32_t opcode = event == PST_EV_B ? PST_OP_B : PST_OP_W;
+    return *pst_checker_pass(c, chunk, c->job->split ? opcode : PST_OP_BW, micro);
 }
 
 /* Of a value that is sent to several ranks, the next of its SENDs; PST_NONE: there is none. */
@@ -69,12 +66,10 @@ static int is_send(uint32_t event) { return event == PST_EV_SEND_F || event == P
 
 static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro,
                                uint32_t event) {
-    int receives = event == PST_EV_RECV_F || event == PST_EV_RECV_B;
-    return pst_fail(PST_EINPUT, "rank %u: no %s of c%u m%u for value %u", rank,
-                    receives         ? "RECV"
-                    : is_send(event) ? "SEND"
-                                     : "pass",
-                    chunk, micro, local);
+    const char *what = is_send(event) ? "SEND" : "pass";
+    if (event == PST_EV_RECV_F || event == PST_EV_RECV_B) what = "RECV";
+    return pst_fail(PST_EINPUT, "rank %u: no %s of c%u m%u for value %u", rank, what, chunk, micro,
+                    local);
 }
 
 /* Every use of a value comes after its birth. */
@@ -198,7 +193,7 @@ static uint32_t find_touches(const pst_chunk *chunk, uint32_t buffer, touch *lis
 
 /* A buffer of a class, and its touches. */
 typedef struct {
-    uint32_t chunk, n;
+    uint32_t rank, chunk, n;
     const pst_class *class_;
     touch *list;
     occupant *order;  /* [n_micro] by first write */
@@ -207,15 +202,15 @@ typedef struct {
 
 /* Whatever touches the slot for `old` has ended before anything is written to it for `new`; if not,
  * *birth and *use. */
-static int leaves_before(const pst_checker *c, uint32_t rank, const held_buffer *h, uint32_t old,
-                         uint32_t new, uint32_t *birth, uint32_t *use) {
+static int leaves_before(const pst_checker *c, const held_buffer *h, uint32_t old, uint32_t new,
+                         uint32_t *birth, uint32_t *use) {
     for (uint32_t i = 0; i < h->n; i++) {
         if (!h->list[i].births) continue;
         *birth = at_event(c, h->chunk, h->list[i].local, h->list[i].event, new);
         for (uint32_t j = 0; j < h->n; j++) {
             *use = at_event(c, h->chunk, h->list[j].local, h->list[j].event, old);
-            for (; *use != PST_NONE; *use = next_use(c, rank, *use))
-                if (!pst_checker_before(c, rank, *use, *birth)) return 0;
+            for (; *use != PST_NONE; *use = next_use(c, h->rank, *use))
+                if (!pst_checker_before(c, h->rank, *use, *birth)) return 0;
         }
     }
     return 1;
@@ -228,8 +223,8 @@ static pst_status check_pairs(const pst_checker *c, uint32_t rank, const held_bu
         for (uint32_t j = i + 1; j < c->n_micro; j++) {
             uint32_t a = h->order[i].micro, b = h->order[j].micro;
             if (h->class_->slot_of_micro[a] != h->class_->slot_of_micro[b]) continue;
-            if (leaves_before(c, rank, h, a, b, &birth, &use)) continue;
-            if (leaves_before(c, rank, h, b, a, &other[0], &other[1])) continue;
+            if (leaves_before(c, h, a, b, &birth, &use)) continue;
+            if (leaves_before(c, h, b, a, &other[0], &other[1])) continue;
             return pst_checker_fail(c, rank, birth, "takes a slot that is still used by", use);
         }
     return PST_OK;
@@ -249,7 +244,7 @@ static pst_status check_buffer(const pst_checker *c, uint32_t rank, held_buffer 
     memset(h->holder, 0xff, h->class_->n_slot * sizeof *h->holder);
     for (uint32_t m = 0; m < c->n_micro; m++) {
         uint32_t *held = &h->holder[h->class_->slot_of_micro[h->order[m].micro]];
-        if (*held != PST_NONE && !leaves_before(c, rank, h, *held, h->order[m].micro, &birth, &use))
+        if (*held != PST_NONE && !leaves_before(c, h, *held, h->order[m].micro, &birth, &use))
             return check_pairs(c, rank, h);
         *held = h->order[m].micro;
     }
@@ -294,7 +289,8 @@ pst_status pst_checker_slots(const pst_checker *c, uint32_t rank) {
         if (locals > most_local) most_local = locals;
         if (c->slots->class_[k].n_slot > most_slot) most_slot = c->slots->class_[k].n_slot;
     }
-    held_buffer h = {.list = malloc(((size_t)most_local * PST_EV_COUNT + 1) * sizeof *h.list),
+    held_buffer h = {.rank = rank,
+                     .list = malloc(((size_t)most_local * PST_EV_COUNT + 1) * sizeof *h.list),
                      .order = malloc(c->n_micro * sizeof *h.order),
                      .holder = malloc(((size_t)most_slot + 1) * sizeof *h.holder)};
     pst_status status = PST_OK;

@@ -99,12 +99,11 @@ static pst_status read_link(reader *r, char *value, pst_level level, double dire
         fine = level == PST_LEVEL_NODE && pst_number_real(by, &link->oversubscription) &&
                link->oversubscription >= 1 && link->oversubscription <= 1000;
     link->bytes_per_s /= directions;
-    return fine ? PST_OK
-                : fail(r, level == PST_LEVEL_NODE
-                              ? "expected a rate with its unit, such as ib:400Gb/s, ib:8x400Gb/s "
-                                "(NICs of a node), "
-                                "ib:400Gb/s/2 (oversubscribed by 2)"
-                              : "expected a rate with its unit, such as nvlink:900GB/s");
+    if (fine) return PST_OK;
+    if (level == PST_LEVEL_DEVICE)
+        return fail(r, "expected a rate with its unit, such as nvlink:900GB/s");
+    return fail(r, "expected a rate with its unit, such as ib:400Gb/s, ib:8x400Gb/s (NICs of a "
+                   "node), ib:400Gb/s/2 (oversubscribed by 2)");
 }
 
 static pst_status read_option(reader *r, group *g) {

@@ -15,14 +15,17 @@ static void *grow(pst_job_builder *b, void *array, uint32_t n, uint32_t *cap, si
     return moved;
 }
 
+static uint8_t queue_of(const pst_instr *instr) {
+    if (pst_opcode_computes(instr->opcode)) return PST_Q_COMPUTE;
+    if (instr->param != PST_NONE && instr->use == PST_NONE) return PST_Q_HEAD;
+    return instr->opcode == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV;
+}
+
 uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
     b->instr = grow(b, b->instr, b->n_instr, &b->cap_instr, sizeof *b->instr);
     if (b->status != PST_OK) return 0;
     b->instr[b->n_instr] = *instr;
-    b->instr[b->n_instr].queue = pst_opcode_computes(instr->opcode) ? PST_Q_COMPUTE
-                                 : instr->param != PST_NONE && instr->use == PST_NONE ? PST_Q_HEAD
-                                 : instr->opcode == PST_OP_SEND                       ? PST_Q_SEND
-                                                                                      : PST_Q_RECV;
+    b->instr[b->n_instr].queue = queue_of(instr);
     uint64_t latency = b->cost->latency_ns;
     if (b->instr[b->n_instr].queue == PST_Q_COMPUTE)
         b->instr[b->n_instr].ns = pst_job_slowed(b->job, b->rank, instr->ns);

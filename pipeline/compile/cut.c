@@ -22,7 +22,8 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
     const pst_tape_step *from = cut->tape->step + s;
     const pst_node *node = cut->graph ? cut->graph->node + from->node : NULL;
     int is_sum = cut->tape->is_sum ? cut->tape->is_sum[s] : 0;
-    int extra = is_sum ? PST_EXTRA_SUM : from->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
+    int extra = from->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
+    if (is_sum) extra = PST_EXTRA_SUM;
     *step = (pst_step){.node = from->node,
                        .pass = (uint8_t)from->pass,
                        .is_sum = (uint8_t)is_sum,
@@ -203,9 +204,10 @@ void pst_cut_close(pst_cut *cut) {
 
 /* --- synthetic -------------------------------------------------------------------------------- */
 
-typedef struct {
-    uint64_t f, b, w;
-} pass_ns;
+static uint64_t ns_of(const pst_pass_ns *ns, uint32_t pass) {
+    if (pass == PST_PASS_F) return ns->f;
+    return pass == PST_PASS_B ? ns->b : ns->w;
+}
 
 static uint64_t synthetic_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass,
                              uint64_t flops, uint64_t bytes) {
@@ -213,8 +215,7 @@ static uint64_t synthetic_ns(void *arg, const pst_node *node, int is_sum, pst_pa
     (void)is_sum;
     (void)flops;
     (void)bytes;
-    const pass_ns *ns = arg;
-    return pass == PST_PASS_F ? ns->f : pass == PST_PASS_B ? ns->b : ns->w;
+    return ns_of(arg, pass);
 }
 
 static pst_tape_step *add_step(pst_tape *tape, uint32_t chunk, pst_pass pass) {
@@ -266,9 +267,8 @@ static pst_status build_synthetic_tape(uint32_t n, int backward, uint64_t bytes,
     return PST_OK;
 }
 
-pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, uint64_t f, uint64_t b,
-                             uint64_t w, uint64_t bytes, pst_cut **cut) {
-    pass_ns ns = {f, b, w};
+pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, pst_pass_ns ns,
+                             uint64_t bytes, pst_cut **cut) {
     pst_chooser chooser = {.arg = &ns, .ns = synthetic_ns};
     pst_cut *x;
     if (!n_chunk) return pst_fail(PST_EINPUT, "a cut has at least one chunk");
@@ -291,9 +291,7 @@ void pst_cut_set_times(pst_cut *cut, const pst_pass_ns *ns) {
             program->ns = 0;
             for (uint32_t s = 0; s < program->n_step; s++) {
                 pst_step *step = program->step + s;
-                step->ns = step->pass == PST_PASS_F   ? ns[c].f
-                           : step->pass == PST_PASS_B ? ns[c].b
-                                                      : ns[c].w;
+                step->ns = ns_of(&ns[c], step->pass);
                 program->ns += step->ns;
             }
         }

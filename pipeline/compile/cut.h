@@ -131,10 +131,10 @@ pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, 
                              pst_cut **cut);
 /* The tape that a cut into one chunk has which recomputes like this, without a cut. */
 pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, pst_tape **tape);
-/* Without a model, for studies of schedules: each program is one step of f, b, w ns (BW: b + w);
+/* Without a model, for studies of schedules: each program is one step of so many ns (BW: b + w);
  * neighbouring chunks exchange one value of `bytes` each way. */
-pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, uint64_t f, uint64_t b,
-                             uint64_t w, uint64_t bytes, pst_cut **cut);
+pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, pst_pass_ns ns,
+                             uint64_t bytes, pst_cut **cut);
 /* Other durations for the chunks of a synthetic cut: ns: [n_chunk]. */
 void pst_cut_set_times(pst_cut *cut, const pst_pass_ns *ns);
 void pst_cut_close(pst_cut *cut);
@@ -143,6 +143,7 @@ void pst_cut_close(pst_cut *cut);
 pst_status pst_cut_check(const pst_cut *cut);
 /* The moment at which a program runs (fused BW counts as B). */
 static inline pst_event pst_event_of(uint8_t opcode) {
-    return opcode == PST_OP_F ? PST_EV_F : opcode == PST_OP_W ? PST_EV_W : PST_EV_B;
+    if (opcode == PST_OP_F) return PST_EV_F;
+    return opcode == PST_OP_W ? PST_EV_W : PST_EV_B;
 }
 #endif

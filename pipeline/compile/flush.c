@@ -16,16 +16,20 @@ static uint32_t rank_of_use(const pst_job_builder *b, uint32_t param, uint32_t u
 
 /* Two channels per use of a shared parameter, from b->channel on: accumulator up to the owner, sum
  * back. */
-static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t use,
-                                 uint32_t remote_use, uint32_t part, int back, uint32_t peer) {
-    uint64_t bytes = pst_param_elements(graph_of(b)->param + param) * sizeof(float);
+typedef struct {
+    uint32_t peer, param, use, remote_use, part;
+    int back;
+} loan;
+
+static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, loan at) {
+    uint64_t bytes = pst_param_elements(graph_of(b)->param + at.param) * sizeof(float);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
-    instr.param = param;
-    instr.use = use;
-    instr.peer = peer;
+    instr.param = at.param;
+    instr.use = at.use;
+    instr.peer = at.peer;
     instr.bytes = bytes;
-    instr.channel = b->channel + 2 * remote_use + (uint32_t)back;
-    instr.seq = instr.micro = part;
+    instr.channel = b->channel + 2 * at.remote_use + (uint32_t)at.back;
+    instr.seq = instr.micro = at.part;
     return pst_builder_emit(b, &instr);
 }
 
@@ -83,7 +87,7 @@ static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, pas
     for (uint32_t use = 1; use < n_use && b->status == PST_OK; use++) {
         uint32_t peer = rank_of_use(b, param, use), recv = PST_NONE;
         if (peer != b->rank) {
-            recv = emit_accumulator(b, PST_OP_RECV, param, use, use, part, 0, peer);
+            recv = emit_accumulator(b, PST_OP_RECV, (loan){peer, param, use, use, part, 0});
             if (*joined) pst_builder_depend(b, recv, pst_builder_last_compute(b));
             else wait_for_all(b, recv, before);
             *joined = 1;
@@ -108,8 +112,8 @@ static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) 
         for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
              lane = pst_builder_next_receiver(b, stage, lane)) {
             uint32_t peer = pst_grid_in_lane(b->job->grid, stage, lane);
-            pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer),
-                               reduce);
+            pst_builder_depend(
+                b, emit_accumulator(b, PST_OP_SEND, (loan){peer, param, 0, use, 0, 1}), reduce);
         }
     }
 }
@@ -123,7 +127,7 @@ static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uin
     for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
          lane = pst_builder_next_receiver(b, stage, lane)) {
         uint32_t owner = pst_grid_in_lane(b->job->grid, stage, lane);
-        sent = emit_accumulator(b, PST_OP_SEND, param, use, use, part, 0, owner);
+        sent = emit_accumulator(b, PST_OP_SEND, (loan){owner, param, use, use, part, 0});
         if (before.computed != PST_NONE) pst_builder_depend(b, sent, before.computed);
     }
     return sent;
@@ -142,7 +146,7 @@ static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t
         }
     if (sent == PST_NONE) sent = before.computed;
     if (b->job->grid.data > 1) return sent;
-    uint32_t recv = emit_accumulator(b, PST_OP_RECV, param, first, first, 0, 1, owner);
+    uint32_t recv = emit_accumulator(b, PST_OP_RECV, (loan){owner, param, first, first, 0, 1});
     pst_builder_wait_lent(b, recv, sent);
     return recv;
 }

@@ -88,20 +88,25 @@ static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uin
     return reduce;
 }
 
+/* Of a piece: [replicas] its RECVs, and the first of its receive buffers. */
+typedef struct {
+    const uint32_t *recv;
+    uint32_t first;
+} incoming;
+
 /* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer;
- * PST_NONE: none of them takes part. recv: [replicas] of this piece. Returns the last REDUCE, or
+ * PST_NONE: none of them takes part. Returns the last REDUCE, or
  * for one replica its RECV (PST_NONE for this one). */
-static uint32_t add_replicas(pst_job_builder *b, const piece *at, const uint32_t *recv,
-                             uint32_t first, uint32_t lo, uint32_t hi, uint32_t *place) {
+static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from, uint32_t lo,
+                             uint32_t hi, uint32_t *place) {
     if (hi - lo == 1) {
-        *place = !takes_part(b, at, lo) ? PST_NONE
-                 : lo == b->replica     ? 0
-                                        : first + (lo < b->replica ? lo : lo - 1);
-        return recv[lo];
+        *place = lo == b->replica ? 0 : from.first + lo - (lo > b->replica);
+        if (!takes_part(b, at, lo)) *place = PST_NONE;
+        return from.recv[lo];
     }
     uint32_t middle = pst_share_split(lo, hi), left, right;
-    uint32_t before = add_replicas(b, at, recv, first, lo, middle, &left);
-    uint32_t after = add_replicas(b, at, recv, first, middle, hi, &right);
+    uint32_t before = add_replicas(b, at, from, lo, middle, &left);
+    uint32_t after = add_replicas(b, at, from, middle, hi, &right);
     if (left == PST_NONE || right == PST_NONE) {
         *place = left == PST_NONE ? right : left;
         return left == PST_NONE ? after : before;
@@ -128,7 +133,7 @@ static uint32_t collect(pst_job_builder *b, const piece *at) {
         b->instr[recv[k]].buffer = first + (k < b->replica ? k : k - 1);
         if (b->buffer_read[set] != PST_NONE) pst_builder_depend(b, recv[k], b->buffer_read[set]);
     }
-    if (b->status == PST_OK) last = add_replicas(b, at, recv, first, 0, n, &place);
+    if (b->status == PST_OK) last = add_replicas(b, at, (incoming){recv, first}, 0, n, &place);
     if (b->status == PST_OK && at->round)
         last = emit_sum(b, at, PST_INTO_SHARD, place, last, PST_NONE);
     free(recv);

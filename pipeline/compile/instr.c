@@ -23,10 +23,9 @@ static uint32_t *compute_slot(const pst_job_builder *b, uint32_t chunk, uint8_t 
 /* Compute instruction that stands for a moment of a chunk. */
 static uint32_t compute_of_event(const pst_job_builder *b, uint32_t chunk, pst_event event,
                                  uint32_t micro) {
-    uint8_t opcode = event == PST_EV_F   ? PST_OP_F
-                     : event == PST_EV_W ? PST_OP_W
-                     : b->cut->split     ? PST_OP_B
-                                         : PST_OP_BW;
+    uint8_t opcode = b->cut->split ? PST_OP_B : PST_OP_BW;
+    if (event == PST_EV_F) opcode = PST_OP_F;
+    if (event == PST_EV_W) opcode = PST_OP_W;
     return *compute_slot(b, chunk, opcode, micro);
 }
 
@@ -104,7 +103,8 @@ static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
 /* The first compute instruction that reads a received value waits for it; later ones follow in the
  * queue. */
 static pst_event first_reader(const pst_local *l) {
-    return l->uses >> PST_EV_F & 1 ? PST_EV_F : l->uses >> PST_EV_B & 1 ? PST_EV_B : PST_EV_W;
+    if (l->uses >> PST_EV_F & 1) return PST_EV_F;
+    return l->uses >> PST_EV_B & 1 ? PST_EV_B : PST_EV_W;
 }
 
 static void emit_compute(pst_job_builder *b, const pst_action *a) {

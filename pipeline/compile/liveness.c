@@ -17,7 +17,8 @@ typedef struct {
 static int by_size(const void *a, const void *b) {
     const item *x = *(item *const *)a, *y = *(item *const *)b;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return x->first != y->first ? (x->first < y->first ? -1 : 1) : (x > y) - (x < y);
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return (x > y) - (x < y);
 }
 
 /* How often a step names a buffer: only one that is named once may be overwritten while the step

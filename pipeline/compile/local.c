@@ -18,7 +18,8 @@ static int is_output(const pst_cut *cut, uint32_t value) {
 }
 
 static pst_event event_of_pass(const pst_cut *cut, pst_pass pass) {
-    return pass == PST_PASS_F ? PST_EV_F : pass == PST_PASS_W && cut->split ? PST_EV_W : PST_EV_B;
+    if (pass == PST_PASS_F) return PST_EV_F;
+    return pass == PST_PASS_W && cut->split ? PST_EV_W : PST_EV_B;
 }
 
 /* --- which chunks a value visits -------------------------------------------------------------- */
@@ -195,9 +196,9 @@ static pst_status merge(const pst_chunk *chunk, uint32_t *parent) {
 }
 
 static pst_status join_local(const pst_cut *cut, pst_buffer *b, const pst_local *l, int is_first) {
-    uint8_t place = is_data(cut, l->value)                                  ? PST_PLACE_DATA
-                    : l->birth != PST_EV_RECV_F && is_output(cut, l->value) ? PST_PLACE_OUTPUT
-                                                                            : PST_PLACE_SLOT;
+    uint8_t place = PST_PLACE_SLOT;
+    if (l->birth != PST_EV_RECV_F && is_output(cut, l->value)) place = PST_PLACE_OUTPUT;
+    if (is_data(cut, l->value)) place = PST_PLACE_DATA;
     if (is_first)
         *b = (pst_buffer){
             .birth = PST_EV_COUNT, .first_step = PST_NONE, .class_ = PST_NONE, .place = place};

@@ -126,7 +126,7 @@ static uint32_t arrival_of(const pst_job_builder *b, uint32_t chunk, const pst_l
     const pst_pace *p = &b->pace;
     const pst_value *v = b->cut->tape->value + local->value;
     int down = v->kind == PST_VALUE_GRAD;
-    uint8_t opcode = !down ? PST_OP_F : s->split ? PST_OP_B : PST_OP_BW;
+    uint8_t back = s->split ? PST_OP_B : PST_OP_BW, opcode = down ? back : PST_OP_F;
     uint32_t c = b->cut->chunk_of_node[b->cut->tape->step[v->def_step].node], time = 0;
     for (int home = 1;; home = 0) {
         size_t at = pst_pace_key(s, c, opcode, micro);

@@ -188,11 +188,9 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
         }
         if (status == PST_EINPUT) x->mismatch = p.instr;
         if (status != PST_OK) return fail_at(x, p.instr, status);
-        pst_executor_complete(x, p.instr,
-                              x->is_timed && end >= ns ? end - ns
-                              : p.issued_ns < end      ? p.issued_ns
-                                                       : end,
-                              end);
+        uint64_t start = p.issued_ns < end ? p.issued_ns : end;
+        if (x->is_timed && end >= ns) start = end - ns;
+        pst_executor_complete(x, p.instr, start, end);
         x->pending[i] = x->pending[--x->n_pending];
         ++*moved;
     }

@@ -159,7 +159,8 @@ static int out_of_order(const pst_position_view *at, uint64_t op, uint64_t a, ui
     if ((a <= PST_OP_LIST_TRAIN) != (b <= PST_OP_LIST_TRAIN)) return b <= PST_OP_LIST_TRAIN;
     if (a >> 32 == b >> 32) return b > a;
     uint64_t before = op > log_begin(at) ? log_at(at, op - 1) >> 32 : 0;
-    return before == a >> 32 ? 1 : before == b >> 32 ? 0 : -1;
+    if (before == a >> 32) return 1;
+    return before == b >> 32 ? 0 : -1;
 }
 
 static uint32_t who_has(const pst_suspect_scene *s, uint64_t op, uint64_t word) {

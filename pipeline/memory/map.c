@@ -1,6 +1,6 @@
 /* Lays out one rank's arena: what the rank holds follows from which chunks are its own; where it
  * lies, from counting up region by region. */
-#include "pipeline/memory/map_parts.h"
+#include "pipeline/memory/map_builder.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,9 +42,8 @@ static void share_params(pst_memory_map_builder *b) {
             x->own_to[p] = pst_share_to(share, p, at.replica);
         }
         x->step_from[p] = b->job->zero ? x->own_from[p] : 0;
-        x->step_to[p] = b->job->zero          ? x->own_to[p]
-                        : param_is_mine(b, p) ? pst_param_elements(b->g->param + p)
-                                              : 0;
+        x->step_to[p] = param_is_mine(b, p) ? pst_param_elements(b->g->param + p) : 0;
+        if (b->job->zero) x->step_to[p] = x->own_to[p];
     }
 }
 
@@ -57,9 +56,10 @@ static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
     pst_memory_map_begin(b, PST_REGION_STATE);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        x->master[p] = !stepped_bytes(x, p)     ? ABSENT
-                       : b->g->dtype == PST_F32 ? x->weight[p] + x->step_from[p] * sizeof(float)
-                                                : pst_memory_map_take(b, stepped_bytes(x, p));
+        if (!stepped_bytes(x, p)) x->master[p] = ABSENT;
+        else if (b->g->dtype == PST_F32)
+            x->master[p] = x->weight[p] + x->step_from[p] * sizeof(float);
+        else x->master[p] = pst_memory_map_take(b, stepped_bytes(x, p));
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
             x->state[i][p] = optim && i < optim->n_state && stepped_bytes(x, p)
@@ -268,25 +268,23 @@ static pst_status open_layout(const pst_memory_map_builder *b, const pst_slots *
     return open_grads(x, b->g);
 }
 
-pst_status pst_memory_map_build(const pst_graph *g, const pst_cut *cut, const pst_job *job,
-                                const pst_slots *slots, const pst_cut *eval_cut,
-                                const pst_job *eval, const pst_slots *eval_slots,
-                                const pst_optim_row *optim, uint32_t rank, pst_memory_map **map) {
+pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map **map) {
+    const pst_optim_row *optim = spec->optim;
     pst_memory_map *x = calloc(1, sizeof *x);
     if (!x) return pst_fail(PST_ENOMEM, "no memory for a layout");
-    x->rank = rank;
-    x->n_rank = job->n_rank;
-    x->eval_cut = eval_cut;
-    x->parts = job->parts;
-    x->part_micros = pst_job_micros(job, rank) / job->parts;
-    pst_memory_map_builder b = {.g = g,
-                                .cut = cut,
-                                .eval_cut = eval_cut,
-                                .job = job,
-                                .eval = eval,
-                                .slots = slots,
+    x->rank = spec->rank;
+    x->n_rank = spec->job->n_rank;
+    x->eval_cut = spec->eval_cut;
+    x->parts = spec->job->parts;
+    x->part_micros = pst_job_micros(spec->job, spec->rank) / spec->job->parts;
+    pst_memory_map_builder b = {.g = spec->g,
+                                .cut = spec->cut,
+                                .eval_cut = spec->eval_cut,
+                                .job = spec->job,
+                                .eval = spec->eval,
+                                .slots = spec->slots,
                                 .map = x};
-    pst_status status = open_layout(&b, slots, eval_slots);
+    pst_status status = open_layout(&b, spec->slots, spec->eval_slots);
     if (status == PST_OK) {
         share_params(&b);
         status = find_owned(&b);
@@ -301,7 +299,7 @@ pst_status pst_memory_map_build(const pst_graph *g, const pst_cut *cut, const ps
     place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);
     place_tensors(&b, PST_REGION_OUTPUT, PST_TENSOR_OUTPUT, PST_PLACE_OUTPUT, x->output);
     pst_memory_map_place_gradients(&b, optim);
-    place_passing(&b, slots, eval_slots, optim);
+    place_passing(&b, spec->slots, spec->eval_slots, optim);
     *map = x;
     return PST_OK;
 }

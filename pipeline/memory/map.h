@@ -77,27 +77,38 @@ struct pst_memory_map {
                                                of this one, on rank 0 of all */
 };
 
+typedef struct {
+    const pst_graph *g;
+    const pst_cut *cut, *eval_cut;
+    const pst_job *job, *eval;
+    const pst_slots *slots, *eval_slots;
+    const pst_optim_row *optim;
+    uint32_t rank;
+} pst_memory_map_spec;
 /* cut, slots: those of the rank's lane. Data and outputs are sized for the larger n_micro of job
  * and eval. eval_cut, eval, eval_slots: NULL together. optim NULL: no gradients, state or flush
  * (generation). The graph and both cuts are borrowed and outlive the layout. */
-pst_status pst_memory_map_build(const pst_graph *g, const pst_cut *cut, const pst_job *job,
-                                const pst_slots *slots, const pst_cut *eval_cut,
-                                const pst_job *eval, const pst_slots *eval_slots,
-                                const pst_optim_row *optim, uint32_t rank, pst_memory_map **map);
+pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map **map);
 void pst_memory_map_close(pst_memory_map *map);
+/* A map over the arena at hand. cut, slots: those of training or those of evaluation. */
+typedef struct {
+    const pst_memory_map *map;
+    const pst_cut *cut;
+    const pst_slots *slots;
+    const pst_graph *g;
+    uint8_t *arena;
+} pst_memory_view;
 /* Address of an operand of a step for one micro-batch; NULL for a NULL operand. */
-void *pst_memory_map_address(const pst_memory_map *map, const pst_cut *cut, const pst_slots *slots,
-                             const pst_graph *g, uint32_t chunk, const pst_operand *operand,
-                             uint32_t micro, uint8_t *arena);
+void *pst_memory_map_address(const pst_memory_view *view, uint32_t chunk,
+                             const pst_operand *operand, uint32_t micro);
 /* Kernel scratch of a step; NULL when it needs none. */
 void *pst_memory_map_scratch(const pst_memory_map *map, const pst_cut *cut, const pst_step *step,
                              uint8_t *arena);
 /* What a SEND or RECV moves, of micro-batches and of the flush alike. */
-void *pst_memory_map_message(const pst_memory_map *map, const pst_cut *cut, const pst_slots *slots,
-                             const pst_graph *g, const pst_instr *instr, uint8_t *arena);
+void *pst_memory_map_message(const pst_memory_view *view, const pst_instr *instr);
 /* What a REDUCE adds: n (0: all) elements of *operand to *sum. */
-void pst_memory_map_reduce(const pst_memory_map *map, const pst_slots *slots, const pst_graph *g,
-                           const pst_instr *instr, uint8_t *arena, float **sum, float **operand);
+void pst_memory_map_reduce(const pst_memory_view *view, const pst_instr *instr, float **sum,
+                           float **operand);
 /* No two buffers that are alive together overlap, and nothing lies behind its region. cut and
  * slots: those of training or those of evaluation. EINTERNAL says what overlaps. */
 pst_status pst_memory_map_check(const pst_memory_map *map, const pst_cut *cut,

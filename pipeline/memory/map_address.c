@@ -10,55 +10,56 @@ static void *at(uint8_t *arena, uint64_t offset) {
 }
 
 /* The accumulator of a use for a part of the micro-batches. */
-static void *address_part(const pst_memory_map *x, const pst_graph *g, uint32_t param, uint32_t use,
-                          uint32_t part, uint8_t *arena) {
+static void *address_part(const pst_memory_view *v, uint32_t param, uint32_t use, uint32_t part) {
+    const pst_memory_map *x = v->map;
     uint64_t first = x->grad[param][use],
-             bytes = pst_param_elements(g->param + param) * sizeof(float);
-    return first == ABSENT ? NULL : arena + first + part * pst_align(bytes);
+             bytes = pst_param_elements(v->g->param + param) * sizeof(float);
+    return first == ABSENT ? NULL : v->arena + first + part * pst_align(bytes);
 }
 
 /* What a pass of `micro` leaves of a gradient that is shared out. */
-static void *address_fresh(const pst_memory_map *x, const pst_slots *slots, uint32_t param,
-                           uint32_t chunk, uint32_t micro, uint8_t *arena) {
-    uint64_t slot = slots->gradient[(size_t)chunk * slots->n_micro + micro];
-    return arena + x->gradient + slot * pst_align(x->gradient_bytes) + x->fresh[param];
+static void *address_fresh(const pst_memory_view *v, uint32_t param, uint32_t chunk,
+                           uint32_t micro) {
+    const pst_memory_map *x = v->map;
+    uint64_t slot = v->slots->gradient[(size_t)chunk * v->slots->n_micro + micro];
+    return v->arena + x->gradient + slot * pst_align(x->gradient_bytes) + x->fresh[param];
 }
 
-static void *address_local(const pst_memory_map *x, const pst_cut *cut, const pst_slots *slots,
-                           const pst_graph *g, uint32_t chunk, uint32_t local, uint32_t micro,
-                           uint8_t *arena) {
-    const pst_local *l = cut->chunk[chunk].local + local;
-    const pst_buffer *b = cut->chunk[chunk].buffer + l->buffer;
-    int is_eval = cut == x->eval_cut;
-    uint32_t tensor = cut->tape->value[l->value].tensor;
+static void *address_local(const pst_memory_view *v, uint32_t chunk, uint32_t local,
+                           uint32_t micro) {
+    const pst_memory_map *x = v->map;
+    const pst_local *l = v->cut->chunk[chunk].local + local;
+    const pst_buffer *b = v->cut->chunk[chunk].buffer + l->buffer;
+    int is_eval = v->cut == x->eval_cut;
+    uint32_t tensor = v->cut->tape->value[l->value].tensor;
     switch ((pst_place)b->place) {
     case PST_PLACE_SCRATCH:
-        return arena + (is_eval ? x->eval_scratch_base : x->scratch_base) + b->offset;
+        return v->arena + (is_eval ? x->eval_scratch_base : x->scratch_base) + b->offset;
     case PST_PLACE_DATA:
-        return arena + x->data[tensor] + micro * pst_tensor_bytes(g->tensor + tensor);
+        return v->arena + x->data[tensor] + micro * pst_tensor_bytes(v->g->tensor + tensor);
     case PST_PLACE_OUTPUT:
-        return arena + x->output[tensor] + micro * pst_tensor_bytes(g->tensor + tensor);
+        return v->arena + x->output[tensor] + micro * pst_tensor_bytes(v->g->tensor + tensor);
     case PST_PLACE_SLOT: break;
     }
-    const pst_class *class_ = slots->class_ + b->class_;
+    const pst_class *class_ = v->slots->class_ + b->class_;
     uint64_t base = is_eval ? x->eval_class_base[b->class_] : x->class_base[b->class_];
-    return arena + base + class_->slot_of_micro[micro] * pst_align(class_->bytes) + b->offset;
+    return v->arena + base + class_->slot_of_micro[micro] * pst_align(class_->bytes) + b->offset;
 }
 
-void *pst_memory_map_address(const pst_memory_map *x, const pst_cut *cut, const pst_slots *slots,
-                             const pst_graph *g, uint32_t chunk, const pst_operand *operand,
-                             uint32_t micro, uint8_t *arena) {
+void *pst_memory_map_address(const pst_memory_view *v, uint32_t chunk, const pst_operand *operand,
+                             uint32_t micro) {
+    const pst_memory_map *x = v->map;
     switch ((pst_operand_kind)operand->kind) {
     case PST_OPERAND_NULL: return NULL;
-    case PST_OPERAND_PARAM: return at(arena, x->weight[operand->index]);
+    case PST_OPERAND_PARAM: return at(v->arena, x->weight[operand->index]);
     case PST_OPERAND_DPARAM:
         if (x->fresh[operand->index] != ABSENT)
-            return address_fresh(x, slots, operand->index, chunk, micro, arena);
-        return address_part(x, g, operand->index, operand->use,
-                            x->parts > 1 ? micro / x->part_micros : 0, arena);
+            return address_fresh(v, operand->index, chunk, micro);
+        return address_part(v, operand->index, operand->use,
+                            x->parts > 1 ? micro / x->part_micros : 0);
     case PST_OPERAND_VALUE: break;
     }
-    return address_local(x, cut, slots, g, chunk, operand->index, micro, arena);
+    return address_local(v, chunk, operand->index, micro);
 }
 
 void *pst_memory_map_scratch(const pst_memory_map *x, const pst_cut *cut, const pst_step *step,
@@ -69,48 +70,50 @@ void *pst_memory_map_scratch(const pst_memory_map *x, const pst_cut *cut, const 
 }
 
 /* Norms go to rank 0 and answers come from it. */
-static void *address_norm(const pst_memory_map *x, const pst_instr *instr, uint8_t *arena) {
+static void *address_norm(const pst_memory_view *v, const pst_instr *instr) {
+    const pst_memory_map *x = v->map;
     int sends = instr->opcode == PST_OP_SEND;
-    if (x->rank == 0) return at(arena, sends ? x->norm_answer : x->norm_of_rank[instr->peer]);
-    return at(arena, sends ? x->norm_own : x->norm_answer);
+    if (x->rank == 0) return at(v->arena, sends ? x->norm_answer : x->norm_of_rank[instr->peer]);
+    return at(v->arena, sends ? x->norm_own : x->norm_answer);
 }
 
-static void *address_buffer(const pst_memory_map *x, uint32_t buffer, uint8_t *arena) {
-    return arena + x->buffer + (buffer - 1) * pst_align(x->buffer_bytes);
+static void *address_buffer(const pst_memory_view *v, uint32_t buffer) {
+    const pst_memory_map *x = v->map;
+    return v->arena + x->buffer + (buffer - 1) * pst_align(x->buffer_bytes);
 }
 
 /* Of a use and part; where the gradient is shared out, what the round's micro-batch left. */
-static void *address_accumulator(const pst_memory_map *x, const pst_slots *slots,
-                                 const pst_graph *g, const pst_instr *instr, uint32_t use,
-                                 uint32_t part, uint8_t *arena) {
+static void *address_accumulator(const pst_memory_view *v, const pst_instr *instr, uint32_t use,
+                                 uint32_t part) {
+    const pst_memory_map *x = v->map;
     if (x->fresh[instr->param] != ABSENT)
-        return (uint8_t *)address_fresh(x, slots, instr->param, instr->chunk, instr->micro, arena) +
+        return (uint8_t *)address_fresh(v, instr->param, instr->chunk, instr->micro) +
                instr->from * sizeof(float);
-    uint8_t *own = address_part(x, g, instr->param, use, part, arena);
-    return own ? own + instr->from * sizeof(float) : at(arena, x->join);
+    uint8_t *own = address_part(v, instr->param, use, part);
+    return own ? own + instr->from * sizeof(float) : at(v->arena, x->join);
 }
 
-void *pst_memory_map_message(const pst_memory_map *x, const pst_cut *cut, const pst_slots *slots,
-                             const pst_graph *g, const pst_instr *instr, uint8_t *arena) {
-    if (instr->local != PST_NONE)
-        return address_local(x, cut, slots, g, instr->chunk, instr->local, instr->micro, arena);
-    if (instr->param == PST_NONE) return address_norm(x, instr, arena);
+void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
+    const pst_memory_map *x = v->map;
+    if (instr->local != PST_NONE) return address_local(v, instr->chunk, instr->local, instr->micro);
+    if (instr->param == PST_NONE) return address_norm(v, instr);
     if (instr->use == PST_NONE)
-        return arena + x->weight[instr->param] + instr->from * (uint64_t)pst_dtype_bytes(g->dtype);
-    return instr->buffer ? address_buffer(x, instr->buffer, arena)
-                         : address_accumulator(x, slots, g, instr, instr->use, instr->micro, arena);
+        return v->arena + x->weight[instr->param] +
+               instr->from * (uint64_t)pst_dtype_bytes(v->g->dtype);
+    return instr->buffer ? address_buffer(v, instr->buffer)
+                         : address_accumulator(v, instr, instr->use, instr->micro);
 }
 
-void pst_memory_map_reduce(const pst_memory_map *x, const pst_slots *slots, const pst_graph *g,
-                           const pst_instr *instr, uint8_t *arena, float **sum, float **operand) {
+void pst_memory_map_reduce(const pst_memory_view *v, const pst_instr *instr, float **sum,
+                           float **operand) {
+    const pst_memory_map *x = v->map;
     if (instr->into == PST_INTO_SHARD)
-        *sum = (float *)(arena + x->grad[instr->param][0]) +
+        *sum = (float *)(v->arena + x->grad[instr->param][0]) +
                (instr->from - x->grad_from[instr->param]);
-    else if (instr->into) *sum = address_buffer(x, instr->into, arena);
-    else *sum = address_accumulator(x, slots, g, instr, 0, instr->chunk, arena);
-    *operand = instr->buffer
-                   ? address_buffer(x, instr->buffer, arena)
-                   : address_accumulator(x, slots, g, instr, instr->use, instr->micro, arena);
+    else if (instr->into) *sum = address_buffer(v, instr->into);
+    else *sum = address_accumulator(v, instr, 0, instr->chunk);
+    *operand = instr->buffer ? address_buffer(v, instr->buffer)
+                             : address_accumulator(v, instr, instr->use, instr->micro);
 }
 
 pst_status pst_memory_map_print(const pst_memory_map *x, const pst_graph *g, FILE *out) {

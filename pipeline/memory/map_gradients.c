@@ -1,6 +1,6 @@
 /* The region of gradients: accumulators, slots for what a micro-batch leaves of gradients that are
  * shared out, and receive buffers of replica sums. */
-#include "pipeline/memory/map_parts.h"
+#include "pipeline/memory/map_builder.h"
 
 #define ABSENT UINT64_MAX
 

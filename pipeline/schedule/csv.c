@@ -14,15 +14,14 @@
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
+static const char letter_of[] = {
+    [PST_OP_F] = 'F', [PST_OP_B] = 'I', [PST_OP_W] = 'W', [PST_OP_BW] = 'B'};
+
 pst_status pst_schedule_csv_write(const pst_schedule *s, FILE *out) {
     for (uint32_t r = 0; r < s->n_rank; r++) {
         for (uint32_t i = 0; i < s->n_action[r]; i++) {
             const pst_action *a = &s->action[r][i];
-            char op = a->opcode == PST_OP_F   ? 'F'
-                      : a->opcode == PST_OP_B ? 'I'
-                      : a->opcode == PST_OP_W ? 'W'
-                                              : 'B';
-            fprintf(out, "%s%u%c%u", i ? "," : "", a->chunk, op, a->micro);
+            fprintf(out, "%s%u%c%u", i ? "," : "", a->chunk, letter_of[a->opcode], a->micro);
         }
         fputc('\n', out);
     }
@@ -240,13 +239,10 @@ static pst_status fill(const reader *r, pst_schedule *s) {
     }
     for (size_t i = 0; i < r->n; i++) {
         const entry *e = &r->entry[i];
-        if (e->letter == 'B') pst_schedule_add_backward(s, e->rank, e->chunk, e->micro);
-        else
-            pst_schedule_add(s, e->rank,
-                             e->letter == 'F'   ? PST_OP_F
-                             : e->letter == 'I' ? PST_OP_B
-                                                : PST_OP_W,
-                             e->chunk, e->micro);
+        pst_opcode op = PST_OP_F;
+        while (letter_of[op] != e->letter) op++;
+        if (op == PST_OP_BW) pst_schedule_add_backward(s, e->rank, e->chunk, e->micro);
+        else pst_schedule_add(s, e->rank, op, e->chunk, e->micro);
     }
     return check(r, s);
 }

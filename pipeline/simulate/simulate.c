@@ -96,12 +96,14 @@ pst_status pst_timing_from_spans(const pst_job *job, pst_span *const *span, pst_
 static void find_passes(const pst_job *job, uint32_t chunk, uint32_t lane, uint64_t passes[3]) {
     const pst_instr_list *list =
         &job->list[pst_grid_in_lane(job->grid, job->rank_of_chunk[chunk], lane)];
-    uint32_t left = job->backward ? job->split ? 3 : 2 : 1;
+    uint32_t left = 1;
+    if (job->backward) left = job->split ? 3 : 2;
     memset(passes, 0, 3 * sizeof *passes);
     for (uint32_t i = 0; i < list->n_instr && left; i++) {
         const pst_instr *in = &list->instr[i];
         if (!is_pass(in->opcode) || in->chunk != chunk || in->micro) continue;
-        passes[in->opcode == PST_OP_F ? 0 : in->opcode == PST_OP_W ? 2 : 1] = in->ns;
+        uint32_t at = in->opcode == PST_OP_W ? 2 : 1;
+        passes[in->opcode == PST_OP_F ? 0 : at] = in->ns;
         left--;
     }
 }

@@ -48,10 +48,11 @@ static void know_chains(prover *b, uint32_t queue) {
         uint32_t *before = many_of(b, 0, (size_t)queue * s->n_micro + m),
                  *after = many_of(b, 1, (size_t)queue * s->n_micro + m);
         for (uint32_t k = 0; k < s->per_rank; k++) {
-            before[k] = of[k] == queue ? m : comes_before(of[k], queue) ? m + 1 : 0;
-            after[k] = of[k] == queue               ? s->n_micro - 1 - m
-                       : comes_before(queue, of[k]) ? s->n_micro - m
-                                                    : 0;
+            before[k] = comes_before(of[k], queue) ? m + 1 : 0;
+            after[k] = comes_before(queue, of[k]) ? s->n_micro - m : 0;
+            if (of[k] != queue) continue;
+            before[k] = m;
+            after[k] = s->n_micro - 1 - m;
         }
     }
 }

@@ -27,7 +27,8 @@ static pst_solve_edge edge(const pst_solve_problem *p, uint32_t from, uint32_t t
     const uint32_t chunk = from < to ? from / SOLVE_KINDS : to / SOLVE_KINDS; /* the lower of two
                                                                                  neighbours */
     int hop = p->hop && from / SOLVE_KINDS != to / SOLVE_KINDS;
-    return (pst_solve_edge){from, !hop ? 0 : back ? p->hop[chunk].back : p->hop[chunk].there};
+    if (!hop) return (pst_solve_edge){from, 0};
+    return (pst_solve_edge){from, back ? p->hop[chunk].back : p->hop[chunk].there};
 }
 
 /* Which passes of its micro-batch each pass waits for. Backwards, the ends of these edges are

@@ -100,8 +100,8 @@ static pst_status find_held(pst_study *s, const stages *x) {
 static pst_status build(const pst_simulate_options *o, const stages *x, pst_study *s) {
     pst_instr_cost cost = {.latency_ns = to_ns(o->transfer_ms), .flush = 0};
     PST_TRY(find_held(s, x));
-    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, 0, 0,
-                              0, (uint64_t)o->message_bytes, &s->cut));
+    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward,
+                              (pst_pass_ns){0, 0, 0}, (uint64_t)o->message_bytes, &s->cut));
     pst_cut_set_times(s->cut, x->ns);
     PST_TRY(pst_job_build(s->schedule, s->cut, &cost, &s->job, &s->slots));
     PST_TRY(pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED));

@@ -120,8 +120,8 @@ static pst_status solve_cut(pst_prepared *p) {
     if (status == PST_OK) {
         pst_prepare_slow_stages(p, slow);
         share_stages(p, slow);
-        status = pst_partition_solve(p->graph, &p->costs, &predict, p->schedule, slow, recompute,
-                                     &p->plan);
+        const pst_partition_times times = {&p->costs, &predict, slow};
+        status = pst_partition_solve(p->graph, &times, p->schedule, recompute, &p->plan);
     }
     free(slow);
     free(recompute);
@@ -241,8 +241,16 @@ static pst_status build_layout(pst_prepared *p) {
         uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
         uint32_t t = pst_grid_at(p->grid, r).tensor;
         const pst_cut *cut = p->cuts[t], *eval = p->eval_cuts[t];
-        PST_TRY(pst_memory_map_build(p->graphs[t], cut, p->job, p->slots[lane], eval, p->eval_job,
-                                     p->eval_slots[lane], p->optim, r, &p->memory[r]));
+        const pst_memory_map_spec spec = {.g = p->graphs[t],
+                                          .cut = cut,
+                                          .eval_cut = eval,
+                                          .job = p->job,
+                                          .eval = p->eval_job,
+                                          .slots = p->slots[lane],
+                                          .eval_slots = p->eval_slots[lane],
+                                          .optim = p->optim,
+                                          .rank = r};
+        PST_TRY(pst_memory_map_build(&spec, &p->memory[r]));
         PST_TRY(pst_memory_map_check(p->memory[r], cut, p->slots[lane]));
         if (eval) PST_TRY(pst_memory_map_check(p->memory[r], eval, p->eval_slots[lane]));
         if (p->memory[r]->total > p->plan->peak_bytes[stage])

@@ -40,9 +40,13 @@ const pst_cut *pst_rank_cut(const pst_rank *r) {
     return r->train || !r->eval_cut ? r->cut : r->eval_cut;
 }
 
+pst_memory_view pst_rank_view(const pst_rank *r) {
+    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
+    return (pst_memory_view){r->memory, pst_rank_cut(r), slots, r->graph, r->arena.base};
+}
+
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro) {
-    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
-    return pst_memory_map_address(r->memory, pst_rank_cut(r), slots, r->graph, chunk,
-                                  &step->operand[operand], micro, r->arena.base);
+    const pst_memory_view view = pst_rank_view(r);
+    return pst_memory_map_address(&view, chunk, &step->operand[operand], micro);
 }

@@ -96,7 +96,8 @@ static pst_status reduce(pst_device *device, const void *block) {
     pst_rank *r = f->rank;
     float *sum, *operand;
     uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
-    pst_memory_map_reduce(r->memory, r->slots, r->graph, in, r->arena.base, &sum, &operand);
+    const pst_memory_view view = pst_rank_view(r);
+    pst_memory_map_reduce(&view, in, &sum, &operand);
     if (in->into == PST_INTO_SHARD && in->micro == 0) /* the first round */
         PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
     else PST_TRY(r->arith->accumulate(device, sum, operand, n));
@@ -130,10 +131,8 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
 /* --- messages --------------------------------------------------------------------------------- */
 
 static void *memory_hook(void *arg, const pst_instr *instr) {
-    pst_rank *r = arg;
-    int eval = !r->train && r->eval_cut;
-    return pst_memory_map_message(r->memory, pst_rank_cut(r), eval ? r->eval_slots : r->slots,
-                                  r->graph, instr, r->arena.base);
+    const pst_memory_view view = pst_rank_view(arg);
+    return pst_memory_map_message(&view, instr);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */

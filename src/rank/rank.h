@@ -169,6 +169,8 @@ pst_status pst_rank_exchanged(void *arg);
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro);
 const pst_cut *pst_rank_cut(const pst_rank *r);
+/* The memory map with the cut and slots of the job under way. */
+pst_memory_view pst_rank_view(const pst_rank *r);
 void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
                    uint64_t ended);
 

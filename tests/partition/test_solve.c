@@ -28,11 +28,13 @@ static pst_graph *gpt(const char *preset, int infer) {
     return g;
 }
 
+static const pst_partition_times modelled = {.costs = &nominal};
+
 static pst_status try_solve(const pst_graph *g, const char *schedule, uint32_t n_rank,
                             pst_plan **plan) {
     pst_schedule *s;
     if (pst_schedule_generate(schedule, n_rank, 0, 8, &s) != PST_OK) fail_msg("%s", pst_error());
-    pst_status status = pst_partition_solve(g, &nominal, NULL, s, NULL, NULL, plan);
+    pst_status status = pst_partition_solve(g, &modelled, s, NULL, plan);
     pst_schedule_close(s);
     return status;
 }
@@ -125,7 +127,7 @@ static void recomputation_weighs(void **unused) {
     pst_schedule *s;
     assert_int_equal(pst_schedule_generate("1f1b", 4, 0, 8, &s), PST_OK);
     for (size_t i = 0; i < 3; i++) {
-        if (pst_partition_solve(g, &nominal, NULL, s, NULL, ways[i], &with) != PST_OK)
+        if (pst_partition_solve(g, &modelled, s, ways[i], &with) != PST_OK)
             fail_msg("%s", pst_error());
         assert_int_equal(pst_plan_check(with, g), PST_OK);
         assert_memory_equal(with->recompute, ways[i], 4);
@@ -156,11 +158,12 @@ static void predicted_durations_count(void **unused) {
     (void)unused;
     uint32_t asked = 0;
     const pst_chooser predict = {.arg = &asked, .ns = late_ns};
+    const pst_partition_times times = {.costs = &nominal, .predict = &predict};
     pst_graph *g = gpt("gpt2", 0);
     pst_schedule *s;
     pst_plan *plan;
     assert_int_equal(pst_schedule_generate("1f1b", 2, 0, 8, &s), PST_OK);
-    assert_int_equal(pst_partition_solve(g, &nominal, &predict, s, NULL, NULL, &plan), PST_OK);
+    assert_int_equal(pst_partition_solve(g, &times, s, NULL, &plan), PST_OK);
     uint32_t cut = 0;
     while (plan->chunk_of_node[cut] == 0) cut++;
     if (strncmp(g->node[cut - 1].name, "h.10.", 5))
@@ -182,7 +185,7 @@ static void refused(void **unused) {
         pst_error(), "42 chunks on 21 ranks, and the model 40 operators; use at most 20 ranks"));
     pst_schedule *s;
     assert_int_equal(pst_schedule_generate("interleaved", 2, 64, 8, &s), PST_OK);
-    assert_int_equal(pst_partition_solve(g, &nominal, NULL, s, NULL, NULL, &plan), PST_EINPUT);
+    assert_int_equal(pst_partition_solve(g, &modelled, s, NULL, &plan), PST_EINPUT);
     assert_non_null(strstr(
         pst_error(),
         "128 chunks on 2 ranks, and the model 40 operators; use at most 20 chunks per rank"));

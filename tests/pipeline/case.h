@@ -80,6 +80,19 @@ static inline uint32_t *random_chunks(uint32_t n_node, uint32_t n_chunk, uint64_
     return chunk;
 }
 
+static inline pst_memory_map_spec spec_of(const test_case *t, const pst_optim_row *optim,
+                                          uint32_t rank) {
+    return (pst_memory_map_spec){.g = t->g,
+                                 .cut = t->cut,
+                                 .eval_cut = t->eval_cut,
+                                 .job = t->job,
+                                 .eval = t->eval,
+                                 .slots = t->slots,
+                                 .eval_slots = t->eval_slots,
+                                 .optim = optim,
+                                 .rank = rank};
+}
+
 /* schedule: an index into pst_schedule_rows' training schedules, or 3, 4, 5 for many_chunks fused,
  * split, V; from 6 on those with W in idle time or several chunks per rank. */
 enum { CASE_KINDS = 13 };
@@ -137,10 +150,11 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     MUST(pst_job_build(t->schedule, t->cut, &cost, &t->job, &t->slots));
     MUST(pst_job_build(t->eval_schedule, t->eval_cut, &cost, &t->eval, &t->eval_slots));
     t->layout = calloc(n_rank, sizeof *t->layout);
-    for (uint32_t r = 0; r < n_rank; r++)
-        MUST(pst_memory_map_build(
-            t->g, t->cut, t->job, t->slots, t->eval_cut, t->eval, t->eval_slots,
-            pst_optim_find(next_random(state) % 2 ? "adamw" : "sgd"), r, &t->layout[r]));
+    for (uint32_t r = 0; r < n_rank; r++) {
+        const pst_memory_map_spec spec =
+            spec_of(t, pst_optim_find(next_random(state) % 2 ? "adamw" : "sgd"), r);
+        MUST(pst_memory_map_build(&spec, &t->layout[r]));
+    }
 }
 
 /* Borrows g. */

@@ -18,16 +18,15 @@ static inline uint64_t mix(uint64_t a, uint64_t b) {
 
 /* An output that its row can restore is a function of what it is restored from, in F as well: else
  * of the signature. */
-static inline uint64_t written(const pst_graph *g, uint32_t node, pst_pass pass, int again,
-                               uint64_t h, uint32_t i, uint64_t restored_from) {
+static inline uint64_t restored(uint64_t from) { return mix(from, 77); }
+
+static inline uint64_t written(const pst_node *d, pst_pass pass, uint64_t h, uint32_t i) {
     pst_arg list[PST_MAX_ARG], want[PST_MAX_ARG];
-    const pst_node *d = g->node + node;
-    if (again == PST_AGAIN_RESTORE) return mix(restored_from, 77);
     if (pass != PST_PASS_F || !d->op->restore || !d->op->restore(d, want)) return mix(h, i);
     uint32_t n = d->op->args(d, PST_PASS_F, list), from = 0;
     while (from < n && (list[from].kind != want[0].kind || list[from].index != want[0].index))
         from++;
-    return list[i].kind == PST_ARG_OUT ? mix(mix(h, from), 77) : mix(h, i);
+    return list[i].kind == PST_ARG_OUT ? restored(mix(h, from)) : mix(h, i);
 }
 
 /* --- the reference ---------------------------------------------------------------------------- */
@@ -73,10 +72,9 @@ static inline void play_reference(reference *ref, const pst_cut *cut, uint32_t n
                 const pst_operand *o = step->operand + i;
                 if (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE)
                     value[(size_t)o->index * n_micro + m] =
-                        written(cut->graph, step->node, step->pass, step->again, h, i,
-                                step->again == PST_AGAIN_RESTORE
-                                    ? value[(size_t)step->operand[0].index * n_micro + m]
-                                    : 0);
+                        step->again == PST_AGAIN_RESTORE
+                            ? restored(value[(size_t)step->operand[0].index * n_micro + m])
+                            : written(cut->graph->node + step->node, step->pass, h, i);
                 if (o->kind != PST_OPERAND_DPARAM) continue;
                 uint64_t *acc = ref->grad + cut->use_first[o->index] + o->use;
                 *acc = m ? mix(*acc, mix(h, i)) : mix(h, i);
@@ -175,14 +173,14 @@ static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at)
     const pst_cut *cut = cut_of(e);
     if (o->kind == PST_OPERAND_VALUE) {
         const pst_step *s = e->step;
-        uint64_t from = 0;
-        if (s->again == PST_AGAIN_RESTORE)
-            from = e->ref->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value *
-                                        micros_of(e) +
-                                    e->micro];
-        fill(e, at, cut->chunk[e->chunk].local[o->index].bytes,
-             s->is_sum ? mix(h, i)
-                       : written(cut->graph, s->node, (pst_pass)s->pass, s->again, h, i, from));
+        uint64_t value = mix(h, i);
+        if (!s->is_sum) value = written(cut->graph->node + s->node, (pst_pass)s->pass, h, i);
+        if (!s->is_sum && s->again == PST_AGAIN_RESTORE)
+            value = restored(
+                e->ref->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value *
+                                     micros_of(e) +
+                                 e->micro]);
+        fill(e, at, cut->chunk[e->chunk].local[o->index].bytes, value);
         return;
     }
     uint64_t acc;
@@ -190,6 +188,10 @@ static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at)
     memcpy((uint8_t *)&acc + 4, (uint8_t *)at + 4, 4);
     fill(e, at, pst_param_elements(cut->graph->param + o->index) * 4,
          e->micro ? mix(acc, mix(h, i)) : mix(h, i));
+}
+
+static inline pst_memory_view view_of(const emulation *e) {
+    return (pst_memory_view){e->t->layout[e->rank], cut_of(e), slots_of(e), e->t->g, e->arena};
 }
 
 static inline pst_status run_step(pst_device *device, const void *call) {
@@ -205,8 +207,8 @@ static inline pst_status run_step(pst_device *device, const void *call) {
     if (scratch) fill(e, scratch, e->step->scratch, UINT64_C(0xdeadbeefdeadbeef));
     for (uint32_t i = 0; i < e->step->n_operand; i++) {
         const pst_operand *o = e->step->operand + i;
-        at[i] = pst_memory_map_address(t->layout[e->rank], cut, slots_of(e), t->g, e->chunk, o,
-                                       e->micro, e->arena);
+        const pst_memory_view view = view_of(e);
+        at[i] = pst_memory_map_address(&view, e->chunk, o, e->micro);
         uint64_t read = 0;
         int reads =
             o->kind == PST_OPERAND_PARAM || (o->kind == PST_OPERAND_VALUE && o->access & PST_READ);
@@ -320,8 +322,8 @@ static inline pst_status flush_hook(void *arg, const pst_instr *instr, pst_launc
 
 static inline void *memory_hook(void *arg, const pst_instr *instr) {
     emulation *e = arg;
-    void *at = pst_memory_map_message(e->t->layout[e->rank], cut_of(e), slots_of(e), e->t->g, instr,
-                                      e->arena);
+    const pst_memory_view view = view_of(e);
+    void *at = pst_memory_map_message(&view, instr);
     if (instr->opcode == PST_OP_RECV) touch(e, at, instr->bytes);
     return at;
 }

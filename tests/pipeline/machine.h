@@ -257,10 +257,9 @@ static inline int machine_run(machine *x, uint32_t frozen, int buffered) {
 static inline int touches(machine *x, const pst_instr *in, const uint64_t *cell) {
     const pst_chunk *c = &x->cut->chunk[in->chunk];
     int ok = 1, how = 0;
+    if (in->queue != PST_Q_COMPUTE) how = in->opcode == PST_OP_RECV ? 2 : 1;
     if (in->queue != PST_Q_COMPUTE)
-        return cell_of(x, in->chunk, in->local, in->micro, &ok) != cell ? 0
-               : in->opcode == PST_OP_RECV                              ? 2
-                                                                        : 1;
+        return cell_of(x, in->chunk, in->local, in->micro, &ok) == cell ? how : 0;
     for (uint32_t i = 0; i < c->n_local; i++)
         if (cell_of(x, in->chunk, i, in->micro, &ok) == cell)
             how |= (happens(in, &c->local[i], 0) ? 1 : 0) | (happens(in, &c->local[i], 1) ? 2 : 0);

@@ -174,7 +174,8 @@ static inline int run_reduce(round_machine *x, uint32_t id) {
     uint64_t value = from->value;
     from->value = 0;
     if (in->into == PST_INTO_SHARD) {
-        *sum = in->micro ? *sum ? round_mix(*sum, value) : 0 : *sum ? 0 : value;
+        if (in->micro) *sum = *sum ? round_mix(*sum, value) : 0;
+        else *sum = *sum ? 0 : value;
         return *sum != 0;
     }
     round_cell *to = cell_at(x, id, in->into);
@@ -261,7 +262,8 @@ static inline uint64_t sum_of_round(const round_machine *x, uint32_t lo, uint32_
     uint32_t middle = pst_share_split(lo, hi);
     uint64_t a = sum_of_round(x, lo, middle, bin, micro),
              b = sum_of_round(x, middle, hi, bin, micro);
-    return a && b ? round_add(a, b) : a ? a : b;
+    if (a && b) return round_add(a, b);
+    return a ? a : b;
 }
 
 /* Every accumulator has what it should. */

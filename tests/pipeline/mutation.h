@@ -174,9 +174,10 @@ static inline void execute(const test_case *of, mutant *m, uint64_t random) {
     t.job = &m->job;
     t.slots = &m->slots;
     t.layout = calloc(t.n_rank, sizeof *t.layout);
-    for (uint32_t r = 0; r < t.n_rank; r++)
-        MUST(pst_memory_map_build(t.g, t.cut, t.job, t.slots, t.eval_cut, t.eval, t.eval_slots,
-                                  pst_optim_find("sgd"), r, &t.layout[r]));
+    for (uint32_t r = 0; r < t.n_rank; r++) {
+        const pst_memory_map_spec spec = spec_of(&t, pst_optim_find("sgd"), r);
+        MUST(pst_memory_map_build(&spec, &t.layout[r]));
+    }
     open_bench(&b, &t, &late, random);
     prepare_run(&b, 0);
     uint32_t left = t.n_rank, idle = 0;
@@ -202,13 +203,21 @@ typedef struct {
     uint32_t valid[MUTATIONS + 1], broken[MUTATIONS + 1], executed;
 } verdicts;
 
-/* One or two mutations of a job that is right; aborts with the seed of this one when the verdicts
- * differ. What is right is executed, too; of: the case whose job it is, NULL: there is none. */
-static inline void try_mutation(const test_case *of, const char *name, const pst_job *job,
-                                const pst_cut *cut, const pst_slots *slots, uint64_t seed,
-                                verdicts *v) {
+/* A job that is right. */
+typedef struct {
+    const char *name;
+    const pst_job *job;
+    const pst_cut *cut;
+    const pst_slots *slots;
+    const test_case *of; /* the case whose job it is, NULL: there is none */
+} original;
+
+/* One or two mutations; aborts with the seed of this one when the verdicts differ. What is right is
+ * executed, too, where there is a case. */
+static inline void try_mutation(const original *from, uint64_t seed, verdicts *v) {
+    const pst_cut *cut = from->cut;
     uint64_t state = seed;
-    mutant m = open_mutant(job, slots);
+    mutant m = open_mutant(from->job, from->slots);
     mutation kind = (mutation)(study_random(&state) % MUTATIONS), second = MUTATIONS;
     const char *why;
     mutate(&m, kind, &state);
@@ -223,14 +232,15 @@ static inline void try_mutation(const test_case *of, const char *name, const pst
     if (valid != (status == PST_OK)) {
         pst_job_print(&m.job, stdout);
         printf("%s, %u ranks, %u micro-batches, seed %llu: %s%s%s: checker: %s; execution: %s\n",
-               name, job->n_rank, job->n_micro, (unsigned long long)seed, mutation_name[kind],
-               second < MUTATIONS ? ", " : "", second < MUTATIONS ? mutation_name[second] : "",
+               from->name, from->job->n_rank, from->job->n_micro, (unsigned long long)seed,
+               mutation_name[kind], second < MUTATIONS ? ", " : "",
+               second < MUTATIONS ? mutation_name[second] : "",
                status == PST_OK ? "passes" : pst_error(), valid ? "right" : why);
         fflush(stdout);
         abort();
     }
-    if (of && valid) {
-        execute(of, &m, seed);
+    if (from->of && valid) {
+        execute(from->of, &m, seed);
         v->executed++;
     }
     (valid ? v->valid : v->broken)[kind]++;
@@ -248,10 +258,9 @@ static inline void try_mutations(uint32_t jobs, uint32_t each, verdicts *v) {
         uint64_t state = study_random(&seed);
         if (case_schedule[kind] && study_random(&seed) % 3) {
             study s;
-            MUST(study_open(&s, case_schedule[kind], p, m, 10, 10, 10, &cost));
-            for (uint32_t k = 0; k < each; k++)
-                try_mutation(NULL, case_schedule[kind], s.job, s.cut, s.slots, study_random(&seed),
-                             v);
+            MUST(study_open(&s, case_schedule[kind], p, m, (pst_pass_ns){10, 10, 10}, &cost));
+            const original right = {case_schedule[kind], s.job, s.cut, s.slots, NULL};
+            for (uint32_t k = 0; k < each; k++) try_mutation(&right, study_random(&seed), v);
             study_close(&s);
             continue;
         }
@@ -260,9 +269,9 @@ static inline void try_mutations(uint32_t jobs, uint32_t each, verdicts *v) {
         pst_slots *slots;
         build_case(&t, 1 + p % 3, kind, 1 + m % 3, &state);
         MUST(pst_job_build(t.schedule, t.cut, &cost, &job, &slots));
-        for (uint32_t k = 0; k < each; k++)
-            try_mutation(&t, case_schedule[kind] ? case_schedule[kind] : "many", job, t.cut, slots,
-                         study_random(&seed), v);
+        const char *name = case_schedule[kind] ? case_schedule[kind] : "many";
+        const original right = {name, job, t.cut, slots, &t};
+        for (uint32_t k = 0; k < each; k++) try_mutation(&right, study_random(&seed), v);
         pst_job_close(job);
         pst_slots_close(slots);
         pst_graph_close(t.g);

@@ -15,15 +15,14 @@ typedef struct {
 } study;
 
 static inline pst_status study_open(study *s, const char *schedule, uint32_t n_rank,
-                                    uint32_t n_micro, uint64_t f, uint64_t b, uint64_t w,
-                                    const pst_instr_cost *cost) {
+                                    uint32_t n_micro, pst_pass_ns ns, const pst_instr_cost *cost) {
     const pst_schedule_row *row;
-    int backward = strcmp(schedule, "forward") != 0;
+    int backward = pst_schedule_kind_of(schedule) != PST_SCHEDULE_FORWARD;
     *s = (study){0};
     PST_TRY(pst_schedule_find(schedule, &row));
     PST_TRY(pst_schedule_generate(schedule, n_rank, 0, n_micro, &s->schedule));
     PST_TRY(pst_schedule_check(s->schedule));
-    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, row->split, backward, f, b, w, 1000, &s->cut));
+    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, row->split, backward, ns, 1000, &s->cut));
     return pst_job_build(s->schedule, s->cut, cost, &s->job, &s->slots);
 }
 

@@ -18,7 +18,8 @@ static const pst_instr_cost cost = {.latency_ns = 3,
                                     .flush = 1};
 
 static void open_study(study *s, const char *schedule, uint32_t p, uint32_t m) {
-    if (study_open(s, schedule, p, m, 10, 11, 12, &cost) != PST_OK) fail_msg("%s", pst_error());
+    if (study_open(s, schedule, p, m, (pst_pass_ns){10, 11, 12}, &cost) != PST_OK)
+        fail_msg("%s", pst_error());
 }
 
 static pst_status check(const study *s) {
@@ -60,7 +61,7 @@ static void jobs_for_transports_without_tags(void **state) {
         for (uint32_t p = 1; p <= 6; p++)
             for (uint32_t m = 1; m <= 13; m += 4) {
                 study s, tagged;
-                if (study_open(&s, names[k], p, m, 10, 11, 12, &fifo) != PST_OK)
+                if (study_open(&s, names[k], p, m, (pst_pass_ns){10, 11, 12}, &fifo) != PST_OK)
                     fail_msg("%s", pst_error());
                 open_study(&tagged, names[k], p, m);
                 if (pst_job_check(s.job, s.cut, s.slots, PST_CHECK_FIFO) != PST_OK)
@@ -152,9 +153,9 @@ static void lost_deps(void **state) {
 /* --- an oracle that knows nothing of happens-before: random durations, then looking at the
  * clock */
 
-/* When a moment of a local begins and ends; 0 when there is no such instruction. */
-static int moment(const study *s, const pst_timing *t, uint32_t c, uint32_t local, uint32_t event,
-                  uint32_t m, pst_span *span) {
+/* When a moment of a local begins and ends; NULL when there is no such instruction. */
+static const pst_span *moment(const study *s, const pst_timing *t, uint32_t c, uint32_t local,
+                              uint32_t event, uint32_t m) {
     uint32_t rank = s->job->rank_of_chunk[c];
     const pst_instr_list *list = &s->job->list[rank];
     for (uint32_t i = 0; i < list->n_instr - list->n_flush; i++) {
@@ -167,10 +168,9 @@ static int moment(const study *s, const pst_timing *t, uint32_t c, uint32_t loca
                    : in->local != local || (in->opcode == PST_OP_RECV) != receives ||
                          event == PST_EV_F || event == PST_EV_B || event == PST_EV_W)
             continue;
-        *span = t->span[rank][i];
-        return 1;
+        return &t->span[rank][i];
     }
-    return 0;
+    return NULL;
 }
 
 /* Uses after births, and no two micro-batches in one slot at a time. A transfer's span begins when
@@ -178,20 +178,21 @@ static int moment(const study *s, const pst_timing *t, uint32_t c, uint32_t loca
 static int clock_finds_fault(const study *s, const pst_timing *t) {
     for (uint32_t k = 0; k < s->cut->n_class; k++) {
         uint32_t c = s->cut->class_[k].chunk;
-        pst_span life[16], x, birth;
+        const pst_span *x, *birth;
+        pst_span life[16];
         for (uint32_t m = 0; m < s->job->n_micro; m++) {
             life[m] = (pst_span){UINT64_MAX, 0};
             for (uint32_t i = 0; i < s->cut->chunk[c].n_local; i++) {
                 const pst_local *l = &s->cut->chunk[c].local[i];
                 if (s->cut->chunk[c].buffer[l->buffer].class_ != k ||
-                    !moment(s, t, c, i, l->birth, m, &birth))
+                    !(birth = moment(s, t, c, i, l->birth, m)))
                     continue;
                 for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
-                    if (!((l->uses | 1u << l->birth) >> e & 1) || !moment(s, t, c, i, e, m, &x))
+                    if (!((l->uses | 1u << l->birth) >> e & 1) || !(x = moment(s, t, c, i, e, m)))
                         continue;
-                    if (e != l->birth && x.start < birth.end) return 1;
-                    if (x.start < life[m].start) life[m].start = x.start;
-                    if (x.end > life[m].end) life[m].end = x.end;
+                    if (e != l->birth && x->start < birth->end) return 1;
+                    if (x->start < life[m].start) life[m].start = x->start;
+                    if (x->end > life[m].end) life[m].end = x->end;
                 }
             }
             for (uint32_t n = 0; n < m; n++) {

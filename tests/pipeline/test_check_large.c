@@ -18,7 +18,8 @@ static void every_schedule_passes(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         const pst_instr_cost cost = {.latency_ns = 1000, .flush = 1};
         study s;
-        if (study_open(&s, row[i].name, RANKS, MICROS, 5000, 5000, 5000, &cost) != PST_OK)
+        if (study_open(&s, row[i].name, RANKS, MICROS, (pst_pass_ns){5000, 5000, 5000}, &cost) !=
+            PST_OK)
             fail_msg("%s", pst_error());
         uint64_t start = pst_monotonic_ns();
         if (pst_job_check(s.job, s.cut, s.slots, PST_CHECK_TAGGED) != PST_OK)

@@ -53,7 +53,7 @@ static void channels_are_counted(void **unused) {
         pst_slots *slots = NULL;
         pst_instr_cost cost = {.flush = 1};
         MUST(pst_schedule_generate("1f1b", 2, 0, 2, &s));
-        MUST(pst_cut_synthetic(2, s->split, 1, 10, 10, 10, 64, &cut));
+        MUST(pst_cut_synthetic(2, s->split, 1, (pst_pass_ns){10, 10, 10}, 64, &cut));
         cut->n_channel = 0xff00 - 4 + over; /* four more: of replicas, and of the norm */
         assert_int_equal(pst_job_build(s, cut, &cost, &job, &slots), over ? PST_EINPUT : PST_OK);
         if (over) assert_non_null(strstr(pst_error(), "messages of 65281 kinds"));
@@ -79,7 +79,7 @@ static void slots_are_few(void **unused) {
             pst_slots *slots;
             pst_instr_cost cost = {0};
             MUST(pst_schedule_generate(name, p, 0, 32, &s));
-            MUST(pst_cut_synthetic(p, s->split, 1, 10, 10, 10, 64, &cut));
+            MUST(pst_cut_synthetic(p, s->split, 1, (pst_pass_ns){10, 10, 10}, 64, &cut));
             MUST(pst_job_build(s, cut, &cost, &job, &slots));
             for (uint32_t k = 0; k < slots->n_class; k++) {
                 const pst_class *class_ = slots->class_ + k;
@@ -120,8 +120,7 @@ static void tied_embedding_is_joined(void **unused) {
             assert_int_equal(count(list, PST_OP_NORM), 1);
             assert_int_equal(count(list, PST_OP_GATHER), r == 0);
             assert_int_equal(count(list, PST_OP_STEP), 1);
-            assert_int_equal(count(list, PST_OP_SEND),
-                             r == 0 ? p - 1 + (p > 1 ? 1u : 0u) : 1u + ends);
+            assert_int_equal(count(list, PST_OP_SEND), r == 0 ? p - 1 + (p > 1) : 1u + ends);
             assert_int_equal(list->instr[list->n_instr - 1].opcode == PST_OP_STEP, 1);
         }
         assert_int_equal(t.layout[0]->join != UINT64_MAX, p > 1);
@@ -138,7 +137,8 @@ static void makespans_are_the_published(void **unused) {
     for (uint32_t p = 1; p <= 16; p++)
         for (uint32_t m = 1; m <= 40; m += m < 20 ? 1 : 10)
             for (uint32_t i = 0; i < 3; i++) {
-                const char *name = i == 0 ? "gpipe" : i == 1 ? "1f1b" : "1f1b-early";
+                static const char *const names[] = {"gpipe", "1f1b", "1f1b-early"};
+                const char *name = names[i];
                 pst_schedule *s;
                 pst_cut *cut;
                 pst_job *job;
@@ -146,7 +146,7 @@ static void makespans_are_the_published(void **unused) {
                 pst_timing *timing;
                 pst_instr_cost cost = {0};
                 MUST(pst_schedule_generate(name, p, 0, m, &s));
-                MUST(pst_cut_synthetic(p, s->split, 1, F, B, W, 64, &cut));
+                MUST(pst_cut_synthetic(p, s->split, 1, (pst_pass_ns){F, B, W}, 64, &cut));
                 MUST(pst_job_build(s, cut, &cost, &job, &slots));
                 MUST(pst_simulate(job, &timing));
                 uint64_t want =

@@ -104,14 +104,20 @@ static void phases_share_memory(void **unused) {
     for (uint32_t r = 0; r < 2; r++) {
         pst_memory_map *alone;
         const pst_memory_map *x = t.layout[r];
-        MUST(pst_memory_map_build(g, t.cut, t.job, t.slots, NULL, NULL, NULL,
-                                  pst_optim_find("adamw"), r, &alone));
+        const pst_memory_map_spec train = {.g = g,
+                                           .cut = t.cut,
+                                           .job = t.job,
+                                           .slots = t.slots,
+                                           .optim = pst_optim_find("adamw"),
+                                           .rank = r};
+        MUST(pst_memory_map_build(&train, &alone));
         MUST(pst_memory_map_check(alone, t.cut, t.slots));
         if (x->bytes[PST_REGION_STATE] == alone->bytes[PST_REGION_STATE])
             assert_int_equal(alone->total, x->total);
         pst_memory_map_close(alone);
-        MUST(pst_memory_map_build(g, t.eval_cut, t.eval, t.eval_slots, NULL, NULL, NULL, NULL, r,
-                                  &alone)); /* inference */
+        const pst_memory_map_spec infer = {
+            .g = g, .cut = t.eval_cut, .job = t.eval, .slots = t.eval_slots, .rank = r};
+        MUST(pst_memory_map_build(&infer, &alone));
         assert_int_equal(alone->bytes[PST_REGION_GRAD] + alone->bytes[PST_REGION_STATE] +
                              alone->bytes[PST_REGION_CONTROL],
                          0);

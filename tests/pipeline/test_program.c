@@ -76,8 +76,8 @@ static void recomputation_by_hand(void **unused) {
     MUST(pst_model_gpt.build(&config, &g));
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
     for (uint32_t i = 0; i < g->n_node; i++)
-        chunk[i] = i < 10 ? 0 : i < 19 ? 1 : 2; /* 9 operators are a block */
-    uint64_t row = 2 * 64 * 4, C = 128;         /* b x T rows of floats */
+        chunk[i] = (i >= 10) + (i >= 19); /* 9 operators are a block */
+    uint64_t row = 2 * 64 * 4, C = 128;   /* b x T rows of floats */
     static const char *const again[] = {
         "", "h.1.ln_1 h.1.attn h.1.ln_2 h.1.mlp.c_fc ",
         "h.1.ln_1 h.1.attn.c_attn h.1.attn h.1.attn.c_proj h.1.attn.add h.1.ln_2 h.1.mlp.c_fc "};
@@ -171,7 +171,7 @@ static void synthetic_cuts_pass(void **unused) {
     for (uint32_t n = 1; n <= 16; n++)
         for (int kind = 0; kind < 3; kind++) {
             pst_cut *cut;
-            MUST(pst_cut_synthetic(n, kind == 1, kind < 2, 3, 5, 7, 11, &cut));
+            MUST(pst_cut_synthetic(n, kind == 1, kind < 2, (pst_pass_ns){3, 5, 7}, 11, &cut));
             MUST(pst_cut_check(cut));
             assert_int_equal(cut->n_channel, (kind < 2 ? 2 : 1) * (n - 1));
             for (uint32_t c = 0; c < n; c++) {

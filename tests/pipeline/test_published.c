@@ -23,8 +23,7 @@ typedef struct {
     double rate;
 } found;
 
-static found study(const char *name, uint32_t p, uint32_t n_virtual, uint32_t m, uint64_t f,
-                   uint64_t b, uint64_t w) {
+static found study(const char *name, uint32_t p, uint32_t n_virtual, uint32_t m, pst_pass_ns ns) {
     pst_schedule *s;
     pst_cut *cut;
     pst_job *job;
@@ -33,7 +32,7 @@ static found study(const char *name, uint32_t p, uint32_t n_virtual, uint32_t m,
     pst_instr_cost cost = {0};
     MUST(pst_schedule_generate(name, p, n_virtual, m, &s));
     MUST(pst_schedule_check(s));
-    MUST(pst_cut_synthetic(s->n_chunk, s->split, 1, f, b, w, 64, &cut));
+    MUST(pst_cut_synthetic(s->n_chunk, s->split, 1, ns, 64, &cut));
     MUST(pst_job_build(s, cut, &cost, &job, &slots));
     MUST(pst_job_check(job, cut, slots, PST_CHECK_TAGGED));
     MUST(pst_simulate(job, &t));
@@ -70,15 +69,16 @@ static void formulas(void **state) {
             for (uint32_t m = p; m <= 4 * p; m += p) {
                 uint64_t f = times[k][0], b = times[k][1], w = times[k][2],
                          all = (p - 1) * (f + b + w);
-                expect("gpipe", p, m, study("gpipe", p, 0, m, f, b, w), all, m);
-                found x = study("1f1b", p, 0, m, f, b, w);
+                expect("gpipe", p, m, study("gpipe", p, 0, m, (pst_pass_ns){f, b, w}), all, m);
+                found x = study("1f1b", p, 0, m, (pst_pass_ns){f, b, w});
                 expect("1f1b", p, m, x, all, p);
                 assert_int_equal(x.last_peak, 1);
-                expect("1f1b-early", p, m, study("1f1b-early", p, 0, m, f, b, w), (p - 1) * (f + b),
-                       p);
+                expect("1f1b-early", p, m, study("1f1b-early", p, 0, m, (pst_pass_ns){f, b, w}),
+                       (p - 1) * (f + b), p);
                 for (uint32_t v = 2; v <= 4 && p > 1; v++) /* chunks of 1/v of a stage:
                                                               (p-1)(F+B+W)/v, p + (p-1)/v */
-                    expect("interleaved", p, m, study("interleaved", p, v, m, f, b, w), all,
+                    expect("interleaved", p, m,
+                           study("interleaved", p, v, m, (pst_pass_ns){f, b, w}), all,
                            m == p ? p * v : p * v + p - 1);
             }
 }
@@ -87,13 +87,14 @@ static void zero_bubble(void **state) {
     (void)state;
     for (uint32_t p = 2; p <= 12; p++)
         for (uint32_t m = 2 * p; m <= 4 * p; m += p) {
-            expect("zb-h1", p, m, study("zb-h1", p, 0, m, 10, 10, 10), (p - 1) * 10, p);
-            expect("zb-h2", p, m, study("zb-h2", p, 0, m, 10, 10, 10), 0, 2 * p - 1);
-            expect("zb-v", p, m, study("zb-v", p, 0, m, 10, 10, 10), 0, 2 * p);
+            expect("zb-h1", p, m, study("zb-h1", p, 0, m, (pst_pass_ns){10, 10, 10}), (p - 1) * 10,
+                   p);
+            expect("zb-h2", p, m, study("zb-h2", p, 0, m, (pst_pass_ns){10, 10, 10}), 0, 2 * p - 1);
+            expect("zb-v", p, m, study("zb-v", p, 0, m, (pst_pass_ns){10, 10, 10}), 0, 2 * p);
             /* (p'/2-1)(F&B + (B+W) - 3W) on p = p'/2 devices, where F&B = F + B; p'+1 chunks of
              * half a stage */
-            expect("dualpipev", p, m, study("dualpipev", p, 0, m, 10, 10, 10), (p - 1) * 10,
-                   2 * p + 1);
+            expect("dualpipev", p, m, study("dualpipev", p, 0, m, (pst_pass_ns){10, 10, 10}),
+                   (p - 1) * 10, 2 * p + 1);
         }
 }
 
@@ -104,8 +105,8 @@ static void controllable_memory(void **state) {
     for (uint32_t p = 2; p <= 24; p++)
         for (uint32_t m = 4 * p; m <= 8 * p; m += 4 * p) {
             double whole = (p - 1) * 60.0;
-            found half = study("v-half", p, 0, m, 10, 10, 10),
-                  least = study("v-min", p, 0, m, 10, 10, 10);
+            found half = study("v-half", p, 0, m, (pst_pass_ns){10, 10, 10}),
+                  least = study("v-min", p, 0, m, (pst_pass_ns){10, 10, 10});
             if (fabs((double)half.bubble - whole / 2) > whole / 10 || half.peak > p + 2)
                 fail_msg("v-half p=%u m=%u: bubble %g of 1f1b's, peak %u half stages", p, m,
                          (double)half.bubble / whole, half.peak);
@@ -117,10 +118,13 @@ static void controllable_memory(void **state) {
 
 static void rates(void **state) {
     (void)state;
-    assert_int_equal(lround(1000 * study("1f1b", 8, 0, 32, 10, 10, 10).rate), 179); /* 17.95 % */
-    assert_int_equal(lround(1000 * study("interleaved", 8, 2, 32, 10, 10, 10).rate), 99);
-    assert_int_equal(lround(1000 * study("interleaved", 8, 4, 32, 10, 10, 10).rate), 52);
-    assert_int_equal(lround(1000 * study("zb-h1", 8, 0, 32, 10, 10, 10).rate), 68);
+    assert_int_equal(lround(1000 * study("1f1b", 8, 0, 32, (pst_pass_ns){10, 10, 10}).rate),
+                     179); /* 17.95 % */
+    assert_int_equal(lround(1000 * study("interleaved", 8, 2, 32, (pst_pass_ns){10, 10, 10}).rate),
+                     99);
+    assert_int_equal(lround(1000 * study("interleaved", 8, 4, 32, (pst_pass_ns){10, 10, 10}).rate),
+                     52);
+    assert_int_equal(lround(1000 * study("zb-h1", 8, 0, 32, (pst_pass_ns){10, 10, 10}).rate), 68);
 }
 
 /* Few micro-batches, uneven last rounds, any times: all of them can be run. */
@@ -132,7 +136,7 @@ static void every_size_can_be_run(void **state) {
         for (uint32_t p = 1; p <= 9; p++)
             for (uint32_t m = 1; m <= 2 * p + 3; m++)
                 for (uint32_t v = row[k].n_virtual ? 0 : 1; v <= (row[k].n_virtual ? 0 : 4); v++)
-                    study(row[k].name, p, v, m, 3, 11, 5);
+                    study(row[k].name, p, v, m, (pst_pass_ns){3, 11, 5});
 }
 
 int main(void) {

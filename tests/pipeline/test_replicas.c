@@ -82,8 +82,13 @@ static void jobs_pass(void **state) {
         for (uint32_t k2 = 0; k2 < r.job->n_rank; k2++) {
             pst_memory_map *x;
             uint32_t lane = pst_grid_lane(r.job->grid, k2);
-            MUST(pst_memory_map_build(r.t.g, r.t.cut, r.job, r.slots[lane], NULL, NULL, NULL,
-                                      pst_optim_find("adamw"), k2, &x));
+            const pst_memory_map_spec spec = {.g = r.t.g,
+                                              .cut = r.t.cut,
+                                              .job = r.job,
+                                              .slots = r.slots[lane],
+                                              .optim = pst_optim_find("adamw"),
+                                              .rank = k2};
+            MUST(pst_memory_map_build(&spec, &x));
             MUST(pst_memory_map_check(x, r.t.cut, r.slots[lane]));
             pst_memory_map_close(x);
         }
@@ -243,7 +248,8 @@ static void weights_queue(void **state) {
 }
 
 static uint32_t moved_to(uint32_t i, uint32_t from, uint32_t to) {
-    return i < from || i > to ? i : i == from ? to : i - 1;
+    if (i < from || i > to) return i;
+    return i == from ? to : i - 1;
 }
 
 /* Moves an instruction to a later place of its list, and what names others with it; 0: one between

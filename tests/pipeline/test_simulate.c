@@ -15,7 +15,8 @@ static void check_closed_form(const char *name, uint32_t p, uint32_t m, uint64_t
                               uint64_t w) {
     study s;
     pst_timing *t;
-    if (study_open(&s, name, p, m, f, b, w, &free_transfers) != PST_OK) fail_msg("%s", pst_error());
+    if (study_open(&s, name, p, m, (pst_pass_ns){f, b, w}, &free_transfers) != PST_OK)
+        fail_msg("%s", pst_error());
     if (pst_simulate(s.job, &t) != PST_OK) fail_msg("%s", pst_error());
     uint64_t all = f + b + w, expected = (m + p - 1) * all;
     if (!strcmp(name, "1f1b-early")) expected = m * all + (p - 1) * (f + b);
@@ -26,7 +27,7 @@ static void check_closed_form(const char *name, uint32_t p, uint32_t m, uint64_t
     }
     assert_int_equal(t->flush_ns, 0);
     for (uint32_t r = 0; r < p; r++) {
-        uint32_t stash = !strcmp(name, "gpipe") ? m : p - r < m ? p - r : m;
+        uint32_t stash = strcmp(name, "gpipe") && p - r < m ? p - r : m;
         assert_int_equal(t->peak_stash[r], strcmp(name, "forward") ? stash : 0);
         assert_int_equal(t->busy_ns[r], strcmp(name, "forward") ? m * all : m * f);
     }
@@ -191,7 +192,7 @@ static void transfers_and_flush_take_time(void **state) {
                            .gather_ns = 13,
                            .step_ns = 17,
                            .flush = 1};
-    assert_int_equal(study_open(&s, "gpipe", 2, 1, 100, 50, 50, &cost), PST_OK);
+    assert_int_equal(study_open(&s, "gpipe", 2, 1, (pst_pass_ns){100, 50, 50}, &cost), PST_OK);
     assert_int_equal(pst_simulate(s.job, &t), PST_OK);
     uint64_t message_ns = 7 + 1000; /* 1000 bytes at 1 GB/s */
     /* F, transfer, F, BW, transfer, BW on rank 0; then NORM, GATHER, the answer, STEP on rank 1. */

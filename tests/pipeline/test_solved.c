@@ -60,15 +60,18 @@ typedef struct {
     uint64_t end[MOST][3][4], free_at[MOST], held[MOST], best;
 } force;
 
+static uint64_t ns_of(const pst_pass_ns *ns, int kind) {
+    const uint64_t of[3] = {ns->f, ns->b, ns->w};
+    return of[kind];
+}
+
 static uint64_t ready(const force *f, uint32_t c, int kind) {
     const pst_solve_problem *p = &f->x->p;
     uint32_t m = f->done[c][kind];
     const pst_held *h = &p->held[c];
     uint32_t rank = p->rank_of_chunk[c];
-    uint64_t takes = kind == 0   ? h->f_b + h->f_w + (f->reserve ? h->b_w : 0)
-                     : kind == 1 ? h->b_w
-                                 : 0,
-             at = 0;
+    uint64_t takes = kind == 1 ? h->b_w : 0, at = 0;
+    if (kind == 0) takes = h->f_b + h->f_w + (f->reserve ? h->b_w : 0);
     if (m == p->n_micro || f->held[rank] + takes > p->limit[rank]) return UINT64_MAX;
     if (kind == 0 && c > 0) {
         if (f->done[c - 1][0] <= m) return UINT64_MAX;
@@ -93,9 +96,7 @@ static void search(force *f, uint64_t makespan) {
     uint32_t rank = 0, left = 0;
     for (uint32_t c = 0; c < p->n_chunk; c++)
         for (int k = 0; k < 3; k++) {
-            uint64_t at = ready(f, c, k), ns = k == 0   ? p->ns[c].f
-                                               : k == 1 ? p->ns[c].b
-                                                        : p->ns[c].w;
+            uint64_t at = ready(f, c, k), ns = ns_of(&p->ns[c], k);
             left += f->done[c][k] < p->n_micro;
             if (at != UINT64_MAX && at + ns < first_end) {
                 first_end = at + ns;
@@ -110,13 +111,9 @@ static void search(force *f, uint64_t makespan) {
             uint64_t at = p->rank_of_chunk[c] == rank ? ready(f, c, k) : UINT64_MAX;
             if (at >= first_end) continue;
             const pst_held *h = &p->held[c];
-            uint64_t ns = k == 0   ? p->ns[c].f
-                          : k == 1 ? p->ns[c].b
-                                   : p->ns[c].w,
-                     free_at = f->free_at[rank];
-            uint64_t change = k == 0   ? h->f_b + h->f_w
-                              : k == 1 ? h->b_w - h->f_b
-                                       : -(h->f_w + h->b_w);
+            uint64_t ns = ns_of(&p->ns[c], k), free_at = f->free_at[rank];
+            const uint64_t changes[3] = {h->f_b + h->f_w, h->b_w - h->f_b, -(h->f_w + h->b_w)};
+            uint64_t change = changes[k];
             f->end[c][k][f->done[c][k]++] = f->free_at[rank] = at + ns;
             f->held[rank] += change;
             search(f, at + ns > makespan ? at + ns : makespan);

@@ -33,7 +33,8 @@ typedef struct {
 
 static uint64_t ns_of(const tree *t, uint32_t q) {
     const pst_pass_ns *ns = &t->p->ns[q / 3];
-    return q % 3 == 0 ? ns->f : q % 3 == 1 ? ns->b : ns->w;
+    const uint64_t of[3] = {ns->f, ns->b, ns->w};
+    return of[q % 3];
 }
 
 /* The passes of the same micro-batch that q waits for; returns their number. */
@@ -67,7 +68,8 @@ static uint64_t held(const tree *t, const order *x, uint32_t rank) {
 static uint64_t start_of(const tree *t, const order *x, uint32_t q) {
     uint32_t m = x->done[q], rank = t->p->rank_of_chunk[q / 3], list[2];
     const pst_held *h = &t->p->held[q / 3];
-    uint64_t at = x->free_at[rank], takes = q % 3 == 0 ? h->f_b + h->f_w : q % 3 == 1 ? h->b_w : 0;
+    const uint64_t takes_of[3] = {h->f_b + h->f_w, h->b_w, 0};
+    uint64_t at = x->free_at[rank], takes = takes_of[q % 3];
     if (m == t->p->n_micro || held(t, x, rank) + takes > t->p->limit[rank]) return UINT64_MAX;
     for (int i = before(t, q, list); i-- > 0;) {
         if (x->done[list[i]] <= m) return UINT64_MAX;
@@ -163,22 +165,26 @@ typedef struct {
     pst_solve_problem p;
 } instance;
 
-/* Plain: what simulate draws, equal halves that hold a unit from F to W. Else everything
- * differs. */
-static void draw(instance *x, uint64_t *seed, uint32_t n_rank, int back, uint32_t n_micro,
-                 uint32_t more, int plain) {
+typedef struct {
+    uint32_t n_rank, n_micro, more;
+    int back, plain; /* plain: what simulate draws, equal halves that hold a unit from F to W; else
+                        everything differs */
+} shape;
+
+static void draw(instance *x, uint64_t *seed, shape of) {
+    const uint32_t n_rank = of.n_rank, n_micro = of.n_micro;
     *x = (instance){.p = {.n_rank = n_rank, .n_chunk = 2 * n_rank, .n_micro = n_micro}};
     for (uint32_t c = 0; c < 2 * n_rank; c++) {
-        uint32_t rank = c < n_rank ? c : back ? 2 * n_rank - 1 - c : c - n_rank;
+        uint32_t second = of.back ? 2 * n_rank - 1 - c : c - n_rank, rank = c < n_rank ? c : second;
         uint64_t f_b = study_random(seed) % 3;
         x->rank_of_chunk[c] = rank;
         x->ns[c] = (pst_pass_ns){10 + study_random(seed) % 21, 10 + study_random(seed) % 21,
                                  10 + study_random(seed) % 21};
         x->held[c] = (pst_held){f_b, 1 + study_random(seed) % 3, study_random(seed) % 3};
-        if (plain && c >= n_rank) x->ns[c] = x->ns[rank];
-        if (plain) x->held[c] = (pst_held){.f_w = 1};
+        if (of.plain && c >= n_rank) x->ns[c] = x->ns[rank];
+        if (of.plain) x->held[c] = (pst_held){.f_w = 1};
     }
-    for (uint32_t r = 0; r < n_rank; r++) x->limit[r] = plain ? 2 + more : 14 + 2 * more;
+    for (uint32_t r = 0; r < n_rank; r++) x->limit[r] = of.plain ? 2 + of.more : 14 + 2 * of.more;
     x->p.rank_of_chunk = x->rank_of_chunk;
     x->p.ns = x->ns;
     x->p.held = x->held;
@@ -198,7 +204,7 @@ static void against_all_orders(void **state) {
         instance x;
         pst_schedule *s;
         pst_solved found;
-        draw(&x, &seed, p, round % 3 > 0, p == 3 && more == 3 ? 2 : 3, more, round % 2);
+        draw(&x, &seed, (shape){p, p == 3 && more == 3 ? 2 : 3, more, round % 3 > 0, round % 2});
         if (pst_schedule_solve(&x.p, &s, &found) != PST_OK)
             fail_msg("round %u: %s", round, pst_error());
         pst_schedule_close(s);

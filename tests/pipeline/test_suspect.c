@@ -117,7 +117,8 @@ static void a_lost_message_is_named_by_all(void **unused) {
         uint32_t n = 2 + (uint32_t)(study_random(&state) % (RANKS - 1)),
                  bad = (uint32_t)(study_random(&state) % n);
         MUST(study_open(&s, schedules[study_random(&state) % 3], n,
-                        1 + (uint32_t)(study_random(&state) % 8), 20, 30, 10, &cost));
+                        1 + (uint32_t)(study_random(&state) % 8), (pst_pass_ns){20, 30, 10},
+                        &cost));
         open_machine(&m, &g, n, bad, 1 + study_random(&state) % 40);
         for (uint32_t r = 0; r < n; r++) MUST(pst_executor_start(m.x[r], s.job, s.cut));
         pst_status status = pst_executor_drive(m.x, n, &m.clock, NULL, NULL);
@@ -226,7 +227,7 @@ static void places_in_the_program_are_compared(void **unused) {
     pst_instr_cost cost = {.latency_ns = 3, .flush = 1};
     study s;
     pst_suspect p;
-    MUST(study_open(&s, "1f1b", 3, 4, 20, 30, 10, &cost));
+    MUST(study_open(&s, "1f1b", 3, 4, (pst_pass_ns){20, 30, 10}, &cost));
     for (uint32_t asked = 0; asked < 3; asked++) {
         stage g = {0}; /* rank 1 has begun the next list; the others wait for it in the collective
                           before */
@@ -268,7 +269,7 @@ static void who_computes_or_has_left_ends_the_chain(void **unused) {
     study s;
     stage g = {0};
     pst_suspect first, p;
-    MUST(study_open(&s, "1f1b", 3, 4, 20, 30, 10, &cost));
+    MUST(study_open(&s, "1f1b", 3, 4, (pst_pass_ns){20, 30, 10}, &cost));
     in_run(&g.position[2], &s, 2, 5, 6);
     in_run(&g.position[1], &s, 1, 5, 6);
     in_run(&g.position[0], &s, 1, 5, 6);

@@ -177,7 +177,7 @@ static void executor_and_simulator_agree(void **state) {
         machine m;
         pst_instr_cost cost = {.latency_ns = 1, .flush = study_random(&seed) % 2};
         uint32_t p = 1 + study_random(&seed) % 9, n = 1 + study_random(&seed) % 12;
-        if (study_open(&s, names[round % 4], p, n, 1, 1, 1, &cost) != PST_OK)
+        if (study_open(&s, names[round % 4], p, n, (pst_pass_ns){1, 1, 1}, &cost) != PST_OK)
             fail_msg("%s", pst_error());
         randomize(&s, &seed);
         if (pst_job_check(s.job, s.cut, s.slots, PST_CHECK_TAGGED) != PST_OK)

@@ -44,7 +44,7 @@ static char *draw(const char *schedule, uint32_t p, uint32_t m, uint64_t ns, con
     study s;
     pst_timing *t;
     char *text = NULL;
-    assert_int_equal(study_open(&s, schedule, p, m, ns, ns, ns, &cost), PST_OK);
+    assert_int_equal(study_open(&s, schedule, p, m, (pst_pass_ns){ns, ns, ns}, &cost), PST_OK);
     assert_int_equal(pst_simulate(s.job, &t), PST_OK);
     FILE *out = open_memstream(&text, bytes);
     assert_int_equal(pst_timeline_svg(s.job, t->span, title, out), PST_OK);

@@ -28,7 +28,8 @@ static void check(const char *schedule, int predicted) {
     pst_timing *t;
     char *text = NULL;
     size_t bytes, total = 0;
-    assert_int_equal(study_open(&s, schedule, 4, 8, 1000, 1500, 1500, &cost), PST_OK);
+    assert_int_equal(study_open(&s, schedule, 4, 8, (pst_pass_ns){1000, 1500, 1500}, &cost),
+                     PST_OK);
     assert_int_equal(pst_simulate(s.job, &t), PST_OK);
     FILE *out = open_memstream(&text, &bytes);
     const pst_trace_notes notes = {.title = "a \"title\"",
@@ -72,7 +73,8 @@ static void clocks_that_disagree(void **state) {
         pst_timing *t;
         char *text = NULL;
         size_t bytes;
-        assert_int_equal(study_open(&s, "1f1b", 3, 4, 1000, 1500, 1500, &cost), PST_OK);
+        assert_int_equal(study_open(&s, "1f1b", 3, 4, (pst_pass_ns){1000, 1500, 1500}, &cost),
+                         PST_OK);
         assert_int_equal(pst_simulate(s.job, &t), PST_OK);
         for (uint32_t r = 0; r < 2; r++)
             for (uint32_t i = 0; i < s.job->list[r].n_instr; i++) {

@@ -36,7 +36,8 @@ static void *memory_of(void *arg, const pst_instr *instr) {
 static void job_open(rig *r, const char *schedule, uint32_t p, uint32_t m) {
     pst_instr_cost cost = {.latency_ns = 1};
     *r = (rig){0};
-    if (study_open(&r->s, schedule, p, m, 1, 1, 1, &cost) != PST_OK) fail_msg("%s", pst_error());
+    if (study_open(&r->s, schedule, p, m, (pst_pass_ns){1, 1, 1}, &cost) != PST_OK)
+        fail_msg("%s", pst_error());
     assert_true(r->s.job->n_rank <= MAX_RANK);
 }
 
@@ -105,7 +106,8 @@ static int exchange(pst_instr_list *list, uint32_t a, uint32_t b) {
     for (uint32_t i = a + 1; i < b; i++)
         if (names(list, &list->instr[i], a)) return 0;
     for (uint32_t d = 0; d < list->n_dep; d++)
-        list->dep[d] = list->dep[d] == a ? b : list->dep[d] == b ? a : list->dep[d];
+        if (list->dep[d] == a) list->dep[d] = b;
+        else if (list->dep[d] == b) list->dep[d] = a;
     *x = *y;
     *y = swap;
     return 1;

@@ -1,7 +1,6 @@
-/* Private to pipeline/memory/map.c and pipeline/memory/map_gradients.c: what is laid out, and how
- * far. */
-#ifndef PST_PIPELINE_MEMORY_MAP_PARTS_H
-#define PST_PIPELINE_MEMORY_MAP_PARTS_H
+/* A memory map that is being laid out, and how far. */
+#ifndef PST_PIPELINE_MEMORY_MAP_BUILDER_H
+#define PST_PIPELINE_MEMORY_MAP_BUILDER_H
 #include "base/arena.h"
 #include "pipeline/memory/map.h"
 
