@@ -2,6 +2,7 @@
 #include "planning/planning.h"
 #include "backends/machine.h"
 #include "backends/registry.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sized.h"
@@ -218,13 +219,7 @@ const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES])
 }
 
 const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
-    const char *unit = bytes >= 1u << 30 ? "GiB" : bytes >= 1u << 20 ? "MiB" : "KiB";
-    snprintf(text, 32, "%.2f %s",
-             (double)bytes * (*unit == 'G'   ? 0x1p-30
-                              : *unit == 'M' ? 0x1p-20
-                                             : 0x1p-10),
-             unit);
-    return text;
+    return pst_bytes_text(bytes, PST_KIB, PST_GIB, 2, text);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
