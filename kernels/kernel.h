@@ -53,15 +53,23 @@ enum { PST_TAKES_F32 = 1 << PST_F32, PST_TAKES_BF16 = 1 << PST_BF16, PST_TAKES_F
 const pst_kernel_row *pst_kernels_cpu(uint32_t *n);
 const pst_kernel_row *pst_kernels_ref(uint32_t *n);
 
+/* What an optimizer's step works on; state[i] as in the optimizer's row. */
+typedef struct {
+    float *weight;
+    const float *grad;
+    float *state[2];
+    uint64_t n;
+} pst_flat_param;
+
 /* Arithmetic over flat arrays: optimizer, norms, sums. One table per instruction set; all tables
  * give the same bits as each other except where a comment says otherwise. pool may be NULL (one
  * thread). */
 typedef struct {
     const char *name;
     uint32_t isa;
-    /* One fused pass; state[i] as in the optimizer's row. */
-    void (*update)(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h, float *weight,
-                   const float *grad, float *const state[2], uint64_t n);
+    /* One fused pass. */
+    void (*update)(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
+                   const pst_flat_param *p);
     /* Sum of squares in fp64: blocks of 4096 elements are summed each on its own, then block sums
      * in order. */
     double (*sum_squares)(pst_pool *pool, const float *x, uint64_t n);

@@ -59,9 +59,11 @@ static pst_status fill_graph(pst_block *b) {
     PST_TRY(pst_block_layer_norm(b, "ln_f", EPS));
     pst_attr attr = {.features = c->vocabulary};
     /* [b,T,V] */
-    PST_TRY(pst_graph_add(b->g, "linear", "lm_head", &attr, &b->x, 1, table, 1, &b->x));
+    PST_TRY(pst_graph_add(b->g, &(pst_new_node){"linear", "lm_head", &attr, &b->x, 1, table, 1},
+                          &b->x));
     uint32_t in[] = {b->x, targets};
-    return pst_graph_add(b->g, "cross_entropy", "loss", NULL, in, 2, NULL, 0, &b->x); /* [b,T] */
+    return pst_graph_add(b->g, &(pst_new_node){"cross_entropy", "loss", NULL, in, 2, NULL, 0},
+                         &b->x); /* [b,T] */
 }
 
 static pst_status build(const pst_model_config *config, pst_graph **graph) {

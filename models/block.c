@@ -10,36 +10,40 @@ const char *pst_block_name(char buffer[PST_NAME_MAX], const char *fmt, ...) {
     return buffer;
 }
 
-pst_status pst_block_param(pst_block *b, const char *name, uint64_t n, uint64_t columns, float std,
-                           pst_init init, uint32_t *index) {
-    pst_param p = {.n_dim = columns ? 2 : 1,
-                   .dim = {n, columns},
-                   .init = init,
-                   .std = std,
-                   .decay = columns != 0};
+/* [rows, channels] */
+static pst_status add_table(pst_block *b, const char *name, uint64_t rows, uint32_t *index) {
+    pst_param p = {.n_dim = 2,
+                   .dim = {rows, b->c->channels},
+                   .init = PST_INIT_NORMAL,
+                   .std = 0.02f,
+                   .decay = 1};
+    pst_block_name(p.name, "%s", name);
+    return pst_graph_param(b->g, &p, index);
+}
+
+/* [channels] */
+static pst_status add_vector(pst_block *b, const char *name, pst_init init, uint32_t *index) {
+    pst_param p = {.n_dim = 1, .dim = {b->c->channels}, .init = init};
     pst_block_name(p.name, "%s", name);
     return pst_graph_param(b->g, &p, index);
 }
 
 pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t table[2]) {
     const pst_model_config *c = b->c;
-    PST_TRY(pst_block_param(b, "wte.weight", c->vocabulary, c->channels, 0.02f, PST_INIT_NORMAL,
-                            &table[0]));
-    PST_TRY(pst_block_param(b, "wpe.weight", c->context, c->channels, 0.02f, PST_INIT_NORMAL,
-                            &table[1]));
-    return pst_graph_add(b->g, "embedding", "embedding", NULL, &tokens, 1, table, 2, &b->x);
+    PST_TRY(add_table(b, "wte.weight", c->vocabulary, &table[0]));
+    PST_TRY(add_table(b, "wpe.weight", c->context, &table[1]));
+    return pst_graph_add(
+        b->g, &(pst_new_node){"embedding", "embedding", NULL, &tokens, 1, table, 2}, &b->x);
 }
 
 pst_status pst_block_layer_norm(pst_block *b, const char *name, float eps) {
     char text[PST_NAME_MAX];
     uint32_t param[2];
-    uint64_t C = b->c->channels;
-    PST_TRY(pst_block_param(b, pst_block_name(text, "%s.weight", name), C, 0, 0, PST_INIT_ONE,
-                            &param[0]));
-    PST_TRY(pst_block_param(b, pst_block_name(text, "%s.bias", name), C, 0, 0, PST_INIT_ZERO,
-                            &param[1]));
+    PST_TRY(add_vector(b, pst_block_name(text, "%s.weight", name), PST_INIT_ONE, &param[0]));
+    PST_TRY(add_vector(b, pst_block_name(text, "%s.bias", name), PST_INIT_ZERO, &param[1]));
     pst_attr attr = {.eps = eps};
-    return pst_graph_add(b->g, "layer_norm", name, &attr, &b->x, 1, param, 2, &b->x);
+    return pst_graph_add(b->g, &(pst_new_node){"layer_norm", name, &attr, &b->x, 1, param, 2},
+                         &b->x);
 }
 
 pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std,
@@ -50,12 +54,12 @@ pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std
 pst_status pst_block_dropout(pst_block *b, const char *name) {
     if (!(b->c->dropout > 0) || b->c->infer) return PST_OK;
     pst_attr attr = {.rate = b->c->dropout};
-    return pst_graph_add(b->g, "dropout", name, &attr, &b->x, 1, NULL, 0, &b->x);
+    return pst_graph_add(b->g, &(pst_new_node){"dropout", name, &attr, &b->x, 1, NULL, 0}, &b->x);
 }
 
 pst_status pst_block_residual(pst_block *b, const char *name, uint32_t residual) {
     uint32_t in[] = {residual, b->x};
-    return pst_graph_add(b->g, "add", name, NULL, in, 2, NULL, 0, &b->x);
+    return pst_graph_add(b->g, &(pst_new_node){"add", name, NULL, in, 2, NULL, 0}, &b->x);
 }
 
 pst_status pst_block_check(const pst_model_config *c) {

@@ -13,10 +13,6 @@ typedef struct {
 /* "h.3.attn" and the like: formats into buffer, for use as an argument. */
 __attribute__((format(printf, 2, 3))) const char *pst_block_name(char buffer[PST_NAME_MAX],
                                                                  const char *fmt, ...);
-/* Weights (two dimensions): normal, decayed. columns = 0: a vector that starts at `init` and is not
- * decayed. */
-pst_status pst_block_param(pst_block *b, const char *name, uint64_t n, uint64_t columns, float std,
-                           pst_init init, uint32_t *index);
 /* The table of tokens, which is table[0] and which the output layer shares, and that of positions:
  * x = [b,T,C]. */
 pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t table[2]);

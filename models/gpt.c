@@ -34,8 +34,10 @@ static pst_status add_block(pst_block *m, uint32_t i) {
     PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, 0.02f,
                             PST_ACT_NONE));
     pst_attr attr = {.heads = m->c->heads};
-    PST_TRY(pst_graph_add(m->g, "attention", pst_block_name(text, "h.%u.attn", i), &attr, &m->x, 1,
-                          NULL, 0, &m->x));
+    PST_TRY(pst_graph_add(m->g,
+                          &(pst_new_node){"attention", pst_block_name(text, "h.%u.attn", i), &attr,
+                                          &m->x, 1, NULL, 0},
+                          &m->x));
     PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_proj", i), C, residual_std,
                             PST_ACT_NONE));
     PST_TRY(pst_block_dropout(m, pst_block_name(text, "h.%u.attn.drop", i)));
@@ -62,13 +64,15 @@ static pst_status fill_graph(pst_block *m) {
     PST_TRY(pst_block_layer_norm(m, "ln_f", 1e-5f));
     pst_attr attr = {.features = c->vocabulary};
     /* [b,T,V], tied to wte */
-    PST_TRY(pst_graph_add(m->g, "linear", "lm_head", &attr, &m->x, 1, table, 1, &m->x));
+    PST_TRY(pst_graph_add(m->g, &(pst_new_node){"linear", "lm_head", &attr, &m->x, 1, table, 1},
+                          &m->x));
     if (c->infer) {
         m->g->tensor[m->x].role = PST_TENSOR_OUTPUT;
         return PST_OK;
     }
     uint32_t in[] = {m->x, targets};
-    return pst_graph_add(m->g, "cross_entropy", "loss", NULL, in, 2, NULL, 0, &m->x); /* [b,T] */
+    return pst_graph_add(m->g, &(pst_new_node){"cross_entropy", "loss", NULL, in, 2, NULL, 0},
+                         &m->x); /* [b,T] */
 }
 
 static pst_status build(const pst_model_config *config, pst_graph **graph) {

@@ -29,7 +29,8 @@ static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
     /* [b,T] -> [b,T,C]: each token becomes its row of a trainable table. */
     uint64_t rows[] = {c->vocabulary, c->channels};
     PST_TRY(pst_graph_add_param(g, "embedding.weight", 2, rows, PST_INIT_NORMAL, 1.0f, 1, &table));
-    PST_TRY(pst_graph_add(g, "embedding", "embedding", NULL, &tokens, 1, &table, 1, &x));
+    PST_TRY(pst_graph_add(g, &(pst_new_node){"embedding", "embedding", NULL, &tokens, 1, &table, 1},
+                          &x));
 
     /* Hidden layers keep the shape. std sqrt(2/C) keeps the variance through a ReLU (He et al.
      * 2015). */
@@ -49,7 +50,7 @@ static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
     }
     /* [b,T]: the loss of each token; the engine averages them. */
     uint32_t in[] = {x, targets};
-    return pst_graph_add(g, "cross_entropy", "loss", NULL, in, 2, NULL, 0, &x);
+    return pst_graph_add(g, &(pst_new_node){"cross_entropy", "loss", NULL, in, 2, NULL, 0}, &x);
 }
 
 static pst_status build(const pst_model_config *config, pst_graph **graph) {

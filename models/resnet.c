@@ -83,14 +83,19 @@ static pst_status add_norm(model *m, const char *name, uint32_t residual,
     return pst_graph_add_batch_norm(m->g, name, m->x, residual, activation, 1e-5f, &m->x);
 }
 
-/* A convolution and its norm, number i of a block. */
-static pst_status add_layer(model *m, const char *block, uint32_t i, uint64_t out, uint32_t window,
-                            uint32_t stride, uint32_t residual, int active) {
+/* A layer of a block: a convolution and its norm, with what is added before its activation. */
+typedef struct {
+    uint32_t number;
+    uint64_t out;
+    uint32_t window, stride, residual;
+} layer;
+
+static pst_status add_layer(model *m, const char *block, layer l) {
     char what[16], text[PST_NAME_MAX];
-    snprintf(what, sizeof what, "conv%u", i);
-    PST_TRY(add_convolution(m, name_of(text, block, what), out, window, stride));
-    snprintf(what, sizeof what, "bn%u", i);
-    return add_norm(m, name_of(text, block, what), residual, active ? PST_ACT_RELU : PST_ACT_NONE);
+    snprintf(what, sizeof what, "conv%u", l.number);
+    PST_TRY(add_convolution(m, name_of(text, block, what), l.out, l.window, l.stride));
+    snprintf(what, sizeof what, "bn%u", l.number);
+    return add_norm(m, name_of(text, block, what), l.residual, PST_ACT_RELU);
 }
 
 /* The residual branch where its shape changes: a projection. */
@@ -111,9 +116,9 @@ static pst_status add_block(model *m, const char *block, uint64_t width, uint32_
     uint32_t residual, deep = (uint32_t)m->form.bottleneck;
     uint64_t out = deep ? 4 * width : width;
     PST_TRY(add_shortcut(m, block, out, stride, &residual));
-    if (deep) PST_TRY(add_layer(m, block, 1, width, 1, 1, PST_NONE, 1));
-    PST_TRY(add_layer(m, block, 1 + deep, width, 3, stride, PST_NONE, 1));
-    return add_layer(m, block, 2 + deep, out, deep ? 1 : 3, 1, residual, 1);
+    if (deep) PST_TRY(add_layer(m, block, (layer){1, width, 1, 1, PST_NONE}));
+    PST_TRY(add_layer(m, block, (layer){1 + deep, width, 3, stride, PST_NONE}));
+    return add_layer(m, block, (layer){2 + deep, out, deep ? 1 : 3, 1, residual});
 }
 
 static pst_status add_stem(model *m) {

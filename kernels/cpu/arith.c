@@ -11,7 +11,8 @@ static pst_status update(pst_device *device, pst_optim_kind kind, const pst_opti
     for (uint32_t i = 0; i < n; i++) {
         const pst_arith_param *p = list + i;
         own.decay = p->decay;
-        flat->update(device->pool, kind, &own, p->weight, p->grad, p->state, p->n);
+        pst_flat_param flat_param = {p->weight, p->grad, {p->state[0], p->state[1]}, p->n};
+        flat->update(device->pool, kind, &own, &flat_param);
         if (p->narrow) flat->narrow(device->pool, type, p->weight, p->narrow, p->n);
     }
     return PST_OK;

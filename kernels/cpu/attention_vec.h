@@ -34,28 +34,38 @@ typedef struct {
     uint64_t key_block;      /* B */
 } attention_job;
 
-/* out[MR][NV vectors] (+)= a b: a[i,k] at a[i*ai + k*ak], row k of b at b + k*ldb; the last vector
- * has n lanes. */
-VEC_INLINE void product(int rows, int vecs, unsigned n, uint64_t depth, const float *a, uint64_t ai,
-                        uint64_t ak, const float *b, uint64_t ldb, float *out, uint64_t ldo,
-                        int add) {
+/* out (+)= a b: a[i,k] at a[i*ai + k*ak], row k of b at b + k*ldb. */
+typedef struct {
+    uint64_t depth;
+    const float *a;
+    uint64_t ai, ak;
+    const float *b;
+    uint64_t ldb;
+    float *out;
+    uint64_t ldo;
+    int add;
+} factors;
+
+/* out[MR][NV vectors]; the last vector has n lanes. By value, so that all stays in registers. */
+VEC_INLINE void product(int rows, int vecs, unsigned n, factors p) {
     vf acc[ATT_MR][ATT_NV];
     VEC_UNROLL
     for (int i = 0; i < rows; i++) VEC_UNROLL
     for (int v = 0; v < vecs; v++) {
-        const float *from = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
-        acc[i][v] = !add ? v_set(0.0f) : v == vecs - 1 ? v_load_n(from, n) : v_load(from);
+        const float *from = p.out + (uint64_t)i * p.ldo + (uint64_t)v * VEC_W;
+        if (!p.add) acc[i][v] = v_set(0.0f);
+        else acc[i][v] = v == vecs - 1 ? v_load_n(from, n) : v_load(from);
     }
-    for (uint64_t k = 0; k < depth; k++) {
+    for (uint64_t k = 0; k < p.depth; k++) {
         vf row[ATT_NV];
         VEC_UNROLL
         for (int v = 0; v < vecs; v++) {
-            const float *from = b + k * ldb + (uint64_t)v * VEC_W;
+            const float *from = p.b + k * p.ldb + (uint64_t)v * VEC_W;
             row[v] = v == vecs - 1 ? v_load_n(from, n) : v_load(from);
         }
         VEC_UNROLL
         for (int i = 0; i < rows; i++) {
-            vf x = v_set(a[(uint64_t)i * ai + k * ak]);
+            vf x = v_set(p.a[(uint64_t)i * p.ai + k * p.ak]);
             VEC_UNROLL
             for (int v = 0; v < vecs; v++) acc[i][v] = v_fma(x, row[v], acc[i][v]);
         }
@@ -63,34 +73,40 @@ VEC_INLINE void product(int rows, int vecs, unsigned n, uint64_t depth, const fl
     VEC_UNROLL
     for (int i = 0; i < rows; i++) VEC_UNROLL
     for (int v = 0; v < vecs; v++) {
-        float *to = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
+        float *to = p.out + (uint64_t)i * p.ldo + (uint64_t)v * VEC_W;
         if (v == vecs - 1) v_store_n(to, acc[i][v], n);
         else v_store(to, acc[i][v]);
     }
 }
 
+VEC_INLINE factors from_column(factors p, uint64_t j) {
+    p.b += j;
+    p.out += j;
+    return p;
+}
+
 /* All columns of a strip of `rows` rows; `rows` is a constant where this is expanded. */
-VEC_INLINE void product_strip(int rows, uint64_t cols, uint64_t depth, const float *a, uint64_t ai,
-                              uint64_t ak, const float *b, uint64_t ldb, float *out, uint64_t ldo,
-                              int add) {
+VEC_INLINE void product_strip(int rows, uint64_t cols, factors p) {
     uint64_t j = 0;
     for (; j + ATT_NV * VEC_W <= cols; j += ATT_NV * VEC_W)
-        product(rows, ATT_NV, VEC_W, depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
-    for (; j + VEC_W <= cols; j += VEC_W)
-        product(rows, 1, VEC_W, depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
-    if (j < cols)
-        product(rows, 1, (unsigned)(cols - j), depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
+        product(rows, ATT_NV, VEC_W, from_column(p, j));
+    for (; j + VEC_W <= cols; j += VEC_W) product(rows, 1, VEC_W, from_column(p, j));
+    if (j < cols) product(rows, 1, (unsigned)(cols - j), from_column(p, j));
 }
 
 /* out[m,cols] (+)= a[m,depth] b[depth,cols] */
-static void small_product(uint64_t m, uint64_t cols, uint64_t depth, const float *a, uint64_t ai,
-                          uint64_t ak, const float *b, uint64_t ldb, float *out, uint64_t ldo,
-                          int add) {
+static void small_product(uint64_t m, uint64_t cols, factors p) {
     uint64_t i = 0;
-    for (; i + ATT_MR <= m; i += ATT_MR)
-        product_strip(ATT_MR, cols, depth, a + i * ai, ai, ak, b, ldb, out + i * ldo, ldo, add);
-    for (; i < m; i++)
-        product_strip(1, cols, depth, a + i * ai, ai, ak, b, ldb, out + i * ldo, ldo, add);
+    for (; i + ATT_MR <= m; i += ATT_MR) {
+        product_strip(ATT_MR, cols, p);
+        p.a += ATT_MR * p.ai;
+        p.out += ATT_MR * p.ldo;
+    }
+    for (; i < m; i++) {
+        product_strip(1, cols, p);
+        p.a += p.ai;
+        p.out += p.ldo;
+    }
 }
 
 /* to[d][ATT] = from[n][d]^T, columns from n on are zero. */
@@ -146,11 +162,15 @@ static void put_panel(panel p, vx *to, uint64_t ld, uint64_t rows, uint64_t d) {
 }
 #endif
 
+typedef struct {
+    float *max, *sum, *factor; /* [ATT] each */
+} running;
+
 /* One block of scores s[n_key][ATT queries] to probabilities, with the running maximum and sum of
  * each query; factor: by what the output so far is to be multiplied. diagonal: key k sees only
  * queries >= k. */
-VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal, float *max,
-                              float *sum, float *factor) {
+VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal, running r) {
+    float *max = r.max, *sum = r.sum, *factor = r.factor;
     static const float index[ATT] = {
         0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
         22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
@@ -217,10 +237,11 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
         uint64_t n_key = pst_min_u64(ATT, end - k0);
         panel k = read_panel(first + k0 * ld + j->c, ld, n_key, j->d, own + ATT * j->d);
         panel v = read_panel(first + k0 * ld + 2 * j->c, ld, n_key, j->d, own + 2 * ATT * j->d);
-        small_product(n_key, ATT, j->d, k.at, k.ld, 1, qt, ATT, s, ATT, 0);
-        softmax_block(s, n_key, j->scale, k0 == q0 && !j->bidirectional, max, sum, factor);
+        small_product(n_key, ATT, (factors){j->d, k.at, k.ld, 1, qt, ATT, s, ATT, 0});
+        softmax_block(s, n_key, j->scale, k0 == q0 && !j->bidirectional,
+                      (running){max, sum, factor});
         for (uint64_t i = 0; k0 && i < n_q; i++) scale_row(out.at + i * out.ld, factor[i], j->d);
-        small_product(n_q, j->d, n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != 0);
+        small_product(n_q, j->d, (factors){n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != 0});
         pst_device_poll(j->device, thread);
     }
     for (uint64_t i = 0; i < n_q; i++) {
@@ -327,16 +348,18 @@ static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
         panel q = read_panel(j->qkv + first + q0 * ld, ld, n_q, d, own + 3 * ATT * d);
         panel dout = read_panel(j->dout + row, j->c, n_q, d, own + 4 * ATT * d);
         panel dq = sum_panel(j->dst + first + q0 * ld, ld, d, j->dq + (bh * j->t + q0) * d);
-        small_product(n_q, ATT, d, q.at, q.ld, 1, kt, ATT, s, ATT, 0);
-        small_product(n_q, ATT, d, dout.at, dout.ld, 1, vt, ATT, dp, ATT, 0);
+        small_product(n_q, ATT, (factors){d, q.at, q.ld, 1, kt, ATT, s, ATT, 0});
+        small_product(n_q, ATT, (factors){d, dout.at, dout.ld, 1, vt, ATT, dp, ATT, 0});
         const int diagonal = q0 == k0 && !j->bidirectional;
         for (uint64_t i = 0; i < n_q; i++)
             slope_row(s + i * ATT, dp + i * ATT, j->scale, j->lse_in[bh * j->t + q0 + i],
                       row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d),
                       diagonal ? i + 1 : n_key);
-        small_product(n_key, d, n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != q_first);
-        small_product(n_key, d, n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first);
-        small_product(n_q, d, n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0);
+        small_product(n_key, d,
+                      (factors){n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != q_first});
+        small_product(n_key, d,
+                      (factors){n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first});
+        small_product(n_q, d, (factors){n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0});
         /* later keys are hidden from it */
         const int complete = j->bidirectional ? k0 + n_key == length : q0 == k0;
         if (complete) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d);

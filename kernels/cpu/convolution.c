@@ -176,16 +176,15 @@ static const void *patches_of(pst_device *device, job *j) {
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, uint64_t rows,
-                   uint64_t col, uint64_t cols) {
+static void finish(void *arg, const pst_gemm_tile *of) {
     const job *j = arg;
     uint64_t ld = j->out;
-    pst_linear_tile tile = {.sum = sum,
-                            .sum_ld = sum_ld,
-                            .y = j->y + (row * ld + col) * j->size,
-                            .bias = j->bias ? j->bias + col * j->size : NULL,
-                            .rows = rows,
-                            .cols = cols,
+    pst_linear_tile tile = {.sum = of->sum,
+                            .sum_ld = of->ld,
+                            .y = j->y + (of->row * ld + of->col) * j->size,
+                            .bias = j->bias ? j->bias + of->col * j->size : NULL,
+                            .rows = of->rows,
+                            .cols = of->cols,
                             .ld = ld};
     j->ops->finish(PST_ACT_NONE, &tile);
 }
@@ -261,17 +260,20 @@ static pst_status turn_and_multiply(pst_device *device, const pst_call *call, co
 
 /* --- B: gradients of windows, added up -------------------------------------------------------- */
 
-/* Adds what the windows over the pixel at row y, column x of an image got of it: channels [from,
- * from + n). */
-static void gather(const job *j, const float *patches, uint64_t y, uint64_t x, uint64_t from,
-                   uint64_t n, float *sum) {
+typedef struct {
+    uint64_t y, x;
+} pixel;
+
+/* Adds what the windows over a pixel of an image got of it: channels [from, from + n). */
+static void gather(const job *j, const float *patches, pixel at, uint64_t from, uint64_t n,
+                   float *sum) {
     memset(sum, 0, n * sizeof *sum);
     for (uint64_t i = 0; i < j->h; i++) {
-        uint64_t r = y + j->top - i;
-        if (y + j->top < i || r % j->stride || r / j->stride >= j->rows) continue;
+        uint64_t r = at.y + j->top - i;
+        if (at.y + j->top < i || r % j->stride || r / j->stride >= j->rows) continue;
         for (uint64_t k = 0; k < j->w; k++) {
-            uint64_t c = x + j->left - k;
-            if (x + j->left < k || c % j->stride || c / j->stride >= j->columns) continue;
+            uint64_t c = at.x + j->left - k;
+            if (at.x + j->left < k || c % j->stride || c / j->stride >= j->columns) continue;
             uint64_t window = r / j->stride * j->columns + c / j->stride;
             j->ops->accumulate(NULL, sum,
                                patches + window * j->terms + (i * j->w + k) * j->in + from, n);
@@ -289,7 +291,7 @@ static void gather_tile(void *arg, uint64_t tile, uint32_t thread) {
     for (uint64_t x = 0; x < j->width; x++)
         for (uint64_t from = 0; from < j->in; from += CHANNELS) {
             uint64_t n = pst_min_u64(CHANNELS, j->in - from);
-            gather(j, patches, tile % j->height, x, from, n, sum);
+            gather(j, patches, (pixel){tile % j->height, x}, from, n, sum);
             pst_linear_tile out = {.sum = sum, .sum_ld = n, .rows = 1, .cols = n, .ld = n};
             out.y = j->y + ((tile * j->width + x) * j->in + from) * j->size;
             j->ops->finish(PST_ACT_NONE, &out);

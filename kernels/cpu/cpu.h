@@ -22,6 +22,12 @@ const pst_cpu_table *pst_cpu_avx512(void);
 const pst_cpu_table *pst_cpu_avx2(void);
 const pst_cpu_table *pst_cpu_generic(void);
 
+/* A tile of C: sum[r * ld + c] is its element r, c. */
+typedef struct {
+    float *sum;
+    uint64_t ld, row, rows, col, cols;
+} pst_gemm_tile;
+
 /* C[m,n] (+)= op(A) op(B), row-major, computed on fixed tiles of C, summed in fp32. */
 typedef struct {
     pst_dtype dtype; /* of A and B: F32, F16, or BF16 where the machine has AVX512-BF16 */
@@ -38,10 +44,9 @@ typedef struct {
     void (*widen)(const void *from, float *to, uint64_t n);
     float *wide;
     int add; /* 0: C is overwritten */
-    /* Called by the thread that has just finished a tile, while it is in cache; sum[r * ld + c] is
-       its element r, c. NULL: there is nothing to be done. */
-    void (*finish)(void *arg, const float *sum, uint64_t ld, uint64_t row, uint64_t rows,
-                   uint64_t col, uint64_t cols);
+    /* Called by the thread that has just finished a tile, while it is in cache. NULL: there is
+     * nothing to be done. */
+    void (*finish)(void *arg, const pst_gemm_tile *tile);
     void *finish_arg;
 } pst_gemm;
 /* Of bf16 and fp16; of fp16. Every byte of it is written. threads: of the device. */

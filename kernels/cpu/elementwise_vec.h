@@ -10,7 +10,9 @@ typedef struct {
 
 /* Philox4x32-10 (base/rng.c) for VEC_W counters; word[w] lane l is word w of the counter in lane
  * l. */
-VEC_INLINE void philox(vi c0, vi c1, vi c2, vi c3, uint32_t k0, uint32_t k1, vi word[4]) {
+VEC_INLINE void philox(const vi counter[4], uint64_t key, vi word[4]) {
+    vi c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     vi m0 = vi_set(0xD2511F53u), m1 = vi_set(0xCD9E8D57u);
     VEC_UNROLL
     for (int round = 0; round < 10; round++) {
@@ -36,9 +38,10 @@ VEC_INLINE void draw(const flat_job *j, uint64_t sample, uint64_t first_counter,
     uint32_t counter[VEC_W];
     for (uint32_t lane = 0; lane < VEC_W; lane++)
         counter[lane] = (uint32_t)first_counter + lane % 4 * (VEC_W / 4) + lane / 4;
+    const vi counters[4] = {vi_load(counter), vi_set((uint32_t)(first_counter >> 32)),
+                            vi_set((uint32_t)sample), vi_set((uint32_t)(sample >> 32))};
     vi w[4];
-    philox(vi_load(counter), vi_set((uint32_t)(first_counter >> 32)), vi_set((uint32_t)sample),
-           vi_set((uint32_t)(sample >> 32)), (uint32_t)j->key, (uint32_t)(j->key >> 32), w);
+    philox(counters, j->key, w);
     vi a = vi_low32(w[0], w[1]), b = vi_low32(w[2], w[3]), c = vi_high32(w[0], w[1]),
        d = vi_high32(w[2], w[3]);
     uniform[0] = vi_uniform(vi_low64(a, b));

@@ -57,11 +57,11 @@ static void run_pool(pst_pool *pool, pst_tile_fn fn, array_job *j, uint64_t tile
 }
 
 static void flat_update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
-                        float *weight, const float *grad, float *const state[2], uint64_t n) {
-    array_job j = {.h = h, .weight = weight, .x = grad, .m = state[0], .n = n};
-    if (kind == PST_OPTIM_ADAMW) j.v = state[1];
+                        const pst_flat_param *p) {
+    array_job j = {.h = h, .weight = p->weight, .x = p->grad, .m = p->state[0], .n = p->n};
+    if (kind == PST_OPTIM_ADAMW) j.v = p->state[1];
     run_pool(pool, kind == PST_OPTIM_ADAMW ? adamw_tile : sgd_tile, &j,
-             pst_div_up(n, PST_FLAT_TILE));
+             pst_div_up(p->n, PST_FLAT_TILE));
 }
 
 /* Running sum l is of the elements i with i % 16 == l; ref/flat.c. */

@@ -53,6 +53,13 @@ typedef struct {
     uint64_t row, rows, col, cols;
 } place;
 
+/* The terms [from, to) of a tile's sum. */
+typedef struct {
+    pst_gemm_tile tile;
+    uint64_t from, to;
+    float beta;
+} piece;
+
 static place place_of(const job *j, uint64_t tile) {
     uint64_t row = tile / j->tiles_n * j->tile_m, col = tile % j->tiles_n * j->tile_n;
     return (place){row, pst_min_u64(j->tile_m, j->gemm->m - row), col,
@@ -74,37 +81,36 @@ static float *widen_piece(const pst_gemm *g, const uint16_t *from, uint64_t rows
     return to + rows * cols;
 }
 
-static dnnl_status_t multiply_wide(const job *j, place at, uint64_t k, const uint16_t *a,
-                                   const uint16_t *b, float beta, float *sum, uint64_t ld,
-                                   uint32_t thread) {
-    const pst_gemm *g = j->gemm;
-    uint64_t cols_a = g->trans_a ? at.rows : k, cols_b = g->trans_b ? k : at.cols;
-    float *wide_a = g->wide + thread * j->wide;
-    float *wide_b = widen_piece(g, a, g->trans_a ? k : at.rows, cols_a, g->lda, wide_a);
-    widen_piece(g, b, g->trans_b ? at.cols : k, cols_b, g->ldb, wide_b);
-    return dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', (dnnl_dim_t)at.rows,
-                      (dnnl_dim_t)at.cols, (dnnl_dim_t)k, 1.0f, wide_a, (dnnl_dim_t)cols_a, wide_b,
-                      (dnnl_dim_t)cols_b, beta, sum, (dnnl_dim_t)ld);
+/* wide: of the thread. */
+static dnnl_status_t multiply_wide(const pst_gemm *g, const piece *p, const uint16_t *a,
+                                   const uint16_t *b, float *wide) {
+    const pst_gemm_tile *t = &p->tile;
+    const uint64_t k = p->to - p->from;
+    uint64_t cols_a = g->trans_a ? t->rows : k, cols_b = g->trans_b ? k : t->cols;
+    float *wide_b = widen_piece(g, a, g->trans_a ? k : t->rows, cols_a, g->lda, wide);
+    widen_piece(g, b, g->trans_b ? t->cols : k, cols_b, g->ldb, wide_b);
+    return dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', (dnnl_dim_t)t->rows,
+                      (dnnl_dim_t)t->cols, (dnnl_dim_t)k, 1.0f, wide, (dnnl_dim_t)cols_a, wide_b,
+                      (dnnl_dim_t)cols_b, p->beta, t->sum, (dnnl_dim_t)t->ld);
 }
 
-/* Adds the piece [from, to) of the sum. */
-static dnnl_status_t multiply(const job *j, place at, uint64_t from, uint64_t to, float *sum,
-                              uint64_t ld, uint32_t thread) {
+/* Adds a piece of the sum. */
+static dnnl_status_t multiply(const job *j, const piece *p, uint32_t thread) {
     const pst_gemm *g = j->gemm;
+    const pst_gemm_tile *t = &p->tile;
     char ta = g->trans_a ? 'T' : 'N', tb = g->trans_b ? 'T' : 'N';
-    dnnl_dim_t m = (dnnl_dim_t)at.rows, n = (dnnl_dim_t)at.cols, k = (dnnl_dim_t)(to - from);
-    dnnl_dim_t lda = (dnnl_dim_t)g->lda, ldb = (dnnl_dim_t)g->ldb, ldc = (dnnl_dim_t)ld;
-    uint64_t a = g->trans_a ? from * g->lda + at.row : at.row * g->lda + from;
-    uint64_t b = g->trans_b ? at.col * g->ldb + from : from * g->ldb + at.col;
-    float beta = g->add || from ? 1.0f : 0.0f;
+    dnnl_dim_t m = (dnnl_dim_t)t->rows, n = (dnnl_dim_t)t->cols, k = (dnnl_dim_t)(p->to - p->from);
+    dnnl_dim_t lda = (dnnl_dim_t)g->lda, ldb = (dnnl_dim_t)g->ldb, ldc = (dnnl_dim_t)t->ld;
+    uint64_t a = g->trans_a ? p->from * g->lda + t->row : t->row * g->lda + p->from;
+    uint64_t b = g->trans_b ? t->col * g->ldb + p->from : p->from * g->ldb + t->col;
     if (g->dtype == PST_F16)
-        return multiply_wide(j, at, to - from, (const uint16_t *)g->a + a,
-                             (const uint16_t *)g->b + b, beta, sum, ld, thread);
+        return multiply_wide(g, p, (const uint16_t *)g->a + a, (const uint16_t *)g->b + b,
+                             g->wide + thread * j->wide);
     if (g->dtype == PST_BF16)
         return dnnl_gemm_bf16bf16f32(ta, tb, m, n, k, 1.0f, (const uint16_t *)g->a + a, lda,
-                                     (const uint16_t *)g->b + b, ldb, beta, sum, ldc);
+                                     (const uint16_t *)g->b + b, ldb, p->beta, t->sum, ldc);
     return dnnl_sgemm(ta, tb, m, n, k, 1.0f, (const float *)g->a + a, lda, (const float *)g->b + b,
-                      ldb, beta, sum, ldc);
+                      ldb, p->beta, t->sum, ldc);
 }
 
 static void run_tile(void *arg, uint64_t tile, uint32_t thread) {
@@ -112,17 +118,18 @@ static void run_tile(void *arg, uint64_t tile, uint32_t thread) {
     const pst_gemm *g = j->gemm;
     tile += j->first;
     place at = place_of(j, tile);
-    uint64_t ld = g->c ? g->ldc : at.cols;
-    float *sum = g->c ? g->c + at.row * ld + at.col : g->band + band_before(j, tile);
-    for (uint64_t from = j->from, to; from < j->to; from = to) {
-        to = pst_min_u64(from + j->depth, j->to);
-        dnnl_status_t status = multiply(j, at, from, to, sum, ld, thread);
+    piece p = {.tile = {.row = at.row, .rows = at.rows, .col = at.col, .cols = at.cols}};
+    p.tile.ld = g->c ? g->ldc : at.cols;
+    p.tile.sum = g->c ? g->c + at.row * p.tile.ld + at.col : g->band + band_before(j, tile);
+    for (p.from = j->from; p.from < j->to; p.from = p.to) {
+        p.to = pst_min_u64(p.from + j->depth, j->to);
+        p.beta = g->add || p.from ? 1.0f : 0.0f;
+        dnnl_status_t status = multiply(j, &p, thread);
         if (status != dnnl_success)
             atomic_store_explicit(&j->failed, (int)status, memory_order_relaxed);
         pst_device_poll(j->device, thread);
     }
-    if (j->to == g->k && g->finish)
-        g->finish(g->finish_arg, sum, ld, at.row, at.rows, at.col, at.cols);
+    if (j->to == g->k && g->finish) g->finish(g->finish_arg, &p.tile);
 }
 
 /* `whole` in `parts` pieces of equal length but for rounding up to `unit`. */

@@ -28,17 +28,16 @@ static job job_of(const pst_call *call, const pst_linear_ops *ops) {
                  .size = pst_dtype_bytes(ops->dtype)};
 }
 
-static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, uint64_t rows,
-                   uint64_t col, uint64_t cols) {
+static void finish(void *arg, const pst_gemm_tile *of) {
     const job *j = arg;
-    uint64_t at = (row * j->ld + col) * j->size;
-    pst_linear_tile tile = {.sum = sum,
-                            .sum_ld = sum_ld,
+    uint64_t at = (of->row * j->ld + of->col) * j->size;
+    pst_linear_tile tile = {.sum = of->sum,
+                            .sum_ld = of->ld,
                             .z = j->z ? j->z + at : NULL,
                             .y = j->y + at,
-                            .bias = j->in ? j->in + col * j->size : NULL,
-                            .rows = rows,
-                            .cols = cols,
+                            .bias = j->in ? j->in + of->col * j->size : NULL,
+                            .rows = of->rows,
+                            .cols = of->cols,
                             .ld = j->ld};
     j->ops->finish(j->act, &tile);
 }
@@ -47,9 +46,9 @@ static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, u
  * that. */
 static void sum_in(pst_gemm *gemm, const pst_call *call, void *place, const job *j,
                    pst_device *device) {
-    uint64_t wide = gemm->dtype == PST_F16 ? pst_gemm_wide_bytes(gemm->m, gemm->n, gemm->k,
-                                                                 device ? device->threads : 1)
-                                           : 0;
+    uint32_t threads = device ? device->threads : 1;
+    uint64_t wide = 0;
+    if (gemm->dtype == PST_F16) wide = pst_gemm_wide_bytes(gemm->m, gemm->n, gemm->k, threads);
     gemm->wide = call->scratch;
     gemm->widen = j->ops->widen;
     if (place) gemm->c = place;
@@ -103,7 +102,8 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
                      .ldc = j.n,
                      .finish = j.bias || j.active || ops->dtype != PST_F32 ? finish : NULL,
                      .finish_arg = &j};
-    sum_in(&gemm, call, ops->dtype != PST_F32 ? NULL : j.z ? j.z : j.y, &j, device);
+    uint8_t *place = j.z ? j.z : j.y;
+    sum_in(&gemm, call, ops->dtype == PST_F32 ? place : NULL, &j, device);
     return pst_gemm_run(device, &gemm);
 }
 

@@ -130,9 +130,14 @@ static void put_thirds(list *l, int64_t q, int64_t k, int64_t v, const void *fir
 }
 
 /* The part that begins at this sample and head. */
+typedef struct {
+    uint64_t b, head;
+} part;
+
 static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s,
-                           const pst_dnn_plan *plan, const pst_cuda_attention *a, uint64_t b,
-                           uint64_t head, uint8_t *scratch) {
+                           const pst_dnn_plan *plan, const pst_cuda_attention *a, part p,
+                           uint8_t *scratch) {
+    const uint64_t b = p.b, head = p.head;
     const uint64_t size = 2, each = s->c / s->heads;
     uint64_t in = (b * s->t * 3 * s->c + head * each) * size,
              out = (b * s->t * s->c + head * each) * size;
@@ -177,7 +182,7 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
                                  (int32_t *)(scratch + pst_cuda_attention_delta(&s)));
     for (uint64_t b = 0; b < s.b; b += s.part_b)
         for (uint64_t head = 0; head < s.heads; head += s.part_heads)
-            PST_TRY(run_part(d, &s, &e->plan, &a, b, head, scratch));
+            PST_TRY(run_part(d, &s, &e->plan, &a, (part){b, head}, scratch));
     clear_padding(device, &a, &s);
     return pst_cuda_launched("attention (cuDNN)");
 }

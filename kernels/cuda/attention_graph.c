@@ -55,7 +55,7 @@ static pst_dnn_desc apply(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_d
                           pst_dnn_desc b, int row) {
     pst_dnn_desc y = row ? pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->row, u->row_stride)
                          : scores(u, CUDNN_DATA_FLOAT);
-    pst_dnn_pointwise(u->g, mode, CUDNN_DATA_FLOAT, -1, x, b, NULL, y);
+    pst_dnn_pointwise(u->g, mode, CUDNN_DATA_FLOAT, -1, (pst_dnn_element){x, b, NULL, y});
     return y;
 }
 
@@ -68,22 +68,23 @@ static pst_dnn_desc reduced(const builder *u, cudnnReduceTensorOp_t op, pst_dnn_
 /* The position in dimension `axis` of each of x. */
 static pst_dnn_desc position(const builder *u, pst_dnn_desc x, int64_t axis) {
     pst_dnn_desc y = scores(u, CUDNN_DATA_INT32);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, axis, x, NULL, NULL, y);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, axis,
+                      (pst_dnn_element){x, NULL, NULL, y});
     return y;
 }
 
 static pst_dnn_desc whether(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_desc a,
                             pst_dnn_desc b) {
     pst_dnn_desc y = scores(u, CUDNN_DATA_BOOLEAN);
-    pst_dnn_pointwise(u->g, mode, CUDNN_DATA_BOOLEAN, -1, a, b, NULL, y);
+    pst_dnn_pointwise(u->g, mode, CUDNN_DATA_BOOLEAN, -1, (pst_dnn_element){a, b, NULL, y});
     return y;
 }
 
 /* Where `keep` does not hold, scores become so low that their exponential is 0. */
 static pst_dnn_desc keeping(const builder *u, pst_dnn_desc x, pst_dnn_desc keep) {
     pst_dnn_desc y = scores(u, CUDNN_DATA_FLOAT);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, x, u->low, keep,
-                      y);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1,
+                      (pst_dnn_element){x, u->low, keep, y});
     return y;
 }
 
@@ -100,10 +101,10 @@ static pst_dnn_desc masked(const builder *u, pst_dnn_desc x) {
 
 /* Sizes of products by the samples' lengths let the library pass over tiles of padding. */
 static void scores_of(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
-    pst_dnn_matmul(u->g, a, b, c, u->lengths, u->lengths, NULL);
+    pst_dnn_matmul(u->g, a, b, c, (pst_dnn_sizes){u->lengths, u->lengths, NULL});
 }
 static void sum_of_rows(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
-    pst_dnn_matmul(u->g, a, b, c, u->lengths, NULL, u->lengths);
+    pst_dnn_matmul(u->g, a, b, c, (pst_dnn_sizes){u->lengths, NULL, u->lengths});
 }
 
 static void forward(const builder *u) {
@@ -117,9 +118,11 @@ static void forward(const builder *u) {
         apply(u, CUDNN_POINTWISE_EXP, apply(u, CUDNN_POINTWISE_SUB, score, max, 0), NULL, 0);
     pst_dnn_desc sum = reduced(u, CUDNN_REDUCE_TENSOR_ADD, power);
     pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, CUDNN_DATA_FLOAT, u->row, u->lse_stride);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, -1, max,
-                      apply(u, CUDNN_POINTWISE_LOG, sum, NULL, 1), NULL, lse);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, -1, power, sum, NULL, p);
+    pst_dnn_pointwise(
+        u->g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, -1,
+        (pst_dnn_element){max, apply(u, CUDNN_POINTWISE_LOG, sum, NULL, 1), NULL, lse});
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, -1,
+                      (pst_dnn_element){power, sum, NULL, p});
     sum_of_rows(u, p, heads(u, PST_ATT_V, 3 * c, 0), heads(u, PST_ATT_OUT, c, 0));
 }
 
@@ -128,12 +131,13 @@ static pst_dnn_desc delta_of(const builder *u, pst_dnn_desc dout, pst_dnn_desc o
     int64_t h = u->head[1], t = u->head[2], d = u->head[3];
     const int64_t stride[4] = {h * t * d, t * d, h * d, 1};
     pst_dnn_desc each = pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->head, stride);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, dout, out, NULL, each);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1,
+                      (pst_dnn_element){dout, out, NULL, each});
     pst_dnn_desc sum = reduced(u, CUDNN_REDUCE_TENSOR_ADD, each);
     pst_dnn_desc delta =
         pst_dnn_operand(u->g, PST_ATT_DELTA, CUDNN_DATA_FLOAT, u->row, u->row_stride, 0);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, sum, scalar(u, PST_ATT_ONE),
-                      NULL, delta);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1,
+                      (pst_dnn_element){sum, scalar(u, PST_ATT_ONE), NULL, delta});
     return delta;
 }
 
@@ -163,7 +167,8 @@ static void backward(const builder *u) {
     pst_dnn_desc ds = apply(u, CUDNN_POINTWISE_SUB, dp, delta, 0);
     ds = apply(u, CUDNN_POINTWISE_MUL, ds, p, 0);
     pst_dnn_desc scaled = scores(u, u->type);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, ds, scale, NULL, scaled);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1,
+                      (pst_dnn_element){ds, scale, NULL, scaled});
     turned_product(u, scaled, q, heads(u, PST_ATT_DK, 3 * c, 0));
     pst_dnn_desc k = pst_dnn_virtual(u->g, u->type, u->head, k_stride);
     pst_dnn_reshape(u->g, k_t, k);

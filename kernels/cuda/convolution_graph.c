@@ -2,16 +2,15 @@
 #include "graph/op.h"
 
 static cudnnDataType_t type_of(uint32_t dtype) {
-    return dtype == PST_BF16  ? CUDNN_DATA_BFLOAT16
-           : dtype == PST_F16 ? CUDNN_DATA_HALF
-                              : CUDNN_DATA_FLOAT;
+    if (dtype == PST_BF16) return CUDNN_DATA_BFLOAT16;
+    return dtype == PST_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
 }
 
 /* [n,height,width,channels] in memory, which the library counts as [n,channels,height,width]. */
-static pst_dnn_desc images(pst_dnn_graph *g, int64_t number, cudnnDataType_t type, uint64_t n,
-                           uint64_t height, uint64_t width, uint64_t channels) {
-    const int64_t c = (int64_t)channels, w = (int64_t)width, h = (int64_t)height;
-    const int64_t dim[PST_DNN_DIMS] = {(int64_t)n, c, h, w},
+static pst_dnn_desc images(pst_dnn_graph *g, int64_t number, cudnnDataType_t type,
+                           const uint64_t shape[PST_DNN_DIMS]) {
+    const int64_t c = (int64_t)shape[3], w = (int64_t)shape[2], h = (int64_t)shape[1];
+    const int64_t dim[PST_DNN_DIMS] = {(int64_t)shape[0], c, h, w},
                   stride[PST_DNN_DIMS] = {h * w * c, 1, w * c, c};
     return pst_dnn_operand(g, number, type, dim, stride, 0);
 }
@@ -35,9 +34,11 @@ void pst_cuda_convolution_graph(pst_dnn_graph *g, const pst_cuda_convolution_sha
         [PST_PASS_W] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
     const cudnnDataType_t type = type_of(s->dtype);
     const pst_dnn_window window = {(int64_t)s->stride, (int64_t)s->padding};
-    pst_dnn_desc x = images(g, PST_CONV_X, type, s->images, s->height, s->width, s->in);
-    pst_dnn_desc w = images(g, PST_CONV_WEIGHT, type, s->out, s->h, s->w, s->in);
-    pst_dnn_desc y = images(g, PST_CONV_Y, type, s->images, s->rows, s->columns, s->out);
+    pst_dnn_desc x =
+        images(g, PST_CONV_X, type, (uint64_t[]){s->images, s->height, s->width, s->in});
+    pst_dnn_desc w = images(g, PST_CONV_WEIGHT, type, (uint64_t[]){s->out, s->h, s->w, s->in});
+    pst_dnn_desc y =
+        images(g, PST_CONV_Y, type, (uint64_t[]){s->images, s->rows, s->columns, s->out});
     g->avoid |= avoided(s);
     g->fallback = 1;
     pst_dnn_convolution(g, operation[s->pass], window, x, w, y);

@@ -216,7 +216,8 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     if (status != PST_OK) { /* its own, or what it met of an earlier one's */
         cudaError_t error = cudaStreamQuery(d->shared.stream[PST_Q_COMPUTE]);
         int fine = error == cudaSuccess || error == cudaErrorNotReady;
-        return fine ? status : pst_cuda_events_failed(d->events, error, name ? name : "launch");
+        if (fine) return status;
+        return pst_cuda_events_failed(d->events, error, name ? name : "launch");
     }
     return pst_cuda_events_add(d->events, PST_Q_COMPUTE, name ? name : "an operator", submit,
                                event);
@@ -263,13 +264,12 @@ static pst_status fill(pst_device *device, pst_queue queue, void *to, uint8_t va
     return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "fill");
 }
 
-static pst_status copy_rows(pst_device *device, pst_queue queue, void *to, uint64_t to_distance,
-                            const void *from, uint64_t from_distance, uint64_t bytes,
-                            uint64_t rows) {
+static pst_status copy_rows(pst_device *device, pst_queue queue, const pst_device_rows *r) {
     cuda_device *d = enter(device);
     if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
-    cudaError_t error = cudaMemcpy2DAsync(to, to_distance, from, from_distance, bytes, rows,
-                                          cudaMemcpyDeviceToDevice, d->shared.stream[queue]);
+    cudaError_t error =
+        cudaMemcpy2DAsync(r->to, r->to_distance, r->from, r->from_distance, r->bytes, r->n,
+                          cudaMemcpyDeviceToDevice, d->shared.stream[queue]);
     return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "copy of rows");
 }
 

@@ -42,14 +42,20 @@ static pst_dnn_desc create(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, 
     return made;
 }
 
-static void set(pst_dnn_graph *g, pst_dnn_desc d, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t n, const void *value, const char *what) {
-    if (!g->what) note(g, cudnnBackendSetAttribute(d, name, type, n, value), what);
+typedef struct {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t n;
+} attribute;
+
+static void set(pst_dnn_graph *g, pst_dnn_desc d, attribute a, const void *value,
+                const char *what) {
+    if (!g->what) note(g, cudnnBackendSetAttribute(d, a.name, a.type, a.n, value), what);
 }
 
 static void set_desc(pst_dnn_graph *g, pst_dnn_desc d, cudnnBackendAttributeName_t name,
                      pst_dnn_desc value, const char *what) {
-    if (value) set(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value, what);
+    if (value) set(g, d, (attribute){name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1}, &value, what);
 }
 
 static void finish(pst_dnn_graph *g, pst_dnn_desc d, const char *what) {
@@ -58,37 +64,45 @@ static void finish(pst_dnn_graph *g, pst_dnn_desc d, const char *what) {
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
+/* Where a tensor lies. */
+typedef struct {
+    int64_t alignment;
+    int by_value, is_virtual;
+} place;
+
 static pst_dnn_desc tensor(pst_dnn_graph *g, int64_t number, cudnnDataType_t type,
-                           const int64_t *dim, const int64_t *stride, int64_t alignment,
-                           int by_value, int is_virtual) {
+                           const int64_t *dim, const int64_t *stride, place at) {
     static const char what[] = "a tensor";
     pst_dnn_desc t = create(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what);
     bool yes = true;
-    set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &number, what);
-    set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
-    set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, PST_DNN_DIMS, dim, what);
-    set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, PST_DNN_DIMS, stride, what);
-    set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, what);
-    if (by_value) set(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes, what);
-    if (is_virtual) set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes, what);
+    set(g, t, (attribute){CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1}, &number, what);
+    set(g, t, (attribute){CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1}, &type, what);
+    set(g, t, (attribute){CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, PST_DNN_DIMS}, dim, what);
+    set(g, t, (attribute){CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, PST_DNN_DIMS}, stride, what);
+    set(g, t, (attribute){CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1}, &at.alignment,
+        what);
+    if (at.by_value)
+        set(g, t, (attribute){CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1}, &yes, what);
+    if (at.is_virtual)
+        set(g, t, (attribute){CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1}, &yes, what);
     finish(g, t, what);
     return t;
 }
 
 pst_dnn_desc pst_dnn_operand(pst_dnn_graph *g, int64_t number, cudnnDataType_t type,
                              const int64_t *dim, const int64_t *stride, int by_value) {
-    return tensor(g, number, type, dim, stride, by_value ? (int64_t)sizeof(float) : ALIGNMENT,
-                  by_value, 0);
+    return tensor(g, number, type, dim, stride,
+                  (place){by_value ? (int64_t)sizeof(float) : ALIGNMENT, by_value, 0});
 }
 
 pst_dnn_desc pst_dnn_loose(pst_dnn_graph *g, int64_t number, cudnnDataType_t type,
                            const int64_t *dim, const int64_t *stride) {
-    return tensor(g, number, type, dim, stride, sizeof(float), 0, 0);
+    return tensor(g, number, type, dim, stride, (place){sizeof(float), 0, 0});
 }
 
 pst_dnn_desc pst_dnn_virtual(pst_dnn_graph *g, cudnnDataType_t type, const int64_t *dim,
                              const int64_t *stride) {
-    return tensor(g, g->next++, type, dim, stride, ALIGNMENT, 0, 1);
+    return tensor(g, g->next++, type, dim, stride, (place){ALIGNMENT, 0, 1});
 }
 
 /* --- operations ------------------------------------------------------------------------------- */
@@ -115,40 +129,42 @@ static void add_op(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, const pa
            sizeof((const part[]){__VA_ARGS__}) / sizeof(part), what)
 
 void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t type,
-                       int64_t axis, pst_dnn_desc x, pst_dnn_desc b, pst_dnn_desc t,
-                       pst_dnn_desc y) {
+                       int64_t axis, pst_dnn_element of) {
     static const char what[] = "an operation by element";
     pst_dnn_desc how = create(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
-    set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
-    set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
-    if (axis >= 0) set(g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis, what);
+    set(g, how, (attribute){CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1}, &mode, what);
+    set(g, how, (attribute){CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1}, &type, what);
+    if (axis >= 0)
+        set(g, how, (attribute){CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1}, &axis, what);
     finish(g, how, what);
-    ADD_OP(g, POINTWISE, what, {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how},
-           {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x}, {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b},
-           {CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t}, {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y});
+    ADD_OP(
+        g, POINTWISE, what, {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how},
+        {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, of.x}, {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, of.b},
+        {CUDNN_ATTR_OPERATION_POINTWISE_TDESC, of.t}, {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, of.y});
 }
 
 void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c,
-                    pst_dnn_desc m, pst_dnn_desc n, pst_dnn_desc k) {
+                    pst_dnn_sizes of) {
     static const char what[] = "a matrix product";
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
     pst_dnn_desc how = create(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR, what);
-    set(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
+    set(g, how, (attribute){CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1}, &type, what);
     finish(g, how, what);
     ADD_OP(g, MATMUL, what, {CUDNN_ATTR_OPERATION_MATMUL_ADESC, a},
            {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b}, {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c},
            {CUDNN_ATTR_OPERATION_MATMUL_DESC, how},
-           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, m},
-           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, n},
-           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, k});
+           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, of.m},
+           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, of.n},
+           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, of.k});
 }
 
 void pst_dnn_reduce(pst_dnn_graph *g, cudnnReduceTensorOp_t kind, pst_dnn_desc x, pst_dnn_desc y) {
     static const char what[] = "a reduction";
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
     pst_dnn_desc how = create(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR, what);
-    set(g, how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
-    set(g, how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &kind, what);
+    set(g, how, (attribute){CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1}, &type, what);
+    set(g, how, (attribute){CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1},
+        &kind, what);
     finish(g, how, what);
     ADD_OP(g, REDUCTION, what, {CUDNN_ATTR_OPERATION_REDUCTION_DESC, how},
            {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x}, {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y});
@@ -163,13 +179,19 @@ static pst_dnn_desc convolution(pst_dnn_graph *g, pst_dnn_window window) {
                   stride[SPACE] = {window.stride, window.stride};
     const int64_t padding[SPACE] = {window.padding, window.padding};
     pst_dnn_desc how = create(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
-    set(g, how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
-    set(g, how, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
-    set(g, how, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &space, what);
-    set(g, how, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, SPACE, ones, what);
-    set(g, how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, SPACE, stride, what);
-    set(g, how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, SPACE, padding, what);
-    set(g, how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, SPACE, padding, what);
+    set(g, how, (attribute){CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1}, &type,
+        what);
+    set(g, how, (attribute){CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1},
+        &mode, what);
+    set(g, how, (attribute){CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1}, &space,
+        what);
+    set(g, how, (attribute){CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, SPACE}, ones, what);
+    set(g, how, (attribute){CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, SPACE}, stride,
+        what);
+    set(g, how, (attribute){CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, SPACE}, padding,
+        what);
+    set(g, how, (attribute){CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, SPACE}, padding,
+        what);
     finish(g, how, what);
     return how;
 }
@@ -194,18 +216,17 @@ void pst_dnn_convolution(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, ps
          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
-    const cudnnBackendAttributeName_t *at =
-        name[type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 0
-             : type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? 1
-                                                                                    : 2];
+    const cudnnBackendAttributeName_t *at = name[2];
+    if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) at = name[0];
+    if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) at = name[1];
     const float one = 1, none = 0;
     pst_dnn_desc how = convolution(g, window), op = create(g, type, what);
     set_desc(g, op, at[0], how, what);
     set_desc(g, op, at[1], x, what);
     set_desc(g, op, at[2], w, what);
     set_desc(g, op, at[3], y, what);
-    set(g, op, at[4], CUDNN_TYPE_FLOAT, 1, &one, what);
-    set(g, op, at[5], CUDNN_TYPE_FLOAT, 1, &none, what);
+    set(g, op, (attribute){at[4], CUDNN_TYPE_FLOAT, 1}, &one, what);
+    set(g, op, (attribute){at[5], CUDNN_TYPE_FLOAT, 1}, &none, what);
     finish_op(g, op, what);
 }
 
@@ -270,9 +291,11 @@ static int try(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc conf
 static pst_dnn_desc operations(pst_dnn_graph *g, const pst_dnn_target *target) {
     static const char what[] = "the graph of operations";
     pst_dnn_desc all = create(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, what);
-    set(g, all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_op, g->op, what);
+    set(g, all, (attribute){CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_op},
+        g->op, what);
     if (target->handle)
-        set(g, all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle, what);
+        set(g, all, (attribute){CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1},
+            &target->handle, what);
     finish(g, all, what);
     return all;
 }
@@ -284,7 +307,7 @@ static int64_t propose(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_d
     int64_t n = 0;
     pst_dnn_desc ask = create(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, what);
     set_desc(g, ask, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all, what);
-    set(g, ask, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode, what);
+    set(g, ask, (attribute){CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1}, &mode, what);
     if (!target->handle)
         set_desc(g, ask, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target->properties, what);
     finish(g, ask, what);
@@ -295,7 +318,8 @@ static int64_t propose(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_d
              cudnnBackendGetAttribute(ask, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, PROPOSALS, &n, list),
              what);
-    return g->what ? 0 : n < PROPOSALS ? n : PROPOSALS;
+    if (g->what) return 0;
+    return n < PROPOSALS ? n : PROPOSALS;
 }
 
 /* 1: one of them is a plan. */
@@ -359,9 +383,12 @@ pst_status pst_dnn_run(cudnnHandle_t handle, const pst_dnn_plan *plan, uint32_t 
     pst_dnn_graph g;
     pst_dnn_open(&g);
     pst_dnn_desc pack = create(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, what);
-    set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, number, what);
-    set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, operand, what);
-    set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace, what);
+    set(&g, pack, (attribute){CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n}, number,
+        what);
+    set(&g, pack, (attribute){CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n},
+        operand, what);
+    set(&g, pack, (attribute){CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1},
+        &workspace, what);
     finish(&g, pack, what);
     if (!g.what) note(&g, cudnnBackendExecute(handle, plan->plan, pack), what);
     pst_dnn_close(&g);

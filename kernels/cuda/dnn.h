@@ -42,13 +42,18 @@ pst_dnn_desc pst_dnn_virtual(pst_dnn_graph *g, cudnnDataType_t type, const int64
 
 /* y = mode(x, b, t), computed in this type; b and t NULL where the mode takes fewer. axis: of
  * GEN_INDEX, else -1. */
+typedef struct {
+    pst_dnn_desc x, b, t, y;
+} pst_dnn_element;
 void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t type,
-                       int64_t axis, pst_dnn_desc x, pst_dnn_desc b, pst_dnn_desc t,
-                       pst_dnn_desc y);
-/* c [..,m,n] = a [..,m,k] b [..,k,n]. m, n, k: sizes that each matrix has of its own, int32
+                       int64_t axis, pst_dnn_element of);
+/* c [..,m,n] = a [..,m,k] b [..,k,n]. of: sizes that each matrix has of its own, int32
  * [batch,1,1,1]; NULL: as the tensors have it. */
+typedef struct {
+    pst_dnn_desc m, n, k;
+} pst_dnn_sizes;
 void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c,
-                    pst_dnn_desc m, pst_dnn_desc n, pst_dnn_desc k);
+                    pst_dnn_sizes of);
 void pst_dnn_reduce(pst_dnn_graph *g, cudnnReduceTensorOp_t op, pst_dnn_desc x, pst_dnn_desc y);
 /* Of images [b,channels,height,width] and weights [out,channels,h,w], whatever their strides: y
  * from x and w, x from y and w, or w from x and y, by `type`, one of

@@ -1,4 +1,5 @@
 #include "kernels/cuda/fp8.h"
+#include "base/grow.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@ typedef struct {
 
 struct pst_cuda_scalings {
     entry *list;
-    uint32_t n, room, next; /* next: where the operator after the latest probably is */
+    uint32_t n, next; /* next: where the operator after the latest probably is */
+    size_t room;
 };
 
 /* --- the table -------------------------------------------------------------------------------- */
@@ -25,14 +27,8 @@ static pst_status add(pst_cuda_device *d, const char *node, entry **made) {
     void *memory = NULL;
     static const pst_cuda_scaling none[SCALINGS];
     if (!s) s = d->scalings = calloc(1, sizeof *s);
-    if (s && s->n == s->room) {
-        entry *list = realloc(s->list, sizeof *list * (s->room + 64));
-        if (list) {
-            s->list = list;
-            s->room += 64;
-        }
-    }
-    if (!s || s->n == s->room) return pst_fail(PST_ENOMEM, "no memory for the table of scales");
+    if (!s) return pst_no_memory("for the table of scales");
+    PST_TRY(pst_grow(&s->list, sizeof *s->list, s->n, &s->room, "for the table of scales"));
     PST_TRY(pst_cuda_status(cudaMalloc(&memory, sizeof none), "scales of 8-bit factors"));
     *made = &s->list[s->n++];
     **made = (entry){.scaling = memory};
@@ -120,17 +116,16 @@ static pst_status round_one(pst_device *device, const pst_call *call, const entr
 }
 
 pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pass pass,
-                                const pst_cuda_shape *s, const void *a, const void *b,
-                                const void *bias, float beta, void *to) {
+                                const pst_cuda_shape *s, const pst_cuda_operands *of) {
     entry *e;
     int turned_a = factors[pass].turned_a, turned_b = factors[pass].turned_b;
     uint8_t *at = (uint8_t *)call->scratch + PST_CUDA_WORKSPACE, *after = at + s->m * s->k;
-    const pst_cuda_round first = {.x = a,
+    const pst_cuda_round first = {.x = of->a,
                                   .y = at,
                                   .rows = turned_a ? s->k : s->m,
                                   .columns = turned_a ? s->m : s->k,
                                   .turned = turned_a};
-    const pst_cuda_round second = {.x = b,
+    const pst_cuda_round second = {.x = of->b,
                                    .y = after,
                                    .rows = turned_b ? s->k : s->n,
                                    .columns = turned_b ? s->n : s->k,
@@ -139,7 +134,11 @@ pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pa
     PST_TRY(enter_step(device, call, e));
     PST_TRY(round_one(device, call, e, factors[pass].a, first));
     PST_TRY(round_one(device, call, e, factors[pass].b, second));
-    const pst_cuda_inverse inverse = {&e->scaling[factors[pass].a].inverse,
-                                      &e->scaling[factors[pass].b].inverse};
-    return pst_cuda_product_scaled(device, s, at, after, inverse, bias, beta, to, call->scratch);
+    pst_cuda_operands rounded = *of;
+    rounded.a = at;
+    rounded.b = after;
+    rounded.workspace = call->scratch;
+    rounded.a_inverse = &e->scaling[factors[pass].a].inverse;
+    rounded.b_inverse = &e->scaling[factors[pass].b].inverse;
+    return pst_cuda_product_scaled(device, s, &rounded);
 }

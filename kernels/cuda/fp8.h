@@ -17,10 +17,10 @@ pst_cuda_shape pst_cuda_fp8_shape(pst_cuda_shape shape, pst_pass pass);
 static inline uint64_t pst_cuda_fp8_bytes(const pst_cuda_shape *s) { return (s->m + s->n) * s->k; }
 /* Not in steps. EINPUT: the GPU is too old. */
 pst_status pst_cuda_fp8_prepare(pst_device *device, const pst_node *node);
-/* Queued on the compute stream. call->scratch: PST_CUDA_WORKSPACE, then pst_cuda_fp8_bytes. */
+/* Queued on the compute stream. call->scratch: PST_CUDA_WORKSPACE, then pst_cuda_fp8_bytes; of: but
+ * for workspace and inverses. */
 pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pass pass,
-                                const pst_cuda_shape *shape, const void *a, const void *b,
-                                const void *bias, float beta, void *d);
+                                const pst_cuda_shape *shape, const pst_cuda_operands *of);
 /* As pst_kernel_row.captures: whether that product would do the same each time now. */
 int pst_cuda_fp8_captures(pst_device *device, const pst_call *call);
 #endif

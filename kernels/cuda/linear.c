@@ -35,7 +35,8 @@ static pst_cuda_shape shape_of(const sizes *s, pst_pass pass) {
     pst_cuda_shape shape = {.in = s->factors, .out = pass == PST_PASS_W ? PST_F32 : s->dtype};
     shape.m = pass == PST_PASS_F ? s->n : s->k;
     shape.n = pass == PST_PASS_W ? s->n : s->rows;
-    shape.k = pass == PST_PASS_F ? s->k : pass == PST_PASS_B ? s->n : s->rows;
+    const uint64_t depth[] = {[PST_PASS_F] = s->k, [PST_PASS_B] = s->n, [PST_PASS_W] = s->rows};
+    shape.k = depth[pass];
     shape.trans_a = pass == PST_PASS_F;
     shape.trans_b = pass == PST_PASS_W;
     shape.bias = pass == PST_PASS_F && s->bias;
@@ -108,11 +109,11 @@ static int captures(pst_device *device, const pst_call *call) {
 }
 
 static pst_status multiply(pst_device *device, const pst_call *call, const sizes *s, pst_pass pass,
-                           const void *a, const void *b, const void *bias, float beta, void *d) {
+                           pst_cuda_operands of) {
     pst_cuda_shape shape = shape_of(s, pass);
-    if (s->factors == PST_F8)
-        return pst_cuda_fp8_product(device, call, pass, &shape, a, b, bias, beta, d);
-    return pst_cuda_product(device, &shape, a, b, bias, beta, d, call->scratch);
+    of.workspace = call->scratch;
+    if (s->factors == PST_F8) return pst_cuda_fp8_product(device, call, pass, &shape, &of);
+    return pst_cuda_product(device, &shape, &of);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */
@@ -120,7 +121,9 @@ static pst_status forward(pst_device *device, const pst_call *call) {
     sizes s = sizes_of(call->graph, call->node);
     const void *bias = s.bias ? call->arg[2] : NULL;
     void *y = call->arg[2 + s.bias], *z = s.act ? call->arg[3 + s.bias] : y;
-    PST_TRY(multiply(device, call, &s, PST_PASS_F, call->arg[1], call->arg[0], bias, 0, z));
+    PST_TRY(
+        multiply(device, call, &s, PST_PASS_F,
+                 (pst_cuda_operands){.a = call->arg[1], .b = call->arg[0], .bias = bias, .d = z}));
     if (!s.act) return PST_OK;
     pst_cuda_activation(pst_cuda_stream(device), s.dtype, s.act, z, y, s.rows * s.n);
     return pst_cuda_launched("linear's activation");
@@ -136,8 +139,8 @@ static pst_status backward(pst_device *device, const pst_call *call) {
                        call->arg[3], s.rows * s.n);
         PST_TRY(pst_cuda_launched("the slope of linear's activation"));
     }
-    return multiply(device, call, &s, PST_PASS_B, call->arg[0], dz, NULL, 0,
-                    call->arg[s.act ? 4 : 2]);
+    return multiply(device, call, &s, PST_PASS_B,
+                    (pst_cuda_operands){.a = call->arg[0], .b = dz, .d = call->arg[s.act ? 4 : 2]});
 }
 
 /* IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
@@ -153,8 +156,9 @@ static pst_status weight(pst_device *device, const pst_call *call) {
         pst_cuda_column_sum(pst_cuda_stream(device), s.dtype, &columns);
         PST_TRY(pst_cuda_launched("the gradient of linear's bias"));
     }
-    return multiply(device, call, &s, PST_PASS_W, call->arg[0], call->arg[1], NULL,
-                    call->first ? 0 : 1, call->arg[2]);
+    const pst_cuda_operands of = {
+        .a = call->arg[0], .b = call->arg[1], .beta = call->first ? 0 : 1, .d = call->arg[2]};
+    return multiply(device, call, &s, PST_PASS_W, of);
 }
 
 enum { TAKES_ALL = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16 };

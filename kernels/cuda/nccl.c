@@ -83,15 +83,21 @@ static pst_status check(nccl *t, const request *r, ncclResult_t result, const ch
 
 /* --- words between the ends ------------------------------------------------------------------- */
 
-static pst_status post_word(nccl *t, const request *r, pst_transfer_kind kind, int way, void *mem,
-                            uint64_t bytes, uint64_t *id) {
-    const pst_transfer word = {.kind = kind,
-                               .peer = r->transfer.peer,
-                               .channel = r->transfer.channel,
-                               .seq = r->transfer.seq << 1 | (uint32_t)way,
-                               .mem = mem,
-                               .bytes = bytes};
-    return t->inner->ops->post(t->inner, &word, id);
+typedef struct {
+    pst_transfer_kind kind;
+    int way;
+    void *mem;
+    uint64_t bytes;
+} word;
+
+static pst_status post_word(nccl *t, const request *r, word w, uint64_t *id) {
+    const pst_transfer transfer = {.kind = w.kind,
+                                   .peer = r->transfer.peer,
+                                   .channel = r->transfer.channel,
+                                   .seq = r->transfer.seq << 1 | (uint32_t)w.way,
+                                   .mem = w.mem,
+                                   .bytes = w.bytes};
+    return t->inner->ops->post(t->inner, &transfer, id);
 }
 
 static pst_status test_word(nccl *t, uint64_t *id, int *done) {
@@ -120,7 +126,7 @@ static pst_status give_order(nccl *t, request *r) {
         r->go.order = p->n_go++;
         r->go.id = p->id;
     }
-    return post_word(t, r, PST_TRANSFER_SEND, GO_WAY, &r->go, sizeof r->go, &r->tell);
+    return post_word(t, r, (word){PST_TRANSFER_SEND, GO_WAY, &r->go, sizeof r->go}, &r->tell);
 }
 
 /* --- the device ------------------------------------------------------------------------------- */
@@ -273,9 +279,11 @@ static pst_status nccl_post(pst_transport *base, const pst_transfer *transfer, u
     t->last = &r->next;
     *id = (uint64_t)(uintptr_t)r;
     if (sends(r))
-        return post_word(t, r, PST_TRANSFER_RECV, READY_WAY, &r->ready, sizeof r->ready, &r->ask);
-    PST_TRY(post_word(t, r, PST_TRANSFER_SEND, READY_WAY, &r->ready, sizeof r->ready, &r->tell));
-    return post_word(t, r, PST_TRANSFER_RECV, GO_WAY, &r->go, sizeof r->go, &r->ask);
+        return post_word(t, r, (word){PST_TRANSFER_RECV, READY_WAY, &r->ready, sizeof r->ready},
+                         &r->ask);
+    PST_TRY(post_word(t, r, (word){PST_TRANSFER_SEND, READY_WAY, &r->ready, sizeof r->ready},
+                      &r->tell));
+    return post_word(t, r, (word){PST_TRANSFER_RECV, GO_WAY, &r->go, sizeof r->go}, &r->ask);
 }
 
 static pst_status nccl_test(pst_transport *base, uint64_t id, uint64_t *end_ns) {

@@ -1,5 +1,6 @@
 /* See product.h: descriptors, the table, launches, and what is given and taken of choices. */
 #include "kernels/cuda/product_parts.h"
+#include "base/grow.h"
 #include "kernels/cuda/choices.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 
 struct pst_cuda_products {
     pst_cuda_entry *list;
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
     pst_choice *given;
     uint32_t n_given;
     int measures;
@@ -17,10 +19,12 @@ _Static_assert(sizeof(cublasLtMatmulAlgo_t) == PST_CHOICE_WORDS * sizeof(uint64_
                "what a choice keeps");
 
 static cudaDataType_t type_of(uint32_t dtype) {
-    return dtype == PST_BF16  ? CUDA_R_16BF
-           : dtype == PST_F16 ? CUDA_R_16F
-           : dtype == PST_F8  ? CUDA_R_8F_E4M3
-                              : CUDA_R_32F;
+    switch (dtype) {
+    case PST_BF16: return CUDA_R_16BF;
+    case PST_F16: return CUDA_R_16F;
+    case PST_F8: return CUDA_R_8F_E4M3;
+    default: return CUDA_R_32F;
+    }
 }
 
 /* --- descriptors ------------------------------------------------------------------------------ */
@@ -131,14 +135,8 @@ static pst_status open_table(pst_cuda_device *d) {
 static pst_status add(pst_cuda_device *d, const pst_cuda_shape *shape, pst_cuda_entry **made) {
     PST_TRY(open_table(d));
     struct pst_cuda_products *p = d->products;
-    if (p->n == p->room) {
-        pst_cuda_entry *list = realloc(p->list, sizeof *list * (p->room + 16));
-        if (list) {
-            p->list = list;
-            p->room += 16;
-        }
-    }
-    if (p->n == p->room) return pst_fail(PST_ENOMEM, "no memory for the table of matrix products");
+    PST_TRY(
+        pst_grow(&p->list, sizeof *p->list, p->n, &p->room, "for the table of matrix products"));
     pst_cuda_entry *e = &p->list[p->n];
     *e = (pst_cuda_entry){.shape = *shape};
     pst_status status = describe_product(e);
@@ -169,33 +167,31 @@ pst_status pst_cuda_product_prepare(pst_device *device, const pst_cuda_shape *sh
     return find(d, shape, &e);
 }
 
-pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape, const void *a,
-                            const void *b, const void *bias, float beta, void *to,
-                            void *workspace) {
+pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape,
+                            const pst_cuda_operands *of) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     pst_cuda_entry *e;
     PST_TRY(find(d, shape, &e));
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (shape->bias)
         status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                &bias, sizeof bias);
-    if (!status) status = pst_cuda_product_run(d, e, &e->algo, a, b, beta, to, workspace);
+                                                &of->bias, sizeof of->bias);
+    if (!status) status = pst_cuda_product_run(d, e, &e->algo, of);
     PST_TRY(pst_cublas_status(status, "a matrix product"));
     return pst_cuda_launched("a matrix product");
 }
 
-pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *shape, const void *a,
-                                   const void *b, pst_cuda_inverse inverse, const void *bias,
-                                   float beta, void *to, void *workspace) {
+pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *shape,
+                                   const pst_cuda_operands *of) {
     pst_cuda_entry *e;
     PST_TRY(find((pst_cuda_device *)device, shape, &e));
     cublasStatus_t status = cublasLtMatmulDescSetAttribute(
-        e->product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &inverse.a, sizeof inverse.a);
+        e->product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &of->a_inverse, sizeof of->a_inverse);
     if (!status)
         status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
-                                                &inverse.b, sizeof inverse.b);
+                                                &of->b_inverse, sizeof of->b_inverse);
     PST_TRY(pst_cublas_status(status, "scales of a matrix product"));
-    return pst_cuda_product(device, shape, a, b, bias, beta, to, workspace);
+    return pst_cuda_product(device, shape, of);
 }
 
 void pst_cuda_products_close(pst_cuda_device *device) {

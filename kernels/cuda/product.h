@@ -32,15 +32,18 @@ enum {
 /* Finds or makes the entry. Not in steps: it may measure, with memory of its own that it gives
  * back. EINTERNAL where the library has no algorithm. */
 pst_status pst_cuda_product_prepare(pst_device *device, const pst_cuda_shape *shape);
-/* Queued on the compute stream. Prepares where that has not happened. bias: NULL without. Operands
- * are 16-byte aligned at least; d is read unless beta is 0. */
-pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape, const void *a,
-                            const void *b, const void *bias, float beta, void *d, void *workspace);
-/* Likewise of F8, times what lies there in the device's memory. */
+/* What a product works on: operands are 16-byte aligned at least; bias: NULL without; d is read
+ * unless beta is 0. Of F8, a_inverse and b_inverse are what it is multiplied by, in the device's
+ * memory. */
 typedef struct {
-    const float *a, *b;
-} pst_cuda_inverse;
-pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *shape, const void *a,
-                                   const void *b, pst_cuda_inverse inverse, const void *bias,
-                                   float beta, void *d, void *workspace);
+    const void *a, *b, *bias;
+    float beta;
+    void *d, *workspace;
+    const float *a_inverse, *b_inverse;
+} pst_cuda_operands;
+/* Queued on the compute stream. Prepares where that has not happened. */
+pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape,
+                            const pst_cuda_operands *of);
+pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *shape,
+                                   const pst_cuda_operands *of);
 #endif

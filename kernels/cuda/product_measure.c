@@ -47,6 +47,7 @@ pst_status pst_cuda_product_propose(pst_cuda_device *d, const pst_cuda_entry *e,
 
 /* Operands to measure with. */
 typedef struct {
+    pst_cuda_device *device;
     uint8_t *a, *b, *bias, *d, *workspace;
     cudaEvent_t from, to;
 } bench;
@@ -90,14 +91,15 @@ static pst_status bench_open(bench *t, const pst_cuda_shape *s) {
 
 /* So many launches; *ran: none was refused. What a refused one leaves behind is nobody else's
  * error. */
-static pst_status time_turns(pst_cuda_device *d, const pst_cuda_entry *e,
-                             const cublasLtMatmulAlgo_t *algo, const bench *t, int turns, float *ms,
-                             int *ran) {
+static pst_status time_turns(const bench *t, const pst_cuda_entry *e,
+                             const cublasLtMatmulAlgo_t *algo, int turns, float *ms, int *ran) {
+    pst_cuda_device *d = t->device;
+    const pst_cuda_operands of = {.a = t->a, .b = t->b, .d = t->d, .workspace = t->workspace};
     cudaStream_t stream = pst_cuda_stream(&d->base);
     cudaError_t error = cudaEventRecord(t->from, stream);
     *ran = 1;
     for (int turn = 0; turn < turns && !error; turn++)
-        if (pst_cuda_product_run(d, e, algo, t->a, t->b, 0, t->d, t->workspace)) {
+        if (pst_cuda_product_run(d, e, algo, &of)) {
             cudaGetLastError();
             *ran = 0;
             return PST_OK;
@@ -110,19 +112,18 @@ static pst_status time_turns(pst_cuda_device *d, const pst_cuda_entry *e,
 
 /* The shortest of some rounds of TURNS; *ms stays as it is when the algorithm does not run. One
  * that takes far longer than `best` gets no rounds: its warm-up is what is known of it. */
-static pst_status time_one(pst_cuda_device *d, const pst_cuda_entry *e,
-                           const cublasLtMatmulAlgo_t *algo, const bench *t, float best,
-                           float *ms) {
+static pst_status time_one(const bench *t, const pst_cuda_entry *e,
+                           const cublasLtMatmulAlgo_t *algo, float best, float *ms) {
     float took;
     int ran;
-    PST_TRY(time_turns(d, e, algo, t, 1, &took, &ran));
-    if (ran && took * TURNS > hopeless * best) PST_TRY(time_turns(d, e, algo, t, 1, &took, &ran));
+    PST_TRY(time_turns(t, e, algo, 1, &took, &ran));
+    if (ran && took * TURNS > hopeless * best) PST_TRY(time_turns(t, e, algo, 1, &took, &ran));
     if (ran && took * TURNS > hopeless * best) {
         *ms = took * TURNS;
         return PST_OK;
     }
     for (int round = 0; ran && round < ROUNDS; round++) {
-        PST_TRY(time_turns(d, e, algo, t, TURNS, &took, &ran));
+        PST_TRY(time_turns(t, e, algo, TURNS, &took, &ran));
         if (ran && took < *ms) *ms = took;
     }
     return PST_OK;
@@ -141,14 +142,14 @@ static pst_status bench_begin(bench *t, const pst_cuda_entry *e) {
 static const float never = 1e30f;
 
 /* The fastest of a list, *ms as it took; it stays as it is where none is faster. */
-static pst_status fastest(pst_cuda_device *d, pst_cuda_entry *e,
-                          const cublasLtMatmulHeuristicResult_t *list, int n, const bench *t,
-                          float *ms, uint32_t *ran) {
+static pst_status fastest(const bench *t, pst_cuda_entry *e,
+                          const cublasLtMatmulHeuristicResult_t *list, int n, float *ms,
+                          uint32_t *ran) {
     *ran = 0;
     for (int i = 0; i < n; i++) {
         float took = never;
         if (list[i].state != CUBLAS_STATUS_SUCCESS) continue;
-        PST_TRY(time_one(d, e, &list[i].algo, t, *ms, &took));
+        PST_TRY(time_one(t, e, &list[i].algo, *ms, &took));
         *ran += took < never;
         if (took < *ms) {
             e->algo = list[i].algo;
@@ -164,9 +165,9 @@ pst_status pst_cuda_product_measure(pst_cuda_device *d, pst_cuda_entry *e) {
     float best = never;
     uint32_t ran;
     PST_TRY(pst_cuda_product_propose(d, e, CANDIDATES, list, &n));
-    bench t = {0};
+    bench t = {.device = d};
     pst_status status = bench_begin(&t, e);
-    if (status == PST_OK) status = fastest(d, e, list, n, &t, &best, &ran);
+    if (status == PST_OK) status = fastest(&t, e, list, n, &best, &ran);
     bench_close(&t);
     if (status != PST_OK || best < never) return status;
     char text[96];
@@ -177,16 +178,16 @@ pst_status pst_cuda_product_measure(pst_cuda_device *d, pst_cuda_entry *e) {
 }
 
 /* Measuring chooses among the first; then all, those included, are timed anew. */
-static pst_status compare_with(pst_cuda_device *d, pst_cuda_entry *e,
-                               const cublasLtMatmulHeuristicResult_t *list, int n, const bench *t,
+static pst_status compare_with(const bench *t, pst_cuda_entry *e,
+                               const cublasLtMatmulHeuristicResult_t *list, int n,
                                pst_choice_times *times) {
     float first = never, measured = never, best = never;
     uint32_t ran;
-    PST_TRY(fastest(d, e, list, n < CANDIDATES ? n : CANDIDATES, t, &best, &ran));
+    PST_TRY(fastest(t, e, list, n < CANDIDATES ? n : CANDIDATES, &best, &ran));
     const cublasLtMatmulAlgo_t chosen = e->algo;
-    PST_TRY(fastest(d, e, list, n, t, &best, &ran));
-    PST_TRY(time_one(d, e, &list[0].algo, t, never, &first));
-    PST_TRY(time_one(d, e, &chosen, t, never, &measured));
+    PST_TRY(fastest(t, e, list, n, &best, &ran));
+    PST_TRY(time_one(t, e, &list[0].algo, never, &first));
+    PST_TRY(time_one(t, e, &chosen, never, &measured));
     if (first < best) best = first;
     if (measured < best) best = measured;
     *times = (pst_choice_times){.first_s = (double)first * 1e-3 / TURNS,
@@ -201,11 +202,11 @@ pst_status pst_cuda_product_compare(pst_cuda_device *d, pst_cuda_entry *e,
                                     pst_choice_times *times) {
     cublasLtMatmulHeuristicResult_t *list = malloc(EVERY * sizeof *list);
     int n = 0;
-    bench t = {0};
+    bench t = {.device = d};
     if (!list) return pst_fail(PST_ENOMEM, "no memory for a list of algorithms");
     pst_status status = pst_cuda_product_propose(d, e, EVERY, list, &n);
     if (status == PST_OK) status = bench_begin(&t, e);
-    if (status == PST_OK) status = compare_with(d, e, list, n, &t, times);
+    if (status == PST_OK) status = compare_with(&t, e, list, n, times);
     bench_close(&t);
     free(list);
     return status;

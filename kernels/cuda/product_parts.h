@@ -18,8 +18,7 @@ typedef struct {
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes);
 /* Queued with that algorithm. */
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
-                                    const cublasLtMatmulAlgo_t *algo, const void *a, const void *b,
-                                    float beta, void *to, void *workspace);
+                                    const cublasLtMatmulAlgo_t *algo, const pst_cuda_operands *of);
 /* product_measure.c. The library's proposals, best first, `want` at most and one at least. Sets the
  * fastest of some as e->algo. Times all there are beside those; e: a copy, so that what is chosen
  * stays as it was. */

@@ -11,10 +11,11 @@ void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes) {
 }
 
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
-                                    const cublasLtMatmulAlgo_t *algo, const void *a, const void *b,
-                                    float beta, void *to, void *workspace) {
+                                    const cublasLtMatmulAlgo_t *algo, const pst_cuda_operands *of) {
     float alpha = 1;
-    uint8_t *aligned = (uint8_t *)workspace + (-(uintptr_t)workspace & (PST_CUDA_ALIGNED - 1));
-    return cublasLtMatmul(d->lt, e->product, &alpha, a, e->a, b, e->b, &beta, to, e->d, to, e->d,
-                          algo, aligned, PST_CUDA_USABLE, pst_cuda_stream(&d->base));
+    uint8_t *aligned =
+        (uint8_t *)of->workspace + (-(uintptr_t)of->workspace & (PST_CUDA_ALIGNED - 1));
+    return cublasLtMatmul(d->lt, e->product, &alpha, of->a, e->a, of->b, e->b, &of->beta, of->d,
+                          e->d, of->d, e->d, algo, aligned, PST_CUDA_USABLE,
+                          pst_cuda_stream(&d->base));
 }

@@ -27,7 +27,8 @@ static sizes sizes_of(const pst_call *call) {
 /* How many positions, from the first one on, position i of a sample sees; 0: it is padding. */
 static uint64_t seen_by(const sizes *s, uint64_t sample, uint64_t i) {
     uint64_t length = pst_length_of(s->lengths, sample, s->t);
-    return i >= length ? 0 : s->bidirectional ? length : i + 1;
+    if (i >= length) return 0;
+    return s->bidirectional ? length : i + 1;
 }
 
 static double dot(const float *a, const float *b, uint64_t n) {

@@ -23,13 +23,17 @@ static sizes sizes_of(const pst_call *call) {
                    call->node->attr.padding};
 }
 
-/* The pixel of x under place (i, j) of window (r, c) of image n; NULL outside. */
-static const float *under(const sizes *s, const float *x, uint64_t n, uint64_t r, uint64_t c,
-                          uint64_t i, uint64_t j) {
-    int64_t y = (int64_t)(r * (uint64_t)s->stride + i) - s->padding;
-    int64_t z = (int64_t)(c * (uint64_t)s->stride + j) - s->padding;
+/* Row and column of a window of an image. */
+typedef struct {
+    uint64_t image, row, column;
+} window;
+
+/* The pixel of x under place (i, j) of a window; NULL outside. */
+static const float *under(const sizes *s, const float *x, window w, uint64_t i, uint64_t j) {
+    int64_t y = (int64_t)(w.row * (uint64_t)s->stride + i) - s->padding;
+    int64_t z = (int64_t)(w.column * (uint64_t)s->stride + j) - s->padding;
     if (y < 0 || y >= (int64_t)s->height || z < 0 || z >= (int64_t)s->width) return NULL;
-    return x + ((n * s->height + (uint64_t)y) * s->width + (uint64_t)z) * s->in;
+    return x + ((w.image * s->height + (uint64_t)y) * s->width + (uint64_t)z) * s->in;
 }
 
 #define EACH(i, n) for (uint64_t i = 0; i < (n); i++)
@@ -38,7 +42,7 @@ static double window_sum(const sizes *s, const float *x, const float *weight, ui
                          uint64_t r, uint64_t c) {
     double sum = 0;
     EACH(i, s->h) EACH(j, s->w) {
-        const float *from = under(s, x, n, r, c, i, j);
+        const float *from = under(s, x, (window){n, r, c}, i, j);
         if (from) EACH(k, s->in) sum += (double)from[k] * weight[(i * s->w + j) * s->in + k];
     }
     return sum;
@@ -92,8 +96,8 @@ pst_status pst_ref_convolution_w(pst_device *device, const pst_call *call) {
     EACH(o, s.out) EACH(i, s.h) EACH(j, s.w) EACH(k, s.in) {
         double sum = 0;
         EACH(at, windows) {
-            const float *from = under(&s, call->arg[0], at / (s.rows * s.columns),
-                                      at / s.columns % s.rows, at % s.columns, i, j);
+            window w = {at / (s.rows * s.columns), at / s.columns % s.rows, at % s.columns};
+            const float *from = under(&s, call->arg[0], w, i, j);
             if (from) sum += (double)from[k] * dy[at * s.out + o];
         }
         *dweight = (call->first ? 0.0f : *dweight) + (float)sum;

@@ -25,11 +25,11 @@ static void sgd(const pst_optim_hyper *h, float *w, const float *g, float *buf, 
     }
 }
 
-static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h, float *weight,
-                   const float *grad, float *const state[2], uint64_t n) {
+static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
+                   const pst_flat_param *p) {
     (void)pool;
-    if (kind == PST_OPTIM_ADAMW) adamw(h, weight, grad, state[0], state[1], n);
-    if (kind == PST_OPTIM_SGD) sgd(h, weight, grad, state[0], n);
+    if (kind == PST_OPTIM_ADAMW) adamw(h, p->weight, p->grad, p->state[0], p->state[1], p->n);
+    if (kind == PST_OPTIM_SGD) sgd(h, p->weight, p->grad, p->state[0], p->n);
 }
 
 /* A block has 16 running sums (element i goes to sum i%16), added up in halves: what vector code

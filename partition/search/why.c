@@ -1,16 +1,11 @@
 /* Why a row of the table is not the best: too large, or which part of its step makes it longer. */
 #include "partition/search/parts.h"
+#include "base/bytes.h"
 #include <string.h>
 
-static void print_bytes(uint64_t bytes, char *text, size_t room) {
-    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    double x = (double)bytes;
-    int u = 0;
-    while (x >= 1024 && u < 4) {
-        x /= 1024;
-        u++;
-    }
-    snprintf(text, room, u ? "%.1f %s" : "%.0f %s", x, unit[u]);
+static void print_bytes(uint64_t bytes, char text[PST_BYTES_TEXT]) {
+    if (bytes < 1024) snprintf(text, PST_BYTES_TEXT, "%u bytes", (uint32_t)bytes);
+    else pst_bytes_text(bytes, PST_KIB, PST_TIB, 1, text);
 }
 
 /* Whether all chunks of the stage compute everything again. */
@@ -33,7 +28,7 @@ static void why_too_large(const pst_search_problem *problem, pst_search_row *row
     char over[32];
     const pst_candidate *l = row->best;
     const double held = (double)l->in_flight[row->stage] * l->layout.pipeline / l->layout.n_chunk;
-    print_bytes(row->excess, over, sizeof over);
+    print_bytes(row->excess, over);
     int m = snprintf(row->why, sizeof row->why, "%s%s over on stage %u",
                      problem->verify && !l->exact ? "about " : "", over, row->stage);
     size_t room = sizeof row->why - (size_t)m;

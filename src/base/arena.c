@@ -67,8 +67,8 @@ pst_status pst_arena_open(uint64_t bytes, int canary, pst_arena *arena) {
     uint64_t limit = INT64_MAX - 2 * HUGE_BYTES;
     uint64_t mapped =
         bytes > limit ? 0 : (bytes + PST_ARENA_CANARY_BYTES + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-    uint8_t *base =
-        mapped ? map_aligned(mapped, bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES) : NULL;
+    uint64_t alignment = bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES;
+    uint8_t *base = mapped ? map_aligned(mapped, alignment) : NULL;
     if (!base) {
         int error = mapped ? errno : ENOMEM;
         char limits[PST_LIMIT_TEXT];

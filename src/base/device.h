@@ -49,6 +49,14 @@ enum {
     PST_DEVICE_CUDA = 4   /* FAR, and its memory is CUDA's, which a transport may know of itself */
 };
 
+/* So many rows of so many bytes, each side's at a distance of its own. */
+typedef struct {
+    void *to;
+    uint64_t to_distance;
+    const void *from;
+    uint64_t from_distance, bytes, n;
+} pst_device_rows;
+
 typedef struct {
     const char *name;
     const char *(*reject)(const pst_device_config *config); /* NULL: can open; else why not */
@@ -77,11 +85,8 @@ typedef struct {
     pst_status (*copy)(pst_device *d, pst_queue queue, void *to, const void *from, uint64_t bytes,
                        uint64_t *event);
     pst_status (*fill)(pst_device *d, pst_queue queue, void *to, uint8_t value, uint64_t bytes);
-    /* Likewise: so many rows of so many bytes, each side's at a distance of its own; both are the
-     * device's memory. */
-    pst_status (*copy_rows)(pst_device *d, pst_queue queue, void *to, uint64_t to_distance,
-                            const void *from, uint64_t from_distance, uint64_t bytes,
-                            uint64_t rows);
+    /* Likewise of rows, both sides in the device's memory. */
+    pst_status (*copy_rows)(pst_device *d, pst_queue queue, const pst_device_rows *rows);
     /* What is queued there from now on waits for an event of another queue; the host does not. */
     pst_status (*depend)(pst_device *d, pst_queue queue, uint64_t event);
     /* What the maker calls it ("NVIDIA H200"), until this thread's next call; may be NULL, and be

@@ -3,11 +3,11 @@
 
 int pst_utf8_bytes(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
-    int n = *at < 0x80                  ? 1
-            : *at >= 0xc2 && *at < 0xe0 ? 2
-            : *at >= 0xe0 && *at < 0xf0 ? 3
-            : *at >= 0xf0 && *at < 0xf5 ? 4
-                                        : 0;
+    int n = 0;
+    if (*at < 0x80) n = 1;
+    else if (*at >= 0xc2 && *at < 0xe0) n = 2;
+    else if (*at >= 0xe0 && *at < 0xf0) n = 3;
+    else if (*at >= 0xf0 && *at < 0xf5) n = 4;
     for (int i = 1; i < n; i++)
         if ((at[i] & 0xc0) != 0x80) return 0;
     int overlong = (*at == 0xe0 && at[1] < 0xa0) || (*at == 0xf0 && at[1] < 0x90);

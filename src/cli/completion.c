@@ -59,15 +59,16 @@ static void put_values(const pst_cli_command *self, const pst_command *rows, voi
     }
 }
 
+static const char *operand_of(const pst_cli_command *self, const char *operands) {
+    if (!*operands) return "@none";
+    if (strstr(operands, "COMMAND")) return "@command";
+    if (strstr(operands, "SUITE")) return "@suite";
+    return strstr(operands, ".yaml") || self->flags & PST_CLI_KEYS ? "@yaml" : "@file";
+}
+
 static void put_operand(const pst_cli_command *self, const pst_command *rows, void *to) {
-    const char *operands = rows->operands ? rows->operands : "";
-    const char *what = !*operands                    ? "@none"
-                       : strstr(operands, "COMMAND") ? "@command"
-                       : strstr(operands, "SUITE")   ? "@suite"
-                       : strstr(operands, ".yaml")   ? "@yaml"
-                       : self->flags & PST_CLI_KEYS  ? "@yaml"
-                                                     : "@file";
-    fprintf(to, "    %s) printf '%%s' '%s%s' ;;\n", self->name, what,
+    fprintf(to, "    %s) printf '%%s' '%s%s' ;;\n", self->name,
+            operand_of(self, rows->operands ? rows->operands : ""),
             self->flags & PST_CLI_KEYS ? " @keys" : "");
 }
 

@@ -148,11 +148,10 @@ static void put_key(const pst_config_key *key, FILE *out) {
     put(key->key, out);
     fputc('\n', out);
     put_paragraph(key->help, out);
-    snprintf(text, sizeof text, "Expected: %s; %s%s%s%s.", key->expects,
-             !key->fallback   ? "required"
-             : *key->fallback ? "default "
-                              : "empty by default",
-             key->fallback ? key->fallback : "", *key->readers ? "; read by " : "", key->readers);
+    const char *fallback = key->fallback ? key->fallback : "", *what = "required";
+    if (key->fallback) what = *fallback ? "default " : "empty by default";
+    snprintf(text, sizeof text, "Expected: %s; %s%s%s%s.", key->expects, what, fallback,
+             *key->readers ? "; read by " : "", key->readers);
     fputs(".br\n", out);
     put_paragraph(text, out);
     if (!key->former_name) return;

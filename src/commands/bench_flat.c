@@ -28,7 +28,8 @@ static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, doubl
     pst_pool *pool = s->site.device->pool;
     uint64_t at[N_FLAT + 1];
     at[0] = pst_bench_now_ns();
-    flat->update(pool, PST_OPTIM_ADAMW, &adamw, x, grad, state, n);
+    flat->update(pool, PST_OPTIM_ADAMW, &adamw,
+                 &(pst_flat_param){x, grad, {state[0], state[1]}, n});
     at[1] = pst_bench_now_ns();
     flat->sum_squares(pool, grad, n);
     at[2] = pst_bench_now_ns();

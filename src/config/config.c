@@ -216,33 +216,33 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     return check_train(reading);
 }
 
-static pst_status read_bytes(const char *text, size_t bytes, const char *file, int from_disk,
+/* reading: of this file, with no configuration yet. */
+static pst_status read_bytes(pst_reading *reading, const char *text, size_t bytes,
                              const char *const *override, size_t n_override, pst_config **config) {
-    pst_reading reading = {
-        .config = calloc(1, sizeof *reading.config), .file = file, .from_disk = from_disk};
-    if (!reading.config) return pst_fail(PST_ENOMEM, "no memory for the configuration");
-    pst_status status = read_all(&reading, text, bytes, override, n_override);
-    if (status == PST_OK) *config = reading.config;
-    else pst_config_close(reading.config);
+    reading->config = calloc(1, sizeof *reading->config);
+    if (!reading->config) return pst_no_memory("for the configuration");
+    pst_status status = read_all(reading, text, bytes, override, n_override);
+    if (status == PST_OK) *config = reading->config;
+    else pst_config_close(reading->config);
     return status;
 }
 
 pst_status pst_config_parse(const char *text, const char *file, const char *const *override,
                             size_t n_override, pst_config **config) {
     size_t bytes = strlen(text);
+    pst_reading reading = {.file = file};
     if (bytes > FILE_BYTES)
         return pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", file);
-    return read_bytes(text, bytes, file, 0, override, n_override, config);
+    return read_bytes(&reading, text, bytes, override, n_override, config);
 }
 
 pst_status pst_config_open(const char *name, const char *const *override, size_t n_override,
                            pst_config **config) {
     static const char nothing[] = "model: {kind: custom}\ndata: {kind: custom, paths: [none]}\n";
-    if (!name || !config || (!override && n_override))
-        return pst_fail(PST_EINPUT, "pst_config_open: %s is NULL",
-                        !name     ? "name"
-                        : !config ? "config"
-                                  : "override");
+    const char *missing = !override && n_override ? "override" : NULL;
+    if (!config) missing = "config";
+    if (!name) missing = "name";
+    if (missing) return pst_fail(PST_EINPUT, "pst_config_open: %s is NULL", missing);
     for (size_t i = 0; i < n_override; i++)
         if (!override[i]) return pst_fail(PST_EINPUT, "pst_config_open: override %zu is NULL", i);
     const char **all = calloc(n_override + 1, sizeof *all);
@@ -297,13 +297,14 @@ pst_status pst_config_load(const char *path, const char *const *override, size_t
                         strerror(errno));
     char *text = malloc(FILE_BYTES + 1);
     size_t bytes = text ? fread(text, 1, FILE_BYTES + 1, in) : 0;
+    pst_reading reading = {.file = path, .from_disk = 1};
     pst_status status;
     if (!text) status = pst_fail(PST_ENOMEM, "no memory to read %s", path);
     else if (ferror(in))
         status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
     else if (bytes > FILE_BYTES)
         status = pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", path);
-    else status = read_bytes(text, bytes, path, 1, override, n_override, config);
+    else status = read_bytes(&reading, text, bytes, override, n_override, config);
     free(text);
     fclose(in);
     return status;

@@ -33,9 +33,8 @@ static pst_status at_value(const walk *w, const yaml_node_t *node, const pst_row
 }
 
 static const char *kind_of(const yaml_node_t *node) {
-    return node->type == YAML_SEQUENCE_NODE  ? "a list"
-           : node->type == YAML_MAPPING_NODE ? "a mapping"
-                                             : "a value";
+    if (node->type == YAML_SEQUENCE_NODE) return "a list";
+    return node->type == YAML_MAPPING_NODE ? "a mapping" : "a value";
 }
 
 static int is_absent(const yaml_node_t *node) {

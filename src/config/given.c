@@ -73,8 +73,10 @@ pst_status pst_config_override(pst_config *config, const char *section, const ch
 static char *override_of(const pst_row *row, const pst_config *config) {
     const char *raw =
         row->type == PST_ROW_TEXT ? *(char *const *)((const char *)config + row->offset) : NULL;
-    char *real = raw && *raw && row->flags & PST_ROW_PATH ? realpath(raw, NULL) : NULL;
-    char *value = real ? real : raw ? strdup(raw) : value_of(row, config), *text = NULL;
+    char *value = NULL, *text = NULL;
+    if (!raw) value = value_of(row, config);
+    else if (*raw && row->flags & PST_ROW_PATH) value = realpath(raw, NULL);
+    if (raw && !value) value = strdup(raw);
     if (value &&
         asprintf(&text, "%s%s%s=%s", row->section, *row->section ? "." : "", row->key, value) < 0)
         text = NULL;

@@ -35,9 +35,8 @@ static pst_status refuse(const walk *w, const pst_option *option, const char *va
 }
 
 static int read_real(pst_option_type type, const char *value, double *real) {
-    return type == PST_OPTION_BYTES  ? pst_number_bytes(value, real)
-           : type == PST_OPTION_RATE ? pst_number_rate(value, real)
-                                     : pst_number_real(value, real);
+    if (type == PST_OPTION_BYTES) return pst_number_bytes(value, real);
+    return type == PST_OPTION_RATE ? pst_number_rate(value, real) : pst_number_real(value, real);
 }
 
 static pst_status add(const walk *w, const pst_option *option, const char *value) {

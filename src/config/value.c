@@ -40,11 +40,11 @@ static int in_range(const pst_row *row, double value) {
 static int is_utf8(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
-        unsigned more = *at < 0x80                  ? 0
-                        : *at >= 0xc2 && *at < 0xe0 ? 1
-                        : *at >= 0xe0 && *at < 0xf0 ? 2
-                        : *at >= 0xf0 && *at < 0xf5 ? 3
-                                                    : 9;
+        unsigned more = 9;
+        if (*at < 0x80) more = 0;
+        else if (*at >= 0xc2 && *at < 0xe0) more = 1;
+        else if (*at >= 0xe0 && *at < 0xf0) more = 2;
+        else if (*at >= 0xf0 && *at < 0xf5) more = 3;
         uint32_t code = *at++ & (0x7f >> (more + (more > 0)));
         if (more == 9) return 0;
         for (unsigned i = 0; i < more; i++, at++) {
@@ -203,7 +203,7 @@ static int needs_quotes(const char *text) {
 /* One UTF-8 character (valid, as check_text saw to); returns where the next one starts. */
 static const char *print_character(const char *text, FILE *out) {
     unsigned char lead = (unsigned char)*text;
-    unsigned more = lead < 0x80 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+    unsigned more = (lead >= 0x80) + (lead >= 0xe0) + (lead >= 0xf0);
     uint32_t code = more ? lead & (0x3f >> more) : lead;
     for (unsigned i = 1; i <= more; i++) code = code << 6 | ((unsigned char)text[i] & 0x3f);
     int raw =
@@ -211,12 +211,8 @@ static const char *print_character(const char *text, FILE *out) {
     if (code == '"' || code == '\\') fprintf(out, "\\%c", (int)code);
     else if (raw && code != 0x2028 && code != 0x2029) /* those two end a line in YAML */
         fwrite(text, 1, more + 1, out);
-    else
-        fprintf(out,
-                code < 0x100     ? "\\x%02x"
-                : code < 0x10000 ? "\\u%04x"
-                                 : "\\U%08x",
-                (unsigned)code);
+    else if (code < 0x100) fprintf(out, "\\x%02x", (unsigned)code);
+    else fprintf(out, code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)code);
     return text + more + 1;
 }
 
@@ -253,7 +249,7 @@ static void print_named(const pst_row *row, const pst_config *config, FILE *out)
         int more = i && n == last && strncmp(item[i], item[i - 1], n) == 0;
         char name[PST_ROW_ITEM_BYTES + 1];
         snprintf(name, sizeof name, "%.*s", (int)n, item[i]);
-        fputs(!i ? "" : more ? ", " : "], ", out);
+        if (i) fputs(more ? ", " : "], ", out);
         if (!more) {
             pst_yaml_print_text(name, out);
             fputs(": [", out);

@@ -73,12 +73,13 @@ pst_status pst_yaml_open(const char *text, size_t bytes, const char *file, const
         return pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     pst_status status = PST_OK;
-    if (!yaml_parser_load(&parser, &y->document))
+    if (!yaml_parser_load(&parser, &y->document)) {
+        const char *problem = parser.problem ? parser.problem : "not YAML";
         status = is_short(&parser)
                      ? pst_fail(PST_ENOMEM, "%s: no memory to read it", file)
                      : pst_fail(PST_EINPUT, "%s:%zu:%zu: %s", file, parser.problem_mark.line + 1,
-                                parser.problem_mark.column + 1,
-                                parser.problem ? parser.problem : "not YAML");
+                                parser.problem_mark.column + 1, problem);
+    }
     yaml_parser_delete(&parser);
     if (status != PST_OK) return status;
     *root = yaml_document_get_root_node(&y->document);

@@ -34,10 +34,8 @@ static pst_status kind_of(const char *path, kind *out) {
     if (lstat(path, &own) || stat(path, &target))
         return pst_fail(pst_status_of_errno(errno), "data: cannot read %s: %s", path,
                         strerror(errno));
-    *out = S_ISREG(target.st_mode)    ? KIND_FILE
-           : !S_ISDIR(target.st_mode) ? KIND_OTHER
-           : S_ISLNK(own.st_mode)     ? KIND_LINKED_FOLDER
-                                      : KIND_FOLDER;
+    *out = S_ISLNK(own.st_mode) ? KIND_LINKED_FOLDER : KIND_FOLDER;
+    if (!S_ISDIR(target.st_mode)) *out = S_ISREG(target.st_mode) ? KIND_FILE : KIND_OTHER;
     return PST_OK;
 }
 

@@ -7,10 +7,8 @@
 /* EINPUT when one of the arguments is NULL; `where` is the function's name. */
 static pst_status expect(const char *where, const pst_graph *g, const void *name, const void *out) {
     if (g && name && out) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: the %s is NULL", where,
-                    !g      ? "graph"
-                    : !name ? "name or shape"
-                            : "result");
+    const char *missing = name ? "result" : "name or shape";
+    return pst_fail(PST_EINPUT, "%s: the %s is NULL", where, g ? missing : "graph");
 }
 #define EXPECT(g, name, out) PST_TRY(expect(__func__, g, name, out))
 
@@ -52,35 +50,39 @@ pst_status pst_graph_add_param(pst_graph *g, const char *name, uint32_t n_dim, c
     return pst_graph_param(g, &p, param);
 }
 
-/* One operator with its inputs and parameters; those that are PST_NONE at the end of the list are
- * left out. */
-static pst_status add(pst_graph *g, const char *op, const char *name, const pst_attr *attr,
-                      const uint32_t *in, uint32_t n_in, const uint32_t *param, uint32_t n_param,
-                      uint32_t *out) {
-    while (n_param && param[n_param - 1] == PST_NONE) n_param--;
-    return pst_graph_add(g, op, name, attr, in, n_in, param, n_param, out);
+/* The parameters that are PST_NONE at the end of the list are left out. */
+static pst_status add(pst_graph *g, pst_new_node n, uint32_t *out) {
+    while (n.n_param && n.param[n.n_param - 1] == PST_NONE) n.n_param--;
+    return pst_graph_add(g, &n, out);
 }
 
 pst_status pst_graph_add_embedding(pst_graph *g, const char *name, uint32_t tokens, uint32_t table,
                                    uint32_t positions, uint32_t *out) {
     EXPECT(g, name, out);
-    return add(g, "embedding", name, NULL, &tokens, 1, (uint32_t[]){table, positions}, 2, out);
+    return add(
+        g, (pst_new_node){"embedding", name, NULL, &tokens, 1, (uint32_t[]){table, positions}, 2},
+        out);
 }
 
 pst_status pst_graph_add_linear(pst_graph *g, const char *name, uint32_t x, uint32_t weight,
                                 uint32_t bias, pst_activation activation, uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.activation = activation};
-    return add(g, "linear", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
+    return add(g, (pst_new_node){"linear", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2}, out);
 }
 
-/* name with what follows it: a parameter of that operator. */
-static pst_status add_own_param(pst_graph *g, const char *name, const char *suffix, uint32_t n_dim,
-                                const uint64_t *dim, float std, uint32_t *param) {
+/* Parameters of a dense operator, named after it. */
+static pst_status add_weight(pst_graph *g, const char *name, const uint64_t dim[2], float std,
+                             uint32_t *param) {
     char text[2 * PST_NAME_MAX]; /* too long a name is found out, not cut */
-    snprintf(text, sizeof text, "%s%s", name, suffix);
-    return pst_graph_add_param(g, text, n_dim, dim, n_dim > 1 ? PST_INIT_NORMAL : PST_INIT_ZERO,
-                               std, n_dim > 1, param);
+    snprintf(text, sizeof text, "%s.weight", name);
+    return pst_graph_add_param(g, text, 2, dim, PST_INIT_NORMAL, std, 1, param);
+}
+
+static pst_status add_bias(pst_graph *g, const char *name, uint64_t n, uint32_t *param) {
+    char text[2 * PST_NAME_MAX];
+    snprintf(text, sizeof text, "%s.bias", name);
+    return pst_graph_add_param(g, text, 1, &n, PST_INIT_ZERO, 0, 0, param);
 }
 
 pst_status pst_graph_add_dense(pst_graph *g, const char *name, uint32_t x, uint64_t n, float std,
@@ -89,9 +91,9 @@ pst_status pst_graph_add_dense(pst_graph *g, const char *name, uint32_t x, uint6
     EXPECT(g, name, out);
     if (x >= g->n_tensor)
         return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
-    PST_TRY(add_own_param(g, name, ".weight", 2, (uint64_t[]){n, pst_tensor_columns(&g->tensor[x])},
-                          std, &weight));
-    PST_TRY(add_own_param(g, name, ".bias", 1, &n, 0, &bias));
+    const uint64_t dim[] = {n, pst_tensor_columns(&g->tensor[x])};
+    PST_TRY(add_weight(g, name, dim, std, &weight));
+    PST_TRY(add_bias(g, name, n, &bias));
     return pst_graph_add_linear(g, name, x, weight, bias, activation, out);
 }
 
@@ -99,14 +101,15 @@ pst_status pst_graph_add_layer_norm(pst_graph *g, const char *name, uint32_t x, 
                                     uint32_t bias, float eps, uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.eps = eps};
-    return add(g, "layer_norm", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
+    return add(g, (pst_new_node){"layer_norm", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2},
+               out);
 }
 
 pst_status pst_graph_add_attention(pst_graph *g, const char *name, uint32_t qkv, uint32_t heads,
                                    uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.heads = heads};
-    return add(g, "attention", name, &attr, &qkv, 1, NULL, 0, out);
+    return add(g, (pst_new_node){"attention", name, &attr, &qkv, 1, NULL, 0}, out);
 }
 
 pst_status pst_graph_add_masked_attention(pst_graph *g, const char *name, uint32_t qkv,
@@ -115,12 +118,14 @@ pst_status pst_graph_add_masked_attention(pst_graph *g, const char *name, uint32
     EXPECT(g, name, out);
     pst_attr attr = {.heads = heads, .bidirectional = bidirectional != 0};
     uint32_t n_in = lengths == PST_NONE ? 1 : 2;
-    return add(g, "attention", name, &attr, (uint32_t[]){qkv, lengths}, n_in, NULL, 0, out);
+    return add(g,
+               (pst_new_node){"attention", name, &attr, (uint32_t[]){qkv, lengths}, n_in, NULL, 0},
+               out);
 }
 
 pst_status pst_graph_add_pixels(pst_graph *g, const char *name, uint32_t bytes, uint32_t *out) {
     EXPECT(g, name, out);
-    return add(g, "pixels", name, NULL, &bytes, 1, NULL, 0, out);
+    return add(g, (pst_new_node){"pixels", name, NULL, &bytes, 1, NULL, 0}, out);
 }
 
 pst_status pst_graph_add_convolution(pst_graph *g, const char *name, uint32_t x, uint32_t weight,
@@ -128,17 +133,30 @@ pst_status pst_graph_add_convolution(pst_graph *g, const char *name, uint32_t x,
                                      uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.stride = stride, .padding = padding};
-    return add(g, "convolution", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
+    return add(g, (pst_new_node){"convolution", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2},
+               out);
 }
 
-/* A parameter [channels] of a batch norm. */
-static pst_status add_channels(pst_graph *g, const char *name, const char *suffix,
-                               uint64_t channels, pst_init init, int statistic, uint32_t *param) {
-    pst_param p = {.n_dim = 1, .dim = {channels}, .init = init, .statistic = statistic};
-    if (snprintf(p.name, sizeof p.name, "%s%s", name, suffix) >= PST_NAME_MAX)
-        return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters",
-                        PST_NAME_MAX - 1);
-    return pst_graph_param(g, &p, param);
+/* The parameters [channels] of a batch norm. */
+static pst_status add_channels(pst_graph *g, const char *name, uint64_t channels,
+                               uint32_t param[4]) {
+    static const struct {
+        const char *suffix;
+        pst_init init;
+        int statistic;
+    } own[] = {{"weight", PST_INIT_ONE, 0},
+               {"bias", PST_INIT_ZERO, 0},
+               {"running_mean", PST_INIT_ZERO, 1},
+               {"running_var", PST_INIT_ONE, 1}};
+    for (int i = 0; i < 4; i++) {
+        pst_param p = {
+            .n_dim = 1, .dim = {channels}, .init = own[i].init, .statistic = own[i].statistic};
+        if (snprintf(p.name, sizeof p.name, "%s.%s", name, own[i].suffix) >= PST_NAME_MAX)
+            return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters",
+                            PST_NAME_MAX - 1);
+        PST_TRY(pst_graph_param(g, &p, &param[i]));
+    }
+    return PST_OK;
 }
 
 pst_status pst_graph_add_batch_norm(pst_graph *g, const char *name, uint32_t x, uint32_t z,
@@ -148,12 +166,11 @@ pst_status pst_graph_add_batch_norm(pst_graph *g, const char *name, uint32_t x, 
     if (x >= g->n_tensor)
         return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
     uint64_t channels = pst_tensor_columns(&g->tensor[x]);
-    PST_TRY(add_channels(g, name, ".weight", channels, PST_INIT_ONE, 0, &param[0]));
-    PST_TRY(add_channels(g, name, ".bias", channels, PST_INIT_ZERO, 0, &param[1]));
-    PST_TRY(add_channels(g, name, ".running_mean", channels, PST_INIT_ZERO, 1, &param[2]));
-    PST_TRY(add_channels(g, name, ".running_var", channels, PST_INIT_ONE, 1, &param[3]));
+    PST_TRY(add_channels(g, name, channels, param));
     pst_attr attr = {.activation = activation, .eps = eps};
-    return add(g, "batch_norm", name, &attr, (uint32_t[]){x, z}, z == PST_NONE ? 1 : 2, param, 4,
+    return add(g,
+               (pst_new_node){"batch_norm", name, &attr, (uint32_t[]){x, z}, z == PST_NONE ? 1 : 2,
+                              param, 4},
                out);
 }
 
@@ -161,31 +178,33 @@ pst_status pst_graph_add_max_pool(pst_graph *g, const char *name, uint32_t x, ui
                                   uint32_t stride, uint32_t padding, uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.window = window, .stride = stride, .padding = padding};
-    return add(g, "max_pool", name, &attr, &x, 1, NULL, 0, out);
+    return add(g, (pst_new_node){"max_pool", name, &attr, &x, 1, NULL, 0}, out);
 }
 
 pst_status pst_graph_add_average_pool(pst_graph *g, const char *name, uint32_t x, uint32_t *out) {
     EXPECT(g, name, out);
-    return add(g, "average_pool", name, NULL, &x, 1, NULL, 0, out);
+    return add(g, (pst_new_node){"average_pool", name, NULL, &x, 1, NULL, 0}, out);
 }
 
 pst_status pst_graph_add_dropout(pst_graph *g, const char *name, uint32_t x, float rate,
                                  uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.rate = rate};
-    return add(g, "dropout", name, &attr, &x, 1, NULL, 0, out);
+    return add(g, (pst_new_node){"dropout", name, &attr, &x, 1, NULL, 0}, out);
 }
 
 pst_status pst_graph_add_residual(pst_graph *g, const char *name, uint32_t a, uint32_t b,
                                   uint32_t *out) {
     EXPECT(g, name, out);
-    return add(g, "add", name, NULL, (uint32_t[]){a, b}, 2, NULL, 0, out);
+    return add(g, (pst_new_node){"add", name, NULL, (uint32_t[]){a, b}, 2, NULL, 0}, out);
 }
 
 pst_status pst_graph_add_cross_entropy(pst_graph *g, const char *name, uint32_t logits,
                                        uint32_t targets, uint32_t *losses) {
     EXPECT(g, name, losses);
-    return add(g, "cross_entropy", name, NULL, (uint32_t[]){logits, targets}, 2, NULL, 0, losses);
+    return add(
+        g, (pst_new_node){"cross_entropy", name, NULL, (uint32_t[]){logits, targets}, 2, NULL, 0},
+        losses);
 }
 
 pst_status pst_graph_shape(const pst_graph *g, uint32_t tensor, uint32_t *n_dim, uint64_t *dim) {

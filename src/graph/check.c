@@ -83,8 +83,10 @@ static pst_status rebuild(const pst_graph *g, pst_graph *copy) {
     for (uint32_t i = 0; i < g->n_node; i++) {
         const pst_node *d = &g->node[i];
         PST_TRY(copy_data(g, d->out[0], copy));
-        PST_TRY(pst_graph_add(copy, d->op->name, d->name, &d->attr, d->in, d->n_in, d->param,
-                              d->n_param, &index));
+        PST_TRY(pst_graph_add(
+            copy,
+            &(pst_new_node){d->op->name, d->name, &d->attr, d->in, d->n_in, d->param, d->n_param},
+            &index));
         PST_TRY(compare_node(d, &copy->node[i]));
     }
     PST_TRY(copy_data(g, g->n_tensor, copy));

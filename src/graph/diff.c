@@ -290,12 +290,12 @@ pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g) {
             if (tape->step[s].operand[i].kind == PST_OPERAND_DPARAM)
                 n[tape->step[s].operand[i].index]++;
     for (uint32_t p = 0; status == PST_OK && p < g->n_param; p++)
-        if (g->param[p].slice.held != PST_HELD_ELSEWHERE && (!n[p] || n[p] != g->param[p].n_use))
+        if (g->param[p].slice.held != PST_HELD_ELSEWHERE && (!n[p] || n[p] != g->param[p].n_use)) {
+            const char *why = g->param[p].n_use ? "leads to no loss" : "is used by no operator";
+            if (n[p]) why = "has a use that leads to no loss";
             status = pst_fail(PST_EINPUT, "graph %s: parameter %s %s, so it cannot be trained",
-                              g->name, g->param[p].name,
-                              n[p]                ? "has a use that leads to no loss"
-                              : g->param[p].n_use ? "leads to no loss"
-                                                  : "is used by no operator");
+                              g->name, g->param[p].name, why);
+        }
     free(n);
     return status;
 }
@@ -310,7 +310,8 @@ void pst_tape_close(pst_tape *tape) {
 
 static void print_operand(const pst_tape *tape, const pst_graph *g, const pst_operand *o,
                           FILE *out) {
-    fputs(o->access == PST_READ ? " " : o->access == PST_WRITE ? " =" : " +", out);
+    fputc(' ', out);
+    if (o->access != PST_READ) fputc(o->access == PST_WRITE ? '=' : '+', out);
     if (o->kind == PST_OPERAND_NULL) fputs("null", out);
     if (o->kind == PST_OPERAND_PARAM) fputs(g->param[o->index].name, out);
     if (o->kind == PST_OPERAND_DPARAM) fprintf(out, "d(%s)%u", g->param[o->index].name, o->use);
@@ -331,11 +332,9 @@ pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out) {
     static const char *const pass_name[] = {"F", "B", "W"};
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = &tape->step[s];
-        fprintf(out, "%u %s%s %s:", s, pass_name[step->pass],
-                tape->is_sum[s] ? " sum"
-                : step->again   ? " again"
-                                : "",
-                g->node[step->node].name);
+        const char *kind = step->again ? " again" : "";
+        if (tape->is_sum[s]) kind = " sum";
+        fprintf(out, "%u %s%s %s:", s, pass_name[step->pass], kind, g->node[step->node].name);
         for (uint32_t i = 0; i < step->n_operand; i++)
             print_operand(tape, g, &step->operand[i], out);
         fprintf(out, " | %lu flops %lu bytes\n", (unsigned long)step->flops,

@@ -32,10 +32,9 @@ pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_excha
     pst_far_samples all = pst_far_samples_of(g, node, kind);
     int along = kind == PST_EXCHANGE_GATHER || kind == PST_EXCHANGE_SCATTER;
     /* Of a sum, what is read and written 16 bytes at a time, where it can be. */
-    uint64_t of = along                        ? t->dim[1]
-                  : kind == PST_EXCHANGE_STACK ? n
-                  : all.whole % PACK           ? pst_tensor_elements(t)
-                                               : all.whole / PACK;
+    uint64_t of = all.whole % PACK ? pst_tensor_elements(t) : all.whole / PACK;
+    if (kind == PST_EXCHANGE_STACK) of = n;
+    if (along) of = t->dim[1];
     uint64_t unit = all.whole / of;
     pst_part p = pst_part_of(of, n, k);
     return (pst_far_part){p.first * unit, p.count * unit};

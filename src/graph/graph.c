@@ -147,20 +147,18 @@ static pst_status add_node(pst_graph *g, pst_node *node) {
     return PST_OK;
 }
 
-pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const pst_attr *attr,
-                         const uint32_t *in, uint32_t n_in, const uint32_t *param, uint32_t n_param,
-                         uint32_t *out) {
-    PST_TRY(pst_graph_check_name("operator", name, PST_NAME_MAX - 1 - strlen(".out1")));
-    pst_node node = {.op = pst_op_find(op)};
-    if (!node.op) return pst_fail(PST_EINPUT, "%s: there is no operator \"%.40s\"", name, op);
-    strcpy(node.name, name);
-    if (attr) node.attr = *attr;
+pst_status pst_graph_add(pst_graph *g, const pst_new_node *n, uint32_t *out) {
+    PST_TRY(pst_graph_check_name("operator", n->name, PST_NAME_MAX - 1 - strlen(".out1")));
+    pst_node node = {.op = pst_op_find(n->op)};
+    if (!node.op) return pst_fail(PST_EINPUT, "%s: there is no operator \"%.40s\"", n->name, n->op);
+    strcpy(node.name, n->name);
+    if (n->attr) node.attr = *n->attr;
     uint32_t n_tensor = g->n_tensor;
-    pst_status status = set_operands(g, &node, in, n_in, param, n_param);
+    pst_status status = set_operands(g, &node, n->in, n->n_in, n->param, n->n_param);
     if (status == PST_OK) status = add_node(g, &node);
     if (status != PST_OK) {
         g->n_tensor = n_tensor;
-        return pst_fail_in(status, "%s", name);
+        return pst_fail_in(status, "%s", n->name);
     }
     *out = node.out[0];
     return PST_OK;

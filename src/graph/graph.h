@@ -146,12 +146,18 @@ pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);
 pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim,
                           uint32_t *tensor);
 pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index);
-/* Appends an operator by its row's name. in: tensors; param: parameters. Runs the row's infer,
- * which checks the operands and creates the output tensors "<name>.out"; *out receives the first
- * one. */
-pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const pst_attr *attr,
-                         const uint32_t *in, uint32_t n_in, const uint32_t *param, uint32_t n_param,
-                         uint32_t *out);
+/* An operator to be added, by its row's name; attr NULL: all 0; in: tensors; param: parameters. */
+typedef struct {
+    const char *op, *name;
+    const pst_attr *attr;
+    const uint32_t *in;
+    uint32_t n_in;
+    const uint32_t *param;
+    uint32_t n_param;
+} pst_new_node;
+/* Appends it. Runs the row's infer, which checks the operands and creates the output tensors
+ * "<name>.out"; *out receives the first one. */
+pst_status pst_graph_add(pst_graph *g, const pst_new_node *n, uint32_t *out);
 /* For infer: creates output tensor number node->n_out of `node`: of the graph's dtype, but F32 when
  * role is OUTPUT. */
 pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim,

@@ -70,9 +70,9 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
     const pst_tensor *x = pst_node_in(g, node, 0);
     uint64_t extra =
         node->n_in - 1 + (pass == PST_PASS_B && node->attr.activation != PST_ACT_NONE ? 2 : 0);
+    uint64_t reads = (pass == PST_PASS_F ? 4 : 5) + extra;
     *flops = pass == PST_PASS_W ? 4 * pst_tensor_columns(x) : 10 * pst_tensor_elements(x);
-    *bytes = pass == PST_PASS_W ? 48 * pst_tensor_columns(x)
-                                : ((pass == PST_PASS_F ? 4 : 5) + extra) * pst_tensor_bytes(x);
+    *bytes = pass == PST_PASS_W ? 48 * pst_tensor_columns(x) : reads * pst_tensor_bytes(x);
 }
 
 const pst_op_row pst_op_batch_norm = {

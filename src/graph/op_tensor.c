@@ -83,7 +83,8 @@ static uint32_t args_sum(const pst_node *node, pst_pass pass, pst_arg out[PST_MA
 
 static uint32_t args_sequence(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     (void)node;
-    return pass == PST_PASS_F ? forward(out) : pass == PST_PASS_B ? backward(out) : 0;
+    if (pass == PST_PASS_F) return forward(out);
+    return pass == PST_PASS_B ? backward(out) : 0;
 }
 
 static uint32_t args_stack(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
@@ -102,8 +103,9 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
     *flops = kind == PST_EXCHANGE_SUM || kind == PST_EXCHANGE_SCATTER
                  ? pst_tensor_elements(in) * others / parts
                  : 0;
-    *bytes =
-        kind == PST_EXCHANGE_COPY ? 2 * n : n / parts * others * (kind == PST_EXCHANGE_SUM ? 2 : 1);
+    *bytes = n / parts * others;
+    if (kind == PST_EXCHANGE_SUM) *bytes *= 2;
+    if (kind == PST_EXCHANGE_COPY) *bytes = 2 * n;
 }
 
 #define ROW(op, check, list, through, f, b)                                                        \

@@ -234,12 +234,11 @@ static pst_status add_data(builder *b) {
 
 /* An exchange, or another operator that the whole graph has not, named after an operator that it
  * has. */
-static pst_status add_extra(builder *b, const char *op, const char *name, const char *suffix,
-                            const pst_attr *attr, const uint32_t *in, uint32_t n_in,
-                            uint32_t *out) {
+static pst_status add_extra(builder *b, pst_new_node n, const char *suffix, uint32_t *out) {
     char text[2 * PST_NAME_MAX]; /* too long a name is found out, not cut */
-    snprintf(text, sizeof text, "%s.%s", name, suffix);
-    return pst_graph_add(b->g, op, text, attr, in, n_in, NULL, 0, out);
+    snprintf(text, sizeof text, "%s.%s", n.name, suffix);
+    n.name = text;
+    return pst_graph_add(b->g, &n, out);
 }
 
 static pst_attr group(const builder *b, const pst_node *d, uint32_t tensor) {
@@ -255,8 +254,8 @@ static pst_status enter(builder *b, const pst_node *d, uint32_t tensor, uint32_t
     int first = b->entered[tensor] == PST_NONE;
     const char *name = first ? node_of(b, b->producer[tensor])->name : d->name;
     if (first || !is_together(b, node_of(b, b->reached[tensor]), d)) {
-        PST_TRY(add_extra(b, op, name, first ? "copy" : "enter", &attr, &b->now[tensor], 1,
-                          &b->entered[tensor]));
+        PST_TRY(add_extra(b, (pst_new_node){op, name, &attr, &b->now[tensor], 1, NULL, 0},
+                          first ? "copy" : "enter", &b->entered[tensor]));
         b->reached[tensor] = index_of(b, d);
     }
     *in = b->entered[tensor];
@@ -266,8 +265,10 @@ static pst_status enter(builder *b, const pst_node *d, uint32_t tensor, uint32_t
 /* Behind a row-split operator, whose output is a summand. */
 static pst_status leave(builder *b, const pst_node *d, uint32_t summand) {
     pst_attr attr = group(b, d, d->out[0]);
-    return add_extra(b, b->o.sequence ? "tensor_scatter" : "tensor_sum", d->name, "sum", &attr,
-                     &summand, 1, &b->now[d->out[0]]);
+    return add_extra(b,
+                     (pst_new_node){b->o.sequence ? "tensor_scatter" : "tensor_sum", d->name, &attr,
+                                    &summand, 1, NULL, 0},
+                     "sum", &b->now[d->out[0]]);
 }
 
 static pst_status add_linear(builder *b, const pst_node *d, split how) {
@@ -277,7 +278,8 @@ static pst_status add_linear(builder *b, const pst_node *d, split how) {
     if (how == COLUMN || how == VOCABULARY)
         attr.features = 0; /* as many as the rank's weight has */
     if (how == ROW && part_of(b, d)) n_param = 1;
-    PST_TRY(pst_graph_add(b->g, "linear", d->name, &attr, &in, 1, d->param, n_param, &out));
+    PST_TRY(pst_graph_add(
+        b->g, &(pst_new_node){"linear", d->name, &attr, &in, 1, d->param, n_param}, &out));
     b->now[d->out[0]] = out;
     return how == ROW ? leave(b, d, out) : PST_OK;
 }
@@ -291,8 +293,10 @@ static pst_status add_embedding(builder *b, const pst_node *d) {
     uint32_t out;
     pst_attr attr = d->attr;
     name_tokens(b, d, b->whole->param[d->param[0]].dim[0], &attr);
-    PST_TRY(pst_graph_add(b->g, "embedding", d->name, &attr, &b->now[d->in[0]], 1, d->param,
-                          part_of(b, d) ? 1 : d->n_param, &out));
+    PST_TRY(pst_graph_add(b->g,
+                          &(pst_new_node){"embedding", d->name, &attr, &b->now[d->in[0]], 1,
+                                          d->param, part_of(b, d) ? 1 : d->n_param},
+                          &out));
     return leave(b, d, out);
 }
 
@@ -300,9 +304,11 @@ static pst_status add_loss(builder *b, const pst_node *d) {
     uint32_t in[] = {b->now[d->in[0]], b->now[d->in[1]], 0}, part;
     pst_attr attr = group(b, d, d->in[0]);
     name_tokens(b, d, b->whole->tensor[d->in[0]].dim[2], &attr);
-    PST_TRY(add_extra(b, "vocabulary_part", d->name, "part", &attr, in, 2, &part));
-    PST_TRY(add_extra(b, "tensor_stack", d->name, "stack", &attr, &part, 1, &in[2]));
-    return pst_graph_add(b->g, "vocabulary_loss", d->name, &attr, in, 3, NULL, 0,
+    PST_TRY(add_extra(b, (pst_new_node){"vocabulary_part", d->name, &attr, in, 2, NULL, 0}, "part",
+                      &part));
+    PST_TRY(add_extra(b, (pst_new_node){"tensor_stack", d->name, &attr, &part, 1, NULL, 0}, "stack",
+                      &in[2]));
+    return pst_graph_add(b->g, &(pst_new_node){"vocabulary_loss", d->name, &attr, in, 3, NULL, 0},
                          &b->now[d->out[0]]);
 }
 
@@ -316,8 +322,9 @@ static pst_status add_plain(builder *b, const pst_node *d, split how) {
     if (is_op(d, "dropout") && b->o.sequence)
         attr.first =
             pst_part_of(x->dim[1], parts_of(b, d), part_of(b, d)).first * pst_tensor_columns(x);
-    PST_TRY(
-        pst_graph_add(b->g, d->op->name, d->name, &attr, in, d->n_in, d->param, d->n_param, &out));
+    PST_TRY(pst_graph_add(
+        b->g, &(pst_new_node){d->op->name, d->name, &attr, in, d->n_in, d->param, d->n_param},
+        &out));
     for (uint32_t i = 0; i < d->n_out; i++) b->now[d->out[i]] = b->g->node[b->g->n_node - 1].out[i];
     b->g->tensor[out].role = b->whole->tensor[d->out[0]].role;
     return PST_OK;

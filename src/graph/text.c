@@ -45,7 +45,9 @@ static void print_param(const pst_param *p, FILE *out) {
         fputc(' ', out);
         print_float(p->std, out);
     }
-    fputs(p->decay ? " decay\n" : p->statistic ? " statistic\n" : "\n", out);
+    if (p->decay) fputs(" decay", out);
+    else if (p->statistic) fputs(" statistic", out);
+    fputc('\n', out);
 }
 
 static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
@@ -194,13 +196,15 @@ static pst_status read_attr(char *text, pst_attr *attr) {
     if (strcmp(text, "eps") == 0) return read_float(value, &attr->eps);
     if (strcmp(text, "rate") == 0) return read_float(value, &attr->rate);
     if (strcmp(text, "activation") == 0) return pst_activation_find(value, &attr->activation);
-    uint32_t *field = strcmp(text, "heads") == 0           ? &attr->heads
-                      : strcmp(text, "bidirectional") == 0 ? &attr->bidirectional
-                      : strcmp(text, "features") == 0      ? &attr->features
-                      : strcmp(text, "window") == 0        ? &attr->window
-                      : strcmp(text, "stride") == 0        ? &attr->stride
-                      : strcmp(text, "padding") == 0       ? &attr->padding
-                                                           : NULL;
+    uint32_t *field = NULL;
+    const struct {
+        const char *name;
+        uint32_t *at;
+    } whole[] = {{"heads", &attr->heads},       {"bidirectional", &attr->bidirectional},
+                 {"features", &attr->features}, {"window", &attr->window},
+                 {"stride", &attr->stride},     {"padding", &attr->padding}};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (!strcmp(text, whole[i].name)) field = whole[i].at;
     if (!field) return pst_fail(PST_EINPUT, "there is no attribute \"%.40s\"", text);
     PST_TRY(read_u64(value, 0, INT32_MAX, &number));
     *field = (uint32_t)number;
@@ -256,7 +260,8 @@ static pst_status parse_node(pst_graph *g, const line *l) {
         next += 2;
     }
     for (; next < l->n; next++) PST_TRY(read_attr(l->word[next], &attr));
-    return pst_graph_add(g, l->word[2], l->word[1], &attr, in, n_in, param, n_param, &out);
+    return pst_graph_add(
+        g, &(pst_new_node){l->word[2], l->word[1], &attr, in, n_in, param, n_param}, &out);
 }
 
 static pst_status parse_output(pst_graph *g, const line *l) {

@@ -2,6 +2,7 @@
 #include "planning/planning.h"
 #include "backends/machine.h"
 #include "backends/registry.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sized.h"

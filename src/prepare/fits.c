@@ -1,5 +1,6 @@
 /* Whether every rank of what was prepared fits in memory, and if not, what would. */
 #include "prepare/prepare.h"
+#include "base/bytes.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -97,13 +98,8 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
              MOST_RANKS);
 }
 
-static const char *scaled(uint64_t bytes, char text[32]) {
-    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int u = 0;
-    for (; u < 4 && value >= 1024; u++) value /= 1024;
-    snprintf(text, 32, "%.*f %s", u ? 1 : 0, value, unit[u]);
-    return text;
+static const char *scaled(uint64_t bytes, char text[PST_BYTES_TEXT]) {
+    return pst_bytes_text(bytes, PST_BYTES, PST_TIB, 1, text);
 }
 
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {

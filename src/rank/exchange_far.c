@@ -106,11 +106,9 @@ static pst_status pack(const pst_far_exchanger *x, uint32_t k, uint8_t *tensor, 
     uint8_t *at = tensor + p.first;
     pst_device *d = x->r->device;
     if (!p.bytes) return PST_OK;
-    if (back)
-        return d->ops->copy_rows(d, PST_Q_COMPUTE, at, all.whole, packed, p.bytes, p.bytes,
-                                 all.samples);
-    return d->ops->copy_rows(d, PST_Q_COMPUTE, packed, p.bytes, at, all.whole, p.bytes,
-                             all.samples);
+    pst_device_rows out = {packed, p.bytes, at, all.whole, p.bytes, all.samples};
+    pst_device_rows in = {at, all.whole, packed, p.bytes, p.bytes, all.samples};
+    return d->ops->copy_rows(d, PST_Q_COMPUTE, back ? &in : &out);
 }
 
 /* The others' own parts go to them, theirs of this rank's come. */

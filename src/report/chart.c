@@ -142,7 +142,8 @@ static double x_of(const picture *p, double step) {
 /* Downwards, as the SVG counts; what lies outside is drawn at the edge. */
 static double y_of(const picture *p, double value) {
     double y = (1 - (value - p->y.low) / (p->y.high - p->y.low)) * UNITS;
-    return y < 0 ? 0 : y > UNITS ? UNITS : y;
+    if (y < 0) return 0;
+    return y > UNITS ? UNITS : y;
 }
 
 static void tick_label(double value, double tick, double high, char text[LABEL]) {

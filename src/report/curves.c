@@ -8,6 +8,13 @@ static pst_report_series of(const pst_report_metrics *m, pst_report_curve curve,
         .name = name, .look = look, .x = m->step, .y = m->curve[curve], .n = m->n, .scale = scale};
 }
 
+typedef struct {
+    pst_report_curve curve, predicted;
+    const char *title, *unit;
+    double scale;
+    int cut;
+} panel;
+
 static pst_status draw_loss(const pst_report_metrics *m, FILE *out) {
     const pst_report_series series[] = {of(m, PST_REPORT_LOSS, "training", "m", 1),
                                         {.name = "validation",
@@ -23,26 +30,23 @@ static pst_status draw_loss(const pst_report_metrics *m, FILE *out) {
         out);
 }
 
-static pst_status draw_one(const pst_report_metrics *m, pst_report_curve curve, const char *title,
-                           const char *unit, double scale, int cut, FILE *out) {
-    const pst_report_series series = of(m, curve, title, "m", scale);
-    return pst_report_draw_chart(&(pst_report_chart){.title = title,
-                                                     .unit = unit,
+static pst_status draw_one(const pst_report_metrics *m, panel p, FILE *out) {
+    const pst_report_series series = of(m, p.curve, p.title, "m", p.scale);
+    return pst_report_draw_chart(&(pst_report_chart){.title = p.title,
+                                                     .unit = p.unit,
                                                      .series = &series,
                                                      .n_series = 1,
                                                      .from_zero = 1,
-                                                     .cut = cut},
+                                                     .cut = p.cut},
                                  out);
 }
 
 /* Predicted beside measured. */
-static pst_status draw_two(const pst_report_metrics *m, pst_report_curve measured,
-                           pst_report_curve predicted, const char *title, const char *unit,
-                           double scale, FILE *out) {
-    const pst_report_series series[] = {of(m, measured, "measured", "m", scale),
-                                        of(m, predicted, "predicted", "p", scale)};
-    return pst_report_draw_chart(&(pst_report_chart){.title = title,
-                                                     .unit = unit,
+static pst_status draw_two(const pst_report_metrics *m, panel p, FILE *out) {
+    const pst_report_series series[] = {of(m, p.curve, "measured", "m", p.scale),
+                                        of(m, p.predicted, "predicted", "p", p.scale)};
+    return pst_report_draw_chart(&(pst_report_chart){.title = p.title,
+                                                     .unit = p.unit,
                                                      .series = series,
                                                      .n_series = 2,
                                                      .from_zero = 1,
@@ -65,15 +69,38 @@ pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out) {
                 per);
     fputs("<div class=\"charts\">\n", out);
     PST_TRY(draw_loss(m, out));
-    PST_TRY(
-        draw_two(m, PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, "Step time", "ms", 1, out));
-    PST_TRY(draw_two(m, PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, "Bubble", "%", 100, out));
-    PST_TRY(draw_one(m, PST_REPORT_RATE, "Throughput", "tokens/s", 1, 0, out));
+    PST_TRY(draw_two(
+        m, (panel){PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, "Step time", "ms", 1, 1},
+        out));
+    PST_TRY(draw_two(
+        m, (panel){PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, "Bubble", "%", 100, 1}, out));
+    PST_TRY(draw_one(m,
+                     (panel){.curve = PST_REPORT_RATE,
+                             .title = "Throughput",
+                             .unit = "tokens/s",
+                             .scale = 1,
+                             .cut = 0},
+                     out));
     if (!pst_report_is_study(d))
-        PST_TRY(draw_one(m, PST_REPORT_MFU, "Share of peak FLOP/s", "%", 100, 0, out));
-    PST_TRY(draw_one(m, PST_REPORT_LR, "Learning rate", "", 1, 0, out));
+        PST_TRY(draw_one(m,
+                         (panel){.curve = PST_REPORT_MFU,
+                                 .title = "Share of peak FLOP/s",
+                                 .unit = "%",
+                                 .scale = 100,
+                                 .cut = 0},
+                         out));
+    PST_TRY(draw_one(
+        m,
+        (panel){.curve = PST_REPORT_LR, .title = "Learning rate", .unit = "", .scale = 1, .cut = 0},
+        out));
     if (!pst_report_is_study(d))
-        PST_TRY(draw_one(m, PST_REPORT_GRAD_NORM, "Gradient norm, before clipping", "", 1, 1, out));
+        PST_TRY(draw_one(m,
+                         (panel){.curve = PST_REPORT_GRAD_NORM,
+                                 .title = "Gradient norm, before clipping",
+                                 .unit = "",
+                                 .scale = 1,
+                                 .cut = 1},
+                         out));
     fputs("</div>\n</section>\n", out);
     return PST_OK;
 }

@@ -41,7 +41,10 @@ const char *pst_html_whole(double value, char text[PST_HTML_NUMBER]) {
 }
 
 /* Three digits that count. */
-static int decimals(double value) { return value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2; }
+static int decimals(double value) {
+    if (value >= 99.95) return 0;
+    return value >= 9.995 ? 1 : 2;
+}
 
 static const char *scaled(double value, double base, const char *const *unit, int n_unit,
                           char text[PST_HTML_NUMBER]) {

@@ -70,12 +70,11 @@ static void print_costs(uint64_t ns, uint64_t flops, uint64_t bytes, uint64_t ou
 
 static void draw_op(const pst_plan_op *op, FILE *out) {
     char text[PST_HTML_NUMBER];
-    fprintf(out, "<i%s style=\"flex-grow:%.4g\" title=\"",
-            op->ns == 0 ? " hidden"
-            : !strncmp(op->kind, "tensor_", 7) || !strncmp(op->kind, "vocabulary_", 11)
-                ? " class=\"kexchange\""
-                : "",
-            (double)op->ns * 1e-3);
+    const char *look = "";
+    if (op->ns == 0) look = " hidden";
+    else if (!strncmp(op->kind, "tensor_", 7) || !strncmp(op->kind, "vocabulary_", 11))
+        look = " class=\"kexchange\"";
+    fprintf(out, "<i%s style=\"flex-grow:%.4g\" title=\"", look, (double)op->ns * 1e-3);
     pst_html_text(out, op->name);
     fputs(" (", out);
     pst_html_text(out, op->kind);

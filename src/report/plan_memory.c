@@ -39,9 +39,19 @@ static size_t decimate(const pst_plan_rank *r, double end_us, step to[COLUMNS + 
 
 static double y_of(double bytes, double full) { return UNITS - bytes / full * UNITS; }
 
-/* What lies between `below` and `above` at each step, out and back. */
-static void draw_area(const step *s, size_t n, const double *below, const double *above,
-                      double full, const char *look, FILE *out) {
+/* Steps, and what is held at each of them. */
+typedef struct {
+    step at[COLUMNS + 1];
+    double level[4][COLUMNS + 1];
+    size_t n;
+    double full;
+} areas;
+
+/* What lies between level k and the next one at each step, out and back. */
+static void draw_area(const areas *a, int k, const char *look, FILE *out) {
+    const step *s = a->at;
+    const double *below = a->level[k], *above = a->level[k + 1], full = a->full;
+    const size_t n = a->n;
     fprintf(out, "<path class=\"%s\" d=\"M0 %.1f", look, y_of(above[0], full));
     for (size_t i = 1; i < n; i++) {
         if (above[i] == above[i - 1]) continue;
@@ -61,17 +71,16 @@ static uint64_t most_in_use(const pst_plan_rank *r) {
 }
 
 static void draw_areas(const pst_plan_rank *r, double end_us, double full, FILE *out) {
-    step s[COLUMNS + 1];
-    double level[4][COLUMNS + 1];
-    size_t n = decimate(r, end_us, s);
-    for (size_t i = 0; i < n; i++) {
-        level[0][i] = 0;
-        level[1][i] = (double)r->fixed;
-        level[2][i] = level[1][i] + (double)s[i].slots;
-        level[3][i] = level[2][i] + (double)s[i].scratch;
+    areas a = {.full = full};
+    a.n = decimate(r, end_us, a.at);
+    for (size_t i = 0; i < a.n; i++) {
+        a.level[0][i] = 0;
+        a.level[1][i] = (double)r->fixed;
+        a.level[2][i] = a.level[1][i] + (double)a.at[i].slots;
+        a.level[3][i] = a.level[2][i] + (double)a.at[i].scratch;
     }
     static const char *const look[] = {"fixed", "slots", "scratch"};
-    for (int k = 0; k < 3; k++) draw_area(s, n, level[k], level[k + 1], full, look[k], out);
+    for (int k = 0; k < 3; k++) draw_area(&a, k, look[k], out);
 }
 
 static void draw_line(const char *look, double bytes, double full, FILE *out) {

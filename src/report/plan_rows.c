@@ -24,7 +24,8 @@ static void draw_layout(const pst_plan_row *r, FILE *out) {
 
 static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, FILE *out) {
     char text[PST_HTML_NUMBER];
-    fprintf(out, "<tr%s>", best ? " class=\"best\"" : !r->fits ? " class=\"not\"" : "");
+    const char *look = r->fits ? "" : " class=\"not\"";
+    fprintf(out, "<tr%s>", best ? " class=\"best\"" : look);
     draw_layout(r, out);
     if (!r->possible)
         fputs("<td class=\"n\">–</td><td class=\"n\">–</td><td class=\"n\">–</td><td "

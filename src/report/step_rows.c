@@ -75,15 +75,24 @@ static int is_folded(const pst_report_trace *t, int predicted) {
     return all > LISTED;
 }
 
-/* Every box of one kind in one row, of odd or even chunks. Boxes that touch at this resolution are
- * joined. */
-static void draw_boxes(const pst_report_slice *s, size_t n, uint32_t row, int kind, uint32_t odd,
-                       double scale, FILE *out) {
+/* What stands in one row. */
+typedef struct {
+    const pst_report_slice *slice;
+    size_t n;
+    uint32_t row;
+    double scale; /* units per microsecond */
+} boxes;
+
+/* Every box of one kind, of odd or even chunks. Boxes that touch at this resolution are joined. */
+static void draw_boxes(const boxes *of, int kind, uint32_t odd, FILE *out) {
+    const pst_report_slice *s = of->slice;
+    const size_t n = of->n;
+    const uint32_t row = of->row;
     long from = -1, to = -1;
     int any = 0;
     for (size_t i = 0; i < n; i++) {
         if (s[i].kind != kind || (s[i].chunk & 1) != odd) continue;
-        long a = lround(s[i].start * scale), b = lround(s[i].end * scale);
+        long a = lround(s[i].start * of->scale), b = lround(s[i].end * of->scale);
         if (b <= a) b = a + 1;
         if (!any++) fprintf(out, "<path class=\"%s%s\" d=\"", kinds[kind].look, odd ? " odd" : "");
         if (n > APART && a <= to) {
@@ -119,15 +128,15 @@ static void print_slices(const pst_report_trace *t, int predicted, FILE *out) {
 static void draw_row(const pst_report_trace *t, int predicted, uint32_t row, int folded,
                      FILE *out) {
     static const char *const look[] = {"kF", "kB", "kW", "kBW", "kflush"};
-    double scale = WIDTH / longest(t);
     size_t n;
     const pst_report_slice *s = pst_report_slices(t, predicted, row, &n);
+    const boxes all = {s, n, row, WIDTH / longest(t)};
     fprintf(out, "<g%s><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>",
             has_chunks(s, n) ? " class=\"chunks\"" : "", row * ROW + 1, WIDTH, BOX, WIDTH);
     if (folded) pst_step_rows_draw_folded(s, n, row, longest(t), look, out);
     else
         for (int k = 0; k < PST_REPORT_TRANSFER; k++)
-            for (uint32_t odd = 0; odd < 2; odd++) draw_boxes(s, n, row, k, odd, scale, out);
+            for (uint32_t odd = 0; odd < 2; odd++) draw_boxes(&all, k, odd, out);
     fputs("</g>", out);
 }
 
@@ -153,11 +162,9 @@ void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predict
             folded ? "; too many boxes to draw: each column is shared out by what the rank does in "
                      "that time"
                    : "");
-    fprintf(out, "<div class=\"panel %s\" style=\"--rows:%u\"><div class=\"names\">",
-            n_row > 64   ? "tiny"
-            : n_row > 16 ? "small"
-                         : "large",
-            n_row);
+    const char *size = n_row > 16 ? "small" : "large";
+    if (n_row > 64) size = "tiny";
+    fprintf(out, "<div class=\"panel %s\" style=\"--rows:%u\"><div class=\"names\">", size, n_row);
     for (uint32_t r = 0; r < n_row; r += every) {
         uint32_t which = rank ? rank[r] : r;
         fprintf(out, "<span style=\"top:%.3f%%\" title=\"%s\">rank %u</span>",

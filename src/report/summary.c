@@ -244,18 +244,24 @@ static void draw_sets(const pst_report_metrics *m, FILE *out) {
 
 /* Medians of predicted and measured beside each other. share: both are shares, and differ by
  * percentage points. */
-static pst_status draw_pair(const pst_report_metrics *m, size_t first, const char *name,
-                            pst_report_curve measured, pst_report_curve predicted, int share,
-                            FILE *out) {
+typedef struct {
+    const char *name;
+    pst_report_curve measured, predicted;
+    int share;
+} pair;
+
+static pst_status draw_pair(const pst_report_metrics *m, size_t first, const pair *p, FILE *out) {
+    const int share = p->share;
     double was, said;
     char value[PST_HTML_NUMBER], text[PST_HTML_NUMBER];
-    PST_TRY(pst_report_median(m->curve[measured] + first, m->n - first, &was));
-    PST_TRY(pst_report_median(m->curve[predicted] + first, m->n - first, &said));
+    PST_TRY(pst_report_median(m->curve[p->measured] + first, m->n - first, &was));
+    PST_TRY(pst_report_median(m->curve[p->predicted] + first, m->n - first, &said));
     if (isnan(was)) return PST_OK;
-    open_tile(name, share ? pst_html_share(was, value) : pst_html_ms(was, value), out);
+    open_tile(p->name, share ? pst_html_share(was, value) : pst_html_ms(was, value), out);
     if (!isnan(said)) {
         fprintf(out, "predicted %s", share ? pst_html_share(said, text) : pst_html_ms(said, text));
-        double off = share ? (said - was) * 100 : was > 0 ? (said / was - 1) * 100 : NAN;
+        double off = was > 0 ? (said / was - 1) * 100 : NAN;
+        if (share) off = (said - was) * 100;
         if (!isnan(off))
             fprintf(out, ", %.1f%s %s", fabs(off), share ? " points" : "%",
                     off < 0 ? "below" : "above");
@@ -314,9 +320,10 @@ pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out) {
     draw_losses(m, out);
     draw_sets(m, out);
     PST_TRY(draw_rate(d, first, out));
-    PST_TRY(
-        draw_pair(m, first, "Step time", PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, 0, out));
-    PST_TRY(draw_pair(m, first, "Bubble", PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, 1, out));
+    PST_TRY(draw_pair(
+        m, first, &(pair){"Step time", PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, 0}, out));
+    PST_TRY(draw_pair(m, first,
+                      &(pair){"Bubble", PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, 1}, out));
     draw_memory(m, out);
     draw_tokens(m, out);
     fputs("</div>\n", out);

@@ -22,9 +22,9 @@ pst_status pst_report_median(const double *value, size_t n, double *median) {
     for (size_t i = 0; i < n; i++)
         if (!isnan(value[i])) sorted[there++] = value[i];
     qsort(sorted, there, sizeof *sorted, ascending);
-    *median = !there      ? NAN
-              : there % 2 ? sorted[there / 2]
-                          : (sorted[there / 2 - 1] + sorted[there / 2]) / 2;
+    if (!there) *median = NAN;
+    else if (there % 2) *median = sorted[there / 2];
+    else *median = (sorted[there / 2 - 1] + sorted[there / 2]) / 2;
     free(sorted);
     return PST_OK;
 }

@@ -162,9 +162,9 @@ cudaError_t cudaGetDevice(int *device) {
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
     (void)device;
-    *value = attribute == cudaDevAttrComputeCapabilityMajor   ? fake.capability / 10
-             : attribute == cudaDevAttrComputeCapabilityMinor ? fake.capability % 10
-                                                              : 132;
+    *value = 132;
+    if (attribute == cudaDevAttrComputeCapabilityMajor) *value = fake.capability / 10;
+    if (attribute == cudaDevAttrComputeCapabilityMinor) *value = fake.capability % 10;
     return call();
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *of, int device) {
@@ -207,7 +207,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) { return wait_until(s->end_ns)
 cudaError_t cudaStreamQuery(cudaStream_t s) {
     cudaError_t error = call();
     if (error == cudaSuccess) error = breaks(s);
-    return error ? error : fake.now < s->end_ns ? cudaErrorNotReady : cudaSuccess;
+    if (error) return error;
+    return fake.now < s->end_ns ? cudaErrorNotReady : cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned flags) {
     (void)flags;
@@ -229,7 +230,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     cudaError_t error = call();
     uint64_t end = event->awaits ? *event->awaits : event->end_ns;
-    return error ? error : fake.now < end ? cudaErrorNotReady : cudaSuccess;
+    if (error) return error;
+    return fake.now < end ? cudaErrorNotReady : cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) { return wait_until(event->end_ns); }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {

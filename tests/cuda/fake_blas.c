@@ -46,11 +46,11 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t what,
                                               const void *value, size_t bytes) {
     struct fake_product *p = (struct fake_product *)desc;
-    int32_t *to = what == CUBLASLT_MATMUL_DESC_TRANSA           ? &p->trans_a
-                  : what == CUBLASLT_MATMUL_DESC_TRANSB         ? &p->trans_b
-                  : what == CUBLASLT_MATMUL_DESC_EPILOGUE       ? &p->epilogue
-                  : what == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE ? &p->bias_type
-                                                                : NULL;
+    int32_t *to = NULL;
+    if (what == CUBLASLT_MATMUL_DESC_TRANSA) to = &p->trans_a;
+    if (what == CUBLASLT_MATMUL_DESC_TRANSB) to = &p->trans_b;
+    if (what == CUBLASLT_MATMUL_DESC_EPILOGUE) to = &p->epilogue;
+    if (what == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE) to = &p->bias_type;
     if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof p->bias)
         memcpy(&p->bias, value, bytes);
     else if (what == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER && bytes == sizeof p->scale_a)

@@ -72,9 +72,8 @@ void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_atte
 }
 
 static uint64_t length_of(const pst_cuda_attention *a, uint64_t sample) {
-    return a->lengths[sample] < 0               ? 0
-           : a->lengths[sample] > (int32_t)a->t ? a->t
-                                                : (uint64_t)a->lengths[sample];
+    if (a->lengths[sample] < 0) return 0;
+    return a->lengths[sample] > (int32_t)a->t ? a->t : (uint64_t)a->lengths[sample];
 }
 
 void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to) {
@@ -148,7 +147,8 @@ static uint32_t largest_of(const pst_cuda_round *r) {
 static void set_scale(pst_cuda_scaling *s, uint32_t bits, int wide) {
     float most;
     memcpy(&most, &bits, sizeof most);
-    s->scale = bits ? exp2f(floorf(log2f((wide ? 57344.0f : 448.0f) / most))) : 1;
+    float limit = wide ? 57344.0f : 448.0f;
+    s->scale = bits ? exp2f(floorf(log2f(limit / most))) : 1;
     s->inverse = 1 / s->scale;
 }
 

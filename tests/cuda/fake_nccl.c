@@ -101,9 +101,8 @@ static ncclResult_t state(ncclComm_t c, ncclResult_t *now) {
         if (c->waits) c->waits--;
         return ncclSuccess;
     }
-    *now = c->dead || fake_nccl.dies               ? ncclRemoteError
-           : c->waits || (!other(c) && !c->n_half) ? ncclInProgress
-                                                   : ncclSuccess;
+    *now = c->waits || (!other(c) && !c->n_half) ? ncclInProgress : ncclSuccess;
+    if (c->dead || fake_nccl.dies) *now = ncclRemoteError;
     if (c->waits) c->waits--;
     return ncclSuccess;
 }

@@ -27,7 +27,8 @@ static int close_device(void **state) {
 }
 
 static double tolerance(pst_dtype dtype) {
-    return dtype == PST_BF16 ? 0x1p-7 : dtype == PST_F16 ? 0x1p-10 : 3e-6;
+    if (dtype == PST_BF16) return 0x1p-7;
+    return dtype == PST_F16 ? 0x1p-10 : 3e-6;
 }
 
 /* As case_run, but a library's workspace need not be written. */

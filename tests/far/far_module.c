@@ -396,14 +396,12 @@ static pst_status run_rows(far *d, job *j) {
     return PST_OK;
 }
 
-static pst_status copy_rows(pst_device *device, pst_queue where, void *to, uint64_t to_distance,
-                            const void *from, uint64_t from_distance, uint64_t bytes,
-                            uint64_t rows) {
-    const uint64_t n[] = {to_distance, from_distance, rows};
+static pst_status copy_rows(pst_device *device, pst_queue where, const pst_device_rows *rows) {
+    const uint64_t n[] = {rows->to_distance, rows->from_distance, rows->n};
     job *j = job_of(run_rows);
-    j->to = to;
-    j->from = from;
-    j->bytes = bytes;
+    j->to = rows->to;
+    j->from = rows->from;
+    j->bytes = rows->bytes;
     if (!(j->n = malloc(sizeof n))) abort();
     memcpy(j->n, n, sizeof n);
     put((far *)device, where, j);

@@ -33,17 +33,24 @@ static parts open_parts(void) {
     s.square = param(s.g, "square", 2, 12, 12);
     s.gain = param(s.g, "gain", 1, 12, 0);
     s.narrow = param(s.g, "narrow", 2, 5, 8);
-    MUST(pst_graph_add(s.g, "embedding", "x", NULL, &s.tokens, 1, &s.table, 1, &s.x));
-    MUST(pst_graph_add(s.g, "embedding", "other", NULL, &s.tokens, 1, &s.narrow, 1, &s.other));
+    MUST(pst_graph_add(s.g, &(pst_new_node){"embedding", "x", NULL, &s.tokens, 1, &s.table, 1},
+                       &s.x));
+    MUST(pst_graph_add(s.g, &(pst_new_node){"embedding", "other", NULL, &s.tokens, 1, &s.narrow, 1},
+                       &s.other));
     return s;
 }
 
+typedef struct {
+    uint32_t n, at[2];
+} operands;
+
 /* The addition fails with `words` in the message and leaves the graph as it was. */
-static void refuse(parts *s, const char *op, const pst_attr *attr, uint32_t n_in, uint32_t in0,
-                   uint32_t in1, uint32_t n_param, uint32_t p0, uint32_t p1, const char *words) {
+static void refuse(parts *s, const char *op, const pst_attr *attr, operands in, operands param,
+                   const char *words) {
     uint64_t before = pst_graph_hash(s->g);
-    uint32_t in[] = {in0, in1}, p[] = {p0, p1}, out = 77;
-    assert_int_equal(pst_graph_add(s->g, op, "bad", attr, in, n_in, p, n_param, &out), PST_EINPUT);
+    uint32_t out = 77;
+    pst_new_node bad = {op, "bad", attr, in.at, in.n, param.at, param.n};
+    assert_int_equal(pst_graph_add(s->g, &bad, &out), PST_EINPUT);
     if (!strstr(pst_error(), words)) fail_msg("\"%s\" lacks \"%s\"", pst_error(), words);
     assert_int_equal(out, 77);
     assert_true(pst_graph_hash(s->g) == before);
@@ -54,32 +61,44 @@ static void wrong_operands(void **unused) {
     (void)unused;
     parts s = open_parts();
     pst_attr two = {.heads = 2}, five = {.heads = 5}, eps = {.eps = 1}, n = {.features = 7};
-    refuse(&s, "nonsense", NULL, 0, 0, 0, 0, 0, 0, "no operator \"nonsense\"");
-    refuse(&s, "embedding", NULL, 1, s.x, 0, 1, s.table, 0, "I32");
-    refuse(&s, "embedding", NULL, 1, s.tokens, 0, 1, s.gain, 0, "[vocabulary,channels]");
-    refuse(&s, "embedding", NULL, 1, s.tokens, 0, 2, s.table, s.narrow, "narrow to be [5,12]");
-    refuse(&s, "linear", NULL, 1, s.x, 0, 1, s.narrow, 0, "narrow to be [5,12]");
-    refuse(&s, "linear", NULL, 1, s.x, 0, 2, s.table, s.gain, "gain to be [5]");
-    refuse(&s, "linear", &n, 1, s.x, 0, 1, s.table, 0, "features 7");
-    refuse(&s, "linear", NULL, 1, s.tokens, 0, 1, s.table, 0, "floating point");
-    refuse(&s, "linear", NULL, 1, s.x, 0, 0, 0, 0, "1 to 2 parameters");
-    refuse(&s, "linear", NULL, 1, 99, 0, 1, s.table, 0, "input 0");
-    refuse(&s, "linear", NULL, 1, s.x, 0, 1, 99, 0, "parameter 0");
-    refuse(&s, "layer_norm", &eps, 1, s.x, 0, 2, s.gain, s.table, "table to be [12]");
-    refuse(&s, "layer_norm", NULL, 1, s.x, 0, 2, s.gain, s.gain, "eps > 0");
-    refuse(&s, "attention", NULL, 1, s.x, 0, 0, 0, 0, "heads > 0");
-    refuse(&s, "attention", &five, 1, s.x, 0, 0, 0, 0, "5 heads");
-    refuse(&s, "attention", &two, 1, s.other, 0, 0, 0, 0, "8 channels");
-    refuse(&s, "attention", &two, 2, s.x, s.x, 0, 0, 0, "I32");
-    refuse(&s, "attention", &two, 2, s.x, s.tokens, 0, 0, 0, "1 dimensions of I32");
-    refuse(&s, "attention", &(pst_attr){.heads = 2, .bidirectional = 2}, 1, s.x, 0, 0, 0, 0,
-           "(1) or not (0), not 2");
-    refuse(&s, "add", NULL, 2, s.x, s.other, 0, 0, 0, "equal shapes");
-    refuse(&s, "add", NULL, 1, s.x, 0, 0, 0, 0, "2 to 2 inputs");
-    refuse(&s, "cross_entropy", NULL, 2, s.x, s.x, 0, 0, 0, "I32");
-    refuse(&s, "dropout", &(pst_attr){.rate = 1}, 1, s.x, 0, 0, 0, 0, "rate < 1");
-    refuse(&s, "dropout", &(pst_attr){.rate = -0.5f}, 1, s.x, 0, 0, 0, 0, ">= 0");
-    refuse(&s, "dropout", &(pst_attr){.rate = NAN}, 1, s.x, 0, 0, 0, 0, "finite");
+    refuse(&s, "nonsense", NULL, (operands){0, {0}}, (operands){0, {0}},
+           "no operator \"nonsense\"");
+    refuse(&s, "embedding", NULL, (operands){1, {s.x}}, (operands){1, {s.table}}, "I32");
+    refuse(&s, "embedding", NULL, (operands){1, {s.tokens}}, (operands){1, {s.gain}},
+           "[vocabulary,channels]");
+    refuse(&s, "embedding", NULL, (operands){1, {s.tokens}}, (operands){2, {s.table, s.narrow}},
+           "narrow to be [5,12]");
+    refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){1, {s.narrow}},
+           "narrow to be [5,12]");
+    refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){2, {s.table, s.gain}},
+           "gain to be [5]");
+    refuse(&s, "linear", &n, (operands){1, {s.x}}, (operands){1, {s.table}}, "features 7");
+    refuse(&s, "linear", NULL, (operands){1, {s.tokens}}, (operands){1, {s.table}},
+           "floating point");
+    refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){0, {0}}, "1 to 2 parameters");
+    refuse(&s, "linear", NULL, (operands){1, {99}}, (operands){1, {s.table}}, "input 0");
+    refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){1, {99}}, "parameter 0");
+    refuse(&s, "layer_norm", &eps, (operands){1, {s.x}}, (operands){2, {s.gain, s.table}},
+           "table to be [12]");
+    refuse(&s, "layer_norm", NULL, (operands){1, {s.x}}, (operands){2, {s.gain, s.gain}},
+           "eps > 0");
+    refuse(&s, "attention", NULL, (operands){1, {s.x}}, (operands){0, {0}}, "heads > 0");
+    refuse(&s, "attention", &five, (operands){1, {s.x}}, (operands){0, {0}}, "5 heads");
+    refuse(&s, "attention", &two, (operands){1, {s.other}}, (operands){0, {0}}, "8 channels");
+    refuse(&s, "attention", &two, (operands){2, {s.x, s.x}}, (operands){0, {0}}, "I32");
+    refuse(&s, "attention", &two, (operands){2, {s.x, s.tokens}}, (operands){0, {0}},
+           "1 dimensions of I32");
+    refuse(&s, "attention", &(pst_attr){.heads = 2, .bidirectional = 2}, (operands){1, {s.x}},
+           (operands){0, {0}}, "(1) or not (0), not 2");
+    refuse(&s, "add", NULL, (operands){2, {s.x, s.other}}, (operands){0, {0}}, "equal shapes");
+    refuse(&s, "add", NULL, (operands){1, {s.x}}, (operands){0, {0}}, "2 to 2 inputs");
+    refuse(&s, "cross_entropy", NULL, (operands){2, {s.x, s.x}}, (operands){0, {0}}, "I32");
+    refuse(&s, "dropout", &(pst_attr){.rate = 1}, (operands){1, {s.x}}, (operands){0, {0}},
+           "rate < 1");
+    refuse(&s, "dropout", &(pst_attr){.rate = -0.5f}, (operands){1, {s.x}}, (operands){0, {0}},
+           ">= 0");
+    refuse(&s, "dropout", &(pst_attr){.rate = NAN}, (operands){1, {s.x}}, (operands){0, {0}},
+           "finite");
     pst_graph_close(s.g);
 }
 
@@ -136,9 +155,12 @@ static void wrong_names_and_shapes(void **unused) {
     assert_int_equal(pst_graph_data(s.g, "two words", 2, (uint64_t[]){2, 3}, &out), PST_EINPUT);
     assert_int_equal(pst_graph_data(s.g, "", 2, (uint64_t[]){2, 3}, &out), PST_EINPUT);
     assert_int_equal(pst_graph_data(s.g, "batch3", 2, (uint64_t[]){3, 3}, &out), PST_EINPUT);
-    assert_int_equal(pst_graph_add(s.g, "dropout", "x", NULL, &s.x, 1, NULL, 0, &out), PST_EINPUT);
-    assert_int_equal(pst_graph_add(s.g, "dropout", lengthy, NULL, &s.x, 1, NULL, 0, &out),
-                     PST_EINPUT);
+    assert_int_equal(
+        pst_graph_add(s.g, &(pst_new_node){"dropout", "x", NULL, &s.x, 1, NULL, 0}, &out),
+        PST_EINPUT);
+    assert_int_equal(
+        pst_graph_add(s.g, &(pst_new_node){"dropout", lengthy, NULL, &s.x, 1, NULL, 0}, &out),
+        PST_EINPUT);
     assert_int_equal(pst_graph_open("a b", 1, &none), PST_EINPUT);
     assert_int_equal(pst_graph_open("a", 0, &none), PST_EINPUT);
     assert_null(none);

@@ -142,15 +142,22 @@ static pst_graph *forked_graph(void) {
                        {.name = "shift", .n_dim = 1, .dim = {4}},
                        {.name = "square", .n_dim = 2, .dim = {4, 4}}};
     for (uint32_t i = 0; i < 4; i++) MUST(pst_graph_param(g, &row[i], &p[i]));
-    MUST(pst_graph_add(g, "embedding", "x", NULL, &tokens, 1, &p[0], 1, &x));
-    MUST(pst_graph_add(g, "linear", "lin", &(pst_attr){.activation = PST_ACT_RELU}, &x, 1, &p[3], 1,
-                       &a));
-    MUST(pst_graph_add(g, "layer_norm", "norm", &(pst_attr){.eps = 1}, &x, 1, &p[1], 2, &b));
-    MUST(pst_graph_add(g, "add", "inner", NULL, (uint32_t[]){a, b}, 2, NULL, 0, &sum));
-    MUST(pst_graph_add(g, "add", "outer", NULL, (uint32_t[]){x, sum}, 2, NULL, 0, &sum));
-    MUST(pst_graph_add(g, "linear", "head", NULL, &sum, 1, &p[0], 1, &logits));
-    MUST(pst_graph_add(g, "cross_entropy", "loss", NULL, (uint32_t[]){logits, targets}, 2, NULL, 0,
-                       &loss));
+    MUST(pst_graph_add(g, &(pst_new_node){"embedding", "x", NULL, &tokens, 1, &p[0], 1}, &x));
+    MUST(pst_graph_add(
+        g,
+        &(pst_new_node){"linear", "lin", &(pst_attr){.activation = PST_ACT_RELU}, &x, 1, &p[3], 1},
+        &a));
+    MUST(pst_graph_add(
+        g, &(pst_new_node){"layer_norm", "norm", &(pst_attr){.eps = 1}, &x, 1, &p[1], 2}, &b));
+    MUST(pst_graph_add(g, &(pst_new_node){"add", "inner", NULL, (uint32_t[]){a, b}, 2, NULL, 0},
+                       &sum));
+    MUST(pst_graph_add(g, &(pst_new_node){"add", "outer", NULL, (uint32_t[]){x, sum}, 2, NULL, 0},
+                       &sum));
+    MUST(pst_graph_add(g, &(pst_new_node){"linear", "head", NULL, &sum, 1, &p[0], 1}, &logits));
+    MUST(pst_graph_add(
+        g,
+        &(pst_new_node){"cross_entropy", "loss", NULL, (uint32_t[]){logits, targets}, 2, NULL, 0},
+        &loss));
     return g;
 }
 
@@ -211,7 +218,7 @@ static void overwritten_input_is_refused(void **unused) {
     const pst_node *loss = &g->node[g->n_node - 1];
     uint32_t in[] = {loss->in[0], loss->in[1]}, out;
     pst_tape *t = NULL;
-    MUST(pst_graph_add(g, "cross_entropy", "again", NULL, in, 2, NULL, 0, &out));
+    MUST(pst_graph_add(g, &(pst_new_node){"cross_entropy", "again", NULL, in, 2, NULL, 0}, &out));
     assert_int_equal(pst_tape_build(g, 1, &t), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "again"));
     assert_null(t);
@@ -229,7 +236,7 @@ static void parameter_without_loss_is_refused(void **unused) {
     pst_tape_close(t);
     uint32_t in = head->in[0], out, param[] = {head->param[0], PST_NONE};
     pst_attr attr = {.features = head->attr.features};
-    MUST(pst_graph_add(g, "linear", "unheard", &attr, &in, 1, param, 1, &out));
+    MUST(pst_graph_add(g, &(pst_new_node){"linear", "unheard", &attr, &in, 1, param, 1}, &out));
     MUST(pst_tape_build(g, 1, &t));
     assert_int_equal(pst_tape_check_gradients(t, g), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "has a use that leads to no loss"));

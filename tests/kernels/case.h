@@ -69,7 +69,8 @@ static pst_status case_input(pst_graph *g, const char *name, uint32_t tokens, ui
     uint32_t index;
     snprintf(param, sizeof param, "%s.table", name);
     PST_TRY(case_param(g, param, 2, c, &index));
-    return pst_graph_add(g, "embedding", name, &(pst_attr){0}, &tokens, 1, &index, 1, tensor);
+    return pst_graph_add(
+        g, &(pst_new_node){"embedding", name, &(pst_attr){0}, &tokens, 1, &index, 1}, tensor);
 }
 
 CASE_USED int case_is_image(const kernel_case *k) { return k->w != 0; }
@@ -123,14 +124,16 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
         PST_TRY(pst_graph_data(g, "targets", 2, dim, &in[n_in++]));
     if (!strcmp(k->op, "vocabulary_loss")) {
         pst_attr group = {.parts = 2};
-        PST_TRY(pst_graph_add(g, "vocabulary_part", "part", &attr, in, 2, NULL, 0, &out));
-        PST_TRY(pst_graph_add(g, "tensor_stack", "stack", &group, &out, 1, NULL, 0, &in[n_in++]));
+        PST_TRY(pst_graph_add(g, &(pst_new_node){"vocabulary_part", "part", &attr, in, 2, NULL, 0},
+                              &out));
+        PST_TRY(pst_graph_add(g, &(pst_new_node){"tensor_stack", "stack", &group, &out, 1, NULL, 0},
+                              &in[n_in++]));
     }
     if (!strcmp(k->op, "linear")) PST_TRY(case_param(g, "weight", k->f, k->c, &param[n_param++]));
     if (!strcmp(k->op, "layer_norm")) PST_TRY(case_param(g, "weight", k->c, 0, &param[n_param++]));
     if (!strcmp(k->op, "layer_norm") || (!strcmp(k->op, "linear") && k->second))
         PST_TRY(case_param(g, "bias", strcmp(k->op, "linear") ? k->c : k->f, 0, &param[n_param++]));
-    return pst_graph_add(g, k->op, k->op, &attr, in, n_in, param, n_param, &out);
+    return pst_graph_add(g, &(pst_new_node){k->op, k->op, &attr, in, n_in, param, n_param}, &out);
 }
 
 /* Operands are identified by kind and index. */
@@ -272,10 +275,9 @@ static void case_fill(case_state *s, case_buffer *b) {
         case_fill_lengths(s, b);
         return;
     }
-    uint64_t limit = case_is_image(k)             ? 256
-                     : k->total                   ? k->total
-                     : strcmp(k->op, "embedding") ? k->c
-                                                  : k->f;
+    uint64_t limit = strcmp(k->op, "embedding") ? k->c : k->f;
+    if (k->total) limit = k->total;
+    if (case_is_image(k)) limit = 256;
     for (uint64_t i = 0; i < b->n; i++) {
         uint32_t word[4];
         pst_rng_words(key, 7, i, word);
@@ -358,8 +360,8 @@ CASE_USED pst_status case_run(const case_state *s, const pst_kernel_row *row, ps
         arg[i] = case_operand(s, args, i, flags)->data;
         if (args[i].kind == PST_ARG_SUM && flags.no_sum) arg[i] = NULL;
     }
-    uint64_t bytes =
-        row->scratch ? row->scratch(s->graph, s->node, device ? device->threads : 1) : 0;
+    uint32_t threads = device ? device->threads : 1;
+    uint64_t bytes = row->scratch ? row->scratch(s->graph, s->node, threads) : 0;
     uint8_t *scratch = aligned_alloc(64, case_round_up(bytes) + 64);
     if (!scratch) return pst_fail(PST_ENOMEM, "no memory for scratch");
     memset(scratch, 0xff, bytes + 64);
@@ -396,9 +398,8 @@ CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n,
 
 /* A type of graph that the row takes. */
 CASE_USED pst_dtype case_row_dtype(const pst_kernel_row *row) {
-    return row->dtypes & PST_TAKES_F32    ? PST_F32
-           : row->dtypes & PST_TAKES_BF16 ? PST_BF16
-                                          : PST_F16;
+    if (row->dtypes & PST_TAKES_F32) return PST_F32;
+    return row->dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F16;
 }
 
 /* Relative distance |a-b| / |b|; NaN counts as infinitely far. */
@@ -409,6 +410,7 @@ CASE_USED double case_distance(const float *a, const float *b, uint64_t n) {
         size += (double)b[i] * b[i];
     }
     if (isnan(apart) || isnan(size)) return INFINITY;
-    return apart == 0 ? 0 : sqrt(apart / (size > 0 ? size : 1e-30));
+    if (size <= 0) size = 1e-30;
+    return apart == 0 ? 0 : sqrt(apart / size);
 }
 #endif

@@ -455,7 +455,8 @@ static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype type, uint64
         float *got = malloc((n + shift + 8) * sizeof *got),
               *state[2] = {here[p][2] + shift, here[p][3] + shift};
         h.decay = 0.1f * (float)p;
-        pst_flat_ref()->update(NULL, kind, &h, here[p][0] + shift, here[p][1] + shift, state, n);
+        pst_flat_param param = {here[p][0] + shift, here[p][1] + shift, {state[0], state[1]}, n};
+        pst_flat_ref()->update(NULL, kind, &h, &param);
         for (int a = 0; a < ARRAYS; a++) {
             runner->get(got, there[p][a], (n + shift + 8) * sizeof *got);
             assert_memory_equal(got, here[p][a], (n + shift + 8) * sizeof *got);
@@ -591,7 +592,8 @@ static void test_combine(void **state) {
     enum { ADDENDS = 5, MOST = 3000 };
     static const uint64_t length[] = {1, 7, 8, 9, 1024, 2999};
     for (uint32_t i = 0; i < 3 * 2 * (sizeof length / sizeof *length); i++) {
-        const pst_dtype type = i % 3 == 0 ? PST_F32 : i % 3 == 1 ? PST_BF16 : PST_F16;
+        static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
+        const pst_dtype type = types[i % 3];
         const uint64_t n = length[i / 6], shift = i / 3 % 2, size = pst_dtype_bytes(type);
         /* or somewhere else */
         const uint32_t addends = 1 + i % ADDENDS, into = i % 2 ? addends : i % addends;

@@ -34,9 +34,10 @@ static void differences(case_state *s, case_pass run, case_buffer *x, float *slo
     }
 }
 
+/* The gradient of a parameter or of an input. */
 static void check_operand(const kernel_case *k, uint64_t seed, case_pass run,
-                          const case_state *grads, uint32_t kind, uint32_t index,
-                          uint32_t grad_kind) {
+                          const case_state *grads, uint32_t kind, uint32_t index) {
+    const uint32_t grad_kind = kind == PST_ARG_IN ? PST_ARG_DIN : PST_ARG_DPARAM;
     case_state s;
     assert_int_equal(case_open(k, seed, 0, &s), PST_OK);
     case_buffer *x = case_find(&s, kind, index);
@@ -63,13 +64,12 @@ CASE_USED void check_differences(const kernel_case *k, uint64_t seed, case_pass 
             case_buffer *in = case_find(&s, PST_ARG_IN, 0);
             in->kind = PST_ARG_DIN;
         }
-        check_operand(k, seed, run, &s, PST_ARG_IN, 0, PST_ARG_DIN);
+        check_operand(k, seed, run, &s, PST_ARG_IN, 0);
     }
     if (case_has_pass(&s, PST_PASS_B) && case_find(&s, PST_ARG_DIN, 1))
-        check_operand(k, seed, run, &s, PST_ARG_IN, 1, PST_ARG_DIN);
+        check_operand(k, seed, run, &s, PST_ARG_IN, 1);
     for (uint32_t i = 0; i < s.node->n_param; i++)
-        if (!(s.node->op->statistics >> i & 1))
-            check_operand(k, seed, run, &s, PST_ARG_PARAM, i, PST_ARG_DPARAM);
+        if (!(s.node->op->statistics >> i & 1)) check_operand(k, seed, run, &s, PST_ARG_PARAM, i);
     case_close(&s);
 }
 /* Of every operator, small ones. */

@@ -72,6 +72,7 @@ static void test_linear_parts(void **state) {
     (void)state;
     uint32_t n;
     const pst_kernel_row *rows = pst_kernels_ref(&n);
+    static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
     for (int i = 0; i < 18; i++) {
         kernel_case k = {.op = "linear",
                          .b = 2,
@@ -80,9 +81,7 @@ static void test_linear_parts(void **state) {
                          .f = i < 9 ? 40 : 131,
                          .second = 1,
                          .act = (pst_activation)(1 + i % 3),
-                         .dtype = i / 3 % 3 == 0   ? PST_F32
-                                  : i / 3 % 3 == 1 ? PST_BF16
-                                                   : PST_F16};
+                         .dtype = types[i / 3 % 3]};
         case_state want, got;
         assert_int_equal(case_open(&k, seed, 0, &want), PST_OK);
         for (int pass = 0; pass < PST_PASS_COUNT; pass++)

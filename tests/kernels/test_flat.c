@@ -57,13 +57,13 @@ static void check_update(pst_optim_kind kind, uint64_t t) {
     for (size_t l = 0; l < LAST_SIZE; l++) {
         float *want[ARRAYS], *got[ARRAYS];
         make(want, lengths[l], 0);
-        pst_flat_ref()->update(NULL, kind, &h, want[0], want[1], (float *[2]){want[2], want[3]},
-                               lengths[l]);
+        pst_flat_ref()->update(NULL, kind, &h,
+                               &(pst_flat_param){want[0], want[1], {want[2], want[3]}, lengths[l]});
         for (uint32_t i = 0; i < n_table * 4; i++) {
             uint64_t shift = i % 3;
             make(got, lengths[l], shift);
-            list[i / 4]->update(pools[i % 4], kind, &h, got[0], got[1],
-                                (float *[2]){got[2], got[3]}, lengths[l]);
+            list[i / 4]->update(pools[i % 4], kind, &h,
+                                &(pst_flat_param){got[0], got[1], {got[2], got[3]}, lengths[l]});
             for (int a = 0; a < ARRAYS; a++) assert_memory_equal(got[a], want[a], 4 * lengths[l]);
             drop(got, shift);
         }
@@ -94,7 +94,7 @@ static void test_adamw_rule(void **state) {
     double x = 0.5 * g, dm = 0.9 * m + 0.1 * x, dv = 0.999 * v + 0.001 * x * x;
     double want = w - 1e-2 * 0.1 * w - 1e-2 / 0.271 * dm / (sqrt(dv) / sqrt(0.002997) + 1e-8);
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
-    flat->update(NULL, PST_OPTIM_ADAMW, &h, &w, &g, (float *[2]){&m, &v}, 1);
+    flat->update(NULL, PST_OPTIM_ADAMW, &h, &(pst_flat_param){&w, &g, {&m, &v}, 1});
     assert_true(fabs(w - want) < 1e-7 && fabs(m - dm) < 1e-7 && fabs(v - dv) < 1e-7);
 }
 

@@ -298,10 +298,12 @@ static pst_graph *one_linear(uint64_t rows, uint64_t in, uint64_t out) {
     MUST(pst_graph_data(g, "tokens", 2, shape, &x));
     MUST(pst_graph_param(g, &(pst_param){.name = "table", .n_dim = 2, .dim = {table[0], table[1]}},
                          &weight));
-    MUST(pst_graph_add(g, "embedding", "embedding", NULL, &x, 1, &weight, 1, &x));
+    MUST(pst_graph_add(g, &(pst_new_node){"embedding", "embedding", NULL, &x, 1, &weight, 1}, &x));
     MUST(pst_graph_param(g, &(pst_param){.name = "weight", .n_dim = 2, .dim = {out, in}}, &weight));
-    MUST(pst_graph_add(g, "linear", "linear", &(pst_attr){.features = (uint32_t)out}, &x, 1,
-                       &weight, 1, &y));
+    MUST(pst_graph_add(g,
+                       &(pst_new_node){"linear", "linear", &(pst_attr){.features = (uint32_t)out},
+                                       &x, 1, &weight, 1},
+                       &y));
     return g;
 }
 

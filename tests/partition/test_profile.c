@@ -80,10 +80,13 @@ static void busy_is_between(void **unused) {
     assert_int_equal(pst_graph_param(g, &weight, &w), PST_OK);
     g->tensor[x].dtype = PST_F32;
     pst_attr attr = {.features = 3, .activation = PST_ACT_RELU};
-    assert_int_equal(pst_graph_add(g, "linear", "l", &attr, &x, 1, &w, 1, &y), PST_OK);
+    assert_int_equal(pst_graph_add(g, &(pst_new_node){"linear", "l", &attr, &x, 1, &w, 1}, &y),
+                     PST_OK);
     const uint32_t ends[] = {y, targets};
     assert_int_equal(
-        pst_graph_add(g, "cross_entropy", "c", &(pst_attr){0}, ends, 2, NULL, 0, &loss), PST_OK);
+        pst_graph_add(g, &(pst_new_node){"cross_entropy", "c", &(pst_attr){0}, ends, 2, NULL, 0},
+                      &loss),
+        PST_OK);
     assert_string_equal(pst_profile_shape(g, g->node, 0, PST_PASS_F, text),
                         "linear F 1x4x8 w 3x8 relu");
 

@@ -24,20 +24,26 @@ static inline pst_graph *round_graph(uint64_t *seed) {
     MUST(pst_graph_open("chain", 1, &g));
     MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){1, 3}, &tokens));
     param[0] = random_param(g, 11, 8, seed);
-    MUST(pst_graph_add(g, "embedding", "embedding", NULL, &tokens, 1, param, 1, &x));
+    MUST(pst_graph_add(g, &(pst_new_node){"embedding", "embedding", NULL, &tokens, 1, param, 1},
+                       &x));
     for (uint32_t i = 0; i < n; i++) {
         char name[PST_NAME_MAX];
         int norm = study_random(seed) % 3 == 0;
         snprintf(name, sizeof name, "n%u", i);
         param[0] = norm ? random_param(g, 8, 0, seed) : random_param(g, 8, 8, seed);
         param[1] = random_param(g, 8, 0, seed);
-        MUST(pst_graph_add(g, norm ? "layer_norm" : "linear", name, &attr, &x, 1, param,
-                           norm ? 2 : 1 + (uint32_t)(study_random(seed) % 2), &x));
+        MUST(
+            pst_graph_add(g,
+                          &(pst_new_node){norm ? "layer_norm" : "linear", name, &attr, &x, 1, param,
+                                          norm ? 2 : 1 + (uint32_t)(study_random(seed) % 2)},
+                          &x));
     }
     MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){1, 3}, &targets));
     param[0] = random_param(g, 11, 8, seed);
-    MUST(pst_graph_add(g, "linear", "head", NULL, &x, 1, param, 1, &x));
-    MUST(pst_graph_add(g, "cross_entropy", "loss", NULL, (uint32_t[]){x, targets}, 2, NULL, 0, &x));
+    MUST(pst_graph_add(g, &(pst_new_node){"linear", "head", NULL, &x, 1, param, 1}, &x));
+    MUST(pst_graph_add(
+        g, &(pst_new_node){"cross_entropy", "loss", NULL, (uint32_t[]){x, targets}, 2, NULL, 0},
+        &x));
     return g;
 }
 

@@ -50,13 +50,16 @@ static void open_member(member *m, const char *op, const sizes *of, uint32_t par
     must(pst_graph_data(m->g, "tokens", 2, dim, &tokens));
     must(pst_graph_data(m->g, "targets", 2, dim, &targets));
     must(pst_graph_param(m->g, &table, &param));
-    must(pst_graph_add(m->g, "embedding", "embedding", NULL, &tokens, 1, &param, 1, &x));
+    must(pst_graph_add(m->g, &(pst_new_node){"embedding", "embedding", NULL, &tokens, 1, &param, 1},
+                       &x));
     if (!strcmp(op, "tensor_stack")) {
         uint32_t in[] = {x, targets};
-        must(pst_graph_add(m->g, "vocabulary_part", "part", &(pst_attr){.total = CHANNELS}, in, 2,
-                           NULL, 0, &x));
+        must(pst_graph_add(m->g,
+                           &(pst_new_node){"vocabulary_part", "part",
+                                           &(pst_attr){.total = CHANNELS}, in, 2, NULL, 0},
+                           &x));
     }
-    must(pst_graph_add(m->g, op, op, &attr, &x, 1, NULL, 0, &x));
+    must(pst_graph_add(m->g, &(pst_new_node){op, op, &attr, &x, 1, NULL, 0}, &x));
     m->node = m->g->node + m->g->n_node - 1;
     const pst_tensor *in = m->g->tensor + m->node->in[0], *out = m->g->tensor + m->node->out[0];
     m->n_from = pst_tensor_elements(w ? out : in);
