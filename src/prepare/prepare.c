@@ -82,8 +82,9 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
 /* Where the cut is known. The messages have the plan's file, where the run file names one. */
 static pst_status take_cut(pst_prepared *p) {
     const char *file = p->config->parallel.plan;
-    if (p->options.layout) return pst_plan_of_layout(&p->layout, p->graph, &p->plan);
-    if (!p->options.plan) return PST_OK;
+    if (!p->layout.n_chunk) return PST_OK;
+    if (!p->options.plan || p->options.layout)
+        return pst_plan_of_layout(&p->layout, p->graph, &p->plan);
     pst_status status = take_plan(p, p->options.plan);
     return status == PST_EINPUT && *file ? pst_fail_in(status, "%s", file) : status;
 }

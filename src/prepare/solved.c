@@ -161,9 +161,7 @@ static pst_status find_limit(contest *c) {
     if (!c->limit && layout.n_chunk) PST_TRY(find_limit_of_cut(c));
     if (c->limit) return PST_OK;
     one.layout = &layout;
-    one.options.plan = NULL; /* whose chunks may lie in another way */
-    one.options.layout = NULL;
-    layout.n_chunk = 0;
+    layout.n_chunk = 0; /* chunks of the cut may lie in another way */
     layout.first_item = layout.rank_of_chunk = NULL;
     for (uint32_t i = 0; i < layout.n_recompute; i++)
         if (layout.recompute[i] < least) least = layout.recompute[i];
