@@ -2,6 +2,7 @@
  * the flush comes behind in closed form, and memory is counted from what the schedule holds in
  * flight. */
 #include "base/hash.h"
+#include "partition/cost/replicas.h"
 #include "partition/search/parts.h"
 #include "pipeline/simulate/simulate.h"
 #include <math.h>
@@ -20,32 +21,6 @@ static uint64_t period_of(const pst_layout *l, const pst_search_flight *flight,
     for (uint32_t s = 1; s < l->pipeline; s++)
         if (stage_ns[s] > stage_ns[*which]) *which = s;
     return stage_ns[*which];
-}
-
-/* One to each; each further one to whoever would be done with it first, the first of equals. What
- * all are done with by some time that is early enough is theirs at once. */
-static void share(pst_layout *l, const uint64_t *period) {
-    uint32_t left = l->n_micro, equal = 1;
-    double rate = 0;
-    for (uint32_t k = 0; k < l->data; k++) {
-        equal &= period[k] == period[0];
-        rate += period[k] ? 1 / (double)period[k] : INFINITY;
-    }
-    double by = (l->n_micro - l->data) / rate;
-    for (uint32_t k = 0; k < l->data; k++) {
-        uint32_t most = period[k] ? (uint32_t)(by / (double)period[k]) : 0;
-        if (equal) most = l->n_micro / l->data + (k < l->n_micro % l->data);
-        l->micros[k] = most > 1 ? most : 1;
-        left -= l->micros[k];
-    }
-    for (; left; left--) {
-        uint32_t best = 0;
-        for (uint32_t k = 1; k < l->data; k++)
-            if ((l->micros[k] + 1.) * (double)period[k] <
-                (l->micros[best] + 1.) * (double)period[best])
-                best = k;
-        l->micros[best]++;
-    }
 }
 
 uint32_t pst_search_most_micros(const pst_layout *l) {
@@ -113,7 +88,8 @@ typedef struct {
     uint64_t tied;             /* elements of those of the first stage that another uses, too, */
     uint32_t user; /* that one; its gradients go to the first and the sum, or new weights, back, */
     uint64_t lent_ns, news_ns; /* in so much time */
-    uint64_t *seen, *period;   /* [data] hashes of replicas; longest stage */
+    uint64_t *seen;            /* [data] hashes of replicas */
+    double *period;            /* [data] longest stage of each */
     double *own, *near; /* [pipeline x data] ns in which a rank's messages leave it for other nodes,
                            and for its own */
     double *node;       /* [cluster's nodes] bytes that leave each, and come */
@@ -126,9 +102,9 @@ typedef struct {
 static pst_status open_score(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
                              score *s) {
     uint32_t p = l->pipeline;
-    uint64_t *all = calloc(5 * (size_t)p + l->n_chunk + 2 * (size_t)l->data, sizeof *all);
+    uint64_t *all = calloc(5 * (size_t)p + l->n_chunk + (size_t)l->data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
-    s->own = calloc(2 * (size_t)p * l->data + x->problem->cluster->n_node, sizeof *s->own);
+    s->own = calloc((2 * (size_t)p + 1) * l->data + x->problem->cluster->n_node, sizeof *s->own);
     if (!all || !s->flush || !s->own) return pst_fail(PST_ENOMEM, "no memory to score a layout");
     s->one_ns = all + p;
     s->stage_ns = all + 2 * (size_t)p;
@@ -137,7 +113,7 @@ static pst_status open_score(pst_search_context *x, const pst_search_config *c, 
     s->node = s->near + (size_t)p * l->data;
     s->hops = all + 4 * (size_t)p;
     s->seen = s->hops + l->n_chunk;
-    s->period = s->seen + l->data;
+    s->period = s->node + x->problem->cluster->n_node;
     PST_TRY(pst_search_flight_of(x, c->schedule, p, l->n_chunk / p, pst_search_most_micros(l),
                                  &s->flight));
     PST_TRY(pst_search_times_open(l->n_chunk, &s->times));
@@ -213,9 +189,9 @@ static pst_status share_out(pst_search_context *x, const pst_search_config *c, p
         s->period[k] = 1;
         if (x->even) continue;
         PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
-        s->period[k] = period_of(l, s->flight, &s->times, s->stage_ns, &which);
+        s->period[k] = (double)period_of(l, s->flight, &s->times, s->stage_ns, &which);
     }
-    share(l, s->period);
+    pst_replicas_share(s->period, l->data, l->n_micro, l->micros);
     return PST_OK;
 }
 
@@ -381,7 +357,7 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c, c
     const uint64_t around = around_of(c, l, s, 1, &behind);
     memset(s->end_ns, 0xff, l->pipeline * sizeof *s->end_ns); /* so late that all sums of zero 2 but
                                                                  the last are hidden */
-    s->most_ns = s->period + l->data;
+    s->most_ns = s->seen + l->data;
     for (uint32_t r = 0; r < l->pipeline; r++) {
         const uint64_t others = around + behind_of(c, l, s, 1, r);
         s->most_ns[r] = x->limit_ns > others ? x->limit_ns - others : 0;

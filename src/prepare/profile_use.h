@@ -18,8 +18,8 @@ pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *
 /* Warns of ranks that would have to take turns on the processors. */
 void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank,
                       uint32_t threads);
-/* Messages and the flush, once lists and layout are there. */
-void pst_profile_time(pst_prepared *p);
+/* Messages, once lists are there; not where a cluster file says how long they take. */
+void pst_profile_time_messages(pst_prepared *p);
 /* What a profile of this machine says it is of. */
 void pst_profile_here(const pst_config *config, uint32_t threads, pst_profile_head *head);
 #endif
