@@ -1,6 +1,8 @@
 /* Of the rows the best: refined, simulated, and prepared in full where the caller can, until the
  * first is. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/drive.h"
+#include "partition/search/score.h"
 #include <stdlib.h>
 #include <string.h>
 

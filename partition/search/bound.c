@@ -22,7 +22,7 @@
  * or, where B and W are one, BW of the chunks before r, and of a round as at the start, after
  * which the first stage ends.
  * And of the largest operators some stage has several. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

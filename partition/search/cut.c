@@ -4,7 +4,7 @@
  * begins later or ends sooner never takes longer or needs more, so for a given longest stage it is
  * right to give each stage as many items as it can have, and the least is found by halving. That
  * bounds cuts of one chunk per stage; of several, chunks are given parts of it, without a proof. */
-#include "partition/search/parts.h"
+#include "partition/search/cut.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,15 +238,19 @@ static uint64_t enter_of(const pst_search_table *t, uint32_t from, uint32_t mode
     return from ? t->least_enter[mode] : t->table->enter[mode][0];
 }
 
-static uint64_t own_bytes(const ground *g, uint32_t chunk, uint32_t from, uint32_t to) {
-    const pst_search_table *t = g->stage[g->flight->stage[chunk]].table;
-    return pst_search_own_bytes(g->problem, g->c, t, from, to, g->flight, chunk, g->micros);
+static pst_search_chunk chunk_of(const ground *g, uint32_t chunk, uint32_t from, uint32_t to) {
+    return (pst_search_chunk){.problem = g->problem,
+                              .c = g->c,
+                              .table = g->stage[g->flight->stage[chunk]].table,
+                              .flight = g->flight,
+                              .chunk = chunk,
+                              .from = from,
+                              .to = to,
+                              .micros = g->micros};
 }
 
-static uint64_t held_bytes(const ground *g, uint32_t chunk, uint32_t from, uint32_t to,
-                           uint32_t mode) {
-    const pst_search_table *t = g->stage[g->flight->stage[chunk]].table;
-    return pst_search_held_bytes(t, from, to, mode, enter_of(t, from, mode), g->flight, chunk);
+static uint64_t held_bytes(const pst_search_chunk *k, uint32_t mode) {
+    return pst_search_held_bytes(k, mode, enter_of(k->table, k->from, mode));
 }
 
 /* Of one chunk per stage all that the surrogate says; of several the work. */
@@ -274,6 +278,7 @@ static int can_have(const ground *g, uint32_t chunk, uint32_t from, uint32_t to,
         room = g->chunks > 1 ? (uint64_t)((double)room * (part < 1 ? part * g->tilt : 1)) : room;
         room = room > g->used_bytes[at] ? room - g->used_bytes[at] : 0;
     }
+    const pst_search_chunk k = chunk_of(g, chunk, from, to);
     uint64_t own = 0;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         if (!g->problem->recompute[mode] && mode != g->quickest) continue;
@@ -282,9 +287,9 @@ static int can_have(const ground *g, uint32_t chunk, uint32_t from, uint32_t to,
             continue;
         }
         if (room == UINT64_MAX) return 1;
-        if (!own && (own = own_bytes(g, chunk, from, to)) > room) return 0;
+        if (!own && (own = pst_search_own_bytes(&k)) > room) return 0;
         uint64_t work = pst_search_work_bytes(t, from, to, mode, enter_of(t, from, mode), g->split);
-        if (own + held_bytes(g, chunk, from, to, mode) + work / g->chunks <= room) return 1;
+        if (own + held_bytes(&k, mode) + work / g->chunks <= room) return 1;
     }
     return 0;
 }
@@ -294,13 +299,14 @@ static void take(ground *g, uint32_t chunk, uint32_t from, uint32_t to) {
     uint32_t at = g->flight->stage[chunk];
     if (g->chunks == 1) return;
     g->used_ns[at] += (uint64_t)work_of(g, &g->stage[at], from, to, g->quickest, 1);
+    const pst_search_chunk k = chunk_of(g, chunk, from, to);
     uint64_t least = UINT64_MAX;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         if (!g->problem->recompute[mode] && mode != g->quickest) continue;
-        uint64_t bytes = held_bytes(g, chunk, from, to, mode);
+        uint64_t bytes = held_bytes(&k, mode);
         if (bytes < least) least = bytes;
     }
-    g->used_bytes[at] += least + own_bytes(g, chunk, from, to);
+    g->used_bytes[at] += least + pst_search_own_bytes(&k);
 }
 
 /* --- all chunks ------------------------------------------------------------------------------- */

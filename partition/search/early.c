@@ -9,7 +9,7 @@
  *   back   when it is done with B, the last one of its first chunk has to come back to the stages
  *          before, as B of their
  *          first chunks. */
-#include "partition/search/parts.h"
+#include "partition/search/score.h"
 #include <string.h>
 
 /* F of the nth chunk of a stage before the stage's first B, at most. In rounds, one B comes after

@@ -1,15 +1,11 @@
 /* Looks at one configuration: its devices in every order that is tried, with the best cut of the
  * surrogate; in small problems with every cut, simulated where it may be the best. */
-#include "partition/search/parts.h"
+#include "partition/search/cut.h"
+#include "partition/search/drive.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_ITEMS = 12, SMALL_MICROS = 64, ATTEMPTS = 8, NEAR = 8 };
-
-int pst_search_is_small(const pst_search_problem *problem) {
-    return problem->n_item <= SMALL_ITEMS && problem->cluster->n_device <= PST_SEARCH_SMALL &&
-           problem->batch <= SMALL_MICROS;
-}
+enum { ATTEMPTS = 8 };
 
 /* The better of the row's layout and this one. */
 static int is_better(const pst_search_lot *lot, const pst_layout *l, uint64_t excess) {
@@ -90,18 +86,6 @@ static pst_status consider(pst_search_context *x, pst_search_lot *lot, pst_searc
     return status == PST_OK ? keep(x, lot, c, l, *excess, stage) : status;
 }
 
-/* Cuts in order: the last one that can moves on by one, those behind follow it closely. 0: there is
- * no other. */
-static int next_cut(uint32_t *first, uint32_t n_chunk, uint32_t n_item) {
-    for (uint32_t k = n_chunk; k-- > 1;) {
-        if (first[k] + 1 > n_item - (n_chunk - k)) continue;
-        first[k]++;
-        for (uint32_t i = k + 1; i < n_chunk; i++) first[i] = first[i - 1] + 1;
-        return 1;
-    }
-    return 0;
-}
-
 static pst_status every_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
                             pst_layout *l) {
     for (uint32_t k = 0; k <= l->n_chunk; k++) l->first_item[k] = k == l->n_chunk ? l->n_item : k;
@@ -109,7 +93,7 @@ static pst_status every_cut(pst_search_context *x, pst_search_lot *lot, pst_sear
         uint64_t excess;
         c->reserve = 0; /* every cut has its own */
         PST_TRY(consider(x, lot, c, l, &excess));
-    } while (!pst_search_late(x) && next_cut(l->first_item, l->n_chunk, l->n_item));
+    } while (!pst_search_late(x) && pst_search_next_cut(l->first_item, l->n_chunk, l->n_item));
     return PST_OK;
 }
 
@@ -132,24 +116,6 @@ static pst_status find_cut(pst_search_context *x, const pst_search_config *c, ps
     return PST_OK;
 }
 
-/* Each border where much crosses goes to the nearest place over which half as much does; 0: there
- * is none. */
-static int narrow(const pst_search_table *t, pst_layout *l) {
-    int any = 0;
-    for (uint32_t k = 1; k < l->n_chunk; k++) {
-        const uint64_t *cross = t->table->cross, at = l->first_item[k], wide = cross[at];
-        for (uint64_t far = 1, found = 0; far <= NEAR && !found; far++) {
-            const int before = at > far && cross[at - far] <= wide / 2;
-            const int behind = at + far < l->n_item && cross[at + far] <= wide / 2;
-            if (before || behind) {
-                found = 1;
-                any |= pst_search_push(l, k, (int64_t)at + (int64_t)(before ? -far : far));
-            }
-        }
-    }
-    return any;
-}
-
 /* Cuts of several chunks know nothing of links. */
 static pst_status consider_narrow(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
                                   const pst_layout *l) {
@@ -160,7 +126,7 @@ static pst_status consider_narrow(pst_search_context *x, pst_search_lot *lot, ps
     PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, 0, &t));
     if (!t->table) return PST_OK;
     PST_TRY(pst_layout_copy(l, &other));
-    pst_status status = narrow(t, other) ? consider(x, lot, c, other, &excess) : PST_OK;
+    pst_status status = pst_search_narrow(t, other) ? consider(x, lot, c, other, &excess) : PST_OK;
     pst_layout_close(other);
     return status;
 }

@@ -1,6 +1,7 @@
 /* What is looked at, and in which order: a few of every row, then what may still be shorter than
  * the best, or bounds it. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/drive.h"
 #include <stdlib.h>
 
 enum {
@@ -8,19 +9,11 @@ enum {
     FITTING_LOOKS = 64,
     LONG_PIPELINE = 128,
     HOPEFUL_LOOKS = 100, /* where each takes much work; else more */
-    MUCH_WORK = 4096,
     LITTLE_WORK = 1024,
     BOUND_LOOKS = 1500,
     ANY_LOOKS = 3000
 };
 #define FAR 1.2
-
-uint64_t pst_search_shortest(const pst_search_all *s) {
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < s->n_lot; i++)
-        if (pst_search_step_of(&s->lot[i]) < least) least = pst_search_step_of(&s->lot[i]);
-    return least;
-}
 
 /* Of those that have not been looked at, if there are any. */
 static pst_search_config *leanest(const pst_search_lot *lot) {
@@ -167,24 +160,19 @@ static pst_status tighten(pst_search_all *s) {
     return PST_OK;
 }
 
-/* What a look takes, about. */
-static uint64_t work_of(const pst_search_context *x) {
-    return (uint64_t)x->problem->cluster->n_device * x->problem->batch;
-}
-
-int pst_search_is_quick(const pst_search_context *x) { return work_of(x) < MUCH_WORK; }
-
 /* How many looks of no use are enough. */
 uint32_t pst_search_hopeful_looks(const pst_search_all *s) {
-    return HOPEFUL_LOOKS *
-           (work_of(&s->x) < MUCH_WORK ? (uint32_t)(MUCH_WORK / work_of(&s->x)) : 1);
+    return HOPEFUL_LOOKS * (pst_search_work_of(&s->x) < PST_SEARCH_MUCH_WORK
+                                ? (uint32_t)(PST_SEARCH_MUCH_WORK / pst_search_work_of(&s->x))
+                                : 1);
 }
 
 /* Where memory is short, cuts that leave some of it need less recomputation, of which they know
  * nothing: and so what is found in less memory is found in more. */
 static pst_status look_in_less(pst_search_all *s) {
     const pst_search_problem *p = s->x.problem;
-    if (!s->x.n_check || pst_search_is_small(p) || work_of(&s->x) > LITTLE_WORK) return PST_OK;
+    if (!s->x.n_check || pst_search_is_small(p) || pst_search_work_of(&s->x) > LITTLE_WORK)
+        return PST_OK;
     for (uint32_t part = 32; part >= 4; part /= 2) {
         for (uint32_t i = 0; i < s->n_lot; i++)
             for (uint32_t k = 0; k < s->lot[i].n_config; k++) {

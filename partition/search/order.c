@@ -2,7 +2,7 @@
  * and kind that are about as fast. Of few devices all orders that differ are tried; of many, those
  * in which replicas of a stage are neighbours, and those in which the stages of a replica are, each
  * as the file has the devices, from the fastest and from the slowest. */
-#include "partition/search/parts.h"
+#include "partition/search/space.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Less zero for a layout that is all but chosen: of equals the least. */
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
+#include "partition/search/score.h"
 
 /* The lot's layout with another zero, predicted; *other NULL: it cannot be had. */
 static pst_status predict_with(pst_search_context *x, const pst_search_lot *lot, uint32_t zero,

@@ -1,7 +1,8 @@
 /* The best cuts of several chunks per stage are made by halves: chunks get equal parts of the
  * longest stage, whatever their stage waits for. Here their borders are moved as long as a walk
  * through the real order becomes shorter. */
-#include "partition/search/parts.h"
+#include "partition/search/cut.h"
+#include "partition/search/drive.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,16 +31,6 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst
         status = PST_OK;
     } /* no such border */
     return status;
-}
-
-int pst_search_push(pst_layout *l, uint32_t k, int64_t to) {
-    if (to < k || to > (int64_t)l->n_item - (l->n_chunk - k)) return 0;
-    l->first_item[k] = (uint32_t)to;
-    for (uint32_t i = k; i > 1 && l->first_item[i - 1] >= l->first_item[i]; i--)
-        l->first_item[i - 1] = l->first_item[i] - 1;
-    for (uint32_t i = k; i + 1 < l->n_chunk && l->first_item[i + 1] <= l->first_item[i]; i++)
-        l->first_item[i + 1] = l->first_item[i] + 1;
-    return 1;
 }
 
 /* Each border in turn; *moved: one was. */

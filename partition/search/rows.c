@@ -1,6 +1,7 @@
 /* The rows of a search: degrees that go with the model and the cluster, each with what may be tried
  * of it. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/drive.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,12 +35,6 @@ static pst_status add_list(list *l, const uint32_t *degree, uint32_t pipeline, u
     if (status == PST_OK) l->lot[l->n - 1].row.before = before;
     else free(before);
     return status;
-}
-
-int pst_search_is_size(const pst_search_problem *p, uint64_t size) {
-    int may = size == p->cluster->n_device || (!p->all_devices && size < p->cluster->n_device);
-    for (uint32_t i = 0; i < p->fewer.n; i++) may |= p->fewer.value[i] == size;
-    return may;
 }
 
 static uint32_t sum_of(const uint32_t *degree, uint32_t n) {
@@ -125,15 +120,6 @@ static void shorten(pst_search_lot *lot) {
     pst_search_config *less = realloc(lot->config, KEPT_CONFIGS * sizeof *less);
     if (less) lot->config = less;
     lot->n_config = KEPT_CONFIGS;
-}
-
-int pst_search_by_guess(const void *a, const void *b) {
-    const pst_search_lot *x = a, *y = b;
-    uint64_t p = x->n_config ? x->config[0].guess_ns : UINT64_MAX,
-             q = y->n_config ? y->config[0].guess_ns : UINT64_MAX;
-    if (p != q) return p < q ? -1 : 1;
-    if (x->row.tensor != y->row.tensor) return x->row.tensor < y->row.tensor ? -1 : 1;
-    return (x->row.pipeline > y->row.pipeline) - (x->row.pipeline < y->row.pipeline);
 }
 
 static uint64_t size_of(const pst_search_row *r) {

@@ -3,7 +3,7 @@
  * flight. */
 #include "base/hash.h"
 #include "partition/cost/replicas.h"
-#include "partition/search/parts.h"
+#include "partition/search/score.h"
 #include "pipeline/simulate/simulate.h"
 #include <math.h>
 #include <stdlib.h>
@@ -153,7 +153,8 @@ static pst_status follow(pst_search_context *x, const pst_search_config *c, cons
     }
     for (uint32_t k = 0; k < l->n_chunk; k++)
         s->hops[k] = no_hops ? 0 : pst_search_hop_ns(&s->times, k);
-    return pst_search_walk(x, made, s->times.ns, s->hops, s->most_ns, s->one_ns, &s->beyond);
+    const pst_search_walk_times times = {s->times.ns, s->hops, s->most_ns};
+    return pst_search_walk(x, made, &times, s->one_ns, &s->beyond);
 }
 
 static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
@@ -284,7 +285,7 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t sums_of(const pst_search_config *c, const pst_layout *l, const score *s,
                         uint32_t stage, uint64_t elements) {
     const pst_search_flush *f = &s->flush[stage];
-    uint64_t one = c->data > 1 ? pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
+    uint64_t one = c->data > 1 ? pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
     if (c->zero < 2) return one;
     uint64_t all = one * pst_search_most_micros(l);
     return larger(one, all > s->end_ns[stage] ? all - s->end_ns[stage] : 0);
@@ -295,7 +296,7 @@ static uint64_t behind_of(const pst_search_config *c, const pst_layout *l, const
                           uint32_t stage) {
     const uint64_t e = s->elements[stage];
     return (sums ? sums_of(c, l, s, stage, e) : 0) +
-           pst_search_flush_ns(s->flush[stage].norm_ns, 0, e);
+           pst_account_flush_ns(s->flush[stage].norm_ns, 0, e);
 }
 
 static int returns_as_weights(const pst_search_config *c) { return c->zero && c->data > 1; }
@@ -310,13 +311,13 @@ static uint64_t around_of(const pst_search_config *c, const pst_layout *l, const
     for (uint32_t k = 0; k < l->pipeline; k++) { /* the first chunk of its stage, of every
                                                     placement */
         const pst_search_flush *f = &s->flush[k];
-        uint64_t news = pst_search_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
+        uint64_t news = pst_account_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
         if ((k == s->user || k == first) && s->tied && returns_as_weights(c))
             news += s->news_ns + (k == first ? 0
-                                             : pst_search_flush_ns(s->flush[first].head_ns, 0,
-                                                                   s->elements[first]));
+                                             : pst_account_flush_ns(s->flush[first].head_ns, 0,
+                                                                    s->elements[first]));
         if (sums && news > arrival) head = larger(head, news - arrival);
-        step = larger(step, pst_search_flush_ns(f->step_ns, 0, s->elements[k]));
+        step = larger(step, pst_account_flush_ns(f->step_ns, 0, s->elements[k]));
         arrival += s->times.ns[k].f + pst_search_hop_ns(&s->times, k);
     }
     *behind = s->answer_ns + step;
@@ -332,7 +333,7 @@ static uint64_t tied_end(const pst_search_config *c, const pst_layout *l, const 
     const uint64_t others = s->elements[first] > s->tied ? s->elements[first] - s->tied : 0;
     const uint64_t ready = s->end_ns[first] + (sums ? sums_of(c, l, s, first, others) : 0);
     uint64_t lent = larger(s->end_ns[s->user], ready) + s->lent_ns;
-    if (sums && c->data > 1) lent += pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
+    if (sums && c->data > 1) lent += pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
     uint64_t end = larger(s->end_ns[first] + behind_of(c, l, s, sums, first), lent);
     return end + (returns_as_weights(c) ? 0 : s->lent_ns);
 }

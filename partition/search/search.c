@@ -1,27 +1,8 @@
 /* The search: of the rows of degrees, with what may be tried in each by guess, a few of every row
  * first, then whatever may still be shorter than the best; the best few are simulated, and verified
  * where the caller can. */
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
 #include <stdlib.h>
-
-/* --- rows ------------------------------------------------------------------------------------- */
-
-static int by_step(const void *a, const void *b) {
-    const pst_search_lot *x = a, *y = b;
-    uint64_t p = pst_search_step_of(x), q = pst_search_step_of(y);
-    if (p != q) return p < q ? -1 : 1;
-    if (!x->row.layout != !y->row.layout) return x->row.layout ? -1 : 1;
-    if (x->row.excess != y->row.excess) return x->row.excess < y->row.excess ? -1 : 1;
-    return pst_search_by_guess(a, b);
-}
-
-void pst_search_sort(pst_search_all *s) { qsort(s->lot, s->n_lot, sizeof *s->lot, by_step); }
-
-pst_status pst_search_account_row(pst_search_all *s, pst_search_lot *lot) {
-    if (lot->accounted || !lot->row.layout || !lot->row.fits) return PST_OK;
-    lot->accounted = 1;
-    return pst_search_account(&s->x, &lot->best, lot->row.layout);
-}
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 

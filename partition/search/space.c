@@ -1,7 +1,8 @@
 /* What may be tried with given degrees, each with a bound from totals (all work, shared out evenly
  * over the fastest devices) and a guess of what it may come to, which says what to look at
  * first. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/score.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,6 @@ typedef struct {
                              stage has, the fastest */
     int even;             /* all devices are as fast */
 } totals;
-
-uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {
-    const pst_schedule_row *row = x->row[c->schedule];
-    return c->pipeline * (row->n_virtual ? row->n_virtual : c->chunks ? c->chunks : 2);
-}
 
 /* --- totals ----------------------------------------------------------------------------------- */
 

@@ -1,82 +1,10 @@
 /* What a stage of a layout takes, holds and sends: from the cost table of its devices' kind, their
  * speed, and the links that join them to the next stage and to other replicas. */
-#include "partition/search/parts.h"
+#include "partition/search/score.h"
 #include "pipeline/compile/instr.h"
 #include "pipeline/compile/share.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* --- memory ----------------------------------------------------------------------------------- */
-
-uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device) {
-    const pst_cluster *c = problem->cluster;
-    uint64_t own = c->device[device].memory;
-    if (!own && c->kind && c->device[device].kind < c->n_kind)
-        own = c->kind[c->device[device].kind].memory;
-    if (!own) own = UINT64_MAX;
-    return problem->memory && problem->memory < own ? problem->memory : own;
-}
-
-static uint64_t part_of(uint64_t bytes, uint32_t parts) { return (bytes + parts - 1) / parts; }
-
-uint64_t pst_search_own_bytes(const pst_search_problem *problem, const pst_search_config *c,
-                              const pst_search_table *t, uint32_t from, uint32_t to,
-                              const pst_search_flight *flight, uint32_t chunk, uint32_t micros) {
-    uint64_t elements = pst_search_run(t, PST_SUM_ELEMENTS, from, to);
-    uint64_t sums = pst_search_run(t, PST_SUM_ACCUMULATED, from, to) * problem->grad_bytes;
-    uint64_t bytes = elements * problem->weight_bytes;
-    bytes += part_of(elements * problem->state_bytes, c->zero ? c->data : 1);
-    if (flight->stage[chunk] != flight->stage[0]) /* a copy, which zero steps where it is first
-                                                     used */
-        bytes += pst_search_run(t, PST_SUM_TIED, from, to) *
-                 (problem->weight_bytes + (c->zero ? 0 : problem->state_bytes));
-    /* and one gradient slot */
-    bytes += c->zero == 2 ? part_of(sums, c->data) + elements * problem->grad_bytes : sums;
-    return bytes + pst_search_run(t, PST_SUM_KEPT, from, to) * micros;
-}
-
-uint64_t pst_search_held_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
-                               uint32_t recompute, uint64_t enter, const pst_search_flight *flight,
-                               uint32_t chunk) {
-    uint64_t bytes =
-        (pst_search_run(t, PST_SUM_STASH + recompute, from, to) + enter) * flight->to_b[chunk];
-    if (!flight->to_w[chunk]) return bytes;
-    bytes += pst_search_run(t, PST_SUM_LATE + recompute, from, to) *
-             (flight->most[chunk] - flight->to_b[chunk]);
-    uint64_t again = pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to);
-    uint64_t apart = pst_search_run(t, PST_SUM_APART + recompute, from, to);
-    return bytes + (apart - (again < enter ? again : enter)) * flight->to_w[chunk];
-}
-
-static uint64_t most_of(const uint64_t *each, uint32_t n, uint32_t from, uint32_t to) {
-    uint32_t level = 0;
-    while ((to - from) >> (level + 1)) level++;
-    const uint64_t *at = each + (size_t)level * n, one = at[from], other = at[to - (1u << level)];
-    return one > other ? one : other;
-}
-
-uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
-                               uint32_t recompute, uint64_t enter, int split) {
-    uint64_t held = pst_search_run(t, PST_SUM_HELD + recompute, from, to);
-    uint64_t besides =
-        enter + (split ? pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to) : 0);
-    uint64_t most = most_of(t->scratch[split], t->table->n, from, to);
-    held = held > besides ? held - besides : 0;
-    return held > most ? held : most;
-}
-
-uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_table *t,
-                                  uint32_t from, uint32_t to) {
-    if (c->data == 1) return 0;
-    uint64_t largest = most_of(t->largest, t->table->n, from, to);
-    return (largest < PST_PIECE ? largest : PST_PIECE) * sizeof(float) * PST_PIECES_IN_FLIGHT *
-           (c->data - 1);
-}
-
-uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint32_t to) {
-    uint32_t n = t->table->n;
-    return 2 * ((from ? t->table->cross[from] : 0) + (to < n ? t->table->cross[to] : 0));
-}
 
 /* --- links ------------------------------------------------------------------------------------ */
 

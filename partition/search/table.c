@@ -1,6 +1,6 @@
 /* What a search asks for again and again: its context, and cost tables with their sums. */
 #include "base/clock.h"
-#include "partition/search/parts.h"
+#include "partition/search/space.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,10 +75,6 @@ void pst_search_context_close(pst_search_context *x) {
     free(x->finish);
 }
 
-int pst_search_late(const pst_search_context *x) {
-    return x->end_ns != UINT64_MAX && pst_monotonic_ns() >= x->end_ns;
-}
-
 /* --- tables ----------------------------------------------------------------------------------- */
 
 /* NULL: zeros, or sums of sums. */
@@ -146,16 +142,6 @@ static pst_status add_up(pst_search_table *t) {
                 t->sum[PST_SUM_F][i] + t->sum[PST_SUM_B][i] + t->sum[PST_SUM_AGAIN + mode][i];
             t->sum[PST_SUM_FBW + mode][i] = t->sum[PST_SUM_FB + mode][i] + t->sum[PST_SUM_W][i];
         }
-    return PST_OK;
-}
-
-pst_status pst_search_grow(void **list, uint32_t n, uint32_t *room) {
-    if (n < *room) return PST_OK;
-    uint32_t more = *room ? 2 * *room : 32;
-    void *moved = realloc(*list, more * sizeof(void *));
-    if (!moved) return pst_fail(PST_ENOMEM, "no memory to search");
-    *list = moved;
-    *room = more;
     return PST_OK;
 }
 

@@ -1,7 +1,8 @@
 /* Stages with different numbers of tensor ranks, of problems too large to try all lists: from the
  * best rows on, one stage gets more ranks, which are left over or are taken from others, as long as
  * that makes the step shorter. Cuts follow. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/drive.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,15 +77,6 @@ typedef struct {
     uint64_t least_ns;
     uint32_t looks;
 } climb;
-
-void pst_search_lot_close(pst_search_lot *lot) {
-    pst_layout_close(lot->row.layout);
-    pst_layout_close(lot->sure);
-    free(lot->row.before);
-    free(lot->config);
-    free(lot->orders.device);
-    *lot = (pst_search_lot){0};
-}
 
 static pst_status open_lot(const climb *u, pst_search_lot *lot) {
     const pst_search_config *like = &u->from->best;

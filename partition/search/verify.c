@@ -3,7 +3,7 @@
  * not fit after all, its configuration is looked at again in so much less room. The best of all is
  * prepared in any case. */
 #include "base/hash.h"
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
 #include <string.h>
 
 enum {
@@ -11,20 +11,6 @@ enum {
     ALL_PASSES = 65536,
     NEAR = 4
 }; /* of one, and of all that may be prepared before the end */
-
-uint64_t pst_search_excess(const pst_search_problem *p, const pst_layout *l, uint32_t *stage) {
-    const pst_grid grid = pst_search_grid(l);
-    uint64_t excess = 0;
-    for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
-        uint32_t s = pst_grid_stage(grid, r);
-        uint64_t room = pst_search_capacity(p, l->device[r]), needs = l->peak_bytes[s];
-        if (needs > room && needs - room > excess) {
-            excess = needs - room;
-            *stage = s;
-        }
-    }
-    return excess;
-}
 
 static int is_near(const pst_search_problem *p, const pst_layout *l) {
     const pst_grid grid = pst_search_grid(l);

@@ -1,7 +1,7 @@
 /* The longest path through the order of a schedule: every rank runs its passes in turn, each as
  * soon as what it needs is there. Messages take their time and are in no one's way, so that nothing
  * that is simulated ends sooner. */
-#include "partition/search/parts.h"
+#include "partition/search/score.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,9 +95,8 @@ static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, l
     return PST_OK;
 }
 
-pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s, const pst_pass_ns *ns,
-                           const uint64_t *hops, const uint64_t *most_ns, uint64_t *end_ns,
-                           int *beyond) {
+pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s,
+                           const pst_search_walk_times *times, uint64_t *end_ns, int *beyond) {
     const size_t n = 2 * (size_t)s->n_chunk * s->n_micro, ends = n + 2 * (size_t)s->n_micro;
     const size_t passes = sizeof(pass) / sizeof(uint64_t) * 4 * s->n_chunk;
     const size_t lane_words = sizeof(lane) / sizeof(uint64_t) * s->n_rank;
@@ -105,12 +104,12 @@ pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s, const p
     pass *all = (pass *)(x->finish + ends);
     lane *lanes = (lane *)(x->finish + ends + passes);
     uint64_t *spare = x->finish + ends + passes + lane_words;
-    fill_passes(s, ns, hops, all);
-    if (most_ns) find_spare(s, ns, most_ns, spare);
+    fill_passes(s, times->ns, times->hops, all);
+    if (times->most_ns) find_spare(s, times->ns, times->most_ns, spare);
     memset(x->finish, 0xff, n * sizeof *x->finish);
     memset(x->finish + n, 0, s->n_micro * sizeof *x->finish);
     *beyond = 0;
-    PST_TRY(go(s, all, x->finish, lanes, most_ns ? spare : NULL, beyond));
+    PST_TRY(go(s, all, x->finish, lanes, times->most_ns ? spare : NULL, beyond));
     for (uint32_t r = 0; r < s->n_rank; r++) end_ns[r] = lanes[r].now;
     return PST_OK;
 }

@@ -1,5 +1,5 @@
 /* Why a row of the table is not the best: too large, or which part of its step makes it longer. */
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
 #include <string.h>
 
 static void print_bytes(uint64_t bytes, char *text, size_t room) {

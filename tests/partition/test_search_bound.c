@@ -1,6 +1,8 @@
 /* What no cut is below, beside cuts of made-up chains: random ones, and from these on neighbours
  * that take less time. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/drive.h"
+#include "partition/search/score.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>
