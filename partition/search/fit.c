@@ -13,13 +13,13 @@ typedef struct {
                                        bytes */
     uint64_t *capacity;             /* [pipeline] less what is to be left */
     pst_account *account;           /* [pipeline] */
-} ground;
+} fit_state;
 
-static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
-                              const pst_layout *l, ground *g) {
+static pst_status open_state(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
+                             fit_state *g) {
     const pst_search_problem *p = x->problem;
     const pst_grid grid = pst_search_grid_of(c);
-    *g = (ground){.problem = p, .c = c, .layout = l};
+    *g = (fit_state){.problem = p, .c = c, .layout = l};
     PST_TRY(pst_search_flight_of(x, c->schedule, c->pipeline, l->n_chunk / c->pipeline,
                                  pst_search_most_micros(l), &g->flight));
     g->capacity = malloc(c->pipeline * sizeof *g->capacity);
@@ -42,13 +42,13 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
     return PST_OK;
 }
 
-static void close_ground(ground *g) {
+static void close_state(fit_state *g) {
     free(g->capacity);
     free(g->account);
     free(g->table);
 }
 
-static pst_search_chunk chunk_of(const ground *g, uint32_t chunk) {
+static pst_search_chunk chunk_of(const fit_state *g, uint32_t chunk) {
     const pst_layout *l = g->layout;
     return (pst_search_chunk){.problem = g->problem,
                               .c = g->c,
@@ -61,7 +61,7 @@ static pst_search_chunk chunk_of(const ground *g, uint32_t chunk) {
 }
 
 /* Adds a chunk, as if it had this mode: of `work` a rank has as much as its largest chunk. */
-static void add_chunk(const ground *g, uint32_t chunk, uint32_t mode, pst_account *a) {
+static void add_chunk(const fit_state *g, uint32_t chunk, uint32_t mode, pst_account *a) {
     const pst_search_chunk k = chunk_of(g, chunk);
     const uint64_t enter = k.table->table->enter[mode][k.from];
     const int split = g->flight->to_w[chunk] > 0;
@@ -74,7 +74,7 @@ static void add_chunk(const ground *g, uint32_t chunk, uint32_t mode, pst_accoun
 }
 
 /* Bytes of a stage, as if `chunk` had another mode. */
-static uint64_t peak_of(const ground *g, uint32_t stage, uint32_t chunk, uint32_t other) {
+static uint64_t peak_of(const fit_state *g, uint32_t stage, uint32_t chunk, uint32_t other) {
     pst_account a = {0};
     for (uint32_t k = 0; k < g->layout->n_chunk; k++)
         if (g->flight->stage[k] == stage)
@@ -82,14 +82,14 @@ static uint64_t peak_of(const ground *g, uint32_t stage, uint32_t chunk, uint32_
     return pst_account_bytes(&a);
 }
 
-static void fill_accounts(const ground *g, pst_account *account) {
+static void fill_accounts(const fit_state *g, pst_account *account) {
     const pst_layout *l = g->layout;
     memset(account, 0, l->pipeline * sizeof *account);
     for (uint32_t k = 0; k < l->n_chunk; k++)
         add_chunk(g, k, l->recompute[k], &account[g->flight->stage[k]]);
 }
 
-static void measure(const ground *g, pst_layout *l, uint64_t *excess, uint32_t *stage) {
+static void measure(const fit_state *g, pst_layout *l, uint64_t *excess, uint32_t *stage) {
     fill_accounts(g, g->account);
     memcpy(l->in_flight, g->flight->held, l->pipeline * sizeof *l->in_flight);
     *excess = 0;
@@ -105,25 +105,25 @@ static void measure(const ground *g, pst_layout *l, uint64_t *excess, uint32_t *
 
 pst_status pst_search_account_of(pst_search_context *x, const pst_search_config *c,
                                  const pst_layout *layout, pst_account *account) {
-    ground g;
-    pst_status status = open_ground(x, c, layout, &g);
+    fit_state g;
+    pst_status status = open_state(x, c, layout, &g);
     if (status == PST_OK) fill_accounts(&g, account);
-    close_ground(&g);
+    close_state(&g);
     return status;
 }
 
 pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
                               uint64_t *excess, uint32_t *stage) {
-    ground g;
-    pst_status status = open_ground(x, c, layout, &g);
+    fit_state g;
+    pst_status status = open_state(x, c, layout, &g);
     if (status == PST_OK) measure(&g, layout, excess, stage);
-    close_ground(&g);
+    close_state(&g);
     return status;
 }
 
 /* One step towards fitting: of the changes of a chunk's mode that are enough, the one that takes
  * least time; if none is, the one that saves most for its time. 0: nothing saves any more. */
-static int save(const pst_search_problem *p, pst_layout *l, const ground *g, uint32_t stage,
+static int save(const pst_search_problem *p, pst_layout *l, const fit_state *g, uint32_t stage,
                 uint64_t *peak) {
     double best_rate = -1;
     uint64_t best_more = UINT64_MAX, best_peak = 0;
@@ -162,8 +162,8 @@ static uint32_t quickest_mode(const pst_search_problem *p) {
 
 pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
                           uint64_t *excess, uint32_t *stage) {
-    ground g;
-    pst_status status = open_ground(x, c, layout, &g);
+    fit_state g;
+    pst_status status = open_state(x, c, layout, &g);
     memset(layout->recompute, (int)quickest_mode(x->problem), layout->n_chunk);
     if (status == PST_OK) measure(&g, layout, excess, stage);
     int saved = 0;
@@ -172,6 +172,6 @@ pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst
         while (peak > g.capacity[s] && save(x->problem, layout, &g, s, &peak)) saved = 1;
     }
     if (status == PST_OK && saved) measure(&g, layout, excess, stage);
-    close_ground(&g);
+    close_state(&g);
     return status;
 }

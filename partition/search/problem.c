@@ -40,7 +40,7 @@ int pst_search_is_size(const pst_search_problem *p, uint64_t size) {
     return may;
 }
 
-/* What a look takes, about. */
+/* What an evaluation takes, about. */
 uint64_t pst_search_work_of(const pst_search_context *x) {
     return (uint64_t)x->problem->cluster->n_device * x->problem->batch;
 }

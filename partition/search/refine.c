@@ -74,41 +74,42 @@ static pst_status move_all(pst_search_context *x, const pst_search_config *c, ps
     return status;
 }
 
-/* *shorter: l, a copy of the lot's layout, is now, and fits. */
-static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_layout *l,
+/* *shorter: l, a copy of the set's layout, is now, and fits. */
+static pst_status refine(pst_search_context *x, pst_search_candidates *set, pst_layout *l,
                          uint64_t *passes, int *shorter) {
     const uint64_t before = l->step_ns;
     uint64_t excess = 0;
     uint32_t stage;
     *shorter = 0;
     for (int free_links = 1; free_links >= 0 && !*shorter; free_links--) {
-        memcpy(l->first_item, lot->row.layout->first_item,
+        memcpy(l->first_item, set->row.layout->first_item,
                (l->n_chunk + (size_t)1) * sizeof *l->first_item);
-        PST_TRY(move_all(x, &lot->best, l, free_links, passes));
-        PST_TRY(attempt(x, &lot->best, l, before, shorter));
+        PST_TRY(move_all(x, &set->best, l, free_links, passes));
+        PST_TRY(attempt(x, &set->best, l, before, shorter));
     }
-    if (*shorter) PST_TRY(pst_search_check(x, l, &excess, &stage, &lot->best.reserve));
+    if (*shorter) PST_TRY(pst_search_check(x, l, &excess, &stage, &set->best.reserve));
     *shorter &= !excess;
     return PST_OK;
 }
 
-pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_t *passes) {
-    if (lot->row.layout->n_chunk == 1 || lot->small || !lot->row.fits) return PST_OK;
+pst_status pst_search_refine(pst_search_context *x, pst_search_candidates *set, uint64_t *passes) {
+    if (set->row.layout->n_chunk == 1 || set->small || !set->row.fits) return PST_OK;
     for (int i = 0, again = 1; i < ATTEMPTS && again; i++) {
-        const uint64_t reserve = lot->best.reserve;
+        const uint64_t reserve = set->best.reserve;
         pst_layout *l;
         int shorter;
-        PST_TRY(pst_layout_copy(lot->row.layout, &l));
-        pst_status status = refine(x, lot, l, passes, &shorter);
+        PST_TRY(pst_layout_copy(set->row.layout, &l));
+        pst_status status = refine(x, set, l, passes, &shorter);
         if (status == PST_OK && shorter) {
-            pst_layout *was = lot->row.layout;
-            lot->row.layout = l;
-            lot->accounted = 0;
+            pst_layout *was = set->row.layout;
+            set->row.layout = l;
+            set->attributed = 0;
             l = was;
         }
         pst_layout_close(l);
         PST_TRY(status);
-        again = !shorter && lot->best.reserve > reserve; /* it took more memory than was thought */
+        again = !shorter && set->best.reserve > reserve; /* it took more memory than was estimated
+                                                          */
     }
     return PST_OK;
 }

@@ -41,8 +41,8 @@ static void set_messages(pst_job *job, const pst_cut *cut, const pst_search_time
             if ((in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) || in->peer == r) continue;
             uint32_t low = cut->chunk[in->chunk].local[in->local].value % (job->n_chunk - 1);
             in->bytes = t->bytes[low];
-            in->wire_ns = pst_search_wire_ns(&t->there[low], t->bytes[low]);
-            in->ns = in->wire_ns + t->there[low].latency_ns;
+            in->wire_ns = pst_search_wire_ns(&t->next_link[low], t->bytes[low]);
+            in->ns = in->wire_ns + t->next_link[low].latency_ns;
         }
 }
 
@@ -459,8 +459,8 @@ pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
     return status;
 }
 
-static pst_status account(pst_search_context *x, const pst_search_config *c, pst_layout *l,
-                          score *s) {
+static pst_status attribute(pst_search_context *x, const pst_search_config *c, pst_layout *l,
+                            score *s) {
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
     PST_TRY(add_elements(x, c, l, s));
@@ -471,11 +471,11 @@ static pst_status account(pst_search_context *x, const pst_search_config *c, pst
     return PST_OK;
 }
 
-pst_status pst_search_account(pst_search_context *x, const pst_search_config *c,
-                              pst_layout *layout) {
+pst_status pst_search_attribute(pst_search_context *x, const pst_search_config *c,
+                                pst_layout *layout) {
     score s;
     double bubble = layout->bubble;
-    pst_status status = account(x, c, layout, &s);
+    pst_status status = attribute(x, c, layout, &s);
     layout->bubble = bubble; /* not that of walks without messages */
     close_score(&s);
     return status;

@@ -38,7 +38,7 @@ pst_status pst_search_account_of(pst_search_context *x, const pst_search_config 
 pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
                               uint64_t *excess, uint32_t *stage);
 /* The same, after it has set recompute: the modes that take least time and fit; else the
- * leanest. */
+ * smallest. */
 pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
                           uint64_t *excess, uint32_t *stage);
 uint32_t pst_search_most_micros(const pst_layout *layout);
@@ -49,10 +49,10 @@ int pst_search_link(const pst_cluster *cluster, uint32_t a, uint32_t b, pst_clus
 
 /* What one replica of a layout takes. */
 typedef struct {
-    pst_pass_ns *ns;         /* [n_chunk] */
-    pst_cluster_link *there; /* [n_chunk] from a chunk to the next, as many of them share it;
+    pst_pass_ns *ns;             /* [n_chunk] */
+    pst_cluster_link *next_link; /* [n_chunk] from a chunk to the next, as many of them share it;
                                 bytes_per_s 0: no time */
-    uint64_t *bytes;         /* [n_chunk] that go to the next chunk */
+    uint64_t *bytes;             /* [n_chunk] that go to the next chunk */
 } pst_search_times;
 pst_status pst_search_times_open(uint32_t n_chunk, pst_search_times *t);
 void pst_search_times_close(pst_search_times *t);
@@ -60,7 +60,8 @@ static inline uint64_t pst_search_wire_ns(const pst_cluster_link *link, uint64_t
     return link->bytes_per_s > 0 ? (uint64_t)((double)bytes * 1e9 / link->bytes_per_s + 0.5) : 0;
 }
 static inline uint64_t pst_search_hop_ns(const pst_search_times *t, uint32_t chunk) {
-    return t->there[chunk].latency_ns + pst_search_wire_ns(&t->there[chunk], t->bytes[chunk]);
+    return t->next_link[chunk].latency_ns +
+           pst_search_wire_ns(&t->next_link[chunk], t->bytes[chunk]);
 }
 /* flight says where chunks lie. EINPUT: a link or a table is missing, a tensor group has devices of
  * two kinds, or stages of different numbers of tensor ranks are cut where what crosses would be
@@ -114,6 +115,6 @@ typedef enum {
 pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c, pst_layout *layout,
                               pst_search_how how);
 /* message_ns and reduce_ns of a layout that has been predicted: takes a walk of its own. */
-pst_status pst_search_account(pst_search_context *x, const pst_search_config *c,
-                              pst_layout *layout);
+pst_status pst_search_attribute(pst_search_context *x, const pst_search_config *c,
+                                pst_layout *layout);
 #endif

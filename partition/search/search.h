@@ -106,7 +106,7 @@ typedef struct {
     int timed_out;
     uint32_t n_row;
     pst_search_row *row;                        /* by step time, those that do not fit behind */
-    uint64_t n_layout, n_simulated, n_verified; /* looked at */
+    uint64_t n_layout, n_simulated, n_verified; /* evaluated */
 } pst_search_result;
 
 static inline pst_grid pst_search_grid(const pst_layout *l) {

@@ -1,5 +1,5 @@
 /* What may be tried with given degrees, each with a bound from totals (all work, shared out evenly
- * over the fastest devices) and a guess of what it may come to, which says what to look at
+ * over the fastest devices) and a guess of what it may come to, which says what to evaluate
  * first. */
 #include "partition/search/bound.h"
 #include "partition/search/score.h"
@@ -180,7 +180,7 @@ pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *le
 
 /* What of the bubble of 1F1B a schedule has where F, B and W are about the same, and how many
  * micro-batches of a whole stage its first stage holds, p stages, m micro-batches. Only which
- * layouts are looked at first depends on it. */
+ * layouts are evaluated first depends on it. */
 static void character(const char *name, uint32_t chunks, double p, double m, double *bubble,
                       double *held) {
     static const struct {
@@ -220,7 +220,7 @@ static double least_stash(const pst_search_problem *p, const totals *t) {
     return least;
 }
 
-static uint32_t leanest_mode(const pst_search_problem *p) {
+static uint32_t smallest_mode(const pst_search_problem *p) {
     uint32_t mode = PST_RECOMPUTE_COUNT - 1;
     while (mode && !p->recompute[mode]) mode--;
     return mode;
@@ -241,8 +241,9 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
            (!p->recompute[mode] ||
             bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
         mode++;
-    c->lean = (uint64_t)(bytes +
-                         held * (double)t->table->sum[PST_SUM_STASH + leanest_mode(p)][n] / stages);
+    c->min_bytes =
+        (uint64_t)(bytes +
+                   held * (double)t->table->sum[PST_SUM_STASH + smallest_mode(p)][n] / stages);
     /* cut unevenly */
     double work =
         (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0);

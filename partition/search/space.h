@@ -73,17 +73,17 @@ typedef struct {
     const uint32_t *before; /* as in pst_grid: of its row; NULL */
     uint32_t n_micro;       /* of all replicas together */
     uint64_t bound_ns;      /* no step is shorter */
-    uint64_t guess_ns;      /* what it may come to: which to look at first */
-    uint64_t lean;    /* bytes of a stage that may do, about, with most recomputation: where others
-                         were too large */
+    uint64_t guess_ns;      /* what it may come to: which to evaluate first */
+    uint64_t min_bytes;     /* bytes of a stage that may do, about, with most recomputation: where
+                          others     were too large */
     uint64_t reserve; /* bytes of each device that are not given out: layouts took so much more than
-                         was thought */
+                         was estimated */
     uint64_t more_ns; /* by how much prepared layouts with this schedule and zero were longer than
-                         thought */
+                         estimated */
     uint64_t spare;   /* and that cuts leave besides: what they gave out was too much */
     int tight;        /* 1: pst_search_tighten has been through it */
-    int seen;         /* 1: looked at, or it is known that it need not be */
-    int closed;       /* 1: every layout of it has been looked at, or refuted */
+    int seen;         /* 1: evaluated, or it is known that it need not be */
+    int closed;       /* 1: every layout of it has been evaluated, or refuted */
 } pst_search_config;
 
 static inline pst_grid pst_search_grid_of(const pst_search_config *c) {
@@ -113,7 +113,7 @@ typedef struct {
     size_t room_finish;
     uint64_t n_layout, n_simulated, n_verified;
     uint64_t n_check, n_passes; /* of layouts that were prepared before the end; and theirs */
-    int wary;                   /* 1: something that seemed to fit did not */
+    int needs_margin;           /* 1: something that seemed to fit did not */
     struct {
         uint64_t hash, excess, more;
         uint32_t stage;
@@ -137,7 +137,7 @@ uint64_t pst_search_excess(const pst_search_problem *problem, const pst_layout *
 /* Devices times samples: what an evaluation takes, about; beyond MUCH_WORK it takes much. */
 enum { PST_SEARCH_MUCH_WORK = 4096 };
 uint64_t pst_search_work_of(const pst_search_context *x);
-/* Whether a look takes little. */
+/* Whether an evaluation takes little. */
 int pst_search_is_quick(const pst_search_context *x);
 uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c);
 

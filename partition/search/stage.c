@@ -80,16 +80,16 @@ pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_sea
 
 pst_status pst_search_times_open(uint32_t n_chunk, pst_search_times *t) {
     t->ns = malloc(n_chunk * sizeof *t->ns);
-    t->there = malloc(n_chunk * sizeof *t->there);
+    t->next_link = malloc(n_chunk * sizeof *t->next_link);
     t->bytes = malloc(n_chunk * sizeof *t->bytes);
-    return t->ns && t->there && t->bytes
+    return t->ns && t->next_link && t->bytes
                ? PST_OK
                : pst_fail(PST_ENOMEM, "no memory to score %u chunks", n_chunk);
 }
 
 void pst_search_times_close(pst_search_times *t) {
     free(t->ns);
-    free(t->there);
+    free(t->next_link);
     free(t->bytes);
     *t = (pst_search_times){0};
 }
@@ -147,13 +147,13 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         times->ns[k] = (pst_pass_ns){slowed(pst_search_run(t, PST_SUM_F, from, to), speed),
                                      slowed(pst_search_run(t, PST_SUM_B, from, to) + again, speed),
                                      slowed(pst_search_run(t, PST_SUM_W, from, to), speed)};
-        times->there[k] = (pst_cluster_link){0};
+        times->next_link[k] = (pst_cluster_link){0};
         times->bytes[k] = 0;
         if (k + 1 == layout->n_chunk || flight->stage[k + 1] == stage) continue;
         times->bytes[k] = t->table->cross[to];
         PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
-        PST_TRY(
-            find_hop(p, c, layout->device, stage, flight->stage[k + 1], replica, &times->there[k]));
+        PST_TRY(find_hop(p, c, layout->device, stage, flight->stage[k + 1], replica,
+                         &times->next_link[k]));
     }
     return PST_OK;
 }

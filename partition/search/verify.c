@@ -1,6 +1,6 @@
 /* Memory as it is: what is added up may be less than a prepared layout takes. Whatever would be the
  * best so far and comes near its room is prepared before it is taken for the best; where it does
- * not fit after all, its configuration is looked at again in so much less room. The best of all is
+ * not fit after all, its configuration is evaluated again in so much less room. The best of all is
  * prepared in any case. */
 #include "base/hash.h"
 #include "partition/search/drive.h"
@@ -31,7 +31,7 @@ static int may_check(const pst_search_context *x, const pst_layout *l) {
             pst_search_is_small(p));
 }
 
-/* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was thought, on the
+/* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was estimated, on the
  * stage that is most over. */
 static pst_status prepare(pst_search_context *x, const pst_layout *l, pst_layout **copy,
                           uint64_t *excess, uint32_t *stage, uint64_t *more) {
@@ -42,14 +42,14 @@ static pst_status prepare(pst_search_context *x, const pst_layout *l, pst_layout
         return status;
     }
     *excess = pst_search_excess(x->problem, *copy, stage);
-    if (*excess) x->wary = 1;
+    if (*excess) x->needs_margin = 1;
     if (!*excess) return PST_OK;
     uint64_t is = (*copy)->peak_bytes[*stage], was = l->peak_bytes[*stage];
     if (is > was && is - was > *more) *more = is - was;
     return PST_OK;
 }
 
-/* Of what tells layouts apart that are looked at one after another. */
+/* Of what tells layouts apart that are evaluated one after another. */
 static uint64_t hash_of(const pst_layout *l) {
     uint64_t hash = pst_hash64(l->peak_bytes, l->pipeline * sizeof *l->peak_bytes, l->step_ns);
     const uint32_t of[] = {l->micro_batch, l->zero, l->sequence, l->tensor, l->data};
@@ -67,7 +67,8 @@ pst_status pst_search_check(pst_search_context *x, pst_layout *l, uint64_t *exce
         if (x->failed.more > *more) *more = x->failed.more;
         return PST_OK;
     }
-    if (!may_check(x, l) || (!*excess && !x->wary && !is_near(x->problem, l))) return PST_OK;
+    if (!may_check(x, l) || (!*excess && !x->needs_margin && !is_near(x->problem, l)))
+        return PST_OK;
     x->n_check++;
     x->n_passes += passes_of(l);
     PST_TRY(prepare(x, l, &copy, excess, stage, more));
@@ -84,11 +85,11 @@ pst_status pst_search_check(pst_search_context *x, pst_layout *l, uint64_t *exce
 
 /* --- the best --------------------------------------------------------------------------------- */
 
-pst_status pst_search_verify(pst_search_context *x, pst_search_lot *lot) {
-    pst_search_row *row = &lot->row;
+pst_status pst_search_verify(pst_search_context *x, pst_search_candidates *set) {
+    pst_search_row *row = &set->row;
     pst_layout *l;
     x->n_verified++;
-    pst_status status = prepare(x, row->layout, &l, &row->excess, &row->stage, &lot->best.reserve);
+    pst_status status = prepare(x, row->layout, &l, &row->excess, &row->stage, &set->best.reserve);
     if (status != PST_OK && status != PST_EINPUT) return status;
     pst_layout_close(row->layout);
     row->layout = status == PST_OK ? l : NULL;

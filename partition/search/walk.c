@@ -23,10 +23,10 @@ static uint64_t advance(lane *l, const pass *all, uint64_t *finish) {
     uint64_t now = l->now, waited = l->waited;
     for (; a < l->end; a++) {
         const pass *p = &all[a->chunk * 4u + a->opcode];
-        uint64_t there = finish[p->from + a->micro];
-        if (there == UINT64_MAX) break;
-        there += p->hop_ns;
-        uint64_t begin = there > now ? there : now;
+        uint64_t ready = finish[p->from + a->micro];
+        if (ready == UINT64_MAX) break;
+        ready += p->hop_ns;
+        uint64_t begin = ready > now ? ready : now;
         waited += begin - now;
         now = begin + p->ns;
         finish[p->to + a->micro] = now;
@@ -80,10 +80,10 @@ static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, l
         lanes[r] = (lane){s->action[r], s->action[r] + s->n_action[r], 0, 0};
         left += s->n_action[r];
     }
-    for (int back = 0; left; back = !back) {
+    for (int backward = 0; left; backward = !backward) {
         uint64_t before = left;
         for (uint32_t i = 0; i < s->n_rank; i++) {
-            lane *l = &lanes[back ? s->n_rank - 1 - i : i];
+            lane *l = &lanes[backward ? s->n_rank - 1 - i : i];
             left -= advance(l, all, finish);
             if (spare && l->waited >= spare[l - lanes]) {
                 *beyond = 1;

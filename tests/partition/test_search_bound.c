@@ -166,30 +166,30 @@ static void borders_move(void **unused) {
         search_case *k = case_even(&state);
         pst_search_context x;
         char why[160];
-        pst_search_lot lot = {.row = {.pipeline = 2, .tensor = 1, .data = 1},
-                              .rest_ns = UINT64_MAX};
+        pst_search_candidates set = {.row = {.pipeline = 2, .tensor = 1, .data = 1},
+                                     .rest_ns = UINT64_MAX};
         MUST(pst_search_context_open(&k->problem, &x));
         const pst_search_config like = {.pipeline = 2, .tensor = 1, .data = 1};
-        MUST(pst_search_configs(&x, &like, &lot.config, &lot.n_config, why));
-        for (uint32_t i = 0; i < lot.n_config; i++)
-            if (pst_search_chunk_count(&x, &lot.config[i]) > 2)
-                MUST(pst_search_look(&x, &lot, &lot.config[i], UINT64_MAX));
-        assert_non_null(lot.row.layout);
-        uint64_t before = lot.row.layout->step_ns;
-        MUST(pst_search_refine(&x, &lot, &passes));
-        pst_layout *l = lot.row.layout;
+        MUST(pst_search_configs(&x, &like, &set.config, &set.n_config, why));
+        for (uint32_t i = 0; i < set.n_config; i++)
+            if (pst_search_chunk_count(&x, &set.config[i]) > 2)
+                MUST(pst_search_evaluate(&x, &set, &set.config[i], UINT64_MAX));
+        assert_non_null(set.row.layout);
+        uint64_t before = set.row.layout->step_ns;
+        MUST(pst_search_refine(&x, &set, &passes));
+        pst_layout *l = set.row.layout;
         assert_true(l->step_ns <= before && l->first_item[0] == 0 &&
                     l->first_item[l->n_chunk] == k->n);
         for (uint32_t i = 0; i < l->n_chunk; i++)
             assert_true(l->first_item[i] < l->first_item[i + 1]);
         n_shorter += l->step_ns < before;
         before = l->step_ns;
-        assert_int_equal(score(&x, &lot.best, l), before);
-        MUST(pst_search_refine(&x, &lot, &passes));
-        assert_true(lot.row.layout->step_ns == before);
-        pst_layout_close(lot.row.layout);
-        free(lot.config);
-        free(lot.orders.device);
+        assert_int_equal(score(&x, &set.best, l), before);
+        MUST(pst_search_refine(&x, &set, &passes));
+        assert_true(set.row.layout->step_ns == before);
+        pst_layout_close(set.row.layout);
+        free(set.config);
+        free(set.orders.device);
         pst_search_context_close(&x);
         case_close(k);
     }
