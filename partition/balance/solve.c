@@ -31,8 +31,8 @@ static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
     if (from->predict)
         return from->predict->ns(from->predict->arg, node, extra, step->pass, step->flops,
                                  step->bytes);
-    return pst_costs_pass_ns(from->costs, from->g, node, extra, step->pass, step->flops,
-                             step->bytes);
+    const pst_costs_work work = {extra, step->pass, step->flops, step->bytes};
+    return pst_costs_pass_ns(from->costs, from->g, node, &work);
 }
 
 /* A value that is made at one node and read at another crosses every cut between them, once. Data

@@ -204,8 +204,9 @@ static void set_rounds(mean *a, double first, double last, int tail) {
         for (uint32_t j = a->chunks; j-- > 0;) {
             double f = behind * begin[j] + forward * (1 - first * share);
             double b = tail ? behind * end[j] + backward * (1 - last * share) : 0;
-            double sums = tail ? 0 : a->norm + (j ? 0 : a->sum);
-            a->weight[j * a->p + r] = (amount){work + f, work + b, work + b, share * sums};
+            double sums = a->norm + (j ? 0 : a->sum);
+            a->weight[j * a->p + r] =
+                (amount){work + f, work + b, work + b, tail ? 0 : share * sums};
             forward += begin[j];
             backward += end[j];
         }
@@ -315,8 +316,8 @@ pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c) {
     a.n_chunk = pst_search_chunk_count(x, c);
     a.chunks = a.n_chunk / a.p;
     a.m = most_micros(x->problem, c);
-    uint32_t most = row->split ? 1 + (uint32_t)there_and_back : there_and_back ? 0 : MOST_CHUNKS;
-    int known = row->split ? a.chunks == most : a.chunks <= most;
+    int known = !there_and_back && a.chunks <= MOST_CHUNKS;
+    if (row->split) known = a.chunks == 1 + (uint32_t)there_and_back;
     if (c->tight || !x->even || !known || c->before) return PST_OK;
     c->tight = 1;
     PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[0].kind, 0, &t));

@@ -35,8 +35,8 @@ pst_status pst_search_evaluate_row(pst_search_all *s, pst_search_candidates *set
         pst_search_config *c = &set->config[k];
         int far = !set->small && *best != UINT64_MAX && (double)c->guess_ns > FAR * (double)*best;
         if ((*best != UINT64_MAX || k >= FIRST_EVALUATIONS) && pst_search_late(&s->x)) break;
-        if (!set->small && k >= (set->row.fits ? far ? 1 : FIRST_EVALUATIONS : FITTING_EVALUATIONS))
-            break;
+        const uint32_t most = far ? 1 : FIRST_EVALUATIONS;
+        if (!set->small && k >= (set->row.fits ? most : FITTING_EVALUATIONS)) break;
         if (s->x.problem->any && set->row.fits) break;
         if (far && k && c->pipeline >= LONG_PIPELINE) {
             c = smallest(set);

@@ -59,7 +59,7 @@ static pst_status open_state(pst_search_context *x, const pst_search_config *c, 
     g->stage = calloc(c->pipeline, sizeof *g->stage);
     if (!g->stage) return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", c->pipeline);
     for (uint32_t s = 0; s < c->pipeline; s++) {
-        uint32_t like = c->before ? 0 : s ? s - 1 : 0;
+        uint32_t like = c->before || !s ? 0 : s - 1;
         while (like < s && degree_of(c, like) != degree_of(c, s)) like++;
         g->stage[s].first_way = like < s ? g->stage[like].first_way : ways;
         ways += like < s ? 0 : kinds;
@@ -279,9 +279,8 @@ static int can_have(const cut_state *g, uint32_t chunk, uint32_t from, uint32_t 
     if (room != UINT64_MAX) {
         uint64_t besides = t->least_cross * (2 * (chunk > 0) + 2 * (chunk + 1 < g->n_chunk));
         room = (room > besides ? room - besides : 0) + g->more;
-        double part = (nth + 1.) / g->chunks;
-        room = g->chunks > 1 ? (uint64_t)((double)room * (part < 1 ? part * g->early_share : 1))
-                             : room;
+        const double part = (nth + 1.) / g->chunks;
+        if (part < 1) room = (uint64_t)((double)room * (part * g->early_share));
         room = room > g->used_bytes[at] ? room - g->used_bytes[at] : 0;
     }
     const pst_search_chunk k = chunk_of(g, chunk, from, to);
@@ -324,7 +323,8 @@ static uint32_t extend(const cut_state *g, uint32_t chunk, uint32_t from, uint32
     uint32_t low = from, high = most, step = 1, at = near;
     int below = 0, beyond = 0; /* something can be had; something cannot */
     while (low < high) {
-        at = at <= low ? low + 1 : at > high ? high : at;
+        if (at <= low) at = low + 1;
+        if (at > high) at = high;
         if (can_have(g, chunk, from, at, longest)) {
             below = 1;
             low = at;
@@ -333,7 +333,8 @@ static uint32_t extend(const cut_state *g, uint32_t chunk, uint32_t from, uint32
             high = at - 1;
         }
         if (below && beyond) at = high - (high - low) / 2;
-        else at = below ? low + step : high > step ? high + 1 - step : 0;
+        else if (below) at = low + step;
+        else at = high > step ? high + 1 - step : 0;
         step *= 2;
     }
     return low;
@@ -344,7 +345,7 @@ static int may_end(const cut_state *g, uint32_t k, uint32_t at) {
     if (!g->c->before || k + 1 == g->n_chunk || at == g->problem->n_item) return 1;
     const pst_search_table *own = g->stage[g->flight->stage[k]].table,
                            *next = g->stage[g->flight->stage[k + 1]].table;
-    return own->tensor == next->tensor || own->table->cross[at] == next->table->cross[at];
+    return own->key.tensor == next->key.tensor || own->table->cross[at] == next->table->cross[at];
 }
 
 /* Every chunk as long as can be, with one item at least, or (empty: a relaxation, of which this is

@@ -98,22 +98,30 @@ static pst_status every_cut(pst_search_context *x, pst_search_candidates *set, p
     return PST_OK;
 }
 
-/* The cut that a layout has, if it is that of every order. */
+/* The cut that a layout has, if it is that of every order (known). limit_ns: longer steps are of no
+ * use. */
 typedef struct {
     int known;
     uint64_t reserve, spare, bound_ns;
+    uint64_t limit_ns;
+    uint64_t more; /* bytes that another cut would have to leave */
 } common_cut;
 
 /* Cuts of several chunks do not depend on what lies between devices that are alike. */
 static pst_status find_cut(pst_search_context *x, const pst_search_config *c, pst_layout *l,
-                           common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns) {
+                           common_cut *cut, uint64_t *bound_ns) {
     if (cut->known && cut->reserve == c->reserve && cut->spare == c->spare) {
         *bound_ns = cut->bound_ns;
         return PST_OK;
     }
     cut->known = 0;
-    PST_TRY(pst_search_cut(x, c, l, limit_ns, bound_ns));
-    *cut = (common_cut){x->alike && l->n_chunk > c->pipeline, c->reserve, c->spare, *bound_ns};
+    PST_TRY(pst_search_cut(x, c, l, cut->limit_ns, bound_ns));
+    *cut = (common_cut){x->alike && l->n_chunk > c->pipeline,
+                        c->reserve,
+                        c->spare,
+                        *bound_ns,
+                        cut->limit_ns,
+                        cut->more};
     return PST_OK;
 }
 
@@ -132,15 +140,15 @@ static pst_status consider_narrow(pst_search_context *x, pst_search_candidates *
     return status;
 }
 
-/* bound_ns: of all cuts with this order that leave so much room. *more: bytes that another cut
- * would have to leave. */
+/* bound_ns: of all cuts with this order that leave so much room. */
 static pst_status one_cut(pst_search_context *x, pst_search_candidates *set, pst_search_config *c,
-                          pst_layout *l, common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns,
-                          uint64_t *more) {
+                          pst_layout *l, common_cut *cut, uint64_t *bound_ns) {
+    const uint64_t limit_ns = cut->limit_ns;
     uint64_t excess;
+    cut->more = 0;
     x->limit_ns = set->row.fits ? set->row.layout->step_ns : limit_ns; /* rows have their best, be
                                                                           it not that of all */
-    pst_status status = find_cut(x, c, l, cut, limit_ns, bound_ns);
+    pst_status status = find_cut(x, c, l, cut, bound_ns);
     if (status == PST_EINPUT) {
         if (!set->row.layout) snprintf(set->row.why, sizeof set->row.why, "%s", pst_error());
         pst_error_clear();
@@ -150,21 +158,22 @@ static pst_status one_cut(pst_search_context *x, pst_search_candidates *set, pst
     if (status != PST_OK || (*bound_ns != UINT64_MAX && *bound_ns >= limit_ns)) return status;
     if ((*bound_ns == UINT64_MAX && set->row.fits) || !l->first_item[l->n_chunk]) return PST_OK;
     status = consider(x, set, c, l, &excess);
-    if (status == PST_OK && *bound_ns != UINT64_MAX) *more = excess;
+    if (status == PST_OK && *bound_ns != UINT64_MAX) cut->more = excess;
     return status == PST_OK ? consider_narrow(x, set, c, l) : status;
 }
 
 /* Cuts that seemed to fit and do not are followed by those that leave more room. bound_ns: of
  * all. */
 static pst_status best_cut(pst_search_context *x, pst_search_candidates *set, pst_search_config *c,
-                           pst_layout *l, common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns) {
+                           pst_layout *l, common_cut *cut, uint64_t *bound_ns) {
     uint64_t least = UINT64_MAX;
     if (c->reserve || c->spare)
         *bound_ns = c->bound_ns; /* cuts in less room than there is bound nothing */
     for (int i = 0; i < ATTEMPTS; i++) {
         const uint64_t reserve = c->reserve, spare = c->spare;
-        uint64_t more = 0, bound = *bound_ns;
-        PST_TRY(one_cut(x, set, c, l, cut, limit_ns, &bound, &more));
+        uint64_t bound = *bound_ns;
+        PST_TRY(one_cut(x, set, c, l, cut, &bound));
+        const uint64_t more = cut->more;
         if (!reserve && !spare) *bound_ns = bound;
         if (c->reserve > reserve) continue;
         if (!more || more >= least || (set->row.fits && c->guess_ns >= x->best_ns)) break;
@@ -191,14 +200,14 @@ static pst_status evaluate(pst_search_context *x, pst_search_candidates *set, ps
     pst_layout *l;
     PST_TRY(pst_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
     pst_status status = PST_OK;
-    common_cut cut = {0};
+    common_cut cut = {.limit_ns = limit_ns};
     for (uint32_t i = 0; i < set->orders.n && status == PST_OK && !(i && pst_search_late(x)); i++) {
         memcpy(l->device, set->orders.device + (size_t)i * set->orders.size,
                set->orders.size * sizeof *l->device);
         if (set->small) status = bound_cuts(x, c, l, &bound);
         if (set->small && status == PST_OK) status = every_cut(x, set, c, l);
         if (!set->small) {
-            status = best_cut(x, set, c, l, &cut, limit_ns, &bound);
+            status = best_cut(x, set, c, l, &cut, &bound);
             x->limit_ns = UINT64_MAX;
         }
         if (bound < least) least = bound;

@@ -30,7 +30,7 @@ static pst_status open_state(pst_search_context *x, const pst_search_config *c, 
     for (uint32_t s = 0; s < c->pipeline; s++) {
         PST_TRY(pst_search_table_of(x, c, p->cluster->device[l->device[0]].kind, s, &g->table[s]));
         if (!g->table[s]->table)
-            return pst_fail(PST_EINPUT, "tensor %u cannot be had", g->table[s]->tensor);
+            return pst_fail(PST_EINPUT, "tensor %u cannot be had", g->table[s]->key.tensor);
         g->capacity[s] = UINT64_MAX;
         for (uint32_t r = pst_grid_first(grid, s); r < pst_grid_first(grid, s + 1); r++) {
             uint64_t one = pst_search_capacity(p, l->device[r]);

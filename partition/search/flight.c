@@ -96,11 +96,11 @@ static int by_rule(const char *name, pst_search_flight *f) {
     if (!strcmp(name, "zb-h1")) rule = STAGES;
     if (!strcmp(name, "zb-h2")) rule = TWICE;
     for (uint32_t k = 0; rule != COUNTED && k < f->n_chunk; k++) {
-        uint32_t most = rule == ALL      ? f->n_micro
-                        : rule == STAGES ? p
-                        : rule == TWICE  ? 2 * p - 1
-                                         : f->n_chunk - k;
-        uint32_t to_b = rule == STAGES ? p - k : rule == TWICE ? 2 * (p - k) - 1 : most;
+        const uint32_t of[][2] = {[ALL] = {f->n_micro, f->n_micro}, /* most, to_b */
+                                  [TO_THE_END] = {f->n_chunk - k, f->n_chunk - k},
+                                  [STAGES] = {p, p - k},
+                                  [TWICE] = {2 * p - 1, 2 * (p - k) - 1}};
+        const uint32_t most = of[rule][0], to_b = of[rule][1];
         f->most[k] = least_of(most, f->n_micro);
         f->to_b[k] = least_of(to_b, f->n_micro);
         f->to_w[k] = to_w_by_rule(name, f, k);

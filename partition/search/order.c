@@ -164,45 +164,60 @@ static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const 
     return n_group;
 }
 
+/* Tensor groups of one size on all devices. */
+typedef struct {
+    uint32_t pipeline, tensor, data;
+    ranked *sorted, *group;
+    uint32_t *first, *at; /* of each group in sorted; devices of an order */
+} groups;
+
 /* group: the ones to use, in order. by_replica: stages of a replica are neighbours. */
-static pst_status lay(const ranked *group, const uint32_t *first, const ranked *sorted,
-                      uint32_t pipeline, uint32_t tensor, uint32_t data, int by_replica,
-                      uint32_t *at, pst_search_orders *orders) {
-    for (uint32_t s = 0; s < pipeline; s++)
-        for (uint32_t k = 0; k < data; k++) {
-            uint32_t g = group[by_replica ? k * pipeline + s : s * data + k].device;
-            for (uint32_t t = 0; t < tensor; t++)
-                at[(s * data + k) * tensor + t] = sorted[first[g] + t].device;
+static pst_status lay(const groups *g, int by_replica, pst_search_orders *orders) {
+    for (uint32_t s = 0; s < g->pipeline; s++)
+        for (uint32_t k = 0; k < g->data; k++) {
+            uint32_t of = g->group[by_replica ? k * g->pipeline + s : s * g->data + k].device;
+            for (uint32_t t = 0; t < g->tensor; t++)
+                g->at[(s * g->data + k) * g->tensor + t] = g->sorted[g->first[of] + t].device;
         }
-    return keep(orders, at);
+    return keep(orders, g->at);
+}
+
+/* As the file has them, from the slowest, and from the fastest on. */
+static pst_status lay_all(const pst_search_problem *p, const groups *g, pst_search_orders *orders) {
+    const uint32_t need = g->pipeline * g->data;
+    uint32_t n = make_groups(p, g->tensor, g->sorted, g->group, g->first);
+    for (int way = 0; n >= need && way < 3; way++) {
+        n = make_groups(p, g->tensor, g->sorted, g->group, g->first);
+        if (way || n > need) qsort(g->group, n, sizeof *g->group, by_speed_down);
+        if (way == 1) qsort(g->group, need, sizeof *g->group, by_speed_up);
+        if (way == 0) /* the fastest of them, as the file has them */
+            qsort(g->group, need, sizeof *g->group, by_place);
+        for (int by_replica = 0; by_replica < 2; by_replica++) PST_TRY(lay(g, by_replica, orders));
+    }
+    return PST_OK;
 }
 
 static pst_status some_orders(const pst_search_problem *p, uint32_t pipeline, uint32_t tensor,
                               uint32_t data, pst_search_orders *orders) {
-    uint32_t n = p->cluster->n_device, need = pipeline * data;
-    ranked *sorted = malloc(2 * (size_t)n * sizeof *sorted), *group = sorted + n;
-    uint32_t *first = malloc(2 * (size_t)n * sizeof *first), *at = first + n;
-    pst_status status =
-        sorted && first ? PST_OK : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
-    for (uint32_t d = 0; status == PST_OK && d < n; d++)
-        sorted[d] = (ranked){.of = &p->cluster->device[d], .device = d};
-    uint32_t n_group = 0;
+    uint32_t n = p->cluster->n_device;
+    groups g = {.pipeline = pipeline,
+                .tensor = tensor,
+                .data = data,
+                .sorted = malloc(2 * (size_t)n * sizeof *g.sorted),
+                .first = malloc(2 * (size_t)n * sizeof *g.first)};
+    pst_status status = g.sorted && g.first
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
     if (status == PST_OK) {
-        qsort(sorted, n, sizeof *sorted, by_node);
-        n_group = make_groups(p, tensor, sorted, group, first);
+        g.group = g.sorted + n;
+        g.at = g.first + n;
+        for (uint32_t d = 0; d < n; d++)
+            g.sorted[d] = (ranked){.of = &p->cluster->device[d], .device = d};
+        qsort(g.sorted, n, sizeof *g.sorted, by_node);
+        status = lay_all(p, &g, orders);
     }
-    for (int way = 0; status == PST_OK && n_group >= need && way < 3; way++) {
-        n_group = make_groups(p, tensor, sorted, group, first);
-        if (way || n_group > need) qsort(group, n_group, sizeof *group, by_speed_down);
-        if (way == 1) qsort(group, need, sizeof *group, by_speed_up);
-        if (way == 0)
-            qsort(group, need, sizeof *group, by_place); /* the fastest of them, as the file has
-                                                            them */
-        for (int by_replica = 0; status == PST_OK && by_replica < 2; by_replica++)
-            status = lay(group, first, sorted, pipeline, tensor, data, by_replica, at, orders);
-    }
-    free(sorted);
-    free(first);
+    free(g.sorted);
+    free(g.first);
     return status;
 }
 

@@ -55,7 +55,8 @@ int pst_search_late(const pst_search_context *x) {
 
 uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {
     const pst_schedule_row *row = x->row[c->schedule];
-    return c->pipeline * (row->n_virtual ? row->n_virtual : c->chunks ? c->chunks : 2);
+    const uint32_t chosen = c->chunks ? c->chunks : 2;
+    return c->pipeline * (row->n_virtual ? row->n_virtual : chosen);
 }
 
 pst_status pst_search_grow(void **list, uint32_t n, uint32_t *room) {

@@ -96,7 +96,9 @@ typedef struct {
     uint64_t *most_ns;  /* [pipeline] a rank whose passes end no sooner makes the step too long;
                            NULL: none */
     uint64_t answer_ns;
-    int beyond; /* 1: one does */
+    int beyond;         /* 1: one does */
+    pst_search_how how; /* of this run, */
+    int no_hops;        /* in which messages take no time */
 } score;
 
 static pst_status open_score(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
@@ -140,30 +142,29 @@ static uint64_t hash_of(const pst_layout *l, const score *s, uint32_t replica) {
 
 /* Ends of passes, by a walk or a simulation: one_ns. */
 static pst_status follow(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
-                         score *s, uint32_t replica, pst_search_how how, int no_hops,
-                         double *bubble) {
+                         score *s, uint32_t replica, double *bubble) {
     const pst_schedule *made;
     uint64_t actions = 0;
     PST_TRY(pst_search_schedule_of(x, c->schedule, l->pipeline, l->n_chunk / l->pipeline,
                                    l->micros[replica], &made));
     for (uint32_t r = 0; r < made->n_rank; r++) actions += made->n_action[r];
-    if (how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
+    if (s->how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
         x->n_simulated++;
         return simulate(made, &s->times, s->one_ns, bubble);
     }
     for (uint32_t k = 0; k < l->n_chunk; k++)
-        s->hops[k] = no_hops ? 0 : pst_search_hop_ns(&s->times, k);
+        s->hops[k] = s->no_hops ? 0 : pst_search_hop_ns(&s->times, k);
     const pst_search_walk_times times = {s->times.ns, s->hops, s->most_ns};
     return pst_search_walk(x, made, &times, s->one_ns, &s->beyond);
 }
 
 static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_layout *l,
-                      score *s, uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
+                      score *s, uint32_t replica, double *bubble) {
     uint32_t longest;
     *bubble = -1; /* simulations know it */
-    if (how == PST_SCORE_EARLY)
+    if (s->how == PST_SCORE_EARLY)
         pst_search_early(x->row[c->schedule], s->flight, &s->times, l->micros[replica], s->one_ns);
-    else PST_TRY(follow(x, c, l, s, replica, how, no_hops, bubble));
+    else PST_TRY(follow(x, c, l, s, replica, bubble));
     if (s->beyond || *bubble >= 0) return PST_OK;
     uint64_t busy = period_of(l, s->flight, &s->times, s->stage_ns, &longest) * l->micros[replica],
              end = 0;
@@ -250,6 +251,8 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
                           score *s, pst_search_how how, int no_hops) {
     uint32_t n_seen = 0;
     uint64_t longest = 0;
+    s->how = how;
+    s->no_hops = no_hops;
     if (!l->micros[0]) PST_TRY(share_out(x, c, l, s));
     memset(s->end_ns, 0, l->pipeline * sizeof *s->end_ns);
     memset(s->own, 0,
@@ -264,7 +267,7 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
         if (i < n_seen) continue;
         s->seen[n_seen++] = h;
         if (is_beyond(x, c, l, s, k)) s->beyond = 1;
-        else PST_TRY(run(x, c, l, s, k, how, no_hops, &bubble));
+        else PST_TRY(run(x, c, l, s, k, &bubble));
         if (s->beyond) return PST_OK;
         for (uint32_t r = 0; r < l->pipeline; r++) {
             if (s->one_ns[r] > s->end_ns[r]) s->end_ns[r] = s->one_ns[r];
@@ -402,7 +405,7 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
             pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, stage, &t));
         if (!t->table)
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
-                            t->tensor, c->micro_batch);
+                            t->key.tensor, c->micro_batch);
         s->elements[stage] +=
             pst_search_run(t, PST_SUM_ELEMENTS, l->first_item[k], l->first_item[k + 1]);
         uint64_t tied = pst_search_run(t, PST_SUM_TIED, l->first_item[k], l->first_item[k + 1]);

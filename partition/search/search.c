@@ -33,8 +33,8 @@ static pst_status make_result(pst_search_all *s, pst_search_result **result) {
     r->n_simulated = s->x.n_simulated;
     r->n_verified = s->x.n_verified + s->x.n_check;
     const pst_layout *best = s->set[0].row.fits ? s->set[0].row.layout : NULL;
-    r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns)
-                                         : find_bound(s, best ? best->step_ns : UINT64_MAX);
+    const uint64_t step = best ? best->step_ns : UINT64_MAX;
+    r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns) : find_bound(s, step);
     if (r->bound_ns == UINT64_MAX) r->bound_ns = 0;
     r->gap = best && r->bound_ns ? (double)best->step_ns / (double)r->bound_ns - 1 : 0;
     pst_status status = best ? pst_layout_copy(best, &r->best) : PST_OK;

@@ -137,7 +137,7 @@ static pst_status find_totals_of(pst_search_context *x, const pst_search_config 
     *t = (totals){0};
     PST_TRY(find_tables(x, c, kinds, first, table));
     for (uint32_t k = 0; k < ways; k++)
-        if (table[k]->table && table[k]->tensor == c->tensor && !t->table) t->table = table[k];
+        if (table[k]->table && table[k]->key.tensor == c->tensor && !t->table) t->table = table[k];
     if (!t->table) return PST_OK;
     add_items(table, ways, x->problem->n_item, of_way, t);
     if (first) {
@@ -172,7 +172,8 @@ pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *le
             if (t.table && t.rate > 0)
                 least = pst_search_less(least, (double)(p->batch / size) * t.work_ns / t.rate);
         }
-    *least_ns = least >= 1e18 ? UINT64_MAX : least < 1 ? 1 : (uint64_t)least;
+    if (least < 1) least = 1;
+    *least_ns = least >= 1e18 ? UINT64_MAX : (uint64_t)least;
     return PST_OK;
 }
 

@@ -31,7 +31,7 @@ static inline double pst_search_less(double a, double b) { return b < a ? b : a;
 static inline double pst_search_more(double a, double b) { return b > a ? b : a; }
 
 typedef struct {
-    uint32_t kind, tensor, sequence, untied, micro_batch;
+    pst_search_key key;
     const pst_cost_table *table;  /* NULL: cannot be had */
     uint64_t *sum[PST_SUM_COUNT]; /* [n_item + 1] */
     uint64_t least_cross; /* bytes over the cheapest cut; and received where that is least */

@@ -47,15 +47,14 @@ static uint32_t ranks_beside(const pst_cluster *cluster, const pst_search_config
              its = pst_grid_degree(pst_search_grid_of(c), next);
     uint32_t n = 0, node = cluster->device[device_of(c, device, stage, replica)].node;
     for (uint32_t k = 0; k < c->data; k++)
-        n += cluster->device[device_of(c, device, stage, k)].node == node ? (own < its ? own : its)
-                                                                          : 0;
-    return n;
+        n += cluster->device[device_of(c, device, stage, k)].node == node;
+    return n * (own < its ? own : its);
 }
 
-static pst_status find_hop(const pst_search_problem *problem, const pst_search_config *c,
-                           const uint32_t *device, uint32_t from, uint32_t to, uint32_t replica,
+static pst_status find_hop(const pst_cluster *cluster, const pst_search_config *c,
+                           const uint32_t *device, const uint32_t stage[2], uint32_t replica,
                            pst_cluster_link *link) {
-    const pst_cluster *cluster = problem->cluster;
+    const uint32_t from = stage[0], to = stage[1];
     uint32_t a = device_of(c, device, from, replica), b = device_of(c, device, to, replica);
     if (!pst_search_link(cluster, a, b, link)) return no_link(cluster, a, b);
     if (cluster->device[a].node == cluster->device[b].node) return PST_OK;
@@ -69,7 +68,7 @@ pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_sea
                                 pst_cluster_link *link) {
     for (uint32_t k = 0; k < c->data; k++) {
         pst_cluster_link its;
-        PST_TRY(find_hop(problem, c, device, from, to, k, &its));
+        PST_TRY(find_hop(problem->cluster, c, device, (const uint32_t[]){from, to}, k, &its));
         if (!k || its.bytes_per_s < link->bytes_per_s) link->bytes_per_s = its.bytes_per_s;
         if (!k || its.latency_ns > link->latency_ns) link->latency_ns = its.latency_ns;
     }
@@ -121,11 +120,11 @@ static pst_status check_border(pst_search_context *x, const pst_search_config *c
                                const pst_search_table *t, uint32_t kind, uint32_t next,
                                uint32_t item) {
     const pst_search_table *other;
-    if (!c->before || pst_grid_degree(pst_search_grid_of(c), next) == t->tensor) return PST_OK;
+    if (!c->before || pst_grid_degree(pst_search_grid_of(c), next) == t->key.tensor) return PST_OK;
     PST_TRY(pst_search_table_of(x, c, kind, next, &other));
     if (other->table && other->table->cross[item] == t->table->cross[item]) return PST_OK;
     return pst_fail(PST_EINPUT, "stages of %u and %u tensor ranks cannot be cut at operator %u",
-                    t->tensor, other->tensor, item);
+                    t->key.tensor, other->key.tensor, item);
 }
 
 pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
@@ -142,7 +141,7 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
         if (!t->table)
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
-                            t->tensor, c->micro_batch);
+                            t->key.tensor, c->micro_batch);
         uint64_t again = pst_search_run(t, PST_SUM_AGAIN + layout->recompute[k], from, to);
         times->ns[k] = (pst_pass_ns){slowed(pst_search_run(t, PST_SUM_F, from, to), speed),
                                      slowed(pst_search_run(t, PST_SUM_B, from, to) + again, speed),
@@ -152,8 +151,8 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         if (k + 1 == layout->n_chunk || flight->stage[k + 1] == stage) continue;
         times->bytes[k] = t->table->cross[to];
         PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
-        PST_TRY(find_hop(p, c, layout->device, stage, flight->stage[k + 1], replica,
-                         &times->next_link[k]));
+        const uint32_t hop[] = {stage, flight->stage[k + 1]};
+        PST_TRY(find_hop(p->cluster, c, layout->device, hop, replica, &times->next_link[k]));
     }
     return PST_OK;
 }
@@ -175,68 +174,96 @@ static void count_spanning(const pst_search_problem *p, const pst_search_config 
     }
 }
 
+/* What the flush of all stages is found with. */
+typedef struct {
+    pst_search_context *x;
+    const pst_search_config *c;
+    const uint32_t *device;
+    uint32_t *spanning, *here; /* [nodes] ranks whose replicas lie on several; zeros between uses */
+} flush_search;
+
+static uint32_t at_stage(const flush_search *f, uint32_t stage, uint32_t replica) {
+    return device_of(f->c, f->device, stage, replica);
+}
+
+/* Of one rank, of whose replicas `near` are on its node; other: a replica on another node. */
+static pst_status exchange_of(const flush_search *f, uint32_t at, uint32_t other, uint32_t near,
+                              pst_cluster_link *slowest) {
+    const pst_cluster *cluster = f->x->problem->cluster;
+    const uint32_t node = cluster->device[at].node, data = f->c->data;
+    const pst_cluster_link in = cluster->node[node].link[PST_LEVEL_DEVICE];
+    pst_cluster_link out = {0};
+    double inside = 0, outside = 0;
+    if (near > 1 && in.bytes_per_s <= 0) return no_link(cluster, at, at);
+    if (near > 1) inside = (near - 1) * 1e9 / (data * in.bytes_per_s);
+    if (near < data && !pst_search_link(cluster, at, other, &out))
+        return no_link(cluster, at, other);
+    if (near < data)
+        outside =
+            (data - near) * 1e9 / (data * shared(cluster, at, out.bytes_per_s, f->spanning[node]));
+    slowest->bytes_per_s = inside > outside ? inside : outside;
+    slowest->latency_ns = near < data ? out.latency_ns : in.latency_ns;
+    return PST_OK;
+}
+
 /* ns per byte of a gradient in one direction (reduce-scatter or all-gather, directly): each rank
  * sends a d-th of it to every other one; within the node and between nodes at the same time. The
  * slowest rank of the stage counts. */
-static pst_status find_exchange(const pst_search_problem *p, const pst_search_config *c,
-                                const uint32_t *device, uint32_t stage, const uint32_t *spanning,
-                                uint32_t *here, double *ns, uint64_t *latency_ns) {
-    const pst_cluster *cluster = p->cluster;
+static pst_status find_exchange(const flush_search *f, uint32_t stage, double *ns,
+                                uint64_t *latency_ns) {
+    const pst_cluster_device *of = f->x->problem->cluster->device;
+    const uint32_t data = f->c->data;
     pst_status status = PST_OK;
     *ns = 0;
     *latency_ns = 0;
-    for (uint32_t k = 0; k < c->data; k++)
-        here[cluster->device[device_of(c, device, stage, k)].node]++;
-    uint32_t first = device_of(c, device, stage, 0), second = first;
-    for (uint32_t k = 0; k < c->data; k++)
-        if (cluster->device[device_of(c, device, stage, k)].node != cluster->device[first].node)
-            second = device_of(c, device, stage, k);
-    for (uint32_t k = 0; k < c->data && status == PST_OK; k++) {
-        uint32_t at = device_of(c, device, stage, k), node = cluster->device[at].node,
-                 near = here[node];
-        pst_cluster_link in = cluster->node[node].link[PST_LEVEL_DEVICE], out = {0};
-        double inside = 0, outside = 0;
-        if (near > 1 && in.bytes_per_s <= 0) status = no_link(cluster, at, at);
-        else if (near > 1) inside = (near - 1) * 1e9 / (c->data * in.bytes_per_s);
-        if (near < c->data) {
-            uint32_t other = cluster->device[first].node == node ? second : first;
-            if (!pst_search_link(cluster, at, other, &out)) status = no_link(cluster, at, other);
-            else
-                outside = (c->data - near) * 1e9 /
-                          (c->data * shared(cluster, at, out.bytes_per_s, spanning[node]));
-        }
-        double longer = inside > outside ? inside : outside;
-        uint64_t latency = near < c->data ? out.latency_ns : in.latency_ns;
-        if (longer > *ns) *ns = longer;
-        if (latency > *latency_ns) *latency_ns = latency;
+    uint32_t first = at_stage(f, stage, 0), second = first;
+    for (uint32_t k = 0; k < data; k++) {
+        const uint32_t at = at_stage(f, stage, k);
+        f->here[of[at].node]++;
+        if (of[at].node != of[first].node) second = at;
     }
-    for (uint32_t k = 0; k < c->data; k++)
-        here[cluster->device[device_of(c, device, stage, k)].node] = 0;
+    for (uint32_t k = 0; k < data && status == PST_OK; k++) {
+        const uint32_t at = at_stage(f, stage, k);
+        const uint32_t other = of[first].node == of[at].node ? second : first;
+        pst_cluster_link one = {0}; /* bytes_per_s: ns per byte */
+        status = exchange_of(f, at, other, f->here[of[at].node], &one);
+        if (one.bytes_per_s > *ns) *ns = one.bytes_per_s;
+        if (one.latency_ns > *latency_ns) *latency_ns = one.latency_ns;
+    }
+    for (uint32_t k = 0; k < data; k++) f->here[of[at_stage(f, stage, k)].node] = 0;
     return status;
 }
 
-static pst_status fill_flush(pst_search_context *x, const pst_search_config *c,
-                             const uint32_t *device, uint32_t stage, const uint32_t *spanning,
-                             uint32_t *here, pst_search_flush *f) {
-    const pst_search_problem *p = x->problem;
-    double ns = 0, reduce = 0;
-    uint64_t latency = 0;
-    *f = (pst_search_flush){0};
-    if (c->data > 1) PST_TRY(find_exchange(p, c, device, stage, spanning, here, &ns, &latency));
+/* The slowest of its replicas. */
+static pst_status fill_passes(const flush_search *s, uint32_t stage, pst_search_flush *f,
+                              double *reduce) {
+    const pst_search_problem *p = s->x->problem;
+    const pst_search_config *c = s->c;
     for (uint32_t k = 0; k < c->data; k++) {
         const pst_search_table *t;
+        const uint32_t kind = p->cluster->device[at_stage(s, stage, k)].kind;
         double speed;
-        PST_TRY(find_speed(p, c, device, stage, k, &speed));
-        PST_TRY(pst_search_table_of(x, c, p->cluster->device[device_of(c, device, stage, k)].kind,
-                                    stage, &t));
-        if (!t->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", t->tensor);
+        PST_TRY(find_speed(p, c, s->device, stage, k, &speed));
+        PST_TRY(pst_search_table_of(s->x, c, kind, stage, &t));
+        if (!t->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", t->key.tensor);
         double norm = t->table->norm_ns / speed / c->data,
                step = t->table->step_ns / speed / (c->zero ? c->data : 1);
         double add = t->table->reduce_ns / speed * (c->data - 1) / c->data;
         if (norm > f->norm_ns) f->norm_ns = norm;
         if (step > f->step_ns) f->step_ns = step;
-        if (add > reduce) reduce = add;
+        if (add > *reduce) *reduce = add;
     }
+    return PST_OK;
+}
+
+static pst_status fill_flush(const flush_search *s, uint32_t stage, pst_search_flush *f) {
+    const pst_search_problem *p = s->x->problem;
+    const pst_search_config *c = s->c;
+    double ns = 0, reduce = 0;
+    uint64_t latency = 0;
+    *f = (pst_search_flush){0};
+    if (c->data > 1) PST_TRY(find_exchange(s, stage, &ns, &latency));
+    PST_TRY(fill_passes(s, stage, f, &reduce));
     f->sum_ns = ns * p->grad_bytes * (c->zero ? 1 : 2) + reduce;
     f->sum_latency_ns = latency * (c->zero ? 1 : 2);
     if (c->zero && c->data > 1) {
@@ -263,10 +290,11 @@ pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c
     const pst_cluster *cluster = x->problem->cluster;
     uint32_t *count = calloc(2 * (size_t)cluster->n_node, sizeof *count);
     if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");
+    const flush_search f = {x, c, device, count, count + cluster->n_node};
     pst_status status = PST_OK;
     if (c->data > 1) count_spanning(x->problem, c, device, count, count + cluster->n_node);
     for (uint32_t s = 0; s < c->pipeline && status == PST_OK; s++)
-        status = fill_flush(x, c, device, s, count, count + cluster->n_node, &flush[s]);
+        status = fill_flush(&f, s, &flush[s]);
     *answer_ns = find_answer(cluster, device, pst_grid_size(pst_search_grid_of(c)));
     free(count);
     return status;

@@ -127,7 +127,7 @@ static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipel
     *ranks = 0;
     for (uint32_t s = 0; s < n; s++) {
         double count;
-        PST_TRY(pst_prepare_number("parallel.tensor", c->parallel.tensors, s, 1, PST_RANKS_MAX, 1,
+        PST_TRY(pst_prepare_number("parallel.tensor", c->parallel.tensors[s], 1, PST_RANKS_MAX, 1,
                                    &count));
         x->degree[s] = (uint32_t)count;
         *ranks += x->degree[s];
@@ -193,7 +193,7 @@ static pst_status choose_micros(pst_planning *x) {
         return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t k = 0; k < n; k++) {
         double count;
-        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1,
+        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas[k], 1, 1048576, 1,
                                    &count));
         sum += x->micros[k] = (uint32_t)count;
     }

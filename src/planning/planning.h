@@ -70,8 +70,7 @@ pst_status pst_planning_choices(pst_planning *x);
 /* planning/costs.c: the callbacks of the search; arg is the planning. */
 /* parallel.profile for this graph; before anything is searched. EINPUT: it is of something else. */
 pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph);
-pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
-                              uint32_t untied, uint32_t micro_batch, const pst_cost_table **table);
+pst_status pst_planning_table(void *arg, const pst_search_key *key, const pst_cost_table **table);
 pst_status pst_planning_verify(void *arg, pst_layout *layout);
 /* The layout prepared as a run would be, predictions and memory exact; good until the next one is,
  * or x is closed. */

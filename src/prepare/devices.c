@@ -17,7 +17,7 @@ static pst_status read_devices(const pst_config *c, const pst_plan *plan, uint32
     for (uint32_t r = 0; r < n; r++) {
         double x = plan && plan->device && pst_plan_job_ranks(plan) == n ? plan->device[r] : r;
         if (given)
-            PST_TRY(pst_prepare_number("parallel.devices", c->parallel.devices, r, 0,
+            PST_TRY(pst_prepare_number("parallel.devices", c->parallel.devices[r], 0,
                                        PST_CLUSTER_MOST - 1, 1, &x));
         device[r] = (uint32_t)x;
     }
@@ -62,8 +62,9 @@ static pst_status read_throttle(pst_prepared *p, const uint32_t *process) {
     for (uint32_t r = 0; r < n; r++) {
         p->throttle[r] = 1;
         if (given)
-            PST_TRY(pst_prepare_number("parallel.throttle", c->parallel.throttle,
-                                       given > 1 ? process[r] : 0, 1, 1000, 0, &p->throttle[r]));
+            PST_TRY(pst_prepare_number("parallel.throttle",
+                                       c->parallel.throttle[given > 1 ? process[r] : 0], 1, 1000, 0,
+                                       &p->throttle[r]));
         /* Between operators that are queued there is no time to sleep in. */
         if (p->throttle[r] > 1 && p->options.device && p->options.device->flags & PST_DEVICE_AHEAD)
             return pst_fail(

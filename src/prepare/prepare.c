@@ -40,8 +40,8 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass 
         extra == PST_EXTRA_RESTORE /* a run measures the pass itself */
             ? 0
             : pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
-    return measured ? measured
-                    : pst_costs_pass_ns(&a->p->costs, a->graph, node, extra, pass, flops, bytes);
+    const pst_costs_work work = {extra, pass, flops, bytes};
+    return measured ? measured : pst_costs_pass_ns(&a->p->costs, a->graph, node, &work);
 }
 
 static int zero_stage(const pst_prepared *p) {

@@ -150,9 +150,9 @@ uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here);
  * used devices in ascending order. */
 pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n,
                              uint32_t *device, uint32_t *process);
-/* prepare/share.c. Item i of a list of numbers in [least, most] of the run file. EINPUT. */
-pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least,
-                              double most, int whole, double *out);
+/* prepare/share.c. A number in [least, most] of the run file, an item of a list. EINPUT. */
+pst_status pst_prepare_number(const char *key, const char *text, double least, double most,
+                              int whole, double *out);
 /* prepare/cluster.c. cluster, tensor_link and stage_link, once it is known which device each rank
  * has. EINPUT: too few devices, or no link where one is needed. */
 pst_status pst_prepare_cluster(pst_prepared *p);

@@ -102,11 +102,13 @@ static pst_status check_shapes(const char *path, const pst_profile *profile, con
     return PST_OK;
 }
 
-pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind,
-                             const pst_config *c, uint32_t threads, pst_processors processors,
-                             const pst_graph *graph, int quiet) {
+pst_status pst_profile_suits(const pst_profile *profile, const pst_profile_purpose *purpose,
+                             const pst_graph *graph) {
+    const pst_config *c = purpose->config;
+    const int quiet = purpose->quiet;
     int force = !strcmp(c->parallel.profile_force, "true");
-    pst_status status = check_machine(c, kind, threads, processors, profile);
+    pst_status status =
+        check_machine(c, purpose->kind, purpose->threads, purpose->processors, profile);
     if (status == PST_EINPUT && force) {
         if (!quiet)
             pst_log(PST_LOG_WARN, "parallel.profile: %s is used all the same: %s",
@@ -151,8 +153,9 @@ pst_status pst_profile_open_for(pst_prepared *p) {
         p->profile = NULL;
         return PST_OK;
     }
-    status = pst_profile_suits(p->profile, p->costs.kind, p->config, p->options.threads,
-                               p->options.processors, p->graph, p->options.quiet);
+    const pst_profile_purpose purpose = {p->config, p->costs.kind, p->options.threads,
+                                         p->options.processors, p->options.quiet};
+    status = pst_profile_suits(p->profile, &purpose, p->graph);
     if (status == PST_OK && !p->options.quiet)
         pst_profile_warn(p->profile, p->config, p->options.n_rank, p->options.threads);
     p->costs.profile = p->profile;

@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least,
-                              double most, int whole, double *out) {
+pst_status pst_prepare_number(const char *key, const char *text, double least, double most,
+                              int whole, double *out) {
     char *end;
-    double x = strtod(list[i], &end);
-    if (end != list[i] && !*end && x >= least && x <= most && (!whole || floor(x) == x)) {
+    double x = strtod(text, &end);
+    if (end != text && !*end && x >= least && x <= most && (!whole || floor(x) == x)) {
         *out = x;
         return PST_OK;
     }
     return pst_fail(PST_EINPUT, "%s: expected a %snumber from %.10g to %.10g, found '%.40s'", key,
-                    whole ? "whole " : "", least, most, list[i]);
+                    whole ? "whole " : "", least, most, text);
 }
 
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
@@ -60,7 +60,7 @@ static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32
     for (uint32_t k = 0; k < p->grid.data; k++) {
         double x;
         PST_TRY(
-            pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
+            pst_prepare_number("parallel.replicas", c->parallel.replicas[k], 1, 1048576, 1, &x));
         sum += count[k] = (uint32_t)x;
     }
     if (sum == n_micro) return PST_OK;
