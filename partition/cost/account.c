@@ -7,8 +7,8 @@ void pst_account_add(pst_account *a, const pst_account_rule *rule,
                      const pst_account_parameters *of) {
     const uint32_t parts = rule->zero ? rule->replicas : 1;
     const uint64_t gradients = of->accumulated * rule->grad_bytes;
-    a->normed += part_of(of->elements, rule->replicas);
-    a->stepped += part_of(of->elements, parts);
+    a->normed += of->elements / rule->replicas;
+    a->stepped += of->elements / parts;
     a->weights += (of->elements + of->copied) * rule->weight_bytes;
     a->states += part_of(of->elements * rule->state_bytes, parts);
     if (rule->zero) /* a copy is stepped where it is first used */

@@ -68,8 +68,8 @@ static void add_chunk(const fit_state *g, uint32_t chunk, uint32_t mode, pst_acc
     uint64_t work = pst_search_receive_bytes(g->c, k.table, k.from, k.to) +
                     pst_search_work_bytes(k.table, k.from, k.to, mode, enter, split);
     pst_search_add_own(&k, a);
-    a->held +=
-        pst_search_message_bytes(k.table, k.from, k.to) + pst_search_held_bytes(&k, mode, enter);
+    a->held += pst_search_held_bytes(&k, mode, enter);
+    a->messages += pst_search_message_bytes(k.table, k.from, k.to);
     if (work > a->work) a->work = work;
 }
 

@@ -29,8 +29,7 @@ uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_t
 uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint32_t to);
 
 /* --- fit.c: memory of a layout */
-/* account: [pipeline] what a rank of each stage has. Time and memory of the layout when it is
- * prepared are no less than this says. */
+/* account: [pipeline] what the largest rank of each stage has, about (partition/cost/account.h). */
 pst_status pst_search_account_of(pst_search_context *x, const pst_search_config *c,
                                  const pst_layout *layout, pst_account *account);
 /* Sets peak_bytes and in_flight. excess: bytes over, on the stage where they are most; 0: it
