@@ -29,8 +29,8 @@ static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
     const pst_chooser *predict = from->times->predict;
     if (predict)
         return predict->ns(predict->arg, node, extra, step->pass, step->flops, step->bytes);
-    return pst_costs_pass_ns(from->times->costs, from->g, node, extra, step->pass, step->flops,
-                             step->bytes);
+    const pst_costs_work work = {extra, step->pass, step->flops, step->bytes};
+    return pst_costs_pass_ns(from->times->costs, from->g, node, &work);
 }
 
 /* A value that is made at one node and read at another crosses every cut between them, once. Data

@@ -14,10 +14,6 @@
 /* Through shared memory. */
 const pst_cluster_link pst_costs_link = {.latency_ns = 30000, .bytes_per_s = 4e9};
 
-uint64_t pst_costs_round(double ns) {
-    return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000);
-}
-
 /* NULL: the nominal core. */
 static int is_cpu_kind(const pst_device_kind *kind) {
     return !kind || !strncmp(kind->name, "cpu", 3);
@@ -28,9 +24,8 @@ static int is_cpu(const pst_costs *costs) { return is_cpu_kind(costs->kind); }
 /* dtype: of the products' factors. */
 static uint64_t cpu_ns(const pst_costs *costs, pst_dtype dtype, double flops, double bytes) {
     const pst_device_kind *kind = costs->kind;
-    double flops_per_s = !kind                    ? CPU_FLOPS
-                         : kind->flops[dtype] > 0 ? kind->flops[dtype]
-                                                  : kind->flops[PST_F32];
+    double flops_per_s = CPU_FLOPS;
+    if (kind) flops_per_s = kind->flops[kind->flops[dtype] > 0 ? dtype : PST_F32];
     return pst_costs_round((flops / flops_per_s + bytes / (kind ? kind->bytes_per_s : CPU_BYTES)) *
                            1e9);
 }
@@ -72,16 +67,17 @@ uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32
 }
 
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
-                           int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
-    uint64_t ns = pst_profile_pass_ns(profile_of(costs), g, node, extra, pass, costs->busy);
+                           const pst_costs_work *work) {
+    uint64_t ns =
+        pst_profile_pass_ns(profile_of(costs), g, node, work->extra, work->pass, costs->busy);
     if (ns) return ns;
-    pst_exchange kind = extra ? PST_EXCHANGE_NONE : pst_node_exchange(node, 0, pass);
+    pst_exchange kind = work->extra ? PST_EXCHANGE_NONE : pst_node_exchange(node, 0, work->pass);
     if (kind != PST_EXCHANGE_NONE && kind != PST_EXCHANGE_COPY)
-        return pst_costs_exchange_ns(costs, kind, node->attr.parts, bytes);
+        return pst_costs_exchange_ns(costs, kind, node->attr.parts, work->bytes);
     if (is_cpu(costs))
-        return cpu_ns(costs, costs->kind ? pst_graph_factors(g) : PST_F32, (double)flops,
-                      (double)bytes);
-    return pst_costs_device_ns(costs->kind, g, node, extra, pass, flops, bytes);
+        return cpu_ns(costs, costs->kind ? pst_graph_factors(g) : PST_F32, (double)work->flops,
+                      (double)work->bytes);
+    return pst_costs_device_ns(costs->kind, g, node, work);
 }
 
 /* A pass over `elements`, of which it moves so many bytes each. */

@@ -21,17 +21,23 @@ typedef struct {
 } pst_costs;
 extern const pst_cluster_link pst_costs_link;
 
-/* A pass of an operator for one micro-batch, exchanges included; extra: 0, or PST_EXTRA_SUM,
+/* What a pass of an operator does for one micro-batch; extra: 0, or PST_EXTRA_SUM,
  * PST_EXTRA_RESTORE. */
+typedef struct {
+    int extra;
+    pst_pass pass;
+    uint64_t flops, bytes;
+} pst_costs_work;
+/* Exchanges included. */
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
-                           int extra, pst_pass pass, uint64_t flops, uint64_t bytes);
-/* An exchange among `parts` tensor ranks, of which each sends `bytes`: those that the cost of its
- * operator says. */
+                           const pst_costs_work *work);
 /* Whether a GPU that its maker calls so is of that kind: "NVIDIA A100-SXM4-80GB" is A100-80. No CPU
  * is. */
 int pst_costs_is_kind(const pst_device_kind *kind, const char *model);
 /* Whether the profile is of such devices; NULL: of whatever the run computes on. */
 int pst_costs_profiled(const pst_device_kind *kind, const pst_profile *profile);
+/* An exchange among `parts` tensor ranks, of which each sends `bytes`: those that the cost of its
+ * operator says. */
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
                                uint64_t bytes);
 /* The flush: the norm reads gradients once; a step moves weight, gradient and states; ns for so
@@ -44,10 +50,8 @@ uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
 /* --- tables for the search -------------------------------------------------------------------- */
 
 /* What the operators (items, in the order of the graph) of one micro-batch cost one rank, when so
- * many tensor ranks
- * share each. A chunk is a run of items [a, b). The sums of times are what the chunk costs. Bytes
- * are never more than
- * the static layout has:
+ * many tensor ranks share each. A chunk is a run of items [a, b). The sums of times are what the
+ * chunk costs. Bytes are never more than the static layout has:
  *     for every micro-batch from F to B  sum of stash + enter[a]
  *     once per rank, the most of         sum of held - enter[a] (if positive), each scratch[i]
  *                                        over all its chunks

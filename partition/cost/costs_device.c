@@ -1,25 +1,20 @@
 /* Efficiency curves: what part of its datasheet's rates a device reaches, by kind of operator and
- * by size. From public
- * measurements of kernels, none of which is of a training step:
+ * by size. From public measurements of kernels, none of which is of a training step:
  *
  *   products    the output is made in tiles by as many cores as the device has, in waves: the last
- *               one may be all but
- *               empty (NVIDIA, Matrix Multiplication Background User's Guide). What a wave reaches
- *               at best: the maximum
- *               achievable matmul FLOPS of github.com/stas00/ml-engineering, compute/accelerator
- *               (A100 86.9%, H100
- *               80.3%, B200 77.6%). A tile begins and ends outside of the product: that costs as
- *               much as DEPTH of its depth,
- *               about what tables of H100 products in github.com/openxla/xla show.
+ *               one may be all but empty (NVIDIA, Matrix Multiplication Background User's Guide).
+ *               What a wave reaches at best: the maximum achievable matmul FLOPS of
+ *               github.com/stas00/ml-engineering, compute/accelerator (A100 86.9%, H100 80.3%, B200
+ *               77.6%). A tile begins and ends outside of the product: that costs as much as DEPTH
+ *               of its depth, about what tables of H100 products in github.com/openxla/xla show.
  *   convolution the products that it is, without laying out windows: no measurement was taken for
- *   it
+ *               it
  *   attention   FlashAttention-2 and 3 (Dao 2023, figures 4 to 6; Shah et al. 2024, figures 5 and
- *               6): backward passes
- *               reach less, short sequences too.
+ *               6): backward passes reach less, short sequences too.
  *   the rest    moves bytes, at the share of the memory's rate that STREAM reaches.
  *   exchanges   rings, at the rates and latencies of github.com/NVIDIA/nccl, src/graph/tuning.cc
- *               (version 2.8 to 2.12,
- *               protocol Simple): 8.4 us, 3.4 us a turn over NVLink, 235 of an A100's 300 GB/s. */
+ *               (version 2.8 to 2.12, protocol Simple): 8.4 us, 3.4 us a turn over NVLink, 235 of
+ * an A100's 300 GB/s. */
 #include "partition/cost/costs_parts.h"
 #include <math.h>
 #include <string.h>
@@ -33,8 +28,7 @@
 #define ATTENTION_B 0.53
 #define ATTENTION_HALF 400.0 /* positions at which attention reaches half of that */
 #define RING_NS 8400.0
-#define TURN_SHARE                                                                                 \
-    0.68 /* of a message's latency, 5 us over NVLink: what launches it is done once */
+#define TURN_SHARE 0.68 /* of a message's latency, 5 us over NVLink: it is launched once */
 #define RING_SHARE 0.783
 
 /* By the beginning of their names; "": all others. */
@@ -116,7 +110,8 @@ static double rounding_s(const pst_device_kind *kind, const pst_graph *g, const 
     uint64_t x = pst_tensor_elements(g->tensor + node->in[0]),
              y = pst_tensor_elements(g->tensor + node->out[0]);
     uint64_t weight = pst_param_elements(g->param + node->param[0]);
-    uint64_t both = pass == PST_PASS_F ? x + weight : pass == PST_PASS_B ? y + weight : x + y;
+    uint64_t both = x + y;
+    if (pass != PST_PASS_W) both = weight + (pass == PST_PASS_F ? x : y);
     return 2 * LAUNCH_NS * 1e-9 +
            (double)both * (double)(pst_dtype_bytes(g->dtype) + pst_dtype_bytes(PST_F8)) /
                (kind->bytes_per_s * MOVE_SHARE);
@@ -127,14 +122,15 @@ uint64_t pst_costs_move_ns(const pst_device_kind *kind, double bytes) {
 }
 
 uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
-                             int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
-    double compute = 0, move = (double)bytes / (kind->bytes_per_s * MOVE_SHARE);
-    if (!extra && !strcmp(node->op->name, "linear"))
+                             const pst_costs_work *work) {
+    const pst_pass pass = work->pass;
+    double compute = 0, move = (double)work->bytes / (kind->bytes_per_s * MOVE_SHARE);
+    if (!work->extra && !strcmp(node->op->name, "linear"))
         compute = linear_s(kind, g, node, pass) + rounding_s(kind, g, node, pass);
-    if (!extra && !strcmp(node->op->name, "convolution"))
+    if (!work->extra && !strcmp(node->op->name, "convolution"))
         compute = convolution_s(kind, g, node, pass);
-    if (!extra && !strcmp(node->op->name, "attention"))
-        compute = attention_s(kind, g, node, pass, (double)flops);
+    if (!work->extra && !strcmp(node->op->name, "attention"))
+        compute = attention_s(kind, g, node, pass, (double)work->flops);
     return pst_costs_round(LAUNCH_NS + fmax(compute, move) * 1e9);
 }
 

@@ -2,13 +2,16 @@
 #ifndef PST_PARTITION_COST_COSTS_PARTS_H
 #define PST_PARTITION_COST_COSTS_PARTS_H
 #include "partition/cost/costs.h"
+#include <math.h>
 
 /* ns, as far as 1e18. */
-uint64_t pst_costs_round(double ns);
+static inline uint64_t pst_costs_round(double ns) {
+    return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000);
+}
 
 /* costs_device.c: devices that run kernels one after the other. */
 uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
-                             int extra, pst_pass pass, uint64_t flops, uint64_t bytes);
+                             const pst_costs_work *work);
 uint64_t pst_costs_move_ns(const pst_device_kind *kind, double bytes);
 uint64_t pst_costs_ring_ns(pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
                            uint64_t bytes);

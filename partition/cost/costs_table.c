@@ -24,15 +24,14 @@ static int is_value(const pst_operand *o) { return o->kind == PST_OPERAND_VALUE;
 /* --- times ------------------------------------------------------------------------------------ */
 
 static int extra_of(const pst_tape *tape, uint32_t s) {
-    return tape->step[s].again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE
-           : tape->is_sum[s]                        ? PST_EXTRA_SUM
-                                                    : 0;
+    if (tape->step[s].again == PST_AGAIN_RESTORE) return PST_EXTRA_RESTORE;
+    return tape->is_sum[s] ? PST_EXTRA_SUM : 0;
 }
 
 static uint64_t step_ns(const builder *b, const pst_tape *tape, uint32_t s) {
     const pst_tape_step *step = tape->step + s;
-    return pst_costs_pass_ns(&b->costs, b->g, b->g->node + step->node, extra_of(tape, s),
-                             step->pass, step->flops, step->bytes);
+    const pst_costs_work work = {extra_of(tape, s), step->pass, step->flops, step->bytes};
+    return pst_costs_pass_ns(&b->costs, b->g, b->g->node + step->node, &work);
 }
 
 static int is_exchange(const builder *b, const pst_tape *tape, uint32_t s) {

@@ -64,11 +64,9 @@ static const char *shape_of(const pst_graph *g, const pst_node *node, int extra,
         say_tensor(text, g, node->in[0], micro_batch);
         return text;
     }
-    say(text, "%s %s", node->op->name,
-        extra == PST_EXTRA_RESTORE ? "restore"
-        : pass == PST_PASS_F       ? "F"
-        : pass == PST_PASS_B       ? "B"
-                                   : "W");
+    static const char *const letter[PST_PASS_COUNT] = {
+        [PST_PASS_F] = "F", [PST_PASS_B] = "B", [PST_PASS_W] = "W"};
+    say(text, "%s %s", node->op->name, extra == PST_EXTRA_RESTORE ? "restore" : letter[pass]);
     for (uint32_t i = 0; i < node->n_in; i++) say_tensor(text, g, node->in[i], micro_batch);
     say_attributes(g, node, text);
     return text;

@@ -51,9 +51,13 @@ static pst_status read_machine(pst_yaml *y, const yaml_node_t *node, pst_profile
 }
 
 /* ns, busy_ns: one of them has to be there. */
+typedef struct {
+    pst_profile_kind kind;
+    const char *text;
+    uint64_t size;
+} measured;
 static pst_status read_times(pst_yaml *y, const yaml_node_t *node, const yaml_node_t *const ns[2],
-                             pst_profile *p, pst_profile_kind kind, const char *text,
-                             uint64_t size) {
+                             pst_profile *p, measured of) {
     uint32_t before, after;
     double value;
     if (!ns[0] && !ns[1]) return pst_yaml_fail(y, node, "missing key: ", "ns");
@@ -61,7 +65,7 @@ static pst_status read_times(pst_yaml *y, const yaml_node_t *node, const yaml_no
     for (int busy = 0; busy < 2; busy++) {
         if (!ns[busy]) continue;
         PST_TRY(pst_yaml_real(y, ns[busy], 1e-3, 1e15, &value));
-        PST_TRY(pst_profile_set(p, kind, text, size, busy, value));
+        PST_TRY(pst_profile_set(p, of.kind, of.text, of.size, busy, value));
     }
     pst_profile_rows(p, &after);
     return after > before ? PST_OK : pst_yaml_fail(y, node, "the same is given twice", "");
@@ -73,7 +77,7 @@ static pst_status read_operator(pst_yaml *y, const yaml_node_t *node, pst_profil
     char text[PST_PROFILE_TEXT];
     PST_TRY(pst_yaml_mapping(y, node, row, 3, value));
     PST_TRY(read_text(y, value[0], text, sizeof text));
-    return read_times(y, node, value + 1, p, PST_PROFILE_PASS, text, 0);
+    return read_times(y, node, value + 1, p, (measured){PST_PROFILE_PASS, text, 0});
 }
 
 static pst_status read_message(pst_yaml *y, const yaml_node_t *node, pst_profile *p) {
@@ -88,8 +92,9 @@ static pst_status read_message(pst_yaml *y, const yaml_node_t *node, pst_profile
         PST_TRY(pst_yaml_u32(y, value[3], 2, MAX_PART, &parts));
         snprintf(text, sizeof text, "%u", parts);
     }
-    return read_times(y, node, value + 1, p, value[3] ? PST_PROFILE_EXCHANGE : PST_PROFILE_MESSAGE,
-                      text, bytes);
+    return read_times(
+        y, node, value + 1, p,
+        (measured){value[3] ? PST_PROFILE_EXCHANGE : PST_PROFILE_MESSAGE, text, bytes});
 }
 
 static pst_status read_work(pst_yaml *y, const yaml_node_t *node, pst_profile *p) {
@@ -105,7 +110,7 @@ static pst_status read_work(pst_yaml *y, const yaml_node_t *node, pst_profile *p
     if (!works[i].sized && value[3])
         return pst_yaml_fail(y, value[3], "elements are not for ", works[i].name);
     if (value[3]) PST_TRY(pst_yaml_whole(y, value[3], 1, UINT64_MAX, &elements));
-    return read_times(y, node, value + 1, p, works[i].kind, "", elements);
+    return read_times(y, node, value + 1, p, (measured){works[i].kind, "", elements});
 }
 
 static pst_status read_rows(pst_yaml *y, const yaml_node_t *list, const char *of, pst_profile *p,

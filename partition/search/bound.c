@@ -10,7 +10,7 @@
  *
  * Paths of stage r, m micro-batches, chunks in the order of the model; w(k) is F of chunk k before
  * the stage's first B:
- *   there    F of chunks before r, and all work of the stage: it has nothing to do before
+ *   forward  F of chunks before r, and all work of the stage: it has nothing to do before
  *   first B  F of all chunks, B of those behind the stage's last, and all its work but w(k) F of
  *            each chunk k of its
  *            own
@@ -22,7 +22,7 @@
  * or, where B and W are one, BW of the chunks before r, and of a round as at the start, after
  * which the first stage ends.
  * And of the largest operators some stage has several. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +125,7 @@ static void fill_flush(const pst_search_context *x, mean *a) {
 
 /* --- weights: B and W apart, one chunk, or two that go there and back ------------------------- */
 
-/* Whether the stage's new weights take longer than the way there, about. */
+/* Whether the stage's new weights take longer than the way to it, about. */
 static int waits_for_news(const mean *x, uint32_t r) { return x->head * x->all.e > r * x->all.f; }
 
 /* From the last stage to the first: both chunks of each are to weigh 1, with what stages behind it
@@ -133,13 +133,13 @@ static int waits_for_news(const mean *x, uint32_t r) { return x->head * x->all.e
 static void weigh_split(const pst_search_context *x, mean *a) {
     const pst_schedule_row *row = x->row[a->c->schedule];
     const pst_schedule_size size = {a->p, a->chunks, a->m};
-    double there = 0, first_b = 0, all = 0, work = a->m * (a->all.f + a->all.b + a->all.w);
+    double forward = 0, first_b = 0, all = 0, work = a->m * (a->all.f + a->all.b + a->all.w);
     for (uint32_t r = a->p; r-- > 0;) {
         int news = waits_for_news(a, r);
         double w0 = pst_schedule_warm(row, &size, r, 0) * a->all.f, w1 = 0, s = 0;
         double own0 = work + (a->norm + a->sum + (news ? a->head : 0)) * a->all.e,
                own1 = work + a->norm * a->all.e;
-        double more0 = there * a->all.f, more1 = first_b * a->all.b, q = own1 / own0;
+        double more0 = forward * a->all.f, more1 = first_b * a->all.b, q = own1 / own0;
         if (a->chunks > 1) {
             w1 = pst_schedule_warm(row, &size, r, 1) * a->all.f;
             double gain = w0 * q - w1;
@@ -152,7 +152,7 @@ static void weigh_split(const pst_search_context *x, mean *a) {
         s = pst_search_less(s, share);
         a->share[r] = share;
         a->first_b[r] = s;
-        there += news ? 0 : share - s;
+        forward += news ? 0 : share - s;
         first_b += s;
         all += share;
     }
@@ -165,16 +165,17 @@ static void weigh_split(const pst_search_context *x, mean *a) {
 static void set_split(const pst_search_context *x, mean *a) {
     const pst_schedule_row *row = x->row[a->c->schedule];
     const pst_schedule_size size = {a->p, a->chunks, a->m};
-    double there = 0, first_b = 0;
+    double forward = 0, first_b = 0;
     for (uint32_t r = a->p; r-- > 0;) {
         int news = waits_for_news(a, r);
         double share = a->share[r], s = a->first_b[r], work = share * a->m;
-        a->weight[r] = (amount){work + there - s * pst_schedule_warm(row, &size, r, 0), work, work,
-                                share * (a->norm + a->sum) + (news ? (share - s) * a->head : 0)};
+        a->weight[r] =
+            (amount){work + forward - s * pst_schedule_warm(row, &size, r, 0), work, work,
+                     share * (a->norm + a->sum) + (news ? (share - s) * a->head : 0)};
         if (a->chunks > 1)
             a->weight[2 * a->p - 1 - r] = (amount){work - s * pst_schedule_warm(row, &size, r, 1),
                                                    work + first_b, work, share * a->norm};
-        there += news ? 0 : share - s;
+        forward += news ? 0 : share - s;
         first_b += s;
     }
     a->constant = first_b * a->all.f;
@@ -200,14 +201,15 @@ static void set_rounds(mean *a, double first, double last, int tail) {
     share_out(a, first, begin);
     share_out(a, last, end);
     for (uint32_t r = a->p; r-- > 0;) {
-        double share = a->share[r], work = share * a->m, there = 0, back = 0;
+        double share = a->share[r], work = share * a->m, forward = 0, backward = 0;
         for (uint32_t j = a->chunks; j-- > 0;) {
-            double f = behind * begin[j] + there * (1 - first * share);
-            double b = tail ? behind * end[j] + back * (1 - last * share) : 0;
-            double sums = tail ? 0 : a->norm + (j ? 0 : a->sum);
-            a->weight[j * a->p + r] = (amount){work + f, work + b, work + b, share * sums};
-            there += begin[j];
-            back += end[j];
+            double f = behind * begin[j] + forward * (1 - first * share);
+            double b = tail ? behind * end[j] + backward * (1 - last * share) : 0;
+            double sums = a->norm + (j ? 0 : a->sum);
+            a->weight[j * a->p + r] =
+                (amount){work + f, work + b, work + b, tail ? 0 : share * sums};
+            forward += begin[j];
+            backward += end[j];
         }
         behind += share;
     }
@@ -315,8 +317,8 @@ pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c) {
     a.n_chunk = pst_search_chunk_count(x, c);
     a.chunks = a.n_chunk / a.p;
     a.m = most_micros(x->problem, c);
-    uint32_t most = row->split ? 1 + (uint32_t)there_and_back : there_and_back ? 0 : MOST_CHUNKS;
-    int known = row->split ? a.chunks == most : a.chunks <= most;
+    int known = !there_and_back && a.chunks <= MOST_CHUNKS;
+    if (row->split) known = a.chunks == 1 + (uint32_t)there_and_back;
     if (c->tight || !x->even || !known || c->before) return PST_OK;
     c->tight = 1;
     PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[0].kind, 0, &t));

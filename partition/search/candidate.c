@@ -1,5 +1,5 @@
 /* Candidates of the search: opened, copied, closed. */
-#include "partition/search/parts.h"
+#include "partition/search/space.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * begins later or ends sooner never takes longer or needs more, so for a given longest stage it is
  * right to give each stage as many items as it can have, and the least is found by halving. That
  * bounds cuts of one chunk per stage; of several, chunks are given parts of it, without a proof. */
-#include "partition/search/parts.h"
+#include "partition/search/cut.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,33 +30,36 @@ typedef struct {
     uint32_t n_kind, n_way, n_chunk, chunks, micros, quickest;
     int even, split; /* even: all replicas of each stage are as fast; split: B and W apart */
     stage *stage;
-    double *speeds, *fastest; /* [pipeline][n_way]; [n_way] of the devices in use */
-    uint64_t *there, *back;   /* [n_item + 1] least time of F, and of what comes back, of the items
-                                 before */
-    uint64_t *used_ns, *used_bytes; /* [pipeline] of chunks before, where there are several */
-    uint32_t *length;               /* [n_chunk] items of each when all were packed last */
+    double *speeds, *fastest;           /* [pipeline][n_way]; [n_way] of the devices in use */
+    uint64_t *forward_ns, *backward_ns; /* [n_item + 1] least time of F, and of what comes back, of
+                               the items before */
+    uint64_t *used_ns, *used_bytes;     /* [pipeline] of chunks before, where there are several */
+    uint32_t *length;                   /* [n_chunk] items of each when all were packed last */
     double *quick, least_ns; /* [n_item] of a micro-batch where it is quickest; least longest stage
                                 of any cut */
-    double tilt; /* of several chunks, those that are early get less than their part of the
+    double early_share; /* of several chunks, those that are early get less than their part of the
                     memory */
     uint64_t answer_ns, more; /* more: bytes that every stage may have besides its capacity */
-} ground;
+} cut_state;
 
-/* --- ground ----------------------------------------------------------------------------------- */
+/* --- state ------------------------------------------------------------------------------------ */
 
 static uint32_t degree_of(const pst_search_config *c, uint32_t at) {
     return pst_grid_degree(pst_search_grid_of(c), at);
 }
 
-static pst_status open_ground(pst_search_context *x, const pst_search_config *c, ground *g) {
+static pst_status open_state(pst_search_context *x, const pst_search_config *c, cut_state *g) {
     const pst_search_problem *p = x->problem;
     uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, ways = 0;
-    *g = (ground){
-        .problem = p, .c = c, .n_kind = kinds, .n_chunk = pst_search_chunk_count(x, c), .tilt = 1};
+    *g = (cut_state){.problem = p,
+                     .c = c,
+                     .n_kind = kinds,
+                     .n_chunk = pst_search_chunk_count(x, c),
+                     .early_share = 1};
     g->stage = calloc(c->pipeline, sizeof *g->stage);
     if (!g->stage) return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", c->pipeline);
     for (uint32_t s = 0; s < c->pipeline; s++) {
-        uint32_t like = c->before ? 0 : s ? s - 1 : 0;
+        uint32_t like = c->before || !s ? 0 : s - 1;
         while (like < s && degree_of(c, like) != degree_of(c, s)) like++;
         g->stage[s].first_way = like < s ? g->stage[like].first_way : ways;
         ways += like < s ? 0 : kinds;
@@ -66,13 +69,13 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
     g->micros = (c->n_micro + c->data - 1) / c->data;
     g->table = calloc(ways, sizeof *g->table);
     g->speeds = calloc((size_t)ways * (c->pipeline + 1u), sizeof *g->speeds);
-    g->there = calloc(2 * ((size_t)p->n_item + 1), sizeof *g->there);
+    g->forward_ns = calloc(2 * ((size_t)p->n_item + 1), sizeof *g->forward_ns);
     g->used_ns = calloc(2 * (size_t)c->pipeline, sizeof *g->used_ns);
     g->quick = malloc(p->n_item * sizeof *g->quick);
     g->length = calloc(g->n_chunk, sizeof *g->length);
-    if (!g->length || !g->table || !g->speeds || !g->there || !g->used_ns || !g->quick)
+    if (!g->length || !g->table || !g->speeds || !g->forward_ns || !g->used_ns || !g->quick)
         return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", c->pipeline);
-    g->back = g->there + p->n_item + 1;
+    g->backward_ns = g->forward_ns + p->n_item + 1;
     g->used_bytes = g->used_ns + c->pipeline;
     g->fastest = g->speeds + (size_t)ways * c->pipeline;
     g->even = 1;
@@ -81,17 +84,17 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
     return pst_search_flight_of(x, c->schedule, c->pipeline, g->chunks, g->micros, &g->flight);
 }
 
-static void close_ground(ground *g) {
+static void close_state(cut_state *g) {
     free(g->table);
     free(g->stage);
     free(g->speeds);
-    free(g->there);
+    free(g->forward_ns);
     free(g->used_ns);
     free(g->quick);
     free(g->length);
 }
 
-static pst_status fill_stage(pst_search_context *x, ground *g, const uint32_t *device,
+static pst_status fill_stage(pst_search_context *x, cut_state *g, const uint32_t *device,
                              uint32_t at) {
     const pst_cluster_device *of = g->problem->cluster->device;
     uint32_t tensor = degree_of(g->c, at), begin = pst_grid_first(pst_search_grid_of(g->c), at);
@@ -121,9 +124,9 @@ static pst_status fill_stage(pst_search_context *x, ground *g, const uint32_t *d
 }
 
 /* The quickest that an item's pass may be on any device in use. */
-static void fill_ways(ground *g, int split) {
+static void fill_ways(cut_state *g, int split) {
     uint32_t n = g->problem->n_item;
-    double there = 0, back = 0;
+    double forward_ns = 0, backward_ns = 0;
     for (uint32_t i = 0; i < n; i++) {
         double f = INFINITY, b = INFINITY;
         for (uint32_t k = 0; k < g->n_way; k++) {
@@ -132,10 +135,10 @@ static void fill_ways(ground *g, int split) {
             f = pst_search_less(f, (double)t->f_ns[i] / g->fastest[k]);
             b = pst_search_less(b, (double)(t->b_ns[i] + (split ? 0 : t->w_ns[i])) / g->fastest[k]);
         }
-        there += f;
-        back += b;
-        g->there[i + 1] = (uint64_t)there;
-        g->back[i + 1] = (uint64_t)back;
+        forward_ns += f;
+        backward_ns += b;
+        g->forward_ns[i + 1] = (uint64_t)forward_ns;
+        g->backward_ns[i + 1] = (uint64_t)backward_ns;
     }
 }
 
@@ -146,7 +149,7 @@ static uint32_t quickest_mode(const pst_search_problem *p) {
 }
 
 /* Over each cut the least bytes, on the quickest of its replicas' links. */
-static void fill_hops(ground *g, const uint32_t *device) {
+static void fill_hops(cut_state *g, const uint32_t *device) {
     const pst_grid grid = pst_search_grid_of(g->c);
     uint64_t sum = 0;
     for (uint32_t s = 0; s < g->c->pipeline; s++) {
@@ -164,7 +167,7 @@ static void fill_hops(ground *g, const uint32_t *device) {
     }
 }
 
-static pst_status fill_flushes(pst_search_context *x, ground *g, const uint32_t *device) {
+static pst_status fill_flushes(pst_search_context *x, cut_state *g, const uint32_t *device) {
     pst_search_flush *flush = calloc(g->c->pipeline, sizeof *flush);
     if (!flush) return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", g->c->pipeline);
     pst_status status = pst_search_flush_of(x, g->c, device, flush, &g->answer_ns);
@@ -176,18 +179,18 @@ static pst_status fill_flushes(pst_search_context *x, ground *g, const uint32_t 
     return status;
 }
 
-static uint32_t micros_of(const ground *g) {
+static uint32_t micros_of(const cut_state *g) {
     return g->even ? g->micros * g->c->data : g->c->n_micro;
 }
 
-static double whole_ns(const ground *g, uint32_t kind, uint32_t item) {
+static double whole_ns(const cut_state *g, uint32_t kind, uint32_t item) {
     return (double)pst_search_run(g->table[kind], PST_SUM_FBW + g->quickest, item, item + 1);
 }
 
 /* All work shared out evenly. Of several ways each item takes what it does where it is quickest,
  * and a way comes as near to that with every item as with its best one: what is slow on one may be
  * quick on another. */
-static void fill_least(ground *g) {
+static void fill_least(cut_state *g) {
     uint32_t n = g->problem->n_item;
     double work = 0, rate = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -207,7 +210,7 @@ static void fill_least(ground *g) {
     g->least_ns = micros_of(g) * work / rate;
 }
 
-static pst_status fill_ground(pst_search_context *x, ground *g, const uint32_t *device) {
+static pst_status fill_state(pst_search_context *x, cut_state *g, const uint32_t *device) {
     for (uint32_t s = 0; s < g->c->pipeline; s++) PST_TRY(fill_stage(x, g, device, s));
     fill_ways(g, g->split);
     fill_hops(g, device);
@@ -219,7 +222,7 @@ static pst_status fill_ground(pst_search_context *x, ground *g, const uint32_t *
 /* --- one chunk -------------------------------------------------------------------------------- */
 
 /* ns of all micro-batches of a sum of passes on a stage. */
-static double work_of(const ground *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode,
+static double work_of(const cut_state *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode,
                       int with_w) {
     double rate = 0;
     for (uint32_t k = s->first_way; k < s->first_way + g->n_kind; k++) {
@@ -238,30 +241,36 @@ static uint64_t enter_of(const pst_search_table *t, uint32_t from, uint32_t mode
     return from ? t->least_enter[mode] : t->table->enter[mode][0];
 }
 
-static uint64_t own_bytes(const ground *g, uint32_t chunk, uint32_t from, uint32_t to) {
-    const pst_search_table *t = g->stage[g->flight->stage[chunk]].table;
-    return pst_search_own_bytes(g->problem, g->c, t, from, to, g->flight, chunk, g->micros);
+static pst_search_chunk chunk_of(const cut_state *g, uint32_t chunk, uint32_t from, uint32_t to) {
+    return (pst_search_chunk){.problem = g->problem,
+                              .c = g->c,
+                              .table = g->stage[g->flight->stage[chunk]].table,
+                              .flight = g->flight,
+                              .chunk = chunk,
+                              .from = from,
+                              .to = to,
+                              .micros = g->micros};
 }
 
-static uint64_t held_bytes(const ground *g, uint32_t chunk, uint32_t from, uint32_t to,
-                           uint32_t mode) {
-    const pst_search_table *t = g->stage[g->flight->stage[chunk]].table;
-    return pst_search_held_bytes(t, from, to, mode, enter_of(t, from, mode), g->flight, chunk);
+static uint64_t held_bytes(const pst_search_chunk *k, uint32_t mode) {
+    return pst_search_held_bytes(k, mode, enter_of(k->table, k->from, mode));
 }
 
 /* Of one chunk per stage all that the surrogate says; of several the work. */
-static double time_of(const ground *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode) {
+static double time_of(const cut_state *g, const stage *s, uint32_t from, uint32_t to,
+                      uint32_t mode) {
     double work = work_of(g, s, from, to, mode, 1);
     if (g->chunks > 1) return work;
     uint64_t elements = pst_search_run(s->table, PST_SUM_ELEMENTS, from, to);
-    double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) + (double)g->back[from] +
-                  (double)s->hop_ns;
+    double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) +
+                  (double)g->backward_ns[from] + (double)s->hop_ns;
     double end = work + s->flush_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
-    return (end > last ? end : last) + (double)g->there[from] + (double)s->hop_ns;
+    return (end > last ? end : last) + (double)g->forward_ns[from] + (double)s->hop_ns;
 }
 
 /* 1: a chunk of [from, to) is within `longest` ns and its stage's memory. */
-static int can_have(const ground *g, uint32_t chunk, uint32_t from, uint32_t to, double longest) {
+static int can_have(const cut_state *g, uint32_t chunk, uint32_t from, uint32_t to,
+                    double longest) {
     uint32_t at = g->flight->stage[chunk], nth = chunk / g->c->pipeline;
     const stage *s = &g->stage[at];
     const pst_search_table *t = s->table;
@@ -270,10 +279,11 @@ static int can_have(const ground *g, uint32_t chunk, uint32_t from, uint32_t to,
     if (room != UINT64_MAX) {
         uint64_t besides = t->least_cross * (2 * (chunk > 0) + 2 * (chunk + 1 < g->n_chunk));
         room = (room > besides ? room - besides : 0) + g->more;
-        double part = (nth + 1.) / g->chunks;
-        room = g->chunks > 1 ? (uint64_t)((double)room * (part < 1 ? part * g->tilt : 1)) : room;
+        const double part = (nth + 1.) / g->chunks;
+        if (part < 1) room = (uint64_t)((double)room * (part * g->early_share));
         room = room > g->used_bytes[at] ? room - g->used_bytes[at] : 0;
     }
+    const pst_search_chunk k = chunk_of(g, chunk, from, to);
     uint64_t own = 0;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         if (!g->problem->recompute[mode] && mode != g->quickest) continue;
@@ -282,37 +292,39 @@ static int can_have(const ground *g, uint32_t chunk, uint32_t from, uint32_t to,
             continue;
         }
         if (room == UINT64_MAX) return 1;
-        if (!own && (own = own_bytes(g, chunk, from, to)) > room) return 0;
+        if (!own && (own = pst_search_own_bytes(&k)) > room) return 0;
         uint64_t work = pst_search_work_bytes(t, from, to, mode, enter_of(t, from, mode), g->split);
-        if (own + held_bytes(g, chunk, from, to, mode) + work / g->chunks <= room) return 1;
+        if (own + held_bytes(&k, mode) + work / g->chunks <= room) return 1;
     }
     return 0;
 }
 
 /* What the chunk has taken of its stage's time and memory. */
-static void take(ground *g, uint32_t chunk, uint32_t from, uint32_t to) {
+static void take(cut_state *g, uint32_t chunk, uint32_t from, uint32_t to) {
     uint32_t at = g->flight->stage[chunk];
     if (g->chunks == 1) return;
     g->used_ns[at] += (uint64_t)work_of(g, &g->stage[at], from, to, g->quickest, 1);
+    const pst_search_chunk k = chunk_of(g, chunk, from, to);
     uint64_t least = UINT64_MAX;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         if (!g->problem->recompute[mode] && mode != g->quickest) continue;
-        uint64_t bytes = held_bytes(g, chunk, from, to, mode);
+        uint64_t bytes = held_bytes(&k, mode);
         if (bytes < least) least = bytes;
     }
-    g->used_bytes[at] += least + own_bytes(g, chunk, from, to);
+    g->used_bytes[at] += least + pst_search_own_bytes(&k);
 }
 
 /* --- all chunks ------------------------------------------------------------------------------- */
 
 /* The most that a chunk can have from `from` on, at most up to `most`; `from`: nothing. Looked for
  * around `near`, in steps that double until it lies between two. */
-static uint32_t extend(const ground *g, uint32_t chunk, uint32_t from, uint32_t most, uint32_t near,
-                       double longest) {
+static uint32_t extend(const cut_state *g, uint32_t chunk, uint32_t from, uint32_t most,
+                       uint32_t near, double longest) {
     uint32_t low = from, high = most, step = 1, at = near;
     int below = 0, beyond = 0; /* something can be had; something cannot */
     while (low < high) {
-        at = at <= low ? low + 1 : at > high ? high : at;
+        if (at <= low) at = low + 1;
+        if (at > high) at = high;
         if (can_have(g, chunk, from, at, longest)) {
             below = 1;
             low = at;
@@ -321,23 +333,24 @@ static uint32_t extend(const ground *g, uint32_t chunk, uint32_t from, uint32_t 
             high = at - 1;
         }
         if (below && beyond) at = high - (high - low) / 2;
-        else at = below ? low + step : high > step ? high + 1 - step : 0;
+        else if (below) at = low + step;
+        else at = high > step ? high + 1 - step : 0;
         step *= 2;
     }
     return low;
 }
 
 /* Whether chunk k may end before item `at`: what crosses is whole on both sides. */
-static int may_end(const ground *g, uint32_t k, uint32_t at) {
+static int may_end(const cut_state *g, uint32_t k, uint32_t at) {
     if (!g->c->before || k + 1 == g->n_chunk || at == g->problem->n_item) return 1;
     const pst_search_table *own = g->stage[g->flight->stage[k]].table,
                            *next = g->stage[g->flight->stage[k + 1]].table;
-    return own->tensor == next->tensor || own->table->cross[at] == next->table->cross[at];
+    return own->key.tensor == next->key.tensor || own->table->cross[at] == next->table->cross[at];
 }
 
 /* Every chunk as long as can be, with one item at least, or (empty: a relaxation, of which this is
  * exact) with none; 1: all items have a place. */
-static int pack(ground *g, double longest, int empty, uint32_t *first) {
+static int pack(cut_state *g, double longest, int empty, uint32_t *first) {
     uint32_t n = g->problem->n_item, at = 0;
     memset(g->used_ns, 0, 2 * (size_t)g->c->pipeline * sizeof *g->used_ns);
     for (uint32_t k = 0; k < g->n_chunk && at < n; k++) {
@@ -355,9 +368,9 @@ static int pack(ground *g, double longest, int empty, uint32_t *first) {
 }
 
 /* A longest stage with which everything has room if memory lets it. */
-static double longest_of_all(const ground *g) {
+static double longest_of_all(const cut_state *g) {
     uint32_t n = g->problem->n_item;
-    double all = (double)g->there[n] + (double)g->back[n] + 1;
+    double all = (double)g->forward_ns[n] + (double)g->backward_ns[n] + 1;
     for (uint32_t s = 0; s < g->c->pipeline; s++) {
         double most = 0;
         for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
@@ -370,7 +383,7 @@ static double longest_of_all(const ground *g) {
 }
 
 /* By halving between what cannot be and what can; returns what can, *low becomes what cannot. */
-static double halve(ground *g, double *low, double high, int empty, uint32_t *first) {
+static double halve(cut_state *g, double *low, double high, int empty, uint32_t *first) {
     while (high - *low > high * 1e-4 + 0.5) {
         double middle = (*low + high) / 2;
         if (pack(g, middle, empty, first)) high = middle;
@@ -381,7 +394,7 @@ static double halve(ground *g, double *low, double high, int empty, uint32_t *fi
 
 /* The least longest stage, into first; INFINITY: none fits. *least: below which it cannot be;
  * INFINITY: nothing fits. */
-static double shortest(ground *g, uint32_t *first, double *least) {
+static double shortest(cut_state *g, uint32_t *first, double *least) {
     double low = g->least_ns * 0.999, high = low, most = longest_of_all(g);
     *least = INFINITY;
     if (!pack(g, most, 1, first)) return INFINITY;
@@ -402,26 +415,26 @@ static double shortest(ground *g, uint32_t *first, double *least) {
 
 /* Of chunks that go there and back the early ones hold most micro-batches: where memory is short
  * they are given less of it, so that the late ones have more items. */
-enum { TILTS = 3 };
-static const double tilt[TILTS] = {0.85, 0.7, 0.55};
+enum { EARLY_SHARES = 3 };
+static const double early_shares[EARLY_SHARES] = {0.85, 0.7, 0.55};
 
-static int may_tilt(const ground *g) {
+static int may_shift(const cut_state *g) {
     return g->flight->stage[g->n_chunk - 1] == 0 && g->chunks > 1;
 }
 
-static double shortest_tilted(ground *g, uint32_t *first, double *least) {
-    double best = shortest(g, first, least), best_tilt = 1, unused;
-    if (!may_tilt(g) || best <= g->least_ns * 1.02) return best;
-    for (int i = 0; i < TILTS; i++) {
-        g->tilt = tilt[i];
+static double shortest_shifted(cut_state *g, uint32_t *first, double *least) {
+    double best = shortest(g, first, least), best_share = 1, unused;
+    if (!may_shift(g) || best <= g->least_ns * 1.02) return best;
+    for (int i = 0; i < EARLY_SHARES; i++) {
+        g->early_share = early_shares[i];
         if (best < INFINITY && !pack(g, best * 0.99, 1, first)) continue;
         double now = shortest(g, first, &unused);
         if (now < best * 0.99) {
             best = now;
-            best_tilt = tilt[i];
+            best_share = early_shares[i];
         }
     }
-    g->tilt = best_tilt;
+    g->early_share = best_share;
     if (best < INFINITY) pack(g, best, 0, first);
     return best;
 }
@@ -429,7 +442,7 @@ static double shortest_tilted(ground *g, uint32_t *first, double *least) {
 /* --- where within what is as good ------------------------------------------------------------- */
 
 /* Of one chunk per stage: as late as each may begin, from the end. */
-static int pack_back(const ground *g, double longest, uint32_t *first) {
+static int pack_back(const cut_state *g, double longest, uint32_t *first) {
     uint32_t to = g->problem->n_item;
     for (uint32_t k = g->n_chunk; k-- > 0;) {
         uint32_t low = k, high = to - 1; /* the least `from` that can be had */
@@ -448,10 +461,10 @@ static int pack_back(const ground *g, double longest, uint32_t *first) {
 
 /* Between the earliest and the latest place of each cut, the one over which least crosses, nearest
  * to where work is shared out evenly; kept only if each stage is still within `longest`. */
-static void settle(const ground *g, double longest, const uint32_t *early, const uint32_t *late,
-                   uint32_t *first) {
+static void place_borders(const cut_state *g, double longest, const uint32_t *early,
+                          const uint32_t *late, uint32_t *first) {
     uint32_t n = g->problem->n_item, *own = first + g->n_chunk + 1;
-    uint64_t all = g->there[n] + g->back[n];
+    uint64_t all = g->forward_ns[n] + g->backward_ns[n];
     own[0] = 0;
     own[g->n_chunk] = n;
     for (uint32_t k = 1; k < g->n_chunk; k++) {
@@ -459,7 +472,8 @@ static void settle(const ground *g, double longest, const uint32_t *early, const
         const uint64_t *cross = g->stage[g->flight->stage[k - 1]].table->table->cross;
         uint64_t aim = all / g->n_chunk * k, off = UINT64_MAX;
         for (uint32_t i = from; i <= late[k] && i <= n - (g->n_chunk - k); i++) {
-            uint64_t at = g->there[i] + g->back[i], away = at > aim ? at - aim : aim - at;
+            uint64_t at = g->forward_ns[i] + g->backward_ns[i],
+                     away = at > aim ? at - aim : aim - at;
             if (!may_end(g, k - 1, i)) continue;
             if (!may_end(g, k - 1, best)) {
                 best = i;
@@ -478,7 +492,7 @@ static void settle(const ground *g, double longest, const uint32_t *early, const
 }
 
 /* Nothing fits: the least that every stage would need more. */
-static void least_over(ground *g, uint32_t *first) {
+static void least_over(cut_state *g, uint32_t *first) {
     uint64_t low = 0, high = 1 << 20;
     while (high < UINT64_MAX / 8) {
         g->more = high;
@@ -497,7 +511,7 @@ static void least_over(ground *g, uint32_t *first) {
 }
 
 /* 1: no cut is below limit_ns. */
-static int is_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
+static int is_beyond(cut_state *g, uint64_t limit_ns, uint32_t *first) {
     if (limit_ns == UINT64_MAX) return 0;
     if (limit_ns <= g->answer_ns || g->least_ns + (double)g->answer_ns >= (double)limit_ns)
         return 1;
@@ -506,33 +520,33 @@ static int is_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
 
 /* The same of several chunks, as far as is known: what is packed here is not proved to be the
  * best. */
-static int seems_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
+static int seems_beyond(cut_state *g, uint64_t limit_ns, uint32_t *first) {
     double longest = (double)(limit_ns - g->answer_ns);
     if (limit_ns == UINT64_MAX || g->chunks == 1 || pack(g, longest, 1, first)) return 0;
     int beyond = 1;
-    for (int i = 0; i < TILTS && beyond && may_tilt(g); i++) {
-        g->tilt = tilt[i];
+    for (int i = 0; i < EARLY_SHARES && beyond && may_shift(g); i++) {
+        g->early_share = early_shares[i];
         beyond = !pack(g, longest, 1, first);
     }
-    g->tilt = 1;
+    g->early_share = 1;
     return beyond;
 }
 
 pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_candidate *layout,
                           uint64_t limit_ns, uint64_t *bound_ns) {
-    ground g;
+    cut_state g;
     uint32_t n = pst_search_chunk_count(x, c);
     uint32_t *first = calloc(4 * ((size_t)n + 1), sizeof *first),
              *early = first + 2 * ((size_t)n + 1);
-    pst_status status = open_ground(x, c, &g);
+    pst_status status = open_state(x, c, &g);
     if (status == PST_OK && !first)
         status = pst_fail(PST_ENOMEM, "no memory to cut into %u chunks", n);
-    if (status == PST_OK) status = fill_ground(x, &g, layout->layout.device);
+    if (status == PST_OK) status = fill_state(x, &g, layout->layout.device);
     if (status == PST_OK && is_beyond(&g, limit_ns, first)) *bound_ns = limit_ns;
     else if (status == PST_OK) {
         double least = g.least_ns, longest = INFINITY;
         int beyond = seems_beyond(&g, x->limit_ns, first);
-        if (!beyond) longest = shortest_tilted(&g, first, &least);
+        if (!beyond) longest = shortest_shifted(&g, first, &least);
         *bound_ns = UINT64_MAX;
         if (longest == INFINITY && x->nearest && !beyond) least_over(&g, first);
         else if (longest == INFINITY) first[n] = 0;
@@ -540,14 +554,14 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
             double slack = longest * 1.001;
             uint32_t *late = early + n + 1;
             if (n == c->pipeline && pack_back(&g, slack, early) && pack(&g, slack, 0, late))
-                settle(&g, slack, early, late, first);
+                place_borders(&g, slack, early, late, first);
         }
         /* Of several chunks per stage no more is known. */
         double bound = n == c->pipeline ? least : g.least_ns;
         if (bound < INFINITY) *bound_ns = (uint64_t)bound + g.answer_ns;
         memcpy(layout->layout.first_item, first, (n + 1) * sizeof *first);
     }
-    close_ground(&g);
+    close_state(&g);
     free(first);
     return status;
 }

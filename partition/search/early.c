@@ -1,12 +1,15 @@
 /* What no walk through the order of a schedule ends before, whatever the order is: it says of most
- * cuts that they are no use before the order is made, which takes longer than all else. With a(k)
- * and z(k) when F and B of the first micro-batch can be at chunk k at the earliest, on each stage
- *   there  nothing runs before a of its first chunk, behind which is all its work;
+ * cuts that they are no
+ * use before the order is made, which takes longer than all else. With a(k) and z(k) when F and B
+ * of the first
+ * micro-batch can be at chunk k at the earliest, on each stage
+ *   begin  nothing runs before a of its first chunk, behind which is all its work;
  *   first  nor do others than w(k) F of each chunk k of it before z of its last one
  *          (partition/search/bound.c, pst_schedule_warm);
- *   back   when it is done with B, the last one of its first chunk has to come back to the stages
- *          before, as B of their first chunks. */
-#include "partition/search/parts.h"
+ *   end    when it is done with B, the last one of its first chunk has to come back to the stages
+ *          before, as B of their
+ *          first chunks. */
+#include "partition/search/score.h"
 
 static uint32_t chunk_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t stage,
                          uint32_t nth) {
@@ -14,7 +17,7 @@ static uint32_t chunk_of(const pst_schedule_row *row, const pst_search_flight *f
                                                              : nth * f->pipeline + stage;
 }
 
-static uint64_t back_ns(const pst_schedule_row *row, const pst_search_times *t, uint32_t k) {
+static uint64_t backward_ns(const pst_schedule_row *row, const pst_search_times *t, uint32_t k) {
     return t->ns[k].b + (row->split ? 0 : t->ns[k].w);
 }
 
@@ -34,13 +37,13 @@ static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
             warm += pst_schedule_warm(row, &size, f->stage[k], i) *
                     t->ns[chunk_of(row, f, f->stage[k], i)].f;
         if (now > warm && now - warm > *of) *of = now - warm;
-        now += back_ns(row, t, k) + (k ? pst_search_hop_ns(t, k - 1) : 0);
+        now += backward_ns(row, t, k) + (k ? pst_search_hop_ns(t, k - 1) : 0);
     }
 }
 
 void pst_search_early(const pst_schedule_row *row, const pst_search_flight *f,
                       const pst_search_times *t, uint32_t m, uint64_t *end_ns) {
-    uint64_t back = 0;
+    uint64_t backward = 0;
     find_begins(row, f, t, m, end_ns);
     for (uint32_t stage = f->pipeline; stage-- > 0;) { /* which is also the number of its first
                                                           chunk */
@@ -50,9 +53,9 @@ void pst_search_early(const pst_schedule_row *row, const pst_search_flight *f,
             *end += m * (ns->f + ns->b + ns->w);
             w += row->split ? m * ns->w : 0;
         }
-        if (back) back += pst_search_hop_ns(t, stage) + back_ns(row, t, stage);
-        if (*end - w > back) back = *end - w;
-        uint64_t own = back + (row->split ? t->ns[stage].w : 0);
+        if (backward) backward += pst_search_hop_ns(t, stage) + backward_ns(row, t, stage);
+        if (*end - w > backward) backward = *end - w;
+        uint64_t own = backward + (row->split ? t->ns[stage].w : 0);
         if (own > *end) *end = own;
     }
 }

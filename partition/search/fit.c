@@ -1,31 +1,37 @@
 /* Memory of a layout, from what its schedule holds in flight, and the recomputation with which it
  * fits. */
-#include "partition/search/parts.h"
+#include "partition/search/score.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
+    const pst_search_problem *problem;
+    const pst_search_config *c;
+    const pst_candidate *layout;
     const pst_search_flight *flight;
     const pst_search_table **table; /* [pipeline] of the first device: kinds differ in time, not in
                                        bytes */
-    uint64_t *capacity, *work;      /* [pipeline] less what is to be left; most of its chunks */
-} ground;
+    uint64_t *capacity;             /* [pipeline] less what is to be left */
+    pst_account *account;           /* [pipeline] */
+} fit_state;
 
-static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
-                              const pst_candidate *l, ground *g) {
+static pst_status open_state(pst_search_context *x, const pst_search_config *c,
+                             const pst_candidate *l, fit_state *g) {
     const pst_search_problem *p = x->problem;
     const pst_grid grid = pst_search_grid_of(c);
+    *g = (fit_state){.problem = p, .c = c, .layout = l};
     PST_TRY(pst_search_flight_of(x, c->schedule, c->pipeline, l->layout.n_chunk / c->pipeline,
                                  pst_search_most_micros(l), &g->flight));
-    g->capacity = malloc(2 * (size_t)c->pipeline * sizeof *g->capacity);
-    g->work = g->capacity + c->pipeline;
+    g->capacity = malloc(c->pipeline * sizeof *g->capacity);
+    g->account = malloc(c->pipeline * sizeof *g->account);
     g->table = malloc(c->pipeline * sizeof *g->table);
-    if (!g->capacity || !g->table) return pst_fail(PST_ENOMEM, "no memory to fit a layout");
+    if (!g->capacity || !g->account || !g->table)
+        return pst_fail(PST_ENOMEM, "no memory to fit a layout");
     for (uint32_t s = 0; s < c->pipeline; s++) {
         PST_TRY(pst_search_table_of(x, c, p->cluster->device[l->layout.device[0]].kind, s,
                                     &g->table[s]));
         if (!g->table[s]->table)
-            return pst_fail(PST_EINPUT, "tensor %u cannot be had", g->table[s]->tensor);
+            return pst_fail(PST_EINPUT, "tensor %u cannot be had", g->table[s]->key.tensor);
         g->capacity[s] = UINT64_MAX;
         for (uint32_t r = pst_grid_first(grid, s); r < pst_grid_first(grid, s + 1); r++) {
             uint64_t one = pst_search_capacity(p, l->layout.device[r]);
@@ -37,55 +43,60 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
     return PST_OK;
 }
 
-static uint64_t bytes_of(const pst_search_problem *p, const pst_search_config *c,
-                         const pst_candidate *l, const ground *g, uint32_t chunk, uint32_t mode) {
-    uint32_t from = l->layout.first_item[chunk], to = l->layout.first_item[chunk + 1];
-    const pst_search_table *t = g->table[g->flight->stage[chunk]];
-    return pst_search_message_bytes(t, from, to) +
-           pst_search_own_bytes(p, c, t, from, to, g->flight, chunk, pst_search_most_micros(l)) +
-           pst_search_held_bytes(t, from, to, mode, t->table->enter[mode][from], g->flight, chunk);
+static void close_state(fit_state *g) {
+    free(g->capacity);
+    free(g->account);
+    free(g->table);
 }
 
-/* What passes of a chunk work on. */
-static uint64_t work_of(const pst_search_config *c, const pst_candidate *l, const ground *g,
-                        uint32_t chunk, uint32_t mode) {
-    uint32_t from = l->layout.first_item[chunk];
-    const pst_search_table *t = g->table[g->flight->stage[chunk]];
-    return pst_search_receive_bytes(c, t, from, l->layout.first_item[chunk + 1]) +
-           pst_search_work_bytes(t, from, l->layout.first_item[chunk + 1], mode,
-                                 t->table->enter[mode][from], g->flight->to_w[chunk] > 0);
+static pst_search_chunk chunk_of(const fit_state *g, uint32_t chunk) {
+    const pst_candidate *l = g->layout;
+    return (pst_search_chunk){.problem = g->problem,
+                              .c = g->c,
+                              .table = g->table[g->flight->stage[chunk]],
+                              .flight = g->flight,
+                              .chunk = chunk,
+                              .from = l->layout.first_item[chunk],
+                              .to = l->layout.first_item[chunk + 1],
+                              .micros = pst_search_most_micros(l)};
+}
+
+/* Adds a chunk, as if it had this mode: of `work` a rank has as much as its largest chunk. */
+static void add_chunk(const fit_state *g, uint32_t chunk, uint32_t mode, pst_account *a) {
+    const pst_search_chunk k = chunk_of(g, chunk);
+    const uint64_t enter = k.table->table->enter[mode][k.from];
+    const int split = g->flight->to_w[chunk] > 0;
+    uint64_t work = pst_search_receive_bytes(g->c, k.table, k.from, k.to) +
+                    pst_search_work_bytes(k.table, k.from, k.to, mode, enter, split);
+    pst_search_add_own(&k, a);
+    a->held += pst_search_held_bytes(&k, mode, enter);
+    a->messages += pst_search_message_bytes(k.table, k.from, k.to);
+    if (work > a->work) a->work = work;
 }
 
 /* Bytes of a stage, as if `chunk` had another mode. */
-static uint64_t peak_of(const pst_search_problem *p, const pst_search_config *c,
-                        const pst_candidate *l, const ground *g, uint32_t stage, uint32_t chunk,
-                        uint32_t other) {
-    uint64_t bytes = 0, work = 0;
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
-        if (g->flight->stage[k] != stage) continue;
-        uint32_t mode = k == chunk ? other : l->layout.recompute[k];
-        uint64_t own = work_of(c, l, g, k, mode);
-        bytes += bytes_of(p, c, l, g, k, mode);
-        if (own > work) work = own;
-    }
-    return bytes + work;
+static uint64_t peak_of(const fit_state *g, uint32_t stage, uint32_t chunk, uint32_t other) {
+    pst_account a = {0};
+    for (uint32_t k = 0; k < g->layout->layout.n_chunk; k++)
+        if (g->flight->stage[k] == stage)
+            add_chunk(g, k, k == chunk ? other : g->layout->layout.recompute[k], &a);
+    return pst_account_bytes(&a);
 }
 
-static void measure(const pst_search_problem *p, const pst_search_config *c, pst_candidate *l,
-                    const ground *g, uint64_t *excess, uint32_t *stage) {
-    memset(g->work, 0, l->layout.pipeline * sizeof *g->work);
-    memset(l->peak_bytes, 0, l->layout.pipeline * sizeof *l->peak_bytes);
+static void fill_accounts(const fit_state *g, pst_account *account) {
+    const pst_candidate *l = g->layout;
+    memset(account, 0, l->layout.pipeline * sizeof *account);
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++)
+        add_chunk(g, k, l->layout.recompute[k], &account[g->flight->stage[k]]);
+}
+
+static void measure(const fit_state *g, pst_candidate *l, uint64_t *excess, uint32_t *stage) {
+    fill_accounts(g, g->account);
     memcpy(l->in_flight, g->flight->held, l->layout.pipeline * sizeof *l->in_flight);
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
-        uint32_t s = g->flight->stage[k];
-        uint64_t work = work_of(c, l, g, k, l->layout.recompute[k]);
-        l->peak_bytes[s] += bytes_of(p, c, l, g, k, l->layout.recompute[k]);
-        if (work > g->work[s]) g->work[s] = work;
-    }
     *excess = 0;
     *stage = 0;
     for (uint32_t s = 0; s < l->layout.pipeline; s++) {
-        l->peak_bytes[s] += g->work[s];
+        l->peak_bytes[s] = pst_account_bytes(&g->account[s]);
         if (l->peak_bytes[s] > g->capacity[s] && l->peak_bytes[s] - g->capacity[s] > *excess) {
             *excess = l->peak_bytes[s] - g->capacity[s];
             *stage = s;
@@ -93,20 +104,28 @@ static void measure(const pst_search_problem *p, const pst_search_config *c, pst
     }
 }
 
+pst_status pst_search_account_of(pst_search_context *x, const pst_search_config *c,
+                                 const pst_candidate *layout, pst_account *account) {
+    fit_state g;
+    pst_status status = open_state(x, c, layout, &g);
+    if (status == PST_OK) fill_accounts(&g, account);
+    close_state(&g);
+    return status;
+}
+
 pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c,
                               pst_candidate *layout, uint64_t *excess, uint32_t *stage) {
-    ground g = {0};
-    pst_status status = open_ground(x, c, layout, &g);
-    if (status == PST_OK) measure(x->problem, c, layout, &g, excess, stage);
-    free(g.capacity);
-    free(g.table);
+    fit_state g;
+    pst_status status = open_state(x, c, layout, &g);
+    if (status == PST_OK) measure(&g, layout, excess, stage);
+    close_state(&g);
     return status;
 }
 
 /* One step towards fitting: of the changes of a chunk's mode that are enough, the one that takes
  * least time; if none is, the one that saves most for its time. 0: nothing saves any more. */
-static int save(const pst_search_problem *p, const pst_search_config *c, pst_candidate *l,
-                const ground *g, uint32_t stage, uint64_t *peak) {
+static int save(const pst_search_problem *p, pst_candidate *l, const fit_state *g, uint32_t stage,
+                uint64_t *peak) {
     double best_rate = -1;
     uint64_t best_more = UINT64_MAX, best_peak = 0;
     uint32_t best = UINT32_MAX, best_mode = 0;
@@ -115,7 +134,7 @@ static int save(const pst_search_problem *p, const pst_search_config *c, pst_can
              mode++) {
             if (!p->recompute[mode] || mode == l->layout.recompute[k]) continue;
             uint32_t from = l->layout.first_item[k], to = l->layout.first_item[k + 1];
-            uint64_t then = peak_of(p, c, l, g, stage, k, mode);
+            uint64_t then = peak_of(g, stage, k, mode);
             uint64_t again = pst_search_run(g->table[stage], PST_SUM_AGAIN + mode, from, to);
             uint64_t was =
                 pst_search_run(g->table[stage], PST_SUM_AGAIN + l->layout.recompute[k], from, to);
@@ -144,17 +163,16 @@ static uint32_t quickest_mode(const pst_search_problem *p) {
 
 pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst_candidate *layout,
                           uint64_t *excess, uint32_t *stage) {
-    ground g = {0};
-    pst_status status = open_ground(x, c, layout, &g);
+    fit_state g;
+    pst_status status = open_state(x, c, layout, &g);
     memset(layout->layout.recompute, (int)quickest_mode(x->problem), layout->layout.n_chunk);
-    if (status == PST_OK) measure(x->problem, c, layout, &g, excess, stage);
+    if (status == PST_OK) measure(&g, layout, excess, stage);
     int saved = 0;
     for (uint32_t s = 0; status == PST_OK && s < layout->layout.pipeline; s++) {
         uint64_t peak = layout->peak_bytes[s];
-        while (peak > g.capacity[s] && save(x->problem, c, layout, &g, s, &peak)) saved = 1;
+        while (peak > g.capacity[s] && save(x->problem, layout, &g, s, &peak)) saved = 1;
     }
-    if (status == PST_OK && saved) measure(x->problem, c, layout, &g, excess, stage);
-    free(g.capacity);
-    free(g.table);
+    if (status == PST_OK && saved) measure(&g, layout, excess, stage);
+    close_state(&g);
     return status;
 }

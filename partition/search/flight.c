@@ -1,6 +1,6 @@
 /* Schedules that a search asks for again and again, and how many micro-batches they hold in
  * flight. */
-#include "partition/search/parts.h"
+#include "partition/search/space.h"
 #include <stdlib.h>
 
 /* --- schedules -------------------------------------------------------------------------------- */

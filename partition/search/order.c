@@ -2,7 +2,7 @@
  * and kind that are about as fast. Of few devices all orders that differ are tried; of many, those
  * in which replicas of a stage are neighbours, and those in which the stages of a replica are, each
  * as the file has the devices, from the fastest and from the slowest. */
-#include "partition/search/parts.h"
+#include "partition/search/space.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,11 +106,11 @@ typedef struct {
     const pst_cluster_device *of;
     uint32_t device;
     double speed; /* of what sorts */
-} seat;
+} ranked;
 
 /* Of one node and kind together, the fastest first. */
 static int by_node(const void *a, const void *b) {
-    const seat *x = a, *y = b;
+    const ranked *x = a, *y = b;
     if (x->of->node != y->of->node) return x->of->node < y->of->node ? -1 : 1;
     if (x->of->kind != y->of->kind) return x->of->kind < y->of->kind ? -1 : 1;
     if (x->of->speed != y->of->speed) return x->of->speed > y->of->speed ? -1 : 1;
@@ -118,19 +118,19 @@ static int by_node(const void *a, const void *b) {
 }
 
 static int by_speed_up(const void *a, const void *b) {
-    const seat *x = a, *y = b;
+    const ranked *x = a, *y = b;
     if (x->speed != y->speed) return x->speed < y->speed ? -1 : 1;
     return x->device < y->device ? -1 : x->device > y->device;
 }
 
 static int by_speed_down(const void *a, const void *b) {
-    const seat *x = a, *y = b;
+    const ranked *x = a, *y = b;
     if (x->speed != y->speed) return x->speed > y->speed ? -1 : 1;
     return x->device < y->device ? -1 : x->device > y->device;
 }
 
 static int by_place(const void *a, const void *b) {
-    const seat *x = a, *y = b;
+    const ranked *x = a, *y = b;
     return x->device < y->device ? -1 : x->device > y->device;
 }
 
@@ -145,8 +145,8 @@ static double speed_of(const pst_cluster *c, const pst_cluster_device *d) {
 
 /* Groups: runs of `tensor` in sorted, which stay together; group[g] is the first of each. Returns
  * how many. */
-static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const seat *sorted,
-                            seat *group, uint32_t *first) {
+static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const ranked *sorted,
+                            ranked *group, uint32_t *first) {
     uint32_t n = p->cluster->n_device, n_group = 0;
     for (uint32_t i = 0; i + tensor <= n;) {
         const pst_cluster_device *a = sorted[i].of, *b = sorted[i + tensor - 1].of;
@@ -157,59 +157,74 @@ static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const 
             i++;
             continue;
         }
-        group[n_group] = (seat){.of = a, .device = n_group, .speed = speed_of(p->cluster, b)};
+        group[n_group] = (ranked){.of = a, .device = n_group, .speed = speed_of(p->cluster, b)};
         first[n_group++] = i;
         i += tensor;
     }
     return n_group;
 }
 
+/* Tensor groups of one size on all devices. */
+typedef struct {
+    uint32_t pipeline, tensor, data;
+    ranked *sorted, *group;
+    uint32_t *first, *at; /* of each group in sorted; devices of an order */
+} groups;
+
 /* group: the ones to use, in order. by_replica: stages of a replica are neighbours. */
-static pst_status lay(const seat *group, const uint32_t *first, const seat *sorted,
-                      uint32_t pipeline, uint32_t tensor, uint32_t data, int by_replica,
-                      uint32_t *at, pst_search_orders *orders) {
-    for (uint32_t s = 0; s < pipeline; s++)
-        for (uint32_t k = 0; k < data; k++) {
-            uint32_t g = group[by_replica ? k * pipeline + s : s * data + k].device;
-            for (uint32_t t = 0; t < tensor; t++)
-                at[(s * data + k) * tensor + t] = sorted[first[g] + t].device;
+static pst_status lay(const groups *g, int by_replica, pst_search_orders *orders) {
+    for (uint32_t s = 0; s < g->pipeline; s++)
+        for (uint32_t k = 0; k < g->data; k++) {
+            uint32_t of = g->group[by_replica ? k * g->pipeline + s : s * g->data + k].device;
+            for (uint32_t t = 0; t < g->tensor; t++)
+                g->at[(s * g->data + k) * g->tensor + t] = g->sorted[g->first[of] + t].device;
         }
-    return keep(orders, at);
+    return keep(orders, g->at);
+}
+
+/* As the file has them, from the slowest, and from the fastest on. */
+static pst_status lay_all(const pst_search_problem *p, const groups *g, pst_search_orders *orders) {
+    const uint32_t need = g->pipeline * g->data;
+    uint32_t n = make_groups(p, g->tensor, g->sorted, g->group, g->first);
+    for (int way = 0; n >= need && way < 3; way++) {
+        n = make_groups(p, g->tensor, g->sorted, g->group, g->first);
+        if (way || n > need) qsort(g->group, n, sizeof *g->group, by_speed_down);
+        if (way == 1) qsort(g->group, need, sizeof *g->group, by_speed_up);
+        if (way == 0) /* the fastest of them, as the file has them */
+            qsort(g->group, need, sizeof *g->group, by_place);
+        for (int by_replica = 0; by_replica < 2; by_replica++) PST_TRY(lay(g, by_replica, orders));
+    }
+    return PST_OK;
 }
 
 static pst_status some_orders(const pst_search_problem *p, uint32_t pipeline, uint32_t tensor,
                               uint32_t data, pst_search_orders *orders) {
-    uint32_t n = p->cluster->n_device, need = pipeline * data;
-    seat *sorted = malloc(2 * (size_t)n * sizeof *sorted), *group = sorted + n;
-    uint32_t *first = malloc(2 * (size_t)n * sizeof *first), *at = first + n;
-    pst_status status =
-        sorted && first ? PST_OK : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
-    for (uint32_t d = 0; status == PST_OK && d < n; d++)
-        sorted[d] = (seat){.of = &p->cluster->device[d], .device = d};
-    uint32_t n_group = 0;
+    uint32_t n = p->cluster->n_device;
+    groups g = {.pipeline = pipeline,
+                .tensor = tensor,
+                .data = data,
+                .sorted = malloc(2 * (size_t)n * sizeof *g.sorted),
+                .first = malloc(2 * (size_t)n * sizeof *g.first)};
+    pst_status status = g.sorted && g.first
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
     if (status == PST_OK) {
-        qsort(sorted, n, sizeof *sorted, by_node);
-        n_group = make_groups(p, tensor, sorted, group, first);
+        g.group = g.sorted + n;
+        g.at = g.first + n;
+        for (uint32_t d = 0; d < n; d++)
+            g.sorted[d] = (ranked){.of = &p->cluster->device[d], .device = d};
+        qsort(g.sorted, n, sizeof *g.sorted, by_node);
+        status = lay_all(p, &g, orders);
     }
-    for (int way = 0; status == PST_OK && n_group >= need && way < 3; way++) {
-        n_group = make_groups(p, tensor, sorted, group, first);
-        if (way || n_group > need) qsort(group, n_group, sizeof *group, by_speed_down);
-        if (way == 1) qsort(group, need, sizeof *group, by_speed_up);
-        if (way == 0)
-            qsort(group, need, sizeof *group, by_place); /* the fastest of them, as the file has
-                                                            them */
-        for (int by_replica = 0; status == PST_OK && by_replica < 2; by_replica++)
-            status = lay(group, first, sorted, pipeline, tensor, data, by_replica, at, orders);
-    }
-    free(sorted);
-    free(first);
+    free(g.sorted);
+    free(g.first);
     return status;
 }
 
 /* --- groups of several sizes ------------------------------------------------------------------ */
 
 /* The first free devices, in this order, of one node and kind; UINT32_MAX: there are none. */
-static uint32_t find_free(const pst_search_problem *p, const seat *sorted, const uint8_t *taken,
+static uint32_t find_free(const pst_search_problem *p, const ranked *sorted, const uint8_t *taken,
                           uint32_t tensor) {
     uint32_t n = p->cluster->n_device, have = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -228,7 +243,7 @@ static uint32_t find_free(const pst_search_problem *p, const seat *sorted, const
 
 /* The group of each stage and replica takes the first that are left, those of most ranks first, so
  * that smaller ones do not break up what they need. */
-static int place_groups(const pst_search_problem *p, pst_grid grid, const seat *sorted,
+static int place_groups(const pst_search_problem *p, pst_grid grid, const ranked *sorted,
                         int by_replica, uint8_t *taken, uint32_t *at) {
     memset(taken, 0, p->cluster->n_device);
     for (uint32_t tensor = grid.tensor; tensor; tensor--)
@@ -248,14 +263,14 @@ static int place_groups(const pst_search_problem *p, pst_grid grid, const seat *
 static pst_status unequal_orders(const pst_search_problem *p, pst_grid grid,
                                  pst_search_orders *orders) {
     uint32_t n = p->cluster->n_device;
-    seat *sorted = malloc(n * sizeof *sorted);
+    ranked *sorted = malloc(n * sizeof *sorted);
     uint32_t *at = malloc(n * sizeof *at);
     uint8_t *taken = malloc(n);
     pst_status status = sorted && at && taken
                             ? PST_OK
                             : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
     for (uint32_t d = 0; status == PST_OK && d < n; d++)
-        sorted[d] = (seat){.of = &p->cluster->device[d], .device = d};
+        sorted[d] = (ranked){.of = &p->cluster->device[d], .device = d};
     if (status == PST_OK) qsort(sorted, n, sizeof *sorted, by_node);
     for (int by_replica = 0; status == PST_OK && by_replica < 2; by_replica++)
         if (place_groups(p, grid, sorted, by_replica, taken, at)) status = keep(orders, at);

@@ -1,16 +1,17 @@
 /* Less zero for a layout that is all but chosen: of equals the least. */
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
+#include "partition/search/score.h"
 
-/* The lot's layout with another zero, predicted; *other NULL: it cannot be had. */
-static pst_status predict_with(pst_search_context *x, const pst_search_lot *lot, uint32_t zero,
-                               pst_search_config *c, pst_candidate **other) {
+/* The set's layout with another zero, predicted; *other NULL: it cannot be had. */
+static pst_status predict_with(pst_search_context *x, const pst_search_candidates *set,
+                               uint32_t zero, pst_search_config *c, pst_candidate **other) {
     uint64_t excess;
     uint32_t stage;
     *other = NULL;
-    *c = lot->best;
+    *c = set->best;
     c->zero = zero;
     pst_candidate *l;
-    PST_TRY(pst_candidate_copy(lot->row.best, &l));
+    PST_TRY(pst_candidate_copy(set->row.best, &l));
     l->layout.zero = zero;
     pst_status status = pst_search_fit(x, c, l, &excess, &stage);
     if (status == PST_OK && !excess) status = pst_search_predict(x, c, l, PST_SCORE_SIMULATE);
@@ -23,27 +24,27 @@ static pst_status predict_with(pst_search_context *x, const pst_search_lot *lot,
     return status;
 }
 
-static void take(pst_search_lot *lot, const pst_search_config *c, pst_candidate *l) {
-    pst_candidate_close(lot->row.best);
-    lot->row.best = l;
-    lot->best = *c;
+static void take(pst_search_candidates *set, const pst_search_config *c, pst_candidate *l) {
+    pst_candidate_close(set->row.best);
+    set->row.best = l;
+    set->best = *c;
 }
 
-pst_status pst_search_plainer(pst_search_context *x, pst_search_lot *lot) {
+pst_status pst_search_plainer(pst_search_context *x, pst_search_candidates *set) {
     const pst_choices *zero = &x->problem->zero;
     for (uint32_t i = 0;
-         i < zero->n && lot->row.data > 1 && zero->value[i] < lot->row.best->layout.zero; i++) {
+         i < zero->n && set->row.data > 1 && zero->value[i] < set->row.best->layout.zero; i++) {
         pst_search_config c;
         pst_candidate *l;
-        PST_TRY(predict_with(x, lot, zero->value[i], &c, &l));
+        PST_TRY(predict_with(x, set, zero->value[i], &c, &l));
         if (!l) continue;
         uint64_t excess = 0;
         uint32_t stage;
         pst_status status = PST_OK;
-        if (l->step_ns <= lot->row.best->step_ns) {
+        if (l->step_ns <= set->row.best->step_ns) {
             status = pst_search_check(x, l, &excess, &stage, &c.reserve);
             if (status == PST_OK && !excess) {
-                take(lot, &c, l);
+                take(set, &c, l);
                 return PST_OK;
             }
         }

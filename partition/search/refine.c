@@ -1,7 +1,8 @@
 /* The best cuts of several chunks per stage are made by halves: chunks get equal parts of the
  * longest stage, whatever their stage waits for. Here their borders are moved as long as a walk
  * through the real order becomes shorter. */
-#include "partition/search/parts.h"
+#include "partition/search/cut.h"
+#include "partition/search/drive.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,17 +31,6 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst
         status = PST_OK;
     } /* no such border */
     return status;
-}
-
-int pst_search_push(pst_candidate *l, uint32_t k, int64_t to) {
-    if (to < k || to > (int64_t)l->layout.n_item - (l->layout.n_chunk - k)) return 0;
-    l->layout.first_item[k] = (uint32_t)to;
-    for (uint32_t i = k; i > 1 && l->layout.first_item[i - 1] >= l->layout.first_item[i]; i--)
-        l->layout.first_item[i - 1] = l->layout.first_item[i] - 1;
-    for (uint32_t i = k;
-         i + 1 < l->layout.n_chunk && l->layout.first_item[i + 1] <= l->layout.first_item[i]; i++)
-        l->layout.first_item[i + 1] = l->layout.first_item[i] + 1;
-    return 1;
 }
 
 /* Each border in turn; *moved: one was. */
@@ -84,41 +74,42 @@ static pst_status move_all(pst_search_context *x, const pst_search_config *c, ps
     return status;
 }
 
-/* *shorter: l, a copy of the lot's layout, is now, and fits. */
-static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_candidate *l,
+/* *shorter: l, a copy of the set's layout, is now, and fits. */
+static pst_status refine(pst_search_context *x, pst_search_candidates *set, pst_candidate *l,
                          uint64_t *passes, int *shorter) {
     const uint64_t before = l->step_ns;
     uint64_t excess = 0;
     uint32_t stage;
     *shorter = 0;
     for (int free_links = 1; free_links >= 0 && !*shorter; free_links--) {
-        memcpy(l->layout.first_item, lot->row.best->layout.first_item,
+        memcpy(l->layout.first_item, set->row.best->layout.first_item,
                (l->layout.n_chunk + (size_t)1) * sizeof *l->layout.first_item);
-        PST_TRY(move_all(x, &lot->best, l, free_links, passes));
-        PST_TRY(attempt(x, &lot->best, l, before, shorter));
+        PST_TRY(move_all(x, &set->best, l, free_links, passes));
+        PST_TRY(attempt(x, &set->best, l, before, shorter));
     }
-    if (*shorter) PST_TRY(pst_search_check(x, l, &excess, &stage, &lot->best.reserve));
+    if (*shorter) PST_TRY(pst_search_check(x, l, &excess, &stage, &set->best.reserve));
     *shorter &= !excess;
     return PST_OK;
 }
 
-pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_t *passes) {
-    if (lot->row.best->layout.n_chunk == 1 || lot->small || !lot->row.fits) return PST_OK;
+pst_status pst_search_refine(pst_search_context *x, pst_search_candidates *set, uint64_t *passes) {
+    if (set->row.best->layout.n_chunk == 1 || set->small || !set->row.fits) return PST_OK;
     for (int i = 0, again = 1; i < ATTEMPTS && again; i++) {
-        const uint64_t reserve = lot->best.reserve;
+        const uint64_t reserve = set->best.reserve;
         pst_candidate *l;
         int shorter;
-        PST_TRY(pst_candidate_copy(lot->row.best, &l));
-        pst_status status = refine(x, lot, l, passes, &shorter);
+        PST_TRY(pst_candidate_copy(set->row.best, &l));
+        pst_status status = refine(x, set, l, passes, &shorter);
         if (status == PST_OK && shorter) {
-            pst_candidate *was = lot->row.best;
-            lot->row.best = l;
-            lot->accounted = 0;
+            pst_candidate *was = set->row.best;
+            set->row.best = l;
+            set->attributed = 0;
             l = was;
         }
         pst_candidate_close(l);
         PST_TRY(status);
-        again = !shorter && lot->best.reserve > reserve; /* it took more memory than was thought */
+        again = !shorter && set->best.reserve > reserve; /* it took more memory than was estimated
+                                                          */
     }
     return PST_OK;
 }

@@ -1,6 +1,7 @@
 /* The rows of a search: degrees that go with the model and the cluster, each with what may be tried
  * of it. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/drive.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,21 +9,22 @@ enum { KEPT_CONFIGS = 24 };
 
 typedef struct {
     pst_search_context *x;
-    pst_search_lot *lot;
+    pst_search_candidates *set;
     uint32_t n, room;
 } list;
 
-static pst_status add_lot(list *l, uint32_t pipeline, uint32_t tensor, uint32_t data) {
+static pst_status add_set(list *l, uint32_t pipeline, uint32_t tensor, uint32_t data) {
     if (l->n == l->room) {
         uint32_t room = l->room ? 2 * l->room : 64;
-        pst_search_lot *more = realloc(l->lot, room * sizeof *more);
+        pst_search_candidates *more = realloc(l->set, room * sizeof *more);
         if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
-        l->lot = more;
+        l->set = more;
         l->room = room;
     }
-    l->lot[l->n++] = (pst_search_lot){.row = {.pipeline = pipeline, .tensor = tensor, .data = data},
-                                      .rest_ns = UINT64_MAX,
-                                      .small = pst_search_is_small(l->x->problem)};
+    l->set[l->n++] =
+        (pst_search_candidates){.row = {.pipeline = pipeline, .tensor = tensor, .data = data},
+                                .rest_ns = UINT64_MAX,
+                                .small = pst_search_is_small(l->x->problem)};
     return PST_OK;
 }
 
@@ -30,16 +32,10 @@ static pst_status add_lot(list *l, uint32_t pipeline, uint32_t tensor, uint32_t 
 static pst_status add_list(list *l, const uint32_t *degree, uint32_t pipeline, uint32_t data) {
     uint32_t *before = malloc((pipeline + (size_t)1) * sizeof *before);
     if (!before) return pst_fail(PST_ENOMEM, "no memory to search");
-    pst_status status = add_lot(l, pipeline, pst_grid_sum_up(degree, pipeline, before), data);
-    if (status == PST_OK) l->lot[l->n - 1].row.before = before;
+    pst_status status = add_set(l, pipeline, pst_grid_sum_up(degree, pipeline, before), data);
+    if (status == PST_OK) l->set[l->n - 1].row.before = before;
     else free(before);
     return status;
-}
-
-int pst_search_is_size(const pst_search_problem *p, uint64_t size) {
-    int may = size == p->cluster->n_device || (!p->all_devices && size < p->cluster->n_device);
-    for (uint32_t i = 0; i < p->fewer.n; i++) may |= p->fewer.value[i] == size;
-    return may;
 }
 
 static uint32_t sum_of(const uint32_t *degree, uint32_t n) {
@@ -93,7 +89,7 @@ static pst_status add_unequal(list *l) {
     return PST_OK;
 }
 
-static pst_status add_lots(list *l) {
+static pst_status add_sets(list *l) {
     const pst_search_problem *p = l->x->problem;
     uint64_t n = p->cluster->n_device;
     for (uint32_t i = 0; i < p->pipeline.n && !p->n_degree; i++)
@@ -103,7 +99,7 @@ static pst_status add_lots(list *l) {
                 size = size <= n ? size * p->data.value[k] : 0;
                 if (!size || !pst_search_is_size(p, size) || p->pipeline.value[i] > p->n_item)
                     continue;
-                PST_TRY(add_lot(l, p->pipeline.value[i], p->tensor.value[j], p->data.value[k]));
+                PST_TRY(add_set(l, p->pipeline.value[i], p->tensor.value[j], p->data.value[k]));
             }
     PST_TRY(add_unequal(l));
     if (l->n) return PST_OK;
@@ -117,23 +113,14 @@ static pst_status add_lots(list *l) {
         p->all_devices ? "makes use of just" : "is within", (unsigned long long)n);
 }
 
-/* With very many rows each keeps what is looked at first. */
-static void shorten(pst_search_lot *lot) {
-    for (uint32_t i = KEPT_CONFIGS; i < lot->n_config; i++)
-        if (lot->config[i].bound_ns < lot->rest_ns) lot->rest_ns = lot->config[i].bound_ns;
-    if (lot->n_config <= KEPT_CONFIGS) return;
-    pst_search_config *less = realloc(lot->config, KEPT_CONFIGS * sizeof *less);
-    if (less) lot->config = less;
-    lot->n_config = KEPT_CONFIGS;
-}
-
-int pst_search_by_guess(const void *a, const void *b) {
-    const pst_search_lot *x = a, *y = b;
-    uint64_t p = x->n_config ? x->config[0].guess_ns : UINT64_MAX,
-             q = y->n_config ? y->config[0].guess_ns : UINT64_MAX;
-    if (p != q) return p < q ? -1 : 1;
-    if (x->row.tensor != y->row.tensor) return x->row.tensor < y->row.tensor ? -1 : 1;
-    return (x->row.pipeline > y->row.pipeline) - (x->row.pipeline < y->row.pipeline);
+/* With very many rows each keeps what is evaluated first. */
+static void shorten(pst_search_candidates *set) {
+    for (uint32_t i = KEPT_CONFIGS; i < set->n_config; i++)
+        if (set->config[i].bound_ns < set->rest_ns) set->rest_ns = set->config[i].bound_ns;
+    if (set->n_config <= KEPT_CONFIGS) return;
+    pst_search_config *less = realloc(set->config, KEPT_CONFIGS * sizeof *less);
+    if (less) set->config = less;
+    set->n_config = KEPT_CONFIGS;
 }
 
 static uint64_t size_of(const pst_search_row *r) {
@@ -143,8 +130,8 @@ static uint64_t size_of(const pst_search_row *r) {
 
 /* Those with most devices first, for time may run out. */
 static int by_size(const void *a, const void *b) {
-    const pst_search_row *x = &((const pst_search_lot *)a)->row,
-                         *y = &((const pst_search_lot *)b)->row;
+    const pst_search_row *x = &((const pst_search_candidates *)a)->row,
+                         *y = &((const pst_search_candidates *)b)->row;
     uint64_t p = size_of(x), q = size_of(y);
     if (p != q) return p > q ? -1 : 1;
     uint32_t narrow = x->data > x->pipeline ? x->data : x->pipeline,
@@ -154,44 +141,44 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* There is no time to list it. */
-static pst_status leave_out(list *l, pst_search_lot *lot, uint64_t least[PST_CHOICES]) {
+static pst_status leave_out(list *l, pst_search_candidates *set, uint64_t least[PST_CHOICES]) {
     const pst_choices *c = &l->x->problem->tensor;
     uint32_t i = 0;
-    if (lot->row.before) {
-        lot->rest_ns = 1;
+    if (set->row.before) {
+        set->rest_ns = 1;
         return PST_OK;
     } /* nothing is known of it */
-    while (c->value[i] != lot->row.tensor) i++;
-    if (!least[i]) PST_TRY(pst_search_least(l->x, lot->row.tensor, &least[i]));
-    lot->rest_ns = least[i];
+    while (c->value[i] != set->row.tensor) i++;
+    if (!least[i]) PST_TRY(pst_search_least(l->x, set->row.tensor, &least[i]));
+    set->rest_ns = least[i];
     return PST_OK;
 }
 
-static pst_status fill_lots(list *l) {
+static pst_status fill_sets(list *l) {
     uint64_t least[PST_CHOICES] = {0}; /* of each tensor degree; 0: not asked for */
-    if (l->n > PST_SEARCH_IN_FULL) qsort(l->lot, l->n, sizeof *l->lot, by_size);
+    if (l->n > PST_SEARCH_IN_FULL) qsort(l->set, l->n, sizeof *l->set, by_size);
     for (uint32_t i = 0; i < l->n; i++) {
-        pst_search_lot *lot = &l->lot[i];
+        pst_search_candidates *set = &l->set[i];
         if (i >= PST_SEARCH_AT_LEAST && pst_search_late(l->x)) {
-            PST_TRY(leave_out(l, lot, least));
+            PST_TRY(leave_out(l, set, least));
             continue;
         }
-        const pst_search_config like = {.pipeline = lot->row.pipeline,
-                                        .tensor = lot->row.tensor,
-                                        .data = lot->row.data,
-                                        .before = lot->row.before};
-        PST_TRY(pst_search_configs(l->x, &like, &lot->config, &lot->n_config, lot->row.why));
-        if (l->n > PST_SEARCH_IN_FULL) shorten(lot);
+        const pst_search_config like = {.pipeline = set->row.pipeline,
+                                        .tensor = set->row.tensor,
+                                        .data = set->row.data,
+                                        .before = set->row.before};
+        PST_TRY(pst_search_configs(l->x, &like, &set->config, &set->n_config, set->row.why));
+        if (l->n > PST_SEARCH_IN_FULL) shorten(set);
     }
-    qsort(l->lot, l->n, sizeof *l->lot, pst_search_by_guess);
+    qsort(l->set, l->n, sizeof *l->set, pst_search_by_guess);
     return PST_OK;
 }
 
-pst_status pst_search_rows(pst_search_context *x, pst_search_lot **lot, uint32_t *n) {
+pst_status pst_search_rows(pst_search_context *x, pst_search_candidates **set, uint32_t *n) {
     list l = {.x = x};
-    pst_status status = add_lots(&l);
-    if (status == PST_OK) status = fill_lots(&l);
-    *lot = l.lot;
+    pst_status status = add_sets(&l);
+    if (status == PST_OK) status = fill_sets(&l);
+    *set = l.set;
     *n = l.n;
     return status;
 }

@@ -2,7 +2,8 @@
  * the flush comes behind in closed form, and memory is counted from what the schedule holds in
  * flight. */
 #include "base/hash.h"
-#include "partition/search/parts.h"
+#include "partition/cost/replicas.h"
+#include "partition/search/score.h"
 #include "pipeline/simulate/simulate.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,33 +21,6 @@ static uint64_t period_of(const pst_candidate *l, const pst_search_flight *fligh
     for (uint32_t s = 1; s < l->layout.pipeline; s++)
         if (stage_ns[s] > stage_ns[*which]) *which = s;
     return stage_ns[*which];
-}
-
-/* One to each; each further one to whoever would be done with it first, the first of equals. What
- * all are done with by some time that is early enough is theirs at once. */
-static void share(pst_candidate *l, const uint64_t *period) {
-    uint32_t left = l->layout.n_micro, equal = 1;
-    double rate = 0;
-    for (uint32_t k = 0; k < l->layout.data; k++) {
-        equal &= period[k] == period[0];
-        rate += period[k] ? 1 / (double)period[k] : INFINITY;
-    }
-    double by = (l->layout.n_micro - l->layout.data) / rate;
-    for (uint32_t k = 0; k < l->layout.data; k++) {
-        uint32_t most = period[k] ? (uint32_t)(by / (double)period[k]) : 0;
-        if (equal)
-            most = l->layout.n_micro / l->layout.data + (k < l->layout.n_micro % l->layout.data);
-        l->layout.micros[k] = most > 1 ? most : 1;
-        left -= l->layout.micros[k];
-    }
-    for (; left; left--) {
-        uint32_t best = 0;
-        for (uint32_t k = 1; k < l->layout.data; k++)
-            if ((l->layout.micros[k] + 1.) * (double)period[k] <
-                (l->layout.micros[best] + 1.) * (double)period[best])
-                best = k;
-        l->layout.micros[best]++;
-    }
 }
 
 uint32_t pst_search_most_micros(const pst_candidate *l) {
@@ -68,8 +42,8 @@ static void set_messages(pst_job *job, const pst_cut *cut, const pst_search_time
             if ((in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) || in->peer == r) continue;
             uint32_t low = cut->chunk[in->chunk].local[in->local].value % (job->n_chunk - 1);
             in->bytes = t->bytes[low];
-            in->wire_ns = pst_search_wire_ns(&t->there[low], t->bytes[low]);
-            in->ns = in->wire_ns + t->there[low].latency_ns;
+            in->wire_ns = pst_search_wire_ns(&t->next_link[low], t->bytes[low]);
+            in->ns = in->wire_ns + t->next_link[low].latency_ns;
         }
 }
 
@@ -115,23 +89,26 @@ typedef struct {
     uint64_t tied;             /* elements of those of the first stage that another uses, too, */
     uint32_t user; /* that one; its gradients go to the first and the sum, or new weights, back, */
     uint64_t lent_ns, news_ns; /* in so much time */
-    uint64_t *seen, *period;   /* [data] hashes of replicas; longest stage */
+    uint64_t *seen;            /* [data] hashes of replicas */
+    double *period;            /* [data] longest stage of each */
     double *own, *near; /* [pipeline x data] ns in which a rank's messages leave it for other nodes,
                            and for its own */
     double *node;       /* [cluster's nodes] bytes that leave each, and come */
     uint64_t *most_ns;  /* [pipeline] a rank whose passes end no sooner makes the step too long;
                            NULL: none */
     uint64_t answer_ns;
-    int beyond; /* 1: one does */
+    int beyond;         /* 1: one does */
+    pst_search_how how; /* of this run, */
+    int no_hops;        /* in which messages take no time */
 } score;
 
 static pst_status open_score(pst_search_context *x, const pst_search_config *c,
                              const pst_candidate *l, score *s) {
     uint32_t p = l->layout.pipeline;
-    uint64_t *all =
-        calloc(5 * (size_t)p + l->layout.n_chunk + 2 * (size_t)l->layout.data, sizeof *all);
+    uint64_t *all = calloc(5 * (size_t)p + l->layout.n_chunk + (size_t)l->layout.data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
-    s->own = calloc(2 * (size_t)p * l->layout.data + x->problem->cluster->n_node, sizeof *s->own);
+    s->own =
+        calloc((2 * (size_t)p + 1) * l->layout.data + x->problem->cluster->n_node, sizeof *s->own);
     if (!all || !s->flush || !s->own) return pst_fail(PST_ENOMEM, "no memory to score a layout");
     s->one_ns = all + p;
     s->stage_ns = all + 2 * (size_t)p;
@@ -140,7 +117,7 @@ static pst_status open_score(pst_search_context *x, const pst_search_config *c,
     s->node = s->near + (size_t)p * l->layout.data;
     s->hops = all + 4 * (size_t)p;
     s->seen = s->hops + l->layout.n_chunk;
-    s->period = s->seen + l->layout.data;
+    s->period = s->node + x->problem->cluster->n_node;
     PST_TRY(pst_search_flight_of(x, c->schedule, p, l->layout.n_chunk / p,
                                  pst_search_most_micros(l), &s->flight));
     PST_TRY(pst_search_times_open(l->layout.n_chunk, &s->times));
@@ -168,31 +145,31 @@ static uint64_t hash_of(const pst_candidate *l, const score *s, uint32_t replica
 
 /* Ends of passes, by a walk or a simulation: one_ns. */
 static pst_status follow(pst_search_context *x, const pst_search_config *c, const pst_candidate *l,
-                         score *s, uint32_t replica, pst_search_how how, int no_hops,
-                         double *bubble) {
+                         score *s, uint32_t replica, double *bubble) {
     const pst_schedule *made;
     uint64_t actions = 0;
     PST_TRY(pst_search_schedule_of(x, c->schedule, l->layout.pipeline,
                                    l->layout.n_chunk / l->layout.pipeline,
                                    l->layout.micros[replica], &made));
     for (uint32_t r = 0; r < made->n_rank; r++) actions += made->n_action[r];
-    if (how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
+    if (s->how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
         x->n_simulated++;
         return simulate(made, &s->times, s->one_ns, bubble);
     }
     for (uint32_t k = 0; k < l->layout.n_chunk; k++)
-        s->hops[k] = no_hops ? 0 : pst_search_hop_ns(&s->times, k);
-    return pst_search_walk(x, made, s->times.ns, s->hops, s->most_ns, s->one_ns, &s->beyond);
+        s->hops[k] = s->no_hops ? 0 : pst_search_hop_ns(&s->times, k);
+    const pst_search_walk_times times = {s->times.ns, s->hops, s->most_ns};
+    return pst_search_walk(x, made, &times, s->one_ns, &s->beyond);
 }
 
 static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_candidate *l,
-                      score *s, uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
+                      score *s, uint32_t replica, double *bubble) {
     uint32_t longest;
     *bubble = -1; /* simulations know it */
-    if (how == PST_SCORE_EARLY)
+    if (s->how == PST_SCORE_EARLY)
         pst_search_early(x->row[c->schedule], s->flight, &s->times, l->layout.micros[replica],
                          s->one_ns);
-    else PST_TRY(follow(x, c, l, s, replica, how, no_hops, bubble));
+    else PST_TRY(follow(x, c, l, s, replica, bubble));
     if (s->beyond || *bubble >= 0) return PST_OK;
     uint64_t busy = period_of(l, s->flight, &s->times, s->stage_ns, &longest) *
                     l->layout.micros[replica],
@@ -221,9 +198,9 @@ static pst_status share_out(pst_search_context *x, const pst_search_config *c, p
         s->period[k] = 1;
         if (x->even) continue;
         PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
-        s->period[k] = period_of(l, s->flight, &s->times, s->stage_ns, &which);
+        s->period[k] = (double)period_of(l, s->flight, &s->times, s->stage_ns, &which);
     }
-    share(l, s->period);
+    pst_replicas_share(s->period, l->layout.data, l->layout.n_micro, l->layout.micros);
     return PST_OK;
 }
 
@@ -283,6 +260,8 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
                           score *s, pst_search_how how, int no_hops) {
     uint32_t n_seen = 0;
     uint64_t longest = 0;
+    s->how = how;
+    s->no_hops = no_hops;
     if (!l->layout.micros[0]) PST_TRY(share_out(x, c, l, s));
     memset(s->end_ns, 0, l->layout.pipeline * sizeof *s->end_ns);
     memset(s->own, 0,
@@ -298,7 +277,7 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
         if (i < n_seen) continue;
         s->seen[n_seen++] = h;
         if (is_beyond(x, c, l, s, k)) s->beyond = 1;
-        else PST_TRY(run(x, c, l, s, k, how, no_hops, &bubble));
+        else PST_TRY(run(x, c, l, s, k, &bubble));
         if (s->beyond) return PST_OK;
         for (uint32_t r = 0; r < l->layout.pipeline; r++) {
             if (s->one_ns[r] > s->end_ns[r]) s->end_ns[r] = s->one_ns[r];
@@ -319,7 +298,7 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t sums_of(const pst_search_config *c, const pst_candidate *l, const score *s,
                         uint32_t stage, uint64_t elements) {
     const pst_search_flush *f = &s->flush[stage];
-    uint64_t one = c->data > 1 ? pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
+    uint64_t one = c->data > 1 ? pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
     if (c->zero < 2) return one;
     uint64_t all = one * pst_search_most_micros(l);
     return larger(one, all > s->end_ns[stage] ? all - s->end_ns[stage] : 0);
@@ -330,7 +309,7 @@ static uint64_t behind_of(const pst_search_config *c, const pst_candidate *l, co
                           int sums, uint32_t stage) {
     const uint64_t e = s->elements[stage];
     return (sums ? sums_of(c, l, s, stage, e) : 0) +
-           pst_search_flush_ns(s->flush[stage].norm_ns, 0, e);
+           pst_account_flush_ns(s->flush[stage].norm_ns, 0, e);
 }
 
 static int returns_as_weights(const pst_search_config *c) { return c->zero && c->data > 1; }
@@ -345,13 +324,13 @@ static uint64_t around_of(const pst_search_config *c, const pst_candidate *l, co
     for (uint32_t k = 0; k < l->layout.pipeline; k++) { /* the first chunk of its stage, of every
                                                     placement */
         const pst_search_flush *f = &s->flush[k];
-        uint64_t news = pst_search_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
+        uint64_t news = pst_account_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
         if ((k == s->user || k == first) && s->tied && returns_as_weights(c))
             news += s->news_ns + (k == first ? 0
-                                             : pst_search_flush_ns(s->flush[first].head_ns, 0,
-                                                                   s->elements[first]));
+                                             : pst_account_flush_ns(s->flush[first].head_ns, 0,
+                                                                    s->elements[first]));
         if (sums && news > arrival) head = larger(head, news - arrival);
-        step = larger(step, pst_search_flush_ns(f->step_ns, 0, s->elements[k]));
+        step = larger(step, pst_account_flush_ns(f->step_ns, 0, s->elements[k]));
         arrival += s->times.ns[k].f + pst_search_hop_ns(&s->times, k);
     }
     *behind = s->answer_ns + step;
@@ -367,7 +346,7 @@ static uint64_t tied_end(const pst_search_config *c, const pst_candidate *l, con
     const uint64_t others = s->elements[first] > s->tied ? s->elements[first] - s->tied : 0;
     const uint64_t ready = s->end_ns[first] + (sums ? sums_of(c, l, s, first, others) : 0);
     uint64_t lent = larger(s->end_ns[s->user], ready) + s->lent_ns;
-    if (sums && c->data > 1) lent += pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
+    if (sums && c->data > 1) lent += pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
     uint64_t end = larger(s->end_ns[first] + behind_of(c, l, s, sums, first), lent);
     return end + (returns_as_weights(c) ? 0 : s->lent_ns);
 }
@@ -392,7 +371,7 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c,
     const uint64_t around = around_of(c, l, s, 1, &behind);
     memset(s->end_ns, 0xff, l->layout.pipeline * sizeof *s->end_ns); /* so late that all sums of
                                                                  zero 2 but the last are hidden */
-    s->most_ns = s->period + l->layout.data;
+    s->most_ns = s->seen + l->layout.data;
     for (uint32_t r = 0; r < l->layout.pipeline; r++) {
         const uint64_t others = around + behind_of(c, l, s, 1, r);
         s->most_ns[r] = x->limit_ns > others ? x->limit_ns - others : 0;
@@ -436,7 +415,7 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
                                     stage, &t));
         if (!t->table)
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
-                            t->tensor, c->micro_batch);
+                            t->key.tensor, c->micro_batch);
         s->elements[stage] += pst_search_run(t, PST_SUM_ELEMENTS, l->layout.first_item[k],
                                              l->layout.first_item[k + 1]);
         uint64_t tied =
@@ -494,8 +473,8 @@ pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
     return status;
 }
 
-static pst_status account(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                          score *s) {
+static pst_status attribute(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
+                            score *s) {
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
     PST_TRY(add_elements(x, c, l, s));
@@ -506,11 +485,11 @@ static pst_status account(pst_search_context *x, const pst_search_config *c, pst
     return PST_OK;
 }
 
-pst_status pst_search_account(pst_search_context *x, const pst_search_config *c,
-                              pst_candidate *layout) {
+pst_status pst_search_attribute(pst_search_context *x, const pst_search_config *c,
+                                pst_candidate *layout) {
     score s;
     double bubble = layout->bubble;
-    pst_status status = account(x, c, layout, &s);
+    pst_status status = attribute(x, c, layout, &s);
     layout->bubble = bubble; /* not that of walks without messages */
     close_score(&s);
     return status;

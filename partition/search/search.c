@@ -1,27 +1,8 @@
 /* The search: of the rows of degrees, with what may be tried in each by guess, a few of every row
  * first, then whatever may still be shorter than the best; the best few are simulated, and verified
  * where the caller can. */
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
 #include <stdlib.h>
-
-/* --- rows ------------------------------------------------------------------------------------- */
-
-static int by_step(const void *a, const void *b) {
-    const pst_search_lot *x = a, *y = b;
-    uint64_t p = pst_search_step_of(x), q = pst_search_step_of(y);
-    if (p != q) return p < q ? -1 : 1;
-    if (!x->row.best != !y->row.best) return x->row.best ? -1 : 1;
-    if (x->row.excess != y->row.excess) return x->row.excess < y->row.excess ? -1 : 1;
-    return pst_search_by_guess(a, b);
-}
-
-void pst_search_sort(pst_search_all *s) { qsort(s->lot, s->n_lot, sizeof *s->lot, by_step); }
-
-pst_status pst_search_account_row(pst_search_all *s, pst_search_lot *lot) {
-    if (lot->accounted || !lot->row.best || !lot->row.fits) return PST_OK;
-    lot->accounted = 1;
-    return pst_search_account(&s->x, &lot->best, lot->row.best);
-}
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
@@ -29,38 +10,38 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static uint64_t find_bound(const pst_search_all *s, uint64_t best) {
     uint64_t bound = s->unequal_ns < best ? s->unequal_ns : best;
-    for (uint32_t i = 0; i < s->n_lot; i++) {
-        const pst_search_lot *lot = &s->lot[i];
-        if (lot->rest_ns < bound) bound = lot->rest_ns;
-        for (uint32_t k = 0; k < lot->n_config; k++)
-            if (!lot->config[k].closed && lot->config[k].bound_ns < bound)
-                bound = lot->config[k].bound_ns;
+    for (uint32_t i = 0; i < s->n_set; i++) {
+        const pst_search_candidates *set = &s->set[i];
+        if (set->rest_ns < bound) bound = set->rest_ns;
+        for (uint32_t k = 0; k < set->n_config; k++)
+            if (!set->config[k].closed && set->config[k].bound_ns < bound)
+                bound = set->config[k].bound_ns;
     }
     return bound;
 }
 
 static pst_status make_result(pst_search_all *s, pst_search_result **result) {
     pst_search_result *r = calloc(1, sizeof *r);
-    if (r) r->row = calloc(s->n_lot, sizeof *r->row);
+    if (r) r->row = calloc(s->n_set, sizeof *r->row);
     if (!r || !r->row) {
         free(r);
-        return pst_fail(PST_ENOMEM, "no memory for %u rows", s->n_lot);
+        return pst_fail(PST_ENOMEM, "no memory for %u rows", s->n_set);
     }
-    r->n_row = s->n_lot;
+    r->n_row = s->n_set;
     r->timed_out = pst_search_late(&s->x);
     r->n_layout = s->x.n_layout;
     r->n_simulated = s->x.n_simulated;
     r->n_verified = s->x.n_verified + s->x.n_check;
-    const pst_candidate *best = s->lot[0].row.fits ? s->lot[0].row.best : NULL;
-    r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns)
-                                         : find_bound(s, best ? best->step_ns : UINT64_MAX);
+    const pst_candidate *best = s->set[0].row.fits ? s->set[0].row.best : NULL;
+    const uint64_t step = best ? best->step_ns : UINT64_MAX;
+    r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns) : find_bound(s, step);
     if (r->bound_ns == UINT64_MAX) r->bound_ns = 0;
     r->gap = best && r->bound_ns ? (double)best->step_ns / (double)r->bound_ns - 1 : 0;
     pst_status status = best ? pst_candidate_copy(best, &r->best) : PST_OK;
-    for (uint32_t i = 0; i < s->n_lot; i++) {
-        r->row[i] = s->lot[i].row;
-        s->lot[i].row.best = NULL;
-        s->lot[i].row.before = NULL;
+    for (uint32_t i = 0; i < s->n_set; i++) {
+        r->row[i] = s->set[i].row;
+        s->set[i].row.best = NULL;
+        s->set[i].row.before = NULL;
         pst_search_why(s->x.problem, r->best, &r->row[i]);
     }
     if (status == PST_OK) *result = r;
@@ -69,22 +50,22 @@ static pst_status make_result(pst_search_all *s, pst_search_result **result) {
 }
 
 static pst_status run(pst_search_all *s, pst_search_result **result) {
-    PST_TRY(pst_search_rows(&s->x, &s->lot, &s->n_lot));
+    PST_TRY(pst_search_rows(&s->x, &s->set, &s->n_set));
     s->least_ns = find_bound(s, UINT64_MAX);
-    PST_TRY(pst_search_look_at_all(s));
-    if (pst_search_shortest(s) == UINT64_MAX) PST_TRY(pst_search_look_for_any(s));
-    if (!s->x.problem->any) PST_TRY(pst_search_look_further(s));
-    if (!s->x.problem->any) PST_TRY(pst_search_look_at_best(s));
+    PST_TRY(pst_search_evaluate_rows(s));
+    if (pst_search_shortest(s) == UINT64_MAX) PST_TRY(pst_search_evaluate_until_fit(s));
+    if (!s->x.problem->any) PST_TRY(pst_search_evaluate_further(s));
+    if (!s->x.problem->any) PST_TRY(pst_search_evaluate_best(s));
     pst_search_sort(s);
     PST_TRY(pst_search_refine_best(s));
     PST_TRY(pst_search_try_unequal(s));
     PST_TRY(pst_search_simulate_best(s));
     PST_TRY(pst_search_verify_best(s));
     if (pst_search_shortest(s) == UINT64_MAX) PST_TRY(pst_search_verify_nearest(s));
-    for (uint32_t i = 0; i < s->n_lot && i < PST_SEARCH_IN_FULL && s->lot[i].row.best; i++) {
-        pst_search_lot *lot = &s->lot[i];
-        if (!lot->row.fits && !lot->row.best->exact) PST_TRY(pst_search_predict_nearest(s, lot));
-        else if (!i || !pst_search_late(&s->x)) PST_TRY(pst_search_account_row(s, lot));
+    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_IN_FULL && s->set[i].row.best; i++) {
+        pst_search_candidates *set = &s->set[i];
+        if (!set->row.fits && !set->row.best->exact) PST_TRY(pst_search_predict_nearest(s, set));
+        else if (!i || !pst_search_late(&s->x)) PST_TRY(pst_search_attribute_row(s, set));
     }
     return make_result(s, result);
 }
@@ -93,8 +74,8 @@ pst_status pst_search(const pst_search_problem *problem, pst_search_result **res
     pst_search_all s = {.unequal_ns = UINT64_MAX};
     pst_status status = pst_search_context_open(problem, &s.x);
     if (status == PST_OK) status = run(&s, result);
-    for (uint32_t i = 0; i < s.n_lot; i++) pst_search_lot_close(&s.lot[i]);
-    free(s.lot);
+    for (uint32_t i = 0; i < s.n_set; i++) pst_search_candidates_close(&s.set[i]);
+    free(s.set);
     pst_search_context_close(&s.x);
     return status;
 }

@@ -41,6 +41,12 @@ typedef struct {
                   layout */
 } pst_candidate;
 
+/* What a cost table is of. untied: 1: parameters that several operators use are whole on every
+ * tensor rank, since stages of different numbers of them have these. */
+typedef struct {
+    uint32_t kind, tensor, sequence, untied, micro_batch;
+} pst_search_key;
+
 typedef struct {
     const pst_cluster *cluster;
     uint32_t n_item, batch;                         /* samples of a step */
@@ -64,11 +70,8 @@ typedef struct {
     const uint32_t *micros;  /* [the one data choice] the replicas' micro-batches as the user wants
                                 them; NULL: by  speed */
     /* Costs for a kind of device. It stays the callee's and valid through the search. EINPUT: this
-     * cannot be had (too few heads): passed over. Called once for each combination. untied: 1:
-     * parameters that several operators use are whole on every tensor rank, since stages of
-     * different numbers of them have these. */
-    pst_status (*table)(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
-                        uint32_t untied, uint32_t micro_batch, const pst_cost_table **table);
+     * cannot be had (too few heads): passed over. Called once for each combination. */
+    pst_status (*table)(void *arg, const pst_search_key *key, const pst_cost_table **table);
     /* Replaces predictions by those of the real lists and the static memory layout, and sets exact.
      * NULL: none. */
     pst_status (*verify)(void *arg, pst_candidate *candidate);
@@ -99,7 +102,7 @@ typedef struct {
     int timed_out;
     uint32_t n_row;
     pst_search_row *row;                        /* by step time, those that do not fit behind */
-    uint64_t n_layout, n_simulated, n_verified; /* looked at */
+    uint64_t n_layout, n_simulated, n_verified; /* evaluated */
 } pst_search_result;
 
 /* Deterministic but for the time limit. EINPUT: contradictions between choices and cluster; ENOMEM.

@@ -1,7 +1,8 @@
 /* What may be tried with given degrees, each with a bound from totals (all work, shared out evenly
- * over the fastest devices) and a guess of what it may come to, which says what to look at
+ * over the fastest devices) and a guess of what it may come to, which says what to evaluate
  * first. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/score.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,6 @@ typedef struct {
                              stage has, the fastest */
     int even;             /* all devices are as fast */
 } totals;
-
-uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {
-    const pst_schedule_row *row = x->row[c->schedule];
-    return c->pipeline * (row->n_virtual ? row->n_virtual : c->chunks ? c->chunks : 2);
-}
 
 /* --- totals ----------------------------------------------------------------------------------- */
 
@@ -141,7 +137,7 @@ static pst_status find_totals_of(pst_search_context *x, const pst_search_config 
     *t = (totals){0};
     PST_TRY(find_tables(x, c, kinds, first, table));
     for (uint32_t k = 0; k < ways; k++)
-        if (table[k]->table && table[k]->tensor == c->tensor && !t->table) t->table = table[k];
+        if (table[k]->table && table[k]->key.tensor == c->tensor && !t->table) t->table = table[k];
     if (!t->table) return PST_OK;
     add_items(table, ways, x->problem->n_item, of_way, t);
     if (first) {
@@ -176,7 +172,8 @@ pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *le
             if (t.table && t.rate > 0)
                 least = pst_search_less(least, (double)(p->batch / size) * t.work_ns / t.rate);
         }
-    *least_ns = least >= 1e18 ? UINT64_MAX : least < 1 ? 1 : (uint64_t)least;
+    if (least < 1) least = 1;
+    *least_ns = least >= 1e18 ? UINT64_MAX : (uint64_t)least;
     return PST_OK;
 }
 
@@ -199,7 +196,7 @@ static double least_stash(const pst_search_problem *p, const totals *t) {
     return least;
 }
 
-static uint32_t leanest_mode(const pst_search_problem *p) {
+static uint32_t smallest_mode(const pst_search_problem *p) {
     uint32_t mode = PST_RECOMPUTE_COUNT - 1;
     while (mode && !p->recompute[mode]) mode--;
     return mode;
@@ -221,8 +218,9 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
            (!p->recompute[mode] ||
             bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
         mode++;
-    c->lean = (uint64_t)(bytes +
-                         held * (double)t->table->sum[PST_SUM_STASH + leanest_mode(p)][n] / stages);
+    c->min_bytes =
+        (uint64_t)(bytes +
+                   held * (double)t->table->sum[PST_SUM_STASH + smallest_mode(p)][n] / stages);
     /* cut unevenly */
     double work =
         (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0);

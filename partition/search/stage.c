@@ -1,82 +1,10 @@
 /* What a stage of a layout takes, holds and sends: from the cost table of its devices' kind, their
  * speed, and the links that join them to the next stage and to other replicas. */
-#include "partition/search/parts.h"
+#include "partition/search/score.h"
 #include "pipeline/compile/instr.h"
 #include "pipeline/compile/share.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* --- memory ----------------------------------------------------------------------------------- */
-
-uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device) {
-    const pst_cluster *c = problem->cluster;
-    uint64_t own = c->device[device].memory;
-    if (!own && c->kind && c->device[device].kind < c->n_kind)
-        own = c->kind[c->device[device].kind].memory;
-    if (!own) own = UINT64_MAX;
-    return problem->memory && problem->memory < own ? problem->memory : own;
-}
-
-static uint64_t part_of(uint64_t bytes, uint32_t parts) { return (bytes + parts - 1) / parts; }
-
-uint64_t pst_search_own_bytes(const pst_search_problem *problem, const pst_search_config *c,
-                              const pst_search_table *t, uint32_t from, uint32_t to,
-                              const pst_search_flight *flight, uint32_t chunk, uint32_t micros) {
-    uint64_t elements = pst_search_run(t, PST_SUM_ELEMENTS, from, to);
-    uint64_t sums = pst_search_run(t, PST_SUM_ACCUMULATED, from, to) * problem->grad_bytes;
-    uint64_t bytes = elements * problem->weight_bytes;
-    bytes += part_of(elements * problem->state_bytes, c->zero ? c->data : 1);
-    if (flight->stage[chunk] != flight->stage[0]) /* a copy, which zero steps where it is first
-                                                     used */
-        bytes += pst_search_run(t, PST_SUM_TIED, from, to) *
-                 (problem->weight_bytes + (c->zero ? 0 : problem->state_bytes));
-    /* and one gradient slot */
-    bytes += c->zero == 2 ? part_of(sums, c->data) + elements * problem->grad_bytes : sums;
-    return bytes + pst_search_run(t, PST_SUM_KEPT, from, to) * micros;
-}
-
-uint64_t pst_search_held_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
-                               uint32_t recompute, uint64_t enter, const pst_search_flight *flight,
-                               uint32_t chunk) {
-    uint64_t bytes =
-        (pst_search_run(t, PST_SUM_STASH + recompute, from, to) + enter) * flight->to_b[chunk];
-    if (!flight->to_w[chunk]) return bytes;
-    bytes += pst_search_run(t, PST_SUM_LATE + recompute, from, to) *
-             (flight->most[chunk] - flight->to_b[chunk]);
-    uint64_t again = pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to);
-    uint64_t apart = pst_search_run(t, PST_SUM_APART + recompute, from, to);
-    return bytes + (apart - (again < enter ? again : enter)) * flight->to_w[chunk];
-}
-
-static uint64_t most_of(const uint64_t *each, uint32_t n, uint32_t from, uint32_t to) {
-    uint32_t level = 0;
-    while ((to - from) >> (level + 1)) level++;
-    const uint64_t *at = each + (size_t)level * n, one = at[from], other = at[to - (1u << level)];
-    return one > other ? one : other;
-}
-
-uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
-                               uint32_t recompute, uint64_t enter, int split) {
-    uint64_t held = pst_search_run(t, PST_SUM_HELD + recompute, from, to);
-    uint64_t besides =
-        enter + (split ? pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to) : 0);
-    uint64_t most = most_of(t->scratch[split], t->table->n, from, to);
-    held = held > besides ? held - besides : 0;
-    return held > most ? held : most;
-}
-
-uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_table *t,
-                                  uint32_t from, uint32_t to) {
-    if (c->data == 1) return 0;
-    uint64_t largest = most_of(t->largest, t->table->n, from, to);
-    return (largest < PST_PIECE ? largest : PST_PIECE) * sizeof(float) * PST_PIECES_IN_FLIGHT *
-           (c->data - 1);
-}
-
-uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint32_t to) {
-    uint32_t n = t->table->n;
-    return 2 * ((from ? t->table->cross[from] : 0) + (to < n ? t->table->cross[to] : 0));
-}
 
 /* --- links ------------------------------------------------------------------------------------ */
 
@@ -119,15 +47,14 @@ static uint32_t ranks_beside(const pst_cluster *cluster, const pst_search_config
              its = pst_grid_degree(pst_search_grid_of(c), next);
     uint32_t n = 0, node = cluster->device[device_of(c, device, stage, replica)].node;
     for (uint32_t k = 0; k < c->data; k++)
-        n += cluster->device[device_of(c, device, stage, k)].node == node ? (own < its ? own : its)
-                                                                          : 0;
-    return n;
+        n += cluster->device[device_of(c, device, stage, k)].node == node;
+    return n * (own < its ? own : its);
 }
 
-static pst_status find_hop(const pst_search_problem *problem, const pst_search_config *c,
-                           const uint32_t *device, uint32_t from, uint32_t to, uint32_t replica,
+static pst_status find_hop(const pst_cluster *cluster, const pst_search_config *c,
+                           const uint32_t *device, const uint32_t stage[2], uint32_t replica,
                            pst_cluster_link *link) {
-    const pst_cluster *cluster = problem->cluster;
+    const uint32_t from = stage[0], to = stage[1];
     uint32_t a = device_of(c, device, from, replica), b = device_of(c, device, to, replica);
     if (!pst_search_link(cluster, a, b, link)) return no_link(cluster, a, b);
     if (cluster->device[a].node == cluster->device[b].node) return PST_OK;
@@ -141,7 +68,7 @@ pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_sea
                                 pst_cluster_link *link) {
     for (uint32_t k = 0; k < c->data; k++) {
         pst_cluster_link its;
-        PST_TRY(find_hop(problem, c, device, from, to, k, &its));
+        PST_TRY(find_hop(problem->cluster, c, device, (const uint32_t[]){from, to}, k, &its));
         if (!k || its.bytes_per_s < link->bytes_per_s) link->bytes_per_s = its.bytes_per_s;
         if (!k || its.latency_ns > link->latency_ns) link->latency_ns = its.latency_ns;
     }
@@ -152,16 +79,16 @@ pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_sea
 
 pst_status pst_search_times_open(uint32_t n_chunk, pst_search_times *t) {
     t->ns = malloc(n_chunk * sizeof *t->ns);
-    t->there = malloc(n_chunk * sizeof *t->there);
+    t->next_link = malloc(n_chunk * sizeof *t->next_link);
     t->bytes = malloc(n_chunk * sizeof *t->bytes);
-    return t->ns && t->there && t->bytes
+    return t->ns && t->next_link && t->bytes
                ? PST_OK
                : pst_fail(PST_ENOMEM, "no memory to score %u chunks", n_chunk);
 }
 
 void pst_search_times_close(pst_search_times *t) {
     free(t->ns);
-    free(t->there);
+    free(t->next_link);
     free(t->bytes);
     *t = (pst_search_times){0};
 }
@@ -193,11 +120,11 @@ static pst_status check_border(pst_search_context *x, const pst_search_config *c
                                const pst_search_table *t, uint32_t kind, uint32_t next,
                                uint32_t item) {
     const pst_search_table *other;
-    if (!c->before || pst_grid_degree(pst_search_grid_of(c), next) == t->tensor) return PST_OK;
+    if (!c->before || pst_grid_degree(pst_search_grid_of(c), next) == t->key.tensor) return PST_OK;
     PST_TRY(pst_search_table_of(x, c, kind, next, &other));
     if (other->table && other->table->cross[item] == t->table->cross[item]) return PST_OK;
     return pst_fail(PST_EINPUT, "stages of %u and %u tensor ranks cannot be cut at operator %u",
-                    t->tensor, other->tensor, item);
+                    t->key.tensor, other->key.tensor, item);
 }
 
 pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
@@ -215,18 +142,18 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
         if (!t->table)
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
-                            t->tensor, c->micro_batch);
+                            t->key.tensor, c->micro_batch);
         uint64_t again = pst_search_run(t, PST_SUM_AGAIN + layout->layout.recompute[k], from, to);
         times->ns[k] = (pst_pass_ns){slowed(pst_search_run(t, PST_SUM_F, from, to), speed),
                                      slowed(pst_search_run(t, PST_SUM_B, from, to) + again, speed),
                                      slowed(pst_search_run(t, PST_SUM_W, from, to), speed)};
-        times->there[k] = (pst_cluster_link){0};
+        times->next_link[k] = (pst_cluster_link){0};
         times->bytes[k] = 0;
         if (k + 1 == layout->layout.n_chunk || flight->stage[k + 1] == stage) continue;
         times->bytes[k] = t->table->cross[to];
         PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
-        PST_TRY(find_hop(p, c, layout->layout.device, stage, flight->stage[k + 1], replica,
-                         &times->there[k]));
+        const uint32_t hop[] = {stage, flight->stage[k + 1]};
+        PST_TRY(find_hop(p->cluster, c, layout->layout.device, hop, replica, &times->next_link[k]));
     }
     return PST_OK;
 }
@@ -248,68 +175,96 @@ static void count_spanning(const pst_search_problem *p, const pst_search_config 
     }
 }
 
+/* What the flush of all stages is found with. */
+typedef struct {
+    pst_search_context *x;
+    const pst_search_config *c;
+    const uint32_t *device;
+    uint32_t *spanning, *here; /* [nodes] ranks whose replicas lie on several; zeros between uses */
+} flush_search;
+
+static uint32_t at_stage(const flush_search *f, uint32_t stage, uint32_t replica) {
+    return device_of(f->c, f->device, stage, replica);
+}
+
+/* Of one rank, of whose replicas `near` are on its node; other: a replica on another node. */
+static pst_status exchange_of(const flush_search *f, uint32_t at, uint32_t other, uint32_t near,
+                              pst_cluster_link *slowest) {
+    const pst_cluster *cluster = f->x->problem->cluster;
+    const uint32_t node = cluster->device[at].node, data = f->c->data;
+    const pst_cluster_link in = cluster->node[node].link[PST_LEVEL_DEVICE];
+    pst_cluster_link out = {0};
+    double inside = 0, outside = 0;
+    if (near > 1 && in.bytes_per_s <= 0) return no_link(cluster, at, at);
+    if (near > 1) inside = (near - 1) * 1e9 / (data * in.bytes_per_s);
+    if (near < data && !pst_search_link(cluster, at, other, &out))
+        return no_link(cluster, at, other);
+    if (near < data)
+        outside =
+            (data - near) * 1e9 / (data * shared(cluster, at, out.bytes_per_s, f->spanning[node]));
+    slowest->bytes_per_s = inside > outside ? inside : outside;
+    slowest->latency_ns = near < data ? out.latency_ns : in.latency_ns;
+    return PST_OK;
+}
+
 /* ns per byte of a gradient in one direction (reduce-scatter or all-gather, directly): each rank
  * sends a d-th of it to every other one; within the node and between nodes at the same time. The
  * slowest rank of the stage counts. */
-static pst_status find_exchange(const pst_search_problem *p, const pst_search_config *c,
-                                const uint32_t *device, uint32_t stage, const uint32_t *spanning,
-                                uint32_t *here, double *ns, uint64_t *latency_ns) {
-    const pst_cluster *cluster = p->cluster;
+static pst_status find_exchange(const flush_search *f, uint32_t stage, double *ns,
+                                uint64_t *latency_ns) {
+    const pst_cluster_device *of = f->x->problem->cluster->device;
+    const uint32_t data = f->c->data;
     pst_status status = PST_OK;
     *ns = 0;
     *latency_ns = 0;
-    for (uint32_t k = 0; k < c->data; k++)
-        here[cluster->device[device_of(c, device, stage, k)].node]++;
-    uint32_t first = device_of(c, device, stage, 0), second = first;
-    for (uint32_t k = 0; k < c->data; k++)
-        if (cluster->device[device_of(c, device, stage, k)].node != cluster->device[first].node)
-            second = device_of(c, device, stage, k);
-    for (uint32_t k = 0; k < c->data && status == PST_OK; k++) {
-        uint32_t at = device_of(c, device, stage, k), node = cluster->device[at].node,
-                 near = here[node];
-        pst_cluster_link in = cluster->node[node].link[PST_LEVEL_DEVICE], out = {0};
-        double inside = 0, outside = 0;
-        if (near > 1 && in.bytes_per_s <= 0) status = no_link(cluster, at, at);
-        else if (near > 1) inside = (near - 1) * 1e9 / (c->data * in.bytes_per_s);
-        if (near < c->data) {
-            uint32_t other = cluster->device[first].node == node ? second : first;
-            if (!pst_search_link(cluster, at, other, &out)) status = no_link(cluster, at, other);
-            else
-                outside = (c->data - near) * 1e9 /
-                          (c->data * shared(cluster, at, out.bytes_per_s, spanning[node]));
-        }
-        double longer = inside > outside ? inside : outside;
-        uint64_t latency = near < c->data ? out.latency_ns : in.latency_ns;
-        if (longer > *ns) *ns = longer;
-        if (latency > *latency_ns) *latency_ns = latency;
+    uint32_t first = at_stage(f, stage, 0), second = first;
+    for (uint32_t k = 0; k < data; k++) {
+        const uint32_t at = at_stage(f, stage, k);
+        f->here[of[at].node]++;
+        if (of[at].node != of[first].node) second = at;
     }
-    for (uint32_t k = 0; k < c->data; k++)
-        here[cluster->device[device_of(c, device, stage, k)].node] = 0;
+    for (uint32_t k = 0; k < data && status == PST_OK; k++) {
+        const uint32_t at = at_stage(f, stage, k);
+        const uint32_t other = of[first].node == of[at].node ? second : first;
+        pst_cluster_link one = {0}; /* bytes_per_s: ns per byte */
+        status = exchange_of(f, at, other, f->here[of[at].node], &one);
+        if (one.bytes_per_s > *ns) *ns = one.bytes_per_s;
+        if (one.latency_ns > *latency_ns) *latency_ns = one.latency_ns;
+    }
+    for (uint32_t k = 0; k < data; k++) f->here[of[at_stage(f, stage, k)].node] = 0;
     return status;
 }
 
-static pst_status fill_flush(pst_search_context *x, const pst_search_config *c,
-                             const uint32_t *device, uint32_t stage, const uint32_t *spanning,
-                             uint32_t *here, pst_search_flush *f) {
-    const pst_search_problem *p = x->problem;
-    double ns = 0, reduce = 0;
-    uint64_t latency = 0;
-    *f = (pst_search_flush){0};
-    if (c->data > 1) PST_TRY(find_exchange(p, c, device, stage, spanning, here, &ns, &latency));
+/* The slowest of its replicas. */
+static pst_status fill_passes(const flush_search *s, uint32_t stage, pst_search_flush *f,
+                              double *reduce) {
+    const pst_search_problem *p = s->x->problem;
+    const pst_search_config *c = s->c;
     for (uint32_t k = 0; k < c->data; k++) {
         const pst_search_table *t;
+        const uint32_t kind = p->cluster->device[at_stage(s, stage, k)].kind;
         double speed;
-        PST_TRY(find_speed(p, c, device, stage, k, &speed));
-        PST_TRY(pst_search_table_of(x, c, p->cluster->device[device_of(c, device, stage, k)].kind,
-                                    stage, &t));
-        if (!t->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", t->tensor);
+        PST_TRY(find_speed(p, c, s->device, stage, k, &speed));
+        PST_TRY(pst_search_table_of(s->x, c, kind, stage, &t));
+        if (!t->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", t->key.tensor);
         double norm = t->table->norm_ns / speed / c->data,
                step = t->table->step_ns / speed / (c->zero ? c->data : 1);
         double add = t->table->reduce_ns / speed * (c->data - 1) / c->data;
         if (norm > f->norm_ns) f->norm_ns = norm;
         if (step > f->step_ns) f->step_ns = step;
-        if (add > reduce) reduce = add;
+        if (add > *reduce) *reduce = add;
     }
+    return PST_OK;
+}
+
+static pst_status fill_flush(const flush_search *s, uint32_t stage, pst_search_flush *f) {
+    const pst_search_problem *p = s->x->problem;
+    const pst_search_config *c = s->c;
+    double ns = 0, reduce = 0;
+    uint64_t latency = 0;
+    *f = (pst_search_flush){0};
+    if (c->data > 1) PST_TRY(find_exchange(s, stage, &ns, &latency));
+    PST_TRY(fill_passes(s, stage, f, &reduce));
     f->sum_ns = ns * p->grad_bytes * (c->zero ? 1 : 2) + reduce;
     f->sum_latency_ns = latency * (c->zero ? 1 : 2);
     if (c->zero && c->data > 1) {
@@ -336,10 +291,11 @@ pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c
     const pst_cluster *cluster = x->problem->cluster;
     uint32_t *count = calloc(2 * (size_t)cluster->n_node, sizeof *count);
     if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");
+    const flush_search f = {x, c, device, count, count + cluster->n_node};
     pst_status status = PST_OK;
     if (c->data > 1) count_spanning(x->problem, c, device, count, count + cluster->n_node);
     for (uint32_t s = 0; s < c->pipeline && status == PST_OK; s++)
-        status = fill_flush(x, c, device, s, count, count + cluster->n_node, &flush[s]);
+        status = fill_flush(&f, s, &flush[s]);
     *answer_ns = find_answer(cluster, device, pst_grid_size(pst_search_grid_of(c)));
     free(count);
     return status;

@@ -1,6 +1,6 @@
 /* What a search asks for again and again: its context, and cost tables with their sums. */
 #include "base/clock.h"
-#include "partition/search/parts.h"
+#include "partition/search/space.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,14 +75,19 @@ void pst_search_context_close(pst_search_context *x) {
     free(x->finish);
 }
 
-int pst_search_late(const pst_search_context *x) {
-    return x->end_ns != UINT64_MAX && pst_monotonic_ns() >= x->end_ns;
-}
-
 /* --- tables ----------------------------------------------------------------------------------- */
 
 /* NULL: zeros, or sums of sums. */
 static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
+    const struct {
+        uint32_t first;
+        uint64_t *const *of; /* by mode */
+    } by_mode[] = {{PST_SUM_AGAIN, t->again_ns}, {PST_SUM_STASH, t->stash},
+                   {PST_SUM_HELD, t->held},      {PST_SUM_LATE, t->late},
+                   {PST_SUM_APART, t->apart},    {PST_SUM_HELD_APART, t->held_apart}};
+    for (size_t i = 0; i < sizeof by_mode / sizeof *by_mode; i++)
+        if (sum >= by_mode[i].first && sum < by_mode[i].first + PST_RECOMPUTE_COUNT)
+            return by_mode[i].of[sum - by_mode[i].first];
     switch (sum) {
     case PST_SUM_F: return t->f_ns;
     case PST_SUM_B: return t->b_ns;
@@ -92,14 +97,7 @@ static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
     case PST_SUM_ACCUMULATED: return t->accumulated;
     case PST_SUM_TIED: return t->tied;
     case PST_SUM_KEPT: return t->kept;
-    default:
-        return sum < PST_SUM_STASH        ? t->again_ns[sum - PST_SUM_AGAIN]
-               : sum < PST_SUM_HELD       ? t->stash[sum - PST_SUM_STASH]
-               : sum < PST_SUM_LATE       ? t->held[sum - PST_SUM_HELD]
-               : sum < PST_SUM_APART      ? t->late[sum - PST_SUM_LATE]
-               : sum < PST_SUM_HELD_APART ? t->apart[sum - PST_SUM_APART]
-               : sum < PST_SUM_FB         ? t->held_apart[sum - PST_SUM_HELD_APART]
-                                          : NULL;
+    default: return NULL;
     }
 }
 
@@ -149,19 +147,8 @@ static pst_status add_up(pst_search_table *t) {
     return PST_OK;
 }
 
-pst_status pst_search_grow(void **list, uint32_t n, uint32_t *room) {
-    if (n < *room) return PST_OK;
-    uint32_t more = *room ? 2 * *room : 32;
-    void *moved = realloc(*list, more * sizeof(void *));
-    if (!moved) return pst_fail(PST_ENOMEM, "no memory to search");
-    *list = moved;
-    *room = more;
-    return PST_OK;
-}
-
 static pst_status ask(pst_search_context *x, pst_search_table *t) {
-    pst_status status = x->problem->table(x->problem->arg, t->kind, t->tensor, t->sequence,
-                                          t->untied, t->micro_batch, &t->table);
+    pst_status status = x->problem->table(x->problem->arg, &t->key, &t->table);
     if (status == PST_EINPUT) {
         pst_error_clear();
         t->table = NULL;
@@ -184,14 +171,12 @@ static uint32_t is_untied(const pst_search_context *x, const pst_search_config *
 
 pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c, uint32_t kind,
                                uint32_t stage, const pst_search_table **table) {
-    const uint32_t tensor = pst_grid_degree(pst_search_grid_of(c), stage), sequence = c->sequence;
-    const uint32_t untied = c->before ? is_untied(x, c) : 0, micro_batch = c->micro_batch;
+    const pst_search_key key = {kind, pst_grid_degree(pst_search_grid_of(c), stage), c->sequence,
+                                c->before ? is_untied(x, c) : 0, c->micro_batch};
     for (uint32_t k = 0; k < x->n_table; k++) {
         uint32_t i = (x->last_table + k) % x->n_table; /* most often the same as before */
         const pst_search_table *t = x->table[i];
-        if (t->kind != kind || t->tensor != tensor || t->sequence != sequence ||
-            t->untied != untied || t->micro_batch != micro_batch)
-            continue;
+        if (memcmp(&t->key, &key, sizeof key) != 0) continue;
         x->last_table = i;
         *table = t;
         return PST_OK;
@@ -199,11 +184,7 @@ pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c
     PST_TRY(pst_search_grow((void **)&x->table, x->n_table, &x->room_table));
     pst_search_table *t = calloc(1, sizeof *t);
     if (!t) return pst_fail(PST_ENOMEM, "no memory to search");
-    t->kind = kind;
-    t->tensor = tensor;
-    t->sequence = sequence;
-    t->untied = untied;
-    t->micro_batch = micro_batch;
+    t->key = key;
     pst_status status = ask(x, t);
     if (status != PST_OK) {
         close_table(t);

@@ -1,12 +1,13 @@
 /* Stages with different numbers of tensor ranks, of problems too large to try all lists: from the
  * best rows on, one stage gets more ranks, which are left over or are taken from others, as long as
  * that makes the step shorter. Cuts follow. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/drive.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOKS = 48, MANY_DEVICES = 64 };
+enum { EVALUATIONS = 48, MANY_DEVICES = 64 };
 
 int pst_search_has_unequal(const pst_search_problem *p) {
     int whole = 0;
@@ -70,62 +71,53 @@ pst_status pst_search_least_unequal(pst_search_context *x, uint64_t *least_ns) {
 
 typedef struct {
     pst_search_context *x;
-    const pst_search_lot *from;
-    pst_search_lot best;        /* row.layout NULL: none is shorter yet */
+    const pst_search_candidates *from;
+    pst_search_candidates best; /* row.layout NULL: none is shorter yet */
     uint32_t *degree, *attempt; /* [pipeline] of the best; of what is tried */
     uint64_t least_ns;
-    uint32_t looks;
+    uint32_t evaluations;
 } climb;
 
-void pst_search_lot_close(pst_search_lot *lot) {
-    pst_candidate_close(lot->row.best);
-    pst_candidate_close(lot->sure);
-    free(lot->row.before);
-    free(lot->config);
-    free(lot->orders.device);
-    *lot = (pst_search_lot){0};
-}
-
-static pst_status open_lot(const climb *u, pst_search_lot *lot) {
+static pst_status open_set(const climb *u, pst_search_candidates *set) {
     const pst_search_config *like = &u->from->best;
-    *lot = (pst_search_lot){.row = u->from->row, .rest_ns = UINT64_MAX, .n_config = 1};
-    lot->row.best = NULL;
-    lot->row.fits = 0;
-    lot->row.excess = 0;
-    *lot->row.why = 0;
-    lot->row.before = malloc((like->pipeline + (size_t)1) * sizeof *lot->row.before);
-    lot->config = malloc(sizeof *lot->config);
-    if (!lot->row.before || !lot->config) return pst_fail(PST_ENOMEM, "no memory to search");
-    *lot->config = *like;
-    lot->row.tensor = lot->config->tensor =
-        pst_grid_sum_up(u->attempt, like->pipeline, lot->row.before);
-    lot->config->before = lot->row.before;
-    lot->config->sequence = 0;
-    lot->config->bound_ns = 0;
-    lot->config->closed = 1; /* pst_search_least_unequal bounds all of these */
+    *set = (pst_search_candidates){.row = u->from->row, .rest_ns = UINT64_MAX, .n_config = 1};
+    set->row.best = NULL;
+    set->row.fits = 0;
+    set->row.excess = 0;
+    *set->row.why = 0;
+    set->row.before = malloc((like->pipeline + (size_t)1) * sizeof *set->row.before);
+    set->config = malloc(sizeof *set->config);
+    if (!set->row.before || !set->config) return pst_fail(PST_ENOMEM, "no memory to search");
+    *set->config = *like;
+    set->row.tensor = set->config->tensor =
+        pst_grid_sum_up(u->attempt, like->pipeline, set->row.before);
+    set->config->before = set->row.before;
+    set->config->sequence = 0;
+    set->config->bound_ns = 0;
+    set->config->closed = 1; /* pst_search_least_unequal bounds all of these */
     return PST_OK;
 }
 
 /* *shorter: it is, and has become the best. */
-static pst_status look_at(climb *u, int *shorter) {
+static pst_status evaluate_attempt(climb *u, int *shorter) {
     const uint32_t p = u->from->row.pipeline;
-    pst_search_lot lot = {0};
+    pst_search_candidates set = {0};
     uint32_t same = 1;
     *shorter = 0;
     for (uint32_t s = 0; s < p; s++) same &= u->attempt[s] == u->attempt[0];
     if (same) return PST_OK;
-    u->looks--;
-    pst_status status = open_lot(u, &lot);
-    if (status == PST_OK) status = pst_search_look(u->x, &lot, lot.config, u->least_ns);
-    if (status == PST_OK && lot.row.fits && lot.row.best->step_ns < u->least_ns) {
-        pst_search_lot_close(&u->best);
-        u->best = lot;
-        u->least_ns = lot.row.best->step_ns;
+    u->evaluations--;
+    pst_status status = open_set(u, &set);
+    if (status == PST_OK) status = pst_search_evaluate(u->x, &set, set.config, u->least_ns);
+    if (status == PST_OK && set.row.fits && set.row.best->step_ns < u->least_ns) {
+        pst_search_candidates_close(&u->best);
+        u->best = set;
+        u->least_ns = set.row.best->step_ns;
         *shorter = 1;
         memcpy(u->degree, u->attempt, p * sizeof *u->degree);
         return PST_OK;
     }
-    pst_search_lot_close(&lot);
+    pst_search_candidates_close(&set);
     return status;
 }
 
@@ -162,34 +154,34 @@ static int take_from(const climb *u, uint32_t at, uint32_t after) {
 static pst_status raise_one(climb *u, int *moved) {
     const uint32_t p = u->from->row.pipeline;
     *moved = 0;
-    for (uint32_t i = p; i-- > 0 && u->looks && !pst_search_late(u->x);)
-        for (uint32_t after = 0; after < p && u->looks && !*moved; after++) {
+    for (uint32_t i = p; i-- > 0 && u->evaluations && !pst_search_late(u->x);)
+        for (uint32_t after = 0; after < p && u->evaluations && !*moved; after++) {
             uint32_t more = next_of(&u->x->problem->tensor, u->degree[i], 1);
             if (!more) break;
             memcpy(u->attempt, u->degree, p * sizeof *u->attempt);
             u->attempt[i] = more;
             if (!take_from(u, i, after)) continue;
-            PST_TRY(look_at(u, moved));
+            PST_TRY(evaluate_attempt(u, moved));
         }
     return PST_OK;
 }
 
-pst_status pst_search_unequal(pst_search_context *x, const pst_search_lot *from, uint64_t limit_ns,
-                              pst_search_lot *found) {
+pst_status pst_search_unequal(pst_search_context *x, const pst_search_candidates *from,
+                              uint64_t limit_ns, pst_search_candidates *found) {
     const uint32_t p = from->row.pipeline;
     climb u = {.x = x,
                .from = from,
                .least_ns = limit_ns,
                .degree = malloc(2 * (size_t)p * sizeof *u.degree)};
-    u.looks = LOOKS;
-    *found = (pst_search_lot){0};
+    u.evaluations = EVALUATIONS;
+    *found = (pst_search_candidates){0};
     if (!u.degree) return pst_fail(PST_ENOMEM, "no memory to search");
     u.attempt = u.degree + p;
     for (uint32_t s = 0; s < p; s++) u.degree[s] = from->row.tensor;
     pst_status status = PST_OK;
-    for (int moved = 1; moved && u.looks && status == PST_OK;) status = raise_one(&u, &moved);
+    for (int moved = 1; moved && u.evaluations && status == PST_OK;) status = raise_one(&u, &moved);
     free(u.degree);
     if (status == PST_OK) *found = u.best;
-    else pst_search_lot_close(&u.best);
+    else pst_search_candidates_close(&u.best);
     return status;
 }

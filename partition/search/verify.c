@@ -1,9 +1,9 @@
 /* Memory as it is: what is added up may be less than a prepared layout takes. Whatever would be the
  * best so far and comes near its room is prepared before it is taken for the best; where it does
- * not fit after all, its configuration is looked at again in so much less room. The best of all is
+ * not fit after all, its configuration is evaluated again in so much less room. The best of all is
  * prepared in any case. */
 #include "base/hash.h"
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
 #include <string.h>
 
 enum {
@@ -11,20 +11,6 @@ enum {
     ALL_PASSES = 65536,
     NEAR = 4
 }; /* of one, and of all that may be prepared before the end */
-
-uint64_t pst_search_excess(const pst_search_problem *p, const pst_candidate *l, uint32_t *stage) {
-    const pst_grid grid = pst_layout_grid(&l->layout);
-    uint64_t excess = 0;
-    for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
-        uint32_t s = pst_grid_stage(grid, r);
-        uint64_t room = pst_search_capacity(p, l->layout.device[r]), needs = l->peak_bytes[s];
-        if (needs > room && needs - room > excess) {
-            excess = needs - room;
-            *stage = s;
-        }
-    }
-    return excess;
-}
 
 static int is_near(const pst_search_problem *p, const pst_candidate *l) {
     const pst_grid grid = pst_layout_grid(&l->layout);
@@ -47,7 +33,7 @@ static int may_check(const pst_search_context *x, const pst_candidate *l) {
             pst_search_is_small(p));
 }
 
-/* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was thought, on the
+/* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was estimated, on the
  * stage that is most over. */
 static pst_status prepare(pst_search_context *x, const pst_candidate *l, pst_candidate **copy,
                           uint64_t *excess, uint32_t *stage, uint64_t *more) {
@@ -58,14 +44,14 @@ static pst_status prepare(pst_search_context *x, const pst_candidate *l, pst_can
         return status;
     }
     *excess = pst_search_excess(x->problem, *copy, stage);
-    if (*excess) x->wary = 1;
+    if (*excess) x->needs_margin = 1;
     if (!*excess) return PST_OK;
     uint64_t is = (*copy)->peak_bytes[*stage], was = l->peak_bytes[*stage];
     if (is > was && is - was > *more) *more = is - was;
     return PST_OK;
 }
 
-/* Of what tells layouts apart that are looked at one after another. */
+/* Of what tells layouts apart that are evaluated one after another. */
 static uint64_t hash_of(const pst_candidate *l) {
     uint64_t hash =
         pst_hash64(l->peak_bytes, l->layout.pipeline * sizeof *l->peak_bytes, l->step_ns);
@@ -85,7 +71,8 @@ pst_status pst_search_check(pst_search_context *x, pst_candidate *l, uint64_t *e
         if (x->failed.more > *more) *more = x->failed.more;
         return PST_OK;
     }
-    if (!may_check(x, l) || (!*excess && !x->wary && !is_near(x->problem, l))) return PST_OK;
+    if (!may_check(x, l) || (!*excess && !x->needs_margin && !is_near(x->problem, l)))
+        return PST_OK;
     x->n_check++;
     x->n_passes += passes_of(l);
     PST_TRY(prepare(x, l, &copy, excess, stage, more));
@@ -102,11 +89,11 @@ pst_status pst_search_check(pst_search_context *x, pst_candidate *l, uint64_t *e
 
 /* --- the best --------------------------------------------------------------------------------- */
 
-pst_status pst_search_verify(pst_search_context *x, pst_search_lot *lot) {
-    pst_search_row *row = &lot->row;
+pst_status pst_search_verify(pst_search_context *x, pst_search_candidates *set) {
+    pst_search_row *row = &set->row;
     pst_candidate *l;
     x->n_verified++;
-    pst_status status = prepare(x, row->best, &l, &row->excess, &row->stage, &lot->best.reserve);
+    pst_status status = prepare(x, row->best, &l, &row->excess, &row->stage, &set->best.reserve);
     if (status != PST_OK && status != PST_EINPUT) return status;
     pst_candidate_close(row->best);
     row->best = status == PST_OK ? l : NULL;

@@ -1,7 +1,7 @@
 /* The longest path through the order of a schedule: every rank runs its passes in turn, each as
  * soon as what it needs is there. Messages take their time and are in no one's way, so that nothing
  * that is simulated ends sooner. */
-#include "partition/search/parts.h"
+#include "partition/search/score.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +23,10 @@ static uint64_t advance(lane *l, const pass *all, uint64_t *finish) {
     uint64_t now = l->now, waited = l->waited;
     for (; a < l->end; a++) {
         const pass *p = &all[a->chunk * 4u + a->opcode];
-        uint64_t there = finish[p->from + a->micro];
-        if (there == UINT64_MAX) break;
-        there += p->hop_ns;
-        uint64_t begin = there > now ? there : now;
+        uint64_t ready = finish[p->from + a->micro];
+        if (ready == UINT64_MAX) break;
+        ready += p->hop_ns;
+        uint64_t begin = ready > now ? ready : now;
         waited += begin - now;
         now = begin + p->ns;
         finish[p->to + a->micro] = now;
@@ -80,10 +80,10 @@ static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, l
         lanes[r] = (lane){s->action[r], s->action[r] + s->n_action[r], 0, 0};
         left += s->n_action[r];
     }
-    for (int back = 0; left; back = !back) {
+    for (int backward = 0; left; backward = !backward) {
         uint64_t before = left;
         for (uint32_t i = 0; i < s->n_rank; i++) {
-            lane *l = &lanes[back ? s->n_rank - 1 - i : i];
+            lane *l = &lanes[backward ? s->n_rank - 1 - i : i];
             left -= advance(l, all, finish);
             if (spare && l->waited >= spare[l - lanes]) {
                 *beyond = 1;
@@ -95,9 +95,8 @@ static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, l
     return PST_OK;
 }
 
-pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s, const pst_pass_ns *ns,
-                           const uint64_t *hops, const uint64_t *most_ns, uint64_t *end_ns,
-                           int *beyond) {
+pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s,
+                           const pst_search_walk_times *times, uint64_t *end_ns, int *beyond) {
     const size_t n = 2 * (size_t)s->n_chunk * s->n_micro, ends = n + 2 * (size_t)s->n_micro;
     const size_t passes = sizeof(pass) / sizeof(uint64_t) * 4 * s->n_chunk;
     const size_t lane_words = sizeof(lane) / sizeof(uint64_t) * s->n_rank;
@@ -105,12 +104,12 @@ pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s, const p
     pass *all = (pass *)(x->finish + ends);
     lane *lanes = (lane *)(x->finish + ends + passes);
     uint64_t *spare = x->finish + ends + passes + lane_words;
-    fill_passes(s, ns, hops, all);
-    if (most_ns) find_spare(s, ns, most_ns, spare);
+    fill_passes(s, times->ns, times->hops, all);
+    if (times->most_ns) find_spare(s, times->ns, times->most_ns, spare);
     memset(x->finish, 0xff, n * sizeof *x->finish);
     memset(x->finish + n, 0, s->n_micro * sizeof *x->finish);
     *beyond = 0;
-    PST_TRY(go(s, all, x->finish, lanes, most_ns ? spare : NULL, beyond));
+    PST_TRY(go(s, all, x->finish, lanes, times->most_ns ? spare : NULL, beyond));
     for (uint32_t r = 0; r < s->n_rank; r++) end_ns[r] = lanes[r].now;
     return PST_OK;
 }

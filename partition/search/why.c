@@ -1,5 +1,5 @@
 /* Why a row of the table is not the best: too large, or which part of its step makes it longer. */
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
 #include "base/bytes.h"
 #include <string.h>
 
@@ -9,7 +9,7 @@ static void print_bytes(uint64_t bytes, char text[PST_BYTES_TEXT]) {
 }
 
 /* Whether all chunks of the stage compute everything again. */
-static int is_leanest(const pst_candidate *l, uint32_t stage) {
+static int recomputes_all(const pst_candidate *l, uint32_t stage) {
     const pst_schedule_row *row;
     if (pst_schedule_find(l->layout.schedule, &row) != PST_OK) {
         pst_error_clear();
@@ -34,7 +34,7 @@ static void why_too_large(const pst_search_problem *problem, pst_search_row *row
     size_t room = sizeof row->why - (size_t)m;
     if (held > 1) m += snprintf(row->why + m, room, ": %.4g micro-batches in flight", held);
     else m += snprintf(row->why + m, room, ", with one micro-batch in flight");
-    if (is_leanest(l, row->stage))
+    if (recomputes_all(l, row->stage))
         snprintf(row->why + m, sizeof row->why - (size_t)m, ", all recomputed");
 }
 

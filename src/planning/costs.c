@@ -48,8 +48,9 @@ pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph) {
             path, *head->device ? "device" : "processor", *head->device ? head->model : head->cpu);
     }
     const pst_device_kind *kind = x->nominal ? NULL : &x->cluster->kind[k];
-    PST_TRY(pst_profile_suits(x->profile, kind, x->config, pst_planning_threads(x, n),
-                              x->processors, graph, 0));
+    const pst_profile_purpose purpose = {x->config, kind, pst_planning_threads(x, n), x->processors,
+                                         0};
+    PST_TRY(pst_profile_suits(x->profile, &purpose, graph));
     pst_profile_warn(x->profile, x->config, n, pst_planning_threads(x, n));
     return PST_OK;
 }
@@ -75,13 +76,14 @@ static pst_status lengthen(const pst_planning *x, pst_cost_table *few, pst_cost_
     return status;
 }
 
-pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
-                              uint32_t untied, uint32_t micro_batch, const pst_cost_table **table) {
+pst_status pst_planning_table(void *arg, const pst_search_key *key, const pst_cost_table **table) {
+    const uint32_t kind = key->kind, tensor = key->tensor;
     pst_planning *x = arg;
     pst_planning_part *part;
     pst_cluster_link link;
-    const pst_planning_part_key key = {x->layers, tensor, sequence, untied, micro_batch};
-    PST_TRY(pst_planning_part_of(x, &key, &part));
+    const pst_planning_part_key of = {x->layers, tensor, key->sequence, key->untied,
+                                      key->micro_batch};
+    PST_TRY(pst_planning_part_of(x, &of, &part));
     if (!part->table[kind]) {
         pst_costs costs = costs_of(x, kind);
         pst_device device = {.ops = x->device,

@@ -74,8 +74,7 @@ pst_status pst_planning_choices(pst_planning *x);
 /* parallel.profile for this graph; before anything is searched. EINPUT: it is of something else. */
 pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph);
 /* A callback of the search; arg is the planning. */
-pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
-                              uint32_t untied, uint32_t micro_batch, const pst_cost_table **table);
+pst_status pst_planning_table(void *arg, const pst_search_key *key, const pst_cost_table **table);
 /* Of each of so many ranks, as a run would have it. */
 uint32_t pst_planning_threads(const pst_planning *x, uint32_t ranks);
 uint32_t pst_planning_isa(const pst_planning *x);

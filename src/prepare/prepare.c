@@ -1,6 +1,7 @@
 /* See prepare.h; prepare/graph.c makes the graph, prepare/fits.c says whether it fits in memory. */
 #include "prepare/prepare.h"
 #include "prepare/layout.h"
+#include "prepare/flush_time.h"
 #include "prepare/planned.h"
 #include "prepare/profile_use.h"
 #include "base/log.h"
@@ -24,26 +25,19 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass 
         extra == PST_EXTRA_RESTORE /* a run measures the pass itself */
             ? 0
             : pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
-    return measured ? measured
-                    : pst_costs_pass_ns(&a->p->costs, a->graph, node, extra, pass, flops, bytes);
+    const pst_costs_work work = {extra, pass, flops, bytes};
+    return measured ? measured : pst_costs_pass_ns(&a->p->costs, a->graph, node, &work);
 }
 
-/* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and
- * state. Replicas share the norm, and with a sharded optimizer the step. */
+/* NORM and STEP: by pst_prepare_time_flush, once it is known what each rank has. */
 static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
-    uint64_t elements = 0, replicas = p->grid.data;
-    for (uint32_t i = 0; i < p->graph->n_param; i++)
-        elements += pst_param_elements(p->graph->param + i);
-    elements /= p->grid.pipeline;
-    return (pst_instr_cost){
-        .latency_ns = pst_costs_link.latency_ns,
-        .bytes_per_s = pst_costs_link.bytes_per_s,
-        .flush = flush,
-        .post = !strcmp(p->config->parallel.post_validation, "true"),
-        .norm_ns = pst_costs_norm_ns(&p->costs, elements / replicas),
-        .gather_ns = 5000,
-        .reduce_ns = (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE,
-        .step_ns = pst_costs_step_ns(&p->costs, elements / (p->layout.zero ? replicas : 1))};
+    return (pst_instr_cost){.latency_ns = pst_costs_link.latency_ns,
+                            .bytes_per_s = pst_costs_link.bytes_per_s,
+                            .flush = flush,
+                            .post = !strcmp(p->config->parallel.post_validation, "true"),
+                            .gather_ns = 5000,
+                            .reduce_ns =
+                                (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE};
 }
 
 /* Micro-batches times ranks: lists of a few hundred bytes for each are built in memory. */
@@ -342,7 +336,8 @@ static pst_status prepare_into(pst_prepared *p) {
     pst_measured_close(p->measured);
     p->measured = NULL;
     PST_TRY(build_layout(p));
-    pst_profile_time(p);
+    pst_prepare_time_flush(p);
+    pst_profile_time_messages(p);
     PST_TRY(pst_planned_describe(p));
     p->options.schedules = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of

@@ -102,11 +102,13 @@ static pst_status check_shapes(const char *path, const pst_profile *profile, con
     return PST_OK;
 }
 
-pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind,
-                             const pst_config *c, uint32_t threads, pst_processors processors,
-                             const pst_graph *graph, int quiet) {
+pst_status pst_profile_suits(const pst_profile *profile, const pst_profile_purpose *purpose,
+                             const pst_graph *graph) {
+    const pst_config *c = purpose->config;
+    const int quiet = purpose->quiet;
     int force = !strcmp(c->parallel.profile_force, "true");
-    pst_status status = check_machine(c, kind, threads, processors, profile);
+    pst_status status =
+        check_machine(c, purpose->kind, purpose->threads, purpose->processors, profile);
     if (status == PST_EINPUT && force) {
         if (!quiet)
             pst_log(PST_LOG_WARN, "parallel.profile: %s is used all the same: %s",
@@ -151,8 +153,9 @@ pst_status pst_profile_open_for(pst_prepared *p) {
         p->profile = NULL;
         return PST_OK;
     }
-    status = pst_profile_suits(p->profile, p->costs.kind, p->config, p->options.threads,
-                               p->options.processors, p->graph, p->options.quiet);
+    const pst_profile_purpose purpose = {p->config, p->costs.kind, p->options.threads,
+                                         p->options.processors, p->options.quiet};
+    status = pst_profile_suits(p->profile, &purpose, p->graph);
     if (status == PST_OK && !p->options.quiet)
         pst_profile_warn(p->profile, p->config, p->options.n_rank, p->options.threads);
     p->costs.profile = p->profile;
@@ -161,37 +164,6 @@ pst_status pst_profile_open_for(pst_prepared *p) {
 }
 
 /* --- durations in the lists ------------------------------------------------------------------- */
-
-static void set(uint64_t *ns, uint64_t known) {
-    if (known) *ns = known;
-}
-
-/* What a rank counts and steps is what its layout says. */
-static void time_flush(const pst_prepared *p, uint32_t rank, uint32_t busy) {
-    const pst_memory_map *l = p->memory[rank];
-    const pst_graph *g = p->graphs[pst_grid_at(p->grid, rank).tensor];
-    pst_instr_list *list = &p->job->list[rank];
-    uint64_t counted = 0, stepped = 0;
-    for (uint32_t i = 0; i < g->n_param; i++) {
-        counted += l->own_to[i] - l->own_from[i];
-        stepped += l->step_to[i] - l->step_from[i];
-    }
-    for (uint32_t i = 0; i < list->n_instr; i++) {
-        pst_instr *in = &list->instr[i];
-        uint64_t n = 0, ns = 0;
-        if (in->opcode == PST_OP_REDUCE)
-            n = in->n || in->param >= g->n_param ? in->n : pst_param_elements(g->param + in->param);
-        if (in->opcode == PST_OP_NORM)
-            ns = pst_profile_ns(p->profile, PST_PROFILE_NORM, counted, busy);
-        if (in->opcode == PST_OP_STEP)
-            ns = pst_profile_ns(p->profile, PST_PROFILE_STEP, stepped, busy);
-        if (in->opcode == PST_OP_REDUCE && n)
-            ns = pst_profile_ns(p->profile, PST_PROFILE_REDUCE, n, busy);
-        if (in->opcode == PST_OP_GATHER)
-            ns = pst_profile_ns(p->profile, PST_PROFILE_GATHER, 0, busy);
-        set(&in->ns, pst_job_slowed(p->job, rank, ns));
-    }
-}
 
 /* All ranks on one host: what goes between hosts is measured when the run starts (link.h). */
 static void time_messages(const pst_profile *profile, pst_job *job) {
@@ -208,10 +180,6 @@ static void time_messages(const pst_profile *profile, pst_job *job) {
         }
 }
 
-void pst_profile_time(pst_prepared *p) {
-    if (!p->profile) return;
-    for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->memory[r]) time_flush(p, r, busy_ranks(p));
-    if (!p->costs.stage_link)
-        time_messages(p->profile, p->job); /* else the cluster file says how long they take */
+void pst_profile_time_messages(pst_prepared *p) {
+    if (p->profile && !p->costs.stage_link) time_messages(p->profile, p->job);
 }

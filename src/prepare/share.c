@@ -1,5 +1,6 @@
 /* Which micro-batches each replica takes, by how slow its ranks are. */
 #include "prepare/prepare.h"
+#include "partition/cost/replicas.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,21 +21,14 @@ double pst_prepare_speed(const pst_prepared *p, uint32_t replica) {
     return 1 / slowest;
 }
 
-/* One to each; each further one to whoever would be done with it first, the first of equals. */
 static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
     uint32_t n = p->grid.data;
-    double *speed = malloc(n * sizeof *speed);
-    if (!speed)
+    double *period = calloc(n, sizeof *period);
+    if (!period)
         return pst_fail(PST_ENOMEM, "no memory to share micro-batches among %u replicas", n);
-    for (uint32_t k = 0; k < n; k++) speed[k] = pst_prepare_speed(p, k);
-    for (uint32_t k = 0; k < n; k++) count[k] = 1;
-    for (uint32_t left = n_micro - n; left > 0; left--) {
-        uint32_t best = 0;
-        for (uint32_t k = 1; k < n; k++)
-            if ((count[k] + 1) / speed[k] < (count[best] + 1) / speed[best]) best = k;
-        count[best]++;
-    }
-    free(speed);
+    for (uint32_t k = 0; k < n; k++) period[k] = 1 / pst_prepare_speed(p, k);
+    pst_replicas_share(period, n, n_micro, count);
+    free(period);
     return PST_OK;
 }
 

@@ -21,7 +21,7 @@ typedef struct {
     double norm_ns, step_ns, reduce_ns;
     uint32_t n_table, n_verified;
     struct {
-        uint32_t kind, tensor, sequence, untied, micro_batch;
+        pst_search_key key;
         pst_cost_table *table;
     } made[CASE_TABLES];
     pst_search_problem problem;
@@ -64,7 +64,8 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, ui
         t->stash[0][i] = k->stash[i] * micro / tensor;
         t->stash[1][i] = t->stash[0][i] / 2;
         t->stash[2][i] = t->stash[0][i] / 16;
-        t->cross[i] = i ? k->cross[i] * micro / (sequence ? tensor : 1) : 0;
+        const uint32_t parts = sequence ? tensor : 1;
+        t->cross[i] = i ? k->cross[i] * micro / parts : 0;
         for (int r = 0; r < PST_RECOMPUTE_COUNT; r++)
             t->enter[r][i] = i ? k->enter[i] * micro / tensor : 0;
         t->held[1][i] = t->stash[0][i] / 2;
@@ -108,27 +109,20 @@ static inline void case_table_close(pst_cost_table *t) {
     free(t);
 }
 
-static inline pst_status case_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
-                                  uint32_t untied, uint32_t micro_batch,
+static inline pst_status case_get(void *arg, const pst_search_key *key,
                                   const pst_cost_table **table) {
     search_case *k = arg;
     for (uint32_t i = 0; i < k->n_table; i++)
-        if (k->made[i].kind == kind && k->made[i].tensor == tensor &&
-            k->made[i].sequence == sequence && k->made[i].untied == untied &&
-            k->made[i].micro_batch == micro_batch) {
+        if (!memcmp(&k->made[i].key, key, sizeof *key)) {
             *table = k->made[i].table;
             return PST_OK;
         }
     if (k->n_table == CASE_TABLES) return pst_fail(PST_ENOMEM, "too many tables");
-    pst_cost_table *t = case_table(k, kind, tensor, sequence, micro_batch);
-    if (untied) t->elements[0] = t->accumulated[0] = k->elements[0];
+    pst_cost_table *t = case_table(k, key->kind, key->tensor, key->sequence, key->micro_batch);
+    if (key->untied) t->elements[0] = t->accumulated[0] = k->elements[0];
     *table = t;
-    k->made[k->n_table].kind = kind;
-    k->made[k->n_table].tensor = tensor;
-    k->made[k->n_table].sequence = sequence;
-    k->made[k->n_table].untied = untied;
-    k->made[k->n_table].micro_batch = micro_batch;
-    k->made[k->n_table++].table = (pst_cost_table *)*table;
+    k->made[k->n_table].key = *key;
+    k->made[k->n_table++].table = t;
     return PST_OK;
 }
 

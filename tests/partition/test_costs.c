@@ -18,9 +18,13 @@ static void nominal_core(void **unused) {
     const pst_cluster_link link = {.latency_ns = 1000, .bytes_per_s = 1e9};
     const pst_costs linked = {.tensor_link = &link};
     const pst_node node = {.op = pst_op_find("linear")};
-    assert_int_equal(pst_costs_pass_ns(&nominal, NULL, &node, 0, PST_PASS_F, 80000, 0), 1000);
-    assert_int_equal(pst_costs_pass_ns(&nominal, NULL, &node, 0, PST_PASS_F, 80000, 8000), 2000);
-    assert_true(pst_costs_pass_ns(&nominal, NULL, &node, 0, PST_PASS_F, UINT64_MAX, UINT64_MAX) <=
+    assert_int_equal(
+        pst_costs_pass_ns(&nominal, NULL, &node, &(pst_costs_work){0, PST_PASS_F, 80000, 0}), 1000);
+    assert_int_equal(
+        pst_costs_pass_ns(&nominal, NULL, &node, &(pst_costs_work){0, PST_PASS_F, 80000, 8000}),
+        2000);
+    assert_true(pst_costs_pass_ns(&nominal, NULL, &node,
+                                  &(pst_costs_work){0, PST_PASS_F, UINT64_MAX, UINT64_MAX}) <=
                 UINT64_C(1000000000000000000));
     assert_int_equal(pst_costs_step_ns(&nominal, 2000), 7000);
     assert_int_equal(pst_costs_norm_ns(&nominal, 2000), 1000);
@@ -38,9 +42,13 @@ static void kinds_of_cores(void **unused) {
     pst_device_kind other = {.name = "cpu-zen4", .flops = {[PST_F32] = 160e9}, .bytes_per_s = 16e9};
     const pst_costs named = {.kind = cpu}, faster = {.kind = &other};
     for (uint64_t i = 1; i < 1000000000000; i *= 7) {
-        uint64_t ns = pst_costs_pass_ns(&nominal, &g, &node, 0, PST_PASS_F, 3 * i, i);
-        assert_int_equal(pst_costs_pass_ns(&named, &g, &node, 0, PST_PASS_F, 3 * i, i), ns);
-        assert_int_equal(pst_costs_pass_ns(&faster, &g, &node, 0, PST_PASS_F, 6 * i, 2 * i), ns);
+        uint64_t ns =
+            pst_costs_pass_ns(&nominal, &g, &node, &(pst_costs_work){0, PST_PASS_F, 3 * i, i});
+        assert_int_equal(
+            pst_costs_pass_ns(&named, &g, &node, &(pst_costs_work){0, PST_PASS_F, 3 * i, i}), ns);
+        assert_int_equal(
+            pst_costs_pass_ns(&faster, &g, &node, &(pst_costs_work){0, PST_PASS_F, 6 * i, 2 * i}),
+            ns);
         assert_int_equal(pst_costs_step_ns(&named, i), pst_costs_step_ns(&nominal, i));
     }
 }
@@ -53,7 +61,7 @@ static uint64_t sum(const uint64_t *array, const uint32_t *chunk_of_node, uint32
 
 static uint64_t pass_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops,
                         uint64_t bytes) {
-    return pst_costs_pass_ns(&nominal, arg, node, extra, pass, flops, bytes);
+    return pst_costs_pass_ns(&nominal, arg, node, &(pst_costs_work){extra, pass, flops, bytes});
 }
 
 /* Bytes of a chunk that last from F to the end of B or W, of one micro-batch. */
@@ -137,8 +145,8 @@ static void compare_cuts(const pst_graph *g, uint64_t *state, account sums[PST_R
     uint32_t *of = malloc(g->n_node * sizeof *of);
     MUST(pst_cost_table_build(g, &nominal, NULL, &(pst_chooser){.choose = choose_odd_scratch}, &t));
     for (uint32_t k = 0; k < 6; k++) {
-        uint32_t n_chunk =
-            k < 2 ? 1 : 1 + (uint32_t)(next_random(state) % (g->n_node < 6 ? g->n_node : 6));
+        const uint32_t most = g->n_node < 6 ? g->n_node : 6;
+        uint32_t n_chunk = k < 2 ? 1 : 1 + (uint32_t)(next_random(state) % most);
         uint8_t mode[6];
         uint8_t way = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
         for (uint32_t c = 0; c < n_chunk; c++) mode[c] = way;
@@ -314,7 +322,8 @@ static uint64_t linear_ns(const pst_device_kind *kind, pst_pass pass, uint64_t r
     pst_graph *g = one_linear(rows, in, out);
     uint64_t flops, bytes;
     g->node[1].op->cost(g, g->node + 1, pass, &flops, &bytes);
-    uint64_t ns = pst_costs_pass_ns(&costs, g, g->node + 1, 0, pass, flops, bytes);
+    uint64_t ns =
+        pst_costs_pass_ns(&costs, g, g->node + 1, &(pst_costs_work){0, pass, flops, bytes});
     double peak = (double)flops / kind->flops[PST_BF16] * 1e9;
     if ((double)ns < peak)
         fail_msg("%s: %lu x %lu x %lu takes %lu ns, the peak %.0f", kind->name, rows, in, out, ns,
@@ -331,7 +340,8 @@ static uint64_t product_ns(const pst_device_kind *kind, pst_dtype factors, uint6
     uint64_t flops, bytes;
     pst_graph_compute(g, factors);
     g->node[1].op->cost(g, g->node + 1, pass, &flops, &bytes);
-    uint64_t ns = pst_costs_pass_ns(&costs, g, g->node + 1, 0, pass, flops, bytes);
+    uint64_t ns =
+        pst_costs_pass_ns(&costs, g, g->node + 1, &(pst_costs_work){0, pass, flops, bytes});
     pst_graph_close(g);
     return ns;
 }
@@ -369,7 +379,8 @@ static uint64_t convolution_ns(const pst_device_kind *kind, pst_dtype factors, p
     MUST(pst_graph_add_convolution(g, "op", x, weight, PST_NONE, 1, 1, &y));
     pst_graph_compute(g, factors);
     g->node[1].op->cost(g, g->node + 1, pass, flops, &bytes);
-    uint64_t ns = pst_costs_pass_ns(&costs, g, g->node + 1, 0, pass, *flops, bytes);
+    uint64_t ns =
+        pst_costs_pass_ns(&costs, g, g->node + 1, &(pst_costs_work){0, pass, *flops, bytes});
     pst_graph_close(g);
     return ns;
 }

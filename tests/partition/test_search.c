@@ -1,7 +1,7 @@
 /* The search on problems small enough to know what is best, its bounds, its time limit, and what it
  * says of the rest. */
 #include "base/clock.h"
-#include "partition/search/parts.h"
+#include "partition/search/cut.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>

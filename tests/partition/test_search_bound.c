@@ -1,6 +1,8 @@
 /* What no cut is below, beside cuts of made-up chains: random ones, and from these on neighbours
  * that take less time. */
-#include "partition/search/parts.h"
+#include "partition/search/bound.h"
+#include "partition/search/drive.h"
+#include "partition/search/score.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -165,30 +167,30 @@ static void borders_move(void **unused) {
         search_case *k = case_even(&state);
         pst_search_context x;
         char why[160];
-        pst_search_lot lot = {.row = {.pipeline = 2, .tensor = 1, .data = 1},
-                              .rest_ns = UINT64_MAX};
+        pst_search_candidates set = {.row = {.pipeline = 2, .tensor = 1, .data = 1},
+                                     .rest_ns = UINT64_MAX};
         MUST(pst_search_context_open(&k->problem, &x));
         const pst_search_config like = {.pipeline = 2, .tensor = 1, .data = 1};
-        MUST(pst_search_configs(&x, &like, &lot.config, &lot.n_config, why));
-        for (uint32_t i = 0; i < lot.n_config; i++)
-            if (pst_search_chunk_count(&x, &lot.config[i]) > 2)
-                MUST(pst_search_look(&x, &lot, &lot.config[i], UINT64_MAX));
-        assert_non_null(lot.row.best);
-        uint64_t before = lot.row.best->step_ns;
-        MUST(pst_search_refine(&x, &lot, &passes));
-        pst_candidate *l = lot.row.best;
+        MUST(pst_search_configs(&x, &like, &set.config, &set.n_config, why));
+        for (uint32_t i = 0; i < set.n_config; i++)
+            if (pst_search_chunk_count(&x, &set.config[i]) > 2)
+                MUST(pst_search_evaluate(&x, &set, &set.config[i], UINT64_MAX));
+        assert_non_null(set.row.best);
+        uint64_t before = set.row.best->step_ns;
+        MUST(pst_search_refine(&x, &set, &passes));
+        pst_candidate *l = set.row.best;
         assert_true(l->step_ns <= before && l->layout.first_item[0] == 0 &&
                     l->layout.first_item[l->layout.n_chunk] == k->n);
         for (uint32_t i = 0; i < l->layout.n_chunk; i++)
             assert_true(l->layout.first_item[i] < l->layout.first_item[i + 1]);
         n_shorter += l->step_ns < before;
         before = l->step_ns;
-        assert_int_equal(score(&x, &lot.best, l), before);
-        MUST(pst_search_refine(&x, &lot, &passes));
-        assert_true(lot.row.best->step_ns == before);
-        pst_candidate_close(lot.row.best);
-        free(lot.config);
-        free(lot.orders.device);
+        assert_int_equal(score(&x, &set.best, l), before);
+        MUST(pst_search_refine(&x, &set, &passes));
+        assert_true(set.row.best->step_ns == before);
+        pst_candidate_close(set.row.best);
+        free(set.config);
+        free(set.orders.device);
         pst_search_context_close(&x);
         case_close(k);
     }

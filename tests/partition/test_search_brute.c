@@ -3,7 +3,7 @@
  * schedules, micro-batches, zero and recomputation, scored by the same simulation: never more than
  * 1% longer, and equal in at least 95 of 100. PST_CASES: how many (40; the figure is for 300);
  * PST_SEED: the first of them. */
-#include "partition/search/parts.h"
+#include "partition/search/score.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>

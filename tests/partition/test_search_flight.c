@@ -1,6 +1,6 @@
 /* What schedules hold in flight: what the search says by their rules, and what is counted in the
  * schedules themselves. */
-#include "partition/search/parts.h"
+#include "partition/search/space.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * not all can be tried, devices that no one number of them makes use of are used, and no layout is
  * below the bound; what would be split across a border is not; and what such stages hold and take
  * is their own. */
-#include "partition/search/parts.h"
+#include "partition/search/drive.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,13 +92,12 @@ static void devices_that_are_left_over_are_used(void **unused) {
 }
 
 /* As tables are where an operator's output is split: only every fourth border is whole. */
-static pst_status split_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence,
-                            uint32_t untied, uint32_t micro_batch, const pst_cost_table **table) {
+static pst_status split_get(void *arg, const pst_search_key *key, const pst_cost_table **table) {
     search_case *k = arg;
     uint32_t before = k->n_table;
-    PST_TRY(case_get(arg, kind, tensor, sequence, untied, micro_batch, table));
+    PST_TRY(case_get(arg, key, table));
     for (uint32_t i = 0; i < ITEMS && k->n_table > before; i++)
-        if (i % 4) k->made[before].table->cross[i] = 100 / tensor;
+        if (i % 4) k->made[before].table->cross[i] = 100 / key->tensor;
     return PST_OK;
 }
 

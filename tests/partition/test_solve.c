@@ -14,8 +14,8 @@
 static const pst_costs nominal = {0};
 
 static uint64_t step_ns(const pst_graph *g, const pst_tape_step *step) {
-    return pst_costs_pass_ns(&nominal, g, g->node + step->node, 0, step->pass, step->flops,
-                             step->bytes);
+    return pst_costs_pass_ns(&nominal, g, g->node + step->node,
+                             &(pst_costs_work){0, step->pass, step->flops, step->bytes});
 }
 
 static pst_graph *gpt(const char *preset, int infer) {

@@ -63,9 +63,10 @@ static void check(const char *kind, uint32_t layers, const char *more) {
         const pst_cost_table *table[2];
         for (int all = 0; all < 2; all++) {
             x.layers = all ? layers : few;
-            if (pst_planning_table(&x, 0, of[i].tensor, of[i].sequence, 0, of[i].micro_batch,
-                                   &table[all]) != PST_OK)
-                fail_msg("%s", pst_error());
+            const pst_search_key key = {.tensor = of[i].tensor,
+                                        .sequence = of[i].sequence,
+                                        .micro_batch = of[i].micro_batch};
+            if (pst_planning_table(&x, &key, &table[all]) != PST_OK) fail_msg("%s", pst_error());
         }
         same_tables(table[0], table[1]);
     }

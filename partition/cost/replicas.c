@@ -1,0 +1,32 @@
+/* See replicas.h. What every replica is done with by a time that is early enough is its own at
+ * once: there may be millions of micro-batches. */
+#include "partition/cost/replicas.h"
+#include <math.h>
+
+static uint32_t share_at_once(const double *period, uint32_t n, uint32_t n_micro,
+                              uint32_t *micros) {
+    uint32_t left = n_micro;
+    int equal = 1;
+    double rate = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        equal &= !(period[k] < period[0]) && !(period[k] > period[0]);
+        rate += period[k] > 0 ? 1 / period[k] : INFINITY;
+    }
+    const double by = (n_micro - n) / rate;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t own = period[k] > 0 ? (uint32_t)(by / period[k]) : 0;
+        if (equal) own = n_micro / n + (k < n_micro % n);
+        micros[k] = own > 1 ? own : 1;
+        left -= micros[k];
+    }
+    return left;
+}
+
+void pst_replicas_share(const double *period, uint32_t n, uint32_t n_micro, uint32_t *micros) {
+    for (uint32_t left = share_at_once(period, n, n_micro, micros); left; left--) {
+        uint32_t best = 0;
+        for (uint32_t k = 1; k < n; k++)
+            if ((micros[k] + 1.) * period[k] < (micros[best] + 1.) * period[best]) best = k;
+        micros[best]++;
+    }
+}

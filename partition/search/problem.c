@@ -1,0 +1,70 @@
+/* What a problem says of itself: how large it is, what its devices have room for, how long it may
+ * be searched. */
+#include "base/clock.h"
+#include "partition/search/space.h"
+#include <stdlib.h>
+
+enum { SMALL_ITEMS = 12, SMALL_MICROS = 64 };
+
+uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device) {
+    const pst_cluster *c = problem->cluster;
+    uint64_t own = c->device[device].memory;
+    if (!own && c->kind && c->device[device].kind < c->n_kind)
+        own = c->kind[c->device[device].kind].memory;
+    if (!own) own = UINT64_MAX;
+    return problem->memory && problem->memory < own ? problem->memory : own;
+}
+
+uint64_t pst_search_excess(const pst_search_problem *p, const pst_candidate *l, uint32_t *stage) {
+    const pst_grid grid = pst_layout_grid(&l->layout);
+    uint64_t excess = 0;
+    for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
+        uint32_t s = pst_grid_stage(grid, r);
+        uint64_t room = pst_search_capacity(p, l->layout.device[r]), needs = l->peak_bytes[s];
+        if (needs > room && needs - room > excess) {
+            excess = needs - room;
+            *stage = s;
+        }
+    }
+    return excess;
+}
+
+int pst_search_is_small(const pst_search_problem *problem) {
+    return problem->n_item <= SMALL_ITEMS && problem->cluster->n_device <= PST_SEARCH_SMALL &&
+           problem->batch <= SMALL_MICROS;
+}
+
+int pst_search_is_size(const pst_search_problem *p, uint64_t size) {
+    int may = size == p->cluster->n_device || (!p->all_devices && size < p->cluster->n_device);
+    for (uint32_t i = 0; i < p->fewer.n; i++) may |= p->fewer.value[i] == size;
+    return may;
+}
+
+/* What an evaluation takes, about. */
+uint64_t pst_search_work_of(const pst_search_context *x) {
+    return (uint64_t)x->problem->cluster->n_device * x->problem->batch;
+}
+
+int pst_search_is_quick(const pst_search_context *x) {
+    return pst_search_work_of(x) < PST_SEARCH_MUCH_WORK;
+}
+
+int pst_search_late(const pst_search_context *x) {
+    return x->end_ns != UINT64_MAX && pst_monotonic_ns() >= x->end_ns;
+}
+
+uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {
+    const pst_schedule_row *row = x->row[c->schedule];
+    const uint32_t chosen = c->chunks ? c->chunks : 2;
+    return c->pipeline * (row->n_virtual ? row->n_virtual : chosen);
+}
+
+pst_status pst_search_grow(void **list, uint32_t n, uint32_t *room) {
+    if (n < *room) return PST_OK;
+    uint32_t more = *room ? 2 * *room : 32;
+    void *moved = realloc(*list, more * sizeof(void *));
+    if (!moved) return pst_fail(PST_ENOMEM, "no memory to search");
+    *list = moved;
+    *room = more;
+    return PST_OK;
+}
