@@ -26,7 +26,8 @@ struct place {
 __device__ inline uint64_t length_of(const pst_cuda_attention &a, uint64_t sample) {
     if (!a.lengths) return a.t;
     int32_t n = a.lengths[sample];
-    return n < 0 ? 0 : (uint64_t)n < a.t ? (uint64_t)n : a.t;
+    if (n < 0) return 0;
+    return (uint64_t)n < a.t ? (uint64_t)n : a.t;
 }
 
 __device__ inline place find(const pst_cuda_attention &a) {
@@ -56,7 +57,8 @@ __device__ inline uint64_t keys_end(const place &p) {
     return p.first < p.length ? seen : 0;
 }
 __device__ inline uint64_t queries_begin(const place &p) {
-    return p.first >= p.length ? p.length : p.bidirectional ? 0 : p.first;
+    if (p.first >= p.length) return p.length;
+    return p.bidirectional ? 0 : p.first;
 }
 
 /* 32 rows from `first` on, 32 channels from `channel` on, of a head whose rows are `stride` apart;

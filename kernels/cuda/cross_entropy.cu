@@ -123,9 +123,10 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *log
     if (threadIdx.x == 0) check_index(j.target, j.target.index[row], row);
     each_pack<T>(x, split, [&](uint64_t at, float(&v)[N]) {
 #pragma unroll
-        for (uint32_t i = 0; i < N; i++)
-            v[i] =
-                scale == 0.0f ? 0.0f : (__expf(v[i] - lse) - (at + i == hit ? 1.0f : 0.0f)) * scale;
+        for (uint32_t i = 0; i < N; i++) {
+            const float one = at + i == hit ? 1.0f : 0.0f;
+            v[i] = scale == 0.0f ? 0.0f : (__expf(v[i] - lse) - one) * scale;
+        }
         store_pack(x + at, v);
     });
     for (uint64_t k = threadIdx.x; k < split.head + j.v - split.tail; k += THREADS) {

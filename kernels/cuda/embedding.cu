@@ -69,13 +69,14 @@ __global__ void __launch_bounds__(WARP *SORTERS) embedding_sort(embed_job j) {
     uint64_t block = (uint64_t)blockIdx.x * PLACES, slice = div_up(j.tokens, SORTERS);
     uint64_t from = threadIdx.y * slice, to = from + slice < j.tokens ? from + slice : j.tokens;
     from = from < to ? from : to;
-    uint64_t before = block < from ? from
-                      : block < to ? block
-                                   : to; /* up to here all positions are smaller */
+    /* Up to here all positions are smaller. */
+    uint64_t before = block < from ? from : block;
+    before = before < to ? before : to;
     for (uint32_t k = 0; k < PLACES; k += WARP) {
         uint64_t i = block + k + threadIdx.x;
         int32_t token = j.token.index[i < j.tokens ? i : 0];
-        uint64_t own = i < before ? before : i < to ? i : to;
+        uint64_t own = i < to ? i : to;
+        own = own < before ? before : own;
         place[threadIdx.y][k + threadIdx.x] = count_less(j.token.index, from, before, token, true) +
                                               count_less(j.token.index, before, own, token, true) +
                                               count_less(j.token.index, own, to, token, false);

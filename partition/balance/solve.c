@@ -68,9 +68,10 @@ static pst_status time_again(const source *from, uint32_t way, profile *p) {
     pst_cut *cut;
     uint32_t n = from->g->n_node, *chunk = calloc(n, sizeof *chunk);
     p->again[way] = calloc(n, sizeof *p->again[way]);
-    pst_status status = chunk && p->again[way]
-                            ? pst_cut_build(from->g, chunk, 1, 1, 1, &chooser, &cut)
-                            : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n);
+    pst_status status =
+        chunk && p->again[way]
+            ? pst_cut_build(&(pst_cut_spec){from->g, chunk, 1, 1, 1}, &chooser, &cut)
+            : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n);
     for (uint32_t s = 0; status == PST_OK && s < cut->tape->n_step; s++)
         if (cut->tape->step[s].again)
             p->again[way][cut->tape->step[s].node] += step_ns(from, cut->tape, s);

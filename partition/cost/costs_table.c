@@ -164,7 +164,6 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = tape->step + s;
         uint64_t bytes = 0, apart = 0;
-        uint32_t kernel = 0;
         for (uint32_t i = 0; i < step->n_operand; i++) {
             const pst_operand *o = step->operand + i;
             if (!is_value(o) || o->share >= 0) continue;
@@ -176,11 +175,12 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
             bytes += l->bytes;
             if (l->first_w == PST_NONE) apart += l->bytes;
         }
-        uint64_t work = 0;
+        pst_chosen chosen = {0, 0};
         int extra = tape->is_sum[s] ? PST_EXTRA_SUM : 0;
         if (b->scratch && b->scratch->choose)
             PST_TRY(b->scratch->choose(b->scratch->arg, b->g, b->g->node + step->node, extra,
-                                       step->pass, &kernel, &work));
+                                       step->pass, &chosen));
+        const uint64_t work = chosen.scratch;
         if (bytes + work > b->t->scratch[step->node]) b->t->scratch[step->node] = bytes + work;
         if (apart + work > b->t->scratch_apart[step->node])
             b->t->scratch_apart[step->node] = apart + work;

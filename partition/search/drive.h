@@ -85,7 +85,7 @@ pst_status pst_search_check(pst_search_context *x, pst_candidate *layout, uint64
  * row has none. */
 pst_status pst_search_verify(pst_search_context *x, pst_search_candidates *set);
 
-/* --- open.c: which configurations are evaluated */
+/* --- choose.c: which configurations are evaluated */
 /* best: of all rows so far; lowered. */
 pst_status pst_search_evaluate_row(pst_search_all *s, pst_search_candidates *set, uint64_t *best);
 pst_status pst_search_evaluate_rows(pst_search_all *s);

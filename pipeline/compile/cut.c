@@ -37,9 +37,11 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
         if (from->operand[i].kind == PST_OPERAND_VALUE)
             step->operand[i].index = local[from->operand[i].index];
     }
+    pst_chosen chosen = {0, 0};
     if (chooser && chooser->choose)
-        PST_TRY(chooser->choose(chooser->arg, cut->graph, node, extra, from->pass, &step->kernel,
-                                &step->scratch));
+        PST_TRY(chooser->choose(chooser->arg, cut->graph, node, extra, from->pass, &chosen));
+    step->kernel = chosen.kernel;
+    step->scratch = chosen.scratch;
     step->ns = chooser && chooser->ns
                    ? chooser->ns(chooser->arg, node, extra, from->pass, step->flops, step->bytes)
                    : step->flops + step->bytes;
@@ -87,24 +89,25 @@ static pst_status build_chunks(pst_cut *cut, const pst_chooser *chooser) {
 
 /* --- the cut ---------------------------------------------------------------------------------- */
 
-static pst_status open_cut(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_node,
-                           uint32_t n_chunk, int split, int backward, pst_cut **cut) {
+/* A spec without a graph has a chunk for each of its n_chunk operators. */
+static pst_status open_cut(const pst_cut_spec *spec, pst_cut **cut) {
+    const uint32_t n_node = spec->graph ? spec->graph->n_node : spec->n_chunk;
     pst_cut *x = calloc(1, sizeof *x);
     if (x) {
-        *x = (pst_cut){.graph = g,
-                       .n_chunk = n_chunk,
+        *x = (pst_cut){.graph = spec->graph,
+                       .n_chunk = spec->n_chunk,
                        .n_node = n_node,
-                       .split = split && backward,
-                       .backward = backward};
-        x->chunk = calloc(n_chunk, sizeof *x->chunk);
+                       .split = spec->split && spec->backward,
+                       .backward = spec->backward};
+        x->chunk = calloc(spec->n_chunk, sizeof *x->chunk);
         x->chunk_of_node = malloc(n_node * sizeof *x->chunk_of_node);
     }
     if (!x || !x->chunk || !x->chunk_of_node) {
         pst_cut_close(x);
-        return pst_fail(PST_ENOMEM, "no memory for a cut of %u chunks", n_chunk);
+        return pst_fail(PST_ENOMEM, "no memory for a cut of %u chunks", spec->n_chunk);
     }
     for (uint32_t i = 0; i < n_node; i++)
-        x->chunk_of_node[i] = chunk_of_node ? chunk_of_node[i] : i;
+        x->chunk_of_node[i] = spec->chunk_of_node ? spec->chunk_of_node[i] : i;
     *cut = x;
     return PST_OK;
 }
@@ -141,13 +144,12 @@ static pst_status check_chunks(const uint32_t *chunk_of_node, uint32_t n_node, u
     return PST_OK;
 }
 
-pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk,
-                         int split, int backward, const pst_chooser *chooser, pst_cut **cut) {
+pst_status pst_cut_build(const pst_cut_spec *spec, const pst_chooser *chooser, pst_cut **cut) {
     pst_cut *x;
-    PST_TRY(check_chunks(chunk_of_node, g->n_node, n_chunk));
-    PST_TRY(open_cut(g, chunk_of_node, g->n_node, n_chunk, split, backward, &x));
-    pst_status status = pst_tape_build(g, backward, &x->tape);
-    if (status == PST_OK && backward && chooser && chooser->recompute)
+    PST_TRY(check_chunks(spec->chunk_of_node, spec->graph->n_node, spec->n_chunk));
+    PST_TRY(open_cut(spec, &x));
+    pst_status status = pst_tape_build(spec->graph, spec->backward, &x->tape);
+    if (status == PST_OK && spec->backward && chooser && chooser->recompute)
         status = pst_cut_recompute(x, chooser->recompute);
     if (status == PST_OK) status = find_uses(x);
     if (status == PST_OK) status = build_chunks(x, chooser);
@@ -163,7 +165,7 @@ pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, 
                              pst_cut **cut) {
     pst_cut *x;
     PST_TRY(check_chunks(chunk_of_node, g->n_node, n_chunk));
-    PST_TRY(open_cut(g, chunk_of_node, g->n_node, n_chunk, 0, 0, &x));
+    PST_TRY(open_cut(&(pst_cut_spec){g, chunk_of_node, n_chunk, 0, 0}, &x));
     pst_status status = find_uses(x);
     if (status != PST_OK) pst_cut_close(x);
     else *cut = x;
@@ -272,7 +274,7 @@ pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, pst_pass
     pst_chooser chooser = {.arg = &ns, .ns = synthetic_ns};
     pst_cut *x;
     if (!n_chunk) return pst_fail(PST_EINPUT, "a cut has at least one chunk");
-    PST_TRY(open_cut(NULL, NULL, n_chunk, n_chunk, split, backward, &x));
+    PST_TRY(open_cut(&(pst_cut_spec){NULL, NULL, n_chunk, split, backward}, &x));
     pst_status status = build_synthetic_tape(n_chunk, backward, bytes, &x->tape);
     if (status == PST_OK) status = find_uses(x);
     if (status == PST_OK) status = build_chunks(x, &chooser);

@@ -115,17 +115,26 @@ typedef struct {
  * as a unit cost. */
 enum { PST_EXTRA_SUM = 1, PST_EXTRA_RESTORE = 2 };
 typedef struct {
+    uint32_t kernel;
+    uint64_t scratch; /* bytes */
+} pst_chosen;
+typedef struct {
     void *arg;
     /* extra: 0, or what the step is beside the node's own passes. */
     pst_status (*choose)(void *arg, const pst_graph *g, const pst_node *node, int extra,
-                         pst_pass pass, uint32_t *kernel, uint64_t *scratch);
+                         pst_pass pass, pst_chosen *chosen);
     uint64_t (*ns)(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops,
                    uint64_t bytes);
     const uint8_t *recompute; /* [n_chunk] pst_recompute; NULL: none */
 } pst_chooser;
 
-pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk,
-                         int split, int backward, const pst_chooser *chooser, pst_cut **cut);
+typedef struct {
+    const pst_graph *graph;
+    const uint32_t *chunk_of_node; /* [n_node of the graph] ascending */
+    uint32_t n_chunk;
+    int split, backward; /* as in pst_cut */
+} pst_cut_spec;
+pst_status pst_cut_build(const pst_cut_spec *spec, const pst_chooser *chooser, pst_cut **cut);
 /* Only where parameters are used (use_first, use_chunk): no programs, no tape. */
 pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk,
                              pst_cut **cut);

@@ -18,7 +18,7 @@ static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_lines, &ps
                                             &pst_data_cifar10};
 /* Behind them stands that of the module, which is the best one where it can be used. */
 static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
-/* `self` joins ranks of one process through a hub and is asked for by name (run/group.c); so is
+/* `self` joins ranks of one process through a hub and is asked for by name (group/group.c); so is
  * what a module has for its device, over the first of these. */
 static const pst_transport_ops *const transports[] = {&pst_transport_ucx};
 static const char *const more[] = {"self", "nccl"};

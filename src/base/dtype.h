@@ -49,6 +49,7 @@ const char *pst_dtype_precision(pst_dtype dtype);
 pst_dtype pst_dtype_of_precision(const char *precision);
 /* The type of tensors whose products have such factors. */
 static inline pst_dtype pst_dtype_stored(pst_dtype dtype) {
-    return dtype == PST_TF32 ? PST_F32 : dtype == PST_F8 ? PST_BF16 : dtype;
+    if (dtype == PST_TF32) return PST_F32;
+    return dtype == PST_F8 ? PST_BF16 : dtype;
 }
 #endif

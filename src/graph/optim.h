@@ -1,5 +1,5 @@
 /* The table of optimizer rules: what state a rule keeps per weight, and its hyper-parameters. The
- * arithmetic is in kernels/ (flat.h). */
+ * arithmetic is in kernels/ (pst_flat of kernel.h). */
 #ifndef PST_GRAPH_OPTIM_H
 #define PST_GRAPH_OPTIM_H
 #include <stdint.h>

@@ -4,16 +4,16 @@
 #include "prepare/prepare.h"
 
 pst_status pst_prepare_choose(void *arg, const pst_graph *g, const pst_node *node, int extra,
-                              pst_pass pass, uint32_t *kernel, uint64_t *scratch) {
+                              pst_pass pass, pst_chosen *chosen) {
     const pst_device *device = arg;
     if (pst_node_exchange(node, extra, pass)) { /* no kernel computes it */
         int far = device->ops && device->ops->flags & PST_DEVICE_FAR;
-        *kernel = 0;
-        *scratch = (far ? pst_far_exchange_scratch : pst_exchange_scratch)(g, node, pass);
+        chosen->kernel = 0;
+        chosen->scratch = (far ? pst_far_exchange_scratch : pst_exchange_scratch)(g, node, pass);
         return PST_OK;
     }
-    PST_TRY(pst_registry_choose_kernel(g, node, extra, pass, device, kernel));
-    const pst_kernel_row *row = pst_registry_kernel(*kernel);
-    *scratch = row->scratch ? row->scratch(g, node, device->threads) : 0;
+    PST_TRY(pst_registry_choose_kernel(g, node, extra, pass, device, &chosen->kernel));
+    const pst_kernel_row *row = pst_registry_kernel(chosen->kernel);
+    chosen->scratch = row->scratch ? row->scratch(g, node, device->threads) : 0;
     return PST_OK;
 }

@@ -1,5 +1,5 @@
 /* How long messages between two hosts take, by their sizes: measured before the first step
- * (run/link.h), or read from an earlier run (measured.h). */
+ * (group/link.h), or read from an earlier run (measured.h). */
 #ifndef PST_PREPARE_LINK_TIMES_H
 #define PST_PREPARE_LINK_TIMES_H
 #include "pipeline/compile/instr.h"

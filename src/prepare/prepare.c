@@ -183,8 +183,8 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
             PST_TRY(pst_cut_open_uses(g, p->chunk_of_node, p->plan->n_chunk, &cut[t]));
             continue;
         }
-        PST_TRY(
-            pst_cut_build(g, p->chunk_of_node, p->plan->n_chunk, split, train, &chooser, &cut[t]));
+        PST_TRY(pst_cut_build(&(pst_cut_spec){g, p->chunk_of_node, p->plan->n_chunk, split, train},
+                              &chooser, &cut[t]));
         PST_TRY(pst_cut_check(cut[t]));
         if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
     }

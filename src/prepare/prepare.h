@@ -111,7 +111,7 @@ typedef struct {
 
 /* prepare/kernels.c: of a pst_chooser whose arg is, or begins with, a pst_device. */
 pst_status pst_prepare_choose(void *arg, const pst_graph *graph, const pst_node *node, int extra,
-                              pst_pass pass, uint32_t *kernel, uint64_t *scratch);
+                              pst_pass pass, pst_chosen *chosen);
 /* prepare/lane.c. Of a job that is only to be scored, once it is known how large its model is. */
 void pst_prepare_choose_lane(pst_prepared *p);
 /* prepare/share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file

@@ -2,7 +2,7 @@
  * predicted to be the shortest. What takes part: for every placement of chunks (pst_solve_places),
  * the order that is solved for (prepare/problem.h), and the named ones. Each is prepared as a run
  * would be, so that memory and prediction are those of the run. Every rank comes to the same result
- * by itself, unless its launcher has handed it on (handed.h): nothing here depends on the machine,
+ * by itself, unless its launcher has handed it on (handoff.h): nothing here depends on the machine,
  * which is why the limit is parallel.memory, or else what zb-h1 (of a plan with two chunks per rank
  * zb-v) needs on its fullest rank. */
 #include "prepare/layout.h"

@@ -4,4 +4,4 @@
 # going on (signals.py).
 . "$(dirname "$0")/../script.sh"
 command -v python3 >/dev/null 2>&1 || { echo "skipped: no python3 here"; exit 77; }
-python3 "$SOURCE_DIR/tests/engine/signals.py" each
+python3 "$SOURCE_DIR/tests/health/signals.py" each

@@ -4,4 +4,4 @@
 # PST_SEED repeats a soak.
 . "$(dirname "$0")/../script.sh"
 command -v python3 >/dev/null 2>&1 || { echo "skipped: no python3 here"; exit 77; }
-python3 "$SOURCE_DIR/tests/engine/signals.py" soak "${PST_SOAK:-200}" ${PST_SEED:+"$PST_SEED"}
+python3 "$SOURCE_DIR/tests/health/signals.py" soak "${PST_SOAK:-200}" ${PST_SEED:+"$PST_SEED"}

@@ -1,7 +1,7 @@
 /* One definition of an operator's test case, three uses: a backend against the reference
  * (test_backends.c), gradients against finite differences (test_gradients.c), timing
- * (bench/kernels.c). A case is a graph whose last node is the operator under test; a state holds
- * one set of its operands in guarded memory. */
+ * (commands/bench_kernels.c). A case is a graph whose last node is the operator under test; a state
+ * holds one set of its operands in guarded memory. */
 #ifndef PST_TESTS_KERNELS_CASE_H
 #define PST_TESTS_KERNELS_CASE_H
 #include "base/rng.h"

@@ -103,8 +103,9 @@ static uint64_t dearest(const pst_graph *g, const pst_plan *plan, const uint8_t 
     const pst_chooser chooser = {.recompute = recompute};
     uint64_t ns[8] = {0}, most = 0;
     pst_cut *cut;
-    assert_int_equal(pst_cut_build(g, plan->chunk_of_node, plan->n_chunk, 1, 1, &chooser, &cut),
-                     PST_OK);
+    assert_int_equal(
+        pst_cut_build(&(pst_cut_spec){g, plan->chunk_of_node, plan->n_chunk, 1, 1}, &chooser, &cut),
+        PST_OK);
     for (uint32_t s = 0; s < cut->tape->n_step; s++) {
         const pst_tape_step *step = cut->tape->step + s;
         ns[plan->chunk_of_node[step->node]] += step_ns(g, step);

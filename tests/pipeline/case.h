@@ -23,13 +23,12 @@ typedef struct {
 
 /* Kernel scratch of odd sizes, the same for the same step in every case. */
 static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const pst_node *node,
-                                            int is_sum, pst_pass pass, uint32_t *kernel,
-                                            uint64_t *scratch) {
+                                            int is_sum, pst_pass pass, pst_chosen *chosen) {
     (void)arg;
     (void)g;
     uint64_t state = strlen(node->name) * 131 + (uint64_t)pass * 7 + (uint64_t)is_sum + node->n_in;
-    *kernel = 0;
-    *scratch = next_random(&state) % 3 ? 0 : next_random(&state) % 300;
+    chosen->kernel = 0;
+    chosen->scratch = next_random(&state) % 3 ? 0 : next_random(&state) % 300;
     return PST_OK;
 }
 
@@ -145,8 +144,10 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
         cost.post = (int)(next_random(state) % 2);
     }
     schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
-    MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1, &chooser, &t->cut));
-    MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, 0, 0, &chooser, &t->eval_cut));
+    MUST(pst_cut_build(&(pst_cut_spec){t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1},
+                       &chooser, &t->cut));
+    MUST(pst_cut_build(&(pst_cut_spec){t->g, t->chunk_of_node, n_chunk, 0, 0}, &chooser,
+                       &t->eval_cut));
     MUST(pst_job_build(t->schedule, t->cut, &cost, &t->job, &t->slots));
     MUST(pst_job_build(t->eval_schedule, t->eval_cut, &cost, &t->eval, &t->eval_slots));
     t->layout = calloc(n_rank, sizeof *t->layout);

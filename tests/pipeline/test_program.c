@@ -25,7 +25,8 @@ static void random_cuts_pass(void **unused) {
             for (uint32_t c = 0; c < n_chunk; c++)
                 recompute[c] = (uint8_t)(next_random(&state) % PST_RECOMPUTE_COUNT);
             chooser.recompute = next_random(&state) % 2 ? recompute : NULL;
-            MUST(pst_cut_build(g, chunk, n_chunk, kind == 1, kind < 2, &chooser, &cut));
+            MUST(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, kind == 1, kind < 2}, &chooser,
+                               &cut));
             MUST(pst_cut_check(cut));
             pst_cut_close(cut);
             free(chunk);
@@ -88,7 +89,7 @@ static void recomputation_by_hand(void **unused) {
         pst_chooser chooser = {.recompute = recompute};
         pst_cut *cut;
         char text[512];
-        MUST(pst_cut_build(g, chunk, 3, 0, 1, &chooser, &cut));
+        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 3, 0, 1}, &chooser, &cut));
         MUST(pst_cut_check(cut));
         assert_string_equal(g->node[10].name, "h.1.ln_1");
         print_again(cut, 1, text, sizeof text);
@@ -122,7 +123,7 @@ static void small_cut_by_hand(void **unused) {
     MUST(pst_model_mlp.build(&config, &g));
     assert_int_equal(g->n_node, 4);
     uint32_t chunk[] = {0, 0, 1, 1};
-    MUST(pst_cut_build(g, chunk, 2, 0, 1, NULL, &cut));
+    MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 0, 1}, NULL, &cut));
     MUST(pst_cut_check(cut));
     assert_int_equal(cut->n_channel, 2);
     const pst_local *up = local_of(cut, 0, PST_VALUE_TENSOR, "hidden.0.out"),
@@ -158,9 +159,10 @@ static void wrong_chunks_are_refused(void **unused) {
     pst_cut *cut = NULL;
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
     /* the second one is empty */
-    assert_int_equal(pst_cut_build(g, chunk, 2, 0, 1, NULL, &cut), PST_EINPUT);
+    assert_int_equal(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 0, 1}, NULL, &cut), PST_EINPUT);
     chunk[0] = 1;
-    assert_int_equal(pst_cut_build(g, chunk, 1, 0, 1, NULL, &cut), PST_EINPUT); /* descending */
+    assert_int_equal(pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1}, NULL, &cut),
+                     PST_EINPUT); /* descending */
     assert_null(cut);
     free(chunk);
     pst_graph_close(g);
