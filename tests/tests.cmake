@@ -34,7 +34,7 @@ function(pst_test source limit)
   if(PST_SANITIZE)
     math(EXPR limit "${limit} * 5")
   endif()
-  if(folder MATCHES "^(cli|far|checkpoint|prepare|planning|health|rank|run|kernels|parity)$" AND NOT head MATCHES " isa=any")
+  if(folder MATCHES "^(cli|far|checkpoint|prepare|planning|health|group|metrics|rank|run|kernels|parity)$" AND NOT head MATCHES " isa=any")
     list(APPEND label isa)
   endif()
   set(environment "PENSTOCK=${CMAKE_BINARY_DIR}/penstock" "SOURCE_DIR=${CMAKE_SOURCE_DIR}"

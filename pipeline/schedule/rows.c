@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those with a generator first. */
+/* Those with a generator first, the last of them `forward`: a new one goes before it. */
 static const pst_schedule_row rows[] = {
     {.name = "gpipe",
      .help = "all F, then all BW; stashes every micro-batch",

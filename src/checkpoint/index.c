@@ -1,4 +1,4 @@
-/* A checkpoint's index in memory: its tensors found by name, and its end. */
+/* A checkpoint's index once it is read: tensors found by name, and its end. */
 #include "checkpoint/parts.h"
 #include <stdlib.h>
 #include <string.h>
