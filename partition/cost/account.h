@@ -35,8 +35,8 @@ void pst_account_add(pst_account *account, const pst_account_rule *rule,
                      const pst_account_parameters *parameters);
 
 /* Memory: the sum of all classes. Replicas share out parameters unevenly, and the one that receives
- * the longest pieces may step least: of several the sum may be somewhat more than any of them has.
- */
+ * the longest pieces may step least: of several the sum may be somewhat more than any of them
+ * has. */
 static inline uint64_t pst_account_bytes(const pst_account *a) {
     return a->weights + a->states + a->gradients + a->kept + a->held + a->messages + a->work;
 }

@@ -21,10 +21,11 @@ typedef struct {
 
 /* A layout, cut into operators of the whole model, and what the search predicts of it. */
 typedef struct {
-    pst_layout layout;                    /* its micros are 0 before scoring: shared by speed */
-    uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: of this layout and cut; of what does not fit,
-                                             unless it is exact, step_ns is no more than such a
-                                             bound */
+    pst_layout layout;                    /* its micros are 0 until it is scored, which shares
+                                             them out by speed */
+    uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: below it this layout with this cut is not.
+                                             Of what does not fit and is not exact, step_ns is
+                                             such a bound, too */
     uint64_t alone_ns;    /* the search's bound_ns as if there were no other replicas */
     uint64_t busy_ns;     /* passes of the stage that computes longest, all micro-batches, */
     uint64_t exchange_ns; /* of which tensor exchanges, */
@@ -64,11 +65,12 @@ typedef struct {
     const char *schedule[16];
     uint8_t recompute[PST_RECOMPUTE_COUNT]; /* 1: may be used; if more than one, each chunk has its
                                                own */
-    int all_devices;         /* 1: pipeline x data x tensor has to be the devices of the cluster, */
-    pst_choices fewer;       /* or so many of them; 0: may be any number */
+    int all_devices; /* 1: pipeline x data x tensor has to be all devices of the cluster, or a
+                        number in fewer; 0: any number */
+    pst_choices fewer;
     int tensor_across_nodes; /* 1: tensor ranks may lie on several nodes */
     const uint32_t *micros;  /* [the one data choice] the replicas' micro-batches as the user wants
-                                them; NULL: by  speed */
+                                them; NULL: by speed */
     /* Costs for a kind of device. It stays the callee's and valid through the search. EINPUT: this
      * cannot be had (too few heads): passed over. Called once for each combination. */
     pst_status (*table)(void *arg, const pst_search_key *key, const pst_cost_table **table);
@@ -89,7 +91,7 @@ typedef struct {
     int fits;         /* 0: none did; best is then the one that came nearest */
     uint64_t excess;  /* bytes over, on stage `stage` */
     uint32_t stage;
-    pst_candidate *best; /* NULL where none is possible: */
+    pst_candidate *best; /* NULL where none is possible; why says so */
     char why[160]; /* why not (no layout), or why it loses against the best: "4.1 GiB over on stage
                       0: 2 more micro-batches in flight", "inter-node all-reduce 38% of the step";
                       "" for the best */
@@ -102,7 +104,7 @@ typedef struct {
     int timed_out;
     uint32_t n_row;
     pst_search_row *row;                        /* by step time, those that do not fit behind */
-    uint64_t n_layout, n_simulated, n_verified; /* evaluated */
+    uint64_t n_layout, n_simulated, n_verified; /* how many were evaluated, simulated, prepared */
 } pst_search_result;
 
 /* Deterministic but for the time limit. EINPUT: contradictions between choices and cluster; ENOMEM.

@@ -1,13 +1,14 @@
 /* The layout: how a training job lies on its ranks. The search makes one, a run file or a plan file
- * says one, and a run is prepared from one. It is a plain value; no name, cost or prediction is in
- * it. Its arrays are its own. */
+ * says one, and a run is prepared from one. It is a plain value without operators' names, costs
+ * or predictions. Its arrays, `before` and `rank_of_chunk` among them, are its own. */
 #ifndef PST_PIPELINE_LAYOUT_LAYOUT_H
 #define PST_PIPELINE_LAYOUT_LAYOUT_H
 #include "base/status.h"
 #include "pipeline/layout/grid.h"
 #include <stdint.h>
 
-/* What a chunk computes again before its B instead of keeping it from F on (recompute.c). */
+/* What a chunk computes again before its B instead of keeping it from F on
+ * (pipeline/compile/recompute.c). */
 typedef enum {
     PST_RECOMPUTE_NONE,
     PST_RECOMPUTE_SELECTIVE,
@@ -23,7 +24,8 @@ typedef struct {
     uint32_t *before;     /* [pipeline + 1] as in pst_grid where stages have different numbers of
                              tensor ranks; NULL */
     uint32_t sequence;    /* 1: tensor ranks share out positions between operators */
-    uint32_t zero;        /* what replicas share out: 1 optimizer states, 2 gradients, too */
+    uint32_t zero;        /* what replicas share out: 0 nothing, 1 optimizer states, 2
+                             gradients, too */
     uint32_t *device;     /* [ranks] of the cluster, numbered as grid.h does; NULL: in order */
     uint32_t micro_batch; /* samples */
     uint32_t n_micro;     /* micro-batches of a step, all replicas together */
@@ -32,7 +34,8 @@ typedef struct {
     uint32_t chunks; /* per stage; 0: as the schedule has them */
     uint32_t n_recompute;
     uint8_t *recompute; /* [n_recompute] pst_recompute: one for all chunks, or of each */
-    /* The cut; where n_chunk is 0, there is none yet. */
+    /* The cut; where n_chunk is 0, there is none yet. An item is an operator: of the whole model in
+     * the search, of the graph of a rank in a run. */
     uint32_t n_item, n_chunk;
     uint32_t *first_item; /* [n_chunk + 1] chunk c has items [first_item[c], first_item[c + 1]) */
     uint32_t *rank_of_chunk; /* [n_chunk] the stage of each; NULL: as the schedule has them */

@@ -1,6 +1,6 @@
 /* Schedules: in which order each rank runs the F, B, W (or fused BW) of its chunks and
- * micro-batches. Generators know nothing of memory or messages; instr.h compiles their order into
- * instructions. */
+ * micro-batches. Generators know nothing of memory or messages;
+ * pipeline/compile/instr.h compiles their order into instructions. */
 #ifndef PST_PIPELINE_SCHEDULE_SCHEDULE_H
 #define PST_PIPELINE_SCHEDULE_SCHEDULE_H
 #include "base/opcode.h"
@@ -13,9 +13,10 @@ typedef struct {
     uint16_t chunk;
     uint32_t micro;
 } pst_action;
+/* Durations of a chunk's passes of one micro-batch. */
 typedef struct {
     uint64_t f, b, w;
-} pst_pass_ns; /* durations of a chunk's passes of one micro-batch */
+} pst_pass_ns;
 
 typedef struct {
     char name[32];
@@ -53,20 +54,20 @@ struct pst_schedule_row {
     /* NULL: of other kinds than the first two */
     pst_status (*generate)(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual,
                            uint32_t n_micro, pst_schedule **schedule);
-    /* The rest is read for planning, through pipeline/schedule/flight.h, where it is described. */
+    /* The rest is for planning; flight.h describes rules, bubble and held. */
     const pst_schedule_rules *rules; /* NULL: what is in flight has to be counted */
     double bubble, held;
     int plain;       /* with one stage no other holds fewer micro-batches or takes less time */
     int within_1f1b; /* no stage holds more than the first one of 1f1b */
     int spares;      /* proposed where memory is short */
 };
-/* Those that are generated; of kind PST_SCHEDULE_FORWARD is the last one alone. */
+/* Those with a generator; the last one is `forward`. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
 /* EINPUT with "did you mean" when unknown. */
 pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
 /* The i-th name that is found; NULL: there are no more. */
 const char *pst_schedule_name(uint32_t i);
-/* PST_SCHEDULE_GENERATED of a name that is unknown. */
+/* The kind of a name; PST_SCHEDULE_GENERATED where it is unknown. */
 pst_schedule_kind pst_schedule_kind_of(const char *name);
 /* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has
  * others. */

@@ -28,8 +28,7 @@ static void add_b(path *p, int way) {
     pst_schedule_add(p->s, p->rank, PST_OP_B, p->chunk[way], p->n_b[way]++);
 }
 
-/* --- zb-v --------------------------------------------------------------------------------------
- */
+/* --- zb-v ------------------------------------------------------------------------------------- */
 
 /* The order in which DeepSeek's and PyTorch's implementations of ZB-V run F and B. It is made for
  * 2p - 1 micro-batches or more; of fewer, those that are not there are left out. */
@@ -84,8 +83,7 @@ static uint64_t warm_zb_v(const pst_schedule_size *size, uint32_t stage, uint32_
 
 const pst_schedule_rules pst_schedule_zb_v_rules = {.hold = hold_zb_v, .warm = warm_zb_v};
 
-/* --- v-half, v-min -----------------------------------------------------------------------------
- */
+/* --- v-half, v-min ---------------------------------------------------------------------------- */
 
 /* A building block that comes round every 6 units, which is what a rank has to do for a
  * micro-batch: where F and B of a micro-batch stand on each rank. v-half goes from rank to rank in

@@ -1,6 +1,6 @@
 /* Schedules of one chunk per rank that let W fill what would be idle: ZB-H1, ZB-H2 (Qi et al., Zero
- * Bubble Pipeline Parallelism, arXiv 2401.10241). The order of F and B comes first, in closed form.
- */
+ * Bubble Pipeline Parallelism, arXiv 2401.10241). The order of F and B comes first, in closed
+ * form. */
 #include "pipeline/schedule/build.h"
 #include "pipeline/schedule/flight.h"
 #include "pipeline/schedule/rows.h"

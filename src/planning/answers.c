@@ -1,5 +1,5 @@
-/* Questions about what was planned, and how answers are written. planning/planning.h declares it.
- */
+/* Questions about what was planned, and how answers are written. planning/planning.h declares
+ * it. */
 #include "planning/planning.h"
 #include <string.h>
 

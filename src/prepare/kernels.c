@@ -1,5 +1,5 @@
-/* Which kernel computes a step of a program, and the scratch that it needs. prepare.h declares it.
- */
+/* Which kernel computes a step of a program, and the scratch that it needs. prepare.h declares
+ * it. */
 #include "graph/exchange.h"
 #include "prepare/prepare.h"
 

@@ -1,6 +1,7 @@
 /* From a configuration to everything that is known before the first step: graph, plan, schedule,
- * programs, instructions, memory layout of every rank, and the predictions. Touches no device and
- * no peer, and no file but that of a custom schedule. */
+ * programs, instructions, memory map of every rank, and the predictions. Touches no device and no
+ * peer; reads the files that the run file names: a custom schedule, a cluster, a profile, an
+ * earlier run (parallel.measured). */
 #ifndef PST_PREPARE_PREPARE_H
 #define PST_PREPARE_PREPARE_H
 #include "config/config.h"
@@ -44,9 +45,9 @@ typedef struct {
     uint32_t n_schedule;
     int split; /* 1: W is a pass of its own, whatever the schedule of that name has */
     /* 1 + k: of all these ranks only the pipeline of replica k and tensor rank 0, to be scored:
-     * job, slots and layouts of the other lanes are NULL or empty, and what replicas exchange is
-     * summarised (instr.h, pst_job_spec.alone). Layouts are to the byte those of the whole. 0: all.
-     * Not with schedule solved. */
+     * job, slots and memory maps of the other lanes are NULL or empty, and what replicas exchange
+     * is summarised (instr.h, pst_job_spec.alone). Memory maps are to the byte those of the whole.
+     * 0: all. Not with schedule solved. */
     uint32_t lane;
     int score; /* 1: it is only to be scored: of a large job, whose lists would be long, `lane`
                   becomes that of the replica that takes longest. With a cut */
@@ -115,21 +116,22 @@ pst_status pst_prepare_choose(void *arg, const pst_graph *graph, const pst_node 
 /* prepare/lane.c. Of a job that is only to be scored, once it is known how large its model is. */
 void pst_prepare_choose_lane(pst_prepared *p);
 /* prepare/share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file
- * says or by the speeds of replicas; first: [grid.data + 1], all 0. throttle, cluster and slow of
- * all ranks. EINPUT for contradictions. */
+ * says or by the speeds of replicas; first: [grid.data + 1], all 0. p has throttle, cluster and
+ * slow of all ranks already. EINPUT for contradictions. */
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first);
 /* Micro-batches in the time of a rank that is as fast as expected of all. */
 double pst_prepare_speed(const pst_prepared *p, uint32_t replica);
 /* Accumulators of each use, once p->micro is there (parallel.reproducible). EINPUT for
  * contradictions. */
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
-/* The schedules of all replicas, one for every number of micro-batches that a replica has, and
- * those of evaluation. */
+/* prepare/schedule.c. The schedules of all replicas, one for every number of micro-batches that a
+ * replica has, and those of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p);
 pst_status pst_prepare_eval_schedules(pst_prepared *p);
 void pst_prepare_close_schedules(pst_prepared *p);
+/* prepare/devices.c. Which device each rank has, and how slow it is. EINPUT. */
 pst_status pst_prepare_devices(pst_prepared *p);
-/* prepare/devices.c. Sets device and isa of options that say how many threads, by parallel.device.
+/* Sets device and isa of options that say how many threads, by parallel.device.
  * EINPUT: there is none. */
 pst_status pst_prepare_kind(const pst_config *config, pst_prepare_options *options);
 /* The instruction sets for looking at a job, which asks nothing of this machine: its own, and those
@@ -139,8 +141,8 @@ uint32_t pst_prepare_isa_to_look(const pst_config *config);
  * why. */
 pst_status pst_prepare_precision(const pst_config *config, const pst_prepare_options *options,
                                  pst_dtype *dtype);
-/* Of the datasheets, that of this machine's device of a module, by its maker's name; NULL: it is
- * another one, the host computes, or a profile is given, which knows better. */
+/* prepare/devices.c. Of the datasheets, that of this machine's device of a module, by its maker's
+ * name; NULL: it is another one, the host computes, or a profile is given, which knows better. */
 const pst_device_kind *pst_prepare_datasheet(const pst_config *config,
                                              const pst_device_ops *device);
 /* What the device of one rank could do at most in the run's precision: a processor's is measured
@@ -153,7 +155,7 @@ typedef struct {
 void pst_prepare_peak(const pst_prepared *p, pst_peak *peak);
 /* Bytes that each of so many ranks of this machine can have on its device; 0: not known. */
 uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here);
-/* prepare/devices.c. Which device each of n ranks has, by parallel.devices, else by the plan (NULL:
+/* Which device each of n ranks has, by parallel.devices, else by the plan (NULL:
  * none), else its own number; and which of the n processes that are launched runs it: they have the
  * used devices in ascending order. */
 pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n,
@@ -173,24 +175,25 @@ pst_status pst_prepare_time_messages(pst_prepared *p);
 /* prepare/lane.c. What spec.exchange is of a lane on its own ([grid.pipeline]); the caller's, NULL:
  * as cost says. */
 pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links);
-/* How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
+/* prepare/share.c. How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow);
 /* prepare/room.c. What a rank may use when each may use `limit` (0: no limit): its device may have
  * less. 0: not limited. */
 uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank);
 /* By how much the rank that exceeds its room most does so; 0: none does. */
 uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank);
-/* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
+/* prepare/prepare.c. EINPUT for contradictions, EINTERNAL when the checker refuses what was
+ * built. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options,
                        pst_prepared **prepared);
 /* The prediction again, after durations in the training job have changed. ENOMEM. */
 pst_status pst_prepare_predict(pst_prepared *p);
 void pst_prepared_close(pst_prepared *p);
-/* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest
- * change that fits. */
+/* prepare/fits.c. ENOMEM when a rank's memory map exceeds `limit` bytes: says which rank, by how
+ * much, and the cheapest change that fits. */
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
-/* The ranks that -n and the run file ask for: stages x replicas x tensor ranks. EINPUT when they
- * contradict. given: -n or the size of the job, 0 when neither is there. */
+/* prepare/grid.c. The ranks that -n and the run file ask for: stages x replicas x tensor ranks.
+ * EINPUT when they contradict. given: -n or the size of the job, 0 when neither is there. */
 pst_status pst_prepare_ranks(const pst_config *config, int64_t given, uint32_t *n_rank);
 /* Replicas x tensor ranks (the most of any stage) of the run file: as many pipelines are trained
  * side by side. */

@@ -1,5 +1,5 @@
-/* What happens before the first step: the parts that a run and a session (session.c) are made of.
- */
+/* What happens before the first step: the parts that a run and a session (session.c) are made
+ * of. */
 #ifndef PST_RUN_SETUP_H
 #define PST_RUN_SETUP_H
 #include "run/trainer.h"

@@ -1,5 +1,5 @@
-/* One training step, what becomes of one that is not finite, and its timeline. All are collective.
- */
+/* One training step, what becomes of one that is not finite, and its timeline. All are
+ * collective. */
 #ifndef PST_RUN_STEP_H
 #define PST_RUN_STEP_H
 #include "metrics/metrics.h"

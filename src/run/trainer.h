@@ -15,7 +15,7 @@ typedef struct pst_saving pst_saving;
 typedef struct {
     const pst_config *config;
     const pst_train_options *options;
-    const pst_plan *plan; /* that it is to have; NULL: none was given */
+    const pst_plan *plan; /* given to the run; NULL: none was */
     pst_world *world;     /* until the group takes it over */
     pst_group *group;
     pst_prepared *p;
@@ -38,20 +38,20 @@ typedef struct {
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
     /* the checkpoint to go on from, the same on all ranks; "" none */
     char resume[PST_TRAINER_FOLDER];
-    int lock; /* rank 0's process: the folder, open and locked; else -1 */
+    int lock; /* rank 0's process: descriptor of the locked folder; else -1 */
     /* a step was made, a timeline drawn, how to resume noted for our launcher */
     int trained, traced, noted;
     int study;     /* the device computes nothing: no losses, no weights, times only */
     uint64_t step; /* optimizer steps done, those that were skipped included */
     /* steps that were not finite and left the weights alone: all, the latest */
     uint64_t skipped, skipped_in_row;
-    uint64_t skipped_before;  /* of these, in the checkpoint that it went on from */
+    uint64_t skipped_before;  /* of skipped, in the checkpoint that it went on from */
     pst_scaler scaler;        /* of the next step; opened by the first one, or by the checkpoint */
     int overflowed;           /* the last step was skipped for it, and that is no failure */
     int said_skip;            /* the first one that this process skips is said at length */
-    pst_culprit *culprit;     /* [n_rank] what a replay has found, */
-    pst_culprit *own_culprit; /* [n_local] and this process' part of it */
-    /* the last one, NaN when there is none; the best so far, infinity */
+    pst_culprit *culprit;     /* [n_rank] what a replay has found */
+    pst_culprit *own_culprit; /* [n_local] this process' part of it */
+    /* of the last validation, NaN without one; the best so far, infinity without one */
     double validation_loss, best_loss;
     /* step of the last checkpoint written or resumed from, UINT64_MAX none */
     uint64_t checkpointed;
