@@ -1,5 +1,5 @@
 # Tests mirror the folders: tests/FOLDER/test_NAME.c is one CTest test FOLDER.NAME, one process, linked with the whole
-# engine; tests/FOLDER/test_NAME.sh is the same for programs, run with PENSTOCK and SOURCE_DIR set. One of the first
+# house; tests/FOLDER/test_NAME.sh is the same for programs, run with PENSTOCK and SOURCE_DIR set. One of the first
 # three lines may say label, time limit in seconds, and that nothing may run beside it:
 #     /* test: label=full timeout=300 serial */      (default: label=quick timeout=30; scripts: timeout=60)
 # Tests of the folders that compute have the label isa as well: ./dev test --isa runs them at lower instruction sets. Where
@@ -156,7 +156,7 @@ foreach(source ${fuzz_sources})
   target_compile_definitions(${target} PRIVATE PST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 endforeach()
 
-# A back end as engine tests load it: the CPU's kernels on a device that the host cannot reach.
+# A back end as tests of runs load it: the CPU's kernels on a device that the host cannot reach.
 if(NOT PST_FUZZ)
   add_library(pst_far MODULE tests/far/far_module.c tests/far/far_direct.c tests/far/far_f8.c
     kernels/module_host.c)

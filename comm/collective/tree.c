@@ -81,8 +81,7 @@ static void step_up(const pst_coll_run *r, uint64_t s, uint64_t at, pst_coll_ste
 }
 
 /* RECV, then SEND to each child, the largest first: it has the longest way to go. begin: the first
- * step of this phase.
- * */
+ * step of this phase. */
 static void step_down(const pst_coll_run *r, uint64_t begin, uint64_t i, pst_coll_step *step) {
     uint64_t c = children(r), s = i / (c + 1), at = i % (c + 1), up = 2 * c + 1;
     uint32_t node = node_of(r);

@@ -11,8 +11,8 @@ static uint32_t rank_of(const launcher *l, uint32_t line) {
 }
 
 /* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14;
- * rank 3 waits for it in
- * ...", one write; by its last instruction alone when no other rank could tell. */
+ * rank 3 waits for it in ...", one write; by its last instruction alone when no other rank could
+ * tell. */
 static void say(const launcher *l, uint32_t rank, const char *what) {
     char last[64];
     const char *told = pst_heartbeat_page_told(l->page, rank);

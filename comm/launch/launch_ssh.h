@@ -13,8 +13,8 @@ typedef struct {
     const sigset_t *mask;
 } pst_ssh_job;
 
-/* in: a socket, for what goes to its standard input; err: what it says on standard error; both
- * the caller's to close. Its standard output is ours. */
+/* in: a socket, for what goes to its standard input; err: what it says on standard error; both the
+ * caller's to close. Its standard output is ours. */
 typedef struct {
     pid_t pid;
     int in, err;

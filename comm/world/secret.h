@@ -17,8 +17,8 @@ typedef struct {
     const uint8_t *first, *second; /* [PST_SECRET_NONCE] */
     uint32_t a, b;
 } pst_secret_claim;
-/* The proof that whoever made it knows `secret`: HMAC-SHA256 (RFC 2104) over the claim. ENOMEM.
- * Any thread. */
+/* The proof that whoever made it knows `secret`: HMAC-SHA256 (RFC 2104) over the claim. ENOMEM. Any
+ * thread. */
 pst_status pst_secret_prove(const char *secret, const pst_secret_claim *claim,
                             uint8_t proof[PST_SECRET_PROOF]);
 /* 1 when two proofs are equal; takes the same time wherever they differ. */

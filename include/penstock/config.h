@@ -57,8 +57,8 @@ typedef struct {
     const char *former_name; /* a full name that it once had, which is still accepted; NULL: none */
     char readers[64];        /* "model.kind gpt, bert": where the key is read; "": everywhere */
 } pst_config_key;
-/* The i-th key in the order of the file, sections together; 0 beyond the last, and when
- * key has no size. *key's texts are static. Any thread. */
+/* The i-th key in the order of the file, sections together; 0 beyond the last, and when key has no
+ * size. *key's texts are static. Any thread. */
 PST_API int pst_config_key_at(size_t i, pst_config_key *key);
 #ifdef __cplusplus
 }

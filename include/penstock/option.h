@@ -42,8 +42,8 @@ typedef struct {
     size_t n_option;
 } pst_command;
 /* Fills targets; argv entries that are no options are moved to the front of argv[1..] and counted
- * in *n_operand.
- * "--" ends the options; "--help" sets *help. EINPUT names the option and what would be right. */
+ * in *n_operand. "--" ends the options; "--help" sets *help. EINPUT names the option and what would
+ * be right. */
 PST_API pst_status pst_option_parse(const pst_command *command, int argc, char **argv,
                                     size_t *n_operand, int *help);
 PST_API void pst_option_help(const pst_command *command, FILE *out);

@@ -31,14 +31,14 @@ typedef struct {
  * SIGHUP to any rank finishes the step (a validation is left where it is), writes a checkpoint and
  * returns OK on all, with *stopped set; a second SIGINT or SIGTERM ends the process at once with
  * 128 + its number, as SIGQUIT does, and saves nothing. SIGUSR1 writes a checkpoint of the step
- * under way, and training goes on. Signals that the caller ignores stay ignored (SIGHUP
- * under nohup). Before and after, the caller's handlers are in place, which are put back; a process
- * that starts ranks passes these signals on until they have left, and ends by the signal where it
- * has ended them at once. Handlers that UCX installs when it is loaded are taken away when this
- * library is. EINPUT: contradictions, unusable files, another process in the run's folder, training
- * that diverged; EPEER: a rank or link failed; ENOMEM: memory or disk, the final weights not saved
- * among it; EINTERNAL. The folder of the run stays in every case. Main thread only, one at a time.
- * A handler of the caller's own that may interrupt a training must be installed with SA_ONSTACK
+ * under way, and training goes on. Signals that the caller ignores stay ignored (SIGHUP under
+ * nohup). Before and after, the caller's handlers are in place, which are put back; a process that
+ * starts ranks passes these signals on until they have left, and ends by the signal where it has
+ * ended them at once. Handlers that UCX installs when it is loaded are taken away when this library
+ * is. EINPUT: contradictions, unusable files, another process in the run's folder, training that
+ * diverged; EPEER: a rank or link failed; ENOMEM: memory or disk, the final weights not saved among
+ * it; EINTERNAL. The folder of the run stays in every case. Main thread only, one at a time. A
+ * handler of the caller's own that may interrupt a training must be installed with SA_ONSTACK
  * (src/run/stop.c says why). */
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 

@@ -1,6 +1,6 @@
-/* Status codes of every penstock function, and the error trail that explains the last failure.
- * Exit statuses of the program follow from them: 0 done, 2 wrong input, 3 a rank or link failed,
- * 4 out of resources, 5 internal error. */
+/* Status codes of every penstock function, and the error trail that explains the last failure. Exit
+ * statuses of the program follow from them: 0 done, 2 wrong input, 3 a rank or link failed, 4 out
+ * of resources, 5 internal error. */
 #ifndef PENSTOCK_STATUS_H
 #define PENSTOCK_STATUS_H
 

@@ -2,15 +2,14 @@
  *
  * In a process on its own, a session runs all ranks of the plan in it, one after another in the
  * calling thread (their kernels use parallel.threads each): for study, tests and small models. In a
- * job of several processes (mpirun, srun
- * --mpi=pmix, or started one by one with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and
- * PENSTOCK_SECRET) each process runs one rank, the job has as many as the plan has stages times
- * parallel.data times parallel.tensor, and every function here is collective: all processes call it
- * alike, with the same values. Losses and weights have the same bits either way. Opening compares
- * the processes' builds, configurations, plans and schedules (a machine may have threads, memory,
- * paths and log level of its own), binds each to cores as parallel.bind says, and between hosts
- * times messages for the prediction; there a process whose rank hangs in a step says so and ends,
- * with status 3.
+ * job of several processes (mpirun, srun --mpi=pmix, or started one by one with RANK, WORLD_SIZE,
+ * MASTER_ADDR, MASTER_PORT and PENSTOCK_SECRET) each process runs one rank, the job has as many as
+ * the plan has stages times parallel.data times parallel.tensor, and every function here is
+ * collective: all processes call it alike, with the same values. Losses and weights have the same
+ * bits either way. Opening compares the processes' builds, configurations, plans and schedules (a
+ * machine may have threads, memory, paths and log level of its own), binds each to cores as
+ * parallel.bind says, and between hosts times messages for the prediction; there a process whose
+ * rank hangs in a step says so and ends, with status 3.
  *
  * Errors: EINPUT a NULL, contradictions, unusable files; EPEER a rank or link failed; ENOMEM memory
  * or disk; EINTERNAL. After EPEER or EINTERNAL a session can only be closed. A failure that the

@@ -2,14 +2,13 @@
  * long sums into pieces, by its shape alone, and the tiles are spread over our pool. The cut is
  * part of the result's bits, never a tuning knob.
  *
- * A piece of a tile takes at most 0.85 ms at 90 GFLOP/s, and transfers are polled after it.
- * Version 2.6's AVX2 code copies its operands before use when 1/rows + 1/cols is below 0.0038;
- * above, it reads them where they lie, at half speed or worse when rows are a multiple of 4096
- * bytes apart: there tiles are as square as that allows. Its AVX-512 code does without copies, and
- * loses a tenth in pieces of less than 128 terms. bf16 products take the same cut, and half the
- * time; where C is not fp32 they are summed in a band of tiles in scratch, so that an element is
- * rounded once. fp16, for which the library has no product, is widened piece by piece: each is used
- * by a whole tile. */
+ * A piece of a tile takes at most 0.85 ms at 90 GFLOP/s, and transfers are polled after it. Version
+ * 2.6's AVX2 code copies its operands before use when 1/rows + 1/cols is below 0.0038; above, it
+ * reads them where they lie, at half speed or worse when rows are a multiple of 4096 bytes apart:
+ * there tiles are as square as that allows. Its AVX-512 code does without copies, and loses a tenth
+ * in pieces of less than 128 terms. bf16 products take the same cut, and half the time; where C is
+ * not fp32 they are summed in a band of tiles in scratch, so that an element is rounded once. fp16,
+ * for which the library has no product, is widened piece by piece: each is used by a whole tile. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <oneapi/dnnl/dnnl.h>

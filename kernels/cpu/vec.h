@@ -1,8 +1,8 @@
 /* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8); VEC_BF16 with
  * VEC_AVX512 for bf16 storage, VEC_F16 with either for fp16 storage. Included once by the file that
- * compiles the kernels for it. vf holds floats, vi 32-bit integers; GCC's operators
- * (+ - *) work on vf and are never fused. The _n forms touch the first n lanes only; lanes behind
- * them read as 0. n == VEC_W costs nothing extra. */
+ * compiles the kernels for it. vf holds floats, vi 32-bit integers; GCC's operators (+ - *) work on
+ * vf and are never fused. The _n forms touch the first n lanes only; lanes behind them read as 0. n
+ * == VEC_W costs nothing extra. */
 #ifndef PST_KERNELS_CPU_VEC_H
 #define PST_KERNELS_CPU_VEC_H
 #include <immintrin.h>

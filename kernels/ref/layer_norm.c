@@ -24,9 +24,8 @@ pst_status pst_ref_layer_norm_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 (DIN0 may be SUM0 or DOUT0).
- * With g = dy * weight and h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+
- * SUM0). */
+/* B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 (DIN0 may be SUM0 or DOUT0). With g = dy * weight and h = (x
+ * - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+ SUM0). */
 pst_status pst_ref_layer_norm_b(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);

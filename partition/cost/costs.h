@@ -53,8 +53,8 @@ uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
  * many tensor ranks share each. A chunk is a run of items [a, b). The sums of times are what the
  * chunk costs. Bytes are never more than the static layout has:
  *     for every micro-batch from F to B  sum of stash + enter[a]
- *     once per rank, the most of         sum of held - enter[a] (if positive), each scratch[i]
- *                                        over all its chunks
+ *     once per rank, the most of         sum of held - enter[a] (if positive), each scratch[i] over
+ *                                        all its chunks
  * Where B and W are apart, also
  *     as many more as lie from F to W    sum of late
  *     for every one from B to W          sum of apart - the lesser of enter[a] and the sum of

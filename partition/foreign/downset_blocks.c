@@ -2,8 +2,6 @@
 #include "partition/foreign/downset.h"
 #include <stdlib.h>
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory for a coarse split"); }
-
 /* Nets between blocks; within one they cost nothing. mark: [n_block] 1 + the net that has it
  * last. */
 static void fill_nets(const pst_downset_problem *p, const uint32_t *block_of, uint32_t *mark,
@@ -46,5 +44,5 @@ pst_status pst_downset_blocks(const pst_downset_problem *p, const uint32_t *bloc
     }
     if (ok) fill_nets(p, block_of, mark, to);
     free(mark);
-    return ok ? PST_OK : no_memory();
+    return ok ? PST_OK : pst_no_memory("for a coarse split");
 }

@@ -31,10 +31,6 @@ typedef struct {
     pst_downset_parts parts;
 } fewest;
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph");
-}
-
 /* --- states ----------------------------------------------------------------------------------- */
 
 static uint32_t steps_of(const pst_downset_problem *p, const pst_downset_grid *g, uint32_t k) {
@@ -94,7 +90,8 @@ static pst_status fewest_open(fewest *s) {
     s->lowest = calloc(states, sizeof *s->lowest);
     s->done = calloc(n, sizeof *s->done);
     s->active = calloc(states, sizeof *s->active);
-    if (!s->cells || !s->lowest || !s->done || !s->active) return no_memory();
+    if (!s->cells || !s->lowest || !s->done || !s->active)
+        return pst_no_memory("to search the splits of a graph");
     fill(s);
     return pst_downset_parts_open(s->p, s->list, &s->parts);
 }
@@ -193,7 +190,7 @@ static pst_status plan_of(const fewest *s, uint32_t last, pst_downset_plan *plan
     plan->devices = malloc(((size_t)n + 1) * sizeof *plan->devices);
     if (!plan->part_of || !plan->kind || !plan->devices) {
         pst_downset_plan_close(plan);
-        return no_memory();
+        return pst_no_memory("to search the splits of a graph");
     }
     c = end;
     for (uint32_t d = l->n - 1; d;) { /* what an earlier part holds is overwritten */

@@ -14,15 +14,11 @@ static void ends_close(ends *e) {
     free(e->other);
 }
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "no memory for the downsets of a graph");
-}
-
 static pst_status ends_open(uint32_t n, const pst_downset_edge *edge, uint32_t n_edge,
                             int successors, ends *e) {
     e->first = calloc((size_t)n + 2, sizeof *e->first);
     e->other = calloc((size_t)n_edge + 1, sizeof *e->other);
-    if (!e->first || !e->other) return no_memory();
+    if (!e->first || !e->other) return pst_no_memory("for the downsets of a graph");
     for (uint32_t i = 0; i < n_edge; i++) e->first[(successors ? edge[i].from : edge[i].to) + 2]++;
     for (uint32_t i = 0; i < n; i++) e->first[i + 2] += e->first[i + 1];
     for (uint32_t i = 0; i < n_edge; i++) {
@@ -53,7 +49,8 @@ pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint
     ends next = {0};
     uint32_t *missing = calloc((size_t)n_item + 1, sizeof *missing),
              *ready = calloc((size_t)n_item + 1, sizeof *ready);
-    pst_status status = missing && ready ? ends_open(n_item, edge, n_edge, 1, &next) : no_memory();
+    pst_status status = missing && ready ? ends_open(n_item, edge, n_edge, 1, &next)
+                                         : pst_no_memory("for the downsets of a graph");
     for (uint32_t i = 0; status == PST_OK && i < n_edge; i++) missing[edge[i].to]++;
     if (status == PST_OK) status = order_by(n_item, &next, missing, ready, order);
     ends_close(&next);
@@ -98,7 +95,7 @@ static pst_status rehash(builder *b) {
     while (slots < 2 * (size_t)b->room) slots *= 2;
     free(b->table);
     b->table = calloc(slots, sizeof *b->table);
-    if (!b->table) return no_memory();
+    if (!b->table) return pst_no_memory("for the downsets of a graph");
     b->table_mask = (uint32_t)(slots - 1);
     for (uint32_t d = 0; d < b->list->n; d++) {
         uint32_t at = (uint32_t)b->key[d] & b->table_mask;
@@ -117,7 +114,7 @@ static pst_status make_room(builder *b) {
     if (room > limit) room = limit;
     if (!GROW(b->bits, room * b->words) || !GROW(b->key, room) || !GROW(l->parent, room) ||
         !GROW(l->last, room) || !GROW(l->first, room + 1))
-        return no_memory();
+        return pst_no_memory("for the downsets of a graph");
     b->room = (uint32_t)room;
     return rehash(b);
 }
@@ -151,7 +148,7 @@ static pst_status link_to(builder *b, uint32_t *n_edge, uint32_t from, uint32_t 
     if (*n_edge == b->edge_room) {
         size_t room = b->edge_room ? 2 * (size_t)b->edge_room : 256;
         if (room > UINT32_MAX / 2 || !GROW(l->item, room) || !GROW(l->next, room))
-            return no_memory();
+            return pst_no_memory("for the downsets of a graph");
         b->edge_room = (uint32_t)room;
     }
     uint32_t to = 0;
@@ -217,7 +214,8 @@ pst_status pst_downset_list_open(uint32_t n_item, const pst_downset_edge *edge, 
     builder b = {
         .list = list, .n_item = n_item, .words = (n_item + 63) / 64 + !n_item, .most = most};
     b.code = calloc((size_t)n_item + 1, sizeof *b.code);
-    pst_status status = b.code ? ends_open(n_item, edge, n_edge, 1, &b.next) : no_memory();
+    pst_status status = b.code ? ends_open(n_item, edge, n_edge, 1, &b.next)
+                               : pst_no_memory("for the downsets of a graph");
     if (status == PST_OK) status = ends_open(n_item, edge, n_edge, 0, &b.before);
     for (uint32_t i = 0; status == PST_OK && i < n_item; i++) b.code[i] = code_of(i);
     if (status == PST_OK) status = enumerate(&b);

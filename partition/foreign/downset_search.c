@@ -30,10 +30,6 @@ typedef struct {
     pst_downset_parts parts;
 } search;
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph");
-}
-
 /* --- tables ----------------------------------------------------------------------------------- */
 
 static pst_status states(search *s) {
@@ -92,7 +88,7 @@ static pst_status search_open(search *s) {
         !(s->left = calloc(s->n_state, sizeof *s->left)) ||
         !(s->active = calloc(s->n_state, sizeof *s->active)) ||
         !(s->lowest = calloc(s->n_state, sizeof *s->lowest)))
-        return no_memory();
+        return pst_no_memory("to search the splits of a graph");
     fill(s);
     return pst_downset_parts_open(p, s->list, &s->parts);
 }
@@ -165,7 +161,7 @@ static pst_status plan_of(const search *s, uint32_t state, pst_downset_plan *pla
     made.devices = malloc((n + 1) * sizeof *made.devices);
     if (!made.part_of || !made.kind || !made.devices) {
         pst_downset_plan_close(&made);
-        return no_memory();
+        return pst_no_memory("to search the splits of a graph");
     }
     for (uint32_t d = full, at = state; d;) { /* a later part is found first; what an earlier one
                                                  holds is overwritten */

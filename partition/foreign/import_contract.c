@@ -5,13 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to contract a graph"); }
-
 /* Parts follow the forward edges. A class that has only backward nodes stands where its edges,
  * mirrored, put it. edge: [im->n_edge], between classes. */
 static pst_status class_edges(const pst_import *im, pst_downset_edge *edge, uint32_t *n_edge) {
     uint8_t *forward = calloc((size_t)im->n_class + 1, 1);
-    if (!forward) return no_memory();
+    if (!forward) return pst_no_memory("to contract a graph");
     for (uint32_t v = 0; v < im->n_node; v++)
         if (!im->backward[v]) forward[im->class_of[v]] = 1;
     *n_edge = 0;
@@ -38,7 +36,7 @@ static int by_ends(const void *a, const void *b) {
 static pst_status renumber(const pst_import *im, const uint32_t *group, uint32_t *item_of,
                            pst_downset_edge *edge, uint32_t *n_edge, uint32_t *n_item) {
     uint32_t *number = malloc(((size_t)im->n_node + 1) * sizeof *number), n = 0, kept = 0;
-    if (!number) return no_memory();
+    if (!number) return pst_no_memory("to contract a graph");
     for (uint32_t i = 0; i < im->n_node; i++) number[i] = UINT32_MAX;
     for (uint32_t v = 0; v < im->n_node; v++) {
         uint32_t g = group[item_of[v]];
@@ -111,7 +109,7 @@ static pst_status make_nets(const pst_import *im, const uint32_t *item_of, pst_d
     free(first);
     free(to);
     free(mark);
-    return ok ? PST_OK : no_memory();
+    return ok ? PST_OK : pst_no_memory("to contract a graph");
 }
 
 /* The edges are copied. */
@@ -129,7 +127,7 @@ static pst_status make_problem(const pst_import *im, const uint32_t *item_of, ui
     p->pin = calloc(im->n_edge + nets, sizeof *p->pin);
     if (!p->edge || !p->time || !p->size || !p->exchange || !p->net_first || !p->net_cost ||
         !p->pin)
-        return no_memory();
+        return pst_no_memory("to contract a graph");
     for (uint32_t i = 0; i < n_edge; i++) p->edge[i] = edge[i];
     fill_costs(im, item_of, p);
     return make_nets(im, item_of, p);
@@ -167,7 +165,8 @@ pst_status pst_import_contract(const pst_import *im, pst_downset_problem *proble
     pst_downset_edge *edge = calloc((size_t)im->n_edge + 1, sizeof *edge);
     uint32_t *group = calloc((size_t)im->n_node + 1, sizeof *group);
     pst_downset_problem p = {0};
-    pst_status status = edge && group ? contract(im, edge, group, item_of, &p) : no_memory();
+    pst_status status = edge && group ? contract(im, edge, group, item_of, &p)
+                                      : pst_no_memory("to contract a graph");
     free(edge);
     free(group);
     if (status == PST_OK) *problem = p;

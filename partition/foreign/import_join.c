@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to contract a graph"); }
-
 /* --- circles: Tarjan's strongly connected components, without recursion ----------------------- */
 
 typedef struct {
@@ -59,7 +57,7 @@ pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t
     if (!block || !open) {
         free(block);
         free(open);
-        return no_memory();
+        return pst_no_memory("to contract a graph");
     }
     circles t = {.first = block,
                  .number = block + room,
@@ -167,5 +165,5 @@ pst_status pst_import_join(const pst_downset_problem *p, int memory_matters, uin
     free(j.first);
     free(j.net);
     free(j.only);
-    return ok ? PST_OK : no_memory();
+    return ok ? PST_OK : pst_no_memory("to contract a graph");
 }

@@ -26,10 +26,6 @@ typedef struct {
 } levels;
 typedef enum { WITHIN, BETWEEN } level;
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "no memory for the plan of two levels");
-}
-
 /* The first group shares its exchange out over the devices of a machine, the others have it go
  * through one of them; the first part of all, or of a group, is not charged for what it sends: so
  * the reference counts. */
@@ -108,7 +104,7 @@ static pst_status find_leaves(levels *l) {
         for (uint32_t v = 0; v < p->n_item; v++)
             if (in[v] && out[v]) l->leaves[i] += l->to->bytes[v];
     }
-    pst_status status = in && out ? PST_OK : no_memory();
+    pst_status status = in && out ? PST_OK : pst_no_memory("for the plan of two levels");
     free(in);
     free(out);
     return status;
@@ -170,7 +166,7 @@ static pst_status open_levels(levels *l, uint32_t most) {
     }
     free(time);
     free(exchange);
-    if (!ok) return no_memory();
+    if (!ok) return pst_no_memory("for the plan of two levels");
     if (l->to->transfer > 0) PST_TRY(find_leaves(l));
     return relate(l);
 }
@@ -231,7 +227,7 @@ static pst_status plan_of(levels *l, pst_downset_plan *plan) {
     free(stages);
     if (ok) return PST_OK;
     pst_downset_plan_close(plan);
-    return no_memory();
+    return pst_no_memory("for the plan of two levels");
 }
 
 /* Over at most `most` sets. BUSY: the time was over. */
@@ -269,8 +265,8 @@ static pst_status fall_back(levels l, pst_downset_plan *plan) {
     const pst_downset_problem *p = l.p;
     pst_downset_list chain = {0};
     uint32_t *order = malloc(((size_t)p->n_item + 1) * sizeof *order);
-    pst_status status =
-        order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order) : no_memory();
+    pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
+                              : pst_no_memory("for the plan of two levels");
     if (status == PST_OK)
         status = pst_downset_list_near(p->n_item, p->edge, p->n_edge,
                                        (pst_downset_window){order, 1, UINT32_MAX / 2}, &chain);

@@ -18,10 +18,6 @@ void pst_import_plan_close(pst_import_plan *plan) {
     *plan = (pst_import_plan){0};
 }
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "no memory for the plan of a graph");
-}
-
 static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_downset_plan *found,
                        pst_import_plan *plan) {
     size_t n = found->n_part;
@@ -35,7 +31,7 @@ static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_
     plan->tensor = malloc(n * sizeof *plan->tensor);
     plan->load = malloc(n * sizeof *plan->load);
     if (!plan->part_of || !plan->kind || !plan->devices || !plan->tensor || !plan->load)
-        return no_memory();
+        return pst_no_memory("for the plan of a graph");
     for (uint32_t s = 0; s < found->n_part; s++) plan->tensor[s] = 1;
     for (uint32_t v = 0; v < im->n_node; v++) plan->part_of[v] = found->part_of[item_of[v]];
     memcpy(plan->kind, found->kind, n * sizeof *plan->kind);
@@ -145,7 +141,8 @@ static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_
     found->data = NULL;
     plan->kind = calloc(plan->n_part + 1, sizeof *plan->kind);
     plan->load = calloc(plan->n_part + 1, sizeof *plan->load);
-    return plan->kind && plan->load ? pst_import_judge(im, plan) : no_memory();
+    return plan->kind && plan->load ? pst_import_judge(im, plan)
+                                    : pst_no_memory("for the plan of a graph");
 }
 
 static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_plan *found,
@@ -195,7 +192,7 @@ static pst_status solve_levels(const pst_import *im, const pst_downset_problem *
         bytes[item_of[v]] = im->size[v] - im->parameters[v];
     pst_status status = bytes && levels.group && levels.copies
                             ? pst_import_levels_solve(p, &levels, seconds, &found)
-                            : no_memory();
+                            : pst_no_memory("for the plan of a graph");
     if (status == PST_OK) status = take(im, item_of, &found, plan);
     plan->group = levels.group;
     plan->copies = levels.copies;
@@ -222,7 +219,8 @@ static pst_status solve_parts(const pst_import *im, pst_downset_problem *p, cons
 static pst_status contract_and_solve(const pst_import *im, double seconds, pst_import_plan *plan) {
     pst_downset_problem p = {0};
     uint32_t *item_of = malloc(((size_t)im->n_node + 1) * sizeof *item_of);
-    pst_status status = item_of ? pst_import_contract(im, &p, item_of) : no_memory();
+    pst_status status =
+        item_of ? pst_import_contract(im, &p, item_of) : pst_no_memory("for the plan of a graph");
     if (status == PST_OK) status = solve_parts(im, &p, item_of, seconds, plan);
     pst_downset_problem_close(&p);
     free(item_of);

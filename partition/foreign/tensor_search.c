@@ -49,10 +49,6 @@ typedef struct {
     int doubt;
 } search;
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "no memory to search the stages of a graph");
-}
-
 double pst_tensor_work(const pst_tensor_problem *p, uint32_t node) {
     double least = INFINITY;
     for (uint32_t t = 0; t < p->n_degree; t++)
@@ -87,7 +83,7 @@ static pst_status search_open(search *s) {
         !(s->swap = calloc(nodes, sizeof *s->swap)) ||
         !(s->stack = calloc(nodes, sizeof *s->stack)) ||
         !(s->state = calloc(s->n_s, sizeof *s->state)))
-        return no_memory();
+        return pst_no_memory("to search the stages of a graph");
     for (size_t i = 0; i < cells; i++) s->fewest[i] = NOWHERE;
     s->fewest[0] = 0;
     for (uint32_t d = 1; d < n; d++)
@@ -314,7 +310,7 @@ static pst_status stage_of(search *s, uint32_t d, uint32_t sum, uint32_t part,
              n = 0;
     uint8_t *way = calloc((size_t)s->p->n_node + 1, 1);
     sums of[PST_TENSOR_DEGREES] = {0};
-    if (!way) return no_memory();
+    if (!way) return pst_no_memory("to search the stages of a graph");
     for (uint32_t e = d; e; e = s->list->parent[e]) s->in[s->list->last[e]] ^= 1;
     for (uint32_t e = s->from[cell]; e; e = s->list->parent[e]) s->in[s->list->last[e]] ^= 1;
     for (uint32_t v = 0; v < s->p->n_node; v++)
@@ -343,7 +339,8 @@ static pst_status plan_of(search *s, uint32_t sum, pst_tensor_plan *plan) {
                               .way = calloc(n, 1),
                               .degree = calloc(n, sizeof *plan->degree),
                               .data = calloc(n, sizeof *plan->data)};
-    if (!plan->part_of || !plan->way || !plan->degree || !plan->data) status = no_memory();
+    if (!plan->part_of || !plan->way || !plan->degree || !plan->data)
+        status = pst_no_memory("to search the stages of a graph");
     for (uint32_t d = s->list->n - 1; status == PST_OK && d;) {
         size_t cell = (size_t)d * s->n_s + sum;
         status = stage_of(s, d, sum, plan->n_part++, plan);
@@ -369,7 +366,7 @@ pst_status pst_tensor_search(const pst_tensor_problem *problem, const pst_downse
                              const pst_tensor_range *range, int *found, int *doubt,
                              pst_tensor_plan *plan) {
     search *s = calloc(1, sizeof *s);
-    if (!s) return no_memory();
+    if (!s) return pst_no_memory("to search the stages of a graph");
     s->p = problem;
     s->list = list;
     s->range = range;

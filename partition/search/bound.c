@@ -1,27 +1,22 @@
-/* What no cut of a configuration can be below, from all its stages together: each stage's time
- * from the start to its
- * flush is a path through the schedule's order, and the longest path is no shorter than any mean
- * of them. A mean is a sum
- * over chunks of what their operators take, each with the chunk's weight; the least of it gives
- * every operator the chunk
- * where it weighs least (which no real cut does better than). Weights of stages are chosen so that
- * chunks weigh about the
- * same. Any weights prove; poor ones only prove less.
+/* What no cut of a configuration can be below, from all its stages together: each stage's time from
+ * the start to its flush is a path through the schedule's order, and the longest path is no shorter
+ * than any mean of them. A mean is a sum over chunks of what their operators take, each with the
+ * chunk's weight; the least of it gives every operator the chunk where it weighs least (which no
+ * real cut does better than). Weights of stages are chosen so that chunks weigh about the same. Any
+ * weights prove; poor ones only prove less.
  *
  * Paths of stage r, m micro-batches, chunks in the order of the model; w(k) is F of chunk k before
  * the stage's first B:
  *   forward  F of chunks before r, and all work of the stage: it has nothing to do before
  *   first B  F of all chunks, B of those behind the stage's last, and all its work but w(k) F of
- *            each chunk k of its
- *            own
+ *            each chunk k of its own
  *   news     the stage's new weights (zero 1 and 2), and all its work
  *   round j  (interleaved) F of chunks before its j-th one, and its work but F of a round of its
  *            chunks before that
  * and at the end the stage's sums and norm (of its first chunk, which is done last; others may be
- * on their way before),
- * or, where B and W are one, BW of the chunks before r, and of a round as at the start, after
- * which the first stage ends.
- * And of the largest operators some stage has several. */
+ * on their way before), or, where B and W are one, BW of the chunks before r, and of a round as at
+ * the start, after which the first stage ends. And of the largest operators some stage has
+ * several. */
 #include "partition/search/bound.h"
 #include <math.h>
 #include <stdlib.h>

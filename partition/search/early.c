@@ -1,14 +1,11 @@
 /* What no walk through the order of a schedule ends before, whatever the order is: it says of most
- * cuts that they are no
- * use before the order is made, which takes longer than all else. With a(k) and z(k) when F and B
- * of the first
- * micro-batch can be at chunk k at the earliest, on each stage
+ * cuts that they are no use before the order is made, which takes longer than all else. With a(k)
+ * and z(k) when F and B of the first micro-batch can be at chunk k at the earliest, on each stage
  *   begin  nothing runs before a of its first chunk, behind which is all its work;
  *   first  nor do others than w(k) F of each chunk k of it before z of its last one
  *          (partition/search/bound.c, pst_schedule_warm);
  *   end    when it is done with B, the last one of its first chunk has to come back to the stages
- *          before, as B of their
- *          first chunks. */
+ *          before, as B of their first chunks. */
 #include "partition/search/score.h"
 
 static uint32_t chunk_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t stage,

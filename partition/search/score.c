@@ -75,9 +75,8 @@ static pst_status simulate(const pst_schedule *s, const pst_search_times *t, uin
 
 /* --- all replicas ----------------------------------------------------------------------------- */
 
-enum {
-    SIMULATED_ACTIONS = 400000
-}; /* more are walked through: their instructions would take hundreds of MB */
+/* More are walked through: their instructions would take hundreds of MB. */
+enum { SIMULATED_ACTIONS = 400000 };
 
 typedef struct {
     const pst_search_flight *flight;

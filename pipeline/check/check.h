@@ -7,8 +7,8 @@
 #include "pipeline/compile/instr.h"
 
 typedef enum { PST_CHECK_TAGGED, PST_CHECK_FIFO } pst_check_mode;
-/* OK, or EINPUT whose message says what is wrong and, for a deadlock, prints the cycle
- * ("rank 0 F c0 m3 waits for ... waits for ..."). slots may be NULL (no memory check). */
+/* OK, or EINPUT whose message says what is wrong and, for a deadlock, prints the cycle ("rank 0 F
+ * c0 m3 waits for ... waits for ..."). slots may be NULL (no memory check). */
 pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots,
                          pst_check_mode mode);
 /* Of several pipelines: cut [grid.tensor], which have as many values each; slots [lanes]. */

@@ -1,6 +1,5 @@
 /* A cluster: the devices that ranks run on, rank r on device r in the order of the file, and the
- * links between them.
- * YAML, of which everything but `nodes` and `devices` may be left out:
+ * links between them. YAML, of which everything but `nodes` and `devices` may be left out:
  *
  *     kinds: [{name: x1, bf16: 300e12, fp16: 300e12, fp32: 40e12, bandwidth: 2TB/s, memory: 64GiB}]
  *     links: {nvlink: 900GB/s, ib: {bandwidth: 400Gb/s, latency: 10us, nics: 8, oversubscription:
@@ -13,10 +12,8 @@
  *         links: {ib: 200Gb/s}                               # where this node's are others
  *
  * The short form is one line of groups: nodes x devices, kind, and what differs from the defaults,
- * such as
- * "16x8 h100 nvlink:900GB/s ib:400Gb/s" or "2x8 h100 + 4x8 a100-80 ib:2x200Gb/s". docs/formats.md
- * says what each
- * means. */
+ * such as "16x8 h100 nvlink:900GB/s ib:400Gb/s" or "2x8 h100 + 4x8 a100-80 ib:2x200Gb/s".
+ * docs/formats.md says what each means. */
 #ifndef PST_PIPELINE_CLUSTER_CLUSTER_H
 #define PST_PIPELINE_CLUSTER_CLUSTER_H
 #include "base/dtype.h"

@@ -1,15 +1,12 @@
 /* Device kinds by name. Peaks are those of data sheets for dense matrices (without sparsity, which
- * doubles them there),
- * of the modules with NVLink (SXM). fp32 is that of plain fp32 units: precision fp32 means what it
- * says. Memory is the data sheet's in GB of 10^9 bytes; that chips have some
- * percent more (H100: 85.5e9) is about what driver, context and libraries take. NVLink is one
- * direction, half of what
- * data sheets say; its latency, and those of other links that are not given, are the usual ones of
- * a message between
- * programs, launch included.
+ * doubles them there), of the modules with NVLink (SXM). fp32 is that of plain fp32 units:
+ * precision fp32 means what it says. Memory is the data sheet's in GB of 10^9 bytes; that chips
+ * have some percent more (H100: 85.5e9) is about what driver, context and libraries take. NVLink is
+ * one direction, half of what data sheets say; its latency, and those of other links that are not
+ * given, are the usual ones of a message between programs, launch included.
  *
- *   V100       nvidia.com, V100 data sheet (V100 SXM2 32 GB): 15.7 and 125 TFLOPS, 900 GB/s,
- *              NVLink 300 GB/s
+ *   V100       nvidia.com, V100 data sheet (V100 SXM2 32 GB): 15.7 and 125 TFLOPS, 900 GB/s, NVLink
+ *              300 GB/s
  *   A100       A100 Tensor Core GPU data sheet: 19.5, 156 (TF32) and 312 TFLOPS, 1,555 and 2,039
  *              GB/s, NVLink 600 GB/s
  *   H100       H100 Tensor Core GPU data sheet (SXM): 67, 989 / 2 (TF32), 1,979 / 2 and 3,958 / 2

@@ -53,8 +53,8 @@ uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes);
  * first: pst_grid_receiver. */
 uint32_t pst_builder_next_receiver(const pst_job_builder *b, uint32_t to, uint32_t lane);
 
-/* An instruction of the flush that names nothing; a compute one; the last compute
- * instruction so far, PST_NONE; the rank of this lane that has a parameter's use. */
+/* An instruction of the flush that names nothing; a compute one; the last compute instruction so
+ * far, PST_NONE; the rank of this lane that has a parameter's use. */
 pst_instr pst_builder_blank(uint8_t opcode, uint64_t ns);
 uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t ns);
 

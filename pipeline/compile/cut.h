@@ -40,7 +40,7 @@ typedef enum {
     PST_PLACE_SLOT,    /* a slot per micro-batch in flight: stashes and messages */
     PST_PLACE_SCRATCH, /* within one run of one program */
     PST_PLACE_DATA,    /* filled from the data set, one copy per micro-batch */
-    PST_PLACE_OUTPUT   /* read by the engine after the step, one copy per micro-batch */
+    PST_PLACE_OUTPUT   /* read by the run after the step, one copy per micro-batch */
 } pst_place;
 
 /* Memory for one or more merged values of a chunk. */
@@ -110,7 +110,7 @@ typedef struct {
     uint32_t *use_chunk; /* the chunk in which each use of a parameter lives */
 } pst_cut;
 
-/* How to choose kernels and predict their time, and what B computes again; supplied by the engine
+/* How to choose kernels and predict their time, and what B computes again; supplied by prepare
  * (programs know no backend). All may be NULL: then kernel = 0, scratch = 0, ns = (flops + bytes)
  * as a unit cost. */
 enum { PST_EXTRA_SUM = 1, PST_EXTRA_RESTORE = 2 };

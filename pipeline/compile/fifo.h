@@ -5,8 +5,8 @@
 
 typedef struct pst_job_builder pst_job_builder;
 
-/* The messages that a rank receives, in the order of its RECVs; those that stand before
- * action a's predecessor computes are [first[a], first[a + 1]). */
+/* The messages that a rank receives, in the order of its RECVs; those that stand before action a's
+ * predecessor computes are [first[a], first[a + 1]). */
 typedef struct {
     uint32_t source, post, chunk, local, micro; /* post: that action a */
 } pst_fifo_message;

@@ -95,8 +95,8 @@ typedef struct {
 } incoming;
 
 /* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer;
- * PST_NONE: none of them takes part. Returns the last REDUCE, or
- * for one replica its RECV (PST_NONE for this one). */
+ * PST_NONE: none of them takes part. Returns the last REDUCE, or for one replica its RECV (PST_NONE
+ * for this one). */
 static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from, uint32_t lo,
                              uint32_t hi, uint32_t *place) {
     if (hi - lo == 1) {

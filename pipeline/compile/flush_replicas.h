@@ -7,8 +7,8 @@
 void pst_replica_send_round(pst_job_builder *b, pst_round *round);
 void pst_replica_add_round(pst_job_builder *b, pst_round *round);
 
-/* What the replicas of a stage exchange. Channels from b->channel on, two, which
- * the caller counts. */
+/* What the replicas of a stage exchange. Channels from b->channel on, two, which the caller
+ * counts. */
 typedef struct {
     uint32_t *at; /* [pieces of all parameters] where this rank's SEND of its gradient stands, or
                      the REDUCE that made the sum; PST_NONE: neither */

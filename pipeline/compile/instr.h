@@ -35,7 +35,7 @@ typedef struct {
     uint32_t dep, n_dep;   /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;    /* transfer size; predicted duration */
     uint64_t wire_ns;      /* SEND, RECV: that of its bytes, for which both ends' links are taken
-                              (simulate/links.h) */
+                              (pipeline/simulate/links.h) */
 } pst_instr;
 
 enum { PST_INTO_SHARD = INT32_MAX };
@@ -125,7 +125,7 @@ static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_
 typedef struct {
     uint64_t latency_ns;
     double bytes_per_s;
-    uint64_t norm_ns, gather_ns, step_ns; /* flush; the engine fills from its cost model */
+    uint64_t norm_ns, gather_ns, step_ns; /* flush; prepare fills them by the costs */
     double reduce_ns;                     /* of an element that is added */
     int fifo; /* 1: of any two ranks, messages are received in the order in which they are sent, for
                  transports without tags; several chunks per rank then hold some for longer */

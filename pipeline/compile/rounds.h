@@ -4,8 +4,8 @@
 #define PST_PIPELINE_COMPILE_ROUNDS_H
 #include "pipeline/compile/builder.h"
 
-/* The exchanges of weight gradients on one stage, in the order in which every
- * rank there has them. */
+/* The exchanges of weight gradients on one stage, in the order in which every rank there has
+ * them. */
 typedef struct {
     uint32_t chunk, micro;
     uint32_t sent, added;  /* by the pace of all replicas: when its SENDs stand, and when its RECVs
@@ -19,8 +19,8 @@ struct pst_rounds {
     uint32_t *occupant; /* [n] of the rank at hand: the round that has a gradient slot */
 };
 
-/* Of all stages, when job->zero is 2; else *rounds is NULL. EINPUT when there are too
- * many messages. */
+/* Of all stages, when job->zero is 2; else *rounds is NULL. EINPUT when there are too many
+ * messages. */
 pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rounds **rounds);
 void pst_rounds_close(pst_rounds *rounds, uint32_t n_stage);
 /* Of the rank at hand: what stands before its action `i`, or behind the last one; and the gradient

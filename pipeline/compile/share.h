@@ -23,8 +23,8 @@ typedef struct {
     uint32_t *pieces; /* [n_stage][n_replica] of parameters whose first use lies on the stage */
 } pst_share;
 
-/* stage_of_chunk: [cut->n_chunk]. A cut without a graph has no parameters. ENOMEM; EINPUT
- * when a parameter is too large for several replicas. */
+/* stage_of_chunk: [cut->n_chunk]. A cut without a graph has no parameters. ENOMEM; EINPUT when a
+ * parameter is too large for several replicas. */
 pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t n_stage,
                            uint32_t n_replica, pst_share **share);
 void pst_share_close(pst_share *share);

@@ -3,8 +3,8 @@
 #define PST_PIPELINE_COMPILE_SUMMARY_H
 #include "pipeline/compile/flush_replicas.h"
 
-/* A group of parameters that replicas exchange. Their elements; of the replica that has
- * most to add up, or step, its own and the pieces that these are. */
+/* A group of parameters that replicas exchange. Their elements; of the replica that has most to add
+ * up, or step, its own and the pieces that these are. */
 struct pst_summary {
     uint64_t all, own, pieces;
     uint32_t param;    /* the first of them; PST_NONE: there are none */

@@ -3,7 +3,6 @@
 #define PST_PIPELINE_EXECUTE_EXECUTOR_AHEAD_H
 #include "pipeline/execute/executor.h"
 
-/* As much as can be done now on a device that runs ahead; *at: the instruction
- * that has failed. */
+/* As much as can be done now on a device that runs ahead; *at: the instruction that has failed. */
 pst_status pst_executor_run_ahead(pst_executor *x, uint32_t *moved, uint32_t *at);
 #endif

@@ -4,9 +4,8 @@
 #include "pipeline/execute/executor.h"
 
 typedef struct pst_executor_run pst_executor_run;
-/* Opens x->captures where launches are to be captured. The steps from x->step
- * on that are captured, NULL: none are, and the next one is launched as any other; how many;
- * launches them. */
+/* Opens x->captures where launches are to be captured. The steps from x->step on that are captured,
+ * NULL: none are, and the next one is launched as any other; how many; launches them. */
 pst_status pst_executor_captures_open(pst_executor *x);
 void pst_executor_captures_close(pst_executor *x);
 const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *instr,

@@ -3,10 +3,9 @@
 #define PST_PIPELINE_EXECUTE_EXECUTOR_STEP_H
 #include "pipeline/execute/executor.h"
 
-/* The next instruction of a queue from `from` on is at its cursor; an
- * instruction is done; how many steps it has; its step x->step is launched (on a device that runs
- * ahead perhaps without an event), or its exchange begun; asks for that; puts an operator's name in
- * front. */
+/* The next instruction of a queue from `from` on is at its cursor; an instruction is done; how many
+ * steps it has; its step x->step is launched (on a device that runs ahead perhaps without an
+ * event), or its exchange begun; asks for that; puts an operator's name in front. */
 void pst_executor_say(pst_executor *x, pst_activity activity);
 void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from);
 void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end);

@@ -1,6 +1,6 @@
 /* The layout: how a training job lies on its ranks. The search makes one, a run file or a plan file
- * says one, and a run is prepared from one. It is a plain value without operators' names, costs
- * or predictions. Its arrays, `before` and `rank_of_chunk` among them, are its own. */
+ * says one, and a run is prepared from one. It is a plain value without operators' names, costs or
+ * predictions. Its arrays, `before` and `rank_of_chunk` among them, are its own. */
 #ifndef PST_PIPELINE_LAYOUT_LAYOUT_H
 #define PST_PIPELINE_LAYOUT_LAYOUT_H
 #include "base/status.h"

@@ -1,4 +1,4 @@
-/* Memory layout: every byte that a rank touches during training, at an offset that is known before
+/* The memory map: every byte that a rank touches during training, at an offset that is known before
  * the first step. Regions follow each other in the arena in the order of pst_region, each buffer
  * 64-byte aligned; the predicted peak, `total`, is one more than the highest byte that is ever
  * touched.
@@ -87,7 +87,7 @@ typedef struct {
 } pst_memory_map_spec;
 /* cut, slots: those of the rank's lane. Data and outputs are sized for the larger n_micro of job
  * and eval. eval_cut, eval, eval_slots: NULL together. optim NULL: no gradients, state or flush
- * (generation). The graph and both cuts are borrowed and outlive the layout. */
+ * (generation). The graph and both cuts are borrowed and outlive the map. */
 pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map **map);
 void pst_memory_map_close(pst_memory_map *map);
 /* A map over the arena at hand. cut, slots: those of training or those of evaluation. */

@@ -126,5 +126,5 @@ pst_status pst_memory_map_print(const pst_memory_map *x, const pst_graph *g, FIL
         fprintf(out, "  %-16s %14llu %14llu\n", pst_region_name((pst_region)r),
                 (unsigned long long)x->start[r], (unsigned long long)x->bytes[r]);
     fprintf(out, "  %-16s %14s %14llu\n", "total", "", (unsigned long long)x->total);
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the layout") : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the memory map") : PST_OK;
 }

@@ -1,5 +1,5 @@
-/* Checks a layout: regions, and what lies in them for the whole step, do not overlap; slots of all
- * classes are apart; and every program is played on its scratch memory, byte range by byte
+/* Checks a memory map: regions, and what lies in them for the whole step, do not overlap; slots of
+ * all classes are apart; and every program is played on its scratch memory, byte range by byte
  * range. */
 #include "base/arena.h"
 #include "pipeline/memory/map.h"
@@ -30,7 +30,7 @@ static void add(ranges *all, const pst_memory_map *x, pst_region region, uint64_
         uint32_t cap = all->cap ? 2 * all->cap : 64;
         range *more = realloc(all->r, cap * sizeof *more);
         if (!more) {
-            all->status = pst_fail(PST_ENOMEM, "no memory to check a layout");
+            all->status = pst_fail(PST_ENOMEM, "no memory to check a memory map");
             return;
         }
         all->r = more;
@@ -197,7 +197,7 @@ static pst_status play_programs(const pst_memory_map *x, const pst_cut *cut, uin
     pst_status status = PST_OK;
     for (uint32_t p = 0; p < 4 && status == PST_OK; p++) {
         stage st = {chunk, malloc(((size_t)chunk->n_buffer + 1) * sizeof *st.intact), 0, p, c};
-        if (!st.intact) return pst_fail(PST_ENOMEM, "no memory to check a layout");
+        if (!st.intact) return pst_fail(PST_ENOMEM, "no memory to check a memory map");
         if (chunk->program[p].scratch_bytes && base + chunk->program[p].scratch_bytes > x->total)
             status = pst_fail(PST_EINTERNAL, "rank %u: scratch of chunk %u ends behind the arena",
                               x->rank, c);

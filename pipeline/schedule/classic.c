@@ -1,7 +1,6 @@
-/* Schedules with F and a fused BW in turn. Sources: GPipe (Huang et al., NeurIPS
- * 2019); 1F1B (PipeDream-Flush, Narayanan et al., ICML 2021); interleaved 1F1B (Narayanan et al.,
- * SC 2021); 1f1b-early is 1F1B with B and W apart, so that the input gradient leaves before W
- * runs. */
+/* Schedules with F and a fused BW in turn. Sources: GPipe (Huang et al., NeurIPS 2019); 1F1B
+ * (PipeDream-Flush, Narayanan et al., ICML 2021); interleaved 1F1B (Narayanan et al., SC 2021);
+ * 1f1b-early is 1F1B with B and W apart, so that the input gradient leaves before W runs. */
 #include "pipeline/schedule/build.h"
 #include "pipeline/schedule/flight.h"
 #include "pipeline/schedule/rows.h"

@@ -1,6 +1,6 @@
 /* Schedules: in which order each rank runs the F, B, W (or fused BW) of its chunks and
- * micro-batches. Generators know nothing of memory or messages;
- * pipeline/compile/instr.h compiles their order into instructions. */
+ * micro-batches. Generators know nothing of memory or messages; pipeline/compile/instr.h compiles
+ * their order into instructions. */
 #ifndef PST_PIPELINE_SCHEDULE_SCHEDULE_H
 #define PST_PIPELINE_SCHEDULE_SCHEDULE_H
 #include "base/opcode.h"

@@ -78,13 +78,11 @@ static uint64_t fitting(uint64_t limit, uint64_t beside, uint64_t each) {
 /* What F and B of chunk c have to wait for in chunk a of the same rank; until_c (until_a): what a
  * micro-batch holds of the rank's chunks up to c (a) between its F of that chunk and its B of it.
  * Pass x of chunk a is undone, and so are those behind it. When micro-batch m begins F or B of
- * chunk c it holds until_c itself, and x to m - 1 (or m)
- * - hold chunk a from their F of it to W, in part before and in part behind B, which have been if a
- * <= c, or a >= c on the way back;
- * - hold all up to a before their B of it, if a <= c;
- * - hold all up to c as long as x has not run B of a later chunk a, when x holds those up to a as
- * well, or else will when it comes there, and none behind it can have let go of anything by
- * then. */
+ * chunk c it holds until_c itself, and x to m - 1 (or m) - hold chunk a from their F of it to W, in
+ * part before and in part behind B, which have been if a <= c, or a >= c on the way back; - hold
+ * all up to a before their B of it, if a <= c; - hold all up to c as long as x has not run B of a
+ * later chunk a, when x holds those up to a as well, or else will when it comes there, and none
+ * behind it can have let go of anything by then. */
 static void know_pair(prover *b, uint32_t c, uint32_t a, uint64_t until_c, uint64_t until_a) {
     const pst_solve_problem *p = b->s->problem;
     const pst_held *of_c = &p->held[c], *of_a = &p->held[a];

@@ -6,9 +6,8 @@
 #include "base/status.h"
 #include <stdint.h>
 
-enum {
-    PST_LIMIT_STACK = 1 << 20
-}; /* bytes: what libraries put on it in their beginning, with room to spare */
+/* Bytes: what libraries put on it in their beginning, with room to spare. */
+enum { PST_LIMIT_STACK = 1 << 20 };
 
 /* What a run will need; 0 of something: it is not looked at. */
 typedef struct {

@@ -16,9 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-    SPIN_NS = 20000
-}; /* ranks often outnumber cores: a longer spin would eat a neighbour's time slice */
+/* Ranks often outnumber cores: a longer spin would eat a neighbour's time slice. */
+enum { SPIN_NS = 20000 };
 
 /* `state`: how many workers are inside, and two flags. */
 static const uint32_t CLOSED = 1u << 31, WAITING = 1u << 30, INSIDE = (1u << 30) - 1;

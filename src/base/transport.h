@@ -20,7 +20,7 @@ typedef struct {
                              transport uses them */
 } pst_transfer;
 
-/* The channel of the engine's own traffic, above those of the instruction lists. */
+/* The channel of the run's own traffic, above those of the instruction lists. */
 enum { PST_CHANNEL_COLLECTIVE = 0xff00 };
 
 /* DEVICE_MEMORY: `mem` may be memory of a device that the host cannot reach. */

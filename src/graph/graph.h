@@ -19,7 +19,7 @@ typedef enum { PST_PASS_F, PST_PASS_B, PST_PASS_W, PST_PASS_COUNT } pst_pass;
 typedef enum {
     PST_TENSOR_DATA, /* filled by the data set: tokens or targets, int32 */
     PST_TENSOR_ACTIVATION,
-    PST_TENSOR_OUTPUT /* read by the engine after F: per-token losses, or logits when generating */
+    PST_TENSOR_OUTPUT /* read by the run after F: per-token losses, or logits when generating */
 } pst_tensor_role;
 
 typedef struct {

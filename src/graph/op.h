@@ -78,65 +78,53 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
 /* The ordered list of rows; *n receives its length. Operand lists (argument order of the kernels):
  * (An operand in [brackets] is absent, and those behind it move up, when the node has no such
  * parameter or input.)
- *  embedding      in: tokens[b,T] i32; param: wte[V,C] (+ wpe[Tmax,C])        out: [b,T,C]
- *                 F: IN0 PARAM0 [PARAM1] OUT0        W: IN0 DOUT0 DPARAM0 [DPARAM1]
- *  layer_norm     in: x[..,C]; param: weight[C], bias[C]; saved0: (mean, rstd) f32 [rows,2]
- *                 F: IN0 PARAM0 PARAM1 OUT0 SAVED0   B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0(may
- *                                                    share SUM0)
+ *  embedding      in: tokens[b,T] i32; param: wte[V,C] (+ wpe[Tmax,C])        out: [b,T,C] F: IN0
+ *                 PARAM0 [PARAM1] OUT0        W: IN0 DOUT0 DPARAM0 [DPARAM1]
+ *  layer_norm     in: x[..,C]; param: weight[C], bias[C]; saved0: (mean, rstd) f32 [rows,2] F: IN0
+ *                 PARAM0 PARAM1 OUT0 SAVED0   B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0(may share SUM0)
  *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1
- *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias)
- *                 saved0 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W;
- *                 graph's dtype
- *                 without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0
- *                                     W: IN0 DOUT0 DPARAM0 [DPARAM1]
- *                 with activation     F: IN0 PARAM0 [PARAM1] OUT0 SAVED0
- *                                     B: PARAM0 SAVED0 DOUT0 SAVED1(may share DOUT0) DIN0
- *                                     W: IN0 SAVED1 DPARAM0 [DPARAM1]
- *                                     restored by "activation": SAVED0 OUT0
+ *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias) saved0
+ *                 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W; graph's
+ *                 dtype without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0 W:
+ *                 IN0 DOUT0 DPARAM0 [DPARAM1] with activation     F: IN0 PARAM0 [PARAM1] OUT0
+ *                 SAVED0 B: PARAM0 SAVED0 DOUT0 SAVED1(may share DOUT0) DIN0 W: IN0 SAVED1 DPARAM0
+ *                 [DPARAM1] restored by "activation": SAVED0 OUT0
  *  attention      self-attention, heads, causal or bidirectional; in: qkv[b,T,3C] (q, k, v blocks
- *                 of C) (+ lengths[b]
- *                 i32, clamped to 0..T: positions from there on are padding, which nobody sees);
- *                 out [b,T,C], 0 in
- *                 rows of padding, as is their gradient; saved0: log-sum-exp f32 [b,heads,T], 0 in
- *                 rows of padding
- *                 F: IN0 [IN1] OUT0 SAVED0    B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0
+ *                 of C) (+ lengths[b] i32, clamped to 0..T: positions from there on are padding,
+ *                 which nobody sees); out [b,T,C], 0 in rows of padding, as is their gradient;
+ *                 saved0: log-sum-exp f32 [b,heads,T], 0 in rows of padding F: IN0 [IN1] OUT0
+ *                 SAVED0    B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0
  *  dropout        F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(may share DOUT0); mask from
- *                                                     (seed, name, sample)
+ *                 (seed, name, sample)
  *  add            F: IN0 IN1 OUT0(may share IN1)      B: pass-through
  *  cross_entropy  in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T]
- *                 (role OUTPUT)
- *                 saved0: log-sum-exp f32 [b,T]
- *                 F: IN0 IN1 OUT0 SAVED0              B: IN0 IN1 SAVED0 DIN0(must share IN0),
- *                                                     times loss_scale
- *  pixels         in: bytes[b,H,W,C] i32; out like it, x / 127.5 - 1
- *                 F: IN0 OUT0                         no B
- *  convolution    in: x[b,H,W,C]; param: weight[O,h,w,C] (+ bias[O]); out [b,..,..,O]
- *                 F: IN0 PARAM0 [PARAM1] OUT0         B: PARAM0 DOUT0 DIN0
- *                 W: IN0 DOUT0 DPARAM0 [DPARAM1]
+ *                 (role OUTPUT) saved0: log-sum-exp f32 [b,T] F: IN0 IN1 OUT0 SAVED0
+ *                 B: IN0 IN1 SAVED0 DIN0(must share IN0), times loss_scale
+ *  pixels         in: bytes[b,H,W,C] i32; out like it, x / 127.5 - 1 F: IN0 OUT0
+ *                 no B
+ *  convolution    in: x[b,H,W,C]; param: weight[O,h,w,C] (+ bias[O]); out [b,..,..,O] F: IN0 PARAM0
+ *                 [PARAM1] OUT0         B: PARAM0 DOUT0 DIN0 W: IN0 DOUT0 DPARAM0 [DPARAM1]
  *  batch_norm     in: x[..,C] (+ z[..,C]); param: weight, bias and the statistics mean, variance,
- *                 [C] each;
- *                 saved0: (mean [C], rstd [C]) f32, saved1: the sums of W from B, (dweight [C],
- *                 dbias [C]) f32
- *                 F: IN0 [IN1] PARAM0 PARAM1 PARAM2 PARAM3 OUT0 SAVED0
+ *                 [C] each; saved0: (mean [C], rstd [C]) f32, saved1: the sums of W from B,
+ *                 (dweight [C], dbias [C]) f32 F: IN0 [IN1] PARAM0 PARAM1 PARAM2 PARAM3 OUT0 SAVED0
  *                 B: IN0 PARAM0 SAVED0 [OUT0, with an activation] DOUT0 SAVED1 DIN0(may share
- *                 DOUT0), or with z
- *                    .. SAVED1 DIN0 DIN1(may share DOUT0)
- *                 W: SAVED0 SAVED1 DPARAM0 DPARAM1 DPARAM2 DPARAM3
+ *                 DOUT0), or with z .. SAVED1 DIN0 DIN1(may share DOUT0) W: SAVED0 SAVED1 DPARAM0
+ *                 DPARAM1 DPARAM2 DPARAM3
  *  max_pool       in: x[b,H,W,C]                      F: IN0 OUT0    B: IN0 DOUT0 DIN0
  *  average_pool   in: x[b,H,W,C]; out [b,1,C]         F: IN0 OUT0    B: DOUT0 DIN0
  * Only in graphs that split.c makes:
  *  tensor_copy    F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(must share DOUT0), summed over
- *                                                     the group
+ *                 the group
  *  tensor_sum     F: IN0 OUT0(must share IN0)         B: pass-through
  *  tensor_gather, tensor_scatter    along the sequence F: IN0 OUT0    B: DOUT0 DIN0; each is the
  *                                   other's backward
  *  tensor_stack   F: IN0 OUT0                         no B
- *  vocabulary_part in: logits[b,T,V of the rank], targets; out: f32 [b,T,3], per row the largest
- *  logit, the sum of
+ * vocabulary_part in: logits[b,T,V of the rank], targets; out: f32 [b,T,3], per row the largest
+ * logit, the sum of
  *                 exp(logit - largest), and the target's logit, 0 where another rank has it. F:
  *                 IN0 IN1 OUT0; no B
- *  vocabulary_loss in: logits, targets, the stacked parts [b,T,3 ranks]; as cross_entropy, whose B
- *  it has
+ * vocabulary_loss in: logits, targets, the stacked parts [b,T,3 ranks]; as cross_entropy, whose B
+ * it has
  *                 F: IN1 IN2 OUT0 SAVED0              B: IN0 IN1 SAVED0 DIN0(must share
  * IN0) */
 const pst_op_row *const *pst_op_rows(uint32_t *n);

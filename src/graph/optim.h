@@ -15,10 +15,10 @@ typedef struct {
 const pst_optim_row *pst_optim_rows(void);
 const pst_optim_row *pst_optim_find(const char *name);
 
-/* One update's constants. AdamW (Loshchilov & Hutter 2019, decoupled decay as in PyTorch):
- * w -= lr*decay*w; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) +
- * eps) with c1 = 1-b1^t, c2 = 1-b2^t and g already scaled by grad_scale. SGD: buf = momentum*buf +
- * g + decay*w (t = 1: buf = g + decay*w), w -= lr*buf. */
+/* One update's constants. AdamW (Loshchilov & Hutter 2019, decoupled decay as in PyTorch): w -=
+ * lr*decay*w; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps)
+ * with c1 = 1-b1^t, c2 = 1-b2^t and g already scaled by grad_scale. SGD: buf = momentum*buf + g +
+ * decay*w (t = 1: buf = g + decay*w), w -= lr*buf. */
 typedef struct {
     float lr, decay, beta1, beta2, eps, momentum, grad_scale;
     float correction1, correction2; /* 1 - beta^t, computed in double */

@@ -1,16 +1,14 @@
-/* Tensor parallelism as a rewrite of the graph: each of `parts` ranks gets a graph of its own,
- * with its part of the big
- * parameters and with exchanges (tensor_*) where the ranks need each other. All of them have the
- * same operators in the
- * same order; only sizes differ, where something does not divide.
+/* Tensor parallelism as a rewrite of the graph: each of `parts` ranks gets a graph of its own, with
+ * its part of the big parameters and with exchanges (tensor_*) where the ranks need each other. All
+ * of them have the same operators in the same order; only sizes differ, where something does not
+ * divide.
  *
- *   linear + attention + linear, linear + linear   first by columns (attention by heads), second
- *                                                  by rows
+ *   linear + attention + linear, linear + linear   first by columns (attention by heads), second by
+ *                                                  rows
  *   embedding, output layer and cross_entropy      by tokens of the vocabulary
  *   everything else                                on every rank alike; with options.sequence each
- *                                                  rank has a part of
- *                                                  the positions of it, and the gradients of
- *                                                  parameters are sums
+ *                                                  rank has a part of the positions of it, and the
+ *                                                  gradients of parameters are sums
  *
  * The bias of a row-split layer and the positions of a split embedding are added by part 0
  * alone. */

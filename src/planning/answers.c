@@ -1,5 +1,6 @@
 /* Questions about what was planned, and how answers are written. planning/planning.h declares
  * it. */
+#include "base/bytes.h"
 #include "planning/planning.h"
 #include <string.h>
 
@@ -66,10 +67,7 @@ const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES])
 }
 
 const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
-    static const char *const unit[] = {"KiB", "MiB", "GiB"};
-    int u = (bytes >= 1u << 20) + (bytes >= 1u << 30);
-    snprintf(text, 32, "%.2f %s", (double)bytes / (double)(1u << (10 * (u + 1))), unit[u]);
-    return text;
+    return pst_bytes_text(bytes, PST_KIB, PST_GIB, 2, text);
 }
 
 const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size_t room) {

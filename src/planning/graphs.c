@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to plan"); }
-
 /* The whole model with so many layers for this micro-batch, kept. */
 static pst_status build_whole(pst_planning *x, uint32_t layers, uint32_t micro_batch,
                               const pst_graph **whole) {
@@ -15,7 +13,7 @@ static pst_status build_whole(pst_planning *x, uint32_t layers, uint32_t micro_b
             return PST_OK;
         }
     pst_planning_whole *more = realloc(x->whole, (x->n_whole + 1) * sizeof *more);
-    if (!more) return no_memory();
+    if (!more) return pst_no_memory("to plan");
     x->whole = more;
     pst_model_config model = x->model;
     model.layers = layers;
@@ -42,7 +40,7 @@ static pst_status shard(const pst_graph *whole, pst_split_options o, uint32_t un
                         pst_graph **part) {
     uint32_t tied = untied ? find_tied(whole) : whole->n_node,
              *parts = malloc(whole->n_node * sizeof *parts);
-    if (!parts) return no_memory();
+    if (!parts) return pst_no_memory("to plan");
     for (uint32_t i = 0; i < whole->n_node; i++) parts[i] = i < tied ? o.parts : 1;
     if (tied < whole->n_node) o.parts_of_node = parts;
     pst_status status =
@@ -62,12 +60,12 @@ pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *ke
                                    : pst_fail(k->status, "no %u tensor ranks", key->tensor);
     }
     pst_planning_part *more = realloc(x->part, (x->n_part + 1) * sizeof *more), *k;
-    if (!more) return no_memory();
+    if (!more) return pst_no_memory("to plan");
     x->part = more;
     k = &more[x->n_part];
     *k = (pst_planning_part){.key = *key};
     if (!(k->table = calloc(x->cluster->n_kind ? x->cluster->n_kind : 1, sizeof(pst_cost_table *))))
-        return no_memory();
+        return pst_no_memory("to plan");
     x->n_part++;
     const pst_split_options o = {.parts = key->tensor, .sequence = (int)key->sequence};
     k->status = build_whole(x, key->layers, key->micro_batch, &whole);

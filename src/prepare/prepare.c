@@ -231,7 +231,7 @@ static pst_status build_job(pst_prepared *p) {
 static pst_status build_layout(pst_prepared *p) {
     uint32_t n = p->options.n_rank;
     p->memory = calloc(n, sizeof *p->memory);
-    if (!p->memory) return pst_fail(PST_ENOMEM, "no memory for the layouts of %u ranks", n);
+    if (!p->memory) return pst_fail(PST_ENOMEM, "no memory for the memory maps of %u ranks", n);
     for (uint32_t r = pst_job_gathers(p->job); r < n; r = pst_job_next(p->job, r)) {
         uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
         uint32_t t = pst_grid_at(p->grid, r).tensor;

@@ -131,8 +131,8 @@ pst_status pst_prepare_eval_schedules(pst_prepared *p);
 void pst_prepare_close_schedules(pst_prepared *p);
 /* prepare/devices.c. Which device each rank has, and how slow it is. EINPUT. */
 pst_status pst_prepare_devices(pst_prepared *p);
-/* Sets device and isa of options that say how many threads, by parallel.device.
- * EINPUT: there is none. */
+/* Sets device and isa of options that say how many threads, by parallel.device. EINPUT: there is
+ * none. */
 pst_status pst_prepare_kind(const pst_config *config, pst_prepare_options *options);
 /* The instruction sets for looking at a job, which asks nothing of this machine: its own, and those
  * that the precision needs, for the job may be another machine's or a GPU's. */
@@ -155,9 +155,9 @@ typedef struct {
 void pst_prepare_peak(const pst_prepared *p, pst_peak *peak);
 /* Bytes that each of so many ranks of this machine can have on its device; 0: not known. */
 uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here);
-/* Which device each of n ranks has, by parallel.devices, else by the plan (NULL:
- * none), else its own number; and which of the n processes that are launched runs it: they have the
- * used devices in ascending order. */
+/* Which device each of n ranks has, by parallel.devices, else by the plan (NULL: none), else its
+ * own number; and which of the n processes that are launched runs it: they have the used devices in
+ * ascending order. */
 pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n,
                              uint32_t *device, uint32_t *process);
 /* prepare/number.c. An item of a list of the run file, in [least, most]. EINPUT names the key. */

@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    TRIES = 4
-}; /* of one placement, with less memory each time, until the layout holds the limit */
+/* Of one placement, with less memory each time, until the layout holds the limit. */
+enum { TRIES = 4 };
 
 typedef struct {
     const pst_config *config;

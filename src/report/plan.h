@@ -1,5 +1,5 @@
-/* A plan's report: what `penstock plan --report` shows, as plain numbers. The engine fills them
- * from what it has prepared (planning/page.c); nothing here computes a prediction. */
+/* A plan's report: what `penstock plan --report` shows, as plain numbers. Planning fills them from
+ * what it has prepared (planning/page.c); nothing here computes a prediction. */
 #ifndef PST_REPORT_PLAN_H
 #define PST_REPORT_PLAN_H
 #include "graph/graph.h"

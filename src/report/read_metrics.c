@@ -18,10 +18,6 @@ const char *pst_report_text(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "no memory to read the metrics of a run");
-}
-
 /* --- growing ---------------------------------------------------------------------------------- */
 
 static int grow(double **at, size_t room) {
@@ -35,7 +31,7 @@ static pst_status room_for_step(pst_report_metrics *m) {
     size_t room = m->room ? 2 * m->room : 256;
     int ok = grow(&m->step, room);
     for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++) ok = ok && grow(&m->curve[k], room);
-    if (!ok) return no_memory();
+    if (!ok) return pst_no_memory("to read the metrics of a run");
     m->room = room;
     return PST_OK;
 }
@@ -43,7 +39,8 @@ static pst_status room_for_step(pst_report_metrics *m) {
 static pst_status room_for_validation(pst_report_metrics *m) {
     if (m->n_validation < m->validation_room) return PST_OK;
     size_t room = m->validation_room ? 2 * m->validation_room : 64;
-    if (!grow(&m->validation_step, room) || !grow(&m->validation_loss, room)) return no_memory();
+    if (!grow(&m->validation_step, room) || !grow(&m->validation_loss, room))
+        return pst_no_memory("to read the metrics of a run");
     m->validation_room = room;
     return PST_OK;
 }
@@ -52,7 +49,7 @@ static pst_status room_for_ranks(pst_report_metrics *m, size_t n) {
     if (n > PST_REPORT_RANKS) n = PST_REPORT_RANKS;
     if (n <= m->n_rank) return PST_OK;
     pst_report_memory *more = realloc(m->memory, n * sizeof *more);
-    if (!more) return no_memory();
+    if (!more) return pst_no_memory("to read the metrics of a run");
     for (size_t r = m->n_rank; r < n; r++) more[r] = (pst_report_memory){NAN, NAN, NAN};
     m->memory = more;
     m->n_rank = (uint32_t)n;
@@ -96,7 +93,7 @@ static pst_status read_work(const json_t *line, pst_report_metrics *m) {
         double s = pst_report_number(work, kind), sum = pst_report_number(m->work, kind);
         if (!(s >= 0) || (isnan(sum) && json_object_size(m->work) >= MAX_KINDS)) continue;
         if (json_object_set_new(m->work, kind, json_real(isnan(sum) ? s : sum + s)) != 0)
-            return no_memory();
+            return pst_no_memory("to read the metrics of a run");
     }
     return PST_OK;
 }
@@ -154,7 +151,7 @@ static pst_status read_event(json_t *line, pst_report_metrics *m) {
     }
     if (!strcmp(event, "end")) keep(&m->end, line);
     json_t *list = m->n_event++ < PST_REPORT_HEAD ? m->head : m->tail;
-    if (json_array_append(list, line) != 0) return no_memory();
+    if (json_array_append(list, line) != 0) return pst_no_memory("to read the metrics of a run");
     if (json_array_size(m->tail) > PST_REPORT_TAIL) json_array_remove(m->tail, 0);
     return PST_OK;
 }
@@ -178,7 +175,7 @@ pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m) {
     m->head = json_array();
     m->tail = json_array();
     m->work = json_object();
-    if (!m->head || !m->tail || !m->work) return no_memory();
+    if (!m->head || !m->tail || !m->work) return pst_no_memory("to read the metrics of a run");
     while (status == PST_OK && (n = getline(&text, &room, file)) > 0) {
         if (n > MAX_LINE) m->n_bad++;
         else status = read_line(text, (size_t)n, m);

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SETTLING = 6
-}; /* steps from which the prediction learns, and one for the machine to warm up */
+/* Steps from which the prediction learns, and one for the machine to warm up. */
+enum { SETTLING = 6 };
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

@@ -8,9 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    MOST_IN_ROW = 100
-}; /* skipped steps without one that is applied: this will not end by itself */
+/* Skipped steps without one that is applied: this will not end by itself. */
+enum { MOST_IN_ROW = 100 };
 
 /* The same batch lies in the arenas still. *first: NULL when all was finite this time.
  * Collective. */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test: label=full timeout=600
-# Tests of the engine that leave the device to the program, with one that the host cannot reach (far_module.c): sessions,
+# Tests of runs that leave the device to the program, with one that the host cannot reach (far_module.c): sessions,
 # numbers that are none, weights of others, checkpoints while training goes on, random layouts.
 set -eu
 build=$(dirname "$PENSTOCK")

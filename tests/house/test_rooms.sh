@@ -103,15 +103,21 @@ row_of() { # ROOM -> "room, room"
 
 rooms_are_described() {
     bad=0
-    for room in $(sed -n 's/^pst_room(\([a-z_/]*\).*/\1/p' "$rooms"); do
-        n=$(find "$source_dir/$room" -maxdepth 1 -name '*.[ch]' | wc -l)
+    for room in $(sed -n 's/^pst_room(\([a-z_/]*\).*/\1/p' "$rooms") kernels/cuda src/cli; do
+        n=$(find "$source_dir/$room" -maxdepth 1 \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | wc -l)
         lines=$(wc -l <"$source_dir/$room/README.md" 2>/dev/null || echo 0)
         [ "$n" -le 60 ] || {
             echo "$room: $n sources; 60 are the most"
             bad=1
         }
-        [ "$lines" -gt 2 ] && [ "$lines" -le 20 ] || {
+        [ "$lines" -gt 2 ] && [ "$lines" -le 20 ] && grep -q '^Read first: ' "$source_dir/$room/README.md" || {
             echo "$room/README.md: $lines lines; 3 to 20 say what the room is for, what to read first, what it may use"
+            bad=1
+        }
+        grep -q "^pst_room($room[ )]" "$rooms" || continue
+        row=$(row_of "$room")
+        tr '\n' ' ' <"$source_dir/$room/README.md" | grep -q "May use: ${row:-nothing of the house}[,.]" || {
+            echo "$room/README.md: it may use ${row:-nothing of the house}, says cmake/rooms.cmake"
             bad=1
         }
     done

@@ -1,4 +1,4 @@
-/* Runs small trainings for the tests of the engine, in this process or through the program, and
+/* Runs small trainings for tests, in this process or through the program, and
  * reads what they wrote. */
 #ifndef TESTS_RUN_RUNS_H
 #define TESTS_RUN_RUNS_H
