@@ -34,8 +34,7 @@ static void growing(void **state) {
     }
     for (size_t n = 0; n < 1000; n++) assert_int_equal(list[n], n);
     const size_t before = room;
-    assert_int_equal(pst_grow(&list, SIZE_MAX / 4 / before, before, &room, "for numbers"),
-                     PST_ENOMEM);
+    assert_int_equal(pst_grow(&list, SIZE_MAX / before, before, &room, "for numbers"), PST_ENOMEM);
     assert_string_equal(pst_error(), "no memory for numbers");
     assert_int_equal(room, before);
     free(list);
