@@ -1,3 +1,4 @@
+/* test: timeout=60 */
 /* As test_search_tight.c, of problems that are too large to go through: what fits in some memory is
  * found in any larger memory, with a step that is hardly longer. */
 #include "partition/search_case.h"
