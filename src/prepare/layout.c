@@ -91,19 +91,3 @@ pst_status pst_prepare_layout(const pst_config *c, const pst_prepare_options *o,
     else pst_layout_close(&l);
     return status;
 }
-
-pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options,
-                       pst_prepared **prepared) {
-    const pst_layout *given = options->layout;
-    pst_layout l;
-    PST_TRY(given ? pst_layout_copy(given, &l) : pst_prepare_layout(config, options, &l));
-    int solves = pst_schedule_kind_of(l.schedule) == PST_SCHEDULE_SOLVED && !options->schedules;
-    pst_status status;
-    if (solves && options->lane)
-        status = pst_fail(PST_EINPUT,
-                          "schedule solved is solved for all pipelines together, not for one");
-    else if (solves) status = pst_prepare_solved(config, options, &l, prepared);
-    else status = pst_prepare_build(config, options, &l, prepared);
-    pst_layout_close(&l);
-    return status;
-}

@@ -15,7 +15,7 @@ pst_status pst_prepare_grid(const pst_config *config, const pst_prepare_options 
  * plan (NULL: none) has them. */
 pst_status pst_prepare_layout_devices(const pst_config *config, const pst_plan *plan, uint32_t n,
                                       uint32_t **device);
-/* prepare/prepare.c: of a layout whose schedule has a name, or is given. */
+/* prepare/build.c: of a layout whose schedule has a name, or is given. */
 pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options *options,
                              const pst_layout *layout, pst_prepared **prepared);
 /* prepare/solved.c: the same of a layout whose schedule is to be solved for. */

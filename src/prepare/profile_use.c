@@ -1,4 +1,4 @@
-/* What a run's predictions take from parallel.profile: prepare.c asks for operators while programs
+/* What a run's predictions take from parallel.profile: build.c asks for operators while programs
  * are built; messages and the flush get their durations here, once the lists and the layout are
  * there. */
 #include "prepare/profile_use.h"

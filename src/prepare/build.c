@@ -1,0 +1,404 @@
+/* See layout.h: from a layout to the job, in the order of the steps. graph.c makes the graph,
+ * fits.c says whether it fits in memory. */
+#include "prepare/prepare.h"
+#include "prepare/layout.h"
+#include "prepare/flush_time.h"
+#include "prepare/planned.h"
+#include "prepare/profile_use.h"
+#include "base/log.h"
+#include "pipeline/check/check.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- kernels and costs ------------------------------------------------------------------------ */
+
+typedef struct {
+    pst_device device; /* first: what pst_prepare_choose is given */
+    const pst_prepared *p;
+    const pst_graph *graph; /* of the tensor rank */
+} chooser_arg;
+
+static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass pass,
+                           uint64_t flops, uint64_t bytes) {
+    const chooser_arg *a = arg;
+    uint64_t measured =
+        extra == PST_EXTRA_RESTORE /* a run measures the pass itself */
+            ? 0
+            : pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
+    const pst_costs_work work = {extra, pass, flops, bytes};
+    return measured ? measured : pst_costs_pass_ns(&a->p->costs, a->graph, node, &work);
+}
+
+/* NORM and STEP: by pst_prepare_time_flush, once it is known what each rank has. */
+static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
+    return (pst_instr_cost){.latency_ns = pst_costs_link.latency_ns,
+                            .bytes_per_s = pst_costs_link.bytes_per_s,
+                            .flush = flush,
+                            .post = !strcmp(p->config->parallel.post_validation, "true"),
+                            .gather_ns = 5000,
+                            .reduce_ns =
+                                (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE};
+}
+
+/* Micro-batches times ranks: lists of a few hundred bytes for each are built in memory. */
+enum { MOST_PASSES = 4u << 20 };
+
+/* --- phases ----------------------------------------------------------------------------------- */
+
+/* A copy of the plan that was given, once it fits the graph and the job. */
+static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
+    pst_status status = pst_plan_check(given, p->graph);
+    if (status != PST_OK) return pst_planned_blame(status, given);
+    if (given->n_rank != p->grid.pipeline)
+        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank,
+                        p->grid.pipeline);
+    if (given->data && (given->data != p->grid.data || given->tensor != p->grid.tensor))
+        return pst_fail(PST_EINPUT,
+                        "plan: it is for %u replicas and %u tensor ranks, not for %u and %u",
+                        given->data, given->tensor, p->grid.data, p->grid.tensor);
+    for (uint32_t s = 0; given->data && s < given->n_rank; s++) {
+        uint32_t asked = pst_grid_degree(p->grid, s),
+                 has = pst_grid_degree(pst_plan_grid(given), s);
+        if (has != asked)
+            return pst_fail(PST_EINPUT, "plan: stage %u of it has %u tensor ranks, not %u", s, has,
+                            asked);
+    }
+    if (given->n_chunk % given->n_rank)
+        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many",
+                        given->n_chunk, given->n_rank);
+    PST_TRY(pst_plan_copy(given, &p->plan));
+    snprintf(p->plan->schedule, sizeof p->plan->schedule, "%s", p->layout.schedule);
+    p->plan->bound_ns = 0; /* of other costs, perhaps */
+    memset(p->plan->peak_bytes, 0, p->plan->n_rank * sizeof *p->plan->peak_bytes);
+    return PST_OK;
+}
+
+/* Where the cut is known. The messages have the plan's file, where the run file names one. */
+static pst_status take_cut(pst_prepared *p) {
+    const char *file = p->config->parallel.plan;
+    if (!p->layout.n_chunk) return PST_OK;
+    if (!p->options.plan || p->options.layout)
+        return pst_plan_of_layout(&p->layout, p->graph, &p->plan);
+    pst_status status = take_plan(p, p->options.plan);
+    return status == PST_EINPUT && *file ? pst_fail_in(status, "%s", file) : status;
+}
+
+/* Of each of the schedule's chunks. */
+static pst_status spread_recompute(const pst_prepared *p, uint8_t *recompute) {
+    uint32_t n = p->layout.n_recompute, n_chunk = p->schedule->n_chunk;
+    if (n != 1 && n != n_chunk)
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.recompute has %u items, but there are %u chunks; give one, or one for each",
+            n, n_chunk);
+    for (uint32_t k = 0; k < n_chunk; k++) recompute[k] = p->layout.recompute[n == 1 ? 0 : k];
+    return PST_OK;
+}
+
+/* Before it is known which operators lie where, n tensor ranks are taken to need an n-th of the
+ * time. */
+static void share_stages(const pst_prepared *p, double *slow) {
+    for (uint32_t s = 0; p->before && s < p->grid.pipeline; s++)
+        slow[s] /= pst_grid_degree(p->grid, s);
+}
+
+static pst_status solve_cut(pst_prepared *p) {
+    chooser_arg arg = {.p = p, .graph = p->graph};
+    const pst_chooser predict = {.arg = &arg, .ns = predict_ns};
+    double *slow = malloc(p->grid.pipeline * sizeof *slow);
+    uint8_t *recompute = p->options.infer ? NULL : malloc(p->schedule->n_chunk);
+    pst_status status =
+        slow && (recompute || p->options.infer)
+            ? PST_OK
+            : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
+    if (status == PST_OK && recompute) status = spread_recompute(p, recompute);
+    if (status == PST_OK) {
+        pst_prepare_slow_stages(p, slow);
+        share_stages(p, slow);
+        const pst_partition_times times = {&p->costs, &predict, slow};
+        status = pst_partition_solve(p->graph, &times, p->schedule, recompute, &p->plan);
+    }
+    free(slow);
+    free(recompute);
+    return status;
+}
+
+static pst_status build_plan(pst_prepared *p) {
+    uint32_t n_micro = p->layout.n_micro;
+    if ((uint64_t)n_micro * p->grid.pipeline > MOST_PASSES)
+        return pst_fail(PST_EINPUT,
+                        "%u micro-batches on %u ranks are too many to schedule (at most %u "
+                        "together): use a larger "
+                        "train.micro_batch or a smaller train.batch",
+                        n_micro, p->grid.pipeline, MOST_PASSES);
+    if (!p->options.infer && pst_schedule_kind_of(p->layout.schedule) == PST_SCHEDULE_FORWARD)
+        return pst_fail(PST_EINPUT,
+                        "schedule 'forward' computes no gradients; choose one that trains");
+    PST_TRY(take_cut(p));
+    PST_TRY(pst_prepare_share(p, n_micro, p->micro));
+    PST_TRY(pst_prepare_schedules(p));
+    if (!p->plan) PST_TRY(solve_cut(p));
+    p->plan->n_micro = n_micro;
+    if (p->micro[1] < p->grid.pipeline && !p->options.infer)
+        pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", p->micro[1],
+                p->grid.pipeline);
+    return pst_plan_check(p->plan, p->graph);
+}
+
+/* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the
+ * last one, which has the largest parts of what does not divide. */
+static int wants_programs(const pst_prepared *p, uint32_t t) {
+    return !p->options.lane || !t || p->before || (p->uneven && t + 1 == p->grid.tensor);
+}
+
+/* The ranks of a tensor group wait for each other in every layer: they are as fast as the
+ * slowest. */
+static void level(pst_cut *const *cut, uint32_t n) {
+    for (uint32_t c = 0; c < cut[0]->n_chunk; c++)
+        for (int op = 0; op < 4; op++)
+            for (uint32_t s = 0; s < cut[0]->chunk[c].program[op].n_step; s++) {
+                uint64_t most = 0;
+                for (uint32_t t = 0; t < n; t++) {
+                    if (!cut[t]->tape) continue;
+                    uint64_t ns = cut[t]->chunk[c].program[op].step[s].ns;
+                    most = ns > most ? ns : most;
+                }
+                for (uint32_t t = 0; t < n; t++) {
+                    if (!cut[t]->tape) continue;
+                    pst_program *program = &cut[t]->chunk[c].program[op];
+                    program->ns += most - program->step[s].ns;
+                    program->step[s].ns = most;
+                }
+            }
+}
+
+static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cut **cut) {
+    chooser_arg arg = {
+        .p = p,
+        .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
+    pst_chooser chooser = {&arg, pst_prepare_choose, predict_ns, p->plan->recompute};
+    for (uint32_t t = 0; t < p->grid.tensor; t++) {
+        const pst_graph *g = arg.graph = p->graphs[t];
+        if (!wants_programs(p, t)) {
+            PST_TRY(pst_cut_open_uses(g, p->chunk_of_node, p->plan->n_chunk, &cut[t]));
+            continue;
+        }
+        PST_TRY(pst_cut_build(&(pst_cut_spec){g, p->chunk_of_node, p->plan->n_chunk, split, train},
+                              &chooser, &cut[t]));
+        PST_TRY(pst_cut_check(cut[t]));
+        if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
+    }
+    level(cut, p->grid.tensor);
+    return PST_OK;
+}
+
+static pst_status build_job(pst_prepared *p) {
+    int train = !p->options.infer;
+    pst_instr_cost cost = instr_cost(p, train), eval_cost = instr_cost(p, 0);
+    PST_TRY(build_cuts(p, p->schedule->split, train, p->cuts));
+    p->cut = p->cuts[0];
+    pst_job_spec spec = {.grid = p->grid,
+                         .schedule = (const pst_schedule *const *)p->schedules,
+                         .cut = (const pst_cut *const *)p->cuts,
+                         .cost = &cost,
+                         .slow = p->slow,
+                         .zero = (int)p->layout.zero,
+                         .alone = p->options.lane != 0,
+                         .lane = p->options.lane ? (p->options.lane - 1) * p->grid.tensor : 0};
+    PST_TRY(pst_prepare_parts(p, &spec.parts));
+    pst_cluster_link *exchange;
+    PST_TRY(pst_prepare_exchange(p, &exchange));
+    spec.exchange = exchange;
+    pst_status status = pst_job_build_grid(&spec, &p->job, p->slots);
+    free(exchange);
+    PST_TRY(status);
+    PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
+    PST_TRY(pst_prepare_time_messages(p));
+    PST_TRY(pst_measured_time_messages(p->measured, p->job));
+    if (!train) return PST_OK;
+    PST_TRY(pst_prepare_share(p, p->options.n_eval_micro, p->eval_micro));
+    PST_TRY(pst_prepare_eval_schedules(p));
+    PST_TRY(build_cuts(p, 0, 0, p->eval_cuts));
+    p->eval_cut = p->eval_cuts[0];
+    spec.cut = (const pst_cut *const *)p->eval_cuts;
+    spec.cost = &eval_cost;
+    spec.schedule = (const pst_schedule *const *)p->eval_schedules;
+    spec.parts = 1;
+    PST_TRY(pst_job_build_grid(&spec, &p->eval_job, p->eval_slots));
+    return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
+}
+
+static pst_status build_layout(pst_prepared *p) {
+    uint32_t n = p->options.n_rank;
+    p->memory = calloc(n, sizeof *p->memory);
+    if (!p->memory) return pst_fail(PST_ENOMEM, "no memory for the memory maps of %u ranks", n);
+    for (uint32_t r = pst_job_gathers(p->job); r < n; r = pst_job_next(p->job, r)) {
+        uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
+        uint32_t t = pst_grid_at(p->grid, r).tensor;
+        const pst_cut *cut = p->cuts[t], *eval = p->eval_cuts[t];
+        const pst_memory_map_spec spec = {.g = p->graphs[t],
+                                          .cut = cut,
+                                          .eval_cut = eval,
+                                          .job = p->job,
+                                          .eval = p->eval_job,
+                                          .slots = p->slots[lane],
+                                          .eval_slots = p->eval_slots[lane],
+                                          .optim = p->optim,
+                                          .rank = r};
+        PST_TRY(pst_memory_map_build(&spec, &p->memory[r]));
+        PST_TRY(pst_memory_map_check(p->memory[r], cut, p->slots[lane]));
+        if (eval) PST_TRY(pst_memory_map_check(p->memory[r], eval, p->eval_slots[lane]));
+        if (p->memory[r]->total > p->plan->peak_bytes[stage])
+            p->plan->peak_bytes[stage] = p->memory[r]->total;
+    }
+    return PST_OK;
+}
+
+pst_status pst_prepare_predict(pst_prepared *p) {
+    pst_timing *timing;
+    PST_TRY(pst_simulate(p->job, &timing));
+    pst_timing_close(p->timing);
+    p->timing = timing;
+    p->plan->step_ns = p->timing->step_ns;
+    p->plan->flush_ns = p->timing->flush_ns;
+    p->plan->bubble = p->timing->bubble;
+    return PST_OK;
+}
+
+/* Whether the stage of an operator has so many tensor ranks. */
+static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
+    return pst_grid_is_home(p->grid, p->job->rank_of_chunk[p->chunk_of_node[node]], tensor);
+}
+
+static pst_status predict(pst_prepared *p) {
+    PST_TRY(pst_prepare_predict(p));
+    for (uint32_t t = 0; t < p->grid.tensor; t++) {
+        const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape; /* on its own, it stands for
+                                                                          all */
+        for (uint32_t s = 0; s < tape->n_step; s++) /* the model's, so not what runs again */
+            if (!tape->step[s].again && (p->options.lane || computes(p, t, tape->step[s].node)))
+                p->flops += tape->step[s].flops * p->plan->n_micro;
+    }
+    for (uint32_t t = 0; t < p->graph->n_tensor; t++)
+        if (p->graph->tensor[t].role == PST_TENSOR_OUTPUT)
+            p->targets += pst_tensor_elements(p->graph->tensor + t) * p->plan->n_micro;
+    return PST_OK;
+}
+
+static pst_status open_grid(pst_prepared *p) {
+    p->grid = pst_layout_grid(&p->layout);
+    p->before = p->layout.before;
+    if (p->grid.data == 1) p->layout.zero = 0;
+    if (p->grid.tensor == 1) p->layout.sequence = 0;
+    uint32_t lanes = pst_grid_lanes(p->grid);
+    uint32_t n = p->grid.data;
+    if (p->options.lane > n)
+        return pst_fail(PST_EINPUT, "there is no replica %u among %u", p->options.lane - 1, n);
+    p->micro = calloc(n + (size_t)1, sizeof *p->micro);
+    p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
+    p->schedules = calloc(n, sizeof *p->schedules);
+    p->eval_schedules = calloc(n, sizeof *p->eval_schedules);
+    p->slots = calloc(lanes, sizeof *p->slots);
+    p->eval_slots = calloc(lanes, sizeof *p->eval_slots);
+    p->graphs = calloc(p->grid.tensor, sizeof *p->graphs);
+    p->cuts = calloc(p->grid.tensor, sizeof *p->cuts);
+    p->eval_cuts = calloc(p->grid.tensor, sizeof *p->eval_cuts);
+    return p->graphs && p->cuts && p->eval_cuts && p->micro && p->eval_micro && p->schedules &&
+                   p->eval_schedules && p->slots && p->eval_slots
+               ? pst_prepare_devices(p)
+               : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
+}
+
+static void choose_costs(pst_prepared *p) {
+    if (!p->cluster) p->costs.kind = pst_prepare_datasheet(p->config, p->options.device);
+    if (!p->cluster) return;
+    p->costs.kind = p->cluster->kind + p->cluster->device[p->device[0]].kind;
+    p->costs.tensor_link = &p->tensor_link;
+    p->costs.stage_link = &p->stage_link;
+}
+
+static pst_status prepare_into(pst_prepared *p) {
+    PST_TRY(open_grid(p));
+    choose_costs(p);
+    PST_TRY(pst_prepare_graph(p));
+    if (!p->options.infer) {
+        p->optim = pst_optim_find(p->config->train.optimizer);
+        if (!p->optim)
+            return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
+    }
+    if (*p->config->parallel.measured && !p->options.infer)
+        PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
+    if (!p->before) PST_TRY(pst_profile_open_for(p)); /* of the operators as they are split */
+    PST_TRY(build_plan(p));
+    PST_TRY(pst_prepare_split(p));
+    if (p->before) PST_TRY(pst_profile_open_for(p));
+    PST_TRY(build_job(p));
+    pst_measured_close(p->measured);
+    p->measured = NULL;
+    PST_TRY(build_layout(p));
+    pst_prepare_time_flush(p);
+    pst_profile_time_messages(p);
+    PST_TRY(pst_planned_describe(p));
+    p->options.schedules = NULL;
+    p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of
+                               pst_prepare_fits is */
+    p->options.layout = NULL;
+    if (p->options.graph) p->options.graph = p->whole;
+    return predict(p);
+}
+
+pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options *options,
+                             const pst_layout *layout, pst_prepared **prepared) {
+    pst_prepared *p = calloc(1, sizeof *p);
+    if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");
+    p->config = config;
+    p->options = *options;
+    pst_status status = pst_layout_copy(layout, &p->layout);
+    if (status == PST_OK) status = prepare_into(p);
+    if (status == PST_OK) *prepared = p;
+    else pst_prepared_close(p);
+    return status;
+}
+
+void pst_prepared_close(pst_prepared *p) {
+    if (!p) return;
+    for (uint32_t r = 0; p->memory && r < p->options.n_rank; r++)
+        pst_memory_map_close(p->memory[r]);
+    free(p->memory);
+    pst_timing_close(p->timing);
+    for (uint32_t i = 0; p->slots && p->eval_slots && i < pst_grid_lanes(p->grid); i++) {
+        pst_slots_close(p->slots[i]);
+        pst_slots_close(p->eval_slots[i]);
+    }
+    pst_measured_close(p->measured);
+    pst_profile_close(p->profile);
+    pst_job_close(p->job);
+    pst_job_close(p->eval_job);
+    for (uint32_t t = 0; p->graphs && p->cuts && p->eval_cuts && t < p->grid.tensor; t++) {
+        pst_cut_close(p->cuts[t]);
+        pst_cut_close(p->eval_cuts[t]);
+        if (p->graphs[t] != p->whole &&
+            (t + 1 == p->grid.tensor || p->graphs[t] != p->graphs[t + 1]))
+            pst_graph_close(p->graphs[t]);
+    }
+    if (p->before) free(p->chunk_of_node);
+    free(p->graphs);
+    free(p->cuts);
+    free(p->eval_cuts);
+    pst_prepare_close_schedules(p);
+    free(p->micro);
+    free(p->eval_micro);
+    free(p->schedules);
+    free(p->eval_schedules);
+    free(p->slots);
+    free(p->eval_slots);
+    free(p->throttle);
+    free(p->slow);
+    free(p->device);
+    pst_cluster_close(p->cluster);
+    pst_plan_close(p->plan);
+    pst_layout_close(&p->layout);
+    pst_graph_close(p->whole);
+    free(p);
+}
