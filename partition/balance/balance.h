@@ -1,10 +1,10 @@
-/* Partition: graph + costs -> plan. The first solver cuts the operator list into contiguous chunks
- * so that the largest chunk's modelled cost is smallest: exact, by dynamic programming, never an
- * empty chunk. */
+/* Partition: graph + costs -> the cut of a layout. This solver cuts the operator list into
+ * contiguous chunks so that the largest chunk's modelled cost is smallest: exact, by dynamic
+ * programming, never an empty chunk. */
 #ifndef PST_PARTITION_BALANCE_BALANCE_H
 #define PST_PARTITION_BALANCE_BALANCE_H
 #include "partition/cost/costs.h"
-#include "pipeline/layout/plan.h"
+#include "pipeline/layout/layout.h"
 #include "pipeline/schedule/schedule.h"
 
 /* n items in a row, to be cut into n_chunk. */
@@ -26,10 +26,11 @@ typedef struct {
                                    in any case */
     const double *slow;         /* [ranks of the schedule] so many times as long there; NULL: 1 */
 } pst_partition_times;
-/* Cuts the graph into the schedule's chunks, on the ranks where it has them. recompute: [n_chunk]
- * pst_recompute, which costs time and goes into the plan; NULL: none. EINPUT when there are more
- * chunks than operators. */
+/* Cuts the graph into the schedule's chunks, on the ranks where it has them: the layout's cut,
+ * ranks of chunks and recomputations. recompute: [n_chunk] pst_recompute, which costs time and goes
+ * into the layout; NULL: none. EINPUT when there are more chunks than operators; then, and for
+ * ENOMEM, the layout may have an empty cut. */
 pst_status pst_partition_solve(const pst_graph *g, const pst_partition_times *times,
                                const pst_schedule *schedule, const uint8_t *recompute,
-                               pst_plan **plan);
+                               pst_layout *layout);
 #endif

@@ -1,4 +1,4 @@
-/* pst_partition_solve: from a graph to a plan of contiguous chunks, all of them as equal as can be.
+/* pst_partition_solve: from a graph to a cut in contiguous chunks, all of them as equal as can be.
  * Costs come from the tape: what an operator does in F, B and W, and which values would cross a
  * cut. */
 #include "graph/diff.h"
@@ -113,27 +113,34 @@ static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const d
     return PST_OK;
 }
 
-static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_schedule *s,
-                            const double *slow, const uint8_t *recompute, pst_plan *made) {
+/* chunk: [operators], for the result. */
+static pst_status cut_into(const profile *p, uint32_t *chunk, const pst_schedule *s,
+                           const double *slow, pst_layout *l) {
     by_chunk x = {0};
-    made->graph_hash = pst_graph_hash(g);
-    snprintf(made->schedule, sizeof(made->schedule), "%s", s->name);
-    made->n_micro = s->n_micro;
-    made->micro_batch = g->micro_batch;
-    memcpy(made->rank_of_chunk, s->rank_of_chunk, s->n_chunk * sizeof(*s->rank_of_chunk));
-    if (recompute) memcpy(made->recompute, recompute, s->n_chunk);
-    pst_status status = open_by_chunk(p, s, slow, recompute, &x);
-    if (status == PST_OK)
-        status = pst_partition_cut(&(pst_partition_items){.cost = p->cost,
-                                                          .boundary_cost = p->boundary,
-                                                          .crossing = p->crossing,
-                                                          .again = x.again,
-                                                          .slow = x.slow,
-                                                          .n = g->n_node,
-                                                          .n_chunk = s->n_chunk},
-                                   made->chunk_of_node);
+    pst_status status = open_by_chunk(p, s, slow, l->recompute, &x);
+    const pst_partition_items items = {.cost = p->cost,
+                                       .boundary_cost = p->boundary,
+                                       .crossing = p->crossing,
+                                       .again = x.again,
+                                       .slow = x.slow,
+                                       .n = l->n_item,
+                                       .n_chunk = l->n_chunk};
+    if (status == PST_OK) status = pst_partition_cut(&items, chunk);
+    for (uint32_t i = 0; status == PST_OK && i < l->n_item; i++)
+        l->first_item[chunk[i] + 1] = i + 1;
     free(x.slow);
     free(x.again);
+    return status;
+}
+
+static pst_status fill_layout(const profile *p, const pst_schedule *s, const double *slow,
+                              const uint8_t *recompute, pst_layout *l) {
+    memcpy(l->rank_of_chunk, s->rank_of_chunk, s->n_chunk * sizeof(*s->rank_of_chunk));
+    if (recompute) memcpy(l->recompute, recompute, s->n_chunk);
+    uint32_t *chunk = malloc(l->n_item * sizeof *chunk);
+    if (!chunk) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", l->n_item);
+    pst_status status = cut_into(p, chunk, s, slow, l);
+    free(chunk);
     return status;
 }
 
@@ -170,20 +177,16 @@ static pst_status time_all(const source *from, const uint8_t *recompute, uint32_
 
 pst_status pst_partition_solve(const pst_graph *g, const pst_partition_times *times,
                                const pst_schedule *schedule, const uint8_t *recompute,
-                               pst_plan **plan) {
+                               pst_layout *layout) {
     const source from = {g, times};
     if (schedule->n_chunk > g->n_node) return too_many(g, schedule);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
     profile p = {
         .cost = arrays, .boundary = arrays + g->n_node, .crossing = arrays + 2 * (size_t)g->n_node};
-    pst_plan *made = NULL;
     pst_status status = time_all(&from, recompute, schedule->n_chunk, &p);
-    if (status == PST_OK)
-        status = pst_plan_open(g->n_node, schedule->n_rank, schedule->n_chunk, &made);
-    if (status == PST_OK) status = fill_plan(g, &p, schedule, times->slow, recompute, made);
-    if (status == PST_OK) *plan = made;
-    else pst_plan_close(made);
+    if (status == PST_OK) status = pst_layout_open_cut(layout, g->n_node, schedule->n_chunk);
+    if (status == PST_OK) status = fill_layout(&p, schedule, times->slow, recompute, layout);
     for (uint32_t i = 0; i < PST_RECOMPUTE_COUNT; i++) free(p.again[i]);
     free(arrays);
     return status;

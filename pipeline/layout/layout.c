@@ -71,3 +71,29 @@ pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout) {
     *layout = l;
     return PST_OK;
 }
+
+pst_status pst_layout_open_cut(pst_layout *l, uint32_t n_item, uint32_t n_chunk) {
+    uint32_t *first = calloc(n_chunk + (size_t)1, sizeof *first);
+    uint32_t *rank = calloc(n_chunk + (size_t)1, sizeof *rank);
+    uint8_t *recompute = calloc(n_chunk + (size_t)1, sizeof *recompute);
+    if (!first || !rank || !recompute) {
+        free(first);
+        free(rank);
+        free(recompute);
+        return pst_fail(PST_ENOMEM, "no memory for a layout of %u chunks", n_chunk);
+    }
+    free(l->first_item);
+    free(l->rank_of_chunk);
+    free(l->recompute);
+    l->first_item = first;
+    l->rank_of_chunk = rank;
+    l->recompute = recompute;
+    l->n_item = n_item;
+    l->n_chunk = l->n_recompute = n_chunk;
+    return PST_OK;
+}
+
+void pst_layout_chunks(const pst_layout *l, uint32_t *chunk) {
+    for (uint32_t c = 0; c < l->n_chunk; c++)
+        for (uint32_t i = l->first_item[c]; i < l->first_item[c + 1]; i++) chunk[i] = c;
+}

@@ -45,6 +45,11 @@ typedef struct {
  * devices, micro-batches, a recomputation for each chunk and borders. ENOMEM, with nothing to
  * close. */
 pst_status pst_layout_open(const pst_layout *like, pst_layout *layout);
+/* Room for the borders, ranks and recomputations of n_chunk chunks, all 0, instead of the cut that
+ * it has. ENOMEM. */
+pst_status pst_layout_open_cut(pst_layout *layout, uint32_t n_item, uint32_t n_chunk);
+/* The chunk of each item of the cut; chunk: [n_item] */
+void pst_layout_chunks(const pst_layout *layout, uint32_t *chunk);
 /* Arrays are NULL where those of `from` are. ENOMEM, with nothing to close. */
 pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout);
 /* Frees the arrays; the value itself is the caller's. */

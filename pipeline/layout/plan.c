@@ -8,33 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan) {
+pst_status pst_plan_open(const pst_layout *layout, uint64_t graph_hash, pst_plan **plan) {
     pst_plan *p = calloc(1, sizeof *p);
-    if (!p) goto no_memory;
-    p->n_node = n_node;
-    p->n_rank = n_rank;
-    p->n_chunk = n_chunk;
-    p->chunk_of_node = calloc(n_node ? n_node : 1, sizeof *p->chunk_of_node);
-    p->rank_of_chunk = calloc(n_chunk ? n_chunk : 1, sizeof *p->rank_of_chunk);
-    p->recompute = calloc(n_chunk ? n_chunk : 1, 1);
-    p->peak_bytes = calloc(n_rank ? n_rank : 1, sizeof *p->peak_bytes);
-    if (!p->chunk_of_node || !p->rank_of_chunk || !p->recompute || !p->peak_bytes) goto no_memory;
-    *plan = p;
-    return PST_OK;
-no_memory:
-    pst_plan_close(p);
-    return pst_fail(PST_ENOMEM, "no memory for a plan of %u operators", n_node);
+    pst_status status = p ? pst_layout_copy(layout, &p->layout) : pst_no_memory("for a plan");
+    if (p) p->graph_hash = graph_hash;
+    if (status == PST_OK) {
+        p->peak_bytes = calloc(layout->pipeline + (size_t)1, sizeof *p->peak_bytes);
+        if (!p->peak_bytes) status = pst_no_memory("for a plan");
+    }
+    if (status == PST_OK) *plan = p;
+    else pst_plan_close(p);
+    return status;
 }
 
 void pst_plan_close(pst_plan *plan) {
     if (!plan) return;
-    free(plan->chunk_of_node);
-    free(plan->rank_of_chunk);
-    free(plan->recompute);
+    pst_layout_close(&plan->layout);
     free(plan->peak_bytes);
-    free(plan->micros);
-    free(plan->device);
-    free(plan->before);
     free(plan->cluster);
     free(plan->run);
     for (uint32_t i = 0; i < plan->n_override; i++) free(plan->override[i]);
@@ -64,52 +54,36 @@ pst_status pst_plan_set_choices(pst_plan *plan, const pst_choice *choice, uint32
 }
 
 pst_grid pst_plan_grid(const pst_plan *p) {
-    return (pst_grid){p->n_rank, p->data ? p->data : 1, p->tensor ? p->tensor : 1, p->before};
+    const pst_layout *l = &p->layout;
+    return (pst_grid){l->pipeline, l->data ? l->data : 1, l->tensor ? l->tensor : 1, l->before};
 }
 
 uint32_t pst_plan_job_ranks(const pst_plan *p) { return pst_grid_size(pst_plan_grid(p)); }
 
-static pst_status copy_array(const uint32_t *from, uint32_t n, uint32_t **to) {
-    if (!from) return PST_OK;
-    if (!(*to = malloc((n ? n : 1) * sizeof **to)))
-        return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", n);
-    memcpy(*to, from, n * sizeof **to);
+static pst_status copy_overrides(const pst_plan *from, pst_plan *p) {
+    if (!from->n_override) return PST_OK;
+    p->override = calloc(from->n_override, sizeof *p->override);
+    if (!p->override) return pst_no_memory("for a plan");
+    for (; p->n_override < from->n_override; p->n_override++) {
+        char *text = strdup(from->override[p->n_override]);
+        if (!text) return pst_no_memory("for a plan");
+        p->override[p->n_override] = text;
+    }
     return PST_OK;
 }
 
 pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
     pst_plan *p;
-    PST_TRY(pst_plan_open(from->n_node, from->n_rank, from->n_chunk, &p));
-    pst_plan arrays = *p;
-    *p = *from;
-    p->chunk_of_node = arrays.chunk_of_node;
-    p->rank_of_chunk = arrays.rank_of_chunk;
-    p->recompute = arrays.recompute;
-    p->peak_bytes = arrays.peak_bytes;
-    p->micros = p->device = p->before = NULL;
-    p->cluster = p->run = NULL;
-    p->override = NULL;
-    p->n_override = 0;
-    p->choice = NULL;
-    p->n_choice = 0;
-    memcpy(p->chunk_of_node, from->chunk_of_node, from->n_node * sizeof *p->chunk_of_node);
-    memcpy(p->rank_of_chunk, from->rank_of_chunk, from->n_chunk * sizeof *p->rank_of_chunk);
-    memcpy(p->recompute, from->recompute, from->n_chunk);
-    memcpy(p->peak_bytes, from->peak_bytes, from->n_rank * sizeof *p->peak_bytes);
-    pst_status status = copy_array(from->micros, from->data, &p->micros);
-    if (status == PST_OK) status = copy_array(from->before, from->n_rank + 1, &p->before);
-    if (status == PST_OK) status = copy_array(from->device, pst_plan_job_ranks(from), &p->device);
-    if (status == PST_OK) status = pst_plan_set_text(&p->cluster, from->cluster);
+    PST_TRY(pst_plan_open(&from->layout, from->graph_hash, &p));
+    p->step_ns = from->step_ns;
+    p->flush_ns = from->flush_ns;
+    p->bound_ns = from->bound_ns;
+    p->bubble = from->bubble;
+    memcpy(p->peak_bytes, from->peak_bytes, from->layout.pipeline * sizeof *p->peak_bytes);
+    pst_status status = pst_plan_set_text(&p->cluster, from->cluster);
     if (status == PST_OK) status = pst_plan_set_text(&p->run, from->run);
     if (status == PST_OK) status = pst_plan_set_choices(p, from->choice, from->n_choice);
-    if (status == PST_OK && from->n_override &&
-        !(p->override = calloc(from->n_override, sizeof *p->override)))
-        status = pst_fail(PST_ENOMEM, "no memory for a plan");
-    for (uint32_t i = 0; status == PST_OK && i < from->n_override; i++, p->n_override++)
-        if (!(p->override[i] = strdup(from->override[i]))) {
-            status = pst_fail(PST_ENOMEM, "no memory for a plan");
-            break;
-        }
+    if (status == PST_OK) status = copy_overrides(from, p);
     if (status == PST_OK) *plan = p;
     else pst_plan_close(p);
     return status;
@@ -117,58 +91,52 @@ pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
 
 /* --- check ------------------------------------------------------------------------------------ */
 
-static pst_status check_sizes(const pst_plan *p) {
+static pst_status check_sizes(const pst_layout *p) {
     const pst_schedule_row *row;
     pst_status status = pst_schedule_find(p->schedule, &row);
     if (status != PST_OK) return pst_fail_in(status, "plan");
-    if (!p->n_rank || !p->n_micro || !p->micro_batch) {
+    if (!p->pipeline || !p->n_micro || !p->micro_batch) {
         return pst_fail(PST_EINPUT, "plan: %u ranks, %u micro-batches of %u samples; none may be 0",
-                        p->n_rank, p->n_micro, p->micro_batch);
+                        p->pipeline, p->n_micro, p->micro_batch);
     }
-    if (p->n_chunk < p->n_rank) {
+    if (p->n_chunk < p->pipeline) {
         return pst_fail(PST_EINPUT, "plan: %u chunks leave some of %u ranks without work",
-                        p->n_chunk, p->n_rank);
+                        p->n_chunk, p->pipeline);
     }
-    if (p->n_chunk > p->n_node) {
+    if (p->n_chunk > p->n_item) {
         return pst_fail(PST_EINPUT, "plan: %u chunks cannot be cut from %u operators", p->n_chunk,
-                        p->n_node);
+                        p->n_item);
     }
     return PST_OK;
 }
 
-/* A chunk is a run of the operator list; they follow each other from 0 and none is empty. */
-static pst_status check_cut(const pst_plan *p) {
-    uint32_t chunk = 0;
-    for (uint32_t i = 0; i < p->n_node; i++) {
-        uint32_t c = p->chunk_of_node[i];
-        if (c == chunk || (c == chunk + 1 && i)) {
-            chunk = c;
-            continue;
-        }
-        return pst_fail(
-            PST_EINPUT,
-            "plan: operator %u is in chunk %u after chunk %u; chunks are contiguous and ascend", i,
-            c, chunk);
-    }
-    if (chunk + 1 != p->n_chunk) {
-        return pst_fail(PST_EINPUT, "plan: chunk %u of %u has no operator", chunk + 1, p->n_chunk);
-    }
+/* Chunks follow each other from operator 0 to the last one, and none is empty. */
+static pst_status check_cut(const pst_layout *p) {
+    if (!p->first_item || !p->rank_of_chunk || p->n_recompute != p->n_chunk)
+        return pst_fail(PST_EINPUT, "plan: it has no cut");
+    if (p->first_item[0] || p->first_item[p->n_chunk] != p->n_item)
+        return pst_fail(PST_EINPUT,
+                        "plan: chunks have operators %u to %u of %u; they have to be all",
+                        p->first_item[0], p->first_item[p->n_chunk], p->n_item);
+    for (uint32_t c = 0; c < p->n_chunk; c++)
+        if (p->first_item[c] >= p->first_item[c + 1])
+            return pst_fail(PST_EINPUT, "plan: chunk %u of %u has no operator", c, p->n_chunk);
     return PST_OK;
 }
 
-static pst_status check_ranks(const pst_plan *p) {
-    uint8_t *busy = calloc(p->n_rank, 1);
-    if (!busy) return pst_fail(PST_ENOMEM, "no memory to check a plan of %u ranks", p->n_rank);
+static pst_status check_ranks(const pst_layout *p) {
+    uint8_t *busy = calloc(p->pipeline, 1);
+    if (!busy) return pst_fail(PST_ENOMEM, "no memory to check a plan of %u ranks", p->pipeline);
     pst_status status = PST_OK;
     for (uint32_t c = 0; c < p->n_chunk && status == PST_OK; c++) {
-        if (p->rank_of_chunk[c] < p->n_rank) {
+        if (p->rank_of_chunk[c] < p->pipeline) {
             busy[p->rank_of_chunk[c]] = 1;
         } else {
             status = pst_fail(PST_EINPUT, "plan: chunk %u is on rank %u, but there are %u ranks", c,
-                              p->rank_of_chunk[c], p->n_rank);
+                              p->rank_of_chunk[c], p->pipeline);
         }
     }
-    for (uint32_t r = 0; r < p->n_rank && status == PST_OK; r++) {
+    for (uint32_t r = 0; r < p->pipeline && status == PST_OK; r++) {
         if (!busy[r]) status = pst_fail(PST_EINPUT, "plan: rank %u has no chunk", r);
     }
     free(busy);
@@ -178,16 +146,17 @@ static pst_status check_ranks(const pst_plan *p) {
 pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
     if (!p || !graph)
         return pst_fail(PST_EINPUT, "pst_plan_check: %s is NULL", p ? "graph" : "plan");
-    PST_TRY(check_sizes(p));
-    if (p->n_node != graph->n_node) {
-        return pst_fail(PST_EINPUT, "plan: it cuts %u operators, but the model has %u", p->n_node,
+    const pst_layout *l = &p->layout;
+    PST_TRY(check_sizes(l));
+    if (l->n_item != graph->n_node) {
+        return pst_fail(PST_EINPUT, "plan: it cuts %u operators, but the model has %u", l->n_item,
                         graph->n_node);
     }
-    if (p->micro_batch != graph->micro_batch) {
+    if (l->micro_batch != graph->micro_batch) {
         return pst_fail(
             PST_EINPUT,
             "plan: it is for micro-batches of %u samples, but the model is built for %u",
-            p->micro_batch, graph->micro_batch);
+            l->micro_batch, graph->micro_batch);
     }
     uint64_t hash = pst_graph_hash(graph);
     if (p->graph_hash != hash) {
@@ -196,19 +165,19 @@ pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
                         ", this one's is %016" PRIx64 ")",
                         p->graph_hash, hash);
     }
-    PST_TRY(check_cut(p));
-    return check_ranks(p);
+    PST_TRY(check_cut(l));
+    return check_ranks(l);
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-uint32_t pst_plan_ranks(const pst_plan *p) { return p ? p->n_rank : 0; }
-uint32_t pst_plan_micro_batches(const pst_plan *p) { return p ? p->n_micro : 0; }
-const char *pst_plan_schedule(const pst_plan *p) { return p ? p->schedule : ""; }
+uint32_t pst_plan_ranks(const pst_plan *p) { return p ? p->layout.pipeline : 0; }
+uint32_t pst_plan_micro_batches(const pst_plan *p) { return p ? p->layout.n_micro : 0; }
+const char *pst_plan_schedule(const pst_plan *p) { return p ? p->layout.schedule : ""; }
 double pst_plan_step_s(const pst_plan *p) { return p ? (double)p->step_ns * 1e-9 : 0; }
 double pst_plan_bubble(const pst_plan *p) { return p ? p->bubble : 0; }
 uint64_t pst_plan_peak_bytes(const pst_plan *p, uint32_t rank) {
-    return p && rank < p->n_rank ? p->peak_bytes[rank] : 0;
+    return p && rank < p->layout.pipeline ? p->peak_bytes[rank] : 0;
 }
 
 /* --- print ------------------------------------------------------------------------------------ */
@@ -224,11 +193,11 @@ static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
     fputs("chunks:               # nodes: first and last operator; a chunk is a contiguous part of "
           "the model\n",
           out);
-    for (uint32_t c = 0, first = 0; c < p->n_chunk; c++) {
-        uint32_t last = first;
-        while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == c) last++;
+    const pst_layout *l = &p->layout;
+    for (uint32_t c = 0; c < l->n_chunk; c++) {
+        uint32_t first = l->first_item[c], last = l->first_item[c + 1] - 1;
         fprintf(out, "  - {chunk: %u, rank: %u, nodes: [%u, %u], recompute: %s}", c,
-                p->rank_of_chunk[c], first, last, pst_recompute_name(p->recompute[c]));
+                l->rank_of_chunk[c], first, last, pst_recompute_name(l->recompute[c]));
         if (graph) {
             fputs("  # ", out);
             print_name(graph->node[first].name, out);
@@ -236,7 +205,6 @@ static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
             print_name(graph->node[last].name, out);
         }
         fputc('\n', out);
-        first = last + 1;
     }
 }
 
@@ -271,19 +239,20 @@ static void print_job(const pst_plan *p, FILE *out) {
         pst_yaml_print_text(p->cluster, out);
         fputc('\n', out);
     }
-    if (!p->data) return;
-    fprintf(out, "data: %u              # replicas\n", p->data);
-    fputs(p->before ? "tensor: [" : "", out);
-    for (uint32_t s = 0; p->before && s < p->n_rank; s++)
+    const pst_layout *l = &p->layout;
+    if (!l->data) return;
+    fprintf(out, "data: %u              # replicas\n", l->data);
+    fputs(l->before ? "tensor: [" : "", out);
+    for (uint32_t s = 0; l->before && s < l->pipeline; s++)
         fprintf(out, "%s%u", s ? ", " : "", pst_grid_degree(pst_plan_grid(p), s));
-    if (p->before) fputs("]  # ranks that share every layer, of each stage\n", out);
+    if (l->before) fputs("]  # ranks that share every layer, of each stage\n", out);
     else
         fprintf(out, "tensor: %u            # ranks that share every layer of a stage\n",
-                p->tensor);
-    fprintf(out, "sequence: %s\n", p->sequence ? "true" : "false");
-    fprintf(out, "zero: %u\n", p->zero);
-    print_list("replicas", p->micros, p->data, "micro-batches of each", out);
-    print_list("devices", p->device, pst_plan_job_ranks(p), "of the cluster, of each rank", out);
+                l->tensor);
+    fprintf(out, "sequence: %s\n", l->sequence ? "true" : "false");
+    fprintf(out, "zero: %u\n", l->zero);
+    print_list("replicas", l->micros, l->data, "micro-batches of each", out);
+    print_list("devices", l->device, pst_plan_job_ranks(p), "of the cluster, of each rank", out);
 }
 
 static void print_choices(const pst_plan *p, FILE *out) {
@@ -305,10 +274,10 @@ pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) 
           "predicted to cost.\n",
           out);
     fprintf(out, "graph_hash: \"%016" PRIx64 "\"\n", p->graph_hash);
-    fprintf(out, "schedule: %s\n", p->schedule);
-    fprintf(out, "ranks: %u             # of one pipeline\n", p->n_rank);
-    fprintf(out, "micro_batches: %u      # per optimizer step\n", p->n_micro);
-    fprintf(out, "micro_batch: %u        # samples\n", p->micro_batch);
+    fprintf(out, "schedule: %s\n", p->layout.schedule);
+    fprintf(out, "ranks: %u             # of one pipeline\n", p->layout.pipeline);
+    fprintf(out, "micro_batches: %u      # per optimizer step\n", p->layout.n_micro);
+    fprintf(out, "micro_batch: %u        # samples\n", p->layout.micro_batch);
     print_job(p, out);
     print_stages(p, graph, out);
     print_choices(p, out);
@@ -320,7 +289,7 @@ pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) 
                 p->bound_ns);
     fprintf(out, "  bubble: %.17g\n", p->bubble);
     fputs("  peak_bytes: [", out);
-    for (uint32_t r = 0; r < p->n_rank; r++)
+    for (uint32_t r = 0; r < p->layout.pipeline; r++)
         fprintf(out, "%s%" PRIu64, r ? ", " : "", p->peak_bytes[r]);
     fputs("]\n", out);
     return ferror(out) ? pst_fail(PST_ENOMEM, "the plan cannot be written") : PST_OK;

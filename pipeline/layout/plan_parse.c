@@ -18,7 +18,7 @@ enum {
 
 typedef struct {
     pst_yaml yaml;
-    pst_plan head;                    /* scalars, before the arrays' sizes are known */
+    pst_plan head;                    /* without arrays: their sizes are not known yet */
     const yaml_node_t *chunks, *peak; /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
     const yaml_node_t *micros, *device, *cluster, *run; /* [data]; [ranks of the job]; texts; NULL
                                                            when absent */
@@ -58,8 +58,8 @@ static pst_status read_predicted(reader *r, const yaml_node_t *node) {
     if (value[2]) PST_TRY(pst_yaml_real(&r->yaml, value[2], 0, 1, &r->head.bubble));
     if (value[4]) PST_TRY(pst_yaml_whole(&r->yaml, value[4], 0, UINT64_MAX, &r->head.bound_ns));
     r->peak = value[3];
-    return r->peak ? pst_yaml_list(&r->yaml, r->peak, r->head.n_rank, r->head.n_rank,
-                                   "numbers, the bytes of each rank", &n)
+    return r->peak ? pst_yaml_list(&r->yaml, r->peak, r->head.layout.pipeline,
+                                   r->head.layout.pipeline, "numbers, the bytes of each rank", &n)
                    : PST_OK;
 }
 
@@ -74,18 +74,18 @@ static pst_status read_flag(const reader *r, const yaml_node_t *node, uint32_t *
 /* Of all stages, or of each; a list of equal numbers is one. sum: of all stages. */
 static pst_status read_tensor(reader *r, const yaml_node_t *node, uint64_t *sum) {
     pst_yaml *y = &r->yaml;
-    uint32_t n = r->head.n_rank, first = 0, differ = 0;
+    uint32_t n = r->head.layout.pipeline, first = 0, differ = 0;
     if (node->type != YAML_SEQUENCE_NODE) {
-        PST_TRY(pst_yaml_u32(y, node, 1, MAX_PART, &r->head.tensor));
-        *sum = (uint64_t)n * r->head.tensor;
+        PST_TRY(pst_yaml_u32(y, node, 1, MAX_PART, &r->head.layout.tensor));
+        *sum = (uint64_t)n * r->head.layout.tensor;
         return PST_OK;
     }
     PST_TRY(pst_yaml_list(y, node, n, n, "numbers, tensor ranks of each stage", &n));
     for (uint32_t s = 0, degree; s < n; s++, *sum += degree) {
         PST_TRY(pst_yaml_u32(y, pst_yaml_item(y, node, s), 1, MAX_PART, &degree));
-        if (!s) first = r->head.tensor = degree;
+        if (!s) first = r->head.layout.tensor = degree;
         differ |= degree != first;
-        if (degree > r->head.tensor) r->head.tensor = degree;
+        if (degree > r->head.layout.tensor) r->head.layout.tensor = degree;
     }
     if (differ) r->tensors = node;
     return PST_OK;
@@ -93,20 +93,20 @@ static pst_status read_tensor(reader *r, const yaml_node_t *node, uint64_t *sum)
 
 /* Keys of the whole job: values as read_head has them in its rows. */
 static pst_status read_job(reader *r, const yaml_node_t *const *value) {
-    pst_plan *p = &r->head;
+    pst_layout *l = &r->head.layout;
     pst_yaml *y = &r->yaml;
     uint32_t n;
     for (uint32_t k = 1; !value[0] && k < 6; k++)
         if (value[k])
             return pst_yaml_fail(y, value[k], "missing key: ", "data, which this one goes with");
-    if (value[0]) PST_TRY(pst_yaml_u32(y, value[0], 1, MAX_PART, &p->data));
-    p->tensor = p->data ? 1 : 0;
+    if (value[0]) PST_TRY(pst_yaml_u32(y, value[0], 1, MAX_PART, &l->data));
+    l->tensor = l->data ? 1 : 0;
     uint64_t stages = 0;
     if (value[1]) PST_TRY(read_tensor(r, value[1], &stages));
-    else stages = p->n_rank;
-    if (value[2]) PST_TRY(read_flag(r, value[2], &p->sequence));
-    if (value[3]) PST_TRY(pst_yaml_u32(y, value[3], 0, 2, &p->zero));
-    if (stages * p->data > PST_CLUSTER_MOST)
+    else stages = l->pipeline;
+    if (value[2]) PST_TRY(read_flag(r, value[2], &l->sequence));
+    if (value[3]) PST_TRY(pst_yaml_u32(y, value[3], 0, 2, &l->zero));
+    if (stages * l->data > PST_CLUSTER_MOST)
         return pst_yaml_fail(y, value[0], "ranks x data x tensor is more than ", "65536");
     r->micros = value[4];
     r->device = value[5];
@@ -117,9 +117,9 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
         PST_TRY(pst_yaml_list(y, r->override, 0, MAX_OVERRIDE, "texts, section.key=value each",
                               &r->n_override));
     if (r->micros)
-        PST_TRY(pst_yaml_list(y, r->micros, p->data, p->data,
+        PST_TRY(pst_yaml_list(y, r->micros, l->data, l->data,
                               "numbers, micro-batches of each replica", &n));
-    n = (uint32_t)stages * (p->data ? p->data : 1);
+    n = (uint32_t)stages * (l->data ? l->data : 1);
     return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, the device of each rank", &n)
                      : PST_OK;
 }
@@ -142,7 +142,7 @@ static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk,
     uint32_t number, first, last, n;
     PST_TRY(pst_yaml_mapping(y, node, row, 4, value));
     PST_TRY(pst_yaml_u32(y, value[0], chunk, chunk, &number));
-    PST_TRY(pst_yaml_u32(y, value[1], 0, r->head.n_rank - 1, rank));
+    PST_TRY(pst_yaml_u32(y, value[1], 0, r->head.layout.pipeline - 1, rank));
     *recompute = PST_RECOMPUTE_NONE;
     if (value[3]) PST_TRY(read_recompute(r, value[3], recompute));
     PST_TRY(pst_yaml_list(y, value[2], 2, 2, "operators, [first, last]", &n));
@@ -158,14 +158,14 @@ static pst_status read_chunks(reader *r, const yaml_node_t *ranks) {
     uint32_t rank, most = 0;
     uint8_t recompute;
     char wrong[80];
-    for (uint32_t c = 0; c < r->head.n_chunk; c++) {
+    for (uint32_t c = 0; c < r->head.layout.n_chunk; c++) {
         PST_TRY(read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &rank, &recompute,
-                           &r->head.n_node));
+                           &r->head.layout.n_item));
         if (rank > most) most = rank;
     }
-    if (most + 1 == r->head.n_rank) return PST_OK;
+    if (most + 1 == r->head.layout.pipeline) return PST_OK;
     snprintf(wrong, sizeof wrong, "%u, but chunks are on ranks 0 to %u: expected %u",
-             r->head.n_rank, most, most + 1);
+             r->head.layout.pipeline, most, most + 1);
     return pst_yaml_fail(&r->yaml, ranks, "ranks is ", wrong);
 }
 
@@ -178,15 +178,15 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
                                        {"overrides", 0},     {"products", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
-    pst_plan *p = &r->head;
+    pst_layout *l = &r->head.layout;
     PST_TRY(pst_yaml_mapping(y, root, row, 17, value));
-    PST_TRY(read_hash(r, value[0], &p->graph_hash));
-    PST_TRY(read_schedule(r, value[1], p->schedule, sizeof p->schedule));
-    PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &p->n_rank));
-    PST_TRY(pst_yaml_u32(y, value[3], 1, MAX_NODE, &p->n_micro));
-    PST_TRY(pst_yaml_u32(y, value[4], 1, MAX_NODE, &p->micro_batch));
+    PST_TRY(read_hash(r, value[0], &r->head.graph_hash));
+    PST_TRY(read_schedule(r, value[1], l->schedule, sizeof l->schedule));
+    PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &l->pipeline));
+    PST_TRY(pst_yaml_u32(y, value[3], 1, MAX_NODE, &l->n_micro));
+    PST_TRY(pst_yaml_u32(y, value[4], 1, MAX_NODE, &l->micro_batch));
     r->chunks = value[5];
-    PST_TRY(pst_yaml_list(y, r->chunks, 1, MAX_PART, "chunks", &p->n_chunk));
+    PST_TRY(pst_yaml_list(y, r->chunks, 1, MAX_PART, "chunks", &l->n_chunk));
     PST_TRY(read_chunks(r, value[2]));
     PST_TRY(read_job(r, value + 7));
     r->choice = value[16];
@@ -207,10 +207,10 @@ static pst_status read_numbers(reader *r, const yaml_node_t *list, uint32_t n, u
 }
 
 /* The replicas share out the micro-batches of a step. */
-static pst_status check_micros(const reader *r, const pst_plan *p) {
+static pst_status check_micros(const reader *r, const pst_layout *l) {
     uint64_t sum = 0;
-    for (uint32_t k = 0; p->micros && k < p->data; k++) sum += p->micros[k];
-    if (!p->micros || sum == p->n_micro) return PST_OK;
+    for (uint32_t k = 0; l->micros && k < l->data; k++) sum += l->micros[k];
+    if (!l->micros || sum == l->n_micro) return PST_OK;
     return pst_yaml_fail(&r->yaml, r->micros, "the replicas' micro-batches together are ",
                          "not micro_batches");
 }
@@ -253,59 +253,68 @@ static pst_status read_choices(reader *r, pst_plan *p) {
     return PST_OK;
 }
 
-static pst_status read_degrees(reader *r, pst_plan *p) {
+static pst_status read_degrees(reader *r, pst_layout *l) {
     if (!r->tensors) return PST_OK;
-    if (!(p->before = calloc(p->n_rank + (size_t)1, sizeof *p->before)))
+    if (!(l->before = calloc(l->pipeline + (size_t)1, sizeof *l->before)))
         return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
-    for (uint32_t s = 0, degree; s < p->n_rank; s++) {
-        PST_TRY(
-            pst_yaml_u32(&r->yaml, pst_yaml_item(&r->yaml, r->tensors, s), 1, MAX_PART, &degree));
-        p->before[s + 1] = p->before[s] + degree;
+    for (uint32_t s = 0, degree; s < l->pipeline; s++) {
+        const yaml_node_t *item = pst_yaml_item(&r->yaml, r->tensors, s);
+        PST_TRY(pst_yaml_u32(&r->yaml, item, 1, MAX_PART, &degree));
+        l->before[s + 1] = l->before[s] + degree;
     }
     return PST_OK;
 }
 
-static pst_status read_arrays(reader *r, pst_plan *p) {
-    PST_TRY(read_numbers(r, r->micros, p->data, 1, MAX_NODE, &p->micros));
-    PST_TRY(check_micros(r, p));
-    PST_TRY(read_degrees(r, p));
-    PST_TRY(read_numbers(r, r->device, pst_plan_job_ranks(p), 0, PST_CLUSTER_MOST - 1, &p->device));
+static pst_status read_cut(reader *r, pst_layout *l) {
+    uint32_t next = 0;
+    PST_TRY(pst_layout_open_cut(l, l->n_item, l->n_chunk));
+    for (uint32_t c = 0; c < l->n_chunk; c++) {
+        const yaml_node_t *chunk = pst_yaml_item(&r->yaml, r->chunks, c);
+        PST_TRY(read_chunk(r, chunk, c, &l->rank_of_chunk[c], &l->recompute[c], &next));
+        l->first_item[c + 1] = next;
+    }
+    return PST_OK;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+/* The arrays of r->head's layout. */
+static pst_status read_layout(reader *r) {
+    pst_layout *l = &r->head.layout;
+    l->chunks = l->n_chunk / l->pipeline;
+    PST_TRY(read_cut(r, l));
+    PST_TRY(read_numbers(r, r->micros, l->data, 1, MAX_NODE, &l->micros));
+    PST_TRY(check_micros(r, l));
+    PST_TRY(read_degrees(r, l));
+    return read_numbers(r, r->device, pst_plan_job_ranks(&r->head), 0, PST_CLUSTER_MOST - 1,
+                        &l->device);
+}
+
+static pst_status read_rest(reader *r, pst_plan *p) {
+    p->step_ns = r->head.step_ns;
+    p->flush_ns = r->head.flush_ns;
+    p->bound_ns = r->head.bound_ns;
+    p->bubble = r->head.bubble;
+    for (uint32_t k = 0; r->peak && k < p->layout.pipeline; k++) {
+        const yaml_node_t *bytes = pst_yaml_item(&r->yaml, r->peak, k);
+        PST_TRY(pst_yaml_whole(&r->yaml, bytes, 0, UINT64_MAX, &p->peak_bytes[k]));
+    }
     PST_TRY(pst_plan_set_text(&p->cluster, pst_yaml_text(r->cluster)));
     PST_TRY(pst_plan_set_text(&p->run, pst_yaml_text(r->run)));
     PST_TRY(read_choices(r, p));
     return read_overrides(r, p);
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
-
 static pst_status read_body(reader *r, pst_plan **plan) {
-    uint32_t next = 0;
-    pst_plan *p;
-    PST_TRY(pst_plan_open(r->head.n_node, r->head.n_rank, r->head.n_chunk, &p));
-    pst_plan arrays = *p;
-    *p = r->head;
-    p->chunk_of_node = arrays.chunk_of_node;
-    p->rank_of_chunk = arrays.rank_of_chunk;
-    p->recompute = arrays.recompute;
-    p->peak_bytes = arrays.peak_bytes;
-    pst_status status = PST_OK;
-    for (uint32_t c = 0; c < p->n_chunk && status == PST_OK; c++) {
-        uint32_t first = next;
-        status = read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &p->rank_of_chunk[c],
-                            &p->recompute[c], &next);
-        for (uint32_t i = first; i < next; i++) p->chunk_of_node[i] = c;
-    }
-    for (uint32_t k = 0; r->peak && k < p->n_rank && status == PST_OK; k++) {
-        const yaml_node_t *bytes = pst_yaml_item(&r->yaml, r->peak, k);
-        status = pst_yaml_whole(&r->yaml, bytes, 0, UINT64_MAX, &p->peak_bytes[k]);
-    }
-    if (status == PST_OK) status = read_arrays(r, p);
-    if (status != PST_OK) {
-        pst_plan_close(p);
-        return status;
-    }
-    *plan = p;
-    return PST_OK;
+    pst_plan *p = NULL;
+    pst_status status = read_layout(r);
+    if (status == PST_OK) status = pst_plan_open(&r->head.layout, r->head.graph_hash, &p);
+    pst_layout_close(&r->head.layout);
+    PST_TRY(status);
+    status = read_rest(r, p);
+    if (status == PST_OK) *plan = p;
+    else pst_plan_close(p);
+    return status;
 }
 
 pst_status pst_plan_parse(const char *text, size_t bytes, const char *file, pst_plan **plan) {

@@ -87,7 +87,8 @@ static void print_memory(const pst_prepared *p, FILE *out) {
 static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
     if (!strcmp(what, "graph")) return pst_graph_print(p->whole, out);
     if (!strcmp(what, "tape")) return pst_tape_print(p->cut->tape, p->graph, out);
-    if (!strcmp(what, "plan")) return pst_plan_print(p->plan, p->before ? p->whole : p->graph, out);
+    if (!strcmp(what, "plan"))
+        return pst_plan_print(p->plan, p->grid.before ? p->whole : p->graph, out);
     if (!strcmp(what, "schedule")) return pst_schedule_print(p->schedule, out);
     if (!strcmp(what, "instructions")) return pst_job_print(p->job, out);
     if (!strcmp(what, "memory")) {
@@ -134,17 +135,18 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
 
 static void print_job(const pst_plan *plan, FILE *out) {
     pst_grid grid = pst_plan_grid(plan);
+    const pst_layout *l = &plan->layout;
     char text[PST_GRID_TEXT];
     pst_grid_text(grid, text);
-    fprintf(out, "%s, %u ranks%s%s%s, %u chunks, %u micro-batches of %u\n", plan->schedule,
-            pst_grid_size(grid), *text ? " (" : "", text, *text ? ")" : "", plan->n_chunk,
-            plan->n_micro, plan->micro_batch);
+    fprintf(out, "%s, %u ranks%s%s%s, %u chunks, %u micro-batches of %u\n", l->schedule,
+            pst_grid_size(grid), *text ? " (" : "", text, *text ? ")" : "", l->n_chunk, l->n_micro,
+            l->micro_batch);
     for (uint32_t s = 0; grid.before && s < grid.pipeline; s++)
         fprintf(out, "%s%u%s", s ? ", " : "tensor ranks of each stage: ", pst_grid_degree(grid, s),
                 s + 1 == grid.pipeline ? "\n" : "");
-    if (grid.data > 1) fprintf(out, "zero %u", plan->zero);
-    for (uint32_t k = 0; grid.data > 1 && plan->micros && k < grid.data; k++)
-        fprintf(out, "%s%u", k ? ", " : ", micro-batches of each replica: ", plan->micros[k]);
+    if (grid.data > 1) fprintf(out, "zero %u", l->zero);
+    for (uint32_t k = 0; grid.data > 1 && l->micros && k < grid.data; k++)
+        fprintf(out, "%s%u", k ? ", " : ", micro-batches of each replica: ", l->micros[k]);
     if (grid.data > 1) fputc('\n', out);
     if (plan->run) fprintf(out, "made from %s", plan->run);
     for (uint32_t i = 0; plan->run && i < plan->n_override; i++)
@@ -156,22 +158,17 @@ static void print_job(const pst_plan *plan, FILE *out) {
 static pst_status inspect_plan(const char *path, FILE *out) {
     pst_plan *plan;
     PST_TRY(pst_plan_load(path, &plan));
-    const char *stage = pst_plan_job_ranks(plan) > plan->n_rank ? "stage" : "rank";
+    const pst_layout *l = &plan->layout;
+    const char *stage = pst_plan_job_ranks(plan) > l->pipeline ? "stage" : "rank";
     print_job(plan, out);
-    for (uint32_t c = 0; c < plan->n_chunk; c++) {
-        uint32_t first = PST_NONE, last = 0;
-        for (uint32_t i = 0; i < plan->n_node; i++)
-            if (plan->chunk_of_node[i] == c) {
-                first = first == PST_NONE ? i : first;
-                last = i;
-            }
-        fprintf(out, "chunk %u on %s %u: operators %u to %u", c, stage, plan->rank_of_chunk[c],
-                first, last);
-        if (plan->recompute[c])
-            fprintf(out, ", recomputation %s", pst_recompute_name(plan->recompute[c]));
+    for (uint32_t c = 0; c < l->n_chunk; c++) {
+        fprintf(out, "chunk %u on %s %u: operators %u to %u", c, stage, l->rank_of_chunk[c],
+                l->first_item[c], l->first_item[c + 1] - 1);
+        if (l->recompute[c])
+            fprintf(out, ", recomputation %s", pst_recompute_name(l->recompute[c]));
         fputc('\n', out);
     }
-    for (uint32_t r = 0; r < plan->n_rank; r++)
+    for (uint32_t r = 0; r < l->pipeline; r++)
         fprintf(out, "%s %u: predicted peak %" PRIu64 " bytes\n", stage, r, plan->peak_bytes[r]);
     fprintf(out, "predicted: step %.3f ms, flush %.3f ms, bubble %.2f%%\n",
             (double)plan->step_ns * 1e-6, (double)plan->flush_ns * 1e-6, plan->bubble * 100);

@@ -163,8 +163,10 @@ pst_status pst_compare_ranks(pst_world *w, const pst_config *config) {
 /* --- what was made of the files --------------------------------------------------------------- */
 
 static uint64_t hash_plan(const pst_plan *plan) {
-    uint64_t hash = pst_hash64(plan->chunk_of_node, plan->n_node * sizeof *plan->chunk_of_node, 0);
-    return pst_hash64(plan->recompute, plan->n_chunk, hash);
+    const pst_layout *l = &plan->layout;
+    uint64_t hash = pst_hash64(l->first_item, (l->n_chunk + (size_t)1) * sizeof *l->first_item, 0);
+    hash = pst_hash64(l->rank_of_chunk, l->n_chunk * sizeof *l->rank_of_chunk, hash);
+    return pst_hash64(l->recompute, l->n_chunk, hash);
 }
 
 static uint64_t hash_lists(const pst_job *job) {

@@ -11,7 +11,7 @@ static int is_sliced(const pst_prepared *p, uint32_t param) {
 
 /* Where its first use is. */
 static uint32_t stage_of(const pst_prepared *p, uint32_t param) {
-    return p->plan->rank_of_chunk[p->cut->use_chunk[p->cut->use_first[param]]];
+    return p->plan->layout.rank_of_chunk[p->cut->use_chunk[p->cut->use_first[param]]];
 }
 
 static uint32_t rank_of(const pst_prepared *p, uint32_t param, uint32_t replica, uint32_t tensor) {

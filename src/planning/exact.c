@@ -16,7 +16,7 @@ static void take_exact(const pst_prepared *p, pst_candidate *l) {
     }
     memcpy(l->peak_bytes, p->plan->peak_bytes, l->layout.pipeline * sizeof *l->peak_bytes);
     l->exact = 1;
-    l->solved = pst_schedule_kind_of(p->plan->schedule) == PST_SCHEDULE_SOLVED;
+    l->solved = pst_schedule_kind_of(p->plan->layout.schedule) == PST_SCHEDULE_SOLVED;
 }
 
 static pst_status settle_cluster(pst_planning *x) {

@@ -47,7 +47,7 @@ pst_status pst_planning_plan(pst_planning *x, const pst_candidate *c, pst_plan *
     pst_plan *p = NULL;
     PST_TRY(pst_planning_graph_of(x, &c->layout, &part));
     PST_TRY(pst_planning_layout(x, &c->layout, &l));
-    pst_status status = pst_plan_of_layout(&l, part->graph, &p);
+    pst_status status = pst_plan_open(&l, pst_graph_hash(part->graph), &p);
     pst_layout_close(&l);
     PST_TRY(status);
     predict(c, p);

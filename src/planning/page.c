@@ -35,15 +35,15 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     char grid[PST_GRID_TEXT], recompute[32];
     char *text = page->layout;
     size_t room = sizeof page->layout;
-    uint32_t chunks = p->plan->n_chunk / p->grid.pipeline;
+    const pst_layout *l = &p->plan->layout;
+    uint32_t chunks = l->n_chunk / l->pipeline;
     pst_grid_text(p->grid, grid);
     if (*grid) append(text, room, "%s", grid);
     else append(text, room, "%u stage%s", p->grid.pipeline, plural(p->grid.pipeline));
     if (chunks > 1) append(text, room, ", %u chunks per stage", chunks);
-    append(text, room, ", schedule %s, %u micro-batch%s of %u sample%s", p->plan->schedule,
-           p->plan->n_micro, p->plan->n_micro == 1 ? "" : "es", p->plan->micro_batch,
-           plural(p->plan->micro_batch));
-    recompute_text(p->plan->recompute, p->plan->n_chunk, recompute, sizeof recompute);
+    append(text, room, ", schedule %s, %u micro-batch%s of %u sample%s", l->schedule, l->n_micro,
+           l->n_micro == 1 ? "" : "es", l->micro_batch, plural(l->micro_batch));
+    recompute_text(l->recompute, l->n_chunk, recompute, sizeof recompute);
     append(text, room, ", recomputation %s, %s", recompute,
            pst_dtype_name(pst_graph_factors(p->graph)));
     if (p->grid.data > 1) append(text, room, ", zero %d", p->job->zero);
@@ -165,9 +165,9 @@ static double slowest(const pst_prepared *p, uint32_t stage) {
 static void add_chunks(const pst_prepared *p, pst_plan_page *page) {
     for (uint32_t c = 0; c < page->n_chunk; c++) {
         pst_plan_chunk *chunk = &page->chunk[c];
-        chunk->stage = p->plan->rank_of_chunk[c];
+        chunk->stage = p->plan->layout.rank_of_chunk[c];
         snprintf(chunk->recompute, sizeof chunk->recompute, "%s",
-                 pst_recompute_name((pst_recompute)p->plan->recompute[c]));
+                 pst_recompute_name((pst_recompute)p->plan->layout.recompute[c]));
         chunk->first = c ? page->chunk[c - 1].end : 0;
         for (chunk->end = chunk->first; chunk->end < page->n_op && page->op[chunk->end].chunk == c;
              chunk->end++)
@@ -210,7 +210,7 @@ static void add_row(const pst_search_row *from, pst_plan_row *to) {
 pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r,
                               pst_plan_page *page) {
     page->n_op = p->graph->n_node;
-    page->n_chunk = p->plan->n_chunk;
+    page->n_chunk = p->plan->layout.n_chunk;
     page->n_row = r ? r->n_row : 0;
     page->op = calloc(page->n_op + 1, sizeof *page->op);
     page->chunk = calloc(page->n_chunk + 1, sizeof *page->chunk);

@@ -46,60 +46,48 @@ enum { MOST_PASSES = 4u << 20 };
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
-/* A copy of the plan that was given, once it fits the graph and the job. */
-static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
-    pst_status status = pst_plan_check(given, p->graph);
-    if (status != PST_OK) return pst_planned_blame(status, given);
-    if (given->n_rank != p->grid.pipeline)
-        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank,
-                        p->grid.pipeline);
-    if (given->data && (given->data != p->grid.data || given->tensor != p->grid.tensor))
-        return pst_fail(PST_EINPUT,
-                        "plan: it is for %u replicas and %u tensor ranks, not for %u and %u",
-                        given->data, given->tensor, p->grid.data, p->grid.tensor);
-    for (uint32_t s = 0; given->data && s < given->n_rank; s++) {
-        uint32_t asked = pst_grid_degree(p->grid, s),
-                 has = pst_grid_degree(pst_plan_grid(given), s);
-        if (has != asked)
-            return pst_fail(PST_EINPUT, "plan: stage %u of it has %u tensor ranks, not %u", s, has,
-                            asked);
-    }
-    if (given->n_chunk % given->n_rank)
-        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many",
-                        given->n_chunk, given->n_rank);
+/* Of the layout, with what the plan that was given says of where it is from. */
+static pst_status open_plan(pst_prepared *p, const pst_layout *layout) {
+    const pst_plan *given = p->options.layout ? NULL : p->options.plan;
+    if (!given) return pst_plan_open(layout, 0, &p->plan);
     PST_TRY(pst_plan_copy(given, &p->plan));
-    snprintf(p->plan->schedule, sizeof p->plan->schedule, "%s", p->layout.schedule);
+    pst_layout_close(&p->plan->layout);
     p->plan->bound_ns = 0; /* of other costs, perhaps */
-    memset(p->plan->peak_bytes, 0, p->plan->n_rank * sizeof *p->plan->peak_bytes);
-    return PST_OK;
+    memset(p->plan->peak_bytes, 0, layout->pipeline * sizeof *p->plan->peak_bytes);
+    return pst_layout_copy(layout, &p->plan->layout);
 }
 
-/* Where the cut is known. The messages have the plan's file, where the run file names one. */
-static pst_status take_cut(pst_prepared *p) {
+/* Whether the graph is the one of which the plan that was given has a cut. The messages have the
+ * plan's file, where the run file names one. */
+static pst_status check_cut(const pst_prepared *p) {
+    const pst_plan *given = p->options.plan;
     const char *file = p->config->parallel.plan;
-    if (!p->layout.n_chunk) return PST_OK;
-    if (!p->options.plan || p->options.layout)
-        return pst_plan_of_layout(&p->layout, p->graph, &p->plan);
-    pst_status status = take_plan(p, p->options.plan);
+    if (!given || p->options.layout) return PST_OK;
+    pst_status status = pst_plan_check(given, p->graph);
+    if (status != PST_OK) status = pst_planned_blame(status, given);
+    else if (given->layout.n_chunk % given->layout.pipeline)
+        status = pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many",
+                          given->layout.n_chunk, given->layout.pipeline);
     return status == PST_EINPUT && *file ? pst_fail_in(status, "%s", file) : status;
 }
 
 /* Of each of the schedule's chunks. */
 static pst_status spread_recompute(const pst_prepared *p, uint8_t *recompute) {
-    uint32_t n = p->layout.n_recompute, n_chunk = p->schedule->n_chunk;
+    const pst_layout *l = &p->plan->layout;
+    uint32_t n = l->n_recompute, n_chunk = p->schedule->n_chunk;
     if (n != 1 && n != n_chunk)
         return pst_fail(
             PST_EINPUT,
             "parallel.recompute has %u items, but there are %u chunks; give one, or one for each",
             n, n_chunk);
-    for (uint32_t k = 0; k < n_chunk; k++) recompute[k] = p->layout.recompute[n == 1 ? 0 : k];
+    for (uint32_t k = 0; k < n_chunk; k++) recompute[k] = l->recompute[n == 1 ? 0 : k];
     return PST_OK;
 }
 
 /* Before it is known which operators lie where, n tensor ranks are taken to need an n-th of the
  * time. */
 static void share_stages(const pst_prepared *p, double *slow) {
-    for (uint32_t s = 0; p->before && s < p->grid.pipeline; s++)
+    for (uint32_t s = 0; p->grid.before && s < p->grid.pipeline; s++)
         slow[s] /= pst_grid_degree(p->grid, s);
 }
 
@@ -117,7 +105,7 @@ static pst_status solve_cut(pst_prepared *p) {
         pst_prepare_slow_stages(p, slow);
         share_stages(p, slow);
         const pst_partition_times times = {&p->costs, &predict, slow};
-        status = pst_partition_solve(p->graph, &times, p->schedule, recompute, &p->plan);
+        status = pst_partition_solve(p->graph, &times, p->schedule, recompute, &p->plan->layout);
     }
     free(slow);
     free(recompute);
@@ -125,21 +113,22 @@ static pst_status solve_cut(pst_prepared *p) {
 }
 
 static pst_status build_plan(pst_prepared *p) {
-    uint32_t n_micro = p->layout.n_micro;
+    const pst_layout *l = &p->plan->layout;
+    uint32_t n_micro = l->n_micro;
     if ((uint64_t)n_micro * p->grid.pipeline > MOST_PASSES)
         return pst_fail(PST_EINPUT,
                         "%u micro-batches on %u ranks are too many to schedule (at most %u "
                         "together): use a larger "
                         "train.micro_batch or a smaller train.batch",
                         n_micro, p->grid.pipeline, MOST_PASSES);
-    if (!p->options.infer && pst_schedule_kind_of(p->layout.schedule) == PST_SCHEDULE_FORWARD)
+    if (!p->options.infer && pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_FORWARD)
         return pst_fail(PST_EINPUT,
                         "schedule 'forward' computes no gradients; choose one that trains");
-    PST_TRY(take_cut(p));
+    p->plan->graph_hash = pst_graph_hash(p->graph);
+    PST_TRY(check_cut(p));
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
     PST_TRY(pst_prepare_schedules(p));
-    if (!p->plan) PST_TRY(solve_cut(p));
-    p->plan->n_micro = n_micro;
+    if (!l->n_chunk) PST_TRY(solve_cut(p));
     if (p->micro[1] < p->grid.pipeline && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", p->micro[1],
                 p->grid.pipeline);
@@ -149,7 +138,7 @@ static pst_status build_plan(pst_prepared *p) {
 /* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the
  * last one, which has the largest parts of what does not divide. */
 static int wants_programs(const pst_prepared *p, uint32_t t) {
-    return !p->options.lane || !t || p->before || (p->uneven && t + 1 == p->grid.tensor);
+    return !p->options.lane || !t || p->grid.before || (p->uneven && t + 1 == p->grid.tensor);
 }
 
 /* The ranks of a tensor group wait for each other in every layer: they are as fast as the
@@ -177,15 +166,16 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
     chooser_arg arg = {
         .p = p,
         .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
-    pst_chooser chooser = {&arg, pst_prepare_choose, predict_ns, p->plan->recompute};
+    pst_chooser chooser = {&arg, pst_prepare_choose, predict_ns, p->plan->layout.recompute};
+    uint32_t n_chunk = p->plan->layout.n_chunk;
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = arg.graph = p->graphs[t];
         if (!wants_programs(p, t)) {
-            PST_TRY(pst_cut_open_uses(g, p->chunk_of_node, p->plan->n_chunk, &cut[t]));
+            PST_TRY(pst_cut_open_uses(g, p->chunk_of_node, n_chunk, &cut[t]));
             continue;
         }
-        PST_TRY(pst_cut_build(&(pst_cut_spec){g, p->chunk_of_node, p->plan->n_chunk, split, train},
-                              &chooser, &cut[t]));
+        PST_TRY(pst_cut_build(&(pst_cut_spec){g, p->chunk_of_node, n_chunk, split, train}, &chooser,
+                              &cut[t]));
         PST_TRY(pst_cut_check(cut[t]));
         if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
     }
@@ -203,7 +193,7 @@ static pst_status build_job(pst_prepared *p) {
                          .cut = (const pst_cut *const *)p->cuts,
                          .cost = &cost,
                          .slow = p->slow,
-                         .zero = (int)p->layout.zero,
+                         .zero = (int)p->plan->layout.zero,
                          .alone = p->options.lane != 0,
                          .lane = p->options.lane ? (p->options.lane - 1) * p->grid.tensor : 0};
     PST_TRY(pst_prepare_parts(p, &spec.parts));
@@ -278,19 +268,19 @@ static pst_status predict(pst_prepared *p) {
                                                                           all */
         for (uint32_t s = 0; s < tape->n_step; s++) /* the model's, so not what runs again */
             if (!tape->step[s].again && (p->options.lane || computes(p, t, tape->step[s].node)))
-                p->flops += tape->step[s].flops * p->plan->n_micro;
+                p->flops += tape->step[s].flops * p->plan->layout.n_micro;
     }
     for (uint32_t t = 0; t < p->graph->n_tensor; t++)
         if (p->graph->tensor[t].role == PST_TENSOR_OUTPUT)
-            p->targets += pst_tensor_elements(p->graph->tensor + t) * p->plan->n_micro;
+            p->targets += pst_tensor_elements(p->graph->tensor + t) * p->plan->layout.n_micro;
     return PST_OK;
 }
 
 static pst_status open_grid(pst_prepared *p) {
-    p->grid = pst_layout_grid(&p->layout);
-    p->before = p->layout.before;
-    if (p->grid.data == 1) p->layout.zero = 0;
-    if (p->grid.tensor == 1) p->layout.sequence = 0;
+    pst_layout *l = &p->plan->layout;
+    p->grid = pst_layout_grid(l);
+    if (p->grid.data == 1) l->zero = 0;
+    if (p->grid.tensor == 1) l->sequence = 0;
     uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;
     if (p->options.lane > n)
@@ -329,10 +319,10 @@ static pst_status prepare_into(pst_prepared *p) {
     }
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
-    if (!p->before) PST_TRY(pst_profile_open_for(p)); /* of the operators as they are split */
+    if (!p->grid.before) PST_TRY(pst_profile_open_for(p)); /* of the operators as they are split */
     PST_TRY(build_plan(p));
     PST_TRY(pst_prepare_split(p));
-    if (p->before) PST_TRY(pst_profile_open_for(p));
+    if (p->grid.before) PST_TRY(pst_profile_open_for(p));
     PST_TRY(build_job(p));
     pst_measured_close(p->measured);
     p->measured = NULL;
@@ -354,7 +344,7 @@ pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options
     if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");
     p->config = config;
     p->options = *options;
-    pst_status status = pst_layout_copy(layout, &p->layout);
+    pst_status status = open_plan(p, layout);
     if (status == PST_OK) status = prepare_into(p);
     if (status == PST_OK) *prepared = p;
     else pst_prepared_close(p);
@@ -382,7 +372,7 @@ void pst_prepared_close(pst_prepared *p) {
             (t + 1 == p->grid.tensor || p->graphs[t] != p->graphs[t + 1]))
             pst_graph_close(p->graphs[t]);
     }
-    if (p->before) free(p->chunk_of_node);
+    free(p->chunk_of_node);
     free(p->graphs);
     free(p->cuts);
     free(p->eval_cuts);
@@ -398,7 +388,6 @@ void pst_prepared_close(pst_prepared *p) {
     free(p->device);
     pst_cluster_close(p->cluster);
     pst_plan_close(p->plan);
-    pst_layout_close(&p->layout);
     pst_graph_close(p->whole);
     free(p);
 }

@@ -28,7 +28,7 @@ static pst_status check_devices(const pst_config *c, uint32_t n, const uint32_t 
 pst_status pst_prepare_layout_devices(const pst_config *c, const pst_plan *plan, uint32_t n,
                                       uint32_t **device) {
     uint32_t given = c->parallel.n_devices;
-    int planned = plan && plan->device && pst_plan_job_ranks(plan) == n;
+    int planned = plan && plan->layout.device && pst_plan_job_ranks(plan) == n;
     if (given && given != n)
         return pst_fail(PST_EINPUT,
                         "parallel.devices has %u devices for %u ranks; give one for each", given,
@@ -38,7 +38,7 @@ pst_status pst_prepare_layout_devices(const pst_config *c, const pst_plan *plan,
     if (!own) return pst_fail(PST_ENOMEM, "no memory for the devices of %u ranks", n);
     pst_status status = PST_OK;
     if (given) status = read_devices(c, n, own);
-    else memcpy(own, plan->device, n * sizeof *own);
+    else memcpy(own, plan->layout.device, n * sizeof *own);
     if (status == PST_OK) status = check_devices(c, n, own);
     if (status == PST_OK) *device = own;
     else free(own);
@@ -102,7 +102,8 @@ static pst_status take_seats(pst_prepared *p) {
     uint32_t n = p->options.n_rank, *process = malloc(n * sizeof *process);
     pst_status status =
         process ? PST_OK : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
-    for (uint32_t r = 0; r < n; r++) p->device[r] = p->layout.device ? p->layout.device[r] : r;
+    const uint32_t *device = p->plan->layout.device;
+    for (uint32_t r = 0; r < n; r++) p->device[r] = device ? device[r] : r;
     if (status == PST_OK) status = find_processes(p->device, n, process);
     if (status == PST_OK) status = read_throttle(p, process);
     free(process);

@@ -79,7 +79,7 @@ pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options 
 /* The graph that the configuration means. */
 static pst_status build_graph(pst_prepared *p) {
     PST_TRY(pst_prepare_model(p->config, &p->model, &p->model_config));
-    p->model_config.micro_batch = p->layout.micro_batch;
+    p->model_config.micro_batch = p->plan->layout.micro_batch;
     if (p->options.infer) {
         p->model_config.infer = 1;
         p->model_config.dropout = 0;
@@ -123,12 +123,12 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
         return pst_fail(
             PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
             given->name, pst_dtype_precision(pst_graph_factors(given)), c->train.precision);
-    if (given->micro_batch != p->layout.micro_batch)
+    if (given->micro_batch != p->plan->layout.micro_batch)
         return pst_fail(
             PST_EINPUT,
             "graph %s is for micro-batches of %u, but train.micro_batch is %u; give both "
             "the same",
-            given->name, given->micro_batch, p->layout.micro_batch);
+            given->name, given->micro_batch, p->plan->layout.micro_batch);
     if (strcmp(c->model.kind, "custom")) PST_TRY(pst_registry_model(c->model.kind, &p->model));
     else if (*c->model.weights)
         return pst_fail(PST_EINPUT,
@@ -147,7 +147,7 @@ static int differ(const pst_graph *a, const pst_graph *b) {
 
 static pst_status split_for(pst_prepared *p, uint32_t part) {
     pst_split_options o = {
-        .parts = p->grid.tensor, .part = part, .sequence = (int)p->layout.sequence};
+        .parts = p->grid.tensor, .part = part, .sequence = (int)p->plan->layout.sequence};
     PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[part]));
     return pst_graph_check(p->graphs[part]);
 }
@@ -172,8 +172,8 @@ pst_status pst_prepare_graph(pst_prepared *p) {
     if (p->options.graph) PST_TRY(take_graph(p, p->options.graph));
     else PST_TRY(build_graph(p));
     pst_prepare_choose_lane(p);
-    if (!p->before) return split_graph(p);
-    if (p->layout.sequence)
+    if (!p->grid.before) return split_graph(p);
+    if (p->plan->layout.sequence)
         return pst_fail(PST_EINPUT, "parallel.sequence: parts of the positions cannot go from a "
                                     "stage to one with another number "
                                     "of tensor ranks; give all stages as many, or leave it out");
@@ -183,12 +183,12 @@ pst_status pst_prepare_graph(pst_prepared *p) {
 
 /* --- stages with different numbers of tensor ranks -------------------------------------------- */
 
-/* What each lane computes of the model, once it is known which operators each stage has. parts:
- * [operators of the model]; origin: [PST_SPLIT_NODES times as many] */
-static pst_status split_stages(pst_prepared *p, uint32_t *parts, uint32_t *origin) {
-    const pst_plan *plan = p->plan;
+/* What each lane computes of the model, whose operators are in these chunks. parts: [operators of
+ * the model]; origin: [PST_SPLIT_NODES times as many] */
+static pst_status split_stages(pst_prepared *p, const uint32_t *chunk, uint32_t *parts,
+                               uint32_t *origin) {
     for (uint32_t i = 0; i < p->whole->n_node; i++)
-        parts[i] = pst_grid_degree(p->grid, plan->rank_of_chunk[plan->chunk_of_node[i]]);
+        parts[i] = pst_grid_degree(p->grid, p->plan->layout.rank_of_chunk[chunk[i]]);
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         pst_split_options o = {
             .parts = p->grid.tensor, .part = t, .parts_of_node = parts, .origin = origin};
@@ -200,22 +200,25 @@ static pst_status split_stages(pst_prepared *p, uint32_t *parts, uint32_t *origi
     p->chunk_of_node = malloc((p->graph->n_node + (size_t)1) * sizeof *p->chunk_of_node);
     if (!p->chunk_of_node)
         return pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
-    for (uint32_t i = 0; i < p->graph->n_node; i++)
-        p->chunk_of_node[i] = plan->chunk_of_node[origin[i]];
+    for (uint32_t i = 0; i < p->graph->n_node; i++) p->chunk_of_node[i] = chunk[origin[i]];
     return PST_OK;
 }
 
 pst_status pst_prepare_split(pst_prepared *p) {
-    if (!p->before) {
-        p->chunk_of_node = p->plan->chunk_of_node;
+    size_t n = p->whole->n_node + (size_t)1;
+    uint32_t *chunk = malloc(p->plan->layout.n_item * sizeof *chunk);
+    if (!chunk) return pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
+    pst_layout_chunks(&p->plan->layout, chunk);
+    if (!p->grid.before) {
+        p->chunk_of_node = chunk;
         return PST_OK;
     }
-    size_t n = p->whole->n_node + (size_t)1;
     uint32_t *parts = malloc(n * sizeof *parts),
              *origin = malloc(PST_SPLIT_NODES * n * sizeof *origin);
     pst_status status = parts && origin
-                            ? split_stages(p, parts, origin)
+                            ? split_stages(p, chunk, parts, origin)
                             : pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
+    free(chunk);
     free(parts);
     free(origin);
     return status;

@@ -19,7 +19,7 @@ enum { RANKS = 64, PASSES = 1 << 15, EXCHANGES = 1 << 20, UNEQUAL_EXCHANGES = 1 
 /* Of all replicas, about: each piece of a sum goes to every other one and is added, in zero 2 for
  * every micro-batch, and comes back. */
 static uint64_t count_exchanges(const pst_prepared *p, const pst_layout *l) {
-    const uint64_t data = p->grid.data, sums = p->layout.zero == 2 ? l->n_micro : data;
+    const uint64_t data = p->grid.data, sums = p->plan->layout.zero == 2 ? l->n_micro : data;
     uint64_t pieces = 0;
     for (uint32_t i = 0; i < p->whole->n_param; i++)
         pieces += pst_pieces(pst_param_elements(p->whole->param + i));
@@ -47,7 +47,7 @@ static uint32_t longest(const pst_prepared *p, const pst_layout *l) {
 }
 
 void pst_prepare_choose_lane(pst_prepared *p) {
-    const pst_layout *l = &p->layout;
+    const pst_layout *l = &p->plan->layout;
     if (!p->options.score || !l->n_chunk || p->options.lane || p->options.schedules ||
         pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_SOLVED)
         return;

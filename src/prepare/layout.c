@@ -1,5 +1,6 @@
 /* See layout.h. What the run file says of the layout is read here and nowhere below. */
 #include "prepare/layout.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,32 +39,101 @@ static pst_status read_micros(const pst_config *c, pst_layout *l) {
                     (unsigned long long)sum, l->n_micro);
 }
 
-/* What the plan says stays, as far as it goes with the run's degrees. */
-static int keeps_micros(const pst_layout *l, const pst_plan *plan) {
-    uint64_t sum = 0;
-    for (uint32_t k = 0; l->micros && plan->data == l->data && k < l->data; k++)
-        sum += l->micros[k];
-    return sum && sum == l->n_micro;
+/* --- of a run file ---------------------------------------------------------------------------- */
+
+static pst_status read_order(const pst_config *c, pst_layout *l) {
+    l->micro_batch = (uint32_t)c->train.micro_batch;
+    l->n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    l->chunks = (uint32_t)c->parallel.chunks;
+    snprintf(l->schedule, sizeof l->schedule, "%s", c->parallel.schedule);
+    return read_recompute(c, l);
 }
 
-static pst_status read_training(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
-    l->micro_batch = (uint32_t)c->train.micro_batch;
+static pst_status read_job(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
+    PST_TRY(pst_prepare_grid(c, o, l));
     l->sequence = !strcmp(c->parallel.sequence, "true");
     l->zero = (uint32_t)c->parallel.zero;
-    if (!o->plan) {
-        l->n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
-        l->chunks = (uint32_t)c->parallel.chunks;
-        snprintf(l->schedule, sizeof l->schedule, "%s", c->parallel.schedule);
-        PST_TRY(read_recompute(c, l));
+    return PST_OK;
+}
+
+/* --- of a plan -------------------------------------------------------------------------------- */
+
+static pst_status check_degrees(const pst_layout *plan, const pst_layout *asked) {
+    if (plan->pipeline != asked->pipeline)
+        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", plan->pipeline,
+                        asked->pipeline);
+    if (plan->data && (plan->data != asked->data || plan->tensor != asked->tensor))
+        return pst_fail(PST_EINPUT,
+                        "plan: it is for %u replicas and %u tensor ranks, not for %u and %u",
+                        plan->data, plan->tensor, asked->data, asked->tensor);
+    for (uint32_t s = 0; plan->data && s < plan->pipeline; s++) {
+        uint32_t has = pst_grid_degree(pst_layout_grid(plan), s),
+                 wants = pst_grid_degree(pst_layout_grid(asked), s);
+        if (has != wants)
+            return pst_fail(PST_EINPUT, "plan: stage %u of it has %u tensor ranks, not %u", s, has,
+                            wants);
     }
-    if (o->plan && !keeps_micros(l, o->plan)) {
-        free(l->micros);
-        l->micros = NULL;
+    return PST_OK;
+}
+
+/* The keys that a run file gives beside a plan say the same as the plan. */
+static pst_status check_keys(const pst_config *c, const pst_layout *plan) {
+    uint32_t zero = (uint32_t)c->parallel.zero, sequence = !strcmp(c->parallel.sequence, "true");
+    if (plan->micro_batch != c->train.micro_batch)
+        return pst_fail(PST_EINPUT,
+                        "plan: it is for micro-batches of %u samples, but train.micro_batch is "
+                        "%" PRId64,
+                        plan->micro_batch, c->train.micro_batch);
+    if (plan->data > 1 && pst_config_given(c, "parallel", "zero") && zero != plan->zero)
+        return pst_fail(PST_EINPUT, "plan: its zero is %u, but parallel.zero is %u", plan->zero,
+                        zero);
+    if (plan->tensor > 1 && pst_config_given(c, "parallel", "sequence") &&
+        sequence != plan->sequence)
+        return pst_fail(PST_EINPUT, "plan: its sequence is %s, but parallel.sequence is %s",
+                        plan->sequence ? "true" : "false", sequence ? "true" : "false");
+    return PST_OK;
+}
+
+/* An old plan says nothing of the job; then the run file does. */
+static pst_status take_plan(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
+    pst_layout asked = {0};
+    uint64_t sum = 0;
+    PST_TRY(read_job(c, o, &asked));
+    pst_status status = check_degrees(&o->plan->layout, &asked);
+    if (status == PST_OK) status = check_keys(c, &o->plan->layout);
+    if (status == PST_OK) status = pst_layout_copy(&o->plan->layout, l);
+    if (status == PST_OK && !l->data) {
+        l->data = asked.data;
+        l->tensor = asked.tensor;
+        l->before = asked.before;
+        l->sequence = asked.sequence;
+        l->zero = asked.zero;
+        asked.before = NULL;
+    }
+    pst_layout_close(&asked);
+    PST_TRY(status);
+    for (uint32_t k = 0; l->micros && k < l->data; k++) sum += l->micros[k];
+    if (sum == l->n_micro) return PST_OK;
+    free(l->micros); /* shared out, of a plan whose number of micro-batches a program has changed */
+    l->micros = NULL;
+    return PST_OK;
+}
+
+/* --- of either -------------------------------------------------------------------------------- */
+
+static pst_status read_layout(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
+    uint32_t *device = NULL;
+    if (o->plan) {
+        PST_TRY(take_plan(c, o, l));
+    } else {
+        PST_TRY(read_job(c, o, l));
+        PST_TRY(read_order(c, l));
     }
     if (c->parallel.n_replicas && !l->micros) PST_TRY(read_micros(c, l));
+    PST_TRY(pst_prepare_layout_devices(c, o->plan, o->n_rank, &device));
     free(l->device);
-    l->device = NULL;
-    return pst_prepare_layout_devices(c, o->plan, o->n_rank, &l->device);
+    l->device = device;
+    return PST_OK;
 }
 
 /* Generation computes with one pipeline, whatever the run file says. */
@@ -82,12 +152,10 @@ pst_status pst_prepare_layout(const pst_config *c, const pst_prepare_options *o,
                               pst_layout *layout) {
     pst_layout l = {0};
     if (o->infer) return lay_out_inference(o, layout);
-    if (o->plan) PST_TRY(pst_plan_layout(o->plan, &l));
-    free(l.before);
-    l.before = NULL;
-    pst_status status = pst_prepare_grid(c, o, &l);
-    if (status == PST_OK) status = read_training(c, o, &l);
+    pst_status status = read_layout(c, o, &l);
     if (status == PST_OK) *layout = l;
     else pst_layout_close(&l);
-    return status;
+    return o->plan && status == PST_EINPUT && *c->parallel.plan
+               ? pst_fail_in(status, "%s", c->parallel.plan)
+               : status;
 }

@@ -4,8 +4,8 @@
 #include "pipeline/layout/layout.h"
 #include "prepare/prepare.h"
 
-/* How a job of options.n_rank ranks lies as the run file says, or options.plan for what it says;
- * without a plan it has no cut yet. The caller's. EINPUT names the key that contradicts. */
+/* How a job of options.n_rank ranks lies, as options.plan says or, without one, the run file, whose
+ * layout has no cut yet. The caller's. EINPUT names the key that contradicts. */
 pst_status pst_prepare_layout(const pst_config *config, const pst_prepare_options *options,
                               pst_layout *layout);
 /* prepare/grid.c: its degrees. */

@@ -43,11 +43,11 @@ static char *list_text(const pst_plan *plan, uint32_t n,
 }
 
 static void print_recompute(const pst_plan *plan, uint32_t i, FILE *out) {
-    fputs(pst_recompute_name(plan->recompute[i]), out);
+    fputs(pst_recompute_name(plan->layout.recompute[i]), out);
 }
 
 static void print_micros(const pst_plan *plan, uint32_t i, FILE *out) {
-    fprintf(out, "%u", plan->micros[i]);
+    fprintf(out, "%u", plan->layout.micros[i]);
 }
 
 static void print_degree(const pst_plan *plan, uint32_t i, FILE *out) {
@@ -55,7 +55,7 @@ static void print_degree(const pst_plan *plan, uint32_t i, FILE *out) {
 }
 
 static void print_device(const pst_plan *plan, uint32_t i, FILE *out) {
-    fprintf(out, "%u", plan->device[i]);
+    fprintf(out, "%u", plan->layout.device[i]);
 }
 
 static pst_status settle_list(pst_config *c, const char *file, const char *key, char *text) {
@@ -69,28 +69,30 @@ static pst_status settle_list(pst_config *c, const char *file, const char *key, 
 
 /* One way for all chunks where they have the same; a given one that means the same is kept. */
 static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const char *file) {
+    const pst_layout *l = &plan->layout;
     uint32_t n = c->parallel.n_recompute, same = 1;
-    int given = pst_config_given(c, "parallel", "recompute") && (n == 1 || n == plan->n_chunk);
-    for (uint32_t i = 0; i < plan->n_chunk; i++) {
-        same &= plan->recompute[i] == plan->recompute[0];
-        given = given && !strcmp(c->parallel.recompute[n == 1 ? 0 : i],
-                                 pst_recompute_name(plan->recompute[i]));
+    int given = pst_config_given(c, "parallel", "recompute") && (n == 1 || n == l->n_chunk);
+    for (uint32_t i = 0; i < l->n_chunk; i++) {
+        const char *name = pst_recompute_name(l->recompute[i]);
+        same &= l->recompute[i] == l->recompute[0];
+        given = given && !strcmp(c->parallel.recompute[n == 1 ? 0 : i], name);
     }
     if (given) return PST_OK;
-    uint32_t items = same ? 1 : plan->n_chunk;
+    uint32_t items = same ? 1 : l->n_chunk;
     return settle_list(c, file, "recompute", list_text(plan, items, print_recompute));
 }
 
 /* Of all stages, or of each; a given list that means the same is kept. */
 static pst_status settle_tensor(pst_config *c, const pst_plan *plan, const char *file) {
+    const pst_layout *l = &plan->layout;
     uint32_t n = c->parallel.n_tensors;
-    int same = n > 1 && n == plan->n_rank;
+    int same = n > 1 && n == l->pipeline;
     for (uint32_t s = 0; same && s < n; s++)
         same = strtoul(c->parallel.tensors[s], NULL, 10) == pst_grid_degree(pst_plan_grid(plan), s);
     if (same && pst_config_given(c, "parallel", "tensor")) return PST_OK;
-    if (plan->before)
-        return settle_list(c, file, "tensor", list_text(plan, plan->n_rank, print_degree));
-    return settle(c, file, "parallel", "tensor", "%u", plan->tensor);
+    if (l->before)
+        return settle_list(c, file, "tensor", list_text(plan, l->pipeline, print_degree));
+    return settle(c, file, "parallel", "tensor", "%u", l->tensor);
 }
 
 int pst_planned_is_file(const char *path, const char *same) {
@@ -102,31 +104,33 @@ int pst_planned_is_file(const char *path, const char *same) {
 }
 
 static pst_status settle_job(pst_config *c, const pst_plan *plan, const char *file) {
-    PST_TRY(settle(c, file, "parallel", "data", "%u", plan->data));
+    const pst_layout *l = &plan->layout;
+    PST_TRY(settle(c, file, "parallel", "data", "%u", l->data));
     PST_TRY(settle_tensor(c, plan, file));
-    PST_TRY(settle(c, file, "parallel", "sequence", "%s", plan->sequence ? "true" : "false"));
-    if (plan->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", plan->zero));
+    PST_TRY(settle(c, file, "parallel", "sequence", "%s", l->sequence ? "true" : "false"));
+    if (l->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", l->zero));
     if (plan->cluster && !pst_planned_is_file(c->parallel.cluster, plan->cluster))
         PST_TRY(settle(c, file, "parallel", "cluster", "%s", plan->cluster));
-    if (plan->device)
+    if (l->device)
         PST_TRY(settle_list(c, file, "devices",
                             list_text(plan, pst_plan_job_ranks(plan), print_device)));
-    if (!plan->micros || plan->data == 1) return PST_OK;
-    return settle_list(c, file, "replicas", list_text(plan, plan->data, print_micros));
+    if (!l->micros || l->data == 1) return PST_OK;
+    return settle_list(c, file, "replicas", list_text(plan, l->data, print_micros));
 }
 
 pst_status pst_planned_settle(pst_config *c, const pst_plan *plan, const char *file) {
-    PST_TRY(settle(c, file, "parallel", "pipeline", "%u", plan->n_rank));
-    PST_TRY(settle(c, file, "parallel", "schedule", "%s", plan->schedule));
-    PST_TRY(settle(c, file, "parallel", "chunks", "%u", plan->n_chunk / plan->n_rank));
-    PST_TRY(settle(c, file, "train", "micro_batch", "%u", plan->micro_batch));
-    if ((uint64_t)plan->n_micro * plan->micro_batch != (uint64_t)c->train.batch)
+    const pst_layout *l = &plan->layout;
+    PST_TRY(settle(c, file, "parallel", "pipeline", "%u", l->pipeline));
+    PST_TRY(settle(c, file, "parallel", "schedule", "%s", l->schedule));
+    PST_TRY(settle(c, file, "parallel", "chunks", "%u", l->n_chunk / l->pipeline));
+    PST_TRY(settle(c, file, "train", "micro_batch", "%u", l->micro_batch));
+    if ((uint64_t)l->n_micro * l->micro_batch != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
                         "train.batch is %" PRId64
                         ", but plan %s is for %u micro-batches of %u samples",
-                        c->train.batch, file, plan->n_micro, plan->micro_batch);
+                        c->train.batch, file, l->n_micro, l->micro_batch);
     PST_TRY(settle_recompute(c, plan, file));
-    return plan->data ? settle_job(c, plan, file) : PST_OK;
+    return l->data ? settle_job(c, plan, file) : PST_OK;
 }
 
 pst_status pst_planned_take(pst_config **config, const pst_plan *plan, const char *file) {
@@ -190,14 +194,17 @@ static int in_order(const pst_prepared *p) {
 }
 
 pst_status pst_planned_describe(pst_prepared *p) {
-    pst_layout l = p->layout; /* shallow: only read below */
+    pst_layout *l = &p->plan->layout;
     if (p->options.infer) return PST_OK;
-    l.device = in_order(p) ? NULL : p->device;
-    l.micros = malloc(p->grid.data * sizeof *l.micros);
-    if (!l.micros) return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", l.data);
-    for (uint32_t k = 0; k < p->grid.data; k++) l.micros[k] = p->micro[k + 1] - p->micro[k];
-    pst_status status = pst_plan_take_layout(p->plan, &l);
-    free(l.micros);
-    return status == PST_OK ? pst_plan_set_text(&p->plan->cluster, p->config->parallel.cluster)
-                            : status;
+    uint32_t *micros = malloc(p->grid.data * sizeof *micros);
+    if (!micros) return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", l->data);
+    for (uint32_t k = 0; k < p->grid.data; k++) micros[k] = p->micro[k + 1] - p->micro[k];
+    free(l->micros);
+    l->micros = micros;
+    l->chunks = l->n_chunk / l->pipeline;
+    if (in_order(p)) {
+        free(l->device);
+        l->device = NULL;
+    }
+    return pst_plan_set_text(&p->plan->cluster, p->config->parallel.cluster);
 }

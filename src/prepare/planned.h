@@ -1,13 +1,14 @@
-/* Runs that a plan file says the layout of (parallel.plan): its degrees, micro-batch, schedule and
- * recomputation become keys of the configuration, its cut goes to pst_prepare. */
+/* Runs that a plan file says the layout of (parallel.plan). pst_prepare takes the layout from the
+ * plan itself (pst_prepare_options.plan); here the configuration is held to it, and its keys of the
+ * layout are set, so that the run's own run.yaml says all of them. */
 #ifndef PST_PREPARE_PLANNED_H
 #define PST_PREPARE_PLANNED_H
 #include "prepare/prepare.h"
 
-/* Reads the plan, the caller's (NULL: there is none), and settles the keys that it decides; the
- * path becomes absolute, so that checkpoints find it again. EINPUT: the run file gives a key
- * otherwise, the plan is for another batch, or it is to be found when a run starts (plan_auto.h).
- * On failure *config stays the caller's. */
+/* Reads the plan, the caller's (NULL: there is none), and sets the keys that it decides; the path
+ * becomes absolute, so that checkpoints find it again. EINPUT: the run file gives a key otherwise,
+ * the plan is for another batch, or it is to be found when a run starts (plan_auto.h). On failure
+ * *config stays the caller's. */
 pst_status pst_planned_config(pst_config **config, pst_plan **plan);
 /* The same of a plan that was read from `file`. */
 pst_status pst_planned_settle(pst_config *config, const pst_plan *plan, const char *file);
@@ -23,6 +24,7 @@ pst_status pst_planned_refuse(const pst_config *config);
 pst_status pst_planned_blame(pst_status status, const pst_plan *plan);
 /* Whether both paths name one file that is there. */
 int pst_planned_is_file(const char *path, const char *same);
-/* What p's plan does not know of the job, from what was prepared. */
+/* Completes the layout of p's plan with what preparing has decided: each replica's micro-batches,
+ * and devices only where they are not in order. */
 pst_status pst_planned_describe(pst_prepared *p);
 #endif

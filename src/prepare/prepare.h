@@ -31,9 +31,9 @@ typedef struct {
     pst_processors processors; /* of the host, for parallel.profile */
     uint32_t n_eval_micro;     /* micro-batches per evaluation pass */
     int infer;                 /* graph without loss, no backward: generation */
-    const pst_plan *plan; /* schedule, micro-batches, cut and ranks as this plan says instead of as
-                             configured and solved; NULL. EINPUT when it is for another graph.
-                             Borrowed during the call */
+    /* It lies as this plan says, and as the run file says where an old plan leaves something open;
+     * NULL. EINPUT when it is for another graph. Borrowed during the call. */
+    const pst_plan *plan;
     const pst_layout *layout; /* it lies like this, whatever the run file and a plan say; NULL. Its
                                  cut, with stages, is of the graph's operators. Borrowed during the
                                  call */
@@ -75,13 +75,12 @@ typedef struct {
     int uneven;         /* tensor ranks have parts of different sizes; the last has the largest */
     const pst_graph *graph;  /* the first of these; all have the same operators and parameters, by
                                 number and name */
-    uint32_t *chunk_of_node; /* [graph->n_node] the plan's; where stages have different numbers of
-                                tensor ranks, whose plan is of the model's operators, owned */
-    pst_layout layout; /* as the run file, the plan or the options say; its cut is only there where
-                          one of these has it: p->plan always has */
-    uint32_t *before;  /* the layout's */
-    pst_plan *plan;    /* of one pipeline; its micro-batches are those of a step, of all replicas */
-    pst_grid grid;
+    uint32_t *chunk_of_node; /* [graph->n_node]. Where stages have different numbers of tensor
+                                ranks, the plan's cut is of the model's operators, and these are
+                                others */
+    pst_plan *plan; /* with the layout, which has a cut once it is prepared; its micro-batches are
+                       those of a step, of all replicas */
+    pst_grid grid;  /* the layout's */
     /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step,
      * [eval_micro[k], eval_micro[k + 1]) of an evaluation pass. */
     uint32_t *micro, *eval_micro;

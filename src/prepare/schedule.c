@@ -1,4 +1,4 @@
-/* Which schedule a run has: generated or from a file, on the ranks on which a plan wants it. */
+/* Which schedule a run has: generated or from a file, on the ranks on which the layout has it. */
 #include "pipeline/schedule/csv.h"
 #include "prepare/prepare.h"
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static pst_status load(const pst_prepared *p, uint32_t n_micro, pst_schedule **s
         return pst_fail(PST_EINPUT,
                         "parallel.schedule custom needs parallel.schedule_file, a CSV file");
     PST_TRY(pst_schedule_csv_load(path, schedule));
-    return check_loaded(*schedule, path, p->grid.pipeline, p->layout.chunks, n_micro);
+    return check_loaded(*schedule, path, p->grid.pipeline, p->plan->layout.chunks, n_micro);
 }
 
 /* The same order, with B and W one behind the other where it has them as one. */
@@ -41,53 +41,55 @@ static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_v
 }
 
 static pst_status make(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
-    const pst_layout *l = &p->layout;
+    const pst_layout *l = &p->plan->layout;
     if (pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_READ) return load(p, n_micro, schedule);
     PST_TRY((p->options.split ? generate_split : pst_schedule_generate)(
         l->schedule, l->pipeline, l->chunks, n_micro, schedule));
     return pst_schedule_check(*schedule);
 }
 
-/* Gives the work of each of the schedule's ranks to the rank on which the plan has its chunks. */
-static pst_status move_ranks(pst_schedule *s, const pst_plan *plan, uint32_t *n_action,
+/* Gives the work of each of the schedule's ranks to the rank on which the layout has its chunks. */
+static pst_status move_ranks(pst_schedule *s, const pst_layout *l, uint32_t *n_action,
                              pst_action **action) {
     for (uint32_t c = 0; c < s->n_chunk; c++) {
         uint32_t first = 0;
         while (s->rank_of_chunk[first] != s->rank_of_chunk[c]) first++;
-        if (plan->rank_of_chunk[c] != plan->rank_of_chunk[first])
+        if (l->rank_of_chunk[c] != l->rank_of_chunk[first])
             return pst_fail(
                 PST_EINPUT,
                 "plan: schedule %s wants chunks %u and %u on one rank, not on %u and %u", s->name,
-                first, c, plan->rank_of_chunk[first], plan->rank_of_chunk[c]);
-        n_action[plan->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
-        action[plan->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
+                first, c, l->rank_of_chunk[first], l->rank_of_chunk[c]);
+        n_action[l->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
+        action[l->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
     }
     memcpy(s->n_action, n_action, s->n_rank * sizeof *n_action);
     memcpy(s->action, action, s->n_rank * sizeof *action);
-    memcpy(s->rank_of_chunk, plan->rank_of_chunk, s->n_chunk * sizeof *plan->rank_of_chunk);
+    memcpy(s->rank_of_chunk, l->rank_of_chunk, s->n_chunk * sizeof *l->rank_of_chunk);
     return pst_schedule_check(s);
 }
 
-static pst_status move_to_plan(pst_schedule *s, const pst_plan *plan) {
-    if (s->n_chunk != plan->n_chunk)
-        return pst_fail(PST_EINPUT, "plan: it has %u chunks, schedule %s has %u", plan->n_chunk,
+static pst_status move_to_layout(pst_schedule *s, const pst_layout *l) {
+    if (s->n_chunk != l->n_chunk)
+        return pst_fail(PST_EINPUT, "plan: it has %u chunks, schedule %s has %u", l->n_chunk,
                         s->name, s->n_chunk);
     uint32_t *n_action = calloc(s->n_rank, sizeof *n_action);
     pst_action **action = calloc(s->n_rank, sizeof *action);
     pst_status status =
         n_action && action
-            ? move_ranks(s, plan, n_action, action)
+            ? move_ranks(s, l, n_action, action)
             : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", s->n_rank);
     free(n_action);
     free(action);
     return status;
 }
 
-/* The layout's schedule, checked; on the ranks on which a plan (NULL: none) has its chunks. */
+/* The layout's schedule, checked; on the ranks on which its cut, where it has one, has the chunks.
+ */
 static pst_status make_on(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
     pst_schedule *s = NULL;
     pst_status status = make(p, n_micro, &s);
-    if (status == PST_OK && p->plan) status = move_to_plan(s, p->plan);
+    if (status == PST_OK && p->plan->layout.rank_of_chunk)
+        status = move_to_layout(s, &p->plan->layout);
     if (status == PST_OK) *schedule = s;
     else pst_schedule_close(s);
     return status;

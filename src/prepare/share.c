@@ -34,8 +34,8 @@ static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32
 
 /* The layout may say it of as many micro-batches. */
 static int share_as_laid_out(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
-    const uint32_t *micros = p->layout.micros;
-    if (!micros || n_micro != p->layout.n_micro) return 0;
+    const uint32_t *micros = p->plan->layout.micros;
+    if (!micros || n_micro != p->plan->layout.n_micro) return 0;
     memcpy(count, micros, p->grid.data * sizeof *count);
     return 1;
 }
@@ -59,7 +59,7 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
     uint32_t n_micro = p->micro[n];
     *parts = 1;
     if (!all) return PST_OK;
-    if (p->layout.zero == 2)
+    if (p->plan->layout.zero == 2)
         return pst_fail(
             PST_EINPUT,
             "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");

@@ -178,7 +178,7 @@ static pst_status find_limit(contest *c) {
 static void name_solved(pst_prepared *p) {
     for (uint32_t k = 0; k < p->grid.data; k++)
         snprintf(p->schedules[k]->name, sizeof p->schedules[k]->name, "solved");
-    snprintf(p->plan->schedule, sizeof p->plan->schedule, "solved");
+    snprintf(p->plan->layout.schedule, sizeof p->plan->layout.schedule, "solved");
 }
 
 /* What became of it. */

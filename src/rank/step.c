@@ -85,7 +85,7 @@ static const float STATISTIC_RATE = 0.1f;
 static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, uint32_t n) {
     pst_dtype type = r->graph->dtype;
     if (!statistics) return r->arith->update(r->device, r->p->optim->kind, h, type, r->stepping, n);
-    float scale = 1.0f / (float)r->p->plan->n_micro;
+    float scale = 1.0f / (float)r->p->plan->layout.n_micro;
     return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->stepping, n);
 }
 

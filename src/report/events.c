@@ -74,23 +74,17 @@ void pst_report_draw_events(const pst_report_data *d, FILE *out) {
 
 /* The ranks of a plan are those of one pipeline. */
 static void draw_chunks(const pst_report_data *d, FILE *out) {
-    const pst_plan *p = d->plan;
+    const pst_layout *l = &d->plan->layout;
     fprintf(out,
             "<div class=\"scroll\"><table><thead><tr><th class=\"n\">chunk</th><th "
             "class=\"n\">%s</th><th "
             "class=\"n\">operators</th></tr></thead><tbody>\n",
             pst_grid_lanes(pst_report_grid(d)) > 1 ? "stage" : "rank");
-    for (uint32_t c = 0, first = 0; c < p->n_chunk && c < 4 * PST_REPORT_ROWS && first < p->n_node;
-         c++) {
-        uint32_t last = first;
-        while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == p->chunk_of_node[first])
-            last++;
+    for (uint32_t c = 0; c < l->n_chunk && c < 4 * PST_REPORT_ROWS; c++)
         fprintf(out,
                 "<tr><td class=\"n\">%u</td><td class=\"n\">%u</td><td class=\"n\">%u to "
                 "%u</td></tr>\n",
-                c, p->rank_of_chunk[c], first, last);
-        first = last + 1;
-    }
+                c, l->rank_of_chunk[c], l->first_item[c], l->first_item[c + 1] - 1);
     fputs("</tbody></table></div>\n", out);
 }
 

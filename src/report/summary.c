@@ -35,8 +35,8 @@ static void draw_model(const pst_report_data *d, FILE *out) {
 static uint32_t degree(int64_t given) { return given > 1 ? (uint32_t)given : 1; }
 
 pst_grid pst_report_grid(const pst_report_data *d) {
-    if (d->plan && d->plan->before) return pst_plan_grid(d->plan);
-    return (pst_grid){.pipeline = d->plan ? d->plan->n_rank : 1,
+    if (d->plan && d->plan->layout.before) return pst_plan_grid(d->plan);
+    return (pst_grid){.pipeline = d->plan ? d->plan->layout.pipeline : 1,
                       .data = d->config ? degree(d->config->parallel.data) : 1,
                       .tensor = d->config ? degree(d->config->parallel.tensor) : 1};
 }
@@ -55,10 +55,10 @@ static void draw_layout(const pst_report_data *d, FILE *out) {
         if (threads > 0)
             fprintf(out, " of %s thread%s", pst_html_whole(threads, text), threads > 1 ? "s" : "");
         fputs(", schedule ", out);
-        pst_html_text(out, d->plan->schedule);
-        fprintf(out, ", %u micro-batch%s of %u sample%s", d->plan->n_micro,
-                d->plan->n_micro == 1 ? "" : "es", d->plan->micro_batch,
-                d->plan->micro_batch == 1 ? "" : "s");
+        const pst_layout *l = &d->plan->layout;
+        pst_html_text(out, l->schedule);
+        fprintf(out, ", %u micro-batch%s of %u sample%s", l->n_micro, l->n_micro == 1 ? "" : "es",
+                l->micro_batch, l->micro_batch == 1 ? "" : "s");
     }
     if (d->config) {
         fputs(d->plan ? ", " : "", out);

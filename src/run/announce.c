@@ -105,7 +105,7 @@ void pst_announce_run(const pst_trainer *t) {
            t->folder, p->graph->name, (double)params / 1e6, t->config->train.precision,
            p->options.n_rank, p->options.n_rank > 1 ? "s" : "", *grid ? " (" : "", grid,
            *grid ? ")" : "", p->options.threads, p->options.threads > 1 ? "s" : "",
-           p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
+           p->plan->layout.schedule, p->plan->layout.n_micro, p->plan->layout.micro_batch);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",
            p->timing->bubble * 100, (double)most / 1048576.0);

@@ -211,7 +211,8 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
         r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
         r->targets = targets;
     }
-    return fill(t, &(series){t->data, PST_SPLIT_TRAIN, UINT64_MAX, 0}, sample, t->p->plan->n_micro);
+    return fill(t, &(series){t->data, PST_SPLIT_TRAIN, UINT64_MAX, 0}, sample,
+                t->p->plan->layout.n_micro);
 }
 
 static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first) {
@@ -230,11 +231,12 @@ static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first)
  * targets. */
 static pst_status add_totals(pst_trainer *t, total *all) {
     const pst_prepared *p = t->p;
+    const pst_layout *l = &p->plan->layout;
     total *of_rank = t->total + t->group->n_local;
     PST_TRY(pst_group_all_gather(t->group, t->total, sizeof *t->total, of_rank));
     for (uint32_t k = 0; k < p->grid.data; k++) {
-        const total *one =
-            of_rank + pst_grid_rank(p->grid, p->plan->rank_of_chunk[p->plan->n_chunk - 1], k, 0);
+        uint32_t rank = pst_grid_rank(p->grid, l->rank_of_chunk[l->n_chunk - 1], k, 0);
+        const total *one = of_rank + rank;
         all->sum += one->sum;
         all->count += one->count;
     }

@@ -154,10 +154,11 @@ static pst_status find(const pst_config *config, const pst_world *world, uint32_
 /* --- for all ---------------------------------------------------------------------------------- */
 
 static void say(const pst_plan *p, int begun) {
+    const pst_layout *l = &p->layout;
     printf("planned:   %u stage%s x %u replica%s x %u tensor rank%s, %s, %u micro-batches of %u: "
            "%.3f ms per step",
-           p->n_rank, p->n_rank == 1 ? "" : "s", p->data, p->data == 1 ? "" : "s", p->tensor,
-           p->tensor == 1 ? "" : "s", p->schedule, p->n_micro, p->micro_batch,
+           l->pipeline, l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s", l->tensor,
+           l->tensor == 1 ? "" : "s", l->schedule, l->n_micro, l->micro_batch,
            (double)p->step_ns * 1e-6);
     if (begun) printf(", as the run began\n");
     else printf(", no layout takes less than %.3f ms\n", (double)p->bound_ns * 1e-6);

@@ -47,16 +47,17 @@ static const pst_data_row data_program = {.name = "custom", .hash = no_hash};
 
 /* Of the job: the plan is of one pipeline. */
 static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) {
-    return pst_prepare_job_ranks(c, plan->n_rank);
+    return pst_prepare_job_ranks(c, plan->layout.pipeline);
 }
 
 static pst_status check_plan(const pst_config *c, const pst_plan *plan, const pst_world *world) {
-    uint64_t samples = (uint64_t)plan->n_micro * plan->micro_batch;
+    const pst_layout *l = &plan->layout;
+    uint64_t samples = (uint64_t)l->n_micro * l->micro_batch;
     if (samples != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
                         "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64
                         "; give the plan's",
-                        plan->n_micro, plan->micro_batch, c->train.batch);
+                        l->n_micro, l->micro_batch, c->train.batch);
     uint32_t n = ranks_of(c, plan);
     if (world->size > 1 && world->size != n)
         return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u processes", n,

@@ -41,7 +41,7 @@ static void draw(const pst_trainer *t, pst_span *const *span, const char *const 
     char title[160];
     pst_timing *timing = NULL;
     snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step,
-             t->p->plan->schedule);
+             t->p->plan->layout.schedule);
     if (pst_simulate(t->p->job, &timing) != PST_OK)
         pst_log(PST_LOG_WARN, "no predicted timeline: %s", pst_error());
     const pst_trace_notes notes = {.title = title,

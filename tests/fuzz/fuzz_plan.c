@@ -19,13 +19,13 @@ static void exercise(const pst_plan *p) {
     expect(pst_plan_print(p, NULL, out) == PST_OK);
     fclose(out);
     expect(pst_plan_parse(text, bytes, "printed", &again) == PST_OK);
-    expect(again->n_node == p->n_node && again->n_chunk == p->n_chunk &&
-           again->n_rank == p->n_rank);
+    const pst_layout *l = &p->layout, *m = &again->layout;
+    expect(m->n_item == l->n_item && m->n_chunk == l->n_chunk && m->pipeline == l->pipeline);
     expect(again->bubble == p->bubble && again->step_ns == p->step_ns &&
            again->graph_hash == p->graph_hash);
-    expect(!memcmp(again->chunk_of_node, p->chunk_of_node, p->n_node * sizeof *p->chunk_of_node));
-    expect(!memcmp(again->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk));
-    expect(!memcmp(again->peak_bytes, p->peak_bytes, p->n_rank * sizeof *p->peak_bytes));
+    expect(!memcmp(m->first_item, l->first_item, (l->n_chunk + 1) * sizeof *l->first_item));
+    expect(!memcmp(m->rank_of_chunk, l->rank_of_chunk, l->n_chunk * sizeof *l->rank_of_chunk));
+    expect(!memcmp(again->peak_bytes, p->peak_bytes, l->pipeline * sizeof *p->peak_bytes));
     pst_plan_close(again);
     free(text);
 }

@@ -174,26 +174,24 @@ static void test_given_plan(void **state) {
     pst_prepared *own, *p;
     assert_int_equal(prepare(c, 2, &own), PST_OK);
     pst_plan *plan = own->plan;
-    uint32_t moved = 0;
-    while (plan->chunk_of_node[moved] == 0) moved++;
-    plan->chunk_of_node[moved] = 0;
-    plan->rank_of_chunk[0] = 1;
-    plan->rank_of_chunk[1] = 0;
-    strcpy(plan->schedule, "gpipe");
-    plan->n_micro = 7;
+    uint32_t moved = plan->layout.first_item[1]++;
+    plan->layout.rank_of_chunk[0] = 1;
+    plan->layout.rank_of_chunk[1] = 0;
+    strcpy(plan->layout.schedule, "gpipe");
+    plan->layout.n_micro = 7;
     pst_prepare_options options = own->options;
     options.plan = plan;
     if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
     assert_string_equal(p->schedule->name, "gpipe");
     assert_int_equal(p->schedule->n_micro, 7);
-    assert_int_equal(p->plan->chunk_of_node[moved], 0);
+    assert_int_equal(p->chunk_of_node[moved], 0);
     assert_int_equal(p->job->rank_of_chunk[0], 1);
     assert_int_equal(p->timing->peak_stash[0], 7);
     pst_prepared_close(p);
     options.n_rank = 3;
     assert_int_equal(pst_prepare(c, &options, &p), PST_EINPUT);
     options.n_rank = 2;
-    plan->micro_batch = 3;
+    plan->layout.micro_batch = 3;
     assert_int_equal(pst_prepare(c, &options, &p), PST_EINPUT);
     pst_prepared_close(own);
     pst_config_close(c);
@@ -238,14 +236,14 @@ static void test_solved_recompute(void **state) {
                           "parallel.recompute=[full, none, none, selective]", "parallel.chunks=2"};
     for (size_t n = 2; n <= 3; n++) {
         pst_prepared *p = solve(2, list, n);
-        assert_int_equal(p->plan->n_chunk, 4);
-        assert_int_equal(p->plan->recompute[0], PST_RECOMPUTE_FULL);
-        assert_int_equal(p->plan->recompute[3], PST_RECOMPUTE_SELECTIVE);
+        assert_int_equal(p->plan->layout.n_chunk, 4);
+        assert_int_equal(p->plan->layout.recompute[0], PST_RECOMPUTE_FULL);
+        assert_int_equal(p->plan->layout.recompute[3], PST_RECOMPUTE_SELECTIVE);
         pst_prepared_close(p);
     }
     list[1] = "parallel.recompute=[full, none]";
     pst_prepared *p = solve(2, list, 2);
-    assert_int_equal(p->plan->n_chunk, 2);
+    assert_int_equal(p->plan->layout.n_chunk, 2);
     pst_prepared_close(p);
     pst_config *c = parse(SMALL, list, 3); /* two items, four chunks */
     assert_int_equal(prepare(c, 2, &p), PST_EINPUT);

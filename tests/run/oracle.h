@@ -90,7 +90,7 @@ static inline void oracle_close(oracle *o) {
     const pst_graph *g = o->p->graph;
     for (uint32_t i = 0; i < g->n_param; i++) free(o->weight[i]);
     for (uint32_t u = 0; u < o->p->cut->use_first[g->n_param]; u++) free(o->grad[u]);
-    for (uint32_t m = 0; m < o->p->plan->n_micro; m++) {
+    for (uint32_t m = 0; m < o->p->plan->layout.n_micro; m++) {
         for (uint32_t l = 0; o->value[m] && l < o->p->cut->chunk[0].n_local; l++)
             free(o->value[m][l]);
         free(o->value[m]);
@@ -223,12 +223,12 @@ static inline void oracle_run(oracle *o, const pst_step *s, uint32_t micro) {
 static inline oracle_culprit oracle_play(const char *yaml, const char *checkpoint) {
     oracle o = oracle_open(yaml, checkpoint);
     const pst_program *program = o.p->cut->chunk[0].program;
-    for (uint32_t m = 0; m < o.p->plan->n_micro; m++) {
+    for (uint32_t m = 0; m < o.p->plan->layout.n_micro; m++) {
         oracle_fill(&o, m);
         for (uint32_t s = 0; s < program[PST_OP_F].n_step; s++)
             oracle_run(&o, program[PST_OP_F].step + s, m);
     }
-    for (uint32_t m = 0; m < o.p->plan->n_micro && !o.c.found; m++)
+    for (uint32_t m = 0; m < o.p->plan->layout.n_micro && !o.c.found; m++)
         for (uint32_t s = 0; s < program[PST_OP_BW].n_step; s++)
             oracle_run(&o, program[PST_OP_BW].step + s, m);
     oracle_culprit c = o.c;
