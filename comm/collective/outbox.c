@@ -55,10 +55,10 @@ static uint8_t *map_announced(const pst_coll_announcement *a, uint32_t n) {
     if (a->fd < 0) return NULL;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", a->pid, a->fd);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int fits =
+    int right =
         fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (size_t)st.st_size == file_bytes(n);
     void *mem =
-        fits ? mmap(NULL, file_bytes(n), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
+        right ? mmap(NULL, file_bytes(n), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
     if (fd >= 0) close(fd);
     if (mem == MAP_FAILED) return NULL;
     if (!memcmp(mem, a->word, sizeof a->word)) return mem;

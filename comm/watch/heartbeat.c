@@ -133,9 +133,9 @@ static pst_heartbeat_page *map_announced(const announcement *a, uint32_t n) {
     struct stat st;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", a->pid, a->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int fits = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
-               (size_t)st.st_size == pst_page_bytes(n);
-    pst_heartbeat_page *page = fits ? pst_page_map(fd, n) : NULL;
+    int right = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+                (size_t)st.st_size == pst_page_bytes(n);
+    pst_heartbeat_page *page = right ? pst_page_map(fd, n) : NULL;
     if (fd >= 0) close(fd);
     if (!page || (page->n == n && !memcmp(page->word, a->word, sizeof a->word))) return page;
     munmap(page, pst_page_bytes(n)); /* page->n is not to be relied on */

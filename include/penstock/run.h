@@ -144,7 +144,7 @@ PST_API pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *o
 
 /* Shows a checkpoint (EINPUT when a tensor in it is damaged), plan.yaml, safetensors file, Hugging
  * Face folder, a graph as pst_graph_print writes it (EINPUT has the line that is wrong), or
- * (run.yaml) the graph, plan and memory layout. */
+ * (run.yaml) the graph, plan and memory map. */
 typedef struct {
     size_t size; /* sizeof(pst_inspect_options) */
     const char *path;

@@ -51,7 +51,7 @@ uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
 
 /* What the operators (items, in the order of the graph) of one micro-batch cost one rank, when so
  * many tensor ranks share each. A chunk is a run of items [a, b). The sums of times are what the
- * chunk costs. Bytes are never more than the static layout has:
+ * chunk costs. Bytes are never more than the memory map has:
  *     for every micro-batch from F to B  sum of stash + enter[a]
  *     once per rank, the most of         sum of held - enter[a] (if positive), each scratch[i] over
  *                                        all its chunks

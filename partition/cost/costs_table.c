@@ -3,7 +3,8 @@
  *
  * A value is counted at one operator, the first one whose B or W needs it: every chunk that has
  * this operator has the value. What a chunk needs whose first need lies in an earlier chunk is
- * `enter`, as far as the chunk's first operator needs it: less than the layout has, never more. */
+ * `enter`, as far as the chunk's first operator needs it: less than the memory map has, never more.
+ */
 #include "partition/cost/costs_parts.h"
 #include <stdlib.h>
 #include <string.h>

@@ -74,7 +74,7 @@ typedef struct {
     /* Costs for a kind of device. It stays the callee's and valid through the search. EINPUT: this
      * cannot be had (too few heads): passed over. Called once for each combination. */
     pst_status (*table)(void *arg, const pst_search_key *key, const pst_cost_table **table);
-    /* Replaces predictions by those of the real lists and the static memory layout, and sets exact.
+    /* Replaces predictions by those of the real lists and memory maps, and sets exact.
      * NULL: none. */
     pst_status (*verify)(void *arg, pst_candidate *candidate);
     void *arg;

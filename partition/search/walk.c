@@ -15,10 +15,10 @@ typedef struct {
 typedef struct {
     const pst_action *next, *end;
     uint64_t now, waited;
-} lane;
+} cursor;
 
 /* As far as the rank comes; returns how many passes. finish: UINT64_MAX: not yet. */
-static uint64_t advance(lane *l, const pass *all, uint64_t *finish) {
+static uint64_t advance(cursor *l, const pass *all, uint64_t *finish) {
     const pst_action *first = l->next, *a = first;
     uint64_t now = l->now, waited = l->waited;
     for (; a < l->end; a++) {
@@ -73,19 +73,19 @@ static void find_spare(const pst_schedule *s, const pst_pass_ns *ns, const uint6
 }
 
 /* Forwards and backwards in turn, for F goes up the ranks and B down. */
-static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, lane *lanes,
+static pst_status go(const pst_schedule *s, const pass *all, uint64_t *finish, cursor *cursors,
                      const uint64_t *spare, int *beyond) {
     uint64_t left = 0;
     for (uint32_t r = 0; r < s->n_rank; r++) {
-        lanes[r] = (lane){s->action[r], s->action[r] + s->n_action[r], 0, 0};
+        cursors[r] = (cursor){s->action[r], s->action[r] + s->n_action[r], 0, 0};
         left += s->n_action[r];
     }
     for (int backward = 0; left; backward = !backward) {
         uint64_t before = left;
         for (uint32_t i = 0; i < s->n_rank; i++) {
-            lane *l = &lanes[backward ? s->n_rank - 1 - i : i];
+            cursor *l = &cursors[backward ? s->n_rank - 1 - i : i];
             left -= advance(l, all, finish);
-            if (spare && l->waited >= spare[l - lanes]) {
+            if (spare && l->waited >= spare[l - cursors]) {
                 *beyond = 1;
                 return PST_OK;
             }
@@ -99,17 +99,17 @@ pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s,
                            const pst_search_walk_times *times, uint64_t *end_ns, int *beyond) {
     const size_t n = 2 * (size_t)s->n_chunk * s->n_micro, ends = n + 2 * (size_t)s->n_micro;
     const size_t passes = sizeof(pass) / sizeof(uint64_t) * 4 * s->n_chunk;
-    const size_t lane_words = sizeof(lane) / sizeof(uint64_t) * s->n_rank;
-    PST_TRY(make_room(x, ends + passes + lane_words + s->n_rank));
+    const size_t cursor_words = sizeof(cursor) / sizeof(uint64_t) * s->n_rank;
+    PST_TRY(make_room(x, ends + passes + cursor_words + s->n_rank));
     pass *all = (pass *)(x->finish + ends);
-    lane *lanes = (lane *)(x->finish + ends + passes);
-    uint64_t *spare = x->finish + ends + passes + lane_words;
+    cursor *cursors = (cursor *)(x->finish + ends + passes);
+    uint64_t *spare = x->finish + ends + passes + cursor_words;
     fill_passes(s, times->ns, times->hops, all);
     if (times->most_ns) find_spare(s, times->ns, times->most_ns, spare);
     memset(x->finish, 0xff, n * sizeof *x->finish);
     memset(x->finish + n, 0, s->n_micro * sizeof *x->finish);
     *beyond = 0;
-    PST_TRY(go(s, all, x->finish, lanes, times->most_ns ? spare : NULL, beyond));
-    for (uint32_t r = 0; r < s->n_rank; r++) end_ns[r] = lanes[r].now;
+    PST_TRY(go(s, all, x->finish, cursors, times->most_ns ? spare : NULL, beyond));
+    for (uint32_t r = 0; r < s->n_rank; r++) end_ns[r] = cursors[r].now;
     return PST_OK;
 }

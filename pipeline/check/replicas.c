@@ -72,7 +72,8 @@ static pst_status check_buffers(const exchange *x) {
         const pst_instr *in = &x->list->instr[i];
         int round = pst_instr_is_piece(x->c->job, x->list, i);
         if (i < x->first && !round) continue;
-        const uint32_t used[] = {in->buffer, round && in->into == PST_INTO_SHARD ? 0 : in->into};
+        const uint32_t used[] = {in->buffer,
+                                 round && in->into == PST_INTO_ACCUMULATOR ? 0 : in->into};
         for (int k = 0; in->n && k < 2; k++) {
             if (!used[k]) continue;
             if (used[k] > n)
@@ -120,7 +121,7 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
     pst_interval own = {x->at.replica, x->at.replica + 1};
     uint32_t reduce = PST_NONE, sent = 0, holders = 0;
-    int added = pst_job_shards(job, x->at.tensor, p->param); /* before the flush */
+    int added = pst_job_shares_out(job, x->at.tensor, p->param); /* before the flush */
     if (added) own = (pst_interval){0, job->grid.data};
     memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
@@ -188,7 +189,7 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
 /* At the others: a gradient leaves (where the parameter's first use is), a sum comes. */
 static pst_status check_other(const exchange *x, const piece *p) {
     int adds = pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage &&
-               !pst_job_shards(x->c->job, x->at.tensor, p->param),
+               !pst_job_shares_out(x->c->job, x->at.tensor, p->param),
         returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
     uint32_t sent = PST_NONE, received = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {

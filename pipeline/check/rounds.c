@@ -33,7 +33,7 @@ static uint32_t chunk_of(const rounds *x, uint32_t param) {
 }
 
 static int is_here(const rounds *x, uint32_t param) {
-    return pst_job_shards(x->c->job, x->at.tensor, param) &&
+    return pst_job_shares_out(x->c->job, x->at.tensor, param) &&
            x->c->job->rank_of_chunk[chunk_of(x, param)] == x->at.stage;
 }
 
@@ -84,7 +84,7 @@ static pst_status check_reduce(const rounds *x, uint32_t i, uint32_t *added) {
     pst_interval *from = &x->sum[in->buffer], all = {0, x->c->job->grid.data};
     if ((!in->into || !in->buffer) && takes_part(x, x->at.replica, in->micro))
         PST_TRY(pst_checker_need(x->c, x->rank, pass_of(x, in->chunk, in->micro), i));
-    if (in->into != PST_INTO_SHARD)
+    if (in->into != PST_INTO_ACCUMULATOR)
         return add_up(x, &x->sum[in->into], from, in->micro)
                    ? PST_OK
                    : pst_checker_fail_at(x->c, x->rank, i, "replicas are not added as the tree");

@@ -23,7 +23,7 @@ struct pst_job_builder {
     const pst_cut *cut;
     const pst_share *share;
     pst_slots *slots;
-    pst_summary *sharded; /* [n_chunk] of a lane on its own whose gradients are shared out */
+    pst_summary *shared_out; /* [n_chunk] of a lane on its own whose gradients are shared out */
     pst_pace pace;
     pst_fifo fifo;        /* with cost->fifo, else 0 */
     uint32_t *compute_at; /* [n_chunk][4][n_micro] instruction index in its rank's list */

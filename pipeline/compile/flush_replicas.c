@@ -135,19 +135,20 @@ static uint32_t collect(pst_job_builder *b, const piece *at) {
     }
     if (b->status == PST_OK) last = add_replicas(b, at, (incoming){recv, first}, 0, n, &place);
     if (b->status == PST_OK && at->round)
-        last = emit_sum(b, at, PST_INTO_SHARD, place, last, PST_NONE);
+        last = emit_sum(b, at, PST_INTO_ACCUMULATOR, place, last, PST_NONE);
     free(recv);
     return b->buffer_read[set] = last;
 }
 
-static int shards(const pst_job_builder *b, uint32_t param) {
-    return pst_job_shards(b->job, b->lane % b->job->grid.tensor, param);
+static int shares_out(const pst_job_builder *b, uint32_t param) {
+    return pst_job_shares_out(b->job, b->lane % b->job->grid.tensor, param);
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
 
 static int in_round(const pst_job_builder *b, const piece *at, const pst_round *round) {
-    return shards(b, at->param) && b->cut->use_chunk[b->cut->use_first[at->param]] == round->chunk;
+    return shares_out(b, at->param) &&
+           b->cut->use_chunk[b->cut->use_first[at->param]] == round->chunk;
 }
 
 static void send_in_round(pst_job_builder *b, const piece *in, void *arg) {
@@ -200,7 +201,8 @@ static uint32_t finished(const pst_job_builder *b, uint32_t param) {
 static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
     reducing *r = arg;
     if (pst_builder_stage_of_use(b, at->param, 0) != b->stage) return;
-    if (r->shared != (b->cut->graph->param[at->param].n_use > 1) || shards(b, at->param)) return;
+    if (r->shared != (b->cut->graph->param[at->param].n_use > 1) || shares_out(b, at->param))
+        return;
     if (at->owner == b->replica) {
         r->sums->at[at->number] = collect(b, at);
         return;

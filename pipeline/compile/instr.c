@@ -217,7 +217,7 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
 
 /* --- the job ---------------------------------------------------------------------------------- */
 
-static pst_status check_fit(const pst_schedule *s, const pst_cut *cut) {
+static pst_status check_schedule(const pst_schedule *s, const pst_cut *cut) {
     if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward ||
         (cut->backward && !s->split != !cut->split))
         return pst_fail(
@@ -306,7 +306,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     b->share = b->job->share[lane % spec->grid.tensor];
     b->n_micro = b->schedule->n_micro;
     b->n_piece = pst_job_pieces(b->job);
-    PST_TRY(check_fit(b->schedule, b->cut));
+    PST_TRY(check_schedule(b->schedule, b->cut));
     PST_TRY(check_channels(b->cut));
     size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro,
            recvs = (size_t)b->cut->n_channel * b->n_micro;
@@ -333,8 +333,8 @@ static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slot
     free(b->recv_at);
     free(b->instr);
     free(b->pair);
-    free(b->sharded);
-    b->sharded = NULL;
+    free(b->shared_out);
+    b->shared_out = NULL;
     b->compute_at = b->recv_at = NULL;
     b->instr = NULL;
     b->pair = NULL;

@@ -31,14 +31,14 @@ typedef struct {
     uint32_t buffer, into; /* replica sums: RECV writes and REDUCE adds receive buffer `buffer` - 1,
                               into receive buffer `into` - 1; 0: the accumulator; where gradients
                               are shared out, what `micro` of `chunk` left in its gradient slot, and
-                              PST_INTO_SHARD: the accumulator */
+                              PST_INTO_ACCUMULATOR: the accumulator */
     uint32_t dep, n_dep;   /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;    /* transfer size; predicted duration */
     uint64_t wire_ns;      /* SEND, RECV: that of its bytes, for which both ends' links are taken
                               (pipeline/simulate/links.h) */
 } pst_instr;
 
-enum { PST_INTO_SHARD = INT32_MAX };
+enum { PST_INTO_ACCUMULATOR = INT32_MAX };
 
 typedef struct {
     uint32_t n_instr, n_dep, n_head, n_flush; /* the first n_head instructions are the head, the
@@ -59,7 +59,7 @@ typedef struct {
     pst_grid grid;                 /* n_rank of them */
     uint32_t *micros;              /* [grid.data] micro-batches of each replica */
     uint32_t n_seq;                /* seq of every message is below it */
-    int zero;                      /* the stage of sharding, 0 with one replica */
+    int zero;                      /* the stage of ZeRO, 0 with one replica */
     uint32_t parts;            /* accumulators of each use on every rank: as many equal parts of its
                                   micro-batches; 1 with zero 2 */
     int post;                  /* post-validation: VALIDATE follows STEP */
@@ -106,7 +106,7 @@ static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_
  * many as a window of bytes allows. A chunk's first pass waits for its own weights only; STEP waits
  * for the SENDs.
  *
- * Gradients shared out (zero 2, parameters that pst_job_shards names): the pass that computes a
+ * Gradients shared out (zero 2, parameters that pst_job_shares_out names): the pass that computes a
  * chunk's weight gradients of a micro-batch writes them into a gradient slot, anew. The k-th
  * micro-batches of all replicas that have so many are a round: piece by piece they go to the one
  * that answers for it, which adds them as a tree over these replicas, and the sum to its
@@ -182,7 +182,7 @@ static inline uint32_t pst_job_pieces(const pst_job *job) {
     return n;
 }
 /* 1: the gradient of a parameter is shared out, of which this tensor rank has `param`. */
-static inline int pst_job_shards(const pst_job *job, uint32_t tensor, uint32_t param) {
+static inline int pst_job_shares_out(const pst_job *job, uint32_t tensor, uint32_t param) {
     return job->zero == 2 && job->backward && !job->share[tensor]->whole[param];
 }
 static inline uint32_t pst_job_stage(const pst_job *job, uint32_t rank) {

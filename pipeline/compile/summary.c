@@ -14,8 +14,8 @@ enum { SEGMENTS = 8, ROUND_SEGMENTS = 2, WINDOW = 4 << 20 }; /* WINDOW: head.c's
 
 typedef int (*group_fn)(const pst_job_builder *b, uint32_t param, uint32_t chunk);
 
-static int is_sharded(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
-    return pst_job_shards(b->job, b->lane % b->job->grid.tensor, param) &&
+static int is_shared_out(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
+    return pst_job_shares_out(b->job, b->lane % b->job->grid.tensor, param) &&
            b->cut->use_chunk[b->cut->use_first[param]] == chunk;
 }
 
@@ -25,13 +25,13 @@ static int is_single(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
 }
 
 static int is_whole(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
-    return is_single(b, param, chunk) && !is_sharded(b, param, chunk);
+    return is_single(b, param, chunk) && !is_shared_out(b, param, chunk);
 }
 
 static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
     const pst_graph *g = b->cut->graph;
     pst_summary x = {.param = PST_NONE,
-                     .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
+                     .segments = takes == is_shared_out ? ROUND_SEGMENTS : SEGMENTS};
     for (uint32_t k = 0; g && k < b->job->grid.data; k++) {
         uint64_t own = 0, pieces = 0;
         for (uint32_t p = 0; p < g->n_param; p++) {
@@ -58,9 +58,9 @@ static pst_summary group_of_param(const pst_job_builder *b, uint32_t param) {
 }
 
 pst_status pst_summary_open(pst_job_builder *b) {
-    b->sharded = calloc(b->cut->n_chunk, sizeof *b->sharded);
-    if (!b->sharded) return pst_fail(PST_ENOMEM, "no memory for a job");
-    for (uint32_t c = 0; c < b->cut->n_chunk; c++) b->sharded[c] = group_of(b, c, is_sharded);
+    b->shared_out = calloc(b->cut->n_chunk, sizeof *b->shared_out);
+    if (!b->shared_out) return pst_fail(PST_ENOMEM, "no memory for a job");
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++) b->shared_out[c] = group_of(b, c, is_shared_out);
     return PST_OK;
 }
 
@@ -194,7 +194,7 @@ static void mark(pst_job_builder *b, uint32_t at, const pst_round *round) {
 }
 
 void pst_summary_send_round(pst_job_builder *b, pst_round *round) {
-    pst_summary x = b->sharded[round->chunk];
+    pst_summary x = b->shared_out[round->chunk];
     uint32_t n = replicas_with(b, round->micro), pass = b->cut->split ? PST_OP_W : PST_OP_BW;
     round->n_send = 0;
     if (round->micro >= b->n_micro || !moves(&x, n)) return;
@@ -208,7 +208,7 @@ void pst_summary_send_round(pst_job_builder *b, pst_round *round) {
 }
 
 void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
-    pst_summary x = b->sharded[round->chunk];
+    pst_summary x = b->shared_out[round->chunk];
     uint32_t n = replicas_with(b, round->micro);
     if (round->micro >= b->n_micro || x.param == PST_NONE) return;
     for (uint32_t i = 0; i < segments_of(&x) && b->status == PST_OK; i++) {

@@ -13,7 +13,7 @@ struct pst_summary {
 
 /* As flush_replicas.h and head.h have it, of a lane on its own. Of the sums: how many numbers are
  * noted. */
-pst_status pst_summary_open(pst_job_builder *b); /* fills b->sharded */
+pst_status pst_summary_open(pst_job_builder *b); /* fills b->shared_out */
 void pst_summary_head(pst_job_builder *b);
 void pst_summary_send_round(pst_job_builder *b, pst_round *round);
 void pst_summary_add_round(pst_job_builder *b, pst_round *round);

@@ -22,7 +22,7 @@ typedef struct {
     const char *title;             /* of what was measured (or simulated) */
     const char *const *host;       /* [n_rank] names */
     pst_span *const *predicted;    /* of the same lists: a second process for each rank */
-    const pst_op_spans *operators; /* of what was measured: a lane of its own on every rank */
+    const pst_op_spans *operators; /* of what was measured: a track of its own on every rank */
 } pst_trace_notes;
 /* Process ids: a rank, and this plus a rank for what was predicted. */
 enum { PST_TRACE_PREDICTED = 100000 };

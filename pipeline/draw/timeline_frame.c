@@ -129,7 +129,7 @@ static void print_style(const pst_picture *p) {
           "Neue',Helvetica,Arial,sans-serif;fill:#1d242d}\n"
           ".h{font-weight:600}.s,.a,.e{fill:#566170}.a,.m{text-anchor:middle}.r{text-anchor:end}\n"
           ".m{font-variant-numeric:tabular-nums}.alt{fill-opacity:.82}\n"
-          ".timeline{background:#fff}.back{fill:#fff}.lane{fill:#eef0f3}.grid{stroke:#d3d8de}\n"
+          ".timeline{background:#fff}.back{fill:#fff}.row{fill:#eef0f3}.grid{stroke:#d3d8de}\n"
           ".x{stroke:#566170;stroke-opacity:.75;fill:none}\n",
           p->out);
     print_fills(p->out, 0);
@@ -138,7 +138,7 @@ static void print_style(const pst_picture *p) {
     print_sizes(p, 1.5);
     fputs(".odd{display:none}}\n@media "
           "(prefers-color-scheme:dark){text{fill:#e6eaf0}.s,.a,.e{fill:#9da8b5}\n"
-          ".timeline{background:#12161b}.back{fill:#12161b}.lane{fill:#232a33}.grid{stroke:#39434f}"
+          ".timeline{background:#12161b}.back{fill:#12161b}.row{fill:#232a33}.grid{stroke:#39434f}"
           ".x{stroke:#b6c0cc}\n",
           p->out);
     print_fills(p->out, 1);
@@ -210,7 +210,7 @@ static void print_rows(const pst_picture *p) {
         double y = pst_picture_y(p, row);
         double middle = y + p->box / 2 + 4.5 * p->big;
         fprintf(p->out,
-                "<rect class=\"lane\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+                "<rect class=\"row\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
                 "rx=\"3\"/>\n",
                 p->left, y, p->plot, p->box);
         fprintf(p->out, "<text class=\"r\" x=\"%.1f\" y=\"%.1f\">rank %u", p->left - 10 * p->big,

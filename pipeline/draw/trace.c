@@ -1,4 +1,4 @@
-/* The timeline as Chrome trace JSON. Every rank is a process with lanes as threads: compute, the
+/* The timeline as Chrome trace JSON. Every rank is a process with tracks as threads: compute, the
  * operators within it where they are known, then as many for sends and receives as overlap. What
  * was predicted has processes of its own. */
 #include "pipeline/draw/timeline.h"
@@ -56,14 +56,14 @@ static void print_args(const pst_trace_writer *w, uint32_t rank, uint32_t i) {
     fputc('}', w->out);
 }
 
-static void print_event(pst_trace_writer *w, uint32_t rank, const slice *s, uint32_t lane) {
+static void print_event(pst_trace_writer *w, uint32_t rank, const slice *s, uint32_t track) {
     const pst_instr_list *list = &w->job->list[rank];
     pst_trace_next(w);
     fputc('"', w->out);
     print_name(list, s->index, w->out);
     fprintf(w->out, "\",\"cat\":\"%s\",\"ph\":\"X\",",
             pst_opcode_name((pst_opcode)list->instr[s->index].opcode));
-    pst_trace_print_thread(w, rank, lane);
+    pst_trace_print_thread(w, rank, track);
     fputs(",\"ts\":", w->out);
     pst_trace_print_us(w->out, s->start);
     fputs(",\"dur\":", w->out);
@@ -74,18 +74,18 @@ static void print_event(pst_trace_writer *w, uint32_t rank, const slice *s, uint
 }
 
 /* Where it is drawn: weights beside other messages. */
-static pst_queue lanes_of(const pst_instr *in) {
+static pst_queue tracks_of(const pst_instr *in) {
     if (in->queue != PST_Q_HEAD) return (pst_queue)in->queue;
     return in->opcode == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV;
 }
 
-static uint32_t first_lane(pst_queue queue) {
+static uint32_t first_track(pst_queue queue) {
     if (queue == PST_Q_COMPUTE) return 0;
     return queue == PST_Q_SEND ? PST_TRACE_SENDS : PST_TRACE_RECEIVES;
 }
 
-/* Overlapping transfers go to different lanes, as far as there are any; returns how many lanes were
- * used. */
+/* Overlapping transfers go to different tracks, as far as there are any; returns how many tracks
+ * were used. */
 static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, pst_queue queue) {
     const pst_instr_list *list = &w->job->list[rank];
     const pst_span *span = w->span[rank];
@@ -93,19 +93,19 @@ static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, p
     uint32_t n = 0;
     uint32_t used = 0;
     for (uint32_t i = 0; i < list->n_instr; i++) {
-        if (lanes_of(&list->instr[i]) == queue)
+        if (tracks_of(&list->instr[i]) == queue)
             slices[n++] = (slice){span[i].start, span[i].end, i};
     }
     qsort(slices, n, sizeof *slices, by_start);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t lane = 0;
+        uint32_t track = 0;
         if (queue != PST_Q_COMPUTE) {
-            while (lane + 1 < PST_TRACE_SIDE && busy_until[lane] > slices[i].start) lane++;
-            busy_until[lane] = slices[i].end;
+            while (track + 1 < PST_TRACE_SIDE && busy_until[track] > slices[i].start) track++;
+            busy_until[track] = slices[i].end;
         }
-        if (lane + 1 > used) used = lane + 1;
-        w->lane[rank][slices[i].index] = (uint8_t)(first_lane(queue) + lane);
-        print_event(w, rank, &slices[i], first_lane(queue) + lane);
+        if (track + 1 > used) used = track + 1;
+        w->track[rank][slices[i].index] = (uint8_t)(first_track(queue) + track);
+        print_event(w, rank, &slices[i], first_track(queue) + track);
     }
     return used;
 }
@@ -140,21 +140,21 @@ static void print_operator(pst_trace_writer *w, const pst_op_spans *o, uint32_t 
 
 /* --- processes -------------------------------------------------------------------------------- */
 
-static void print_meta(pst_trace_writer *w, uint32_t rank, uint32_t lane, const char *what) {
+static void print_meta(pst_trace_writer *w, uint32_t rank, uint32_t track, const char *what) {
     pst_trace_next(w);
     fprintf(w->out, "\"%s\",\"ph\":\"M\",", what);
-    pst_trace_print_thread(w, rank, lane);
+    pst_trace_print_thread(w, rank, track);
     fputs(",\"args\":{", w->out);
 }
 
-static void name_lane(pst_trace_writer *w, uint32_t rank, uint32_t lane, const char *name,
-                      uint32_t number) {
-    print_meta(w, rank, lane, "thread_name");
+static void name_track(pst_trace_writer *w, uint32_t rank, uint32_t track, const char *name,
+                       uint32_t number) {
+    print_meta(w, rank, track, "thread_name");
     fprintf(w->out, "\"name\":\"%s", name);
     if (number) fprintf(w->out, " %u", number + 1);
     fputs("\"}}", w->out);
-    print_meta(w, rank, lane, "thread_sort_index");
-    fprintf(w->out, "\"sort_index\":%u}}", lane);
+    print_meta(w, rank, track, "thread_sort_index");
+    fprintf(w->out, "\"sort_index\":%u}}", track);
 }
 
 /* "rank 1 (host a, stage 1, replica 0)". */
@@ -182,14 +182,14 @@ static void print_rank(pst_trace_writer *w, slice *slices, uint32_t rank) {
     const pst_op_spans *o = w->predicted ? NULL : w->notes->operators;
     name_process(w, rank);
     print_queue(w, slices, rank, PST_Q_COMPUTE);
-    name_lane(w, rank, 0, "compute", 0);
+    name_track(w, rank, 0, "compute", 0);
     for (uint32_t i = 0; o && i < o->n[rank]; i++) print_operator(w, o, rank, i);
-    if (o) name_lane(w, rank, PST_TRACE_OPERATORS, "operators", 0);
+    if (o) name_track(w, rank, PST_TRACE_OPERATORS, "operators", 0);
     uint32_t sends = print_queue(w, slices, rank, PST_Q_SEND);
     uint32_t receives = print_queue(w, slices, rank, PST_Q_RECV);
-    for (uint32_t k = 0; k < sends; k++) name_lane(w, rank, PST_TRACE_SENDS + k, "send", k);
+    for (uint32_t k = 0; k < sends; k++) name_track(w, rank, PST_TRACE_SENDS + k, "send", k);
     for (uint32_t k = 0; k < receives; k++)
-        name_lane(w, rank, PST_TRACE_RECEIVES + k, "receive", k);
+        name_track(w, rank, PST_TRACE_RECEIVES + k, "receive", k);
 }
 
 static pst_status print_ranks(pst_trace_writer *w, slice *slices, pst_span *const *span,
@@ -201,16 +201,16 @@ static pst_status print_ranks(pst_trace_writer *w, slice *slices, pst_span *cons
     return pst_trace_print_flows(w);
 }
 
-static uint8_t **open_lanes(const pst_job *job) {
-    uint8_t **lane = calloc(job->n_rank, sizeof *lane);
+static uint8_t **open_tracks(const pst_job *job) {
+    uint8_t **track = calloc(job->n_rank, sizeof *track);
     uint64_t n = 1;
     for (uint32_t r = 0; r < job->n_rank; r++) n += job->list[r].n_instr;
-    if (!lane || !(lane[0] = calloc(n, 1))) {
-        free(lane);
+    if (!track || !(track[0] = calloc(n, 1))) {
+        free(track);
         return NULL;
     }
-    for (uint32_t r = 1; r < job->n_rank; r++) lane[r] = lane[r - 1] + job->list[r - 1].n_instr;
-    return lane;
+    for (uint32_t r = 1; r < job->n_rank; r++) track[r] = track[r - 1] + job->list[r - 1].n_instr;
+    return track;
 }
 
 pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span,
@@ -219,10 +219,10 @@ pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span,
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
     }
-    pst_trace_writer w = {.job = job, .notes = notes, .lane = open_lanes(job), .out = out};
+    pst_trace_writer w = {.job = job, .notes = notes, .track = open_tracks(job), .out = out};
     slice *slices = malloc((longest + 1) * sizeof *slices);
     pst_status status =
-        w.lane && slices
+        w.track && slices
             ? PST_OK
             : pst_fail(PST_ENOMEM, "no memory to write a trace of %u instructions", longest);
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out);
@@ -230,8 +230,8 @@ pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span,
     if (status == PST_OK && notes->predicted) status = print_ranks(&w, slices, notes->predicted, 1);
     fputs("\n]}\n", out);
     free(slices);
-    if (w.lane) free(w.lane[0]);
-    free(w.lane);
+    if (w.track) free(w.track[0]);
+    free(w.track);
     if (status != PST_OK) return status;
     return ferror(out) ? pst_fail(PST_ENOMEM, "the trace cannot be written") : PST_OK;
 }

@@ -35,7 +35,7 @@ static void print_end(pst_trace_writer *w, char phase, uint32_t rank, uint32_t i
     fprintf(w->out, "\"message\",\"cat\":\"message\",\"ph\":\"%c\",\"id\":%" PRIu64 ",", phase,
             w->n_flow);
     if (phase == 'f') fputs("\"bp\":\"e\",", w->out);
-    pst_trace_print_thread(w, rank, w->lane[rank][i]);
+    pst_trace_print_thread(w, rank, w->track[rank][i]);
     fputs(",\"ts\":", w->out);
     pst_trace_print_us(w->out, ns);
     fputc('}', w->out);

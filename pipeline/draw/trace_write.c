@@ -11,8 +11,8 @@ void pst_trace_next(pst_trace_writer *w) {
 }
 
 /* Thread ids are unique beyond their process, too: some readers take them for that. */
-void pst_trace_print_thread(const pst_trace_writer *w, uint32_t rank, uint32_t lane) {
+void pst_trace_print_thread(const pst_trace_writer *w, uint32_t rank, uint32_t track) {
     uint32_t process = w->predicted ? w->job->n_rank + rank : rank;
     fprintf(w->out, "\"pid\":%u,\"tid\":%u", w->predicted ? PST_TRACE_PREDICTED + rank : rank,
-            process * PST_TRACE_LANES + lane);
+            process * PST_TRACE_TRACKS + track);
 }

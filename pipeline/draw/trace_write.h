@@ -3,14 +3,14 @@
 #define PST_PIPELINE_DRAW_TRACE_WRITE_H
 #include "pipeline/draw/timeline.h"
 
-/* Lanes of a rank: compute, operators, then PST_TRACE_SIDE for sends and PST_TRACE_SIDE for
+/* Tracks of a rank: compute, operators, then PST_TRACE_SIDE for sends and PST_TRACE_SIDE for
  * receives: viewers drop what overlaps in one. */
 enum {
     PST_TRACE_SIDE = 126,
     PST_TRACE_OPERATORS = 1,
     PST_TRACE_SENDS = 2,
     PST_TRACE_RECEIVES = PST_TRACE_SENDS + PST_TRACE_SIDE,
-    PST_TRACE_LANES = PST_TRACE_RECEIVES + PST_TRACE_SIDE
+    PST_TRACE_TRACKS = PST_TRACE_RECEIVES + PST_TRACE_SIDE
 };
 
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
     const pst_trace_notes *notes;
     pst_span *const *span; /* [n_rank] of the processes at hand: measured, then predicted */
     int predicted;
-    uint8_t **lane;           /* [n_rank][n_instr] where each instruction was drawn */
+    uint8_t **track;          /* [n_rank][n_instr] where each instruction was drawn */
     uint64_t n_event, n_flow; /* so far; a flow's number is its id */
     FILE *out;
 } pst_trace_writer;
@@ -27,6 +27,6 @@ typedef struct {
 void pst_trace_next(pst_trace_writer *w);
 void pst_trace_print_us(FILE *out, uint64_t ns);
 /* "pid":P,"tid":T */
-void pst_trace_print_thread(const pst_trace_writer *w, uint32_t rank, uint32_t lane);
+void pst_trace_print_thread(const pst_trace_writer *w, uint32_t rank, uint32_t track);
 
 #endif

@@ -233,8 +233,8 @@ static pst_status open_grads(pst_memory_map *x, const pst_graph *g) {
     return PST_OK;
 }
 
-static pst_status open_layout(const pst_memory_map_builder *b, const pst_slots *slots,
-                              const pst_slots *eval_slots) {
+static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots *slots,
+                               const pst_slots *eval_slots) {
     pst_memory_map *x = b->map;
     uint32_t n_tensor = b->g ? b->g->n_tensor : 0;
     x->weight = offsets(pst_memory_map_params(b));
@@ -284,7 +284,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
                                 .eval = spec->eval,
                                 .slots = spec->slots,
                                 .map = x};
-    pst_status status = open_layout(&b, spec->slots, spec->eval_slots);
+    pst_status status = open_offsets(&b, spec->slots, spec->eval_slots);
     if (status == PST_OK) {
         share_params(&b);
         status = find_owned(&b);

@@ -107,7 +107,7 @@ void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
 void pst_memory_map_reduce(const pst_memory_view *v, const pst_instr *instr, float **sum,
                            float **operand) {
     const pst_memory_map *x = v->map;
-    if (instr->into == PST_INTO_SHARD)
+    if (instr->into == PST_INTO_ACCUMULATOR)
         *sum = (float *)(v->arena + x->grad[instr->param][0]) +
                (instr->from - x->grad_from[instr->param]);
     else if (instr->into) *sum = address_buffer(v, instr->into);

@@ -24,8 +24,8 @@ static uint64_t accumulator_bytes(const pst_memory_map_builder *b, uint32_t p) {
            pst_memory_map_param_bytes(b, p);
 }
 
-static int shards(const pst_memory_map_builder *b, uint32_t p) {
-    return pst_job_shards(b->job, pst_grid_at(b->job->grid, b->map->rank).tensor, p);
+static int shares_out(const pst_memory_map_builder *b, uint32_t p) {
+    return pst_job_shares_out(b->job, pst_grid_at(b->job->grid, b->map->rank).tensor, p);
 }
 
 static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *optim, int partial) {
@@ -34,7 +34,7 @@ static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *o
         for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial;
              u++) {
             uint64_t bytes = accumulator_bytes(b, p);
-            if (shards(b, p)) {
+            if (shares_out(b, p)) {
                 x->grad_from[p] = x->own_from[p];
                 bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
             }
@@ -52,7 +52,7 @@ static void place_gradient_slots(pst_memory_map_builder *b, const pst_optim_row 
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
         uint64_t bytes = 0;
         for (uint32_t p = 0; p < pst_memory_map_params(b) && pst_memory_map_has(b, c); p++) {
-            if (!shards(b, p) || b->cut->use_chunk[b->cut->use_first[p]] != c) continue;
+            if (!shares_out(b, p) || b->cut->use_chunk[b->cut->use_first[p]] != c) continue;
             x->fresh[p] = pst_align(bytes);
             bytes = x->fresh[p] + pst_memory_map_param_bytes(b, p);
             x->gradient_saved +=

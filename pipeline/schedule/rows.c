@@ -33,14 +33,16 @@ static const pst_schedule_row rows[] = {
      .rules = &pst_schedule_1f1b_rules,
      .bubble = 0.67,
      .held = 1,
-     .within_1f1b = 1},
+     .within_1f1b = 1,
+     .lends_place = 1},
     {.name = "interleaved",
      .help =
          "1f1b over several chunks per rank (2, or --chunks): the bubble is (p-1)(F+B+W)/chunks",
      .generate = pst_schedule_interleaved,
      .rules = &pst_schedule_interleaved_rules,
      .bubble = 1,
-     .held = 1},
+     .held = 1,
+     .lends_place = 1},
     {.name = "zb-h1",
      .help = "W fills what 1f1b leaves idle, with its memory: the bubble is (p-1)(F+B-W)",
      .split = 1,
@@ -69,7 +71,8 @@ static const pst_schedule_row rows[] = {
      .rules = &pst_schedule_zb_v_rules,
      .bubble = 0.05,
      .held = 1,
-     .within_1f1b = 1},
+     .within_1f1b = 1,
+     .lends_place = 1},
     {.name = "v-half",
      .help = "there and back, with half the memory of 1f1b and half its bubble",
      .split = 1,
@@ -186,6 +189,28 @@ const char *pst_schedule_name(uint32_t i) { return i < ROWS ? rows[i].name : NUL
 pst_schedule_kind pst_schedule_kind_of(const char *name) {
     const pst_schedule_row *row = row_of(name);
     return row ? row->kind : PST_SCHEDULE_GENERATED;
+}
+
+const char *pst_schedule_name_of(pst_schedule_kind kind) {
+    uint32_t i = 0;
+    while (rows[i].kind != kind) i++;
+    return rows[i].name;
+}
+
+const pst_schedule_row *pst_schedule_plain(void) {
+    uint32_t i = 0;
+    while (!rows[i].plain) i++;
+    return &rows[i];
+}
+
+const pst_schedule_row *pst_schedule_placed(pst_placement placement, uint32_t n_virtual) {
+    const pst_schedule_row *any = NULL;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        if (!rows[i].lends_place || rows[i].placement != placement) continue;
+        if (rows[i].n_virtual == n_virtual) return &rows[i];
+        if (!rows[i].n_virtual) any = &rows[i];
+    }
+    return any;
 }
 
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual) {

@@ -60,6 +60,7 @@ struct pst_schedule_row {
     int plain;       /* with one stage no other holds fewer micro-batches or takes less time */
     int within_1f1b; /* no stage holds more than the first one of 1f1b */
     int spares;      /* proposed where memory is short */
+    int lends_place; /* a solved order may have its chunks where this one has them */
 };
 /* Those with a generator; the last one is `forward`. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
@@ -69,6 +70,12 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
 const char *pst_schedule_name(uint32_t i);
 /* The kind of a name; PST_SCHEDULE_GENERATED where it is unknown. */
 pst_schedule_kind pst_schedule_kind_of(const char *name);
+/* The name of the only row of a kind other than PST_SCHEDULE_GENERATED. */
+const char *pst_schedule_name_of(pst_schedule_kind kind);
+/* The row that is `plain`: for what runs on one stage. */
+const pst_schedule_row *pst_schedule_plain(void);
+/* The row that lends its place for so many chunks per rank; NULL: there is none. */
+const pst_schedule_row *pst_schedule_placed(pst_placement placement, uint32_t n_virtual);
 /* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has
  * others. */
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual);

@@ -189,12 +189,14 @@ static pst_status open_solver(const pst_solve_problem *p, pst_solver *s) {
 /* --- placements ------------------------------------------------------------------------------- */
 
 uint32_t pst_solve_places(uint32_t chunks, pst_solve_place place[PST_SOLVE_PLACES]) {
-    static const pst_solve_place all[PST_SOLVE_PLACES] = {
-        {"1f1b-early", 1}, {"zb-v", 2}, {"interleaved", 2}, {"interleaved", 3}, {"interleaved", 4}};
+    static const pst_placement way[] = {PST_PLACE_THERE_AND_BACK, PST_PLACE_ROUND};
+    const uint32_t first = chunks ? chunks : 1, last = chunks ? chunks : PST_SOLVE_CHUNKS;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < PST_SOLVE_PLACES; i++)
-        if (!chunks || all[i].n_virtual == chunks) place[n++] = all[i];
-    if (!n) place[n++] = (pst_solve_place){"interleaved", chunks};
+    for (uint32_t k = first; k <= last; k++)
+        for (uint32_t i = 0; i < sizeof way / sizeof *way; i++) {
+            const pst_schedule_row *like = pst_schedule_placed(way[i], k);
+            if (like) place[n++] = (pst_solve_place){like->name, k};
+        }
     return n;
 }
 
@@ -212,7 +214,7 @@ static pst_status write_schedule(const pst_solver *s, const pst_solution *x,
     static const pst_opcode opcode[SOLVE_KINDS] = {PST_OP_F, PST_OP_B, PST_OP_W};
     const pst_solve_problem *p = s->problem;
     const pst_schedule_row *row;
-    PST_TRY(pst_schedule_find("solved", &row));
+    PST_TRY(pst_schedule_find(pst_schedule_name_of(PST_SCHEDULE_SOLVED), &row));
     PST_TRY(pst_schedule_open(row, p->n_rank, p->n_chunk / p->n_rank, p->n_micro, schedule));
     memcpy((*schedule)->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk);
     uint32_t *next = calloc(s->n_queue, sizeof *next);

@@ -46,11 +46,11 @@ typedef struct {
     const char *like;
     uint32_t n_virtual;
 } pst_solve_place;
-enum { PST_SOLVE_PLACES = 5 };
+enum { PST_SOLVE_CHUNKS = 4, PST_SOLVE_PLACES = PST_SOLVE_CHUNKS + 1 };
 /* Thrift where there are several: for each of them, then for the best. */
 enum { PST_SOLVE_THRIFT_EACH = 16, PST_SOLVE_THRIFT_BEST = 2 };
-/* With so many chunks per rank (0: 1 to 4), the order of the list says nothing; returns their
- * number. */
+/* Those of so many chunks per rank (0: 1 to PST_SOLVE_CHUNKS, fewest first; there and back before
+ * round); returns their number. */
 uint32_t pst_solve_places(uint32_t chunks, pst_solve_place place[PST_SOLVE_PLACES]);
 /* Whether a named schedule trains, and has its chunks there. */
 int pst_solve_has(const pst_solve_place *place, const pst_schedule_row *row);

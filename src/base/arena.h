@@ -1,5 +1,5 @@
 /* One contiguous block of memory per rank, reserved once and never grown: everything the training
- * step touches lies at an offset that the memory layout chose. A canary fill tells afterwards what
+ * step touches lies at an offset that the memory map chose. A canary fill tells afterwards what
  * was really touched. */
 #ifndef PST_BASE_ARENA_H
 #define PST_BASE_ARENA_H

@@ -37,7 +37,7 @@ typedef struct {
 } pst_ckpt_info;
 
 /* A parameter that this rank stores, or elements [from, from + n) of it; all memory is the caller's
- * and fp32 in the graph's own layout. */
+ * and fp32 with the graph's order of dimensions. */
 typedef struct {
     const pst_param *param;
     const float *weight;   /* of the first element that is stored */

@@ -1,5 +1,5 @@
-/* Hugging Face GPT-2: config.json and model.safetensors, with names and layout mapped by the
- * model's hf_name. */
+/* Hugging Face GPT-2: config.json and model.safetensors, with names and order of dimensions mapped
+ * by the model's hf_name. */
 #ifndef PST_CHECKPOINT_HF_H
 #define PST_CHECKPOINT_HF_H
 #include "models/model.h"
@@ -28,7 +28,7 @@ int pst_hf_is_folder(const char *path);
 const char *pst_hf_activation_name(pst_activation activation);
 
 /* Where weights go: weight[i] is the memory of parameter i (NULL: not wanted here), fp32 in the
- * layout of `held`, a graph of a tensor rank or the whole one; of what that holds, elements
+ * form of `held`, a graph of a tensor rank or the whole one; of what that holds, elements
  * [from[i], to[i]) alone (NULL: all). */
 typedef struct {
     const pst_graph *held;

@@ -15,7 +15,7 @@ int pst_cli_inspect(const pst_cli_call *call) {
                                  "folder, a plan.yaml, "
                                  "a graph as --show graph writes it (and what its operators cost), "
                                  "or what a run file becomes: "
-                                 "its graph, plan, schedule, instructions and memory layout.",
+                                 "its graph, plan, schedule, instructions and memory map.",
                                  rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -4,6 +4,7 @@
 #include "commands/bench.h"
 #include "run/step.h"
 #include "commands/bench_case.h"
+#include "pipeline/schedule/schedule.h"
 #include "run/synthetic.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,20 +15,12 @@ enum { WARM = 3, STEPS = 20, LEAST = 3 };
 /* The model and its batch; everything else as one rank can have it. */
 static pst_status configure(const pst_bench *b, const pst_device_ops *ops, pst_dtype dtype,
                             pst_config **config) {
-    static const char *const alone[][2] = {{"pipeline", "1"},
-                                           {"data", "1"},
-                                           {"tensor", "1"},
-                                           {"sequence", "false"},
-                                           {"transport", "self"},
-                                           {"cluster", ""},
-                                           {"plan", ""},
-                                           {"throttle", "[]"},
-                                           {"devices", "[]"},
-                                           {"replicas", "[]"},
-                                           {"schedule", "1f1b"},
-                                           {"schedule_file", ""},
-                                           {"post_validation", "false"},
-                                           {"chunks", "0"}};
+    static const char *const alone[][2] = {
+        {"pipeline", "1"},     {"data", "1"},         {"tensor", "1"},
+        {"sequence", "false"}, {"transport", "self"}, {"cluster", ""},
+        {"plan", ""},          {"throttle", "[]"},    {"devices", "[]"},
+        {"replicas", "[]"},    {"schedule_file", ""}, {"post_validation", "false"},
+        {"chunks", "0"}};
     char threads[16];
     pst_config *c;
     PST_TRY(pst_config_copy(b->config, &c));
@@ -35,6 +28,8 @@ static pst_status configure(const pst_bench *b, const pst_device_ops *ops, pst_d
     pst_status status = PST_OK;
     for (size_t i = 0; i < sizeof alone / sizeof *alone && status == PST_OK; i++)
         status = pst_config_override(c, "parallel", alone[i][0], alone[i][1]);
+    if (status == PST_OK)
+        status = pst_config_override(c, "parallel", "schedule", pst_schedule_plain()->name);
     if (status == PST_OK) status = pst_config_override(c, "parallel", "device", ops->name);
     if (status == PST_OK) status = pst_config_override(c, "parallel", "threads", threads);
     if (status == PST_OK)

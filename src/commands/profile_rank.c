@@ -8,6 +8,7 @@
 #include "run/step.h"
 #include "base/clock.h"
 #include "commands/profile.h"
+#include "pipeline/schedule/schedule.h"
 #include "run/synthetic.h"
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +52,11 @@ static pst_status configure(const pst_profile_take *take, const choice *what, in
         "parallel.cluster=",    "parallel.profile=",       "parallel.plan=",
         "parallel.measured=",   "parallel.schedule_file=", "parallel.throttle=[]",
         "parallel.replicas=[]", "parallel.reproducible=0", "parallel.post_validation=false",
-        "parallel.chunks=0",    "parallel.memory=0",       "parallel.schedule=1f1b",
-        "checkpoint.every=0",   "model.weights="};
-    enum { N_ALONE = sizeof alone / sizeof *alone };
+        "parallel.chunks=0",    "parallel.memory=0",       "checkpoint.every=0",
+        "model.weights="};
+    enum { N_ALONE = sizeof alone / sizeof *alone, TEXTS = 6 };
     const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 8];
-    char text[5][64];
+    char text[TEXTS][64];
     size_t n = 0;
     for (size_t i = 0; i < take->n_override; i++) override[n++] = take->override[i];
     for (size_t i = 0; i < N_ALONE; i++) override[n++] = alone[i];
@@ -64,7 +65,8 @@ static pst_status configure(const pst_profile_take *take, const choice *what, in
     snprintf(text[2], sizeof text[2], "parallel.tensor=%u", what->tensor);
     snprintf(text[3], sizeof text[3], "parallel.threads=%u", take->threads);
     snprintf(text[4], sizeof text[4], "parallel.device=%s", take->device);
-    for (int i = 0; i < 5; i++) override[n++] = text[i];
+    snprintf(text[5], sizeof text[5], "parallel.schedule=%s", pst_schedule_plain()->name);
+    for (int i = 0; i < TEXTS; i++) override[n++] = text[i];
     if (what->tensor == 1) override[n++] = "parallel.sequence=false";
     override[n++] = what->again ? "parallel.recompute=selective" : "parallel.recompute=none";
     if (small) override[n++] = "model.layers=2";

@@ -206,7 +206,8 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
         if (row[i].kind == PST_SCHEDULE_GENERATED &&
             (!o->chunks || !row[i].n_virtual || row[i].n_virtual == o->chunks))
             status = compare_one(o, row[i].name, list, out);
-    if (status == PST_OK && pst_study_solves(o)) status = compare_one(o, "solved", list, out);
+    if (status == PST_OK && pst_study_solves(o))
+        status = compare_one(o, pst_schedule_name_of(PST_SCHEDULE_SOLVED), list, out);
     if (status == PST_OK && list &&
         (json_dumpf(list, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF))
         status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));

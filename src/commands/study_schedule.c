@@ -177,7 +177,7 @@ static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_
                           &named));
     pst_status status = open_stages(o, named, &x);
     if (status == PST_OK && pst_solve_fits(&x.problem, named)) {
-        strcpy(named->name, "solved");
+        snprintf(named->name, sizeof named->name, "%s", pst_schedule_name_of(PST_SCHEDULE_SOLVED));
         status = enter(o, &x, named, best);
         named = NULL;
     }

@@ -23,11 +23,11 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
                        d->n_out,      d->n_param,       d->n_saved};
     h = hash_u32(head, sizeof(head) / sizeof(head[0]),
                  hash_text(d->op->name, hash_text(d->name, h)));
-    uint64_t shard[] = {d->attr.parts, d->attr.part, d->attr.length, d->attr.first, d->attr.total};
+    uint64_t slice[] = {d->attr.parts, d->attr.part, d->attr.length, d->attr.first, d->attr.total};
     if (d->attr.bidirectional) h = hash_u32(&d->attr.bidirectional, 1, h);
     uint32_t image[] = {d->attr.stride, d->attr.padding, d->attr.window};
     if (d->op->image) h = hash_u32(image, sizeof image / sizeof *image, h);
-    if (d->attr.parts) h = hash_u64(shard, sizeof shard / sizeof *shard, h);
+    if (d->attr.parts) h = hash_u64(slice, sizeof slice / sizeof *slice, h);
     h = hash_u32(d->out, d->n_out, hash_u32(d->in, d->n_in, h));
     h = hash_u32(d->use, d->n_param, hash_u32(d->param, d->n_param, h));
     for (uint32_t i = 0; i < d->n_saved; i++) {

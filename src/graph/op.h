@@ -1,6 +1,6 @@
 /* The table of operators. One row says everything about a kind of operator that does not depend on
  * a device: shapes, cost, and for each pass the exact operand list. Differentiation, lifetimes,
- * memory layout and kernel arguments all follow from the operand lists. */
+ * memory map and kernel arguments all follow from the operand lists. */
 #ifndef PST_GRAPH_OP_H
 #define PST_GRAPH_OP_H
 #include "graph/graph.h"
@@ -22,7 +22,7 @@ enum { PST_READ = 1, PST_WRITE = 2, PST_MAX_ARG = 10 };
 
 /* share: index in the same list of a READ operand whose memory this written operand may take over
  * (same bytes), or -1. must: they are one memory always (the two values are merged and live as long
- * as both). Otherwise sharing is up to the memory layout. Kernels work element by element in place
+ * as both). Otherwise sharing is up to the memory map. Kernels work element by element in place
  * for shared operands. */
 typedef struct {
     uint8_t kind, index, access;

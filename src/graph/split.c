@@ -357,7 +357,7 @@ static pst_status build(builder *b) {
 }
 
 pst_status pst_graph_split(const pst_graph *whole, const pst_split_options *options,
-                           pst_graph **shard) {
+                           pst_graph **part) {
     builder b = {.whole = whole, .o = *options};
     size_t n = whole->n_tensor + (size_t)1;
     b.split = calloc(whole->n_node + (size_t)1, sizeof *b.split);
@@ -378,7 +378,7 @@ pst_status pst_graph_split(const pst_graph *whole, const pst_split_options *opti
     free(b.now);
     free(b.entered);
     free(b.reached);
-    if (status == PST_OK) *shard = b.g;
+    if (status == PST_OK) *part = b.g;
     else pst_graph_close(b.g);
     return status;
 }

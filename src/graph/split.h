@@ -35,18 +35,18 @@ typedef struct {
      * would be split together with an operator across such a change is not split, nor is a
      * parameter that two numbers of ranks use. NULL: all into `parts`. */
     const uint32_t *parts_of_node;
-    uint32_t *origin; /* of each operator of the shard, the operator of the whole that it stands for
+    uint32_t *origin; /* of each operator of the part, the operator of the whole that it stands for
                          or, an exchange, that needs it. Room for PST_SPLIT_NODES of the whole;
                          NULL */
 } pst_split_options;
-/* A shard has no more operators than so many times those of the whole. */
+/* A part has no more operators than so many times those of the whole. */
 enum { PST_SPLIT_NODES = 4 };
 
 /* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads,
  * hidden features, tokens or, along the sequence, positions; or a graph whose sequence cannot be
- * split. *shard is the caller's. */
+ * split. *part is the caller's. */
 pst_status pst_graph_split(const pst_graph *whole, const pst_split_options *options,
-                           pst_graph **shard);
+                           pst_graph **part);
 
 /* --- parts of parameters ---------------------------------------------------------------------- */
 

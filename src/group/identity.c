@@ -65,10 +65,10 @@ pst_status pst_identity_get(pst_world *w, uint32_t rank, pst_identity *out) {
     void *value;
     size_t bytes;
     PST_TRY(w->ops->get(w, rank, KEY, &value, &bytes));
-    int fits = bytes == sizeof *out;
-    if (fits) memcpy(out, value, sizeof *out);
+    int same = bytes == sizeof *out;
+    if (same) memcpy(out, value, sizeof *out);
     free(value);
-    return fits ? PST_OK
+    return same ? PST_OK
                 : pst_fail(PST_EINPUT, "rank %u runs another version of penstock than this one, %s",
                            rank, pst_identity_version());
 }

@@ -12,24 +12,24 @@ struct pst_prediction {
     uint64_t (*sum)[PST_OP_COUNT]; /* [n_rank] of mean durations */
 };
 
-pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **fit) {
+pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **prediction) {
     pst_prediction *f = calloc(1, sizeof *f);
     if (f) f->sum = calloc(p->options.n_rank, sizeof *f->sum);
     if (!f || !f->sum) {
         free(f);
-        return pst_fail(PST_ENOMEM, "no memory to fit a prediction");
+        return pst_fail(PST_ENOMEM, "no memory for a prediction");
     }
     f->p = p;
     f->step_s = (double)p->timing->step_ns * 1e-9;
     f->bubble = p->timing->bubble;
-    *fit = f;
+    *prediction = f;
     return PST_OK;
 }
 
-void pst_prediction_close(pst_prediction *fit) {
-    if (!fit) return;
-    free(fit->sum);
-    free(fit);
+void pst_prediction_close(pst_prediction *prediction) {
+    if (!prediction) return;
+    free(prediction->sum);
+    free(prediction);
 }
 
 /* Instructions of one opcode get the measured mean, and keep their proportions to each other:
@@ -69,5 +69,5 @@ void pst_prediction_add(pst_prediction *f, const pst_report *report) {
     pst_timing_close(timing);
 }
 
-double pst_prediction_step_s(const pst_prediction *fit) { return fit->step_s; }
-double pst_prediction_bubble(const pst_prediction *fit) { return fit->bubble; }
+double pst_prediction_step_s(const pst_prediction *prediction) { return prediction->step_s; }
+double pst_prediction_bubble(const pst_prediction *prediction) { return prediction->bubble; }

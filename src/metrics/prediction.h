@@ -8,11 +8,11 @@
 typedef struct pst_prediction pst_prediction;
 /* p is borrowed; the durations in its training job are overwritten. ENOMEM. Every function here:
  * one thread. */
-pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **fit);
-void pst_prediction_close(pst_prediction *fit); /* NULL: nothing */
+pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **prediction);
+void pst_prediction_close(pst_prediction *prediction); /* NULL: nothing */
 /* Takes the reports ([n_rank]) of one step. The first of a process is passed over (caches are
  * cold); after 5 more, or when memory is short, the prediction stays as it is. */
-void pst_prediction_add(pst_prediction *fit, const pst_report *report);
-double pst_prediction_step_s(const pst_prediction *fit);
-double pst_prediction_bubble(const pst_prediction *fit); /* 0 to 1 */
+void pst_prediction_add(pst_prediction *prediction, const pst_report *report);
+double pst_prediction_step_s(const pst_prediction *prediction);
+double pst_prediction_bubble(const pst_prediction *prediction); /* 0 to 1 */
 #endif

@@ -36,7 +36,7 @@ static uint32_t find_tied(const pst_graph *g) {
 
 /* untied: operators from the last use of a tied parameter on are on stages of another number of
  * tensor ranks, so that neither they nor the parameter are split. */
-static pst_status shard(const pst_graph *whole, pst_split_options o, uint32_t untied,
+static pst_status split(const pst_graph *whole, pst_split_options o, uint32_t untied,
                         pst_graph **part) {
     uint32_t tied = untied ? find_tied(whole) : whole->n_node,
              *parts = malloc(whole->n_node * sizeof *parts);
@@ -69,7 +69,7 @@ pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *ke
     x->n_part++;
     const pst_split_options o = {.parts = key->tensor, .sequence = (int)key->sequence};
     k->status = build_whole(x, key->layers, key->micro_batch, &whole);
-    if (k->status == PST_OK) k->status = shard(whole, o, key->untied, &k->graph);
+    if (k->status == PST_OK) k->status = split(whole, o, key->untied, &k->graph);
     if (k->status == PST_OK) {
         k->status = pst_planning_fold_nodes(whole, k->graph, &k->first);
         k->n = whole->n_node;

@@ -28,7 +28,8 @@ pst_status pst_planning_layout(pst_planning *x, const pst_layout *found, pst_lay
     PST_TRY(pst_layout_copy(found, &l));
     translate(&l, part);
     pst_status status = place_chunks(&l);
-    if (x->problem.reorders) snprintf(l.schedule, sizeof l.schedule, "solved");
+    if (x->problem.reorders)
+        snprintf(l.schedule, sizeof l.schedule, "%s", pst_schedule_name_of(PST_SCHEDULE_SOLVED));
     if (status == PST_OK) *layout = l;
     else pst_layout_close(&l);
     return status;

@@ -198,8 +198,7 @@ static void add_row(const pst_search_row *from, pst_plan_row *to) {
     to->zero = layout->layout.zero;
     to->step_ns = layout->step_ns;
     to->bubble = layout->bubble;
-    snprintf(to->schedule, sizeof to->schedule, "%s",
-             layout->solved ? "solved" : layout->layout.schedule);
+    snprintf(to->schedule, sizeof to->schedule, "%s", pst_planning_schedule(layout));
     if (layout->layout.n_chunk && layout->layout.recompute)
         recompute_text(layout->layout.recompute, layout->layout.n_chunk, to->recompute,
                        sizeof to->recompute);

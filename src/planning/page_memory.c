@@ -1,6 +1,6 @@
 /* Memory of a rank over one step: a slot is held from the first instruction that writes it to the
  * last that needs it, scratch while its program runs, everything before the slots all the time. The
- * same births and deaths as those that the static layout was made from, on the predicted time
+ * same births and deaths as those that the memory map was made from, on the predicted time
  * axis. */
 #include "planning/page_parts.h"
 #include "base/arena.h"

@@ -1,4 +1,4 @@
-/* Private to plan_page*.c: the parts of a plan's report that are filled apart. */
+/* Private to planning/page*.c: the parts of a plan's report that are filled apart. */
 #ifndef PST_PLANNING_PAGE_PARTS_H
 #define PST_PLANNING_PAGE_PARTS_H
 #include "planning/page.h"

@@ -119,11 +119,11 @@ static void describe_device(const pst_prepared *p, uint32_t rank, pst_plan_rank 
         snprintf(to->device + n, sizeof to->device - (size_t)n, ", speed %g", d->speed);
 }
 
-static void add_layout(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) {
-    const pst_memory_map *layout = p->memory[rank];
-    for (uint32_t k = 0; k < PST_REGION_COUNT; k++) to->region[k] = layout->bytes[k];
-    to->fixed = layout->start[PST_REGION_SLOT];
-    to->total = layout->total;
+static void add_memory(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) {
+    const pst_memory_map *map = p->memory[rank];
+    for (uint32_t k = 0; k < PST_REGION_COUNT; k++) to->region[k] = map->bytes[k];
+    to->fixed = map->start[PST_REGION_SLOT];
+    to->total = map->total;
     to->room = pst_prepare_room(p, p->memory_limit, rank);
 }
 
@@ -168,7 +168,7 @@ pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page) {
         to->rank = rank[r];
         pst_grid_place_text(p->grid, rank[r], to->place);
         describe_device(p, rank[r], to);
-        add_layout(p, rank[r], to);
+        add_memory(p, rank[r], to);
         PST_TRY(pst_plan_page_held(p, rank[r], to));
         PST_TRY(add_slices(p, rank[r], r, page));
     }

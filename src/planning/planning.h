@@ -7,6 +7,7 @@
 #include "partition/search/search.h"
 #include "partition/cost/profile.h"
 #include "penstock/run.h"
+#include "pipeline/schedule/schedule.h"
 
 /* A model's graphs and costs for degrees that were asked for. */
 typedef struct {
@@ -133,7 +134,7 @@ uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *layout, u
 const pst_search_row *pst_planning_nearest(const pst_planning *x);
 /* The name of its schedule. */
 static inline const char *pst_planning_schedule(const pst_candidate *l) {
-    return l->solved ? "solved" : l->layout.schedule;
+    return l->solved ? pst_schedule_name_of(PST_SCHEDULE_SOLVED) : l->layout.schedule;
 }
 /* "2 tensor ranks", or "[2, 1] tensor ranks". Returns text. */
 enum { PST_PLANNING_DEGREES = 160 };

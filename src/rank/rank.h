@@ -47,7 +47,7 @@ struct pst_rank {
     pst_arena arena; /* base: the device's address, with which the host only reckons where `far` */
     int far;         /* the host reads and writes it through pst_rank_read and _write alone */
     void *room;      /* [PST_RANK_ROOM] where far: what pst_rank_peek shows */
-    /* layout->norm_own and what lies behind it up to the answer's end: there, or where far a copy
+    /* memory->norm_own and what lies behind it up to the answer's end: there, or where far a copy
      * of the host's (rank/norm.c) */
     uint8_t *control;
     pst_device *device;
@@ -174,11 +174,11 @@ pst_memory_view pst_rank_view(const pst_rank *r);
 void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
                    uint64_t ended);
 
-/* rank/address.c. Of the elements of a parameter that are stepped here, from layout->step_from on:
+/* rank/address.c. Of the elements of a parameter that are stepped here, from memory->step_from on:
  * the fp32 weight; state i < optim->n_state. NULL: there are none. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
-/* A use's accumulator, from element layout->grad_from on; NULL when there is none on this rank. */
+/* A use's accumulator, from element memory->grad_from on; NULL when there is none on this rank. */
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
 /* Once gradients are added up: that of elements from `from` on, of those that this rank counts and
  * steps. */
@@ -189,7 +189,7 @@ pst_status pst_rank_refresh(pst_rank *r);
 /* 1 when this rank is the one that answers for the parameter as a whole: its use 0 lives here, and
  * its first element is this rank's. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
-/* 1 when elements [layout->own_from, own_to) of what is held here of the parameter are this rank's
+/* 1 when elements [memory->own_from, own_to) of what is held here of the parameter are this rank's
  * to count and store. */
 int pst_rank_stores(const pst_rank *r, uint32_t param);
 /* Where micro-batch `micro` of a data or output tensor lies; NULL when not on this rank. */

@@ -17,20 +17,20 @@ typedef struct {
     uint64_t at, bytes; /* of the message */
 } buffer;
 
-typedef struct lane lane;
-struct lane {
-    lane *next; /* among those that are free */
+typedef struct pair pair;
+struct pair {
+    pair *next; /* among those that are free */
     buffer buffer[BUFFERS];
 };
 
-typedef enum { WAITS_FOR_PEER, WAITS_FOR_LANE, RUNS, DONE } phase;
+typedef enum { WAITS_FOR_PEER, WAITS_FOR_PAIR, RUNS, DONE } phase;
 
 typedef struct request request;
 struct request {
     request *next; /* in the order of posting; or among the spare ones */
     pst_transfer transfer;
     phase phase;
-    lane *lane;
+    pair *pair;
     uint64_t mine, theirs;    /* bytes, as each end says */
     uint64_t hello, answer;   /* inner requests that carry these: what is sent, what comes */
     int said, heard;          /* they have completed; said: or not begun, -1 */
@@ -44,7 +44,7 @@ typedef struct {
     pst_transport *inner;
     pst_device *device;
     uint64_t chunk;
-    lane lanes[2][PST_STAGED_LANES], *idle[2]; /* of sends, of receives */
+    pair pairs[2][PST_STAGED_PAIRS], *idle[2]; /* of sends, of receives */
     request *active, **last, *spare;
     uint32_t unseen, copying; /* done and not tested; copies under way */
     pst_status failed;        /* everything has, and why */
@@ -82,7 +82,7 @@ static pst_status look(pst_status status, int *done) {
 /* --- chunks ----------------------------------------------------------------------------------- */
 
 static buffer *buffer_of(const request *r, uint32_t chunk) {
-    return &r->lane->buffer[chunk % BUFFERS];
+    return &r->pair->buffer[chunk % BUFFERS];
 }
 
 static pst_status copy(staged *s, request *r, buffer *b) {
@@ -160,18 +160,18 @@ static pst_status differ(const staged *s, const request *r) {
 static pst_status hear(staged *s, request *r, uint32_t *moved) {
     PST_TRY(look(test_below(s, r->answer), &r->heard));
     if (!r->heard) return PST_OK;
-    r->phase = WAITS_FOR_LANE;
+    r->phase = WAITS_FOR_PAIR;
     ++*moved;
     if (r->theirs == r->mine) return PST_OK;
     if (sends(r)) PST_TRY(say(s, r)); /* so that the other end sees it, too */
     return differ(s, r);
 }
 
-static pst_status take_lane(staged *s, request *r, uint32_t *moved) {
-    lane **idle = &s->idle[sends(r) ? 0 : 1];
+static pst_status take_pair(staged *s, request *r, uint32_t *moved) {
+    pair **idle = &s->idle[sends(r) ? 0 : 1];
     if (!*idle) return PST_OK;
-    r->lane = *idle;
-    *idle = r->lane->next;
+    r->pair = *idle;
+    *idle = r->pair->next;
     r->phase = RUNS;
     ++*moved;
     return sends(r) && !r->mine ? say(s, r) : PST_OK; /* nothing but that follows */
@@ -180,9 +180,9 @@ static pst_status take_lane(staged *s, request *r, uint32_t *moved) {
 static pst_status finish(staged *s, request *r, uint32_t *moved) {
     if (r->said == 0) PST_TRY(look(test_below(s, r->hello), &r->said));
     if (r->said != 1 || r->through < r->mine) return PST_OK;
-    lane **idle = &s->idle[sends(r) ? 0 : 1];
-    r->lane->next = *idle;
-    *idle = r->lane;
+    pair **idle = &s->idle[sends(r) ? 0 : 1];
+    r->pair->next = *idle;
+    *idle = r->pair;
     r->phase = DONE;
     r->end_ns = pst_clock_now(s->base.clock);
     s->unseen++;
@@ -192,7 +192,7 @@ static pst_status finish(staged *s, request *r, uint32_t *moved) {
 
 static pst_status advance(staged *s, request *r, uint32_t *moved) {
     if (r->phase == WAITS_FOR_PEER) PST_TRY(hear(s, r, moved));
-    if (r->phase == WAITS_FOR_LANE) PST_TRY(take_lane(s, r, moved));
+    if (r->phase == WAITS_FOR_PAIR) PST_TRY(take_pair(s, r, moved));
     if (r->phase != RUNS) return PST_OK;
     PST_TRY(run_chunks(s, r, moved));
     return finish(s, r, moved);
@@ -306,7 +306,7 @@ pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t la
                            uint64_t chunk, pst_transport **out) {
     uint64_t room = ((largest < chunk ? largest : chunk) + 63) & ~UINT64_C(63);
     void *mem = NULL;
-    PST_TRY(device->ops->staging(device, 2 * PST_STAGED_LANES * BUFFERS * room + 64, &mem));
+    PST_TRY(device->ops->staging(device, 2 * PST_STAGED_PAIRS * BUFFERS * room + 64, &mem));
     staged *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for transfers");
     s->base = (pst_transport){
@@ -316,8 +316,8 @@ pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t la
     s->chunk = chunk;
     s->last = &s->active;
     for (int way = 0; way < 2; way++)
-        for (int k = 0; k < PST_STAGED_LANES; k++) {
-            lane *l = &s->lanes[way][k];
+        for (int k = 0; k < PST_STAGED_PAIRS; k++) {
+            pair *l = &s->pairs[way][k];
             for (int b = 0; b < BUFFERS; b++, mem = (uint8_t *)mem + room) l->buffer[b].mem = mem;
             l->next = s->idle[way];
             s->idle[way] = l;

@@ -39,7 +39,7 @@ pst_status pst_report_print(const pst_report_data *d, FILE *out) {
     pst_report_draw_head(d, out);
     PST_TRY(pst_report_draw_tiles(d, out));
     PST_TRY(pst_report_draw_curves(d, out));
-    pst_report_draw_lanes(d, out);
+    pst_report_draw_timeline(d, out);
     pst_report_draw_times(d, out);
     pst_report_draw_work(d, out);
     pst_report_draw_memory(d, out);

@@ -14,14 +14,14 @@ pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out); /* the fe
 /* curves.c: ENOMEM. */
 pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out);
 /* step_rows.c: the traced step, measured and predicted, and what each rank's time went into. */
-void pst_report_draw_lanes(const pst_report_data *d, FILE *out);
+void pst_report_draw_timeline(const pst_report_data *d, FILE *out);
 void pst_report_draw_times(const pst_report_data *d, FILE *out);
-/* One panel of lanes, within what open and close write. rank: [n_rank] which rank of the grid each
+/* One panel of rows, within what open and close write. rank: [n_rank] which rank of the grid each
  * row is; NULL: row r is rank r. */
-void pst_report_open_lanes(const pst_report_trace *t, FILE *out);
+void pst_report_open_timeline(const pst_report_trace *t, FILE *out);
 void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted,
                            const uint32_t *rank, FILE *out);
-void pst_report_close_lanes(const pst_report_trace *t, FILE *out);
+void pst_report_close_timeline(const pst_report_trace *t, FILE *out);
 /* work.c: all steps, by what the kernels did. */
 void pst_report_draw_work(const pst_report_data *d, FILE *out);
 /* memory.c */

@@ -121,9 +121,9 @@ static void draw_timeline(const pst_plan_page *page, FILE *out) {
           "<span class=\"script\">Wheel or buttons zoom, dragging moves.</span></p>\n",
           out);
     draw_shown(page, out);
-    pst_report_open_lanes(&page->trace, out);
+    pst_report_open_timeline(&page->trace, out);
     pst_report_draw_panel(&page->trace, page->grid, 1, rank, out);
-    pst_report_close_lanes(&page->trace, out);
+    pst_report_close_timeline(&page->trace, out);
     fputs("</section>\n", out);
 }
 

@@ -71,7 +71,7 @@ void pst_plan_draw_rows(const pst_plan_page *page, FILE *out) {
           "and replicas, by "
           "predicted step; micro-batches of a step × samples of each. ≈: by the cost model; other "
           "memory is that of the "
-          "static layout, to the byte.</p>\n",
+          "memory map, to the byte.</p>\n",
           out);
     draw_table(page, 0, seen, out);
     if (seen < n) {

@@ -70,7 +70,7 @@
         return low - 1;
     }
 
-    function lanes(root) {
+    function timeline(root) {
         const end = +root.dataset.end, panels = [...root.querySelectorAll(".panel")], ticks = root.querySelector(".ticks");
         let from = 0, to = end;
         const rowsOf = new Map(panels.map(function (p) { return [p, dataOf(p)]; }));
@@ -171,6 +171,6 @@
     }
 
     document.querySelectorAll("figure.chart").forEach(chart);
-    document.querySelectorAll(".lanes").forEach(lanes);
+    document.querySelectorAll(".panels").forEach(timeline);
     addEventListener("scroll", hide, { passive: true });
 })();

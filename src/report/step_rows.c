@@ -1,4 +1,4 @@
-/* One step as lanes, one per rank, measured above predicted on one time axis; and its time by
+/* One step as rows, one per rank, measured above predicted on one time axis; and its time by
  * kind. */
 #include "report/chart.h"
 #include "report/html.h"
@@ -53,7 +53,7 @@ static void draw_legend(const pst_report_trace *t, int last, FILE *out) {
     fputs("</p>\n", out);
 }
 
-/* --- lanes ------------------------------------------------------------------------------------ */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* Boxes of odd chunks are lighter where a rank has more than one. */
 static int has_chunks(const pst_report_slice *s, size_t n) {
@@ -192,10 +192,10 @@ static void draw_time_axis(double end_us, FILE *out) {
     fputs("</div><span class=\"unit\">ms</span></div>\n", out);
 }
 
-void pst_report_open_lanes(const pst_report_trace *t, FILE *out) {
+void pst_report_open_timeline(const pst_report_trace *t, FILE *out) {
     draw_legend(t, PST_REPORT_FLUSH, out);
     fprintf(out,
-            "<div class=\"lanes\" data-end=\"%.3f\"><div class=\"tools script\"><button "
+            "<div class=\"panels\" data-end=\"%.3f\"><div class=\"tools script\"><button "
             "type=\"button\" "
             "data-zoom=\"0.5\">zoom "
             "in</button><button type=\"button\" data-zoom=\"2\">zoom out</button><button "
@@ -204,7 +204,7 @@ void pst_report_open_lanes(const pst_report_trace *t, FILE *out) {
             longest(t));
 }
 
-void pst_report_close_lanes(const pst_report_trace *t, FILE *out) {
+void pst_report_close_timeline(const pst_report_trace *t, FILE *out) {
     draw_time_axis(longest(t), out);
     fputs("</div>\n", out);
 }
@@ -215,7 +215,7 @@ static void note_rows(const pst_report_trace *t, FILE *out) {
                 t->n_rank);
 }
 
-void pst_report_draw_lanes(const pst_report_data *d, FILE *out) {
+void pst_report_draw_timeline(const pst_report_data *d, FILE *out) {
     const pst_report_trace *t = &d->trace;
     fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n", out);
     if (!t->n || !(longest(t) > 0)) {
@@ -232,11 +232,11 @@ void pst_report_draw_lanes(const pst_report_data *d, FILE *out) {
           "buttons zoom, "
           "dragging moves.</span></p>\n",
           out);
-    pst_report_open_lanes(t, out);
+    pst_report_open_timeline(t, out);
     for (int predicted = 0; predicted < 2; predicted++)
         if (t->end[predicted] > 0)
             pst_report_draw_panel(t, pst_report_grid(d), predicted, NULL, out);
-    pst_report_close_lanes(t, out);
+    pst_report_close_timeline(t, out);
     note_rows(t, out);
     fputs("</section>\n", out);
 }

@@ -1,4 +1,5 @@
-/* Private to lanes*.c: the units of a panel's picture, and rows of more boxes than can be seen. */
+/* Private to step_rows.c and step_rows_folded.c: the units of a panel's picture, and rows of more
+ * boxes than can be seen. */
 #ifndef PST_REPORT_STEP_ROWS_H
 #define PST_REPORT_STEP_ROWS_H
 #include "report/data.h"

@@ -1,4 +1,4 @@
-/* Lanes of more boxes than can be seen: each row in columns of equal time, and each column shared
+/* Rows of more boxes than can be seen: each row in columns of equal time, and each column shared
  * out by what the rank did in it, from top to bottom. What stays free is the time in which it
  * computed nothing. */
 #include "report/step_rows.h"

@@ -205,7 +205,7 @@ pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t
     PST_TRY(keep(s, pst_step_run(&s->t, began, &measured)));
     pst_status status = keep(s, pst_step_check(&s->t));
     if (result) fill_result(&s->t, &measured, result);
-    if (status == PST_OK && !s->t.skipped_in_row) pst_prediction_add(s->t.fit, s->t.report);
+    if (status == PST_OK && !s->t.skipped_in_row) pst_prediction_add(s->t.prediction, s->t.report);
     return status;
 }
 

@@ -278,7 +278,7 @@ pst_status pst_setup_room(pst_trainer *t) {
     t->own_culprit = calloc(t->group->n_local, sizeof *t->own_culprit);
     if (!t->report || !t->own || !t->culprit || !t->own_culprit)
         return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", n);
-    return pst_prediction_open(t->p, &t->fit);
+    return pst_prediction_open(t->p, &t->prediction);
 }
 
 /* mpirun gives rank 0 a terminal whether somebody looks or not. */
@@ -305,7 +305,7 @@ pst_status pst_setup_metrics(pst_trainer *t) {
 }
 
 void pst_setup_close(pst_trainer *t) {
-    pst_prediction_close(t->fit);
+    pst_prediction_close(t->prediction);
     pst_feed_close(t);
     free(t->report);
     free(t->own);

@@ -21,7 +21,7 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
 pst_status pst_setup_ranks(pst_trainer *t);
 /* mkdir -p of everything above the last name. */
 pst_status pst_setup_parents(const char *path);
-/* Room for what steps measure: t->report, own, fit. */
+/* Room for what steps measure: t->report, own, prediction. */
 pst_status pst_setup_room(pst_trainer *t);
 
 /* A whole run, in this order. */

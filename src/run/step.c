@@ -127,21 +127,21 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     for (uint32_t k = 1; k < p->options.n_rank; k++)
         if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
     const pst_report *l = &t->report[longest];
-    return (pst_metrics_step){.step = t->step,
-                              .loss = t->study ? NAN : r->loss_sum / (double)r->targets,
-                              .lr = learning_rate(p->config, t->step - 1),
-                              .grad_norm = r->grad_norm,
-                              .step_s = (double)wall_ns * 1e-9,
-                              .bubble =
-                                  l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
-                              .predicted_step_s = t->fit ? pst_prediction_step_s(t->fit) : NAN,
-                              .predicted_bubble = t->fit ? pst_prediction_bubble(t->fit) : NAN,
-                              .tokens = t->step * p->targets,
-                              .post = p->job->post,
-                              .rolled_back = rolled_back,
-                              .loss_scale = r->loss_scale,
-                              .skipped = t->skipped,
-                              .scales = t->scaler.dynamic || r->loss_scale != 1};
+    return (pst_metrics_step){
+        .step = t->step,
+        .loss = t->study ? NAN : r->loss_sum / (double)r->targets,
+        .lr = learning_rate(p->config, t->step - 1),
+        .grad_norm = r->grad_norm,
+        .step_s = (double)wall_ns * 1e-9,
+        .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
+        .predicted_step_s = t->prediction ? pst_prediction_step_s(t->prediction) : NAN,
+        .predicted_bubble = t->prediction ? pst_prediction_bubble(t->prediction) : NAN,
+        .tokens = t->step * p->targets,
+        .post = p->job->post,
+        .rolled_back = rolled_back,
+        .loss_scale = r->loss_scale,
+        .skipped = t->skipped,
+        .scales = t->scaler.dynamic || r->loss_scale != 1};
 }
 
 /* An overflow of fp16 is skipped: the rank has left the weights alone, every one alike. */

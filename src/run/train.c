@@ -52,7 +52,7 @@ static pst_status train_step(pst_trainer *t) {
     if (!t->trained && t->group->leader) say_started(t);
     if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);
     PST_TRY(pst_step_check(t));
-    if (t->fit && !t->skipped_in_row) pst_prediction_add(t->fit, t->report);
+    if (t->prediction && !t->skipped_in_row) pst_prediction_add(t->prediction, t->report);
     return pst_saving_progress(t);
 }
 

@@ -22,7 +22,7 @@ typedef struct {
     pst_data *data;
     pst_evaluate_sets sets;
     pst_metrics *metrics; /* rank 0's process only */
-    pst_prediction *fit;
+    pst_prediction *prediction;
     pst_report *report; /* [n_rank] of the last step */
     pst_report *own;    /* [n_local] room for this process' part of it */
     int proc_status;    /* /proc/self/status, -1 when it is not there */

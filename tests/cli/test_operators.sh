@@ -21,7 +21,7 @@ for n in 1 2; do
     # cross entropy 2: 54 launches, in any cut.
     [ "$(grep -c '"cat":"operator"' $trace)" = 108 ] ||
         fail "-n $n: $(grep -c '"cat":"operator"' $trace) operators, not 108"
-    [ "$(grep -c '"name":"operators"' $trace)" = $n ] || fail "-n $n: lanes of operators"
+    [ "$(grep -c '"name":"operators"' $trace)" = $n ] || fail "-n $n: tracks of operators"
     grep -q '"operator":"linear","pass":"W","micro_batch":1,"gflop_per_s":' $trace || fail "-n $n: no rate"
 done
 exit $bad

@@ -1,5 +1,5 @@
 /* test: label=quick timeout=30
- * Messages from and to memory that the host cannot reach: chunks, more messages than lanes, posted
+ * Messages from and to memory that the host cannot reach: chunks, more messages than pairs, posted
  * in any order at either end, empty ones; sizes that differ and ends that leave are said. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -82,7 +82,7 @@ static inline int round_form(round_machine *x) {
         if (in->queue != PST_Q_COMPUTE && in->peer >= x->job->n_rank) return round_wrong(x, "peer");
         if (!is_round(x, id)) continue;
         if (in->opcode > PST_OP_REDUCE || in->param >= g->n_param ||
-            !pst_job_shards(x->job, 0, in->param) || in->use)
+            !pst_job_shares_out(x->job, 0, in->param) || in->use)
             return round_wrong(x, "not a gradient that is shared out");
         uint32_t chunk = x->cut->use_chunk[x->cut->use_first[in->param]];
         if (chunk != in->chunk ||
@@ -96,7 +96,7 @@ static inline int round_form(round_machine *x) {
         uint32_t n = pst_job_buffers(x->job);
         if (in->buffer > n || (in->opcode == PST_OP_RECV && !in->buffer) ||
             (in->opcode == PST_OP_SEND && in->buffer) ||
-            (in->opcode == PST_OP_REDUCE && in->into > n && in->into != PST_INTO_SHARD))
+            (in->opcode == PST_OP_REDUCE && in->into > n && in->into != PST_INTO_ACCUMULATOR))
             return round_wrong(x, "buffer");
     }
     return 1;
@@ -156,7 +156,8 @@ static inline void run_weights(round_machine *x, uint32_t id) {
     round_cell *slot = x->memory[x->rank[id]].slot[slot_of(x, x->rank[id], in->chunk, in->micro)];
     memset(slot, 0, ROUND_BINS * sizeof *slot);
     for (uint32_t p = 0; p < x->cut->graph->n_param; p++) {
-        if (!pst_job_shards(x->job, 0, p) || x->cut->use_chunk[x->cut->use_first[p]] != in->chunk)
+        if (!pst_job_shares_out(x->job, 0, p) ||
+            x->cut->use_chunk[x->cut->use_first[p]] != in->chunk)
             continue;
         uint32_t n = pst_pieces(pst_param_elements(x->cut->graph->param + p));
         for (uint32_t bin = x->base[p]; bin < x->base[p] + n; bin++)
@@ -173,7 +174,7 @@ static inline int run_reduce(round_machine *x, uint32_t id) {
     if (!from) return 0;
     uint64_t value = from->value;
     from->value = 0;
-    if (in->into == PST_INTO_SHARD) {
+    if (in->into == PST_INTO_ACCUMULATOR) {
         if (in->micro) *sum = *sum ? round_mix(*sum, value) : 0;
         else *sum = *sum ? 0 : value;
         return *sum != 0;
@@ -270,7 +271,7 @@ static inline uint64_t sum_of_round(const round_machine *x, uint32_t lo, uint32_
 static inline int round_sums(const round_machine *x) {
     const pst_job *j = x->job;
     for (uint32_t p = 0; p < x->cut->graph->n_param; p++) {
-        if (!pst_job_shards(j, 0, p)) continue;
+        if (!pst_job_shares_out(j, 0, p)) continue;
         uint32_t stage = j->rank_of_chunk[x->cut->use_chunk[x->cut->use_first[p]]];
         for (uint32_t k = 0; k < j->grid.data; k++)
             for (uint64_t from = pst_share_from(j->share[0], p, k);
@@ -299,7 +300,7 @@ static inline int round_conflict(round_machine *x, uint32_t a, uint32_t b) {
         writes[k] = in[k]->opcode != PST_OP_SEND;
         slot[k] = slot_of(x, x->rank[id[k]], in[k]->chunk, in[k]->micro);
         if (in[k]->opcode == PST_OP_RECV || reduces) buffer[k][0] = in[k]->buffer;
-        if (reduces && in[k]->into != PST_INTO_SHARD) buffer[k][1] = in[k]->into;
+        if (reduces && in[k]->into != PST_INTO_ACCUMULATOR) buffer[k][1] = in[k]->into;
     }
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 2; k++)
@@ -342,7 +343,7 @@ static inline int round_accepts(const pst_job *job, const pst_cut *cut, pst_slot
         for (uint32_t id = x.first[r]; id < x.first[r + 1]; id++) x.rank[id] = r;
     for (uint32_t p = 0; p < cut->graph->n_param; p++) {
         x.base[p] = bins;
-        if (pst_job_shards(job, 0, p))
+        if (pst_job_shares_out(job, 0, p))
             bins += pst_pieces(pst_param_elements(cut->graph->param + p));
     }
     int ok = round_form(&x) && round_partners(&x);

@@ -96,7 +96,7 @@ static inline void redirect_round(const pst_job *job, pst_instr *in, uint64_t *s
     case 6: in->n -= (uint32_t)(to % 2); break;
     case 7:
         if (in->opcode == PST_OP_REDUCE)
-            in->into = to % 4 ? (uint32_t)(to / 4 % 5) : PST_INTO_SHARD;
+            in->into = to % 4 ? (uint32_t)(to / 4 % 5) : PST_INTO_ACCUMULATOR;
         break;
     default:
         if (in->opcode != PST_OP_SEND) in->buffer = (uint32_t)(to % (pst_job_buffers(job) + 2));

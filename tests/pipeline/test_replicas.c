@@ -146,7 +146,8 @@ static void changes_are_refused(void **state) {
                     if (change > 5 && (i < list->n_head || i >= list->n_instr - list->n_flush))
                         continue; /* these are of rounds */
                     if (change == 6) in->micro = (in->micro + 1) % t.job->n_micro;
-                    if (change == 7) in->into = in->into == PST_INTO_SHARD ? 0 : PST_INTO_SHARD;
+                    if (change == 7)
+                        in->into = in->into == PST_INTO_ACCUMULATOR ? 0 : PST_INTO_ACCUMULATOR;
                     if (change == 7 && in->opcode != PST_OP_REDUCE) *in = before;
                     if (memcmp(in, &before, sizeof before) && check(&t, PST_CHECK_TAGGED) == PST_OK)
                         fail_msg("graph %u rank %u instruction %u: change %d is let pass",

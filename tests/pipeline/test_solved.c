@@ -320,6 +320,26 @@ static void unproven_takes_little_memory(void **state) {
 #endif
 }
 
+static void are(uint32_t chunks, const pst_solve_place *expected, uint32_t n) {
+    pst_solve_place place[PST_SOLVE_PLACES];
+    assert_int_equal(pst_solve_places(chunks, place), n);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_string_equal(place[i].like, expected[i].like);
+        assert_int_equal(place[i].n_virtual, expected[i].n_virtual);
+    }
+}
+
+static void placements_are_those_of_rows(void **state) {
+    (void)state;
+    static const pst_solve_place all[] = {
+        {"1f1b-early", 1}, {"zb-v", 2}, {"interleaved", 2}, {"interleaved", 3}, {"interleaved", 4}};
+    are(0, all, 5);
+    are(1, all, 1);
+    are(2, all + 1, 2);
+    are(3, all + 3, 1);
+    are(7, &(pst_solve_place){"interleaved", 7}, 1);
+}
+
 static void what_cannot_be(void **state) {
     (void)state;
     instance x;
@@ -342,6 +362,7 @@ int main(void) {
         cmocka_unit_test(equal_stages_are_solved_to_the_bound),
         cmocka_unit_test(rounds),
         cmocka_unit_test(unproven_takes_little_memory),
+        cmocka_unit_test(placements_are_those_of_rows),
         cmocka_unit_test(what_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

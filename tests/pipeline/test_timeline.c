@@ -176,7 +176,7 @@ static void check_colours(const char *scheme) {
             for (int kind = 0; kind < 4; kind++)
                 if (apart(seen(fill[i], kind), seen(fill[k], kind)) < 16)
                     fail_msg("kinds %d and %d look alike to eyes of kind %d", i, k, kind);
-        assert_true(apart(fill[i], fill_of(scheme, "lane")) > 20);
+        assert_true(apart(fill[i], fill_of(scheme, "row")) > 20);
     }
 }
 

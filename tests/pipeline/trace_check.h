@@ -1,4 +1,4 @@
-/* What holds of every trace: lanes do not overlap, each rank is a process with a name, each arrow
+/* What holds of every trace: tracks do not overlap, each rank is a process with a name, each arrow
  * has two ends. */
 #ifndef PST_TESTS_PIPELINE_TRACE_CHECK_H
 #define PST_TESTS_PIPELINE_TRACE_CHECK_H
