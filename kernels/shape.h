@@ -2,6 +2,7 @@
  * threads. */
 #ifndef PST_KERNELS_SHAPE_H
 #define PST_KERNELS_SHAPE_H
+#include "kernels/convolution.h"
 #include "kernels/kernel.h"
 
 static inline const pst_tensor *pst_call_in(const pst_call *call, uint32_t i) {
@@ -36,6 +37,23 @@ static inline void pst_device_poll(pst_device *device, uint32_t thread) {
 
 static inline uint64_t pst_div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 static inline uint64_t pst_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static inline pst_convolution_shape pst_convolution_shape_of(const pst_graph *g,
+                                                             const pst_node *node) {
+    const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
+    const uint64_t *weight = g->param[node->param[0]].dim;
+    return (pst_convolution_shape){.images = x->dim[0],
+                                   .height = x->dim[1],
+                                   .width = x->dim[2],
+                                   .in = x->dim[3],
+                                   .rows = y->dim[1],
+                                   .columns = y->dim[2],
+                                   .out = y->dim[3],
+                                   .h = weight[1],
+                                   .w = weight[2],
+                                   .stride = node->attr.stride,
+                                   .padding = node->attr.padding};
+}
 
 /* Of attention: the samples' lengths, NULL without; how many positions of a sample are no padding;
  * the operands behind the inputs. */

@@ -13,13 +13,11 @@ enum { BAND_BYTES = 4 << 20, BAND_ROWS = 512, COPY_ROWS = 64, CHANNELS = 512 };
 
 typedef struct {
     const pst_linear_ops *ops;
-    uint64_t images, height, width, in; /* of x */
-    uint64_t rows, columns, out;        /* of y: windows of an image */
-    uint64_t h, w, stride, top, left;   /* of windows; pixels outside of the image before its first
-                                           ones */
-    uint64_t windows, terms;            /* of the batch; numbers of a window */
-    uint64_t size;                      /* bytes of an element */
-    int plain;                          /* a window is a pixel, each pixel is one */
+    pst_convolution_shape of;
+    uint64_t top, left;      /* pixels of windows that lie before the image's first ones */
+    uint64_t windows, terms; /* of the batch; numbers of a window */
+    uint64_t size;           /* bytes of an element */
+    int plain;               /* a window is a pixel, each pixel is one */
     const uint8_t *x, *bias;
     uint8_t *y;
     void *patches;
@@ -27,39 +25,31 @@ typedef struct {
 } job;
 
 static job job_of(const pst_graph *g, const pst_node *node) {
-    const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
-    const uint64_t *weight = g->param[node->param[0]].dim;
-    job j = {.images = x->dim[0], .height = x->dim[1], .width = x->dim[2], .in = x->dim[3]};
-    j.rows = y->dim[1];
-    j.columns = y->dim[2];
-    j.out = y->dim[3];
-    j.h = weight[1];
-    j.w = weight[2];
-    j.stride = node->attr.stride;
-    j.top = j.left = node->attr.padding;
-    j.windows = j.images * j.rows * j.columns;
-    j.terms = j.h * j.w * j.in;
-    j.plain = j.h * j.w == 1 && j.stride == 1;
+    job j = {.of = pst_convolution_shape_of(g, node)};
+    j.top = j.left = j.of.padding;
+    j.windows = j.of.images * j.of.rows * j.of.columns;
+    j.terms = j.of.h * j.of.w * j.of.in;
+    j.plain = j.of.h * j.of.w == 1 && j.of.stride == 1;
     j.size = pst_dtype_bytes(g->dtype);
     return j;
 }
 
 /* Whether B is a convolution, too: that of `turned`, which makes the input's gradient of the
  * output's. */
-static int turns(const job *j) { return j->stride == 1 && !j->plain; }
+static int turns(const job *j) { return j->of.stride == 1 && !j->plain; }
 
 static job turned(const job *j) {
     job t = *j;
-    t.height = j->rows;
-    t.width = j->columns;
-    t.in = j->out;
-    t.rows = j->height;
-    t.columns = j->width;
-    t.out = j->in;
-    t.top = j->h - 1 - j->top;
-    t.left = j->w - 1 - j->left;
-    t.windows = t.images * t.rows * t.columns;
-    t.terms = t.h * t.w * t.in;
+    t.of.height = j->of.rows;
+    t.of.width = j->of.columns;
+    t.of.in = j->of.out;
+    t.of.rows = j->of.height;
+    t.of.columns = j->of.width;
+    t.of.out = j->of.in;
+    t.top = j->of.h - 1 - j->top;
+    t.left = j->of.w - 1 - j->left;
+    t.windows = t.of.images * t.of.rows * t.of.columns;
+    t.terms = t.of.h * t.of.w * t.of.in;
     return t;
 }
 
@@ -74,9 +64,9 @@ static uint64_t band_windows(const job *j) {
 
 /* Of B: those of whole images, as fp32. */
 static uint64_t band_images(const job *j) {
-    if (j->plain) return j->images;
-    uint64_t fit = BAND_BYTES / (j->rows * j->columns * j->terms * sizeof(float));
-    return pst_min_u64(j->images, fit ? fit : 1);
+    if (j->plain) return j->of.images;
+    uint64_t fit = BAND_BYTES / (j->of.rows * j->of.columns * j->terms * sizeof(float));
+    return pst_min_u64(j->of.images, fit ? fit : 1);
 }
 
 static uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -84,7 +74,7 @@ static uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 static uint64_t patch_bytes(const job *j, pst_pass pass) {
     if (j->plain) return 0;
     if (pass == PST_PASS_B)
-        return aligned(band_images(j) * j->rows * j->columns * j->terms * sizeof(float));
+        return aligned(band_images(j) * j->of.rows * j->of.columns * j->terms * sizeof(float));
     return aligned(band_windows(j) * j->terms * j->size);
 }
 
@@ -98,11 +88,11 @@ static uint64_t band_bytes(pst_dtype dtype, uint64_t m, uint64_t n, uint32_t thr
 
 static uint64_t forward_bytes(const job *j, pst_dtype dtype, uint32_t threads) {
     uint64_t m = band_windows(j);
-    return patch_bytes(j, PST_PASS_F) + wide_bytes(dtype, m, j->out, j->terms, threads) +
-           band_bytes(dtype, m, j->out, threads);
+    return patch_bytes(j, PST_PASS_F) + wide_bytes(dtype, m, j->of.out, j->terms, threads) +
+           band_bytes(dtype, m, j->of.out, threads);
 }
 
-static uint64_t weight_bytes(const job *j) { return aligned(j->out * j->terms * j->size); }
+static uint64_t weight_bytes(const job *j) { return aligned(j->of.out * j->terms * j->size); }
 
 uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node,
                                          uint32_t threads) {
@@ -113,9 +103,9 @@ uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *nod
 uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node,
                                           uint32_t threads) {
     job j = job_of(g, node), t = turned(&j);
-    uint64_t m = band_images(&j) * j.rows * j.columns;
+    uint64_t m = band_images(&j) * j.of.rows * j.of.columns;
     if (turns(&j)) return weight_bytes(&j) + forward_bytes(&t, g->dtype, threads);
-    return patch_bytes(&j, PST_PASS_B) + wide_bytes(g->dtype, m, j.terms, j.out, threads) +
+    return patch_bytes(&j, PST_PASS_B) + wide_bytes(g->dtype, m, j.terms, j.of.out, threads) +
            (j.plain ? band_bytes(g->dtype, m, j.terms, threads) : 0);
 }
 
@@ -123,7 +113,7 @@ uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node
                                         uint32_t threads) {
     job j = job_of(g, node);
     return patch_bytes(&j, PST_PASS_W) +
-           wide_bytes(g->dtype, j.out, j.terms, band_windows(&j), threads);
+           wide_bytes(g->dtype, j.of.out, j.terms, band_windows(&j), threads);
 }
 
 /* Where a product's scratch lies, behind the patches and what they are rounded up by. */
@@ -140,22 +130,23 @@ static void take_scratch(pst_gemm *gemm, const job *j, pst_pass pass, pst_device
 
 /* A row of a window: pixels from, from + 1, ... of a row of the image, 0 outside. */
 static void copy_pixels(const job *j, const uint8_t *row, uint64_t from, uint8_t *to) {
-    uint64_t pixel = j->in * j->size, left = from < j->left ? pst_min_u64(j->left - from, j->w) : 0;
+    uint64_t pixel = j->of.in * j->size,
+             left = from < j->left ? pst_min_u64(j->left - from, j->of.w) : 0;
     uint64_t at = from + left - j->left,
-             n = at < j->width ? pst_min_u64(j->w - left, j->width - at) : 0;
+             n = at < j->of.width ? pst_min_u64(j->of.w - left, j->of.width - at) : 0;
     memset(to, 0, left * pixel);
     if (n) memcpy(to + left * pixel, row + at * pixel, n * pixel);
-    memset(to + (left + n) * pixel, 0, (j->w - left - n) * pixel);
+    memset(to + (left + n) * pixel, 0, (j->of.w - left - n) * pixel);
 }
 
 static void copy_window(const job *j, uint64_t window, uint8_t *to) {
-    uint64_t image = window / (j->rows * j->columns), r = window / j->columns % j->rows,
-             c = window % j->columns;
-    uint64_t line = j->w * j->in * j->size, row = j->width * j->in * j->size;
-    for (uint64_t i = 0; i < j->h; i++, to += line) {
-        uint64_t y = r * j->stride + i;
-        if (y < j->top || y - j->top >= j->height) memset(to, 0, line);
-        else copy_pixels(j, j->x + (image * j->height + y - j->top) * row, c * j->stride, to);
+    uint64_t image = window / (j->of.rows * j->of.columns), r = window / j->of.columns % j->of.rows,
+             c = window % j->of.columns;
+    uint64_t line = j->of.w * j->of.in * j->size, row = j->of.width * j->of.in * j->size;
+    for (uint64_t i = 0; i < j->of.h; i++, to += line) {
+        uint64_t y = r * j->of.stride + i;
+        if (y < j->top || y - j->top >= j->of.height) memset(to, 0, line);
+        else copy_pixels(j, j->x + (image * j->of.height + y - j->top) * row, c * j->of.stride, to);
     }
 }
 
@@ -178,7 +169,7 @@ static const void *patches_of(pst_device *device, job *j) {
 
 static void finish(void *arg, const pst_gemm_tile *of) {
     const job *j = arg;
-    uint64_t ld = j->out;
+    uint64_t ld = j->of.out;
     pst_linear_tile tile = {.sum = of->sum,
                             .sum_ld = of->ld,
                             .y = j->y + (of->row * ld + of->col) * j->size,
@@ -194,13 +185,13 @@ static pst_status multiply(pst_device *device, job *j, const void *weight, uint8
     uint64_t band = band_windows(j);
     for (j->first = 0; j->first < j->windows; j->first += band) {
         j->n = pst_min_u64(band, j->windows - j->first);
-        j->y = y + j->first * j->out * j->size;
+        j->y = y + j->first * j->of.out * j->size;
         pst_gemm gemm = {
-            .dtype = j->ops->dtype, .trans_b = 1, .m = j->n, .n = j->out, .k = j->terms};
+            .dtype = j->ops->dtype, .trans_b = 1, .m = j->n, .n = j->of.out, .k = j->terms};
         gemm.b = weight;
         gemm.ldb = j->terms;
         gemm.c = j->ops->dtype == PST_F32 ? (float *)(void *)j->y : NULL;
-        gemm.ldc = j->out;
+        gemm.ldc = j->of.out;
         if (j->bias || !gemm.c) {
             gemm.finish = finish;
             gemm.finish_arg = j;
@@ -238,11 +229,11 @@ static void turn_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const turn_job *t = arg;
     const job *j = t->of;
-    uint64_t places = j->h * j->w, back = places - 1 - tile;
-    for (uint64_t o = 0; o < j->out; o++)
-        for (uint64_t k = 0; k < j->in; k++) {
-            const uint8_t *from = t->weight + ((o * places + back) * j->in + k) * j->size;
-            uint8_t *to = t->turned + ((k * places + tile) * j->out + o) * j->size;
+    uint64_t places = j->of.h * j->of.w, back = places - 1 - tile;
+    for (uint64_t o = 0; o < j->of.out; o++)
+        for (uint64_t k = 0; k < j->of.in; k++) {
+            const uint8_t *from = t->weight + ((o * places + back) * j->of.in + k) * j->size;
+            uint8_t *to = t->turned + ((k * places + tile) * j->of.out + o) * j->size;
             if (j->size == 4) memcpy(to, from, 4);
             else memcpy(to, from, 2);
         }
@@ -252,7 +243,7 @@ static pst_status turn_and_multiply(pst_device *device, const pst_call *call, co
     turn_job turning = {j, call->arg[0], call->scratch};
     job t = turned(j);
     uint8_t *behind = (uint8_t *)call->scratch + weight_bytes(j);
-    pst_device_run(device, turn_tile, &turning, j->h * j->w);
+    pst_device_run(device, turn_tile, &turning, j->of.h * j->of.w);
     t.x = call->arg[1];
     t.patches = behind;
     return multiply(device, &t, call->scratch, call->arg[2]);
@@ -268,15 +259,16 @@ typedef struct {
 static void gather(const job *j, const float *patches, pixel at, uint64_t from, uint64_t n,
                    float *sum) {
     memset(sum, 0, n * sizeof *sum);
-    for (uint64_t i = 0; i < j->h; i++) {
+    for (uint64_t i = 0; i < j->of.h; i++) {
         uint64_t r = at.y + j->top - i;
-        if (at.y + j->top < i || r % j->stride || r / j->stride >= j->rows) continue;
-        for (uint64_t k = 0; k < j->w; k++) {
+        if (at.y + j->top < i || r % j->of.stride || r / j->of.stride >= j->of.rows) continue;
+        for (uint64_t k = 0; k < j->of.w; k++) {
             uint64_t c = at.x + j->left - k;
-            if (at.x + j->left < k || c % j->stride || c / j->stride >= j->columns) continue;
-            uint64_t window = r / j->stride * j->columns + c / j->stride;
-            j->ops->accumulate(NULL, sum,
-                               patches + window * j->terms + (i * j->w + k) * j->in + from, n);
+            if (at.x + j->left < k || c % j->of.stride || c / j->of.stride >= j->of.columns)
+                continue;
+            uint64_t window = r / j->of.stride * j->of.columns + c / j->of.stride;
+            j->ops->accumulate(
+                NULL, sum, patches + window * j->terms + (i * j->of.w + k) * j->of.in + from, n);
         }
     }
 }
@@ -287,13 +279,13 @@ static void gather_tile(void *arg, uint64_t tile, uint32_t thread) {
     const job *j = arg;
     float sum[CHANNELS];
     const float *patches =
-        (const float *)j->patches + tile / j->height * j->rows * j->columns * j->terms;
-    for (uint64_t x = 0; x < j->width; x++)
-        for (uint64_t from = 0; from < j->in; from += CHANNELS) {
-            uint64_t n = pst_min_u64(CHANNELS, j->in - from);
-            gather(j, patches, (pixel){tile % j->height, x}, from, n, sum);
+        (const float *)j->patches + tile / j->of.height * j->of.rows * j->of.columns * j->terms;
+    for (uint64_t x = 0; x < j->of.width; x++)
+        for (uint64_t from = 0; from < j->of.in; from += CHANNELS) {
+            uint64_t n = pst_min_u64(CHANNELS, j->of.in - from);
+            gather(j, patches, (pixel){tile % j->of.height, x}, from, n, sum);
             pst_linear_tile out = {.sum = sum, .sum_ld = n, .rows = 1, .cols = n, .ld = n};
-            out.y = j->y + ((tile * j->width + x) * j->in + from) * j->size;
+            out.y = j->y + ((tile * j->of.width + x) * j->of.in + from) * j->size;
             j->ops->finish(PST_ACT_NONE, &out);
         }
 }
@@ -304,19 +296,19 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call,
     job j = job_of(call->graph, call->node);
     const uint8_t *dy = call->arg[1];
     uint8_t *dx = call->arg[2];
-    uint64_t band = band_images(&j), windows = j.rows * j.columns,
-             image = j.height * j.width * j.in;
+    uint64_t band = band_images(&j), windows = j.of.rows * j.of.columns,
+             image = j.of.height * j.of.width * j.of.in;
     j.ops = ops;
     j.patches = call->scratch;
     if (turns(&j)) return turn_and_multiply(device, call, &j);
-    for (j.first = 0; j.first < j.images; j.first += band) {
-        j.n = pst_min_u64(band, j.images - j.first);
+    for (j.first = 0; j.first < j.of.images; j.first += band) {
+        j.n = pst_min_u64(band, j.of.images - j.first);
         j.y = dx + j.first * image * j.size;
         job whole = j; /* finish writes [windows, terms] where windows are pixels */
-        whole.out = j.terms;
-        pst_gemm gemm = {.dtype = ops->dtype, .m = j.n * windows, .n = j.terms, .k = j.out};
-        gemm.a = dy + j.first * windows * j.out * j.size;
-        gemm.lda = j.out;
+        whole.of.out = j.terms;
+        pst_gemm gemm = {.dtype = ops->dtype, .m = j.n * windows, .n = j.terms, .k = j.of.out};
+        gemm.a = dy + j.first * windows * j.of.out * j.size;
+        gemm.lda = j.of.out;
         gemm.b = call->arg[0];
         gemm.ldb = j.terms;
         gemm.ldc = j.terms;
@@ -328,7 +320,7 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call,
         }
         take_scratch(&gemm, &j, PST_PASS_B, device);
         PST_TRY(pst_gemm_run(device, &gemm));
-        if (!j.plain) pst_device_run(device, gather_tile, &j, j.n * j.height);
+        if (!j.plain) pst_device_run(device, gather_tile, &j, j.n * j.of.height);
     }
     return PST_OK;
 }
@@ -344,8 +336,8 @@ static void bias_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const bias_job *b = arg;
     const job *j = b->of;
-    uint64_t col = tile * PST_SUM_COLS, cols = pst_min_u64(PST_SUM_COLS, j->out - col);
-    j->ops->column_sum(b->dy + col * j->size, j->windows, cols, j->out, b->out + col, b->first);
+    uint64_t col = tile * PST_SUM_COLS, cols = pst_min_u64(PST_SUM_COLS, j->of.out - col);
+    j->ops->column_sum(b->dy + col * j->size, j->windows, cols, j->of.out, b->out + col, b->first);
 }
 
 /* IN0 DOUT0 DPARAM0 [DPARAM1] */
@@ -359,13 +351,13 @@ pst_status pst_convolution_weight(pst_device *device, const pst_call *call,
     j.patches = call->scratch;
     if (call->node->n_param > 1) {
         bias_job b = {&j, dy, call->arg[3], call->first};
-        pst_device_run(device, bias_tile, &b, pst_div_up(j.out, PST_SUM_COLS));
+        pst_device_run(device, bias_tile, &b, pst_div_up(j.of.out, PST_SUM_COLS));
     }
     for (j.first = 0; j.first < j.windows; j.first += band) {
         j.n = pst_min_u64(band, j.windows - j.first);
-        pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.out, .n = j.terms, .k = j.n};
-        gemm.a = dy + j.first * j.out * j.size;
-        gemm.lda = j.out;
+        pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.of.out, .n = j.terms, .k = j.n};
+        gemm.a = dy + j.first * j.of.out * j.size;
+        gemm.lda = j.of.out;
         gemm.c = call->arg[2];
         gemm.ldc = j.terms;
         gemm.add = !call->first || j.first;

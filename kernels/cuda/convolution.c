@@ -15,19 +15,7 @@ enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has i
 
 static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *node,
                                            pst_pass pass) {
-    const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
-    const uint64_t *weight = g->param[node->param[0]].dim;
-    return (pst_cuda_convolution_shape){.images = x->dim[0],
-                                        .height = x->dim[1],
-                                        .width = x->dim[2],
-                                        .in = x->dim[3],
-                                        .rows = y->dim[1],
-                                        .columns = y->dim[2],
-                                        .out = y->dim[3],
-                                        .h = weight[1],
-                                        .w = weight[2],
-                                        .stride = node->attr.stride,
-                                        .padding = node->attr.padding,
+    return (pst_cuda_convolution_shape){.of = pst_convolution_shape_of(g, node),
                                         .dtype = g->dtype,
                                         .tf32 = pst_graph_factors(g) == PST_TF32,
                                         .pass = pass};
@@ -45,10 +33,11 @@ static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, p
                 "convolution %c of %llu images of %llux%llux%llu, %llu windows of %llux%llu: a "
                 "slower kernel computes "
                 "it; cuDNN: %s",
-                "FBW"[s->pass], (unsigned long long)s -> images, (unsigned long long)s -> height,
-                (unsigned long long)s -> width, (unsigned long long)s -> in,
-                (unsigned long long)s -> out, (unsigned long long)s -> h,
-                (unsigned long long)s -> w, *g.why ? g.why : cudnnGetErrorString(g.error));
+                "FBW"[s->pass], (unsigned long long)s -> of.images,
+                (unsigned long long)s->of.height, (unsigned long long)s->of.width,
+                (unsigned long long)s->of.in, (unsigned long long)s->of.out,
+                (unsigned long long)s->of.h, (unsigned long long)s->of.w,
+                *g.why ? g.why : cudnnGetErrorString(g.error));
     pst_dnn_close(&g);
 }
 
@@ -88,14 +77,15 @@ static uint64_t round_up(uint64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * 
 
 static uint64_t gradient_bytes(const pst_cuda_convolution_shape *s) {
     if (s->pass != PST_PASS_W) return 0;
-    return round_up(s->out * s->h * s->w * s->in * pst_dtype_bytes((pst_dtype)s->dtype));
+    return round_up(s->of.out * s->of.h * s->of.w * s->of.in *
+                    pst_dtype_bytes((pst_dtype)s->dtype));
 }
 
 static uint64_t scratch_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
     pst_cuda_convolution_shape s = shape_of(g, node, pass);
     uint64_t bytes = gradient_bytes(&s) + pst_cuda_convolution_workspace(&s) + ALIGNMENT, parts = 0;
     if (pass == PST_PASS_W && node->n_param > 1)
-        parts = pst_cuda_column_sum_scratch(s.images * s.rows * s.columns, s.out, 1);
+        parts = pst_cuda_column_sum_scratch(s.of.images * s.of.rows * s.of.columns, s.of.out, 1);
     return parts > bytes ? parts : bytes;
 }
 
@@ -152,8 +142,8 @@ static pst_status forward(pst_device *device, const pst_call *call) {
     }
     PST_TRY(run(device, call, e, c.x, c.weight, c.y));
     if (!c.bias) return PST_OK;
-    pst_cuda_add_columns(pst_cuda_stream(device), dtype, c.y, c.bias, c.images * c.rows * c.columns,
-                         c.out);
+    pst_cuda_add_columns(pst_cuda_stream(device), dtype, c.y, c.bias,
+                         c.of.images * c.of.rows * c.of.columns, c.of.out);
     return pst_cuda_launched("convolution's bias");
 }
 
@@ -184,7 +174,7 @@ static pst_status weight(pst_device *device, const pst_call *call) {
     }
     PST_TRY(run(device, call, e, c.x, scratch_at(call), c.dy));
     pst_cuda_accumulate(pst_cuda_stream(device), dtype, scratch_at(call), c.dweight,
-                        c.out * c.h * c.w * c.in, c.first);
+                        c.of.out * c.of.h * c.of.w * c.of.in, c.first);
     return pst_cuda_launched("the sum of convolution's weight gradients");
 }
 

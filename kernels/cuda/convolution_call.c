@@ -5,21 +5,9 @@
 
 /* F: IN0 PARAM0 [PARAM1] OUT0    B: PARAM0 DOUT0 DIN0    W: IN0 DOUT0 DPARAM0 [DPARAM1] */
 pst_cuda_convolution pst_cuda_convolution_of(const pst_call *call, pst_pass pass) {
-    const pst_tensor *x = pst_call_in(call, 0), *y = &call->graph->tensor[call->node->out[0]];
-    const uint64_t *weight = call->graph->param[call->node->param[0]].dim;
     const int bias = call->node->n_param > 1;
     void *const *arg = call->arg;
-    pst_cuda_convolution c = {.images = x->dim[0],
-                              .height = x->dim[1],
-                              .width = x->dim[2],
-                              .in = x->dim[3],
-                              .rows = y->dim[1],
-                              .columns = y->dim[2],
-                              .out = y->dim[3],
-                              .h = weight[1],
-                              .w = weight[2],
-                              .stride = call->node->attr.stride,
-                              .padding = call->node->attr.padding,
+    pst_cuda_convolution c = {.of = pst_convolution_shape_of(call->graph, call->node),
                               .first = call->first};
     if (pass == PST_PASS_F) {
         c.x = arg[0];
@@ -42,8 +30,8 @@ pst_cuda_convolution pst_cuda_convolution_of(const pst_call *call, pst_pass pass
 pst_cuda_columns pst_cuda_convolution_bias(const pst_cuda_convolution *c, float *scratch) {
     return (pst_cuda_columns){.dy = c->dy,
                               .sum = {c->dbias},
-                              .rows = c->images * c->rows * c->columns,
-                              .columns = c->out,
+                              .rows = c->of.images * c->of.rows * c->of.columns,
+                              .columns = c->of.out,
                               .first = c->first,
                               .scratch = scratch};
 }

@@ -33,12 +33,13 @@ void pst_cuda_convolution_graph(pst_dnn_graph *g, const pst_cuda_convolution_sha
         [PST_PASS_B] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
         [PST_PASS_W] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
     const cudnnDataType_t type = type_of(s->dtype);
-    const pst_dnn_window window = {(int64_t)s->stride, (int64_t)s->padding};
-    pst_dnn_desc x =
-        images(g, PST_CONV_X, type, (uint64_t[]){s->images, s->height, s->width, s->in});
-    pst_dnn_desc w = images(g, PST_CONV_WEIGHT, type, (uint64_t[]){s->out, s->h, s->w, s->in});
-    pst_dnn_desc y =
-        images(g, PST_CONV_Y, type, (uint64_t[]){s->images, s->rows, s->columns, s->out});
+    const pst_dnn_window window = {(int64_t)s->of.stride, (int64_t)s->of.padding};
+    pst_dnn_desc x = images(g, PST_CONV_X, type,
+                            (uint64_t[]){s->of.images, s->of.height, s->of.width, s->of.in});
+    pst_dnn_desc w =
+        images(g, PST_CONV_WEIGHT, type, (uint64_t[]){s->of.out, s->of.h, s->of.w, s->of.in});
+    pst_dnn_desc y = images(g, PST_CONV_Y, type,
+                            (uint64_t[]){s->of.images, s->of.rows, s->of.columns, s->of.out});
     g->avoid |= avoided(s);
     g->fallback = 1;
     pst_dnn_convolution(g, operation[s->pass], window, x, w, y);
@@ -60,11 +61,11 @@ static uint64_t elements(uint64_t images, uint64_t height, uint64_t width, uint6
 uint64_t pst_cuda_convolution_workspace(const pst_cuda_convolution_shape *s) {
     const int wide = s->dtype == PST_F32;
     uint64_t bytes = USABLE;
-    if (wide || s->in < TOGETHER)
-        bytes += elements(s->images, s->height, s->width, s->in, TOGETHER) *
+    if (wide || s->of.in < TOGETHER)
+        bytes += elements(s->of.images, s->of.height, s->of.width, s->of.in, TOGETHER) *
                  pst_dtype_bytes((pst_dtype)s->dtype);
-    if (wide || s->out < TOGETHER)
-        bytes += elements(s->images, s->rows, s->columns, s->out, TOGETHER) *
+    if (wide || s->of.out < TOGETHER)
+        bytes += elements(s->of.images, s->of.rows, s->of.columns, s->of.out, TOGETHER) *
                  pst_dtype_bytes((pst_dtype)s->dtype);
     return bytes;
 }
@@ -72,9 +73,9 @@ uint64_t pst_cuda_convolution_workspace(const pst_cuda_convolution_shape *s) {
 /* Its engines count elements with 32 bits, those of its workspace, too. */
 const char *pst_cuda_convolution_refuses(const pst_cuda_convolution_shape *s) {
     const uint64_t most = UINT64_C(1) << 31;
-    if (elements(s->images, s->height, s->width, s->in, TOGETHER) < most &&
-        elements(s->images, s->rows, s->columns, s->out, TOGETHER) < most &&
-        s->out * s->h * s->w * s->in < most)
+    if (elements(s->of.images, s->of.height, s->of.width, s->of.in, TOGETHER) < most &&
+        elements(s->of.images, s->of.rows, s->of.columns, s->of.out, TOGETHER) < most &&
+        s->of.out * s->of.h * s->of.w * s->of.in < most)
         return NULL;
     return "cuDNN's convolution takes images and weights of less than 2^31 numbers";
 }

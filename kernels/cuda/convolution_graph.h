@@ -3,12 +3,11 @@
 #ifndef PST_KERNELS_CUDA_CONVOLUTION_GRAPH_H
 #define PST_KERNELS_CUDA_CONVOLUTION_GRAPH_H
 #include "base/dtype.h"
+#include "kernels/convolution.h"
 #include "kernels/cuda/dnn.h"
 
 typedef struct {
-    uint64_t images, height, width, in; /* x */
-    uint64_t rows, columns, out, h, w;  /* y; of the weight */
-    uint64_t stride, padding;
+    pst_convolution_shape of;
     uint32_t dtype, tf32;  /* pst_dtype; fp32 factors may be rounded to TF32 */
     uint32_t pass, unused; /* pst_pass: F gives y, B x, W the weight; all of one type */
 } pst_cuda_convolution_shape;

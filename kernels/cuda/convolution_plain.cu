@@ -9,35 +9,36 @@ enum { THREADS = 256, LINES = 8 };
 /* Of `size` pixels along one side, the one under place i of window r; `size` or more outside. */
 __device__ inline uint64_t under(const pst_cuda_convolution &c, uint64_t r, uint64_t i,
                                  uint64_t size) {
-    uint64_t at = r * c.stride + i;
-    return at < c.padding ? size : at - c.padding;
+    uint64_t at = r * c.of.stride + i;
+    return at < c.of.padding ? size : at - c.of.padding;
 }
 
 /* Of `places` along one side, the window whose place i is over this pixel; `places` or more where
  * there is none. */
 __device__ inline uint64_t over(const pst_cuda_convolution &c, uint64_t pixel, uint64_t i,
                                 uint64_t places) {
-    uint64_t at = pixel + c.padding;
-    return at < i || (at - i) % c.stride ? places : (at - i) / c.stride;
+    uint64_t at = pixel + c.of.padding;
+    return at < i || (at - i) % c.of.stride ? places : (at - i) / c.of.stride;
 }
 
 /* Thread: an output. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) forward(const pst_cuda_convolution c) {
-    uint64_t index = (uint64_t)blockIdx.x * THREADS + threadIdx.x, window = index / c.out,
-             o = index % c.out;
-    uint64_t q = window % c.columns, r = window / c.columns % c.rows,
-             image = window / c.columns / c.rows;
-    if (image >= c.images) return;
+    uint64_t index = (uint64_t)blockIdx.x * THREADS + threadIdx.x, window = index / c.of.out,
+             o = index % c.of.out;
+    uint64_t q = window % c.of.columns, r = window / c.of.columns % c.of.rows,
+             image = window / c.of.columns / c.of.rows;
+    if (image >= c.of.images) return;
     float total = 0;
-    for (uint64_t i = 0; i < c.h; i++)
-        for (uint64_t j = 0; j < c.w; j++) {
-            uint64_t y = under(c, r, i, c.height), x = under(c, q, j, c.width);
-            if (y >= c.height || x >= c.width) continue;
-            const T *from = (const T *)c.x + ((image * c.height + y) * c.width + x) * c.in;
-            const T *weight = (const T *)c.weight + ((o * c.h + i) * c.w + j) * c.in;
+    for (uint64_t i = 0; i < c.of.h; i++)
+        for (uint64_t j = 0; j < c.of.w; j++) {
+            uint64_t y = under(c, r, i, c.of.height), x = under(c, q, j, c.of.width);
+            if (y >= c.of.height || x >= c.of.width) continue;
+            const T *from = (const T *)c.x + ((image * c.of.height + y) * c.of.width + x) * c.of.in;
+            const T *weight = (const T *)c.weight + ((o * c.of.h + i) * c.of.w + j) * c.of.in;
             float sum = 0;
-            for (uint64_t k = 0; k < c.in; k++) sum = fmaf(widen(from[k]), widen(weight[k]), sum);
+            for (uint64_t k = 0; k < c.of.in; k++)
+                sum = fmaf(widen(from[k]), widen(weight[k]), sum);
             total += sum;
         }
     if (c.bias) total += widen(((const T *)c.bias)[o]);
@@ -47,21 +48,22 @@ __global__ void __launch_bounds__(THREADS) forward(const pst_cuda_convolution c)
 /* Thread: an input. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) backward(const pst_cuda_convolution c) {
-    uint64_t index = (uint64_t)blockIdx.x * THREADS + threadIdx.x, pixel = index / c.in,
-             k = index % c.in;
-    uint64_t x = pixel % c.width, y = pixel / c.width % c.height,
-             image = pixel / c.width / c.height;
-    if (image >= c.images) return;
+    uint64_t index = (uint64_t)blockIdx.x * THREADS + threadIdx.x, pixel = index / c.of.in,
+             k = index % c.of.in;
+    uint64_t x = pixel % c.of.width, y = pixel / c.of.width % c.of.height,
+             image = pixel / c.of.width / c.of.height;
+    if (image >= c.of.images) return;
     float total = 0;
-    for (uint64_t i = 0; i < c.h; i++)
-        for (uint64_t j = 0; j < c.w; j++) {
-            uint64_t r = over(c, y, i, c.rows), q = over(c, x, j, c.columns);
-            if (r >= c.rows || q >= c.columns) continue;
-            const T *from = (const T *)c.dy + ((image * c.rows + r) * c.columns + q) * c.out;
-            const T *weight = (const T *)c.weight + (i * c.w + j) * c.in + k;
+    for (uint64_t i = 0; i < c.of.h; i++)
+        for (uint64_t j = 0; j < c.of.w; j++) {
+            uint64_t r = over(c, y, i, c.of.rows), q = over(c, x, j, c.of.columns);
+            if (r >= c.of.rows || q >= c.of.columns) continue;
+            const T *from =
+                (const T *)c.dy + ((image * c.of.rows + r) * c.of.columns + q) * c.of.out;
+            const T *weight = (const T *)c.weight + (i * c.of.w + j) * c.of.in + k;
             float sum = 0;
-            for (uint64_t o = 0; o < c.out; o++)
-                sum = fmaf(widen(from[o]), widen(weight[o * c.h * c.w * c.in]), sum);
+            for (uint64_t o = 0; o < c.of.out; o++)
+                sum = fmaf(widen(from[o]), widen(weight[o * c.of.h * c.of.w * c.of.in]), sum);
             total += sum;
         }
     ((T *)c.dx)[index] = narrowed<T>(total);
@@ -71,14 +73,14 @@ __global__ void __launch_bounds__(THREADS) backward(const pst_cuda_convolution c
 template <typename T>
 __device__ inline float row_sum(const pst_cuda_convolution &c, uint64_t row, uint64_t o, uint64_t i,
                                 uint64_t j, uint64_t k) {
-    uint64_t y = under(c, row % c.rows, i, c.height);
+    uint64_t y = under(c, row % c.of.rows, i, c.of.height);
     float sum = 0;
-    if (y >= c.height) return sum;
-    const T *from = (const T *)c.x + (row / c.rows * c.height + y) * c.width * c.in + k;
-    const T *dy = (const T *)c.dy + row * c.columns * c.out + o;
-    for (uint64_t q = 0; q < c.columns; q++) {
-        uint64_t x = under(c, q, j, c.width);
-        if (x < c.width) sum = fmaf(widen(from[x * c.in]), widen(dy[q * c.out]), sum);
+    if (y >= c.of.height) return sum;
+    const T *from = (const T *)c.x + (row / c.of.rows * c.of.height + y) * c.of.width * c.of.in + k;
+    const T *dy = (const T *)c.dy + row * c.of.columns * c.of.out + o;
+    for (uint64_t q = 0; q < c.of.columns; q++) {
+        uint64_t x = under(c, q, j, c.of.width);
+        if (x < c.of.width) sum = fmaf(widen(from[x * c.of.in]), widen(dy[q * c.of.out]), sum);
     }
     return sum;
 }
@@ -90,30 +92,30 @@ __global__ void __launch_bounds__(WARP *LINES) weight_gradient(const pst_cuda_co
     __shared__ float line[LINES][WARP];
     uint64_t k = (uint64_t)blockIdx.y * WARP + threadIdx.x, at = blockIdx.x;
     float total = 0;
-    for (uint64_t row = threadIdx.y; row < c.images * c.rows && k < c.in; row += LINES)
-        total += row_sum<T>(c, row, at / c.w / c.h, at / c.w % c.h, at % c.w, k);
+    for (uint64_t row = threadIdx.y; row < c.of.images * c.of.rows && k < c.of.in; row += LINES)
+        total += row_sum<T>(c, row, at / c.of.w / c.of.h, at / c.of.w % c.of.h, at % c.of.w, k);
     line[threadIdx.y][threadIdx.x] = total;
     __syncthreads();
-    if (threadIdx.y || k >= c.in) return;
+    if (threadIdx.y || k >= c.of.in) return;
     for (uint32_t s = 1; s < LINES; s++) total += line[s][threadIdx.x];
-    float *to = c.dweight + at * c.in + k;
+    float *to = c.dweight + at * c.of.in + k;
     *to = c.first ? total : *to + total;
 }
 
 void pst_cuda_convolution_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
-    dim3 blocks(grid_of(c->images * c->rows * c->columns * c->out, THREADS));
+    dim3 blocks(grid_of(c->of.images * c->of.rows * c->of.columns * c->of.out, THREADS));
     by_type(dtype,
             [&](auto type) { launch(q, forward<decltype(type)>, blocks, dim3(THREADS), *c); });
 }
 
 void pst_cuda_convolution_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
-    dim3 blocks(grid_of(c->images * c->height * c->width * c->in, THREADS));
+    dim3 blocks(grid_of(c->of.images * c->of.height * c->of.width * c->of.in, THREADS));
     by_type(dtype,
             [&](auto type) { launch(q, backward<decltype(type)>, blocks, dim3(THREADS), *c); });
 }
 
 void pst_cuda_convolution_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
-    dim3 blocks((uint32_t)(c->out * c->h * c->w), grid_of(c->in, WARP));
+    dim3 blocks((uint32_t)(c->of.out * c->of.h * c->of.w), grid_of(c->of.in, WARP));
     by_type(dtype, [&](auto type) {
         launch(q, weight_gradient<decltype(type)>, blocks, dim3(WARP, LINES), *c);
     });

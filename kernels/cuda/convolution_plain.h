@@ -2,18 +2,17 @@
  * library's. */
 #ifndef PST_KERNELS_CUDA_CONVOLUTION_PLAIN_H
 #define PST_KERNELS_CUDA_CONVOLUTION_PLAIN_H
+#include "kernels/convolution.h"
 #include "kernels/cuda/launch.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct {
-    const void *x, *weight, *bias, *dy; /* x[images,height,width,in], weight[out,h,w,in], dy as y;
-                                           bias NULL: none */
-    void *y, *dx;                       /* y[images,rows,columns,out] */
-    float *dweight, *dbias;             /* (+)= by `first`; dbias is pst_cuda_column_sum's */
-    uint64_t images, height, width, in, rows, columns, out, h, w;
-    uint32_t stride, padding;
+    const void *x, *weight, *bias, *dy; /* bias NULL: none */
+    void *y, *dx;
+    float *dweight, *dbias; /* (+)= by `first`; dbias is pst_cuda_column_sum's */
+    pst_convolution_shape of;
     int first;
 } pst_cuda_convolution;
 void pst_cuda_convolution_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c);

@@ -2,25 +2,10 @@
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 
-typedef struct {
-    uint64_t images, height, width, in, rows, columns, out, h, w; /* of x; of y; of the weight */
-    int64_t stride, padding;
-} sizes;
+typedef pst_convolution_shape sizes;
 
 static sizes sizes_of(const pst_call *call) {
-    const pst_tensor *x = pst_call_in(call, 0), *y = &call->graph->tensor[call->node->out[0]];
-    const uint64_t *weight = call->graph->param[call->node->param[0]].dim;
-    return (sizes){x->dim[0],
-                   x->dim[1],
-                   x->dim[2],
-                   x->dim[3],
-                   y->dim[1],
-                   y->dim[2],
-                   y->dim[3],
-                   weight[1],
-                   weight[2],
-                   call->node->attr.stride,
-                   call->node->attr.padding};
+    return pst_convolution_shape_of(call->graph, call->node);
 }
 
 /* Row and column of a window of an image. */
@@ -30,10 +15,9 @@ typedef struct {
 
 /* The pixel of x under place (i, j) of a window; NULL outside. */
 static const float *under(const sizes *s, const float *x, window w, uint64_t i, uint64_t j) {
-    int64_t y = (int64_t)(w.row * (uint64_t)s->stride + i) - s->padding;
-    int64_t z = (int64_t)(w.column * (uint64_t)s->stride + j) - s->padding;
-    if (y < 0 || y >= (int64_t)s->height || z < 0 || z >= (int64_t)s->width) return NULL;
-    return x + ((w.image * s->height + (uint64_t)y) * s->width + (uint64_t)z) * s->in;
+    uint64_t y = w.row * s->stride + i - s->padding, z = w.column * s->stride + j - s->padding;
+    if (y >= s->height || z >= s->width) return NULL; /* before its first pixels they wrap around */
+    return x + ((w.image * s->height + y) * s->width + z) * s->in;
 }
 
 #define EACH(i, n) for (uint64_t i = 0; i < (n); i++)
@@ -73,12 +57,10 @@ pst_status pst_ref_convolution_b(pst_device *device, const pst_call *call) {
     EACH(n, s.images) EACH(y, s.height) EACH(x, s.width) EACH(k, s.in) {
         double sum = 0;
         EACH(i, s.h) EACH(j, s.w) {
-            int64_t r = (int64_t)(y - i) + s.padding, c = (int64_t)(x - j) + s.padding;
-            if (r < 0 || r % s.stride || r / s.stride >= (int64_t)s.rows) continue;
-            if (c < 0 || c % s.stride || c / s.stride >= (int64_t)s.columns) continue;
-            const float *at = dy + ((n * s.rows + (uint64_t)(r / s.stride)) * s.columns +
-                                    (uint64_t)(c / s.stride)) *
-                                       s.out;
+            uint64_t r = y + s.padding - i, c = x + s.padding - j;
+            if (y + s.padding < i || r % s.stride || r / s.stride >= s.rows) continue;
+            if (x + s.padding < j || c % s.stride || c / s.stride >= s.columns) continue;
+            const float *at = dy + ((n * s.rows + r / s.stride) * s.columns + c / s.stride) * s.out;
             EACH(o, s.out) sum += (double)at[o] * weight[((o * s.h + i) * s.w + j) * s.in + k];
         }
         *dx++ = (float)sum;

@@ -3,6 +3,7 @@
 #include "graph/diff.h"
 #include "graph/op.h"
 #include "pipeline/compile/cut.h"
+#include "base/grow.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -13,7 +14,8 @@ enum { MOST_MICRO = 1024 }; /* the largest micro-batch from which another is rec
 
 struct pst_profile {
     pst_profile_head head;
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
     int sorted;
     pst_profile_row *row;
 };
@@ -115,16 +117,10 @@ const pst_profile_row *pst_profile_rows(const pst_profile *p, uint32_t *n) {
     return p->row;
 }
 
-static pst_status grow(pst_profile *p) {
+static pst_status make_room(pst_profile *p) {
     if (p->n == PST_PROFILE_ROWS)
         return pst_fail(PST_EINPUT, "a profile has at most %d durations", PST_PROFILE_ROWS);
-    if (p->n < p->room) return PST_OK;
-    uint32_t room = p->room ? 2 * p->room : 64;
-    pst_profile_row *row = realloc(p->row, room * sizeof *row);
-    if (!row) return pst_fail(PST_ENOMEM, "no memory for a profile of %u durations", room);
-    p->row = row;
-    p->room = room;
-    return PST_OK;
+    return pst_grow(&p->row, sizeof *p->row, p->n, &p->room, "for a profile");
 }
 
 pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size,
@@ -133,7 +129,7 @@ pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *te
         .kind = kind, .text = (char *)(uintptr_t)(text ? text : ""), .size = size};
     pst_profile_row *row = find(p, kind, fresh.text, size);
     if (!row) {
-        PST_TRY(grow(p));
+        PST_TRY(make_room(p));
         if (!(fresh.text = strdup(fresh.text)))
             return pst_fail(PST_ENOMEM, "no memory for a profile");
         uint32_t at = p->n;

@@ -6,7 +6,6 @@
 #include "partition/cost/profile.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_FILE = 16 << 20, MAX_PART = 65535 };
@@ -157,13 +156,12 @@ pst_status pst_profile_parse(const char *text, size_t bytes, const char *file,
     return status;
 }
 
+static pst_status parse_into(const char *text, size_t bytes, const char *file, void *profile) {
+    return pst_profile_parse(text, bytes, file, profile);
+}
+
 pst_status pst_profile_load(const char *path, pst_profile **profile) {
-    char *text = NULL;
-    size_t bytes = 0;
-    PST_TRY(pst_file_read(path, MAX_FILE, &text, &bytes));
-    pst_status status = pst_profile_parse(text, bytes, path, profile);
-    free(text);
-    return status;
+    return pst_file_parse(path, MAX_FILE, parse_into, profile);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */

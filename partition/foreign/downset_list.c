@@ -1,8 +1,11 @@
 /* All downsets of a DAG, breadth first: each with one more item that has its predecessors there.
  * See downset.h. */
 #include "partition/foreign/downset.h"
+#include "base/grow.h"
 #include <stdlib.h>
 #include <string.h>
+
+static const char what[] = "for the downsets of a graph";
 
 /* The other ends of the edges at every item. */
 typedef struct {
@@ -18,7 +21,7 @@ static pst_status ends_open(uint32_t n, const pst_downset_edge *edge, uint32_t n
                             int successors, ends *e) {
     e->first = calloc((size_t)n + 2, sizeof *e->first);
     e->other = calloc((size_t)n_edge + 1, sizeof *e->other);
-    if (!e->first || !e->other) return pst_no_memory("for the downsets of a graph");
+    if (!e->first || !e->other) return pst_no_memory(what);
     for (uint32_t i = 0; i < n_edge; i++) e->first[(successors ? edge[i].from : edge[i].to) + 2]++;
     for (uint32_t i = 0; i < n; i++) e->first[i + 2] += e->first[i + 1];
     for (uint32_t i = 0; i < n_edge; i++) {
@@ -49,8 +52,8 @@ pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint
     ends next = {0};
     uint32_t *missing = calloc((size_t)n_item + 1, sizeof *missing),
              *ready = calloc((size_t)n_item + 1, sizeof *ready);
-    pst_status status = missing && ready ? ends_open(n_item, edge, n_edge, 1, &next)
-                                         : pst_no_memory("for the downsets of a graph");
+    pst_status status =
+        missing && ready ? ends_open(n_item, edge, n_edge, 1, &next) : pst_no_memory(what);
     for (uint32_t i = 0; status == PST_OK && i < n_edge; i++) missing[edge[i].to]++;
     if (status == PST_OK) status = order_by(n_item, &next, missing, ready, order);
     ends_close(&next);
@@ -83,19 +86,12 @@ static int has(const builder *b, uint32_t downset, uint32_t item) {
     return b->bits[(size_t)downset * b->words + item / 64] >> item % 64 & 1;
 }
 
-#define GROW(array, count) grow((void **)&(array), (count) * sizeof *(array))
-static int grow(void **array, size_t bytes) {
-    void *more = realloc(*array, bytes);
-    if (more) *array = more;
-    return more != NULL;
-}
-
 static pst_status rehash(builder *b) {
     size_t slots = 64;
     while (slots < 2 * (size_t)b->room) slots *= 2;
     free(b->table);
     b->table = calloc(slots, sizeof *b->table);
-    if (!b->table) return pst_no_memory("for the downsets of a graph");
+    if (!b->table) return pst_no_memory(what);
     b->table_mask = (uint32_t)(slots - 1);
     for (uint32_t d = 0; d < b->list->n; d++) {
         uint32_t at = (uint32_t)b->key[d] & b->table_mask;
@@ -112,9 +108,11 @@ static pst_status make_room(builder *b) {
     size_t limit = (size_t)b->most + b->n_item + 1; /* one step more than allowed is seen too
                                                        late */
     if (room > limit) room = limit;
-    if (!GROW(b->bits, room * b->words) || !GROW(b->key, room) || !GROW(l->parent, room) ||
-        !GROW(l->last, room) || !GROW(l->first, room + 1))
-        return pst_no_memory("for the downsets of a graph");
+    PST_TRY(pst_grow_to(&b->bits, sizeof *b->bits, room * b->words, what));
+    PST_TRY(pst_grow_to(&b->key, sizeof *b->key, room, what));
+    PST_TRY(pst_grow_to(&l->parent, sizeof *l->parent, room, what));
+    PST_TRY(pst_grow_to(&l->last, sizeof *l->last, room, what));
+    PST_TRY(pst_grow_to(&l->first, sizeof *l->first, room + 1, what));
     b->room = (uint32_t)room;
     return rehash(b);
 }
@@ -147,8 +145,9 @@ static pst_status link_to(builder *b, uint32_t *n_edge, uint32_t from, uint32_t 
     pst_downset_list *l = b->list;
     if (*n_edge == b->edge_room) {
         size_t room = b->edge_room ? 2 * (size_t)b->edge_room : 256;
-        if (room > UINT32_MAX / 2 || !GROW(l->item, room) || !GROW(l->next, room))
-            return pst_no_memory("for the downsets of a graph");
+        if (room > UINT32_MAX / 2) return pst_no_memory(what);
+        PST_TRY(pst_grow_to(&l->item, sizeof *l->item, room, what));
+        PST_TRY(pst_grow_to(&l->next, sizeof *l->next, room, what));
         b->edge_room = (uint32_t)room;
     }
     uint32_t to = 0;
@@ -214,8 +213,7 @@ pst_status pst_downset_list_open(uint32_t n_item, const pst_downset_edge *edge, 
     builder b = {
         .list = list, .n_item = n_item, .words = (n_item + 63) / 64 + !n_item, .most = most};
     b.code = calloc((size_t)n_item + 1, sizeof *b.code);
-    pst_status status = b.code ? ends_open(n_item, edge, n_edge, 1, &b.next)
-                               : pst_no_memory("for the downsets of a graph");
+    pst_status status = b.code ? ends_open(n_item, edge, n_edge, 1, &b.next) : pst_no_memory(what);
     if (status == PST_OK) status = ends_open(n_item, edge, n_edge, 0, &b.before);
     for (uint32_t i = 0; status == PST_OK && i < n_item; i++) b.code[i] = code_of(i);
     if (status == PST_OK) status = enumerate(&b);

@@ -3,17 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status no_memory(uint32_t n) {
-    return pst_fail(PST_ENOMEM, "no memory for the order of %u items", n);
-}
-
 pst_status pst_downset_list_near(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
                                  pst_downset_window window, pst_downset_list *list) {
     const uint32_t width = window.width, *order = window.order;
     size_t room = n_edge + (size_t)n_item * width;
     pst_downset_edge *more = malloc((room + 1) * sizeof *more);
     *list = (pst_downset_list){0};
-    if (!more) return no_memory(n_item);
+    if (!more) return pst_no_memory("for the order of items");
     memcpy(more, edge, n_edge * sizeof *more);
     for (uint32_t i = 0; i < n_item; i++) /* further ones follow from two steps */
         for (uint32_t j = i + width; j < n_item && j < i + 2 * width; j++)
@@ -29,7 +25,8 @@ pst_status pst_downset_list_choose(uint32_t n_item, const pst_downset_edge *edge
     *whole = list->n > 0;
     if (list->n) return PST_OK;
     uint32_t *order = malloc(n_item * sizeof *order);
-    pst_status status = order ? pst_downset_order(n_item, edge, n_edge, order) : no_memory(n_item);
+    pst_status status = order ? pst_downset_order(n_item, edge, n_edge, order)
+                              : pst_no_memory("for the order of items");
     for (uint32_t width = 64; status == PST_OK && width && !list->n; width /= 2) {
         const pst_downset_window window = {order, width, width > 1 ? most : UINT32_MAX / 2};
         status = pst_downset_list_near(n_item, edge, n_edge, window, list);

@@ -254,16 +254,16 @@ static pst_status plan_graph(const pst_plan_graph_options *o, pst_import *im, FI
     return PST_OK;
 }
 
+static pst_status parse_into(const char *text, size_t bytes, const char *file, void *import) {
+    return pst_import_parse(text, bytes, file, import);
+}
+
 pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *out) {
     pst_plan_graph_options o;
-    char *text = NULL;
-    size_t bytes = 0;
     pst_import *im = NULL;
     PST_TRY(pst_sized_take("pst_plan_graph", options, &o, sizeof o));
     if (!o.graph) return pst_fail(PST_EINPUT, "pst_plan_graph: no graph");
-    pst_status status = pst_file_read(o.graph, MOST_BYTES, &text, &bytes);
-    if (status == PST_OK) status = pst_import_parse(text, bytes, o.graph, &im);
-    free(text);
+    pst_status status = pst_file_parse(o.graph, MOST_BYTES, parse_into, &im);
     if (status == PST_OK) status = plan_graph(&o, im, out);
     pst_import_close(im);
     return status;

@@ -1,6 +1,7 @@
 /* Schedules that a search asks for again and again, and how many micro-batches they hold in
  * flight. */
 #include "partition/search/space.h"
+#include "base/grow.h"
 #include <stdlib.h>
 
 /* --- schedules -------------------------------------------------------------------------------- */
@@ -86,7 +87,7 @@ pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32
         *flight = f;
         return PST_OK;
     }
-    PST_TRY(pst_search_grow((void **)&x->flight, x->n_flight, &x->room_flight));
+    PST_TRY(pst_grow(&x->flight, sizeof *x->flight, x->n_flight, &x->room_flight, "to search"));
     pst_search_flight *f = calloc(1, sizeof *f);
     if (!f) return pst_fail(PST_ENOMEM, "no memory to search");
     f->schedule = schedule;

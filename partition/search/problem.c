@@ -2,17 +2,16 @@
  * be searched. */
 #include "base/clock.h"
 #include "partition/search/space.h"
-#include <stdlib.h>
 
 enum { SMALL_ITEMS = 12, SMALL_MICROS = 64 };
 
 uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device) {
     const pst_cluster *c = problem->cluster;
-    uint64_t own = c->device[device].memory;
-    if (!own && c->kind && c->device[device].kind < c->n_kind)
-        own = c->kind[c->device[device].kind].memory;
-    if (!own) own = UINT64_MAX;
-    return problem->memory && problem->memory < own ? problem->memory : own;
+    const pst_cluster_device *d = &c->device[device];
+    uint64_t own = d->memory;
+    if (!own && c->kind && d->kind < c->n_kind) own = c->kind[d->kind].memory;
+    uint64_t room = pst_cluster_least(own, problem->memory);
+    return room ? room : UINT64_MAX;
 }
 
 uint64_t pst_search_excess(const pst_search_problem *p, const pst_candidate *l, uint32_t *stage) {
@@ -57,14 +56,4 @@ uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_co
     const pst_schedule_row *row = x->row[c->schedule];
     const uint32_t chosen = c->chunks ? c->chunks : 2;
     return c->pipeline * (row->n_virtual ? row->n_virtual : chosen);
-}
-
-pst_status pst_search_grow(void **list, uint32_t n, uint32_t *room) {
-    if (n < *room) return PST_OK;
-    uint32_t more = *room ? 2 * *room : 32;
-    void *moved = realloc(*list, more * sizeof(void *));
-    if (!moved) return pst_fail(PST_ENOMEM, "no memory to search");
-    *list = moved;
-    *room = more;
-    return PST_OK;
 }

@@ -2,6 +2,7 @@
  * of it. */
 #include "partition/search/bound.h"
 #include "partition/search/drive.h"
+#include "base/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,17 +11,12 @@ enum { KEPT_CONFIGS = 24 };
 typedef struct {
     pst_search_context *x;
     pst_search_candidates *set;
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
 } list;
 
 static pst_status add_set(list *l, uint32_t pipeline, uint32_t tensor, uint32_t data) {
-    if (l->n == l->room) {
-        uint32_t room = l->room ? 2 * l->room : 64;
-        pst_search_candidates *more = realloc(l->set, room * sizeof *more);
-        if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
-        l->set = more;
-        l->room = room;
-    }
+    PST_TRY(pst_grow(&l->set, sizeof *l->set, l->n, &l->room, "to search"));
     l->set[l->n++] =
         (pst_search_candidates){.row = {.pipeline = pipeline, .tensor = tensor, .data = data},
                                 .rest_ns = UINT64_MAX,

@@ -3,6 +3,7 @@
  * first. */
 #include "partition/search/bound.h"
 #include "partition/search/score.h"
+#include "base/grow.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,7 +238,8 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
 
 typedef struct {
     pst_search_config *at;
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
 } list;
 
 /* What one rank's link carries at least: its part of what replicas exchange, or what goes from
@@ -269,13 +271,7 @@ static uint64_t bound_of(const pst_search_context *x, const pst_search_config *c
 }
 
 static pst_status add(list *l, const pst_search_config *c) {
-    if (l->n == l->room) {
-        uint32_t room = l->room ? 2 * l->room : 64;
-        pst_search_config *more = realloc(l->at, room * sizeof *more);
-        if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
-        l->at = more;
-        l->room = room;
-    }
+    PST_TRY(pst_grow(&l->at, sizeof *l->at, l->n, &l->room, "to search"));
     l->at[l->n++] = *c;
     return PST_OK;
 }

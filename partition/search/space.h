@@ -105,7 +105,8 @@ typedef struct {
     double near_bw, far_bw, node_bw; /* the best link's of each level; of all NICs of a node,
                                         INFINITY: no limit */
     int nearest; /* 1: where nothing fits, the cut that is least over is wanted */
-    uint32_t n_table, room_table, last_table, n_flight, room_flight;
+    uint32_t n_table, last_table, n_flight;
+    size_t room_table, room_flight;
     pst_search_table **table;
     pst_search_flight **flight;
     pst_search_made made[PST_SEARCH_MADE];
@@ -123,8 +124,6 @@ typedef struct {
 
 /* --- problem.c: what the problem says */
 int pst_search_late(const pst_search_context *x);
-/* Room for one more pointer in a list of n. */
-pst_status pst_search_grow(void **list, uint32_t n, uint32_t *room);
 /* Bytes that a rank on a device may use. UINT64_MAX: no limit. */
 uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device);
 /* Whether all cuts can be gone through: of so many devices at most. */

@@ -1,6 +1,7 @@
 /* What a search asks for again and again: its context, and cost tables with their sums. */
 #include "base/clock.h"
 #include "partition/search/space.h"
+#include "base/grow.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +182,7 @@ pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c
         *table = t;
         return PST_OK;
     }
-    PST_TRY(pst_search_grow((void **)&x->table, x->n_table, &x->room_table));
+    PST_TRY(pst_grow(&x->table, sizeof *x->table, x->n_table, &x->room_table, "to search"));
     pst_search_table *t = calloc(1, sizeof *t);
     if (!t) return pst_fail(PST_ENOMEM, "no memory to search");
     t->key = key;

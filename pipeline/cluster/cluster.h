@@ -75,11 +75,14 @@ typedef struct {
     pst_device_kind *kind;
 } pst_cluster;
 
-/* Bytes that may be used of a device when each rank may use `limit`; 0, as of either: not
- * limited. */
-static inline uint64_t pst_cluster_room(const pst_cluster *c, uint32_t device, uint64_t limit) {
-    uint64_t own = c->device[device].memory;
+/* Bytes that may be used of what has `own` of them when each rank may use `limit`; 0, as of either:
+ * not limited. */
+static inline uint64_t pst_cluster_least(uint64_t own, uint64_t limit) {
     return own && (!limit || own < limit) ? own : limit;
+}
+/* The same of a device, as far as the cluster says it. */
+static inline uint64_t pst_cluster_room(const pst_cluster *c, uint32_t device, uint64_t limit) {
+    return pst_cluster_least(c->device[device].memory, limit);
 }
 /* The link between two different devices: of the slower of both ends. EINPUT: there is none (names
  * both nodes). */

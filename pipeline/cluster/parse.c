@@ -219,19 +219,18 @@ pst_status pst_cluster_parse(const char *text, size_t bytes, const char *file,
     return status;
 }
 
+static pst_status parse_into(const char *text, size_t bytes, const char *file, void *cluster) {
+    return pst_cluster_parse(text, bytes, file, cluster);
+}
+
 pst_status pst_cluster_load(const char *path, pst_cluster **cluster) {
-    char *text = NULL;
-    size_t bytes = 0;
     if (pst_cluster_is_short(path))
         return pst_cluster_parse(path, strlen(path), "cluster", cluster);
-    pst_status status = pst_file_read(path, MAX_FILE, &text, &bytes);
+    pst_status status = pst_file_parse(path, MAX_FILE, parse_into, cluster);
     if (status == PST_EINPUT && access(path, F_OK))
         return pst_fail(
             status,
             "cluster: '%.200s' is neither a file nor such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'",
             path);
-    PST_TRY(status);
-    status = pst_cluster_parse(text, bytes, path, cluster);
-    free(text);
     return status;
 }

@@ -1,18 +1,12 @@
 /* Appending to the list at hand, and what the parts of compiling ask of it. */
 #include "pipeline/compile/builder.h"
+#include "base/grow.h"
 #include <math.h>
-#include <stdlib.h>
 
-static void *grow(pst_job_builder *b, void *array, uint32_t n, uint32_t *cap, size_t size) {
-    if (n < *cap) return array;
-    uint32_t more = *cap ? 2 * *cap : 256;
-    void *moved = realloc(array, more * size);
-    if (!moved) {
-        b->status = pst_fail(PST_ENOMEM, "no memory for the instructions of rank %u", b->rank);
-        return array;
-    }
-    *cap = more;
-    return moved;
+/* 1: *(TYPE **)array has room for one more. */
+static int grow(pst_job_builder *b, void *array, size_t size, uint32_t n, size_t *room) {
+    if (b->status == PST_OK) b->status = pst_grow(array, size, n, room, "for instructions");
+    return b->status == PST_OK;
 }
 
 static uint8_t queue_of(const pst_instr *instr) {
@@ -22,8 +16,7 @@ static uint8_t queue_of(const pst_instr *instr) {
 }
 
 uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
-    b->instr = grow(b, b->instr, b->n_instr, &b->cap_instr, sizeof *b->instr);
-    if (b->status != PST_OK) return 0;
+    if (!grow(b, &b->instr, sizeof *b->instr, b->n_instr, &b->room_instr)) return 0;
     b->instr[b->n_instr] = *instr;
     b->instr[b->n_instr].queue = queue_of(instr);
     uint64_t latency = b->cost->latency_ns;
@@ -34,8 +27,8 @@ uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
 }
 
 void pst_builder_depend(pst_job_builder *b, uint32_t instr, uint32_t on) {
-    b->pair = grow(b, b->pair, b->n_pair, &b->cap_pair, sizeof *b->pair);
-    if (b->status == PST_OK) b->pair[b->n_pair++] = (pst_dep_pair){instr, on};
+    if (grow(b, &b->pair, sizeof *b->pair, b->n_pair, &b->room_pair))
+        b->pair[b->n_pair++] = (pst_dep_pair){instr, on};
 }
 
 uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes) {

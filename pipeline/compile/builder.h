@@ -29,7 +29,8 @@ struct pst_job_builder {
     uint32_t *compute_at; /* [n_chunk][4][n_micro] instruction index in its rank's list */
     uint32_t *recv_at;    /* [n_channel][n_micro] */
     /* The rank at hand. */
-    uint32_t rank, stage, n_instr, cap_instr, n_pair, cap_pair, n_head, n_flush;
+    uint32_t rank, stage, n_instr, n_pair, n_head, n_flush;
+    size_t room_instr, room_pair;
     uint32_t channel; /* the next one that head and flush take: the same on every rank */
     uint32_t n_sent, n_added, n_gradient; /* rounds whose SENDs, whose RECVs and REDUCEs are there;
                                              gradient slots */

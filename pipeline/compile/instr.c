@@ -194,8 +194,9 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
     uint32_t n = b->schedule->n_action[stage];
     b->stage = stage;
     b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
-    b->n_instr = b->cap_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent =
-        b->n_added = b->n_gradient = 0;
+    b->n_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent = b->n_added =
+        b->n_gradient = 0;
+    b->room_instr = 0;
     for (uint32_t k = 0; k < PST_PIECES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
     if (b->job->zero) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
     if (n) emit_recvs(b, 0);
@@ -338,7 +339,7 @@ static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slot
     b->compute_at = b->recv_at = NULL;
     b->instr = NULL;
     b->pair = NULL;
-    b->cap_pair = 0;
+    b->room_pair = 0;
     b->pace = (pst_pace){0};
     b->fifo = (pst_fifo){0};
     *slots = b->slots;

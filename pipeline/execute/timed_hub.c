@@ -3,6 +3,7 @@
  * completes exactly then. No byte moves. Single-threaded. */
 #include "pipeline/execute/timed.h"
 #include "pipeline/simulate/links.h"
+#include "base/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,11 +80,8 @@ void pst_timed_hub_close(pst_timed_hub *hub) {
 static pst_status take_request(pst_timed_hub *h, uint32_t *index) {
     if (h->free == NOBODY) {
         uint32_t more = h->n_request ? 2 * h->n_request : 64;
-        request *grown = realloc(h->request, more * sizeof *grown);
-        if (grown) h->request = grown;
-        uint32_t *owner = grown ? realloc(h->owner, more * sizeof *owner) : NULL;
-        if (!owner) return pst_fail(PST_ENOMEM, "no memory for %u transfers", more);
-        h->owner = owner;
+        PST_TRY(pst_grow_to(&h->request, sizeof *h->request, more, "for transfers"));
+        PST_TRY(pst_grow_to(&h->owner, sizeof *h->owner, more, "for transfers"));
         for (uint32_t i = more; i-- > h->n_request;) {
             h->request[i] = (request){.state = FREE, .next = h->free};
             h->free = i;

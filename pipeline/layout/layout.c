@@ -30,10 +30,14 @@ void pst_layout_close(pst_layout *l) {
     l->recompute = NULL;
 }
 
-static pst_status no_memory(pst_layout *l) {
-    pst_layout_close(l);
-    return pst_fail(PST_ENOMEM, "no memory for a layout of %u ranks",
-                    pst_grid_size(pst_layout_grid(l)));
+/* The layout that was made, when all of it was. */
+static pst_status give(pst_layout *made, int whole, pst_layout *layout) {
+    if (whole) {
+        *layout = *made;
+        return PST_OK;
+    }
+    pst_layout_close(made);
+    return pst_no_memory("for a layout");
 }
 
 /* A copy of n items; 1 when there is memory for it, or `from` is NULL. */
@@ -53,9 +57,7 @@ pst_status pst_layout_open(const pst_layout *like, pst_layout *layout) {
     l.recompute = calloc(l.n_chunk, sizeof *l.recompute);
     l.first_item = calloc(l.n_chunk + (size_t)1, sizeof *l.first_item);
     int done = copy(&l.before, like->before, l.pipeline + (size_t)1, sizeof *l.before);
-    if (!done || !l.device || !l.micros || !l.recompute || !l.first_item) return no_memory(&l);
-    *layout = l;
-    return PST_OK;
+    return give(&l, done && l.device && l.micros && l.recompute && l.first_item, layout);
 }
 
 pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout) {
@@ -67,9 +69,7 @@ pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout) {
     done &= copy(&l.recompute, from->recompute, l.n_recompute, sizeof *l.recompute);
     done &= copy(&l.first_item, from->first_item, l.n_chunk + (size_t)1, sizeof *l.first_item);
     done &= copy(&l.rank_of_chunk, from->rank_of_chunk, l.n_chunk, sizeof *l.rank_of_chunk);
-    if (!done) return no_memory(&l);
-    *layout = l;
-    return PST_OK;
+    return give(&l, done, layout);
 }
 
 pst_status pst_layout_open_cut(pst_layout *l, uint32_t n_item, uint32_t n_chunk) {

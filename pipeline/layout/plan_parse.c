@@ -327,13 +327,12 @@ pst_status pst_plan_parse(const char *text, size_t bytes, const char *file, pst_
     return status;
 }
 
+static pst_status parse_into(const char *text, size_t bytes, const char *file, void *plan) {
+    return pst_plan_parse(text, bytes, file, plan);
+}
+
 pst_status pst_plan_load(const char *path, pst_plan **plan) {
     if (!path || !plan)
         return pst_fail(PST_EINPUT, "pst_plan_load: %s is NULL", path ? "plan" : "path");
-    char *text = NULL;
-    size_t bytes = 0;
-    PST_TRY(pst_file_read(path, MAX_FILE, &text, &bytes));
-    pst_status status = pst_plan_parse(text, bytes, path, plan);
-    free(text);
-    return status;
+    return pst_file_parse(path, MAX_FILE, parse_into, plan);
 }

@@ -3,6 +3,7 @@
  * range. */
 #include "base/arena.h"
 #include "pipeline/memory/map.h"
+#include "base/grow.h"
 #include <stdlib.h>
 
 #define ABSENT UINT64_MAX
@@ -14,7 +15,8 @@ typedef struct {
 } range;
 typedef struct {
     range *r;
-    uint32_t n, cap;
+    uint32_t n;
+    size_t room;
     pst_status status;
 } ranges;
 
@@ -26,17 +28,10 @@ static void add(ranges *all, const pst_memory_map *x, pst_region region, uint64_
     if (from < x->start[region] || from + bytes > end || from % PST_ARENA_ALIGN)
         all->status = pst_fail(PST_EINTERNAL, "rank %u: number %u of %s lies outside of its region",
                                x->rank, index, pst_region_name(region));
-    if (all->n == all->cap) {
-        uint32_t cap = all->cap ? 2 * all->cap : 64;
-        range *more = realloc(all->r, cap * sizeof *more);
-        if (!more) {
-            all->status = pst_fail(PST_ENOMEM, "no memory to check a memory map");
-            return;
-        }
-        all->r = more;
-        all->cap = cap;
-    }
-    all->r[all->n++] = (range){from, from + bytes, pst_region_name(region), index};
+    pst_status grown =
+        pst_grow(&all->r, sizeof *all->r, all->n, &all->room, "to check a memory map");
+    if (grown != PST_OK) all->status = grown;
+    else all->r[all->n++] = (range){from, from + bytes, pst_region_name(region), index};
 }
 
 static int by_start(const void *a, const void *b) {

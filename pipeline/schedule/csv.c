@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "pipeline/schedule/pace.h"
 #include "pipeline/schedule/build.h"
+#include "base/grow.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ typedef struct {
     size_t line;
     uint32_t rank;
     entry *entry;
-    size_t n, cap, highest; /* the entry whose stage or micro-batch was the last to be higher than
+    size_t n, room, highest; /* the entry whose stage or micro-batch was the last to be higher than
                                all before it */
     uint32_t n_chunk, n_micro;
     int split; /* I or W occurs */
@@ -74,13 +75,7 @@ static uint32_t number(reader *r, uint32_t limit) {
 }
 
 static pst_status keep(reader *r, entry e) {
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : 1024;
-        entry *more = realloc(r->entry, cap * sizeof *more);
-        if (!more) return pst_fail(PST_ENOMEM, "%s: no memory for %zu actions", r->file, cap);
-        r->entry = more;
-        r->cap = cap;
-    }
+    PST_TRY(pst_grow(&r->entry, sizeof *r->entry, r->n, &r->room, "for the actions of a schedule"));
     if (e.chunk >= r->n_chunk || e.micro >= r->n_micro) r->highest = r->n;
     r->entry[r->n++] = e;
     if (e.chunk >= r->n_chunk) r->n_chunk = e.chunk + 1;
@@ -274,11 +269,10 @@ pst_status pst_schedule_csv_parse(const char *text, size_t bytes, const char *fi
     return status;
 }
 
+static pst_status parse_into(const char *text, size_t bytes, const char *file, void *schedule) {
+    return pst_schedule_csv_parse(text, bytes, file, schedule);
+}
+
 pst_status pst_schedule_csv_load(const char *path, pst_schedule **schedule) {
-    char *text = NULL;
-    size_t bytes = 0;
-    PST_TRY(pst_file_read(path, MAX_BYTES, &text, &bytes));
-    pst_status status = pst_schedule_csv_parse(text, bytes, path, schedule);
-    free(text);
-    return status;
+    return pst_file_parse(path, MAX_BYTES, parse_into, schedule);
 }

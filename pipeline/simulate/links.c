@@ -1,5 +1,6 @@
 /* See links.h. */
 #include "pipeline/simulate/links.h"
+#include "base/grow.h"
 #include <stdlib.h>
 
 pst_status pst_links_open(uint32_t n_rank, const uint32_t *host, const double *host_bytes_per_s,
@@ -20,13 +21,7 @@ void pst_links_close(pst_links *l) {
 }
 
 pst_status pst_links_add(pst_links *l, const pst_link_message *m) {
-    if (l->n_waiting == l->room) {
-        uint32_t room = l->room ? 2 * l->room : 16;
-        pst_link_message *more = realloc(l->waiting, room * sizeof *more);
-        if (!more) return pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", l->n_rank);
-        l->waiting = more;
-        l->room = room;
-    }
+    PST_TRY(pst_grow(&l->waiting, sizeof *l->waiting, l->n_waiting, &l->room, "for messages"));
     l->waiting[l->n_waiting++] = *m;
     return PST_OK;
 }

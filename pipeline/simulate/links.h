@@ -6,6 +6,7 @@
 #ifndef PST_PIPELINE_SIMULATE_LINKS_H
 #define PST_PIPELINE_SIMULATE_LINKS_H
 #include "base/status.h"
+#include <stddef.h>
 #include <stdint.h>
 
 /* A message both of whose ends were there at at_ns. It takes ns, of which wire_ns are its bytes':
@@ -19,7 +20,8 @@ typedef struct {
 } pst_link_message;
 
 typedef struct {
-    uint32_t n_rank, n_waiting, room;
+    uint32_t n_rank, n_waiting;
+    size_t room;
     const uint32_t *host;           /* [n_rank] borrowed, as in pst_job */
     const double *host_bytes_per_s; /* [n_rank] borrowed, as in pst_job */
     uint64_t *out_ns, *in_ns;  /* [3 x n_rank] when the last byte so far has left, or come: within a

@@ -150,3 +150,12 @@ pst_status pst_file_read(const char *path, size_t most, char **text, size_t *byt
     else free(made);
     return status;
 }
+
+pst_status pst_file_parse(const char *path, size_t most, pst_file_parser parse, void *what) {
+    char *text;
+    size_t bytes;
+    PST_TRY(pst_file_read(path, most, &text, &bytes));
+    pst_status status = parse(text, bytes, path, what);
+    free(text);
+    return status;
+}

@@ -24,4 +24,8 @@ pst_status pst_file_replace_own(const char *path, pst_file_printer print, const 
 /* All bytes of a file and a zero behind them, to be freed by the caller. EINPUT when it cannot be
  * read or has more than `most`; every message begins with the path. */
 pst_status pst_file_read(const char *path, size_t most, char **text, size_t *bytes);
+/* Reads a file as pst_file_read does, gives what is in it to `parse` with its path and `what`, and
+ * frees it. Returns what went wrong first. */
+typedef pst_status (*pst_file_parser)(const char *text, size_t bytes, const char *path, void *what);
+pst_status pst_file_parse(const char *path, size_t most, pst_file_parser parse, void *what);
 #endif

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }
-
 char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks) {
     char name[64], *temporary = pst_ckpt_folder(folder, step, 1);
     pst_ckpt_shard_name(name, rank, ranks);
@@ -99,7 +97,7 @@ static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *
         if (json_object_set_new(tensors, tensor, all)) all = NULL;
     }
     if (all && !json_array_append_new(json_object_get(all, "parts"), part)) return PST_OK;
-    return all || param ? no_memory()
+    return all || param ? pst_no_memory("for a checkpoint's index")
                         : pst_fail(PST_EINTERNAL, "checkpoint: %s is of no parameter", tensor);
 }
 
@@ -120,7 +118,8 @@ static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char
         return pst_fail(PST_EINTERNAL, "checkpoint: %s is stored by two ranks", e->name);
     json_t *one = json_pack("{s:s, s:s, s:o, s:s}", "file", file, "dtype", e->dtype, "shape",
                             shape_json(e->dim, e->n_dim), "xxh3", hash);
-    return json_object_set_new(tensors, e->name, one) ? no_memory() : PST_OK;
+    return json_object_set_new(tensors, e->name, one) ? pst_no_memory("for a checkpoint's index")
+                                                      : PST_OK;
 }
 
 /* Adds one shard and its tensors to the index. */
@@ -135,7 +134,7 @@ static pst_status collect_shard(const char *temporary, const char *name, const p
         snprintf(hash, sizeof hash, "%016" PRIx64, f->header_xxh3);
         if (json_array_append_new(files,
                                   json_pack("{s:s, s:s}", "name", name, "header_xxh3", hash)))
-            status = no_memory();
+            status = pst_no_memory("for a checkpoint's index");
     }
     for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
         char key[sizeof PST_CKPT_HASH_KEY + PST_CKPT_NAME];
@@ -232,7 +231,8 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
         (json_int_t)info->loss_scale_good, "optimizer", info->optimizer, "config", "run.yaml",
         "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
     char *all = index ? pst_ckpt_json(index, JSON_INDENT(1)) : NULL;
-    pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash) : no_memory();
+    pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash)
+                            : pst_no_memory("for a checkpoint's index");
     json_decref(index);
     if (status == PST_OK) {
         snprintf(own, sizeof own, "%016" PRIx64, hash);
@@ -263,7 +263,7 @@ static void remove_others(const char *temporary, const json_t *files) {
 static pst_status collect(const char *temporary, const pst_ckpt_info *info, const char *config,
                           const pst_graph *graph, uint32_t ranks, char **text) {
     json_t *files = json_array(), *tensors = json_object();
-    pst_status status = files && tensors ? PST_OK : no_memory();
+    pst_status status = files && tensors ? PST_OK : pst_no_memory("for a checkpoint's index");
     for (uint32_t i = 0; i < ranks && status == PST_OK; i++) {
         char name[64];
         pst_ckpt_shard_name(name, i, ranks);

@@ -162,7 +162,7 @@ pst_status pst_durable_rename(const char *from, const char *to) {
     if (errno != EINVAL && errno != ENOSYS) return cannot("rename", from);
     /* No exchange here (NFS): the old one steps aside first. Only this instant is not atomic. */
     char *aside = NULL;
-    if (asprintf(&aside, "%s.old", from) < 0) return pst_fail(PST_ENOMEM, "out of memory");
+    if (asprintf(&aside, "%s.old", from) < 0) return pst_no_memory("to replace a file");
     int failed = rename(to, aside) || (rename(from, to) && (rename(aside, to), 1));
     int error = errno;
     if (!failed && rename(aside, from)) pst_durable_remove(aside);

@@ -120,7 +120,7 @@ pst_status pst_ckpt_find(const char *path, char **folder) {
     if (access(path, F_OK))
         return pst_fail(PST_EINPUT, "no checkpoint: %s: %s", path, strerror(errno));
     if (has_index(path)) {
-        if (!(*folder = strdup(path))) return pst_fail(PST_ENOMEM, "checkpoint: out of memory");
+        if (!(*folder = strdup(path))) return pst_no_memory("to find a checkpoint");
         return PST_OK;
     }
     char *below = pst_ckpt_join(path, "checkpoints");

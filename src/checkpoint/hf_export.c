@@ -11,10 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static pst_status no_memory(const char *folder) {
-    return pst_fail(PST_ENOMEM, "%s: out of memory", folder);
-}
-
 static pst_status write_config(const char *path, const pst_model_config *c) {
     double dropout = (double)c->dropout;
     json_t *root = json_pack(
@@ -29,7 +25,8 @@ static pst_status write_config(const char *path, const pst_model_config *c) {
         "float32", "vocab_size", (int)c->vocabulary);
     char *text = root ? pst_ckpt_json(root, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(root);
-    pst_status status = text ? pst_durable_file(path, text, strlen(text)) : no_memory(path);
+    pst_status status =
+        text ? pst_durable_file(path, text, strlen(text)) : pst_no_memory("to export weights");
     free(text);
     return status;
 }
@@ -87,7 +84,8 @@ static pst_status write_weights(const char *path, const pst_model_row *model, co
     hf_text *names = calloc(n, sizeof *names);
     int *transposed = calloc(n, sizeof *transposed);
     source s = {read, arg, calloc(largest, sizeof *s.one), calloc(largest, sizeof *s.two)};
-    pst_status status = decl && names && transposed && s.one && s.two ? PST_OK : no_memory(path);
+    pst_status status =
+        decl && names && transposed && s.one && s.two ? PST_OK : pst_no_memory("to export weights");
     if (status == PST_OK) status = declare(model, g, decl, names, transposed);
     if (status == PST_OK) status = pst_st_create(path, decl, g->n_param, &meta, &w);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)

@@ -9,10 +9,6 @@
 
 #define BAD(...) pst_fail(PST_EINPUT, __VA_ARGS__)
 
-static pst_status no_memory(const char *file) {
-    return pst_fail(PST_ENOMEM, "%s: out of memory", file);
-}
-
 pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash) {
     static const char key[] = "\"xxh3\": \"", zeros[] = "0000000000000000";
     size_t n = strlen(key), from = bytes < n ? 0 : bytes - n + 1;
@@ -21,7 +17,7 @@ pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, u
         return pst_fail(PST_EINPUT, "it has no hash of itself");
     size_t at = from - 1 + n, behind = at + strlen(zeros);
     pst_hasher *h = pst_hasher_open();
-    if (!h) return no_memory("checkpoint");
+    if (!h) return pst_no_memory("to read a checkpoint's index");
     pst_hasher_add(h, text, at);
     pst_hasher_add(h, zeros, strlen(zeros));
 
@@ -104,7 +100,7 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
     if (n == 0 || n > 1 << 20) return BAD("%s: files is missing, empty or too long", file);
     if (!(c->file = calloc(n, sizeof *c->file)) ||
         !(c->header_xxh3 = calloc(n, sizeof *c->header_xxh3)))
-        return no_memory(file);
+        return pst_no_memory("to read a checkpoint's index");
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(files, i);
         const char *name = json_string_value(json_object_get(one, "name"));
@@ -112,7 +108,8 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
             return BAD("%s: files[%zu] is no file name", file, i);
         if (!get_hash(one, "header_xxh3", &c->header_xxh3[i]))
             return BAD("%s: %s has no header_xxh3", file, name);
-        if (!(c->file[c->n_file] = strdup(name))) return no_memory(file);
+        if (!(c->file[c->n_file] = strdup(name)))
+            return pst_no_memory("to read a checkpoint's index");
         c->n_file++;
     }
     return PST_OK;
@@ -173,7 +170,7 @@ static pst_status parse_tensor(const json_t *value, const char *file, const char
     const char *dtype = json_string_value(json_object_get(value, "dtype"));
     size_t n = json_array_size(parts);
     if (!(t->name = strdup(name)) || !(t->part = calloc(n + 1, sizeof *t->part)))
-        return no_memory(file);
+        return pst_no_memory("to read a checkpoint's index");
     if (!dtype || strcmp(dtype, "F32")) return BAD("%s: tensor %s is not F32", file, name);
     if (n > 1 << 20) return BAD("%s: tensor %s has too many parts", file, name);
     PST_TRY(parse_shape(value, file, t));
@@ -189,7 +186,8 @@ static pst_status parse_tensors(const json_t *index, const char *file, pst_ckpt 
     size_t n = json_object_size(tensors);
     if (!json_is_object(tensors) || n >= UINT32_MAX)
         return BAD("%s: tensors is missing or no object", file);
-    if (!(c->tensor = calloc(n + 1, sizeof *c->tensor))) return no_memory(file);
+    if (!(c->tensor = calloc(n + 1, sizeof *c->tensor)))
+        return pst_no_memory("to read a checkpoint's index");
     json_object_foreach(tensors, name, value)
         PST_TRY(parse_tensor(value, file, name, c, &c->tensor[c->n_tensor++]));
     qsort(c->tensor, c->n_tensor, sizeof *c->tensor, pst_ckpt_by_name);
@@ -202,12 +200,14 @@ pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file
     size_t digits;
     json_error_t error;
     json_t *index = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!index && json_error_code(&error) == json_error_out_of_memory) return no_memory(file);
+    if (!index && json_error_code(&error) == json_error_out_of_memory)
+        return pst_no_memory("to read a checkpoint's index");
     if (!index)
         return BAD("%s:%d:%d: truncated or damaged: %s", file, error.line, error.column,
                    error.text);
     pst_ckpt *c = calloc(1, sizeof *c);
-    pst_status status = c ? parse_info(index, file, &c->info, config_hash) : no_memory(file);
+    pst_status status = c ? parse_info(index, file, &c->info, config_hash)
+                          : pst_no_memory("to read a checkpoint's index");
     if (status == PST_OK) status = parse_files(index, file, c);
     if (status == PST_OK) status = parse_tensors(index, file, c);
     if (status == PST_OK) {

@@ -15,10 +15,6 @@ enum { MAX_CONFIG = 16 << 20 };
 
 #define BAD(...) pst_fail(PST_EINPUT, __VA_ARGS__)
 
-static pst_status no_memory(const char *file) {
-    return pst_fail(PST_ENOMEM, "%s: out of memory", file);
-}
-
 pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *bytes) {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -29,7 +25,8 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
     else if (!S_ISREG(st.st_mode)) status = BAD("%s: not a file", path);
     else if ((uint64_t)st.st_size > limit)
         status = BAD("%s: %lld bytes are too many", path, (long long)st.st_size);
-    else if (!(text = malloc((size_t)st.st_size + 1))) status = no_memory(path);
+    else if (!(text = malloc((size_t)st.st_size + 1)))
+        status = pst_no_memory("to read a checkpoint");
     size_t done = 0;
     while (status == PST_OK && done < (size_t)st.st_size) {
         ssize_t n = read(fd, text + done, (size_t)st.st_size - done);
@@ -60,7 +57,8 @@ static const pst_st_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t,
 }
 
 static pst_status open_shards(pst_ckpt *c) {
-    if (!(c->shard = calloc(c->n_file, sizeof *c->shard))) return no_memory(c->path);
+    if (!(c->shard = calloc(c->n_file, sizeof *c->shard)))
+        return pst_no_memory("to read a checkpoint");
     for (uint32_t i = 0; i < c->n_file; i++) {
         char *path = pst_ckpt_join(c->path, c->file[i]);
         pst_status status = path ? pst_st_open(path, &c->shard[i]) : PST_ENOMEM;
@@ -96,7 +94,8 @@ pst_status pst_ckpt_open(const char *folder, pst_ckpt **out) {
     uint64_t config_hash = 0;
     pst_status status = path ? pst_ckpt_text(path, PST_CKPT_MAX_INDEX, &text, &bytes) : PST_ENOMEM;
     if (status == PST_OK) status = pst_ckpt_index_parse(text, bytes, path, &c, &config_hash);
-    if (status == PST_OK && !(c->path = strdup(folder))) status = no_memory(folder);
+    if (status == PST_OK && !(c->path = strdup(folder)))
+        status = pst_no_memory("to read a checkpoint");
     if (status == PST_OK) status = open_config(c, config_hash);
     if (status == PST_OK) status = open_shards(c);
     free(text);
@@ -126,7 +125,7 @@ static pst_status read_overlap(const pst_ckpt *c, const pst_ckpt_tensor *t,
         return read_part(c, t, part, out + (part->from - from));
     uint64_t low = part->from > from ? part->from : from, high = part->to < to ? part->to : to;
     float *room = malloc((part->to - part->from) * sizeof *room);
-    pst_status status = room ? read_part(c, t, part, room) : no_memory(c->path);
+    pst_status status = room ? read_part(c, t, part, room) : pst_no_memory("to read a checkpoint");
     if (status == PST_OK && sliced) pst_ckpt_put_slice(t, part, room, out, from, to);
     else if (status == PST_OK)
         memcpy(out + (low - from), room + (low - part->from), (high - low) * sizeof *out);

@@ -45,8 +45,6 @@ static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
     return PST_OK;
 }
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "safetensors: out of memory"); }
-
 /* The length of the JSON and its text, padded. */
 static pst_status print(const json_t *root, size_t align, pst_st_header *h) {
     size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT),
@@ -54,7 +52,7 @@ static pst_status print(const json_t *root, size_t align, pst_st_header *h) {
     char *text = malloc(8 + padded);
     if (!text || !length || json_dumpb(root, text + 8, length, JSON_COMPACT) != length) {
         free(text);
-        return no_memory();
+        return pst_no_memory("for a safetensors header");
     }
     memset(text + 8 + length, ' ', padded - length);
     for (int i = 0; i < 8; i++) text[i] = (char)((uint64_t)padded >> 8 * i);
@@ -65,11 +63,12 @@ static pst_status print(const json_t *root, size_t align, pst_st_header *h) {
 
 static pst_status add_meta(json_t *root, const pst_st_meta_list *list) {
     json_t *meta = json_object();
-    pst_status status = meta ? PST_OK : no_memory();
+    pst_status status = meta ? PST_OK : pst_no_memory("for a safetensors header");
     for (uint32_t i = 0; i < list->n && status == PST_OK; i++)
         if (json_object_set_new(meta, list->key[i], json_string(list->value[i])))
             status = refused("metadata", list->key[i], list->value[i]);
-    if (status == PST_OK && json_object_set(root, "__metadata__", meta)) status = no_memory();
+    if (status == PST_OK && json_object_set(root, "__metadata__", meta))
+        status = pst_no_memory("for a safetensors header");
     json_decref(meta);
     return status;
 }
@@ -78,7 +77,7 @@ pst_status pst_st_header_make(const pst_st_decl *decl, uint32_t n, const pst_st_
                               size_t align, pst_st_header *header) {
     pst_st_header h = {.bytes = 0};
     json_t *root = json_object();
-    pst_status status = root ? PST_OK : no_memory();
+    pst_status status = root ? PST_OK : pst_no_memory("for a safetensors header");
     if (status == PST_OK && meta && meta->n) status = add_meta(root, meta);
     for (uint32_t i = 0; i < n && status == PST_OK; i++) status = declare(root, &decl[i], &h.bytes);
     if (status == PST_OK) status = print(root, align, &h);

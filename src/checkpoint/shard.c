@@ -19,8 +19,6 @@ enum { BLOCK = 32 << 10 }; /* hashed and looked at while it is in the first-leve
 static const double CACHE_BYTES_PER_S = 1e9;
 enum { JUDGE = 5 }; /* share of the time there is, before which a rate says nothing */
 
-static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }
-
 /* --- the file's plan -------------------------------------------------------------------------- */
 
 static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *suffix,
@@ -38,7 +36,7 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
         e->n ? pst_ckpt_part_name(name, &param->slice, e->from, e->from + n, part) : name;
     if (asprintf(&t->key, PST_CKPT_HASH_KEY "%s", stored) < 0) {
         t->key = NULL;
-        return no_memory();
+        return pst_no_memory("to write a checkpoint");
     }
     s->decl[s->n - 1].name = t->name = t->key + strlen(PST_CKPT_HASH_KEY);
     return PST_OK;
@@ -49,7 +47,7 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
     pst_st_header h;
     const char **key = calloc(2 * (size_t)s->n + 1, sizeof *key), **value = key + s->n;
     char(*hash)[20] = calloc(s->n + (size_t)1, sizeof *hash);
-    pst_status status = key && hash ? PST_OK : no_memory();
+    pst_status status = key && hash ? PST_OK : pst_no_memory("to write a checkpoint");
     for (uint32_t i = 0; status == PST_OK && i < s->n; i++) {
         snprintf(hash[i], sizeof hash[i], "%016" PRIx64, s->tensor[i].hash);
         key[i] = s->tensor[i].key;
@@ -76,7 +74,8 @@ static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_c
     s->until = calloc(n + (size_t)1, sizeof *s->until);
     s->taking = pst_hasher_open();
     s->reading = pst_hasher_open();
-    if (!s->tensor || !s->decl || !s->until || !s->taking || !s->reading) return no_memory();
+    if (!s->tensor || !s->decl || !s->until || !s->taking || !s->reading)
+        return pst_no_memory("to write a checkpoint");
     for (uint32_t i = 0; i < n; i++) {
         PST_TRY(add_tensor(s, &entry[i], "", entry[i].weight));
         for (uint32_t k = 0; k + 1 < per; k++)
@@ -95,7 +94,7 @@ pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry
                           uint64_t piece, pst_shard **out) {
     pthread_condattr_t attr;
     pst_shard *s = calloc(1, sizeof *s);
-    if (!s) return no_memory();
+    if (!s) return pst_no_memory("to write a checkpoint");
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->take, NULL);
@@ -331,7 +330,7 @@ void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns) {
     s->hurry_ns = hurry_ns;
     pst_hasher_reset(s->taking);
     pst_hasher_reset(s->reading);
-    if (!s->path) pst_shard_fail(s, no_memory());
+    if (!s->path) pst_shard_fail(s, pst_no_memory("to write a checkpoint"));
     else
         atomic_store_explicit(&s->released, s->taken == s->end ? UINT64_MAX : s->taken,
                               memory_order_release);
@@ -339,7 +338,7 @@ void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns) {
 
 static pst_status open_file(pst_shard *s) {
     s->opened = 1;
-    if (!s->path) return no_memory();
+    if (!s->path) return pst_no_memory("to write a checkpoint");
     PST_TRY(pst_durable_create(s->path, &s->fd));
     PST_TRY(pst_durable_reserve(s->fd, s->path, s->end));
     s->direct = pst_durable_direct(s->path, &s->align);

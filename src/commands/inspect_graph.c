@@ -5,7 +5,6 @@
 #include "graph/diff.h"
 #include "graph/op.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_BYTES = 64 << 20 };
@@ -95,19 +94,18 @@ static pst_status show(const pst_graph *g, const char *path, const char *what, F
     return PST_OK;
 }
 
+static pst_status parse_into(const char *text, size_t bytes, const char *file, void *graph) {
+    if (strlen(text) != bytes)
+        return pst_fail(PST_EINPUT, "%s: there is a zero byte in its text", file);
+    return pst_graph_parse(text, file, graph);
+}
+
 pst_status pst_inspect_graph(const char *path, const char *what, FILE *out) {
     pst_graph *g = NULL;
-    char *text;
-    size_t bytes;
-    PST_TRY(pst_file_read(path, MOST_BYTES, &text, &bytes));
-    pst_status status = strlen(text) == bytes
-                            ? PST_OK
-                            : pst_fail(PST_EINPUT, "%s: there is a zero byte in its text", path);
-    if (status == PST_OK) status = pst_graph_parse(text, path, &g);
+    pst_status status = pst_file_parse(path, MOST_BYTES, parse_into, &g);
     if (status == PST_OK && pst_graph_check(g) != PST_OK)
         status = pst_fail_in(PST_EINPUT, "%s", path);
     if (status == PST_OK) status = show(g, path, what, out);
     pst_graph_close(g);
-    free(text);
     return status;
 }

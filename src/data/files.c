@@ -19,8 +19,6 @@ typedef struct {
 
 static const char while_listing[] = "for a list of data files";
 
-static pst_status no_memory(void) { return pst_no_memory(while_listing); }
-
 /* "" is the current folder; "/" its own name. The caller frees. */
 static char *join(const char *folder, const char *name) {
     char *path = NULL;
@@ -52,7 +50,7 @@ static pst_status add_file(pst_file_list *list, const char *path) {
     close(fd);
     PST_TRY(pst_grow(&list->file, sizeof *list->file, list->n, &list->cap, while_listing));
     char *copy = strdup(path);
-    if (!copy) return no_memory();
+    if (!copy) return pst_no_memory(while_listing);
     list->file[list->n++] = (pst_file){copy, (uint64_t)st.st_size};
     return PST_OK;
 }
@@ -74,7 +72,7 @@ static pst_status list_folder(const char *folder, listing *out) {
         if (e->d_name[0] == '.') continue;
         status = pst_grow(&l.name, sizeof *l.name, l.n, &l.room, while_listing);
         if (status != PST_OK) break;
-        if (!(l.name[l.n] = strdup(e->d_name))) status = no_memory();
+        if (!(l.name[l.n] = strdup(e->d_name))) status = pst_no_memory(while_listing);
         else l.n++;
     }
     closedir(dir);
@@ -94,7 +92,7 @@ static pst_status visit_folder(pst_file_list *list, const char *folder, visitor 
     for (size_t i = 0; i < l.n && status == PST_OK; i++) {
         kind k;
         char *path = join(folder, l.name[i]);
-        status = path ? kind_of(path, &k) : no_memory();
+        status = path ? kind_of(path, &k) : pst_no_memory(while_listing);
         if (status == PST_OK) status = visit(list, path, k, arg);
         free(path);
     }
@@ -146,7 +144,7 @@ static pst_status add_matches(pst_file_list *list, const char *folder, const cha
     for (size_t i = 0; i < l.n && status == PST_OK; i++) {
         if (fnmatch(component, l.name[i], FNM_PERIOD)) continue;
         char *path = join(folder, l.name[i]);
-        status = path ? descend(list, path, rest) : no_memory();
+        status = path ? descend(list, path, rest) : pst_no_memory(while_listing);
         free(path);
     }
     listing_free(&l);
@@ -159,11 +157,11 @@ static pst_status add_glob(pst_file_list *list, const char *folder, const char *
     const char *rest = pattern + n;
     while (*rest == '/') rest++;
     char *component = strndup(pattern, n), *path = NULL;
-    if (!component) return no_memory();
+    if (!component) return pst_no_memory(while_listing);
     pst_status status = PST_OK;
     if (!strcmp(component, "**")) status = add_any_depth(list, folder, rest);
     else if (has_magic(component)) status = add_matches(list, folder, component, rest);
-    else if (!(path = join(folder, component))) status = no_memory();
+    else if (!(path = join(folder, component))) status = pst_no_memory(while_listing);
     else if (access(path, F_OK) == 0) status = descend(list, path, rest);
     free(path);
     free(component);
@@ -211,7 +209,7 @@ static pst_status drop_duplicates(pst_file_list *list) {
     pst_status status = PST_OK;
     uint32_t kept = 0;
     real_name *real = calloc(list->n ? list->n : 1, sizeof *real);
-    if (!real) return no_memory();
+    if (!real) return pst_no_memory(while_listing);
     for (uint32_t i = 0; i < list->n; i++) {
         real[i] = (real_name){realpath(list->file[i].path, NULL), i};
         if (real[i].real) continue;

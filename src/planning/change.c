@@ -1,5 +1,7 @@
 /* Where no layout fits: what would. Each change is searched with, as if it had been asked for,
- * while --time-limit lasts. planning/planning.h declares it. */
+ * while --time-limit lasts: all that the run file leaves open is chosen anew, and the step is what
+ * counts. Of a run whose layout is settled, src/prepare/fits.c says what would, to the byte and
+ * without a search, on which it may not depend. planning/planning.h declares it. */
 #include "base/clock.h"
 #include "planning/planning.h"
 #include <stdlib.h>

@@ -1,102 +1,153 @@
-/* Whether every rank of what was prepared fits in memory, and if not, what would. */
-#include "prepare/prepare.h"
+/* Whether every rank of what was prepared fits in memory, and if not, which one change of the run
+ * would do. The run is as it was asked for, but for that; src/planning/change.c answers for a
+ * search, which chooses the rest anew for every change and counts by its tables. */
+#include "prepare/layout.h"
 #include "base/bytes.h"
 #include <inttypes.h>
 #include <string.h>
 
 enum { MOST_RANKS = 64 }; /* of the advice */
 
-/* Whether the same run fits with another schedule, recomputation (NULL: as it is), micro-batch size
- * or number of ranks; 0 also when there is none such. */
-static int fits_with(const pst_prepared *p, uint64_t limit, const char *schedule,
-                     const char *recompute, int64_t micro_batch, uint32_t n_rank) {
-    pst_config changed = *p->config; /* shallow: only read below */
-    pst_prepare_options options = p->options;
-    pst_prepared *other = NULL;
-    char *way = (char *)(uintptr_t)recompute;
-    uint32_t rank = 0;
-    if (recompute) {
-        changed.parallel.recompute = &way;
-        changed.parallel.n_recompute = 1;
-    }
-    changed.parallel.schedule = (char *)(uintptr_t)schedule;
-    if (strcmp(schedule, p->config->parallel.schedule)) changed.parallel.chunks = 0;
-    changed.train.micro_batch = micro_batch;
-    changed.parallel.measured = (char *)(uintptr_t) ""; /* of this micro-batch alone */
+typedef struct {
+    const pst_prepared *p;
+    uint64_t limit;
+    char text[160];
+} advice;
+
+/* --- one change ------------------------------------------------------------------------------- */
+
+/* How the run would lie on so many ranks; 0: it cannot. */
+static int lay_out(const advice *a, uint32_t n_rank, pst_layout *l) {
+    pst_prepare_options options = a->p->options;
     options.n_rank = n_rank;
-    if (micro_batch < 1 || changed.train.batch % micro_batch) return 0;
-    options.n_eval_micro = (uint32_t)(changed.train.batch / micro_batch);
-    if (pst_prepare(&changed, &options, &other) != PST_OK) return 0;
-    int fits = !pst_prepare_excess(other, limit, &rank);
-    pst_prepared_close(other);
-    return fits;
+    return pst_prepare_layout(a->p->config, &options, l) == PST_OK;
 }
 
-/* With the optimizer shared out among replicas, which costs nothing (zero 1), or with gradients,
- * too (2). */
-static int fits_shared(const pst_prepared *p, uint64_t limit, int zero) {
-    pst_config changed = *p->config;
-    pst_prepare_options options = p->options;
-    pst_prepared *other = NULL;
-    uint32_t rank = 0;
-    changed.parallel.zero = zero;
-    if (p->grid.data == 1 || p->config->parallel.zero >= zero ||
-        pst_prepare(&changed, &options, &other) != PST_OK)
+/* What was measured is of the run's own micro-batches. */
+static pst_status prepare(const advice *a, const pst_layout *l, pst_prepared **other) {
+    pst_config config = *a->p->config; /* shallow: only read below */
+    pst_prepare_options options = a->p->options;
+    if (l->micro_batch != config.train.micro_batch)
+        config.parallel.measured = (char *)(uintptr_t) "";
+    options.layout = l;
+    options.n_rank = pst_grid_size(pst_layout_grid(l));
+    options.n_eval_micro = l->n_micro;
+    return pst_prepare(&config, &options, other);
+}
+
+/* Whether it fits when it lies like that; the layout is closed. */
+static int fits(const advice *a, pst_layout *l) {
+    pst_prepared *other;
+    uint32_t rank;
+    pst_status status = prepare(a, l, &other);
+    pst_layout_close(l);
+    if (status != PST_OK) return 0;
+    int excess = pst_prepare_excess(other, a->limit, &rank) != 0;
+    pst_prepared_close(other);
+    return !excess;
+}
+
+/* 0: the run file says how many micro-batches each replica has. */
+static int set_micro_batch(const advice *a, pst_layout *l, int64_t micro_batch) {
+    if (l->micro_batch == micro_batch) return 1;
+    l->micro_batch = (uint32_t)micro_batch;
+    l->n_micro = (uint32_t)(a->p->config->train.batch / micro_batch);
+    return !l->micros;
+}
+
+/* --- changes, in the order of what they cost in speed; 1: it would fit, and a->text says so ----
+ */
+
+/* The optimizer shared out among replicas, which costs nothing (1), or gradients, too (2). */
+static int share_out(advice *a, uint32_t zero) {
+    pst_layout l;
+    if (a->p->grid.data == 1 || a->p->config->parallel.zero >= zero ||
+        !lay_out(a, a->p->options.n_rank, &l))
         return 0;
-    int fits = !pst_prepare_excess(other, limit, &rank);
-    pst_prepared_close(other);
-    return fits;
+    l.zero = zero;
+    if (!fits(a, &l)) return 0;
+    snprintf(a->text, sizeof a->text, "parallel.zero=%u would fit", zero);
+    return 1;
 }
 
-/* The cheapest change, in the order of what it costs in speed, that brings every rank under the
- * limit. */
-static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t bytes) {
+static int reschedule(advice *a) {
+    const pst_config *c = a->p->config;
+    uint32_t n;
+    const pst_schedule_row *row = pst_schedule_rows(&n), *own = NULL;
+    pst_layout l;
+    if (pst_schedule_find(c->parallel.schedule, &own) != PST_OK) return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!row[i].spares || row + i == own || !lay_out(a, a->p->options.n_rank, &l)) continue;
+        snprintf(l.schedule, sizeof l.schedule, "%s", row[i].name);
+        l.chunks = 0;
+        if (!fits(a, &l)) continue;
+        snprintf(a->text, sizeof a->text, "parallel.schedule=%s%s would fit", row[i].name,
+                 c->parallel.chunks ? " with parallel.chunks=0" : "");
+        return 1;
+    }
+    return 0;
+}
+
+static int recompute(advice *a) {
+    pst_layout l;
+    for (uint8_t way = PST_RECOMPUTE_SELECTIVE; way <= PST_RECOMPUTE_FULL; way++) {
+        if (!lay_out(a, a->p->options.n_rank, &l)) continue;
+        l.n_recompute = 1; /* there is room: pst_prepare_layout's list has one at least */
+        l.recompute[0] = way;
+        if (!fits(a, &l)) continue;
+        snprintf(a->text, sizeof a->text, "parallel.recompute=%s would fit",
+                 pst_recompute_name((pst_recompute)way));
+        return 1;
+    }
+    return 0;
+}
+
+/* Ranks and samples of a micro-batch. */
+static int fits_sized(const advice *a, uint32_t n_rank, int64_t micro_batch) {
+    pst_layout l;
+    if (!lay_out(a, n_rank, &l)) return 0;
+    if (set_micro_batch(a, &l, micro_batch)) return fits(a, &l);
+    pst_layout_close(&l);
+    return 0;
+}
+
+static int shrink_micro_batch(advice *a) {
+    const pst_config *c = a->p->config;
+    for (int64_t micro = c->train.micro_batch - 1; micro >= 1; micro--) {
+        if (c->train.batch % micro || !fits_sized(a, a->p->options.n_rank, micro)) continue;
+        snprintf(a->text, sizeof a->text, "train.micro_batch=%" PRId64 " would fit", micro);
+        return 1;
+    }
+    return 0;
+}
+
+static int add_ranks(advice *a) {
+    const pst_prepared *p = a->p;
     const pst_config *c = p->config;
-    const char *schedule = c->parallel.schedule;
-    int64_t micro_batch = c->train.micro_batch;
-    uint32_t ranks = p->options.n_rank;
-    uint32_t n_row;
-    const pst_schedule_row *row = pst_schedule_rows(&n_row);
-    if (fits_shared(p, limit, 1)) {
-        snprintf(text, bytes, "parallel.zero=1 would fit");
-        return;
-    }
-    for (uint32_t i = 0; i < n_row; i++)
-        if (row[i].spares && strcmp(schedule, row[i].name) &&
-            fits_with(p, limit, row[i].name, NULL, micro_batch, ranks)) {
-            snprintf(text, bytes, "parallel.schedule=%s%s would fit", row[i].name,
-                     c->parallel.chunks ? " with parallel.chunks=0" : "");
-            return;
-        }
-    if (fits_shared(p, limit, 2)) {
-        snprintf(text, bytes, "parallel.zero=2 would fit");
-        return;
-    }
-    for (uint32_t i = PST_RECOMPUTE_SELECTIVE; i <= PST_RECOMPUTE_FULL; i++)
-        if (fits_with(p, limit, schedule, pst_recompute_name((pst_recompute)i), micro_batch,
-                      ranks)) {
-            snprintf(text, bytes, "parallel.recompute=%s would fit",
-                     pst_recompute_name((pst_recompute)i));
-            return;
-        }
-    for (int64_t micro = micro_batch - 1; micro >= 1; micro--)
-        if (c->train.batch % micro == 0 && fits_with(p, limit, schedule, NULL, micro, ranks)) {
-            snprintf(text, bytes, "train.micro_batch=%" PRId64 " would fit", micro);
-            return;
-        }
-    for (uint32_t n = ranks + 1; n <= MOST_RANKS && n <= p->graph->n_node; n += n < 16 ? 1 : n / 2)
+    const int fixed = c->parallel.pipeline != 0; /* then -n alone would be refused */
+    for (uint32_t n = p->options.n_rank + 1; n <= MOST_RANKS && n <= p->graph->n_node;
+         n += n < 16 ? 1 : n / 2)
         for (int one = 0; one < 2; one++) {
-            if (!fits_with(p, limit, schedule, NULL, one ? 1 : micro_batch, n)) continue;
-            uint32_t fixed = c->parallel.pipeline != 0; /* then -n alone would be refused */
-            snprintf(text, bytes, "%s%u%s would fit, with as much memory for each",
+            if (!fits_sized(a, n, one ? 1 : c->train.micro_batch)) continue;
+            snprintf(a->text, sizeof a->text, "%s%u%s would fit, with as much memory for each",
                      fixed ? "parallel.pipeline=" : "-n ", fixed ? n / pst_prepare_lanes(c) : n,
                      one ? " and train.micro_batch=1" : "");
-            return;
+            return 1;
         }
-    snprintf(text, bytes,
+    return 0;
+}
+
+/* The cheapest change that brings every rank under the limit. */
+static void suggest(advice *a) {
+    if (share_out(a, 1) || reschedule(a) || share_out(a, 2) || recompute(a) ||
+        shrink_micro_batch(a) || add_ranks(a))
+        return;
+    snprintf(a->text, sizeof a->text,
              "no schedule, recomputation, micro-batch or number of ranks up to %d would fit",
              MOST_RANKS);
 }
+
+/* --- what is said ----------------------------------------------------------------------------- */
 
 static const char *scaled(uint64_t bytes, char text[PST_BYTES_TEXT]) {
     return pst_bytes_text(bytes, PST_BYTES, PST_TIB, 1, text);
@@ -104,13 +155,14 @@ static const char *scaled(uint64_t bytes, char text[PST_BYTES_TEXT]) {
 
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
     uint32_t rank = 0;
-    char advice[160], needs[32], may[32];
+    char needs[32], may[32];
+    advice a = {.p = p, .limit = limit};
     if (!pst_prepare_excess(p, limit, &rank)) return PST_OK;
     uint64_t total = p->memory[rank]->total, room = pst_prepare_room(p, limit, rank);
-    suggest(p, limit, advice, sizeof advice);
+    suggest(&a);
     if (!strcmp(scaled(total, needs), scaled(room, may))) {
         snprintf(needs, sizeof needs, "%" PRIu64 " bytes", total);
         snprintf(may, sizeof may, "%" PRIu64, room);
     }
-    return pst_fail(PST_ENOMEM, "rank %u needs %s but may use %s; %s", rank, needs, may, advice);
+    return pst_fail(PST_ENOMEM, "rank %u needs %s but may use %s; %s", rank, needs, may, a.text);
 }

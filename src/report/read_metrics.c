@@ -1,5 +1,6 @@
 /* metrics.jsonl, line by line. */
 #include "report/data.h"
+#include "base/grow.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +21,17 @@ const char *pst_report_text(const json_t *object, const char *key) {
 
 /* --- growing ---------------------------------------------------------------------------------- */
 
-static int grow(double **at, size_t room) {
-    double *more = realloc(*at, room * sizeof *more);
-    if (more) *at = more;
-    return more != NULL;
+static const char what[] = "to read the metrics of a run";
+
+static pst_status grow(double **at, size_t room) {
+    return pst_grow_to(at, sizeof **at, room, what);
 }
 
 static pst_status room_for_step(pst_report_metrics *m) {
     if (m->n < m->room) return PST_OK;
     size_t room = m->room ? 2 * m->room : 256;
-    int ok = grow(&m->step, room);
-    for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++) ok = ok && grow(&m->curve[k], room);
-    if (!ok) return pst_no_memory("to read the metrics of a run");
+    PST_TRY(grow(&m->step, room));
+    for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++) PST_TRY(grow(&m->curve[k], room));
     m->room = room;
     return PST_OK;
 }
@@ -39,8 +39,8 @@ static pst_status room_for_step(pst_report_metrics *m) {
 static pst_status room_for_validation(pst_report_metrics *m) {
     if (m->n_validation < m->validation_room) return PST_OK;
     size_t room = m->validation_room ? 2 * m->validation_room : 64;
-    if (!grow(&m->validation_step, room) || !grow(&m->validation_loss, room))
-        return pst_no_memory("to read the metrics of a run");
+    PST_TRY(grow(&m->validation_step, room));
+    PST_TRY(grow(&m->validation_loss, room));
     m->validation_room = room;
     return PST_OK;
 }
@@ -48,10 +48,8 @@ static pst_status room_for_validation(pst_report_metrics *m) {
 static pst_status room_for_ranks(pst_report_metrics *m, size_t n) {
     if (n > PST_REPORT_RANKS) n = PST_REPORT_RANKS;
     if (n <= m->n_rank) return PST_OK;
-    pst_report_memory *more = realloc(m->memory, n * sizeof *more);
-    if (!more) return pst_no_memory("to read the metrics of a run");
-    for (size_t r = m->n_rank; r < n; r++) more[r] = (pst_report_memory){NAN, NAN, NAN};
-    m->memory = more;
+    PST_TRY(pst_grow_to(&m->memory, sizeof *m->memory, n, what));
+    for (size_t r = m->n_rank; r < n; r++) m->memory[r] = (pst_report_memory){NAN, NAN, NAN};
     m->n_rank = (uint32_t)n;
     return PST_OK;
 }

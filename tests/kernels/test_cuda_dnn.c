@@ -112,17 +112,17 @@ static pst_cuda_convolution_shape shape_of(const convolution *c, int type, uint3
     static const pst_dtype dtype[] = {PST_F32, PST_F32, PST_BF16, PST_F16};
     uint64_t height = c->size, width = c->size + c->images % 2; /* not square */
     return (pst_cuda_convolution_shape){
-        .images = c->images,
-        .height = height,
-        .width = width,
-        .in = c->in,
-        .rows = (height + 2 * c->padding - c->window) / c->stride + 1,
-        .columns = (width + 2 * c->padding - c->window) / c->stride + 1,
-        .out = c->out,
-        .h = c->window,
-        .w = c->window,
-        .stride = c->stride,
-        .padding = c->padding,
+        .of = {.images = c->images,
+               .height = height,
+               .width = width,
+               .in = c->in,
+               .rows = (height + 2 * c->padding - c->window) / c->stride + 1,
+               .columns = (width + 2 * c->padding - c->window) / c->stride + 1,
+               .out = c->out,
+               .h = c->window,
+               .w = c->window,
+               .stride = c->stride,
+               .padding = c->padding},
         .dtype = dtype[type],
         .tf32 = type == 1,
         .pass = pass};
@@ -130,8 +130,8 @@ static pst_cuda_convolution_shape shape_of(const convolution *c, int type, uint3
 
 /* Bytes of workspace of the plan that is found. */
 static uint64_t convolution_plan(int machine, const pst_cuda_convolution_shape *shape) {
-    const pst_cuda_convolution_shape s = *shape;
-    const char *tf32 = s.tf32 ? " (TF32)" : "";
+    const pst_convolution_shape s = shape->of;
+    const char *tf32 = shape->tf32 ? " (TF32)" : "";
     pst_dnn_target target = {.properties = properties[machine]};
     pst_dnn_plan plan = {0};
     pst_dnn_graph g;
@@ -141,9 +141,9 @@ static uint64_t convolution_plan(int machine, const pst_cuda_convolution_shape *
     if (pst_dnn_plan_make(&g, &target, pst_cuda_convolution_workspace(shape), &plan) != PST_OK)
         fail_msg("%s: %c in %s%s of %d images of %dx%d and %d channels, %d windows of %d pixels, "
                  "stride %d: %s",
-                 machines[machine].name, "FBW"[s.pass], pst_dtype_name((pst_dtype)s.dtype), tf32,
-                 (int)s.images, (int)s.height, (int)s.width, (int)s.in, (int)s.out, (int)s.h,
-                 (int)s.stride, pst_error());
+                 machines[machine].name, "FBW"[shape->pass],
+                 pst_dtype_name((pst_dtype)shape->dtype), tf32, (int)s.images, (int)s.height,
+                 (int)s.width, (int)s.in, (int)s.out, (int)s.h, (int)s.stride, pst_error());
     uint64_t workspace = plan.workspace;
     pst_dnn_plan_close(&plan);
     pst_dnn_close(&g);
