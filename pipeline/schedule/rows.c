@@ -51,7 +51,8 @@ static const pst_schedule_row rows[] = {
      .rules = &pst_schedule_zb_h1_rules,
      .bubble = 0.35,
      .held = 1,
-     .within_1f1b = 1},
+     .within_1f1b = 1,
+     .sets_limit = 1},
     {.name = "zb-h2",
      .help =
          "twice the warm-up of zb-h1: no bubble where F = B = W, stashes up to 2p-1 micro-batches",
@@ -72,7 +73,8 @@ static const pst_schedule_row rows[] = {
      .bubble = 0.05,
      .held = 1,
      .within_1f1b = 1,
-     .lends_place = 1},
+     .lends_place = 1,
+     .sets_limit = 1},
     {.name = "v-half",
      .help = "there and back, with half the memory of 1f1b and half its bubble",
      .split = 1,
@@ -211,6 +213,16 @@ const pst_schedule_row *pst_schedule_placed(pst_placement placement, uint32_t n_
         if (!rows[i].n_virtual) any = &rows[i];
     }
     return any;
+}
+
+const pst_schedule_row *pst_schedule_limit(uint32_t n_virtual) {
+    const pst_schedule_row *last = NULL;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        if (!rows[i].sets_limit) continue;
+        last = &rows[i];
+        if (last->n_virtual == n_virtual) break;
+    }
+    return last;
 }
 
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual) {

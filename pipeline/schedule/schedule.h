@@ -61,6 +61,7 @@ struct pst_schedule_row {
     int within_1f1b; /* no stage holds more than the first one of 1f1b */
     int spares;      /* proposed where memory is short */
     int lends_place; /* a solved order may have its chunks where this one has them */
+    int sets_limit; /* where none is given, a solved order may use the memory that this one needs */
 };
 /* Those with a generator; the last one is `forward`. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
@@ -76,6 +77,9 @@ const char *pst_schedule_name_of(pst_schedule_kind kind);
 const pst_schedule_row *pst_schedule_plain(void);
 /* The row that lends its place for so many chunks per rank; NULL: there is none. */
 const pst_schedule_row *pst_schedule_placed(pst_placement placement, uint32_t n_virtual);
+/* The row that sets the limit of memory for so many chunks per rank; where none has as many, that
+ * for several. */
+const pst_schedule_row *pst_schedule_limit(uint32_t n_virtual);
 /* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has
  * others. */
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual);

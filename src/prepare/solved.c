@@ -3,8 +3,8 @@
  * the order that is solved for (prepare/problem.h), and the named ones. Each is prepared as a run
  * would be, so that memory and prediction are those of the run. Every rank comes to the same result
  * by itself, unless its launcher has handed it on (handoff.h): nothing here depends on the machine,
- * which is why the limit is parallel.memory, or else what zb-h1 (of a plan with two chunks per rank
- * zb-v) needs on its fullest rank. */
+ * which is why the limit is parallel.memory, or else what the schedule that sets the limit
+ * (pst_schedule_limit) needs on its fullest rank. */
 #include "prepare/layout.h"
 #include "prepare/problem.h"
 #include "base/log.h"
@@ -26,6 +26,8 @@ typedef struct {
     pst_prepared *best;                  /* NULL: none fits yet */
     char from[32];                       /* what it was before it was called "solved" */
 } contest;
+
+static const char *solved_name(void) { return pst_schedule_name_of(PST_SCHEDULE_SOLVED); }
 
 static uint64_t largest(const pst_prepared *p) {
     uint64_t most = 0;
@@ -76,7 +78,7 @@ static pst_status solve_place(contest *c, uint32_t thrift) {
         status = pst_prepare_problems_solve(&x, thrift, &bound);
         if (status != PST_OK) break;
         if (i == 0 && bound > c->bound_ns[c->at]) c->bound_ns[c->at] = bound;
-        status = prepare_with(c, "solved", place->n_virtual, x.schedule, x.n, &p);
+        status = prepare_with(c, solved_name(), place->n_virtual, x.schedule, x.n, &p);
         if (status != PST_OK) break;
         again = pst_prepare_problems_tighten(p, c->limit, &x);
         enter(c, p, "an order of its own");
@@ -133,12 +135,12 @@ static uint32_t asked_chunks(const pst_layout *l) {
     return l->n_recompute / l->pipeline;
 }
 
-/* Of a cut whose chunks lie as those of zb-h1 or zb-v: what that needs. 0: they lie in another
- * way. */
+/* Of a cut whose chunks lie as those of the schedule that sets the limit: what that needs. 0: they
+ * lie in another way. */
 static pst_status find_limit_of_cut(contest *c) {
     uint32_t chunks = asked_chunks(c->layout);
     pst_prepared *p;
-    pst_status status = prepare_with(c, chunks == 1 ? "zb-h1" : "zb-v", chunks, NULL, 0, &p);
+    pst_status status = prepare_with(c, pst_schedule_limit(chunks)->name, chunks, NULL, 0, &p);
     if (status == PST_EINPUT) {
         pst_error_clear();
         return PST_OK;
@@ -149,7 +151,7 @@ static pst_status find_limit_of_cut(contest *c) {
     return PST_OK;
 }
 
-/* parallel.memory, or else what zb-h1 needs: the stashes of 1f1b, with W apart. Of recomputations
+/* parallel.memory, or else what the schedule that sets the limit needs. Of recomputations
  * for several chunks per rank the one that keeps most counts, for all. */
 static pst_status find_limit(contest *c) {
     pst_layout layout = *c->layout; /* shallow: only read below */
@@ -168,7 +170,7 @@ static pst_status find_limit(contest *c) {
         layout.recompute = &least;
         layout.n_recompute = 1;
     }
-    PST_TRY(prepare_with(&one, "zb-h1", 1, NULL, 0, &p));
+    PST_TRY(prepare_with(&one, pst_schedule_limit(1)->name, 1, NULL, 0, &p));
     c->limit = largest(p);
     pst_prepared_close(p);
     return PST_OK;
@@ -177,8 +179,9 @@ static pst_status find_limit(contest *c) {
 /* The name, in all that is written and printed. */
 static void name_solved(pst_prepared *p) {
     for (uint32_t k = 0; k < p->grid.data; k++)
-        snprintf(p->schedules[k]->name, sizeof p->schedules[k]->name, "solved");
-    snprintf(p->plan->layout.schedule, sizeof p->plan->layout.schedule, "solved");
+        snprintf(p->schedules[k]->name, sizeof p->schedules[k]->name, "%s", solved_name());
+    pst_layout *l = &p->plan->layout;
+    snprintf(l->schedule, sizeof l->schedule, "%s", solved_name());
 }
 
 /* What became of it. */
@@ -202,7 +205,7 @@ static pst_status take_handed(const contest *c, int *handed, pst_prepared **p) {
     pst_handoff h;
     PST_TRY(pst_handoff_open(&h));
     *handed = h.n > 0;
-    pst_status status = h.n ? prepare_with(c, "solved", h.chunks, h.schedule, h.n, p) : PST_OK;
+    pst_status status = h.n ? prepare_with(c, solved_name(), h.chunks, h.schedule, h.n, p) : PST_OK;
     if (h.n && status == PST_OK) {
         memcpy((*p)->solved, h.solved, sizeof h.solved);
         name_solved(*p);
@@ -222,7 +225,8 @@ pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_option
     if (status == PST_OK) status = hold(&c, asked_chunks(layout));
     if (status == PST_OK && !c.best) { /* pst_prepare_fits says what would fit */
         const pst_solve_place *place = &c.place[0];
-        snprintf(c.from, sizeof c.from, "%s", place->n_virtual == 1 ? "1f1b" : place->like);
+        snprintf(c.from, sizeof c.from, "%s",
+                 place->n_virtual == 1 ? pst_schedule_plain()->name : place->like);
         status = prepare_with(&c, c.from, place->n_virtual, NULL, 0, &c.best);
     }
     if (status != PST_OK) {

@@ -25,11 +25,6 @@ src/commands/generate.c custom: a kind of data and of model
 src/metrics/evaluate.c custom: a kind of data
 src/prepare/graph.c custom: a kind of model
 src/run/session.c custom: a kind of data
-src/prepare/layout.c forward: to be mended, as pst_schedule_name_of(PST_SCHEDULE_FORWARD)
-src/prepare/solved.c 1f1b: to be mended with the next three
-src/prepare/solved.c solved: to be mended
-src/prepare/solved.c zb-h1: to be mended
-src/prepare/solved.c zb-v: to be mended
 '
 
 # Strings of the sources below TREE, comments left out. A string is a name, or (HELP) has one that is no word of English,
