@@ -47,8 +47,8 @@ static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t
 
 static void say_attributes(const pst_graph *g, const pst_node *node, char text[PST_PROFILE_TEXT]) {
     const pst_attr *a = &node->attr;
-    if (node->n_param) { /* a bias, or positions, hardly count, and one of the tensor ranks alone
-                            has them */
+    if (node->n_param) {
+        /* a bias, or positions, hardly count, and one of the tensor ranks alone has them */
         say(text, " w");
         say_dims(text, g->param[node->param[0]].n_dim, g->param[node->param[0]].dim);
     }

@@ -77,8 +77,8 @@ pst_status pst_import_classes(pst_import *im, const int64_t *label) {
     }
     free(ids);
     im->n_class = 0;
-    for (uint32_t v = 0; v < im->n_node; v++) /* a first node comes before all others of its
-                                                 class */
+    /* a first node comes before all others of its class */
+    for (uint32_t v = 0; v < im->n_node; v++)
         im->class_of[v] = im->class_of[v] == v ? im->n_class++ : im->class_of[im->class_of[v]];
     return PST_OK;
 }
