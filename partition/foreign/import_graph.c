@@ -1,6 +1,7 @@
 /* What the readers of workloads share: room for nodes and edges, ids, and what every graph must
  * fulfil. */
 #include "partition/foreign/import.h"
+#include "base/plural.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,7 @@ static pst_status name_cycle(const pst_import *im, const char *where, const uint
     snprintf(text + used, sizeof text - used, "%s%lld", n > 8 ? "... <- " : "",
              (long long)im->id[at]);
     return pst_fail(PST_EINPUT, "%s: the edges of %u node%s run in a circle: %s", where, n,
-                    n == 1 ? "" : "s", text);
+                    pst_plural(n), text);
 }
 
 static pst_status check_cycles(const pst_import *im, const char *where, uint32_t *missing,
