@@ -14,9 +14,9 @@ typedef struct {
     void *const *arg; /* in the order of the operator's operand list; see graph/op.h */
     void *scratch;    /* 64-byte aligned, as many bytes as the row's scratch() says */
     uint64_t seed;    /* of the run: dropout's stream is pst_rng_key(seed, node->name) */
-    uint64_t sample;  /* global index of the micro-batch's first sample since the start of
-                         training */
-    uint64_t step;    /* of training; the same when one is repeated */
+    /* global index of the micro-batch's first sample since the start of training */
+    uint64_t sample;
+    uint64_t step; /* of training; the same when one is repeated */
     int first; /* W overwrites the accumulator (first micro-batch of the step), else adds to it */
     int train; /* 0: evaluation, dropout is the identity */
     float loss_scale; /* cross_entropy B: factor of every token's gradient, 1/(tokens of the whole
@@ -87,8 +87,8 @@ typedef struct {
     float *weight;
     const float *grad;
     float *state[2];
-    uint16_t *narrow; /* where the new weight goes in the graph's type, PST_BF16 or PST_F16; NULL:
-                         nowhere */
+    /* where the new weight goes in the graph's type, PST_BF16 or PST_F16; NULL: nowhere */
+    uint16_t *narrow;
     uint64_t n;
     float decay; /* in place of the hyper-parameters' */
 } pst_arith_param;
@@ -123,8 +123,8 @@ extern const pst_device_ops pst_device_cpu; /* "cpu" */
  * "avx512_bf16". The library of products keeps to it, too, but for what it chose before
  * (pst_gemm_set_isa). */
 uint32_t pst_cpu_isa(void);
-pst_status pst_cpu_isa_check(void); /* EINPUT: PENSTOCK_ISA is no level, or one that this machine
-                                       lacks */
+/* EINPUT: PENSTOCK_ISA is no level, or one that this machine lacks */
+pst_status pst_cpu_isa_check(void);
 /* NULL: there is AVX512-BF16. Else who is to blame: "bf16 needs AVX512-BF16, which %s". */
 const char *pst_cpu_no_bf16(void);
 /* The same of any machine's: what a level (NULL or "": none) leaves of it, and what is wrong with

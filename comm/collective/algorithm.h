@@ -75,9 +75,9 @@ typedef struct {
 
 struct pst_coll_algorithm {
     const char *name;
-    uint32_t kinds;                                     /* a bit for each */
-    const char *(*reject)(const pst_coll_shape *shape); /* NULL: always can; else why it cannot, or
-                                                           NULL */
+    uint32_t kinds; /* a bit for each */
+    /* NULL: always can; else why it cannot, or NULL */
+    const char *(*reject)(const pst_coll_shape *shape);
     void (*cost)(const pst_coll_shape *shape, pst_coll_cost *cost);
     void (*plan)(pst_coll_run *run); /* fills in n_segment, n_slot, slot_bytes, n_step, n_seq */
     void (*step)(const pst_coll_run *run, uint64_t i, pst_coll_step *step);

@@ -20,8 +20,8 @@ typedef enum {
     PST_COLL_KINDS
 } pst_coll_kind;
 
-typedef struct pst_coll pst_coll; /* per rank and group: its sequence number and all the memory it
-                                     ever needs */
+/* per rank and group: its sequence number and all the memory it ever needs */
+typedef struct pst_coll pst_coll;
 /* members: the group's n ranks of the transport, this one among them, the same list on all
  * (copied); NULL: all ranks. Groups with a rank in common need channels of their own, from
  * PST_CHANNEL_COLLECTIVE on. */

@@ -106,8 +106,8 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         l->any_left_early |= r->left_early;
         pst_heartbeat_page_mark_gone(l->page, rank);
     } else {
-        int has_said = status == 2 || status == 4 || status == 5; /* why, on stderr; and 3 follows
-                                                                     another */
+        /* why, on stderr; and 3 follows another */
+        int has_said = status == 2 || status == 4 || status == 5;
         int was_told = l->last_signal && status == 128 + l->last_signal;
         snprintf(what, sizeof what, "exited with status %d", status);
         pst_launch_blame(l, status == 3 ? FOLLOWER : CULPRIT, rank, status,

@@ -13,8 +13,8 @@
 /* How a job has ended. */
 typedef struct {
     int exit_status; /* of the program, as below */
-    int stopped; /* the signal after which the ranks have saved and left in good order; 0: there was
-                    none */
+    /* the signal after which the ranks have saved and left in good order; 0: there was none */
+    int stopped;
 } pst_launch_end;
 
 /* The exit status of whoever was stopped by a signal and has saved: 0 after SIGINT, else 128 + the

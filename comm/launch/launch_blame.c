@@ -34,10 +34,9 @@ void pst_launch_begin_end(launcher *l) {
 
 void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
                       const char *what) {
+    /* one that failed may have found out about another one, and that stays */
     if (how_sure == CULPRIT) pst_heartbeat_page_mark_dead(l->page, rank);
-    else
-        pst_page_fault(l->page, FAULT_FAILED, rank); /* what it may have found out about another one
-                                                        stays */
+    else pst_page_fault(l->page, FAULT_FAILED, rank);
     pst_launch_begin_end(l);
     if (l->blame >= how_sure) return;
     l->blame = how_sure;

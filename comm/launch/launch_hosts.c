@@ -31,10 +31,10 @@ typedef enum { FINE, FOLLOWED, LOST, FAILED } host_end;
 typedef struct {
     const pst_host *host;
     uint32_t first, n;
-    pid_t pid;         /* 0: has ended */
-    uint64_t ended_ns; /* when it had, while its standard error is still open; PST_NEVER: all is
-                          settled */
-    int in, err;       /* -1: closed */
+    pid_t pid; /* 0: has ended */
+    /* when it had, while its standard error is still open; PST_NEVER: all is settled */
+    uint64_t ended_ns;
+    int in, err; /* -1: closed */
     int ready, wait_status;
     int stopped, cut; /* the signal after which its ranks have saved and left; that ended them at
                          once; 0: none */
@@ -63,8 +63,8 @@ typedef struct {
 
 static void tell(host_process *h, const char *text) {
     if (h->in < 0) return;
-    (void)!send(h->in, text, strlen(text), MSG_NOSIGNAL); /* whoever has gone is noticed
-                                                             otherwise */
+    /* whoever has gone is noticed otherwise */
+    (void)!send(h->in, text, strlen(text), MSG_NOSIGNAL);
 }
 
 static void tell_all(head *j, const char *text) {

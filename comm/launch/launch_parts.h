@@ -53,10 +53,10 @@ typedef struct {
     pst_heartbeat_page *page;
     int page_fd, null_fd;
     pst_launch_signals signals;
-    int interrupts, last_signal; /* SIGINT, SIGTERM and SIGQUIT are counted; the last may be a
-                                    SIGHUP */
-    uint64_t interrupted_ns;     /* when the last one came */
-    int suspended;               /* stopped together with ranks of other hosts */
+    /* SIGINT, SIGTERM and SIGQUIT are counted; the last may be a SIGHUP */
+    int interrupts, last_signal;
+    uint64_t interrupted_ns; /* when the last one came */
+    int suspended;           /* stopped together with ranks of other hosts */
     int control_ended;
     int any_killed;     /* by whatever signal */
     int any_left_early; /* some rank's left_early: status 0 before its heartbeat had begun */

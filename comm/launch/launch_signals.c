@@ -42,8 +42,8 @@ void pst_launch_signal_ranks(launcher *l, int signal) {
 void pst_launch_kill_ranks(launcher *l, uint64_t now) {
     pst_launch_signal_ranks(l, SIGKILL);
     l->ending = 1;
-    l->kill_ns = now + GRACE_AFTER_KILL_NS; /* again, should one have been between fork and
-                                               setpgid */
+    /* again, should one have been between fork and setpgid */
+    l->kill_ns = now + GRACE_AFTER_KILL_NS;
 }
 
 void pst_launch_suspend(launcher *l, int stop) {

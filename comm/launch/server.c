@@ -25,8 +25,8 @@ struct pst_server {
 
 /* libpmix's callbacks carry no context of ours, come from its own thread, and may come late. */
 static pst_server *only;
-static pthread_mutex_t only_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it, and what on_abort
-                                                                 writes */
+/* guards it, and what on_abort writes */
+static pthread_mutex_t only_lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { CLOSE_S = 2 };
 
@@ -262,8 +262,8 @@ pst_status pst_server_open(uint32_t n, const char *host, pst_server **server) {
     pthread_mutex_lock(&only_lock);
     only = s;
     pthread_mutex_unlock(&only_lock);
-    uint64_t word; /* whoever wants to join must know the name: only our ranks' environment tells
-                      it */
+    /* whoever wants to join must know the name: only our ranks' environment tells it */
+    uint64_t word;
     pst_status status = pst_secret_random(&word, sizeof word);
     snprintf(s->job, sizeof s->job, "penstock-%d-%016" PRIx64, (int)getpid(), word);
     s->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -26,11 +26,11 @@ struct pst_heartbeat_page {
     uint32_t n;
     _Atomic uint32_t accused; /* a rank writes the verdict, or has */
     uint32_t is_stuck;        /* the rank it names will not leave by itself */
-    _Atomic uint32_t told;    /* line + 1 of a dead rank: `verdict` says where it was; 0: nobody has
-                                 told */
-    _Atomic uint32_t noted;   /* `note` is complete */
-    _Atomic uint32_t excused; /* a rank that has followed another one writes `why` (1), or has
-                                 (2) */
+    /* line + 1 of a dead rank: `verdict` says where it was; 0: nobody has told */
+    _Atomic uint32_t told;
+    _Atomic uint32_t noted; /* `note` is complete */
+    /* a rank that has followed another one writes `why` (1), or has (2) */
+    _Atomic uint32_t excused;
     _Atomic uint32_t stopped; /* the signal after which the ranks have saved and leave; 0: none */
     uint8_t pad[12];
     char why[PAGE_VERDICT];

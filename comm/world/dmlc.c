@@ -220,8 +220,8 @@ static pst_status round_of(desk *d, int milliseconds) {
         d->fds[1 + i] = (struct pollfd){.fd = d->at[i].fd, .events = POLLIN};
     if (poll(d->fds, n + 1, milliseconds) < 0 && errno != EINTR)
         return pst_fail(PST_EPEER, "the scheduler cannot wait for workers: %m");
-    for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was
-                                      looked at */
+    /* backwards: whoever is dropped is replaced by one that was looked at */
+    for (uint32_t i = n; i-- > 0;)
         if (d->fds[1 + i].revents) PST_TRY(hear(d, i));
     for (uint32_t i = d->n; i-- > 0;)
         if (!d->at[i].joined && d->at[i].until <= pst_monotonic_ns()) drop(d, i);
@@ -367,8 +367,8 @@ pst_status pst_dmlc_ask(const pst_tcp_job *job, pst_dmlc_place *place) {
     pst_status reached = pst_tcp_reach(job, job->seconds, "the scheduler", &p.fd);
     if (reached == PST_EINPUT) return pst_fail_in(reached, "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
     PST_TRY(reached);
-    uint64_t until = pst_monotonic_ns() + job->seconds * SECOND; /* the scheduler may have begun
-                                                                    just now */
+    /* the scheduler may have begun just now */
+    uint64_t until = pst_monotonic_ns() + job->seconds * SECOND;
     pst_status status = listen_beside(p.fd, &p);
     if (status == PST_OK)
         status = ask(job, &p, until + 2 * SECOND); /* the scheduler's own limit comes first */

@@ -1,5 +1,6 @@
 /* World `pmix`: the ranks that our own launcher, mpirun or srun --mpi=pmix started. */
 #include "comm/world/world.h"
+#include "base/plural.h"
 #include <errno.h>
 #include <pmix.h>
 #include <semaphore.h>
@@ -164,7 +165,7 @@ static pst_status fail_missing(const pmix_world *w) {
     if (lower) sleep(2);
     return pst_fail(PST_EPEER,
                     "not all of %u ranks have come within %u s (parallel.wait): rank%s %s%s",
-                    w->base.size, join_seconds, n == 1 ? "" : "s", n ? text : "not known",
+                    w->base.size, join_seconds, pst_plural(n), n ? text : "not known",
                     n == 4 ? " and perhaps more" : "");
 }
 

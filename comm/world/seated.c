@@ -8,8 +8,8 @@
 
 typedef struct {
     pst_world base;
-    pst_world_ops ops; /* those of the world below have this one's name, and a check if it has
-                          one */
+    /* those of the world below have this one's name, and a check if it has one */
+    pst_world_ops ops;
     pst_world *below;
     uint32_t process[];
 } seated_world;

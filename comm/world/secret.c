@@ -30,8 +30,8 @@ pst_status pst_secret_prove(const char *secret, const pst_secret_claim *claim,
                             uint8_t proof[PST_SECRET_PROOF]) {
     uint8_t text[64 + 2 * PST_SECRET_NONCE + 8], *at = text;
     unsigned bytes = 0;
-    at = append(at, claim->purpose, strnlen(claim->purpose, 63) + 1); /* with its end: none begins
-                                                                         another */
+    /* with its end: none begins another */
+    at = append(at, claim->purpose, strnlen(claim->purpose, 63) + 1);
     at = append(at, claim->first, PST_SECRET_NONCE);
     at = append(at, claim->second, PST_SECRET_NONCE);
     at = append_number(append_number(at, claim->a), claim->b);

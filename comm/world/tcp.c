@@ -261,8 +261,8 @@ static pst_status gather_all(tcp_world *w, pst_message *all) {
         if (pst_message_read(all, w->fd[r]) != PST_OK) return name_lost(r);
         pst_message one = {.at = all->at + before, .bytes = all->bytes - before};
         pst_store ignored = {0};
-        pst_status status = pst_message_open(&one, r, w->base.size, &ignored); /* nobody speaks for
-                                                                                 another */
+        /* nobody speaks for another */
+        pst_status status = pst_message_open(&one, r, w->base.size, &ignored);
         pst_store_clear(&ignored);
         PST_TRY(status);
     }

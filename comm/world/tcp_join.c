@@ -162,8 +162,8 @@ static pst_status round_of(host *h, uint64_t until) {
     }
     if (poll(fds, n + 1, pst_tcp_milliseconds(until)) < 0 && errno != EINTR)
         return pst_fail(PST_EPEER, "rank 0 cannot wait for the others: %m");
-    for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was
-                                      looked at */
+    /* backwards: whoever is dropped is replaced by one that was looked at */
+    for (uint32_t i = n; i-- > 0;)
         if (fds[1 + i].revents) PST_TRY(hear(h, i));
     for (uint32_t i = h->n_pending; i-- > 0;)
         if (h->pending[i].until <= pst_monotonic_ns()) drop(h, i);

@@ -44,16 +44,16 @@ PST_API const char *pst_config_key_for(const char *name, const char **instead);
 
 /* One key of a run file, for tools that list them (manual, completion). */
 typedef struct {
-    size_t size;         /* sizeof(pst_config_key); set it before the call */
-    const char *section; /* "": the key stands at the top of the file; "a.b": in section b of
-                            section a */
+    size_t size; /* sizeof(pst_config_key); set it before the call */
+    /* "": the key stands at the top of the file; "a.b": in section b of section a */
+    const char *section;
     const char *key, *help;
-    const char *fallback;    /* the default as it would be written; NULL: the key is required */
-    const char *allowed;     /* "a|b|c"; NULL: whatever fits `expects` */
-    int is_path;             /* names files */
-    char expects[260];       /* "a number > 0" */
-    const char *short_name;  /* what may override it instead of section.key: its key; NULL:
-                                nothing */
+    const char *fallback; /* the default as it would be written; NULL: the key is required */
+    const char *allowed;  /* "a|b|c"; NULL: whatever fits `expects` */
+    int is_path;          /* names files */
+    char expects[260];    /* "a number > 0" */
+    /* what may override it instead of section.key: its key; NULL: nothing */
+    const char *short_name;
     const char *former_name; /* a full name that it once had, which is still accepted; NULL: none */
     char readers[64];        /* "model.kind gpt, bert": where the key is read; "": everywhere */
 } pst_config_key;

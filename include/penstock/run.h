@@ -19,8 +19,8 @@ typedef struct {
     int canary;         /* check at the end that nothing was written behind any arena */
     int quiet;
     char *const *argv; /* the program's own arguments, to start ranks with; NULL: never start any */
-    const char *hostfile; /* start them on the hosts of this file, over ssh; NULL or "": on this
-                             host */
+    /* start them on the hosts of this file, over ssh; NULL or "": on this host */
+    const char *hostfile;
     int *stopped; /* set to the signal after which the run was saved and left before its last step
                      (SIGINT, SIGTERM, SIGHUP), to 0 when it was not; NULL: not asked */
 } pst_train_options;
@@ -44,9 +44,9 @@ PST_API pst_status pst_train(const pst_config *config, const pst_train_options *
 
 #define PST_GENERATE_MAX 1000000000
 typedef struct {
-    size_t size;        /* sizeof(pst_generate_options) */
-    const char *source; /* run folder, checkpoint folder, or Hugging Face safetensors with
-                           config.json beside */
+    size_t size; /* sizeof(pst_generate_options) */
+    /* run folder, checkpoint folder, or Hugging Face safetensors with config.json beside */
+    const char *source;
     const char *prompt; /* NULL or "": a new line */
     int64_t tokens;     /* to add, 0 to PST_GENERATE_MAX; 0: the prompt alone is written */
     int64_t top_k;      /* choose among so many of the most likely; 0: among all */
@@ -66,27 +66,27 @@ typedef struct {
     int64_t stages, micro_batches;
     int64_t chunks; /* per stage's rank; 0: as the schedule has them, 2 where it takes any number;
                        "solved": 1 to 4 */
-    double f_ms, b_ms, w_ms;       /* of a stage; a rank's chunks are equal parts of it */
-    double transfer_ms;            /* of a message; of a plan's, 0: as modelled */
-    const char *trace, *svg, *csv; /* files to write, or ""; csv of schedule "custom": what it is
-                                read from, which says the numbers of stages, chunks and
-                                micro-batches */
+    double f_ms, b_ms, w_ms; /* of a stage; a rank's chunks are equal parts of it */
+    double transfer_ms;      /* of a message; of a plan's, 0: as modelled */
+    /* files to write, or ""; csv of schedule "custom": what it is read from, which says the numbers
+     * of stages, chunks and micro-batches */
+    const char *trace, *svg, *csv;
     int json, execute; /* execute: also run the executor on the virtual clock and compare */
     /* NULL, or: also run it in real time, a process for each stage and messages of message_bytes
        over this transport (self: one process), computing nothing; the median makespan of `rounds`
        (0: 5) stands beside the simulated. */
     const char *transport;
     int64_t message_bytes, rounds;
-    char *const *argv;      /* the program's own arguments, to start the ranks with; NULL: they are
-                               there */
+    /* the program's own arguments, to start the ranks with; NULL: they are there */
+    char *const *argv;
     const double *times_ms; /* n_times 1 or stages: F, B, W of all stages, or of each in turn,
                                instead of f_ms, b_ms, w_ms */
     int64_t n_times;        /* 0: not given */
-    const double *memory; /* n_memory 1 or stages: most micro-batches of a stage that every rank, or
-                             each in turn, may hold from the start of their F to the end of their
-                             W */
-    int64_t n_memory;     /* 0: no limit */
-    const char *report;   /* a file, of a plan only: its report, one HTML file; NULL or "": none */
+    /* n_memory 1 or stages: most micro-batches of a stage that every rank, or each in turn, may
+     * hold from the start of their F to the end of their W */
+    const double *memory;
+    int64_t n_memory;   /* 0: no limit */
+    const char *report; /* a file, of a plan only: its report, one HTML file; NULL or "": none */
     /* n_what_if changes of the cluster that a plan is for, such as "link.ib=200Gb/s",
        "device.3.speed=0.5"; without a cluster, of as many equal devices on one node: what is found
        then stands beside what is found without them. */
@@ -110,8 +110,8 @@ typedef struct {
     int json;
     double time_limit; /* seconds, then the best so far; 0: none */
     int64_t top;       /* rows of the table that are shown; 0: 12 */
-    int force;         /* 1: the profile may be of another model, machine or precision, as
-                          parallel.profile_force */
+    /* 1: the profile may be of another model, machine or precision, as parallel.profile_force */
+    int force;
 } pst_plan_run_options;
 /* Finds the layout with the shortest predicted step for a run on a cluster: what the configuration
  * gives is fixed, everything else searched. Writes what it is, what it is predicted to cost, how
@@ -148,19 +148,19 @@ PST_API pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *o
 typedef struct {
     size_t size; /* sizeof(pst_inspect_options) */
     const char *path;
-    const char *what; /* of a run file: "graph", "tape", "plan", "schedule", "instructions",
-                         "memory"; "" plan; of a graph: "graph", "tape"; "" what it holds and
-                         costs */
-    int64_t ranks;    /* of a run file; 0: not given */
+    /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "" plan; of a
+     * graph: "graph", "tape"; "" what it holds and costs */
+    const char *what;
+    int64_t ranks; /* of a run file; 0: not given */
 } pst_inspect_options;
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
 /* Checkpoint or run folder -> Hugging Face safetensors folder, made where it is missing. EINPUT
  * when a model is there already, unless replace. */
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
 typedef struct {
-    size_t size;              /* sizeof(pst_bench_options) */
-    const char *const *suite; /* names: "kernels", "step", "p2p", "collectives"; n_suite 0: all
-                                 there are */
+    size_t size; /* sizeof(pst_bench_options) */
+    /* names: "kernels", "step", "p2p", "collectives"; n_suite 0: all there are */
+    const char *const *suite;
     size_t n_suite;
     const char *run;        /* run file whose model is measured; NULL: a GPT of the sizes below */
     const char *preset;     /* "gpt2", ... */
@@ -173,9 +173,9 @@ typedef struct {
     double seconds;    /* p2p, collectives: for each size; 0: half a second */
     double compute_ms; /* p2p: > 0: the receiver computes in tiles of this length */
     int64_t bytes;     /* p2p, collectives: only this size; 0: from 8 B to 64 MiB */
-    char *const *argv; /* the program's own arguments, which start ranks of it; NULL: never start
-                          any */
-    int64_t ranks;     /* collectives: how many; 0: two */
+    /* the program's own arguments, which start ranks of it; NULL: never start any */
+    char *const *argv;
+    int64_t ranks;          /* collectives: how many; 0: two */
     const char *collective; /* collectives: only this kind, "all-reduce", ...; NULL or "": all */
     const char *device;     /* kernels, step: where, as parallel.device; NULL: "cpu" */
 } pst_bench_options;
@@ -196,8 +196,8 @@ typedef struct {
     size_t n_override;
     const char *output; /* the profile; what is there already stays, but for what is measured now */
     int64_t ranks;      /* of the run; 0: as it says */
-    const char *micro_batches, *tensor; /* "1,2,4": what else is measured; NULL: what the run
-                                           says */
+    /* "1,2,4": what else is measured; NULL: what the run says */
+    const char *micro_batches, *tensor;
     double seconds;    /* for each of these, alone and while all processors compute; 0: 1 */
     int force;         /* joins what is of different machines, too, as if it were of the last one */
     char *const *argv; /* the program's own arguments, which start ranks of it */

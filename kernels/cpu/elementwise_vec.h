@@ -1,8 +1,8 @@
 /* Vector dropout, residual add and gradient sum. */
 
 typedef struct {
-    uint64_t count, samples, per_sample, tiles_per_sample, key, sample, first; /* first: element of
-                                                                                  a sample */
+    /* first: element of a sample */
+    uint64_t count, samples, per_sample, tiles_per_sample, key, sample, first;
     float rate;
     const vx *a, *b;
     vx *out;

@@ -15,8 +15,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-extern void omp_set_num_threads(int n); /* libgomp's; its header comes with the compiler, not with
-                                           the library */
+/* libgomp's; its header comes with the compiler, not with the library */
+extern void omp_set_num_threads(int n);
 
 /* C = alpha op(A) op(B) + beta C with bf16 A and B, row-major like dnnl_sgemm. The library exports
  * it, but declares it in none of its installed headers. Its matmul primitive ends up here
@@ -204,8 +204,8 @@ static void run_band(job *j, uint64_t end) {
     }
 }
 
-static _Atomic int isa_is_set; /* where no device of ours has been opened, the first product sees to
-                                  it */
+/* where no device of ours has been opened, the first product sees to it */
+static _Atomic int isa_is_set;
 
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
     job j = {.gemm = gemm, .device = device};

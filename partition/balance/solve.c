@@ -2,6 +2,7 @@
  * Costs come from the tape: what an operator does in F, B and W, and which values would cross a
  * cut. */
 #include "graph/diff.h"
+#include "base/plural.h"
 #include "partition/balance/balance.h"
 #include <math.h>
 #include <stdlib.h>
@@ -158,9 +159,8 @@ static pst_status too_many(const pst_graph *g, const pst_schedule *schedule) {
         pst_schedule_find(schedule->name, &row) == PST_OK && !row->n_virtual && g->n_node >= n_rank;
     if (any)
         snprintf(advice, sizeof advice, "use at most %u chunk%s per rank%s", g->n_node / n_rank,
-                 g->n_node / n_rank == 1 ? "" : "s", most ? ", or fewer ranks" : "");
-    else if (most)
-        snprintf(advice, sizeof advice, "use at most %u rank%s", most, most == 1 ? "" : "s");
+                 pst_plural(g->n_node / n_rank), most ? ", or fewer ranks" : "");
+    else if (most) snprintf(advice, sizeof advice, "use at most %u rank%s", most, pst_plural(most));
     return pst_fail(PST_EINPUT,
                     "schedule %s has %u chunks on %u ranks, and the model %u operators; %s",
                     schedule->name, schedule->n_chunk, n_rank, g->n_node, advice);

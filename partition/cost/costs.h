@@ -66,12 +66,12 @@ typedef struct {
     uint64_t *f_ns, *b_ns, *w_ns;            /* [n] exchanges of the tensor group included */
     uint64_t *exchange_ns;                   /* [n] of these three, what is exchanges */
     uint64_t *again_ns[PST_RECOMPUTE_COUNT]; /* [n] what B takes longer; that of NONE is NULL */
-    uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept from F to the end of B at least, */
-    uint64_t *enter[PST_RECOMPUTE_COUNT];    /* [n] and of what a chunk that begins here has
-                                                received */
-    uint64_t *held[PST_RECOMPUTE_COUNT]; /* [n] bytes that are there at once when B has run F again;
-                                            NONE: NULL */
-    uint64_t *late[PST_RECOMPUTE_COUNT]; /* [n] bytes of F that are kept to the end of W, */
+    uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept from F to the end of B at least */
+    /* [n] the same of what a chunk that begins here has received */
+    uint64_t *enter[PST_RECOMPUTE_COUNT];
+    /* [n] bytes that are there at once when B has run F again; NONE: NULL */
+    uint64_t *held[PST_RECOMPUTE_COUNT];
+    uint64_t *late[PST_RECOMPUTE_COUNT];  /* [n] bytes of F that are kept to the end of W, */
     uint64_t *apart[PST_RECOMPUTE_COUNT]; /* [n] bytes of B (or received by it) that are kept to the
                                              end of W, */
     uint64_t *held_apart[PST_RECOMPUTE_COUNT]; /* [n] of which F made again; NONE: NULL */
@@ -84,8 +84,8 @@ typedef struct {
     uint64_t *tied;        /* [n] of parameters used here whose first use is at item 0: a stage that
                               has not that one has a copy of them */
     uint64_t *largest;     /* [n] elements of the largest parameter whose first use is here */
-    uint64_t *kept;        /* [n] bytes of data and outputs of a micro-batch, kept for all of a
-                              step */
+    /* [n] bytes of data and outputs of a micro-batch, kept for all of a step */
+    uint64_t *kept;
     double norm_ns, step_ns, reduce_ns; /* per element: of the norm, of the optimizer's step, of
                                            adding a replica's */
 } pst_cost_table;

@@ -40,8 +40,8 @@ static const struct {
 
 static double peak(const pst_device_kind *kind, pst_dtype factors) {
     double flops = kind->flops[factors];
-    return flops > 0 ? flops : kind->flops[PST_F32]; /* computed in fp32 what it cannot compute
-                                                        otherwise */
+    /* computed in fp32 what it cannot compute otherwise */
+    return flops > 0 ? flops : kind->flops[PST_F32];
 }
 
 /* Seconds of an m x k times k x n product: the best size of tiles, and the best number of parts

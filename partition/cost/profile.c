@@ -1,5 +1,6 @@
 /* See profile.h; profile_file.c reads and writes the file. */
 #include "partition/cost/profile.h"
+#include "base/plural.h"
 #include "graph/diff.h"
 #include "graph/op.h"
 #include "pipeline/compile/cut.h"
@@ -47,8 +48,8 @@ static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t
 
 static void say_attributes(const pst_graph *g, const pst_node *node, char text[PST_PROFILE_TEXT]) {
     const pst_attr *a = &node->attr;
-    if (node->n_param) { /* a bias, or positions, hardly count, and one of the tensor ranks alone
-                            has them */
+    if (node->n_param) {
+        /* a bias, or positions, hardly count, and one of the tensor ranks alone has them */
         say(text, " w");
         say_dims(text, g->param[node->param[0]].n_dim, g->param[node->param[0]].dim);
     }
@@ -164,7 +165,7 @@ pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here)
                         h->cpus, here->cpus);
     if (h->threads != here->threads)
         return pst_fail(PST_EINPUT, "the profile is of ranks with %u thread%s, not %u", h->threads,
-                        h->threads == 1 ? "" : "s", here->threads);
+                        pst_plural(h->threads), here->threads);
     return PST_OK;
 }
 
@@ -172,7 +173,7 @@ pst_status pst_profile_joins(const pst_profile *p, const pst_profile_head *other
     PST_TRY(pst_profile_check(p, other));
     if (p->head.ranks == other->ranks) return PST_OK;
     return pst_fail(PST_EINPUT, "the profile was taken with %u rank%s, not %u", p->head.ranks,
-                    p->head.ranks == 1 ? "" : "s", other->ranks);
+                    pst_plural(p->head.ranks), other->ranks);
 }
 
 pst_status pst_profile_merge(pst_profile *to, const pst_profile *from) {

@@ -17,21 +17,21 @@ typedef struct {
     uint32_t cpus, threads; /* processors of the machine; threads of a rank */
     uint32_t ranks;         /* that computed at once when "busy" was measured, at least 1 */
     char precision[8], optimizer[16];
-    char device[24], model[128]; /* what computed, and what its maker calls it, may be ""; both "":
-                                    the processor */
+    /* what computed, and what its maker calls it, may be ""; both "": the processor */
+    char device[24], model[128];
 } pst_profile_head;
 
 /* What a duration is of. */
 typedef enum {
-    PST_PROFILE_PASS,     /* text: pst_profile_shape */
-    PST_PROFILE_MESSAGE,  /* size: bytes */
-    PST_PROFILE_EXCHANGE, /* a sum among tensor ranks, text: how many, size: bytes that each
-                             receives */
-    PST_PROFILE_NORM,     /* size: elements, as of the next two */
+    PST_PROFILE_PASS,    /* text: pst_profile_shape */
+    PST_PROFILE_MESSAGE, /* size: bytes */
+    /* a sum among tensor ranks, text: how many, size: bytes that each receives */
+    PST_PROFILE_EXCHANGE,
+    PST_PROFILE_NORM, /* size: elements, as of the next two */
     PST_PROFILE_STEP,
     PST_PROFILE_REDUCE,
-    PST_PROFILE_LAUNCH, /* by the executor, of any operator: from the end of one to the start of the
-                           next */
+    /* by the executor, of any operator: from the end of one to the start of the next */
+    PST_PROFILE_LAUNCH,
     PST_PROFILE_GATHER, /* the answer to all norms */
     PST_PROFILE_KINDS
 } pst_profile_kind;
@@ -40,8 +40,8 @@ typedef struct {
     pst_profile_kind kind;
     char *text; /* owned by the profile; "" where there is none */
     uint64_t size;
-    double ns[2]; /* alone; while all ranks compute. 0: not measured, then the other one stands for
-                     it */
+    /* alone; while all ranks compute. 0: not measured, then the other one stands for it */
+    double ns[2];
 } pst_profile_row;
 
 enum { PST_PROFILE_TEXT = 256, PST_PROFILE_ROWS = 16384 };

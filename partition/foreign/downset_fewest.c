@@ -10,10 +10,10 @@
 #include <string.h>
 
 typedef struct {
-    double cost, load; /* price of the devices that are used, INFINITY: none found; load of the last
-                          part, */
-    uint32_t from, state;   /* the downset before it and its state, */
-    uint16_t kind, devices; /* and where it is */
+    /* price of the devices that are used, INFINITY: none found; load of the last part */
+    double cost, load;
+    uint32_t from, state;   /* the downset before the last part, and its state */
+    uint16_t kind, devices; /* where the last part is */
     uint16_t used[PST_DOWNSET_KINDS];
 } cell;
 
@@ -68,8 +68,8 @@ static void fill(fewest *s) {
     for (uint32_t d = 1; d < s->list->n; d++)
         s->done[d] =
             s->done[s->list->parent[d]] + pst_downset_work(p, s->range->weight, s->list->last[d]);
-    for (uint32_t k = 0; k < p->n_kind; k++) { /* one that is worth nothing has a price, too, to be
-                                                  counted with */
+    for (uint32_t k = 0; k < p->n_kind; k++) {
+        /* one that is worth nothing has a price, too, to be counted with */
         s->price[k] = s->range->weight[k] * s->range->limit * (1 + 1e-9);
         s->price[k] = fmax(s->price[k], 1e-9 * s->done[s->list->n - 1] + 1e-100);
         s->all += s->price[k] * p->kind[k].count * (1 + 1e-9);

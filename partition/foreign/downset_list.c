@@ -105,8 +105,8 @@ static pst_status make_room(builder *b) {
     pst_downset_list *l = b->list;
     if (l->n < b->room) return PST_OK;
     size_t room = b->room ? 2 * (size_t)b->room : 64;
-    size_t limit = (size_t)b->most + b->n_item + 1; /* one step more than allowed is seen too
-                                                       late */
+    /* one step more than allowed is seen too late */
+    size_t limit = (size_t)b->most + b->n_item + 1;
     if (room > limit) room = limit;
     PST_TRY(pst_grow_to(&b->bits, sizeof *b->bits, room * b->words, what));
     PST_TRY(pst_grow_to(&b->key, sizeof *b->key, room, what));

@@ -9,11 +9,11 @@
 #include <stdio.h>
 
 typedef enum {
-    PST_IMPORT_DNN, /* JSON of dnn-partitioning (NeurIPS 2020): largest load of accelerators and
-                       CPUs */
+    /* JSON of dnn-partitioning (NeurIPS 2020): largest load of accelerators and CPUs */
+    PST_IMPORT_DNN,
     PST_IMPORT_PIPEDREAM, /* graph.txt of PipeDream (SOSP 2019): stages and their replication */
-    PST_IMPORT_PIPER,     /* JSON of Piper (NeurIPS 2021): stages, replication, tensor degrees,
-                             recomputation, memory */
+    /* JSON of Piper (NeurIPS 2021): stages, replication, tensor degrees, recomputation, memory */
+    PST_IMPORT_PIPER,
 } pst_import_format;
 
 enum {
@@ -89,8 +89,8 @@ pst_status pst_import_check(const pst_import *import, const char *where);
 /* Parts of a plan that other planners would take. */
 typedef struct {
     uint32_t n_part;
-    uint32_t *part_of; /* [n_node]; parts are numbered in the order in which data runs through
-                          them */
+    /* [n_node]; parts are numbered in the order in which data runs through them */
+    uint32_t *part_of;
     uint32_t *kind, *devices; /* [n_part] which kind, how many replicas */
     uint32_t *tensor;         /* [n_part] devices of a replica */
     uint32_t *group, *copies; /* [n_part] of two levels: the group of stages that it is in,
@@ -100,8 +100,8 @@ typedef struct {
     double objective, lower_bound;
     uint32_t n_item, n_downset;
     int scattered; /* parts that no order puts behind each other: found by nobody here, but read */
-    int whole;     /* all downsets were looked at: the lower bound is the solver's, not only
-                      arithmetic */
+    /* all downsets were looked at: the lower bound is the solver's, not only arithmetic */
+    int whole;
     double seconds;
 } pst_import_plan;
 void pst_import_plan_close(pst_import_plan *plan);
@@ -120,10 +120,10 @@ pst_status pst_import_join(const pst_downset_problem *problem, int memory_matter
 typedef struct {
     uint32_t devices, machines; /* devices of each */
     int straight;
-    double ratio;             /* how much longer bytes take between machines */
-    double transfer;          /* time of a byte that goes from stage to stage and comes back as a
-                                 gradient, */
-    const double *bytes;      /* [n_item] of which an item has so many */
+    double ratio; /* how much longer bytes take between machines */
+    /* time of a byte that goes from stage to stage and comes back as a gradient */
+    double transfer;
+    const double *bytes;      /* [n_item] bytes of an item that do so */
     uint32_t *group, *copies; /* [n_item] of the parts of the plan */
 } pst_import_levels;
 pst_status pst_import_levels_solve(const pst_downset_problem *problem,

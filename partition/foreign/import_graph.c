@@ -1,6 +1,7 @@
 /* What the readers of workloads share: room for nodes and edges, ids, and what every graph must
  * fulfil. */
 #include "partition/foreign/import.h"
+#include "base/plural.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,8 +78,8 @@ pst_status pst_import_classes(pst_import *im, const int64_t *label) {
     }
     free(ids);
     im->n_class = 0;
-    for (uint32_t v = 0; v < im->n_node; v++) /* a first node comes before all others of its
-                                                 class */
+    /* a first node comes before all others of its class */
+    for (uint32_t v = 0; v < im->n_node; v++)
         im->class_of[v] = im->class_of[v] == v ? im->n_class++ : im->class_of[im->class_of[v]];
     return PST_OK;
 }
@@ -107,7 +108,7 @@ static pst_status name_cycle(const pst_import *im, const char *where, const uint
     snprintf(text + used, sizeof text - used, "%s%lld", n > 8 ? "... <- " : "",
              (long long)im->id[at]);
     return pst_fail(PST_EINPUT, "%s: the edges of %u node%s run in a circle: %s", where, n,
-                    n == 1 ? "" : "s", text);
+                    pst_plural(n), text);
 }
 
 static pst_status check_cycles(const pst_import *im, const char *where, uint32_t *missing,

@@ -1,5 +1,6 @@
 /* penstock plan --graph: reads, solves, prints. */
 #include "partition/foreign/import.h"
+#include "base/plural.h"
 #include "penstock/run.h"
 #include "base/file.h"
 #include "base/sized.h"
@@ -188,12 +189,12 @@ static void print_stage(const pst_import *im, const pst_import_plan *plan, uint3
     uint32_t n = 0;
     char devices[64];
     int used = snprintf(devices, sizeof devices, "%u %s%s", plan->devices[s],
-                        im->kind[plan->kind[s]].name, plan->devices[s] == 1 ? "" : "s");
+                        im->kind[plan->kind[s]].name, pst_plural(plan->devices[s]));
     if (im->tensor)
         snprintf(devices + used, sizeof devices - (size_t)used, " x %u", plan->tensor[s]);
     if (plan->group)
         snprintf(devices + used, sizeof devices - (size_t)used, " of %u machine%s", plan->copies[s],
-                 plan->copies[s] == 1 ? "" : "s");
+                 pst_plural(plan->copies[s]));
     for (uint32_t v = 0; v < im->n_node; v++) n += plan->part_of[v] == s;
     fprintf(out, "%5u  %-*s %12.6g  %5u:", s, plan->group ? 20 : 16, devices, plan->load[s], n);
     n = 0;

@@ -2,6 +2,7 @@
  * import.h. */
 #include "partition/foreign/import.h"
 #include "base/clock.h"
+#include "base/plural.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +56,9 @@ static pst_status judge(const pst_import *im, double objective, pst_import_plan 
 static pst_status say_kinds(const pst_import *im, char *text, size_t bytes) {
     size_t used = 0;
     for (uint32_t k = 0; k < im->n_kind && used < bytes; k++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%u %s%s", k ? " and " : "",
-                                 im->kind[k].count, im->kind[k].name,
-                                 im->kind[k].count == 1 ? "" : "s");
+        used +=
+            (size_t)snprintf(text + used, bytes - used, "%s%u %s%s", k ? " and " : "",
+                             im->kind[k].count, im->kind[k].name, pst_plural(im->kind[k].count));
     return PST_OK;
 }
 

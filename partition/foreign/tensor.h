@@ -28,15 +28,15 @@ typedef struct {
 
 typedef struct {
     uint32_t n_node, n_edge, n_degree, degree[PST_TENSOR_DEGREES]; /* ascending */
-    uint32_t devices, micro_batches; /* d divides micro_batches; all replicas together are no more
-                                        than they */
-    double memory, bandwidth;        /* bytes of a device; bytes per second */
+    /* d divides micro_batches; all replicas together are no more than they */
+    uint32_t devices, micro_batches;
+    double memory, bandwidth; /* bytes of a device; bytes per second */
     pst_tensor_edge *edge;
-    uint32_t *first, *at; /* [n_node + 1], edges at a node: at[i] for i in [first[v], first[v +
-                             1]) */
-    pst_tensor_way *way;  /* [node][degree][PST_TENSOR_WAYS] */
-    double *extra;        /* bytes that a way adds to an edge that leaves the stage, see
-                             pst_tensor_extra */
+    /* [n_node + 1], edges at a node: at[i] for i in [first[v], first[v + 1]) */
+    uint32_t *first, *at;
+    pst_tensor_way *way; /* [node][degree][PST_TENSOR_WAYS] */
+    /* bytes that a way adds to an edge that leaves the stage, see pst_tensor_extra */
+    double *extra;
 } pst_tensor_problem;
 void pst_tensor_problem_close(pst_tensor_problem *problem);
 /* Numbers the edges at every node and makes room for `extra`. */

@@ -42,8 +42,8 @@ typedef struct {
     pst_tensor_item *item;
     pst_tensor_swap *swap;
     frame *stack;
-    uint32_t *state, n_state; /* sums of replicas that the root has, each with fewer devices than
-                                 those before */
+    /* sums of replicas that the root has, each with fewer devices than those before */
+    uint32_t *state, n_state;
     uint32_t fits[MOST_DIVISORS], never[MOST_DIVISORS]; /* by divisor: most micro-batches alive that
                                                            fit, fewest that do not */
     int doubt;

@@ -40,8 +40,8 @@ static pst_status open_other(pst_search_all *s, const pst_search_candidates *set
                              pst_search_candidates *other) {
     const uint64_t best = pst_search_step_of(set);
     *other = *set;
-    other->small &= !s->x.problem->verify; /* what was estimated of all cuts has its best in the
-                                              row */
+    /* what was estimated of all cuts has its best in the row */
+    other->small &= !s->x.problem->verify;
     other->row.best = NULL;
     other->row.fits = 0;
     other->row.excess = 0;

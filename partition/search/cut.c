@@ -17,8 +17,8 @@ typedef struct {
     uint64_t capacity;             /* bytes; UINT64_MAX: no limit */
     double flush_ns;               /* per element */
     uint64_t latency_ns;           /* of its replica sums */
-    uint64_t hop_ns; /* least that messages of the stages before take, on the way there (and
-                        back) */
+    /* least that messages of the stages before take, on the way there (and back) */
+    uint64_t hop_ns;
 } stage;
 
 typedef struct {
@@ -37,8 +37,8 @@ typedef struct {
     uint32_t *length;                   /* [n_chunk] items of each when all were packed last */
     double *quick, least_ns; /* [n_item] of a micro-batch where it is quickest; least longest stage
                                 of any cut */
-    double early_share; /* of several chunks, those that are early get less than their part of the
-                    memory */
+    /* of several chunks, those that are early get less than their part of the memory */
+    double early_share;
     uint64_t answer_ns, more; /* more: bytes that every stage may have besides its capacity */
 } cut_state;
 

@@ -97,10 +97,10 @@ pst_status pst_search_evaluate_best(pst_search_all *s);
 /* Of a row, by guess, what has a bound below below_ns and the row's step, for steps below limit_ns
  * and that one, until `most` in a row were of no use. */
 typedef struct {
-    int unseen, chunks; /* 1: only what has not been evaluated; only what has several chunks per
-                           stage */
-    uint32_t schedule;  /* PST_NONE: all */
-    int one;            /* 1: only with these: */
+    /* 1: only what has not been evaluated; only what has several chunks per stage */
+    int unseen, chunks;
+    uint32_t schedule; /* PST_NONE: all */
+    int one;           /* 1: only with these: */
     uint32_t micro_batch, zero, sequence;
 } pst_search_along;
 pst_status pst_search_evaluate_along(pst_search_all *s, pst_search_candidates *set,

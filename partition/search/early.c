@@ -27,8 +27,8 @@ static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
         if (k < f->pipeline) begin[k] = now;
         now += t->ns[k].f + pst_search_hop_ns(t, k);
     }
-    for (uint32_t k = f->n_chunk; k-- > f->n_chunk - f->pipeline;) { /* the last chunk of each
-                                                                        stage */
+    for (uint32_t k = f->n_chunk; k-- > f->n_chunk - f->pipeline;) {
+        /* the last chunk of each stage */
         uint64_t warm = 0, *of = &begin[f->stage[k]];
         for (uint32_t i = 0; i < f->chunks; i++)
             warm += pst_schedule_warm(row, &size, f->stage[k], i) *
@@ -42,8 +42,8 @@ void pst_search_early(const pst_schedule_row *row, const pst_search_flight *f,
                       const pst_search_times *t, uint32_t m, uint64_t *end_ns) {
     uint64_t backward = 0;
     find_begins(row, f, t, m, end_ns);
-    for (uint32_t stage = f->pipeline; stage-- > 0;) { /* which is also the number of its first
-                                                          chunk */
+    for (uint32_t stage = f->pipeline; stage-- > 0;) {
+        /* the number of a stage is that of its first chunk */
         uint64_t w = 0, *end = &end_ns[stage];
         for (uint32_t i = 0; i < f->chunks; i++) {
             const pst_pass_ns *ns = &t->ns[chunk_of(row, f, stage, i)];

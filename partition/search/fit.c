@@ -9,10 +9,10 @@ typedef struct {
     const pst_search_config *c;
     const pst_candidate *layout;
     const pst_search_flight *flight;
-    const pst_search_table **table; /* [pipeline] of the first device: kinds differ in time, not in
-                                       bytes */
-    uint64_t *capacity;             /* [pipeline] less what is to be left */
-    pst_account *account;           /* [pipeline] */
+    /* [pipeline] of the first device: kinds differ in time, not in bytes */
+    const pst_search_table **table;
+    uint64_t *capacity;   /* [pipeline] less what is to be left */
+    pst_account *account; /* [pipeline] */
 } fit_state;
 
 static pst_status open_state(pst_search_context *x, const pst_search_config *c,

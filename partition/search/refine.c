@@ -108,8 +108,8 @@ pst_status pst_search_refine(pst_search_context *x, pst_search_candidates *set, 
         }
         pst_candidate_close(l);
         PST_TRY(status);
-        again = !shorter && set->best.reserve > reserve; /* it took more memory than was
-                                                            estimated */
+        /* it took more memory than was estimated */
+        again = !shorter && set->best.reserve > reserve;
     }
     return PST_OK;
 }

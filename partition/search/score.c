@@ -24,8 +24,8 @@ static uint64_t period_of(const pst_candidate *l, const pst_search_flight *fligh
 }
 
 uint32_t pst_search_most_micros(const pst_candidate *l) {
-    uint32_t most = (l->layout.n_micro + l->layout.data - 1) / l->layout.data; /* before they are
-                                                                                  shared out */
+    /* before they are shared out */
+    uint32_t most = (l->layout.n_micro + l->layout.data - 1) / l->layout.data;
     for (uint32_t k = 0; k < l->layout.data && l->layout.micros[0]; k++)
         if (!k || l->layout.micros[k] > most) most = l->layout.micros[k];
     return most;
@@ -93,8 +93,8 @@ typedef struct {
     double *own, *near; /* [pipeline x data] ns in which a rank's messages leave it for other nodes,
                            and for its own */
     double *node;       /* [cluster's nodes] bytes that leave each, and come */
-    uint64_t *most_ns;  /* [pipeline] a rank whose passes end no sooner makes the step too long;
-                           NULL: none */
+    /* [pipeline] a rank whose passes end no sooner makes the step too long; NULL: none */
+    uint64_t *most_ns;
     uint64_t answer_ns;
     int beyond;         /* 1: one does */
     pst_search_how how; /* of this run, */
@@ -320,8 +320,8 @@ static uint64_t around_of(const pst_search_config *c, const pst_candidate *l, co
                           int sums, uint64_t *behind) {
     const uint32_t first = s->flight->stage[0];
     uint64_t head = 0, step = 0, arrival = 0;
-    for (uint32_t k = 0; k < l->layout.pipeline; k++) { /* the first chunk of its stage, of every
-                                                    placement */
+    for (uint32_t k = 0; k < l->layout.pipeline; k++) {
+        /* the first chunk of its stage, of every placement */
         const pst_search_flush *f = &s->flush[k];
         uint64_t news = pst_account_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
         if ((k == s->user || k == first) && s->tied && returns_as_weights(c))

@@ -36,10 +36,10 @@ typedef struct {
     uint64_t *peak_bytes; /* [pipeline] */
     uint32_t *in_flight;  /* [pipeline] most micro-batches, of all chunks of the stage added up,
                              whose F is done and B is not */
-    int solved;           /* 1: `verify` found an order of its own; schedule says where the chunks
-                             lie */
-    int exact; /* 1: `verify` has set these predictions from the real lists and the static memory
-                  layout */
+    /* 1: `verify` found an order of its own; schedule says where the chunks lie */
+    int solved;
+    /* 1: `verify` has set these predictions from the real lists and the static memory layout */
+    int exact;
 } pst_candidate;
 
 /* What a cost table is of. untied: 1: parameters that several operators use are whole on every
@@ -54,8 +54,8 @@ typedef struct {
     uint32_t weight_bytes, state_bytes, grad_bytes; /* per element of a parameter; states (masters
                                                        included) are shared out with zero 1 and 2,
                                                        gradients with 2 */
-    uint64_t memory; /* bytes that a rank may use at most, besides what its device has; 0: no
-                        limit */
+    /* bytes that a rank may use at most, besides what its device has; 0: no limit */
+    uint64_t memory;
     /* chunks: 0 is "as the schedule has them" */
     pst_choices pipeline, tensor, data, micro_batch, chunks, zero, sequence;
     uint32_t n_degree;
@@ -63,8 +63,8 @@ typedef struct {
                                differ: pipeline is n_degree then, and tensor the most. 0, NULL */
     uint32_t n_schedule;
     const char *schedule[16];
-    uint8_t recompute[PST_RECOMPUTE_COUNT]; /* 1: may be used; if more than one, each chunk has its
-                                               own */
+    /* 1: may be used; if more than one, each chunk has its own */
+    uint8_t recompute[PST_RECOMPUTE_COUNT];
     int all_devices; /* 1: pipeline x data x tensor has to be all devices of the cluster, or a
                         number in fewer; 0: any number */
     pst_choices fewer;
@@ -78,8 +78,8 @@ typedef struct {
      * NULL: none. */
     pst_status (*verify)(void *arg, pst_candidate *candidate);
     void *arg;
-    int reorders;        /* 1: `verify` may find a shorter order than the schedule's: several are
-                            verified */
+    /* 1: `verify` may find a shorter order than the schedule's: several are verified */
+    int reorders;
     int any;             /* 1: of each row the first layout that fits will do */
     double time_limit_s; /* then the best so far, with its gap; 0: none */
 } pst_search_problem;

@@ -51,8 +51,8 @@ static inline uint64_t pst_search_run(const pst_search_table *t, uint32_t sum, u
 /* How many micro-batches of each chunk a schedule holds, at most: from F to the end of W, from F to
  * the end of B, and (where they are apart; else 0) from B to the end of W. */
 typedef struct {
-    uint32_t schedule, pipeline, chunks, n_micro; /* key; n_micro: at most as many as change
-                                                     anything */
+    /* key; n_micro: at most as many as change anything */
+    uint32_t schedule, pipeline, chunks, n_micro;
     uint32_t n_chunk;
     uint32_t *stage, *most, *to_b, *to_w; /* [n_chunk] where it lies; F to W, F to B, B to W */
     uint32_t *held; /* [pipeline] F to B, of all chunks of the stage at once */
@@ -77,14 +77,14 @@ typedef struct {
     uint64_t guess_ns;      /* what it may come to: which to evaluate first */
     uint64_t min_bytes;     /* bytes of a stage that may do, about, with most recomputation: where
                           others     were too large */
-    uint64_t reserve; /* bytes of each device that are not given out: layouts took so much more than
-                         was estimated */
-    uint64_t more_ns; /* by how much prepared layouts with this schedule and zero were longer than
-                         estimated */
-    uint64_t spare;   /* and that cuts leave besides: what they gave out was too much */
-    int tight;        /* 1: pst_search_tighten has been through it */
-    int seen;         /* 1: evaluated, or it is known that it need not be */
-    int closed;       /* 1: every layout of it has been evaluated, or refuted */
+    /* bytes of each device that are not given out: layouts took so much more than was estimated */
+    uint64_t reserve;
+    /* by how much prepared layouts with this schedule and zero were longer than estimated */
+    uint64_t more_ns;
+    uint64_t spare; /* and that cuts leave besides: what they gave out was too much */
+    int tight;      /* 1: pst_search_tighten has been through it */
+    int seen;       /* 1: evaluated, or it is known that it need not be */
+    int closed;     /* 1: every layout of it has been evaluated, or refuted */
 } pst_search_config;
 
 static inline pst_grid pst_search_grid_of(const pst_search_config *c) {

@@ -50,9 +50,9 @@ static pst_status check_computes(flush *f) {
         return fail_flush(f, "GATHER belongs on rank 0, once,");
     if (counts[PST_OP_STEP] != 1) return fail_flush(f, "not exactly one STEP");
     if (counts[PST_OP_VALIDATE] != (uint32_t)post) return fail_flush(f, "not exactly one VALIDATE");
+    /* what it keeps lies over their memory */
     for (uint32_t x = 0; post && x < f->first; x++)
-        PST_TRY(pst_checker_need(f->c, f->rank, x, f->step)); /* what it keeps lies over their
-                                                                 memory */
+        PST_TRY(pst_checker_need(f->c, f->rank, x, f->step));
     return PST_OK;
 }
 

@@ -75,8 +75,8 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
  * [n_rank], scratch. */
 static pst_status check_fifo(const pst_checker *c, uint32_t rank, uint32_t *newest) {
     const pst_instr_list *list = &c->job->list[rank];
-    memset(newest, 0xff, c->job->n_rank * sizeof *newest); /* this rank's RECV of each source's
-                                                              newest message */
+    /* this rank's RECV of each source's newest message */
+    memset(newest, 0xff, c->job->n_rank * sizeof *newest);
     for (uint32_t i = 0; i < list->n_instr; i++) {
         const pst_instr *in = &list->instr[i];
         if (in->opcode != PST_OP_RECV) continue;

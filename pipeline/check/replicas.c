@@ -12,10 +12,10 @@ typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
     pst_grid_place at;
-    uint32_t rank, first, step;   /* first: of the flush */
-    uint32_t *base;               /* [n_param] number of a parameter's first piece */
-    uint32_t *head, *tail, *next; /* instructions of a piece, in list order: [pieces], [pieces],
-                                     [n_instr] */
+    uint32_t rank, first, step; /* first: of the flush */
+    uint32_t *base;             /* [n_param] number of a parameter's first piece */
+    /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
+    uint32_t *head, *tail, *next;
     uint32_t *whole;      /* [n_param] the REDUCEs of whole accumulators, also along `next` */
     pst_interval *buffer; /* [buffers] */
     uint32_t *touched;    /* [buffers] the last instruction that reads or writes it, PST_NONE */

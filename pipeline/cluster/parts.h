@@ -8,8 +8,8 @@
 typedef struct {
     double bytes_per_s;  /* one direction of a device's link, or of one NIC; 0: not given */
     uint64_t latency_ns; /* PST_LATENCY_DEFAULT: not given */
-    uint32_t nics; /* of a node; 0: one for each device that is no cpu, one in all where there is
-                      none */
+    /* of a node; 0: one for each device that is no cpu, one in all where there is none */
+    uint32_t nics;
     double oversubscription; /* >= 1 */
 } pst_link_given;
 #define PST_LATENCY_DEFAULT UINT64_MAX

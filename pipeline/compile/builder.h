@@ -32,8 +32,8 @@ struct pst_job_builder {
     uint32_t rank, stage, n_instr, n_pair, n_head, n_flush;
     size_t room_instr, room_pair;
     uint32_t channel; /* the next one that head and flush take: the same on every rank */
-    uint32_t n_sent, n_added, n_gradient; /* rounds whose SENDs, whose RECVs and REDUCEs are there;
-                                             gradient slots */
+    /* rounds whose SENDs, whose RECVs and REDUCEs are there; gradient slots */
+    uint32_t n_sent, n_added, n_gradient;
     uint32_t turn, buffer_read[PST_PIECES_IN_FLIGHT]; /* receive buffers: sets taken so far; the
                                                          REDUCE that has read each last, PST_NONE */
     pst_instr *instr;

@@ -104,9 +104,9 @@ typedef struct {
     pst_chunk *chunk;
     uint32_t n_class;
     pst_cut_class *class_;
-    uint32_t n_channel;  /* channels [0, n_channel) carry values; the flush takes those above */
-    uint32_t *use_first; /* [n_param + 1]: uses of parameter p are [use_first[p], use_first[p + 1])
-                            of */
+    uint32_t n_channel; /* channels [0, n_channel) carry values; the flush takes those above */
+    /* [n_param + 1]: uses of parameter p are [use_first[p], use_first[p + 1]) of */
+    uint32_t *use_first;
     uint32_t *use_chunk; /* the chunk in which each use of a parameter lives */
 } pst_cut;
 

@@ -5,11 +5,11 @@
 
 /* What is known of every tape value before chunks are built. */
 typedef struct {
-    uint32_t *order;      /* [n_value] values as the tape writes them, data first */
-    uint32_t *low, *high; /* [n_value] first and last chunk that has it; low > high: none. Data: not
-                             used */
-    uint32_t *channel;    /* [n_value] channel of the first boundary that it crosses */
-    uint32_t *local;      /* [n_value] scratch: its local in the chunk at hand */
+    uint32_t *order; /* [n_value] values as the tape writes them, data first */
+    /* [n_value] first and last chunk that has it; low > high: none. Data: not used */
+    uint32_t *low, *high;
+    uint32_t *channel; /* [n_value] channel of the first boundary that it crosses */
+    uint32_t *local;   /* [n_value] scratch: its local in the chunk at hand */
 } pst_spread;
 
 /* The chunk of a tape step. */

@@ -139,8 +139,8 @@ void pst_builder_head(pst_job_builder *b) {
         return;
     }
     uint32_t n = order_params(b, order);
-    b->channel = b->cut->n_channel + 1; /* the flush has the one before for gradients, this one for
-                                           sums */
+    /* the flush has the one before for gradients, this one for sums */
+    b->channel = b->cut->n_channel + 1;
     emit_pieces(b, PST_OP_SEND, order, n);
     uint32_t first = b->n_instr;
     emit_pieces(b, PST_OP_RECV, order, n);

@@ -218,13 +218,17 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
 
 /* --- the job ---------------------------------------------------------------------------------- */
 
+static const char *passes_text(int backward, int split) {
+    if (!backward) return split ? ", split" : "";
+    return split ? ", backward, split" : ", backward";
+}
+
 static pst_status check_schedule(const pst_schedule *s, const pst_cut *cut) {
     if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward ||
         (cut->backward && !s->split != !cut->split))
-        return pst_fail(
-            PST_EINPUT, "schedule %s (%u chunks%s%s) is not for this cut (%u chunks%s%s)", s->name,
-            s->n_chunk, s->backward ? ", backward" : "", s->split ? ", split" : "", cut->n_chunk,
-            cut->backward ? ", backward" : "", cut->split ? ", split" : "");
+        return pst_fail(PST_EINPUT, "schedule %s (%u chunks%s) is not for this cut (%u chunks%s)",
+                        s->name, s->n_chunk, passes_text(s->backward, s->split), cut->n_chunk,
+                        passes_text(cut->backward, cut->split));
     return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk)
                                    : PST_OK;
 }

@@ -25,17 +25,18 @@ typedef struct {
     uint32_t local; /* SEND, RECV of a micro-batch's value: the local that moves; else PST_NONE */
     uint32_t param, use; /* flush: SEND/RECV/REDUCE of the accumulator of a parameter's use; head:
                             of its weight (use PST_NONE); else PST_NONE */
-    uint32_t from, n; /* elements [from, from + n) of it; n 0: all. Of several accumulators of a use
-                         (job.parts) then `micro` says which is moved or added, `chunk` to which it
-                         is added */
+    /* elements [from, from + n) of it; n 0: all. Of several accumulators of a use (job.parts) then
+     * `micro` says which is moved or added, `chunk` to which it is added */
+    uint32_t from, n;
     uint32_t buffer, into; /* replica sums: RECV writes and REDUCE adds receive buffer `buffer` - 1,
                               into receive buffer `into` - 1; 0: the accumulator; where gradients
                               are shared out, what `micro` of `chunk` left in its gradient slot, and
                               PST_INTO_ACCUMULATOR: the accumulator */
     uint32_t dep, n_dep;   /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;    /* transfer size; predicted duration */
-    uint64_t wire_ns;      /* SEND, RECV: that of its bytes, for which both ends' links are taken
-                              (pipeline/simulate/links.h) */
+    /* SEND, RECV: that of its bytes, for which both ends' links are taken
+     * (pipeline/simulate/links.h) */
+    uint64_t wire_ns;
 } pst_instr;
 
 enum { PST_INTO_ACCUMULATOR = INT32_MAX };
@@ -53,22 +54,22 @@ typedef struct pst_memory_map pst_memory_map;
 typedef struct {
     uint32_t n_rank, n_chunk, n_micro; /* n_micro: the most of any replica */
     int backward, split;
-    const uint32_t *rank_of_chunk; /* the stage that has a chunk; borrowed from the schedule, which
-                                      outlives this */
-    pst_instr_list *list;          /* [n_rank] */
-    pst_grid grid;                 /* n_rank of them */
-    uint32_t *micros;              /* [grid.data] micro-batches of each replica */
-    uint32_t n_seq;                /* seq of every message is below it */
-    int zero;                      /* the stage of ZeRO, 0 with one replica */
+    /* the stage that has a chunk; borrowed from the schedule, which outlives this */
+    const uint32_t *rank_of_chunk;
+    pst_instr_list *list;      /* [n_rank] */
+    pst_grid grid;             /* n_rank of them */
+    uint32_t *micros;          /* [grid.data] micro-batches of each replica */
+    uint32_t n_seq;            /* seq of every message is below it */
+    int zero;                  /* the stage of ZeRO, 0 with one replica */
     uint32_t parts;            /* accumulators of each use on every rank: as many equal parts of its
                                   micro-batches; 1 with zero 2 */
     int post;                  /* post-validation: VALIDATE follows STEP */
     pst_share **share;         /* [grid.tensor] */
     uint32_t n_param, *pieces; /* [n_param] pieces of a parameter, the most of any tensor rank: by
                                   these, all lanes number their messages alike */
-    double *slow; /* [n_rank] what it computes takes so many times as long as the cut says; NULL:
-                     1 */
-    int alone;    /* 1: `lane` alone has lists, to be scored (pst_job_spec) */
+    /* [n_rank] what it computes takes so many times as long as the cut says; NULL: 1 */
+    double *slow;
+    int alone; /* 1: `lane` alone has lists, to be scored (pst_job_spec) */
     uint32_t lane;
     uint32_t *host; /* [n_rank] first rank of each rank's host: all of them share its link to
                        others. NULL: each has one of its own */
@@ -164,9 +165,9 @@ typedef struct {
      * is enough; slots: [lane] alone is set. */
     int alone;
     uint32_t lane;
-    const pst_cluster_link *exchange; /* [grid.pipeline] alone: what a rank of the stage has for all
-                                         that it exchanges with other replicas; NULL: as cost
-                                         says */
+    /* [grid.pipeline] alone: what a rank of the stage has for all that it exchanges with other
+     * replicas; NULL: as cost says */
+    const pst_cluster_link *exchange;
 } pst_job_spec;
 /* slots: [lanes of the grid], each owned by the caller, who has the room. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);

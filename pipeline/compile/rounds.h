@@ -8,8 +8,8 @@
  * them. */
 typedef struct {
     uint32_t chunk, micro;
-    uint32_t sent, added;  /* by the pace of all replicas: when its SENDs stand, and when its RECVs
-                              and REDUCEs */
+    /* by the pace of all replicas: when its SENDs stand, and when its RECVs and REDUCEs */
+    uint32_t sent, added;
     uint32_t send, n_send; /* of the rank at hand: its SENDs, [send, send + n_send) */
 } pst_round;
 struct pst_rounds {

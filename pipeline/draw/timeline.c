@@ -49,8 +49,8 @@ static void print_box(const picture *p, uint32_t rank, uint32_t i) {
     double x = x_of(p, s->start), width = (double)(s->end - s->start) * p->scale,
            gap = width > 4 ? 1 : width / 8;
     if (width <= 0) return;
-    if (in->opcode > PST_OP_BW && width < LEAST) { /* it ends where it ends; neighbours share what
-                                                      there is */
+    if (in->opcode > PST_OP_BW && width < LEAST) {
+        /* it ends where it ends; neighbours share what there is */
         x = fmax(x - (LEAST - width), p->left);
         width = LEAST;
         gap = 0;

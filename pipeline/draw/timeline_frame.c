@@ -1,6 +1,7 @@
 /* The frame of a timeline: how large it is, colours in light and dark, heading, legend, rows and
  * axis. */
 #include "pipeline/draw/timeline_parts.h"
+#include "base/plural.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,10 +163,10 @@ static void print_sums(const pst_picture *p) {
     char grid[PST_GRID_TEXT];
     for (uint32_t k = 0; k < p->job->grid.data; k++) n_micro += p->job->micros[k];
     pst_grid_text(p->job->grid, grid);
-    fprintf(p->out,
-            "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">%u rank%s%s%s%s, %u micro-batch%s, step ",
-            16 * p->big, sums_y(p), p->job->n_rank, p->job->n_rank == 1 ? "" : "s",
-            *grid ? " (" : "", grid, *grid ? ")" : "", n_micro, n_micro == 1 ? "" : "es");
+    fprintf(p->out, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", 16 * p->big, sums_y(p));
+    fprintf(p->out, "%u rank%s", p->job->n_rank, pst_plural(p->job->n_rank));
+    if (*grid) fprintf(p->out, " (%s)", grid);
+    fprintf(p->out, ", %u micro-batch%s, step ", n_micro, pst_plural_es(n_micro));
     pst_picture_print_time(p->out, p->timing->step_ns);
     fprintf(p->out, ", bubble %.1f%%", 100 * p->timing->bubble);
     if (p->timing->head_ns && p->job->zero) {

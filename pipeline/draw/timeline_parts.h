@@ -12,8 +12,8 @@ typedef struct {
     FILE *out;
     double scale; /* px per ns */
     uint64_t end; /* ns at the right edge */
-    double big;   /* 1 or more: letters and rows, so that they can be read when a wide picture is
-                     shown small */
+    /* 1 or more: letters and rows, so that they can be read when a wide picture is shown small */
+    double big;
     double left, plot, right; /* names of ranks, time, how busy they were */
     double top, row, box;     /* first row, row pitch, box height */
     double width, height;

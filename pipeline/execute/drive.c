@@ -26,11 +26,11 @@ enum {
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
-    uint32_t dead_rounds; /* of these, in a row, those in which nothing could have moved by
-                             itself */
-    uint64_t idle_ns;     /* when the first of them was */
-    int taken;            /* since then somebody else has used the processor */
-    pst_clock *clock;     /* virtual, or NULL */
+    /* of these, in a row, those in which nothing could have moved by itself */
+    uint32_t dead_rounds;
+    uint64_t idle_ns; /* when the first of them was */
+    int taken;        /* since then somebody else has used the processor */
+    pst_clock *clock; /* virtual, or NULL */
 } driver;
 
 static pst_status run_round(driver *d, uint32_t *left, uint32_t *moved) {

@@ -61,8 +61,8 @@ static pst_status reserve(pst_executor *x, uint32_t n) {
 /* --- what others see -------------------------------------------------------------------------- */
 
 static void say_posted(pst_executor *x) {
-    uint32_t head = x->cursor[PST_Q_HEAD]; /* before all others: what is not posted of it ends what
-                                              is */
+    /* before all others: what is not posted of it ends what is */
+    uint32_t head = x->cursor[PST_Q_HEAD];
     PST_POSITION_SET(x->at, sent, head < x->list->n_instr ? head : x->cursor[PST_Q_SEND]);
     PST_POSITION_SET(x->at, received, head < x->list->n_instr ? head : x->cursor[PST_Q_RECV]);
     pst_position_move(x->at);

@@ -48,9 +48,9 @@ typedef struct {
      * an instruction's is, which leaves the device less to do. Looked at when a list is started;
      * NULL: not 0. */
     const int *times;
-    volatile uint64_t *last_instr; /* for the heartbeat page: packed opcode, chunk, micro; may be
-                                      NULL */
-    pst_position *position;        /* where it says what it does and waits for; may be NULL */
+    /* for the heartbeat page: packed opcode, chunk, micro; may be NULL */
+    volatile uint64_t *last_instr;
+    pst_position *position; /* where it says what it does and waits for; may be NULL */
 } pst_executor_config;
 
 pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x);

@@ -43,17 +43,17 @@ struct pst_executor {
     uint32_t n_pending, cap;
     /* The compute queue: step `step` of instruction cursor[COMPUTE] runs while `launched`. */
     uint32_t step;
-    uint64_t steps_ns;        /* by the cut, of its steps before and with this one */
-    int launched, exchanging; /* exchanging: what is launched is a step of the tensor group, not of
-                                 the device */
-    uint64_t event, start_ns, end_ns; /* start: of the instruction's first step; end: of the queue's
-                                         last */
+    uint64_t steps_ns; /* by the cut, of its steps before and with this one */
+    /* exchanging: what is launched is a step of the tensor group, not of the device */
+    int launched, exchanging;
+    /* start: of the instruction's first step; end: of the queue's last */
+    uint64_t event, start_ns, end_ns;
     pst_executor_launched *ahead; /* [PST_EXECUTOR_AHEAD] a ring, NULL where the device does not run
                                      ahead: then at */
     uint32_t n_retired, n_queued; /* most one is launched; so many have ended, and been launched */
-    uint32_t n_flying, n_silent; /* steps of these that have not ended; latest ones without an event
-                                    as yet */
-    int times;                   /* each has one */
+    /* steps of these that have not ended; latest ones without an event as yet */
+    uint32_t n_flying, n_silent;
+    int times;                       /* each has one */
     pst_executor_captures *captures; /* NULL: the device captures nothing */
     uint32_t plain;   /* steps of the instruction at hand before this one are launched one by one */
     int in_transfers; /* guards against poll inside poll */

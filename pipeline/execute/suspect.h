@@ -38,14 +38,14 @@ typedef struct {
 
 typedef struct {
     pst_suspect_kind kind;
-    uint32_t culprit, victim; /* victim: the rank that waits for it; LOST: the message's sender and
-                                 receiver */
+    /* victim: the rank that waits for it; LOST: the message's sender and receiver */
+    uint32_t culprit, victim;
     uint64_t op; /* SKIPPED, DISAGREE: where the logs differ, counted from the start of the job */
-    uint32_t instr; /* LOST, BUSY: of the victim, the transfer that it waits for; PST_NONE in a
-                       collective */
-    uint32_t n_chain, chain[PST_SUSPECT_CHAIN]; /* from the asking rank on; the last one's peer
-                                                   included */
-    uint64_t print;                             /* the same as before: nothing of this has moved */
+    /* LOST, BUSY: of the victim, the transfer that it waits for; PST_NONE in a collective */
+    uint32_t instr;
+    /* from the asking rank on; the last one's peer included */
+    uint32_t n_chain, chain[PST_SUSPECT_CHAIN];
+    uint64_t print; /* the same as before: nothing of this has moved */
 } pst_suspect;
 
 void pst_suspect_find(const pst_suspect_scene *scene, uint32_t rank, pst_suspect *suspect);

@@ -21,8 +21,8 @@ typedef struct {
 typedef struct {
     pst_transport base;
     pst_timed_hub *hub;
-    uint32_t waiting; /* requests, of any rank, for messages to this rank that lack their other
-                         end */
+    /* requests, of any rank, for messages to this rank that lack their other end */
+    uint32_t waiting;
     int aborted;
 } hub_end;
 

@@ -11,9 +11,9 @@
 #include "pipeline/compile/instr.h"
 
 typedef enum {
-    PST_REGION_WEIGHT,  /* parameters of the rank, each once, in the graph's dtype */
-    PST_REGION_STATE,   /* optimizer state, and fp32 master weights when the graph's dtype is
-                           another */
+    PST_REGION_WEIGHT, /* parameters of the rank, each once, in the graph's dtype */
+    /* optimizer state, and fp32 master weights when the graph's dtype is another */
+    PST_REGION_STATE,
     PST_REGION_CONTROL, /* norm vectors: fp64 sums by rank */
     PST_REGION_DATA,    /* tokens, targets: [n_micro] of each data tensor used on the rank */
     PST_REGION_OUTPUT,  /* losses (or logits): [n_micro] of each output tensor made on the rank */
@@ -60,9 +60,9 @@ struct pst_memory_map {
     uint64_t join; /* offset of the receive buffer of shared accumulators (overlays SLOT and
                       SCRATCH, which are idle then); UINT64_MAX when not needed */
     uint64_t join_bytes;
-    uint64_t *undo; /* [n_param] with post-validation, where STEP keeps what it changes:
-                       master, then states, one (aligned) behind the other; overlays as join
-                       does */
+    /* [n_param] with post-validation, where STEP keeps what it changes: master, then states, one
+     * (aligned) behind the other; overlays as join does */
+    uint64_t *undo;
     uint64_t undo_end;
     uint64_t buffer, buffer_bytes; /* offset of receive buffer 0 of replica sums, of each its bytes;
                                       the next is that (aligned) on */

@@ -70,8 +70,8 @@ const pst_schedule_rules pst_schedule_1f1b_rules = {.hold = hold_1f1b, .warm = w
  * round would hold up those before it. */
 typedef struct {
     uint32_t rounds, size, longer; /* the first `longer` rounds have one more than `size` */
-    uint32_t round, k, i, first;   /* the pass that is next: of micro-batch first + i, in the rank's
-                                      k-th chunk */
+    /* the pass that is next: of micro-batch first + i, in the rank's k-th chunk */
+    uint32_t round, k, i, first;
 } walk;
 
 static walk walk_of(uint32_t n_rank, uint32_t n_micro) {

@@ -8,8 +8,8 @@
 /* By (chunk * 4 + opcode) * n_micro + micro, in units of one pass. */
 typedef struct {
     uint32_t *start, *finish;
-    uint32_t *post, *idle; /* start and finish of the action before it on its rank, 0 when it is the
-                              first */
+    /* start and finish of the action before it on its rank, 0 when it is the first */
+    uint32_t *post, *idle;
     uint32_t stuck_rank, stuck_action; /* when it cannot be finished: the first rank that waits for
                                           ever; else UINT32_MAX */
 } pst_pace;

@@ -1,5 +1,6 @@
 /* The list of schedules, and what is found or made by a name. */
 #include "pipeline/schedule/rows.h"
+#include "base/plural.h"
 #include "pipeline/schedule/build.h"
 #include <math.h>
 #include <stdlib.h>
@@ -230,7 +231,7 @@ pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uin
         return pst_fail(PST_EINPUT,
                         "schedule %s has %u chunk%s per rank, not %u; leave the number of chunks "
                         "out, or use interleaved or solved",
-                        row->name, row->n_virtual, row->n_virtual == 1 ? "" : "s", asked);
+                        row->name, row->n_virtual, pst_plural(row->n_virtual), asked);
     *n_virtual = row->n_virtual ? row->n_virtual : 2;
     if (asked) *n_virtual = asked;
     return PST_OK;

@@ -17,13 +17,13 @@ typedef struct {
 
 typedef struct {
     uint32_t n_rank;
-    pst_span **span;   /* [n_rank][n_instr] */
-    uint64_t step_ns;  /* end of the last instruction */
-    uint64_t head_ns;  /* part of it before the first F of all ranks: waiting for weights of other
-                          replicas */
+    pst_span **span;  /* [n_rank][n_instr] */
+    uint64_t step_ns; /* end of the last instruction */
+    /* part of it before the first F of all ranks: waiting for weights of other replicas */
+    uint64_t head_ns;
     uint64_t flush_ns; /* part of it after the last F/B/W/BW of all ranks */
-    double bubble;     /* 1 - busy/span of the rank with the longest span from its first to its last
-                          F/B/W/BW */
+    /* 1 - busy/span of the rank with the longest span from its first to its last F/B/W/BW */
+    double bubble;
     uint32_t bubble_rank;
     uint64_t *busy_ns;    /* [n_rank] sum of F, B, W, BW durations */
     uint64_t *span_ns;    /* [n_rank] */

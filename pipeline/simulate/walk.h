@@ -9,8 +9,8 @@
 typedef struct {
     const pst_job *job; /* borrowed */
     uint32_t **partner; /* [n_rank][n_instr] index of the other end on rank instr.peer; PST_NONE */
-    pst_span **span;    /* [n_rank][n_instr]; end is PST_NEVER where it was not reached; start too,
-                           until issued */
+    /* [n_rank][n_instr]; end is PST_NEVER where it was not reached; start too, until issued */
+    pst_span **span;
     uint32_t *at[PST_Q_COUNT]; /* [n_rank] first instruction of the queue that has not been issued;
                                   n_instr at the end */
     uint64_t *last[PST_Q_COUNT]; /* [n_rank] compute: end of the one before; SEND, RECV: when the

@@ -15,8 +15,8 @@
 /* What is known of every pass, [direction]: 0 before it, 1 behind it. */
 typedef struct {
     uint64_t *head[2]; /* [n_op] */
-    uint32_t *many[2]; /* [n_op][per_rank] passes of each queue of its rank that surely run before
-                          (after) it */
+    /* [n_op][per_rank] passes of each queue of its rank that surely run before (after) it */
+    uint32_t *many[2];
 } known;
 
 typedef struct {

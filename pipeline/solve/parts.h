@@ -28,12 +28,12 @@ typedef struct {
     pst_solve_edge (*edge[2])[2]; /* [direction][n_queue] */
     uint64_t *taken[2]; /* [direction][n_queue] what has to be free when a pass starts, beside what
                            is held then */
-    uint64_t *spare[2]; /* [direction][n_queue] with as much more, what has begun can surely be
-                           finished */
-    uint64_t *whole;    /* [n_rank] most that one micro-batch alone holds */
-    uint32_t *alone[2]; /* [direction][n_rank][per_rank] the rank's queues as a micro-batch alone
-                           goes through them */
-    int64_t *change;    /* [n_queue] of what is held, by a pass that has run */
+    /* [direction][n_queue] with so much more beside it, what has begun can surely be finished */
+    uint64_t *spare[2];
+    uint64_t *whole;       /* [n_rank] most that one micro-batch alone holds */
+    uint32_t *alone[2];    /* [direction][n_rank][per_rank] the rank's queues as a micro-batch alone
+                              goes through them */
+    int64_t *change;       /* [n_queue] of what is held, by a pass that has run */
     uint32_t *topological; /* [n_queue] each behind its predecessors of the same micro-batch */
     int hops;              /* some message takes time */
 } pst_solver;

@@ -24,8 +24,8 @@ static void close_solver(pst_solver *s) {
 }
 
 static pst_solve_edge edge(const pst_solve_problem *p, uint32_t from, uint32_t to, int back) {
-    const uint32_t chunk = from < to ? from / SOLVE_KINDS : to / SOLVE_KINDS; /* the lower of two
-                                                                                 neighbours */
+    /* the lower of two neighbours */
+    const uint32_t chunk = from < to ? from / SOLVE_KINDS : to / SOLVE_KINDS;
     int hop = p->hop && from / SOLVE_KINDS != to / SOLVE_KINDS;
     if (!hop) return (pst_solve_edge){from, 0};
     return (pst_solve_edge){from, back ? p->hop[chunk].back : p->hop[chunk].there};

@@ -26,8 +26,8 @@ typedef struct {
     uint32_t n_rank, n_chunk, n_micro; /* as many chunks on every rank */
     const uint32_t *rank_of_chunk;
     const pst_pass_ns *ns; /* [n_chunk] of one micro-batch */
-    const pst_hop_ns *hop; /* [n_chunk] a message between c and c + 1 (of the last: not read); NULL:
-                              no time */
+    /* [n_chunk] a message between c and c + 1 (of the last: not read); NULL: no time */
+    const pst_hop_ns *hop;
     const pst_held *held;  /* [n_chunk] */
     const uint64_t *limit; /* [n_rank] most that a rank may hold; NULL: no limit */
     uint32_t thrift;       /* search and proof take so many times less than they may; 0: as 1 */
@@ -36,8 +36,8 @@ typedef struct {
 typedef struct {
     uint64_t makespan_ns; /* end of the last pass, by the problem's durations */
     uint64_t bound_ns;    /* proven: no order can end earlier */
-    char named[32];    /* shortest of the named schedules of this placement that fit; "" when none
-                          does */
+    /* shortest of the named schedules of this placement that fit; "" when none does */
+    char named[32];
     uint64_t named_ns; /* its makespan; UINT64_MAX when none fits */
 } pst_solved;
 

@@ -113,9 +113,8 @@ static void load(void) {
     else loaded = open_module(path);
     if (loaded) pst_log(PST_LOG_DEBUG, "module %s: loaded from %s", loaded->name, path);
     else snprintf(why, sizeof why, "%s", pst_error());
-    if (*before)
-        pst_fail(PST_EINPUT, "%s", before); /* whoever only looks does not want this thread's
-                                               message lost */
+    /* whoever only looks does not want this thread's message lost */
+    if (*before) pst_fail(PST_EINPUT, "%s", before);
     else pst_error_clear();
 }
 

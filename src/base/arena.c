@@ -18,8 +18,8 @@ static inline uint64_t pattern(uint64_t word) {
 }
 
 static inline uint8_t pattern_byte(uint64_t offset) {
-    return (uint8_t)(pattern(offset / 8) >> offset % 8 * 8); /* little endian, as the stores
-                                                                below */
+    /* little endian, as the stores below */
+    return (uint8_t)(pattern(offset / 8) >> offset % 8 * 8);
 }
 
 static void pattern_fill(uint8_t *base, uint64_t from, uint64_t to) {

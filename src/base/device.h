@@ -24,29 +24,29 @@ typedef struct pst_device pst_device;
 typedef pst_status (*pst_launch_fn)(pst_device *device, const void *call);
 /* What pst_device_ops.replay is launched with. */
 typedef struct {
-    void *launches;  /* as capture_end has given them */
-    uint64_t sample; /* of this time: what kernels are told in place of the sample that they were
-                        captured with */
+    void *launches; /* as capture_end has given them */
+    /* of this time: what kernels are told in place of the sample that they were captured with */
+    uint64_t sample;
 } pst_captured;
 
 typedef struct {
     uint32_t threads;       /* CPU threads to compute with, >= 1 */
     const pst_clock *clock; /* NULL: monotonic */
-    void (*poll)(void *);   /* called by the computing thread at least every millisecond; may be
-                               NULL */
+    /* called by the computing thread at least every millisecond; may be NULL */
+    void (*poll)(void *);
     void *poll_arg;
-    uint32_t local; /* this rank among those of its host: which of several devices it takes, in
-                       turn */
+    /* this rank among those of its host: which of several devices it takes, in turn */
+    uint32_t local;
 } pst_device_config;
 
 /* Flags of a kind of device. */
 enum {
-    PST_DEVICE_FAR = 1,   /* the host cannot reach its memory: `memory`, `staging`, `copy`,
-                             `copy_rows`, `fill` are there */
-    PST_DEVICE_AHEAD = 2, /* launches are queued: what a launch is given has been read when it
-                             returns, and others may be launched before it has ended; they run in
-                             that order */
-    PST_DEVICE_CUDA = 4   /* FAR, and its memory is CUDA's, which a transport may know of itself */
+    PST_DEVICE_FAR = 1, /* the host cannot reach its memory: `memory`, `staging`, `copy`,
+                           `copy_rows`, `fill` are there */
+    /* launches are queued: what a launch is given has been read when it returns, and others may be
+     * launched before it has ended; they run in that order */
+    PST_DEVICE_AHEAD = 2,
+    PST_DEVICE_CUDA = 4 /* FAR, and its memory is CUDA's, which a transport may know of itself */
 };
 
 /* So many rows of so many bytes, each side's at a distance of its own. */

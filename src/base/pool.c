@@ -105,8 +105,8 @@ static void *work(void *arg) {
     pst_pool *pool = self->pool;
     uint32_t seen = 0;
     if (pool->on_start) pool->on_start(pool->start_arg);
-    leave(pool); /* counted as inside since it was created, so that pst_pool_open can wait for
-                    on_start */
+    /* counted as inside since it was created, so that pst_pool_open can wait for on_start */
+    leave(pool);
     while (await_run(pool, seen), !atomic_load_explicit(&pool->ending, memory_order_acquire)) {
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
         if (!enter(pool)) continue;

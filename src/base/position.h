@@ -48,10 +48,10 @@ typedef struct {
 #define PST_POSITION_ATOMIC(type, name) _Atomic type name;
     PST_POSITION_WORDS(PST_POSITION_ATOMIC)
 #undef PST_POSITION_ATOMIC
-    _Atomic uint64_t coll_post[PST_POSITION_POSTS]; /* the last messages that collectives have
-                                                       posted */
-    _Atomic uint64_t log[PST_POSITION_LOG];         /* the last lists and collectives, see
-                                                       pst_position_op */
+    /* the last messages that collectives have posted */
+    _Atomic uint64_t coll_post[PST_POSITION_POSTS];
+    /* the last lists and collectives, see pst_position_op */
+    _Atomic uint64_t log[PST_POSITION_LOG];
     _Atomic uint64_t site[PST_POSITION_SITE]; /* "file.c:120" of the last collective, or empty */
     _Atomic uint32_t pid, beat_tid;           /* of the process, and of its heartbeat's thread */
     _Atomic uint64_t pid_space;               /* inode of the process' PID namespace */
@@ -88,9 +88,8 @@ static inline uint64_t pst_position_message(int kind, uint32_t peer, uint32_t se
  * where nobody has said it, what it is. */
 enum { PST_OP_LIST_EVAL = 1, PST_OP_LIST_TRAIN = 2 };
 void pst_position_op(pst_position *p, uint64_t word);
-uint64_t pst_position_site(pst_position *p, const char *file, const char *function,
-                           uint32_t line); /* 0: file is
-                                              NULL */
+/* A number that stands for a place in the sources; 0: file is NULL. */
+uint64_t pst_position_site(pst_position *p, const char *file, const char *function, uint32_t line);
 
 /* 1: *view is a state in which nothing moved while it was read. 0: it moves; *view is unchanged. */
 int pst_position_read(const pst_position *p, pst_position_view *view);

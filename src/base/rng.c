@@ -7,8 +7,8 @@
 
 enum { PHILOX_ROUNDS = 10, FEISTEL_ROUNDS = 6 };
 static const uint32_t PHILOX_M0 = 0xD2511F53, PHILOX_M1 = 0xCD9E8D57; /* multipliers */
-static const uint32_t PHILOX_W0 = 0x9E3779B9, PHILOX_W1 = 0xBB67AE85; /* key steps (Weyl
-                                                                         sequence) */
+/* Key steps (Weyl sequence). */
+static const uint32_t PHILOX_W0 = 0x9E3779B9, PHILOX_W1 = 0xBB67AE85;
 
 void pst_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0],
@@ -46,8 +46,8 @@ static void normal_four(uint64_t key, float mean, float std, uint64_t k, float o
     uint32_t word[4];
     pst_rng_words(key, 0, k, word);
     for (int j = 0; j < 4; j += 2) {
-        double radius = sqrt(-2.0 * log(((double)word[j] + 1.0) * 0x1p-32)); /* argument in (0,
-                                                                                1] */
+        /* the argument is in (0, 1] */
+        double radius = sqrt(-2.0 * log(((double)word[j] + 1.0) * 0x1p-32));
         double angle = 6.283185307179586 * ((double)word[j + 1] * 0x1p-32);
         out[j] = (float)(mean + std * (radius * cos(angle)));
         out[j + 1] = (float)(mean + std * (radius * sin(angle)));
@@ -87,9 +87,8 @@ uint64_t pst_rng_permute(uint64_t key, uint64_t n, uint64_t position) {
         return position; /* walking is only sure to end from inside [0, n) */
     unsigned half = 1;
     while (half < 32 && ((uint64_t)1 << 2 * half) < n) half++;
-    do
-        position = feistel(key, half, position); /* fewer than 4 turns on average: the domain is
-                                                    below 4n */
+    /* fewer than 4 turns on average: the domain is below 4n */
+    do position = feistel(key, half, position);
     while (position >= n);
     return position;
 }

@@ -309,9 +309,8 @@ pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const 
     if (status == PST_OK) status = check_opens(temporary);
     if (status == PST_OK) status = pst_durable_rename(temporary, final);
     if (status == PST_OK) status = pst_durable_sync_folder(folder);
-    if (temporary)
-        pst_durable_remove(temporary); /* ours when it failed; an older one of this step when it did
-                                          not */
+    /* ours when it failed; an older one of this step when it did not */
+    if (temporary) pst_durable_remove(temporary);
     if (status == PST_OK) {
         pst_ckpt_clean_until(folder, info->step);
         if (path) {

@@ -70,8 +70,8 @@ static pst_status config_of_hf(const char *source, pst_config **config) {
     char text[512];
     struct stat st;
     pst_st_file *f;
-    if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) { /* what is wrong with the file itself comes
-                                                            first */
+    if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) {
+        /* what is wrong with the file itself comes first */
         PST_TRY(pst_st_open(source, &f));
         pst_st_close(f);
     }

@@ -138,9 +138,9 @@ static void print_job(const pst_plan *plan, FILE *out) {
     const pst_layout *l = &plan->layout;
     char text[PST_GRID_TEXT];
     pst_grid_text(grid, text);
-    fprintf(out, "%s, %u ranks%s%s%s, %u chunks, %u micro-batches of %u\n", l->schedule,
-            pst_grid_size(grid), *text ? " (" : "", text, *text ? ")" : "", l->n_chunk, l->n_micro,
-            l->micro_batch);
+    fprintf(out, "%s, %u ranks", l->schedule, pst_grid_size(grid));
+    if (*text) fprintf(out, " (%s)", text);
+    fprintf(out, ", %u chunks, %u micro-batches of %u\n", l->n_chunk, l->n_micro, l->micro_batch);
     for (uint32_t s = 0; grid.before && s < grid.pipeline; s++)
         fprintf(out, "%s%u%s", s ? ", " : "tensor ranks of each stage: ", pst_grid_degree(grid, s),
                 s + 1 == grid.pipeline ? "\n" : "");

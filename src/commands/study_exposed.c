@@ -40,8 +40,7 @@ static pst_status simulate_without(const pst_prepared *p, pst_exposed_kind kind,
         if (!job.list[r].instr)
             status = pst_fail(PST_ENOMEM, "no memory to simulate %u ranks", job.n_rank);
         else if (bytes)
-            memcpy(job.list[r].instr, p->job->list[r].instr, bytes); /* 0: of another lane than the
-                                                                        one */
+            memcpy(job.list[r].instr, p->job->list[r].instr, bytes); /* 0: not of the one lane */
         for (uint32_t i = 0; status == PST_OK && i < job.list[r].n_instr; i++)
             take_away(p, r, kind, &job.list[r].instr[i]);
     }

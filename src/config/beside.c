@@ -51,8 +51,8 @@ pst_status pst_row_beside(const pst_row *row, pst_config *config, const char *fo
             if (made < 0) return pst_fail(PST_ENOMEM, "no memory for a path");
             moved = whole;
         }
-        pst_status status = moved ? pst_row_check_text(row, moved) : PST_OK; /* the folder may not
-                                                                                be UTF-8 */
+        /* the folder may not be UTF-8 */
+        pst_status status = moved ? pst_row_check_text(row, moved) : PST_OK;
         if (status != PST_OK) free(moved);
         if (status != PST_OK) return status;
         if (!moved) continue;

@@ -16,8 +16,8 @@ enum { PST_GIVEN_BY_FILE = 1, PST_GIVEN_BY_PLAN, PST_GIVEN_BY_OVERRIDE };
 struct pst_config {
     char *name;
     struct {
-        char *kind, *preset, *weights, *activation; /* weights: safetensors file to start from, ""
-                                                       none */
+        /* weights: safetensors file to start from, "" none */
+        char *kind, *preset, *weights, *activation;
         int64_t layers, heads, channels, context, vocabulary, image;
         double dropout;
     } model;
@@ -70,8 +70,8 @@ struct pst_config {
     } log;              /* trace: write the timeline of this step (0: the last but one) */
     uint8_t given[128]; /* [row] by what: PST_GIVEN_; 0: not given */
     char *source;       /* path the file came from */
-    char *model_place;  /* for complaints about the model: file:line:column, or an
-                           override */
+    /* for complaints about the model: file:line:column, or an override */
+    char *model_place;
 };
 /* The next key, from *next (0 at first) on, that is given and has no effect with what other keys
  * choose, as a sentence: "train.momentum is not read: train.optimizer is adamw"; 0: none. */

@@ -203,8 +203,8 @@ static void print_wrapped(const char *text, int at, int indent, FILE *out) {
 static void default_text(const pst_option *option, char text[160]) {
     char number[PST_NUMBER_BYTES];
     text[0] = 0;
-    if (option->type == PST_OPTION_INT && *(int64_t *)option->target > 0) /* 0 and -1: what is not
-                                                                             given */
+    /* 0 and -1 stand for what is not given: no default to speak of */
+    if (option->type == PST_OPTION_INT && *(int64_t *)option->target > 0)
         snprintf(text, 160, " (default %lld)", (long long)*(int64_t *)option->target);
     /* else: not given */
     if (option->type == PST_OPTION_FLOAT && *(double *)option->target >= option->min)

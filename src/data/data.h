@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 typedef struct {
-    char *const *paths; /* files, folders (read recursively, hidden files left out) and globs
-                           ("src/##/#.c" with stars: one star within a folder, two across
-                           folders) */
+    /* files, folders (read recursively, hidden files left out) and globs ("src/##/#.c" with stars:
+     * one star within a folder, two across folders) */
+    char *const *paths;
     uint32_t n_path;
     double validation; /* fraction of the text, from its end, kept for validation */
     uint32_t context;  /* tokens per sample */

@@ -71,8 +71,8 @@ uint64_t pst_joined_hash(const pst_joined *j) {
     for (uint32_t i = 0; i < j->list.n; i++) {
         const pst_file *f = &j->list.file[i];
         const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
-        hash = pst_hash64(name, strlen(name), hash); /* no folders: the same data may be mounted
-                                                        elsewhere */
+        /* no folders: the same data may be mounted elsewhere */
+        hash = pst_hash64(name, strlen(name), hash);
         hash = pst_hash64(&f->bytes, sizeof f->bytes, hash);
     }
     return hash;

@@ -11,8 +11,8 @@ typedef struct {
     pst_tape *tape;
     size_t cap_value, cap_step;
     uint32_t *tensor; /* [n_tensor] value that holds the tensor */
-    uint32_t *grad; /* [n_tensor] value with the newest version of its gradient, PST_NONE when there
-                       is none */
+    /* [n_tensor] value with the newest version of its gradient, PST_NONE when there is none */
+    uint32_t *grad;
     uint8_t *constant; /* [n_tensor] no parameter has a part in it: it needs no gradient */
     uint32_t *version; /* [n_tensor] how many gradient values were made for it */
     uint32_t *saved;   /* [n_node * PST_MAX_SAVED] */

@@ -122,8 +122,8 @@ pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uin
     snprintf(t.name, sizeof(t.name), node->n_out ? "%.90s.out%u" : "%.90s.out", node->name,
              node->n_out);
     PST_TRY(check_shape(t.name, n_dim, dim));
-    memcpy(t.dim, dim, n_dim * sizeof(dim[0])); /* a copy: `dim` may point into the array that grows
-                                                   now */
+    /* a copy: `dim` may point into the array that grows now */
+    memcpy(t.dim, dim, n_dim * sizeof(dim[0]));
     PST_TRY(add_tensor(g, &t));
     node->out[node->n_out++] = g->n_tensor - 1;
     return PST_OK;

@@ -42,8 +42,8 @@ typedef enum {
 enum { PST_MAX_RANGE = 3 };
 typedef struct {
     pst_holding held;
-    int partial; /* WHOLE: its gradient on one rank is that of the rank's positions, the group's sum
-                    the whole */
+    /* WHOLE: its gradient on one rank is that of the rank's positions, the group's sum the whole */
+    int partial;
     uint64_t whole; /* PART: the size of dimension `dim` in the whole parameter, */
     uint32_t dim, n_range;
     struct {
@@ -84,8 +84,8 @@ typedef struct {
     /* Of a graph that split.c has made; 0 in others. */
     uint32_t parts, part; /* exchanges: size of the tensor group, place in it */
     uint32_t length;      /* exchanges along the sequence: T of the whole */
-    uint64_t first; /* embedding, vocabulary_*: first token here; dropout: first element here of a
-                       sample */
+    /* embedding, vocabulary_*: first token here; dropout: first element here of a sample */
+    uint64_t first;
     uint64_t total; /* embedding, vocabulary_*: tokens of all ranks */
 } pst_attr;
 
@@ -114,8 +114,8 @@ struct pst_graph {
        and gradient accumulators are F32 in any case. Set before the first operator is added; F32
      when opened. */
     pst_dtype dtype;
-    pst_dtype factors; /* TF32 or F8 where products round their factors to that; 0: they are of
-                          dtype */
+    /* TF32 or F8 where products round their factors to that; 0: they are of dtype */
+    pst_dtype factors;
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
     pst_param *param;

@@ -14,8 +14,9 @@ typedef enum {
     PST_ARG_DIN,   /* gradient of input i (B writes it) */
     PST_ARG_SUM,   /* what B adds to DIN i: the gradient that later operators already gave to that
                       input; a NULL pointer when there is none */
-    PST_ARG_DPARAM /* gradient accumulator of parameter i's use, fp32 (W adds to it, or overwrites:
-                      launch.first) */
+    /* gradient accumulator of parameter i's use, fp32 (W adds to it, or overwrites: launch.first)
+     */
+    PST_ARG_DPARAM
 } pst_arg_kind;
 
 enum { PST_READ = 1, PST_WRITE = 2, PST_MAX_ARG = 10 };
@@ -64,12 +65,12 @@ struct pst_op_row {
  * number attr.part. */
 typedef enum {
     PST_EXCHANGE_NONE,
-    PST_EXCHANGE_COPY,    /* to = from; nobody else is needed */
-    PST_EXCHANGE_SUM,     /* to = the sum of all ranks' from; to is from */
-    PST_EXCHANGE_GATHER,  /* to [b,T,..]: all ranks' from [b,T of the rank,..] in rank order */
-    PST_EXCHANGE_SCATTER, /* to [b,T of the rank,..]: its part of the sum of all ranks' from
-                             [b,T,..] */
-    PST_EXCHANGE_STACK    /* to: all ranks' from, one after the other */
+    PST_EXCHANGE_COPY,   /* to = from; nobody else is needed */
+    PST_EXCHANGE_SUM,    /* to = the sum of all ranks' from; to is from */
+    PST_EXCHANGE_GATHER, /* to [b,T,..]: all ranks' from [b,T of the rank,..] in rank order */
+    /* to [b,T of the rank,..]: its part of the sum of all ranks' from [b,T,..] */
+    PST_EXCHANGE_SCATTER,
+    PST_EXCHANGE_STACK /* to: all ranks' from, one after the other */
 } pst_exchange;
 static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, pst_pass pass) {
     return is_sum ? PST_EXCHANGE_NONE : (pst_exchange)node->op->exchange[pass];

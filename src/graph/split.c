@@ -12,15 +12,15 @@ typedef struct {
     const pst_graph *whole;
     pst_split_options o;
     pst_graph *g;
-    split *split;       /* [n_node] of the whole */
-    uint32_t *reader;   /* [n_tensor] the only operator that reads it, PST_NONE: there are none or
-                           several */
+    split *split; /* [n_node] of the whole */
+    /* [n_tensor] the only operator that reads it, PST_NONE: there are none or several */
+    uint32_t *reader;
     uint32_t *producer; /* [n_tensor] the operator that makes it, PST_NONE: data */
     pst_slice *slice;   /* [n_param] */
     uint32_t *now;      /* [n_tensor] the tensor of the rank's graph that stands for it */
-    uint32_t *entered;  /* [n_tensor] what a column-split operator reads of it, PST_NONE: not made
-                           yet */
-    uint32_t *reached;  /* [n_tensor] the operator for which that was made */
+    /* [n_tensor] what a column-split operator reads of it, PST_NONE: not made yet */
+    uint32_t *entered;
+    uint32_t *reached; /* [n_tensor] the operator for which that was made */
 } builder;
 
 static const pst_node *node_of(const builder *b, uint32_t i) { return b->whole->node + i; }

@@ -35,9 +35,9 @@ typedef struct {
      * would be split together with an operator across such a change is not split, nor is a
      * parameter that two numbers of ranks use. NULL: all into `parts`. */
     const uint32_t *parts_of_node;
-    uint32_t *origin; /* of each operator of the part, the operator of the whole that it stands for
-                         or, an exchange, that needs it. Room for PST_SPLIT_NODES of the whole;
-                         NULL */
+    /* of each operator of the part, the operator of the whole that it stands for or, an exchange,
+     * that needs it. Room for PST_SPLIT_NODES of the whole; NULL */
+    uint32_t *origin;
 } pst_split_options;
 /* A part has no more operators than so many times those of the whole. */
 enum { PST_SPLIT_NODES = 4 };

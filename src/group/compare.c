@@ -171,9 +171,9 @@ static uint64_t hash_plan(const pst_plan *plan) {
 
 static uint64_t hash_lists(const pst_job *job) {
     uint64_t hash = 0;
+    /* durations, which stand last, are left out */
     for (uint32_t r = 0; r < job->n_rank; r++)
-        for (uint32_t i = 0; i < job->list[r].n_instr; i++) /* but for the durations, which stand
-                                                               last */
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++)
             hash = pst_hash64(&job->list[r].instr[i], offsetof(pst_instr, ns), hash);
     return hash;
 }

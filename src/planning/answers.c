@@ -1,6 +1,7 @@
 /* Questions about what was planned, and how answers are written. planning/planning.h declares
  * it. */
 #include "base/bytes.h"
+#include "base/plural.h"
 #include "planning/planning.h"
 #include <string.h>
 
@@ -62,7 +63,7 @@ const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES])
                  n < PST_PLANNING_DEGREES - 40 ? "" : ", ...");
     else
         snprintf(text, PST_PLANNING_DEGREES, "%u tensor rank%s", grid.tensor,
-                 grid.tensor == 1 ? "" : "s");
+                 pst_plural(grid.tensor));
     return text;
 }
 

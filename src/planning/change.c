@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double each_s = 1, all_s = 30; /* at most, for the search with one change; and with
-                                               all */
+/* Seconds at most: for the search with one change; for all of them together. */
+static const double each_s = 1, all_s = 30;
 
 static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
 
@@ -196,8 +196,8 @@ static pst_status change_memory(pst_planning *x, char *change) {
 
 enum { SPARE = 5 };
 
-static const pst_cluster_link assumed = {10000, 50e9}; /* between nodes, of each device:
-                                                          ib:400Gb/s */
+/* between nodes, of each device: ib:400Gb/s */
+static const pst_cluster_link assumed = {10000, 50e9};
 
 static int has_links(const pst_cluster *c) {
     return c->node[c->device[0].node].link[PST_LEVEL_NODE].bytes_per_s > 0;

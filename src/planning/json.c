@@ -101,27 +101,29 @@ static json_t *searched(const pst_planning *x) {
                      x->seconds, "timed_out", r->timed_out);
 }
 
+static json_t *real_if(int known, double value) { return known ? json_real(value) : json_null(); }
+
+static json_t *fewer_of(const pst_planning *x) {
+    if (!x->fewer) return json_null();
+    return json_pack("{s:i,s:f}", "devices", (int)x->fewer, "step_s", seconds(x->fewer_ns));
+}
+
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out) {
     const pst_search_result *r = x->result;
     const pst_candidate *best = r->best;
-    double step = best ? seconds(best->step_ns) : 0, mfu = best ? pst_planning_mfu(x, best) : 0;
+    double step = best ? seconds(best->step_ns) : 1, mfu = best ? pst_planning_mfu(x, best) : 0;
+    double tokens = (double)x->problem.batch * x->model.context;
     json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:s}", "fits", best != NULL, "cluster",
                           x->cluster_text, "devices", (int)x->cluster->n_device, "costs",
                           pst_planning_source(x), "change", change, "smallest_cluster", cluster);
     int failed =
         !j ||
-        json_object_set_new(j, "lower_bound_s",
-                            best ? json_real(seconds(r->bound_ns)) : json_null()) != 0 ||
-        json_object_set_new(j, "gap", best ? json_real(r->gap) : json_null()) != 0 ||
-        json_object_set_new(j, "step_s", best ? json_real(step) : json_null()) != 0 ||
-        json_object_set_new(j, "tokens_per_s",
-                            best ? json_real((double)x->problem.batch * x->model.context / step)
-                                 : json_null()) != 0 ||
-        json_object_set_new(j, "mfu", mfu > 0 ? json_real(mfu) : json_null()) != 0 ||
-        json_object_set_new(j, "fewer",
-                            x->fewer ? json_pack("{s:i,s:f}", "devices", (int)x->fewer, "step_s",
-                                                 seconds(x->fewer_ns))
-                                     : json_null()) != 0 ||
+        json_object_set_new(j, "lower_bound_s", real_if(best != NULL, seconds(r->bound_ns))) != 0 ||
+        json_object_set_new(j, "gap", real_if(best != NULL, r->gap)) != 0 ||
+        json_object_set_new(j, "step_s", real_if(best != NULL, step)) != 0 ||
+        json_object_set_new(j, "tokens_per_s", real_if(best != NULL, tokens / step)) != 0 ||
+        json_object_set_new(j, "mfu", real_if(mfu > 0, mfu)) != 0 ||
+        json_object_set_new(j, "fewer", fewer_of(x)) != 0 ||
         json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
         json_object_set_new(j, "rows", rows_of(x)) != 0 ||
         json_object_set_new(j, "searched", searched(x)) != 0 ||

@@ -1,6 +1,7 @@
 /* See planning/page.h: the layout in words, the operators with their chunks, and the rows of the
  * comparison. */
 #include "planning/page_parts.h"
+#include "base/plural.h"
 #include "planning/planning.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,8 +17,6 @@ static void append(char *text, size_t room, const char *format, ...) {
     vsnprintf(text + n, room - n, format, args);
     va_end(args);
 }
-
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
 /* The one that all chunks have, or that they differ. */
 static void recompute_text(const uint8_t *recompute, uint32_t n, char *text, size_t room) {
@@ -39,10 +38,10 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     uint32_t chunks = l->n_chunk / l->pipeline;
     pst_grid_text(p->grid, grid);
     if (*grid) append(text, room, "%s", grid);
-    else append(text, room, "%u stage%s", p->grid.pipeline, plural(p->grid.pipeline));
+    else append(text, room, "%u stage%s", p->grid.pipeline, pst_plural(p->grid.pipeline));
     if (chunks > 1) append(text, room, ", %u chunks per stage", chunks);
     append(text, room, ", schedule %s, %u micro-batch%s of %u sample%s", l->schedule, l->n_micro,
-           l->n_micro == 1 ? "" : "es", l->micro_batch, plural(l->micro_batch));
+           pst_plural_es(l->n_micro), l->micro_batch, pst_plural(l->micro_batch));
     recompute_text(l->recompute, l->n_chunk, recompute, sizeof recompute);
     append(text, room, ", recomputation %s, %s", recompute,
            pst_dtype_name(pst_graph_factors(p->graph)));
@@ -63,11 +62,11 @@ static void describe_model(const pst_prepared *p, pst_plan_page *page) {
 static void describe_cluster(const pst_cluster *c, uint32_t used, pst_plan_page *page) {
     char *text = page->cluster;
     if (!c) {
-        append(text, sizeof page->cluster, "%u rank%s alike", used, plural(used));
+        append(text, sizeof page->cluster, "%u rank%s alike", used, pst_plural(used));
         return;
     }
     append(text, sizeof page->cluster, "%u device%s on %u node%s: ", c->n_device,
-           plural(c->n_device), c->n_node, plural(c->n_node));
+           pst_plural(c->n_device), c->n_node, pst_plural(c->n_node));
     for (uint32_t first = 0, end; first < c->n_device; first = end) {
         const pst_cluster_device *d = &c->device[first];
         for (end = first; end < c->n_device && c->device[end].kind == d->kind &&
@@ -117,7 +116,7 @@ static void describe(const pst_prepared *p, const pst_search_result *r, pst_plan
            "%llu layouts looked at, %llu simulated, %llu laid out to the byte; %u combination%s of "
            "degrees%s",
            (unsigned long long)r->n_layout, (unsigned long long)r->n_simulated,
-           (unsigned long long)r->n_verified, r->n_row, plural(r->n_row),
+           (unsigned long long)r->n_verified, r->n_row, pst_plural(r->n_row),
            r->timed_out ? "; ended by the time limit" : "");
 }
 

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/sized.h"
 #include "data/data.h"
 #include "planning/page.h"
@@ -160,8 +161,6 @@ void pst_planning_close(pst_planning *x) {
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static const char *plural(uint32_t n) { return n == 1 ? "" : "s"; }
-
 static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
 
 pst_status pst_planning_none(const pst_planning *x, const char *change, const char *cluster) {
@@ -177,8 +176,8 @@ pst_status pst_planning_none(const pst_planning *x, const char *change, const ch
         "no layout %s the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
         "%s over on stage %u%s%s%s%s%s%s%s",
         x->result->timed_out ? "that was found in time fits in" : "fits in", x->cluster->n_device,
-        plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data,
-        plural(row->data),
+        pst_plural(x->cluster->n_device), row->pipeline, pst_plural(row->pipeline), row->data,
+        pst_plural(row->data),
         pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before},
                              degrees),
         pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "",

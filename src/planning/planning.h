@@ -15,10 +15,10 @@ typedef struct {
 } pst_planning_part_key;
 typedef struct {
     pst_planning_part_key key;
-    pst_status status;      /* EINPUT: it cannot be had */
-    pst_graph *graph;       /* of the first tensor rank */
-    uint32_t n, *first;     /* [n operators of the whole + 1] where in `graph` what belongs to each
-                               begins */
+    pst_status status; /* EINPUT: it cannot be had */
+    pst_graph *graph;  /* of the first tensor rank */
+    /* [n operators of the whole + 1] where in `graph` what belongs to each begins */
+    uint32_t n, *first;
     pst_cost_table **table; /* [n_kind] NULL: not built yet */
 } pst_planning_part;
 
@@ -36,18 +36,18 @@ typedef struct {
     const char *open;             /* a key that is open although the run file gives it; "" none */
     int nominal;                  /* 1: devices are this machine's, and the following says which */
     const pst_device_ops *device; /* what computes on them; NULL: of a cluster, it is not known */
-    const pst_device_kind *datasheet; /* of this machine's; NULL: a nominal processor core, or
-                                         measured */
+    /* of this machine's; NULL: a nominal processor core, or measured */
+    const pst_device_kind *datasheet;
     int all_ranks;             /* 1: devices are ranks that are there: none may be left over */
     pst_processors processors; /* of ranks that are there */
-    uint64_t memory; /* bytes that a rank may use where parallel.memory does not say; 0: what its
-                        device has */
+    /* bytes that a rank may use where parallel.memory does not say; 0: what its device has */
+    uint64_t memory;
     pst_model_config model;
     const pst_model_row *row;
     const pst_optim_row *optim;
     pst_search_problem problem;
-    uint32_t *degree; /* tensor ranks of each stage, as the run file has them; NULL: none, or all
-                         the same */
+    /* tensor ranks of each stage, as the run file has them; NULL: none, or all the same */
+    uint32_t *degree;
     uint32_t *micros; /* of each replica, as the run file has them; NULL: open */
     uint32_t n_part, n_whole;
     pst_planning_part *part;   /* [n_part] */
@@ -55,8 +55,8 @@ typedef struct {
     uint32_t layers;           /* of the models that cost tables are made of */
     pst_search_result *result;
     double seconds; /* of the search */
-    uint32_t fewer; /* links are so slow that so many devices, the first ones, are faster alone; 0:
-                       none */
+    /* links are so slow that so many devices, the first ones, are faster alone; 0: none */
+    uint32_t fewer;
     uint64_t fewer_ns;   /* their step */
     uint64_t end_ns;     /* monotonic: when --time-limit is over; UINT64_MAX: there is none */
     pst_config *settled; /* with the cluster that is planned for; NULL: nothing was prepared yet */

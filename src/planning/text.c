@@ -1,6 +1,7 @@
 /* What `penstock plan` says to people. planning/planning.h declares it. */
 #include "backends/machine.h"
 #include "backends/registry.h"
+#include "base/plural.h"
 #include "planning/planning.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -41,12 +42,11 @@ static void say_layout(const pst_candidate *l, FILE *out) {
     for (uint32_t k = 1; k < l->layout.data; k++)
         even &= l->layout.micros[k] == l->layout.micros[0];
     fprintf(out, "layout      %u stage%s x %u replica%s x %s, %s, %u chunk%s per stage\n",
-            l->layout.pipeline, l->layout.pipeline == 1 ? "" : "s", l->layout.data,
-            l->layout.data == 1 ? "" : "s",
-            pst_planning_degrees(pst_layout_grid(&l->layout), degrees), pst_planning_schedule(l),
-            chunks, chunks == 1 ? "" : "s");
+            l->layout.pipeline, pst_plural(l->layout.pipeline), l->layout.data,
+            pst_plural(l->layout.data), pst_planning_degrees(pst_layout_grid(&l->layout), degrees),
+            pst_planning_schedule(l), chunks, pst_plural(chunks));
     fprintf(out, "            %u micro-batch%s of %u", l->layout.n_micro,
-            l->layout.n_micro == 1 ? "" : "es", l->layout.micro_batch);
+            pst_plural_es(l->layout.n_micro), l->layout.micro_batch);
     if (l->layout.data > 1 && even) fprintf(out, ", %u for each replica", l->layout.micros[0]);
     for (uint32_t k = 0; !even && k < l->layout.data; k++)
         fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->layout.micros[k]);
@@ -128,7 +128,7 @@ static void say_crowded(const pst_planning *x, const pst_candidate *l, FILE *out
     fprintf(out,
             "crowded     %u ranks of %u thread%s take turns on %u processor%s of this machine: "
             "slower than predicted\n",
-            ranks, threads, threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "");
+            ranks, threads, pst_plural(threads), processors, pst_plural(processors));
 }
 
 static void say_costs(const pst_planning *x, FILE *out) {
@@ -183,7 +183,7 @@ static void say_rows(const pst_planning *x, FILE *out) {
 
 static void say_fewer(const pst_planning *x, FILE *out) {
     if (!x->fewer) return;
-    fprintf(out, "fewer       the first %u device%s alone: ", x->fewer, x->fewer == 1 ? "" : "s");
+    fprintf(out, "fewer       the first %u device%s alone: ", x->fewer, pst_plural(x->fewer));
     say_seconds(x->fewer_ns, out);
     fprintf(out, " with -n %u: links are slow for this model\n", x->fewer);
 }
@@ -193,7 +193,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
     fprintf(out, "%s, %u layers, %u channels, batch %u of %u tokens, %s, on ", x->model.kind,
             x->model.layers, x->model.channels, x->problem.batch, x->model.context,
             x->config->train.precision);
-    fprintf(out, "%u device%s%s%s\n", x->cluster->n_device, x->cluster->n_device == 1 ? "" : "s",
+    fprintf(out, "%u device%s%s%s\n", x->cluster->n_device, pst_plural(x->cluster->n_device),
             *x->cluster_text ? ": " : "", x->cluster_text);
     if (best) {
         say_layout(best, out);

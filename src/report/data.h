@@ -46,16 +46,16 @@ typedef struct {
     double sets_step;
     uint32_t n_rank;           /* of the memory columns */
     pst_report_memory *memory; /* [n_rank] */
-    json_t *work; /* {kind of work: seconds of all ranks and steps}, the first step only where it is
-                     alone */
+    /* {kind of work: seconds of all ranks and steps}, the first step only where it is alone */
+    json_t *work;
     double work_wall;    /* seconds of the same steps, times ranks */
     json_t *start, *end; /* the last of those lines, NULL none */
     double first_time;   /* of the first start line, NaN none */
     size_t n_start;
-    size_t n_event;      /* lines with another event than validation */
-    json_t *head, *tail; /* arrays of the first PST_REPORT_HEAD and the last PST_REPORT_TAIL after
-                            those */
-    size_t n_bad;        /* lines that are no objects, or steps that do not ascend */
+    size_t n_event; /* lines with another event than validation */
+    /* arrays of the first PST_REPORT_HEAD and the last PST_REPORT_TAIL after those */
+    json_t *head, *tail;
+    size_t n_bad; /* lines that are no objects, or steps that do not ascend */
 } pst_report_metrics;
 
 /* The kinds of time in a trace. */
@@ -65,16 +65,16 @@ typedef enum {
     PST_REPORT_W,
     PST_REPORT_BW,
     PST_REPORT_FLUSH,
-    PST_REPORT_TRANSFER, /* of slices: a RECV; in sums: nothing to compute while a message is on its
-                            way here */
-    PST_REPORT_IDLE,     /* in sums: the rest */
-    PST_REPORT_SEND,     /* of slices only */
+    /* of slices: a RECV; in sums: nothing to compute while a message is on its way here */
+    PST_REPORT_TRANSFER,
+    PST_REPORT_IDLE, /* in sums: the rest */
+    PST_REPORT_SEND, /* of slices only */
     PST_REPORT_KIND_COUNT = PST_REPORT_SEND
 } pst_report_kind;
 
 typedef struct {
-    double start, end; /* us since the start of the step; of a RECV: since both ends had posted
-                          it */
+    /* us since the start of the step; of a RECV: since both ends had posted it */
+    double start, end;
     uint32_t rank, chunk, micro; /* RECV and SEND: chunk is the channel, micro the peer */
     uint8_t kind;                /* pst_report_kind */
     uint8_t predicted;

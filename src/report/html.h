@@ -13,10 +13,10 @@ void pst_html_text(FILE *out, const char *text);
 const char *pst_html_whole(double value, char text[PST_HTML_NUMBER]);
 const char *pst_html_bytes(double bytes, char text[PST_HTML_NUMBER]); /* 16.5 MiB */
 const char *pst_html_ms(double ms, char text[PST_HTML_NUMBER]);       /* 74.8 ms, 1.25 s, 310 µs */
-const char *pst_html_span(double seconds, char text[PST_HTML_NUMBER]);      /* 2 h 05 min, 3 min 10
-                                                                               s, 7.5 s, 30 ms */
-const char *pst_html_share(double share, char text[PST_HTML_NUMBER]);       /* 0.155: 15.5% */
-const char *pst_html_count(double value, char text[PST_HTML_NUMBER]);       /* 834304: 0.83 M */
-const char *pst_html_time(double unix_seconds, char text[PST_HTML_NUMBER]); /* 2026-01-31 13:05:59
-                                                                               UTC */
+const char *pst_html_span(double seconds, char text[PST_HTML_NUMBER]); /* 2 h 05 min, 3 min 10
+                                                                          s, 7.5 s, 30 ms */
+const char *pst_html_share(double share, char text[PST_HTML_NUMBER]);  /* 0.155: 15.5% */
+const char *pst_html_count(double value, char text[PST_HTML_NUMBER]);  /* 834304: 0.83 M */
+/* "2026-01-31 13:05:59 UTC". */
+const char *pst_html_time(double unix_seconds, char text[PST_HTML_NUMBER]);
 #endif

@@ -7,10 +7,9 @@
 /* Ranks that are drawn one by one; of more, the first. */
 enum { PST_REPORT_ROWS = 128 };
 
-/* summary.c */
-void pst_report_draw_head(const pst_report_data *d, FILE *out); /* name, state, what ran where */
-pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out); /* the few numbers that
-                                                                          matter; ENOMEM */
+/* summary.c: name, state, what ran where; and the few numbers that matter. ENOMEM. */
+void pst_report_draw_head(const pst_report_data *d, FILE *out);
+pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out);
 /* curves.c: ENOMEM. */
 pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out);
 /* step_rows.c: the traced step, measured and predicted, and what each rank's time went into. */

@@ -63,8 +63,8 @@ typedef struct {
     uint32_t rank;
     char place[PST_GRID_TEXT], device[PST_PLAN_TEXT]; /* "" not known */
     uint64_t region[8];                               /* bytes, as region_name has them */
-    uint64_t fixed, total, room; /* held all the time; predicted peak; what the rank may use, 0 not
-                                    known */
+    /* held all the time; predicted peak; what the rank may use, 0 not known */
+    uint64_t fixed, total, room;
     size_t n_held;
     pst_plan_held *held; /* by time */
     double us[PST_PLAN_TIME_COUNT];
@@ -77,8 +77,8 @@ typedef struct {
     char schedule[32], recompute[32];
     uint64_t step_ns, peak_bytes;
     double bubble;
-    int fits, exact, possible; /* possible 0: no layout with these degrees, and `why` says why
-                                  not */
+    /* possible 0: no layout with these degrees, and `why` says why not */
+    int fits, exact, possible;
     char why[PST_PLAN_TEXT];
 } pst_plan_row;
 
@@ -96,8 +96,8 @@ typedef struct {
     pst_plan_op *op;
     pst_plan_chunk *chunk;
     pst_plan_rank *rank;
-    pst_report_trace trace; /* of the ranks that are shown, predicted; slice.rank is an index of
-                               `rank` */
+    /* of the ranks that are shown, predicted; slice.rank is an index of `rank` */
+    pst_report_trace trace;
     uint32_t n_row;
     pst_plan_row *row;
 } pst_plan_page;

@@ -3,6 +3,7 @@
  * of a layer stand together; of many operators only layers are drawn, of many layers several as
  * one. */
 #include "report/html.h"
+#include "base/plural.h"
 #include "report/plan.h"
 #include <math.h>
 #include <string.h>
@@ -101,7 +102,7 @@ static void draw_block(const pst_plan_page *page, block x, int ops, FILE *out) {
         fputs(" to ", out);
         print_layer(&page->op[x.end - 1], out);
     }
-    fprintf(out, ": %u operator%s\n", x.end - x.first, x.end - x.first == 1 ? "" : "s");
+    fprintf(out, ": %u operator%s\n", x.end - x.first, pst_plural(x.end - x.first));
     print_costs(sum.ns, sum.flops, sum.bytes, 0, sum.parameters, out);
     fputs("\">", out);
     for (uint32_t i = x.first; ops && i < x.end; i++) draw_op(&page->op[i], out);

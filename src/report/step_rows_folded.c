@@ -10,8 +10,8 @@
 enum { COLUMNS = 300, LEVELS = 32 };
 
 typedef struct {
-    int from[PST_REPORT_TRANSFER], to[PST_REPORT_TRANSFER]; /* of each kind, in levels from the
-                                                               top */
+    /* of each kind, in levels from the top */
+    int from[PST_REPORT_TRANSFER], to[PST_REPORT_TRANSFER];
 } column;
 
 static void share_out(const pst_report_slice *s, size_t n, double end,

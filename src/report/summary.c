@@ -1,5 +1,6 @@
 /* The head of a report: what ran, where, how it ended, and the few numbers that matter. */
 #include "report/html.h"
+#include "base/plural.h"
 #include "report/page.h"
 #include "report/typical.h"
 #include <math.h>
@@ -50,15 +51,15 @@ static void draw_layout(const pst_report_data *d, FILE *out) {
     open_fact("Layout", out);
     if (d->plan) {
         pst_grid_text(pst_report_grid(d), grid);
-        fprintf(out, "%u rank%s%s%s%s", ranks, ranks == 1 ? "" : "s", *grid ? " (" : "", grid,
-                *grid ? ")" : "");
+        fprintf(out, "%u rank%s", ranks, pst_plural(ranks));
+        if (*grid) fprintf(out, " (%s)", grid);
         if (threads > 0)
             fprintf(out, " of %s thread%s", pst_html_whole(threads, text), threads > 1 ? "s" : "");
         fputs(", schedule ", out);
         const pst_layout *l = &d->plan->layout;
         pst_html_text(out, l->schedule);
-        fprintf(out, ", %u micro-batch%s of %u sample%s", l->n_micro, l->n_micro == 1 ? "" : "es",
-                l->micro_batch, l->micro_batch == 1 ? "" : "s");
+        fprintf(out, ", %u micro-batch%s of %u sample%s", l->n_micro, pst_plural_es(l->n_micro),
+                l->micro_batch, pst_plural(l->micro_batch));
     }
     if (d->config) {
         fputs(d->plan ? ", " : "", out);

@@ -1,6 +1,7 @@
 /* What a run says before its first step: what it is, what is predicted, and what may not be as it
  * was meant. */
 #include "base/log.h"
+#include "base/plural.h"
 #include "group/placement.h"
 #include "run/announce.h"
 #include <limits.h>
@@ -20,7 +21,7 @@ static void say_crowded(const pst_trainer *t) {
     pst_sharing g;
     if (!pst_announce_crowd(t, &g)) return;
     printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", g.ranks,
-           threads, threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "",
+           threads, pst_plural(threads), g.processors, pst_plural(g.processors),
            t->group->world->host);
 }
 
@@ -100,12 +101,13 @@ void pst_announce_run(const pst_trainer *t) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         most = p->memory[r]->total > most ? p->memory[r]->total : most;
     pst_grid_text(p->grid, grid);
-    printf("%s: %s, %.2f M parameters, %s, %u rank%s%s%s%s of %u thread%s, %s, %u micro-batches of "
-           "%u\n",
-           t->folder, p->graph->name, (double)params / 1e6, t->config->train.precision,
-           p->options.n_rank, p->options.n_rank > 1 ? "s" : "", *grid ? " (" : "", grid,
-           *grid ? ")" : "", p->options.threads, p->options.threads > 1 ? "s" : "",
-           p->plan->layout.schedule, p->plan->layout.n_micro, p->plan->layout.micro_batch);
+    printf("%s: %s, %.2f M parameters, %s, %u rank%s", t->folder, p->graph->name,
+           (double)params / 1e6, t->config->train.precision, p->options.n_rank,
+           pst_plural(p->options.n_rank));
+    if (*grid) printf(" (%s)", grid);
+    printf(" of %u thread%s, %s, %u micro-batches of %u\n", p->options.threads,
+           pst_plural(p->options.threads), p->plan->layout.schedule, p->plan->layout.n_micro,
+           p->plan->layout.micro_batch);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",
            p->timing->bubble * 100, (double)most / 1048576.0);

@@ -35,8 +35,7 @@ pst_status pst_limits_of_run(const pst_trainer *t) {
     pst_limit_needs needs =
         pst_limit_of_rank(t->world->size, 1 + n * (p->options.threads - 1), arenas);
     if (file > needs.file) needs.file = file;
-    if (several)
-        needs.files += 2 * (uint64_t)(t->world->size - t->world->local_size); /* UCX's, to other
-                                                                                 hosts */
+    /* UCX's, to other hosts */
+    if (several) needs.files += 2 * (uint64_t)(t->world->size - t->world->local_size);
     return pst_limit_check(&needs);
 }

@@ -1,6 +1,7 @@
 /* See plan_auto.h. What ranks hand on to each other is the text of a plan file. */
 #include "run/plan_auto.h"
 #include "base/file.h"
+#include "base/plural.h"
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
 #include "group/group.h"
@@ -157,8 +158,8 @@ static void say(const pst_plan *p, int begun) {
     const pst_layout *l = &p->layout;
     printf("planned:   %u stage%s x %u replica%s x %u tensor rank%s, %s, %u micro-batches of %u: "
            "%.3f ms per step",
-           l->pipeline, l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s", l->tensor,
-           l->tensor == 1 ? "" : "s", l->schedule, l->n_micro, l->micro_batch,
+           l->pipeline, pst_plural(l->pipeline), l->data, pst_plural(l->data), l->tensor,
+           pst_plural(l->tensor), l->schedule, l->n_micro, l->micro_batch,
            (double)p->step_ns * 1e-6);
     if (begun) printf(", as the run began\n");
     else printf(", no layout takes less than %.3f ms\n", (double)p->bound_ns * 1e-6);

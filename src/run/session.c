@@ -70,9 +70,8 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     pst_trainer *t = &s->t;
     pst_prepare_options options = {
         .n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
-    if (s->config->parallel.tensor < 2)
-        PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare
-                                                                                 looks */
+    /* of a tensor rank's part: pst_prepare looks */
+    if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph));
     PST_TRY(check_plan(s->config, plan, t->world));
     PST_TRY(pst_setup_placement(s->config, plan, options.n_rank, &t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));

@@ -21,8 +21,8 @@ static void plain_arena_is_zero_and_aligned(void **state) {
         for (uint64_t at = 0; at < sizes[i]; at += 997) assert_int_equal(arena.base[at], 0);
         if (sizes[i]) memset(arena.base, 7, sizes[i]);
         assert_true(pst_arena_intact(&arena));
-        assert_int_equal(pst_arena_touched(&arena, 3, sizes[i]), 3); /* cannot tell: says nothing
-                                                                        was */
+        /* cannot tell: says nothing was */
+        assert_int_equal(pst_arena_touched(&arena, 3, sizes[i]), 3);
         pst_arena_close(&arena);
         assert_null(arena.base);
     }

@@ -43,12 +43,12 @@ static void bf16_rounds_to_nearest_even(void **state) {
     (void)state;
     assert_int_equal(pst_bf16_from_f32(1.0f), 0x3f80);
     assert_int_equal(pst_bf16_from_f32(-0.0f), 0x8000);
-    assert_int_equal(pst_bf16_from_f32(from_bits(0x3f808000)), 0x3f80); /* a tie goes to the even
-                                                                           one */
+    /* a tie goes to the even one */
+    assert_int_equal(pst_bf16_from_f32(from_bits(0x3f808000)), 0x3f80);
     assert_int_equal(pst_bf16_from_f32(from_bits(0x3f818000)), 0x3f82);
     assert_int_equal(pst_bf16_from_f32(from_bits(0x3f808001)), 0x3f81);
-    assert_int_equal(pst_bf16_from_f32(from_bits(0x7f7fffff)), 0x7f80); /* beyond the largest:
-                                                                           infinity */
+    /* beyond the largest: infinity */
+    assert_int_equal(pst_bf16_from_f32(from_bits(0x7f7fffff)), 0x7f80);
     assert_int_equal(pst_bf16_from_f32(INFINITY), 0x7f80);
     assert_true(isnan(pst_f32_from_bf16(pst_bf16_from_f32(from_bits(0x7f800001)))));
     assert_true(isnan(pst_f32_from_bf16(pst_bf16_from_f32(from_bits(0xffffffff)))));

@@ -325,8 +325,8 @@ static void test_killed(void **state) {
             kill(p.pid, SIGKILL);
             assert_int_equal(process_wait(&p, 30), 128 + SIGKILL);
             run_result r = {.exit_status = -1};
-            for (int k = 0; k < 100 && r.exit_status; k++) { /* ranks whose launcher was killed need
-                                                                a moment */
+            for (int k = 0; k < 100 && r.exit_status; k++) {
+                /* ranks whose launcher was killed need a moment */
                 r = run_here(YAML, "killed", 3 - ranks, again, self, 1);
                 if (r.exit_status) process_sleep_ms(50);
             }

@@ -107,8 +107,8 @@ static pst_status fault_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
 
 static uint32_t fault_progress(pst_transport *t) {
     fault_transport *f = (fault_transport *)t;
-    uint32_t moved = release_held(f) + held(f); /* a countdown is something that moves: no deadlock,
-                                                   no sleep */
+    /* a countdown is something that moves: no deadlock, no sleep */
+    uint32_t moved = release_held(f) + held(f);
     return moved + f->inner->ops->progress(f->inner);
 }
 

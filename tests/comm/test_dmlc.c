@@ -90,8 +90,8 @@ static void test_strangers(void **state) {
         assert_int_equal(seen[rank[i]]++, 0);
     }
     assert_int_equal(end_of(scheduler), 0);
-    assert_true(pst_monotonic_ns() - began < UINT64_C(15000000000)); /* nobody waited until the time
-                                                                        was over */
+    /* nobody waited until the time was over */
+    assert_true(pst_monotonic_ns() - began < UINT64_C(15000000000));
     for (int i = 0; i < SILENT; i++) close(fd[i]);
 }
 
@@ -114,8 +114,8 @@ static void test_refused(void **state) {
     assert_int_equal(end_of(start_worker(0, 2, secret, "")), 10);
     assert_int_equal(end_of(loser == one ? twin : one), 11);
     assert_int_equal(end_of(scheduler), 0);
-    assert_true(pst_monotonic_ns() - began < UINT64_C(15000000000)); /* nobody waited until the time
-                                                                        was over */
+    /* nobody waited until the time was over */
+    assert_true(pst_monotonic_ns() - began < UINT64_C(15000000000));
 }
 
 static void test_alone(void **state) {

@@ -61,8 +61,8 @@ static int read_the_dead(rank_state *r) {
     for (uint32_t root = 0; root <= 2; root += 2) /* UCX sets up what it needs in both directions */
         RANK_CHECK(rank_collective(r, PST_COLL_BROADCAST, mem, sizeof mem, PST_F32, root) ==
                    PST_OK);
-    RANK_CHECK(r->world->ops->fence(r->world) == PST_OK); /* whoever is through dies only when all
-                                                             are */
+    /* whoever is through dies only when all are */
+    RANK_CHECK(r->world->ops->fence(r->world) == PST_OK);
     if (r->world->rank == 2) {
         RANK_CHECK(rank_post(r, transfer_of(PST_TRANSFER_SEND, 0, 0, 0, mem, sizeof mem),
                              &request) == PST_OK);
@@ -134,8 +134,8 @@ static child start_launcher(uint32_t n, const char *scenario, const char *way, u
     if (!c.pid) {
         signal(SIGINT, SIG_DFL); /* a shell's background ignores them */
         signal(SIGQUIT, SIG_DFL);
-        signal(SIGPIPE, SIG_IGN); /* as the program does: PMIx may write to a rank that has just
-                                     been killed */
+        /* as the program does: PMIx may write to a rank that has just been killed */
+        signal(SIGPIPE, SIG_IGN);
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves nobody behind */
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
@@ -323,8 +323,8 @@ static void ranks_die_with_the_launcher(void **state) {
     assert_true(hear(&c, "ready", 3));
     uint64_t start = pst_monotonic_ns();
     kill(c.pid, SIGKILL);
-    assert_int_equal(finish(&c, start, 5000), 1000 + SIGKILL); /* the pipe closed: no rank holds
-                                                                  it */
+    /* the pipe closed: no rank holds it */
+    assert_int_equal(finish(&c, start, 5000), 1000 + SIGKILL);
 }
 
 static char state_of(int pid) {

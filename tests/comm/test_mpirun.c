@@ -102,8 +102,8 @@ int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return rank_main(argv[2]);
     if (system("mpirun --version >/dev/null 2>&1"))
         return SKIPPED("no mpirun here (apt-get install openmpi-bin)");
-    setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0); /* patched memory calls and sanitizers do not go
-                                                    together */
+    /* patched memory calls and sanitizers do not go together */
+    setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_ranks_come_together),
         cmocka_unit_test(a_stopped_rank_is_named),

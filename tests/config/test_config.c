@@ -474,8 +474,8 @@ static void paths_beside_the_file(void **state) {
         snprintf(expected, sizeof expected, "a=%s/sub/texts", folder);
         assert_string_equal(c->eval.sets[override ? 1 : 0], override ? "a=texts" : expected);
         if (!override) assert_string_equal(c->eval.sets[1], "a=other");
-        snprintf(expected, sizeof expected, "b=%s/sub/texts", folder); /* of the file, whatever is
-                                                                          overridden */
+        /* of the file, whatever is overridden */
+        snprintf(expected, sizeof expected, "b=%s/sub/texts", folder);
         assert_string_equal(c->eval.sets[override ? 0 : 2], expected);
         pst_config_close(c);
     }

@@ -65,8 +65,8 @@ static void every_form(void **state) {
     assert_true(ranks == 8 && scale == -3 && quiet && n_operand == 0);
     assert_int_equal(parse("-qn8"), PST_OK);
     assert_true(ranks == 8 && quiet);
-    assert_int_equal(parse("-4 - x"), PST_OK); /* no such letter: a number is an operand, and so is
-                                                  a dash */
+    /* no such letter: a number is an operand, and so is a dash */
+    assert_int_equal(parse("-4 - x"), PST_OK);
     assert_int_equal(n_operand, 3);
     assert_int_equal(parse("a -- -q --bogus b"), PST_OK);
     assert_true(n_operand == 4 && !quiet);

@@ -141,8 +141,8 @@ static void said(const char *variables, const char *more, int status, const char
 
 static void refused(void **state) {
     (void)state;
-    said("PENSTOCK_MODULE=", "parallel.device=cuda", 2, "device cuda: "); /* there is none, or no
-                                                                             driver */
+    /* there is none, or no driver */
+    said("PENSTOCK_MODULE=", "parallel.device=cuda", 2, "device cuda: ");
     said("PENSTOCK_MODULE=", "parallel.device=far", 2,
          "unknown device 'far' (there are: cpu, timed, cuda)");
     said("PENSTOCK_MODULE=/nowhere.so", "parallel.device=cpu", 0, "");

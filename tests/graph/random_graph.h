@@ -104,8 +104,8 @@ static inline pst_graph *random_graph(uint64_t seed) {
         uint32_t y = tensor[next_random(&state) % n];
         tensor[n++] = random_op(g, x, y, shared, &state);
     }
-    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){b, T}, &targets)); /* late: data may stand
-                                                                            anywhere */
+    /* late: data may stand anywhere */
+    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){b, T}, &targets));
     for (uint32_t i = 0, n_loss = 1 + next_random(&state) % 2; i < n_loss; i++) {
         uint32_t logits, out, x = i == 0 ? tensor[n - 1] : tensor[next_random(&state) % n];
         char name[PST_NAME_MAX];

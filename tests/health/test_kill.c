@@ -245,8 +245,8 @@ static void soak(const char *file, uint64_t seed, int i) {
         if (f == FILL_DISK && !is_private) f = LIMIT_FILES;
         if (attempt(file, f, told, sizeof told) == 0) done = is_done(told);
     }
-    for (int k = 0; k < 2 && !done; k++) { /* the first may find everything done but for a last
-                                              line */
+    for (int k = 0; k < 2 && !done; k++) {
+        /* the first may find everything done but for a last line */
         attempt(file, N_FAULT, told, sizeof told);
         done = is_done(told);
     }

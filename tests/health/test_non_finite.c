@@ -458,13 +458,13 @@ static void test_skip(void **state) {
     snprintf(words, sizeof words, "-n 3 parallel.transport=self parallel.threads=1 --resume '%s'",
              half);
     run_result r = run_program(PST_BINARY, yaml, name_of("half", 0), words);
-    snprintf(r.folder, sizeof r.folder, "%.511s", half); /* it goes on in the folder that it
-                                                            resumes */
+    /* it goes on in the folder that it resumes */
+    snprintf(r.folder, sizeof r.folder, "%.511s", half);
     run_read(&r);
     check_skipped(&r, &x, "resumed");
     assert_string_equal(r.hash, base.hash);
-    const char *first = strstr(said("half", 0), " is skipped: "); /* in this process, and said
-                                                                     once */
+    /* in this process, and said once */
+    const char *first = strstr(said("half", 0), " is skipped: ");
     assert_true(first && !strstr(first + 1, " is skipped: "));
 }
 

@@ -16,16 +16,16 @@ typedef struct {
     uint64_t b, t, c; /* input [b,t,c]; attention: c channels of q, of k and of v */
     uint64_t f;       /* linear: outputs; embedding: vocabulary */
     uint32_t heads;
-    int bidirectional, lengths; /* attention: is it, and has it lengths of samples (0, 1, T and
-                                   others) */
+    /* attention: is it, and has it lengths of samples (0, 1, T and others) */
+    int bidirectional, lengths;
     pst_activation act;
     int second; /* has its optional parameter (bias, wpe) */
     float rate;
     pst_dtype dtype;   /* of the graph */
     pst_dtype factors; /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or
                           0: as dtype */
-    uint64_t w, window; /* images: input [b,t,w,c]; convolution: f channels out, windows of `window`
-                           pixels */
+    /* images: input [b,t,w,c]; convolution: f channels out, windows of `window` pixels */
+    uint64_t w, window;
     uint32_t stride, padding;
     uint64_t first, total; /* embedding, vocabulary_*: tokens of other tensor ranks; dropout:
                               elements of others */
@@ -327,8 +327,8 @@ CASE_USED int case_guards_intact(const case_state *s) {
 }
 
 typedef struct {
-    int first, train, share, no_sum; /* share: written operands take over memory where the operator
-                                        allows it */
+    /* share: written operands take over memory where the operator allows it */
+    int first, train, share, no_sum;
 } case_flags;
 
 /* The operand that argument i of a pass is (in place where it must or, asked for, may be). */

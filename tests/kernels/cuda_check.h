@@ -17,8 +17,8 @@ typedef struct {
     const pst_arith *arith;
     /* A copy of these bytes there; alive until clear. */
     void *(*put)(const void *from, uint64_t bytes);
-    void (*get)(void *to, const void *from, uint64_t bytes); /* when all that was launched has
-                                                                ended */
+    /* when all that was launched has ended */
+    void (*get)(void *to, const void *from, uint64_t bytes);
     void (*clear)(void);
     void (*turn)(int again);   /* before a run that must give the same bits as another */
     pst_status (*fault)(void); /* what kernels complained of; forgotten then */

@@ -86,8 +86,8 @@ static inline pst_import *brute_workload(uint64_t *state) {
     im->unit = "ms";
     brute_graph(im, n_forward, state);
     brute_costs(im, state);
-    for (double tries = 1; im->n_class; tries = 1) { /* fewer devices where it would take too
-                                                        long */
+    for (double tries = 1; im->n_class; tries = 1) {
+        /* fewer devices where it would take too long */
         uint32_t devices = 0, most = 0;
         for (uint32_t k = 0; k < im->n_kind; k++) {
             devices += im->kind[k].count;

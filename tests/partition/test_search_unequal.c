@@ -113,8 +113,8 @@ static void borders_are_whole(void **unused) {
     for (uint32_t i = 0; i < ITEMS; i++) k->f[i] += 500 * (i % 3);
     MUST(pst_search(&k->problem, &r));
     assert_non_null(r->best);
-    assert_int_equal(r->best->layout.first_item[1] % 4, 0); /* from two to one; the other border may
-                                                        be anywhere */
+    /* from two to one; the other border may be anywhere */
+    assert_int_equal(r->best->layout.first_item[1] % 4, 0);
     pst_search_result_close(r);
     case_close(k);
 }

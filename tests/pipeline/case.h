@@ -16,8 +16,9 @@ typedef struct {
     pst_job *job, *eval;
     pst_slots *slots, *eval_slots;
     pst_memory_map **layout; /* [n_rank] */
-    int recomputes; /* set before build_case: each chunk in one of the three ways, at random, and
-                       perhaps post-validation */
+    /* set before build_case: each chunk in one of the three ways, at random, and perhaps
+     * post-validation */
+    int recomputes;
     uint8_t recompute[256]; /* [n_chunk] pst_recompute */
 } test_case;
 

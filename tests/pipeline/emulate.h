@@ -288,8 +288,8 @@ static inline pst_status run_flush(pst_device *device, const void *call) {
                  stamp_at(e, x->grad[x->owned[i]][0]));
     } else if (e->instr->opcode == PST_OP_GATHER) {
         flush_gather(e);
-    } else if (e->instr->opcode == PST_OP_STEP && e->t->job->post) { /* keeps things where the lists
-                                                                        worked */
+    } else if (e->instr->opcode == PST_OP_STEP && e->t->job->post) {
+        /* keeps things where the lists worked */
         uint64_t from = x->start[PST_REGION_SLOT];
         if (x->undo_end) fill(e, e->arena + from, x->undo_end - from, UINT64_C(0xfeedfacefeedface));
     } else {

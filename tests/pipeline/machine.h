@@ -231,8 +231,8 @@ static inline int machine_run(machine *x, uint32_t frozen, int buffered) {
         moved = 0;
         for (uint32_t r = 0; r < x->job->n_rank; r++)
             for (uint32_t q = 0; q < PST_Q_COUNT; q++)
-                while (issue_one(x, r, q)) { /* a pass ends at once, so that passes happen in
-                                                order */
+                while (issue_one(x, r, q)) {
+                    /* a pass ends at once, so that passes happen in order */
                     moved = 1;
                     for (uint32_t id = x->first[r]; q == PST_Q_COMPUTE && id < x->first[r + 1];
                          id++)

@@ -153,8 +153,8 @@ static inline void mutate(mutant *m, mutation kind, uint64_t *seed) {
     if (kind != EXCHANGE) return;
     pst_instr *other = &list->instr[study_random(seed) % list->n_instr];
     if (other->opcode != in->opcode) return;
-    uint32_t micro = in->micro; /* two of a kind take each other's micro-batch, at both ends of
-                                   nothing else */
+    /* two of a kind take each other's micro-batch, and nothing else changes */
+    uint32_t micro = in->micro;
     in->micro = other->micro;
     other->micro = micro;
     if (in->queue != PST_Q_COMPUTE) {

@@ -83,8 +83,8 @@ static void drop_instr(pst_instr_list *list, uint32_t at) {
     }
     if (at >= list->n_instr - list->n_flush) list->n_flush--;
     memmove(&list->instr[at], &list->instr[at + 1], (--list->n_instr - at) * sizeof *list->instr);
-    for (uint32_t i = 0; i < list->n_instr; i++) { /* a dep that became the instruction itself is
-                                                      none */
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        /* a dep that became the instruction itself is none */
         pst_instr *in = &list->instr[i];
         if (in->n_dep && list->dep[in->dep] >= i) in->n_dep = 0;
     }
@@ -387,8 +387,8 @@ static void a_deadlock_is_printed_as_a_cycle(void **state) {
     late->n_dep = with_dep->n_dep;
     pst_instr *other = &s.job->list[1].instr[study_find(&s, 1, PST_OP_BW, 0, 0)];
     pst_instr *needs = &s.job->list[1].instr[study_find(&s, 1, PST_OP_F, 1, 0)];
-    other->dep = needs->dep; /* and BW m0 of rank 1 for the input of its F m1: as in the published
-                                order */
+    /* BW m0 of rank 1 waits for the input of its F m1: as in the published order */
+    other->dep = needs->dep;
     other->n_dep = needs->n_dep;
     assert_refused(&s, "deadlock: ");
     assert_non_null(strstr(pst_error(), "rank 0 F c0 m1 waits for "));
@@ -467,8 +467,8 @@ static void damage_to_the_flush(void **state) {
             pst_instr_list *list = &t.job->list[r];
             for (uint32_t i = list->n_instr - list->n_flush; i < list->n_instr; i++) {
                 pst_instr *in = &list->instr[i], before = *in;
-                for (; in->n_dep > 0; in->n_dep--, in->dep++) { /* without its first, then its
-                                                                   second dep */
+                for (; in->n_dep > 0; in->n_dep--, in->dep++) {
+                    /* without its first, then its second dep */
                     pst_instr now = *in;
                     in->dep++;
                     in->n_dep--;

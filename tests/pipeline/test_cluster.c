@@ -29,8 +29,8 @@ static void devices_stand_in_the_order_of_the_file(void **unused) {
     }
     pst_cluster_link link;
     assert_string_equal(c->kind[0].name, "cpu");
-    assert_int_equal(pst_cluster_between(c, 0, 1, &link), PST_OK); /* a file without links: messages
-                                                                      as ever, */
+    /* a file without links: messages take what they always took */
+    assert_int_equal(pst_cluster_between(c, 0, 1, &link), PST_OK);
     assert_true(link.latency_ns == 30000 && link.bytes_per_s == 4e9);
     assert_int_equal(pst_cluster_between(c, 0, 6, &link), PST_OK); /* between nodes, too, */
     assert_true(link.latency_ns == 30000 && link.bytes_per_s == 4e9);
@@ -79,8 +79,8 @@ static void kinds_and_links(void **unused) {
         assert_true(link.bytes_per_s == 300e9 && link.latency_ns == (f ? 5000 : 2000));
         assert_int_equal(pst_cluster_between(c, 0, 8, &link), PST_OK);
         assert_true(link.bytes_per_s == 50e9 && link.latency_ns == 10000);
-        assert_int_equal(pst_cluster_between(c, 0, 19, &link), PST_OK); /* the slower of both
-                                                                           ends */
+        /* the slower of both ends */
+        assert_int_equal(pst_cluster_between(c, 0, 19, &link), PST_OK);
         assert_true(link.bytes_per_s == 25e9 && link.latency_ns == (f ? 10000 : 20000));
         pst_cluster_close(c);
     }

@@ -52,8 +52,8 @@ static void ranks_add_up_to_the_model(void **unused) {
             assert_true(
                 t.layout[r]->bytes[PST_REGION_STATE] % t.layout[r]->bytes[PST_REGION_WEIGHT] == 0);
         }
-        assert_int_equal(weights, model + (p > 1 ? tied : 0)); /* nano's sizes are multiples of 64
-                                                                  bytes */
+        /* nano's sizes are multiples of 64 bytes */
+        assert_int_equal(weights, model + (p > 1 ? tied : 0));
         assert_int_equal(gradients, uses);
         close_case(&t);
     }

@@ -39,8 +39,8 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
         MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank,
                                    n_micro, &r.other));
     else r.other = many_chunks(r.t.n_rank, r.t.n_chunk, n_micro, kind == 4, 1, kind == 5);
-    for (uint32_t p = 0; zero == 2 && p < r.t.g->n_param; p++) /* what is computed is no matter
-                                                                  here */
+    /* what is computed is no matter here */
+    for (uint32_t p = 0; zero == 2 && p < r.t.g->n_param; p++)
         if (next_random(seed) % 3 == 0)
             r.t.g->param[p].dim[0] += next_random(seed) % 2 * 2 * PST_PIECE / 8;
     for (uint32_t i = 0; i < n; i++) r.schedule[i] = i + 1 < n ? r.t.schedule : r.other;

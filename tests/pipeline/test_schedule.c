@@ -91,8 +91,8 @@ static void backward_in_another_order_is_refused(void **state) {
     (void)state;
     pst_schedule *s;
     assert_int_equal(pst_schedule_generate("gpipe", 2, 0, 3, &s), PST_OK);
-    s->action[1][3].micro = 1; /* BW of 1 before 0: legal for one GPU, but the sum would have
-                                  another order */
+    /* BW of 1 before 0: legal for one GPU, but the sum would have another order */
+    s->action[1][3].micro = 1;
     s->action[1][4].micro = 0;
     assert_int_equal(pst_schedule_check(s), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "micro-batch order"));

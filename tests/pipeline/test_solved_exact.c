@@ -167,8 +167,9 @@ typedef struct {
 
 typedef struct {
     uint32_t n_rank, n_micro, more;
-    int back, plain; /* plain: what simulate draws, equal halves that hold a unit from F to W; else
-                        everything differs */
+    /* plain: what simulate draws, equal halves that hold a unit from F to W; else everything
+     * differs */
+    int back, plain;
 } shape;
 
 static void draw(instance *x, uint64_t *seed, shape of) {

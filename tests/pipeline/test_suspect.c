@@ -229,8 +229,8 @@ static void places_in_the_program_are_compared(void **unused) {
     pst_suspect p;
     MUST(study_open(&s, "1f1b", 3, 4, (pst_pass_ns){20, 30, 10}, &cost));
     for (uint32_t asked = 0; asked < 3; asked++) {
-        stage g = {0}; /* rank 1 has begun the next list; the others wait for it in the collective
-                          before */
+        /* rank 1 has begun the next list; the others wait for it in the collective before */
+        stage g = {0};
         in_collective(&g.position[0], 4, 7, 96, 1, 1);
         in_run(&g.position[1], &s, 1, 5, 6);
         in_collective(&g.position[2], 4, 7, 96, 0, 1);
@@ -239,8 +239,8 @@ static void places_in_the_program_are_compared(void **unused) {
         assert_int_equal(p.kind, PST_SUSPECT_SKIPPED);
         assert_int_equal(p.culprit, 1);
 
-        in_collective(&g.position[1], 4, 7, 8, 0, 1); /* it is in the seventh, too, but in another
-                                                         one */
+        /* it is in the seventh, too, but in another one */
+        in_collective(&g.position[1], 4, 7, 8, 0, 1);
         look(&g, &s, 3);
         pst_suspect_find(&g.scene, asked, &p);
         assert_int_equal(p.kind, PST_SUSPECT_SKIPPED);

@@ -187,8 +187,8 @@ static void an_early_receive_holds_nothing_up(void **state) {
     uint32_t backward = study_find(&r.s, 1, PST_OP_BW, 0, 0), moved;
     assert_true(early < backward); /* so it has been posted before */
     uint64_t sent = 0;
-    for (uint32_t turn = 0; turn < 1000 && !sent; turn++) { /* rank 0 until its first message has
-                                                               been sent */
+    for (uint32_t turn = 0; turn < 1000 && !sent; turn++) {
+        /* rank 0 until its first message has been sent */
         pst_executor_progress(r.x[0], &moved);
         pst_executor_progress(r.x[1], &moved);
         sent =

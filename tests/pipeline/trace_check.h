@@ -93,8 +93,8 @@ static inline void trace_add_flow(trace_check *c, const json_t *e) {
     assert_int_equal(trace_whole(start, "pid") / PST_TRACE_PREDICTED,
                      trace_whole(e, "pid") / PST_TRACE_PREDICTED);
     assert_true(trace_number(e, "ts") >= c->left[id]);
-    assert_true(trace_number(e, "ts") < trace_number(slice, "ts") + 1e-6); /* viewers draw it to the
-                                                                              start */
+    /* viewers draw it to the start */
+    assert_true(trace_number(e, "ts") < trace_number(slice, "ts") + 1e-6);
     if (trace_is_pass(start) && trace_is_pass(slice))
         assert_int_equal(trace_args(start, "micro_batch"), trace_args(slice, "micro_batch"));
     c->start[id] = NULL;

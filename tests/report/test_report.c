@@ -46,8 +46,7 @@ static void test_metrics(void **state) {
         "bytes\":[7,9],\"new_"
         "key\":[1]}\n"
         "{\"step\":3,\"loss\":1}\nnot json\n[1,2]\n"
-        "{\"event\":\"validation\",\"step\":3,\"loss\":2.75}\n" /* evaluated again, when the run was
-                                                                   done */
+        "{\"event\":\"validation\",\"step\":3,\"loss\":2.75}\n" /* evaluated again at the end */
         "{\"event\":\"validation\",\"step\":3,\"loss\":2.5,\"sets\":{\"wiki\":{\"loss\":2.25,"
         "\"tokens\":9}}}\n{"
         "\"event\":\"surprise\",\"step\":3,\"odd\":{\"a\":1}}\n"

@@ -197,8 +197,8 @@ static inline void oracle_run(oracle *o, const pst_step *s, uint32_t micro) {
                                                   : o->grad[p->cut->use_first[a->index] + a->use];
         }
     }
-    for (uint32_t i = 0; i < s->n_operand; i++) /* one memory always: both stand for the written
-                                                   one */
+    /* one memory always: both stand for the written one */
+    for (uint32_t i = 0; i < s->n_operand; i++)
         if (s->operand[i].must) arg[s->operand[i].share] = arg[i];
     void *scratch = oracle_memory(s->scratch + 1);
     pst_call call = {

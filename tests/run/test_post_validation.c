@@ -65,11 +65,9 @@ static void test_right_and_wrong(void **state) {
         assert_int_equal(
             compare(name, n, schedules[n - 1], "train.clip=0", "train.optimizer=adamw"), 0);
         snprintf(name, sizeof name, "tight-%d", n);
+        /* all wait */
         assert_int_equal(
-            compare(name, n, schedules[n - 1], "train.clip=0.01", "train.optimizer=sgd"),
-            0); /* all
-                   wait
-                 */
+            compare(name, n, schedules[n - 1], "train.clip=0.01", "train.optimizer=sgd"), 0);
         for (int clip = 1; clip <= 4; clip++) {
             char limit[32];
             snprintf(limit, sizeof limit, "train.clip=%d", clip);

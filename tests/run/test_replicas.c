@@ -97,8 +97,8 @@ static void every_layout(void **state) {
 static void few_micro_batches(void **state) {
     (void)state;
     run_result one = train(YAML, "few-one", (layout){1, 1}, "", "train.batch=2", NULL);
-    run_result r = train(YAML, "few", (layout){4, 2}, "", "train.batch=2", NULL); /* one each, on
-                                                                           four stages */
+    /* one each, on four stages */
+    run_result r = train(YAML, "few", (layout){4, 2}, "", "train.batch=2", NULL);
     assert_near(&r, &one, 1e-5, "fewer micro-batches than stages");
 }
 
@@ -227,10 +227,8 @@ static void unequal(void **state) {
             if (p == 1) same[i] = r;
             run_assert_same(&r, &same[i], name);
         }
-    run_result slow = train(YAML, "slow", (layout){1, 2}, "", "parallel.throttle=[1,2]", NULL); /* 4
-                                                                                                 and
-                                                                                                 2
-                                                                                               */
+    /* the replicas take 4 and 2 micro-batches */
+    run_result slow = train(YAML, "slow", (layout){1, 2}, "", "parallel.throttle=[1,2]", NULL);
     run_assert_same(&slow, &same[1], "a rank of half the speed");
     run_result solved =
         train(YAML, "unequal-solved", (layout){2, 2}, "", shares[1], "parallel.schedule=solved");
@@ -301,8 +299,8 @@ static void sixteen_bits(void **state) {
         run_result shared =
             train(WIDE, name[2], (layout){1, 2}, "", precision[i], "parallel.zero=1");
         uint64_t parameters = 1500 * 384 + 8 * 384 + 12 * 384 * 384;
-        for (int r = 0; r < 2; r++) /* half of masters and two moments, evenly but for three
-                                       pieces */
+        /* half of masters and two moments, evenly but for three pieces */
+        for (int r = 0; r < 2; r++)
             assert_true(shared.predicted[r] + 3 * parameters / 2 * 4 <
                         all.predicted[r] + 3 * 2 * (256 << 10) * 4);
         run_assert_same(&shared, &all, name[2]);
@@ -316,8 +314,8 @@ static void contradictions(void **state) {
     assert_int_equal(run_here(YAML, "three", 3, "", two, 1).exit_status, 2);
     assert_int_equal(run_here(YAML, "five", 5, "", six, 2).exit_status, 2);
     assert_int_equal(run_here(YAML, "two", 2, "", six, 2).exit_status, 2);
-    assert_int_equal(run_here(YAML, "seven", 7, "", many, 1).exit_status, 2); /* and 6
-                                                                                 micro-batches */
+    /* seven replicas, and 6 micro-batches */
+    assert_int_equal(run_here(YAML, "seven", 7, "", many, 1).exit_status, 2);
     run_result r = run_here(YAML, "six", 0, "", six, 2); /* without -n: the product */
     assert_int_equal(r.exit_status, 0);
     assert_int_equal(r.n_rank, 6);
