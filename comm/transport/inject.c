@@ -1,6 +1,7 @@
 /* See inject.h. A wrapper passes everything on but the one message; every request keeps the inner
  * transport's name. */
 #include "comm/transport/inject.h"
+#include "base/wrapper.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -16,8 +17,7 @@ static const char *const kinds[] = {"drop", "size", "delay", "stop", "stall", "s
 enum { DROPPED = 1, DELAYED = 3 };
 
 struct pst_inject {
-    pst_transport base; /* first: a pst_transport points here */
-    pst_transport *inner;
+    pst_wrapper wrap; /* first: a pst_transport points here */
     inject_kind kind;
     uint64_t at, seen; /* the message or collective; how many there have been */
     uint64_t delay_ns;
@@ -101,7 +101,7 @@ int pst_inject_skips(pst_inject *f) {
     if (!f || f->kind != SKIP || ++f->seen != f->at) return 0;
     char what[64];
     snprintf(what, sizeof what, "skip collective %" PRIu64, f->at);
-    announce(f, f->base.rank, what, 0);
+    announce(f, f->wrap.base.rank, what, 0);
     return 1;
 }
 
@@ -118,7 +118,7 @@ static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_
     pst_transfer changed = *transfer;
     char what[32];
     snprintf(what, sizeof what, "%s message", kinds[f->kind]);
-    announce(f, f->base.rank, what, transfer->peer);
+    announce(f, f->wrap.base.rank, what, transfer->peer);
     switch (f->kind) {
     case DROP: *request = DROPPED; return PST_OK;
     case DELAY:
@@ -134,7 +134,7 @@ static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_
     default:
         for (;;) pause();
     }
-    return f->inner->ops->post(f->inner, &changed, request);
+    return f->wrap.inner->ops->post(f->wrap.inner, &changed, request);
 }
 
 /* An empty message cannot be halved: the next one is. */
@@ -143,13 +143,13 @@ static pst_status inject_post(pst_transport *t, const pst_transfer *transfer, ui
     int counts = transfer->kind == PST_TRANSFER_SEND && f->kind != SKIP &&
                  (f->kind != SIZE || transfer->bytes);
     if (counts && ++f->seen == f->at) return misbehave(f, transfer, request);
-    return f->inner->ops->post(f->inner, transfer, request);
+    return f->wrap.inner->ops->post(f->wrap.inner, transfer, request);
 }
 
 static pst_status release(pst_inject *f) {
     if (!f->is_held || pst_monotonic_ns() < f->until_ns) return PST_OK;
     f->is_held = 0;
-    return f->inner->ops->post(f->inner, &f->transfer, &f->request);
+    return f->wrap.inner->ops->post(f->wrap.inner, &f->transfer, &f->request);
 }
 
 static pst_status inject_test(pst_transport *t, uint64_t request, uint64_t *end_ns) {
@@ -158,35 +158,20 @@ static pst_status inject_test(pst_transport *t, uint64_t request, uint64_t *end_
         if (end_ns) *end_ns = pst_clock_now(t->clock);
         return PST_OK;
     }
-    if (request != DELAYED) return f->inner->ops->test(f->inner, request, end_ns);
+    if (request != DELAYED) return f->wrap.inner->ops->test(f->wrap.inner, request, end_ns);
     PST_TRY(release(f));
-    return f->is_held ? PST_BUSY : f->inner->ops->test(f->inner, f->request, end_ns);
-}
-
-static uint32_t inject_progress(pst_transport *t) {
-    pst_inject *f = (pst_inject *)t;
-    return f->inner->ops->progress(f->inner);
+    return f->is_held ? PST_BUSY : f->wrap.inner->ops->test(f->wrap.inner, f->request, end_ns);
 }
 
 static uint64_t inject_next_ns(pst_transport *t) {
     pst_inject *f = (pst_inject *)t;
-    return f->is_held ? f->until_ns : f->inner->ops->next_ns(f->inner);
-}
-
-static pst_status inject_arm(pst_transport *t, int *fd) {
-    pst_inject *f = (pst_inject *)t;
-    return f->inner->ops->arm(f->inner, fd);
-}
-
-static void inject_abort(pst_transport *t) {
-    pst_inject *f = (pst_inject *)t;
-    f->inner->ops->abort(f->inner);
+    return f->is_held ? f->until_ns : pst_wrapper_next_ns(t);
 }
 
 static void inject_close(pst_transport *t) {
     pst_inject *f = (pst_inject *)t;
-    f->inner->ops->close(f->inner);
-    f->inner = NULL;
+    f->wrap.inner->ops->close(f->wrap.inner);
+    f->wrap.inner = NULL;
 }
 
 static const pst_transport_ops inject_ops = {
@@ -195,22 +180,18 @@ static const pst_transport_ops inject_ops = {
     .open = inject_open,
     .post = inject_post,
     .test = inject_test,
-    .progress = inject_progress,
+    .progress = pst_wrapper_progress,
     .next_ns = inject_next_ns,
-    .arm = inject_arm,
-    .abort = inject_abort,
+    .arm = pst_wrapper_arm,
+    .abort = pst_wrapper_abort,
     .close = inject_close,
 };
 
 pst_transport *pst_inject_wrap(pst_inject *f, pst_transport *inner) {
     if (!f) return inner;
-    f->base = (pst_transport){.ops = &inject_ops,
-                              .clock = inner->clock,
-                              .rank = inner->rank,
-                              .size = inner->size,
-                              .reaches_cuda = inner->reaches_cuda};
-    f->inner = inner;
-    return &f->base;
+    f->wrap = pst_wrapper_of(inner, &inject_ops);
+    f->wrap.base.reaches_cuda = inner->reaches_cuda;
+    return &f->wrap.base;
 }
 
 void pst_inject_close(pst_inject *f) { free(f); }

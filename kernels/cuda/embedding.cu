@@ -102,14 +102,14 @@ template <uint32_t N> __device__ inline void add_floats(float *to, const float (
     store_floats(to, sum);
 }
 
-/* The end of a token's run within a stretch: whole runs go to the table, others to `part`. */
+/* The end of a token's run within a stretch: whole runs go to the table (part NULL), others to
+ * `part`. */
 template <uint32_t N>
-__device__ inline void end_run(const embed_job &j, int32_t token, bool began, bool goes_on,
-                               float *part, uint32_t c, float (&sum)[N]) {
+__device__ inline void end_run(const embed_job &j, int32_t token, float *part, uint32_t c,
+                               float (&sum)[N]) {
     uint64_t row = index_row(j.token, token);
     bool here = row < j.token.rows;
-    if (began) store_floats(part, sum);
-    else if (goes_on) store_floats(part + j.c, sum);
+    if (part) store_floats(part, sum);
     else if (here) add_floats(j.dwte + row * j.c + c, sum);
 #pragma unroll
     for (uint32_t i = 0; i < N; i++) sum[i] = 0;
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(WARP *WARPS) embedding_runs(embed_job j, const
             int32_t next = __shfl_sync(0xffffffffu, token, (k + d) % WARP);
             if (!on || k + d >= n) continue;
             if (next != run) {
-                end_run(j, run, began, false, part, c, sum);
+                end_run(j, run, began ? part : nullptr, c, sum);
                 run = next;
                 began = false;
             }
@@ -156,7 +156,9 @@ __global__ void __launch_bounds__(WARP *WARPS) embedding_runs(embed_job j, const
             for (uint32_t i = 0; i < N; i++) sum[i] += x[i];
         }
     }
-    if (on) end_run(j, run, began, from + n < j.tokens && after == run, part, c, sum);
+    bool goes_on = from + n < j.tokens && after == run;
+    float *behind = goes_on ? part + j.c : nullptr;
+    if (on) end_run(j, run, began ? part : behind, c, sum);
 }
 
 /* Warp: the run that begins in a stretch and goes on behind it, if there is one. */

@@ -33,10 +33,11 @@ __device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, fou
     if (KIND == RULE_ADAMW) widen_pack<float>(load_pack(e.state[1] + i), x.v);
 }
 
+/* decay: of SGD the array's, of AdamW what it leaves of a weight. */
 template <int KIND>
-__device__ inline void update_one(const pst_cuda_rule &h, float decay, float keep, float g,
-                                  float &w, float &m, float &v) {
-    if (KIND == RULE_ADAMW) adamw(h, keep, g, w, m, v);
+__device__ inline void update_one(const pst_cuda_rule &h, float decay, float g, float &w, float &m,
+                                  float &v) {
+    if (KIND == RULE_ADAMW) adamw(h, decay, g, w, m, v);
     else sgd(h, decay, g, w, m);
 }
 
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(THREADS)
     const pst_cuda_update_entry &e = list.entry[find_entry(
         list.entry, list.n, [](const pst_cuda_update_entry &x) { return x.tile; }, blockIdx.x)];
     const pst_cuda_rule &h = list.rule;
-    float keep = plus(1.0f, -times(h.lr, e.decay));
+    float decay = KIND == RULE_ADAMW ? plus(1.0f, -times(h.lr, e.decay)) : e.decay;
     uint64_t from = (uint64_t)(blockIdx.x - e.tile) * PST_CUDA_TILE;
     uint32_t n = (uint32_t)least(e.n - from, PST_CUDA_TILE);
     uint64_t together =
@@ -74,13 +75,13 @@ __global__ void __launch_bounds__(THREADS)
             if (i + k * THREADS * 4 >= packed) continue;
 #pragma unroll
             for (uint32_t c = 0; c < 4; c++)
-                update_one<KIND>(h, e.decay, keep, x[k].g[c], x[k].w[c], x[k].m[c], x[k].v[c]);
+                update_one<KIND>(h, decay, x[k].g[c], x[k].w[c], x[k].m[c], x[k].v[c]);
             store_four<KIND, T>(e, from + i + k * THREADS * 4, x[k]);
         }
     }
     for (uint64_t i = from + packed + threadIdx.x; i < from + n; i += THREADS) {
         float w = e.weight[i], m = e.state[0][i], v = KIND == RULE_ADAMW ? e.state[1][i] : 0;
-        update_one<KIND>(h, e.decay, keep, e.grad[i], w, m, v);
+        update_one<KIND>(h, decay, e.grad[i], w, m, v);
         e.weight[i] = w;
         e.state[0][i] = m;
         if (KIND == RULE_ADAMW) e.state[1][i] = v;

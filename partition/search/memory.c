@@ -1,7 +1,7 @@
 /* Memory of a chunk, by class (partition/cost/account.h): from the cost table, the schedule's
  * micro-batches in flight, and what replicas share out. Never more than the memory map has. */
 #include "partition/search/score.h"
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 #include "pipeline/compile/share.h"
 
 void pst_search_add_own(const pst_search_chunk *k, pst_account *a) {

@@ -1,7 +1,7 @@
 /* What a stage of a layout takes, holds and sends: from the cost table of its devices' kind, their
  * speed, and the links that join them to the next stage and to other replicas. */
 #include "partition/search/score.h"
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 #include "pipeline/compile/share.h"
 #include <stdlib.h>
 #include <string.h>

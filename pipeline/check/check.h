@@ -4,7 +4,7 @@
  * completed. */
 #ifndef PST_PIPELINE_CHECK_CHECK_H
 #define PST_PIPELINE_CHECK_CHECK_H
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 typedef enum { PST_CHECK_TAGGED, PST_CHECK_FIFO } pst_check_mode;
 /* OK, or EINPUT whose message says what is wrong and, for a deadlock, prints the cycle ("rank 0 F

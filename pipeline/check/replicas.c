@@ -70,7 +70,7 @@ static pst_status check_buffers(const exchange *x) {
     memset(x->touched, 0xff, n * sizeof *x->touched);
     for (uint32_t i = 0; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        int round = pst_instr_is_piece(x->c->job, x->list, i);
+        int round = pst_job_is_piece(x->c->job, x->list, i);
         if (i < x->first && !round) continue;
         const uint32_t used[] = {in->buffer,
                                  round && in->into == PST_INTO_ACCUMULATOR ? 0 : in->into};

@@ -2,7 +2,7 @@
 #ifndef PST_PIPELINE_COMPILE_BUILDER_H
 #define PST_PIPELINE_COMPILE_BUILDER_H
 #include "pipeline/compile/fifo.h"
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 #include "pipeline/schedule/pace.h"
 
 typedef struct {
@@ -72,4 +72,7 @@ uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_
  * those right before it to other ranks; where none had it, for the pass that `lent` then is;
  * PST_NONE: for nothing. */
 void pst_builder_wait_lent(pst_job_builder *b, uint32_t recv, uint32_t lent);
+/* slots.c. Chooses the slots of the rank at hand from its complete list and adds the deps that
+ * their reuse needs. */
+void pst_builder_assign_slots(pst_job_builder *b);
 #endif

@@ -1,7 +1,7 @@
 /* Messages in first-in-first-out order, where the transport keeps it. */
 #ifndef PST_PIPELINE_COMPILE_FIFO_H
 #define PST_PIPELINE_COMPILE_FIFO_H
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 typedef struct pst_job_builder pst_job_builder;
 

@@ -2,6 +2,7 @@
  * first write to its last reader; a slot taken over costs deps on the readers of the occupant
  * before. Greedy by start, which is optimal for intervals. */
 #include "pipeline/compile/slots.h"
+#include "pipeline/compile/builder.h"
 #include <stdlib.h>
 
 pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slots) {

@@ -1,10 +1,28 @@
 /* Slots: memory that micro-batches of a value take turns in. */
 #ifndef PST_PIPELINE_COMPILE_SLOTS_H
 #define PST_PIPELINE_COMPILE_SLOTS_H
-#include "pipeline/compile/builder.h"
+#include "pipeline/compile/cut.h"
 
+/* A class of the cut (same index) with the slots that this job needs of it. */
+typedef struct {
+    uint32_t chunk;
+    uint8_t birth, deaths;
+    uint64_t bytes; /* of one slot; buffers lie in it at pst_buffer.offset */
+    uint32_t n_slot;
+    uint32_t *slot_of_micro; /* [n_micro] */
+} pst_class;
+/* Slots: for every class which slot a micro-batch uses; computed together with the lists because
+ * reuse of a slot is a dep on the last readers of the one before. A slot that a SEND reads is held
+ * at least through the next compute instruction, so that sending overlaps with it, and until the
+ * receiver can have posted its RECV (pace.c), so that no wait for it can close a cycle. A RECV
+ * stands before the compute instruction that precedes its consumer: the next input arrives while
+ * the current one computes. */
+typedef struct {
+    uint32_t n_class, n_micro;
+    pst_class *class_;  /* [n_class], as pst_cut.class_ */
+    uint32_t *gradient; /* zero 2: [n_chunk][n_micro] the gradient slot that a chunk's weight
+                           gradients are written to, on the chunk's rank; else NULL */
+} pst_slots;
 pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slots);
-/* Chooses the slots of the rank at hand from its complete list and adds the deps that their reuse
- * needs. */
-void pst_builder_assign_slots(pst_job_builder *b);
+void pst_slots_close(pst_slots *slots);
 #endif

@@ -5,7 +5,7 @@
 #ifndef PST_PIPELINE_EXECUTE_SUSPECT_H
 #define PST_PIPELINE_EXECUTE_SUSPECT_H
 #include "base/position.h"
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 /* BUSY: it computes, or is outside of lists and collectives. LOST: both ends have posted the
  * message. SKIPPED: it has gone past a collective in which others wait. DISAGREE: it waits in

@@ -8,7 +8,7 @@
 #ifndef PST_PIPELINE_MEMORY_MAP_H
 #define PST_PIPELINE_MEMORY_MAP_H
 #include "graph/optim.h"
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 typedef enum {
     PST_REGION_WEIGHT, /* parameters of the rank, each once, in the graph's dtype */

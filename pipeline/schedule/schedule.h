@@ -1,5 +1,5 @@
 /* Schedules: in which order each rank runs the F, B, W (or fused BW) of its chunks and
- * micro-batches. Generators know nothing of memory or messages; pipeline/compile/instr.h compiles
+ * micro-batches. Generators know nothing of memory or messages; pipeline/compile/job.h compiles
  * their order into instructions. */
 #ifndef PST_PIPELINE_SCHEDULE_SCHEDULE_H
 #define PST_PIPELINE_SCHEDULE_SCHEDULE_H

@@ -8,7 +8,7 @@
  * turns (wire_ns of links.h), in the order in which both ends have issued. */
 #ifndef PST_PIPELINE_SIMULATE_SIMULATE_H
 #define PST_PIPELINE_SIMULATE_SIMULATE_H
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 typedef struct {
     uint64_t start, end;

@@ -102,7 +102,7 @@ static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *
 }
 
 static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char *file,
-                             const pst_st_entry *e, const char *hash) {
+                             const pst_safetensors_entry *e, const char *hash) {
     char tensor[PST_CKPT_NAME], slice[PST_CKPT_SLICE];
     size_t base;
     uint64_t from, to;
@@ -125,9 +125,9 @@ static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char
 /* Adds one shard and its tensors to the index. */
 static pst_status collect_shard(const char *temporary, const char *name, const pst_graph *graph,
                                 json_t *files, json_t *tensors) {
-    pst_st_file *f = NULL;
+    pst_safetensors_file *f = NULL;
     char *path = pst_ckpt_join(temporary, name);
-    pst_status status = path ? pst_st_open(path, &f) : PST_ENOMEM;
+    pst_status status = path ? pst_safetensors_open(path, &f) : PST_ENOMEM;
     if (status == PST_EINPUT) status = unreadable(path);
     if (status == PST_OK) {
         char hash[20];
@@ -139,10 +139,10 @@ static pst_status collect_shard(const char *temporary, const char *name, const p
     for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
         char key[sizeof PST_CKPT_HASH_KEY + PST_CKPT_NAME];
         snprintf(key, sizeof key, PST_CKPT_HASH_KEY "%s", f->entry[i].name);
-        const char *hash = pst_st_meta(f, key);
+        const char *hash = pst_safetensors_meta(f, key);
         status = add_tensor(tensors, graph, name, &f->entry[i], hash ? hash : "");
     }
-    pst_st_close(f);
+    pst_safetensors_close(f);
     free(path);
     return status;
 }

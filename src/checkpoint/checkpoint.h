@@ -88,10 +88,10 @@ typedef struct pst_ckpt {
     pst_ckpt_info info;
     char *path, *config; /* the folder; text of run.yaml */
     uint32_t n_file, n_tensor;
-    char **file;             /* shard names */
-    uint64_t *header_xxh3;   /* [n_file] of the bytes before a shard's first tensor */
-    pst_st_file **shard;     /* [n_file] open files; NULL after pst_ckpt_parse */
-    pst_ckpt_tensor *tensor; /* sorted by name */
+    char **file;                  /* shard names */
+    uint64_t *header_xxh3;        /* [n_file] of the bytes before a shard's first tensor */
+    pst_safetensors_file **shard; /* [n_file] open files; NULL after pst_ckpt_parse */
+    pst_ckpt_tensor *tensor;      /* sorted by name */
 } pst_ckpt;
 
 /* `path`: a checkpoint, a run folder or its checkpoints folder; the last two mean the complete
@@ -114,7 +114,7 @@ pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uin
 /* Elements [from, to) alone, of all `elements` there are. */
 pst_status pst_ckpt_read_range(const pst_ckpt *ckpt, const char *name, uint64_t elements,
                                uint64_t from, uint64_t to, float *out);
-/* Elements [from, to) of what a parameter that may be sliced (graph/split.h) holds of a tensor of
+/* Elements [from, to) of what a parameter that may be sliced (graph/slice.h) holds of a tensor of
  * its whole shape. */
 pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_param *param,
                               uint64_t from, uint64_t to, float *out);

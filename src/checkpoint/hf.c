@@ -1,7 +1,7 @@
 /* Reading Hugging Face GPT-2: config.json, and weights by name. */
 #include "checkpoint/hf.h"
 #include "checkpoint/parts.h"
-#include "graph/split.h"
+#include "graph/slice.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -180,8 +180,8 @@ static void shape_text(uint32_t n, const uint64_t *dim, char out[128]) {
     snprintf(out + at, 128 - at, "]");
 }
 
-static pst_status check_shape(const pst_st_file *f, const pst_st_entry *e, const pst_param *p,
-                              int transposed) {
+static pst_status check_shape(const pst_safetensors_file *f, const pst_safetensors_entry *e,
+                              const pst_param *p, int transposed) {
     uint64_t wanted[PST_MAX_DIM];
     char is[128], should[128];
     memcpy(wanted, p->dim, sizeof wanted);
@@ -196,8 +196,8 @@ static pst_status check_shape(const pst_st_file *f, const pst_st_entry *e, const
 }
 
 /* entry[i] and transposed[i] of every parameter; everything in the file is accounted for. */
-static pst_status match(const pst_st_file *f, const pst_model_row *model, const pst_graph *g,
-                        const pst_st_entry **entry, int *transposed) {
+static pst_status match(const pst_safetensors_file *f, const pst_model_row *model,
+                        const pst_graph *g, const pst_safetensors_entry **entry, int *transposed) {
     char buffer[PST_NAME_MAX];
     for (uint32_t k = 0; k < f->n_entry; k++) {
         const char *name = without_prefix(f->entry[k].name);
@@ -218,18 +218,18 @@ static pst_status match(const pst_st_file *f, const pst_model_row *model, const 
 }
 
 /* An output layer of its own would be lost: it must hold what the embedding holds. */
-static pst_status check_tied(const pst_st_file *f) {
-    const pst_st_entry *head = pst_st_find(f, "lm_head.weight"),
-                       *wte = pst_st_find(f, "wte.weight");
-    if (!wte) wte = pst_st_find(f, PREFIX "wte.weight");
+static pst_status check_tied(const pst_safetensors_file *f) {
+    const pst_safetensors_entry *head = pst_safetensors_find(f, "lm_head.weight"),
+                                *wte = pst_safetensors_find(f, "wte.weight");
+    if (!wte) wte = pst_safetensors_find(f, PREFIX "wte.weight");
     if (!head || !wte) return PST_OK;
     int same = head->bytes == wte->bytes && !strcmp(head->dtype, wte->dtype);
     uint8_t *a = malloc(2 * CHUNK);
     pst_status status = a ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
     for (uint64_t at = 0; same && status == PST_OK && at < wte->bytes; at += CHUNK) {
         uint64_t n = wte->bytes - at < CHUNK ? wte->bytes - at : CHUNK;
-        status = pst_st_read_bytes(f, head, at, a, n);
-        if (status == PST_OK) status = pst_st_read_bytes(f, wte, at, a + CHUNK, n);
+        status = pst_safetensors_read_bytes(f, head, at, a, n);
+        if (status == PST_OK) status = pst_safetensors_read_bytes(f, wte, at, a + CHUNK, n);
         if (status == PST_OK) same = !memcmp(a, a + CHUNK, n);
     }
     free(a);
@@ -257,26 +257,26 @@ static pst_status check_config(const char *source, const pst_graph *g) {
 }
 
 /* Elements [from, to) of what is held of parameter i. */
-static pst_status read_held(const pst_st_file *f, const pst_st_entry *e, int transposed,
-                            const pst_hf_weights *w, uint32_t i) {
+static pst_status read_held(const pst_safetensors_file *f, const pst_safetensors_entry *e,
+                            int transposed, const pst_hf_weights *w, uint32_t i) {
     const pst_param *held = w->held->param + i;
     float *out = w->weight[i];
-    uint64_t dim[PST_MAX_DIM], n = pst_param_whole(held, dim), here = pst_param_elements(held);
+    uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(held, dim), here = pst_param_elements(held);
     uint64_t from = w->from ? w->from[i] : 0, to = w->to ? w->to[i] : here;
-    if (from == 0 && to == n) return pst_st_read_f32(f, e, out, n, transposed);
+    if (from == 0 && to == n) return pst_safetensors_read_f32(f, e, out, n, transposed);
     int sliced = held->slice.held == PST_HELD_PART;
     float *whole = malloc((n + here) * sizeof *whole);
-    pst_status status = whole ? pst_st_read_f32(f, e, whole, n, transposed)
+    pst_status status = whole ? pst_safetensors_read_f32(f, e, whole, n, transposed)
                               : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
-    if (status == PST_OK && sliced) pst_param_take(held, whole, whole + n);
+    if (status == PST_OK && sliced) pst_slice_take(held, whole, whole + n);
     if (status == PST_OK) memcpy(out, whole + (sliced ? n : 0) + from, (to - from) * sizeof *out);
     free(whole);
     return status;
 }
 
-static pst_status import_from(const pst_st_file *f, const pst_model_row *model, const pst_graph *g,
-                              const pst_hf_weights *w) {
-    const pst_st_entry **entry = calloc(g->n_param + (size_t)1, sizeof *entry);
+static pst_status import_from(const pst_safetensors_file *f, const pst_model_row *model,
+                              const pst_graph *g, const pst_hf_weights *w) {
+    const pst_safetensors_entry **entry = calloc(g->n_param + (size_t)1, sizeof *entry);
     int *transposed = calloc(g->n_param + (size_t)1, sizeof *transposed);
     pst_status status =
         entry && transposed ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
@@ -291,16 +291,16 @@ static pst_status import_from(const pst_st_file *f, const pst_model_row *model, 
 
 pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *g,
                          const pst_hf_weights *weights) {
-    pst_st_file *f = NULL;
+    pst_safetensors_file *f = NULL;
     if (!model->hf_name)
         return BAD("%s: models of kind %s have no Hugging Face form", source, model->name);
     char *path =
         pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
     pst_status status =
         path ? check_config(source, g) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
-    if (status == PST_OK) status = pst_st_open(path, &f);
+    if (status == PST_OK) status = pst_safetensors_open(path, &f);
     if (status == PST_OK) status = import_from(f, model, g, weights);
-    pst_st_close(f);
+    pst_safetensors_close(f);
     free(path);
     return status;
 }

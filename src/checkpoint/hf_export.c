@@ -34,15 +34,15 @@ static pst_status write_config(const char *path, const pst_model_config *c) {
 typedef char hf_text[PST_NAME_MAX + 16];
 
 /* Declarations under the names that GPT2LMHeadModel gives; names[i] holds the text. */
-static pst_status declare(const pst_model_row *model, const pst_graph *g, pst_st_decl *decl,
-                          hf_text *names, int *transposed) {
+static pst_status declare(const pst_model_row *model, const pst_graph *g,
+                          pst_safetensors_decl *decl, hf_text *names, int *transposed) {
     char buffer[PST_NAME_MAX];
     for (uint32_t i = 0; i < g->n_param; i++) {
         const pst_param *p = &g->param[i];
         const char *name = model->hf_name ? model->hf_name(p, buffer, &transposed[i]) : NULL;
         if (!name) return pst_fail(PST_EINPUT, "parameter %s has no Hugging Face name", p->name);
         snprintf(names[i], sizeof names[i], "transformer.%s", name);
-        decl[i] = (pst_st_decl){.name = names[i], .dtype = PST_F32, .n_dim = p->n_dim};
+        decl[i] = (pst_safetensors_decl){.name = names[i], .dtype = PST_F32, .n_dim = p->n_dim};
         memcpy(decl[i].dim, p->dim, sizeof p->dim);
         if (transposed[i]) {
             decl[i].dim[0] = p->dim[1];
@@ -64,34 +64,36 @@ typedef struct {
     float *one, *two;
 } source;
 
-static pst_status write_param(pst_st_writer *w, const pst_param *p, int transposed,
+static pst_status write_param(pst_safetensors_writer *w, const pst_param *p, int transposed,
                               const source *s) {
     PST_TRY(s->read(s->arg, p, s->one));
     if (transposed) transpose(s->one, s->two, p->dim[0], p->dim[1]);
-    return pst_st_write(w, transposed ? s->two : s->one, pst_param_elements(p) * sizeof *s->one);
+    return pst_safetensors_write(w, transposed ? s->two : s->one,
+                                 pst_param_elements(p) * sizeof *s->one);
 }
 
 static pst_status write_weights(const char *path, const pst_model_row *model, const pst_graph *g,
                                 pst_hf_read_fn read, void *arg) {
     static const char *const key[] = {"format"}, *const value[] = {"pt"};
-    const pst_st_meta_list meta = {key, value, 1}; /* transformers refuses files without it */
+    const pst_safetensors_meta_list meta = {key, value, 1}; /* transformers refuses files without it
+                                                             */
     size_t n = g->n_param + (size_t)1;
     uint64_t largest = 1;
-    pst_st_writer *w = NULL;
+    pst_safetensors_writer *w = NULL;
     for (uint32_t i = 0; i < g->n_param; i++)
         if (pst_param_elements(&g->param[i]) > largest) largest = pst_param_elements(&g->param[i]);
-    pst_st_decl *decl = calloc(n, sizeof *decl);
+    pst_safetensors_decl *decl = calloc(n, sizeof *decl);
     hf_text *names = calloc(n, sizeof *names);
     int *transposed = calloc(n, sizeof *transposed);
     source s = {read, arg, calloc(largest, sizeof *s.one), calloc(largest, sizeof *s.two)};
     pst_status status =
         decl && names && transposed && s.one && s.two ? PST_OK : pst_no_memory("to export weights");
     if (status == PST_OK) status = declare(model, g, decl, names, transposed);
-    if (status == PST_OK) status = pst_st_create(path, decl, g->n_param, &meta, &w);
+    if (status == PST_OK) status = pst_safetensors_create(path, decl, g->n_param, &meta, &w);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
         status = write_param(w, &g->param[i], transposed[i], &s);
-    if (status == PST_OK) status = pst_st_finish(w);
-    else pst_st_discard(w);
+    if (status == PST_OK) status = pst_safetensors_finish(w);
+    else pst_safetensors_discard(w);
     free(decl);
     free(names);
     free(transposed);

@@ -25,18 +25,18 @@ static pst_status find_tokenizer(const char *source, const char **found) {
 
 /* Weights without a config.json: 0 where there is no table of tokens. */
 static pst_status count_rows(const char *source, uint32_t *n) {
-    pst_st_file *f = NULL;
+    pst_safetensors_file *f = NULL;
     char *path =
         pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
     *n = 0;
     pst_status status =
-        path ? pst_st_open(path, &f) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
+        path ? pst_safetensors_open(path, &f) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
     if (status == PST_OK) {
-        const pst_st_entry *wte = pst_st_find(f, "wte.weight");
-        if (!wte) wte = pst_st_find(f, "transformer.wte.weight");
+        const pst_safetensors_entry *wte = pst_safetensors_find(f, "wte.weight");
+        if (!wte) wte = pst_safetensors_find(f, "transformer.wte.weight");
         if (wte && wte->n_dim == 2 && wte->dim[0] <= INT32_MAX) *n = (uint32_t)wte->dim[0];
     }
-    pst_st_close(f);
+    pst_safetensors_close(f);
     free(path);
     return status;
 }

@@ -16,7 +16,7 @@ void pst_ckpt_close(pst_ckpt *c) {
     if (!c) return;
     for (uint32_t i = 0; i < c->n_file; i++) {
         free(c->file[i]);
-        if (c->shard) pst_st_close(c->shard[i]);
+        if (c->shard) pst_safetensors_close(c->shard[i]);
     }
     for (uint32_t i = 0; i < c->n_tensor; i++) {
         free(c->tensor[i].name);

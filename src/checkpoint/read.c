@@ -2,7 +2,7 @@
  * then tensors by name. */
 #include "base/hash.h"
 #include "checkpoint/parts.h"
-#include "graph/split.h"
+#include "graph/slice.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -46,11 +46,12 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
 }
 
 /* A part in its shard; NULL when there is none of that size. */
-static const pst_st_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t,
-                                    const pst_ckpt_part *part) {
+static const pst_safetensors_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t,
+                                             const pst_ckpt_part *part) {
     char name[PST_CKPT_NAME];
     if (!pst_ckpt_whole(t)) pst_ckpt_part_name(t->name, &part->slice, part->from, part->to, name);
-    const pst_st_entry *e = pst_st_find(c->shard[part->file], pst_ckpt_whole(t) ? t->name : name);
+    const pst_safetensors_entry *e =
+        pst_safetensors_find(c->shard[part->file], pst_ckpt_whole(t) ? t->name : name);
     if (!e || strcmp(e->dtype, "F32")) return NULL;
     if (!pst_ckpt_whole(t)) return e->n_dim == 1 && e->dim[0] == part->to - part->from ? e : NULL;
     return e->n_dim == t->n_dim && !memcmp(e->dim, t->dim, sizeof t->dim) ? e : NULL;
@@ -61,7 +62,7 @@ static pst_status open_shards(pst_ckpt *c) {
         return pst_no_memory("to read a checkpoint");
     for (uint32_t i = 0; i < c->n_file; i++) {
         char *path = pst_ckpt_join(c->path, c->file[i]);
-        pst_status status = path ? pst_st_open(path, &c->shard[i]) : PST_ENOMEM;
+        pst_status status = path ? pst_safetensors_open(path, &c->shard[i]) : PST_ENOMEM;
         free(path);
         if (status != PST_OK) return pst_fail_in(status, "checkpoint");
         if (c->shard[i]->header_xxh3 != c->header_xxh3[i])
@@ -107,9 +108,9 @@ pst_status pst_ckpt_open(const char *folder, pst_ckpt **out) {
 
 static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part,
                             float *out) {
-    const pst_st_file *shard = c->shard[part->file];
-    const pst_st_entry *e = entry_of(c, t, part);
-    PST_TRY(pst_st_read_f32(shard, e, out, part->to - part->from, 0));
+    const pst_safetensors_file *shard = c->shard[part->file];
+    const pst_safetensors_entry *e = entry_of(c, t, part);
+    PST_TRY(pst_safetensors_read_f32(shard, e, out, part->to - part->from, 0));
     uint64_t hash = pst_hash_bytes(out, (part->to - part->from) * sizeof *out);
     if (hash == part->xxh3) return PST_OK;
     return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64,
@@ -153,13 +154,13 @@ pst_status pst_ckpt_read(const pst_ckpt *c, const char *name, float *out, uint64
 
 pst_status pst_ckpt_read_held(const pst_ckpt *c, const char *name, const pst_param *param,
                               uint64_t from, uint64_t to, float *out) {
-    uint64_t dim[PST_MAX_DIM], n = pst_param_whole(param, dim), here = pst_param_elements(param);
+    uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(param, dim), here = pst_param_elements(param);
     if (param->slice.held != PST_HELD_PART) return pst_ckpt_read_range(c, name, n, from, to, out);
     float *whole = malloc((n + here) * sizeof *whole), *held = whole + n;
     pst_status status = whole ? pst_ckpt_read_range(c, name, n, 0, n, whole)
                               : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
     if (status == PST_OK) {
-        pst_param_take(param, whole, held);
+        pst_slice_take(param, whole, held);
         memcpy(out, held + from, (to - from) * sizeof *out);
     }
     free(whole);
@@ -183,7 +184,7 @@ pst_status pst_ckpt_read_weight(const pst_ckpt *c, const pst_param *param, uint6
                                 uint64_t to, float *weight) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, param->name);
     uint64_t dim[PST_MAX_DIM];
-    pst_param_whole(param, dim);
+    pst_slice_whole(param, dim);
     if (t && (t->n_dim != param->n_dim || memcmp(t->dim, dim, param->n_dim * sizeof *dim)))
         return BAD("checkpoint %s: tensor %s has another shape than the model's", c->path,
                    param->name);

@@ -49,7 +49,7 @@ static int natural(const json_t *value, uint64_t *out) {
     return 1;
 }
 
-static pst_status parse_shape(const char *path, const json_t *shape, pst_st_entry *e) {
+static pst_status parse_shape(const char *path, const json_t *shape, pst_safetensors_entry *e) {
     if (!json_is_array(shape)) return BAD("%s: tensor %s has no shape", path, e->name);
     if (json_array_size(shape) > MAX_DIM)
         return BAD("%s: tensor %s has %zu dimensions, at most %d are read", path, e->name,
@@ -69,7 +69,7 @@ static pst_status parse_shape(const char *path, const json_t *shape, pst_st_entr
 }
 
 static pst_status parse_entry(const char *path, const char *name, const json_t *value,
-                              uint64_t start, uint64_t size, pst_st_entry *e) {
+                              uint64_t start, uint64_t size, pst_safetensors_entry *e) {
     const json_t *dtype = json_object_get(value, "dtype"),
                  *offsets = json_object_get(value, "data_offsets");
     uint64_t begin, end;
@@ -90,7 +90,7 @@ static pst_status parse_entry(const char *path, const char *name, const json_t *
     return parse_shape(path, json_object_get(value, "shape"), e);
 }
 
-static pst_status parse_meta(const json_t *meta, pst_st_file *f) {
+static pst_status parse_meta(const json_t *meta, pst_safetensors_file *f) {
     const char *key;
     json_t *value;
     if (!json_is_object(meta)) return BAD("%s: __metadata__ is not an object of strings", f->path);
@@ -109,19 +109,21 @@ static pst_status parse_meta(const json_t *meta, pst_st_file *f) {
 }
 
 static int by_offset(const void *a, const void *b) {
-    const pst_st_entry *x = *(pst_st_entry *const *)a, *y = *(pst_st_entry *const *)b;
+    const pst_safetensors_entry *x = *(pst_safetensors_entry *const *)a,
+                                *y = *(pst_safetensors_entry *const *)b;
     if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const pst_st_entry *)a)->name, ((const pst_st_entry *)b)->name);
+    return strcmp(((const pst_safetensors_entry *)a)->name,
+                  ((const pst_safetensors_entry *)b)->name);
 }
 
 /* The tensors lie one behind the other from the header's end to the file's. */
-static pst_status check_cover(const pst_st_file *f, uint64_t start, uint64_t end) {
+static pst_status check_cover(const pst_safetensors_file *f, uint64_t start, uint64_t end) {
     pst_status status = PST_OK;
-    pst_st_entry **order = calloc(f->n_entry + (size_t)1, sizeof *order);
+    pst_safetensors_entry **order = calloc(f->n_entry + (size_t)1, sizeof *order);
     if (!order) return NO_MEMORY(f->path);
     for (uint32_t i = 0; i < f->n_entry; i++) order[i] = &f->entry[i];
     qsort(order, f->n_entry, sizeof *order, by_offset);
@@ -138,7 +140,8 @@ static pst_status check_cover(const pst_st_file *f, uint64_t start, uint64_t end
     return status;
 }
 
-static pst_status parse_header(const json_t *root, uint64_t start, uint64_t end, pst_st_file *f) {
+static pst_status parse_header(const json_t *root, uint64_t start, uint64_t end,
+                               pst_safetensors_file *f) {
     const char *key;
     json_t *value;
     if (!json_is_object(root)) return BAD("%s: the header is not a JSON object", f->path);
@@ -157,7 +160,7 @@ static pst_status parse_header(const json_t *root, uint64_t start, uint64_t end,
     return PST_OK;
 }
 
-static pst_status read_header(pst_st_file *f) {
+static pst_status read_header(pst_safetensors_file *f) {
     struct stat st;
     uint8_t word[8];
     uint64_t length = 0;
@@ -193,8 +196,8 @@ static pst_status read_header(pst_st_file *f) {
     return status;
 }
 
-pst_status pst_st_open(const char *path, pst_st_file **out) {
-    pst_st_file *f = calloc(1, sizeof *f);
+pst_status pst_safetensors_open(const char *path, pst_safetensors_file **out) {
+    pst_safetensors_file *f = calloc(1, sizeof *f);
     if (!f || !(f->path = strdup(path))) {
         free(f);
         return NO_MEMORY(path);
@@ -204,12 +207,12 @@ pst_status pst_st_open(const char *path, pst_st_file **out) {
     if (f->fd < 0)
         status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
     if (status == PST_OK) status = read_header(f);
-    if (status != PST_OK) pst_st_close(f);
+    if (status != PST_OK) pst_safetensors_close(f);
     else *out = f;
     return status;
 }
 
-void pst_st_close(pst_st_file *f) {
+void pst_safetensors_close(pst_safetensors_file *f) {
     if (!f) return;
     for (uint32_t i = 0; i < f->n_entry; i++) {
         free(f->entry[i].name);
@@ -227,19 +230,19 @@ void pst_st_close(pst_st_file *f) {
     free(f);
 }
 
-const pst_st_entry *pst_st_find(const pst_st_file *f, const char *name) {
-    pst_st_entry key = {.name = (char *)name};
+const pst_safetensors_entry *pst_safetensors_find(const pst_safetensors_file *f, const char *name) {
+    pst_safetensors_entry key = {.name = (char *)name};
     return f->n_entry ? bsearch(&key, f->entry, f->n_entry, sizeof key, by_name) : NULL;
 }
 
-const char *pst_st_meta(const pst_st_file *f, const char *key) {
+const char *pst_safetensors_meta(const pst_safetensors_file *f, const char *key) {
     for (uint32_t i = 0; i < f->n_meta; i++)
         if (!strcmp(f->meta_key[i], key)) return f->meta_value[i];
     return NULL;
 }
 
-pst_status pst_st_read_bytes(const pst_st_file *f, const pst_st_entry *e, uint64_t from, void *out,
-                             uint64_t bytes) {
+pst_status pst_safetensors_read_bytes(const pst_safetensors_file *f, const pst_safetensors_entry *e,
+                                      uint64_t from, void *out, uint64_t bytes) {
     if (from > e->bytes || bytes > e->bytes - from)
         return BAD("%s: bytes beyond tensor %s", f->path, e->name);
     return read_at(f->fd, f->path, out, bytes, e->offset + from);
@@ -272,8 +275,8 @@ static convert_fn converter(const char *dtype) {
 
 /* Element (r, c) of the [rows, elements / rows] in the file goes to out[c * rows + r]; rows = 1
  * keeps the order. */
-static pst_status read_converted(const pst_st_file *f, const pst_st_entry *e, convert_fn convert,
-                                 float *out, uint64_t elements, uint64_t rows) {
+static pst_status read_converted(const pst_safetensors_file *f, const pst_safetensors_entry *e,
+                                 convert_fn convert, float *out, uint64_t elements, uint64_t rows) {
     uint8_t *chunk = malloc(CHUNK);
     if (!chunk) return NO_MEMORY(f->path);
     uint64_t width = dtype_bytes(e->dtype), columns = rows ? elements / rows : 0, r = 0, c = 0;
@@ -294,8 +297,8 @@ static pst_status read_converted(const pst_st_file *f, const pst_st_entry *e, co
     return status;
 }
 
-pst_status pst_st_read_f32(const pst_st_file *f, const pst_st_entry *e, float *out,
-                           uint64_t elements, int transpose) {
+pst_status pst_safetensors_read_f32(const pst_safetensors_file *f, const pst_safetensors_entry *e,
+                                    float *out, uint64_t elements, int transpose) {
     convert_fn convert = converter(e->dtype);
     if (!convert)
         return BAD("%s: tensor %s is %s, not a floating-point type", f->path, e->name, e->dtype);

@@ -12,61 +12,66 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[8];
     uint64_t offset, bytes; /* in the file */
-} pst_st_entry;
+} pst_safetensors_entry;
 typedef struct {
     uint32_t n_entry;
-    pst_st_entry *entry; /* sorted by name */
+    pst_safetensors_entry *entry; /* sorted by name */
     uint32_t n_meta;
     char **meta_key, **meta_value;
     uint64_t header_xxh3; /* of the bytes before the first tensor */
     int fd;
     char *path;
-} pst_st_file;
+} pst_safetensors_file;
 
 /* EINPUT with path and reason: truncated, header length beyond the file, not JSON, overlapping or
  * out-of-range offsets, shape and byte count that disagree, duplicate names. The header is at most
  * 100 MB. */
-pst_status pst_st_open(const char *path, pst_st_file **file);
-void pst_st_close(pst_st_file *file);
+pst_status pst_safetensors_open(const char *path, pst_safetensors_file **file);
+void pst_safetensors_close(pst_safetensors_file *file);
 /* NULL when there is none. */
-const pst_st_entry *pst_st_find(const pst_st_file *file, const char *name);
-const char *pst_st_meta(const pst_st_file *file, const char *key);
+const pst_safetensors_entry *pst_safetensors_find(const pst_safetensors_file *file,
+                                                  const char *name);
+const char *pst_safetensors_meta(const pst_safetensors_file *file, const char *key);
 /* Reads the tensor as fp32 (from F32, BF16, F16, F64), elements must agree. transpose: the file has
  * [dim1,dim0]. */
-pst_status pst_st_read_f32(const pst_st_file *file, const pst_st_entry *entry, float *out,
-                           uint64_t elements, int transpose);
+pst_status pst_safetensors_read_f32(const pst_safetensors_file *file,
+                                    const pst_safetensors_entry *entry, float *out,
+                                    uint64_t elements, int transpose);
 
 /* The tensor's bytes [from, from + bytes) as they stand in the file. */
-pst_status pst_st_read_bytes(const pst_st_file *file, const pst_st_entry *entry, uint64_t from,
-                             void *out, uint64_t bytes);
+pst_status pst_safetensors_read_bytes(const pst_safetensors_file *file,
+                                      const pst_safetensors_entry *entry, uint64_t from, void *out,
+                                      uint64_t bytes);
 
 /* Writing: declare all, then stream the bytes in order. Written to `path` itself (the caller
  * renames folders); fsync'ed at close. ENOMEM (status 4) with errno's text when the disk is full or
  * unwritable. */
-typedef struct pst_st_writer pst_st_writer;
+typedef struct pst_safetensors_writer pst_safetensors_writer;
 typedef struct {
     const char *name;
     pst_dtype dtype;
     uint32_t n_dim;
     uint64_t dim[8];
-} pst_st_decl;
+} pst_safetensors_decl;
 /* What stands under __metadata__. */
 typedef struct {
     const char *const *key, *const *value;
     uint32_t n;
-} pst_st_meta_list;
+} pst_safetensors_meta_list;
 /* The file's first bytes alone. */
 typedef struct {
     char *text; /* length and JSON, padded with blanks; whoever has it made frees it */
     size_t size;
     uint64_t bytes; /* of all tensors */
-} pst_st_header;
+} pst_safetensors_header;
 /* The tensors begin at a multiple of `align` (8 or more); meta: NULL for none. */
-pst_status pst_st_header_make(const pst_st_decl *decl, uint32_t n, const pst_st_meta_list *meta,
-                              size_t align, pst_st_header *header);
-pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n,
-                         const pst_st_meta_list *meta, pst_st_writer **writer);
-pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes);
-pst_status pst_st_finish(pst_st_writer *w); /* frees the writer in every case */
-void pst_st_discard(pst_st_writer *w);      /* removes the file */
+pst_status pst_safetensors_header_make(const pst_safetensors_decl *decl, uint32_t n,
+                                       const pst_safetensors_meta_list *meta, size_t align,
+                                       pst_safetensors_header *header);
+pst_status pst_safetensors_create(const char *path, const pst_safetensors_decl *decl, uint32_t n,
+                                  const pst_safetensors_meta_list *meta,
+                                  pst_safetensors_writer **writer);
+pst_status pst_safetensors_write(pst_safetensors_writer *w, const void *data, uint64_t bytes);
+pst_status pst_safetensors_finish(pst_safetensors_writer *w); /* frees the writer in every case */
+void pst_safetensors_discard(pst_safetensors_writer *w);      /* removes the file */
 #endif

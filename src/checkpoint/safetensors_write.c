@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct pst_st_writer {
+struct pst_safetensors_writer {
     int fd;
     char *path;
     uint64_t declared, written; /* bytes of tensors */
@@ -23,7 +23,7 @@ static pst_status refused(const char *what, const char *name, const char *text) 
     return pst_fail(PST_ENOMEM, "safetensors: no memory for %s %s", what, name);
 }
 
-static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
+static pst_status declare(json_t *root, const pst_safetensors_decl *d, uint64_t *at) {
     uint64_t bytes = pst_dtype_bytes(d->dtype);
     json_t *shape = json_array();
     int whole = shape != NULL;
@@ -46,7 +46,7 @@ static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
 }
 
 /* The length of the JSON and its text, padded. */
-static pst_status print(const json_t *root, size_t align, pst_st_header *h) {
+static pst_status print(const json_t *root, size_t align, pst_safetensors_header *h) {
     size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT),
            padded = (8 + length + align - 1) / align * align - 8;
     char *text = malloc(8 + padded);
@@ -61,7 +61,7 @@ static pst_status print(const json_t *root, size_t align, pst_st_header *h) {
     return PST_OK;
 }
 
-static pst_status add_meta(json_t *root, const pst_st_meta_list *list) {
+static pst_status add_meta(json_t *root, const pst_safetensors_meta_list *list) {
     json_t *meta = json_object();
     pst_status status = meta ? PST_OK : pst_no_memory("for a safetensors header");
     for (uint32_t i = 0; i < list->n && status == PST_OK; i++)
@@ -73,9 +73,10 @@ static pst_status add_meta(json_t *root, const pst_st_meta_list *list) {
     return status;
 }
 
-pst_status pst_st_header_make(const pst_st_decl *decl, uint32_t n, const pst_st_meta_list *meta,
-                              size_t align, pst_st_header *header) {
-    pst_st_header h = {.bytes = 0};
+pst_status pst_safetensors_header_make(const pst_safetensors_decl *decl, uint32_t n,
+                                       const pst_safetensors_meta_list *meta, size_t align,
+                                       pst_safetensors_header *header) {
+    pst_safetensors_header h = {.bytes = 0};
     json_t *root = json_object();
     pst_status status = root ? PST_OK : pst_no_memory("for a safetensors header");
     if (status == PST_OK && meta && meta->n) status = add_meta(root, meta);
@@ -86,20 +87,21 @@ pst_status pst_st_header_make(const pst_st_decl *decl, uint32_t n, const pst_st_
     return status;
 }
 
-pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n,
-                         const pst_st_meta_list *meta, pst_st_writer **out) {
-    pst_st_header h = {.text = NULL};
+pst_status pst_safetensors_create(const char *path, const pst_safetensors_decl *decl, uint32_t n,
+                                  const pst_safetensors_meta_list *meta,
+                                  pst_safetensors_writer **out) {
+    pst_safetensors_header h = {.text = NULL};
     pst_status status = PST_ENOMEM;
-    pst_st_writer *w = calloc(1, sizeof *w);
+    pst_safetensors_writer *w = calloc(1, sizeof *w);
     if (!w || !(w->path = strdup(path))) {
         pst_fail(status, "%s: out of memory", path);
         goto fail;
     }
-    if ((status = pst_st_header_make(decl, n, meta, 8, &h)) != PST_OK) goto fail;
+    if ((status = pst_safetensors_header_make(decl, n, meta, 8, &h)) != PST_OK) goto fail;
     w->declared = h.bytes;
     if ((status = pst_durable_create(path, &w->fd)) != PST_OK) goto fail;
     if ((status = pst_durable_write(w->fd, path, h.text, h.size)) != PST_OK) {
-        pst_st_discard(w);
+        pst_safetensors_discard(w);
         free(h.text);
         return status;
     }
@@ -113,7 +115,7 @@ fail:
     return status;
 }
 
-pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes) {
+pst_status pst_safetensors_write(pst_safetensors_writer *w, const void *data, uint64_t bytes) {
     if (bytes > w->declared - w->written)
         return pst_fail(PST_EINTERNAL, "%s: more bytes than were declared", w->path);
     PST_TRY(pst_durable_write(w->fd, w->path, data, bytes));
@@ -121,12 +123,12 @@ pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes) {
     return PST_OK;
 }
 
-pst_status pst_st_finish(pst_st_writer *w) {
+pst_status pst_safetensors_finish(pst_safetensors_writer *w) {
     if (w->written != w->declared) {
         pst_status status =
             pst_fail(PST_EINTERNAL, "%s: %llu bytes written of %llu declared", w->path,
                      (unsigned long long)w->written, (unsigned long long)w->declared);
-        pst_st_discard(w);
+        pst_safetensors_discard(w);
         return status;
     }
     pst_status status = pst_durable_close(w->fd, w->path);
@@ -136,7 +138,7 @@ pst_status pst_st_finish(pst_st_writer *w) {
     return status;
 }
 
-void pst_st_discard(pst_st_writer *w) {
+void pst_safetensors_discard(pst_safetensors_writer *w) {
     if (!w) return;
     close(w->fd);
     unlink(w->path);

@@ -29,7 +29,7 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
     char name[PST_CKPT_NAME], part[PST_CKPT_NAME];
     snprintf(name, sizeof name, "%s%s%s", param->name, *suffix ? "." : "", suffix);
     *t = (pst_shard_tensor){.memory = (const uint8_t *)memory, .bytes = n * sizeof(float)};
-    s->decl[s->n - 1] = (pst_st_decl){.dtype = PST_F32, .n_dim = e->n ? 1 : param->n_dim};
+    s->decl[s->n - 1] = (pst_safetensors_decl){.dtype = PST_F32, .n_dim = e->n ? 1 : param->n_dim};
     if (e->n) s->decl[s->n - 1].dim[0] = n;
     else memcpy(s->decl[s->n - 1].dim, param->dim, sizeof param->dim);
     const char *stored =
@@ -44,7 +44,7 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
 
 /* The header with the hashes as they are now; its size does not depend on them. */
 static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
-    pst_st_header h;
+    pst_safetensors_header h;
     const char **key = calloc(2 * (size_t)s->n + 1, sizeof *key), **value = key + s->n;
     char(*hash)[20] = calloc(s->n + (size_t)1, sizeof *hash);
     pst_status status = key && hash ? PST_OK : pst_no_memory("to write a checkpoint");
@@ -54,8 +54,8 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
         value[i] = hash[i];
     }
     if (status == PST_OK)
-        status = pst_st_header_make(s->decl, s->n, &(pst_st_meta_list){key, value, s->n},
-                                    PST_SHARD_ALIGN, &h);
+        status = pst_safetensors_header_make(
+            s->decl, s->n, &(pst_safetensors_meta_list){key, value, s->n}, PST_SHARD_ALIGN, &h);
     if (status == PST_OK) {
         *text = h.text;
         *size = h.size;

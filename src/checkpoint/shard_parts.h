@@ -26,11 +26,11 @@ struct pst_shard {
     const pst_flat *flat; /* its sum of squares, in fp64, tells whether all numbers are finite */
     pst_shard_read fetch; /* NULL: tensors are read where they lie */
     void *fetch_arg;
-    uint32_t n, align;        /* align: of direct writes */
-    pst_shard_tensor *tensor; /* in the file's order, one behind the other from header_bytes on */
-    pst_st_decl *decl;        /* the same for the header */
-    uint64_t *until;          /* [entries] where in the file an entry ends */
-    char *header;             /* as it is written at the end */
+    uint32_t n, align;          /* align: of direct writes */
+    pst_shard_tensor *tensor;   /* in the file's order, one behind the other from header_bytes on */
+    pst_safetensors_decl *decl; /* the same for the header */
+    uint64_t *until;            /* [entries] where in the file an entry ends */
+    char *header;               /* as it is written at the end */
     size_t header_bytes;
     uint64_t end, piece;
     char *path;     /* owned; of this round, as all below */

@@ -1,7 +1,7 @@
 /* Tensors of which each tensor rank stores its own slice: what stands behind their names, and where
  * their elements belong in the whole. */
 #include "checkpoint/parts.h"
-#include "graph/split.h"
+#include "graph/slice.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, con
                         float *out, uint64_t from, uint64_t to) {
     pst_param held = pst_ckpt_held(t, &part->slice);
     uint64_t at, count, before = 0;
-    for (uint64_t i = 0; before < part->to && pst_param_run(&held, i, &at, &count);
+    for (uint64_t i = 0; before < part->to && pst_slice_run(&held, i, &at, &count);
          before += count, i++) {
         /* Elements [low, high) of what is held lie in this run, in the part, and in what is
          * wanted. */

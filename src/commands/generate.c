@@ -69,11 +69,11 @@ static pst_status config_of_hf(const char *source, pst_config **config) {
     pst_model_config m = {0};
     char text[512];
     struct stat st;
-    pst_st_file *f;
+    pst_safetensors_file *f;
     if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) {
         /* what is wrong with the file itself comes first */
-        PST_TRY(pst_st_open(source, &f));
-        pst_st_close(f);
+        PST_TRY(pst_safetensors_open(source, &f));
+        pst_safetensors_close(f);
     }
     PST_TRY(pst_hf_config(source, &m));
     PST_TRY(pst_hf_check_tokens(

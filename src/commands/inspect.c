@@ -21,17 +21,18 @@
 #include <unistd.h>
 
 /* XXH3 of a tensor's bytes as they stand in the file. */
-static pst_status hash_of(const pst_st_file *f, const pst_st_entry *e, uint64_t *hash) {
+static pst_status hash_of(const pst_safetensors_file *f, const pst_safetensors_entry *e,
+                          uint64_t *hash) {
     uint8_t *bytes = malloc(e->bytes ? e->bytes : 1);
     if (!bytes) return pst_fail(PST_ENOMEM, "%s: no memory for tensor %s", f->path, e->name);
-    pst_status status = pst_st_read_bytes(f, e, 0, bytes, e->bytes);
+    pst_status status = pst_safetensors_read_bytes(f, e, 0, bytes, e->bytes);
     if (status == PST_OK) *hash = pst_hash_bytes(bytes, e->bytes);
     free(bytes);
     return status;
 }
 
-static pst_status print_tensor(const pst_st_file *f, const pst_st_entry *e, uint64_t *elements,
-                               FILE *out) {
+static pst_status print_tensor(const pst_safetensors_file *f, const pst_safetensors_entry *e,
+                               uint64_t *elements, FILE *out) {
     uint64_t n = 1, hash = 0;
     PST_TRY(hash_of(f, e, &hash));
     fprintf(out, "%-48s %-5s [", e->name, e->dtype);
@@ -45,17 +46,17 @@ static pst_status print_tensor(const pst_st_file *f, const pst_st_entry *e, uint
 }
 
 static pst_status inspect_safetensors(const char *path, FILE *out) {
-    pst_st_file *f;
+    pst_safetensors_file *f;
     pst_status status = PST_OK;
     uint64_t elements = 0;
-    PST_TRY(pst_st_open(path, &f));
+    PST_TRY(pst_safetensors_open(path, &f));
     for (uint32_t i = 0; i < f->n_meta; i++) /* hashes stand behind their tensors */
         if (strncmp(f->meta_key[i], PST_CKPT_HASH_KEY, strlen(PST_CKPT_HASH_KEY)))
             fprintf(out, "%s: %s\n", f->meta_key[i], f->meta_value[i]);
     for (uint32_t i = 0; i < f->n_entry && status == PST_OK; i++)
         status = print_tensor(f, &f->entry[i], &elements, out);
     if (status == PST_OK) fprintf(out, "%u tensors, %" PRIu64 " elements\n", f->n_entry, elements);
-    pst_st_close(f);
+    pst_safetensors_close(f);
     return status;
 }
 

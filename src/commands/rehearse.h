@@ -4,7 +4,7 @@
 #ifndef PST_COMMANDS_REHEARSE_H
 #define PST_COMMANDS_REHEARSE_H
 #include "base/world.h"
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 typedef struct {
     uint32_t n_round;

@@ -1,8 +1,8 @@
-/* Parts of parameters: where their elements lie in the whole. See split.h. */
-#include "graph/split.h"
+/* Parts of parameters: where their elements lie in the whole. See slice.h. */
+#include "graph/slice.h"
 #include <string.h>
 
-uint64_t pst_param_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]) {
+uint64_t pst_slice_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < param->n_dim; i++) {
         dim[i] = param->slice.held == PST_HELD_PART && i == param->slice.dim ? param->slice.whole
@@ -12,7 +12,7 @@ uint64_t pst_param_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]) {
     return n;
 }
 
-int pst_param_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *count) {
+int pst_slice_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *count) {
     const pst_slice *s = &param->slice;
     uint64_t outer = 1, inner = 1;
     if (s->held != PST_HELD_PART) {
@@ -29,14 +29,14 @@ int pst_param_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *co
     return 1;
 }
 
-void pst_param_take(const pst_param *param, const float *whole, float *part) {
+void pst_slice_take(const pst_param *param, const float *whole, float *part) {
     uint64_t at, count;
-    for (uint64_t i = 0; pst_param_run(param, i, &at, &count); i++, part += count)
+    for (uint64_t i = 0; pst_slice_run(param, i, &at, &count); i++, part += count)
         memcpy(part, whole + at, count * sizeof *part);
 }
 
-void pst_param_put(const pst_param *param, const float *part, float *whole) {
+void pst_slice_put(const pst_param *param, const float *part, float *whole) {
     uint64_t at, count;
-    for (uint64_t i = 0; pst_param_run(param, i, &at, &count); i++, part += count)
+    for (uint64_t i = 0; pst_slice_run(param, i, &at, &count); i++, part += count)
         memcpy(whole + at, part, count * sizeof *part);
 }

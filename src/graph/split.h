@@ -47,15 +47,4 @@ enum { PST_SPLIT_NODES = 4 };
  * split. *part is the caller's. */
 pst_status pst_graph_split(const pst_graph *whole, const pst_split_options *options,
                            pst_graph **part);
-
-/* --- parts of parameters ---------------------------------------------------------------------- */
-
-/* Shape of the whole parameter, of which `param` may be a part; returns its elements. */
-uint64_t pst_param_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]);
-/* The part consists of runs that lie together in the whole, in the same order: run number i begins
- * at element *at and has *count elements; 0: there are no more. */
-int pst_param_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *count);
-/* Copies between a whole parameter and this part of it. */
-void pst_param_take(const pst_param *param, const float *whole, float *part);
-void pst_param_put(const pst_param *param, const float *part, float *whole);
 #endif

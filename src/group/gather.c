@@ -1,6 +1,6 @@
 /* Whole parameters out of what ranks answer for: parts of tensor ranks, and of these what replicas
  * share out. For hashes and for programs that read weights. */
-#include "graph/split.h"
+#include "graph/slice.h"
 #include "group/group.h"
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ pst_status pst_group_gather_param(pst_group *g, const pst_prepared *p, uint32_t 
         pst_group_agree(g, held ? PST_OK : pst_fail(PST_ENOMEM, "no memory to gather a parameter"));
     for (uint32_t t = 0; t < parts && status == PST_OK; t++) {
         status = spread(g, p, param, t, held);
-        if (status == PST_OK) pst_param_put(p->graphs[t]->param + param, held, whole);
+        if (status == PST_OK) pst_slice_put(p->graphs[t]->param + param, held, whole);
     }
     free(held);
     return status;

@@ -2,7 +2,7 @@
  * (group/link.h), or read from an earlier run (measured.h). */
 #ifndef PST_PREPARE_LINK_TIMES_H
 #define PST_PREPARE_LINK_TIMES_H
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 /* One direction between two hosts: times of messages, sizes ascending; between them and beyond, a
  * line through two. */

@@ -4,7 +4,7 @@
 #define PST_PREPARE_MEASURED_H
 #include "graph/graph.h"
 #include "graph/op.h"
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 typedef struct pst_measured pst_measured;
 /* EINPUT when the folder has no trace with operators, or its plan is for another graph than this

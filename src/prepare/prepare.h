@@ -46,7 +46,7 @@ typedef struct {
     int split; /* 1: W is a pass of its own, whatever the schedule of that name has */
     /* 1 + k: of all these ranks only the pipeline of replica k and tensor rank 0, to be scored:
      * job, slots and memory maps of the other lanes are NULL or empty, and what replicas exchange
-     * is summarised (instr.h, pst_job_spec.alone). Memory maps are to the byte those of the whole.
+     * is summarised (job.h, pst_job_spec.alone). Memory maps are to the byte those of the whole.
      * 0: all. Not with schedule solved. */
     uint32_t lane;
     int score; /* 1: it is only to be scored: of a large job, whose lists would be long, `lane`

@@ -1,5 +1,6 @@
 /* See staged.h. */
 #include "rank/staged.h"
+#include "base/wrapper.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,8 +41,7 @@ struct request {
 };
 
 typedef struct {
-    pst_transport base; /* first */
-    pst_transport *inner;
+    pst_wrapper wrap; /* first */
     pst_device *device;
     uint64_t chunk;
     pair pairs[2][PST_STAGED_PAIRS], *idle[2]; /* of sends, of receives */
@@ -60,7 +60,7 @@ static pst_status post_below(staged *s, const request *r, int way, pst_transfer 
     t.peer = r->transfer.peer;
     t.channel = r->transfer.channel;
     t.seq = r->transfer.seq << 1 | (uint32_t)way;
-    return s->inner->ops->post(s->inner, &t, id);
+    return s->wrap.inner->ops->post(s->wrap.inner, &t, id);
 }
 
 static pst_status say(staged *s, request *r) {
@@ -70,7 +70,7 @@ static pst_status say(staged *s, request *r) {
 }
 
 static pst_status test_below(staged *s, uint64_t id) {
-    return s->inner->ops->test(s->inner, id, NULL);
+    return s->wrap.inner->ops->test(s->wrap.inner, id, NULL);
 }
 
 /* BUSY is no failure: *done stays 0. */
@@ -151,8 +151,8 @@ static pst_status differ(const staged *s, const request *r) {
     uint64_t sent = sends(r) ? r->mine : r->theirs, expected = sends(r) ? r->theirs : r->mine;
     return pst_fail(PST_EINPUT,
                     "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)",
-                    sends(r) ? s->base.rank : r->transfer.peer, (unsigned long long)sent,
-                    sends(r) ? r->transfer.peer : s->base.rank, (unsigned long long)expected,
+                    sends(r) ? s->wrap.base.rank : r->transfer.peer, (unsigned long long)sent,
+                    sends(r) ? r->transfer.peer : s->wrap.base.rank, (unsigned long long)expected,
                     r->transfer.seq, r->transfer.channel);
 }
 
@@ -184,7 +184,7 @@ static pst_status finish(staged *s, request *r, uint32_t *moved) {
     r->pair->next = *idle;
     *idle = r->pair;
     r->phase = DONE;
-    r->end_ns = pst_clock_now(s->base.clock);
+    r->end_ns = pst_clock_now(s->wrap.base.clock);
     s->unseen++;
     ++*moved;
     return PST_OK;
@@ -252,7 +252,7 @@ static pst_status staged_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
 
 static uint32_t staged_progress(pst_transport *t) {
     staged *s = (staged *)t;
-    uint32_t moved = s->inner->ops->progress(s->inner);
+    uint32_t moved = pst_wrapper_progress(t);
     for (request *r = s->active; r && s->failed == PST_OK; r = r->next) {
         pst_status status = advance(s, r, &moved);
         if (status != PST_OK) fail(s, status);
@@ -260,22 +260,11 @@ static uint32_t staged_progress(pst_transport *t) {
     return moved + s->unseen + s->copying + (s->failed != PST_OK);
 }
 
-static uint64_t staged_next_ns(pst_transport *t) {
-    pst_transport *inner = ((staged *)t)->inner;
-    return inner->ops->next_ns ? inner->ops->next_ns(inner) : PST_NEVER;
-}
-
 static pst_status staged_arm(pst_transport *t, int *fd) {
     staged *s = (staged *)t;
     if (s->copying || s->unseen || s->failed != PST_OK)
         return PST_BUSY; /* no file says when a copy has ended */
-    return s->inner->ops->arm ? s->inner->ops->arm(s->inner, fd)
-                              : pst_fail(PST_EINPUT, "it cannot be slept on");
-}
-
-static void staged_abort(pst_transport *t) {
-    staged *s = (staged *)t;
-    s->inner->ops->abort(s->inner);
+    return pst_wrapper_arm(t, fd);
 }
 
 static void free_requests(request *r) {
@@ -297,9 +286,9 @@ static const pst_transport_ops staged_ops = {.name = "staged",
                                              .post = staged_post,
                                              .test = staged_test,
                                              .progress = staged_progress,
-                                             .next_ns = staged_next_ns,
+                                             .next_ns = pst_wrapper_next_ns,
                                              .arm = staged_arm,
-                                             .abort = staged_abort,
+                                             .abort = pst_wrapper_abort,
                                              .close = staged_close};
 
 pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t largest,
@@ -309,9 +298,7 @@ pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t la
     PST_TRY(device->ops->staging(device, 2 * PST_STAGED_PAIRS * BUFFERS * room + 64, &mem));
     staged *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for transfers");
-    s->base = (pst_transport){
-        .ops = &staged_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
-    s->inner = inner;
+    s->wrap = pst_wrapper_of(inner, &staged_ops);
     s->device = device;
     s->chunk = chunk;
     s->last = &s->active;
@@ -322,6 +309,6 @@ pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t la
             l->next = s->idle[way];
             s->idle[way] = l;
         }
-    *out = &s->base;
+    *out = &s->wrap.base;
     return PST_OK;
 }

@@ -2,7 +2,7 @@
  * them. */
 #include "base/pool.h"
 #include "base/rng.h"
-#include "graph/split.h"
+#include "graph/slice.h"
 #include "rank/rank.h"
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static void init_param(const pst_rank *r, uint32_t p, pst_pool *pool, float *w) 
     const pst_param *param = r->graph->param + p;
     uint64_t from = r->memory->step_from[p], to = r->memory->step_to[p], before = 0;
     uint64_t key = pst_rng_key((uint64_t)r->p->config->train.seed, param->name), at, count;
-    for (uint64_t i = 0; pst_param_run(param, i, &at, &count); i++, before += count) {
+    for (uint64_t i = 0; pst_slice_run(param, i, &at, &count); i++, before += count) {
         uint64_t low = from > before ? from : before,
                  high = to < before + count ? to : before + count;
         if (low >= high) continue;

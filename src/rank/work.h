@@ -2,7 +2,7 @@
  * does. */
 #ifndef PST_RANK_WORK_H
 #define PST_RANK_WORK_H
-#include "pipeline/compile/instr.h"
+#include "pipeline/compile/job.h"
 
 enum { PST_WORK_MAX = 24 }; /* no fewer than there are kinds */
 

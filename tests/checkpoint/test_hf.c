@@ -111,54 +111,56 @@ static void test_round_trip(void **state) {
 static void test_layout(void **state) {
     (void)state;
     model m = random_model(2);
-    pst_st_file *f;
+    pst_safetensors_file *f;
     float value[6 * 18];
     export_to("layout", &m);
-    assert_int_equal(pst_st_open("layout/model.safetensors", &f), PST_OK);
-    assert_string_equal(pst_st_meta(f, "format"), "pt");
-    assert_null(pst_st_find(f, "lm_head.weight"));
-    const pst_st_entry *e = pst_st_find(f, "transformer.h.1.attn.c_attn.weight");
+    assert_int_equal(pst_safetensors_open("layout/model.safetensors", &f), PST_OK);
+    assert_string_equal(pst_safetensors_meta(f, "format"), "pt");
+    assert_null(pst_safetensors_find(f, "lm_head.weight"));
+    const pst_safetensors_entry *e = pst_safetensors_find(f, "transformer.h.1.attn.c_attn.weight");
     assert_true(e && e->dim[0] == 6 && e->dim[1] == 18);
-    assert_int_equal(pst_st_read_f32(f, e, value, 6 * 18, 0), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, e, value, 6 * 18, 0), PST_OK);
     const float *own = m.weight[pst_graph_find_param(m.graph, "h.1.attn.c_attn.weight")];
     for (int n = 0; n < 18; n++)
         for (int c = 0; c < 6; c++) assert_true(value[c * 18 + n] == own[n * 6 + c]);
-    e = pst_st_find(f, "transformer.wpe.weight");
+    e = pst_safetensors_find(f, "transformer.wpe.weight");
     assert_true(e && e->dim[0] == 5 && e->dim[1] == 6);
-    pst_st_close(f);
+    pst_safetensors_close(f);
     model_free(&m);
 }
 
 /* Rewrites out/model.safetensors as y.safetensors: tensor `from` is named `to` ("": dropped),
  * `extra` is a copy of wte with its last element scaled, prefix: names keep "transformer.". */
 static void rewrite(const char *from, const char *to, const char *extra, float scale, int prefix) {
-    pst_st_file *f;
-    pst_st_decl decl[64];
-    const pst_st_entry *entry[64];
+    pst_safetensors_file *f;
+    pst_safetensors_decl decl[64];
+    const pst_safetensors_entry *entry[64];
     uint32_t n = 0;
-    assert_int_equal(pst_st_open("out/model.safetensors", &f), PST_OK);
+    assert_int_equal(pst_safetensors_open("out/model.safetensors", &f), PST_OK);
     for (uint32_t i = 0; i < f->n_entry; i++) {
         const char *name = f->entry[i].name + (prefix ? 0 : strlen("transformer."));
         if (from && !strcmp(name, from)) name = to;
         if (!*name) continue;
-        decl[n] = (pst_st_decl){.name = name, .dtype = PST_F32, .n_dim = f->entry[i].n_dim};
+        decl[n] =
+            (pst_safetensors_decl){.name = name, .dtype = PST_F32, .n_dim = f->entry[i].n_dim};
         memcpy(decl[n].dim, f->entry[i].dim, sizeof decl[n].dim);
         entry[n++] = &f->entry[i];
     }
     if (extra) {
-        decl[n] = (pst_st_decl){extra, PST_F32, 2, {11, 6}};
-        entry[n++] = pst_st_find(f, "transformer.wte.weight");
+        decl[n] = (pst_safetensors_decl){extra, PST_F32, 2, {11, 6}};
+        entry[n++] = pst_safetensors_find(f, "transformer.wte.weight");
     }
-    pst_st_writer *w;
-    assert_int_equal(pst_st_create("y.safetensors", decl, n, NULL, &w), PST_OK);
+    pst_safetensors_writer *w;
+    assert_int_equal(pst_safetensors_create("y.safetensors", decl, n, NULL, &w), PST_OK);
     for (uint32_t i = 0; i < n; i++) {
         float value[1024];
-        assert_int_equal(pst_st_read_f32(f, entry[i], value, entry[i]->bytes / 4, 0), PST_OK);
+        assert_int_equal(pst_safetensors_read_f32(f, entry[i], value, entry[i]->bytes / 4, 0),
+                         PST_OK);
         if (extra && i == n - 1) value[65] *= scale;
-        assert_int_equal(pst_st_write(w, value, entry[i]->bytes), PST_OK);
+        assert_int_equal(pst_safetensors_write(w, value, entry[i]->bytes), PST_OK);
     }
-    assert_int_equal(pst_st_finish(w), PST_OK);
-    pst_st_close(f);
+    assert_int_equal(pst_safetensors_finish(w), PST_OK);
+    pst_safetensors_close(f);
 }
 
 static void expect(model *m, const char *source, const char *sentence) {
@@ -285,30 +287,30 @@ static void test_foreign(void **state) {
     (void)state;
     const char *source = FIXTURE;
     pst_model_config config;
-    pst_st_file *before, *after;
+    pst_safetensors_file *before, *after;
     assert_int_equal(pst_hf_config(source, &config), PST_OK);
     assert_true(config.layers == 2 && config.heads == 2 && config.channels == 32 &&
                 config.context == 16);
     model m = model_of(config);
     expect(&m, source, NULL);
     export_to("out", &m);
-    assert_int_equal(pst_st_open(FIXTURE "/model.safetensors", &before), PST_OK);
-    assert_int_equal(pst_st_open("out/model.safetensors", &after), PST_OK);
+    assert_int_equal(pst_safetensors_open(FIXTURE "/model.safetensors", &before), PST_OK);
+    assert_int_equal(pst_safetensors_open("out/model.safetensors", &after), PST_OK);
     assert_int_equal(before->n_entry, after->n_entry);
     for (uint32_t i = 0; i < before->n_entry; i++) {
-        const pst_st_entry *a = &before->entry[i], *b = &after->entry[i];
+        const pst_safetensors_entry *a = &before->entry[i], *b = &after->entry[i];
         assert_string_equal(a->name, b->name + strlen("transformer."));
         assert_true(a->bytes == b->bytes && a->n_dim == b->n_dim &&
                     !memcmp(a->dim, b->dim, sizeof a->dim));
         uint8_t *x = malloc(a->bytes), *y = malloc(a->bytes);
-        assert_int_equal(pst_st_read_bytes(before, a, 0, x, a->bytes), PST_OK);
-        assert_int_equal(pst_st_read_bytes(after, b, 0, y, a->bytes), PST_OK);
+        assert_int_equal(pst_safetensors_read_bytes(before, a, 0, x, a->bytes), PST_OK);
+        assert_int_equal(pst_safetensors_read_bytes(after, b, 0, y, a->bytes), PST_OK);
         assert_memory_equal(x, y, a->bytes);
         free(x);
         free(y);
     }
-    pst_st_close(before);
-    pst_st_close(after);
+    pst_safetensors_close(before);
+    pst_safetensors_close(after);
     put_other_kind("bert");
     expect(&m, "bert", "config.json: model_type is bert, only gpt2 can be read");
     expect(&m, "bert/model.safetensors", "model_type is bert");

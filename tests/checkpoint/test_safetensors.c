@@ -30,8 +30,8 @@ static const char *file_of(const char *header, size_t n) {
 }
 
 static void rejects(const char *path, const char *sentence) {
-    pst_st_file *f = NULL;
-    assert_int_equal(pst_st_open(path, &f), PST_EINPUT);
+    pst_safetensors_file *f = NULL;
+    assert_int_equal(pst_safetensors_open(path, &f), PST_EINPUT);
     assert_null(f);
     if (!strstr(pst_error(), sentence) || !strstr(pst_error(), path))
         fail_msg("%s: %s", sentence, pst_error());
@@ -83,49 +83,54 @@ static void test_bad_files(void **state) {
 /* An empty tensor, a scalar and metadata are fine. */
 static void test_odd_files(void **state) {
     (void)state;
-    pst_st_file *f;
+    pst_safetensors_file *f;
     float value = 1;
-    assert_int_equal(pst_st_open(file_of("{\"__metadata__\":{\"k\":\"v\"}," ENTRY(
-                                             "e", "F32", "[0,7]",
-                                             "[4,4]") "," ENTRY("s", "F32", "[]", "[0,4]") "}   ",
-                                         4),
-                                 &f),
-                     PST_OK);
+    assert_int_equal(
+        pst_safetensors_open(
+            file_of("{\"__metadata__\":{\"k\":\"v\"}," ENTRY(
+                        "e", "F32", "[0,7]", "[4,4]") "," ENTRY("s", "F32", "[]", "[0,4]") "}   ",
+                    4),
+            &f),
+        PST_OK);
     assert_int_equal(f->n_entry, 2);
-    assert_string_equal(pst_st_meta(f, "k"), "v");
-    assert_null(pst_st_meta(f, "x"));
-    assert_null(pst_st_find(f, "x"));
-    assert_int_equal(pst_st_read_f32(f, pst_st_find(f, "e"), NULL, 0, 0), PST_OK);
-    assert_int_equal(pst_st_read_f32(f, pst_st_find(f, "s"), &value, 1, 0), PST_OK);
-    assert_true(value == 0);
-    assert_int_equal(pst_st_read_f32(f, pst_st_find(f, "s"), &value, 2, 0), PST_EINPUT);
-    assert_int_equal(pst_st_read_f32(f, pst_st_find(f, "s"), &value, 1, 1), PST_EINPUT);
-    pst_st_close(f);
-    assert_int_equal(pst_st_open(file_of("{}", 0), &f), PST_OK);
-    assert_null(pst_st_find(f, ""));
-    pst_st_close(f);
-    assert_int_equal(pst_st_open(file_of("{" ENTRY("i", "I64", "[1]", "[0,8]") "}", 8), &f),
+    assert_string_equal(pst_safetensors_meta(f, "k"), "v");
+    assert_null(pst_safetensors_meta(f, "x"));
+    assert_null(pst_safetensors_find(f, "x"));
+    assert_int_equal(pst_safetensors_read_f32(f, pst_safetensors_find(f, "e"), NULL, 0, 0), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, pst_safetensors_find(f, "s"), &value, 1, 0),
                      PST_OK);
-    assert_int_equal(pst_st_read_f32(f, f->entry, &value, 1, 0), PST_EINPUT);
+    assert_true(value == 0);
+    assert_int_equal(pst_safetensors_read_f32(f, pst_safetensors_find(f, "s"), &value, 2, 0),
+                     PST_EINPUT);
+    assert_int_equal(pst_safetensors_read_f32(f, pst_safetensors_find(f, "s"), &value, 1, 1),
+                     PST_EINPUT);
+    pst_safetensors_close(f);
+    assert_int_equal(pst_safetensors_open(file_of("{}", 0), &f), PST_OK);
+    assert_null(pst_safetensors_find(f, ""));
+    pst_safetensors_close(f);
+    assert_int_equal(
+        pst_safetensors_open(file_of("{" ENTRY("i", "I64", "[1]", "[0,8]") "}", 8), &f), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, f->entry, &value, 1, 0), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "not a floating-point type"));
-    pst_st_close(f);
+    pst_safetensors_close(f);
 }
 
 static const char *const keys[] = {"format", "quote"}, *const values[] = {"pt", "\"\\\xc3\xa9\n"};
 
 static pst_status write_sample(const char *path, const float *weights, uint64_t n) {
-    pst_st_decl decl[] = {
+    pst_safetensors_decl decl[] = {
         {"w", PST_F32, 2, {n / 3, 3}}, {"bf \"16\"", PST_BF16, 1, {2}}, {"d", PST_F64, 0, {0}}};
     uint16_t half[] = {pst_bf16_from_f32(1.5f), pst_bf16_from_f32(-INFINITY)};
     double third = 1.0 / 3;
-    pst_st_writer *w;
-    PST_TRY(pst_st_create(path, decl, 3, &(pst_st_meta_list){keys, values, 2}, &w));
-    pst_status status = pst_st_write(w, weights, 5 * sizeof *weights);
-    if (status == PST_OK) status = pst_st_write(w, weights + 5, (n - 5) * sizeof *weights);
-    if (status == PST_OK) status = pst_st_write(w, half, sizeof half);
-    if (status == PST_OK) status = pst_st_write(w, &third, sizeof third);
-    if (status == PST_OK) return pst_st_finish(w);
-    pst_st_discard(w);
+    pst_safetensors_writer *w;
+    PST_TRY(
+        pst_safetensors_create(path, decl, 3, &(pst_safetensors_meta_list){keys, values, 2}, &w));
+    pst_status status = pst_safetensors_write(w, weights, 5 * sizeof *weights);
+    if (status == PST_OK) status = pst_safetensors_write(w, weights + 5, (n - 5) * sizeof *weights);
+    if (status == PST_OK) status = pst_safetensors_write(w, half, sizeof half);
+    if (status == PST_OK) status = pst_safetensors_write(w, &third, sizeof third);
+    if (status == PST_OK) return pst_safetensors_finish(w);
+    pst_safetensors_discard(w);
     return status;
 }
 
@@ -137,23 +142,25 @@ static void test_round_trip(void **state) {
     weights[7] = NAN;
     weights[8] = -0.0f;
     assert_int_equal(write_sample("y", weights, N), PST_OK);
-    pst_st_file *f;
-    assert_int_equal(pst_st_open("y", &f), PST_OK);
-    assert_string_equal(pst_st_meta(f, "quote"), values[1]);
-    const pst_st_entry *w = pst_st_find(f, "w");
+    pst_safetensors_file *f;
+    assert_int_equal(pst_safetensors_open("y", &f), PST_OK);
+    assert_string_equal(pst_safetensors_meta(f, "quote"), values[1]);
+    const pst_safetensors_entry *w = pst_safetensors_find(f, "w");
     assert_true(w && w->offset % 8 == 0 && w->n_dim == 2 && w->dim[0] == N / 3 &&
                 !strcmp(w->dtype, "F32"));
-    assert_int_equal(pst_st_read_f32(f, w, back, N, 0), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, w, back, N, 0), PST_OK);
     assert_memory_equal(weights, back, N * sizeof *back);
-    assert_int_equal(pst_st_read_f32(f, w, back, N, 1), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, w, back, N, 1), PST_OK);
     for (int r = 0; r < N / 3; r++)
         for (int c = 0; c < 3; c++)
             assert_memory_equal(&weights[r * 3 + c], &back[c * (N / 3) + r], sizeof *back);
-    assert_int_equal(pst_st_read_f32(f, pst_st_find(f, "bf \"16\""), value, 2, 0), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, pst_safetensors_find(f, "bf \"16\""), value, 2, 0),
+                     PST_OK);
     assert_true(value[0] == 1.5f && value[1] == -INFINITY);
-    assert_int_equal(pst_st_read_f32(f, pst_st_find(f, "d"), value, 1, 0), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, pst_safetensors_find(f, "d"), value, 1, 0),
+                     PST_OK);
     assert_true(value[0] == (float)(1.0 / 3));
-    pst_st_close(f);
+    pst_safetensors_close(f);
     assert_int_equal(truncate("y", 1000), 0);
     rejects("y", "truncated");
     free(weights);
@@ -177,31 +184,32 @@ static void test_half(void **state) {
     FILE *out = fopen(file_of("{" ENTRY("h", "F16", "[9]", "[0,18]") "}", 0), "a");
     for (int i = 0; i < 9; i++) assert_int_equal(fwrite(&known[i].half, 2, 1, out), 1);
     fclose(out);
-    pst_st_file *f;
+    pst_safetensors_file *f;
     float value[9];
-    assert_int_equal(pst_st_open("x", &f), PST_OK);
-    assert_int_equal(pst_st_read_f32(f, f->entry, value, 9, 0), PST_OK);
+    assert_int_equal(pst_safetensors_open("x", &f), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, f->entry, value, 9, 0), PST_OK);
     for (int i = 0; i < 9; i++) assert_true(value[i] == known[i].value);
-    pst_st_close(f);
+    pst_safetensors_close(f);
 }
 
 static void test_writer_misuse(void **state) {
     (void)state;
-    pst_st_decl twice[] = {{"a", PST_F32, 1, {1}}, {"a", PST_F32, 1, {1}}};
-    pst_st_decl huge = {"a", PST_F32, 2, {UINT64_MAX / 2, 8}}, latin = {"\xe9", PST_F32, 1, {1}};
-    pst_st_writer *w;
-    assert_int_equal(pst_st_create("z", twice, 2, NULL, &w), PST_EINPUT);
-    assert_int_equal(pst_st_create("z", &huge, 1, NULL, &w), PST_EINPUT);
-    assert_int_equal(pst_st_create("z", &latin, 1, NULL, &w), PST_EINPUT);
-    assert_int_equal(pst_st_create("no/folder", twice, 1, NULL, &w), PST_ENOMEM);
+    pst_safetensors_decl twice[] = {{"a", PST_F32, 1, {1}}, {"a", PST_F32, 1, {1}}};
+    pst_safetensors_decl huge = {"a", PST_F32, 2, {UINT64_MAX / 2, 8}},
+                         latin = {"\xe9", PST_F32, 1, {1}};
+    pst_safetensors_writer *w;
+    assert_int_equal(pst_safetensors_create("z", twice, 2, NULL, &w), PST_EINPUT);
+    assert_int_equal(pst_safetensors_create("z", &huge, 1, NULL, &w), PST_EINPUT);
+    assert_int_equal(pst_safetensors_create("z", &latin, 1, NULL, &w), PST_EINPUT);
+    assert_int_equal(pst_safetensors_create("no/folder", twice, 1, NULL, &w), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "no/folder: No such file"));
-    assert_int_equal(pst_st_create("z", twice, 1, NULL, &w), PST_OK);
-    assert_int_equal(pst_st_write(w, twice, 5), PST_EINTERNAL);
-    assert_int_equal(pst_st_finish(w), PST_EINTERNAL);
+    assert_int_equal(pst_safetensors_create("z", twice, 1, NULL, &w), PST_OK);
+    assert_int_equal(pst_safetensors_write(w, twice, 5), PST_EINTERNAL);
+    assert_int_equal(pst_safetensors_finish(w), PST_EINTERNAL);
     assert_int_equal(access("z", F_OK), -1);
     assert_int_equal(symlink("elsewhere", "link"), 0); /* the file takes the link's place */
-    assert_int_equal(pst_st_create("link", twice, 1, NULL, &w), PST_OK);
-    pst_st_discard(w);
+    assert_int_equal(pst_safetensors_create("link", twice, 1, NULL, &w), PST_OK);
+    pst_safetensors_discard(w);
     assert_int_equal(access("elsewhere", F_OK), -1);
 }
 

@@ -79,23 +79,23 @@ static void scribble(const model *m, pst_shard *s) {
     }
 }
 
-static void expect_tensor(const model *m, const pst_st_file *f, const char *name,
+static void expect_tensor(const model *m, const pst_safetensors_file *f, const char *name,
                           const float *memory, uint64_t n) {
     char key[PST_NAME_MAX + 16], hash[20];
     float *value = malloc(n * sizeof *value);
-    const pst_st_entry *e = pst_st_find(f, name);
+    const pst_safetensors_entry *e = pst_safetensors_find(f, name);
     assert_true(value && e);
-    assert_int_equal(pst_st_read_f32(f, e, value, n, 0), PST_OK);
+    assert_int_equal(pst_safetensors_read_f32(f, e, value, n, 0), PST_OK);
     assert_memory_equal(value, m->copy + (memory - m->memory), n * sizeof *value);
     snprintf(key, sizeof key, "xxh3:%s", name);
     snprintf(hash, sizeof hash, "%016" PRIx64, pst_hash_bytes(value, n * sizeof *value));
-    assert_string_equal(pst_st_meta(f, key), hash);
+    assert_string_equal(pst_safetensors_meta(f, key), hash);
     free(value);
 }
 
 static void expect_file(const model *m, const char *path) {
-    pst_st_file *f;
-    if (pst_st_open(path, &f) != PST_OK) fail_msg("%s", pst_error());
+    pst_safetensors_file *f;
+    if (pst_safetensors_open(path, &f) != PST_OK) fail_msg("%s", pst_error());
     assert_int_equal(f->n_entry, 3 * m->n);
     for (uint32_t i = 0; i < m->n; i++) {
         char name[PST_NAME_MAX + 8];
@@ -105,7 +105,7 @@ static void expect_file(const model *m, const char *path) {
             expect_tensor(m, f, name, k ? m->entry[i].state[k - 1] : m->entry[i].weight, n);
         }
     }
-    pst_st_close(f);
+    pst_safetensors_close(f);
 }
 
 static void round_of(model *m, uint64_t piece, const char *folder, uint64_t slow_ns,

@@ -5,6 +5,7 @@
 #include "checkpoint/parts.h"
 #include "checkpoint/shards.h"
 #include "graph/split.h"
+#include "graph/slice.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +58,7 @@ static pst_status save(uint64_t step, uint32_t dim, uint32_t blocks, uint32_t pa
     for (uint32_t r = 0; r < parts * per; r++) {
         pst_param p = part_of(dim, blocks, parts, r / per);
         pst_part piece = pst_part_of(pst_param_elements(&p), per, r % per);
-        for (int i = 0; i < 3; i++) pst_param_take(&p, whole[i], held[i]);
+        for (int i = 0; i < 3; i++) pst_slice_take(&p, whole[i], held[i]);
         pst_ckpt_entry entry = {.param = &p, .weight = held[0], .state = {held[1], held[2]}};
         entry.from = piece.first;
         entry.n = piece.count;
@@ -88,7 +89,7 @@ static void expect(uint32_t dim, uint32_t blocks, uint32_t parts) {
                                              (float *[]){got[1], got[2]}),
                          PST_OK);
         for (int i = 0; i < 3; i++) {
-            pst_param_take(&p, whole[i], want);
+            pst_slice_take(&p, whole[i], want);
             assert_memory_equal(got[i], want, pst_param_elements(&p) * sizeof *want);
         }
     }

@@ -2,7 +2,7 @@
  * tracked here so that what was never handed to the inner transport can still be tested. */
 #ifndef TESTS_COMM_FAULT_H
 #define TESTS_COMM_FAULT_H
-#include "base/transport.h"
+#include "base/wrapper.h"
 #include <stdlib.h>
 
 /* Wraps a transport (not owned); the n-th post, counted from 1, is dropped, delayed by polls of
@@ -24,8 +24,7 @@ struct fault_request {
 };
 
 typedef struct {
-    pst_transport base;
-    pst_transport *inner;
+    pst_wrapper wrap; /* first */
     pst_fault_spec spec;
     uint64_t posts;
     fault_request *first, **last; /* all open requests in post order */
@@ -44,7 +43,7 @@ static pst_status fault_open(pst_world *world, const pst_clock *clock, pst_trans
 }
 
 static void hand_over(fault_transport *f, fault_request *r) {
-    r->status = f->inner->ops->post(f->inner, &r->transfer, &r->inner);
+    r->status = f->wrap.inner->ops->post(f->wrap.inner, &r->transfer, &r->inner);
     r->state = r->status == PST_OK ? POSTED : BROKEN;
 }
 
@@ -99,7 +98,7 @@ static pst_status fault_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     fault_transport *f = (fault_transport *)t;
     fault_request *r = (fault_request *)(uintptr_t)id;
     pst_status status = PST_BUSY;
-    if (r->state == POSTED) status = f->inner->ops->test(f->inner, r->inner, end_ns);
+    if (r->state == POSTED) status = f->wrap.inner->ops->test(f->wrap.inner, r->inner, end_ns);
     else if (r->state == BROKEN) status = pst_fail(r->status, "a delayed post failed");
     if (status != PST_BUSY) forget(f, r);
     return status;
@@ -109,22 +108,12 @@ static uint32_t fault_progress(pst_transport *t) {
     fault_transport *f = (fault_transport *)t;
     /* a countdown is something that moves: no deadlock, no sleep */
     uint32_t moved = release_held(f) + held(f);
-    return moved + f->inner->ops->progress(f->inner);
-}
-
-static uint64_t fault_next_ns(pst_transport *t) {
-    fault_transport *f = (fault_transport *)t;
-    return f->inner->ops->next_ns(f->inner);
+    return moved + pst_wrapper_progress(t);
 }
 
 static pst_status fault_arm(pst_transport *t, int *fd) {
     fault_transport *f = (fault_transport *)t;
-    return held(f) ? PST_BUSY : f->inner->ops->arm(f->inner, fd);
-}
-
-static void fault_abort(pst_transport *t) {
-    fault_transport *f = (fault_transport *)t;
-    f->inner->ops->abort(f->inner);
+    return held(f) ? PST_BUSY : pst_wrapper_arm(t, fd);
 }
 
 /* The inner transport is not ours and stays open. */
@@ -141,9 +130,9 @@ static const pst_transport_ops fault_ops = {
     .post = fault_post,
     .test = fault_test,
     .progress = fault_progress,
-    .next_ns = fault_next_ns,
+    .next_ns = pst_wrapper_next_ns,
     .arm = fault_arm,
-    .abort = fault_abort,
+    .abort = pst_wrapper_abort,
     .close = fault_close,
 };
 
@@ -151,12 +140,10 @@ static inline pst_status pst_transport_fault_open(pst_transport *inner, const ps
                                                   pst_transport **t) {
     fault_transport *f = calloc(1, sizeof *f);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for a transport");
-    f->base = (pst_transport){
-        .ops = &fault_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
-    f->inner = inner;
+    f->wrap = pst_wrapper_of(inner, &fault_ops);
     f->spec = *spec;
     f->last = &f->first;
-    *t = &f->base;
+    *t = &f->wrap.base;
     return PST_OK;
 }
 #endif

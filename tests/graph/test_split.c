@@ -7,6 +7,7 @@
 #include "graph/split.h"
 #include "kernels/kernel.h"
 #include "models/model.h"
+#include "graph/slice.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +50,7 @@ static void *room(uint64_t bytes) {
 
 /* The whole parameter's values, the same for every part. */
 static float *whole_weight(const pst_param *p) {
-    uint64_t dim[PST_MAX_DIM], n = pst_param_whole(p, dim);
+    uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(p, dim);
     float *w = room(n * sizeof *w);
     pst_rng_normal(pst_rng_key(3, p->name), p->n_dim == 1 ? 0.5f : 0, 0.3f, w, n);
     return w;
@@ -85,7 +86,7 @@ static void open_part(part *p, uint32_t vocabulary) {
         uint64_t n = pst_param_elements(g->param + i);
         float *whole = whole_weight(g->param + i);
         p->weight[i] = room(n * sizeof(float));
-        pst_param_take(g->param + i, whole, p->weight[i]);
+        pst_slice_take(g->param + i, whole, p->weight[i]);
         free(whole);
         for (uint32_t u = 0; u < g->param[i].n_use; u++)
             p->use[4 * i + u] = room(n * sizeof(float));
@@ -232,7 +233,7 @@ static void run(group *x) {
 /* The whole parameter's gradient; what all parts have alike has to be the same to the bit. */
 static float *whole_grad(const group *x, uint32_t i) {
     const part *first = x->part;
-    uint64_t dim[PST_MAX_DIM], n = pst_param_whole(first->g->param + i, dim);
+    uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(first->g->param + i, dim);
     float *out = calloc(n + 1, sizeof *out);
     for (uint32_t k = 0; k < x->n; k++) {
         const pst_param *param = x->part[k].g->param + i;
@@ -240,7 +241,7 @@ static float *whole_grad(const group *x, uint32_t i) {
         if (param->slice.held == PST_HELD_ELSEWHERE) {
             assert_int_equal(param->n_use, 0);
         } else if (param->slice.held == PST_HELD_PART) {
-            pst_param_put(param, x->part[k].grad[i], out);
+            pst_slice_put(param, x->part[k].grad[i], out);
         } else if (param->slice.partial) {
             for (uint64_t e = 0; e < here; e++) out[e] += x->part[k].grad[i][e];
         } else if (k == 0 || first->g->param[i].slice.held == PST_HELD_WHOLE) {
@@ -286,7 +287,7 @@ static void compare(const group *want, const group *got, const char *what) {
     for (uint32_t i = 0; i < want->part->g->n_param; i++) {
         const pst_param *param = want->part->g->param + i;
         assert_string_equal(param->name, got->part->g->param[i].name);
-        assert_int_equal(pst_param_whole(got->part->g->param + i, dim), pst_param_elements(param));
+        assert_int_equal(pst_slice_whole(got->part->g->param + i, dim), pst_param_elements(param));
         float *grad = whole_grad(got, i);
         double d = distance(grad, want->part->grad[i], pst_param_elements(param));
         if (!(d <= GRADIENT_TOLERANCE))
@@ -310,7 +311,7 @@ static void check_parts(const group *x) {
     }
     for (uint32_t i = 0; i < x->part->g->n_param; i++) {
         if (x->part->g->param[i].slice.held != PST_HELD_PART) continue;
-        uint64_t dim[PST_MAX_DIM], n = pst_param_whole(x->part->g->param + i, dim), here = 0;
+        uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(x->part->g->param + i, dim), here = 0;
         for (uint32_t k = 0; k < x->n; k++) here += pst_param_elements(x->part[k].g->param + i);
         assert_int_equal(here, n);
     }

@@ -163,7 +163,8 @@ static void poison(const char *folder, const pst_graph *g, float (*weight)[MOST_
         if (c->shard[0]->entry[i].offset < first) first = c->shard[0]->entry[i].offset;
     for (uint32_t i = 0; i < g->n_param; i++) {
         size_t bytes = pst_param_elements(g->param + i) * sizeof(float);
-        memcpy(shard + pst_st_find(c->shard[0], g->param[i].name)->offset, weight[i], bytes);
+        memcpy(shard + pst_safetensors_find(c->shard[0], g->param[i].name)->offset, weight[i],
+               bytes);
         hash = pst_hash_bytes(weight[i], bytes);
         rename_hash(shard, first, pst_ckpt_tensor_find(c, g->param[i].name)->part->xxh3, hash);
         rename_hash(index, index_bytes, pst_ckpt_tensor_find(c, g->param[i].name)->part->xxh3,

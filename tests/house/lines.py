@@ -10,8 +10,9 @@ import subprocess
 import sys
 
 COLUMNS, PARAMETERS = 100, 6
-# Signatures that others prescribe: callbacks and functions of libraries, launches of kernels, and our public interface.
-PRESCRIBED = re.compile(r"\.cuh?:|^tests/cuda/fake|:dnnl_|^comm/launch/server\.c:on_|^comm/transport/ucx_guard\.c:keep$"
+# Signatures that others prescribe: callbacks and functions of libraries, launchers of kernels (kernels: see is_kernel),
+# and our public interface.
+PRESCRIBED = re.compile(r"\.cu:pst_cuda_|^tests/cuda/fake|:dnnl_|^comm/launch/server\.c:on_|^comm/transport/ucx_guard\.c:keep$"
                         r"|^src/graph/builder\.c:pst_graph_add_")
 CONTROL = {"if", "for", "while", "switch"}
 TYPE_WORDS = {"const", "static", "struct", "union", "enum", "unsigned", "signed", "int", "char", "long", "short",
@@ -201,6 +202,14 @@ class Source:
                 continue
             i += 1
 
+    def is_kernel(self, i):
+        """Whether what has its name at i is launched, so that its arguments are copied one by one."""
+        while i and self.tokens[i][0] not in (";", "}"):
+            if self.tokens[i][0] == "__global__":
+                return True
+            i -= 1
+        return False
+
     def check_parameters(self, i):
         name, line = self.tokens[i - 1]
         end = self.partner[i]
@@ -217,7 +226,7 @@ class Source:
             elif self.tokens[k][0] == ",":
                 n += 1
             k += 1
-        if n > PARAMETERS and not PRESCRIBED.search("%s:%s" % (self.path, name)):
+        if n > PARAMETERS and not PRESCRIBED.search("%s:%s" % (self.path, name)) and not self.is_kernel(i - 1):
             self.say(line, "%s: %d parameters; %d are the most" % (name, n, PARAMETERS))
         after = self.tokens[end + 1][0] if end + 1 < len(self.tokens) else ";"
         if after == "{" and end + 1 in self.partner:

@@ -65,20 +65,20 @@ static void fill(pst_rank *r, int step, uint32_t micro_batch) {
 /* Largest relative L2 distance of any tensor on this rank's gradients from the file's. */
 static double gradient_distance(const pst_rank *r, const char *name) {
     const pst_graph *g = r->p->graph;
-    pst_st_file *file;
+    pst_safetensors_file *file;
     char path[700], buffer[PST_NAME_MAX];
     double worst = 0;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(pst_st_open(path, &file), PST_OK);
+    assert_int_equal(pst_safetensors_open(path, &file), PST_OK);
     for (uint32_t i = 0; i < g->n_param; i++) {
         int transposed = 0;
         uint64_t n = pst_param_elements(g->param + i);
         if (!pst_rank_owns(r, i)) continue;
-        const pst_st_entry *e =
-            pst_st_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
+        const pst_safetensors_entry *e =
+            pst_safetensors_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
         assert_non_null(e);
         float *want = malloc(n * sizeof *want), *got = pst_rank_grad(r, i, 0);
-        assert_int_equal(pst_st_read_f32(file, e, want, n, transposed), PST_OK);
+        assert_int_equal(pst_safetensors_read_f32(file, e, want, n, transposed), PST_OK);
         double difference = 0, length = 0;
         for (uint64_t k = 0; k < n; k++) {
             difference += ((double)got[k] - want[k]) * ((double)got[k] - want[k]);
@@ -87,7 +87,7 @@ static double gradient_distance(const pst_rank *r, const char *name) {
         free(want);
         if (sqrt(difference / length) > worst) worst = sqrt(difference / length);
     }
-    pst_st_close(file);
+    pst_safetensors_close(file);
     return worst;
 }
 
@@ -121,20 +121,20 @@ static void one_step(pst_group *group, int step, distance *d) {
 /* Not through the folder: its config.json would refuse the other GELU. */
 static void read_weights(pst_rank *r) {
     const pst_graph *g = r->p->graph;
-    pst_st_file *file;
+    pst_safetensors_file *file;
     char path[700], buffer[PST_NAME_MAX];
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    assert_int_equal(pst_st_open(path, &file), PST_OK);
+    assert_int_equal(pst_safetensors_open(path, &file), PST_OK);
     for (uint32_t i = 0; i < g->n_param; i++) {
         int transposed = 0;
-        const pst_st_entry *e =
-            pst_st_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
+        const pst_safetensors_entry *e =
+            pst_safetensors_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
         if (!pst_rank_weight(r, i)) continue;
-        assert_int_equal(pst_st_read_f32(file, e, pst_rank_weight(r, i),
-                                         pst_param_elements(g->param + i), transposed),
+        assert_int_equal(pst_safetensors_read_f32(file, e, pst_rank_weight(r, i),
+                                                  pst_param_elements(g->param + i), transposed),
                          PST_OK);
     }
-    pst_st_close(file);
+    pst_safetensors_close(file);
 }
 
 static distance run(const char *activation, uint32_t ranks, int micro_batch) {

@@ -1,0 +1,410 @@
+/* Compiles a schedule and a cut into one instruction list per rank: each action becomes its compute
+ * instruction with the RECVs before and the SENDs behind it; slots.c adds what memory reuse
+ * demands, flush.c the end of the step. */
+#include "pipeline/compile/job.h"
+#include "base/transport.h"
+#include "pipeline/compile/builder.h"
+#include "pipeline/compile/flush.h"
+#include "pipeline/compile/head.h"
+#include "pipeline/compile/rounds.h"
+#include "pipeline/compile/summary.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- one action ------------------------------------------------------------------------------- */
+
+static uint32_t *compute_slot(const pst_job_builder *b, uint32_t chunk, uint8_t opcode,
+                              uint32_t micro) {
+    return b->compute_at + ((size_t)chunk * 4 + opcode) * b->n_micro + micro;
+}
+
+/* Compute instruction that stands for a moment of a chunk. */
+static uint32_t compute_of_event(const pst_job_builder *b, uint32_t chunk, pst_event event,
+                                 uint32_t micro) {
+    uint8_t opcode = b->cut->split ? PST_OP_B : PST_OP_BW;
+    if (event == PST_EV_F) opcode = PST_OP_F;
+    if (event == PST_EV_W) opcode = PST_OP_W;
+    return *compute_slot(b, chunk, opcode, micro);
+}
+
+/* The stage that a value comes from, or goes to. */
+static uint32_t stage_beyond(const pst_job_builder *b, uint8_t opcode, uint32_t chunk,
+                             const pst_local *l) {
+    int down = b->cut->tape->value[l->value].kind == PST_VALUE_GRAD;
+    return b->job->rank_of_chunk[(opcode == PST_OP_SEND) == down ? chunk - 1 : chunk + 1];
+}
+
+/* lane: through which it goes. */
+static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk, uint32_t local,
+                              uint32_t micro, uint32_t lane) {
+    const pst_local *l = b->cut->chunk[chunk].local + local;
+    pst_instr instr = {.opcode = opcode,
+                       .chunk = (uint16_t)chunk,
+                       .micro = micro,
+                       .peer =
+                           pst_grid_in_lane(b->job->grid, stage_beyond(b, opcode, chunk, l), lane),
+                       .channel = opcode == PST_OP_SEND ? l->channel_out : l->channel_in,
+                       .seq = micro,
+                       .local = local,
+                       .param = PST_NONE,
+                       .use = PST_NONE,
+                       .bytes = l->bytes};
+    if (instr.peer != b->rank)
+        instr.ns = pst_builder_transfer_ns(b, l->bytes); /* chunk to chunk on a rank: at once */
+    return pst_builder_emit(b, &instr);
+}
+
+static void emit_recv(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro) {
+    uint32_t at = emit_transfer(b, PST_OP_RECV, chunk, local, micro, b->lane);
+    b->recv_at[(size_t)b->cut->chunk[chunk].local[local].channel_in * b->n_micro + micro] = at;
+}
+
+/* What the rank's i-th action consumes; in first-in-first-out order, what has to be posted by
+ * then. */
+static void emit_recvs(pst_job_builder *b, uint32_t i) {
+    const pst_action *a = b->schedule->action[b->stage] + i;
+    pst_event event = a->opcode == PST_OP_F ? PST_EV_RECV_F : PST_EV_RECV_B;
+    const pst_chunk *chunk = b->cut->chunk + a->chunk;
+    const pst_fifo_message *m = b->cost->fifo ? b->fifo.message[b->stage] : NULL;
+    for (uint32_t k = m ? b->fifo.first[b->stage][i] : 0; m && k < b->fifo.first[b->stage][i + 1];
+         k++)
+        emit_recv(b, m[k].chunk, m[k].local, m[k].micro);
+    for (uint32_t k = 0; !m && a->opcode != PST_OP_W && k < chunk->n_local; k++)
+        if (chunk->local[k].birth == event) emit_recv(b, a->chunk, k, a->micro);
+}
+
+/* A value, once `after` is done, to all ranks that have it from here. */
+static void emit_value(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro,
+                       uint32_t after) {
+    uint32_t to = stage_beyond(b, PST_OP_SEND, chunk, b->cut->chunk[chunk].local + local);
+    uint32_t lane = pst_grid_receiver(b->job->grid, to, b->lane);
+    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
+         lane = pst_builder_next_receiver(b, to, lane))
+        pst_builder_depend(b, emit_transfer(b, PST_OP_SEND, chunk, local, micro, lane), after);
+}
+
+/* passed: values that only pass through leave as soon as they arrive, before this action
+ * computes. */
+static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
+    pst_event event = a->opcode == PST_OP_F ? PST_EV_SEND_F : PST_EV_SEND_B;
+    const pst_chunk *chunk = b->cut->chunk + a->chunk;
+    if (a->opcode == PST_OP_W) return;
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        const pst_local *l = chunk->local + i;
+        if (!(l->uses >> event & 1) || (l->channel_in != PST_NONE) != passed) continue;
+        emit_value(b, a->chunk, i, a->micro,
+                   passed ? b->recv_at[(size_t)l->channel_in * b->n_micro + a->micro]
+                          : compute_of_event(b, a->chunk, l->birth, a->micro));
+    }
+}
+
+/* The first compute instruction that reads a received value waits for it; later ones follow in the
+ * queue. */
+static pst_event first_reader(const pst_local *l) {
+    if (l->uses >> PST_EV_F & 1) return PST_EV_F;
+    return l->uses >> PST_EV_B & 1 ? PST_EV_B : PST_EV_W;
+}
+
+static void emit_compute(pst_job_builder *b, const pst_action *a) {
+    const pst_chunk *chunk = b->cut->chunk + a->chunk;
+    pst_instr instr = {.opcode = a->opcode,
+                       .chunk = a->chunk,
+                       .micro = a->micro,
+                       .local = PST_NONE,
+                       .param = PST_NONE,
+                       .use = PST_NONE,
+                       .ns = chunk->program[a->opcode].ns};
+    uint32_t at = pst_builder_emit(b, &instr);
+    *compute_slot(b, a->chunk, a->opcode, a->micro) = at;
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        const pst_local *l = chunk->local + i;
+        if (l->channel_in == PST_NONE || first_reader(l) != pst_event_of(a->opcode)) continue;
+        if (l->uses >> first_reader(l) & 1)
+            pst_builder_depend(b, at, b->recv_at[(size_t)l->channel_in * b->n_micro + a->micro]);
+    }
+}
+
+/* --- one rank --------------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b) {
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Most instructions have two or three, nearly in order. */
+static void sort_deps(uint32_t *on, uint32_t n) {
+    if (n > 32) qsort(on, n, sizeof *on, by_number);
+    for (uint32_t i = 1; i < n && n <= 32; i++) {
+        uint32_t value = on[i], k = i;
+        for (; k && on[k - 1] > value; k--) on[k] = on[k - 1];
+        on[k] = value;
+    }
+}
+
+/* By instruction: deps of i are on[first[i]] to on[first[i + 1]], ascending. */
+static void group_deps(const pst_job_builder *b, uint32_t n_instr, uint32_t *first, uint32_t *on) {
+    for (uint32_t i = 0; i < b->n_pair; i++) first[b->pair[i].instr + 2]++;
+    for (uint32_t i = 2; i < n_instr + 2; i++) first[i] += first[i - 1];
+    for (uint32_t i = 0; i < b->n_pair; i++) on[first[b->pair[i].instr + 1]++] = b->pair[i].on;
+    for (uint32_t i = 0; i < n_instr; i++) sort_deps(on + first[i], first[i + 1] - first[i]);
+}
+
+/* Leaves out doubles, and what the order of the compute queue implies. */
+static void store_deps(pst_instr_list *list, uint32_t i, const uint32_t *on, uint32_t n) {
+    pst_instr *instr = list->instr + i;
+    uint32_t latest = PST_NONE; /* latest compute instruction among the deps */
+    instr->dep = list->n_dep;
+    for (uint32_t k = 0; k < n && !pst_opcode_computes(instr->opcode); k++)
+        if (pst_opcode_computes(list->instr[on[k]].opcode)) latest = on[k];
+    for (uint32_t k = 0; k < n; k++) {
+        if (pst_opcode_computes(list->instr[on[k]].opcode) && on[k] != latest) continue;
+        if (list->n_dep > instr->dep && list->dep[list->n_dep - 1] == on[k]) continue;
+        list->dep[list->n_dep++] = on[k];
+    }
+    instr->n_dep = list->n_dep - instr->dep;
+}
+
+static pst_status store_list(pst_job_builder *b) {
+    pst_instr_list *list = b->job->list + b->rank;
+    list->instr = b->instr;
+    list->n_instr = b->n_instr;
+    list->n_head = b->n_head;
+    list->n_flush = b->n_flush;
+    b->instr = NULL;
+    list->dep = malloc(((size_t)b->n_pair + 1) * sizeof *list->dep);
+    uint32_t *first = calloc((size_t)list->n_instr + 2, sizeof *first),
+             *on = malloc(((size_t)b->n_pair + 1) * sizeof *on);
+    pst_status status = list->dep && first && on
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory for the deps of rank %u", b->rank);
+    if (status == PST_OK) {
+        group_deps(b, list->n_instr, first, on);
+        for (uint32_t i = 0; i < list->n_instr; i++)
+            store_deps(list, i, on + first[i], first[i + 1] - first[i]);
+    }
+    free(first);
+    free(on);
+    return status;
+}
+
+static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
+    const pst_action *action = b->schedule->action[stage];
+    uint32_t n = b->schedule->n_action[stage];
+    b->stage = stage;
+    b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
+    b->n_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent = b->n_added =
+        b->n_gradient = 0;
+    b->room_instr = 0;
+    for (uint32_t k = 0; k < PST_PIECES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
+    if (b->job->zero) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
+    if (n) emit_recvs(b, 0);
+    for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
+        if (i + 1 < n) emit_recvs(b, i + 1);
+        pst_builder_emit_rounds(b, i);
+        emit_sends(b, action + i, 1);
+        emit_compute(b, action + i);
+        pst_builder_take_gradient(
+            b, action + i, *compute_slot(b, action[i].chunk, action[i].opcode, action[i].micro));
+        emit_sends(b, action + i, 0);
+    }
+    pst_builder_emit_rounds(b, n);
+    if (b->status == PST_OK) pst_builder_await_head(b);
+    if (b->status == PST_OK) pst_builder_assign_slots(b);
+    if (b->status == PST_OK && b->cost->flush && b->job->backward) pst_builder_flush(b);
+    return b->status == PST_OK ? store_list(b) : b->status;
+}
+
+/* --- the job ---------------------------------------------------------------------------------- */
+
+static const char *passes_text(int backward, int split) {
+    if (!backward) return split ? ", split" : "";
+    return split ? ", backward, split" : ", backward";
+}
+
+static pst_status check_schedule(const pst_schedule *s, const pst_cut *cut) {
+    if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward ||
+        (cut->backward && !s->split != !cut->split))
+        return pst_fail(PST_EINPUT, "schedule %s (%u chunks%s) is not for this cut (%u chunks%s)",
+                        s->name, s->n_chunk, passes_text(s->backward, s->split), cut->n_chunk,
+                        passes_text(cut->backward, cut->split));
+    return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk)
+                                   : PST_OK;
+}
+
+static pst_status count_pieces(pst_job *j) {
+    j->n_param = j->share[0]->n_param;
+    if (!(j->pieces = calloc(j->n_param + (size_t)1, sizeof *j->pieces)))
+        return pst_fail(PST_ENOMEM, "no memory for a job");
+    for (uint32_t t = 0; t < j->grid.tensor; t++)
+        for (uint32_t p = 0; p < j->n_param; p++) {
+            uint32_t n = pst_share_count(j->share[t], p);
+            if (n > j->pieces[p]) j->pieces[p] = n;
+        }
+    return PST_OK;
+}
+
+/* Everything but the lists. */
+static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
+    const pst_schedule *s = spec->schedule[0];
+    pst_grid grid = spec->grid;
+    const pst_cut *cut = spec->cut[spec->alone ? spec->lane % grid.tensor : 0];
+    pst_job *j = calloc(1, sizeof *j);
+    *job = j; /* the caller closes it */
+    if (!j) return pst_fail(PST_ENOMEM, "no memory for a job");
+    *j = (pst_job){.n_rank = pst_grid_size(grid),
+                   .n_chunk = s->n_chunk,
+                   .backward = cut->backward,
+                   .split = cut->split,
+                   .rank_of_chunk = s->rank_of_chunk,
+                   .grid = grid,
+                   .zero = grid.data > 1 && spec->cost->flush && cut->backward ? spec->zero : 0,
+                   .parts = spec->parts ? spec->parts : 1,
+                   .alone = spec->alone,
+                   .lane = spec->lane,
+                   .post = spec->cost->post && spec->cost->flush && cut->backward};
+    j->list = calloc(j->n_rank, sizeof *j->list);
+    j->micros = calloc(grid.data, sizeof *j->micros);
+    j->share = calloc(grid.tensor, sizeof(pst_share *));
+    if (!j->list || !j->micros || !j->share) return pst_fail(PST_ENOMEM, "no memory for a job");
+    for (uint32_t k = 0; k < grid.data; k++) {
+        j->micros[k] = spec->schedule[k]->n_micro;
+        if (j->micros[k] > j->n_micro) j->n_micro = j->micros[k];
+    }
+    j->n_seq = j->n_micro; /* not less than parts */
+    if (spec->slow) {
+        if (!(j->slow = malloc(j->n_rank * sizeof *j->slow)))
+            return pst_fail(PST_ENOMEM, "no memory for a job");
+        memcpy(j->slow, spec->slow, j->n_rank * sizeof *j->slow);
+    }
+    for (uint32_t t = 0; t < grid.tensor; t++)
+        PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data,
+                                j->share + t));
+    PST_TRY(count_pieces(j));
+    uint32_t pieces = pst_job_pieces(j);
+    if (j->zero == 2) pieces *= j->n_micro; /* rounds.c says if they are too many */
+    if (grid.data > 1 && pieces > j->n_seq) j->n_seq = pieces;
+    return PST_OK;
+}
+
+/* Those of values, and of the flush: two of replicas, two for every use of a shared parameter, two
+ * of the norm. */
+static pst_status check_channels(const pst_cut *cut) {
+    uint64_t n = cut->n_channel + UINT64_C(4);
+    for (uint32_t p = 0; cut->graph && p < cut->graph->n_param; p++)
+        if (cut->graph->param[p].n_use > 1) n += 2 * (uint64_t)cut->graph->param[p].n_use;
+    if (n <= PST_CHANNEL_COLLECTIVE) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "messages of %llu kinds, too many to tell apart (at most %d): fewer chunks, or "
+                    "fewer uses of shared "
+                    "parameters",
+                    (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
+}
+
+static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
+    const pst_job_spec *spec = b->spec;
+    b->lane = lane;
+    b->replica = lane / spec->grid.tensor;
+    b->schedule = spec->schedule[b->replica];
+    b->cut = spec->cut[lane % spec->grid.tensor];
+    b->share = b->job->share[lane % spec->grid.tensor];
+    b->n_micro = b->schedule->n_micro;
+    b->n_piece = pst_job_pieces(b->job);
+    PST_TRY(check_schedule(b->schedule, b->cut));
+    PST_TRY(check_channels(b->cut));
+    size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro,
+           recvs = (size_t)b->cut->n_channel * b->n_micro;
+    b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
+    b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);
+    if (!b->compute_at || !b->recv_at) return pst_fail(PST_ENOMEM, "no memory for a job");
+    PST_TRY(pst_pace_open(b->schedule, &b->pace));
+    if (b->cost->fifo) PST_TRY(pst_fifo_open(b, &b->fifo));
+    PST_TRY(pst_slots_open(b->cut, b->n_micro, &b->slots));
+    if (!b->rounds) return PST_OK;
+    if (b->job->alone) PST_TRY(pst_summary_open(b));
+    b->slots->gradient = calloc((size_t)b->cut->n_chunk * b->n_micro, sizeof *b->slots->gradient);
+    return b->slots->gradient ? PST_OK : pst_fail(PST_ENOMEM, "no memory for gradient slots");
+}
+
+/* The ranks of one pipeline. */
+static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slots) {
+    pst_status status = open_lane(b, lane);
+    for (uint32_t s = 0; status == PST_OK && s < b->spec->grid.pipeline; s++)
+        if (pst_grid_is_home(b->spec->grid, s, lane)) status = build_rank(b, s);
+    pst_pace_close(&b->pace);
+    pst_fifo_close(&b->fifo);
+    free(b->compute_at);
+    free(b->recv_at);
+    free(b->instr);
+    free(b->pair);
+    free(b->shared_out);
+    b->shared_out = NULL;
+    b->compute_at = b->recv_at = NULL;
+    b->instr = NULL;
+    b->pair = NULL;
+    b->room_pair = 0;
+    b->pace = (pst_pace){0};
+    b->fifo = (pst_fifo){0};
+    *slots = b->slots;
+    b->slots = NULL;
+    return status;
+}
+
+pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots) {
+    pst_job_builder b = {.spec = spec, .cost = spec->cost};
+    uint32_t first = spec->alone ? spec->lane : 0, lane = first,
+             n = spec->alone ? lane + 1 : pst_grid_lanes(spec->grid);
+    pst_status status = open_job(spec, &b.job);
+    if (status == PST_OK) status = pst_rounds_open(spec, b.job, &b.rounds);
+    for (; status == PST_OK && lane < n; lane++) status = build_lane(&b, lane, slots + lane);
+    pst_rounds_close(b.rounds, spec->grid.pipeline);
+    if (status == PST_OK) {
+        *job = b.job;
+        return PST_OK;
+    }
+    while (lane-- > first) {
+        pst_slots_close(slots[lane]);
+        slots[lane] = NULL;
+    }
+    pst_job_close(b.job);
+    return status;
+}
+
+pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut,
+                         const pst_instr_cost *cost, pst_job **job, pst_slots **slots) {
+    pst_job_spec spec = {
+        .grid = {schedule->n_rank, 1, 1}, .schedule = &schedule, .cut = &cut, .cost = cost};
+    return pst_job_build_grid(&spec, job, slots);
+}
+
+void pst_job_close(pst_job *job) {
+    if (!job) return;
+    for (uint32_t r = 0; job->list && r < job->n_rank; r++) {
+        free(job->list[r].instr);
+        free(job->list[r].dep);
+    }
+    for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
+    free(job->list);
+    free(job->micros);
+    free(job->share);
+    free(job->pieces);
+    free(job->slow);
+    free(job->host);
+    free(job->host_bytes_per_s);
+    free(job);
+}
+
+pst_status pst_job_print(const pst_job *job, FILE *out) {
+    char text[160];
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
+            const pst_instr *instr = job->list[r].instr + i;
+            fprintf(out, "%5u %-56s %12llu B %12llu ns", i,
+                    pst_instr_text(job, r, i, text, sizeof text), (unsigned long long)instr->bytes,
+                    (unsigned long long)instr->ns);
+            for (uint32_t d = 0; d < instr->n_dep; d++)
+                fprintf(out, "%s%u", d ? " " : "  after ", job->list[r].dep[instr->dep + d]);
+            fputc('\n', out);
+        }
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the instruction lists") : PST_OK;
+}
