@@ -46,6 +46,9 @@ static inline cudaStream_t pst_cuda_stream(const pst_device *d) {
 pst_status pst_cuda_status(cudaError_t error, const char *what);
 pst_status pst_cublas_status(cublasStatus_t status, const char *what);
 pst_status pst_cudnn_status(cudnnStatus_t status, const char *what);
+/* What a question whether work has ended was answered, and no trace of cudaErrorNotReady among the
+ * thread's errors. */
+cudaError_t pst_cuda_answer(cudaError_t error);
 /* After a kernel was queued: what the launch itself has to complain of. `kernel` (which outlives
  * the device) is what a failure of the device is blamed on, later, when it is seen: every row calls
  * this behind its last kernel or product. */
