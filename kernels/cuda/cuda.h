@@ -33,7 +33,9 @@ typedef struct {
     double *sums;          /* room for sums of squares, see own.h */
     struct pst_cuda_products *products; /* what linear.c has prepared; NULL: nothing yet */
     struct pst_dnn_entry *attentions, *convolutions; /* plans of attention.c and convolution.c */
-    struct pst_cuda_scalings *scalings;              /* likewise fp8.c */
+    void *attention_room; /* workspace of plans of attention.c that need more than is laid out */
+    uint64_t attention_room_bytes;
+    struct pst_cuda_scalings *scalings; /* likewise fp8.c */
     struct pst_cuda_captures *captures; /* of capture.c; NULL: nothing was captured yet */
 } pst_cuda_device;
 
@@ -55,6 +57,12 @@ cudaError_t pst_cuda_answer(cudaError_t error);
 pst_status pst_cuda_launched(const char *kernel);
 /* What the last pst_cuda_launched of this thread said, and NULL from now on. */
 const char *pst_cuda_take_name(void);
+
+/* slower.c: how many times as long, at least, CUDA cores take to multiply as tensor cores do. */
+uint32_t pst_cuda_slowdown(const pst_cuda_device *device);
+/* Says at set-up that they compute this pass, what that means for the step, and why. */
+void pst_cuda_warn_slower(const pst_device *device, const pst_graph *g, const pst_node *node,
+                          pst_pass pass, const char *why);
 
 extern const pst_device_ops pst_device_cuda; /* device.c */
 /* capture.c: as in pst_device_ops; a launch while a capture is under way. */
@@ -80,6 +88,7 @@ pst_cuda_rows pst_cuda_linear_rows(void);      /* linear.c: cuBLASLt */
 pst_cuda_rows pst_cuda_attention_rows(void);   /* attention.c: cuDNN */
 pst_cuda_rows pst_cuda_convolution_rows(void); /* convolution.c: cuDNN */
 /* What the rows of these files have made for a device, before its libraries are closed. */
+void pst_cuda_attention_close(pst_cuda_device *device);
 void pst_cuda_products_close(pst_cuda_device *device);
 void pst_cuda_scalings_close(pst_cuda_device *device);
 void pst_cuda_captures_close(pst_cuda_device *device);

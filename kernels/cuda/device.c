@@ -109,7 +109,7 @@ static void close_device(pst_device *device) {
         if (d->shared.stream[q]) cudaStreamSynchronize(d->shared.stream[q]);
     pst_cuda_events_close(d->events);
     pst_cuda_captures_close(&d->shared); /* whose kernels are the libraries' */
-    pst_dnn_forget(&d->shared.attentions);
+    pst_cuda_attention_close(&d->shared);
     pst_dnn_forget(&d->shared.convolutions);
     pst_cuda_products_close(&d->shared);
     pst_cuda_scalings_close(&d->shared);
