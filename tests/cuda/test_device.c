@@ -402,7 +402,20 @@ static void says_why_not(void **state) {
     assert_memory_equal(pst_cuda_about(0), libraries, sizeof libraries - 1);
     assert_string_equal(pst_cuda_about(1),
                         "GPU 0: Fake, sm_90, 132 multiprocessors, 3.0 of 4.0 GiB free");
-    assert_null(pst_cuda_about(2));
+    static const char attention[] =
+        "attention of GPT-2 on GPU 0 (bf16, 8 x 1024 positions, 12 heads of 64): ";
+    assert_memory_equal(pst_cuda_about(2), attention, sizeof attention - 1);
+    assert_string_equal(pst_cuda_about(2) + sizeof attention - 1,
+                        "fused kernels with 256 and 256 bytes of workspace (F, B); counted are "
+                        "256 and 201326848");
+    fake_dnn.refuses = 1;
+    assert_string_equal(pst_cuda_about(2) + sizeof attention - 1,
+                        "no fused kernels: cuDNN: the graph of operations: some status: more "
+                        "words");
+    assert_null(pst_cuda_about(3));
+    assert_int_equal(fake.live, 0);
+    fake.count = 0;
+    assert_null(pst_cuda_about(1));
 }
 
 /* --- captures --------------------------------------------------------------------------------- */
