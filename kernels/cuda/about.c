@@ -145,5 +145,6 @@ const char *pst_cuda_about(uint32_t i) {
         cudaGetLastError();
         count = 0;
     }
+    if (count && i == (uint32_t)count + 1) return pst_cuda_attention_about();
     return i <= (uint32_t)count ? about_device((int)i - 1, line) : NULL;
 }

@@ -1,6 +1,10 @@
 /* attention: cuDNN's fused kernels for bf16 and fp16, one plan per shape and pass, made at set-up;
- * else, and where the library has none, our own (attention_plain.cu). The backward goes through
- * samples and heads in parts where what it keeps between its products would be large. */
+ * else, and where the library has none, our own (attention_plain.cu), which is said. The backward
+ * goes through samples and heads in parts where what it keeps between its products would be large.
+ *
+ * A layout counts the workspace before there is a device (pst_cuda_attention_workspace). A plan of
+ * another version of the library may need more: the device takes that at set-up, before the arena,
+ * so that what is missing then is said then. */
 #include "base/log.h"
 #include "kernels/cuda/attention_graph.h"
 #include "kernels/cuda/attention_plain.h"
@@ -8,8 +12,7 @@
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
 
@@ -29,36 +32,85 @@ static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *nod
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-static void make_plan(pst_cuda_device *d, const pst_cuda_attention_shape *s, pst_dnn_plan *plan) {
+/* why: of the library's, where it has no plan; "" where it has one. */
+static void make_plan(pst_cuda_device *d, const pst_cuda_attention_shape *s, pst_dnn_plan *plan,
+                      char *why, size_t bytes) {
     pst_dnn_target target = {.handle = d->dnn};
     pst_dnn_graph g;
     pst_dnn_open(&g);
     pst_cuda_attention_graph(&g, s);
-    if (pst_dnn_plan_make(&g, &target, pst_cuda_attention_workspace(s), plan) != PST_OK)
-        pst_log(PST_LOG_WARN,
-                "attention %s of %llu x %llu positions, %llu heads of %llu%s: a slower kernel "
-                "computes it; cuDNN: %s",
-                s->backward ? "B" : "F", (unsigned long long)s->b, (unsigned long long)s->t,
-                (unsigned long long)s->heads, (unsigned long long)(s->c / s->heads),
-                s->padded ? ", padded" : "", *g.why ? g.why : cudnnGetErrorString(g.error));
+    *why = 0;
+    if (pst_dnn_plan_make(&g, &target, UINT64_MAX, plan) != PST_OK)
+        snprintf(why, bytes,
+                 "cuDNN has no plan for %llu x %llu positions, %llu heads of %llu%s: %s",
+                 (unsigned long long)s->b, (unsigned long long)s->t, (unsigned long long)s->heads,
+                 (unsigned long long)(s->c / s->heads), s->padded ? ", padded" : "",
+                 *g.why ? g.why : cudnnGetErrorString(g.error));
     pst_dnn_close(&g);
 }
 
-static pst_status find(pst_cuda_device *d, const pst_cuda_attention_shape *shape,
-                       pst_dnn_entry **found) {
-    int is_new;
-    PST_TRY(pst_dnn_find(&d->attentions, shape, sizeof *shape, found, &is_new));
-    if (is_new) make_plan(d, shape, &(*found)->plan);
+static int is_laid_out(const pst_cuda_attention_shape *s, const pst_dnn_plan *plan) {
+    return plan->workspace <= pst_cuda_attention_workspace(s);
+}
+
+static void say_workspace(const pst_cuda_attention_shape *s, const pst_dnn_plan *plan) {
+    pst_log(is_laid_out(s, plan) ? PST_LOG_DEBUG : PST_LOG_INFO,
+            "attention %s: a plan of cuDNN %zu with %llu bytes of workspace, %llu are laid out%s",
+            s->backward ? "B" : "F", cudnnGetVersion(), (unsigned long long)plan->workspace,
+            (unsigned long long)pst_cuda_attention_workspace(s),
+            is_laid_out(s, plan) ? "" : ": it has memory of its own");
+}
+
+/* Nothing is queued yet. One block does for all plans: they run one after the other. */
+static pst_status take_room(pst_cuda_device *d, uint64_t workspace) {
+    void *room = NULL;
+    if (workspace <= d->attention_room_bytes) return PST_OK;
+    if (d->attention_room) cudaFree(d->attention_room);
+    d->attention_room = NULL;
+    d->attention_room_bytes = 0;
+    PST_TRY(pst_cuda_status(cudaMalloc(&room, workspace), "workspace of attention"));
+    d->attention_room = room;
+    d->attention_room_bytes = workspace;
     return PST_OK;
+}
+
+/* A launch takes no memory. */
+static int fits(const pst_cuda_device *d, const pst_cuda_attention_shape *s,
+                const pst_dnn_plan *plan) {
+    return plan->plan && (is_laid_out(s, plan) || plan->workspace <= d->attention_room_bytes);
+}
+
+/* Of a shape that was prepared it has been made. */
+static pst_status find(pst_cuda_device *d, const pst_cuda_attention_shape *s,
+                       pst_dnn_entry **found) {
+    char why[512];
+    int is_new;
+    PST_TRY(pst_dnn_find(&d->attentions, s, sizeof *s, found, &is_new));
+    if (is_new) make_plan(d, s, &(*found)->plan, why, sizeof why);
+    return PST_OK;
+}
+
+void pst_cuda_attention_close(pst_cuda_device *d) {
+    pst_dnn_forget(&d->attentions);
+    if (d->attention_room) cudaFree(d->attention_room);
+    d->attention_room = NULL;
 }
 
 static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node,
                           pst_pass pass) {
     pst_cuda_device *d = (pst_cuda_device *)device;
-    pst_cuda_attention_shape shape = shape_of(g, node, pass);
+    pst_cuda_attention_shape s = shape_of(g, node, pass);
     pst_dnn_entry *e;
+    char why[512];
+    int is_new;
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
-    return find(d, &shape, &e);
+    PST_TRY(pst_dnn_find(&d->attentions, &s, sizeof s, &e, &is_new));
+    if (!is_new) return PST_OK;
+    make_plan(d, &s, &e->plan, why, sizeof why);
+    if (*why) pst_cuda_warn_slower(device, g, node, pass, why);
+    if (!e->plan.plan) return PST_OK;
+    say_workspace(&s, &e->plan);
+    return is_laid_out(&s, &e->plan) ? PST_OK : take_room(d, e->plan.workspace);
 }
 
 static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_node *node) {
@@ -99,6 +151,25 @@ static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass)
     if (s.backward) pst_cuda_attention_b(pst_cuda_stream(device), (pst_dtype)s.dtype, &a);
     else pst_cuda_attention_f(pst_cuda_stream(device), (pst_dtype)s.dtype, &a);
     return pst_cuda_launched("attention");
+}
+
+/* Each shape is said once: it has an entry without a plan. */
+static pst_status prepare_plain(pst_device *device, const pst_graph *g, const pst_node *node,
+                                pst_pass pass) {
+    pst_cuda_attention_shape s = shape_of(g, node, pass);
+    const char *why = pst_cuda_attention_refuses(&s);
+    pst_dnn_entry *e;
+    int is_new;
+    PST_TRY(pst_dnn_find(&((pst_cuda_device *)device)->attentions, &s, sizeof s, &e, &is_new));
+    if (is_new && why) pst_cuda_warn_slower(device, g, node, pass, why);
+    return PST_OK;
+}
+
+static pst_status prepare_plain_f(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare_plain(device, g, node, PST_PASS_F);
+}
+static pst_status prepare_plain_b(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare_plain(device, g, node, PST_PASS_B);
 }
 
 static pst_status plain_f(pst_device *device, const pst_call *call) {
@@ -142,7 +213,8 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
     uint64_t in = (b * s->t * 3 * s->c + head * each) * size,
              out = (b * s->t * s->c + head * each) * size;
     uint8_t *lengths = scratch + pst_cuda_attention_delta(s),
-            *workspace = lengths + pst_cuda_attention_lengths(s);
+            *laid_out = lengths + pst_cuda_attention_lengths(s);
+    void *workspace = is_laid_out(s, plan) ? laid_out : d->attention_room;
     float scale = a->scale, masked = PST_ATT_MASKED_VALUE, one = 1;
     list l = {0};
     put_thirds(&l, PST_ATT_Q, PST_ATT_K, PST_ATT_V, (const uint8_t *)a->qkv + in, s->c * size);
@@ -173,7 +245,7 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
     pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass);
     pst_dnn_entry *e;
     PST_TRY(find(d, &s, &e));
-    if (!e->plan.plan) return plain(device, call, pass);
+    if (!fits(d, &s, &e->plan)) return plain(device, call, pass);
     pst_cuda_attention a = operands(call, &s);
     uint8_t *scratch =
         (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
@@ -243,6 +315,7 @@ static const pst_kernel_row rows[] = {
      .pass = PST_PASS_F,
      .name = "cuda/plain/attention",
      .isa = PST_ISA_CUDA,
+     .prepare = prepare_plain_f,
      .launch = plain_f,
      .captures = pst_cuda_captures_always,
      .dtypes = TAKES_ALL},
@@ -250,6 +323,7 @@ static const pst_kernel_row rows[] = {
      .pass = PST_PASS_B,
      .name = "cuda/plain/attention",
      .isa = PST_ISA_CUDA,
+     .prepare = prepare_plain_b,
      .launch = plain_b,
      .captures = pst_cuda_captures_always,
      .dtypes = TAKES_ALL},

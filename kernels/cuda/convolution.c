@@ -3,13 +3,11 @@
  * type, the only one that it has engines for; a kernel of our own adds it to the accumulator. The
  * bias is added by one, too: the library would have to compile a kernel for that. Its gradient is a
  * column sum in a fixed order. */
-#include "base/log.h"
 #include "kernels/cuda/convolution_graph.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
 
@@ -23,39 +21,48 @@ static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *n
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, pst_dnn_plan *plan) {
+/* why: of the library's, where it has no plan; "" where it has one. */
+static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, pst_dnn_plan *plan,
+                      char *why, size_t bytes) {
     pst_dnn_target target = {.handle = d->dnn};
     pst_dnn_graph g;
     pst_dnn_open(&g);
     pst_cuda_convolution_graph(&g, s);
+    *why = 0;
     if (pst_dnn_plan_make(&g, &target, pst_cuda_convolution_workspace(s), plan) != PST_OK)
-        pst_log(PST_LOG_WARN,
-                "convolution %c of %llu images of %llux%llux%llu, %llu windows of %llux%llu: a "
-                "slower kernel computes "
-                "it; cuDNN: %s",
-                "FBW"[s->pass], (unsigned long long)s -> of.images,
-                (unsigned long long)s->of.height, (unsigned long long)s->of.width,
-                (unsigned long long)s->of.in, (unsigned long long)s->of.out,
-                (unsigned long long)s->of.h, (unsigned long long)s->of.w,
-                *g.why ? g.why : cudnnGetErrorString(g.error));
+        snprintf(why, bytes,
+                 "cuDNN has no plan for %llu images of %llux%llux%llu, %llu windows of %llux%llu: "
+                 "%s",
+                 (unsigned long long)s->of.images, (unsigned long long)s->of.height,
+                 (unsigned long long)s->of.width, (unsigned long long)s->of.in,
+                 (unsigned long long)s->of.out, (unsigned long long)s->of.h,
+                 (unsigned long long)s->of.w, *g.why ? g.why : cudnnGetErrorString(g.error));
     pst_dnn_close(&g);
 }
 
+/* Of a shape that was prepared it has been made. */
 static pst_status find(pst_cuda_device *d, const pst_cuda_convolution_shape *shape,
                        pst_dnn_entry **found) {
+    char why[512];
     int is_new;
     PST_TRY(pst_dnn_find(&d->convolutions, shape, sizeof *shape, found, &is_new));
-    if (is_new) make_plan(d, shape, &(*found)->plan);
+    if (is_new) make_plan(d, shape, &(*found)->plan, why, sizeof why);
     return PST_OK;
 }
 
 static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node,
                           pst_pass pass) {
     pst_cuda_device *d = (pst_cuda_device *)device;
-    pst_cuda_convolution_shape shape = shape_of(g, node, pass);
+    pst_cuda_convolution_shape s = shape_of(g, node, pass);
     pst_dnn_entry *e;
+    char why[512];
+    int is_new;
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
-    return find(d, &shape, &e);
+    PST_TRY(pst_dnn_find(&d->convolutions, &s, sizeof s, &e, &is_new));
+    if (!is_new) return PST_OK;
+    make_plan(d, &s, &e->plan, why, sizeof why);
+    if (*why) pst_cuda_warn_slower(device, g, node, pass, why);
+    return PST_OK;
 }
 
 static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_node *node) {

@@ -33,7 +33,9 @@ typedef struct {
     double *sums;          /* room for sums of squares, see own.h */
     struct pst_cuda_products *products; /* what linear.c has prepared; NULL: nothing yet */
     struct pst_dnn_entry *attentions, *convolutions; /* plans of attention.c and convolution.c */
-    struct pst_cuda_scalings *scalings;              /* likewise fp8.c */
+    void *attention_room; /* workspace of plans of attention.c that need more than is laid out */
+    uint64_t attention_room_bytes;
+    struct pst_cuda_scalings *scalings; /* likewise fp8.c */
     struct pst_cuda_captures *captures; /* of capture.c; NULL: nothing was captured yet */
 } pst_cuda_device;
 
@@ -46,12 +48,21 @@ static inline cudaStream_t pst_cuda_stream(const pst_device *d) {
 pst_status pst_cuda_status(cudaError_t error, const char *what);
 pst_status pst_cublas_status(cublasStatus_t status, const char *what);
 pst_status pst_cudnn_status(cudnnStatus_t status, const char *what);
+/* What a question whether work has ended was answered, and no trace of cudaErrorNotReady among the
+ * thread's errors. */
+cudaError_t pst_cuda_answer(cudaError_t error);
 /* After a kernel was queued: what the launch itself has to complain of. `kernel` (which outlives
  * the device) is what a failure of the device is blamed on, later, when it is seen: every row calls
  * this behind its last kernel or product. */
 pst_status pst_cuda_launched(const char *kernel);
 /* What the last pst_cuda_launched of this thread said, and NULL from now on. */
 const char *pst_cuda_take_name(void);
+
+/* slower.c: how many times as long, at least, CUDA cores take to multiply as tensor cores do. */
+uint32_t pst_cuda_slowdown(const pst_cuda_device *device);
+/* Says at set-up that they compute this pass, what that means for the step, and why. */
+void pst_cuda_warn_slower(const pst_device *device, const pst_graph *g, const pst_node *node,
+                          pst_pass pass, const char *why);
 
 extern const pst_device_ops pst_device_cuda; /* device.c */
 /* capture.c: as in pst_device_ops; a launch while a capture is under way. */
@@ -67,6 +78,7 @@ const char *pst_cuda_reject(const pst_device_config *config);
 const char *pst_cuda_model(const pst_device_config *config);
 uint64_t pst_cuda_room(const pst_device_config *config, uint32_t ranks_here);
 const char *pst_cuda_about(uint32_t line);
+const char *pst_cuda_attention_about(void); /* attention_about.c: a line of it, of the first GPU */
 
 /* Rows of each file, gathered by rows.c, best first. */
 typedef struct {
@@ -77,6 +89,7 @@ pst_cuda_rows pst_cuda_linear_rows(void);      /* linear.c: cuBLASLt */
 pst_cuda_rows pst_cuda_attention_rows(void);   /* attention.c: cuDNN */
 pst_cuda_rows pst_cuda_convolution_rows(void); /* convolution.c: cuDNN */
 /* What the rows of these files have made for a device, before its libraries are closed. */
+void pst_cuda_attention_close(pst_cuda_device *device);
 void pst_cuda_products_close(pst_cuda_device *device);
 void pst_cuda_scalings_close(pst_cuda_device *device);
 void pst_cuda_captures_close(pst_cuda_device *device);

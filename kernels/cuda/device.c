@@ -109,7 +109,7 @@ static void close_device(pst_device *device) {
         if (d->shared.stream[q]) cudaStreamSynchronize(d->shared.stream[q]);
     pst_cuda_events_close(d->events);
     pst_cuda_captures_close(&d->shared); /* whose kernels are the libraries' */
-    pst_dnn_forget(&d->shared.attentions);
+    pst_cuda_attention_close(&d->shared);
     pst_dnn_forget(&d->shared.convolutions);
     pst_cuda_products_close(&d->shared);
     pst_cuda_scalings_close(&d->shared);
@@ -207,6 +207,7 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     (void)ns;
     cuda_device *d = enter(device);
     uint64_t submit = pst_monotonic_ns();
+    cudaGetLastError(); /* of a call before, which has returned it: no failure of this launch */
     if (pst_cuda_capturing(device)) return pst_cuda_capture_launch(device, fn, call, event);
     if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
     pst_cuda_take_name();
@@ -214,7 +215,7 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     pst_status status = fn(device, call);
     const char *name = pst_cuda_take_name();
     if (status != PST_OK) { /* its own, or what it met of an earlier one's */
-        cudaError_t error = cudaStreamQuery(d->shared.stream[PST_Q_COMPUTE]);
+        cudaError_t error = pst_cuda_answer(cudaStreamQuery(d->shared.stream[PST_Q_COMPUTE]));
         int fine = error == cudaSuccess || error == cudaErrorNotReady;
         if (fine) return status;
         return pst_cuda_events_failed(d->events, error, name ? name : "launch");

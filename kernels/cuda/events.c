@@ -106,7 +106,7 @@ static void note_lost(pst_cuda_events *e, cudaError_t error) {
 static int is_lost(pst_cuda_events *e, cudaError_t error) {
     cudaGetLastError();
     if (error == cudaErrorMemoryAllocation) return 0;
-    error = cudaStreamQuery(e->idle);
+    error = pst_cuda_answer(cudaStreamQuery(e->idle));
     return error != cudaSuccess && error != cudaErrorNotReady;
 }
 
@@ -126,7 +126,7 @@ static cudaError_t drop_anchor(pst_cuda_events *e) {
     cudaError_t error = cudaEventRecord(a->event, e->idle);
     if (error != cudaSuccess) return error;
     do {
-        error = cudaEventQuery(a->event);
+        error = pst_cuda_answer(cudaEventQuery(a->event));
         now = pst_monotonic_ns();
     } while (error == cudaErrorNotReady && (!e->n_anchor || now - began < ANCHOR_TRY_NS));
     e->tried_ns = now;
@@ -143,7 +143,8 @@ static uint64_t end_of(pst_cuda_events *e, slot *s, uint64_t now) {
     if (s->ended) return s->end_ns;
     const anchor *a = e->anchor + s->anchor % ANCHORS;
     s->end_ns = now;
-    if (!*e->lost && cudaEventElapsedTime(&ms, a->event, s->event) == cudaSuccess) {
+    cudaError_t error = *e->lost ? cudaErrorUnknown : cudaEventElapsedTime(&ms, a->event, s->event);
+    if (pst_cuda_answer(error) == cudaSuccess) {
         double ns = (double)a->host_ns + (double)ms * 1e6;
         if (ns < (double)now) s->end_ns = (uint64_t)ns;
     }
@@ -215,7 +216,7 @@ pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start
         return pst_fail(PST_EINTERNAL, "event %llu is unknown or long past",
                         (unsigned long long)id);
     if (!s->tested) {
-        cudaError_t error = *e->lost ? cudaErrorUnknown : cudaEventQuery(s->event);
+        cudaError_t error = *e->lost ? cudaErrorUnknown : pst_cuda_answer(cudaEventQuery(s->event));
         if (error == cudaErrorNotReady) return PST_BUSY;
         if (error != cudaSuccess) {
             pst_status status = pst_cuda_events_failed(e, error, s->name);

@@ -25,9 +25,20 @@ pst_status pst_cudnn_status(cudnnStatus_t status, const char *what) {
                     "cuDNN: %s: %s%s%s", what, cudnnGetErrorString(status), *why ? ": " : "", why);
 }
 
+/* The runtime keeps the last error of each thread until cudaGetLastError takes it. The CUDA
+ * Programming Guide says that cudaErrorNotReady of cudaEventQuery and cudaStreamQuery is not among
+ * these; the reference of cudaGetLastError makes no exception, and of cudaEventElapsedTime, which
+ * answers it as well, neither does. A launch must not fail for a question that was asked before it,
+ * so it is taken away here, and a launch takes it for nothing. */
+cudaError_t pst_cuda_answer(cudaError_t error) {
+    if (error == cudaErrorNotReady) cudaGetLastError();
+    return error;
+}
+
 pst_status pst_cuda_launched(const char *kernel) {
     latest = kernel;
-    return pst_cuda_status(cudaGetLastError(), kernel);
+    cudaError_t error = cudaGetLastError();
+    return error == cudaErrorNotReady ? PST_OK : pst_cuda_status(error, kernel);
 }
 
 const char *pst_cuda_take_name(void) {

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALL_NS = 100, EFFECTS = 65536 };
+/* MEMORY_ALIGNMENT: the CUDA Programming Guide promises it of any memory of the runtime's. */
+enum { CALL_NS = 100, EFFECTS = 65536, MEMORY_ALIGNMENT = 256 };
 
 enum { NODES = 64 };
 struct CUgraph_st {
@@ -42,6 +43,7 @@ fake_blas_machine fake_blas;
 fake_dnn_machine fake_dnn;
 static effect pending[EFFECTS];
 static int n_pending;
+static cudaError_t last; /* of the calls since it was taken */
 
 void fake_reset(void) {
     fake = (fake_machine){.now = 5000000000000,
@@ -55,6 +57,7 @@ void fake_reset(void) {
     fake_blas = (fake_blas_machine){0};
     fake_dnn = (fake_dnn_machine){.workspace = 256};
     n_pending = 0;
+    last = cudaSuccess;
 }
 
 uint64_t __wrap_pst_monotonic_ns(void);
@@ -69,6 +72,13 @@ static void apply(const effect *e) {
     else memset(e->to, (int)e->value, e->bytes);
 }
 
+/* Errors are kept until they are taken, all that a call returns: the reference of cudaGetLastError
+ * makes no exception for cudaErrorNotReady. */
+static cudaError_t say(cudaError_t error) {
+    if (error != cudaSuccess) last = error;
+    return error;
+}
+
 /* What every call begins with: time passes, what has come to its end is seen, and a lost device
  * says so. */
 static cudaError_t call(void) {
@@ -78,16 +88,18 @@ static cudaError_t call(void) {
         if (pending[i].at_ns > fake.now) pending[kept++] = pending[i];
         else apply(pending + i);
     n_pending = kept;
-    return fake.now >= fake.lost_ns ? fake.lost : cudaSuccess;
+    return say(fake.now >= fake.lost_ns ? fake.lost : cudaSuccess);
 }
 
 static cudaError_t make(void **object, size_t bytes) {
     cudaError_t error = call();
     if (fake.fail_at && !--fake.fail_at) error = cudaErrorMemoryAllocation;
-    if (error != cudaSuccess) return error;
+    if (error != cudaSuccess) return say(error);
     fake.live++;
-    *object = calloc(1, bytes);
-    return cudaSuccess;
+    bytes = (bytes + MEMORY_ALIGNMENT - 1) & ~(size_t)(MEMORY_ALIGNMENT - 1);
+    *object = aligned_alloc(MEMORY_ALIGNMENT, bytes);
+    if (*object) memset(*object, 0, bytes);
+    return *object ? cudaSuccess : say(cudaErrorMemoryAllocation);
 }
 
 static cudaError_t drop(void *object) {
@@ -100,7 +112,7 @@ static cudaError_t drop(void *object) {
 static cudaError_t breaks(cudaStream_t s) {
     if (!s->capture) return cudaSuccess;
     s->broken = 1;
-    return cudaErrorStreamCaptureUnsupported;
+    return say(cudaErrorStreamCaptureUnsupported);
 }
 
 static uint64_t queue(cudaStream_t s, uint64_t ns) {
@@ -115,6 +127,11 @@ static cudaError_t wait_until(uint64_t ns) {
 
 void fake_kernel(cudaStream_t stream, uint64_t ns, cudaError_t error) {
     struct CUgraph_st *g = stream->capture;
+    if (fake.unfit) { /* the kernel is not launched, and only the last error tells */
+        say(fake.unfit);
+        fake.unfit = cudaSuccess;
+        return;
+    }
     if (g) {
         if (g->n < NODES) {
             g->node[g->n].ns = ns;
@@ -143,7 +160,7 @@ static cudaError_t later(cudaStream_t s, effect e) {
 
 cudaError_t cudaGetDeviceCount(int *count) {
     *count = fake.none ? 0 : fake.count;
-    return fake.none ? fake.none : call();
+    return fake.none ? say(fake.none) : call();
 }
 cudaError_t cudaDriverGetVersion(int *version) {
     *version = fake.driver;
@@ -154,7 +171,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-    return device < fake.count ? call() : cudaErrorInvalidDevice;
+    return device < fake.count ? call() : say(cudaErrorInvalidDevice);
 }
 cudaError_t cudaGetDevice(int *device) {
     *device = 0;
@@ -185,7 +202,11 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     *total = fake.total_bytes;
     return call();
 }
-cudaError_t cudaGetLastError(void) { return fake.now >= fake.lost_ns ? fake.lost : cudaSuccess; }
+cudaError_t cudaGetLastError(void) {
+    cudaError_t error = fake.now >= fake.lost_ns ? fake.lost : last;
+    last = cudaSuccess;
+    return error;
+}
 const char *cudaGetErrorString(cudaError_t error) {
     return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered"
                                             : "some error";
@@ -208,7 +229,7 @@ cudaError_t cudaStreamQuery(cudaStream_t s) {
     cudaError_t error = call();
     if (error == cudaSuccess) error = breaks(s);
     if (error) return error;
-    return fake.now < s->end_ns ? cudaErrorNotReady : cudaSuccess;
+    return say(fake.now < s->end_ns ? cudaErrorNotReady : cudaSuccess);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned flags) {
     (void)flags;
@@ -231,12 +252,14 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     cudaError_t error = call();
     uint64_t end = event->awaits ? *event->awaits : event->end_ns;
     if (error) return error;
-    return fake.now < end ? cudaErrorNotReady : cudaSuccess;
+    return say(fake.now < end ? cudaErrorNotReady : cudaSuccess);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) { return wait_until(event->end_ns); }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
+    cudaError_t error = call();
     *ms = (float)((double)(int64_t)(b->end_ns - a->end_ns) * (1 + fake.drift) / 1e6);
-    return call();
+    if (error) return error;
+    return say(fake.now < a->end_ns || fake.now < b->end_ns ? cudaErrorNotReady : cudaSuccess);
 }
 
 static CUresult write_value(CUstream s, CUdeviceptr to, cuuint64_t value, unsigned flags) {
@@ -261,7 +284,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **fn, unsign
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode) {
     if (fake.no_captures || mode != cudaStreamCaptureModeThreadLocal)
-        return cudaErrorStreamCaptureUnsupported;
+        return say(cudaErrorStreamCaptureUnsupported);
     s->broken = 0;
     return make((void **)&s->capture, sizeof *s->capture);
 }
@@ -270,7 +293,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph) {
     s->capture = NULL;
     if (!s->broken) return call();
     drop(*graph), *graph = NULL;
-    return cudaErrorStreamCaptureInvalidated;
+    return say(cudaErrorStreamCaptureInvalidated);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
                                  unsigned long long flags) {
@@ -295,7 +318,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return drop(exec); }
 /* --- memory ----------------------------------------------------------------------------------- */
 
 cudaError_t cudaMalloc(void **mem, size_t bytes) {
-    return bytes > fake.free_bytes ? cudaErrorMemoryAllocation : make(mem, bytes);
+    return bytes > fake.free_bytes ? say(cudaErrorMemoryAllocation) : make(mem, bytes);
 }
 cudaError_t cudaFree(void *mem) { return drop(mem); }
 cudaError_t cudaHostAlloc(void **mem, size_t bytes, unsigned flags) {

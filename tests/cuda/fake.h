@@ -14,13 +14,14 @@ typedef struct {
     cudaError_t none;      /* what counting them says instead */
     int driver, runtime;   /* as CUDA counts, 13000 for 13.0 */
     uint64_t free_bytes, total_bytes;
-    int live;         /* streams, events, blocks and handles that were made and not given back */
-    int fail_at;      /* > 0: that call that makes one of these fails for want of memory */
-    int no_writes;    /* streams cannot write values */
-    uint32_t writes;  /* of values, that were queued */
-    int no_captures;  /* streams are not captured */
-    uint32_t graphs;  /* that were launched */
-    cudaError_t lost; /* once the device has failed */
+    int live;          /* streams, events, blocks and handles that were made and not given back */
+    int fail_at;       /* > 0: that call that makes one of these fails for want of memory */
+    int no_writes;     /* streams cannot write values */
+    uint32_t writes;   /* of values, that were queued */
+    int no_captures;   /* streams are not captured */
+    uint32_t graphs;   /* that were launched */
+    cudaError_t unfit; /* why the next kernel is not launched */
+    cudaError_t lost;  /* once the device has failed */
     uint64_t lost_ns;
 } fake_machine;
 extern fake_machine fake;

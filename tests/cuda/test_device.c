@@ -84,6 +84,29 @@ static void runs_ahead_in_order(void **state) {
     close_one(d);
 }
 
+/* What another call has left behind is no failure of a launch: the answer that an event has not
+ * happened yet, least of all. */
+static void launches_answer_for_themselves(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel k = {.ns = 1000000, .name = "k"};
+    uint64_t event = launch(d, &k), start, end, second;
+    assert_int_equal(ops->test(d, event, &start, &end), PST_BUSY);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    assert_int_equal(cudaStreamQuery(pst_cuda_stream(d)), cudaErrorNotReady);
+    assert_int_equal(pst_cuda_launched("a kernel"), PST_OK); /* nobody has taken it away */
+    assert_int_equal(cudaSetDevice(7), cudaErrorInvalidDevice);
+    event = launch(d, &k);
+    fake.unfit = cudaErrorInvalidConfiguration;
+    assert_int_equal(ops->launch(d, run, &k, 0, 0, &second), PST_EINTERNAL);
+    assert_string_equal(pst_error(), "CUDA: k: some error");
+    second = launch(d, &k);
+    fake.now += 10000000;
+    assert_int_equal(ops->test(d, second, &start, &end), PST_OK);
+    assert_int_equal(ops->test(d, event, &start, &end), PST_OK);
+    close_one(d);
+}
+
 /* The last launch of an instruction stands for all of it. */
 static void only_the_last_is_asked_for(void **state) {
     (void)state;
@@ -379,7 +402,20 @@ static void says_why_not(void **state) {
     assert_memory_equal(pst_cuda_about(0), libraries, sizeof libraries - 1);
     assert_string_equal(pst_cuda_about(1),
                         "GPU 0: Fake, sm_90, 132 multiprocessors, 3.0 of 4.0 GiB free");
-    assert_null(pst_cuda_about(2));
+    static const char attention[] =
+        "attention of GPT-2 on GPU 0 (bf16, 8 x 1024 positions, 12 heads of 64): ";
+    assert_memory_equal(pst_cuda_about(2), attention, sizeof attention - 1);
+    assert_string_equal(pst_cuda_about(2) + sizeof attention - 1,
+                        "fused kernels with 256 and 256 bytes of workspace (F, B); counted are "
+                        "256 and 201326848");
+    fake_dnn.refuses = 1;
+    assert_string_equal(pst_cuda_about(2) + sizeof attention - 1,
+                        "no fused kernels: cuDNN: the graph of operations: some status: more "
+                        "words");
+    assert_null(pst_cuda_about(3));
+    assert_int_equal(fake.live, 0);
+    fake.count = 0;
+    assert_null(pst_cuda_about(1));
 }
 
 /* --- captures --------------------------------------------------------------------------------- */
@@ -517,6 +553,7 @@ static void captures_that_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_ahead_in_order),
+        cmocka_unit_test(launches_answer_for_themselves),
         cmocka_unit_test(only_the_last_is_asked_for),
         cmocka_unit_test(copies_and_fills),
         cmocka_unit_test(clocks_drift),

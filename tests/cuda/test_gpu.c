@@ -4,6 +4,8 @@
  * have tests of their own (kernels.cuda*). */
 #include "backends/module.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "kernels/case.h"
 #include "penstock/status.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -247,6 +249,37 @@ static void captures_run_again(void **state) {
     ops->close(d);
 }
 
+/* The plans that a run would make, their workspace beside what layouts count (it is logged), and
+ * that the library has them for this GPU. */
+static void attention_has_plans(void **state) {
+    (void)state;
+    static const kernel_case of[] = {
+        {.op = "attention", .b = 16, .t = 1024, .c = 768, .heads = 12, .dtype = PST_BF16},
+        {.op = "attention", .b = 8, .t = 1024, .c = 1600, .heads = 25, .dtype = PST_BF16}};
+    const pst_module *m = pst_module_get();
+    pst_device *d = open_one();
+    pst_log_set_level(PST_LOG_DEBUG);
+    for (uint32_t i = 0; i < 2 * m->n_kernel; i++) {
+        const pst_kernel_row *row = m->kernel + i / 2;
+        pst_graph *g;
+        if (strcmp(row->name, "cuda/cudnn/attention")) continue;
+        ok(case_graph(&of[i % 2], &g));
+        printf("%s\n", case_text(&of[i % 2]));
+        fflush(stdout);
+        ok(row->prepare(d, g, g->node + g->n_node - 1));
+        pst_graph_close(g);
+    }
+    pst_log_set_level(PST_LOG_INFO);
+    ops->close(d);
+    const char *line;
+    int fused = 0;
+    for (uint32_t i = 0; (line = m->about(i)); i++) {
+        puts(line);
+        fused |= strstr(line, "fused kernels with") != NULL;
+    }
+    assert_true(fused);
+}
+
 int main(void) {
     int status;
     pid_t child = fork(); /* before this process has touched the driver */
@@ -263,7 +296,7 @@ int main(void) {
         cmocka_unit_test(captures_run_again), cmocka_unit_test(moves_bytes),
         cmocka_unit_test(tells_the_time),     cmocka_unit_test(costs),
         cmocka_unit_test(too_much_memory),    cmocka_unit_test(two_share_it),
-        cmocka_unit_test(failure_is_named),
+        cmocka_unit_test(failure_is_named),   cmocka_unit_test(attention_has_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "kernels/case.h"
 #include "kernels/cuda/attention_graph.h"
@@ -398,13 +399,64 @@ static void attention_without_the_library(void **state) {
     assert_int_equal(attend(264, 1), PST_OK);
     assert_int_equal(fake_dnn.plain, 2);
     fake_dnn.workspace = 1 << 20;
-    assert_int_equal(attend(64, 4), PST_OK);
-    assert_int_equal(fake_dnn.plain, 3);
     fake_dnn.workspace = 0;
     fake_dnn.refuses = 1;
     assert_int_equal(attend(64, 8), PST_OK);
-    assert_int_equal(fake_dnn.plain, 4);
+    assert_int_equal(fake_dnn.plain, 3);
     assert_int_equal(fake_dnn.runs, 0);
+}
+
+/* More than a layout counts: the device has it, from set-up on, and gives it back. */
+static void attention_has_its_workspace(void **state) {
+    (void)state;
+    const int before = fake.live;
+    fake_dnn.workspace = 1 << 20;
+    assert_int_equal(attend(64, 4), PST_OK);
+    fake_dnn.workspace = 2 << 20;
+    assert_int_equal(attend(64, 8), PST_OK);
+    fake_dnn.workspace = 1 << 20;
+    assert_int_equal(attend(64, 2), PST_OK);
+    assert_int_equal(fake_dnn.runs, 3);
+    assert_int_equal(fake_dnn.plain, 0);
+    pst_cuda_device *d = (pst_cuda_device *)device;
+    assert_int_equal(d->attention_room_bytes, 2 << 20);
+    pst_dnn_forget(&d->attentions);
+    assert_int_equal(fake.live, before + 1);
+    fake_dnn.workspace = 3 << 20;
+    fake.free_bytes = 1 << 20;
+    assert_int_equal(attend(64, 4), PST_ENOMEM);
+    assert_non_null(strstr(pst_error(), "workspace of attention"));
+}
+
+/* CUDA cores beside tensor cores, and what that means for a model whose operators are known. */
+static void slow_kernels_are_said(void **state) {
+    (void)state;
+    static const int capability[] = {80, 86, 89, 90, 100, 103, 120};
+    static const uint32_t times[] = {16, 4, 4, 16, 32, 32, 4};
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(pst_cuda_slowdown(&(pst_cuda_device){.capability = capability[i]}),
+                         times[i]);
+    FILE *said = tmpfile();
+    char text[600] = "";
+    assert_non_null(said);
+    fflush(stderr);
+    int err = dup(2);
+    dup2(fileno(said), 2);
+    fake_dnn.refuses = 1;
+    pst_status status[] = {attend(64, 8), attend(64, 8), attend(60, 5), attend(60, 5)};
+    dup2(err, 2);
+    close(err);
+    for (int i = 0; i < 4; i++) assert_int_equal(status[i], PST_OK);
+    rewind(said);
+    assert_non_null(fgets(text, sizeof text, said));
+    assert_string_equal(text, "warning: attention: CUDA cores compute F of attention, and take at "
+                              "least 16 times as long as tensor cores; of all such operators that "
+                              "makes a step about 3.3 times as long: cuDNN has no plan for 1 x 5 "
+                              "positions, 8 heads of 8: more words\n");
+    assert_non_null(fgets(text, sizeof text, said));
+    assert_non_null(strstr(text, "as long: cuDNN's attention needs a multiple of 8 channels"));
+    assert_null(fgets(text, sizeof text, said)); /* once for each shape */
+    fclose(said);
 }
 
 /* --- choices ---------------------------------------------------------------------------------- */
@@ -542,6 +594,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(convolution_without_the_library, open_device, close_device),
         cmocka_unit_test_setup_teardown(convolution_too_large, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_device, close_device),
+        cmocka_unit_test_setup_teardown(attention_has_its_workspace, open_device, close_device),
+        cmocka_unit_test_setup_teardown(slow_kernels_are_said, open_device, close_device),
         cmocka_unit_test_setup_teardown(choices_are_measured_once, open_choices, close_device),
         cmocka_unit_test_setup_teardown(choices_that_do_not_run, open_choices, close_device),
         cmocka_unit_test_setup_teardown(choices_by_the_library, open_choices, close_device),
