@@ -10,7 +10,7 @@
 #include "kernels/kernel.h"
 #include <stdarg.h>
 
-enum { PST_MODULE_VERSION = 6 };
+enum { PST_MODULE_VERSION = 7 };
 
 /* A module has no status.c or log.c of its own: its pst_fail, pst_fail_in, pst_log and pst_error
  * are these. The members down to fail stay where they are in every version. */
@@ -23,15 +23,58 @@ typedef struct {
     const char *(*error)(void);
 } pst_module_host;
 
+/* What a transport of devices' memory is opened with; all borrowed, and but for `inner` and
+ * `device` read when it is. */
+typedef struct {
+    pst_transport *inner; /* moves the host's memory */
+    pst_device *device;
+    const uint8_t *talks;   /* [inner->size] 1: messages go to that rank or come from there */
+    const uint32_t *member; /* [n_member] the tensor group of this rank, in order; n_member 0: it
+                               has none */
+    uint32_t n_member;
+    int sums; /* 1: that group adds up with `sum` */
+} pst_direct_config;
+
+/* Between this rank and each other one of its tensor group: bytes that go there, and others that
+ * come; 0: none. */
+typedef struct {
+    const void *send;
+    void *recv;
+    uint64_t send_bytes, recv_bytes;
+} pst_swap_part;
+typedef struct {
+    const pst_swap_part *part; /* [n_member]; the own one is all 0 */
+    uint32_t n;
+} pst_swap;
+
+/* What the group adds up, n numbers of each rank; scattered: this rank gets the own-th of n_member
+ * parts of n each, of n_member * n that it has; else all of the sum. */
+typedef struct {
+    const void *from;
+    void *to;
+    uint64_t n;
+    pst_dtype dtype;
+    int scattered;
+} pst_group_sum;
+
 /* A transport between devices whose memory the host cannot reach. */
 typedef struct {
     const char *name; /* as parallel.transport has it */
     /* NULL: a job with so many ranks on this host can use it; else why not. */
     const char *(*reject)(uint32_t ranks_here);
-    /* Its two ends agree over `inner`, which moves the host's memory, what goes when. Both are
-     * borrowed, and outlive it; so does all memory that messages name. Aborting it aborts
-     * `inner`. */
-    pst_status (*open)(pst_transport *inner, pst_device *device, pst_transport **transport);
+    /* Its two ends agree over `inner` what goes when. What it is given is borrowed, and outlives
+     * it; so does all memory that messages name. Aborting it aborts `inner`. */
+    pst_status (*open)(const pst_direct_config *config, pst_transport **transport);
+    /* All ranks of the job do this after they have opened theirs, in turn with its progress, before
+     * the first step. BUSY: go on. OK: all that it takes of the device, it has; *bytes says how
+     * much that is, as far as it knows. */
+    pst_status (*connect)(pst_transport *transport, uint64_t *bytes);
+    /* Within a launch on the device: queued to compute, behind what stands there. All ranks of the
+     * group do it, in the same order. The lists have been read on return. Either may be NULL: the
+     * host exchanges. `sum` adds in an order of its own, which may depend on anything, but has the
+     * same bits on all ranks. */
+    pst_status (*swap)(pst_transport *transport, const pst_swap *swap);
+    pst_status (*sum)(pst_transport *transport, const pst_group_sum *sum);
 } pst_direct_ops;
 
 /* A kernel of the library's first choice, of what measuring chooses, and the fastest of all that

@@ -278,6 +278,17 @@ static pst_status share_memory(pst_group *g) {
     return blame(g, break_collectives(g, drive_exchange(g)));
 }
 
+/* Devices whose messages take a way of their own. */
+static pst_status connect_devices(pst_group *g) {
+    for (uint32_t i = 0; i < g->n_local;) {
+        pst_status status = pst_rank_connect(g->local[i]);
+        if (status == PST_OK) i++;
+        else if (status != PST_BUSY) return status;
+        PST_TRY(check_peers(g));
+    }
+    return PST_OK;
+}
+
 pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary) {
     for (uint32_t i = 0; i < g->n_local; i++) {
         uint32_t rank = g->hub ? i : g->world->rank;
@@ -294,7 +305,8 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
     }
     pst_position *own = g->heartbeat ? NULL : g->position;
     PST_TRY(pst_hang_open(p, g->heartbeat, own, g->world->rank, g->world->host, &g->hang));
-    return share_memory(g);
+    PST_TRY(share_memory(g));
+    return blame(g, connect_devices(g));
 }
 
 pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root) {

@@ -1,7 +1,6 @@
 /* See rank.h: the hooks of the executor, and a rank's beginning and end. */
 #include "rank/rank.h"
 #include "rank/exchange_far.h"
-#include "rank/staged.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -193,50 +192,6 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     return pst_executor_open(&config, &r->executor);
 }
 
-int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device) {
-    return t->ops->flags & PST_TRANSPORT_DEVICE_MEMORY ||
-           (t->reaches_cuda && device->flags & PST_DEVICE_CUDA);
-}
-
-static uint64_t largest_message(const pst_instr_list *list) {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < list->n_instr; i++)
-        if ((list->instr[i].opcode == PST_OP_SEND || list->instr[i].opcode == PST_OP_RECV) &&
-            list->instr[i].bytes > most)
-            most = list->instr[i].bytes;
-    return most;
-}
-
-static uint64_t largest_exchange(const pst_graph *g) {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < g->n_node; i++)
-        for (pst_pass pass = 0; pass < PST_PASS_COUNT; pass++) {
-            uint64_t bytes = pst_far_exchange_message(g, g->node + i, pass);
-            if (bytes > most) most = bytes;
-        }
-    return most;
-}
-
-/* The executor's messages, and those of a tensor group, where the host cannot reach the device's
- * memory: as they are, where the transport can; by a transport of the device's own, which was asked
- * for by name; or staged by the host. */
-static pst_status open_staged(pst_rank *r) {
-    const pst_prepared *p = r->p;
-    const pst_direct_ops *direct = NULL;
-    uint64_t most = largest_message(p->job->list + r->rank);
-    uint64_t eval = p->eval_job ? largest_message(p->eval_job->list + r->rank) : 0;
-    uint64_t exchange = r->far_exchanger ? largest_exchange(r->graph) : 0;
-    if (!r->far || pst_rank_is_reached(r->transport, r->device->ops)) return PST_OK;
-    if (eval > most) most = eval;
-    if (exchange > most) most = exchange;
-    if (strcmp(r->transport->ops->name, "self")) /* whose ranks are in one process */
-        PST_TRY(pst_registry_direct(p->config->parallel.transport, r->device->ops,
-                                    p->options.ranks_here, &direct));
-    if (direct && most) return direct->open(r->transport, r->device, &r->staged);
-    return most ? pst_staged_open(r->transport, r->device, most, PST_STAGED_CHUNK, &r->staged)
-                : PST_OK;
-}
-
 enum { MOST_LAUNCHES = 16384 };
 
 uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
@@ -289,7 +244,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (status == PST_OK && pst_grid_degree(p->grid, r->at.stage) > 1 &&
         strcmp(r->device->ops->name, "timed"))
         status = pst_rank_exchange_open(r); /* that one computes nothing */
-    if (status == PST_OK) status = open_staged(r);
+    if (status == PST_OK) status = pst_rank_transport_open(r);
     if (status == PST_OK) status = open_executor(r, watch->last_instr);
     if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);
     if (status != PST_OK) {

@@ -54,6 +54,7 @@ struct pst_rank {
     pst_transport *transport; /* borrowed */
     /* for the executor's messages, where far and `transport` moves the host's memory only */
     pst_transport *staged;
+    const pst_direct_ops *direct; /* NULL: `staged` is none of a device's own */
     pst_coll *coll;
     /* of the tensor group; NULL where there is one tensor rank, and with device timed */
     pst_exchanger *exchanger;
@@ -114,6 +115,10 @@ typedef struct {
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
                          const pst_rank_watch *watch, pst_rank **out);
 void pst_rank_close(pst_rank *r);
+/* rank/transport.c: opens `staged` where it is needed; goes on with connecting it, which all ranks
+ * of the job do before the first step. BUSY: there is more to do. */
+pst_status pst_rank_transport_open(pst_rank *r);
+pst_status pst_rank_connect(pst_rank *r);
 /* 1 when that transport moves the device's memory itself. */
 int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device);
 /* rank/weights.c. Initial weights from the seed, zero optimizer state, of what is stepped here. */

@@ -44,16 +44,24 @@ static const char *reject(uint32_t ranks_here) {
     return ranks_here > 2 ? "more ranks than GPUs" : NULL;
 }
 
-static pst_status open_direct(pst_transport *inner, pst_device *device, pst_transport **transport) {
+static pst_status open_direct(const pst_direct_config *config, pst_transport **transport) {
     direct *t = malloc(sizeof *t);
+    pst_transport *inner = config->inner;
     if (!t) return PST_ENOMEM;
     t->base = (pst_transport){
         .ops = &ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
     t->inner = inner;
-    t->device = device;
+    t->device = config->device;
     pst_log(PST_LOG_INFO, "far: messages go directly");
     *transport = &t->base;
     return PST_OK;
 }
 
-const pst_direct_ops pst_far_direct = {.name = "nccl", .reject = reject, .open = open_direct};
+static pst_status connect_direct(pst_transport *t, uint64_t *bytes) {
+    (void)t;
+    *bytes = 0;
+    return PST_OK;
+}
+
+const pst_direct_ops pst_far_direct = {
+    .name = "nccl", .reject = reject, .open = open_direct, .connect = connect_direct};

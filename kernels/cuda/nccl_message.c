@@ -1,0 +1,232 @@
+/* See nccl_parts.h. Messages between GPUs by NCCL, without a copy in the host's memory: by one
+ * communicator among all ranks of the job, on one stream.
+ *
+ * NCCL has no tags, and a send or receive whose other half is not queued holds up what stands
+ * behind it and some of the GPU. So the two ends agree before, over the transport of the host's
+ * memory, in three words: the receiver says that it has posted (READY), the sender, once it has,
+ * too, proposes a place in the order (GO), and the receiver answers with the place (AT). Both queue
+ * their halves then. Whatever is queued has its other half, in whatever order messages are posted.
+ *
+ * The order of all messages of the job, in which every rank queues its own: each rank counts. A
+ * sender proposes its count + 1, and the receiver takes that or its own count + 1, whichever is
+ * more; both counts are at least that from then on. Messages with the same number go by sender, and
+ * those of one sender by what it proposed. A rank queues a message when none that it knows comes
+ * before, those included whose place it has only proposed: their place is the proposed one or a
+ * later one. So no message is queued behind a later one. (Skeen's multicast in total order, with
+ * two receivers; proposals wait for nothing but an answer that is given at once.)
+ *
+ * Why one order: with 1F1B a rank sends activations to the next one and gets gradients from it.
+ * Where one end had queued the send first and the other end its own send, each would wait for a
+ * receive that stands behind; with more ranks such circles are longer. With one order, look at its
+ * first message that is not through: all before it are, so it stands first at both ends, and moves.
+ * What can be queued at the same time is so in one group, whose parts do not wait for each other:
+ * so both directions of a link are used. */
+#ifdef PST_NCCL
+#include "base/status.h"
+#include "kernels/cuda/nccl_parts.h"
+#include <stdio.h>
+
+/* Of a message's own words; they have sequence numbers of their own. */
+enum { READY_WAY, GO_WAY, AT_WAY, WAYS = 4 };
+
+enum { BATCH = 16 };
+
+typedef pst_nccl_place place;
+typedef pst_nccl_word word;
+typedef pst_nccl_transport nccl;
+typedef pst_nccl_request request;
+
+static int sends(const request *r) { return r->transfer.kind == PST_TRANSFER_SEND; }
+
+/* A failure of a message names the other end. */
+static pst_status of_message(const request *r, pst_status status) {
+    if (status == PST_OK || status == PST_BUSY) return status;
+    char why[400];
+    snprintf(why, sizeof why, "%s", pst_error());
+    return pst_fail(status, "%s rank %u: %s", sends(r) ? "sending to" : "receiving from",
+                    r->transfer.peer, why);
+}
+
+/* --- words between the ends ------------------------------------------------------------------- */
+
+static pst_status post_word(nccl *t, const request *r, pst_transfer_kind kind, uint32_t way,
+                            word *mem, uint64_t *id) {
+    const pst_transfer transfer = {.kind = kind,
+                                   .peer = r->transfer.peer,
+                                   .channel = r->transfer.channel,
+                                   .seq = r->transfer.seq * WAYS | way,
+                                   .mem = mem,
+                                   .bytes = sizeof *mem};
+    return t->inner->ops->post(t->inner, &transfer, id);
+}
+
+static pst_status test_word(nccl *t, uint64_t *id, int *done) {
+    pst_status status = *id == PST_NCCL_NONE ? PST_OK : t->inner->ops->test(t->inner, *id, NULL);
+    *done = status == PST_OK;
+    if (*done) *id = PST_NCCL_NONE;
+    return status == PST_BUSY ? PST_OK : status;
+}
+
+static pst_status differ(const nccl *t, const request *r) {
+    uint32_t from = sends(r) ? t->base.rank : r->transfer.peer,
+             to = sends(r) ? r->transfer.peer : t->base.rank;
+    return pst_fail(PST_EINPUT,
+                    "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)",
+                    from, (unsigned long long)r->go.bytes, to, (unsigned long long)r->ready.bytes,
+                    r->transfer.seq, r->transfer.channel);
+}
+
+/* The receiver is there. It is told the bytes even where they differ. */
+static pst_status propose(nccl *t, request *r) {
+    int goes = r->transfer.bytes && r->ready.bytes == r->transfer.bytes;
+    r->go = (word){r->transfer.bytes, goes ? ++t->count : 0};
+    r->place = (place){r->go.at, r->go.at, t->base.rank};
+    r->phase = goes ? PST_NCCL_ASKS : PST_NCCL_RUNS;
+    PST_TRY(post_word(t, r, PST_TRANSFER_SEND, GO_WAY, &r->go, &r->tell));
+    if (r->ready.bytes != r->transfer.bytes) return differ(t, r);
+    return goes ? post_word(t, r, PST_TRANSFER_RECV, AT_WAY, &r->place_is, &r->ask) : PST_OK;
+}
+
+static void count_to(nccl *t, uint64_t at) {
+    if (t->count < at) t->count = at;
+}
+
+/* The sender has proposed. */
+static pst_status answer(nccl *t, request *r) {
+    if (r->go.bytes != r->ready.bytes) return differ(t, r);
+    r->phase = r->go.at ? PST_NCCL_STANDS : PST_NCCL_RUNS;
+    if (!r->go.at) return PST_OK;
+    count_to(t, t->count + 1);
+    count_to(t, r->go.at);
+    r->place = (place){t->count, r->go.at, r->transfer.peer};
+    r->place_is = (word){r->go.bytes, t->count};
+    return post_word(t, r, PST_TRANSFER_SEND, AT_WAY, &r->place_is, &r->tell_place);
+}
+
+static pst_status meet(nccl *t, request *r, uint32_t *moved) {
+    int heard;
+    PST_TRY(test_word(t, &r->ask, &heard));
+    if (!heard) return PST_OK;
+    ++*moved;
+    t->busy++;
+    return sends(r) ? propose(t, r) : answer(t, r);
+}
+
+static pst_status learn(nccl *t, request *r, uint32_t *moved) {
+    int heard;
+    PST_TRY(test_word(t, &r->ask, &heard));
+    if (!heard) return PST_OK;
+    ++*moved;
+    r->place.at = r->place_is.at;
+    count_to(t, r->place.at);
+    r->phase = PST_NCCL_STANDS;
+    return PST_OK;
+}
+
+/* --- the device ------------------------------------------------------------------------------- */
+
+static int comes_before(place a, place b) {
+    if (a.at != b.at) return a.at < b.at;
+    return a.sender != b.sender ? a.sender < b.sender : a.proposed < b.proposed;
+}
+
+/* The first of all that have a place or have asked for one; NULL: there is none, or its place is
+ * not known yet. */
+static request *first_to_queue(const nccl *t) {
+    request *first = NULL;
+    for (request *r = t->active; r; r = r->next)
+        if ((r->phase == PST_NCCL_STANDS || r->phase == PST_NCCL_ASKS) &&
+            (!first || comes_before(r->place, first->place)))
+            first = r;
+    return first && first->phase == PST_NCCL_STANDS ? first : NULL;
+}
+
+static pst_status queue_one(nccl *t, request *r) {
+    ncclComm_t comm = pst_nccl_comm_of(t->all);
+    cudaStream_t stream = pst_nccl_comm_stream(t->all);
+    int peer = (int)r->transfer.peer; /* the job's communicator counts as the job does */
+    uint64_t bytes = r->transfer.bytes;
+    ncclResult_t result = sends(r)
+                              ? t->nccl->send(r->transfer.mem, bytes, ncclInt8, peer, comm, stream)
+                              : t->nccl->recv(r->transfer.mem, bytes, ncclInt8, peer, comm, stream);
+    PST_TRY(of_message(r, pst_nccl_comm_check(t->all, result, sends(r) ? "ncclSend" : "ncclRecv")));
+    r->phase = PST_NCCL_QUEUED;
+    return PST_OK;
+}
+
+static pst_status queue_group(nccl *t, uint32_t *moved) {
+    request *r = t->taking || !t->connected ? NULL : first_to_queue(t);
+    if (!r) return PST_OK;
+    request *last = r;
+    pst_status status = pst_nccl_comm_check(t->all, t->nccl->group_start(), "ncclGroupStart");
+    for (int n = 0; r && n < BATCH && status == PST_OK; n++) {
+        status = queue_one(t, last = r);
+        r = first_to_queue(t);
+        ++*moved;
+    }
+    ncclResult_t ended = t->nccl->group_end();
+    t->taking = 1;
+    PST_TRY(status);
+    return of_message(last, pst_nccl_comm_check(t->all, ended, "ncclGroupEnd"));
+}
+
+/* What NCCL has taken stands in the stream; the events behind it tell when the bytes are there. */
+static pst_status settle(nccl *t) {
+    pst_status status = t->taking ? pst_nccl_comm_taken(t->all, "queueing") : PST_BUSY;
+    if (status == PST_BUSY) return PST_OK;
+    for (request *r = t->active; r; r = r->next) {
+        if (r->phase != PST_NCCL_QUEUED) continue;
+        PST_TRY(of_message(r, status));
+        PST_TRY(pst_cuda_status(cudaEventRecord(r->event, pst_nccl_comm_stream(t->all)),
+                                "cudaEventRecord"));
+        r->phase = PST_NCCL_RUNS;
+    }
+    t->taking = 0;
+    return status;
+}
+
+static pst_status watch(nccl *t, const request *r, int *done) {
+    cudaError_t error = cudaEventQuery(r->event);
+    *done = error == cudaSuccess;
+    if (error != cudaErrorNotReady)
+        return pst_cuda_status(error, sends(r) ? "ncclSend" : "ncclRecv");
+    cudaGetLastError();
+    pst_status status = pst_nccl_comm_taken(t->all, "under way");
+    return status == PST_BUSY ? PST_OK : of_message(r, status);
+}
+
+static pst_status finish(nccl *t, request *r, uint32_t *moved) {
+    int through = 1, told, told_place;
+    if (r->place.at) PST_TRY(watch(t, r, &through));
+    PST_TRY(test_word(t, &r->tell, &told));
+    PST_TRY(test_word(t, &r->tell_place, &told_place));
+    if (!through || !told || !told_place) return PST_OK;
+    r->phase = PST_NCCL_DONE;
+    r->end_ns = pst_clock_now(t->base.clock);
+    t->busy--;
+    t->unseen++;
+    ++*moved;
+    return PST_OK;
+}
+
+static pst_status advance(nccl *t, request *r, uint32_t *moved) {
+    if (r->phase == PST_NCCL_WAITS) PST_TRY(meet(t, r, moved));
+    if (r->phase == PST_NCCL_ASKS) PST_TRY(learn(t, r, moved));
+    return r->phase == PST_NCCL_RUNS ? finish(t, r, moved) : PST_OK;
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+pst_status pst_nccl_begin(nccl *t, request *r) {
+    if (sends(r)) return post_word(t, r, PST_TRANSFER_RECV, READY_WAY, &r->ready, &r->ask);
+    PST_TRY(post_word(t, r, PST_TRANSFER_SEND, READY_WAY, &r->ready, &r->tell));
+    return post_word(t, r, PST_TRANSFER_RECV, GO_WAY, &r->go, &r->ask);
+}
+
+pst_status pst_nccl_advance(nccl *t, uint32_t *moved) {
+    PST_TRY(settle(t));
+    for (request *r = t->active; r; r = r->next) PST_TRY(advance(t, r, moved));
+    PST_TRY(queue_group(t, moved));
+    return settle(t);
+}
+#endif
