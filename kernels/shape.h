@@ -18,6 +18,11 @@ static inline uint64_t pst_tensor_rows(const pst_tensor *t) {
     return rows;
 }
 
+/* Elements from a row to the next. */
+static inline uint64_t pst_tensor_pitch(const pst_tensor *t) {
+    return t->pitch ? t->pitch : pst_tensor_last(t);
+}
+
 static inline uint64_t pst_tensor_count(const pst_tensor *t) {
     return pst_tensor_rows(t) * pst_tensor_last(t);
 }

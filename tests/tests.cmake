@@ -164,7 +164,7 @@ endforeach()
 # A back end as tests of runs load it: the CPU's kernels on a device that the host cannot reach.
 if(NOT PST_FUZZ)
   add_library(pst_far MODULE tests/far/far_module.c tests/far/far_direct.c tests/far/far_f8.c
-    kernels/module_host.c)
+    tests/far/far_gaps.c kernels/module_host.c)
   target_include_directories(pst_far PRIVATE tests)
   set_target_properties(pst_far PROPERTIES OUTPUT_NAME pst-far)
   target_link_libraries(pst_far PRIVATE pst_kernels_cpu pst_graph pst_base)
@@ -175,7 +175,7 @@ if(NOT PST_FUZZ)
   add_library(pst_early MODULE tests/comm/early_signals.c) # LD_PRELOAD of test_early.sh
   set_target_properties(pst_early PROPERTIES OUTPUT_NAME pst-early)
   target_link_libraries(pst_early PRIVATE ${CMAKE_DL_LIBS})
-  foreach(target test_far_training test_far_f8 test_far_graphs test_far_layouts test_far_staged)
+  foreach(target test_far_training test_far_f8 test_far_gaps test_far_graphs test_far_layouts test_far_staged)
     add_dependencies(${target} pst_far)
     target_compile_definitions(${target} PRIVATE FAR_MODULE="$<TARGET_FILE:pst_far>")
   endforeach()

@@ -39,7 +39,7 @@ template <typename T, bool PACKED, bool NORM> struct column_lane {
 };
 
 struct column_job {
-    uint64_t rows, columns, part_rows;
+    uint64_t rows, columns, pitch, part_rows;
     const float *saved;
     float *part; /* [parts][arrays][columns], the plain sums first */
 };
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(WARP *LINES) column_parts(column_job j, const 
         for (uint32_t k = 0; k < DEEP; k++) {
             uint64_t r = row + k * LINES;
             if (r >= end) continue;
-            g[k].load(dy + r * j.columns + column);
-            if (NORM) v[k].load(x + r * j.columns + column);
+            g[k].load(dy + r * j.pitch + column);
+            if (NORM) v[k].load(x + r * j.pitch + column);
             if (NORM) saved[k] = make_float2(j.saved[2 * r], j.saved[2 * r + 1]);
         }
 #pragma unroll
@@ -118,10 +118,12 @@ static void parts_of(pst_cuda_queue q, const pst_cuda_columns *c, column_job j) 
 }
 
 void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *c) {
-    column_job j = {c->rows, c->columns, part_rows(c->rows, c->columns), c->saved, c->scratch};
+    column_job j = {
+        c->rows,  c->columns, c->pitch ? c->pitch : c->columns, part_rows(c->rows, c->columns),
+        c->saved, c->scratch};
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        bool packed = aligned(c->x) && aligned(c->dy) && c->columns % pack<T>::N == 0;
+        bool packed = aligned(c->x) && aligned(c->dy) && (c->columns | j.pitch) % pack<T>::N == 0;
         if (packed) parts_of<T, true>(q, c, j);
         else parts_of<T, false>(q, c, j);
     });

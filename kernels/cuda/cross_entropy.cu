@@ -1,13 +1,13 @@
 /* Softmax cross-entropy over rows of logits that are read once in F (largest logit and sum
  * together) and once in B. A block has a row. Rows need not be aligned: what lies before the first
- * and behind the last 16 bytes goes one by one. */
+ * and behind the last 16 bytes goes one by one. There may be gaps between them. */
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 512, DEEP = 4 };
 
 struct softmax_job {
     pst_cuda_index target;
-    uint64_t rows, v, parts;
+    uint64_t rows, v, pitch, parts;
     float *loss, *lse, *part;
     float scale;
 };
@@ -72,7 +72,7 @@ template <typename T> __device__ inline softmax row_softmax(const T *row, uint64
 template <typename T>
 __global__ void __launch_bounds__(THREADS) cross_entropy_f(softmax_job j, const T *logits) {
     uint64_t row = blockIdx.x;
-    const T *x = logits + row * j.v;
+    const T *x = logits + row * j.pitch;
     softmax s = row_softmax(x, j.v);
     if (threadIdx.x) return;
     uint64_t hit = index_row(j.target, j.target.index[row]);
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_f(softmax_job j, const 
 template <typename T>
 __global__ void __launch_bounds__(THREADS) vocabulary_part(softmax_job j, const T *logits) {
     uint64_t row = blockIdx.x;
-    const T *x = logits + row * j.v;
+    const T *x = logits + row * j.pitch;
     softmax s = row_softmax(x, j.v);
     if (threadIdx.x) return;
     uint64_t hit = index_row(j.target, j.target.index[row]);
@@ -112,12 +112,13 @@ __global__ void vocabulary_loss(softmax_job j) {
     j.loss[row] = j.target.index[row] < 0 ? 0.0f : lse - hit;
 }
 
-/* In place: (softmax - onehot) * scale, 0 where the target is ignored. */
+/* In place: (softmax - onehot) * scale, 0 where the target is ignored and behind the row: products
+ * that follow go through its gap, too. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *logits) {
     constexpr uint32_t N = pack<T>::N;
     uint64_t row = blockIdx.x, hit = index_row(j.target, j.target.index[row]);
-    T *x = logits + row * j.v;
+    T *x = logits + row * j.pitch;
     float lse = j.lse[row], scale = j.target.index[row] < 0 ? 0.0f : j.scale;
     row_split split = split_row(x, j.v);
     if (threadIdx.x == 0) check_index(j.target, j.target.index[row], row);
@@ -134,10 +135,11 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *log
         float p = __expf(widen(x[i]) - lse) - (i == hit ? 1.0f : 0.0f);
         x[i] = narrowed<T>(scale == 0.0f ? 0.0f : p * scale);
     }
+    for (uint64_t i = j.v + threadIdx.x; i < j.pitch; i += THREADS) x[i] = narrowed<T>(0.0f);
 }
 
 static softmax_job job_of(const pst_cuda_softmax *s) {
-    return {s->target, s->rows, s->v, s->parts, s->loss, s->lse, s->part, s->scale};
+    return {s->target, s->rows, s->v, s->pitch, s->parts, s->loss, s->lse, s->part, s->scale};
 }
 
 void pst_cuda_cross_entropy_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *s) {

@@ -75,6 +75,7 @@ typedef struct {
     const float *saved;
     float *sum[2];
     uint64_t rows, columns;
+    uint64_t pitch; /* elements from row to row of x and dy; 0: columns */
     int first;
     float *scratch;
 } pst_cuda_columns;
@@ -102,6 +103,7 @@ typedef struct {
     float *loss, *lse, *part; /* part: [rows,3], as vocabulary_part says; of vocabulary_loss
                                  [parts,rows,3] */
     uint64_t rows, v, parts;
+    uint64_t pitch; /* elements of logits from row to row, v at least */
     float scale;
 } pst_cuda_softmax;
 void pst_cuda_cross_entropy_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *softmax);

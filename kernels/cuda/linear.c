@@ -14,6 +14,7 @@
 
 typedef struct {
     uint64_t rows, k, n;
+    uint64_t pitch; /* of y: n, or more where rows have gaps */
     pst_dtype dtype, factors;
     pst_activation act;
     int bias;
@@ -24,23 +25,39 @@ static sizes sizes_of(const pst_graph *g, const pst_node *node) {
     return (sizes){.rows = pst_tensor_rows(in),
                    .k = pst_tensor_last(in),
                    .n = g->param[node->param[0]].dim[0],
+                   .pitch = pst_tensor_pitch(&g->tensor[node->out[0]]),
                    .dtype = g->dtype,
                    .factors = pst_node_factors(g, node),
                    .act = node->attr.activation,
                    .bias = node->n_param > 1};
 }
 
-/* W goes straight into the accumulator, which is fp32. */
+/* W goes straight into the accumulator, which is fp32. Gaps between rows of y are computed like the
+ * rest, so that all sizes are what the library likes: behind the weight are zeros, and the loss
+ * leaves zeros in the gaps of the gradient. */
 static pst_cuda_shape shape_of(const sizes *s, pst_pass pass) {
     pst_cuda_shape shape = {.in = s->factors, .out = pass == PST_PASS_W ? PST_F32 : s->dtype};
-    shape.m = pass == PST_PASS_F ? s->n : s->k;
+    shape.m = pass == PST_PASS_F ? s->pitch : s->k;
     shape.n = pass == PST_PASS_W ? s->n : s->rows;
-    const uint64_t depth[] = {[PST_PASS_F] = s->k, [PST_PASS_B] = s->n, [PST_PASS_W] = s->rows};
+    const uint64_t depth[] = {[PST_PASS_F] = s->k, [PST_PASS_B] = s->pitch, [PST_PASS_W] = s->rows};
     shape.k = depth[pass];
     shape.trans_a = pass == PST_PASS_F;
     shape.trans_b = pass == PST_PASS_W;
     shape.bias = pass == PST_PASS_F && s->bias;
     return s->factors == PST_F8 ? pst_cuda_fp8_shape(shape, pass) : shape;
+}
+
+/* The accumulator has no room behind it, so W of a y with gaps is two products: the first has the
+ * outputs up to the last multiple of 64, the other one those behind it. Returns how many the first
+ * has. */
+enum { TILE = 64 };
+static uint64_t split_w(const sizes *s, pst_cuda_shape shape[2]) {
+    uint64_t even = s->pitch == s->n ? s->n : s->n / TILE * TILE;
+    shape[0] = shape[1] = shape_of(s, PST_PASS_W);
+    shape[0].n = even;
+    shape[1].n = s->n - even;
+    if (even < s->n) shape[0].pitch_b = shape[1].pitch_b = s->pitch;
+    return even;
 }
 
 static uint64_t product_bytes(const sizes *s, pst_pass pass) {
@@ -77,21 +94,21 @@ static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node
     return pst_cuda_product_prepare(device, &shape);
 }
 
-/* Kernels that feed tensor cores read and write 16 bytes at a time. */
-static void warn_of_gaps(const pst_graph *g, const pst_node *node) {
+/* Kernels that feed tensor cores read and write 16 bytes at a time. Logits get gaps
+ * (pst_graph_pad), other layers are as the model has them. */
+static void warn_of_width(const pst_graph *g, const pst_node *node) {
     const sizes s = sizes_of(g, node);
     const uint64_t pack = 16 / pst_dtype_bytes(s.dtype);
-    if (s.factors != PST_F32 && s.n % pack)
+    if (s.factors != PST_F32 && s.pitch % pack)
         pst_log(PST_LOG_WARN,
                 "%s has %llu outputs, no multiple of %llu: its matrix products may take several "
-                "times as long as with "
-                "%llu (of the last layer: model.vocabulary)",
+                "times as long as with %llu",
                 node->name, (unsigned long long)s.n, (unsigned long long)pack,
                 (unsigned long long)((s.n + 63) / 64 * 64));
 }
 
 static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_node *node) {
-    warn_of_gaps(g, node);
+    warn_of_width(g, node);
     return prepare(device, g, node, PST_PASS_F);
 }
 
@@ -100,7 +117,11 @@ static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_no
 }
 
 static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_node *node) {
-    return prepare(device, g, node, PST_PASS_W);
+    sizes s = sizes_of(g, node);
+    pst_cuda_shape shape[2];
+    if (s.pitch == s.n) return prepare(device, g, node, PST_PASS_W);
+    if (split_w(&s, shape)) PST_TRY(pst_cuda_product_prepare(device, &shape[0]));
+    return pst_cuda_product_prepare(device, &shape[1]);
 }
 
 static int captures(pst_device *device, const pst_call *call) {
@@ -143,6 +164,18 @@ static pst_status backward(pst_device *device, const pst_call *call) {
                     (pst_cuda_operands){.a = call->arg[0], .b = dz, .d = call->arg[s.act ? 4 : 2]});
 }
 
+/* W of a y with gaps. */
+static pst_status multiply_split(pst_device *device, const pst_call *call, const sizes *s,
+                                 pst_cuda_operands of) {
+    pst_cuda_shape shape[2];
+    uint64_t even = split_w(s, shape);
+    of.workspace = call->scratch;
+    if (even) PST_TRY(pst_cuda_product(device, &shape[0], &of));
+    of.b = (const uint8_t *)of.b + even * pst_dtype_bytes(s->dtype);
+    of.d = (float *)of.d + even * s->k;
+    return pst_cuda_product(device, &shape[1], &of);
+}
+
 /* IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
 static pst_status weight(pst_device *device, const pst_call *call) {
     sizes s = sizes_of(call->graph, call->node);
@@ -151,6 +184,7 @@ static pst_status weight(pst_device *device, const pst_call *call) {
                                     .sum = {call->arg[3]},
                                     .rows = s.rows,
                                     .columns = s.n,
+                                    .pitch = s.pitch,
                                     .first = call->first,
                                     .scratch = call->scratch};
         pst_cuda_column_sum(pst_cuda_stream(device), s.dtype, &columns);
@@ -158,7 +192,8 @@ static pst_status weight(pst_device *device, const pst_call *call) {
     }
     const pst_cuda_operands of = {
         .a = call->arg[0], .b = call->arg[1], .beta = call->first ? 0 : 1, .d = call->arg[2]};
-    return multiply(device, call, &s, PST_PASS_W, of);
+    return s.pitch == s.n ? multiply(device, call, &s, PST_PASS_W, of)
+                          : multiply_split(device, call, &s, of);
 }
 
 enum { TAKES_ALL = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16 };

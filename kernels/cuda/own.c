@@ -159,6 +159,7 @@ static pst_cuda_softmax softmax_of(pst_device *device, const pst_call *call,
     pst_cuda_softmax s = {.target = index_of(device, call, target, pst_tensor_last(logits)),
                           .rows = pst_tensor_rows(logits),
                           .v = pst_tensor_last(logits),
+                          .pitch = pst_tensor_pitch(logits),
                           .scale = call->loss_scale};
     s.target.ignore = 1;
     return s;

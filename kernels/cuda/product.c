@@ -37,8 +37,8 @@ static void entry_close(pst_cuda_entry *e) {
 }
 
 static cublasStatus_t layout(cublasLtMatrixLayout_t *to, cudaDataType_t type, uint64_t rows,
-                             uint64_t columns) {
-    return cublasLtMatrixLayoutCreate(to, type, rows, columns, (int64_t)rows);
+                             uint64_t columns, uint64_t pitch) {
+    return cublasLtMatrixLayoutCreate(to, type, rows, columns, (int64_t)(pitch ? pitch : rows));
 }
 
 static cublasStatus_t set(pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what, int32_t value) {
@@ -68,9 +68,11 @@ static pst_status describe_product(pst_cuda_entry *e) {
         status =
             set(e, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(pst_dtype_stored(s->in)));
     if (!status && s->bias) status = promise_bias(e);
-    if (!status) status = layout(&e->a, in, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k);
-    if (!status) status = layout(&e->b, second, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n);
-    if (!status) status = layout(&e->d, type_of(s->out), s->m, s->n);
+    if (!status) status = layout(&e->a, in, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, 0);
+    if (!status)
+        status =
+            layout(&e->b, second, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, s->pitch_b);
+    if (!status) status = layout(&e->d, type_of(s->out), s->m, s->n, 0);
     return pst_cublas_status(status, "describing a matrix product");
 }
 

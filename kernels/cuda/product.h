@@ -10,8 +10,10 @@
 #define PST_KERNELS_CUDA_PRODUCT_H
 #include "kernels/cuda/cuda.h"
 
-/* D[m,n] = op(A) op(B) (+ bias) (+ beta D), all of them column by column and without gaps: a
- * row-major matrix is its own transpose. */
+/* D[m,n] = op(A) op(B) (+ bias) (+ beta D), all of them column by column and, but for B's, without
+ * gaps: a row-major matrix is its own transpose. The library documents that tensor cores are used
+ * best where m, n and k (of a matrix, what lies side by side), and pointers, are multiples of 16
+ * bytes. */
 typedef struct {
     uint64_t m, n, k;
     uint32_t in, out; /* pst_dtype: of A and B, stored so of bias; of D. TF32 rounds A and B as it
@@ -19,6 +21,8 @@ typedef struct {
     uint32_t wide;    /* and B E5M2 or, 0, E4M3 */
     uint32_t trans_a, trans_b; /* A is [k,m], B is [n,k] */
     uint32_t bias;             /* bias[m] is added to every column */
+    uint64_t pitch_b; /* elements from one column of B, as it is stored, to the next; 0: as many as
+                         it has rows */
 } pst_cuda_shape;
 
 /* Bytes of scratch that every product gets, 16-byte aligned; cuBLASLt wants its workspace, so many

@@ -79,8 +79,9 @@ static cudaError_t take(uint8_t **memory, uint32_t dtype, uint64_t elements) {
 }
 
 static pst_status bench_open(bench *t, const pst_cuda_shape *s) {
+    uint64_t inner = s->trans_b ? s->n : s->k, columns = s->trans_b ? s->k : s->n;
     cudaError_t error = take(&t->a, s->in, s->m * s->k);
-    if (!error) error = take(&t->b, s->in, s->n * s->k);
+    if (!error) error = take(&t->b, s->in, (s->pitch_b ? s->pitch_b : inner) * columns);
     if (!error) error = take(&t->bias, pst_dtype_stored(s->in), s->m);
     if (!error) error = take(&t->d, s->out, s->m * s->n);
     if (!error) error = cudaMalloc((void **)&t->workspace, PST_CUDA_WORKSPACE);

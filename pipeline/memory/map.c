@@ -25,7 +25,7 @@ static void place_weights(pst_memory_map_builder *b) {
     pst_memory_map_begin(b, PST_REGION_WEIGHT);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
         b->map->weight[p] = param_is_mine(b, p)
-                                ? pst_memory_map_take(b, pst_param_bytes(b->g, b->g->param + p))
+                                ? pst_memory_map_take(b, pst_memory_map_weight_bytes(b, p))
                                 : ABSENT;
     pst_memory_map_finish(b, PST_REGION_WEIGHT);
 }

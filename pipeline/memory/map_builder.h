@@ -41,6 +41,11 @@ static inline int pst_memory_map_has_use(const pst_memory_map_builder *b, uint32
 static inline uint32_t pst_memory_map_params(const pst_memory_map_builder *b) {
     return b->g ? b->g->n_param : 0;
 }
+/* Of a weight as operators read it, with the zeros that they read behind it. */
+static inline uint64_t pst_memory_map_weight_bytes(const pst_memory_map_builder *b, uint32_t p) {
+    const pst_param *param = b->g->param + p;
+    return pst_param_bytes(b->g, param) + pst_param_pad_bytes(b->g, param);
+}
 /* Of an accumulator. */
 static inline uint64_t pst_memory_map_param_bytes(const pst_memory_map_builder *b, uint32_t p) {
     return pst_param_elements(b->g->param + p) * sizeof(float);

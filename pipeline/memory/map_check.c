@@ -54,7 +54,8 @@ static pst_status check_ranges(ranges *all, uint32_t rank) {
 static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g) {
     for (uint32_t p = 0; g && p < g->n_param; p++) {
         uint64_t bytes = pst_param_elements(g->param + p) * sizeof(float);
-        add(all, x, PST_REGION_WEIGHT, x->weight[p], pst_param_bytes(g, g->param + p), p);
+        add(all, x, PST_REGION_WEIGHT, x->weight[p],
+            pst_param_bytes(g, g->param + p) + pst_param_pad_bytes(g, g->param + p), p);
         uint64_t stepped = (x->step_to[p] - x->step_from[p]) * sizeof(float);
         if (g->dtype != PST_F32) add(all, x, PST_REGION_STATE, x->master[p], stepped, p);
         add(all, x, PST_REGION_STATE, x->state[0][p], stepped, p);

@@ -49,13 +49,14 @@ static pst_bench_operand describe(const pst_graph *g, const pst_node *node, cons
     }
     if (arg->kind == PST_ARG_PARAM || arg->kind == PST_ARG_DPARAM) {
         if (arg->kind == PST_ARG_PARAM) o.dtype = g->dtype;
-        o.elements = pst_param_elements(g->param + node->param[arg->index]);
+        const pst_param *p = g->param + node->param[arg->index];
+        o.elements = pst_param_elements(p) + (arg->kind == PST_ARG_PARAM ? p->pad : 0);
         return o;
     }
     int out = arg->kind == PST_ARG_OUT || arg->kind == PST_ARG_DOUT;
     const pst_tensor *t = g->tensor + (out ? node->out[arg->index] : node->in[arg->index]);
     o.dtype = t->dtype;
-    o.elements = pst_tensor_elements(t);
+    o.elements = pst_tensor_bytes(t) / pst_dtype_bytes(t->dtype);
     return o;
 }
 

@@ -136,9 +136,14 @@ static uint64_t product(const uint64_t *dim, uint32_t n_dim) {
 }
 uint64_t pst_tensor_elements(const pst_tensor *t) { return product(t->dim, t->n_dim); }
 uint64_t pst_tensor_bytes(const pst_tensor *t) {
-    return pst_tensor_elements(t) * pst_dtype_bytes(t->dtype);
+    uint64_t elements = pst_tensor_elements(t);
+    if (t->pitch) elements = elements / t->dim[t->n_dim - 1] * t->pitch;
+    return elements * pst_dtype_bytes(t->dtype);
 }
 uint64_t pst_param_elements(const pst_param *p) { return product(p->dim, p->n_dim); }
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p) {
     return pst_param_elements(p) * pst_dtype_bytes(g->dtype);
+}
+uint64_t pst_param_pad_bytes(const pst_graph *g, const pst_param *p) {
+    return p->pad * pst_dtype_bytes(g->dtype);
 }

@@ -29,6 +29,8 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];
     uint32_t producer; /* node index, PST_NONE for data */
+    uint64_t pitch; /* elements from one row (the last dimension) to the next, where pst_graph_pad
+                       has left gaps; 0: there are none */
 } pst_tensor;
 
 /* Which part of a parameter this graph holds, when split.c has split the model over tensor ranks.
@@ -65,6 +67,7 @@ typedef struct {
     uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient
                        of its own */
     pst_slice slice;
+    uint64_t pad; /* zeros behind it where operators read it, in elements: pst_graph_pad */
 } pst_param;
 
 const char *pst_activation_name(pst_activation activation);
@@ -163,12 +166,18 @@ pst_status pst_graph_add(pst_graph *g, const pst_new_node *n, uint32_t *out);
 pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim,
                          const uint64_t *dim);
 
+/* For devices with PST_DEVICE_PADDED, whose matrix units take rows of 16 bytes at a time: logits of
+ * a vocabulary that does not divide so get gaps between their rows, and the weight that makes them
+ * zeros behind it. Shapes, parameters and their gradients stay as they are. */
+void pst_graph_pad(pst_graph *g);
+
 uint64_t pst_tensor_elements(const pst_tensor *t);
-uint64_t pst_tensor_bytes(const pst_tensor *t);
+uint64_t pst_tensor_bytes(const pst_tensor *t); /* gaps included */
 uint64_t pst_param_elements(const pst_param *p);
 /* As operators read it; master weights, accumulators and optimizer state are fp32 and may be
  * larger. */
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p);
+uint64_t pst_param_pad_bytes(const pst_graph *g, const pst_param *p); /* behind these */
 /* Index by name, PST_NONE when there is none. */
 uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);

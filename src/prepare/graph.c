@@ -137,6 +137,12 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     return pst_graph_copy(given, &p->whole);
 }
 
+/* What the device wants of a graph that it computes; training alone has logits that stay there. */
+static void fit_device(const pst_prepared *p, pst_graph *g) {
+    const pst_device_ops *device = p->options.device;
+    if (device && device->flags & PST_DEVICE_PADDED) pst_graph_pad(g);
+}
+
 static int differ(const pst_graph *a, const pst_graph *b) {
     for (uint32_t i = 0; i < a->n_tensor; i++)
         if (pst_tensor_elements(a->tensor + i) != pst_tensor_elements(b->tensor + i)) return 1;
@@ -149,7 +155,9 @@ static pst_status split_for(pst_prepared *p, uint32_t part) {
     pst_split_options o = {
         .parts = p->grid.tensor, .part = part, .sequence = (int)p->plan->layout.sequence};
     PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[part]));
-    return pst_graph_check(p->graphs[part]);
+    PST_TRY(pst_graph_check(p->graphs[part]));
+    fit_device(p, p->graphs[part]);
+    return PST_OK;
 }
 
 /* Of a pipeline on its own, parts of equal sizes are built once for all but the first, which alone
@@ -157,8 +165,8 @@ static pst_status split_for(pst_prepared *p, uint32_t part) {
 static pst_status split_graph(pst_prepared *p) {
     uint32_t last = p->grid.tensor - 1;
     PST_TRY(pst_graph_check(p->whole));
-    if (!last) p->graphs[0] = p->whole;
-    else PST_TRY(split_for(p, 0));
+    if (last) PST_TRY(split_for(p, 0));
+    else fit_device(p, p->graphs[0] = p->whole);
     p->graph = p->graphs[0];
     if (last) PST_TRY(split_for(p, last));
     p->uneven = differ(p->graphs[0], p->graphs[last]);
@@ -194,6 +202,7 @@ static pst_status split_stages(pst_prepared *p, const uint32_t *chunk, uint32_t 
             .parts = p->grid.tensor, .part = t, .parts_of_node = parts, .origin = origin};
         PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[t]));
         PST_TRY(pst_graph_check(p->graphs[t]));
+        fit_device(p, p->graphs[t]);
     }
     p->graph = p->graphs[0];
     p->uneven = differ(p->graphs[0], p->graphs[p->grid.tensor - 1]);

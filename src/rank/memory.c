@@ -19,8 +19,20 @@ static pst_status open_far(pst_rank *r, int canary) {
     return pst_rank_fill(r, r->arena.base + bytes, UNTOUCHED, PST_ARENA_CANARY_BYTES);
 }
 
+/* Nothing writes them afterwards. */
+static pst_status fill_pads(const pst_rank *r) {
+    for (uint32_t p = 0; p < r->graph->n_param; p++) {
+        const pst_param *param = r->graph->param + p;
+        if (!param->pad || r->memory->weight[p] == UINT64_MAX) continue;
+        uint8_t *end = r->arena.base + r->memory->weight[p] + pst_param_bytes(r->graph, param);
+        PST_TRY(pst_rank_fill(r, end, 0, pst_param_pad_bytes(r->graph, param)));
+    }
+    return PST_OK;
+}
+
 pst_status pst_rank_memory_open(pst_rank *r, int canary) {
-    return r->far ? open_far(r, canary) : pst_arena_open(r->memory->total, canary, &r->arena);
+    PST_TRY(r->far ? open_far(r, canary) : pst_arena_open(r->memory->total, canary, &r->arena));
+    return fill_pads(r);
 }
 
 void pst_rank_memory_close(pst_rank *r) {

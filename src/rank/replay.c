@@ -64,22 +64,42 @@ static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, u
 
 /* --- one step of a program -------------------------------------------------------------------- */
 
-/* What an operand names: type and number of elements. */
+/* What an operand names: type and number of elements; in rows where there are gaps between them. */
 typedef struct {
     const pst_value *value; /* NULL: a parameter or its gradient */
     pst_dtype dtype;
-    uint64_t n;
+    uint64_t n, row, pitch;
 } extent;
 
 static extent extent_of(const pst_rank_call *c, const pst_operand *o) {
     const pst_graph *g = c->call.graph;
     const pst_cut *cut = c->rank->cut;
-    if (o->kind == PST_OPERAND_NULL) return (extent){NULL, PST_I32, 0};
+    if (o->kind == PST_OPERAND_NULL) return (extent){.dtype = PST_I32};
     if (o->kind != PST_OPERAND_VALUE)
-        return (extent){NULL, o->kind == PST_OPERAND_PARAM ? g->dtype : PST_F32,
-                        pst_param_elements(g->param + o->index)};
+        return (extent){.dtype = o->kind == PST_OPERAND_PARAM ? g->dtype : PST_F32,
+                        .n = pst_param_elements(g->param + o->index)};
     const pst_value *v = cut->tape->value + cut->chunk[c->chunk].local[o->index].value;
-    return (extent){v, v->dtype, v->bytes / pst_dtype_bytes(v->dtype)};
+    extent e = {.value = v, .dtype = v->dtype, .n = v->bytes / pst_dtype_bytes(v->dtype)};
+    const pst_tensor *t = v->kind == PST_VALUE_SAVED ? NULL : g->tensor + v->tensor;
+    if (!t || !t->pitch) return e;
+    e.n = pst_tensor_elements(t);
+    e.row = t->dim[t->n_dim - 1];
+    e.pitch = t->pitch;
+    return e;
+}
+
+/* As first_bad, by what the operand is. */
+static pst_status first_bad_of(const pst_rank *r, const uint8_t *x, const extent *e, uint64_t *bad,
+                               float *value) {
+    if (!e->pitch) return first_bad(r, x, e->dtype, e->n, bad, value);
+    *bad = e->n;
+    for (uint64_t i = 0; x && i < e->n / e->row && *bad == e->n; i++) {
+        uint64_t at;
+        PST_TRY(first_bad(r, x + i * e->pitch * pst_dtype_bytes(e->dtype), e->dtype, e->row, &at,
+                          value));
+        if (at < e->row) *bad = i * e->row + at;
+    }
+    return PST_OK;
 }
 
 /* B walks the nodes backwards; a node's B comes before the sums that it needs, and those before its
@@ -112,7 +132,7 @@ static pst_status look_at_inputs(const pst_rank_call *c, pst_culprit *at) {
         if (!(o->access & PST_READ) || o->kind == PST_OPERAND_DPARAM) continue;
         uint64_t bad;
         float value;
-        PST_TRY(first_bad(c->rank, c->arg[i], e.dtype, e.n, &bad, &value));
+        PST_TRY(first_bad_of(c->rank, c->arg[i], &e, &bad, &value));
         if (bad == e.n) continue;
         if (e.value) at->bad_input = 1;
         else {
@@ -130,7 +150,7 @@ static pst_status look_at_outputs(const pst_rank_call *c, pst_culprit *at) {
         extent e = extent_of(c, o);
         if (!(o->access & PST_WRITE)) continue;
         uint64_t bad;
-        PST_TRY(first_bad(c->rank, c->arg[i], e.dtype, e.n, &bad, &at->value));
+        PST_TRY(first_bad_of(c->rank, c->arg[i], &e, &bad, &at->value));
         if (bad == e.n) continue;
         at->found = 1;
         at->index = bad;

@@ -49,10 +49,11 @@ uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays
 }
 
 void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *c) {
+    uint64_t pitch = c->pitch ? c->pitch : c->columns;
     (void)q;
     for (uint64_t j = 0; j < c->columns; j++) {
         double sum = c->first ? 0 : c->sum[0][j];
-        for (uint64_t r = 0; r < c->rows; r++) sum += get(dtype, c->dy, r * c->columns + j);
+        for (uint64_t r = 0; r < c->rows; r++) sum += get(dtype, c->dy, r * pitch + j);
         c->sum[0][j] = (float)sum;
     }
 }

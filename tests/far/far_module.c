@@ -5,9 +5,10 @@
  * FAR_MEMORY=BYTES (there are no more), FAR_FAIL=NODE:PASS:N (the N-th launch of that kernel
  * fails), FAR_VERSION=N, FAR_MODEL=NAME, FAR_BATCH=SAMPLES (kernels are told the number of the step
  * that has their sample), FAR_NEAR=1 (memory lies at its addresses, and is called CUDA's),
- * FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing). */
+ * FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing), FAR_GAPS=1 (far_gaps.h). */
 #include "far/far_direct.h"
 #include "far/far_f8.h"
+#include "far/far_gaps.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/module_host.h"
 #include <math.h>
@@ -491,6 +492,8 @@ static pst_status run_kernel(far *d, job *j) {
     if (fails(j)) return pst_fail(PST_EINTERNAL, "far: an illegal address");
     if (far_f8_takes(inner[j->value], &j->call))
         return far_f8_launch(&d->f8, inner[j->value], d->cpu, &j->call);
+    if (far_gaps_has(inner[j->value], &j->call))
+        return far_gaps_launch(inner[j->value], d->cpu, &j->call);
     return inner[j->value]->launch(d->cpu, &j->call);
 }
 
@@ -785,6 +788,7 @@ const pst_module *pst_module_open(const pst_module_host *given) {
         away_by = 0;
         ops.flags |= PST_DEVICE_CUDA;
     }
+    if (getenv("FAR_GAPS")) ops.flags |= PST_DEVICE_PADDED;
     pst_module_host_set(given);
     if (version) module.version = (uint32_t)atoi(version);
     const pst_kernel_row *cpu = pst_kernels_cpu(&n);

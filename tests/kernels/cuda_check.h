@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include "kernels/differences.h"
+#include "kernels/gaps.h"
 #include "kernels/cpu/cpu.h"
 
 typedef struct {
@@ -248,6 +249,66 @@ static void test_cross_entropy(void **state) {
         check_case(k);
         k.op = "vocabulary_loss";
         check_case(k);
+    }
+}
+
+/* Logits with gaps between their rows: NaN when F reads, zeros when B has written. */
+static void loss_with_gaps(const kernel_case *k, uint64_t pitch) {
+    uint32_t n_ref;
+    const pst_kernel_row *refs = pst_kernels_ref(&n_ref);
+    case_state want, got;
+    assert_int_equal(case_open(k, seed, 0, &want), PST_OK);
+    assert_int_equal(case_open(k, 0, 0, &got), PST_OK);
+    case_copy(&got, &want);
+    got.graph->tensor[got.node->in[0]].pitch = pitch;
+    case_buffer *logits = case_find(&got, PST_ARG_IN, 0);
+    void *wide = gaps_open(logits, k->c, pitch, 0xff);
+    uint64_t bytes = logits->n / k->c * pitch * logits->size;
+    for (int pass = PST_PASS_F; pass <= PST_PASS_B; pass++) {
+        const pst_kernel_row *row =
+            case_row(runner->rows, runner->n_rows, k, (pst_pass)pass, PST_ISA_CUDA);
+        pst_arg args[PST_MAX_ARG];
+        void *arg[PST_MAX_ARG], *there = runner->put(wide, bytes);
+        uint32_t n = got.node->op->args(got.node, row->pass, args);
+        assert_int_equal(
+            case_run(&want, case_row(refs, n_ref, k, row->pass, 0), NULL, (case_flags){.train = 1}),
+            PST_OK);
+        for (uint32_t i = 0; i < n; i++) {
+            const case_buffer *b = case_operand(&got, args, i, (case_flags){0});
+            int wide_one = args[i].index == 0 &&
+                           (args[i].kind == PST_ARG_IN || args[i].kind == PST_ARG_DIN) &&
+                           b->n == logits->n;
+            arg[i] = wide_one ? there : runner->put(b->data, b->size * b->n);
+        }
+        const pst_call call = {.graph = got.graph,
+                               .node = got.node,
+                               .arg = arg,
+                               .train = 1,
+                               .loss_scale = 1.0f / (float)(k->b * k->t)};
+        if (row->launch(runner->device, &call) != PST_OK) fail_msg("%s", pst_error());
+        for (uint32_t i = 0; i < n; i++) {
+            case_buffer *b = case_operand(&got, args, i, (case_flags){0});
+            if (arg[i] != there) runner->get(b->data, arg[i], b->size * b->n);
+            else runner->get(wide, there, bytes);
+            if (arg[i] == there && args[i].access & PST_WRITE)
+                assert_true(gaps_take(b, wide, k->c, pitch));
+        }
+        runner->clear();
+        compare_pass(&got, &want, row, (case_flags){0}, (case_flags){0}, 0);
+    }
+    free(wide);
+    case_close(&got);
+    case_close(&want);
+}
+
+static void test_loss_with_gaps(void **state) {
+    (void)state;
+    static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
+    static const uint64_t width[] = {1, 65, 2049};
+    for (size_t i = 0; i < 9; i++) {
+        kernel_case k = {
+            .op = "cross_entropy", .b = 1, .t = 3, .c = width[i / 3], .dtype = types[i % 3]};
+        loss_with_gaps(&k, (k.c + 63) / 64 * 64);
     }
 }
 
@@ -649,10 +710,10 @@ static void test_differences(void **state) {
 #define CUDA_TESTS                                                                                 \
     cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise),                         \
         cmocka_unit_test(test_embedding), cmocka_unit_test(test_cross_entropy),                    \
-        cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index),                   \
-        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools),                           \
-        cmocka_unit_test(test_pixel_index), cmocka_unit_test(test_average),                        \
-        cmocka_unit_test(test_combine), cmocka_unit_test(test_differences),                        \
-        cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares),                         \
-        cmocka_unit_test(test_accumulate_and_narrow)
+        cmocka_unit_test(test_loss_with_gaps), cmocka_unit_test(test_sum_and_activation),          \
+        cmocka_unit_test(test_index), cmocka_unit_test(test_batch_norm),                           \
+        cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),                          \
+        cmocka_unit_test(test_average), cmocka_unit_test(test_combine),                            \
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_update),                         \
+        cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
 #endif

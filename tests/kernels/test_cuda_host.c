@@ -96,6 +96,15 @@ static void test_linear_parts(void **state) {
             .dy = dz->data, .sum = {sum->data}, .rows = 74, .columns = k.f, .first = 1};
         columns.scratch = malloc(pst_cuda_column_sum_scratch(74, k.f, 1));
         pst_cuda_column_sum(NULL, k.dtype, &columns);
+        float *plain = malloc(k.f * sizeof *plain), *with_gaps = sum->data;
+        memcpy(plain, with_gaps, k.f * sizeof *plain);
+        columns.pitch = (k.f + 63) / 64 * 64;
+        void *wide = gaps_open(dz, k.f, columns.pitch, 0xff);
+        columns.dy = wide;
+        pst_cuda_column_sum(NULL, k.dtype, &columns);
+        assert_memory_equal(plain, with_gaps, k.f * sizeof *plain);
+        free(wide);
+        free(plain);
         pst_cuda_slope(NULL, k.dtype, (int)k.act, z->data, dy->data, dz->data, z->n);
         compare_buffers(sum, case_find(&want, PST_ARG_DPARAM, 1), "bias gradient", &k);
         compare_buffers(dz, case_find(&want, PST_ARG_SAVED, 1), "slope", &k);
