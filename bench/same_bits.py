@@ -167,7 +167,7 @@ class Found:
                 self.guess(f"{what}: {key[1]}", float(key[2]))
                 continue
             numbers += GUESS.findall(line)
-            kept.append(GUESS.sub("~", line).rstrip())
+            kept.append(" ".join(GUESS.sub("~", line).split()))
         self.put(what, kept)
         if numbers:
             self.guess(f"{what}: durations and shares", numbers)
