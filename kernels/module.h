@@ -28,9 +28,9 @@ typedef struct {
 typedef struct {
     pst_transport *inner; /* moves the host's memory */
     pst_device *device;
-    const uint8_t *talks;   /* [inner->size] 1: messages go to that rank or come from there */
-    const uint32_t *member; /* [n_member] the tensor group of this rank, in order; n_member 0: it
-                               has none */
+    const uint8_t *talks; /* [inner->size] 1: messages go to that rank or come from there */
+    /* [n_member] the tensor group of this rank, in order; n_member 0: it has none */
+    const uint32_t *member;
     uint32_t n_member;
     int sums; /* 1: that group adds up with `sum` */
 } pst_direct_config;

@@ -21,17 +21,18 @@ typedef struct {
     uint32_t local; /* SEND, RECV of a micro-batch's value: the local that moves; else PST_NONE */
     uint32_t param, use; /* flush: SEND/RECV/REDUCE of the accumulator of a parameter's use; head:
                             of its weight (use PST_NONE); else PST_NONE */
-    uint32_t from, n; /* elements [from, from + n) of it; n 0: all. Of several accumulators of a use
-                         (job.parts) then `micro` says which is moved or added, `chunk` to which it
-                         is added */
+    /* elements [from, from + n) of it; n 0: all. Of several accumulators of a use (job.parts) then
+     * `micro` says which is moved or added, `chunk` to which it is added */
+    uint32_t from, n;
     uint32_t buffer, into; /* replica sums: RECV writes and REDUCE adds receive buffer `buffer` - 1,
                               into receive buffer `into` - 1; 0: the accumulator; where gradients
                               are shared out, what `micro` of `chunk` left in its gradient slot, and
                               PST_INTO_ACCUMULATOR: the accumulator */
     uint32_t dep, n_dep;   /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;    /* transfer size; predicted duration */
-    uint64_t wire_ns;      /* SEND, RECV: that of its bytes, for which both ends' links are taken
-                              (pipeline/simulate/links.h) */
+    /* SEND, RECV: that of its bytes, for which both ends' links are taken
+     * (pipeline/simulate/links.h) */
+    uint64_t wire_ns;
 } pst_instr;
 
 enum { PST_INTO_ACCUMULATOR = INT32_MAX };

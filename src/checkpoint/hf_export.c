@@ -75,8 +75,8 @@ static pst_status write_param(pst_safetensors_writer *w, const pst_param *p, int
 static pst_status write_weights(const char *path, const pst_model_row *model, const pst_graph *g,
                                 pst_hf_read_fn read, void *arg) {
     static const char *const key[] = {"format"}, *const value[] = {"pt"};
-    const pst_safetensors_meta_list meta = {key, value, 1}; /* transformers refuses files without it
-                                                             */
+    /* transformers refuses files without it */
+    const pst_safetensors_meta_list meta = {key, value, 1};
     size_t n = g->n_param + (size_t)1;
     uint64_t largest = 1;
     pst_safetensors_writer *w = NULL;
