@@ -21,6 +21,7 @@ typedef struct {
     int no_captures;   /* streams are not captured */
     uint32_t graphs;   /* that were launched */
     cudaError_t unfit; /* why the next kernel is not launched */
+    cudaError_t fails; /* the error with which the next one takes the device with it */
     cudaError_t lost;  /* once the device has failed */
     uint64_t lost_ns;
 } fake_machine;
@@ -47,8 +48,17 @@ typedef struct {
 extern fake_dnn_machine fake_dnn;
 
 void fake_reset(void); /* one H200, nothing on it */
-/* A kernel that takes ns; with an error, it takes the device with it at its end. */
+/* A kernel that takes ns and does nothing; with an error, it takes the device with it at its
+ * end. */
 void fake_kernel(cudaStream_t stream, uint64_t ns, cudaError_t error);
+/* A kernel that does this work: at once, and in a capture each time that its graph is launched. The
+ * arguments are copied, as a kernel's parameters are: what they point to is looked at when the work
+ * is done, and where that is memory that was given back, the device is lost. */
+typedef void (*fake_work)(const void *arguments);
+void fake_launch(cudaStream_t stream, uint64_t ns, fake_work work, const void *arguments,
+                 size_t bytes);
+/* These bytes may be used no more; own: they are freed by the next reset. */
+void fake_retire(void *mem, size_t bytes, int own);
 /* What is queued there next ends at *end_ns, which is UINT64_MAX until that is known; what follows
  * waits for it. */
 void fake_await(cudaStream_t stream, const uint64_t *end_ns);

@@ -181,36 +181,66 @@ static double element(const struct fake_product *p, const struct fake_layout *l,
     return p->tf32 ? as_tf32(v) : v;
 }
 
+/* What a product is given when it is called; its descriptors may be others' by the time that a
+ * graph runs it. */
+typedef struct {
+    struct fake_product product;
+    struct fake_layout a, b, d;
+    const void *left, *right;
+    void *to, *workspace;
+    double alpha, beta;
+    uint64_t number;
+} multiplication;
+
+static double dot(const multiplication *m, uint64_t row, uint64_t col) {
+    const struct fake_product *p = &m->product;
+    double sum = 0;
+    for (uint64_t k = 0; k < inner(p, &m->a); k++)
+        sum += element(p, &m->a, m->left, p->trans_a, row, k) *
+               element(p, &m->b, m->right, p->trans_b, k, col);
+    return sum * m->alpha * (p->scale_a ? *p->scale_a : 1.0) * (p->scale_b ? *p->scale_b : 1.0);
+}
+
+static void multiply(const void *arguments) {
+    const multiplication *m = arguments;
+    const struct fake_product *p = &m->product;
+    fake_blas.ran = m->number;
+    if (fake_blas.idle) return;
+    memset(m->workspace, 0, 1 << 20);
+    for (uint64_t col = 0; col < m->d.cols; col++)
+        for (uint64_t row = 0; row < m->d.rows; row++) {
+            uint64_t at = row + col * (uint64_t)m->d.ld;
+            double sum = dot(m, row, col);
+            if (m->beta != 0) sum += m->beta * get(m->d.type, m->to, at);
+            if (p->epilogue == CUBLASLT_EPILOGUE_BIAS)
+                sum += get((cudaDataType)p->bias_type, p->bias, row);
+            put(m->d.type, m->to, at, sum);
+        }
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t lt, cublasLtMatmulDesc_t product, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t a_desc, const void *b,
                               cublasLtMatrixLayout_t b_desc, const void *beta, const void *c,
                               cublasLtMatrixLayout_t c_desc, void *to,
                               cublasLtMatrixLayout_t d_desc, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t bytes, cudaStream_t stream) {
-    const struct fake_product *p = (void *)product;
-    const struct fake_layout *la = (void *)a_desc, *lb = (void *)b_desc, *ld = (void *)d_desc;
+    const multiplication m = {.product = *(const struct fake_product *)(void *)product,
+                              .a = *(const struct fake_layout *)(void *)a_desc,
+                              .b = *(const struct fake_layout *)(void *)b_desc,
+                              .d = *(const struct fake_layout *)(void *)d_desc,
+                              .left = a,
+                              .right = b,
+                              .to = to,
+                              .workspace = workspace,
+                              .alpha = (double)*(const float *)alpha,
+                              .beta = (double)*(const float *)beta,
+                              .number = algo->data[0]};
     (void)lt;
     (void)c_desc;
-    if (!fits(p, la, lb, ld) || c != to || (uintptr_t)workspace % 16 || bytes < 1 << 20)
+    if (!fits(&m.product, &m.a, &m.b, &m.d) || c != to || (uintptr_t)workspace % 16 ||
+        bytes < 1 << 20)
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (fake_blas.broken >> (algo->data[0] - 100) & 1) return CUBLAS_STATUS_EXECUTION_FAILED;
-    fake_blas.ran = algo->data[0];
-    fake_kernel(stream, algo->data[0] == 101 ? 1000000 : 2000000, cudaSuccess);
-    if (fake_blas.idle) return CUBLAS_STATUS_SUCCESS;
-    memset(workspace, 0, 1 << 20);
-    for (uint64_t col = 0; col < ld->cols; col++)
-        for (uint64_t row = 0; row < ld->rows; row++) {
-            double sum = 0, old = *(const float *)beta;
-            uint64_t at = row + col * (uint64_t)ld->ld;
-            for (uint64_t k = 0; k < inner(p, la); k++)
-                sum +=
-                    element(p, la, a, p->trans_a, row, k) * element(p, lb, b, p->trans_b, k, col);
-            sum *= *(const float *)alpha * (p->scale_a ? *p->scale_a : 1.0) *
-                   (p->scale_b ? *p->scale_b : 1.0);
-            if (old != 0) sum += old * get(ld->type, to, at);
-            if (p->epilogue == CUBLASLT_EPILOGUE_BIAS)
-                sum += get((cudaDataType)p->bias_type, p->bias, row);
-            put(ld->type, to, at, sum);
-        }
+    if (fake_blas.broken >> (m.number - 100) & 1) return CUBLAS_STATUS_EXECUTION_FAILED;
+    fake_launch(stream, m.number == 101 ? 1000000 : 2000000, multiply, &m, sizeof m);
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -34,7 +34,8 @@ static void release(desc *d) {
         free(d->at[i].data);
     }
     fake.live--;
-    free(d);
+    if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) fake_retire(d, sizeof *d, 1);
+    else free(d);
 }
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
@@ -138,10 +139,24 @@ typedef struct {
     int64_t n;
 } pack;
 
+/* Whether two elements share a place. A tensor that lies nowhere may have any strides: those of
+ * dout * out in the backward of attention are as in NVIDIA's cudnn-frontend. */
+static int overlaps(const int64_t *dim, const int64_t *stride) {
+    for (int i = 0; i < DIMS; i++) {
+        int64_t below = 0; /* the furthest that smaller strides reach */
+        for (int k = 0; k < DIMS; k++)
+            if (k != i && dim[k] > 1 && stride[k] <= stride[i]) below += (dim[k] - 1) * stride[k];
+        if (dim[i] > 1 && below >= stride[i]) return 1;
+    }
+    return 0;
+}
+
 static uint64_t offset(const desc *t, const int64_t *index) {
     const int64_t *dim = find(t, CUDNN_ATTR_TENSOR_DIMENSIONS),
                   *stride = find(t, CUDNN_ATTR_TENSOR_STRIDES);
+    const int64_t packed[DIMS] = {dim[1] * dim[2] * dim[3], dim[2] * dim[3], dim[3], 1};
     int64_t at = 0;
+    if (find(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL) && overlaps(dim, stride)) stride = packed;
     for (int i = 0; i < DIMS; i++) at += dim[i] == 1 ? 0 : index[i] * stride[i];
     return (uint64_t)at;
 }
@@ -371,9 +386,56 @@ static void forget(const desc *op) {
     }
 }
 
+/* What a plan is run with: operands by address, numbers that are passed by value as they are now.
+ */
+enum { MOST_OPERANDS = 16 };
+typedef struct {
+    desc *plan;
+    int64_t number[MOST_OPERANDS], n;
+    void *operand[MOST_OPERANDS], *workspace;
+    float value[MOST_OPERANDS];
+    int by_value[MOST_OPERANDS];
+} execution;
+
+static int is_by_value(const desc *op, int64_t number) {
+    for (uint32_t i = 0; i < op->n; i++) {
+        if (op->at[i].type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
+        const desc *t = *(desc *const *)op->at[i].data;
+        const int64_t *own = find(t, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+        if (own && *own == number && find(t, CUDNN_ATTR_TENSOR_IS_BY_VALUE)) return 1;
+    }
+    return 0;
+}
+
+static void execute(const void *arguments) {
+    const execution *e = arguments;
+    const desc *config = child(e->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    const desc *all = child(config, CUDNN_ATTR_ENGINEHEUR_RESULTS);
+    desc *const *op = find(all, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    void *operand[MOST_OPERANDS];
+    const pack p = {e->number, operand, e->n};
+    for (int64_t i = 0; i < e->n; i++)
+        operand[i] = e->by_value[i] ? (void *)(uintptr_t)&e->value[i] : e->operand[i];
+    memset(e->workspace, 0, (size_t)fake_dnn.workspace);
+    fake_dnn.runs++;
+    fake_dnn.ran = config->number;
+    for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) run(op[i], &p);
+    for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) forget(op[i]);
+}
+
+static void keep_operand(execution *e, int64_t i, const pack *p, const desc *all) {
+    desc *const *op = find(all, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    e->number[i] = p->number[i];
+    e->operand[i] = p->operand[i];
+    for (int64_t k = 0; k < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); k++)
+        e->by_value[i] |= is_by_value(op[k], p->number[i]);
+    if (!e->by_value[i]) return;
+    memcpy(&e->value[i], p->operand[i], sizeof e->value[i]);
+    e->operand[i] = NULL;
+}
+
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t dnn, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t variant) {
-    (void)dnn;
     const desc *config = child(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     const desc *all = child(config, CUDNN_ATTR_ENGINEHEUR_RESULTS);
     desc *const *op = find(all, CUDNN_ATTR_OPERATIONGRAPH_OPS);
@@ -381,13 +443,12 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t dnn, cudnnBackendDescriptor_t pl
                     find(variant, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS),
                     count(variant, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)};
     void *const *workspace = find(variant, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-    if (!config->number || (uintptr_t)*workspace % 256) return CUDNN_STATUS_EXECUTION_FAILED;
+    execution e = {.plan = plan, .n = p.n, .workspace = *workspace};
+    if (!config->number || (uintptr_t)*workspace % 256 || p.n > MOST_OPERANDS)
+        return CUDNN_STATUS_EXECUTION_FAILED;
     for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++)
         if (!lies_well(op[i], &p)) return CUDNN_STATUS_BAD_PARAM;
-    memset(*workspace, 0, (size_t)fake_dnn.workspace);
-    fake_dnn.runs++;
-    fake_dnn.ran = config->number;
-    for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) run(op[i], &p);
-    for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) forget(op[i]);
+    for (int64_t i = 0; i < p.n; i++) keep_operand(&e, i, &p, all);
+    fake_launch(*(cudaStream_t *)dnn, 0, execute, &e, sizeof e);
     return CUDNN_STATUS_SUCCESS;
 }

@@ -470,6 +470,41 @@ static pst_status ask_sample(pst_device *device, const void *call) {
     return run(device, call);
 }
 
+static void count_up(const void *arguments) { ++**(uint64_t *const *)arguments; }
+
+static pst_status count_one(pst_device *device, const void *call) {
+    fake_launch(pst_cuda_stream(device), 1000, count_up, call, sizeof(uint64_t *));
+    return pst_cuda_launched("counting");
+}
+
+/* A graph does its work again at the addresses that it was captured with; where that memory has
+ * been given back, the device fails and the operator is named. */
+static void stale_addresses_are_found(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    void *launches = NULL, *mem;
+    uint64_t start, end, event;
+    assert_int_equal(cudaMalloc(&mem, sizeof(uint64_t)), cudaSuccess);
+    uint64_t *number = mem;
+    assert_int_equal(ops->launch(d, count_one, &number, 0, 0, NULL), PST_OK);
+    assert_int_equal(ops->capture_begin(d), PST_OK);
+    assert_int_equal(ops->launch(d, count_one, &number, 0, 0, NULL), PST_OK);
+    assert_int_equal(ops->capture_end(d, &launches), PST_OK);
+    assert_int_equal(*number, 1); /* a capture runs nothing */
+    number = NULL;                /* the parameters are the graph's own */
+    for (int i = 0; i < 3; i++) event = replay(d, launches, 0);
+    fake.now += 1000000;
+    assert_int_equal(ops->test(d, event, &start, &end), PST_OK);
+    assert_int_equal(*(uint64_t *)mem, 4);
+    cudaFree(mem);
+    event = replay(d, launches, 0);
+    fake.now += 1000000;
+    assert_int_equal(ops->test(d, event, &start, &end), PST_EINTERNAL);
+    assert_string_equal(pst_error(),
+                        "CUDA: counting failed: an illegal memory access was encountered");
+    close_one(d);
+}
+
 /* The sample's number is set in front of what looks at it, and of nothing else. */
 static void samples_are_told(void **state) {
     (void)state;
@@ -568,6 +603,7 @@ int main(void) {
         cmocka_unit_test(without_numbers),
         cmocka_unit_test(room_is_shared),
         cmocka_unit_test(captures_run_again),
+        cmocka_unit_test(stale_addresses_are_found),
         cmocka_unit_test(samples_are_told),
         cmocka_unit_test(failures_in_captures),
         cmocka_unit_test(captures_that_fail),

@@ -241,7 +241,7 @@ static void attention_is_the_reference(void **state) {
     static const struct {
         uint64_t b, t, d;
         uint32_t heads;
-    } shape[] = {{1, 1, 8, 1}, {2, 5, 8, 3}, {1, 17, 24, 2}, {3, 33, 16, 1}};
+    } shape[] = {{1, 1, 8, 1}, {2, 5, 8, 3}, {1, 17, 24, 2}, {3, 33, 16, 1}, {2, 6, 8, 3}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int mask = 0; mask < 4; mask++)
             check_case(&(kernel_case){.op = "attention",
@@ -253,7 +253,7 @@ static void attention_is_the_reference(void **state) {
                                       .lengths = mask > 1,
                                       .dtype = i % 2 ? PST_F16 : PST_BF16},
                        pst_cuda_attention_rows());
-    assert_int_equal(fake_dnn.runs, 4 * 8);
+    assert_int_equal(fake_dnn.runs, 5 * 8);
     assert_int_equal(fake_dnn.plain, 0);
 }
 
@@ -459,6 +459,153 @@ static void slow_kernels_are_said(void **state) {
     fclose(said);
 }
 
+/* --- captures --------------------------------------------------------------------------------- */
+
+/* A launch as the executor makes it, whose block and list of operands are gone afterwards. */
+typedef struct {
+    const case_state *s;
+    const pst_kernel_row *row;
+    uint8_t *scratch;
+    case_flags flags;
+} prepared;
+
+static pst_status launch_once(const prepared *p, int silent, uint64_t *event) {
+    pst_arg args[PST_MAX_ARG];
+    void *arg[PST_MAX_ARG];
+    uint32_t n = p->s->node->op->args(p->s->node, p->row->pass, args);
+    for (uint32_t i = 0; i < n; i++) arg[i] = case_operand(p->s, args, i, p->flags)->data;
+    pst_call call = {.graph = p->s->graph,
+                     .node = p->s->node,
+                     .arg = arg,
+                     .scratch = p->scratch,
+                     .first = p->flags.first,
+                     .train = 1};
+    pst_status status =
+        ops->launch(device, (pst_launch_fn)p->row->launch, &call, 0, 0, silent ? NULL : event);
+    memset(arg, 0xa5, sizeof arg);
+    memset(&call, 0xa5, sizeof call);
+    return status;
+}
+
+static uint8_t *scratch_for(const case_state *s, const pst_kernel_row *row, uint64_t *bytes) {
+    *bytes = case_round_up(row->scratch ? row->scratch(s->graph, s->node, 1) : 0) + 64;
+    uint8_t *scratch = aligned_alloc(64, *bytes);
+    assert_non_null(scratch);
+    return scratch;
+}
+
+static void replays_fail(void *launches) {
+    const pst_captured again = {launches, 0};
+    uint64_t event, start, end;
+    pst_status status = ops->launch(device, ops->replay, &again, 0, 0, &event);
+    fake.now += 1000000000;
+    if (status == PST_OK) status = ops->test(device, event, &start, &end);
+    assert_int_equal(status, PST_EINTERNAL);
+    assert_non_null(strstr(pst_error(), "an illegal memory access"));
+}
+
+/* What a graph writes is what the reference makes of what lies in the operands now, and not when it
+ * was captured. */
+static void replay_pass(const kernel_case *k, const pst_kernel_row *row) {
+    uint32_t n_ref;
+    const pst_kernel_row *rows = pst_kernels_ref(&n_ref),
+                         *ref_row = case_row(rows, n_ref, k, row->pass, 0);
+    case_state got, ref;
+    prepared p = {.s = &got, .row = row, .flags = {.first = 1}};
+    uint64_t bytes, event, start, end;
+    void *launches = NULL;
+    pst_arg args[PST_MAX_ARG];
+    assert_int_equal(case_open(k, 3, 0, &got), PST_OK);
+    assert_int_equal(case_open(k, 4, 0, &ref), PST_OK);
+    for (int pass = 0; pass < (int)row->pass; pass++) { /* what passes before it have left */
+        const pst_kernel_row *before = case_row(rows, n_ref, k, (pst_pass)pass, 0);
+        if (!case_has_pass(&ref, (pst_pass)pass)) continue;
+        assert_int_equal(case_run(&got, before, NULL, p.flags), PST_OK);
+        assert_int_equal(case_run(&ref, before, NULL, p.flags), PST_OK);
+    }
+    p.scratch = scratch_for(&got, row, &bytes);
+    if (row->prepare) assert_int_equal(row->prepare(device, got.graph, got.node), PST_OK);
+    if (launch_once(&p, 1, NULL) != PST_OK) fail_msg("%s", pst_error());
+    assert_int_equal(ops->capture_begin(device), PST_OK);
+    if (launch_once(&p, 1, NULL) != PST_OK) fail_msg("%s", pst_error());
+    assert_int_equal(ops->capture_end(device, &launches), PST_OK);
+    case_copy(&got, &ref);
+    const pst_captured again = {launches, 0};
+    assert_int_equal(ops->launch(device, ops->replay, &again, 0, 0, &event), PST_OK);
+    fake.now += 1000000000;
+    if (ops->test(device, event, &start, &end) != PST_OK) fail_msg("%s", pst_error());
+    assert_int_equal(case_run(&ref, ref_row, NULL, p.flags), PST_OK);
+    uint32_t n = got.node->op->args(got.node, row->pass, args);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(args[i].access & PST_WRITE)) continue;
+        const case_buffer *b = case_operand(&ref, args, i, p.flags);
+        float *x = case_floats(case_operand(&got, args, i, p.flags)), *y = case_floats(b);
+        if (!(case_distance(x, y, b->n) <= tolerance(k->dtype)))
+            fail_msg("%s pass %d argument %u: a replay is %.3g from the reference: %s", row->name,
+                     row->pass, i, case_distance(x, y, b->n), case_text(k));
+        free(x);
+        free(y);
+    }
+    /* and now at an address that is no longer there */
+    fake_retire(p.scratch, bytes, 1);
+    replays_fail(launches);
+    case_close(&got);
+    case_close(&ref);
+}
+
+static void replays_look_anew(void **state) {
+    static const kernel_case of[] = {
+        {.op = "linear", .b = 2, .t = 3, .c = 8, .f = 16, .second = 1, .dtype = PST_BF16},
+        {.op = "linear", .b = 1, .t = 5, .c = 8, .f = 8, .act = PST_ACT_GELU_TANH, .second = 1},
+        {.op = "attention", .b = 3, .t = 9, .c = 16, .heads = 2, .dtype = PST_BF16},
+        {.op = "attention", .b = 5, .t = 6, .c = 16, .heads = 2, .lengths = 1, .dtype = PST_F16},
+        {.op = "convolution",
+         .b = 2,
+         .t = 5,
+         .w = 6,
+         .c = 3,
+         .f = 4,
+         .window = 3,
+         .stride = 1,
+         .padding = 1,
+         .second = 1,
+         .dtype = PST_BF16}};
+    const pst_cuda_rows rows[] = {pst_cuda_linear_rows(), pst_cuda_linear_rows(),
+                                  pst_cuda_attention_rows(), pst_cuda_attention_rows(),
+                                  pst_cuda_convolution_rows()};
+    for (int i = 0; i < 5; i++)
+        for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
+            const pst_kernel_row *row =
+                case_row(rows[i].row, rows[i].n, &of[i], (pst_pass)pass, PST_ISA_CUDA);
+            if (!row) continue;
+            replay_pass(&of[i], row);
+            assert_int_equal(close_device(state), 0);
+            assert_int_equal(open_device(state), 0);
+        }
+}
+
+/* A graph keeps no plan of cuDNN's alive. */
+static void replays_need_their_plans(void **state) {
+    (void)state;
+    const kernel_case k = {
+        .op = "attention", .b = 1, .t = 5, .c = 16, .heads = 2, .dtype = PST_BF16};
+    pst_cuda_rows rows = pst_cuda_attention_rows();
+    case_state s;
+    prepared p = {.s = &s, .row = case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA)};
+    uint64_t bytes;
+    void *launches = NULL;
+    assert_int_equal(case_open(&k, 3, 0, &s), PST_OK);
+    p.scratch = scratch_for(&s, p.row, &bytes);
+    assert_int_equal(p.row->prepare(device, s.graph, s.node), PST_OK);
+    assert_int_equal(ops->capture_begin(device), PST_OK);
+    if (launch_once(&p, 1, NULL) != PST_OK) fail_msg("%s", pst_error());
+    assert_int_equal(ops->capture_end(device, &launches), PST_OK);
+    pst_dnn_forget(&((pst_cuda_device *)device)->attentions);
+    replays_fail(launches);
+    free(p.scratch);
+    case_close(&s);
+}
+
 /* --- choices ---------------------------------------------------------------------------------- */
 
 static int open_choices(void **state) {
@@ -596,6 +743,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_has_its_workspace, open_device, close_device),
         cmocka_unit_test_setup_teardown(slow_kernels_are_said, open_device, close_device),
+        cmocka_unit_test_setup_teardown(replays_look_anew, open_device, close_device),
+        cmocka_unit_test_setup_teardown(replays_need_their_plans, open_device, close_device),
         cmocka_unit_test_setup_teardown(choices_are_measured_once, open_choices, close_device),
         cmocka_unit_test_setup_teardown(choices_that_do_not_run, open_choices, close_device),
         cmocka_unit_test_setup_teardown(choices_by_the_library, open_choices, close_device),
