@@ -54,6 +54,8 @@ struct pst_executor {
     uint32_t n_flying, n_silent; /* steps of these that have not ended; latest ones without an event
                                     as yet */
     int times;                   /* each has one */
+    int careful, behind_exchange; /* nothing is launched behind an exchange that has not ended; the
+                                     latest launch was one */
     pst_executor_captures *captures; /* NULL: the device captures nothing */
     uint32_t plain;   /* steps of the instruction at hand before this one are launched one by one */
     int in_transfers; /* guards against poll inside poll */
