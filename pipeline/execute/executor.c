@@ -156,6 +156,7 @@ static pst_status post(pst_executor *x, uint32_t at) {
                              .seq = x->seq_base + instr->seq,
                              .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
                              .bytes = instr->bytes,
+                             .of_device = (x->config.device->ops->flags & PST_DEVICE_FAR) != 0,
                              .ns = instr->ns,
                              .wire_ns = instr->wire_ns};
     pst_executor_pending *p = x->pending + x->n_pending;

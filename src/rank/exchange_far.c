@@ -79,7 +79,8 @@ static pst_status post(pst_far_exchanger *x, pst_transfer_kind kind, uint32_t k,
                       .channel = CHANNEL,
                       .seq = x->seq,
                       .mem = mem,
-                      .bytes = bytes};
+                      .bytes = bytes,
+                      .of_device = 1};
     if (!bytes) return PST_OK;
     PST_TRY(transport_of(x)->ops->post(transport_of(x), &t, &x->request[x->n_request]));
     x->n_request++;
