@@ -22,11 +22,12 @@ typedef struct pst_ucx {
     ucp_ep_h *ep;                 /* [size] */
     int fd;                       /* readable when the worker has something, once armed */
     pst_ucx_request *all, *spare; /* requests are reused, freed with the transport */
-    uint64_t mask;     /* the job's own, in every tag: who does not know it reaches no receive of
-                          ours */
-    uint32_t unseen;   /* completed and not tested yet: no sleeping before they have been */
-    uint8_t cuda;      /* 1: UCX can reach memory of CUDA's, here */
-    int aborted, lost; /* lost: because UCX wanted to end the process */
+    uint64_t mask;      /* the job's own, in every tag: who does not know it reaches no receive of
+                           ours */
+    uint32_t unseen;    /* completed and not tested yet: no sleeping before they have been */
+    uint32_t of_device; /* posted and not completed, in a device's memory */
+    uint8_t cuda;       /* 1: UCX can reach memory of CUDA's, here */
+    int aborted, lost;  /* lost: because UCX wanted to end the process */
     struct pst_ucx *left_behind;
 } pst_ucx;
 

@@ -38,7 +38,8 @@ pst_status pst_nccl_swap(pst_nccl_comm *c, const pst_swap *swap) {
     }
     ncclResult_t ended = nccl->group_end();
     PST_TRY(pst_nccl_comm_check(c, goes_on(result) ? ended : result, "an exchange"));
-    return await(c, "an exchange");
+    PST_TRY(await(c, "an exchange"));
+    return pst_cuda_launched("an exchange of tensor ranks");
 }
 
 static ncclDataType_t type_of(pst_dtype dtype) {
@@ -56,6 +57,7 @@ pst_status pst_nccl_sum(pst_nccl_comm *c, const pst_group_sum *s) {
             ? nccl->reduce_scatter(s->from, s->to, s->n, type_of(s->dtype), ncclSum, comm, stream)
             : nccl->all_reduce(s->from, s->to, s->n, type_of(s->dtype), ncclSum, comm, stream);
     PST_TRY(pst_nccl_comm_check(c, result, "a sum"));
-    return await(c, "a sum");
+    PST_TRY(await(c, "a sum"));
+    return pst_cuda_launched("a sum of tensor ranks");
 }
 #endif

@@ -66,6 +66,11 @@ uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32
     return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
 }
 
+uint64_t pst_costs_exact_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
+                            uint64_t bytes) {
+    return is_cpu(costs) ? 0 : pst_costs_added_ns(costs->kind, kind, parts, bytes);
+}
+
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
                            const pst_costs_work *work) {
     uint64_t ns =

@@ -40,6 +40,10 @@ int pst_costs_profiled(const pst_device_kind *kind, const pst_profile *profile);
  * operator says. */
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
                                uint64_t bytes);
+/* How much longer a sum takes that the device adds up itself, in the order of the ranks, than one
+ * that NCCL adds on the way, on top of that; 0 on CPUs, and of what is no sum. */
+uint64_t pst_costs_exact_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
+                            uint64_t bytes);
 /* The flush: the norm reads gradients once; a step moves weight, gradient and states; ns for so
  * many elements. */
 uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements);

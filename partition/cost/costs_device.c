@@ -140,3 +140,12 @@ uint64_t pst_costs_ring_ns(pst_exchange kind, uint32_t parts, const pst_cluster_
     return pst_costs_round(RING_NS + turns * TURN_SHARE * (double)link->latency_ns +
                            (double)bytes / (link->bytes_per_s * RING_SHARE) * 1e9);
 }
+
+/* Another kernel adds all ranks' parts, and the sums go out in another operation. */
+uint64_t pst_costs_added_ns(const pst_device_kind *kind, pst_exchange exchange, uint32_t parts,
+                            uint64_t bytes) {
+    int all = exchange == PST_EXCHANGE_SUM;
+    if ((!all && exchange != PST_EXCHANGE_SCATTER) || parts < 2) return 0;
+    double part = (double)bytes / (parts - 1) / (all ? 2 : 1);
+    return pst_costs_move_ns(kind, part * (parts + 1)) + (all ? pst_costs_round(RING_NS) : 0);
+}

@@ -15,4 +15,6 @@ uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, co
 uint64_t pst_costs_move_ns(const pst_device_kind *kind, double bytes);
 uint64_t pst_costs_ring_ns(pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
                            uint64_t bytes);
+uint64_t pst_costs_added_ns(const pst_device_kind *kind, pst_exchange exchange, uint32_t parts,
+                            uint64_t bytes);
 #endif

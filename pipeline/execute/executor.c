@@ -88,10 +88,11 @@ static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
     x->n_pending = 0;
     x->step = x->plain = 0;
     x->launched = x->exchanging = 0;
-
     x->failed = PST_OK;
     x->n_retired = x->n_queued = x->n_flying = x->n_silent = 0;
     x->times = !x->config.times || *x->config.times;
+    x->careful = x->config.careful && *x->config.careful;
+    x->behind_exchange = 0;
     x->seq_base = x->seq_next;
     uint32_t n_seq = job->n_seq > job->n_micro ? job->n_seq : job->n_micro;
     x->seq_next += n_seq ? n_seq : 1; /* wraps: only messages in flight must differ */
@@ -155,6 +156,7 @@ static pst_status post(pst_executor *x, uint32_t at) {
                              .seq = x->seq_base + instr->seq,
                              .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
                              .bytes = instr->bytes,
+                             .of_device = (x->config.device->ops->flags & PST_DEVICE_FAR) != 0,
                              .ns = instr->ns,
                              .wire_ns = instr->wire_ns};
     pst_executor_pending *p = x->pending + x->n_pending;
@@ -204,7 +206,8 @@ static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
     pst_transport *t = x->config.transport;
     if (!x->list || !t) return PST_OK;
     pst_position_poll(x->at);
-    if (x->n_pending && !x->is_timed)
+    int exchanges = x->launched && x->config.hooks.queues_exchanges; /* perhaps by its help */
+    if ((x->n_pending || exchanges) && !x->is_timed)
         t->ops->progress(t); /* the clock alone moves those of the timed one */
     do {
         before = *moved;

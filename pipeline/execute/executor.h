@@ -28,6 +28,9 @@ typedef struct {
      * it as any other (the timed one: it takes the predicted time on all ranks of the group). */
     pst_status (*exchange)(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
     pst_status (*exchanged)(void *arg);
+    /* Not 0, on a device that runs ahead: it launches a step with `exchange` as any other after
+     * all, and only a REDUCE without a parameter is started. */
+    int queues_exchanges;
     /* On a device that runs ahead: when a step has begun and ended there. May be NULL. */
     void (*ended)(void *arg, const pst_step *step, uint32_t micro, uint64_t start_ns,
                   uint64_t end_ns);
@@ -48,6 +51,9 @@ typedef struct {
      * an instruction's is, which leaves the device less to do. Looked at when a list is started;
      * NULL: not 0. */
     const int *times;
+    /* Likewise: not 0 where nothing is launched behind an exchange before it has ended, for the
+     * host may have to wait for the device in there. NULL: 0. */
+    const int *careful;
     /* for the heartbeat page: packed opcode, chunk, micro; may be NULL */
     volatile uint64_t *last_instr;
     pst_position *position; /* where it says what it does and waits for; may be NULL */

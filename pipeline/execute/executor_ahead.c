@@ -20,10 +20,15 @@ static const pst_step *step_of(const pst_executor *x, const pst_executor_launche
                                    : NULL;
 }
 
+static pst_activity activity_of(const pst_executor *x, const pst_executor_launched *e) {
+    const pst_step *step = e->nothing ? NULL : step_of(x, e);
+    return step && step->exchange && x->config.hooks.exchange ? PST_AT_EXCHANGE : PST_AT_COMPUTE;
+}
+
 /* The position is that of the oldest. */
 static void say_oldest(pst_executor *x) {
     if (!x->n_left) return;
-    pst_executor_say(x, is_empty(x) ? PST_AT_WAIT : PST_AT_COMPUTE);
+    pst_executor_say(x, is_empty(x) ? PST_AT_WAIT : activity_of(x, oldest(x)));
     if (is_empty(x)) return;
     PST_POSITION_SET(x->at, instr, oldest(x)->instr);
     PST_POSITION_SET(x->at, step, oldest(x)->step);
@@ -89,20 +94,23 @@ static const pst_instr *ready(pst_executor *x) {
     return instr;
 }
 
-/* What the host takes part in: exchanges, and of the flush all but plain additions. It should not
- * wait inside a launch for what is queued. */
+static const pst_step *step_at(const pst_executor *x, const pst_instr *in, uint32_t i) {
+    return x->cut->chunk[in->chunk].program[in->opcode].step + i;
+}
+
+/* What the host takes part in: exchanges that are not the device's, and of the flush all but plain
+ * additions. It should not wait inside a launch for what is queued. */
 static int wants_all_ended(const pst_executor *x, const pst_instr *in) {
-    if (in->opcode <= PST_OP_BW)
-        return x->config.hooks.exchange &&
-               x->cut->chunk[in->chunk].program[in->opcode].step[x->step].exchange;
+    if (x->careful && x->behind_exchange) return 1;
+    if (in->opcode <= PST_OP_BW) return pst_executor_is_apart(x, step_at(x, in, x->step));
     return in->opcode != PST_OP_REDUCE || in->param == PST_NONE;
 }
 
-/* Whoever waits for all that is launched waits for events. */
+/* Whoever waits for all that is launched waits for events; who waits for the others of a tensor
+ * group has one, so that it is known where. */
 static int wants_event(const pst_executor *x, const pst_instr *in, uint32_t n_step) {
     if (x->times || x->step + 1 >= n_step || x->n_silent + 1 >= PST_EXECUTOR_STRETCH) return 1;
-    return x->config.hooks.exchange &&
-           x->cut->chunk[in->chunk].program[in->opcode].step[x->step + 1].exchange;
+    return step_at(x, in, x->step)->exchange || step_at(x, in, x->step + 1)->exchange;
 }
 
 static void go_on(pst_executor *x, uint32_t n_step) {
@@ -126,6 +134,8 @@ static pst_status issue_one(pst_executor *x) {
     if (run) PST_TRY(pst_executor_launch_run(x, run, with_event));
     else if (x->step < n_step) PST_TRY(pst_executor_launch(x, instr, with_event));
     if (x->exchanging) return PST_BUSY;
+    x->behind_exchange =
+        instr->opcode <= PST_OP_BW && x->step < n_step && step_at(x, instr, x->step)->exchange;
     if (x->step < n_step) x->n_flying += n;
     if (with_event) push(x, x->event, n_step);
     else x->n_silent++;

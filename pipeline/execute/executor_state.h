@@ -53,7 +53,9 @@ struct pst_executor {
     uint32_t n_retired, n_queued; /* most one is launched; so many have ended, and been launched */
     /* steps of these that have not ended; latest ones without an event as yet */
     uint32_t n_flying, n_silent;
-    int times;                       /* each has one */
+    int times; /* each has one */
+    /* nothing is launched behind an exchange that has not ended; the latest launch was one */
+    int careful, behind_exchange;
     pst_executor_captures *captures; /* NULL: the device captures nothing */
     uint32_t plain;   /* steps of the instruction at hand before this one are launched one by one */
     int in_transfers; /* guards against poll inside poll */

@@ -42,6 +42,10 @@ pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, p
                        "FBW"[step->pass]);
 }
 
+int pst_executor_is_apart(const pst_executor *x, const pst_step *step) {
+    return step->exchange && x->config.hooks.exchange && !x->config.hooks.queues_exchanges;
+}
+
 static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_step *step) {
     x->event = pst_clock_now(x->config.clock); /* when it began */
     PST_TRY(x->config.hooks.exchange(x->config.hooks.arg, instr->chunk, step, instr->micro));
@@ -71,7 +75,7 @@ pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with
         ns = pst_job_slowed(x->job, x->config.rank, x->steps_ns + step->ns) -
              pst_job_slowed(x->job, x->config.rank, x->steps_ns);
         x->steps_ns += step->ns;
-        if (step->exchange && hooks->exchange) return exchange(x, instr, step);
+        if (pst_executor_is_apart(x, step)) return exchange(x, instr, step);
         if (hooks->step)
             PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
     } else if (instr->opcode == PST_OP_REDUCE && instr->param == PST_NONE && hooks->exchange) {

@@ -3,6 +3,8 @@
 #define PST_PIPELINE_EXECUTE_EXECUTOR_STEP_H
 #include "pipeline/execute/executor.h"
 
+/* Whether a step is an exchange that the host takes part in. */
+int pst_executor_is_apart(const pst_executor *x, const pst_step *step);
 /* The next instruction of a queue from `from` on is at its cursor; an instruction is done; how many
  * steps it has; its step x->step is launched (on a device that runs ahead perhaps without an
  * event), or its exchange begun; asks for that; puts an operator's name in front. */

@@ -16,6 +16,7 @@ typedef struct {
     uint32_t peer, channel, seq; /* channel < 65536 */
     void *mem; /* stays valid and, for a send, unchanged until the request has completed */
     uint64_t bytes;
+    int of_device; /* not 0: `mem` is a device's */
     uint64_t ns, wire_ns; /* predicted duration, and that of its bytes alone; only the timed
                              transport uses them */
 } pst_transfer;
@@ -44,7 +45,7 @@ typedef struct {
     uint32_t (*progress)(pst_transport *t);
     uint64_t (*next_ns)(pst_transport *t); /* earliest known completion, PST_NEVER if unknown */
     /* OK: *fd becomes readable when something moves. BUSY: progress first. EINPUT: cannot sleep on
-     * this one. */
+     * this one, or not now. */
     pst_status (*arm)(pst_transport *t, int *fd);
     void (*abort)(pst_transport *t); /* gives up all requests without waiting for a peer */
     void (*close)(pst_transport *t);

@@ -204,6 +204,10 @@ static const pst_row rows[] = {
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx|nccl",
          "How ranks exchange bytes; self: all ranks in one process; nccl: from GPU to GPU, each "
          "rank with its own."),
+    TEXT(parallel, collectives, "exact", 0, "exact|fast",
+         "How tensor ranks add up over nccl; exact: in fp32 and in the order of the ranks, the "
+         "same bits each time; fast: by NCCL's all-reduce and reduce-scatter, in an order and a "
+         "precision of their own. CPUs: exact."),
     TEXT(parallel, products, "library", 0, "library|measured",
          "On a GPU, what computes each matrix product: the library's first proposal, or the "
          "fastest of its proposals, "

@@ -1,7 +1,12 @@
 /* See exchange_far.h. In a sum every rank adds up one part: it gets that part of all others (the
  * first round), and sends them the sum (the second), so that each rank sends and receives what an
  * all-reduce has to. Along the sequence, parts of several samples do not lie together: they are
- * packed before and unpacked behind. */
+ * packed before and unpacked behind.
+ *
+ * A round is messages, which wait for the host between each other (posted when what they send is
+ * there, tested until what they bring is), or, where the transport can (pst_direct_ops.swap), one
+ * launch on the device, as packing and additions are: then an exchange is queued like any operator,
+ * and the host waits for nothing. */
 #include "graph/exchange.h"
 #include "graph/split.h"
 #include "rank/exchange_far.h"
@@ -21,6 +26,8 @@ struct pst_far_exchanger {
     int round; /* 0: nothing is under way */
     uint8_t *from, *to, *scratch;
     const void **addend; /* [n] */
+    pst_swap_part *part; /* [n] what the round at hand sends and gets */
+    int queued;          /* rounds are launches */
 };
 
 pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t n,
@@ -34,8 +41,11 @@ pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t
         x->request = calloc(2 * (size_t)n, sizeof *x->request);
         x->member = calloc(n, sizeof *x->member);
     }
-    if (x) x->addend = calloc(n, sizeof *x->addend);
-    if (!x || !x->request || !x->member || !x->addend) {
+    if (x) {
+        x->addend = calloc(n, sizeof *x->addend);
+        x->part = calloc(n, sizeof *x->part);
+    }
+    if (!x || !x->request || !x->member || !x->addend || !x->part) {
         pst_far_exchanger_close(x);
         return pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
     }
@@ -52,6 +62,7 @@ void pst_far_exchanger_close(pst_far_exchanger *x) {
     free(x->request);
     free(x->member);
     free(x->addend);
+    free(x->part);
     free(x);
 }
 
@@ -68,11 +79,29 @@ static pst_status post(pst_far_exchanger *x, pst_transfer_kind kind, uint32_t k,
                       .channel = CHANNEL,
                       .seq = x->seq,
                       .mem = mem,
-                      .bytes = bytes};
+                      .bytes = bytes,
+                      .of_device = 1};
     if (!bytes) return PST_OK;
     PST_TRY(transport_of(x)->ops->post(transport_of(x), &t, &x->request[x->n_request]));
     x->n_request++;
     return PST_OK;
+}
+
+/* The parts of this round. */
+static pst_status swap(pst_far_exchanger *x) {
+    const pst_swap swap = {x->part, x->n};
+    if (x->queued) return x->r->direct->swap(x->r->staged, &swap);
+    for (uint32_t k = 0; k < x->n; k++) {
+        pst_swap_part *p = x->part + k;
+        PST_TRY(post(x, PST_TRANSFER_SEND, k, (void *)(uintptr_t)p->send, p->send_bytes));
+        PST_TRY(post(x, PST_TRANSFER_RECV, k, p->recv, p->recv_bytes));
+    }
+    return PST_OK;
+}
+
+/* What was queued is there for the transport. */
+static pst_status wait_for_device(const pst_far_exchanger *x) {
+    return x->queued ? PST_OK : pst_rank_wait(x->r);
 }
 
 /* BUSY: some are under way. */
@@ -119,17 +148,16 @@ static pst_status start_sum(pst_far_exchanger *x) {
     if (samples > 1) {
         for (uint32_t k = 0; k < x->n; arriving += samples * part_in(x, k).bytes, k++)
             PST_TRY(pack(x, k, x->from, arriving, 0));
-        PST_TRY(pst_rank_wait(x->r));
+        PST_TRY(wait_for_device(x));
     }
     for (uint32_t k = 0; k < x->n; packed += samples * part_in(x, k).bytes, k++) {
         at = samples > 1 ? packed : x->from + part_in(x, k).first;
         x->addend[k] = k == x->own ? at : arriving;
         if (k == x->own) continue;
-        PST_TRY(post(x, PST_TRANSFER_SEND, k, at, samples * part_in(x, k).bytes));
-        PST_TRY(post(x, PST_TRANSFER_RECV, k, arriving, own));
+        x->part[k] = (pst_swap_part){at, arriving, samples * part_in(x, k).bytes, own};
         arriving += own;
     }
-    return PST_OK;
+    return swap(x);
 }
 
 /* As the device's launches are. */
@@ -155,15 +183,16 @@ static pst_status add_up(pst_far_exchanger *x) {
     const addition a = {x, to, samples * own.bytes / pst_dtype_bytes(type)};
     pst_device *d = x->r->device;
     uint64_t event;
-    if (a.n) PST_TRY(d->ops->launch(d, run_addition, &a, 0, 0, &event));
-    PST_TRY(pst_rank_wait(x->r));
+    if (a.n && x->queued) PST_TRY(run_addition(d, &a));
+    else if (a.n) PST_TRY(d->ops->launch(d, run_addition, &a, 0, 0, &event));
+    PST_TRY(wait_for_device(x));
     if (x->kind == PST_EXCHANGE_SCATTER) return PST_OK;
     for (uint32_t k = 0; k < x->n; k++) {
+        pst_far_part theirs = part_in(x, k);
         if (k == x->own) continue;
-        PST_TRY(post(x, PST_TRANSFER_SEND, k, to, own.bytes));
-        PST_TRY(post(x, PST_TRANSFER_RECV, k, x->to + part_in(x, k).first, part_in(x, k).bytes));
+        x->part[k] = (pst_swap_part){to, x->to + theirs.first, own.bytes, theirs.bytes};
     }
-    return PST_OK;
+    return swap(x);
 }
 
 static pst_status start_gather(pst_far_exchanger *x) {
@@ -174,12 +203,11 @@ static pst_status start_gather(pst_far_exchanger *x) {
     for (uint32_t k = 0; k < x->n; k++) {
         if (k == x->own) continue;
         pst_far_part p = part_in(x, k);
-        PST_TRY(post(x, PST_TRANSFER_SEND, k, x->from, own));
-        PST_TRY(post(x, PST_TRANSFER_RECV, k, samples > 1 ? arriving : x->to + p.first,
-                     samples * p.bytes));
+        x->part[k] = (pst_swap_part){x->from, samples > 1 ? arriving : x->to + p.first, own,
+                                     samples * p.bytes};
         arriving += samples * p.bytes;
     }
-    return PST_OK;
+    return swap(x);
 }
 
 static pst_status finish_gather(pst_far_exchanger *x) {
@@ -190,7 +218,7 @@ static pst_status finish_gather(pst_far_exchanger *x) {
         PST_TRY(pack(x, k, x->to, arrived, 1));
         arrived += samples * part_in(x, k).bytes;
     }
-    return pst_rank_wait(x->r);
+    return wait_for_device(x);
 }
 
 static int is_sum(pst_exchange kind) {
@@ -211,6 +239,7 @@ pst_status pst_far_exchange_start(pst_far_exchanger *x, const pst_node *node, ps
     }
     x->round = 1;
     x->n_request = 0;
+    x->queued = 0;
     x->seq++;
     return is_sum(x->kind) ? start_sum(x) : start_gather(x);
 }
@@ -230,3 +259,63 @@ pst_status pst_far_exchange_test(pst_far_exchanger *x, uint64_t *moved) {
 }
 
 void pst_far_exchange_break(pst_far_exchanger *x, pst_status status) { x->broken = status; }
+
+/* --- on the device alone ---------------------------------------------------------------------- */
+
+int pst_far_exchange_queues(const pst_rank *r) {
+    return r->far_exchanger && r->direct && r->direct->swap;
+}
+
+/* NCCL's parts of what is scattered are equal. */
+static int are_equal(const pst_far_exchanger *x) {
+    for (uint32_t k = 1; k < x->n; k++)
+        if (part_in(x, k).bytes != part_in(x, 0).bytes) return 0;
+    return 1;
+}
+
+static pst_status library_sum(pst_far_exchanger *x) {
+    const pst_tensor *t = pst_exchange_longer(x->r->graph, x->node);
+    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples;
+    int scatters = x->kind == PST_EXCHANGE_SCATTER;
+    pst_group_sum sum = {x->from, x->to, pst_tensor_elements(t) / (scatters ? x->n : 1), t->dtype,
+                         scatters};
+    uint8_t *packed = x->scratch;
+    for (uint32_t k = 0; scatters && samples > 1 && k < x->n; k++) {
+        PST_TRY(pack(x, k, x->from, packed, 0));
+        packed += samples * part_in(x, k).bytes;
+    }
+    if (packed != x->scratch) sum.from = x->scratch;
+    return x->r->direct->sum(x->r->staged, &sum);
+}
+
+static pst_status queue_copy(pst_far_exchanger *x) {
+    uint64_t bytes = pst_tensor_bytes(x->r->graph->tensor + x->node->in[0]);
+    pst_device_rows all = {x->to, bytes, x->from, bytes, bytes, 1};
+    pst_device *d = x->r->device;
+    return x->to == x->from ? PST_OK : d->ops->copy_rows(d, PST_Q_COMPUTE, &all);
+}
+
+static pst_status queue(pst_far_exchanger *x) {
+    if (x->kind == PST_EXCHANGE_COPY) return queue_copy(x);
+    if (!is_sum(x->kind)) {
+        PST_TRY(start_gather(x));
+        return finish_gather(x);
+    }
+    if (x->r->adds_fast && (x->kind == PST_EXCHANGE_SUM || are_equal(x))) return library_sum(x);
+    PST_TRY(start_sum(x));
+    return add_up(x);
+}
+
+pst_status pst_far_exchange_queue(pst_device *device, const void *block) {
+    const pst_rank_call *c = block;
+    pst_far_exchanger *x = c->rank->far_exchanger;
+    (void)device;
+    x->node = c->call.node;
+    x->kind = (pst_exchange)x->node->op->exchange[c->step->pass];
+    x->from = c->arg[0];
+    x->to = c->arg[1];
+    x->scratch = c->call.scratch;
+    x->queued = 1;
+    x->part[x->own] = (pst_swap_part){0};
+    return queue(x);
+}

@@ -18,6 +18,11 @@ pst_status pst_far_exchange_start(pst_far_exchanger *x, const pst_node *node, ps
 /* OK: done, also for transfers: it may have been the last step of a stage. BUSY: ask again. *moved
  * grows with each message that has arrived. */
 pst_status pst_far_exchange_test(pst_far_exchanger *x, uint64_t *moved);
+/* Whether exchanges are launched on the device instead, as operators are: pst_far_exchange_queue, a
+ * pst_launch_fn with a pst_rank_call of the step. All ranks of the group do it at the same place of
+ * their lists. With pst_rank.adds_fast, sums are the library's. */
+int pst_far_exchange_queues(const pst_rank *r);
+pst_status pst_far_exchange_queue(pst_device *device, const void *block);
 /* A peer is lost: what is under way fails with `status`. */
 void pst_far_exchange_break(pst_far_exchanger *x, pst_status status);
 #endif

@@ -64,7 +64,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     const pst_graph *g = r->graph;
     const pst_cut *cut = pst_rank_cut(r);
     pst_rank_call *c = &r->call;
-    c->kernel = pst_registry_kernel(step->kernel);
+    c->kernel = step->exchange ? NULL : pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(g, step);
     c->rank = r;
     c->step = step;
@@ -83,6 +83,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
                          .loss_scale = (float)r->loss_scale * (1.0f / (float)r->targets)};
     *fn = r->replay ? pst_replay_kernel : run_kernel;
+    if (step->exchange) *fn = pst_far_exchange_queue;
     *block = c;
     return PST_OK;
 }
@@ -176,17 +177,22 @@ static pst_status prepare_kernels(pst_rank *r) {
 }
 
 static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
-    pst_executor_config config = {
-        .rank = r->rank,
-        .device = r->device,
-        .transport = r->staged ? r->staged : r->transport,
-        .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL, ended_hook, NULL},
-        .times = &r->each,
-        .last_instr = last_instr,
-        .position = r->position};
+    pst_executor_config config = {.rank = r->rank,
+                                  .device = r->device,
+                                  .transport = r->staged ? r->staged : r->transport,
+                                  .hooks = {.arg = r,
+                                            .step = step_hook,
+                                            .flush = flush_hook,
+                                            .memory = memory_hook,
+                                            .ended = ended_hook},
+                                  .times = &r->each,
+                                  .careful = &r->careful,
+                                  .last_instr = last_instr,
+                                  .position = r->position};
     if (r->exchanger) {
         config.hooks.exchange = pst_rank_exchange;
         config.hooks.exchanged = pst_rank_exchanged;
+        config.hooks.queues_exchanges = pst_far_exchange_queues(r);
     }
     if (!strcmp(r->p->config->parallel.graphs, "true")) config.hooks.captures = pst_rank_captures;
     return pst_executor_open(&config, &r->executor);
@@ -271,6 +277,7 @@ void pst_rank_close(pst_rank *r) {
 static void begin(pst_rank *r, int train) {
     r->train = train;
     r->each = train && r->times;
+    r->careful = r->replay || !r->n_begun[train]++;
     r->work = (pst_work){0};
     r->n_op = 0;
     if (!r->position) return;

@@ -55,6 +55,7 @@ struct pst_rank {
     /* for the executor's messages, where far and `transport` moves the host's memory only */
     pst_transport *staged;
     const pst_direct_ops *direct; /* NULL: `staged` is none of a device's own */
+    int adds_fast;                /* parallel.collectives: tensor ranks' sums are the library's */
     pst_coll *coll;
     /* of the tensor group; NULL where there is one tensor rank, and with device timed */
     pst_exchanger *exchanger;
@@ -92,6 +93,11 @@ struct pst_rank {
     /* times: training jobs time each operator, also on a device that runs ahead, where that costs
      * something (else op and work are left empty there); each: the one under way does */
     int times, each;
+    /* the list under way is one in which the host may wait for the device at any launch: run for
+     * the first time, when kernels are loaded, or under the checker; of how many before this was
+     * said, of training and others */
+    int careful;
+    uint32_t n_begun[2];
     pst_work work; /* time in kernels since the training job under way was started */
     /* the step is repeated under the checker (replay.h): the weights stay as they are */
     int replay;

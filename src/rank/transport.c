@@ -42,6 +42,7 @@ static pst_status open_direct(pst_rank *r, const pst_direct_ops *direct) {
     uint32_t *member = calloc(n, sizeof *member);
     pst_status status =
         talks && member ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
+    r->adds_fast = !strcmp(p->config->parallel.collectives, "fast") && direct->sum;
     if (status == PST_OK) {
         note_peers(p->job->list + r->rank, talks);
         if (p->eval_job) note_peers(p->eval_job->list + r->rank, talks);
@@ -51,7 +52,8 @@ static pst_status open_direct(pst_rank *r, const pst_direct_ops *direct) {
                                           .device = r->device,
                                           .talks = talks,
                                           .member = member,
-                                          .n_member = r->far_exchanger ? n : 0};
+                                          .n_member = r->far_exchanger ? n : 0,
+                                          .sums = r->adds_fast};
         status = direct->open(&config, &r->staged);
     }
     if (status == PST_OK) r->direct = direct;

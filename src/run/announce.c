@@ -4,6 +4,7 @@
 #include "base/plural.h"
 #include "group/placement.h"
 #include "run/announce.h"
+#include "run/collectives.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,6 +84,7 @@ static void warn(const pst_trainer *t) {
     if (!*t->resume || pst_config_overridden(t->config, "train", "warmup"))
         pst_announce_warmup(t->config);
     say_unread(t->config);
+    pst_collectives_say(p);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(only_evaluates(t->config) ? PST_LOG_INFO : PST_LOG_WARN,
                 "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",

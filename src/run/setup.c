@@ -10,6 +10,7 @@
 #include "comm/world/world.h"
 #include "prepare/planned.h"
 #include "run/autotune.h"
+#include "run/collectives.h"
 #include "group/compare.h"
 #include "group/link.h"
 #include "group/placement.h"
@@ -102,6 +103,7 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     PST_TRY(pst_prepare(c, &options, &p));
     p->memory_limit = memory_limit(c, options.device, ranks_here);
     pst_status status = pst_prepare_fits(p, p->memory_limit);
+    if (status == PST_OK) status = pst_collectives_check(p);
     if (status == PST_OK) *prepared = p;
     else pst_prepared_close(p);
     return status;

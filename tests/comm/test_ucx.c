@@ -162,6 +162,31 @@ static int wakes_up(rank_state *r) {
     return took_ms > 1000 ? 1 : 0;
 }
 
+/* With a message of a device's memory under way nobody sleeps on UCX; with others, and when it has
+ * arrived, one may. */
+static int of_device(rank_state *r) {
+    static uint8_t mem[2][70000];
+    const uint32_t other = 1 - r->world->rank;
+    uint64_t request;
+    for (uint32_t i = 0; i < 6; i++) {
+        pst_transfer_kind kind = i % 2 == r->world->rank ? PST_TRANSFER_SEND : PST_TRANSFER_RECV;
+        pst_transfer x = transfer_of(kind, other, 1, i, mem[i % 2], i < 4 ? 70000 : 8);
+        int fd, receives = kind == PST_TRANSFER_RECV;
+        x.of_device = i != 2;
+        if (receives) RANK_CHECK(rank_post(r, x, &request) == PST_OK);
+        for (int look = 0; receives && look < 100; look++) {
+            pst_status armed = r->t->ops->arm(r->t, &fd);
+            RANK_CHECK(x.of_device ? armed == PST_EINPUT : armed != PST_EINPUT);
+            r->t->ops->progress(r->t);
+        }
+        RANK_CHECK(rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0) == PST_OK);
+        if (!receives) RANK_CHECK(rank_post(r, x, &request) == PST_OK);
+        RANK_CHECK(rank_finish(r, request) == PST_OK);
+        RANK_CHECK(r->t->ops->arm(r->t, &fd) != PST_EINPUT);
+    }
+    return 0;
+}
+
 /* Close is bounded while receives are open and a peer has gone. */
 static int leaves_with_open_requests(rank_state *r) {
     static uint8_t mem[1 << 20];
@@ -183,6 +208,7 @@ static int rank_main(const char *scenario) {
     if (!strcmp(scenario, "size")) result = wrong_size(&r);
     if (!strcmp(scenario, "crossed")) result = crossed(&r);
     if (!strcmp(scenario, "wake")) result = wakes_up(&r);
+    if (!strcmp(scenario, "device")) result = of_device(&r);
     if (!strcmp(scenario, "open")) result = leaves_with_open_requests(&r);
     rank_close(&r);
     return result;
@@ -225,6 +251,11 @@ static void sleepers_wake(void **state) {
     assert_int_equal(launch(2, "wake", NULL, 2000), 0);
 }
 
+static void devices_wake_nobody(void **state) {
+    (void)state;
+    assert_int_equal(launch(2, "device", NULL, 2000), 0);
+}
+
 static void close_does_not_wait_for_ever(void **state) {
     (void)state;
     uint64_t start = pst_monotonic_ns();
@@ -235,9 +266,13 @@ static void close_does_not_wait_for_ever(void **state) {
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return rank_main(argv[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(traffic_of_2_and_5_ranks),     cmocka_unit_test(traffic_over_tcp),
-        cmocka_unit_test(collectives_of_1_2_4_7_ranks), cmocka_unit_test(sizes_that_differ),
-        cmocka_unit_test(ends_in_another_order),        cmocka_unit_test(sleepers_wake),
+        cmocka_unit_test(traffic_of_2_and_5_ranks),
+        cmocka_unit_test(traffic_over_tcp),
+        cmocka_unit_test(collectives_of_1_2_4_7_ranks),
+        cmocka_unit_test(sizes_that_differ),
+        cmocka_unit_test(ends_in_another_order),
+        cmocka_unit_test(sleepers_wake),
+        cmocka_unit_test(devices_wake_nobody),
         cmocka_unit_test(close_does_not_wait_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,8 @@ typedef struct {
     pst_device base;
     uint8_t *memory; /* where it really lies; the address that others see is so far away */
     uint64_t bytes, away;
+    /* what the thread that computes does when its turn comes */
+    void (*put)(pst_device *device, pst_status (*run)(void *arg), void *arg);
 } pst_far_memory;
 
 /* Where memory of the device really lies; other addresses stay as they are. */

@@ -35,6 +35,8 @@ struct job {
     void *arg[PST_MAX_ARG];
     pst_optim_kind kind;
     pst_optim_hyper hyper;
+    pst_status (*other)(void *arg);
+    void *other_arg;
     pst_arith_param *param;
     const float **x;
     uint32_t n_x;
@@ -146,6 +148,18 @@ static void put(far *d, pst_queue where, job *j) {
     q->last = &j->next;
     pthread_cond_signal(&q->filled);
     pthread_mutex_unlock(&d->lock);
+}
+
+static pst_status run_other(far *d, job *j) {
+    (void)d;
+    return j->other(j->other_arg);
+}
+
+static void put_other(pst_device *device, pst_status (*run)(void *arg), void *arg) {
+    job *j = job_of(run_other);
+    j->other = run;
+    j->other_arg = arg;
+    put((far *)device, PST_Q_COMPUTE, j);
 }
 
 static uint64_t new_event(far *d) {
@@ -460,6 +474,7 @@ static pst_status open_device(const pst_device_config *config, pst_device **out)
     }
     d->m.base = (pst_device){
         .ops = &ops, .clock = config->clock, .isa = d->cpu->isa, .threads = config->threads};
+    d->m.put = put_other;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->moved, NULL);
     for (int q = 0; q < PST_Q_COUNT; q++) {

@@ -68,7 +68,12 @@ static uint64_t post(uint32_t rank, pst_transfer_kind kind, uint32_t peer, uint3
     end *e = &ends[rank];
     uint32_t place = kind == PST_TRANSFER_SEND ? k : MESSAGES + k;
     uint64_t request;
-    const pst_transfer t = {kind, peer, 5, k, e->memory + place * LARGEST, bytes, 0, 0};
+    const pst_transfer t = {.kind = kind,
+                            .peer = peer,
+                            .channel = 5,
+                            .seq = k,
+                            .mem = e->memory + place * LARGEST,
+                            .bytes = bytes};
     assert_int_equal(e->t->ops->post(e->t, &t, &request), PST_OK);
     return request;
 }

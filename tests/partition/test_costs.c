@@ -30,6 +30,7 @@ static void nominal_core(void **unused) {
     assert_int_equal(pst_costs_norm_ns(&nominal, 2000), 1000);
     assert_int_equal(pst_costs_exchange_ns(&nominal, PST_EXCHANGE_SUM, 2, 4000), 31000);
     assert_int_equal(pst_costs_exchange_ns(&linked, PST_EXCHANGE_SUM, 2, 4000), 5000);
+    assert_int_equal(pst_costs_exact_ns(&nominal, PST_EXCHANGE_SUM, 2, 4000), 0);
 }
 
 /* Kind cpu is the nominal core; the figures of one with another name count. */
@@ -432,6 +433,10 @@ static void devices_have_curves(void **unused) {
         const pst_costs costs = {.kind = kind + i, .tensor_link = &kind[i].link};
         assert_true(pst_costs_exchange_ns(&costs, PST_EXCHANGE_SUM, 8, 1 << 20) >
                     pst_costs_exchange_ns(&costs, PST_EXCHANGE_GATHER, 8, 1 << 20));
+        assert_true(pst_costs_exact_ns(&costs, PST_EXCHANGE_SUM, 8, 1 << 24) >
+                    pst_costs_exact_ns(&costs, PST_EXCHANGE_SUM, 8, 1 << 20));
+        assert_true(pst_costs_exact_ns(&costs, PST_EXCHANGE_SCATTER, 8, 1 << 20) > 0);
+        assert_int_equal(pst_costs_exact_ns(&costs, PST_EXCHANGE_GATHER, 8, 1 << 20), 0);
         assert_true(pst_costs_exchange_ns(&costs, PST_EXCHANGE_GATHER, 8, 1 << 20) >
                     pst_costs_exchange_ns(&costs, PST_EXCHANGE_GATHER, 4, 1 << 20));
         assert_true(pst_costs_step_ns(&costs, 1 << 30) > 7 * pst_costs_norm_ns(&costs, 1 << 29));

@@ -1,0 +1,67 @@
+/* See collectives.h. The default is exact wherever it runs: with another default where that is
+ * predicted to be slow, a run's bits would depend on its layout in one more way. */
+#include "backends/registry.h"
+#include "base/log.h"
+#include "partition/cost/costs.h"
+#include "kernels/module.h"
+#include "run/collectives.h"
+#include <string.h>
+
+#define WORTH_SAYING 0.05
+
+static int is_fast(const pst_prepared *p) {
+    return !strcmp(p->config->parallel.collectives, "fast");
+}
+
+static int has_tensor_ranks(const pst_prepared *p) {
+    for (uint32_t s = 0; s < p->grid.pipeline; s++)
+        if (pst_grid_degree(p->grid, s) > 1) return 1;
+    return 0;
+}
+
+pst_status pst_collectives_check(const pst_prepared *p) {
+    const pst_direct_ops *direct = NULL;
+    if (!is_fast(p) || !has_tensor_ranks(p)) return PST_OK;
+    PST_TRY(pst_registry_direct(p->config->parallel.transport, p->options.device,
+                                p->options.ranks_here, &direct));
+    if (direct && direct->sum) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "parallel.collectives fast is for GPUs with parallel.transport nccl, whose "
+                    "sums it takes; here they are exact in any case: leave it out");
+}
+
+static double spared_ns(const pst_prepared *p, uint32_t rank) {
+    const pst_instr_list *list = p->job->list + rank;
+    const pst_cut *cut = p->cuts[pst_grid_at(p->grid, rank).tensor];
+    uint32_t parts = pst_grid_degree(p->grid, pst_grid_at(p->grid, rank).stage);
+    double ns = 0;
+    for (uint32_t i = 0; parts > 1 && i < list->n_instr; i++) {
+        if (list->instr[i].opcode > PST_OP_BW) continue;
+        const pst_program *program =
+            &cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode];
+        for (const pst_step *s = program->step; s < program->step + program->n_step; s++)
+            ns += (double)pst_costs_exact_ns(&p->costs, (pst_exchange)s->exchange, parts, s->bytes);
+    }
+    return ns;
+}
+
+double pst_collectives_spared(const pst_prepared *p) {
+    double most = 0;
+    for (uint32_t r = 0; p->timing->step_ns && r < p->options.n_rank; r++) {
+        double ns = spared_ns(p, r);
+        if (ns > most) most = ns;
+    }
+    return most ? most / (most + (double)p->timing->step_ns) : 0;
+}
+
+void pst_collectives_say(const pst_prepared *p) {
+    if (is_fast(p) && !has_tensor_ranks(p))
+        pst_log(PST_LOG_WARN, "parallel.collectives has no effect without parallel.tensor");
+    if (is_fast(p) || strcmp(p->config->parallel.transport, "nccl")) return;
+    double spared = pst_collectives_spared(p);
+    if (spared > WORTH_SAYING)
+        pst_log(PST_LOG_WARN,
+                "exact sums of tensor ranks are predicted to take %.0f%% of a step; "
+                "parallel.collectives fast spares that, with other bits",
+                spared * 100);
+}
