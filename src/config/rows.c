@@ -204,13 +204,10 @@ static const pst_row rows[] = {
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx|nccl",
          "How ranks exchange bytes; self: all ranks in one process; nccl: from GPU to GPU, each "
          "rank with its own."),
-    TEXT(parallel, products, "library", 0, "library|measured",
-         "On a GPU, what computes each matrix product: the library's first proposal, or the "
-         "fastest of its proposals, "
-         "measured when the run starts and kept in plan.yaml: a run with that plan, or one that is "
-         "resumed, has the "
-         "same "
-         "bits."),
+    TEXT(parallel, products, "measured", 0, "library|measured",
+         "On a GPU, what computes each matrix product: the fastest of the library's proposals, "
+         "measured when the run starts and kept in plan.yaml (a run with that plan, or one that is "
+         "resumed, has the same bits), or its first proposal, the same in every run."),
     TEXT(parallel, graphs, "true", 0, "true|false",
          "On a GPU, operators that run again with the same arguments are captured in CUDA graphs, "
          "which takes the host "
