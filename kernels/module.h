@@ -94,7 +94,7 @@ typedef struct {
     /* Choice i of those that were made since the device was opened; 0 behind the last. */
     int (*take)(pst_device *device, uint32_t i, pst_choice *choice);
     /* For benchmarks: all that could be chosen for that one, timed now; it takes seconds, and
-     * memory of the device. */
+     * memory of the device. None was tried where the choice is that others do its work. */
     pst_status (*compare)(pst_device *device, uint32_t i, pst_choice_times *times);
 } pst_choice_ops;
 

@@ -1,13 +1,18 @@
 /* linear by cuBLASLt, row-major: y[rows,N] = x[rows,K] weight[N,K]^T, so column by column y^T =
  * weight x^T.
  *
- * The bias is added inside the product. The activation is not: the library's GELU reads the sum
- * before it is rounded to z, in arithmetic of its own, so y would differ from the one that
- * `activation` restores from z, and recomputation would change bits. dz likewise has a kernel of
- * its own: the gradient that a fused one would follow is another operator's product. The bias
- * gradient is a column sum in a fixed order. Factors that are rounded, see base/dtype.h, are the
- * product's only: what is stored, added and summed stays of the graph's type. */
+ * The bias is added inside the product. So is GELU (by tanh) applied where the library has that,
+ * and nothing in the run is computed again (pst_graph.final): it reads the sum before it is rounded
+ * to z, in arithmetic of its own, so y differs from the one that `activation` restores from z, and
+ * the two must not meet in one run. dz has a kernel of its own: the gradient that a fused one would
+ * follow is another operator's product, which a cut into stages may have put elsewhere; a run's
+ * bits would depend on the cut. Likewise a residual that is added inside. The gradient of the bias
+ * is summed by W's product, or in an order of our own. What is fused is a choice like that of an
+ * algorithm (pst_cuda_product_fuses): never what a schedule does with B and W. Factors that are
+ * rounded, see base/dtype.h, are the product's only: what is stored, added and summed stays of the
+ * graph's type. */
 #include "base/log.h"
+#include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/fp8.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/shape.h"
@@ -17,7 +22,7 @@ typedef struct {
     uint64_t pitch; /* of y: n, or more where rows have gaps */
     pst_dtype dtype, factors;
     pst_activation act;
-    int bias;
+    int bias, final;
 } sizes;
 
 static sizes sizes_of(const pst_graph *g, const pst_node *node) {
@@ -29,7 +34,8 @@ static sizes sizes_of(const pst_graph *g, const pst_node *node) {
                    .dtype = g->dtype,
                    .factors = pst_node_factors(g, node),
                    .act = node->attr.activation,
-                   .bias = node->n_param > 1};
+                   .bias = node->n_param > 1,
+                   .final = g->final};
 }
 
 /* W goes straight into the accumulator, which is fp32. Gaps between rows of y are computed like the
@@ -60,6 +66,25 @@ static uint64_t split_w(const sizes *s, pst_cuda_shape shape[2]) {
     return even;
 }
 
+/* The pass as one product, ends included. *fused: there is something to fuse. GELU's second output
+ * has rows of multiples of 8; products of 8 bits have no sums of their factors. */
+static pst_cuda_shape fused_of(const sizes *s, pst_pass pass, int *fused) {
+    pst_cuda_shape shape = shape_of(s, pass);
+    shape.gelu = pass == PST_PASS_F && s->act == PST_ACT_GELU_TANH && s->final && s->n % 8 == 0;
+    shape.sums_b = pass == PST_PASS_W && s->bias && s->factors != PST_F8 && s->pitch == s->n;
+    *fused = shape.gelu || shape.sums_b;
+    return shape;
+}
+
+/* Whether it is one product, as the library has it. */
+static pst_status choose_form(pst_device *device, const sizes *s, pst_pass pass,
+                              pst_cuda_shape *shape, int *fused) {
+    *shape = fused_of(s, pass, fused);
+    if (*fused) PST_TRY(pst_cuda_product_fuses(device, shape, fused));
+    if (!*fused) *shape = shape_of(s, pass);
+    return PST_OK;
+}
+
 static uint64_t product_bytes(const sizes *s, pst_pass pass) {
     pst_cuda_shape shape = shape_of(s, pass);
     return PST_CUDA_WORKSPACE + (s->factors == PST_F8 ? pst_cuda_fp8_bytes(&shape) : 0);
@@ -77,19 +102,21 @@ static uint64_t scratch_b(const pst_graph *g, const pst_node *node, uint32_t thr
     return product_bytes(&s, PST_PASS_B);
 }
 
-/* The column sum's parts lie there first, then what the product needs. */
+/* The column sum's parts lie there first, then what the product needs, or both and, behind it, a
+ * micro-batch's gradient of the bias. */
 static uint64_t scratch_w(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
     sizes s = sizes_of(g, node);
     uint64_t parts = s.bias ? pst_cuda_column_sum_scratch(s.rows, s.n, 1) : 0,
-             product = product_bytes(&s, PST_PASS_W);
+             product = product_bytes(&s, PST_PASS_W) + (s.bias ? s.n * sizeof(float) : 0);
     return parts > product ? parts : product;
 }
 
 static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node,
                           pst_pass pass) {
     sizes s = sizes_of(g, node);
-    pst_cuda_shape shape = shape_of(&s, pass);
+    int fused;
+    pst_cuda_shape shape = fused_of(&s, pass, &fused);
     if (s.factors == PST_F8) PST_TRY(pst_cuda_fp8_prepare(device, node));
     return pst_cuda_product_prepare(device, &shape);
 }
@@ -129,12 +156,11 @@ static int captures(pst_device *device, const pst_call *call) {
            pst_cuda_fp8_captures(device, call);
 }
 
-static pst_status multiply(pst_device *device, const pst_call *call, const sizes *s, pst_pass pass,
-                           pst_cuda_operands of) {
-    pst_cuda_shape shape = shape_of(s, pass);
+static pst_status multiply(pst_device *device, const pst_call *call, pst_pass pass,
+                           const pst_cuda_shape *shape, pst_cuda_operands of) {
     of.workspace = call->scratch;
-    if (s->factors == PST_F8) return pst_cuda_fp8_product(device, call, pass, &shape, &of);
-    return pst_cuda_product(device, &shape, &of);
+    if (shape->in == PST_F8) return pst_cuda_fp8_product(device, call, pass, shape, &of);
+    return pst_cuda_product(device, shape, &of);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */
@@ -142,10 +168,14 @@ static pst_status forward(pst_device *device, const pst_call *call) {
     sizes s = sizes_of(call->graph, call->node);
     const void *bias = s.bias ? call->arg[2] : NULL;
     void *y = call->arg[2 + s.bias], *z = s.act ? call->arg[3 + s.bias] : y;
-    PST_TRY(
-        multiply(device, call, &s, PST_PASS_F,
-                 (pst_cuda_operands){.a = call->arg[1], .b = call->arg[0], .bias = bias, .d = z}));
-    if (!s.act) return PST_OK;
+    pst_cuda_shape shape;
+    int fused;
+    PST_TRY(choose_form(device, &s, PST_PASS_F, &shape, &fused));
+    PST_TRY(multiply(
+        device, call, PST_PASS_F, &shape,
+        (pst_cuda_operands){
+            .a = call->arg[1], .b = call->arg[0], .bias = bias, .d = fused ? y : z, .aux = z}));
+    if (!s.act || fused) return PST_OK;
     pst_cuda_activation(pst_cuda_stream(device), s.dtype, s.act, z, y, s.rows * s.n);
     return pst_cuda_launched("linear's activation");
 }
@@ -160,7 +190,8 @@ static pst_status backward(pst_device *device, const pst_call *call) {
                        call->arg[3], s.rows * s.n);
         PST_TRY(pst_cuda_launched("the slope of linear's activation"));
     }
-    return multiply(device, call, &s, PST_PASS_B,
+    pst_cuda_shape shape = shape_of(&s, PST_PASS_B);
+    return multiply(device, call, PST_PASS_B, &shape,
                     (pst_cuda_operands){.a = call->arg[0], .b = dz, .d = call->arg[s.act ? 4 : 2]});
 }
 
@@ -176,24 +207,42 @@ static pst_status multiply_split(pst_device *device, const pst_call *call, const
     return pst_cuda_product(device, &shape[1], &of);
 }
 
+/* The gradient of the bias, by a kernel of our own. */
+static pst_status sum_columns(pst_device *device, const pst_call *call, const sizes *s) {
+    pst_cuda_columns columns = {.dy = call->arg[1],
+                                .sum = {call->arg[3]},
+                                .rows = s->rows,
+                                .columns = s->n,
+                                .pitch = s->pitch,
+                                .first = call->first,
+                                .scratch = call->scratch};
+    pst_cuda_column_sum(pst_cuda_stream(device), s->dtype, &columns);
+    return pst_cuda_launched("the gradient of linear's bias");
+}
+
+/* What a product has summed for the bias is added to what is there. */
+static pst_status add_sums(pst_device *device, const pst_call *call, const sizes *s,
+                           const float *sums) {
+    if (call->first) return PST_OK;
+    pst_cuda_accumulate(pst_cuda_stream(device), PST_F32, sums, call->arg[3], s->n, 0);
+    return pst_cuda_launched("the gradient of linear's bias");
+}
+
 /* IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
 static pst_status weight(pst_device *device, const pst_call *call) {
     sizes s = sizes_of(call->graph, call->node);
-    if (s.bias) {
-        pst_cuda_columns columns = {.dy = call->arg[1],
-                                    .sum = {call->arg[3]},
-                                    .rows = s.rows,
-                                    .columns = s.n,
-                                    .pitch = s.pitch,
-                                    .first = call->first,
-                                    .scratch = call->scratch};
-        pst_cuda_column_sum(pst_cuda_stream(device), s.dtype, &columns);
-        PST_TRY(pst_cuda_launched("the gradient of linear's bias"));
-    }
-    const pst_cuda_operands of = {
+    pst_cuda_shape shape;
+    int fused;
+    PST_TRY(choose_form(device, &s, PST_PASS_W, &shape, &fused));
+    pst_cuda_operands of = {
         .a = call->arg[0], .b = call->arg[1], .beta = call->first ? 0 : 1, .d = call->arg[2]};
-    return s.pitch == s.n ? multiply(device, call, &s, PST_PASS_W, of)
-                          : multiply_split(device, call, &s, of);
+    if (s.bias && !fused) PST_TRY(sum_columns(device, call, &s));
+    if (s.pitch != s.n) return multiply_split(device, call, &s, of);
+    if (!fused) return multiply(device, call, PST_PASS_W, &shape, of);
+    of.sums = call->first ? call->arg[3]
+                          : (float *)(void *)((uint8_t *)call->scratch + PST_CUDA_WORKSPACE);
+    PST_TRY(multiply(device, call, PST_PASS_W, &shape, of));
+    return add_sums(device, call, &s, of.sums);
 }
 
 enum { TAKES_ALL = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16 };

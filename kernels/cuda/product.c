@@ -45,11 +45,32 @@ static cublasStatus_t set(pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what
     return cublasLtMatmulDescSetAttribute(e->product, what, &value, sizeof value);
 }
 
-/* Proposals go by the alignment of a bias that is not there yet. */
-static cublasStatus_t promise_bias(pst_cuda_entry *e) {
-    const uintptr_t some = PST_CUDA_OPERAND_ALIGNMENT;
-    return cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &some,
-                                          sizeof some);
+static cublasStatus_t point(const pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what,
+                            const void *at) {
+    return cublasLtMatmulDescSetAttribute(e->product, what, &at, sizeof at);
+}
+
+/* Proposals go by the alignment of a vector that is not there yet. */
+static const void *promise(void) { return (const void *)(uintptr_t)PST_CUDA_OPERAND_ALIGNMENT; }
+
+/* What follows the sum. A bias has the type that is stored, sums over B that of D, fp32. */
+static cublasStatus_t describe_end(pst_cuda_entry *e) {
+    const pst_cuda_shape *s = &e->shape;
+    const int64_t rows = (int64_t)s->m;
+    uint32_t end = s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    if (s->gelu) end = s->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (s->sums_b) end = CUBLASLT_EPILOGUE_BGRADB;
+    pst_dtype vector = s->sums_b ? PST_F32 : pst_dtype_stored((pst_dtype)s->in);
+    cublasStatus_t status = set(e, CUBLASLT_MATMUL_DESC_EPILOGUE, (int32_t)end);
+    if (!status && (s->bias || s->sums_b))
+        status = set(e, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(vector));
+    if (!status && (s->bias || s->sums_b))
+        status = point(e, CUBLASLT_MATMUL_DESC_BIAS_POINTER, promise());
+    if (!status && s->gelu)
+        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+                                                &rows, sizeof rows);
+    if (!status && s->gelu) status = point(e, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, promise());
+    return status;
 }
 
 /* fp32 stays fp32 where TF32 is not asked for. */
@@ -63,11 +84,7 @@ static pst_status describe_product(pst_cuda_entry *e) {
         status = set(e, CUBLASLT_MATMUL_DESC_TRANSA, s->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (!status)
         status = set(e, CUBLASLT_MATMUL_DESC_TRANSB, s->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (!status && s->bias) status = set(e, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    if (!status && s->bias)
-        status =
-            set(e, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(pst_dtype_stored(s->in)));
-    if (!status && s->bias) status = promise_bias(e);
+    if (!status && (s->bias || pst_cuda_is_fused(s))) status = describe_end(e);
     if (!status) status = layout(&e->a, in, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, 0);
     if (!status)
         status =
@@ -91,6 +108,13 @@ static pst_status name_choice(const pst_cuda_device *d, const pst_cuda_entry *e,
     return PST_OK;
 }
 
+static int is_apart(const cublasLtMatmulAlgo_t *algo) {
+    const uint8_t *byte = (const uint8_t *)algo;
+    size_t i = 0;
+    while (i < sizeof *algo && byte[i] == PST_CUDA_APART) i++;
+    return i == sizeof *algo;
+}
+
 /* *found: the list that was given has one, which is taken. */
 static pst_status choose_given(pst_cuda_device *d, pst_cuda_entry *e, int *found) {
     const struct pst_cuda_products *p = d->products;
@@ -105,13 +129,36 @@ static pst_status choose_given(pst_cuda_device *d, pst_cuda_entry *e, int *found
     if (!given) return PST_OK;
     PST_TRY(pst_choice_read(given, words));
     memcpy(&algo, words, sizeof algo);
+    *found = 1;
+    e->apart = pst_cuda_is_fused(&e->shape) && is_apart(&algo);
+    if (e->apart) return PST_OK;
     if (cublasLtMatmulAlgoCheck(d->lt, e->product, e->a, e->b, e->d, e->d, &algo, &check) ||
         check.workspaceSize > PST_CUDA_USABLE)
         return pst_fail(
             PST_EINPUT,
             "the plan's choice for '%s' does not run here; without it, it is chosen anew", own.of);
     e->algo = algo;
-    *found = 1;
+    return PST_OK;
+}
+
+/* In the table. */
+static const pst_cuda_entry *entry_of(const pst_cuda_device *d, const pst_cuda_shape *shape) {
+    const struct pst_cuda_products *p = d->products;
+    for (uint32_t i = 0; p && i < p->n; i++)
+        if (!memcmp(&p->list[i].shape, shape, sizeof *shape)) return &p->list[i];
+    return NULL;
+}
+
+/* No algorithm is no failure: then it goes apart. */
+static pst_status choose_fused(pst_cuda_device *d, pst_cuda_entry *e) {
+    const pst_cuda_shape shape = pst_cuda_unfused(e->shape);
+    const pst_cuda_entry *plain = entry_of(d, &shape);
+    cublasLtMatmulHeuristicResult_t first;
+    int n = 0;
+    if (!plain) return pst_fail(PST_EINTERNAL, "a fused matrix product before the plain one");
+    if (d->products->measures) return pst_cuda_product_measure_fused(d, e, plain);
+    e->apart = pst_cuda_product_ask(d, e, 1, &first, &n) || !n;
+    if (!e->apart) e->algo = first.algo;
     return PST_OK;
 }
 
@@ -120,6 +167,7 @@ static pst_status choose(pst_cuda_device *d, pst_cuda_entry *e) {
     int n = 0, found;
     PST_TRY(choose_given(d, e, &found));
     if (found) return PST_OK;
+    if (pst_cuda_is_fused(&e->shape)) return choose_fused(d, e);
     if (d->products->measures) return pst_cuda_product_measure(d, e);
     PST_TRY(pst_cuda_product_propose(d, e, 1, &first, &n));
     e->algo = first.algo;
@@ -154,19 +202,24 @@ static pst_status add(pst_cuda_device *d, const pst_cuda_shape *shape, pst_cuda_
 
 /* A model has some twenty shapes. */
 static pst_status find(pst_cuda_device *d, const pst_cuda_shape *shape, pst_cuda_entry **found) {
-    for (uint32_t i = 0; d->products && i < d->products->n; i++)
-        if (!memcmp(&d->products->list[i].shape, shape, sizeof *shape)) {
-            *found = &d->products->list[i];
-            return PST_OK;
-        }
-    return add(d, shape, found);
+    *found = (pst_cuda_entry *)(uintptr_t)entry_of(d, shape);
+    return *found ? PST_OK : add(d, shape, found);
 }
 
 pst_status pst_cuda_product_prepare(pst_device *device, const pst_cuda_shape *shape) {
     pst_cuda_device *d = (pst_cuda_device *)device;
+    const pst_cuda_shape plain = pst_cuda_unfused(*shape);
     pst_cuda_entry *e;
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
-    return find(d, shape, &e);
+    PST_TRY(find(d, &plain, &e));
+    return pst_cuda_is_fused(shape) ? find(d, shape, &e) : PST_OK;
+}
+
+pst_status pst_cuda_product_fuses(pst_device *device, const pst_cuda_shape *shape, int *fuses) {
+    pst_cuda_device *d = (pst_cuda_device *)device;
+    if (!entry_of(d, shape)) PST_TRY(pst_cuda_product_prepare(device, shape));
+    *fuses = !entry_of(d, shape)->apart;
+    return PST_OK;
 }
 
 pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape,
@@ -175,9 +228,10 @@ pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape,
     pst_cuda_entry *e;
     PST_TRY(find(d, shape, &e));
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    if (shape->bias)
-        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                &of->bias, sizeof of->bias);
+    if (shape->bias || shape->sums_b)
+        status = point(e, CUBLASLT_MATMUL_DESC_BIAS_POINTER, shape->bias ? of->bias : of->sums);
+    if (!status && shape->gelu)
+        status = point(e, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, of->aux);
     if (!status) status = pst_cuda_product_run(d, e, &e->algo, of);
     PST_TRY(pst_cublas_status(status, "a matrix product"));
     return pst_cuda_launched("a matrix product");
@@ -236,6 +290,7 @@ static int take_choice(pst_device *device, uint32_t i, pst_choice *choice) {
         name_choice(d, &d->products->list[i], choice) != PST_OK)
         return 0;
     memcpy(words, &d->products->list[i].algo, sizeof words);
+    if (d->products->list[i].apart) memset(words, PST_CUDA_APART, sizeof words);
     pst_choice_write(words, choice);
     return 1;
 }
@@ -245,6 +300,8 @@ static pst_status compare(pst_device *device, uint32_t i, pst_choice_times *time
     if (!d->products || i >= d->products->n)
         return pst_fail(PST_EINTERNAL, "there is no matrix product %u", i);
     pst_cuda_entry e = d->products->list[i];
+    *times = (pst_choice_times){0};
+    if (e.apart) return PST_OK;
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
     return pst_cuda_product_compare(d, &e, times);
 }

@@ -21,6 +21,9 @@ typedef struct {
     uint32_t wide;    /* and B E5M2 or, 0, E4M3 */
     uint32_t trans_a, trans_b; /* A is [k,m], B is [n,k] */
     uint32_t bias;             /* bias[m] is added to every column */
+    uint32_t gelu;             /* D becomes GELU of that (its approximation by tanh, of the sum
+                                  before it is rounded), and that goes to aux, as D is stored */
+    uint32_t sums_b;           /* sums[n] = over B's rows, in fp32: gradients of a bias */
     uint64_t pitch_b; /* elements from one column of B, as it is stored, to the next; 0: as many as
                          it has rows */
 } pst_cuda_shape;
@@ -43,8 +46,14 @@ typedef struct {
     const void *a, *b, *bias;
     float beta;
     void *d, *workspace;
+    void *aux;   /* of gelu */
+    float *sums; /* of sums_b */
     const float *a_inverse, *b_inverse;
 } pst_cuda_operands;
+/* Of a shape with gelu or sums_b: whether the product does that, too. Else it is to be done apart,
+ * for the library has no such algorithm, or none that would be faster by measurement, or the plan
+ * says so: it is a choice like that of an algorithm, the same in every launch. Prepares both. */
+pst_status pst_cuda_product_fuses(pst_device *device, const pst_cuda_shape *shape, int *fuses);
 /* Queued on the compute stream. Prepares where that has not happened. */
 pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape,
                             const pst_cuda_operands *of);

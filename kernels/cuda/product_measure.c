@@ -30,14 +30,21 @@ static cublasStatus_t preference(cublasLtMatmulPreference_t *to) {
     return status;
 }
 
-pst_status pst_cuda_product_propose(pst_cuda_device *d, const pst_cuda_entry *e, int want,
+cublasStatus_t pst_cuda_product_ask(pst_cuda_device *d, const pst_cuda_entry *e, int want,
                                     cublasLtMatmulHeuristicResult_t *list, int *n) {
     cublasLtMatmulPreference_t prefer = NULL;
+    *n = 0;
     cublasStatus_t status = preference(&prefer);
     if (!status)
         status = cublasLtMatmulAlgoGetHeuristic(d->lt, e->product, e->a, e->b, e->d, e->d, prefer,
                                                 want, list, n);
     if (prefer) cublasLtMatmulPreferenceDestroy(prefer);
+    return status;
+}
+
+pst_status pst_cuda_product_propose(pst_cuda_device *d, const pst_cuda_entry *e, int want,
+                                    cublasLtMatmulHeuristicResult_t *list, int *n) {
+    cublasStatus_t status = pst_cuda_product_ask(d, e, want, list, n);
     if (!status && *n > 0) return PST_OK;
     char text[96];
     pst_cuda_product_name(&e->shape, text, sizeof text);
@@ -48,14 +55,14 @@ pst_status pst_cuda_product_propose(pst_cuda_device *d, const pst_cuda_entry *e,
 /* Operands to measure with. */
 typedef struct {
     pst_cuda_device *device;
-    uint8_t *a, *b, *bias, *d, *workspace;
+    uint8_t *a, *b, *bias, *d, *aux, *sums, *workspace;
     cudaEvent_t from, to;
 } bench;
 
 static void bench_close(bench *t) {
     if (t->to) cudaEventDestroy(t->to);
     if (t->from) cudaEventDestroy(t->from);
-    void *memory[] = {t->a, t->b, t->bias, t->d, t->workspace};
+    void *memory[] = {t->a, t->b, t->bias, t->d, t->aux, t->sums, t->workspace};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i]) cudaFree(memory[i]);
 }
@@ -84,6 +91,8 @@ static pst_status bench_open(bench *t, const pst_cuda_shape *s) {
     if (!error) error = take(&t->b, s->in, (s->pitch_b ? s->pitch_b : inner) * columns);
     if (!error) error = take(&t->bias, pst_dtype_stored(s->in), s->m);
     if (!error) error = take(&t->d, s->out, s->m * s->n);
+    if (!error && s->gelu) error = take(&t->aux, s->out, s->m * s->n);
+    if (!error && s->sums_b) error = take(&t->sums, PST_F32, s->n);
     if (!error) error = cudaMalloc((void **)&t->workspace, PST_CUDA_WORKSPACE);
     if (!error) error = cudaEventCreate(&t->from);
     if (!error) error = cudaEventCreate(&t->to);
@@ -130,14 +139,53 @@ static pst_status time_one(const bench *t, const pst_cuda_entry *e,
     return PST_OK;
 }
 
-/* Operands, with the bias where there is one. */
+/* What the product's end reads and writes. */
+static pst_status bench_point(const bench *t, const pst_cuda_entry *e) {
+    const void *vector = e->shape.bias ? t->bias : t->sums, *aux = t->aux;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (e->shape.bias || e->shape.sums_b)
+        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                &vector, sizeof vector);
+    if (!status && e->shape.gelu)
+        status = cublasLtMatmulDescSetAttribute(
+            e->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
+    return pst_cublas_status(status, "operands to measure matrix products with");
+}
+
 static pst_status bench_begin(bench *t, const pst_cuda_entry *e) {
     PST_TRY(bench_open(t, &e->shape));
-    const void *bias = t->bias;
-    if (!e->shape.bias) return PST_OK;
-    return pst_cublas_status(cublasLtMatmulDescSetAttribute(
-                                 e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
-                             "bias");
+    return bench_point(t, e);
+}
+
+/* What is launched beside a product that does not do it itself. */
+static void launch_apart(const bench *t, const pst_cuda_shape *s) {
+    cudaStream_t stream = pst_cuda_stream(&t->device->base);
+    const pst_cuda_columns columns = {.dy = t->b,
+                                      .sum = {(float *)t->sums},
+                                      .rows = s->k,
+                                      .columns = s->n,
+                                      .first = 1,
+                                      .scratch = (float *)t->workspace};
+    if (s->gelu)
+        pst_cuda_activation(stream, (pst_dtype)s->out, PST_ACT_GELU_TANH, t->aux, t->d,
+                            s->m * s->n);
+    else pst_cuda_column_sum(stream, pst_dtype_stored((pst_dtype)s->in), &columns);
+}
+
+/* As time_one. */
+static pst_status time_apart(const bench *t, const pst_cuda_shape *s, float *ms) {
+    cudaStream_t stream = pst_cuda_stream(&t->device->base);
+    float took;
+    for (int round = 0; round <= ROUNDS; round++) {
+        cudaError_t error = cudaEventRecord(t->from, stream);
+        for (int turn = 0; turn < TURNS && !error; turn++) launch_apart(t, s);
+        if (!error) error = cudaEventRecord(t->to, stream);
+        if (!error) error = cudaEventSynchronize(t->to);
+        if (!error) error = cudaEventElapsedTime(&took, t->from, t->to);
+        PST_TRY(pst_cuda_status(error, "measuring what is apart from a matrix product"));
+        if (round && took < *ms) *ms = took;
+    }
+    return PST_OK;
 }
 
 static const float never = 1e30f;
@@ -176,6 +224,29 @@ pst_status pst_cuda_product_measure(pst_cuda_device *d, pst_cuda_entry *e) {
     return pst_fail(PST_EINTERNAL,
                     "none of cuBLASLt's %d algorithms for the matrix product %s runs here", n,
                     text);
+}
+
+static pst_status compare_forms(const bench *t, pst_cuda_entry *e, const pst_cuda_entry *plain) {
+    cublasLtMatmulHeuristicResult_t list[CANDIDATES];
+    float fused = never, apart = never, own = never;
+    uint32_t ran;
+    int n;
+    if (pst_cuda_product_ask(t->device, e, CANDIDATES, list, &n)) n = 0;
+    PST_TRY(bench_point(t, plain));
+    PST_TRY(time_one(t, plain, &plain->algo, never, &apart));
+    PST_TRY(time_apart(t, &e->shape, &own));
+    PST_TRY(fastest(t, e, list, n, &fused, &ran));
+    e->apart = fused > apart + own;
+    return PST_OK;
+}
+
+pst_status pst_cuda_product_measure_fused(pst_cuda_device *d, pst_cuda_entry *e,
+                                          const pst_cuda_entry *plain) {
+    bench t = {.device = d};
+    pst_status status = bench_begin(&t, e);
+    if (status == PST_OK) status = compare_forms(&t, e, plain);
+    bench_close(&t);
+    return status;
 }
 
 /* Measuring chooses among the first; then all, those included, are timed anew. */

@@ -208,13 +208,10 @@ static const pst_row rows[] = {
          "How tensor ranks add up over nccl; exact: in fp32 and in the order of the ranks, the "
          "same bits each time; fast: by NCCL's all-reduce and reduce-scatter, in an order and a "
          "precision of their own. CPUs: exact."),
-    TEXT(parallel, products, "library", 0, "library|measured",
-         "On a GPU, what computes each matrix product: the library's first proposal, or the "
-         "fastest of its proposals, "
-         "measured when the run starts and kept in plan.yaml: a run with that plan, or one that is "
-         "resumed, has the "
-         "same "
-         "bits."),
+    TEXT(parallel, products, "measured", 0, "library|measured",
+         "On a GPU, what computes each matrix product: the fastest of the library's proposals, "
+         "measured when the run starts and kept in plan.yaml (a run with that plan, or one that is "
+         "resumed, has the same bits), or its first proposal, the same in every run."),
     TEXT(parallel, graphs, "true", 0, "true|false",
          "On a GPU, operators that run again with the same arguments are captured in CUDA graphs, "
          "which takes the host "

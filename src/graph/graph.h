@@ -119,6 +119,9 @@ struct pst_graph {
     pst_dtype dtype;
     /* TF32 or F8 where products round their factors to that; 0: they are of dtype */
     pst_dtype factors;
+    /* what F writes is never computed again in this run: kernels whose bits a second time would be
+     * others may write it (src/prepare) */
+    int final;
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
     pst_param *param;

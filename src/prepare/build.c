@@ -162,6 +162,14 @@ static void level(pst_cut *const *cut, uint32_t n) {
             }
 }
 
+/* In a run in which any chunk recomputes, nothing is final, so that its chunks agree. */
+static void mark_final(pst_prepared *p) {
+    int final = !p->options.infer;
+    for (uint32_t c = 0; c < p->plan->layout.n_chunk; c++)
+        final = final && p->plan->layout.recompute[c] == PST_RECOMPUTE_NONE;
+    for (uint32_t t = 0; t < p->grid.tensor; t++) p->graphs[t]->final = final;
+}
+
 static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cut **cut) {
     chooser_arg arg = {
         .p = p,
@@ -322,6 +330,7 @@ static pst_status prepare_into(pst_prepared *p) {
     if (!p->grid.before) PST_TRY(pst_profile_open_for(p)); /* of the operators as they are split */
     PST_TRY(build_plan(p));
     PST_TRY(pst_prepare_split(p));
+    mark_final(p);
     if (p->grid.before) PST_TRY(pst_profile_open_for(p));
     PST_TRY(build_job(p));
     pst_measured_close(p->measured);

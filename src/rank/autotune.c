@@ -6,7 +6,7 @@
 #include <string.h>
 
 int pst_rank_autotunes(const pst_prepared *p) {
-    return p->optim && !strcmp(p->config->parallel.products, "measured");
+    return p->optim && strcmp(p->config->parallel.products, "library") != 0;
 }
 
 pst_status pst_rank_give_autotuned(const pst_prepared *p, pst_device *device) {

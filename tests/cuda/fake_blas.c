@@ -4,6 +4,7 @@
 #include "cuda/fake.h"
 #include "base/dtype.h"
 #include <cublasLt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ struct fake_product {
     int tf32;
     const float *scale_a, *scale_b;
     int32_t trans_a, trans_b, epilogue, bias_type;
-    const void *bias;
+    int64_t aux_pitch;
+    void *vector, *aux; /* bias, or its gradient; what GELU is of */
 };
 struct fake_layout {
     cudaDataType type;
@@ -51,8 +53,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     if (what == CUBLASLT_MATMUL_DESC_TRANSB) to = &p->trans_b;
     if (what == CUBLASLT_MATMUL_DESC_EPILOGUE) to = &p->epilogue;
     if (what == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE) to = &p->bias_type;
-    if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof p->bias)
-        memcpy(&p->bias, value, bytes);
+    if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof p->vector)
+        memcpy(&p->vector, value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER && bytes == sizeof p->aux)
+        memcpy(&p->aux, value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD && bytes == sizeof p->aux_pitch)
+        memcpy(&p->aux_pitch, value, bytes);
     else if (what == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER && bytes == sizeof p->scale_a)
         memcpy(&p->scale_a, value, bytes);
     else if (what == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER && bytes == sizeof p->scale_b)
@@ -103,11 +109,32 @@ static int fits_f8(const struct fake_product *p, const struct fake_layout *a,
            (d->type == CUDA_R_16BF || d->type == CUDA_R_32F);
 }
 
+static int has_gelu(const struct fake_product *p) {
+    return p->epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
+           p->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+static int has_bias(const struct fake_product *p) {
+    return p->epilogue == CUBLASLT_EPILOGUE_BIAS || p->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+static int has_sums(const struct fake_product *p) {
+    return p->epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
+/* GELU's other output has columns of multiples of 8; a gradient of a bias has the type of D. */
+static int fits_end(const struct fake_product *p, const struct fake_layout *a,
+                    const struct fake_layout *d) {
+    if (has_gelu(p) && (p->aux_pitch % 8 || p->aux_pitch < (int64_t)d->rows || !p->aux)) return 0;
+    if (has_sums(p) && ((cudaDataType)p->bias_type != d->type || is_f8(a) || !p->vector)) return 0;
+    return !fake_blas.plain || !(has_gelu(p) || has_sums(p));
+}
+
 static int fits(const struct fake_product *p, const struct fake_layout *a,
                 const struct fake_layout *b, const struct fake_layout *d) {
     uint64_t m = p->trans_a == CUBLAS_OP_T ? a->cols : a->rows,
              n = p->trans_b == CUBLAS_OP_T ? b->rows : b->cols;
-    return m == d->rows && n == d->cols &&
+    return m == d->rows && n == d->cols && fits_end(p, a, d) &&
            inner(p, a) == (p->trans_b == CUBLAS_OP_T ? b->cols : b->rows) &&
            (is_f8(a) ? fits_f8(p, a, b, d)
                      : a->type == b->type && (d->type == a->type || d->type == CUDA_R_32F));
@@ -201,6 +228,28 @@ static double dot(const multiplication *m, uint64_t row, uint64_t col) {
     return sum * m->alpha * (p->scale_a ? *p->scale_a : 1.0) * (p->scale_b ? *p->scale_b : 1.0);
 }
 
+static double gelu(double z) {
+    return 0.5 * z * (1 + tanh(sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
+}
+
+/* Of one element: bias, GELU. */
+static double end_of(const struct fake_product *p, const struct fake_layout *d, double sum,
+                     uint64_t row, uint64_t col) {
+    if (has_bias(p)) sum += get((cudaDataType)p->bias_type, p->vector, row);
+    if (!has_gelu(p)) return sum;
+    put(d->type, p->aux, row + col * (uint64_t)p->aux_pitch, sum);
+    return gelu(sum);
+}
+
+/* The sum of a column of op(B). */
+static void sum_column(const multiplication *m, uint64_t col) {
+    const struct fake_product *p = &m->product;
+    double sum = 0;
+    for (uint64_t i = 0; i < inner(p, &m->a); i++)
+        sum += element(p, &m->b, m->right, p->trans_b, i, col);
+    put((cudaDataType)p->bias_type, p->vector, col, sum);
+}
+
 static void multiply(const void *arguments) {
     const multiplication *m = arguments;
     const struct fake_product *p = &m->product;
@@ -212,10 +261,9 @@ static void multiply(const void *arguments) {
             uint64_t at = row + col * (uint64_t)m->d.ld;
             double sum = dot(m, row, col);
             if (m->beta != 0) sum += m->beta * get(m->d.type, m->to, at);
-            if (p->epilogue == CUBLASLT_EPILOGUE_BIAS)
-                sum += get((cudaDataType)p->bias_type, p->bias, row);
-            put(m->d.type, m->to, at, sum);
+            put(m->d.type, m->to, at, end_of(p, &m->d, sum, row, col));
         }
+    for (uint64_t col = 0; has_sums(p) && col < m->d.cols; col++) sum_column(m, col);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t lt, cublasLtMatmulDesc_t product, const void *alpha,
@@ -241,6 +289,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lt, cublasLtMatmulDesc_t product,
         bytes < 1 << 20)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (fake_blas.broken >> (m.number - 100) & 1) return CUBLAS_STATUS_EXECUTION_FAILED;
-    fake_launch(stream, m.number == 101 ? 1000000 : 2000000, multiply, &m, sizeof m);
+    int more = has_gelu(&m.product) || has_sums(&m.product);
+    fake_blas.ends += (uint32_t)more;
+    fake_launch(stream, (m.number == 101 ? 1000000 : 2000000) + (more ? fake_blas.end_ns : 0),
+                multiply, &m, sizeof m);
     return CUBLAS_STATUS_SUCCESS;
 }

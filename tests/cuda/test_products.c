@@ -1,6 +1,6 @@
 /* test: wrap=pst_monotonic_ns
  * Forms of linear through a made-up cuBLASLt (fake_blas.c), against kernels/ref: outputs with gaps
- * between their rows. */
+ * between their rows; GELU and gradients of biases inside of products, and when. */
 #include "cuda/fake.h"
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,9 +132,151 @@ static void outputs_with_gaps(void **state) {
                    run_with_gaps);
 }
 
+/* --- fused, or apart -------------------------------------------------------------------------- */
+
+static int final;
+
+static void run_plainly(case_state *s, pst_pass pass, int first) {
+    pst_arg args[PST_MAX_ARG];
+    void *arg[PST_MAX_ARG];
+    uint32_t n = s->node->op->args(s->node, pass, args);
+    s->graph->final = final;
+    for (uint32_t i = 0; i < n; i++) arg[i] = case_operand(s, args, i, (case_flags){0})->data;
+    launch(s, cuda_row(&s->spec, pass), arg, first);
+}
+
+/* Products that did more than add a bias, in F, B, W and W. */
+static uint32_t ends_of(kernel_case k) {
+    fake_blas.ends = 0;
+    check_case(&k, run_plainly);
+    return fake_blas.ends;
+}
+
+static const kernel_case wide = {
+    .op = "linear", .b = 2, .t = 5, .c = 16, .f = 24, .act = PST_ACT_GELU_TANH, .second = 1};
+
+static void ends_are_fused(void **state) {
+    (void)state;
+    static const pst_dtype type[] = {PST_F32, PST_BF16, PST_F16};
+    for (int i = 0; i < 3; i++) {
+        kernel_case k = wide;
+        k.dtype = type[i];
+        final = 1;
+        assert_int_equal(ends_of(k), 1 + 2);
+        k.second = 0;
+        assert_int_equal(ends_of(k), 1); /* no bias */
+        k.f = 12;
+        assert_int_equal(ends_of(k), 0); /* its rows are no multiples of 8 */
+        k.act = PST_ACT_GELU_ERF;
+        k.f = 24;
+        assert_int_equal(ends_of(k), 0); /* the library has another */
+        k.second = 1;
+        assert_int_equal(ends_of(k), 2);
+    }
+}
+
+/* What is computed again has to be what it was. */
+static void recomputed_gelu_is_apart(void **state) {
+    (void)state;
+    kernel_case k = wide;
+    k.dtype = PST_BF16;
+    final = 0;
+    assert_int_equal(ends_of(k), 2);
+    k.second = 0;
+    assert_int_equal(ends_of(k), 0);
+}
+
+static void libraries_without(void **state) {
+    (void)state;
+    kernel_case k = wide;
+    k.dtype = PST_BF16;
+    final = 1;
+    fake_blas.plain = 1;
+    assert_int_equal(ends_of(k), 0);
+}
+
+static void products_of_8_bits(void **state) {
+    (void)state;
+    kernel_case k = {.op = "linear",
+                     .b = 1,
+                     .t = 16,
+                     .c = 32,
+                     .f = 16,
+                     .act = PST_ACT_GELU_TANH,
+                     .second = 1,
+                     .dtype = PST_BF16,
+                     .factors = PST_F8};
+    uint32_t n_ref;
+    const pst_kernel_row *refs = pst_kernels_ref(&n_ref);
+    case_state ref, got;
+    final = 1;
+    fake_blas.ends = 0;
+    assert_int_equal(case_open(&k, 3, 0, &ref), PST_OK);
+    assert_int_equal(case_open(&k, 0, 0, &got), PST_OK);
+    case_copy(&got, &ref);
+    run_plainly(&got, PST_PASS_F, 0);
+    assert_int_equal(
+        case_run(&ref, case_row(refs, n_ref, &k, PST_PASS_F, 0), NULL, (case_flags){0}), PST_OK);
+    compare_written(&got, &ref, PST_PASS_F);
+    assert_int_equal(fake_blas.ends, 1);
+    case_close(&got);
+    run_plainly(&ref, PST_PASS_B, 1);
+    run_plainly(&ref, PST_PASS_W, 1);
+    assert_int_equal(fake_blas.ends, 1); /* the library sums none of 8 bits */
+    case_close(&ref);
+}
+
+/* How many choices there are; whether the fused ones are `apart`. */
+static uint32_t chosen(pst_choice *list, uint32_t *apart) {
+    static const char words[] = "ffffffffffffffff ffffffffffffffff ffffffffffffffff";
+    uint32_t n = 0;
+    *apart = 0;
+    for (; pst_cuda_choices.take(device, n, &list[n]); n++)
+        *apart += !strncmp(list[n].is, words, strlen(words));
+    return n;
+}
+
+/* What is slower inside than beside is done apart; with the list of another run, as that did. */
+static void ends_are_measured(void **state) {
+    (void)state;
+    pst_choice list[2][16];
+    uint32_t apart[2], n[2];
+    kernel_case k = wide;
+    k.dtype = PST_BF16;
+    final = 1;
+    for (int slow = 0; slow < 2; slow++) {
+        assert_int_equal(open_device(state), 0);
+        fake_blas.end_ns = slow ? 100000000 : 0;
+        assert_int_equal(pst_cuda_choices.give(device, 1, NULL, 0), PST_OK);
+        check_case(&k, run_plainly); /* measures, too */
+        n[slow] = chosen(list[slow], &apart[slow]);
+        fake_blas.ends = 0;
+        check_case(&k, run_plainly);
+        assert_int_equal(fake_blas.ends, slow ? 0 : 3);
+        assert_int_equal(close_device(state), 0);
+    }
+    assert_int_equal(n[0], 3 + 2); /* F, B and W; F and W with their ends */
+    assert_int_equal(n[1], n[0]);
+    assert_int_equal(apart[0], 0);
+    assert_int_equal(apart[1], 2);
+    for (int measures = 0; measures < 2; measures++) {
+        assert_int_equal(open_device(state), 0);
+        assert_int_equal(pst_cuda_choices.give(device, measures, list[1], n[1]), PST_OK);
+        assert_int_equal(ends_of(k), 0);
+        assert_int_equal(pst_cuda_choices.give(device, measures, list[0], n[0]), PST_OK);
+        assert_int_equal(ends_of(k), 3); /* prepared before, and agreed on later */
+        assert_int_equal(close_device(state), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(outputs_with_gaps, open_device, close_device),
+        cmocka_unit_test_setup_teardown(ends_are_fused, open_device, close_device),
+        cmocka_unit_test_setup_teardown(recomputed_gelu_is_apart, open_device, close_device),
+        cmocka_unit_test_setup_teardown(libraries_without, open_device, close_device),
+        cmocka_unit_test_setup_teardown(products_of_8_bits, open_device, close_device),
+        cmocka_unit_test(ends_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
