@@ -5,12 +5,19 @@
 #endif
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { LINE = 256 };
+enum { LINE = 400 };
 
 /* CUDA counts 12.8 as 12080. */
 static int major(int version) { return version / 1000; }
 static int minor(int version) { return version % 1000 / 10; }
+
+/* The oldest driver for any release of this major number (CUDA Compatibility, minor versions). */
+static int oldest_driver(int runtime) {
+    if (major(runtime) == 11) return 450;
+    return major(runtime) == 12 ? 525 : 580;
+}
 
 static const char *no_driver(char line[LINE]) {
     int driver = 0, runtime = 0;
@@ -18,13 +25,36 @@ static const char *no_driver(char line[LINE]) {
     cudaRuntimeGetVersion(&runtime);
     if (!driver)
         snprintf(line, LINE,
-                 "there is no NVIDIA driver here; the module needs one for CUDA %d.%d or later",
-                 major(runtime), minor(runtime));
+                 "there is no NVIDIA driver here; the module needs one for CUDA %d: %d or later",
+                 major(runtime), oldest_driver(runtime));
     else
         snprintf(line, LINE,
-                 "the NVIDIA driver is for CUDA %d.%d; the module needs one for %d.%d or later",
-                 major(driver), minor(driver), major(runtime), minor(runtime));
+                 "the NVIDIA driver is for CUDA %d.%d; the module needs one for CUDA %d: %d or "
+                 "later",
+                 major(driver), minor(driver), major(runtime), oldest_driver(runtime));
     return line;
+}
+
+/* Another CUDA's cuDNN, or what is older than the headers that the module was built with. */
+const char *pst_cuda_mismatch(void) {
+    static _Thread_local char line[LINE];
+    int runtime = 0, n = 0;
+    size_t dnn = cudnnGetVersion(), of = cudnnGetCudartVersion(), lt = cublasLtGetVersion();
+    cudaRuntimeGetVersion(&runtime);
+    *line = 0;
+    if (major((int)of) != major(runtime))
+        n = snprintf(line, LINE, "cuDNN is for CUDA %d, the module for CUDA %d", major((int)of),
+                     major(runtime));
+    if (dnn < CUDNN_VERSION)
+        n += snprintf(line + n, (size_t)(LINE - n),
+                      "%scuDNN %zu.%zu.%zu is older than %d.%d.%d, with which the module was built",
+                      n ? "; " : "", dnn / 10000, dnn / 100 % 100, dnn % 100, CUDNN_MAJOR,
+                      CUDNN_MINOR, CUDNN_PATCHLEVEL);
+    if (lt < CUBLAS_VERSION)
+        snprintf(line + n, (size_t)(LINE - n), "%scuBLASLt %zu.%zu.%zu is older than %d.%d.%d",
+                 n ? "; " : "", lt / 10000, lt / 100 % 100, lt % 100, CUBLAS_VER_MAJOR,
+                 CUBLAS_VER_MINOR, CUBLAS_VER_PATCH);
+    return *line ? line : NULL;
 }
 
 static const char *no_device(char line[LINE]) {
@@ -99,6 +129,9 @@ static const char *about_libraries(char line[LINE]) {
              "driver %s, runtime %d.%d, cuBLASLt %zu.%zu.%zu, cuDNN %zu.%zu.%zu, NCCL %s", words,
              major(runtime), minor(runtime), lt / 10000, lt / 100 % 100, lt % 100, dnn / 10000,
              dnn / 100 % 100, dnn % 100, nccl_version(nccl));
+    const char *wrong = pst_cuda_mismatch();
+    size_t n = strlen(line);
+    if (wrong) snprintf(line + n, LINE - n, ": %s", wrong);
     return line;
 }
 

@@ -174,7 +174,7 @@ gradient_tile(float (&weight)[EACH], float (&ds)[EACH], const float (&delta)[EAC
 
 /* Rows are queries. */
 template <typename T>
-__global__ void __launch_bounds__(TILE *LINES) backward_q(const pst_cuda_attention a) {
+__global__ void __launch_bounds__(TILE *LINES, 2) backward_q(const pst_cuda_attention a) {
     __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], grad[TILE][TILE + 1];
     const place p = find(a);
     const T *k = (const T *)a.qkv + p.qkv + p.c;

@@ -78,6 +78,8 @@ const char *pst_cuda_reject(const pst_device_config *config);
 const char *pst_cuda_model(const pst_device_config *config);
 uint64_t pst_cuda_room(const pst_device_config *config, uint32_t ranks_here);
 const char *pst_cuda_about(uint32_t line);
+/* What of the libraries' versions may not do, as one line; NULL: nothing. */
+const char *pst_cuda_mismatch(void);
 const char *pst_cuda_attention_about(void); /* attention_about.c: a line of it, of the first GPU */
 
 /* Rows of each file, gathered by rows.c, best first. */

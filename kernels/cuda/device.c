@@ -6,6 +6,7 @@
  * mistakes only; what the device finds out later, `test` says of the launch that caused it
  * (events.c). memory, staging and copy without an event wait. One thread at a time uses a device;
  * it may be another one each time. */
+#include "base/log.h"
 #include "base/status.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/events.h"
@@ -132,6 +133,8 @@ static void close_device(pst_device *device) {
 static pst_status open_device(const pst_device_config *config, pst_device **device) {
     const char *why = pst_cuda_reject(config);
     if (why) return pst_fail(PST_EINPUT, "device cuda: %s", why);
+    if (config->local == 0 && (why = pst_cuda_mismatch()))
+        pst_log(PST_LOG_WARN, "device cuda: %s", why);
     cuda_device *d = calloc(1, sizeof *d);
     if (!d) return pst_fail(PST_ENOMEM, "no memory for the cuda device");
     d->shared.base = (pst_device){

@@ -232,6 +232,8 @@ template <typename T> struct accumulation {
     int first;
     __device__ void load(uint64_t i, in &v) const {
         v.x = load_pack(x + i);
+#pragma unroll
+        for (uint32_t k = 0; k < N; k++) v.y[k] = 0; /* never in memory of its own */
         if (!first) load_floats<N>(y + i, v.y);
     }
     __device__ void finish(uint64_t i, const in &v) const {

@@ -117,7 +117,7 @@ __device__ inline void end_run(const embed_job &j, int32_t token, float *part, u
 
 /* Warp: a stretch, and a warp's width of columns. */
 template <typename T, bool PACKED>
-__global__ void __launch_bounds__(WARP *WARPS) embedding_runs(embed_job j, const T *dy) {
+__global__ void __launch_bounds__(WARP *WARPS, 2) embedding_runs(embed_job j, const T *dy) {
     constexpr uint32_t N = lane<T, PACKED>::N, DEEP = 8;
     uint64_t stretch = (uint64_t)blockIdx.x * WARPS + threadIdx.y, from = stretch * STRETCH;
     if (from >= j.tokens) return;

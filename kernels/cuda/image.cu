@@ -109,7 +109,8 @@ __device__ inline uint32_t taken(const pool_job &j, const T *image, uint32_t r, 
 /* Each pixel looks at the windows over it and adds what they give it, in order: nothing is added to
  * memory. */
 template <typename T, bool PACKED>
-__global__ void __launch_bounds__(THREADS) max_pool_b(pool_job j, const T *x, const T *dy, T *dx) {
+__global__ void __launch_bounds__(THREADS, 2)
+    max_pool_b(pool_job j, const T *x, const T *dy, T *dx) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     uint64_t item = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     if (item >= j.items) return;

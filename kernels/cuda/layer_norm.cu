@@ -1,11 +1,17 @@
 /* Layer norm, F and B: a row lies in the registers of the threads that share it, 4 packs at most in
  * each, so that every operand is read once. Rows that are not aligned or too long for that are read
- * again from the cache instead. */
+ * again from the cache instead.
+ *
+ * Rows of up to 8192 numbers of 16 bits make blocks of at most 256 threads, which have kernels of
+ * their own: there F takes 40 registers, with the bound of 1024 threads 44 to 46. B takes the 64
+ * that this bound allows, and as many without it; no register of either is kept in memory
+ * (tests/kernels/test_cuda_registers.sh). */
 #include "kernels/cuda/vector.cuh"
 
 enum {
     PACKS = 4,
     MOST = 1024 /* threads of a row */,
+    FEW = 256 /* of a row that is not long */,
     SMALL = 128 /* threads of a block of several rows */
 };
 
@@ -39,8 +45,8 @@ __device__ inline float2 row_sum(float x, float y) {
 }
 
 /* --- rows in registers ------------------------------------------------------------------------ */
-template <typename T>
-__global__ void __launch_bounds__(MOST)
+template <typename T, int THREADS>
+__global__ void __launch_bounds__(THREADS)
     layer_norm_f(norm_job j, const T *x, const T *weight, const T *bias, T *y) {
     constexpr uint32_t N = pack<T>::N;
     uint64_t row = (uint64_t)blockIdx.x * blockDim.y + threadIdx.y;
@@ -87,8 +93,8 @@ __global__ void __launch_bounds__(MOST)
 
 /* With g = dy * weight and h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+
  * sum). */
-template <typename T>
-__global__ void __launch_bounds__(MOST)
+template <typename T, int THREADS>
+__global__ void __launch_bounds__(THREADS)
     layer_norm_b(norm_job j, const T *x, const T *weight, const T *dy, const T *add, T *dx) {
     constexpr uint32_t N = pack<T>::N;
     uint64_t row = (uint64_t)blockIdx.x * blockDim.y + threadIdx.y, at = row * j.n;
@@ -199,8 +205,9 @@ void pst_cuda_layer_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_nor
         bool packed = aligned(c->x) && aligned(c->weight) && aligned(c->bias) && aligned(c->y);
         uint32_t threads = packed ? row_threads(c->n, pack<T>::N) : 0;
         norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved};
-        run(q, threads, j, layer_norm_f<T>, layer_norm_f_any<T>, (const T *)c->x,
-            (const T *)c->weight, (const T *)c->bias, (T *)c->y);
+        run(q, threads, j, threads > FEW ? layer_norm_f<T, MOST> : layer_norm_f<T, FEW>,
+            layer_norm_f_any<T>, (const T *)c->x, (const T *)c->weight, (const T *)c->bias,
+            (T *)c->y);
     });
 }
 
@@ -211,7 +218,8 @@ void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_nor
                       aligned(c->dx);
         uint32_t threads = packed ? row_threads(c->n, pack<T>::N) : 0;
         norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved};
-        run(q, threads, j, layer_norm_b<T>, layer_norm_b_any<T>, (const T *)c->x,
-            (const T *)c->weight, (const T *)c->dy, (const T *)c->sum, (T *)c->dx);
+        run(q, threads, j, threads > FEW ? layer_norm_b<T, MOST> : layer_norm_b<T, FEW>,
+            layer_norm_b_any<T>, (const T *)c->x, (const T *)c->weight, (const T *)c->dy,
+            (const T *)c->sum, (T *)c->dx);
     });
 }

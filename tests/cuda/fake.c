@@ -245,7 +245,7 @@ const char *cublasLtGetStatusString(cublasStatus_t status) {
     (void)status;
     return "some status";
 }
-size_t cublasLtGetVersion(void) { return 130100; }
+size_t cublasLtGetVersion(void) { return (size_t)fake.lt; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t *dnn) {
     return fake_make((void **)dnn, sizeof(cudaStream_t)) ? CUDNN_STATUS_ALLOC_FAILED
                                                          : CUDNN_STATUS_SUCCESS;
@@ -263,4 +263,5 @@ const char *cudnnGetErrorString(cudnnStatus_t status) {
     return "some status";
 }
 void cudnnGetLastErrorString(char *text, size_t bytes) { snprintf(text, bytes, "more words"); }
-size_t cudnnGetVersion(void) { return 91900; }
+size_t cudnnGetVersion(void) { return (size_t)fake.dnn; }
+size_t cudnnGetCudartVersion(void) { return (size_t)fake.dnn_cuda; }

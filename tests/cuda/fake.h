@@ -13,6 +13,7 @@ typedef struct {
     int count, capability; /* GPUs, 90 for sm_90 */
     cudaError_t none;      /* what counting them says instead */
     int driver, runtime;   /* as CUDA counts, 13000 for 13.0 */
+    int lt, dnn, dnn_cuda; /* versions of cuBLASLt and cuDNN; which CUDA the latter is for */
     uint64_t free_bytes, total_bytes;
     int live;          /* streams, events, blocks and handles that were made and not given back */
     int fail_at;       /* > 0: that call that makes one of these fails for want of memory */

@@ -378,11 +378,11 @@ static void says_why_not(void **state) {
     fake.driver = 0;
     assert_string_equal(
         ops->reject(&config),
-        "there is no NVIDIA driver here; the module needs one for CUDA 13.0 or later");
+        "there is no NVIDIA driver here; the module needs one for CUDA 13: 580 or later");
     fake.driver = 12040;
     assert_string_equal(
         ops->reject(&config),
-        "the NVIDIA driver is for CUDA 12.4; the module needs one for 13.0 or later");
+        "the NVIDIA driver is for CUDA 12.4; the module needs one for CUDA 13: 580 or later");
     fake.none = cudaErrorNoDevice;
     fake.driver = 13000;
     setenv("CUDA_VISIBLE_DEVICES", "7", 1);
@@ -397,8 +397,15 @@ static void says_why_not(void **state) {
     fake.capability = 90;
     fake.free_bytes = 3ull << 30;
     fake.total_bytes = 4ull << 30;
+    assert_null(pst_cuda_mismatch());
+    fake.lt = 130002;
+    fake.dnn = 91001;
+    fake.dnn_cuda = 12090;
     static const char libraries[] =
-        "driver for CUDA 13.0, runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0, NCCL ";
+        "driver for CUDA 13.0, runtime 13.0, cuBLASLt 13.0.2, cuDNN 9.10.1, NCCL ";
+    assert_non_null(strstr(pst_cuda_about(0), ": cuDNN is for CUDA 12, the module for CUDA 13; "
+                                              "cuDNN 9.10.1 is older than "));
+    assert_non_null(strstr(pst_cuda_about(0), "; cuBLASLt 13.0.2 is older than "));
     assert_memory_equal(pst_cuda_about(0), libraries, sizeof libraries - 1);
     assert_string_equal(pst_cuda_about(1),
                         "GPU 0: Fake, sm_90, 132 multiprocessors, 3.0 of 4.0 GiB free");

@@ -18,6 +18,7 @@ static pst_device *device;
 static int open_device(void **state) {
     (void)state;
     fake_reset();
+    fake.lt = 130100; /* as in keys of choices */
     return ops->open(&(pst_device_config){.threads = 1}, &device) == PST_OK ? 0 : -1;
 }
 

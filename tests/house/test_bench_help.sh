@@ -28,7 +28,7 @@ for program in $(grep -l __main__ "$SOURCE_DIR"/bench/*.py); do
     ! grep -q Traceback err || fail "$name: $(cat err)"
 done
 [ $n -gt 15 ] || fail "only $n programs"
-sh "$SOURCE_DIR/bench/bundle.sh" --help | grep -q 'bench/bundle.sh DIR' || fail "bundle.sh --help"
+sh "$SOURCE_DIR/bench/bundle.sh" --help | grep -q 'bench/bundle.sh \[--vendor\] DIR' || fail "bundle.sh --help"
 rc=0
 sh "$SOURCE_DIR/bench/bundle.sh" 2>err >&2 || rc=$?
 [ $rc = 2 ] && grep -q '^usage: ' err || fail "bundle.sh without a folder: status $rc: $(cat err)"
