@@ -33,7 +33,9 @@ typedef struct {
                               are shared out, what `micro` of `chunk` left in its gradient slot, and
                               PST_INTO_SHARD: the accumulator */
     uint32_t dep, n_dep;   /* deps[dep .. dep + n_dep) */
-    uint64_t bytes, ns;    /* transfer size; predicted duration */
+    uint64_t bytes, ns;    /* transfer size; predicted duration. REDUCE: bytes not 0 where one of
+                              the two that are added is this rank's own gradient, and is rounded as
+                              others were on their way */
     uint64_t wire_ns;      /* SEND, RECV: that of its bytes, for which both ends' links are taken
                               (pipeline/simulate/links.h) */
 } pst_instr;
@@ -63,6 +65,7 @@ typedef struct {
     uint32_t parts;            /* accumulators of each use on every rank: as many equal parts of its
                                   micro-batches; 1 with zero 2 */
     int post;                  /* post-validation: VALIDATE follows STEP */
+    int narrow;                /* replicas' gradients travel in bf16 */
     pst_share **share;         /* [grid.tensor] */
     uint32_t n_param, *pieces; /* [n_param] pieces of a parameter, the most of any tensor rank: by
                                   these, all lanes number their messages alike */
@@ -156,6 +159,7 @@ typedef struct {
     const pst_instr_cost *cost;
     int zero;           /* 2 only with one accumulator per use */
     uint32_t parts;     /* 0 and 1: one accumulator per use */
+    int narrow;         /* as in pst_job; only with one accumulator per use */
     const double *slow; /* [ranks of the grid] as in pst_job, copied; NULL */
     /* 1: lists of one pipeline alone, to be scored and checked, never run: what its replicas
      * exchange is as few messages, of a rank to itself, as tell how long it takes (summary.c), and
@@ -220,6 +224,15 @@ static inline int pst_instr_is_head(const pst_instr_list *list, uint32_t i) {
 static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) {
     return i >= list->n_instr - list->n_flush;
 }
+
+/* A message of a replica's gradient that is fp32 at both ends and bf16 on its way: its SEND rounds
+ * what it sends where it lies, which nobody reads again, and its RECV widens. */
+static inline int pst_instr_is_narrow(const pst_instr *in) {
+    return (in->opcode == PST_OP_SEND || in->opcode == PST_OP_RECV) && in->param != PST_NONE &&
+           in->use != PST_NONE && in->n && in->bytes == 2 * (uint64_t)in->n;
+}
+/* Bytes of a number of a replica's gradient on its way. */
+static inline uint32_t pst_job_gradient_bytes(const pst_job *job) { return job->narrow ? 2 : 4; }
 
 /* A piece of a gradient before the flush (zero 2, pipeline/check/rounds.c). */
 static inline int pst_instr_is_piece(const pst_job *job, const pst_instr_list *list, uint32_t i) {

@@ -16,7 +16,7 @@ typedef struct {
     uint32_t peer, channel, seq; /* channel < 65536 */
     void *mem; /* stays valid and, for a send, unchanged until the request has completed */
     uint64_t bytes;
-    int of_device; /* not 0: `mem` is a device's */
+    int of_device;        /* not 0: `mem` is a device's */
     uint64_t ns, wire_ns; /* predicted duration, and that of its bytes alone; only the timed
                              transport uses them */
 } pst_transfer;
