@@ -36,6 +36,7 @@ struct pst_job_builder {
     uint32_t n_sent, n_added, n_gradient;
     uint32_t turn, buffer_read[PST_PIECES_IN_FLIGHT]; /* receive buffers: sets taken so far; the
                                                          REDUCE that has read each last, PST_NONE */
+    int own_is_exact; /* of the piece at hand: this rank's gradient has yet to be rounded */
     pst_instr *instr;
     pst_dep_pair *pair;
     pst_status status; /* first failure; emit and depend do nothing after it */

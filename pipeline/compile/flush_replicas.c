@@ -35,7 +35,7 @@ static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t repli
 
 static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use,
                            uint32_t peer, int back) {
-    uint64_t bytes = at->n * sizeof(float);
+    uint64_t bytes = at->n * (back ? sizeof(float) : pst_job_gradient_bytes(b->job));
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->param;
     instr.use = use;
@@ -66,6 +66,14 @@ static int takes_part(const pst_job_builder *b, const piece *at, uint32_t replic
     return !at->round || at->round->micro < b->job->micros[replica];
 }
 
+/* All gradients of replicas are rounded alike, so that sums do not depend on who adds: this rank's
+ * own, which does not travel, when it is first added. */
+static void round_own(pst_job_builder *b, pst_instr *in) {
+    if (!b->own_is_exact || (in->into && in->buffer)) return;
+    b->own_is_exact = 0;
+    in->bytes = in->n * (uint64_t)pst_job_gradient_bytes(b->job);
+}
+
 /* Adds what lies at `buffer` to `into`, once these two are done (PST_NONE: they need not be waited
  * for). */
 static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uint32_t buffer,
@@ -79,6 +87,7 @@ static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uin
     in->n = (uint32_t)at->n;
     in->into = into;
     in->buffer = buffer;
+    round_own(b, in);
     if (at->round) {
         in->chunk = (uint16_t)at->round->chunk;
         in->micro = at->round->micro;
@@ -120,6 +129,7 @@ static uint32_t collect(pst_job_builder *b, const piece *at) {
     uint32_t n = b->job->grid.data, set = b->turn++ % PST_PIECES_IN_FLIGHT,
              first = 1 + set * (n - 1);
     uint32_t place = 0, last = 0;
+    b->own_is_exact = b->job->narrow;
     uint32_t *recv = malloc(n * sizeof *recv);
     if (!recv) {
         b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);

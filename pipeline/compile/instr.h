@@ -29,7 +29,9 @@ typedef struct {
                               are shared out, what `micro` of `chunk` left in its gradient slot, and
                               PST_INTO_ACCUMULATOR: the accumulator */
     uint32_t dep, n_dep;   /* deps[dep .. dep + n_dep) */
-    uint64_t bytes, ns;    /* transfer size; predicted duration */
+    /* transfer size; predicted duration. REDUCE: bytes not 0 where one of the two that are added is
+     * this rank's own gradient, and is rounded as others were on their way */
+    uint64_t bytes, ns;
     /* SEND, RECV: that of its bytes, for which both ends' links are taken
      * (pipeline/simulate/links.h) */
     uint64_t wire_ns;
@@ -50,6 +52,13 @@ static inline int pst_instr_is_head(const pst_instr_list *list, uint32_t i) {
 }
 static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) {
     return i >= list->n_instr - list->n_flush;
+}
+
+/* A message of a replica's gradient that is fp32 at both ends and bf16 on its way: its SEND rounds
+ * what it sends where it lies, which nobody reads again, and its RECV widens. */
+static inline int pst_instr_is_narrow(const pst_instr *in) {
+    return (in->opcode == PST_OP_SEND || in->opcode == PST_OP_RECV) && in->param != PST_NONE &&
+           in->use != PST_NONE && in->n && in->bytes == 2 * (uint64_t)in->n;
 }
 
 /* The flush, in list order on every rank. Where tensor ranks have parts of the sequence, first a

@@ -272,6 +272,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
         if (j->micros[k] > j->n_micro) j->n_micro = j->micros[k];
     }
     j->n_seq = j->n_micro; /* not less than parts */
+    j->narrow = spec->narrow;
     if (spec->slow) {
         if (!(j->slow = malloc(j->n_rank * sizeof *j->slow)))
             return pst_fail(PST_ENOMEM, "no memory for a job");

@@ -26,6 +26,7 @@ struct pst_job {
     uint32_t parts;            /* accumulators of each use on every rank: as many equal parts of its
                                   micro-batches; 1 with zero 2 */
     int post;                  /* post-validation: VALIDATE follows STEP */
+    int narrow;                /* replicas' gradients travel in bf16 */
     pst_share **share;         /* [grid.tensor] */
     uint32_t n_param, *pieces; /* [n_param] pieces of a parameter, the most of any tensor rank: by
                                   these, all lanes number their messages alike */
@@ -59,6 +60,7 @@ typedef struct {
     const pst_instr_cost *cost;
     int zero;           /* 2 only with one accumulator per use */
     uint32_t parts;     /* 0 and 1: one accumulator per use */
+    int narrow;         /* as in pst_job; only with one accumulator per use */
     const double *slow; /* [ranks of the grid] as in pst_job, copied; NULL */
     /* 1: lists of one pipeline alone, to be scored and checked, never run: what its replicas
      * exchange is as few messages, of a rank to itself, as tell how long it takes (summary.c), and
@@ -79,6 +81,8 @@ enum { PST_PIECES_IN_FLIGHT = 4 };
 static inline uint32_t pst_job_buffers(const pst_job *job) {
     return job->grid.data > 1 ? PST_PIECES_IN_FLIGHT * (job->grid.data - 1) : 0;
 }
+/* Bytes of a number of a replica's gradient on its way. */
+static inline uint32_t pst_job_gradient_bytes(const pst_job *job) { return job->narrow ? 2 : 4; }
 static inline uint32_t pst_job_pieces(const pst_job *job) {
     uint32_t n = 0;
     for (uint32_t p = 0; p < job->n_param; p++) n += job->pieces[p];

@@ -118,10 +118,11 @@ static uint64_t moved(const pst_summary *x, uint32_t replicas) {
  * again. */
 static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32_t replicas,
                           uint32_t i) {
-    uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * sizeof(float), i)),
+    uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * pst_job_gradient_bytes(b->job), i)),
              pieces = part_of(x, x->pieces, i);
     uint64_t piece = x->pieces ? x->own / x->pieces : 0;
-    uint64_t each = wire_ns(b, piece * sizeof(float)) + pst_builder_reduce_ns(b, piece);
+    uint64_t each =
+        wire_ns(b, piece * pst_job_gradient_bytes(b->job)) + pst_builder_reduce_ns(b, piece);
     uint64_t turn = link_of(b).latency_ns + (replicas - 1) * each;
     uint64_t sums = pst_builder_reduce_ns(b, part_of(x, x->own, i) * replicas);
     if (ns < pieces * turn / PST_PIECES_IN_FLIGHT) ns = pieces * turn / PST_PIECES_IN_FLIGHT;
@@ -150,9 +151,9 @@ static uint32_t emit_sum(pst_job_builder *b, const pst_summary *x, uint64_t elem
 /* Sends segment i to itself, once `ready` (PST_NONE: nothing to wait for) is done. */
 static uint32_t send(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i,
                      uint32_t ready) {
-    uint32_t at =
-        emit_end(b, PST_OP_SEND, x, b->rank, part_of(x, moved(x, replicas) * sizeof(float), i),
-                 gather_ns(b, x, replicas, i));
+    uint32_t at = emit_end(b, PST_OP_SEND, x, b->rank,
+                           part_of(x, moved(x, replicas) * pst_job_gradient_bytes(b->job), i),
+                           gather_ns(b, x, replicas, i));
     if (ready != PST_NONE) pst_builder_depend(b, at, ready);
     return at;
 }
@@ -163,7 +164,8 @@ static uint32_t add(pst_job_builder *b, const pst_summary *x, uint32_t replicas,
                     uint32_t more) {
     uint32_t at = PST_NONE;
     if (moves(x, replicas)) {
-        at = emit_end(b, PST_OP_RECV, x, b->rank, part_of(x, moved(x, replicas) * sizeof(float), i),
+        at = emit_end(b, PST_OP_RECV, x, b->rank,
+                      part_of(x, moved(x, replicas) * pst_job_gradient_bytes(b->job), i),
                       gather_ns(b, x, replicas, i));
         if (b->buffer_read[0] != PST_NONE) pst_builder_depend(b, at, b->buffer_read[0]);
     }

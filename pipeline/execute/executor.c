@@ -145,6 +145,19 @@ static pst_status fail_at(const pst_executor *x, uint32_t at, pst_status status)
 
 /* --- transfers -------------------------------------------------------------------------------- */
 
+/* Gradients that travel in bf16 (pst_instr_is_narrow), of memory of the host. */
+static void round_message(pst_transfer *t, uint32_t n) {
+    if (t->kind == PST_TRANSFER_SEND) pst_bf16_pack(t->mem, n);
+    else t->mem = (uint8_t *)t->mem + t->bytes;
+}
+
+static void widen_message(const pst_executor *x, const pst_instr *in) {
+    const pst_executor_hooks *hooks = &x->config.hooks;
+    if (in->opcode != PST_OP_RECV || !hooks->memory || !pst_instr_is_narrow(in)) return;
+    void *mem = hooks->memory(hooks->arg, in);
+    if (mem) pst_bf16_unpack(mem, in->n);
+}
+
 static pst_status post(pst_executor *x, uint32_t at) {
     const pst_instr *instr = x->list->instr + at;
     const pst_executor_hooks *hooks = &x->config.hooks;
@@ -159,6 +172,7 @@ static pst_status post(pst_executor *x, uint32_t at) {
                              .of_device = (x->config.device->ops->flags & PST_DEVICE_FAR) != 0,
                              .ns = instr->ns,
                              .wire_ns = instr->wire_ns};
+    if (transfer.mem && pst_instr_is_narrow(instr)) round_message(&transfer, instr->n);
     pst_executor_pending *p = x->pending + x->n_pending;
     *p = (pst_executor_pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};
     PST_TRY(t->ops->post(t, &transfer, &p->request));
@@ -190,6 +204,7 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
         }
         if (status == PST_EINPUT) x->mismatch = p.instr;
         if (status != PST_OK) return fail_at(x, p.instr, status);
+        widen_message(x, x->list->instr + p.instr);
         uint64_t start = p.issued_ns < end ? p.issued_ns : end;
         if (x->is_timed && end >= ns) start = end - ns;
         pst_executor_complete(x, p.instr, start, end);

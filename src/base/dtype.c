@@ -37,6 +37,45 @@ float pst_f32_from_bf16(uint16_t value) {
     return out;
 }
 
+enum { BLOCK = 256 };
+
+static void narrow_block(const float *from, uint16_t *to, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++) to[i] = pst_bf16_from_f32(from[i]);
+}
+
+static void widen_block(const uint16_t *from, float *to, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++) to[i] = pst_f32_from_bf16(from[i]);
+}
+
+/* Upwards, a block at a time is read before anything is written to its place: 2 i <= 4 i, and 4 i
+ * <= 2 n + 2 i. Blocks lie apart, so that they are converted many numbers at once. */
+void pst_bf16_pack(float *numbers, uint64_t n) {
+    uint16_t narrow[BLOCK];
+    for (uint64_t at = 0, m; at < n; at += m) {
+        m = n - at < BLOCK ? n - at : BLOCK;
+        narrow_block(numbers + at, narrow, m);
+        memcpy((uint8_t *)numbers + 2 * at, narrow, m * sizeof *narrow);
+    }
+}
+
+void pst_bf16_unpack(float *numbers, uint64_t n) {
+    uint16_t narrow[BLOCK];
+    for (uint64_t at = 0, m; at < n; at += m) {
+        m = n - at < BLOCK ? n - at : BLOCK;
+        memcpy(narrow, (const uint8_t *)numbers + 2 * (n + at), m * sizeof *narrow);
+        widen_block(narrow, numbers + at, m);
+    }
+}
+
+void pst_bf16_round(float *numbers, uint64_t n) {
+    uint16_t narrow[BLOCK];
+    for (uint64_t at = 0, m; at < n; at += m) {
+        m = n - at < BLOCK ? n - at : BLOCK;
+        narrow_block(numbers + at, narrow, m);
+        widen_block(narrow, numbers + at, m);
+    }
+}
+
 uint16_t pst_f16_from_f32(float value) {
     uint32_t bits, sign;
     memcpy(&bits, &value, 4);

@@ -25,6 +25,11 @@ const char *pst_dtype_name(pst_dtype dtype);
 /* bf16 <-> fp32, round to nearest even, NaN kept quiet. */
 uint16_t pst_bf16_from_f32(float value);
 float pst_f32_from_bf16(uint16_t value);
+/* n numbers, where they lie: to bf16, in the first half of their memory; from bf16 in the second
+ * half, to all of it; to what they are in bf16. */
+void pst_bf16_pack(float *numbers, uint64_t n);
+void pst_bf16_unpack(float *numbers, uint64_t n);
+void pst_bf16_round(float *numbers, uint64_t n);
 /* Likewise for IEEE half precision: beyond 65504 infinity, below 2^-24 zero, subnormal numbers in
  * between. */
 uint16_t pst_f16_from_f32(float value);

@@ -204,6 +204,9 @@ static const pst_row rows[] = {
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx|nccl",
          "How ranks exchange bytes; self: all ranks in one process; nccl: from GPU to GPU, each "
          "rank with its own."),
+    TEXT(parallel, gradients, "fp32", 0, "fp32|bf16",
+         "What gradients of replicas travel as to those who add them, in fp32; bf16: half the "
+         "bytes, rounded once. CPUs only; new weights and sums travel as they are."),
     TEXT(parallel, collectives, "exact", 0, "exact|fast",
          "How tensor ranks add up over nccl; exact: in fp32 and in the order of the ranks, the "
          "same bits each time; fast: by NCCL's all-reduce and reduce-scatter, in an order and a "

@@ -205,6 +205,7 @@ static pst_status build_job(pst_prepared *p) {
                          .alone = p->options.lane != 0,
                          .lane = p->options.lane ? (p->options.lane - 1) * p->grid.tensor : 0};
     PST_TRY(pst_prepare_parts(p, &spec.parts));
+    PST_TRY(pst_prepare_narrow(p, &spec.narrow));
     pst_cluster_link *exchange;
     PST_TRY(pst_prepare_exchange(p, &exchange));
     spec.exchange = exchange;
@@ -223,6 +224,7 @@ static pst_status build_job(pst_prepared *p) {
     spec.cost = &eval_cost;
     spec.schedule = (const pst_schedule *const *)p->eval_schedules;
     spec.parts = 1;
+    spec.narrow = 0;
     PST_TRY(pst_job_build_grid(&spec, &p->eval_job, p->eval_slots));
     return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
 }

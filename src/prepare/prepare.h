@@ -123,6 +123,8 @@ double pst_prepare_speed(const pst_prepared *p, uint32_t replica);
 /* Accumulators of each use, once p->micro is there (parallel.reproducible). EINPUT for
  * contradictions. */
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
+/* Whether gradients of replicas travel in bf16 (parallel.gradients); likewise. */
+pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
 /* prepare/schedule.c. The schedules of all replicas, one for every number of micro-batches that a
  * replica has, and those of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p);

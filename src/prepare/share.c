@@ -81,3 +81,15 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
     *parts = all / n;
     return PST_OK;
 }
+
+pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow) {
+    *narrow = !strcmp(p->config->parallel.gradients, "bf16") && p->grid.data > 1;
+    if (!*narrow) return PST_OK;
+    if (p->options.device && p->options.device->flags & PST_DEVICE_FAR)
+        return pst_fail(PST_EINPUT, "parallel.gradients bf16 is for CPUs: device %s sends fp32",
+                        p->options.device->name);
+    return p->config->parallel.reproducible
+               ? pst_fail(PST_EINPUT, "parallel.gradients bf16 rounds what each replica has summed "
+                                      "up: with parallel.reproducible it has to be fp32")
+               : PST_OK;
+}

@@ -98,6 +98,7 @@ static pst_status reduce(pst_device *device, const void *block) {
     uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
     const pst_memory_view view = pst_rank_view(r);
     pst_memory_map_reduce(&view, in, &sum, &operand);
+    if (in->bytes) pst_bf16_round(in->into ? operand : sum, n);
     if (in->into == PST_INTO_ACCUMULATOR && in->micro == 0) /* the first round */
         PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
     else PST_TRY(r->arith->accumulate(device, sum, operand, n));

@@ -57,6 +57,8 @@ double pst_collectives_spared(const pst_prepared *p) {
 void pst_collectives_say(const pst_prepared *p) {
     if (is_fast(p) && !has_tensor_ranks(p))
         pst_log(PST_LOG_WARN, "parallel.collectives has no effect without parallel.tensor");
+    if (!strcmp(p->config->parallel.gradients, "bf16") && p->grid.data == 1)
+        pst_log(PST_LOG_WARN, "parallel.gradients has no effect without parallel.data");
     if (is_fast(p) || strcmp(p->config->parallel.transport, "nccl")) return;
     double spared = pst_collectives_spared(p);
     if (spared > WORTH_SAYING)

@@ -148,6 +148,8 @@ static void refused(void **state) {
     said("PENSTOCK_MODULE=/nowhere.so", "parallel.device=cpu", 0, "");
     said("PENSTOCK_MODULE=/nowhere.so", "log.level=debug", 0,
          "passed over: /nowhere.so: cannot open");
+    said("", "-n 2 parallel.device=far parallel.data=2 parallel.gradients=bf16", 2,
+         "parallel.gradients bf16 is for CPUs: device far sends fp32");
     said("FAR_VERSION=99", "parallel.device=auto log.level=debug", 0,
          "was built from another source");
     said("FAR_MEMORY=100000", "parallel.device=far", 4, " bytes are needed, 100000 are free");
