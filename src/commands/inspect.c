@@ -107,7 +107,7 @@ static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
 static pst_status take_plan(const pst_inspect_options *o, pst_config **c, pst_plan **plan,
                             pst_prepare_options *options) {
     if (!pst_config_is_auto(*c)) PST_TRY(pst_planned_config(c, plan));
-    PST_TRY(pst_prepare_ranks(*c, o->ranks, &options->n_rank));
+    PST_TRY(pst_planned_ranks(*c, *plan, o->ranks, &options->n_rank));
     if ((*c)->parallel.threads) options->threads = (uint32_t)(*c)->parallel.threads;
     if (!pst_config_is_auto(*c)) return PST_OK;
     options->threads = pst_setup_threads(*c, NULL, options->n_rank);

@@ -24,12 +24,13 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     if (status == PST_OK && (plan->run || pst_config_is_auto(s->config)))
         status = pst_planned_settle(s->config, plan, o->plan);
     if (status == PST_OK) {
-        pst_prepare_options options = {.n_rank =
-                                           pst_prepare_job_ranks(s->config, plan->layout.pipeline),
-                                       .threads = 1,
+        pst_prepare_options options = {.threads = 1,
                                        .isa = pst_prepare_isa_to_look(s->config),
                                        .plan = plan,
                                        .n_eval_micro = plan->layout.n_micro};
+        options.n_rank = plan->layout.data
+                             ? pst_plan_job_ranks(plan)
+                             : pst_prepare_job_ranks(s->config, plan->layout.pipeline);
         options.score = !o->transport;
         options.what_if = o->what_if;
         options.n_what_if = (uint32_t)o->n_what_if;

@@ -27,8 +27,8 @@ static pst_status check_devices(const pst_config *c, uint32_t n, const uint32_t 
 
 pst_status pst_prepare_layout_devices(const pst_config *c, const pst_plan *plan, uint32_t n,
                                       uint32_t **device) {
-    uint32_t given = c->parallel.n_devices;
     int planned = plan && plan->layout.device && pst_plan_job_ranks(plan) == n;
+    uint32_t given = planned ? 0 : c->parallel.n_devices;
     if (given && given != n)
         return pst_fail(PST_EINPUT,
                         "parallel.devices has %u devices for %u ranks; give one for each", given,

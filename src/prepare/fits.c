@@ -4,6 +4,7 @@
 #include "prepare/layout.h"
 #include "base/bytes.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_RANKS = 64 }; /* of the advice */
@@ -11,14 +12,37 @@ enum { MOST_RANKS = 64 }; /* of the advice */
 typedef struct {
     const pst_prepared *p;
     uint64_t limit;
-    char text[160];
+    int planned; /* a plan says how it lies */
+    char text[192];
 } advice;
 
 /* --- one change ------------------------------------------------------------------------------- */
 
+/* A plan's keys cannot be changed one by one. */
+static const char *where(const advice *a) { return a->planned ? "in a new plan, " : ""; }
+
+/* One for all chunks, where all have the same: a change may bring other chunks. */
+static void merge_recompute(pst_layout *l) {
+    for (uint32_t c = 1; c < l->n_recompute; c++)
+        if (l->recompute[c] != l->recompute[0]) return;
+    l->n_recompute = l->n_recompute ? 1 : 0;
+}
+
+/* As the run lies, without a cut; 0: no memory. */
+static int lay_out(const advice *a, pst_layout *l) {
+    pst_layout same = a->p->plan->layout; /* shallow: only read below */
+    same.n_chunk = same.n_item = 0;
+    same.first_item = same.rank_of_chunk = NULL;
+    if (!a->p->config->parallel.n_replicas) same.micros = NULL; /* shared out by speed */
+    if (pst_layout_copy(&same, l) != PST_OK) return 0;
+    merge_recompute(l);
+    return 1;
+}
+
 /* How the run would lie on so many ranks; 0: it cannot. */
-static int lay_out(const advice *a, uint32_t n_rank, pst_layout *l) {
+static int lay_out_on(const advice *a, uint32_t n_rank, pst_layout *l) {
     pst_prepare_options options = a->p->options;
+    if (n_rank == options.n_rank) return lay_out(a, l);
     options.n_rank = n_rank;
     return pst_prepare_layout(a->p->config, &options, l) == PST_OK;
 }
@@ -48,25 +72,25 @@ static int fits(const advice *a, pst_layout *l) {
 }
 
 /* 0: the run file says how many micro-batches each replica has. */
-static int set_micro_batch(const advice *a, pst_layout *l, int64_t micro_batch) {
+static int set_micro_batch(const advice *a, pst_layout *l, uint32_t micro_batch) {
     if (l->micro_batch == micro_batch) return 1;
-    l->micro_batch = (uint32_t)micro_batch;
+    if (l->micros && !a->planned) return 0;
+    free(l->micros);
+    l->micros = NULL;
+    l->micro_batch = micro_batch;
     l->n_micro = (uint32_t)(a->p->config->train.batch / micro_batch);
-    return !l->micros;
+    return 1;
 }
 
-/* --- changes, in the order of what they cost in speed; 1: it would fit, and a->text says so ----
- */
+/* --- changes, in the order of what they cost in speed; 1: it would fit, and a->text says so --- */
 
-/* The optimizer shared out among replicas, which costs nothing (1), or gradients, too (2). */
+/* ZeRO: optimizer states shared out among replicas, which costs nothing (1), gradients, too (2). */
 static int share_out(advice *a, uint32_t zero) {
     pst_layout l;
-    if (a->p->grid.data == 1 || a->p->config->parallel.zero >= zero ||
-        !lay_out(a, a->p->options.n_rank, &l))
-        return 0;
+    if (a->p->grid.data == 1 || a->p->plan->layout.zero >= zero || !lay_out(a, &l)) return 0;
     l.zero = zero;
     if (!fits(a, &l)) return 0;
-    snprintf(a->text, sizeof a->text, "parallel.zero=%u would fit", zero);
+    snprintf(a->text, sizeof a->text, "%sparallel.zero=%u would fit", where(a), zero);
     return 1;
 }
 
@@ -75,14 +99,14 @@ static int reschedule(advice *a) {
     uint32_t n;
     const pst_schedule_row *row = pst_schedule_rows(&n), *own = NULL;
     pst_layout l;
-    if (pst_schedule_find(c->parallel.schedule, &own) != PST_OK) return 0;
+    if (pst_schedule_find(a->p->plan->layout.schedule, &own) != PST_OK) return 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!row[i].spares || row + i == own || !lay_out(a, a->p->options.n_rank, &l)) continue;
+        if (!row[i].spares || row + i == own || !lay_out(a, &l)) continue;
         snprintf(l.schedule, sizeof l.schedule, "%s", row[i].name);
         l.chunks = 0;
         if (!fits(a, &l)) continue;
-        snprintf(a->text, sizeof a->text, "parallel.schedule=%s%s would fit", row[i].name,
-                 c->parallel.chunks ? " with parallel.chunks=0" : "");
+        snprintf(a->text, sizeof a->text, "%sparallel.schedule=%s%s would fit", where(a),
+                 row[i].name, c->parallel.chunks && !a->planned ? " with parallel.chunks=0" : "");
         return 1;
     }
     return 0;
@@ -91,11 +115,11 @@ static int reschedule(advice *a) {
 static int recompute(advice *a) {
     pst_layout l;
     for (uint8_t way = PST_RECOMPUTE_SELECTIVE; way <= PST_RECOMPUTE_FULL; way++) {
-        if (!lay_out(a, a->p->options.n_rank, &l)) continue;
-        l.n_recompute = 1; /* there is room: pst_prepare_layout's list has one at least */
+        if (!lay_out(a, &l)) continue;
+        l.n_recompute = 1; /* there is room: a list has one item at least */
         l.recompute[0] = way;
         if (!fits(a, &l)) continue;
-        snprintf(a->text, sizeof a->text, "parallel.recompute=%s would fit",
+        snprintf(a->text, sizeof a->text, "%sparallel.recompute=%s would fit", where(a),
                  pst_recompute_name((pst_recompute)way));
         return 1;
     }
@@ -103,19 +127,19 @@ static int recompute(advice *a) {
 }
 
 /* Ranks and samples of a micro-batch. */
-static int fits_sized(const advice *a, uint32_t n_rank, int64_t micro_batch) {
+static int fits_sized(const advice *a, uint32_t n_rank, uint32_t micro_batch) {
     pst_layout l;
-    if (!lay_out(a, n_rank, &l)) return 0;
+    if (!lay_out_on(a, n_rank, &l)) return 0;
     if (set_micro_batch(a, &l, micro_batch)) return fits(a, &l);
     pst_layout_close(&l);
     return 0;
 }
 
 static int shrink_micro_batch(advice *a) {
-    const pst_config *c = a->p->config;
-    for (int64_t micro = c->train.micro_batch - 1; micro >= 1; micro--) {
-        if (c->train.batch % micro || !fits_sized(a, a->p->options.n_rank, micro)) continue;
-        snprintf(a->text, sizeof a->text, "train.micro_batch=%" PRId64 " would fit", micro);
+    for (uint32_t micro = a->p->plan->layout.micro_batch - 1; micro >= 1; micro--) {
+        if (a->p->config->train.batch % micro || !fits_sized(a, a->p->options.n_rank, micro))
+            continue;
+        snprintf(a->text, sizeof a->text, "%strain.micro_batch=%u would fit", where(a), micro);
         return 1;
     }
     return 0;
@@ -123,14 +147,15 @@ static int shrink_micro_batch(advice *a) {
 
 static int add_ranks(advice *a) {
     const pst_prepared *p = a->p;
-    const pst_config *c = p->config;
-    const int fixed = c->parallel.pipeline != 0; /* then -n alone would be refused */
+    const int fixed = p->config->parallel.pipeline != 0; /* then -n alone would be refused */
+    const uint32_t micro_batch = p->plan->layout.micro_batch;
     for (uint32_t n = p->options.n_rank + 1; n <= MOST_RANKS && n <= p->graph->n_node;
          n += n < 16 ? 1 : n / 2)
         for (int one = 0; one < 2; one++) {
-            if (!fits_sized(a, n, one ? 1 : c->train.micro_batch)) continue;
-            snprintf(a->text, sizeof a->text, "%s%u%s would fit, with as much memory for each",
-                     fixed ? "parallel.pipeline=" : "-n ", fixed ? n / pst_prepare_lanes(c) : n,
+            if (!fits_sized(a, n, one ? 1 : micro_batch)) continue;
+            snprintf(a->text, sizeof a->text, "%s%s%u%s would fit, with as much memory for each",
+                     where(a), fixed ? "parallel.pipeline=" : "-n ",
+                     fixed ? n / pst_prepare_lanes(p->config) : n,
                      one ? " and train.micro_batch=1" : "");
             return 1;
         }
@@ -156,7 +181,7 @@ static const char *scaled(uint64_t bytes, char text[PST_BYTES_TEXT]) {
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
     uint32_t rank = 0;
     char needs[32], may[32];
-    advice a = {.p = p, .limit = limit};
+    advice a = {.p = p, .limit = limit, .planned = *p->config->parallel.plan != 0};
     if (!pst_prepare_excess(p, limit, &rank)) return PST_OK;
     uint64_t total = p->memory[rank]->total, room = pst_prepare_room(p, limit, rank);
     suggest(&a);

@@ -26,11 +26,6 @@ uint32_t pst_prepare_job_ranks(const pst_config *c, uint32_t stages) {
     return is_list(c) ? degree(c->parallel.data) * listed(c) : stages * pst_prepare_lanes(c);
 }
 
-uint32_t pst_prepare_stages(const pst_config *c, uint32_t n_rank) {
-    if (is_list(c)) return n_rank == pst_prepare_job_ranks(c, 0) ? c->parallel.n_tensors : 0;
-    return n_rank % pst_prepare_lanes(c) ? 0 : n_rank / pst_prepare_lanes(c);
-}
-
 static pst_status check_list(const pst_config *c) {
     uint32_t n = c->parallel.n_tensors;
     for (uint32_t s = 0; s < n; s++)

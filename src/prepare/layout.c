@@ -1,4 +1,4 @@
-/* See layout.h. What the run file says of the layout is read here and nowhere below. */
+/* See layout.h. Here and in grid.c and devices.c the run file's keys become a layout. */
 #include "prepare/layout.h"
 #include "pipeline/schedule/schedule.h"
 #include <inttypes.h>
@@ -59,65 +59,31 @@ static pst_status read_job(const pst_config *c, const pst_prepare_options *o, ps
 
 /* --- of a plan -------------------------------------------------------------------------------- */
 
-static pst_status check_degrees(const pst_layout *plan, const pst_layout *asked) {
-    if (plan->pipeline != asked->pipeline)
-        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", plan->pipeline,
-                        asked->pipeline);
-    if (plan->data && (plan->data != asked->data || plan->tensor != asked->tensor))
-        return pst_fail(PST_EINPUT,
-                        "plan: it is for %u replicas and %u tensor ranks, not for %u and %u",
-                        plan->data, plan->tensor, asked->data, asked->tensor);
-    for (uint32_t s = 0; plan->data && s < plan->pipeline; s++) {
-        uint32_t has = pst_grid_degree(pst_layout_grid(plan), s),
-                 wants = pst_grid_degree(pst_layout_grid(asked), s);
-        if (has != wants)
-            return pst_fail(PST_EINPUT, "plan: stage %u of it has %u tensor ranks, not %u", s, has,
-                            wants);
-    }
-    return PST_OK;
-}
-
-/* The keys that a run file gives beside a plan say the same as the plan. */
-static pst_status check_keys(const pst_config *c, const pst_layout *plan) {
-    uint32_t zero = (uint32_t)c->parallel.zero, sequence = !strcmp(c->parallel.sequence, "true");
-    if (plan->micro_batch != c->train.micro_batch)
-        return pst_fail(PST_EINPUT,
-                        "plan: it is for micro-batches of %u samples, but train.micro_batch is "
-                        "%" PRId64,
-                        plan->micro_batch, c->train.micro_batch);
-    if (plan->data > 1 && pst_config_given(c, "parallel", "zero") && zero != plan->zero)
-        return pst_fail(PST_EINPUT, "plan: its zero is %u, but parallel.zero is %u", plan->zero,
-                        zero);
-    if (plan->tensor > 1 && pst_config_given(c, "parallel", "sequence") &&
-        sequence != plan->sequence)
-        return pst_fail(PST_EINPUT, "plan: its sequence is %s, but parallel.sequence is %s",
-                        plan->sequence ? "true" : "false", sequence ? "true" : "false");
-    return PST_OK;
-}
-
-/* An old plan says nothing of the job; then the run file does. */
+/* The run file has been held to it (planned.h). An old plan says nothing of the job; then the run
+ * file does. */
 static pst_status take_plan(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
-    pst_layout asked = {0};
     uint64_t sum = 0;
-    PST_TRY(read_job(c, o, &asked));
-    pst_status status = check_degrees(&o->plan->layout, &asked);
-    if (status == PST_OK) status = check_keys(c, &o->plan->layout);
-    if (status == PST_OK) status = pst_layout_copy(&o->plan->layout, l);
-    if (status == PST_OK && !l->data) {
-        l->data = asked.data;
-        l->tensor = asked.tensor;
-        l->before = asked.before;
-        l->sequence = asked.sequence;
-        l->zero = asked.zero;
-        asked.before = NULL;
-    }
-    pst_layout_close(&asked);
-    PST_TRY(status);
+    PST_TRY(pst_layout_copy(&o->plan->layout, l));
+    if (!l->data) PST_TRY(read_job(c, o, l));
     for (uint32_t k = 0; l->micros && k < l->data; k++) sum += l->micros[k];
     if (sum == l->n_micro) return PST_OK;
     free(l->micros); /* shared out, of a plan whose number of micro-batches a program has changed */
     l->micros = NULL;
     return PST_OK;
+}
+
+static pst_status check_plan(const pst_config *c, const pst_prepare_options *o,
+                             const pst_layout *l) {
+    uint32_t stages = o->plan->layout.pipeline, ranks = pst_grid_size(pst_layout_grid(l));
+    if (l->micro_batch != c->train.micro_batch)
+        return pst_fail(PST_EINPUT,
+                        "plan: it is for micro-batches of %u samples, but train.micro_batch is "
+                        "%" PRId64,
+                        l->micro_batch, c->train.micro_batch);
+    if (l->pipeline == stages && ranks == o->n_rank) return PST_OK;
+    return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u",
+                    l->pipeline == stages ? ranks : stages,
+                    l->pipeline == stages ? o->n_rank : l->pipeline);
 }
 
 /* --- of either -------------------------------------------------------------------------------- */
@@ -126,6 +92,7 @@ static pst_status read_layout(const pst_config *c, const pst_prepare_options *o,
     uint32_t *device = NULL;
     if (o->plan) {
         PST_TRY(take_plan(c, o, l));
+        PST_TRY(check_plan(c, o, l));
     } else {
         PST_TRY(read_job(c, o, l));
         PST_TRY(read_order(c, l));

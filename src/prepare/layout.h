@@ -11,8 +11,8 @@ pst_status pst_prepare_layout(const pst_config *config, const pst_prepare_option
 /* prepare/grid.c: its degrees. */
 pst_status pst_prepare_grid(const pst_config *config, const pst_prepare_options *options,
                             pst_layout *layout);
-/* prepare/devices.c: its devices, NULL where they are in order, by parallel.devices, else as the
- * plan (NULL: none) has them. */
+/* prepare/devices.c: its devices, NULL where they are in order, as the plan (NULL: none) has them,
+ * else by parallel.devices. */
 pst_status pst_prepare_layout_devices(const pst_config *config, const pst_plan *plan, uint32_t n,
                                       uint32_t **device);
 /* prepare/build.c: of a layout whose schedule has a name, or is given. */

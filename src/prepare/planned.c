@@ -12,6 +12,11 @@ pst_status pst_planned_refuse(const pst_config *c) {
         "parallel.plan is for penstock train; a program loads its plan with pst_plan_load");
 }
 
+static void name_plan(const char *file, char *text, size_t bytes) {
+    if (*file) snprintf(text, bytes, "plan %s", file);
+    else snprintf(text, bytes, "the plan");
+}
+
 /* file: of the plan, for messages. */
 static pst_status PST_PRINTF(5, 6) settle(pst_config *c, const char *file, const char *section,
                                           const char *key, const char *fmt, ...) {
@@ -20,7 +25,7 @@ static pst_status PST_PRINTF(5, 6) settle(pst_config *c, const char *file, const
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    snprintf(who, sizeof who, "plan %s", file);
+    name_plan(file, who, sizeof who);
     return pst_config_settle(c, section, key, text, who);
 }
 
@@ -61,7 +66,7 @@ static void print_device(const pst_plan *plan, uint32_t i, FILE *out) {
 static pst_status settle_list(pst_config *c, const char *file, const char *key, char *text) {
     char who[600];
     if (!text) return pst_fail(PST_ENOMEM, "no memory for the configuration");
-    snprintf(who, sizeof who, "plan %s", file);
+    name_plan(file, who, sizeof who);
     pst_status status = pst_config_settle(c, "parallel", key, text, who);
     free(text);
     return status;
@@ -133,6 +138,17 @@ pst_status pst_planned_settle(pst_config *c, const pst_plan *plan, const char *f
     return l->data ? settle_job(c, plan, file) : PST_OK;
 }
 
+pst_status pst_planned_ranks(const pst_config *c, const pst_plan *plan, int64_t given,
+                             uint32_t *n_rank) {
+    char who[600];
+    if (!plan || !plan->layout.data) return pst_prepare_ranks(c, given, n_rank);
+    *n_rank = pst_plan_job_ranks(plan);
+    if (!given || given == *n_rank) return PST_OK;
+    name_plan(pst_config_is_auto(c) ? "" : c->parallel.plan, who, sizeof who);
+    return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s is for %u", given, who,
+                    *n_rank);
+}
+
 pst_status pst_planned_take(pst_config **config, const pst_plan *plan, const char *file) {
     pst_config *c;
     PST_TRY(pst_config_copy(*config, &c));
@@ -201,7 +217,6 @@ pst_status pst_planned_describe(pst_prepared *p) {
     for (uint32_t k = 0; k < p->grid.data; k++) micros[k] = p->micro[k + 1] - p->micro[k];
     free(l->micros);
     l->micros = micros;
-    l->chunks = l->n_chunk / l->pipeline;
     if (in_order(p)) {
         free(l->device);
         l->device = NULL;

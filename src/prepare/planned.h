@@ -10,8 +10,13 @@
  * the plan is for another batch, or it is to be found when a run starts (plan_auto.h). On failure
  * *config stays the caller's. */
 pst_status pst_planned_config(pst_config **config, pst_plan **plan);
-/* The same of a plan that was read from `file`. */
+/* Holds a configuration to a plan that was read from `file`, for messages (""; a program has made
+ * it): sets the keys that it decides. */
 pst_status pst_planned_settle(pst_config *config, const pst_plan *plan, const char *file);
+/* Ranks of the job: the plan's, where there is one that says it, else as pst_prepare_ranks has
+ * them. EINPUT when `given` (0: nothing is) is another number. */
+pst_status pst_planned_ranks(const pst_config *config, const pst_plan *plan, int64_t given,
+                             uint32_t *n_rank);
 /* The same with a plan that is there, into a configuration that takes the place of *config. */
 pst_status pst_planned_take(pst_config **config, const pst_plan *plan, const char *file);
 /* Says so when the plan was made with a profile and the run has none, so that it predicts other

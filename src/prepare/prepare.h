@@ -156,7 +156,7 @@ typedef struct {
 void pst_prepare_peak(const pst_prepared *p, pst_peak *peak);
 /* Bytes that each of so many ranks of this machine can have on its device; 0: not known. */
 uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here);
-/* Which device each of n ranks has, by parallel.devices, else by the plan (NULL: none), else its
+/* Which device each of n ranks has, by the plan (NULL: none), else by parallel.devices, else its
  * own number; and which of the n processes that are launched runs it: they have the used devices in
  * ascending order. */
 pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n,
@@ -199,10 +199,8 @@ pst_status pst_prepare_ranks(const pst_config *config, int64_t given, uint32_t *
 /* Replicas x tensor ranks (the most of any stage) of the run file: as many pipelines are trained
  * side by side. */
 uint32_t pst_prepare_lanes(const pst_config *config);
-/* Ranks of a job of so many stages; stages of a job of so many ranks, 0: it has no whole ones. A
- * list of parallel.tensor says how many there are. */
+/* Ranks of a job of so many stages. A list of parallel.tensor says how many stages there are. */
 uint32_t pst_prepare_job_ranks(const pst_config *config, uint32_t stages);
-uint32_t pst_prepare_stages(const pst_config *config, uint32_t n_rank);
 /* prepare/graph.c: whole, graphs and graph of a run whose grid is known. EINPUT for contradictions.
  * Where stages have different numbers of tensor ranks, graph is the model until it is planned, and
  * pst_prepare_split then makes graphs. */

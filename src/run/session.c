@@ -47,7 +47,8 @@ static const pst_data_row data_program = {.name = "custom", .hash = no_hash};
 
 /* Of the job: the plan is of one pipeline. */
 static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) {
-    return pst_prepare_job_ranks(c, plan->layout.pipeline);
+    return plan->layout.data ? pst_plan_job_ranks(plan)
+                             : pst_prepare_job_ranks(c, plan->layout.pipeline);
 }
 
 static pst_status check_plan(const pst_config *c, const pst_plan *plan, const pst_world *world) {
@@ -73,6 +74,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     /* of a tensor rank's part: pst_prepare looks */
     if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph));
     PST_TRY(check_plan(s->config, plan, t->world));
+    PST_TRY(pst_planned_settle(s->config, plan, ""));
     PST_TRY(pst_setup_placement(s->config, plan, options.n_rank, &t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));

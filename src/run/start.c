@@ -47,7 +47,8 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, c
 /* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there
  * are slots for whole stages. What the user got wrong in the run file the ranks find, which know
  * their machines. */
-static pst_status train_hosts(const pst_config *c, const pst_train_options *o) {
+static pst_status train_hosts(const pst_config *c, const pst_train_options *o,
+                              const pst_plan *plan) {
     pst_hosts hosts;
     uint32_t n_rank;
     pst_launch_end end = {0};
@@ -55,7 +56,8 @@ static pst_status train_hosts(const pst_config *c, const pst_train_options *o) {
     int64_t lanes = pst_prepare_lanes(c), slots = c->parallel.pipeline || c->parallel.n_tensors > 1
                                                       ? 0
                                                       : hosts.slots / lanes * lanes;
-    pst_status status = pst_prepare_ranks(c, o->ranks ? o->ranks : slots, &n_rank);
+    if (plan) slots = 0;
+    pst_status status = pst_planned_ranks(c, plan, o->ranks ? o->ranks : slots, &n_rank);
     if (status == PST_OK)
         status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &end);
     pst_hosts_close(&hosts);
@@ -99,8 +101,8 @@ static void warn_of_tasks(void) {
 }
 
 /* What a job of several processes asks for, and what it is. */
-static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_world *world,
-                            uint32_t *n_rank) {
+static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+                            const pst_world *world, uint32_t *n_rank) {
     if (o->ranks && o->ranks != world->size)
         return pst_fail(PST_EINPUT,
                         "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out",
@@ -110,7 +112,7 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
             PST_EINPUT,
             "--hostfile starts the ranks itself, but a launcher has started this one; leave "
             "--hostfile or the launcher out");
-    return pst_prepare_ranks(c, world->size, n_rank);
+    return pst_planned_ranks(c, plan, world->size, n_rank);
 }
 
 /* In this process alone; *plan: of the file, or found here. */
@@ -131,9 +133,9 @@ static pst_status train_single(pst_config **c, const pst_train_options *o, pst_p
     uint32_t n_rank, begun = 0;
     int plans = pst_config_is_auto(*c);
     if (!plans) PST_TRY(pst_planned_config(c, plan));
-    if (o->hostfile && o->argv) return train_hosts(*c, o);
+    if (o->hostfile && o->argv) return train_hosts(*c, o, *plan);
     if (plans && !o->ranks) PST_TRY(pst_plan_auto_ranks(*c, o, &begun));
-    PST_TRY(pst_prepare_ranks(*c, o->ranks ? o->ranks : begun, &n_rank));
+    PST_TRY(pst_planned_ranks(*c, *plan, o->ranks ? o->ranks : begun, &n_rank));
     if (n_rank > 1 && strcmp((*c)->parallel.transport, "self") && o->argv)
         return train_local(*c, o, *plan, n_rank);
     return train_alone(c, o, plan, n_rank);
@@ -154,9 +156,9 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_pla
     }
     int plans = pst_config_is_auto(*c);
     if (status == PST_OK && !plans) status = pst_planned_config(c, plan);
-    if (status == PST_OK) status = check_job(*c, o, world, &n_rank);
+    if (status == PST_OK) status = check_job(*c, o, *plan, world, &n_rank);
     if (plans) status = pst_plan_auto(c, o, world, world->size, status, plan);
-    if (status == PST_OK) status = pst_setup_placement(*c, NULL, n_rank, &world);
+    if (status == PST_OK) status = pst_setup_placement(*c, *plan, n_rank, &world);
     status = pst_group_agree_world(world, status);
     if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
     pst_train_say_once(world);

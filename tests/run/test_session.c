@@ -604,7 +604,7 @@ static void wrong_plans(void **state) {
     static const struct {
         const char *setting, *words;
     } contradiction[] = {{"batch=16", "train.batch is 16"},
-                         {"micro_batch=4", "train.micro_batch is 4"},
+                         {"micro_batch=4", "train.micro_batch is given as 4, but the plan says 2"},
                          {"memory=4096", "may use"},
                          {"device=nosuch", "nosuch"}};
     for (size_t i = 0; i < sizeof contradiction / sizeof *contradiction; i++) {
