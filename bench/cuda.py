@@ -6,9 +6,11 @@
     tests      the tests that need a GPU; with --sanitize again below compute-sanitizer's memcheck and racecheck
     kernels    penstock bench kernels: rate and share of the peak of every operator of GPT-2 124M and XL; of products the
                algorithm that is taken beside the fastest of all that cuBLASLt proposes
-    step       GPT-2 124M and XL, T=1024, bf16: a full step beside one without CUDA graphs, and PyTorch's (compile, SDPA,
-               fused AdamW), in turn; as a share of the measured matrix rate (alone: penstock bench step); predicted beside
-               measured peak bytes. Both have 50,304 tokens, as is usual: rows of 50,257 numbers suit no tensor core
+    step       GPT-2 124M and XL, T=1024, bf16, micro-batches of 16, of XL also of 8 (where 16 do not fit): a full step
+               beside one without CUDA graphs, and PyTorch's (SDPA, fused AdamW) in every form of forms.py once, then in
+               the fastest with fp32 weights, in turn; as a share of the measured matrix rate (alone: penstock bench step);
+               predicted beside measured peak bytes, and the GPU's memory in use, as its driver says, of both. Both have
+               50,304 tokens, as is usual: rows of 50,257 numbers suit no tensor core
     predict    penstock profile, then the step that is predicted with it beside the measured one
     shared     two ranks that share the GPU, 1F1B, beside one rank with the same batch: their losses
     others     every operator and a step of ResNet-50 and of BERT
@@ -25,16 +27,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import contenders as c
+import forms
 import needs
 
 BUILD = os.path.dirname(os.path.abspath(c.PENSTOCK))
 VOCABULARY = 50304
 # rounds: at most; XL takes long to begin. large: samples of a micro-batch whose operands no cache holds, for single operators
 SIZES = {"gpt2": dict(layers=12, channels=768, micro=16, batch=32, rounds=5, large=64),
-         "gpt2-xl": dict(layers=48, channels=1600, micro=8, batch=16, rounds=1, large=32),
+         "gpt2-xl": dict(layers=48, channels=1600, micro=16, batch=16, rounds=1, large=32, smaller=8),
          "nano": dict(layers=4, channels=128, micro=2, batch=4, rounds=5, large=2)}
 
 
@@ -48,8 +52,9 @@ def model(args, preset):
     return f"kind: gpt, preset: {preset}" + ("" if args.dry else f", vocabulary: {VOCABULARY}")
 
 
-def run_file(args, preset, folder, steps, large=False):
-    size = {**SIZES[preset], **(dict.fromkeys(("micro", "batch"), SIZES[preset]["large"]) if large else {})}
+def run_file(args, preset, folder, steps, large=False, micro=None):
+    size = {**SIZES[preset], **(dict.fromkeys(("micro", "batch"), SIZES[preset]["large"]) if large else {}),
+            **({"micro": micro} if micro else {})}
     path = os.path.join(folder, "run.yaml")
     shutil.copytree(os.path.join(c.HERE, "..", "src"), os.path.join(folder, "text"))
     with open(path, "w", encoding="ascii") as f:
@@ -180,37 +185,103 @@ def kernels(args):
                 say(args, "kernels", precision, str(wrong))
 
 
-def peer(args, preset, context):
-    if not c.have_torch():
-        return None
+def micros(preset):
+    """Samples of a micro-batch that are tried, the preferred one first."""
     size = SIZES[preset]
-    words = ["--preset", preset, "-B", str(size["batch"]), "--micro", str(size["micro"]), "-T", str(context), "--steps",
-             str(args.steps), "--warmup", str(args.warmup + 3), "--json"]
-    words += ["--mode", "eager"] if args.dry else ["--mode", "compile", "--device", "cuda", "--precision", "bf16", "--vocabulary",
-                                                   str(VOCABULARY)]
-    out, _ = c.output_of([sys.executable, os.path.join(c.HERE, "peer_torch.py"), *words])
-    return json.loads(out.splitlines()[-1])
+    return [size["micro"]] + ([size["smaller"]] if "smaller" in size else [])
+
+
+class Used:
+    """The most that a GPU has in use while this lasts, in MiB, as its driver says: the same measure for all contenders."""
+
+    def __init__(self):
+        self.most, self.ended = 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+
+    def watch(self):
+        words = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+        while not self.ended.wait(0.5):
+            try:
+                out = subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout
+                self.most = max(self.most, int(out.split()[0]))
+            except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+                return
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+def peer(args, preset, context, form, micro):
+    """A run of PyTorch in that form of forms.GPU_FORMS."""
+    mode, graph, weights = ("eager", False, "fp32") if args.dry else forms.GPU_FORMS[form]
+    words = ["--preset", preset, "-B", str(SIZES[preset]["batch"]), "--micro", str(micro), "-T", str(context), "--steps",
+             str(args.steps), "--warmup", str(args.warmup + 3), "--json", "--mode", mode, "--weights", weights]
+    words += ["--graph"] if graph else []
+    words += [] if args.dry else ["--device", "cuda", "--precision", "bf16", "--vocabulary", str(VOCABULARY)]
+    with Used() as used:
+        out, _ = c.output_of([sys.executable, os.path.join(c.HERE, "peer_torch.py"), *words])
+    return {**json.loads(out.splitlines()[-1]), "used_mib": used.most}
+
+
+def peers(args, preset, context):
+    """{form and micro-batch: its run, or why there is none} of all forms."""
+    found = {}
+    for form in ["eager"] if args.dry else forms.GPU_FORMS:
+        for micro in micros(preset):
+            try:
+                found[f"{form}, micro-batches of {micro}"] = {**peer(args, preset, context, form, micro), "form": form,
+                                                              "micro": micro}
+            except (c.Failed, subprocess.SubprocessError) as wrong:
+                found[f"{form}, micro-batches of {micro}"] = {"failed": str(wrong)[-300:]}
+            say(args, "peers", preset, found)
+    return found
+
+
+def best(found):
+    """Of the forms whose weights have 32 bits, as ours."""
+    runs = [run for run in found.values() if "failed" not in run and run["weights"] == "fp32"]
+    return min(runs, key=lambda run: run["step_ms"]) if runs else None
+
+
+def fitting(args, preset):
+    """A run of ours with the largest micro-batch that fits: its lines, micro-batch, and the memory in use."""
+    for micro in micros(preset):
+        try:
+            with Used() as used:
+                return train(args, preset, args.steps, f"train.micro_batch={micro}"), micro, used
+        except c.Failed:
+            if micro == micros(preset)[-1]:
+                raise
+    raise c.Failed("no micro-batch")
 
 
 def step(args):
     for preset in presets(args):
-        context, ours, plain, peers, lines = 64 if args.dry else 1024, [], [], [], []
+        context, ours, plain, theirs = 64 if args.dry else 1024, [], [], []
+        fastest = best(peers(args, preset, context)) if c.have_torch() else None
         for _ in range(min(args.rounds, SIZES[preset]["rounds"])):
-            lines = train(args, preset, args.steps)
+            lines, micro, used = fitting(args, preset)
             ours.append(median(args, lines))
-            plain.append(median(args, train(args, preset, args.steps, "parallel.graphs=false")))
-            peers.append(peer(args, preset, context))
+            plain.append(median(args, train(args, preset, args.steps, "parallel.graphs=false", f"train.micro_batch={micro}")))
+            if fastest:
+                theirs.append(peer(args, preset, context, fastest["form"], fastest["micro"]))
         took = statistics.median(ours)
         rate = SIZES[preset]["batch"] * context / took * 1e3
-        row = {"step_ms": took, "rounds_ms": ours, "without_graphs_ms": statistics.median(plain),
-               "tokens_per_s": rate, "tflops": flops(preset, context) * rate / 1e12,
+        row = {"step_ms": took, "rounds_ms": ours, "without_graphs_ms": statistics.median(plain), "micro": micro,
+               "tokens_per_s": rate, "tflops": flops(preset, context) * rate / 1e12, "used_mib": used.most,
                "predicted_peak": lines[-1]["predicted_peak_bytes"], "peak": lines[-1]["peak_bytes"]}
-        if peers[0]:
-            row.update({"torch": peers[0]["version"], "torch_ms": statistics.median(p["step_ms"] for p in peers),
-                        "torch_mib": peers[0]["peak_mib"]})
+        if fastest:
+            row.update({"torch": fastest["version"], "torch_ms": statistics.median(p["step_ms"] for p in theirs),
+                        "torch_form": fastest["form"], "torch_micro": fastest["micro"], "torch_mib": fastest["peak_mib"],
+                        "torch_used_mib": fastest["used_mib"], "torch_device_mib": fastest["device_mib"]})
             row["torch / ours"] = row["torch_ms"] / took
         with tempfile.TemporaryDirectory() as folder:  # by the program's own reckoning, beside datasheet and a large product
-            words = ["bench", "step", "--run", run_file(args, preset, folder, 1), "--json"]
+            words = ["bench", "step", "--run", run_file(args, preset, folder, 1, micro=micro), "--json"]
             words += ["--precision", "fp32"] if args.dry else ["--device", "cuda", "--precision", "bf16"]
             row["alone"] = json.loads(output_of(args, preset, words))["step"]["precisions"][0]
         say(args, "step", preset, row)
@@ -219,9 +290,10 @@ def step(args):
 def predict(args):
     for preset in presets(args):
         with tempfile.TemporaryDirectory() as folder:
-            path, profile = run_file(args, preset, folder, 1), os.path.join(folder, "profile.yaml")
+            micro = micros(preset)[-1]  # which fits in any case
+            path, profile = run_file(args, preset, folder, 1, micro=micro), os.path.join(folder, "profile.yaml")
             output_of(args, preset, ["profile", path, "-n", "1", "-o", profile, *keys_of(args)])
-            lines = train(args, preset, args.steps, "parallel.profile=" + profile)
+            lines = train(args, preset, args.steps, "parallel.profile=" + profile, f"train.micro_batch={micro}")
         predicted, measured = lines[0]["predicted_step_ms"], median(args, lines)
         say(args, "predict", preset, {"predicted_ms": predicted, "measured_ms": measured, "error": predicted / measured - 1})
 

@@ -12,6 +12,16 @@ import sys
 # Spares page faults: memory is kept instead of handed back to the system and touched again in every step.
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864",
          "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+# What torch.compile is asked for; the second and third of the compiled ones run CUDA graphs of their own.
+MODES = {"eager": None, "compile": "default", "reduce-overhead": "reduce-overhead", "max-autotune": "max-autotune",
+         "max-autotune-no-cudagraphs": "max-autotune-no-cudagraphs"}
+OWN_GRAPHS = ("reduce-overhead", "max-autotune")
+# On a GPU: (--mode, the whole step as one CUDA graph, --weights). Weights of 16 bits are less exact than ours, whose masters
+# have 32, and so are AdamW's moments then: these forms stand beside the others, not for them.
+GPU_FORMS = {f"{mode}{' graph' * graph}{' bf16 weights' * (weights == 'bf16')}": (mode, graph, weights)
+             for weights in ("fp32", "bf16")
+             for mode, graph in (("compile", False), ("compile", True), ("reduce-overhead", False), ("max-autotune", False),
+                                 ("max-autotune-no-cudagraphs", True))}
 # name: (--mode, malloc tuned)
 FORMS = {"eager": ("eager", False), "eager tuned": ("eager", True), "compile": ("compile", False),
          "compile tuned": ("compile", True)}
@@ -28,7 +38,7 @@ MISSING = "needs PyTorch: pip install torch (3 GB to download; the build for CPU
 def add_options(parser, tuned):
     """What every peer takes. tuned: whether malloc is tuned by default."""
     parser.add_argument("--preset", choices=PRESETS, default="gpt2")
-    parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    parser.add_argument("--mode", choices=MODES, default="eager")
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--tuned", dest="tuned", action="store_true", default=tuned,
                        help="glibc's malloc tuned" + (" (default)" if tuned else ""))
@@ -79,16 +89,16 @@ class Compiler:
 
     def apply(self, model):
         """The model itself, whose forward is compiled when it is called first."""
-        if self.mode == "compile":
-            model.compile()
+        if self.mode != "eager":
+            model.compile(mode=MODES[self.mode])
         return model
 
     def warm(self):
         """The steps from here on are timed."""
-        self.before = self.graphs() if self.mode == "compile" else None
+        self.before = self.graphs() if self.mode != "eager" else None
 
     def check(self):
-        if self.mode == "compile" and (not self.before or self.graphs() != self.before):
+        if self.mode != "eager" and (not self.before or self.graphs() != self.before):
             raise SystemExit(f"compiled {self.before} graphs before the timed steps and {self.graphs()} in all: "
                              "more --warmup")
 
