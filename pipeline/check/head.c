@@ -41,13 +41,11 @@ static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, in
 
 /* The replica that steps a piece; the number of replicas when there is no such piece. */
 static uint32_t stepped_by(const head *h, const pst_instr *in) {
-    uint32_t k = 0, n = h->share->n_replica;
-    while (k < n && pst_share_to(h->share, in->param, k) <= in->from) k++;
-    if (k == n || in->from % PST_PIECE ||
+    pst_piece whole = {.param = in->param, .from = in->from};
+    if (!pst_share_find(h->share, &whole) || in->n != whole.n ||
         in->bytes != in->n * (uint64_t)pst_dtype_bytes(h->c->cut->graph->dtype))
-        return n;
-    uint64_t left = pst_share_to(h->share, in->param, k) - in->from;
-    return in->n == (left < PST_PIECE ? left : PST_PIECE) ? k : n;
+        return h->share->n_replica;
+    return whole.owner;
 }
 
 static pst_status check_piece(const head *h, uint32_t i) {

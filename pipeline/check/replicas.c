@@ -49,12 +49,10 @@ static pst_status list_pieces(exchange *x) {
             x->whole[in->param] = i;
         }
         if (!in->n) continue;
-        uint64_t elements = in->param < g->n_param ? pst_param_elements(g->param + in->param) : 0;
-        if (in->from % PST_PIECE || in->from >= elements)
+        pst_piece whole = {.param = in->param, .from = in->from};
+        if (in->param >= g->n_param || !pst_share_find(x->c->job->share[x->at.tensor], &whole))
             return fail_piece(x, in->param, in->from, "no piece begins there");
-        uint64_t left = elements - in->from;
-        if (in->n != (left < PST_PIECE ? left : PST_PIECE))
-            return fail_piece(x, in->param, in->from, "it is not a whole piece");
+        if (in->n != whole.n) return fail_piece(x, in->param, in->from, "it is not a whole piece");
         uint32_t k = x->base[in->param] + in->from / PST_PIECE;
         if (x->head[k] == PST_NONE) x->head[k] = i;
         else x->next[x->tail[k]] = i;

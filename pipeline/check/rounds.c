@@ -172,9 +172,8 @@ static pst_status list_pieces(const rounds *x) {
         if (in->param >= g->n_param || !is_here(x, in->param) ||
             chunk_of(x, in->param) != in->chunk || in->use)
             return pst_checker_fail_at(x->c, x->rank, i, "no gradient that is shared out here");
-        uint64_t elements = pst_param_elements(g->param + in->param), left = elements - in->from;
-        if (in->from % PST_PIECE || in->from >= elements ||
-            in->n != (left < PST_PIECE ? left : PST_PIECE))
+        pst_piece whole = {.param = in->param, .from = in->from};
+        if (!pst_share_find(x->c->job->share[x->at.tensor], &whole) || in->n != whole.n)
             return pst_checker_fail_at(x->c, x->rank, i, "it is not a whole piece");
         size_t bin =
             (size_t)(x->base[in->param] + in->from / PST_PIECE) * x->c->job->n_micro + in->micro;

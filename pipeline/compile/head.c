@@ -71,9 +71,9 @@ static uint32_t owner_rank(const pst_job_builder *b, const pst_piece *at) {
 /* The nth piece of its owner's part; 0: there are not so many. */
 static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
     uint64_t to = pst_share_to(s, at->param, at->owner);
-    at->from = pst_share_from(s, at->param, at->owner) + (uint64_t)nth * PST_PIECE;
+    at->from = pst_share_from(s, at->param, at->owner) + nth * s->message;
     at->n = to > at->from ? to - at->from : 0;
-    if (at->n > PST_PIECE) at->n = PST_PIECE;
+    if (at->n > s->message) at->n = s->message;
     return at->n > 0;
 }
 
@@ -108,8 +108,8 @@ static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, 
         const uint32_t param = order[i].param;
         for (uint32_t k = 0, all = 0; k < b->job->grid.data; k++) {
             before[k] = all;
-            all +=
-                pst_pieces(pst_share_to(b->share, param, k) - pst_share_from(b->share, param, k));
+            all += pst_share_messages(b->share, pst_share_to(b->share, param, k) -
+                                                    pst_share_from(b->share, param, k));
         }
         emit_param(b, opcode, param, first, before);
     }

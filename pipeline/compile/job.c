@@ -281,6 +281,8 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     for (uint32_t t = 0; t < grid.tensor; t++)
         PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data,
                                 j->share + t));
+    for (uint32_t t = 0; spec->message && t < grid.tensor; t++)
+        j->share[t]->message = spec->message;
     PST_TRY(count_pieces(j));
     uint32_t pieces = pst_job_pieces(j);
     if (j->zero == 2) pieces *= j->n_micro; /* rounds.c says if they are too many */

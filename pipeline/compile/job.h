@@ -61,6 +61,7 @@ typedef struct {
     int zero;           /* 2 only with one accumulator per use */
     uint32_t parts;     /* 0 and 1: one accumulator per use */
     int narrow;         /* as in pst_job; only with one accumulator per use */
+    uint64_t message;   /* pst_share.message; 0: a piece */
     const double *slow; /* [ranks of the grid] as in pst_job, copied; NULL */
     /* 1: lists of one pipeline alone, to be scored and checked, never run: what its replicas
      * exchange is as few messages, of a rank to itself, as tell how long it takes (summary.c), and

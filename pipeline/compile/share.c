@@ -74,7 +74,7 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
                             g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
     uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
-    if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica};
+    if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica, .message = PST_PIECE};
     if (s) s->bound = calloc((size_t)n * (n_replica + 1) + 1, sizeof *s->bound);
     if (s) s->whole = calloc(n + (size_t)1, sizeof *s->whole);
     if (s) s->pieces = calloc((size_t)n_stage * n_replica + 1, sizeof *s->pieces);
@@ -109,6 +109,16 @@ void pst_share_close(pst_share *s) {
 uint32_t pst_share_count(const pst_share *s, uint32_t param) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < s->n_replica; k++)
-        n += pst_pieces(pst_share_to(s, param, k) - pst_share_from(s, param, k));
+        n += pst_share_messages(s, pst_share_to(s, param, k) - pst_share_from(s, param, k));
     return n;
+}
+
+int pst_share_find(const pst_share *s, pst_piece *at) {
+    at->owner = 0;
+    while (at->owner < s->n_replica && pst_share_to(s, at->param, at->owner) <= at->from)
+        at->owner++;
+    if (at->owner == s->n_replica) return 0;
+    uint64_t left = pst_share_to(s, at->param, at->owner) - at->from;
+    at->n = left < s->message ? left : s->message;
+    return (at->from - pst_share_from(s, at->param, at->owner)) % s->message == 0;
 }

@@ -12,12 +12,13 @@
 #include "pipeline/compile/cut.h"
 #include "pipeline/layout/grid.h"
 
-/* Elements. Norms are sums over pieces, in order, in every layout; what replicas exchange is at
- * most a piece. */
+/* Elements. Norms are sums over pieces, in order, in every layout; what replicas exchange at once
+ * is a piece, or several of an owner's that lie together (pst_share.message). */
 enum { PST_PIECE = 256 << 10 };
 
 typedef struct {
     uint32_t n_param, n_replica;
+    uint64_t message; /* elements of a message at most, a multiple of PST_PIECE: that, at first */
     uint64_t *bound; /* [n_param][n_replica + 1] elements: replica k has [bound[k], bound[k + 1]) */
     uint8_t *whole;  /* [n_param] 1: whole accumulators with zero 2, too */
     uint32_t *pieces; /* [n_stage][n_replica] of parameters whose first use lies on the stage */
@@ -35,7 +36,8 @@ static inline uint64_t pst_share_from(const pst_share *s, uint32_t param, uint32
 static inline uint64_t pst_share_to(const pst_share *s, uint32_t param, uint32_t replica) {
     return s->bound[(size_t)param * (s->n_replica + 1) + replica + 1];
 }
-/* Elements [from, from + n) of a parameter, and the replica that answers for them. */
+/* Elements [from, from + n) of a parameter that travel together, and the replica that answers for
+ * them. */
 typedef struct {
     uint32_t param, owner;
     uint64_t from, n;
@@ -48,14 +50,20 @@ static inline int pst_share_next(const pst_share *s, pst_piece *at) {
         at->owner++;
     if (at->owner == s->n_replica) return 0;
     uint64_t left = pst_share_to(s, at->param, at->owner) - at->from;
-    at->n = left < PST_PIECE ? left : PST_PIECE;
+    at->n = left < s->message ? left : s->message;
     return 1;
+}
+/* The one of at->param that begins at at->from; 0: none does. */
+int pst_share_find(const pst_share *s, pst_piece *at);
+/* Messages of n elements of an owner. */
+static inline uint32_t pst_share_messages(const pst_share *s, uint64_t n) {
+    return (uint32_t)((n + s->message - 1) / s->message);
 }
 /* Of n elements; 0 has none. */
 static inline uint32_t pst_pieces(uint64_t n) {
     return (uint32_t)((n + PST_PIECE - 1) / PST_PIECE);
 }
-/* Pieces of a parameter, as replicas share them. */
+/* Messages of a parameter, as replicas share it. */
 uint32_t pst_share_count(const pst_share *s, uint32_t param);
 /* Pieces of all parameters of a replica whose first use lies on `stage`. */
 static inline uint32_t pst_share_pieces(const pst_share *s, uint32_t stage, uint32_t replica) {

@@ -39,7 +39,7 @@ static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn t
             uint64_t n = pst_share_to(b->share, p, k) - pst_share_from(b->share, p, k);
             if (x.param == PST_NONE) x.param = p;
             own += n;
-            pieces += pst_pieces(n);
+            pieces += pst_share_messages(b->share, n);
         }
         x.all += own;
         if (own > x.own) x.own = own;

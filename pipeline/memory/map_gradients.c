@@ -13,7 +13,8 @@ static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim)
         if (x->own_to[p] - x->own_from[p] > most) most = x->own_to[p] - x->own_from[p];
     if (!optim || !most || b->job->grid.data == 1) return;
     x->n_buffer = pst_job_buffers(b->job);
-    x->buffer_bytes = (most < PST_PIECE ? most : PST_PIECE) * sizeof(float);
+    uint64_t message = b->job->share[pst_grid_at(b->job->grid, x->rank).tensor]->message;
+    x->buffer_bytes = (most < message ? most : message) * sizeof(float);
     x->buffer =
         pst_memory_map_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }

@@ -209,6 +209,7 @@ static pst_status build_job(pst_prepared *p) {
     pst_cluster_link *exchange;
     PST_TRY(pst_prepare_exchange(p, &exchange));
     spec.exchange = exchange;
+    spec.message = p->message;
     pst_status status = pst_job_build_grid(&spec, &p->job, p->slots);
     free(exchange);
     PST_TRY(status);

@@ -61,22 +61,40 @@ static pst_status slower(const pst_prepared *p, uint32_t from, uint32_t to,
     return PST_OK;
 }
 
+/* What replicas exchange at once: LATENCIES times what is on the way in the time that a message
+ * takes to arrive at all, so that this time is small beside its own, from a piece up to MOST, as
+ * far as receive buffers of all that is under way take no more than ROOM bytes. Bits do not depend
+ * on it. */
+static uint64_t message_of(const pst_cluster_link *link, uint32_t replicas) {
+    enum { LATENCIES = 8, MOST = 16 * PST_PIECE, ROOM = 256 << 20 };
+    const double wanted = LATENCIES * 1e-9 * (double)link->latency_ns * link->bytes_per_s;
+    const uint64_t buffers = PST_PIECES_IN_FLIGHT * (replicas - UINT64_C(1));
+    uint64_t n = PST_PIECE;
+    while (n < MOST && (double)(n * sizeof(float)) < wanted &&
+           2 * n * sizeof(float) * buffers <= ROOM)
+        n *= 2;
+    return n;
+}
+
 /* Groups of tensor ranks wait for each other, and neighbouring stages do, so one figure, that of
  * the slowest pair, is near enough. */
 static pst_status find_links(pst_prepared *p) {
-    pst_cluster_link tensor = {0, INFINITY}, stage = tensor;
+    pst_cluster_link tensor = {0, INFINITY}, stage = tensor, data = tensor;
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         pst_grid_place at = pst_grid_at(p->grid, r);
         uint32_t group = pst_grid_degree(p->grid, at.stage), first = r - at.tensor;
         if (group > 1)
             PST_TRY(slower(p, r, first + (at.tensor + 1) % group, &tensor)); /* around the group, as
                                                                                 rings go */
+        if (at.replica)
+            PST_TRY(slower(p, pst_grid_rank(p->grid, at.stage, 0, at.tensor), r, &data));
         if (!at.stage) continue;
         PST_TRY(slower(p, pst_grid_in_lane(p->grid, at.stage - 1, pst_grid_lane(p->grid, r)), r,
                        &stage));
     }
     if (p->grid.tensor > 1) p->tensor_link = tensor;
     if (p->grid.pipeline > 1) p->stage_link = stage;
+    if (p->grid.data > 1) p->message = message_of(&data, p->grid.data);
     return PST_OK;
 }
 

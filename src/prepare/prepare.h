@@ -87,6 +87,8 @@ typedef struct {
     pst_cluster *cluster; /* NULL: parallel.cluster is not given */
     uint32_t *device;     /* [n_rank] of the cluster; without one, of the processes as they are
                              launched */
+    uint64_t message; /* elements of what replicas exchange at once, by the links between them; 0: a
+                         piece */
     pst_cluster_link tensor_link, stage_link; /* the slowest between tensor ranks of a stage,
                                                  between neighbouring stages */
     double *throttle; /* [n_rank] a rank is made to take so many times as long as it could; 1: it is

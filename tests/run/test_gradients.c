@@ -1,7 +1,8 @@
 /* test: label=quick timeout=120
  * parallel.gradients: bf16. Half the bytes of gradients travel; sums have the same bits in every
  * pipeline and, with zero 0 and 1, whoever adds them; losses stay near those of fp32. Rounding in
- * place loses nothing else. */
+ * place loses nothing else. Over links that have much on the way messages are longer, with the same
+ * bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,6 +20,15 @@
     "dropout: 0.1}\n"                                                                              \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
     "train: {steps: 6, batch: 8, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"    \
+    "parallel: {transport: self, threads: 1}\n"                                                    \
+    "checkpoint: {every: 0}\n"
+
+/* Parameters of several pieces for each replica. */
+#define WIDE                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 1, heads: 2, channels: 256, context: 4, vocabulary: 12000}\n"      \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"            \
+    "train: {steps: 2, batch: 4, micro_batch: 1, lr: 1.0e-3, warmup: 0, seed: 7}\n"                \
     "parallel: {transport: self, threads: 1}\n"                                                    \
     "checkpoint: {every: 0}\n"
 
@@ -60,6 +70,48 @@ static run_result train(const char *name, uint32_t stages, uint32_t replicas, in
     run_result r = run_here(YAML, folder, (int)(stages * replicas), "", override, 3);
     if (r.exit_status) fail_msg("%s: exit status %d", name, r.exit_status);
     return r;
+}
+
+/* Also which messages there are: the longest one's numbers. */
+static run_result train_wide(const char *name, int zero, const char *cluster, uint64_t *longest) {
+    char of[2][80];
+    const char *override[] = {of[0], of[1], "parallel.data=2"};
+    pst_config *c;
+    pst_prepared *p;
+    snprintf(of[0], sizeof of[0], "parallel.zero=%d", zero);
+    snprintf(of[1], sizeof of[1], "parallel.cluster=%s", cluster);
+    run_result r = run_here(WIDE, name, 2, "", override, 3);
+    if (r.exit_status) fail_msg("%s: exit status %d", name, r.exit_status);
+    for (int k = 0; k < 2; k++)
+        if (!r.peak[k] || r.peak[k] > r.predicted[k])
+            fail_msg("%s: rank %d has written other memory than its arena", name, k);
+    const pst_prepare_options options = {
+        .n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 4};
+    if (pst_config_parse(WIDE, "test", override, 3, &c) != PST_OK ||
+        pst_prepare(c, &options, &p) != PST_OK)
+        fail_msg("%s", pst_error());
+    *longest = 0;
+    for (uint32_t i = 0; i < p->job->list->n_instr; i++)
+        if (p->job->list->instr[i].param != PST_NONE && p->job->list->instr[i].n > *longest)
+            *longest = p->job->list->instr[i].n;
+    pst_prepared_close(p);
+    pst_config_close(c);
+    return r;
+}
+
+static void longer_messages(void **state) {
+    (void)state;
+    for (int zero = 0; zero < 3; zero++) {
+        char name[2][40];
+        uint64_t longest[2];
+        snprintf(name[0], sizeof name[0], "pieces-%d", zero);
+        snprintf(name[1], sizeof name[1], "longer-%d", zero);
+        run_result pieces = train_wide(name[0], zero, "", &longest[0]),
+                   longer = train_wide(name[1], zero, "1x2 cpu nvlink:450GB/s", &longest[1]);
+        run_assert_same(&longer, &pieces, name[1]);
+        assert_int_equal(longest[0], PST_PIECE);
+        assert_true(longest[1] > 2 * PST_PIECE);
+    }
 }
 
 static void same_bits(void **state) {
@@ -124,7 +176,8 @@ static void half_the_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(in_place), cmocka_unit_test(same_bits),
-                                       cmocka_unit_test(half_the_bytes)};
+                                       cmocka_unit_test(half_the_bytes),
+                                       cmocka_unit_test(longer_messages)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     run_folder_remove();
     return failed;
