@@ -122,6 +122,8 @@ struct pst_graph {
     /* what F writes is never computed again in this run: kernels whose bits a second time would be
      * others may write it (src/prepare) */
     int final;
+    /* kernels may add in an order that is another each time (parallel.deterministic) */
+    int loose;
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
     pst_param *param;

@@ -47,7 +47,9 @@ typedef struct {
     int refuses;          /* every graph */
     int64_t workspace;    /* bytes that a plan says it needs */
     uint32_t runs, plain; /* plans, and launches of our own kernels instead */
-    int ran;              /* number of the latest plan's engine: 1 with tensor cores, 2 without */
+    int ran;              /* number of the latest plan's engine: 1 with tensor cores, 2 without; 0:
+                             that adds in any order, */
+    int loose;            /* which may run */
 } fake_dnn_machine;
 extern fake_dnn_machine fake_dnn;
 

@@ -1,6 +1,7 @@
 /* test: wrap=pst_monotonic_ns
  * Forms of linear through a made-up cuBLASLt (fake_blas.c), against kernels/ref: outputs with gaps
- * between their rows; GELU and gradients of biases inside of products, and when. */
+ * between their rows; GELU and gradients of biases inside of products, and when. And attention that
+ * adds in any order (fake_dnn.c). */
 #include "cuda/fake.h"
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static double tolerance(pst_dtype dtype) {
 }
 
 static const pst_kernel_row *cuda_row(const kernel_case *k, pst_pass pass) {
-    pst_cuda_rows rows = pst_cuda_linear_rows();
+    pst_cuda_rows rows =
+        strcmp(k->op, "linear") ? pst_cuda_attention_rows() : pst_cuda_linear_rows();
     const pst_kernel_row *row = case_row(rows.row, rows.n, k, pass, PST_ISA_CUDA);
     assert_non_null(row);
     return row;
@@ -77,7 +79,7 @@ static void check_case(const kernel_case *k, void (*run)(case_state *, pst_pass,
     const pst_kernel_row *refs = pst_kernels_ref(&n_ref);
     case_state ref, got;
     assert_int_equal(case_open(k, 3, 0, &ref), PST_OK);
-    for (int turn = 0; turn < 4; turn++) {
+    for (int turn = 0; turn < (strcmp(k->op, "linear") ? 2 : 4); turn++) {
         pst_pass pass = turn < 2 ? (pst_pass)turn : PST_PASS_W;
         case_flags flags = {.first = turn != 3};
         assert_int_equal(case_open(k, 0, 0, &got), PST_OK);
@@ -269,6 +271,37 @@ static void ends_are_measured(void **state) {
     }
 }
 
+/* --- attention -------------------------------------------------------------------------------- */
+
+static void run_loosely(case_state *s, pst_pass pass, int first) {
+    pst_arg args[PST_MAX_ARG];
+    void *arg[PST_MAX_ARG];
+    uint32_t n = s->node->op->args(s->node, pass, args);
+    s->graph->loose = 1;
+    for (uint32_t i = 0; i < n; i++) arg[i] = case_operand(s, args, i, (case_flags){0})->data;
+    launch(s, cuda_row(&s->spec, pass), arg, first);
+}
+
+static void attention_adds_in_any_order(void **state) {
+    (void)state;
+    fake_dnn.loose = 1;
+    for (int mask = 0; mask < 4; mask++)
+        for (int half = 0; half < 2; half++) {
+            kernel_case k = {.op = "attention",
+                             .b = 5,
+                             .t = 7,
+                             .c = 16,
+                             .heads = 2,
+                             .bidirectional = mask % 2,
+                             .lengths = mask > 1,
+                             .dtype = half ? PST_F16 : PST_BF16};
+            check_case(&k, run_loosely);
+            assert_int_equal(fake_dnn.ran, 0);
+        }
+    assert_int_equal(fake_dnn.runs, 8 * 2);
+    assert_int_equal(fake_dnn.plain, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(outputs_with_gaps, open_device, close_device),
@@ -277,6 +310,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(libraries_without, open_device, close_device),
         cmocka_unit_test_setup_teardown(products_of_8_bits, open_device, close_device),
         cmocka_unit_test(ends_are_measured),
+        cmocka_unit_test_setup_teardown(attention_adds_in_any_order, open_device, close_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
