@@ -36,6 +36,7 @@ typedef struct {
     uint32_t unfit, broken; /* bits of algorithms: their proposals say that they do not run; they
                                fail when they are run */
     int idle;               /* products take their time and compute nothing */
+    int fast;               /* the latest product may sum with fewer bits */
     int plain;              /* there are no products that do more than add a bias */
     uint64_t end_ns;        /* that others take longer */
     uint32_t ends;          /* of these that ran */
