@@ -14,7 +14,10 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
+enum {
+    ALIGNMENT = 256, /* of workspace, as an allocation of the runtime has it */
+    CLEARS = 90600   /* since then cuDNN itself clears what it adds to */
+};
 
 static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
     const pst_tensor *in = &g->tensor[node->in[0]];
@@ -25,7 +28,8 @@ static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *nod
                                   .dtype = g->dtype,
                                   .backward = pass == PST_PASS_B,
                                   .bidirectional = node->attr.bidirectional,
-                                  .padded = node->n_in > 1};
+                                  .padded = node->n_in > 1,
+                                  .loose = (uint64_t)g->loose};
     pst_cuda_attention_divide(&s);
     return s;
 }
@@ -123,7 +127,7 @@ static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_no
 
 static uint64_t scratch_bytes(const pst_cuda_attention_shape *s) {
     return pst_cuda_attention_delta(s) + pst_cuda_attention_lengths(s) +
-           pst_cuda_attention_workspace(s) + ALIGNMENT;
+           pst_cuda_attention_sums(s) + pst_cuda_attention_workspace(s) + ALIGNMENT;
 }
 
 /* --- launches --------------------------------------------------------------------------------- */
@@ -213,7 +217,8 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
     uint64_t in = (b * s->t * 3 * s->c + head * each) * size,
              out = (b * s->t * s->c + head * each) * size;
     uint8_t *lengths = scratch + pst_cuda_attention_delta(s),
-            *laid_out = lengths + pst_cuda_attention_lengths(s);
+            *sums = lengths + pst_cuda_attention_lengths(s),
+            *laid_out = sums + pst_cuda_attention_sums(s);
     void *workspace = is_laid_out(s, plan) ? laid_out : d->attention_room;
     float scale = a->scale, masked = PST_ATT_MASKED_VALUE, one = 1;
     list l = {0};
@@ -229,6 +234,11 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
         put(&l, PST_ATT_DELTA, scratch);
         put_thirds(&l, PST_ATT_DQ, PST_ATT_DK, PST_ATT_DV, (uint8_t *)a->dqkv + in, s->c * size);
     }
+    if (s->loose) put(&l, PST_ATT_DQ_SUM, sums);
+    if (s->loose && cudnnGetVersion() < CLEARS)
+        PST_TRY(pst_cuda_status(
+            cudaMemsetAsync(sums, 0, pst_cuda_attention_sums(s), d->stream[PST_Q_COMPUTE]),
+            "sums of attention"));
     return pst_dnn_run(d->dnn, plan, l.n, l.number, l.at, workspace);
 }
 

@@ -14,6 +14,7 @@ typedef struct {
     uint32_t backward;
     uint32_t bidirectional;
     uint32_t padded; /* there are lengths */
+    uint64_t loose;  /* the backward may add in any order */
 } pst_cuda_attention_shape;
 
 /* Numbers of the operands. */
@@ -31,17 +32,19 @@ enum {
     PST_ATT_DQ,
     PST_ATT_DK,
     PST_ATT_DV,
-    PST_ATT_LENGTHS
+    PST_ATT_LENGTHS,
+    PST_ATT_DQ_SUM
 };
 /* What is passed by value: 1/sqrt(channels of a head), the score of a masked pair, 1. */
 #define PST_ATT_MASKED_VALUE (-3.402823466e+38f)
 
 /* `g` has been opened. The graph is of a part: so many samples and heads beside each other. The
  * backward keeps dS and multiplies it by K; adding to dq in the order in which blocks happen to
- * finish would give other bits each time. */
+ * finish would give other bits each time. With `loose` it does that, in fp32, which lies in
+ * scratch; dS stays on the multiprocessors then. */
 void pst_cuda_attention_graph(pst_dnn_graph *g, const pst_cuda_attention_shape *shape);
 /* Sets part_b and part_heads: dS of a part, padded as the library pads it, takes no more bytes than
- * that (256 MiB, less in tests) if one head's does. */
+ * that (256 MiB, less in tests) if one head's does. `loose` goes in one part. */
 extern uint64_t pst_cuda_attention_part_bytes;
 void pst_cuda_attention_divide(pst_cuda_attention_shape *shape);
 /* Bytes of scratch for a part: delta f32 [part_b,part_heads,t] rounded up to 256 (backward), the
@@ -50,6 +53,7 @@ void pst_cuda_attention_divide(pst_cuda_attention_shape *shape);
  * sm_100 it is 128 less. */
 uint64_t pst_cuda_attention_delta(const pst_cuda_attention_shape *shape);
 uint64_t pst_cuda_attention_lengths(const pst_cuda_attention_shape *shape);
+uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *shape); /* of loose, before that */
 uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *shape);
 /* NULL, or why the library's kernels do not take it. */
 const char *pst_cuda_attention_refuses(const pst_cuda_attention_shape *shape);

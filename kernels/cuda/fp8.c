@@ -12,6 +12,8 @@ typedef struct {
     pst_cuda_scaling *scaling; /* [SCALINGS], the device's */
     uint64_t step;             /* of which the noted magnitudes are */
     int noted, begun;          /* there are some; there is history */
+    uint64_t kept_step[2];     /* of which the weight behind it is, by pass: F, B; */
+    int kept[2];               /* there is one */
 } entry;
 
 struct pst_cuda_scalings {
@@ -82,6 +84,7 @@ pst_cuda_shape pst_cuda_fp8_shape(pst_cuda_shape s, pst_pass pass) {
     s.trans_a = 1;
     s.trans_b = 0;
     s.wide = wide >> factors[pass].b & 1;
+    s.fast = pass == PST_PASS_F;
     return s;
 }
 
@@ -98,11 +101,30 @@ static pst_status enter_step(pst_device *device, const pst_call *call, entry *e)
     return pst_cuda_launched("scales of 8-bit factors");
 }
 
-/* Once the operator's scales for this step are set, and by what was before. */
-int pst_cuda_fp8_captures(pst_device *device, const pst_call *call) {
+/* Whether the rounded weight of a pass is kept: pst_graph_pad has made room behind the weight for
+ * F's, then B's. Evaluations come between steps, when the weight is another already. */
+static int keeps(const pst_call *call, pst_pass pass) {
+    const pst_param *p = &call->graph->param[call->node->param[0]];
+    return pass != PST_PASS_W && p->pad == pst_param_elements(p) && call->train;
+}
+
+static uint8_t *kept_at(const pst_call *call, pst_pass pass, const void *weight) {
+    const pst_param *p = &call->graph->param[call->node->param[0]];
+    return (uint8_t *)(uintptr_t)weight + pst_param_bytes(call->graph, p) +
+           (pass == PST_PASS_B ? pst_param_elements(p) : 0);
+}
+
+static int is_kept(const entry *e, const pst_call *call, pst_pass pass) {
+    return e->kept[pass] && e->kept_step[pass] == call->step;
+}
+
+/* Once the operator's scales for this step are set, and by what was before, and its weight is
+ * rounded. */
+int pst_cuda_fp8_captures(pst_device *device, const pst_call *call, pst_pass pass) {
     entry *e;
     if (find((pst_cuda_device *)device, call->node->name, &e) != PST_OK) return 0;
-    return e->begun && (!call->train || (e->noted && e->step == call->step));
+    if (!e->begun || (call->train && (!e->noted || e->step != call->step))) return 0;
+    return !keeps(call, pass) || is_kept(e, call, pass);
 }
 
 static pst_status round_one(pst_device *device, const pst_call *call, const entry *e, int which,
@@ -120,6 +142,8 @@ pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pa
     entry *e;
     int turned_a = factors[pass].turned_a, turned_b = factors[pass].turned_b;
     uint8_t *at = (uint8_t *)call->scratch + PST_CUDA_WORKSPACE, *after = at + s->m * s->k;
+    int kept = keeps(call, pass);
+    if (kept) at = kept_at(call, pass, of->a);
     const pst_cuda_round first = {.x = of->a,
                                   .y = at,
                                   .rows = turned_a ? s->k : s->m,
@@ -132,7 +156,10 @@ pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pa
                                    .turned = turned_b};
     PST_TRY(find((pst_cuda_device *)device, call->node->name, &e));
     PST_TRY(enter_step(device, call, e));
-    PST_TRY(round_one(device, call, e, factors[pass].a, first));
+    if (!kept || !is_kept(e, call, pass))
+        PST_TRY(round_one(device, call, e, factors[pass].a, first));
+    if (kept) e->kept[pass] = 1;
+    if (kept) e->kept_step[pass] = call->step;
     PST_TRY(round_one(device, call, e, factors[pass].b, second));
     pst_cuda_operands rounded = *of;
     rounded.a = at;

@@ -4,8 +4,11 @@
  * from the largest magnitudes of the 16 steps before. So it is the same for all micro-batches of a
  * step, and in whatever order they come. Until there is such a step, which is in the first one of a
  * process and in evaluations before its end, each tensor is scaled by its own largest magnitude.
- * Evaluations add nothing. The history is each process's own: not of other ranks, nor of
- * checkpoints. */
+ * Evaluations add nothing. A weight is rounded once in a step for F, and once, turned, for B, into
+ * room behind it; activations are rounded by F and again, turned, by W: to keep them would take
+ * half as much memory as they do. F may sum fast, as Transformer Engine has it: fewer bits between
+ * the parts of a sum; sums of gradients (B, W) are promoted to fp32 in between. The history is each
+ * process's own: not of other ranks, nor of checkpoints. */
 #ifndef PST_KERNELS_CUDA_FP8_H
 #define PST_KERNELS_CUDA_FP8_H
 #include "kernels/cuda/product.h"
@@ -22,5 +25,5 @@ pst_status pst_cuda_fp8_prepare(pst_device *device, const pst_node *node);
 pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pass pass,
                                 const pst_cuda_shape *shape, const pst_cuda_operands *of);
 /* As pst_kernel_row.captures: whether that product would do the same each time now. */
-int pst_cuda_fp8_captures(pst_device *device, const pst_call *call);
+int pst_cuda_fp8_captures(pst_device *device, const pst_call *call, pst_pass pass);
 #endif

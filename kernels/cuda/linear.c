@@ -151,9 +151,18 @@ static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_no
     return pst_cuda_product_prepare(device, &shape[1]);
 }
 
-static int captures(pst_device *device, const pst_call *call) {
+static int captures(pst_device *device, const pst_call *call, pst_pass pass) {
     return pst_node_factors(call->graph, call->node) != PST_F8 ||
-           pst_cuda_fp8_captures(device, call);
+           pst_cuda_fp8_captures(device, call, pass);
+}
+static int captures_f(pst_device *device, const pst_call *call) {
+    return captures(device, call, PST_PASS_F);
+}
+static int captures_b(pst_device *device, const pst_call *call) {
+    return captures(device, call, PST_PASS_B);
+}
+static int captures_w(pst_device *device, const pst_call *call) {
+    return captures(device, call, PST_PASS_W);
 }
 
 static pst_status multiply(pst_device *device, const pst_call *call, pst_pass pass,
@@ -254,7 +263,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_f,
      .prepare = prepare_f,
      .launch = forward,
-     .captures = captures,
+     .captures = captures_f,
      .dtypes = TAKES_ALL},
     {.op = "linear",
      .pass = PST_PASS_B,
@@ -263,7 +272,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_b,
      .prepare = prepare_b,
      .launch = backward,
-     .captures = captures,
+     .captures = captures_b,
      .dtypes = TAKES_ALL},
     {.op = "linear",
      .pass = PST_PASS_W,
@@ -272,7 +281,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_w,
      .prepare = prepare_w,
      .launch = weight,
-     .captures = captures,
+     .captures = captures_w,
      .dtypes = TAKES_ALL},
 };
 

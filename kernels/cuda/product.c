@@ -15,6 +15,7 @@ struct pst_cuda_products {
     int measures;
 };
 
+_Static_assert(sizeof(pst_cuda_shape) == 5 * sizeof(uint64_t) + 8 * sizeof(uint32_t), "no padding");
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == PST_CHOICE_WORDS * sizeof(uint64_t),
                "what a choice keeps");
 
@@ -76,6 +77,7 @@ static cublasStatus_t describe_end(pst_cuda_entry *e) {
 /* fp32 stays fp32 where TF32 is not asked for. */
 static pst_status describe_product(pst_cuda_entry *e) {
     const pst_cuda_shape *s = &e->shape;
+    const int8_t fast = 1;
     cublasComputeType_t compute =
         s->in == PST_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cudaDataType_t in = type_of(s->in), second = s->wide ? CUDA_R_8F_E5M2 : in;
@@ -84,6 +86,9 @@ static pst_status describe_product(pst_cuda_entry *e) {
         status = set(e, CUBLASLT_MATMUL_DESC_TRANSA, s->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (!status)
         status = set(e, CUBLASLT_MATMUL_DESC_TRANSB, s->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (!status && s->fast)
+        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
+                                                sizeof fast);
     if (!status && (s->bias || pst_cuda_is_fused(s))) status = describe_end(e);
     if (!status) status = layout(&e->a, in, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, 0);
     if (!status)

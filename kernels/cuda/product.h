@@ -26,7 +26,8 @@ typedef struct {
     uint32_t sums_b;           /* sums[n] = over B's rows, in fp32: gradients of a bias */
     uint64_t pitch_b; /* elements from one column of B, as it is stored, to the next; 0: as many as
                          it has rows */
-} pst_cuda_shape;
+    uint64_t fast;    /* F8: sums are kept to fewer bits than fp32 has, see fp8.h */
+} pst_cuda_shape;     /* without padding: shapes are compared as bytes */
 
 /* Bytes of scratch that every product gets, 16-byte aligned; cuBLASLt wants its workspace, so many
  * of them, aligned to more. */

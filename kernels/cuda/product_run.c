@@ -6,11 +6,11 @@
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes) {
     char pitch[32] = "";
     if (s->pitch_b) snprintf(pitch, sizeof pitch, " pitch %llu", (unsigned long long)s->pitch_b);
-    snprintf(text, bytes, "%s%s %s %c%c%s%s%s %llux%llux%llu%s", pst_dtype_name(s->in),
+    snprintf(text, bytes, "%s%s %s %c%c%s%s%s%s %llux%llux%llu%s", pst_dtype_name(s->in),
              s->wide ? "xE5M2" : "", pst_dtype_name(s->out), s->trans_a ? 'T' : 'N',
              s->trans_b ? 'T' : 'N', s->bias ? " bias" : "", s->gelu ? " gelu" : "",
-             s->sums_b ? " sums" : "", (unsigned long long)s->m, (unsigned long long)s->n,
-             (unsigned long long)s->k, pitch);
+             s->sums_b ? " sums" : "", s->fast ? " fast" : "", (unsigned long long)s->m,
+             (unsigned long long)s->n, (unsigned long long)s->k, pitch);
 }
 
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,

@@ -215,6 +215,9 @@ static const pst_row rows[] = {
          "On a GPU, what computes each matrix product: the fastest of the library's proposals, "
          "measured when the run starts and kept in plan.yaml (a run with that plan, or one that is "
          "resumed, has the same bits), or its first proposal, the same in every run."),
+    TEXT(parallel, deterministic, "true", 0, "true|false",
+         "false: on a GPU, attention's backward pass adds in the order in which it happens to "
+         "finish: faster, with less memory, and other bits each time."),
     TEXT(parallel, graphs, "true", 0, "true|false",
          "On a GPU, operators that run again with the same arguments are captured in CUDA graphs, "
          "which takes the host "

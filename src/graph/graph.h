@@ -67,7 +67,7 @@ typedef struct {
     uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient
                        of its own */
     pst_slice slice;
-    uint64_t pad; /* zeros behind it where operators read it, in elements: pst_graph_pad */
+    uint64_t pad; /* elements behind it where operators read it: zeros at first (pst_graph_pad) */
 } pst_param;
 
 const char *pst_activation_name(pst_activation activation);
@@ -122,6 +122,8 @@ struct pst_graph {
     /* what F writes is never computed again in this run: kernels whose bits a second time would be
      * others may write it (src/prepare) */
     int final;
+    /* kernels may add in an order that is another each time (parallel.deterministic) */
+    int loose;
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
     pst_param *param;
@@ -171,7 +173,8 @@ pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uin
 
 /* For devices with PST_DEVICE_PADDED, whose matrix units take rows of 16 bytes at a time: logits of
  * a vocabulary that does not divide so get gaps between their rows, and the weight that makes them
- * zeros behind it. Shapes, parameters and their gradients stay as they are. */
+ * zeros behind it. Weights of products in F8 get room for two of their own size in bytes. Shapes,
+ * parameters and their gradients stay as they are. */
 void pst_graph_pad(pst_graph *g);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);

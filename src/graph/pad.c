@@ -1,6 +1,7 @@
-/* pst_graph_pad: where rows get gaps. Only logits do, between the product that makes them and the
- * loss that reads them: their last dimension is the vocabulary, which nobody chooses for a matrix
- * unit (50257 of GPT-2), and hardly anything is larger. */
+/* pst_graph_pad: where rows get gaps, and what else a device wants behind a weight. Only logits do,
+ * between the product that makes them and the loss that reads them: their last dimension is the
+ * vocabulary, which nobody chooses for a matrix unit (50257 of GPT-2), and hardly anything is
+ * larger. */
 #include "graph/graph.h"
 #include "graph/op.h"
 #include <string.h>
@@ -37,9 +38,22 @@ static int wants_gaps(const pst_graph *g, const pst_node *node) {
            only_losses_read(g, node->out[0]);
 }
 
+/* One node multiplies by the weight, and in 8 bits: two rounded ones are as many bytes as it. */
+static int wants_copies(const pst_graph *g, const pst_node *node) {
+    uint32_t n = 0;
+    if (strcmp(node->op->name, "linear") || pst_node_factors(g, node) != PST_F8) return 0;
+    for (uint32_t i = 0; i < g->n_node; i++)
+        n += !strcmp(g->node[i].op->name, "linear") && g->node[i].param[0] == node->param[0];
+    return n == 1;
+}
+
 void pst_graph_pad(pst_graph *g) {
     for (uint32_t i = 0; i < g->n_node; i++) {
         const pst_node *node = g->node + i;
+        if (wants_copies(g, node)) {
+            pst_param *weight = g->param + node->param[0];
+            weight->pad = pst_param_elements(weight);
+        }
         if (!wants_gaps(g, node)) continue;
         pst_tensor *y = g->tensor + node->out[0];
         uint64_t n = y->dim[y->n_dim - 1];

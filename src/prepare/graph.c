@@ -68,6 +68,9 @@ pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options 
         return pst_fail(PST_EINPUT,
                         "train.precision %s: a CPU has no such products, only a GPU has; use %s",
                         c->train.precision, pst_dtype_precision(pst_dtype_stored(*dtype)));
+    if (c->parallel.reproducible && !strcmp(c->parallel.deterministic, "false"))
+        return pst_fail(PST_EINPUT, "parallel.reproducible: with parallel.deterministic: false the "
+                                    "bits of a run are others each time");
     if (*dtype == PST_F8 && c->parallel.reproducible)
         return pst_fail(
             PST_EINPUT,
@@ -141,6 +144,7 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
 static void fit_device(const pst_prepared *p, pst_graph *g) {
     const pst_device_ops *device = p->options.device;
     if (device && device->flags & PST_DEVICE_PADDED) pst_graph_pad(g);
+    g->loose = !strcmp(p->config->parallel.deterministic, "false");
 }
 
 static int differ(const pst_graph *a, const pst_graph *b) {

@@ -19,7 +19,7 @@ static pst_status open_far(pst_rank *r, int canary) {
     return pst_rank_fill(r, r->arena.base + bytes, UNTOUCHED, PST_ARENA_CANARY_BYTES);
 }
 
-/* Nothing writes them afterwards. */
+/* What lies behind weights; the host never writes it afterwards. */
 static pst_status fill_pads(const pst_rank *r) {
     for (uint32_t p = 0; p < r->graph->n_param; p++) {
         const pst_param *param = r->graph->param + p;

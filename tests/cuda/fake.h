@@ -36,6 +36,7 @@ typedef struct {
     uint32_t unfit, broken; /* bits of algorithms: their proposals say that they do not run; they
                                fail when they are run */
     int idle;               /* products take their time and compute nothing */
+    int fast;               /* the latest product may sum with fewer bits */
     int plain;              /* there are no products that do more than add a bias */
     uint64_t end_ns;        /* that others take longer */
     uint32_t ends;          /* of these that ran */
@@ -47,7 +48,9 @@ typedef struct {
     int refuses;          /* every graph */
     int64_t workspace;    /* bytes that a plan says it needs */
     uint32_t runs, plain; /* plans, and launches of our own kernels instead */
-    int ran;              /* number of the latest plan's engine: 1 with tensor cores, 2 without */
+    int ran;              /* number of the latest plan's engine: 1 with tensor cores, 2 without; 0:
+                             that adds in any order, */
+    int loose;            /* which may run */
 } fake_dnn_machine;
 extern fake_dnn_machine fake_dnn;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct fake_product {
-    int tf32;
+    int tf32, fast;
     const float *scale_a, *scale_b;
     int32_t trans_a, trans_b, epilogue, bias_type;
     int64_t aux_pitch;
@@ -63,6 +63,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
         memcpy(&p->scale_a, value, bytes);
     else if (what == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER && bytes == sizeof p->scale_b)
         memcpy(&p->scale_b, value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_FAST_ACCUM && bytes == 1)
+        p->fast = *(const int8_t *)value;
     else if (to && bytes == sizeof *to) memcpy(to, value, bytes);
     else return CUBLAS_STATUS_INVALID_VALUE;
     return CUBLAS_STATUS_SUCCESS;
@@ -289,6 +291,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lt, cublasLtMatmulDesc_t product,
         bytes < 1 << 20)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (fake_blas.broken >> (m.number - 100) & 1) return CUBLAS_STATUS_EXECUTION_FAILED;
+    fake_blas.fast = m.product.fast;
     int more = has_gelu(&m.product) || has_sums(&m.product);
     fake_blas.ends += (uint32_t)more;
     fake_launch(stream, (m.number == 101 ? 1000000 : 2000000) + (more ? fake_blas.end_ns : 0),

@@ -1,6 +1,7 @@
 /* test: wrap=pst_monotonic_ns
  * Forms of linear through a made-up cuBLASLt (fake_blas.c), against kernels/ref: outputs with gaps
- * between their rows; GELU and gradients of biases inside of products, and when. */
+ * between their rows; GELU and gradients of biases inside of products, and when. And attention that
+ * adds in any order (fake_dnn.c). */
 #include "cuda/fake.h"
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static double tolerance(pst_dtype dtype) {
 }
 
 static const pst_kernel_row *cuda_row(const kernel_case *k, pst_pass pass) {
-    pst_cuda_rows rows = pst_cuda_linear_rows();
+    pst_cuda_rows rows =
+        strcmp(k->op, "linear") ? pst_cuda_attention_rows() : pst_cuda_linear_rows();
     const pst_kernel_row *row = case_row(rows.row, rows.n, k, pass, PST_ISA_CUDA);
     assert_non_null(row);
     return row;
@@ -77,7 +79,7 @@ static void check_case(const kernel_case *k, void (*run)(case_state *, pst_pass,
     const pst_kernel_row *refs = pst_kernels_ref(&n_ref);
     case_state ref, got;
     assert_int_equal(case_open(k, 3, 0, &ref), PST_OK);
-    for (int turn = 0; turn < 4; turn++) {
+    for (int turn = 0; turn < (strcmp(k->op, "linear") ? 2 : 4); turn++) {
         pst_pass pass = turn < 2 ? (pst_pass)turn : PST_PASS_W;
         case_flags flags = {.first = turn != 3};
         assert_int_equal(case_open(k, 0, 0, &got), PST_OK);
@@ -134,7 +136,7 @@ static void outputs_with_gaps(void **state) {
 
 /* --- fused, or apart -------------------------------------------------------------------------- */
 
-static int final;
+static int final, captures;
 
 static void run_plainly(case_state *s, pst_pass pass, int first) {
     pst_arg args[PST_MAX_ARG];
@@ -226,6 +228,63 @@ static void products_of_8_bits(void **state) {
     case_close(&ref);
 }
 
+/* y of one number in x and, at the same place, in the weight; dx of one in dy. */
+static float kept_product(case_state *s, pst_pass pass, uint16_t *weight, float value,
+                          pst_call of) {
+    const pst_kernel_row *row = cuda_row(&s->spec, pass);
+    case_buffer *x = case_find(s, pass == PST_PASS_F ? PST_ARG_IN : PST_ARG_DOUT, 0);
+    case_buffer *y = case_find(s, pass == PST_PASS_F ? PST_ARG_OUT : PST_ARG_DIN, 0);
+    void *arg[3] = {pass == PST_PASS_F ? x->data : weight, pass == PST_PASS_F ? weight : x->data,
+                    y->data};
+    uint8_t *scratch = aligned_alloc(64, case_round_up(row->scratch(s->graph, s->node, 1)));
+    memset(x->data, 0, x->n * x->size);
+    case_put(x, 0, 1);
+    weight[0] = pst_bf16_from_f32(value);
+    of.graph = s->graph;
+    of.node = s->node;
+    of.arg = arg;
+    of.scratch = scratch;
+    assert_int_equal(row->prepare(device, s->graph, s->node), PST_OK);
+    captures = row->captures(device, &of);
+    assert_int_equal(row->launch(device, &of), PST_OK);
+    cudaStreamSynchronize(pst_cuda_stream(device));
+    free(scratch);
+    return pst_f32_from_bf16(*(const uint16_t *)y->data);
+}
+
+/* A weight is rounded once in a step for each of F and B; evaluations see what it is. */
+static void weights_of_8_bits_are_kept(void **state) {
+    (void)state;
+    kernel_case k = {
+        .op = "linear", .b = 1, .t = 16, .c = 16, .f = 16, .dtype = PST_BF16, .factors = PST_F8};
+    for (int pass = PST_PASS_F; pass <= PST_PASS_B; pass++) {
+        case_state s;
+        uint16_t *weight = aligned_alloc(64, 2 * 256 * sizeof *weight);
+        assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
+        s.graph->param[s.node->param[0]].pad = 256;
+        memset(weight, 0, 2 * 256 * sizeof *weight);
+        const struct {
+            uint64_t step;
+            int train;
+            float weight, is;
+            int captures;
+        } turn[] = {{7, 1, 2, 2, 0}, {7, 1, 3, 2, 0}, {7, 0, 4, 4, 0}, {8, 1, 2, 2, 0},
+                    {8, 1, 1, 2, 1}, {8, 0, 1, 1, 1}, {9, 1, 1, 1, 0}, {9, 1, 2, 1, 1}};
+        for (size_t i = 0; i < sizeof turn / sizeof *turn; i++) {
+            const pst_call of = {.step = turn[i].step, .train = turn[i].train};
+            float is = kept_product(&s, (pst_pass)pass, weight, turn[i].weight, of);
+            if (is != turn[i].is)
+                fail_msg("pass %d, turn %zu: %g, not %g", pass, i, (double)is, (double)turn[i].is);
+            assert_int_equal(captures, turn[i].captures);
+            assert_int_equal(fake_blas.fast, pass == PST_PASS_F);
+        }
+        free(weight);
+        case_close(&s);
+        close_device(state);
+        open_device(state);
+    }
+}
+
 /* How many choices there are; whether the fused ones are `apart`. */
 static uint32_t chosen(pst_choice *list, uint32_t *apart) {
     static const char words[] = "ffffffffffffffff ffffffffffffffff ffffffffffffffff";
@@ -269,6 +328,37 @@ static void ends_are_measured(void **state) {
     }
 }
 
+/* --- attention -------------------------------------------------------------------------------- */
+
+static void run_loosely(case_state *s, pst_pass pass, int first) {
+    pst_arg args[PST_MAX_ARG];
+    void *arg[PST_MAX_ARG];
+    uint32_t n = s->node->op->args(s->node, pass, args);
+    s->graph->loose = 1;
+    for (uint32_t i = 0; i < n; i++) arg[i] = case_operand(s, args, i, (case_flags){0})->data;
+    launch(s, cuda_row(&s->spec, pass), arg, first);
+}
+
+static void attention_adds_in_any_order(void **state) {
+    (void)state;
+    fake_dnn.loose = 1;
+    for (int mask = 0; mask < 4; mask++)
+        for (int half = 0; half < 2; half++) {
+            kernel_case k = {.op = "attention",
+                             .b = 5,
+                             .t = 7,
+                             .c = 16,
+                             .heads = 2,
+                             .bidirectional = mask % 2,
+                             .lengths = mask > 1,
+                             .dtype = half ? PST_F16 : PST_BF16};
+            check_case(&k, run_loosely);
+            assert_int_equal(fake_dnn.ran, 0);
+        }
+    assert_int_equal(fake_dnn.runs, 8 * 2);
+    assert_int_equal(fake_dnn.plain, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(outputs_with_gaps, open_device, close_device),
@@ -276,7 +366,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(recomputed_gelu_is_apart, open_device, close_device),
         cmocka_unit_test_setup_teardown(libraries_without, open_device, close_device),
         cmocka_unit_test_setup_teardown(products_of_8_bits, open_device, close_device),
+        cmocka_unit_test_setup_teardown(weights_of_8_bits_are_kept, open_device, close_device),
         cmocka_unit_test(ends_are_measured),
+        cmocka_unit_test_setup_teardown(attention_adds_in_any_order, open_device, close_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

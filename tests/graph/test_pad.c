@@ -1,5 +1,5 @@
 /* Which rows get gaps (pst_graph_pad): logits that only losses read, where their width does not
- * divide by 16 bytes; shapes, parameters and the graph's hash stay. */
+ * divide by 16 bytes; shapes, parameters and the graph's hash stay. Room for weights of 8 bits. */
 #include "graph/random_graph.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,9 +29,10 @@ static uint32_t open_form(const form *f, pst_graph **graph) {
     uint32_t tokens, targets, x, y, losses;
     MUST(pst_graph_open("pad", 2, &g));
     pst_graph_compute(g, f->dtype);
-    MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){2, 3}, &tokens));
-    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){2, 3}, &targets));
-    uint32_t both[] = {param(g, "table", 2, f->outputs, 12), param(g, "bias", 1, f->outputs, 0)};
+    uint64_t t = f->dtype == PST_F8 ? 8 : 3, c = f->dtype == PST_F8 ? 16 : 12;
+    MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){2, t}, &tokens));
+    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){2, t}, &targets));
+    uint32_t both[] = {param(g, "table", 2, f->outputs, c), param(g, "bias", 1, f->outputs, 0)};
     pst_attr attr = {.activation = f->act};
     MUST(pst_graph_add(g, &(pst_new_node){"embedding", "x", NULL, &tokens, 1, both, 1}, &x));
     MUST(pst_graph_add(g, &(pst_new_node){"linear", "y", &attr, &x, 1, both, f->bias ? 2u : 1u},
@@ -79,7 +80,27 @@ static void no_others(void **state) {
     check((form){PST_BF16, 257, PST_ACT_NONE, 0, 1}, 0);
 }
 
+/* Room for two weights of 8 bits, where one product alone reads it. */
+static void weights_of_8_bits(void **state) {
+    (void)state;
+    pst_graph *g;
+    form f = {PST_F8, 32, PST_ACT_NONE, 1, 0};
+    for (int twice = 0; twice < 2; twice++) {
+        open_form(&f, &g);
+        uint32_t out, tied[] = {0};
+        uint32_t x = g->node[1].in[0];
+        pst_attr attr = {.activation = PST_ACT_NONE};
+        pst_new_node again = {"linear", "again", &attr, &x, 1, tied, 1};
+        if (twice) MUST(pst_graph_add(g, &again, &out));
+        pst_graph_pad(g);
+        assert_int_equal(pst_param_pad_bytes(g, g->param), twice ? 0 : 32 * 16 * 2);
+        assert_int_equal(g->param[1].pad, 0);
+        pst_graph_close(g);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(logits), cmocka_unit_test(no_others)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(logits), cmocka_unit_test(no_others),
+                                       cmocka_unit_test(weights_of_8_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

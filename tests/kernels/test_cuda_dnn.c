@@ -54,22 +54,23 @@ static cudnnStatus_t open_properties(int i) {
 static void check_workspace(int machine, const pst_cuda_attention_shape *s,
                             const pst_dnn_plan *plan) {
     uint64_t counted = pst_cuda_attention_workspace(s);
-    printf("%s, %s of %d x %d positions, %d heads of %d%s%s: %llu bytes of workspace, %llu are "
+    printf("%s, %s%s of %d x %d positions, %d heads of %d%s%s: %llu bytes of workspace, %llu are "
            "counted\n",
-           machines[machine].name, s->backward ? "B" : "F", (int)s->b, (int)s->t, (int)s->heads,
-           (int)(s->c / s->heads), s->bidirectional ? ", bidirectional" : "",
-           s->padded ? ", padded" : "", (unsigned long long)plan->workspace,
-           (unsigned long long)counted);
+           machines[machine].name, s->loose ? "loose " : "", s->backward ? "B" : "F", (int)s->b,
+           (int)s->t, (int)s->heads, (int)(s->c / s->heads),
+           s->bidirectional ? ", bidirectional" : "", s->padded ? ", padded" : "",
+           (unsigned long long)plan->workspace, (unsigned long long)counted);
     assert_true(plan->workspace <= counted);
     assert_true(plan->workspace + 256 >= counted);
 }
 
 static void check(int machine, const pst_cuda_attention_shape *of) {
-    for (uint32_t kind = 0; kind < 8; kind++) {
+    for (uint32_t kind = 0; kind < 16; kind++) {
         uint32_t backward = kind % 2;
         pst_cuda_attention_shape s = *of;
         s.bidirectional = kind / 2 % 2;
-        s.padded = kind / 4;
+        s.padded = kind / 4 % 2;
+        s.loose = kind / 8;
         pst_dnn_target target = {.properties = properties[machine]};
         pst_dnn_plan plan = {0};
         pst_dnn_graph g;
@@ -82,10 +83,10 @@ static void check(int machine, const pst_cuda_attention_shape *of) {
         if (status == PST_OK) check_workspace(machine, &s, &plan);
         else if (strstr(pst_error(), "cuLibraryLoadData")) n_unseen++;
         else
-            fail_msg("%s, %s of %d positions, %d heads of %d%s%s: %s", machines[machine].name,
-                     backward ? "B" : "F", (int)s.t, (int)s.heads, (int)(s.c / s.heads),
-                     s.bidirectional ? ", bidirectional" : "", s.padded ? ", padded" : "",
-                     pst_error());
+            fail_msg("%s, %s%s of %d positions, %d heads of %d%s%s: %s", machines[machine].name,
+                     s.loose ? "loose " : "", backward ? "B" : "F", (int)s.t, (int)s.heads,
+                     (int)(s.c / s.heads), s.bidirectional ? ", bidirectional" : "",
+                     s.padded ? ", padded" : "", pst_error());
         pst_dnn_plan_close(&plan);
         pst_dnn_close(&g);
     }

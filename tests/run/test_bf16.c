@@ -158,6 +158,10 @@ static void test_refused_on_cpus(void **state) {
     assert_int_equal(r.exit_status, 2);
     assert_non_null(
         strstr(pst_error(), "parallel.reproducible: each replica scales its 8-bit factors"));
+    const char *loose[] = {"parallel.deterministic=false", "parallel.reproducible=2"};
+    r = run_here(YAML, "loose-reproducible", 1, "", loose, 2);
+    assert_int_equal(r.exit_status, 2);
+    assert_non_null(strstr(pst_error(), "parallel.reproducible: with parallel.deterministic"));
 }
 
 static int cleanup(void **state) {
