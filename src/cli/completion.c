@@ -72,12 +72,11 @@ static void put_operand(const pst_cli_command *self, const pst_command *rows, vo
             self->flags & PST_CLI_KEYS ? " @keys" : "");
 }
 
-static void put_function(const char *name, const char *word, FILE *out,
-                         void (*put_case)(const pst_cli_command *self, const pst_command *rows,
-                                          void *to)) {
+static void
+put_function(const pst_cli_command *commands, const char *name, const char *word, FILE *out,
+             void (*put_case)(const pst_cli_command *self, const pst_command *rows, void *to)) {
     fprintf(out, "%s() {\n    case %s in\n", name, word);
-    for (const pst_cli_command *c = pst_cli_commands; c->name; c++)
-        pst_cli_describe(c, put_case, out);
+    for (const pst_cli_command *c = commands; c->name; c++) pst_cli_describe(c, put_case, out);
     fputs("    esac\n}\n\n", out);
 }
 
@@ -197,19 +196,19 @@ static const char *const script[] = {
     "complete -F _penstock penstock",
 };
 
-void pst_cli_completion(FILE *out) {
+void pst_cli_completion(const pst_cli_command *commands, FILE *out) {
     fputs("# bash completion for penstock, written by penstock help --write from the rows that "
           "--help prints.\n\n"
           "_penstock_commands='",
           out);
-    for (const pst_cli_command *c = pst_cli_commands; c->name; c++)
-        fprintf(out, "%s%s", c == pst_cli_commands ? "" : " ", c->name);
+    for (const pst_cli_command *c = commands; c->name; c++)
+        fprintf(out, "%s%s", c == commands ? "" : " ", c->name);
     fputs("'\n_penstock_suites='", out);
     put_builtin("suite", NULL, out);
     fputs("'\n", out);
     put_keys(out);
-    put_function("_penstock_options", "$1", out, put_options);
-    put_function("_penstock_value", "\"$1\"", out, put_values);
-    put_function("_penstock_operand", "$1", out, put_operand);
+    put_function(commands, "_penstock_options", "$1", out, put_options);
+    put_function(commands, "_penstock_value", "\"$1\"", out, put_values);
+    put_function(commands, "_penstock_operand", "$1", out, put_operand);
     for (size_t i = 0; i < sizeof script / sizeof *script; i++) fprintf(out, "%s\n", script[i]);
 }

@@ -50,7 +50,8 @@ static const char *instead_of(const char *name, const pst_cli_call *call) {
     return NULL;
 }
 
-int pst_cli_foreign(const pst_command *command, const pst_cli_call *call) {
+int pst_cli_foreign(const pst_command *command, const pst_cli_call *call,
+                    char text[PST_CLI_INSTEAD]) {
     const char *unknown = find_unknown(command, call);
     const char *key = NULL;
     char name[60];
@@ -64,10 +65,12 @@ int pst_cli_foreign(const pst_command *command, const pst_cli_call *call) {
     if (!instead && strstr(command->operands, "key=value"))
         key = pst_config_key_for(underscored, &instead);
     if (key)
-        pst_cli_wrong(
+        snprintf(
+            text, PST_CLI_INSTEAD,
             "%s: unknown option '--%s'; a key of the run file is given without dashes: %s=VALUE",
             call->self->name, name, key);
     else if (instead)
-        pst_cli_wrong("%s: unknown option '--%s': %s", call->self->name, name, instead);
+        snprintf(text, PST_CLI_INSTEAD, "%s: unknown option '--%s': %s", call->self->name, name,
+                 instead);
     return key || instead;
 }

@@ -1,13 +1,12 @@
-/* The commands' beginning (start.c loads it): finds the command, runs it, and sees to it that what
- * was printed has arrived. */
+/* The commands' beginning (start.c loads it): their table; finds the command, runs it, and sees to
+ * it that what was printed has arrived. */
 #include "cli.h"
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-const pst_cli_command pst_cli_commands[] = {
+static const pst_cli_command commands[] = {
     {"train", "train a model as a run file says", pst_cli_train, PST_CLI_KEYS},
     {"generate", "continue a text with a trained model", pst_cli_generate, 0},
     {"simulate", "time a schedule or a plan without training", pst_cli_simulate, 0},
@@ -26,70 +25,27 @@ const pst_cli_command pst_cli_commands[] = {
     {0},
 };
 
-int pst_cli_end(pst_status status) {
-    if (status != PST_OK && *pst_error()) fprintf(stderr, "penstock: %s\n", pst_error());
-    return pst_status_exit(status);
-}
-
-int pst_cli_wrong(const char *fmt, ...) {
-    char text[512];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    fprintf(stderr, "penstock: %s\n", text);
-    return pst_status_exit(PST_EINPUT);
-}
-
-int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand,
-                  int *exit_status) {
-    if (call->describe) {
-        call->describe(call->self, command, call->describe_to);
-        *exit_status = 0;
-        return 1;
-    }
-    int help = 0;
-    pst_status status = pst_option_parse(command, call->argc, call->argv, n_operand, &help);
-    char text[512]; /* starts with the command, "penstock train: ..." */
-    snprintf(text, sizeof text, "%s", pst_error());
-    if (status != PST_OK && !(strstr(text, "unknown option '--") && pst_cli_foreign(command, call)))
-        pst_cli_wrong("%s", text + (strncmp(text, "penstock ", 9) ? 0 : 9));
-    *exit_status = pst_status_exit(status);
-    if (status == PST_OK && help) {
-        pst_option_help(command, stdout);
-        if (call->self->flags & PST_CLI_KEYS) {
-            putchar('\n');
-            pst_config_help(stdout);
-        }
-    }
-    return status != PST_OK || help;
-}
-
-int pst_cli_operands(const pst_command *command, size_t n, size_t min, size_t max) {
-    if (n >= min && n <= max) return 0;
-    pst_cli_wrong("too %s operands; usage: %s %s (see %s --help)", n < min ? "few" : "many",
-                  command->command, command->operands, command->command);
-    return 1;
-}
-
 static int dispatch(int argc, char **argv, char *const *program_argv) {
     if (argc < 2) {
-        pst_cli_overview(stderr);
+        pst_cli_overview(commands, stderr);
         return pst_status_exit(PST_EINPUT);
     }
     const char *word = argv[1];
     if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
-        pst_cli_overview(stdout);
+        pst_cli_overview(commands, stdout);
         return 0;
     }
     if (!strcmp(word, "--version")) {
         printf("penstock %s\n", pst_version());
         return 0;
     }
-    const pst_cli_command *command = pst_cli_find(word);
+    const pst_cli_command *command = pst_cli_find(commands, word);
     if (!command) return pst_status_exit(PST_EINPUT);
-    pst_cli_call call = {
-        .argc = argc - 1, .argv = argv + 1, .program_argv = program_argv, .self = command};
+    pst_cli_call call = {.argc = argc - 1,
+                         .argv = argv + 1,
+                         .program_argv = program_argv,
+                         .self = command,
+                         .commands = commands};
     return command->run(&call);
 }
 

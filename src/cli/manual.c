@@ -80,16 +80,23 @@ static void put_exit_status(FILE *out) {
 }
 
 /* SEE ALSO: every page but `self` (NULL: the program's own). */
-static void put_see_also(const char *self, FILE *out) {
+static void put_see_also(const pst_cli_command *commands, const char *self, FILE *out) {
     fputs(".SH SEE ALSO\n", out);
     if (self) fputs(".BR penstock (1),\n", out);
-    for (const pst_cli_command *c = pst_cli_commands; c->name; c++)
+    for (const pst_cli_command *c = commands; c->name; c++)
         if (!self || strcmp(c->name, self)) fprintf(out, ".BR penstock\\-%s (1),\n", c->name);
     fputs(".BR penstock.yaml (5)\n", out);
 }
 
+/* What a command's page is written with. */
+typedef struct {
+    const pst_cli_command *commands;
+    FILE *out;
+} page;
+
 static void put_command(const pst_cli_command *self, const pst_command *rows, void *to) {
-    FILE *out = to;
+    const page *p = to;
+    FILE *out = p->out;
     char name[64];
     snprintf(name, sizeof name, "penstock-%s", self->name);
     put_head(name, 1, self->help, out);
@@ -111,10 +118,10 @@ static void put_command(const pst_cli_command *self, const pst_command *rows, vo
     for (size_t i = 0; i < rows->n_option; i++) put_option(&rows->option[i], out);
     put_help_option(out);
     put_exit_status(out);
-    put_see_also(self->name, out);
+    put_see_also(p->commands, self->name, out);
 }
 
-static void put_program(FILE *out) {
+static void put_program(const pst_cli_command *commands, FILE *out) {
     put_head("penstock", 1, "train models that do not fit on one device", out);
     fputs(".SH SYNOPSIS\n.B penstock\n\\fIcommand\\fR [\\fIargument\\fR ...]\n.SH DESCRIPTION\n",
           out);
@@ -124,7 +131,7 @@ static void put_program(FILE *out) {
         "trains with 1F1B-family schedules. Losses and weights do not depend on the layout.",
         out);
     fputs(".SH COMMANDS\n", out);
-    for (const pst_cli_command *c = pst_cli_commands; c->name; c++) {
+    for (const pst_cli_command *c = commands; c->name; c++) {
         fprintf(out, ".TP\n.BR penstock\\-%s (1)\n", c->name);
         put_paragraph(c->help, out);
     }
@@ -132,12 +139,12 @@ static void put_program(FILE *out) {
     put_help_option(out);
     fputs(".TP\n\\fB\\-\\-version\\fR\nPrint the version and exit.\n", out);
     put_exit_status(out);
-    put_see_also(NULL, out);
+    put_see_also(commands, NULL, out);
 }
 
-void pst_cli_manual(const pst_cli_command *command, FILE *out) {
-    if (command) pst_cli_describe(command, put_command, out);
-    else put_program(out);
+void pst_cli_manual(const pst_cli_command *commands, const pst_cli_command *command, FILE *out) {
+    if (command) pst_cli_describe(command, put_command, &(page){commands, out});
+    else put_program(commands, out);
 }
 
 /* --- the run file ----------------------------------------------------------------------------- */
@@ -160,7 +167,7 @@ static void put_key(const pst_config_key *key, FILE *out) {
     put_paragraph(text, out);
 }
 
-void pst_cli_manual_keys(FILE *out) {
+void pst_cli_manual_keys(const pst_cli_command *commands, FILE *out) {
     const char *section = NULL;
     pst_config_key key = {.size = sizeof key};
     put_head("penstock.yaml", 5, "run file of penstock", out);
@@ -190,5 +197,5 @@ void pst_cli_manual_keys(FILE *out) {
           "checkpoint: {every: 500, keep: 3}\n"
           ".EE\n",
           out);
-    put_see_also("", out);
+    put_see_also(commands, "", out);
 }

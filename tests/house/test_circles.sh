@@ -2,20 +2,20 @@
 # test: label=quick timeout=60
 # Files of one room that use each other in a circle cannot be read, built or tested one after the other. This counts such
 # groups by the symbols of the object files: within each folder, files of which every one uses every other, directly or by
-# way of others of that folder. There are none; the limits below
+# way of others of that folder. The program's commands and the CUDA module count as well. There are none; the limits below
 # only ever go down. `test_circles.sh BUILD` lists the groups of a build.
 set -eu
 source_dir=${SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 groups=0 files=1
 build=${1:-$(dirname "${PENSTOCK:?names the program that was built}")}
 
-find "$build"/CMakeFiles/pst_*.dir -name '*.c.o' -print0 | sort -z | xargs -0 nm -A 2>/dev/null |
+find "$build"/CMakeFiles/pst_*.dir "$build"/CMakeFiles/penstock_*.dir -name '*.c*.o' -print0 | sort -z | xargs -0 nm -A 2>/dev/null |
     awk -v source="$source_dir" -v groups="$groups" -v files="$files" '
     # PATH.dir/FILE.o:ADDRESS KIND SYMBOL; objects of files that are gone do not count.
     {
         at = index($0, ".o:")
         file = substr($0, 1, at - 1)
-        sub(/.*\/pst_[^\/]*\.dir\//, "", file)
+        sub(/.*\/(pst|penstock)_[^\/]*\.dir\//, "", file)
         if (!(file in here)) {
             here[file] = (getline line <(source "/" file)) >= 0
             close(source "/" file)

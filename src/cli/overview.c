@@ -1,0 +1,60 @@
+/* All commands together: the overview, which one is meant, what each one's rows are, and what the
+ * program's exit statuses mean. */
+#include "cli.h"
+#include <string.h>
+
+static const struct {
+    int status;
+    const char *means;
+} exits[] = {
+    {0, "done; train: also saved and stopped by Ctrl-C"},
+    {2, "wrong input"},
+    {3, "a rank or link failed"},
+    {4, "out of resources"},
+    {5, "internal error"},
+    {129, "SIGHUP (train: saved and stopped)"},
+    {130, "interrupted (train: by a second Ctrl-C, nothing saved)"},
+    {131, "SIGQUIT (nothing saved)"},
+    {143, "SIGTERM (train: saved and stopped)"},
+};
+enum { N_EXIT = sizeof exits / sizeof *exits, MAX_COMMAND = 32 };
+
+const char *pst_cli_exit_means(size_t i, int *exit_status) {
+    if (i >= N_EXIT) return NULL;
+    *exit_status = exits[i].status;
+    return exits[i].means;
+}
+
+void pst_cli_overview(const pst_cli_command *commands, FILE *out) {
+    fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\n"
+                 "Trains models that do not fit on one device: pipeline stages, replicas and "
+                 "tensor ranks over processes.\n\n");
+    for (const pst_cli_command *c = commands; c->name; c++)
+        fprintf(out, "  %-10s %s\n", c->name, c->help);
+    fprintf(out, "\n  penstock COMMAND --help tells the rest; penstock --version.\n\nExit status:");
+    for (int i = 0; i < N_EXIT; i++)
+        fprintf(out, " %d %s%s", exits[i].status, exits[i].means, i + 1 < N_EXIT ? ";" : ".\n");
+}
+
+const pst_cli_command *pst_cli_find(const pst_cli_command *commands, const char *name) {
+    const char *names[MAX_COMMAND];
+    size_t n = 0;
+    for (const pst_cli_command *c = commands; c->name; c++) {
+        if (!strcmp(c->name, name)) return c;
+        if (n < MAX_COMMAND) names[n++] = c->name;
+    }
+    const char *meant = pst_did_you_mean(name, names, n);
+    if (meant) pst_cli_wrong("unknown command '%.60s'; did you mean '%s'?", name, meant);
+    else pst_cli_wrong("unknown command '%.60s' (penstock --help lists them)", name);
+    return NULL;
+}
+
+void pst_cli_describe(const pst_cli_command *command,
+                      void (*describe)(const pst_cli_command *self, const pst_command *rows,
+                                       void *to),
+                      void *to) {
+    char *argv[] = {(char[]){""}, NULL};
+    pst_cli_call call = {
+        .argc = 1, .argv = argv, .self = command, .describe = describe, .describe_to = to};
+    command->run(&call);
+}
