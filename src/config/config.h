@@ -54,7 +54,8 @@ struct pst_config {
         uint32_t n_replicas, n_throttle, n_devices;
         int64_t wait; /* s, for all ranks to arrive */
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured,
-            *device, *transport, *gradients, *collectives, *products, *deterministic, *graphs, *bind;
+            *device, *transport, *gradients, *collectives, *products, *deterministic, *graphs,
+            *bind;
         double memory; /* bytes allowed per rank, 0: what the machine has */
         char **recompute;
         uint32_t n_recompute;  /* one for all chunks, or one for each */
