@@ -80,8 +80,6 @@ int pst_config_unread(const pst_config *config, size_t *next, char *text, size_t
 int pst_config_given(const pst_config *config, const char *section, const char *key);
 /* 1: an override gives it: whoever starts this run has typed it. */
 int pst_config_overridden(const pst_config *config, const char *section, const char *key);
-/* From now on the key counts as not given. */
-void pst_config_forget(pst_config *config, const char *section, const char *key);
 /* Sets a key, with the text as an override would have it, as another file says it has to be. EINPUT
  * when it is given otherwise; who: the other file, for the message. */
 pst_status pst_config_settle(pst_config *config, const char *section, const char *key,
