@@ -19,7 +19,7 @@ pst_heartbeat_page *pst_page_map(int fd, uint32_t n) {
     return mem == MAP_FAILED ? NULL : mem;
 }
 
-void pst_page_init(pst_heartbeat_page *page, uint32_t n) {
+static void set_lines(pst_heartbeat_page *page, uint32_t n) {
     page->n = n;
     for (uint32_t i = 0; i < n; i++) {
         page->line[i].rank = i;
@@ -44,7 +44,7 @@ pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **pag
         close(file);
         return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
     }
-    pst_page_init(p, n);
+    set_lines(p, n);
     *fd = file;
     *page = p;
     return PST_OK;

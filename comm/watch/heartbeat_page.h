@@ -47,7 +47,6 @@ size_t pst_page_bytes(uint32_t n);
 /* Maps a descriptor of that size. NULL when that fails. */
 pst_heartbeat_page *pst_page_map(int fd, uint32_t n);
 pst_position *pst_page_position(pst_heartbeat_page *page, uint32_t line);
-void pst_page_init(pst_heartbeat_page *page, uint32_t n);
 /* The first fault stays, but what the launcher saw outweighs what a rank concluded, and a verdict
  * mere silence. */
 void pst_page_fault(pst_heartbeat_page *page, fault_kind kind, uint32_t line);

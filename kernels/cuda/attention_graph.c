@@ -237,10 +237,8 @@ uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *s) {
     return s->loose ? round_up(s->b * s->t * s->c * sizeof(float), 256) : 0;
 }
 
-/* Of loose plans nobody has seen the size yet: without a driver none is finished. */
-enum { LOOSE_WORKSPACE = 64 << 20 };
 uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *s) {
-    if (s->loose) return LOOSE_WORKSPACE;
+    if (s->loose) return pst_cuda_attention_sums(s) + 256; /* as sm_80 wants; sm_90 wants 256 */
     return (s->backward ? s->part_b * s->part_heads * head_bytes(s) : 0) + 256;
 }
 

@@ -41,7 +41,7 @@ pst_status pst_downset_list_choose(uint32_t n_item, const pst_downset_edge *edge
 pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge,
                              uint32_t *order);
 
-enum { PST_DOWNSET_KINDS = 8, PST_DOWNSET_ITEMS = 20000, PST_DOWNSET_REPLICAS = 1024 };
+enum { PST_DOWNSET_KINDS = 8, PST_DOWNSET_ITEMS = 20000 };
 /* With more downsets than this only those near an order of the items are looked at, and the gap
  * says what that may cost. */
 enum { PST_DOWNSET_MOST = 1 << 18 };

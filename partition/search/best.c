@@ -58,7 +58,7 @@ static void close_other(pst_search_candidates *set, pst_search_candidates *other
     if (sure != is_sure(set) ? sure : pst_search_step_of(other) < pst_search_step_of(set)) {
         rest = set->row.best;
         set->row.best = other->row.best;
-        set->best = other->best;
+        set->best_config = other->best_config;
         set->attributed = 0;
     }
     pst_candidate_close(rest);
@@ -252,7 +252,8 @@ pst_status pst_search_simulate_best(pst_search_all *s) {
         if (pst_search_step_of(set) >= best || (i && pst_search_late(&s->x))) break;
         const int sure = is_sure(set);
         if (!sure && !set->small)
-            PST_TRY(pst_search_predict(&s->x, &set->best, set->row.best, PST_SCORE_SIMULATE));
+            PST_TRY(
+                pst_search_predict(&s->x, &set->best_config, set->row.best, PST_SCORE_SIMULATE));
         if (!sure) PST_TRY(pst_search_plainer(&s->x, set));
         if (pst_search_step_of(set) < best) best = pst_search_step_of(set);
     }
@@ -262,7 +263,7 @@ pst_status pst_search_simulate_best(pst_search_all *s) {
 
 /* What turned out to take more is looked for again, in so much less room. */
 static pst_status evaluate_again(pst_search_all *s, pst_search_candidates *set) {
-    const pst_search_config failed = set->best;
+    const pst_search_config failed = set->best_config;
     uint64_t best = s->x.best_ns = pst_search_shortest(s);
     for (uint32_t k = 0; k < set->n_config; k++) {
         pst_search_config *c = &set->config[k];
@@ -279,7 +280,8 @@ static pst_status evaluate_again(pst_search_all *s, pst_search_candidates *set) 
 /* What the step of what comes nearest in a row where nothing fits is no shorter than: its order of
  * passes would take long to make, and nothing depends on it. Or why it cannot be had. */
 pst_status pst_search_predict_nearest(pst_search_all *s, pst_search_candidates *set) {
-    pst_status status = pst_search_predict(&s->x, &set->best, set->row.best, PST_SCORE_EARLY);
+    pst_status status =
+        pst_search_predict(&s->x, &set->best_config, set->row.best, PST_SCORE_EARLY);
     if (status != PST_EINPUT) return status;
     snprintf(set->row.why, sizeof set->row.why, "%s", pst_error());
     pst_error_clear();
@@ -325,7 +327,7 @@ static pst_status keep_sure(pst_search_candidates *set) {
     PST_TRY(pst_candidate_copy(set->row.best, &copy));
     pst_candidate_close(set->sure);
     set->sure = copy;
-    set->of_sure = set->best;
+    set->sure_config = set->best_config;
     return PST_OK;
 }
 
@@ -333,7 +335,7 @@ static void take_sure(pst_search_candidates *set) {
     if (!set->sure) return;
     pst_candidate_close(set->row.best);
     set->row.best = set->sure;
-    set->best = set->of_sure;
+    set->best_config = set->sure_config;
     set->sure = NULL;
     set->row.fits = 1;
     set->row.excess = 0;
@@ -344,7 +346,7 @@ static void take_sure(pst_search_candidates *set) {
 /* It turned out longer than estimated, as others of its kind may: what of its row was passed over
  * for it may be shorter. */
 static pst_status evaluate_past(pst_search_all *s, pst_search_candidates *set, uint64_t by_ns) {
-    const pst_search_config longer = set->best;
+    const pst_search_config longer = set->best_config;
     for (uint32_t k = 0; k < set->n_config; k++) {
         pst_search_config *c = &set->config[k];
         if (c->schedule == longer.schedule && c->zero == longer.zero) c->more_ns += by_ns;

@@ -3,14 +3,14 @@
 
 enum { NEAR = 8 };
 
-int pst_search_push(pst_candidate *l, uint32_t k, int64_t to) {
-    if (to < k || to > (int64_t)l->layout.n_item - (l->layout.n_chunk - k)) return 0;
-    l->layout.first_item[k] = (uint32_t)to;
-    for (uint32_t i = k; i > 1 && l->layout.first_item[i - 1] >= l->layout.first_item[i]; i--)
-        l->layout.first_item[i - 1] = l->layout.first_item[i] - 1;
+int pst_search_push(pst_candidate *c, uint32_t k, int64_t to) {
+    if (to < k || to > (int64_t)c->layout.n_item - (c->layout.n_chunk - k)) return 0;
+    c->layout.first_item[k] = (uint32_t)to;
+    for (uint32_t i = k; i > 1 && c->layout.first_item[i - 1] >= c->layout.first_item[i]; i--)
+        c->layout.first_item[i - 1] = c->layout.first_item[i] - 1;
     for (uint32_t i = k;
-         i + 1 < l->layout.n_chunk && l->layout.first_item[i + 1] <= l->layout.first_item[i]; i++)
-        l->layout.first_item[i + 1] = l->layout.first_item[i] + 1;
+         i + 1 < c->layout.n_chunk && c->layout.first_item[i + 1] <= c->layout.first_item[i]; i++)
+        c->layout.first_item[i + 1] = c->layout.first_item[i] + 1;
     return 1;
 }
 
@@ -28,16 +28,16 @@ int pst_search_next_cut(uint32_t *first, uint32_t n_chunk, uint32_t n_item) {
 
 /* Each border where much crosses goes to the nearest place over which half as much does; 0: there
  * is none. */
-int pst_search_narrow(const pst_search_table *t, pst_candidate *l) {
+int pst_search_narrow(const pst_search_table *t, pst_candidate *c) {
     int any = 0;
-    for (uint32_t k = 1; k < l->layout.n_chunk; k++) {
-        const uint64_t *cross = t->table->cross, at = l->layout.first_item[k], wide = cross[at];
+    for (uint32_t k = 1; k < c->layout.n_chunk; k++) {
+        const uint64_t *cross = t->table->cross, at = c->layout.first_item[k], wide = cross[at];
         for (uint64_t far = 1, found = 0; far <= NEAR && !found; far++) {
             const int before = at > far && cross[at - far] <= wide / 2;
-            const int behind = at + far < l->layout.n_item && cross[at + far] <= wide / 2;
+            const int behind = at + far < c->layout.n_item && cross[at + far] <= wide / 2;
             if (before || behind) {
                 found = 1;
-                any |= pst_search_push(l, k, (int64_t)at + (int64_t)(before ? -far : far));
+                any |= pst_search_push(c, k, (int64_t)at + (int64_t)(before ? -far : far));
             }
         }
     }

@@ -35,7 +35,7 @@ void pst_search_sort(pst_search_all *s) { qsort(s->set, s->n_set, sizeof *s->set
 pst_status pst_search_attribute_row(pst_search_all *s, pst_search_candidates *set) {
     if (set->attributed || !set->row.best || !set->row.fits) return PST_OK;
     set->attributed = 1;
-    return pst_search_attribute(&s->x, &set->best, set->row.best);
+    return pst_search_attribute(&s->x, &set->best_config, set->row.best);
 }
 
 uint64_t pst_search_shortest(const pst_search_all *s) {

@@ -532,8 +532,8 @@ static int seems_beyond(cut_state *g, uint64_t limit_ns, uint32_t *first) {
     return beyond;
 }
 
-pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_candidate *layout,
-                          uint64_t limit_ns, uint64_t *bound_ns) {
+pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c,
+                          pst_candidate *candidate, uint64_t limit_ns, uint64_t *bound_ns) {
     cut_state g;
     uint32_t n = pst_search_chunk_count(x, c);
     uint32_t *first = calloc(4 * ((size_t)n + 1), sizeof *first),
@@ -541,7 +541,7 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
     pst_status status = open_state(x, c, &g);
     if (status == PST_OK && !first)
         status = pst_fail(PST_ENOMEM, "no memory to cut into %u chunks", n);
-    if (status == PST_OK) status = fill_state(x, &g, layout->layout.device);
+    if (status == PST_OK) status = fill_state(x, &g, candidate->layout.device);
     if (status == PST_OK && is_beyond(&g, limit_ns, first)) *bound_ns = limit_ns;
     else if (status == PST_OK) {
         double least = g.least_ns, longest = INFINITY;
@@ -559,7 +559,7 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
         /* Of several chunks per stage no more is known. */
         double bound = n == c->pipeline ? least : g.least_ns;
         if (bound < INFINITY) *bound_ns = (uint64_t)bound + g.answer_ns;
-        memcpy(layout->layout.first_item, first, (n + 1) * sizeof *first);
+        memcpy(candidate->layout.first_item, first, (n + 1) * sizeof *first);
     }
     close_state(&g);
     free(first);

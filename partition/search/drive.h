@@ -9,12 +9,12 @@ typedef struct {
     pst_search_row row;
     pst_search_config *config; /* [n_config] by guess_ns */
     uint32_t n_config;
-    uint64_t rest_ns;       /* bound of what is not in the list; UINT64_MAX: nothing is left out */
-    pst_search_config best; /* that of row.layout */
-    pst_candidate *sure;    /* the shortest that was prepared, if row.layout is another; NULL */
-    pst_search_config of_sure;
+    uint64_t rest_ns; /* bound of what is not in the list; UINT64_MAX: nothing is left out */
+    pst_search_config best_config; /* that of row.best */
+    pst_candidate *sure; /* the shortest that was prepared, if row.best is another; NULL */
+    pst_search_config sure_config;
     pst_search_orders orders;
-    int attributed; /* 1: pst_search_attribute has been through row.layout */
+    int attributed; /* 1: pst_search_attribute has been through row.best */
     int small; /* 1: all cuts of all orders are evaluated, and those that may be best simulated */
 } pst_search_candidates;
 void pst_search_candidates_close(pst_search_candidates *set);
@@ -79,10 +79,10 @@ pst_status pst_search_plainer(pst_search_context *x, pst_search_candidates *set)
  * to be over: if there is time, sets excess as it is when it is prepared, and where it is over
  * peak_bytes, and raises more to by how much that is beyond what was estimated. EINPUT: it cannot
  * be prepared. */
-pst_status pst_search_check(pst_search_context *x, pst_candidate *layout, uint64_t *excess,
+pst_status pst_search_check(pst_search_context *x, pst_candidate *candidate, uint64_t *excess,
                             uint32_t *stage, uint64_t *more);
-/* The row's layout becomes as it is when it is prepared, and raises best.reserve as above; or the
- * row has none. */
+/* The row's layout becomes as it is when it is prepared, and raises best_config.reserve as above;
+ * or the row has none. */
 pst_status pst_search_verify(pst_search_context *x, pst_search_candidates *set);
 
 /* --- choose.c: which configurations are evaluated */

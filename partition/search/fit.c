@@ -7,7 +7,7 @@
 typedef struct {
     const pst_search_problem *problem;
     const pst_search_config *c;
-    const pst_candidate *layout;
+    const pst_candidate *candidate;
     const pst_search_flight *flight;
     /* [pipeline] of the first device: kinds differ in time, not in bytes */
     const pst_search_table **table;
@@ -16,25 +16,26 @@ typedef struct {
 } fit_state;
 
 static pst_status open_state(pst_search_context *x, const pst_search_config *c,
-                             const pst_candidate *l, fit_state *g) {
+                             const pst_candidate *candidate, fit_state *g) {
     const pst_search_problem *p = x->problem;
     const pst_grid grid = pst_search_grid_of(c);
-    *g = (fit_state){.problem = p, .c = c, .layout = l};
-    PST_TRY(pst_search_flight_of(x, c->schedule, c->pipeline, l->layout.n_chunk / c->pipeline,
-                                 pst_search_most_micros(l), &g->flight));
+    *g = (fit_state){.problem = p, .c = c, .candidate = candidate};
+    PST_TRY(pst_search_flight_of(x, c->schedule, c->pipeline,
+                                 candidate->layout.n_chunk / c->pipeline,
+                                 pst_search_most_micros(candidate), &g->flight));
     g->capacity = malloc(c->pipeline * sizeof *g->capacity);
     g->account = malloc(c->pipeline * sizeof *g->account);
     g->table = malloc(c->pipeline * sizeof *g->table);
     if (!g->capacity || !g->account || !g->table)
         return pst_fail(PST_ENOMEM, "no memory to fit a layout");
     for (uint32_t s = 0; s < c->pipeline; s++) {
-        PST_TRY(pst_search_table_of(x, c, p->cluster->device[l->layout.device[0]].kind, s,
+        PST_TRY(pst_search_table_of(x, c, p->cluster->device[candidate->layout.device[0]].kind, s,
                                     &g->table[s]));
         if (!g->table[s]->table)
             return pst_fail(PST_EINPUT, "tensor %u cannot be had", g->table[s]->key.tensor);
         g->capacity[s] = UINT64_MAX;
         for (uint32_t r = pst_grid_first(grid, s); r < pst_grid_first(grid, s + 1); r++) {
-            uint64_t one = pst_search_capacity(p, l->layout.device[r]);
+            uint64_t one = pst_search_capacity(p, candidate->layout.device[r]);
             if (one < g->capacity[s]) g->capacity[s] = one;
         }
         if (g->capacity[s] != UINT64_MAX)
@@ -50,15 +51,15 @@ static void close_state(fit_state *g) {
 }
 
 static pst_search_chunk chunk_of(const fit_state *g, uint32_t chunk) {
-    const pst_candidate *l = g->layout;
+    const pst_candidate *candidate = g->candidate;
     return (pst_search_chunk){.problem = g->problem,
                               .c = g->c,
                               .table = g->table[g->flight->stage[chunk]],
                               .flight = g->flight,
                               .chunk = chunk,
-                              .from = l->layout.first_item[chunk],
-                              .to = l->layout.first_item[chunk + 1],
-                              .micros = pst_search_most_micros(l)};
+                              .from = candidate->layout.first_item[chunk],
+                              .to = candidate->layout.first_item[chunk + 1],
+                              .micros = pst_search_most_micros(candidate)};
 }
 
 /* Adds a chunk, as if it had this mode: of `work` a rank has as much as its largest chunk. */
@@ -77,67 +78,68 @@ static void add_chunk(const fit_state *g, uint32_t chunk, uint32_t mode, pst_acc
 /* Bytes of a stage, as if `chunk` had another mode. */
 static uint64_t peak_of(const fit_state *g, uint32_t stage, uint32_t chunk, uint32_t other) {
     pst_account a = {0};
-    for (uint32_t k = 0; k < g->layout->layout.n_chunk; k++)
+    for (uint32_t k = 0; k < g->candidate->layout.n_chunk; k++)
         if (g->flight->stage[k] == stage)
-            add_chunk(g, k, k == chunk ? other : g->layout->layout.recompute[k], &a);
+            add_chunk(g, k, k == chunk ? other : g->candidate->layout.recompute[k], &a);
     return pst_account_bytes(&a);
 }
 
 static void fill_accounts(const fit_state *g, pst_account *account) {
-    const pst_candidate *l = g->layout;
-    memset(account, 0, l->layout.pipeline * sizeof *account);
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++)
-        add_chunk(g, k, l->layout.recompute[k], &account[g->flight->stage[k]]);
+    const pst_candidate *c = g->candidate;
+    memset(account, 0, c->layout.pipeline * sizeof *account);
+    for (uint32_t k = 0; k < c->layout.n_chunk; k++)
+        add_chunk(g, k, c->layout.recompute[k], &account[g->flight->stage[k]]);
 }
 
-static void measure(const fit_state *g, pst_candidate *l, uint64_t *excess, uint32_t *stage) {
+static void measure(const fit_state *g, pst_candidate *c, uint64_t *excess, uint32_t *stage) {
     fill_accounts(g, g->account);
-    memcpy(l->in_flight, g->flight->held, l->layout.pipeline * sizeof *l->in_flight);
+    memcpy(c->in_flight, g->flight->held, c->layout.pipeline * sizeof *c->in_flight);
     *excess = 0;
     *stage = 0;
-    for (uint32_t s = 0; s < l->layout.pipeline; s++) {
-        l->peak_bytes[s] = pst_account_bytes(&g->account[s]);
-        if (l->peak_bytes[s] > g->capacity[s] && l->peak_bytes[s] - g->capacity[s] > *excess) {
-            *excess = l->peak_bytes[s] - g->capacity[s];
+    for (uint32_t s = 0; s < c->layout.pipeline; s++) {
+        c->peak_bytes[s] = pst_account_bytes(&g->account[s]);
+        if (c->peak_bytes[s] > g->capacity[s] && c->peak_bytes[s] - g->capacity[s] > *excess) {
+            *excess = c->peak_bytes[s] - g->capacity[s];
             *stage = s;
         }
     }
 }
 
 pst_status pst_search_account_of(pst_search_context *x, const pst_search_config *c,
-                                 const pst_candidate *layout, pst_account *account) {
+                                 const pst_candidate *candidate, pst_account *account) {
     fit_state g;
-    pst_status status = open_state(x, c, layout, &g);
+    pst_status status = open_state(x, c, candidate, &g);
     if (status == PST_OK) fill_accounts(&g, account);
     close_state(&g);
     return status;
 }
 
 pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c,
-                              pst_candidate *layout, uint64_t *excess, uint32_t *stage) {
+                              pst_candidate *candidate, uint64_t *excess, uint32_t *stage) {
     fit_state g;
-    pst_status status = open_state(x, c, layout, &g);
-    if (status == PST_OK) measure(&g, layout, excess, stage);
+    pst_status status = open_state(x, c, candidate, &g);
+    if (status == PST_OK) measure(&g, candidate, excess, stage);
     close_state(&g);
     return status;
 }
 
 /* One step towards fitting: of the changes of a chunk's mode that are enough, the one that takes
  * least time; if none is, the one that saves most for its time. 0: nothing saves any more. */
-static int save(const pst_search_problem *p, pst_candidate *l, const fit_state *g, uint32_t stage,
-                uint64_t *peak) {
+static int save(const pst_search_problem *p, pst_candidate *candidate, const fit_state *g,
+                uint32_t stage, uint64_t *peak) {
     double best_rate = -1;
     uint64_t best_more = UINT64_MAX, best_peak = 0;
     uint32_t best = UINT32_MAX, best_mode = 0;
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++)
+    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++)
         for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT && g->flight->stage[k] == stage;
              mode++) {
-            if (!p->recompute[mode] || mode == l->layout.recompute[k]) continue;
-            uint32_t from = l->layout.first_item[k], to = l->layout.first_item[k + 1];
+            if (!p->recompute[mode] || mode == candidate->layout.recompute[k]) continue;
+            uint32_t from = candidate->layout.first_item[k],
+                     to = candidate->layout.first_item[k + 1];
             uint64_t then = peak_of(g, stage, k, mode);
             uint64_t again = pst_search_run(g->table[stage], PST_SUM_AGAIN + mode, from, to);
-            uint64_t was =
-                pst_search_run(g->table[stage], PST_SUM_AGAIN + l->layout.recompute[k], from, to);
+            uint64_t was = pst_search_run(g->table[stage],
+                                          PST_SUM_AGAIN + candidate->layout.recompute[k], from, to);
             if (then >= *peak) continue;
             uint64_t more = again > was ? again - was : 0;
             double rate = (double)(*peak - then) / ((double)more + 1);
@@ -150,7 +152,7 @@ static int save(const pst_search_problem *p, pst_candidate *l, const fit_state *
             if (enough) best_more = more;
         }
     if (best == UINT32_MAX) return 0;
-    l->layout.recompute[best] = (uint8_t)best_mode;
+    candidate->layout.recompute[best] = (uint8_t)best_mode;
     *peak = best_peak;
     return 1;
 }
@@ -161,18 +163,18 @@ static uint32_t quickest_mode(const pst_search_problem *p) {
     return p->recompute[mode] ? mode : PST_RECOMPUTE_NONE;
 }
 
-pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst_candidate *layout,
-                          uint64_t *excess, uint32_t *stage) {
+pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c,
+                          pst_candidate *candidate, uint64_t *excess, uint32_t *stage) {
     fit_state g;
-    pst_status status = open_state(x, c, layout, &g);
-    memset(layout->layout.recompute, (int)quickest_mode(x->problem), layout->layout.n_chunk);
-    if (status == PST_OK) measure(&g, layout, excess, stage);
+    pst_status status = open_state(x, c, candidate, &g);
+    memset(candidate->layout.recompute, (int)quickest_mode(x->problem), candidate->layout.n_chunk);
+    if (status == PST_OK) measure(&g, candidate, excess, stage);
     int saved = 0;
-    for (uint32_t s = 0; status == PST_OK && s < layout->layout.pipeline; s++) {
-        uint64_t peak = layout->peak_bytes[s];
-        while (peak > g.capacity[s] && save(x->problem, layout, &g, s, &peak)) saved = 1;
+    for (uint32_t s = 0; status == PST_OK && s < candidate->layout.pipeline; s++) {
+        uint64_t peak = candidate->peak_bytes[s];
+        while (peak > g.capacity[s] && save(x->problem, candidate, &g, s, &peak)) saved = 1;
     }
-    if (status == PST_OK && saved) measure(&g, layout, excess, stage);
+    if (status == PST_OK && saved) measure(&g, candidate, excess, stage);
     close_state(&g);
     return status;
 }

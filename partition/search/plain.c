@@ -8,15 +8,16 @@ static pst_status predict_with(pst_search_context *x, const pst_search_candidate
     uint64_t excess;
     uint32_t stage;
     *other = NULL;
-    *c = set->best;
+    *c = set->best_config;
     c->zero = zero;
-    pst_candidate *l;
-    PST_TRY(pst_candidate_copy(set->row.best, &l));
-    l->layout.zero = zero;
-    pst_status status = pst_search_fit(x, c, l, &excess, &stage);
-    if (status == PST_OK && !excess) status = pst_search_predict(x, c, l, PST_SCORE_SIMULATE);
-    if (status == PST_OK && !excess) *other = l;
-    else pst_candidate_close(l);
+    pst_candidate *candidate;
+    PST_TRY(pst_candidate_copy(set->row.best, &candidate));
+    candidate->layout.zero = zero;
+    pst_status status = pst_search_fit(x, c, candidate, &excess, &stage);
+    if (status == PST_OK && !excess)
+        status = pst_search_predict(x, c, candidate, PST_SCORE_SIMULATE);
+    if (status == PST_OK && !excess) *other = candidate;
+    else pst_candidate_close(candidate);
     if (status == PST_EINPUT) {
         pst_error_clear();
         status = PST_OK;
@@ -24,10 +25,10 @@ static pst_status predict_with(pst_search_context *x, const pst_search_candidate
     return status;
 }
 
-static void take(pst_search_candidates *set, const pst_search_config *c, pst_candidate *l) {
+static void take(pst_search_candidates *set, const pst_search_config *c, pst_candidate *candidate) {
     pst_candidate_close(set->row.best);
-    set->row.best = l;
-    set->best = *c;
+    set->row.best = candidate;
+    set->best_config = *c;
 }
 
 pst_status pst_search_plainer(pst_search_context *x, pst_search_candidates *set) {
@@ -35,20 +36,20 @@ pst_status pst_search_plainer(pst_search_context *x, pst_search_candidates *set)
     for (uint32_t i = 0;
          i < zero->n && set->row.data > 1 && zero->value[i] < set->row.best->layout.zero; i++) {
         pst_search_config c;
-        pst_candidate *l;
-        PST_TRY(predict_with(x, set, zero->value[i], &c, &l));
-        if (!l) continue;
+        pst_candidate *candidate;
+        PST_TRY(predict_with(x, set, zero->value[i], &c, &candidate));
+        if (!candidate) continue;
         uint64_t excess = 0;
         uint32_t stage;
         pst_status status = PST_OK;
-        if (l->step_ns <= set->row.best->step_ns) {
-            status = pst_search_check(x, l, &excess, &stage, &c.reserve);
+        if (candidate->step_ns <= set->row.best->step_ns) {
+            status = pst_search_check(x, candidate, &excess, &stage, &c.reserve);
             if (status == PST_OK && !excess) {
-                take(set, &c, l);
+                take(set, &c, candidate);
                 return PST_OK;
             }
         }
-        pst_candidate_close(l);
+        pst_candidate_close(candidate);
         PST_TRY(status);
     }
     return PST_OK;

@@ -14,12 +14,12 @@ uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device)
     return room ? room : UINT64_MAX;
 }
 
-uint64_t pst_search_excess(const pst_search_problem *p, const pst_candidate *l, uint32_t *stage) {
-    const pst_grid grid = pst_layout_grid(&l->layout);
+uint64_t pst_search_excess(const pst_search_problem *p, const pst_candidate *c, uint32_t *stage) {
+    const pst_grid grid = pst_layout_grid(&c->layout);
     uint64_t excess = 0;
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
         uint32_t s = pst_grid_stage(grid, r);
-        uint64_t room = pst_search_capacity(p, l->layout.device[r]), needs = l->peak_bytes[s];
+        uint64_t room = pst_search_capacity(p, c->layout.device[r]), needs = c->peak_bytes[s];
         if (needs > room && needs - room > excess) {
             excess = needs - room;
             *stage = s;

@@ -10,22 +10,22 @@ enum { STEPS = 6, ATTEMPTS = 3 };
 static const int step_of[STEPS] = {1, -1, 2, -2, 5, -5};
 
 /* Passes that a walk goes through. */
-static uint64_t passes_of(const pst_candidate *l) {
-    return 3 * (uint64_t)l->layout.n_chunk * pst_search_most_micros(l);
+static uint64_t passes_of(const pst_candidate *c) {
+    return 3 * (uint64_t)c->layout.n_chunk * pst_search_most_micros(c);
 }
 
 /* 1 into *shorter: the layout fits and is shorter than `than`. */
-static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                          uint64_t than, int *shorter) {
+static pst_status attempt(pst_search_context *x, const pst_search_config *c,
+                          pst_candidate *candidate, uint64_t than, int *shorter) {
     uint64_t excess;
     uint32_t stage;
     *shorter = 0;
-    PST_TRY(pst_search_fit(x, c, l, &excess, &stage));
+    PST_TRY(pst_search_fit(x, c, candidate, &excess, &stage));
     if (excess) return PST_OK;
     x->limit_ns = than;
-    pst_status status = pst_search_predict(x, c, l, PST_SCORE_WALK);
+    pst_status status = pst_search_predict(x, c, candidate, PST_SCORE_WALK);
     x->limit_ns = UINT64_MAX;
-    *shorter = status == PST_OK && l->step_ns < than;
+    *shorter = status == PST_OK && candidate->step_ns < than;
     if (status == PST_EINPUT) {
         pst_error_clear();
         status = PST_OK;
@@ -34,25 +34,30 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst
 }
 
 /* Each border in turn; *moved: one was. */
-static pst_status move_borders(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                               uint64_t *least, uint64_t *passes, int *moved) {
-    const size_t bytes = (l->layout.n_chunk + (size_t)1) * sizeof *l->layout.first_item;
+static pst_status move_borders(pst_search_context *x, const pst_search_config *c,
+                               pst_candidate *candidate, uint64_t *least, uint64_t *passes,
+                               int *moved) {
+    const size_t bytes =
+        (candidate->layout.n_chunk + (size_t)1) * sizeof *candidate->layout.first_item;
     uint32_t *was = malloc(bytes);
     pst_status status = was ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
     *moved = 0;
-    for (uint32_t k = 1; k < l->layout.n_chunk && status == PST_OK; k++)
-        for (int i = 0;
-             i < STEPS && status == PST_OK && *passes >= passes_of(l) && !pst_search_late(x); i++) {
+    for (uint32_t k = 1; k < candidate->layout.n_chunk && status == PST_OK; k++)
+        for (int i = 0; i < STEPS && status == PST_OK && *passes >= passes_of(candidate) &&
+                        !pst_search_late(x);
+             i++) {
             int shorter;
-            memcpy(was, l->layout.first_item, bytes);
-            if (!pst_search_push(l, k, (int64_t)l->layout.first_item[k] + step_of[i])) continue;
-            *passes -= passes_of(l);
-            status = attempt(x, c, l, *least, &shorter);
+            memcpy(was, candidate->layout.first_item, bytes);
+            if (!pst_search_push(candidate, k,
+                                 (int64_t)candidate->layout.first_item[k] + step_of[i]))
+                continue;
+            *passes -= passes_of(candidate);
+            status = attempt(x, c, candidate, *least, &shorter);
             if (status == PST_OK && shorter) {
-                *least = l->step_ns;
+                *least = candidate->step_ns;
                 *moved = 1;
                 i = -1;
-            } else memcpy(l->layout.first_item, was, bytes);
+            } else memcpy(candidate->layout.first_item, was, bytes);
         }
     free(was);
     return status;
@@ -61,33 +66,33 @@ static pst_status move_borders(pst_search_context *x, const pst_search_config *c
 /* By walks in which links carry any number of messages at a time (free_links), which show every
  * border's merit, or by those in which they do not: where a link is what takes longest, other
  * borders make no difference. */
-static pst_status move_all(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                           int free_links, uint64_t *passes) {
+static pst_status move_all(pst_search_context *x, const pst_search_config *c,
+                           pst_candidate *candidate, int free_links, uint64_t *passes) {
     uint64_t least;
     int any;
     x->free_links = free_links;
-    pst_status status = attempt(x, c, l, UINT64_MAX, &any);
-    least = l->step_ns;
+    pst_status status = attempt(x, c, candidate, UINT64_MAX, &any);
+    least = candidate->step_ns;
     for (int moved = any; moved && status == PST_OK;)
-        status = move_borders(x, c, l, &least, passes, &moved);
+        status = move_borders(x, c, candidate, &least, passes, &moved);
     x->free_links = 0;
     return status;
 }
 
 /* *shorter: l, a copy of the set's layout, is now, and fits. */
-static pst_status refine(pst_search_context *x, pst_search_candidates *set, pst_candidate *l,
+static pst_status refine(pst_search_context *x, pst_search_candidates *set, pst_candidate *c,
                          uint64_t *passes, int *shorter) {
-    const uint64_t before = l->step_ns;
+    const uint64_t before = c->step_ns;
     uint64_t excess = 0;
     uint32_t stage;
     *shorter = 0;
     for (int free_links = 1; free_links >= 0 && !*shorter; free_links--) {
-        memcpy(l->layout.first_item, set->row.best->layout.first_item,
-               (l->layout.n_chunk + (size_t)1) * sizeof *l->layout.first_item);
-        PST_TRY(move_all(x, &set->best, l, free_links, passes));
-        PST_TRY(attempt(x, &set->best, l, before, shorter));
+        memcpy(c->layout.first_item, set->row.best->layout.first_item,
+               (c->layout.n_chunk + (size_t)1) * sizeof *c->layout.first_item);
+        PST_TRY(move_all(x, &set->best_config, c, free_links, passes));
+        PST_TRY(attempt(x, &set->best_config, c, before, shorter));
     }
-    if (*shorter) PST_TRY(pst_search_check(x, l, &excess, &stage, &set->best.reserve));
+    if (*shorter) PST_TRY(pst_search_check(x, c, &excess, &stage, &set->best_config.reserve));
     *shorter &= !excess;
     return PST_OK;
 }
@@ -95,21 +100,21 @@ static pst_status refine(pst_search_context *x, pst_search_candidates *set, pst_
 pst_status pst_search_refine(pst_search_context *x, pst_search_candidates *set, uint64_t *passes) {
     if (set->row.best->layout.n_chunk == 1 || set->small || !set->row.fits) return PST_OK;
     for (int i = 0, again = 1; i < ATTEMPTS && again; i++) {
-        const uint64_t reserve = set->best.reserve;
-        pst_candidate *l;
+        const uint64_t reserve = set->best_config.reserve;
+        pst_candidate *candidate;
         int shorter;
-        PST_TRY(pst_candidate_copy(set->row.best, &l));
-        pst_status status = refine(x, set, l, passes, &shorter);
+        PST_TRY(pst_candidate_copy(set->row.best, &candidate));
+        pst_status status = refine(x, set, candidate, passes, &shorter);
         if (status == PST_OK && shorter) {
             pst_candidate *was = set->row.best;
-            set->row.best = l;
+            set->row.best = candidate;
             set->attributed = 0;
-            l = was;
+            candidate = was;
         }
-        pst_candidate_close(l);
+        pst_candidate_close(candidate);
         PST_TRY(status);
         /* it took more memory than was estimated */
-        again = !shorter && set->best.reserve > reserve;
+        again = !shorter && set->best_config.reserve > reserve;
     }
     return PST_OK;
 }

@@ -12,22 +12,22 @@
 /* --- micro-batches ---------------------------------------------------------------------------- */
 
 /* Of the stage that takes longest for a micro-batch; which: that stage. */
-static uint64_t period_of(const pst_candidate *l, const pst_search_flight *flight,
+static uint64_t period_of(const pst_candidate *candidate, const pst_search_flight *flight,
                           const pst_search_times *t, uint64_t *stage_ns, uint32_t *which) {
-    memset(stage_ns, 0, l->layout.pipeline * sizeof *stage_ns);
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++)
+    memset(stage_ns, 0, candidate->layout.pipeline * sizeof *stage_ns);
+    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++)
         stage_ns[flight->stage[k]] += t->ns[k].f + t->ns[k].b + t->ns[k].w;
     *which = 0;
-    for (uint32_t s = 1; s < l->layout.pipeline; s++)
+    for (uint32_t s = 1; s < candidate->layout.pipeline; s++)
         if (stage_ns[s] > stage_ns[*which]) *which = s;
     return stage_ns[*which];
 }
 
-uint32_t pst_search_most_micros(const pst_candidate *l) {
+uint32_t pst_search_most_micros(const pst_candidate *c) {
     /* before they are shared out */
-    uint32_t most = (l->layout.n_micro + l->layout.data - 1) / l->layout.data;
-    for (uint32_t k = 0; k < l->layout.data && l->layout.micros[0]; k++)
-        if (!k || l->layout.micros[k] > most) most = l->layout.micros[k];
+    uint32_t most = (c->layout.n_micro + c->layout.data - 1) / c->layout.data;
+    for (uint32_t k = 0; k < c->layout.data && c->layout.micros[0]; k++)
+        if (!k || c->layout.micros[k] > most) most = c->layout.micros[k];
     return most;
 }
 
@@ -102,25 +102,26 @@ typedef struct {
 } score;
 
 static pst_status open_score(pst_search_context *x, const pst_search_config *c,
-                             const pst_candidate *l, score *s) {
-    uint32_t p = l->layout.pipeline;
-    uint64_t *all = calloc(5 * (size_t)p + l->layout.n_chunk + (size_t)l->layout.data, sizeof *all);
+                             const pst_candidate *candidate, score *s) {
+    uint32_t p = candidate->layout.pipeline;
+    uint64_t *all = calloc(
+        5 * (size_t)p + candidate->layout.n_chunk + (size_t)candidate->layout.data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
-    s->own =
-        calloc((2 * (size_t)p + 1) * l->layout.data + x->problem->cluster->n_node, sizeof *s->own);
+    s->own = calloc((2 * (size_t)p + 1) * candidate->layout.data + x->problem->cluster->n_node,
+                    sizeof *s->own);
     if (!all || !s->flush || !s->own) return pst_fail(PST_ENOMEM, "no memory to score a layout");
     s->one_ns = all + p;
     s->stage_ns = all + 2 * (size_t)p;
     s->elements = all + 3 * (size_t)p;
-    s->near = s->own + (size_t)p * l->layout.data;
-    s->node = s->near + (size_t)p * l->layout.data;
+    s->near = s->own + (size_t)p * candidate->layout.data;
+    s->node = s->near + (size_t)p * candidate->layout.data;
     s->hops = all + 4 * (size_t)p;
-    s->seen = s->hops + l->layout.n_chunk;
+    s->seen = s->hops + candidate->layout.n_chunk;
     s->period = s->node + x->problem->cluster->n_node;
-    PST_TRY(pst_search_flight_of(x, c->schedule, p, l->layout.n_chunk / p,
-                                 pst_search_most_micros(l), &s->flight));
-    PST_TRY(pst_search_times_open(l->layout.n_chunk, &s->times));
-    return pst_search_flush_of(x, c, l->layout.device, s->flush, &s->answer_ns);
+    PST_TRY(pst_search_flight_of(x, c->schedule, p, candidate->layout.n_chunk / p,
+                                 pst_search_most_micros(candidate), &s->flight));
+    PST_TRY(pst_search_times_open(candidate->layout.n_chunk, &s->times));
+    return pst_search_flush_of(x, c, candidate->layout.device, s->flush, &s->answer_ns);
 }
 
 static void close_score(score *s) {
@@ -132,10 +133,10 @@ static void close_score(score *s) {
 
 /* Where all devices are alike and in nodes of one size, replicas differ at most in what messages
  * take. */
-static uint64_t hash_of(const pst_candidate *l, const score *s, uint32_t replica) {
+static uint64_t hash_of(const pst_candidate *c, const score *s, uint32_t replica) {
     uint64_t h =
-        pst_hash64(s->times.ns, l->layout.n_chunk * sizeof *s->times.ns, l->layout.micros[replica]);
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
+        pst_hash64(s->times.ns, c->layout.n_chunk * sizeof *s->times.ns, c->layout.micros[replica]);
+    for (uint32_t k = 0; k < c->layout.n_chunk; k++) {
         uint64_t hop = pst_search_hop_ns(&s->times, k);
         h = pst_hash64(&hop, sizeof hop, h);
     }
@@ -143,63 +144,66 @@ static uint64_t hash_of(const pst_candidate *l, const score *s, uint32_t replica
 }
 
 /* Ends of passes, by a walk or a simulation: one_ns. */
-static pst_status follow(pst_search_context *x, const pst_search_config *c, const pst_candidate *l,
-                         score *s, uint32_t replica, double *bubble) {
+static pst_status follow(pst_search_context *x, const pst_search_config *c,
+                         const pst_candidate *candidate, score *s, uint32_t replica,
+                         double *bubble) {
     const pst_schedule *made;
     uint64_t actions = 0;
-    PST_TRY(pst_search_schedule_of(x, c->schedule, l->layout.pipeline,
-                                   l->layout.n_chunk / l->layout.pipeline,
-                                   l->layout.micros[replica], &made));
+    PST_TRY(pst_search_schedule_of(x, c->schedule, candidate->layout.pipeline,
+                                   candidate->layout.n_chunk / candidate->layout.pipeline,
+                                   candidate->layout.micros[replica], &made));
     for (uint32_t r = 0; r < made->n_rank; r++) actions += made->n_action[r];
     if (s->how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
         x->n_simulated++;
         return simulate(made, &s->times, s->one_ns, bubble);
     }
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++)
+    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++)
         s->hops[k] = s->no_hops ? 0 : pst_search_hop_ns(&s->times, k);
     const pst_search_walk_times times = {s->times.ns, s->hops, s->most_ns};
     return pst_search_walk(x, made, &times, s->one_ns, &s->beyond);
 }
 
-static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_candidate *l,
-                      score *s, uint32_t replica, double *bubble) {
+static pst_status run(pst_search_context *x, const pst_search_config *c,
+                      const pst_candidate *candidate, score *s, uint32_t replica, double *bubble) {
     uint32_t longest;
     *bubble = -1; /* simulations know it */
     if (s->how == PST_SCORE_EARLY)
-        pst_search_early(x->row[c->schedule], s->flight, &s->times, l->layout.micros[replica],
-                         s->one_ns);
-    else PST_TRY(follow(x, c, l, s, replica, bubble));
+        pst_search_early(x->row[c->schedule], s->flight, &s->times,
+                         candidate->layout.micros[replica], s->one_ns);
+    else PST_TRY(follow(x, c, candidate, s, replica, bubble));
     if (s->beyond || *bubble >= 0) return PST_OK;
-    uint64_t busy = period_of(l, s->flight, &s->times, s->stage_ns, &longest) *
-                    l->layout.micros[replica],
+    uint64_t busy = period_of(candidate, s->flight, &s->times, s->stage_ns, &longest) *
+                    candidate->layout.micros[replica],
              end = 0;
-    for (uint32_t r = 0; r < l->layout.pipeline; r++) end = s->one_ns[r] > end ? s->one_ns[r] : end;
+    for (uint32_t r = 0; r < candidate->layout.pipeline; r++)
+        end = s->one_ns[r] > end ? s->one_ns[r] : end;
     *bubble = end > busy ? 1 - (double)busy / (double)end : 0;
     return PST_OK;
 }
 
 /* Whether the replica makes the step too long by what no order can be below. */
 static int is_beyond(const pst_search_context *x, const pst_search_config *c,
-                     const pst_candidate *l, score *s, uint32_t replica) {
+                     const pst_candidate *candidate, score *s, uint32_t replica) {
     if (!s->most_ns) return 0;
-    pst_search_early(x->row[c->schedule], s->flight, &s->times, l->layout.micros[replica],
+    pst_search_early(x->row[c->schedule], s->flight, &s->times, candidate->layout.micros[replica],
                      s->one_ns);
-    for (uint32_t r = 0; r < l->layout.pipeline; r++)
+    for (uint32_t r = 0; r < candidate->layout.pipeline; r++)
         if (s->one_ns[r] >= s->most_ns[r]) return 1;
     return 0;
 }
 
 /* Where all devices are as fast, so are all replicas. */
-static pst_status share_out(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                            score *s) {
-    for (uint32_t k = 0; k < l->layout.data; k++) {
+static pst_status share_out(pst_search_context *x, const pst_search_config *c,
+                            pst_candidate *candidate, score *s) {
+    for (uint32_t k = 0; k < candidate->layout.data; k++) {
         uint32_t which;
         s->period[k] = 1;
         if (x->even) continue;
-        PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
-        s->period[k] = (double)period_of(l, s->flight, &s->times, s->stage_ns, &which);
+        PST_TRY(pst_search_times_fill(x, c, candidate, s->flight, k, &s->times));
+        s->period[k] = (double)period_of(candidate, s->flight, &s->times, s->stage_ns, &which);
     }
-    pst_replicas_share(s->period, l->layout.data, l->layout.n_micro, l->layout.micros);
+    pst_replicas_share(s->period, candidate->layout.data, candidate->layout.n_micro,
+                       candidate->layout.micros);
     return PST_OK;
 }
 
@@ -207,15 +211,15 @@ static pst_status share_out(pst_search_context *x, const pst_search_config *c, p
 
 /* What leaves a chunk's rank for the next chunk, and the gradients that come back. */
 static void load_hop(const pst_search_context *x, const pst_search_config *c,
-                     const pst_candidate *l, score *s, uint32_t replica, uint32_t chunk) {
+                     const pst_candidate *candidate, score *s, uint32_t replica, uint32_t chunk) {
     const pst_cluster *cluster = x->problem->cluster;
-    const pst_grid grid = pst_layout_grid(&l->layout);
+    const pst_grid grid = pst_layout_grid(&candidate->layout);
     const uint32_t stage[2] = {s->flight->stage[chunk], s->flight->stage[chunk + 1]};
-    const uint32_t at[2] = {l->layout.device[pst_grid_rank(grid, stage[0], replica, 0)],
-                            l->layout.device[pst_grid_rank(grid, stage[1], replica, 0)]};
+    const uint32_t at[2] = {candidate->layout.device[pst_grid_rank(grid, stage[0], replica, 0)],
+                            candidate->layout.device[pst_grid_rank(grid, stage[1], replica, 0)]};
     const uint32_t one = pst_grid_degree(grid, stage[0]), other = pst_grid_degree(grid, stage[1]);
     const int apart = cluster->device[at[0]].node != cluster->device[at[1]].node;
-    const double bytes = (double)s->times.bytes[chunk] * l->layout.micros[replica];
+    const double bytes = (double)s->times.bytes[chunk] * candidate->layout.micros[replica];
     pst_cluster_link link;
     if (!pst_search_link(cluster, at[0], at[1], &link)) return;
     for (int k = 0; k < 2; k++) {
@@ -226,23 +230,23 @@ static void load_hop(const pst_search_context *x, const pst_search_config *c,
 }
 
 static void load_replica(const pst_search_context *x, const pst_search_config *c,
-                         const pst_candidate *l, score *s, uint32_t replica) {
-    for (uint32_t k = 0; k + 1 < l->layout.n_chunk; k++)
-        if (s->times.bytes[k]) load_hop(x, c, l, s, replica, k);
+                         const pst_candidate *candidate, score *s, uint32_t replica) {
+    for (uint32_t k = 0; k + 1 < candidate->layout.n_chunk; k++)
+        if (s->times.bytes[k]) load_hop(x, c, candidate, s, replica, k);
 }
 
 /* In a walk messages are in no one's way; but they leave a rank, and a node, one behind the
  * other. */
 static void wait_for_links(const pst_search_context *x, const pst_search_config *c,
-                           const pst_candidate *l, score *s) {
+                           const pst_candidate *candidate, score *s) {
     const pst_cluster *cluster = x->problem->cluster;
-    for (uint32_t r = 0; r < l->layout.pipeline; r++)
-        for (uint32_t k = 0; k < l->layout.data; k++) {
+    for (uint32_t r = 0; r < candidate->layout.pipeline; r++)
+        for (uint32_t k = 0; k < candidate->layout.data; k++) {
             const size_t i = (size_t)r * c->data + k;
             const pst_cluster_node *node =
                 &cluster->node[cluster
-                                   ->device[l->layout.device[pst_grid_rank(
-                                       pst_layout_grid(&l->layout), r, k, 0)]]
+                                   ->device[candidate->layout.device[pst_grid_rank(
+                                       pst_layout_grid(&candidate->layout), r, k, 0)]]
                                    .node];
             double ns = s->own[i] > s->near[i] ? s->own[i] : s->near[i],
                    bytes = s->node[node - cluster->node];
@@ -255,38 +259,39 @@ static void wait_for_links(const pst_search_context *x, const pst_search_config 
 }
 
 /* Ends of passes: end_ns. */
-static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                          score *s, pst_search_how how, int no_hops) {
+static pst_status run_all(pst_search_context *x, const pst_search_config *c,
+                          pst_candidate *candidate, score *s, pst_search_how how, int no_hops) {
     uint32_t n_seen = 0;
     uint64_t longest = 0;
     s->how = how;
     s->no_hops = no_hops;
-    if (!l->layout.micros[0]) PST_TRY(share_out(x, c, l, s));
-    memset(s->end_ns, 0, l->layout.pipeline * sizeof *s->end_ns);
+    if (!candidate->layout.micros[0]) PST_TRY(share_out(x, c, candidate, s));
+    memset(s->end_ns, 0, candidate->layout.pipeline * sizeof *s->end_ns);
     memset(s->own, 0,
-           (2 * (size_t)l->layout.pipeline * l->layout.data + x->problem->cluster->n_node) *
+           (2 * (size_t)candidate->layout.pipeline * candidate->layout.data +
+            x->problem->cluster->n_node) *
                sizeof *s->own);
-    for (uint32_t k = 0; k < l->layout.data; k++) {
+    for (uint32_t k = 0; k < candidate->layout.data; k++) {
         double bubble = 0;
-        PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
-        load_replica(x, c, l, s, k);
+        PST_TRY(pst_search_times_fill(x, c, candidate, s->flight, k, &s->times));
+        load_replica(x, c, candidate, s, k);
         uint32_t i = 0;
-        uint64_t h = hash_of(l, s, k);
+        uint64_t h = hash_of(candidate, s, k);
         while (i < n_seen && s->seen[i] != h) i++;
         if (i < n_seen) continue;
         s->seen[n_seen++] = h;
-        if (is_beyond(x, c, l, s, k)) s->beyond = 1;
-        else PST_TRY(run(x, c, l, s, k, &bubble));
+        if (is_beyond(x, c, candidate, s, k)) s->beyond = 1;
+        else PST_TRY(run(x, c, candidate, s, k, &bubble));
         if (s->beyond) return PST_OK;
-        for (uint32_t r = 0; r < l->layout.pipeline; r++) {
+        for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
             if (s->one_ns[r] > s->end_ns[r]) s->end_ns[r] = s->one_ns[r];
             if (s->one_ns[r] > longest) {
                 longest = s->one_ns[r];
-                l->bubble = bubble;
+                candidate->bubble = bubble;
             }
         }
     }
-    if (how == PST_SCORE_WALK && !no_hops && !x->free_links) wait_for_links(x, c, l, s);
+    if (how == PST_SCORE_WALK && !no_hops && !x->free_links) wait_for_links(x, c, candidate, s);
     return PST_OK;
 }
 
@@ -294,20 +299,20 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* With zero 2 the sums of a micro-batch go while the next is computed; of the last one they
  * show. */
-static uint64_t sums_of(const pst_search_config *c, const pst_candidate *l, const score *s,
+static uint64_t sums_of(const pst_search_config *c, const pst_candidate *candidate, const score *s,
                         uint32_t stage, uint64_t elements) {
     const pst_search_flush *f = &s->flush[stage];
     uint64_t one = c->data > 1 ? pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
     if (c->zero < 2) return one;
-    uint64_t all = one * pst_search_most_micros(l);
+    uint64_t all = one * pst_search_most_micros(candidate);
     return larger(one, all > s->end_ns[stage] ? all - s->end_ns[stage] : 0);
 }
 
 /* Behind the passes of a stage, until its part of the norm is known. */
-static uint64_t behind_of(const pst_search_config *c, const pst_candidate *l, const score *s,
-                          int sums, uint32_t stage) {
+static uint64_t behind_of(const pst_search_config *c, const pst_candidate *candidate,
+                          const score *s, int sums, uint32_t stage) {
     const uint64_t e = s->elements[stage];
-    return (sums ? sums_of(c, l, s, stage, e) : 0) +
+    return (sums ? sums_of(c, candidate, s, stage, e) : 0) +
            pst_account_flush_ns(s->flush[stage].norm_ns, 0, e);
 }
 
@@ -316,11 +321,11 @@ static int returns_as_weights(const pst_search_config *c) { return c->zero && c-
 /* What all ranks wait for before their passes and behind them. New weights come while the first
  * micro-batch is on its way: what is not there by then shows. The first stage sends those of tied
  * parameters to their other stage, beside its own. */
-static uint64_t around_of(const pst_search_config *c, const pst_candidate *l, const score *s,
-                          int sums, uint64_t *behind) {
+static uint64_t around_of(const pst_search_config *c, const pst_candidate *candidate,
+                          const score *s, int sums, uint64_t *behind) {
     const uint32_t first = s->flight->stage[0];
     uint64_t head = 0, step = 0, arrival = 0;
-    for (uint32_t k = 0; k < l->layout.pipeline; k++) {
+    for (uint32_t k = 0; k < candidate->layout.pipeline; k++) {
         /* the first chunk of its stage, of every placement */
         const pst_search_flush *f = &s->flush[k];
         uint64_t news = pst_account_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
@@ -338,41 +343,43 @@ static uint64_t around_of(const pst_search_config *c, const pst_candidate *l, co
 
 /* The first stage has tied parameters' sum last of all: when its other sums are done it has room
  * for the other's gradients, and that one waits for the sum where it steps its copy itself. */
-static uint64_t tied_end(const pst_search_config *c, const pst_candidate *l, const score *s,
+static uint64_t tied_end(const pst_search_config *c, const pst_candidate *candidate, const score *s,
                          int sums) {
     const uint32_t first = s->flight->stage[0];
     const pst_search_flush *f = &s->flush[first];
     const uint64_t others = s->elements[first] > s->tied ? s->elements[first] - s->tied : 0;
-    const uint64_t ready = s->end_ns[first] + (sums ? sums_of(c, l, s, first, others) : 0);
+    const uint64_t ready = s->end_ns[first] + (sums ? sums_of(c, candidate, s, first, others) : 0);
     uint64_t lent = larger(s->end_ns[s->user], ready) + s->lent_ns;
     if (sums && c->data > 1) lent += pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
-    uint64_t end = larger(s->end_ns[first] + behind_of(c, l, s, sums, first), lent);
+    uint64_t end = larger(s->end_ns[first] + behind_of(c, candidate, s, sums, first), lent);
     return end + (returns_as_weights(c) ? 0 : s->lent_ns);
 }
 
-static uint64_t step_of(const pst_search_config *c, const pst_candidate *l, const score *s,
+static uint64_t step_of(const pst_search_config *c, const pst_candidate *candidate, const score *s,
                         int sums, uint64_t *flush_ns) {
-    uint64_t sum_end = 0, end = 0, behind, around = around_of(c, l, s, sums, &behind);
-    for (uint32_t r = 0; r < l->layout.pipeline; r++) {
-        sum_end = larger(sum_end, s->end_ns[r] + behind_of(c, l, s, sums, r));
+    uint64_t sum_end = 0, end = 0, behind, around = around_of(c, candidate, s, sums, &behind);
+    for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
+        sum_end = larger(sum_end, s->end_ns[r] + behind_of(c, candidate, s, sums, r));
         end = larger(end, s->end_ns[r]);
     }
-    if (s->tied) sum_end = larger(sum_end, tied_end(c, l, s, sums));
+    if (s->tied) sum_end = larger(sum_end, tied_end(c, candidate, s, sums));
     *flush_ns = sum_end - end + behind;
     return around + sum_end;
 }
 
 /* What is left of limit_ns for each rank's passes; new weights are awaited in the last replica. */
 static pst_status find_most(pst_search_context *x, const pst_search_config *c,
-                            const pst_candidate *l, score *s) {
+                            const pst_candidate *candidate, score *s) {
     uint64_t behind;
-    PST_TRY(pst_search_times_fill(x, c, l, s->flight, l->layout.data - 1, &s->times));
-    const uint64_t around = around_of(c, l, s, 1, &behind);
-    memset(s->end_ns, 0xff, l->layout.pipeline * sizeof *s->end_ns); /* so late that all sums of
-                                                                 zero 2 but the last are hidden */
-    s->most_ns = s->seen + l->layout.data;
-    for (uint32_t r = 0; r < l->layout.pipeline; r++) {
-        const uint64_t others = around + behind_of(c, l, s, 1, r);
+    PST_TRY(
+        pst_search_times_fill(x, c, candidate, s->flight, candidate->layout.data - 1, &s->times));
+    const uint64_t around = around_of(c, candidate, s, 1, &behind);
+    memset(s->end_ns, 0xff, candidate->layout.pipeline * sizeof *s->end_ns); /* so late that all
+                                                                 sums of zero 2 but the last are
+                                                                 hidden */
+    s->most_ns = s->seen + candidate->layout.data;
+    for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
+        const uint64_t others = around + behind_of(c, candidate, s, 1, r);
         s->most_ns[r] = x->limit_ns > others ? x->limit_ns - others : 0;
     }
     return PST_OK;
@@ -381,44 +388,49 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c,
 /* Of the stage that computes longest, in the last replica, which times are of. Its exchanges and
  * what it computes again are told as parts of its passes, for it may be of another kind than the
  * first, or slower. */
-static pst_status measure_busy(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                               const score *s) {
+static pst_status measure_busy(pst_search_context *x, const pst_search_config *c,
+                               pst_candidate *candidate, const score *s) {
     const pst_search_table *t;
-    uint32_t which, last = l->layout.data - 1;
-    l->busy_ns = period_of(l, s->flight, &s->times, s->stage_ns, &which) * l->layout.micros[last];
-    uint32_t device = l->layout.device[pst_grid_rank(pst_layout_grid(&l->layout), which, last, 0)];
+    uint32_t which, last = candidate->layout.data - 1;
+    candidate->busy_ns = period_of(candidate, s->flight, &s->times, s->stage_ns, &which) *
+                         candidate->layout.micros[last];
+    uint32_t device =
+        candidate->layout
+            .device[pst_grid_rank(pst_layout_grid(&candidate->layout), which, last, 0)];
     PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[device].kind, which, &t));
     double exchange = 0, again = 0, all = 0;
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
+    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++) {
         if (s->flight->stage[k] != which) continue;
-        uint32_t from = l->layout.first_item[k], to = l->layout.first_item[k + 1];
-        double more = (double)pst_search_run(t, PST_SUM_AGAIN + l->layout.recompute[k], from, to);
+        uint32_t from = candidate->layout.first_item[k], to = candidate->layout.first_item[k + 1];
+        double more =
+            (double)pst_search_run(t, PST_SUM_AGAIN + candidate->layout.recompute[k], from, to);
         exchange += (double)pst_search_run(t, PST_SUM_EXCHANGE, from, to);
         again += more;
         all += more + (double)(pst_search_run(t, PST_SUM_F, from, to) +
                                pst_search_run(t, PST_SUM_B, from, to) +
                                pst_search_run(t, PST_SUM_W, from, to));
     }
-    l->exchange_ns = all > 0 ? (uint64_t)((double)l->busy_ns * (exchange / all)) : 0;
-    l->again_ns = all > 0 ? (uint64_t)((double)l->busy_ns * (again / all)) : 0;
+    candidate->exchange_ns =
+        all > 0 ? (uint64_t)((double)candidate->busy_ns * (exchange / all)) : 0;
+    candidate->again_ns = all > 0 ? (uint64_t)((double)candidate->busy_ns * (again / all)) : 0;
     return PST_OK;
 }
 
 /* Kinds differ in time, not in elements. */
 static pst_status add_elements(pst_search_context *x, const pst_search_config *c,
-                               const pst_candidate *l, score *s) {
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
+                               const pst_candidate *candidate, score *s) {
+    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++) {
         const pst_search_table *t;
         uint32_t stage = s->flight->stage[k];
-        PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[l->layout.device[0]].kind,
-                                    stage, &t));
+        PST_TRY(pst_search_table_of(
+            x, c, x->problem->cluster->device[candidate->layout.device[0]].kind, stage, &t));
         if (!t->table)
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
                             t->key.tensor, c->micro_batch);
-        s->elements[stage] += pst_search_run(t, PST_SUM_ELEMENTS, l->layout.first_item[k],
-                                             l->layout.first_item[k + 1]);
-        uint64_t tied =
-            pst_search_run(t, PST_SUM_TIED, l->layout.first_item[k], l->layout.first_item[k + 1]);
+        s->elements[stage] += pst_search_run(t, PST_SUM_ELEMENTS, candidate->layout.first_item[k],
+                                             candidate->layout.first_item[k + 1]);
+        uint64_t tied = pst_search_run(t, PST_SUM_TIED, candidate->layout.first_item[k],
+                                       candidate->layout.first_item[k + 1]);
         if (stage != s->flight->stage[0] && tied) {
             s->tied += tied;
             s->user = stage;
@@ -428,68 +440,69 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
 }
 
 static pst_status time_tied(const pst_search_context *x, const pst_search_config *c,
-                            const pst_candidate *l, score *s) {
+                            const pst_candidate *candidate, score *s) {
     const pst_search_problem *p = x->problem;
     pst_cluster_link link;
     if (!s->tied) return PST_OK;
-    PST_TRY(pst_search_tied_link(p, c, l->layout.device, s->user, s->flight->stage[0], &link));
+    PST_TRY(
+        pst_search_tied_link(p, c, candidate->layout.device, s->user, s->flight->stage[0], &link));
     s->lent_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->grad_bytes);
     s->news_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->weight_bytes);
     return PST_OK;
 }
 
-static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                          pst_search_how how, score *s) {
+static pst_status predict(pst_search_context *x, const pst_search_config *c,
+                          pst_candidate *candidate, pst_search_how how, score *s) {
     uint64_t flush;
-    PST_TRY(open_score(x, c, l, s));
-    PST_TRY(add_elements(x, c, l, s));
-    PST_TRY(time_tied(x, c, l, s));
+    PST_TRY(open_score(x, c, candidate, s));
+    PST_TRY(add_elements(x, c, candidate, s));
+    PST_TRY(time_tied(x, c, candidate, s));
     if (how == PST_SCORE_SIMULATE) {
-        PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 0));
-        l->bound_ns = step_of(c, l, s, 1, &l->flush_ns);
-        l->alone_ns = step_of(c, l, s, 0, &flush);
+        PST_TRY(run_all(x, c, candidate, s, PST_SCORE_WALK, 0));
+        candidate->bound_ns = step_of(c, candidate, s, 1, &candidate->flush_ns);
+        candidate->alone_ns = step_of(c, candidate, s, 0, &flush);
     }
-    if (how == PST_SCORE_WALK && x->limit_ns != UINT64_MAX) PST_TRY(find_most(x, c, l, s));
-    PST_TRY(run_all(x, c, l, s, how, 0));
-    l->step_ns = UINT64_MAX;
+    if (how == PST_SCORE_WALK && x->limit_ns != UINT64_MAX) PST_TRY(find_most(x, c, candidate, s));
+    PST_TRY(run_all(x, c, candidate, s, how, 0));
+    candidate->step_ns = UINT64_MAX;
     if (s->beyond) return PST_OK;
-    l->step_ns = step_of(c, l, s, 1, &l->flush_ns);
+    candidate->step_ns = step_of(c, candidate, s, 1, &candidate->flush_ns);
     if (how != PST_SCORE_SIMULATE) {
-        l->bound_ns = l->step_ns;
-        l->alone_ns = step_of(c, l, s, 0, &flush);
+        candidate->bound_ns = candidate->step_ns;
+        candidate->alone_ns = step_of(c, candidate, s, 0, &flush);
     }
-    l->reduce_ns = l->bound_ns - l->alone_ns;
-    l->exact = 0;
-    return measure_busy(x, c, l, s);
+    candidate->reduce_ns = candidate->bound_ns - candidate->alone_ns;
+    candidate->exact = 0;
+    return measure_busy(x, c, candidate, s);
 }
 
 pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
-                              pst_candidate *layout, pst_search_how how) {
+                              pst_candidate *candidate, pst_search_how how) {
     score s;
-    pst_status status = predict(x, c, layout, how, &s);
+    pst_status status = predict(x, c, candidate, how, &s);
     close_score(&s);
     x->n_layout++;
     return status;
 }
 
-static pst_status attribute(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
-                            score *s) {
+static pst_status attribute(pst_search_context *x, const pst_search_config *c,
+                            pst_candidate *candidate, score *s) {
     uint64_t flush;
-    PST_TRY(open_score(x, c, l, s));
-    PST_TRY(add_elements(x, c, l, s));
-    PST_TRY(time_tied(x, c, l, s));
-    PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 1));
-    uint64_t silent = step_of(c, l, s, 0, &flush);
-    l->message_ns = l->alone_ns > silent ? l->alone_ns - silent : 0;
+    PST_TRY(open_score(x, c, candidate, s));
+    PST_TRY(add_elements(x, c, candidate, s));
+    PST_TRY(time_tied(x, c, candidate, s));
+    PST_TRY(run_all(x, c, candidate, s, PST_SCORE_WALK, 1));
+    uint64_t silent = step_of(c, candidate, s, 0, &flush);
+    candidate->message_ns = candidate->alone_ns > silent ? candidate->alone_ns - silent : 0;
     return PST_OK;
 }
 
 pst_status pst_search_attribute(pst_search_context *x, const pst_search_config *c,
-                                pst_candidate *layout) {
+                                pst_candidate *candidate) {
     score s;
-    double bubble = layout->bubble;
-    pst_status status = attribute(x, c, layout, &s);
-    layout->bubble = bubble; /* not that of walks without messages */
+    double bubble = candidate->bubble;
+    pst_status status = attribute(x, c, candidate, &s);
+    candidate->bubble = bubble; /* not that of walks without messages */
     close_score(&s);
     return status;
 }

@@ -31,16 +31,16 @@ uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint
 /* --- fit.c: memory of a layout */
 /* account: [pipeline] what the largest rank of each stage has, about (partition/cost/account.h). */
 pst_status pst_search_account_of(pst_search_context *x, const pst_search_config *c,
-                                 const pst_candidate *layout, pst_account *account);
+                                 const pst_candidate *candidate, pst_account *account);
 /* Sets peak_bytes and in_flight. excess: bytes over, on the stage where they are most; 0: it
  * fits. */
 pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c,
-                              pst_candidate *layout, uint64_t *excess, uint32_t *stage);
+                              pst_candidate *candidate, uint64_t *excess, uint32_t *stage);
 /* The same, after it has set recompute: the modes that take least time and fit; else the
  * smallest. */
-pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c, pst_candidate *layout,
-                          uint64_t *excess, uint32_t *stage);
-uint32_t pst_search_most_micros(const pst_candidate *layout);
+pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c,
+                          pst_candidate *candidate, uint64_t *excess, uint32_t *stage);
+uint32_t pst_search_most_micros(const pst_candidate *candidate);
 
 /* --- stage.c: passes, messages and the flush of a stage */
 /* 0: there is no such link. The same device: no time at all. */
@@ -66,7 +66,7 @@ static inline uint64_t pst_search_hop_ns(const pst_search_times *t, uint32_t chu
  * two kinds, or stages of different numbers of tensor ranks are cut where what crosses would be
  * split. */
 pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
-                                 const pst_candidate *layout, const pst_search_flight *flight,
+                                 const pst_candidate *candidate, const pst_search_flight *flight,
                                  uint32_t replica, pst_search_times *times);
 
 /* The flush of a stage, per element of a parameter, for an order of devices. */
@@ -112,8 +112,8 @@ typedef enum {
 /* Everything that is predicted of a layout but memory. step_ns is UINT64_MAX where a walk would be
  * beyond limit_ns. micros, where they are 0, are shared by speed. */
 pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
-                              pst_candidate *layout, pst_search_how how);
+                              pst_candidate *candidate, pst_search_how how);
 /* message_ns and reduce_ns of a layout that has been predicted: takes a walk of its own. */
 pst_status pst_search_attribute(pst_search_context *x, const pst_search_config *c,
-                                pst_candidate *layout);
+                                pst_candidate *candidate);
 #endif

@@ -23,9 +23,9 @@ typedef struct {
 typedef struct {
     pst_layout layout;                    /* its micros are 0 until it is scored, which shares
                                              them out by speed */
-    uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: below it this layout with this cut is not.
-                                             Of what does not fit and is not exact, step_ns is
-                                             such a bound, too */
+    uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: no step of this cut is shorter. Of
+                                             what does not fit and is not exact, step_ns is such
+                                             a bound, too */
     uint64_t alone_ns;    /* the search's bound_ns as if there were no other replicas */
     uint64_t busy_ns;     /* passes of the stage that computes longest, all micro-batches, */
     uint64_t exchange_ns; /* of which tensor exchanges, */
@@ -38,7 +38,7 @@ typedef struct {
                              whose F is done and B is not */
     /* 1: `verify` found an order of its own; schedule says where the chunks lie */
     int solved;
-    /* 1: `verify` has set these predictions from the real lists and the static memory layout */
+    /* 1: `verify` has set these predictions from the real lists and memory maps */
     int exact;
 } pst_candidate;
 

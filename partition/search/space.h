@@ -76,7 +76,7 @@ typedef struct {
     uint64_t bound_ns;      /* no step is shorter */
     uint64_t guess_ns;      /* what it may come to: which to evaluate first */
     uint64_t min_bytes;     /* bytes of a stage that may do, about, with most recomputation: where
-                          others     were too large */
+                          others were too large */
     /* bytes of each device that are not given out: layouts took so much more than was estimated */
     uint64_t reserve;
     /* by how much prepared layouts with this schedule and zero were longer than estimated */
@@ -132,7 +132,7 @@ int pst_search_is_small(const pst_search_problem *problem);
 /* Whether a layout of so many ranks may be tried. */
 int pst_search_is_size(const pst_search_problem *problem, uint64_t size);
 /* Bytes over, by the layout's peak_bytes, on the stage where they are most; 0: it fits. */
-uint64_t pst_search_excess(const pst_search_problem *problem, const pst_candidate *layout,
+uint64_t pst_search_excess(const pst_search_problem *problem, const pst_candidate *candidate,
                            uint32_t *stage);
 /* Devices times samples: what an evaluation takes, about; beyond MUCH_WORK it takes much. */
 enum { PST_SEARCH_MUCH_WORK = 4096 };
@@ -161,7 +161,7 @@ pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint
 
 /* --- candidate.c */
 pst_status pst_candidate_open(const pst_search_problem *problem, const pst_search_config *c,
-                              uint32_t n_chunk, pst_candidate **layout);
+                              uint32_t n_chunk, pst_candidate **candidate);
 
 /* --- order.c: orders of devices */
 typedef struct {

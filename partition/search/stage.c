@@ -128,32 +128,34 @@ static pst_status check_border(pst_search_context *x, const pst_search_config *c
 }
 
 pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
-                                 const pst_candidate *layout, const pst_search_flight *flight,
+                                 const pst_candidate *candidate, const pst_search_flight *flight,
                                  uint32_t replica, pst_search_times *times) {
     const pst_search_problem *p = x->problem;
-    for (uint32_t k = 0; k < layout->layout.n_chunk; k++) {
+    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++) {
         const pst_search_table *t;
-        uint32_t from = layout->layout.first_item[k], to = layout->layout.first_item[k + 1],
+        uint32_t from = candidate->layout.first_item[k], to = candidate->layout.first_item[k + 1],
                  stage = flight->stage[k];
         double speed;
-        PST_TRY(find_speed(p, c, layout->layout.device, stage, replica, &speed));
+        PST_TRY(find_speed(p, c, candidate->layout.device, stage, replica, &speed));
         uint32_t kind =
-            p->cluster->device[device_of(c, layout->layout.device, stage, replica)].kind;
+            p->cluster->device[device_of(c, candidate->layout.device, stage, replica)].kind;
         PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
         if (!t->table)
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
                             t->key.tensor, c->micro_batch);
-        uint64_t again = pst_search_run(t, PST_SUM_AGAIN + layout->layout.recompute[k], from, to);
+        uint64_t again =
+            pst_search_run(t, PST_SUM_AGAIN + candidate->layout.recompute[k], from, to);
         times->ns[k] = (pst_pass_ns){slowed(pst_search_run(t, PST_SUM_F, from, to), speed),
                                      slowed(pst_search_run(t, PST_SUM_B, from, to) + again, speed),
                                      slowed(pst_search_run(t, PST_SUM_W, from, to), speed)};
         times->next_link[k] = (pst_cluster_link){0};
         times->bytes[k] = 0;
-        if (k + 1 == layout->layout.n_chunk || flight->stage[k + 1] == stage) continue;
+        if (k + 1 == candidate->layout.n_chunk || flight->stage[k + 1] == stage) continue;
         times->bytes[k] = t->table->cross[to];
         PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
         const uint32_t hop[] = {stage, flight->stage[k + 1]};
-        PST_TRY(find_hop(p->cluster, c, layout->layout.device, hop, replica, &times->next_link[k]));
+        PST_TRY(
+            find_hop(p->cluster, c, candidate->layout.device, hop, replica, &times->next_link[k]));
     }
     return PST_OK;
 }

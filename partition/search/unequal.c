@@ -72,14 +72,14 @@ pst_status pst_search_least_unequal(pst_search_context *x, uint64_t *least_ns) {
 typedef struct {
     pst_search_context *x;
     const pst_search_candidates *from;
-    pst_search_candidates best; /* row.layout NULL: none is shorter yet */
+    pst_search_candidates best; /* row.best NULL: none is shorter yet */
     uint32_t *degree, *attempt; /* [pipeline] of the best; of what is tried */
     uint64_t least_ns;
     uint32_t evaluations;
 } climb;
 
 static pst_status open_set(const climb *u, pst_search_candidates *set) {
-    const pst_search_config *like = &u->from->best;
+    const pst_search_config *like = &u->from->best_config;
     *set = (pst_search_candidates){.row = u->from->row, .rest_ns = UINT64_MAX, .n_config = 1};
     set->row.best = NULL;
     set->row.fits = 0;

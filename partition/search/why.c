@@ -9,16 +9,16 @@ static void print_bytes(uint64_t bytes, char text[PST_BYTES_TEXT]) {
 }
 
 /* Whether all chunks of the stage compute everything again. */
-static int recomputes_all(const pst_candidate *l, uint32_t stage) {
+static int recomputes_all(const pst_candidate *c, uint32_t stage) {
     const pst_schedule_row *row;
-    if (pst_schedule_find(l->layout.schedule, &row) != PST_OK) {
+    if (pst_schedule_find(c->layout.schedule, &row) != PST_OK) {
         pst_error_clear();
         return 0;
     }
-    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
-        uint32_t back = row->placement == PST_PLACE_THERE_AND_BACK && k >= l->layout.pipeline;
-        uint32_t at = back ? 2 * l->layout.pipeline - 1 - k : k % l->layout.pipeline;
-        if (at == stage && l->layout.recompute[k] != PST_RECOMPUTE_FULL) return 0;
+    for (uint32_t k = 0; k < c->layout.n_chunk; k++) {
+        uint32_t back = row->placement == PST_PLACE_THERE_AND_BACK && k >= c->layout.pipeline;
+        uint32_t at = back ? 2 * c->layout.pipeline - 1 - k : k % c->layout.pipeline;
+        if (at == stage && c->layout.recompute[k] != PST_RECOMPUTE_FULL) return 0;
     }
     return 1;
 }
@@ -26,24 +26,24 @@ static int recomputes_all(const pst_candidate *l, uint32_t stage) {
 /* "about": it was not prepared. */
 static void why_too_large(const pst_search_problem *problem, pst_search_row *row) {
     char over[32];
-    const pst_candidate *l = row->best;
-    const double held = (double)l->in_flight[row->stage] * l->layout.pipeline / l->layout.n_chunk;
+    const pst_candidate *c = row->best;
+    const double held = (double)c->in_flight[row->stage] * c->layout.pipeline / c->layout.n_chunk;
     print_bytes(row->excess, over);
     int m = snprintf(row->why, sizeof row->why, "%s%s over on stage %u",
-                     problem->verify && !l->exact ? "about " : "", over, row->stage);
+                     problem->verify && !c->exact ? "about " : "", over, row->stage);
     size_t room = sizeof row->why - (size_t)m;
     if (held > 1) m += snprintf(row->why + m, room, ": %.4g micro-batches in flight", held);
     else m += snprintf(row->why + m, room, ", with one micro-batch in flight");
-    if (recomputes_all(l, row->stage))
+    if (recomputes_all(c, row->stage))
         snprintf(row->why + m, sizeof row->why - (size_t)m, ", all recomputed");
 }
 
-static int spans_nodes(const pst_search_problem *p, const pst_candidate *l) {
-    const pst_grid grid = pst_layout_grid(&l->layout);
-    for (uint32_t s = 0; s < l->layout.pipeline; s++)
-        for (uint32_t k = 1; k < l->layout.data; k++)
-            if (p->cluster->device[l->layout.device[pst_grid_first(grid, s)]].node !=
-                p->cluster->device[l->layout.device[pst_grid_rank(grid, s, k, 0)]].node)
+static int spans_nodes(const pst_search_problem *p, const pst_candidate *c) {
+    const pst_grid grid = pst_layout_grid(&c->layout);
+    for (uint32_t s = 0; s < c->layout.pipeline; s++)
+        for (uint32_t k = 1; k < c->layout.data; k++)
+            if (p->cluster->device[c->layout.device[pst_grid_first(grid, s)]].node !=
+                p->cluster->device[c->layout.device[pst_grid_rank(grid, s, k, 0)]].node)
                 return 1;
     return 0;
 }
@@ -52,24 +52,24 @@ static int spans_nodes(const pst_search_problem *p, const pst_candidate *l) {
  * devices. */
 static void why_longer(const pst_search_problem *p, const pst_candidate *best,
                        pst_search_row *row) {
-    const pst_candidate *l = row->best;
-    double step = (double)l->step_ns;
-    const uint32_t used = pst_grid_size(pst_layout_grid(&l->layout)),
+    const pst_candidate *candidate = row->best;
+    double step = (double)candidate->step_ns;
+    const uint32_t used = pst_grid_size(pst_layout_grid(&candidate->layout)),
                    by_best = pst_grid_size(pst_layout_grid(&best->layout));
     const struct {
         const char *text;
         double own, its;
     } part[] = {
-        {spans_nodes(p, l) ? "inter-node all-reduce" : "all-reduce", (double)l->reduce_ns,
-         (double)best->reduce_ns},
-        {"tensor exchanges", (double)l->exchange_ns, (double)best->exchange_ns},
-        {"bubble", l->bubble * (step - (double)l->flush_ns),
+        {spans_nodes(p, candidate) ? "inter-node all-reduce" : "all-reduce",
+         (double)candidate->reduce_ns, (double)best->reduce_ns},
+        {"tensor exchanges", (double)candidate->exchange_ns, (double)best->exchange_ns},
+        {"bubble", candidate->bubble * (step - (double)candidate->flush_ns),
          best->bubble * (double)(best->step_ns - best->flush_ns)},
-        {"recomputation", (double)l->again_ns, (double)best->again_ns},
-        {"messages between stages", (double)l->message_ns, (double)best->message_ns},
-        {"optimizer and tied weights", (double)l->flush_ns - (double)l->reduce_ns,
+        {"recomputation", (double)candidate->again_ns, (double)best->again_ns},
+        {"messages between stages", (double)candidate->message_ns, (double)best->message_ns},
+        {"optimizer and tied weights", (double)candidate->flush_ns - (double)candidate->reduce_ns,
          (double)best->flush_ns - (double)best->reduce_ns},
-        {"computation", (double)(l->busy_ns - l->exchange_ns - l->again_ns),
+        {"computation", (double)(candidate->busy_ns - candidate->exchange_ns - candidate->again_ns),
          (double)(best->busy_ns - best->exchange_ns - best->again_ns)},
     };
     size_t most = 0;
@@ -77,10 +77,10 @@ static void why_longer(const pst_search_problem *p, const pst_candidate *best,
         if (part[i].own - part[i].its > part[most].own - part[most].its) most = i;
     double more = part[most].own - part[most].its;
     size_t computation = sizeof part / sizeof *part - 1;
-    if (l->step_ns < best->step_ns) {
+    if (candidate->step_ns < best->step_ns) {
         snprintf(row->why, sizeof row->why,
                  "it may be shorter: there was no time to prepare it in full");
-    } else if (l->step_ns == best->step_ns) {
+    } else if (candidate->step_ns == best->step_ns) {
         snprintf(row->why, sizeof row->why, "as good as the best");
     } else if (used < by_best && most == computation) {
         snprintf(row->why, sizeof row->why, "%u of %u devices compute", used, p->cluster->n_device);
@@ -96,8 +96,8 @@ static void why_longer(const pst_search_problem *p, const pst_candidate *best,
 
 void pst_search_why(const pst_search_problem *problem, const pst_candidate *best,
                     pst_search_row *row) {
-    const pst_candidate *l = row->best;
-    if (!l) {
+    const pst_candidate *c = row->best;
+    if (!c) {
         if (!*row->why) snprintf(row->why, sizeof row->why, "not looked at");
         return;
     }
@@ -106,21 +106,21 @@ void pst_search_why(const pst_search_problem *problem, const pst_candidate *best
         return;
     }
     *row->why = 0;
-    int is_best = best && best->layout.pipeline == l->layout.pipeline &&
-                  best->layout.tensor == l->layout.tensor && best->layout.data == l->layout.data;
-    for (uint32_t s = 0; is_best && s < l->layout.pipeline; s++)
-        is_best = pst_grid_degree(pst_layout_grid(&l->layout), s) ==
+    int is_best = best && best->layout.pipeline == c->layout.pipeline &&
+                  best->layout.tensor == c->layout.tensor && best->layout.data == c->layout.data;
+    for (uint32_t s = 0; is_best && s < c->layout.pipeline; s++)
+        is_best = pst_grid_degree(pst_layout_grid(&c->layout), s) ==
                   pst_grid_degree(pst_layout_grid(&best->layout), s);
     if (best && !is_best) why_longer(problem, best, row);
 }
 
 pst_status pst_search_nearer(const pst_search_problem *problem, pst_search_row *row,
-                             const pst_candidate *layout) {
+                             const pst_candidate *candidate) {
     pst_candidate *copy;
     uint32_t stage = 0;
-    uint64_t excess = pst_search_excess(problem, layout, &stage);
+    uint64_t excess = pst_search_excess(problem, candidate, &stage);
     if (row->fits || !excess || (row->best && excess >= row->excess)) return PST_OK;
-    PST_TRY(pst_candidate_copy(layout, &copy));
+    PST_TRY(pst_candidate_copy(candidate, &copy));
     pst_candidate_close(row->best);
     row->best = copy;
     row->excess = excess;

@@ -59,10 +59,4 @@ uint32_t pst_suspect_order(const pst_suspect_scene *scene, pst_suspect *suspect)
 typedef const char *(*pst_suspect_coll_name)(uint32_t kind);
 const char *pst_suspect_where(const pst_suspect_scene *scene, uint32_t rank,
                               pst_suspect_coll_name coll_name, char *buffer, uint32_t bytes);
-/* "RECV of micro-batch 2 (chunk 1) from rank 2" of an instruction. */
-const char *pst_suspect_message(const pst_job *job, uint32_t rank, uint32_t instr, char *buffer,
-                                uint32_t bytes);
-/* "B of h.3.attn" for a program of a chunk (operator `step`), else the opcode's name. */
-const char *pst_suspect_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step,
-                                 char *buffer, uint32_t bytes);
 #endif

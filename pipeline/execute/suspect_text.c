@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *pst_suspect_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step,
-                                 char *buffer, uint32_t bytes) {
+/* "B of h.3.attn" for a program of a chunk (operator `step`), else the opcode's name. */
+static void name_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step, char *buffer,
+                          uint32_t bytes) {
     const char *opcode = pst_opcode_name((pst_opcode)instr->opcode);
     const pst_program *program =
         cut && instr->opcode <= PST_OP_BW ? cut->chunk[instr->chunk].program + instr->opcode : NULL;
@@ -16,11 +17,11 @@ const char *pst_suspect_operator(const pst_cut *cut, const pst_instr *instr, uin
     } else {
         snprintf(buffer, bytes, "%s", opcode);
     }
-    return buffer;
 }
 
-const char *pst_suspect_message(const pst_job *job, uint32_t rank, uint32_t instr, char *buffer,
-                                uint32_t bytes) {
+/* "RECV of micro-batch 2 (chunk 1) from rank 2" of an instruction. */
+static void name_message(const pst_job *job, uint32_t rank, uint32_t instr, char *buffer,
+                         uint32_t bytes) {
     const pst_instr *in = job->list[rank].instr + instr;
     const char *way = in->opcode == PST_OP_SEND ? "to" : "from",
                *opcode = pst_opcode_name((pst_opcode)in->opcode);
@@ -34,7 +35,6 @@ const char *pst_suspect_message(const pst_job *job, uint32_t rank, uint32_t inst
         snprintf(buffer, bytes, "%s of a shared parameter's gradient %s rank %u", opcode, way,
                  in->peer);
     else snprintf(buffer, bytes, "%s of the gradient norm %s rank %u", opcode, way, in->peer);
-    return buffer;
 }
 
 static void place_in_list(const pst_suspect_scene *s, uint32_t rank, char *buffer, uint32_t bytes) {
@@ -49,7 +49,7 @@ static void place_in_list(const pst_suspect_scene *s, uint32_t rank, char *buffe
     }
     const pst_instr_list *list = job->list + rank;
     if (waits && at->waits_for < list->n_instr) {
-        pst_suspect_message(job, rank, at->waits_for, name, sizeof name);
+        name_message(job, rank, at->waits_for, name, sizeof name);
         snprintf(message, sizeof message, "%s before ", name);
     } else if (waits) {
         snprintf(message, sizeof message, "what precedes ");
@@ -59,7 +59,7 @@ static void place_in_list(const pst_suspect_scene *s, uint32_t rank, char *buffe
         return;
     }
     const pst_instr *in = list->instr + at->instr;
-    pst_suspect_operator(s->cut[at->train != 0], in, at->step, name, sizeof name);
+    name_operator(s->cut[at->train != 0], in, at->step, name, sizeof name);
     if (in->opcode <= PST_OP_BW)
         snprintf(buffer, bytes, "%s%s (chunk %u), micro-batch %u%s", message, name, in->chunk,
                  in->micro, step);

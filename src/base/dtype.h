@@ -47,6 +47,7 @@ static inline float pst_f32_from_half(pst_dtype dtype, uint16_t value) {
 /* OCP 8-bit floating point (Micikevicius et al. 2022), wide: E5M2, else E4M3. To nearest even;
  * beyond the largest number, 57344 or 448, that one; infinity and NaN are NaN. */
 uint8_t pst_f8_from_f32(int wide, float value);
+/* For tests. */
 float pst_f32_from_f8(int wide, uint8_t value);
 /* "fp32", "tf32", "bf16", "fp16", "fp8", as train.precision has it; PST_DTYPE_COUNT: it is none of
  * these. */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 typedef struct pst_pool pst_pool;
-/* Runs tile `tile` of [0, n); `thread` in [0, pst_pool_threads) names the scratch to use. */
+/* Runs tile `tile` of [0, n); `thread` in [0, threads) names the scratch to use. */
 typedef void (*pst_tile_fn)(void *arg, uint64_t tile, uint32_t thread);
 
 /* threads >= 1 counts the calling thread. on_start (may be NULL) runs once on every thread, the
@@ -16,6 +16,7 @@ typedef void (*pst_tile_fn)(void *arg, uint64_t tile, uint32_t thread);
 pst_status pst_pool_open(uint32_t threads, void (*on_start)(void *), void *start_arg,
                          pst_pool **pool);
 void pst_pool_close(pst_pool *pool);
+/* For tests. */
 uint32_t pst_pool_threads(const pst_pool *pool);
 /* poll is called from the thread that runs pst_pool_run, between tiles and where a tile calls
  * pst_pool_poll, when at least `every_ns` have passed. */

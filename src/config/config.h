@@ -54,7 +54,8 @@ struct pst_config {
         uint32_t n_replicas, n_throttle, n_devices;
         int64_t wait; /* s, for all ranks to arrive */
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured,
-            *device, *transport, *gradients, *collectives, *products, *deterministic, *graphs, *bind;
+            *device, *transport, *gradients, *collectives, *products, *deterministic, *graphs,
+            *bind;
         double memory; /* bytes allowed per rank, 0: what the machine has */
         char **recompute;
         uint32_t n_recompute;  /* one for all chunks, or one for each */
@@ -80,8 +81,6 @@ int pst_config_unread(const pst_config *config, size_t *next, char *text, size_t
 int pst_config_given(const pst_config *config, const char *section, const char *key);
 /* 1: an override gives it: whoever starts this run has typed it. */
 int pst_config_overridden(const pst_config *config, const char *section, const char *key);
-/* From now on the key counts as not given. */
-void pst_config_forget(pst_config *config, const char *section, const char *key);
 /* Sets a key, with the text as an override would have it, as another file says it has to be. EINPUT
  * when it is given otherwise; who: the other file, for the message. */
 pst_status pst_config_settle(pst_config *config, const char *section, const char *key,

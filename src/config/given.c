@@ -17,11 +17,6 @@ int pst_config_overridden(const pst_config *config, const char *section, const c
 
 int pst_config_is_auto(const pst_config *config) { return !strcmp(config->parallel.plan, "auto"); }
 
-void pst_config_forget(pst_config *config, const char *section, const char *key) {
-    const pst_row *row = pst_row_find(section, key);
-    if (row) config->given[row - pst_rows] = 0;
-}
-
 /* The value as it would stand in a run file; the caller's. NULL: no memory. */
 static char *value_of(const pst_row *row, const pst_config *config) {
     char *text = NULL;

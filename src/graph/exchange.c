@@ -40,7 +40,8 @@ pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_excha
     return (pst_far_part){p.first * unit, p.count * unit};
 }
 
-pst_far_part pst_far_own_part(const pst_graph *g, const pst_node *node, pst_exchange kind) {
+/* The part of the rank whose graph this is. */
+static pst_far_part own_part(const pst_graph *g, const pst_node *node, pst_exchange kind) {
     return pst_far_part_of(g, node, kind, node->attr.parts, node->attr.part);
 }
 
@@ -51,8 +52,7 @@ uint64_t pst_far_exchange_scratch(const pst_graph *g, const pst_node *node, pst_
     if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY || kind == PST_EXCHANGE_STACK)
         return 0;
     pst_far_samples all = pst_far_samples_of(g, node, kind);
-    uint64_t own = all.samples * pst_far_own_part(g, node, kind).bytes,
-             whole = all.samples * all.whole;
+    uint64_t own = all.samples * own_part(g, node, kind).bytes, whole = all.samples * all.whole;
     if (kind == PST_EXCHANGE_GATHER) return all.samples > 1 ? whole - own : 0;
     return (node->attr.parts - 1) * own + (all.samples > 1 ? whole : 0);
 }

@@ -27,8 +27,6 @@ pst_far_samples pst_far_samples_of(const pst_graph *g, const pst_node *node, pst
 /* Part k of n. */
 pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_exchange kind,
                              uint32_t n, uint32_t k);
-/* The part of the rank whose graph this is. */
-pst_far_part pst_far_own_part(const pst_graph *g, const pst_node *node, pst_exchange kind);
 /* Bytes of the device's scratch that a pass needs, all of it written; and of its largest
  * message. */
 uint64_t pst_far_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass);

@@ -10,21 +10,21 @@ const char *pst_planning_source(const pst_planning *x) {
     return x->nominal && !x->datasheet ? "nominal" : "datasheet";
 }
 
-uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *l, uint32_t stage) {
+uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *c, uint32_t stage) {
     uint64_t least = x->problem.memory;
-    const pst_grid grid = pst_layout_grid(&l->layout);
+    const pst_grid grid = pst_layout_grid(&c->layout);
     for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++)
-        least = pst_cluster_room(x->cluster, l->layout.device[r], least);
+        least = pst_cluster_room(x->cluster, c->layout.device[r], least);
     return least;
 }
 
 /* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of
  * the whole), as the tape has them; 0: not known. */
-static double flops_of(pst_planning *x, const pst_candidate *l) {
+static double flops_of(pst_planning *x, const pst_candidate *c) {
     pst_planning_part *part;
     pst_tape *tape;
     double flops = 0;
-    if (pst_planning_graph_of(x, &l->layout, &part) != PST_OK ||
+    if (pst_planning_graph_of(x, &c->layout, &part) != PST_OK ||
         pst_tape_build(part->graph, 1, &tape) != PST_OK)
         return 0;
     for (uint32_t s = 0; s < tape->n_step; s++) flops += (double)tape->step[s].flops;
@@ -32,16 +32,16 @@ static double flops_of(pst_planning *x, const pst_candidate *l) {
     return flops;
 }
 
-double pst_planning_mfu(const pst_planning *x, const pst_candidate *l) {
+double pst_planning_mfu(const pst_planning *x, const pst_candidate *c) {
     double peak = 0;
-    for (uint32_t i = 0; i < pst_grid_size(pst_layout_grid(&l->layout)); i++) {
-        const pst_cluster_device *d = &x->cluster->device[l->layout.device[i]];
+    for (uint32_t i = 0; i < pst_grid_size(pst_layout_grid(&c->layout)); i++) {
+        const pst_cluster_device *d = &x->cluster->device[c->layout.device[i]];
         peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
     }
     if (x->nominal || peak <= 0) return 0;
     double flops =
-        flops_of((pst_planning *)(uintptr_t)x, l) * (l->layout.before ? 1 : l->layout.tensor);
-    return flops * l->layout.n_micro / ((double)l->step_ns * 1e-9 * peak);
+        flops_of((pst_planning *)(uintptr_t)x, c) * (c->layout.before ? 1 : c->layout.tensor);
+    return flops * c->layout.n_micro / ((double)c->step_ns * 1e-9 * peak);
 }
 
 const pst_search_row *pst_planning_nearest(const pst_planning *x) {

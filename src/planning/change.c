@@ -54,19 +54,19 @@ static const char *const key_name[KEYS] = {"recompute", "zero",     "micro_batch
                                            "tensor",    "pipeline", "data"};
 
 /* What the search found for a key that was left open. */
-static void name_change(key k, const pst_candidate *l, char *out) {
-    const uint32_t value[KEYS] = {[ZERO] = l->layout.zero,
-                                  [MICRO_BATCH] = l->layout.micro_batch,
-                                  [CHUNKS] = l->layout.n_chunk / l->layout.pipeline,
-                                  [TENSOR] = l->layout.tensor,
-                                  [PIPELINE] = l->layout.pipeline,
-                                  [DATA] = l->layout.data};
+static void name_change(key k, const pst_candidate *candidate, char *out) {
+    const uint32_t value[KEYS] = {[ZERO] = candidate->layout.zero,
+                                  [MICRO_BATCH] = candidate->layout.micro_batch,
+                                  [CHUNKS] = candidate->layout.n_chunk / candidate->layout.pipeline,
+                                  [TENSOR] = candidate->layout.tensor,
+                                  [PIPELINE] = candidate->layout.pipeline,
+                                  [DATA] = candidate->layout.data};
     uint8_t most = 0;
-    for (uint32_t c = 0; c < l->layout.n_chunk; c++)
-        most = l->layout.recompute[c] > most ? l->layout.recompute[c] : most;
+    for (uint32_t c = 0; c < candidate->layout.n_chunk; c++)
+        most = candidate->layout.recompute[c] > most ? candidate->layout.recompute[c] : most;
     const char *text = NULL;
     if (k == RECOMPUTE) text = pst_recompute_name((pst_recompute)most);
-    if (k == SCHEDULE) text = l->layout.schedule;
+    if (k == SCHEDULE) text = candidate->layout.schedule;
     if (k == SEQUENCE) text = "true";
     const char *section = k == MICRO_BATCH ? "train" : "parallel";
     if (text) snprintf(out, PST_PLANNING_ADVICE, "%s.%s=%s", section, key_name[k], text);
@@ -134,7 +134,7 @@ enum { MEMORY_TRIES = 6, NEAR = 64 };
 /* Halves what lies between what is too little and what *layout, the caller's, was found with, until
  * that is near. */
 static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, uint64_t *bytes,
-                               pst_candidate **layout) {
+                               pst_candidate **candidate) {
     while (*bytes > too_little + *bytes / NEAR && !is_late(x)) {
         pst_candidate *found;
         uint64_t middle = round_up(too_little + (*bytes - too_little) / 2);
@@ -144,23 +144,23 @@ static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, ui
             too_little = middle;
             continue;
         }
-        pst_candidate_close(*layout);
-        *layout = found;
+        pst_candidate_close(*candidate);
+        *candidate = found;
         *bytes = middle;
     }
     return PST_OK;
 }
 
 /* Of the search's rows, that of the layout has it if it is nearer than what it has. */
-static pst_status keep_nearer(pst_planning *x, const pst_candidate *l) {
+static pst_status keep_nearer(pst_planning *x, const pst_candidate *c) {
     for (uint32_t i = 0; i < x->result->n_row; i++) {
         pst_search_row *r = &x->result->row[i];
-        if (r->pipeline == l->layout.pipeline && r->tensor == l->layout.tensor &&
-            r->data == l->layout.data && !r->before == !l->layout.before &&
-            (!l->layout.before ||
-             !memcmp(r->before, l->layout.before,
-                     (l->layout.pipeline + (size_t)1) * sizeof *l->layout.before)))
-            return pst_search_nearer(&x->problem, r, l);
+        if (r->pipeline == c->layout.pipeline && r->tensor == c->layout.tensor &&
+            r->data == c->layout.data && !r->before == !c->layout.before &&
+            (!c->layout.before ||
+             !memcmp(r->before, c->layout.before,
+                     (c->layout.pipeline + (size_t)1) * sizeof *c->layout.before)))
+            return pst_search_nearer(&x->problem, r, c);
     }
     return PST_OK;
 }
@@ -172,13 +172,14 @@ static pst_status change_memory(pst_planning *x, char *change) {
     char text[32];
     uint64_t needs = 0;
     if (!nearest) return PST_OK;
-    const pst_candidate *l = nearest->best;
-    const uint64_t room = pst_planning_room(x, l, nearest->stage);
+    const pst_candidate *candidate = nearest->best;
+    const uint64_t room = pst_planning_room(x, candidate, nearest->stage);
     int own = x->problem.memory && x->problem.memory == room;
     pst_candidate *found = NULL;
-    for (uint32_t s = 0; s < l->layout.pipeline; s++)
-        if (l->peak_bytes[s] > pst_planning_room(x, l, s) && l->peak_bytes[s] > needs)
-            needs = l->peak_bytes[s];
+    for (uint32_t s = 0; s < candidate->layout.pipeline; s++)
+        if (candidate->peak_bytes[s] > pst_planning_room(x, candidate, s) &&
+            candidate->peak_bytes[s] > needs)
+            needs = candidate->peak_bytes[s];
     for (int i = 0; i < MEMORY_TRIES && !found; i++) {
         needs = round_up(needs + (i ? needs >> 7 << i : 0));
         PST_TRY(try_memory(x, needs, own, &found));
@@ -305,13 +306,15 @@ static pst_status try_first(pst_planning *x, uint32_t n, pst_candidate **best) {
 
 pst_status pst_planning_fewer(pst_planning *x) {
     const pst_config *c = x->config;
-    const pst_candidate *l = x->result->best;
+    const pst_candidate *candidate = x->result->best;
     const uint32_t all = x->cluster->n_device;
-    if (!l || x->nominal || (c->parallel.pipeline && c->parallel.data && c->parallel.tensor))
+    if (!candidate || x->nominal ||
+        (c->parallel.pipeline && c->parallel.data && c->parallel.tensor))
         return PST_OK;
     /* of all ranks, about */
-    const double work_ns = (double)l->busy_ns * pst_grid_size(pst_layout_grid(&l->layout));
-    x->fewer_ns = l->step_ns;
+    const double work_ns =
+        (double)candidate->busy_ns * pst_grid_size(pst_layout_grid(&candidate->layout));
+    x->fewer_ns = candidate->step_ns;
     for (uint32_t n = all / 2; n && work_ns / n < (double)x->fewer_ns && !is_late(x); n /= 2) {
         pst_candidate *best;
         PST_TRY(try_first(x, n, &best));

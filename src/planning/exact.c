@@ -4,19 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void take_exact(const pst_prepared *p, pst_candidate *l) {
-    l->step_ns = p->timing->step_ns;
-    l->flush_ns = p->timing->flush_ns;
-    l->bubble = p->timing->bubble;
-    l->bound_ns = pst_simulate_bound(p->job) + l->flush_ns;
-    memset(l->in_flight, 0, l->layout.pipeline * sizeof *l->in_flight);
+static void take_exact(const pst_prepared *p, pst_candidate *c) {
+    c->step_ns = p->timing->step_ns;
+    c->flush_ns = p->timing->flush_ns;
+    c->bubble = p->timing->bubble;
+    c->bound_ns = pst_simulate_bound(p->job) + c->flush_ns;
+    memset(c->in_flight, 0, c->layout.pipeline * sizeof *c->in_flight);
     for (uint32_t r = pst_job_gathers(p->job); r < p->job->n_rank; r = pst_job_next(p->job, r)) {
-        uint32_t *most = &l->in_flight[pst_job_stage(p->job, r)];
+        uint32_t *most = &c->in_flight[pst_job_stage(p->job, r)];
         if (p->timing->peak_stash[r] > *most) *most = p->timing->peak_stash[r];
     }
-    memcpy(l->peak_bytes, p->plan->peak_bytes, l->layout.pipeline * sizeof *l->peak_bytes);
-    l->exact = 1;
-    l->solved = pst_schedule_kind_of(p->plan->layout.schedule) == PST_SCHEDULE_SOLVED;
+    memcpy(c->peak_bytes, p->plan->peak_bytes, c->layout.pipeline * sizeof *c->peak_bytes);
+    c->exact = 1;
+    c->solved = pst_schedule_kind_of(p->plan->layout.schedule) == PST_SCHEDULE_SOLVED;
 }
 
 static pst_status settle_cluster(pst_planning *x) {
@@ -53,11 +53,11 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst
     return status;
 }
 
-pst_status pst_planning_verify(void *arg, pst_candidate *l) {
+pst_status pst_planning_verify(void *arg, pst_candidate *c) {
     pst_planning *x = arg;
     pst_prepared *p;
-    PST_TRY(pst_planning_prepare(x, l, &p));
-    take_exact(p, l);
+    PST_TRY(pst_planning_prepare(x, c, &p));
+    take_exact(p, c);
     pst_prepared_close(p);
     return PST_OK;
 }

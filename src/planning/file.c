@@ -21,15 +21,15 @@ static pst_status print(const void *what, FILE *f) {
     return pst_plan_print(p->plan, p->graph, f);
 }
 
-pst_status pst_planning_write(pst_planning *x, const pst_candidate *l, const char *path) {
+pst_status pst_planning_write(pst_planning *x, const pst_candidate *c, const char *path) {
     pst_planning_part *part;
     pst_plan *plan;
-    PST_TRY(pst_planning_plan(x, l, &plan));
+    PST_TRY(pst_planning_plan(x, c, &plan));
     pst_status status = name_file(x->config->source, &plan->run);
     if (status == PST_OK)
         status = pst_config_overrides(x->config, &plan->override, &plan->n_override);
     if (status == PST_OK) status = name_file(x->cluster_text, &plan->cluster);
-    if (status == PST_OK) status = pst_planning_graph_of(x, &l->layout, &part);
+    if (status == PST_OK) status = pst_planning_graph_of(x, &c->layout, &part);
     if (status == PST_OK)
         status = pst_file_replace(path, print, &(plan_of_graph){plan, part->graph});
     pst_plan_close(plan);

@@ -28,50 +28,54 @@ static json_t *degrees_of(pst_grid grid) {
     return list;
 }
 
-static json_t *recompute_of(const pst_candidate *l) {
+static json_t *recompute_of(const pst_candidate *candidate) {
     json_t *list = json_array();
-    for (uint32_t c = 0; c < l->layout.n_chunk; c++)
+    for (uint32_t c = 0; c < candidate->layout.n_chunk; c++)
         json_array_append_new(
-            list, json_string(pst_recompute_name((pst_recompute)l->layout.recompute[c])));
+            list, json_string(pst_recompute_name((pst_recompute)candidate->layout.recompute[c])));
     return list;
 }
 
-static json_t *in_flight_of(const pst_candidate *l) {
+static json_t *in_flight_of(const pst_candidate *c) {
     json_t *list = json_array();
-    for (uint32_t s = 0; s < l->layout.pipeline; s++)
-        json_array_append_new(list, json_real(pst_planning_in_flight(l, s)));
+    for (uint32_t s = 0; s < c->layout.pipeline; s++)
+        json_array_append_new(list, json_real(pst_planning_in_flight(c, s)));
     return list;
 }
 
-static json_t *room_of(const pst_planning *x, const pst_candidate *l) {
+static json_t *room_of(const pst_planning *x, const pst_candidate *c) {
     json_t *list = json_array();
-    for (uint32_t s = 0; s < l->layout.pipeline; s++)
-        json_array_append_new(list, json_integer((json_int_t)pst_planning_room(x, l, s)));
+    for (uint32_t s = 0; s < c->layout.pipeline; s++)
+        json_array_append_new(list, json_integer((json_int_t)pst_planning_room(x, c, s)));
     return list;
 }
 
 /* What it is, and what is predicted of it. */
-static json_t *layout_of(const pst_planning *x, const pst_candidate *l) {
-    json_t *j =
-        json_pack("{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline",
-                  (int)l->layout.pipeline, "data", (int)l->layout.data, "tensor",
-                  (int)l->layout.tensor, "sequence", l->layout.tensor > 1 && l->layout.sequence,
-                  "zero", (int)l->layout.zero, "micro_batch", (int)l->layout.micro_batch,
-                  "micro_batches", (int)l->layout.n_micro, "schedule", pst_planning_schedule(l),
-                  "chunks", (int)(l->layout.n_chunk / l->layout.pipeline), "recompute",
-                  recompute_of(l), "cut", list32(l->layout.first_item, l->layout.n_chunk + 1),
-                  "replicas", list32(l->layout.micros, l->layout.data), "devices",
-                  list32(l->layout.device, pst_grid_size(pst_layout_grid(&l->layout))));
-    if (j && l->layout.before)
-        json_object_set_new(j, "tensors", degrees_of(pst_layout_grid(&l->layout)));
-    json_t *predicted =
-        json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s",
-                  seconds(l->step_ns), "flush_s", seconds(l->flush_ns), "bound_s",
-                  seconds(l->bound_ns), "busy_s", seconds(l->busy_ns), "tensor_exchange_s",
-                  seconds(l->exchange_ns), "recompute_s", seconds(l->again_ns), "message_s",
-                  seconds(l->message_ns), "reduce_s", seconds(l->reduce_ns), "bubble", l->bubble,
-                  "peak_bytes", list64(l->peak_bytes, l->layout.pipeline), "room_bytes",
-                  room_of(x, l), "in_flight", in_flight_of(l), "exact", l->exact);
+static json_t *layout_of(const pst_planning *x, const pst_candidate *candidate) {
+    json_t *j = json_pack(
+        "{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline",
+        (int)candidate->layout.pipeline, "data", (int)candidate->layout.data, "tensor",
+        (int)candidate->layout.tensor, "sequence",
+        candidate->layout.tensor > 1 && candidate->layout.sequence, "zero",
+        (int)candidate->layout.zero, "micro_batch", (int)candidate->layout.micro_batch,
+        "micro_batches", (int)candidate->layout.n_micro, "schedule",
+        pst_planning_schedule(candidate), "chunks",
+        (int)(candidate->layout.n_chunk / candidate->layout.pipeline), "recompute",
+        recompute_of(candidate), "cut",
+        list32(candidate->layout.first_item, candidate->layout.n_chunk + 1), "replicas",
+        list32(candidate->layout.micros, candidate->layout.data), "devices",
+        list32(candidate->layout.device, pst_grid_size(pst_layout_grid(&candidate->layout))));
+    if (j && candidate->layout.before)
+        json_object_set_new(j, "tensors", degrees_of(pst_layout_grid(&candidate->layout)));
+    json_t *predicted = json_pack(
+        "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s",
+        seconds(candidate->step_ns), "flush_s", seconds(candidate->flush_ns), "bound_s",
+        seconds(candidate->bound_ns), "busy_s", seconds(candidate->busy_ns), "tensor_exchange_s",
+        seconds(candidate->exchange_ns), "recompute_s", seconds(candidate->again_ns), "message_s",
+        seconds(candidate->message_ns), "reduce_s", seconds(candidate->reduce_ns), "bubble",
+        candidate->bubble, "peak_bytes", list64(candidate->peak_bytes, candidate->layout.pipeline),
+        "room_bytes", room_of(x, candidate), "in_flight", in_flight_of(candidate), "exact",
+        candidate->exact);
     if (!j || json_object_set_new(j, "predicted", predicted) == 0) return j;
     json_decref(j);
     return NULL;

@@ -184,25 +184,25 @@ static void add_chunks(const pst_prepared *p, pst_plan_page *page) {
 /* --- rows ------------------------------------------------------------------------------------- */
 
 static void add_row(const pst_search_row *from, pst_plan_row *to) {
-    const pst_candidate *layout = from->best;
+    const pst_candidate *candidate = from->best;
     *to = (pst_plan_row){.pipeline = from->pipeline, .data = from->data, .fits = from->fits};
     pst_planning_short_degrees(from, to->tensor, sizeof to->tensor);
     snprintf(to->why, sizeof to->why, "%s", from->why);
-    if (!layout) return;
+    if (!candidate) return;
     to->possible = 1;
-    to->exact = layout->exact;
-    to->micro_batch = layout->layout.micro_batch;
-    to->micro_batches = layout->layout.n_micro;
-    to->chunks = layout->layout.chunks;
-    to->zero = layout->layout.zero;
-    to->step_ns = layout->step_ns;
-    to->bubble = layout->bubble;
-    snprintf(to->schedule, sizeof to->schedule, "%s", pst_planning_schedule(layout));
-    if (layout->layout.n_chunk && layout->layout.recompute)
-        recompute_text(layout->layout.recompute, layout->layout.n_chunk, to->recompute,
+    to->exact = candidate->exact;
+    to->micro_batch = candidate->layout.micro_batch;
+    to->micro_batches = candidate->layout.n_micro;
+    to->chunks = candidate->layout.chunks;
+    to->zero = candidate->layout.zero;
+    to->step_ns = candidate->step_ns;
+    to->bubble = candidate->bubble;
+    snprintf(to->schedule, sizeof to->schedule, "%s", pst_planning_schedule(candidate));
+    if (candidate->layout.n_chunk && candidate->layout.recompute)
+        recompute_text(candidate->layout.recompute, candidate->layout.n_chunk, to->recompute,
                        sizeof to->recompute);
-    for (uint32_t s = 0; layout->peak_bytes && s < layout->layout.pipeline; s++)
-        if (layout->peak_bytes[s] > to->peak_bytes) to->peak_bytes = layout->peak_bytes[s];
+    for (uint32_t s = 0; candidate->peak_bytes && s < candidate->layout.pipeline; s++)
+        if (candidate->peak_bytes[s] > to->peak_bytes) to->peak_bytes = candidate->peak_bytes[s];
 }
 
 pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r,

@@ -111,8 +111,9 @@ pst_status pst_planning_plan(pst_planning *x, const pst_candidate *found, pst_pl
 pst_status pst_planning_write(pst_planning *x, const pst_candidate *found, const char *path);
 /* Most micro-batches of a stage that are in flight at once; half of one where only one of two
  * chunks holds it. */
-static inline double pst_planning_in_flight(const pst_candidate *l, uint32_t stage) {
-    return (double)l->in_flight[stage] * l->layout.pipeline / l->layout.n_chunk;
+static inline double pst_planning_in_flight(const pst_candidate *candidate, uint32_t stage) {
+    return (double)candidate->in_flight[stage] * candidate->layout.pipeline /
+           candidate->layout.n_chunk;
 }
 /* planning/text.c, planning/json.c: what was found. */
 pst_status pst_planning_text(pst_planning *x, FILE *out);
@@ -129,12 +130,13 @@ pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE]
 pst_status pst_planning_fewer(pst_planning *x);
 
 /* Of the best layout: bytes that a rank on that stage may use; 0: no limit. */
-uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *layout, uint32_t stage);
+uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *candidate, uint32_t stage);
 /* Of those that do not fit, the one that is least over; NULL: there is none. */
 const pst_search_row *pst_planning_nearest(const pst_planning *x);
 /* The name of its schedule. */
-static inline const char *pst_planning_schedule(const pst_candidate *l) {
-    return l->solved ? pst_schedule_name_of(PST_SCHEDULE_SOLVED) : l->layout.schedule;
+static inline const char *pst_planning_schedule(const pst_candidate *candidate) {
+    return candidate->solved ? pst_schedule_name_of(PST_SCHEDULE_SOLVED)
+                             : candidate->layout.schedule;
 }
 /* "2 tensor ranks", or "[2, 1] tensor ranks". Returns text. */
 enum { PST_PLANNING_DEGREES = 160 };
@@ -144,5 +146,5 @@ const char *pst_planning_short_degrees(const pst_search_row *row, char *text, si
 /* "1.25 GiB". Returns text. */
 const char *pst_planning_bytes(uint64_t bytes, char text[32]);
 /* FLOPs of the model per second over those of all devices; 0: not known. */
-double pst_planning_mfu(const pst_planning *x, const pst_candidate *layout);
+double pst_planning_mfu(const pst_planning *x, const pst_candidate *candidate);
 #endif

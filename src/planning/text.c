@@ -9,8 +9,8 @@
 
 enum { MOST_STAGES = 16 }; /* whose memory is listed */
 
-static double share(const pst_candidate *l, uint64_t ns) {
-    return l->step_ns ? (double)ns / (double)l->step_ns * 100 : 0;
+static double share(const pst_candidate *c, uint64_t ns) {
+    return c->step_ns ? (double)ns / (double)c->step_ns * 100 : 0;
 }
 
 static void say_bytes(uint64_t bytes, FILE *out) {
@@ -24,63 +24,68 @@ static void say_seconds(uint64_t ns, FILE *out) {
 }
 
 /* "none", or "selective on 3 of 8 chunks, full on 1". */
-static void say_recompute(const pst_candidate *l, FILE *out) {
+static void say_recompute(const pst_candidate *candidate, FILE *out) {
     uint32_t count[PST_RECOMPUTE_COUNT] = {0};
-    for (uint32_t c = 0; c < l->layout.n_chunk; c++) count[l->layout.recompute[c]]++;
+    for (uint32_t c = 0; c < candidate->layout.n_chunk; c++)
+        count[candidate->layout.recompute[c]]++;
     for (uint32_t m = 0, said = 0; m < PST_RECOMPUTE_COUNT; m++) {
-        if (!count[m] || (m == PST_RECOMPUTE_NONE && count[m] < l->layout.n_chunk)) continue;
+        if (!count[m] || (m == PST_RECOMPUTE_NONE && count[m] < candidate->layout.n_chunk))
+            continue;
         fprintf(out, "%s%s", said++ ? ", " : "", pst_recompute_name((pst_recompute)m));
-        if (count[m] < l->layout.n_chunk)
-            fprintf(out, " on %u of %u chunks", count[m], l->layout.n_chunk);
+        if (count[m] < candidate->layout.n_chunk)
+            fprintf(out, " on %u of %u chunks", count[m], candidate->layout.n_chunk);
     }
 }
 
-static void say_layout(const pst_candidate *l, FILE *out) {
-    uint32_t chunks = l->layout.n_chunk / l->layout.pipeline;
+static void say_layout(const pst_candidate *candidate, FILE *out) {
+    uint32_t chunks = candidate->layout.n_chunk / candidate->layout.pipeline;
     char degrees[PST_PLANNING_DEGREES];
     int even = 1;
-    for (uint32_t k = 1; k < l->layout.data; k++)
-        even &= l->layout.micros[k] == l->layout.micros[0];
+    for (uint32_t k = 1; k < candidate->layout.data; k++)
+        even &= candidate->layout.micros[k] == candidate->layout.micros[0];
     fprintf(out, "layout      %u stage%s x %u replica%s x %s, %s, %u chunk%s per stage\n",
-            l->layout.pipeline, pst_plural(l->layout.pipeline), l->layout.data,
-            pst_plural(l->layout.data), pst_planning_degrees(pst_layout_grid(&l->layout), degrees),
-            pst_planning_schedule(l), chunks, pst_plural(chunks));
-    fprintf(out, "            %u micro-batch%s of %u", l->layout.n_micro,
-            pst_plural_es(l->layout.n_micro), l->layout.micro_batch);
-    if (l->layout.data > 1 && even) fprintf(out, ", %u for each replica", l->layout.micros[0]);
-    for (uint32_t k = 0; !even && k < l->layout.data; k++)
-        fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->layout.micros[k]);
-    if (l->layout.data > 1) fprintf(out, ", zero %u", l->layout.zero);
-    if (l->layout.tensor > 1) fprintf(out, ", sequence %s", l->layout.sequence ? "true" : "false");
+            candidate->layout.pipeline, pst_plural(candidate->layout.pipeline),
+            candidate->layout.data, pst_plural(candidate->layout.data),
+            pst_planning_degrees(pst_layout_grid(&candidate->layout), degrees),
+            pst_planning_schedule(candidate), chunks, pst_plural(chunks));
+    fprintf(out, "            %u micro-batch%s of %u", candidate->layout.n_micro,
+            pst_plural_es(candidate->layout.n_micro), candidate->layout.micro_batch);
+    if (candidate->layout.data > 1 && even)
+        fprintf(out, ", %u for each replica", candidate->layout.micros[0]);
+    for (uint32_t k = 0; !even && k < candidate->layout.data; k++)
+        fprintf(out, "%s%u", k ? ", " : "; of the replicas ", candidate->layout.micros[k]);
+    if (candidate->layout.data > 1) fprintf(out, ", zero %u", candidate->layout.zero);
+    if (candidate->layout.tensor > 1)
+        fprintf(out, ", sequence %s", candidate->layout.sequence ? "true" : "false");
     fputs(", recompute ", out);
-    say_recompute(l, out);
+    say_recompute(candidate, out);
     fputc('\n', out);
 }
 
-static void say_speed(const pst_planning *x, const pst_candidate *l, FILE *out) {
-    double mfu = pst_planning_mfu(x, l), s = (double)l->step_ns * 1e-9;
+static void say_speed(const pst_planning *x, const pst_candidate *c, FILE *out) {
+    double mfu = pst_planning_mfu(x, c), s = (double)c->step_ns * 1e-9;
     fputs("step        ", out);
-    say_seconds(l->step_ns, out);
+    say_seconds(c->step_ns, out);
     fprintf(out, " predicted, %.4g tokens/s", (double)x->problem.batch * x->model.context / s);
     if (mfu > 0) fprintf(out, ", MFU %.1f%%", mfu * 100);
     fprintf(out, "\n            bubble %.1f%%, flush %.1f%%, recomputation %.1f%%\n",
-            l->bubble * 100, share(l, l->flush_ns), share(l, l->again_ns));
-    if (!l->solved) /* else known of the named schedule only with which it was found */
+            c->bubble * 100, share(c, c->flush_ns), share(c, c->again_ns));
+    if (!c->solved) /* else known of the named schedule only with which it was found */
         fprintf(out,
                 "            communication not hidden: tensor ranks %.1f%%, stages %.1f%%, "
                 "replicas %.1f%%\n",
-                share(l, l->exchange_ns), share(l, l->message_ns), share(l, l->reduce_ns));
+                share(c, c->exchange_ns), share(c, c->message_ns), share(c, c->reduce_ns));
     fputs("at least    ", out);
     say_seconds(x->result->bound_ns, out);
     fprintf(out, " for any layout that may be tried, by these costs: gap %.2f%%%s\n",
             x->result->gap * 100, x->result->timed_out ? " (the time limit ended the search)" : "");
 }
 
-static void say_stage(const pst_planning *x, const pst_candidate *l, uint32_t s, FILE *out) {
-    const uint64_t room = pst_planning_room(x, l, s);
-    const double held = pst_planning_in_flight(l, s);
+static void say_stage(const pst_planning *x, const pst_candidate *c, uint32_t s, FILE *out) {
+    const uint64_t room = pst_planning_room(x, c, s);
+    const double held = pst_planning_in_flight(c, s);
     fprintf(out, "stage %u: ", s);
-    say_bytes(l->peak_bytes[s], out);
+    say_bytes(c->peak_bytes[s], out);
     if (room) {
         fputs(" of ", out);
         say_bytes(room, out);
@@ -89,40 +94,40 @@ static void say_stage(const pst_planning *x, const pst_candidate *l, uint32_t s,
 }
 
 /* The stage of whose room the largest part is taken; where there is no limit, the largest. */
-static uint32_t fullest(const pst_planning *x, const pst_candidate *l) {
+static uint32_t fullest(const pst_planning *x, const pst_candidate *c) {
     uint32_t most = 0;
-    for (uint32_t s = 1; s < l->layout.pipeline; s++) {
-        double room = (double)pst_planning_room(x, l, s),
-               its = (double)pst_planning_room(x, l, most);
-        if ((double)l->peak_bytes[s] * (room > 0 && its > 0 ? its / room : 1) >
-            (double)l->peak_bytes[most])
+    for (uint32_t s = 1; s < c->layout.pipeline; s++) {
+        double room = (double)pst_planning_room(x, c, s),
+               its = (double)pst_planning_room(x, c, most);
+        if ((double)c->peak_bytes[s] * (room > 0 && its > 0 ? its / room : 1) >
+            (double)c->peak_bytes[most])
             most = s;
     }
     return most;
 }
 
-static void say_memory(const pst_planning *x, const pst_candidate *l, FILE *out) {
-    for (uint32_t s = 0; s < l->layout.pipeline && s < MOST_STAGES; s++) {
+static void say_memory(const pst_planning *x, const pst_candidate *c, FILE *out) {
+    for (uint32_t s = 0; s < c->layout.pipeline && s < MOST_STAGES; s++) {
         fputs(s ? "            " : "memory      ", out);
-        say_stage(x, l, s, out);
+        say_stage(x, c, s, out);
     }
-    const uint32_t more = l->layout.pipeline > MOST_STAGES ? l->layout.pipeline - MOST_STAGES : 0,
-                   full = fullest(x, l);
+    const uint32_t more = c->layout.pipeline > MOST_STAGES ? c->layout.pipeline - MOST_STAGES : 0,
+                   full = fullest(x, c);
     if (more && full < MOST_STAGES)
         fprintf(out, "            ... %u more, none fuller than stage %u\n", more, full);
     if (more && full >= MOST_STAGES) {
         fprintf(out, "            ... %u more, with the fullest of all:\n            ", more);
 
-        say_stage(x, l, full, out);
+        say_stage(x, c, full, out);
     }
-    if (!l->exact)
+    if (!c->exact)
         fputs("            from sums over operators, not from the layout of a run\n", out);
 }
 
 /* As a run of it will say: processors that are not there cannot compute at once, and no prediction
  * knows. */
-static void say_crowded(const pst_planning *x, const pst_candidate *l, FILE *out) {
-    uint32_t ranks = pst_grid_size(pst_layout_grid(&l->layout)), processors = pst_machine_cpus();
+static void say_crowded(const pst_planning *x, const pst_candidate *c, FILE *out) {
+    uint32_t ranks = pst_grid_size(pst_layout_grid(&c->layout)), processors = pst_machine_cpus();
     uint32_t threads = pst_planning_threads(x, ranks);
     if (!x->nominal || ranks == 1 || (uint64_t)ranks * threads <= processors) return;
     fprintf(out,
@@ -154,16 +159,16 @@ static void say_costs(const pst_planning *x, FILE *out) {
 /* What was not prepared takes about so long; what does not fit was not even walked through: its
  * step is no shorter. */
 static void say_tried(const pst_search_row *r, FILE *out) {
-    const pst_candidate *l = r->best;
+    const pst_candidate *c = r->best;
     char step[32] = "-";
-    if (!l) {
+    if (!c) {
         fprintf(out, "%-11s %6s %5s %12s  ", step, step, step, step);
         return;
     }
     const char *how = r->fits ? "~" : ">=";
-    snprintf(step, sizeof step, "%s%.3f", l->exact ? "" : how, (double)l->step_ns * 1e-6);
-    fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(l), l->layout.micro_batch,
-            l->layout.zero, step);
+    snprintf(step, sizeof step, "%s%.3f", c->exact ? "" : how, (double)c->step_ns * 1e-6);
+    fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(c), c->layout.micro_batch,
+            c->layout.zero, step);
 }
 
 static void say_row(const pst_search_row *r, FILE *out) {

@@ -230,7 +230,7 @@ static pst_status build_job(pst_prepared *p) {
     return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
 }
 
-static pst_status build_layout(pst_prepared *p) {
+static pst_status build_memory(pst_prepared *p) {
     uint32_t n = p->options.n_rank;
     p->memory = calloc(n, sizeof *p->memory);
     if (!p->memory) return pst_fail(PST_ENOMEM, "no memory for the memory maps of %u ranks", n);
@@ -338,7 +338,7 @@ static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(build_job(p));
     pst_measured_close(p->measured);
     p->measured = NULL;
-    PST_TRY(build_layout(p));
+    PST_TRY(build_memory(p));
     pst_prepare_time_flush(p);
     pst_profile_time_messages(p);
     PST_TRY(pst_planned_describe(p));

@@ -1,7 +1,7 @@
 /* See link_times.h. */
 #include "prepare/link_times.h"
 
-uint64_t pst_link_ns(const pst_link *l, uint64_t bytes) {
+static uint64_t duration(const pst_link *l, uint64_t bytes) {
     uint32_t i = 1;
     if (!l->n) return 0;
     while (i + 1 < l->n && l->bytes[i] < bytes) i++;
@@ -14,6 +14,6 @@ uint64_t pst_link_ns(const pst_link *l, uint64_t bytes) {
 }
 
 void pst_link_time(const pst_link *l, pst_instr *message) {
-    message->ns = pst_link_ns(l, message->bytes);
+    message->ns = duration(l, message->bytes);
     message->wire_ns = message->ns > l->latency_ns ? message->ns - l->latency_ns : 0;
 }

@@ -12,6 +12,6 @@ typedef struct {
     uint64_t latency_ns; /* of a message of hardly any bytes */
     uint64_t bytes[PST_LINK_SIZES], ns[PST_LINK_SIZES];
 } pst_link;
-uint64_t pst_link_ns(const pst_link *link, uint64_t bytes);
-void pst_link_time(const pst_link *link, pst_instr *message); /* its durations */
+/* Sets the durations of a message. */
+void pst_link_time(const pst_link *link, pst_instr *message);
 #endif

@@ -15,6 +15,6 @@ void pst_measured_close(pst_measured *measured); /* NULL: nothing */
  * is NULL. */
 uint64_t pst_measured_ns(const pst_measured *measured, const char *node, pst_pass pass, int is_sum);
 /* Gives the messages of a job the durations that those of the same two ranks had, by their sizes
- * (pst_link_ns); ranks that exchanged nothing then, and NULL, leave it as it is. ENOMEM. */
+ * (link_times.h); ranks that exchanged nothing then, and NULL, leave it as it is. ENOMEM. */
 pst_status pst_measured_time_messages(const pst_measured *measured, pst_job *job);
 #endif

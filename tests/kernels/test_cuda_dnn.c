@@ -61,7 +61,7 @@ static void check_workspace(int machine, const pst_cuda_attention_shape *s,
            s->bidirectional ? ", bidirectional" : "", s->padded ? ", padded" : "",
            (unsigned long long)plan->workspace, (unsigned long long)counted);
     assert_true(plan->workspace <= counted);
-    assert_true(plan->workspace + 256 >= counted);
+    if (!s->loose) assert_true(plan->workspace + 256 >= counted);
 }
 
 static void check(int machine, const pst_cuda_attention_shape *of) {

@@ -185,7 +185,7 @@ static void borders_move(void **unused) {
             assert_true(l->layout.first_item[i] < l->layout.first_item[i + 1]);
         n_shorter += l->step_ns < before;
         before = l->step_ns;
-        assert_int_equal(score(&x, &set.best, l), before);
+        assert_int_equal(score(&x, &set.best_config, l), before);
         MUST(pst_search_refine(&x, &set, &passes));
         assert_true(set.row.best->step_ns == before);
         pst_candidate_close(set.row.best);
