@@ -93,7 +93,7 @@ static inline pst_grid pst_search_grid_of(const pst_search_config *c) {
 
 typedef struct {
     const pst_search_problem *problem;
-    const pst_schedule_row *row[16];
+    const pst_schedule_row *row[PST_SEARCH_SCHEDULES];
     uint64_t end_ns;   /* monotonic; UINT64_MAX: no limit */
     uint64_t limit_ns; /* longer steps need not be walked through */
     int free_links;    /* 1: walks leave out what links have to carry */

@@ -39,8 +39,9 @@ static void compare(const pst_search_problem *problem, pst_search_context *x) {
 pst_status pst_search_context_open(const pst_search_problem *problem, pst_search_context *x) {
     *x = (pst_search_context){
         .problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX, .best_ns = UINT64_MAX};
-    if (problem->n_schedule > 16)
-        return pst_fail(PST_EINPUT, "%u schedules to search; 16 are possible", problem->n_schedule);
+    if (problem->n_schedule > PST_SEARCH_SCHEDULES)
+        return pst_fail(PST_EINPUT, "%u schedules to search; %d are possible", problem->n_schedule,
+                        PST_SEARCH_SCHEDULES);
     if (problem->time_limit_s > 0) {
         double limit = problem->time_limit_s * 1e9;
         x->end_ns = limit < 1e18 ? pst_monotonic_ns() + (uint64_t)limit : UINT64_MAX;
