@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "report/typical.h"
 #include "run/announce.h"
-#include "run/step.h"
+#include "run/nonfinite.h"
 #include <inttypes.h>
 #include <math.h>
 

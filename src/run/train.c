@@ -10,6 +10,7 @@
 #include "run/setup.h"
 #include "run/announce.h"
 #include "run/step.h"
+#include "run/nonfinite.h"
 #include "run/feed.h"
 #include "run/saving.h"
 #include "run/resume.h"
