@@ -1,6 +1,6 @@
 /* The end of a step as plain instructions: shared parameters' accumulators are added up and handed
  * back, then the norm is gathered at rank 0, answered, and every rank steps. The order is described
- * in instr.h. */
+ * in flush.h. */
 #include "pipeline/compile/flush.h"
 #include "pipeline/compile/flush_replicas.h"
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Rounds (zero 2, instr.h): where in the lists of a stage its replicas exchange the weight
+/* Rounds (zero 2, flush.h): where in the lists of a stage its replicas exchange the weight
  * gradients of a micro-batch, and the gradient slots that these lie in meanwhile.
  *
  * A rank that adds waits for other replicas in the midst of its schedule. As slots do (pace.c),
