@@ -24,7 +24,7 @@ typedef struct {
 } pst_call;
 
 typedef struct {
-    const char *op; /* operator row's name, "sum" for the extra additions of diff.h (args: a, b,
+    const char *op; /* operator row's name, "sum" for the extra additions of tape.h (args: a, b,
                        out), or a restore_kernel */
     pst_pass pass;
     const char *name; /* shown by the chooser: "cpu/avx512/layer_norm" */

@@ -15,22 +15,22 @@ typedef struct {
     const uint64_t *const *again;  /* [n_chunk] NULL, or what its items cost besides; NULL */
     const double *slow;            /* [n_chunk] its items cost so many times as much; NULL */
     uint32_t n, n_chunk;
-} pst_partition_items;
+} pst_balance_items;
 /* chunk_of_item receives ascending chunk numbers. Among optimal cuts the one with the fewest
  * crossing bytes, then the earliest cuts. EINPUT when n < n_chunk. */
-pst_status pst_partition_cut(const pst_partition_items *items, uint32_t *chunk_of_item);
+pst_status pst_balance_cut(const pst_balance_items *items, uint32_t *chunk_of_item);
 /* How long operators take. */
 typedef struct {
     const pst_costs *costs;
     const pst_chooser *predict; /* its ns says how long steps take; NULL: costs do, as of messages
                                    in any case */
     const double *slow;         /* [ranks of the schedule] so many times as long there; NULL: 1 */
-} pst_partition_times;
+} pst_balance_times;
 /* Cuts the graph into the schedule's chunks, on the ranks where it has them: the layout's cut,
  * ranks of chunks and recomputations. recompute: [n_chunk] pst_recompute, which costs time and goes
  * into the layout; NULL: none. EINPUT when there are more chunks than operators; then, and for
  * ENOMEM, the layout may have an empty cut. */
-pst_status pst_partition_solve(const pst_graph *g, const pst_partition_times *times,
-                               const pst_schedule *schedule, const uint8_t *recompute,
-                               pst_layout *layout);
+pst_status pst_balance_solve(const pst_graph *g, const pst_balance_times *times,
+                             const pst_schedule *schedule, const uint8_t *recompute,
+                             pst_layout *layout);
 #endif

@@ -1,4 +1,4 @@
-/* pst_partition_cut: n items in a row, n_chunk contiguous chunks, the dearest chunk as cheap as
+/* pst_balance_cut: n items in a row, n_chunk contiguous chunks, the dearest chunk as cheap as
  * possible. Exact, by two dynamic programs: the first finds the smallest possible maximum; the
  * second, among cuts that keep within it, the fewest crossing bytes. Both are O(n^2 k) at worst and
  * stop early where a chunk's items alone exceed the bound. */
@@ -15,28 +15,28 @@ static uint64_t plus(uint64_t a, uint64_t b) {
 }
 
 /* What item i costs in the chunk with so many chunks to go. */
-static uint64_t item(const pst_partition_items *p, uint32_t chunks, uint32_t i) {
+static uint64_t item(const pst_balance_items *p, uint32_t chunks, uint32_t i) {
     const uint64_t *again = p->again ? p->again[p->n_chunk - chunks] : NULL;
     return again ? plus(p->cost[i], again[i]) : p->cost[i];
 }
 
 /* What the chunk with so many chunks to go, itself included, takes for its items. */
-static uint64_t slowed(const pst_partition_items *p, uint32_t chunks, uint64_t items) {
+static uint64_t slowed(const pst_balance_items *p, uint32_t chunks, uint64_t items) {
     if (!p->slow) return items;
     double ns = (double)items * p->slow[p->n_chunk - chunks];
     return ns < 0x1p63 ? (uint64_t)ns : IMPOSSIBLE - 1;
 }
 
 /* What a chunk pays for its ends besides its items. */
-static uint64_t edge(const pst_partition_items *p, uint32_t at) {
+static uint64_t edge(const pst_balance_items *p, uint32_t at) {
     return p->boundary_cost && at > 0 && at < p->n ? p->boundary_cost[at] : 0;
 }
-static uint64_t cross(const pst_partition_items *p, uint32_t at) {
+static uint64_t cross(const pst_balance_items *p, uint32_t at) {
     return p->crossing && at < p->n ? p->crossing[at] : 0;
 }
 
 /* cost[i]: of items i..n as one chunk. */
-static void one_chunk(const pst_partition_items *p, uint64_t *cost) {
+static void one_chunk(const pst_balance_items *p, uint64_t *cost) {
     uint64_t items = 0;
     for (uint32_t i = p->n; i-- > 0;) {
         items = plus(items, item(p, 1, i));
@@ -45,13 +45,13 @@ static void one_chunk(const pst_partition_items *p, uint64_t *cost) {
 }
 
 /* With so many chunks to go: all of them begin at the first item. */
-static uint32_t starts(const pst_partition_items *p, uint32_t chunks) {
+static uint32_t starts(const pst_balance_items *p, uint32_t chunks) {
     return chunks == p->n_chunk ? 1 : p->n;
 }
 
 /* The smallest possible maximum. best[i]: of items i..n in the number of chunks considered so
  * far. */
-static uint64_t smallest_maximum(const pst_partition_items *p, uint64_t *best, uint64_t *next) {
+static uint64_t smallest_maximum(const pst_balance_items *p, uint64_t *best, uint64_t *next) {
     best[p->n] = IMPOSSIBLE;
     one_chunk(p, best);
     for (uint32_t chunks = 2; chunks <= p->n_chunk; chunks++) {
@@ -76,7 +76,7 @@ static uint64_t smallest_maximum(const pst_partition_items *p, uint64_t *best, u
 
 /* least[c][i]: fewest bytes that cross the cuts of items i..n in c chunks none of which exceeds
  * `bound`. */
-static void fewest_bytes(const pst_partition_items *p, uint64_t bound, uint64_t *least) {
+static void fewest_bytes(const pst_balance_items *p, uint64_t bound, uint64_t *least) {
     uint64_t row = (uint64_t)p->n + 1;
     for (uint64_t i = 0; i < row * (p->n_chunk + 1); i++) least[i] = IMPOSSIBLE;
     least[p->n] = 0; /* nothing in no chunk */
@@ -98,7 +98,7 @@ static void fewest_bytes(const pst_partition_items *p, uint64_t bound, uint64_t 
 }
 
 /* Walks the table from the front, always to the earliest cut that is still optimal. */
-static void read_cuts(const pst_partition_items *p, uint64_t bound, const uint64_t *least,
+static void read_cuts(const pst_balance_items *p, uint64_t bound, const uint64_t *least,
                       uint32_t *chunk_of_item) {
     uint64_t row = (uint64_t)p->n + 1;
     uint32_t i = 0;
@@ -117,7 +117,7 @@ static void read_cuts(const pst_partition_items *p, uint64_t bound, const uint64
     }
 }
 
-pst_status pst_partition_cut(const pst_partition_items *items, uint32_t *chunk_of_item) {
+pst_status pst_balance_cut(const pst_balance_items *items, uint32_t *chunk_of_item) {
     const uint32_t n = items->n, n_chunk = items->n_chunk;
     if (n_chunk == 0) return pst_fail(PST_EINPUT, "a partition needs at least one chunk");
     if (n < n_chunk) return pst_fail(PST_EINPUT, "%u operators cannot fill %u chunks", n, n_chunk);

@@ -1,7 +1,7 @@
-/* pst_partition_solve: from a graph to a cut in contiguous chunks, all of them as equal as can be.
+/* pst_balance_solve: from a graph to a cut in contiguous chunks, all of them as equal as can be.
  * Costs come from the tape: what an operator does in F, B and W, and which values would cross a
  * cut. */
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "base/plural.h"
 #include "partition/balance/balance.h"
 #include <math.h>
@@ -19,7 +19,7 @@ typedef struct {
 /* Where times come from. */
 typedef struct {
     const pst_graph *g;
-    const pst_partition_times *times;
+    const pst_balance_times *times;
 } source;
 
 static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
@@ -119,14 +119,14 @@ static pst_status cut_into(const profile *p, uint32_t *chunk, const pst_schedule
                            const double *slow, pst_layout *l) {
     by_chunk x = {0};
     pst_status status = open_by_chunk(p, s, slow, l->recompute, &x);
-    const pst_partition_items items = {.cost = p->cost,
-                                       .boundary_cost = p->boundary,
-                                       .crossing = p->crossing,
-                                       .again = x.again,
-                                       .slow = x.slow,
-                                       .n = l->n_item,
-                                       .n_chunk = l->n_chunk};
-    if (status == PST_OK) status = pst_partition_cut(&items, chunk);
+    const pst_balance_items items = {.cost = p->cost,
+                                     .boundary_cost = p->boundary,
+                                     .crossing = p->crossing,
+                                     .again = x.again,
+                                     .slow = x.slow,
+                                     .n = l->n_item,
+                                     .n_chunk = l->n_chunk};
+    if (status == PST_OK) status = pst_balance_cut(&items, chunk);
     for (uint32_t i = 0; status == PST_OK && i < l->n_item; i++)
         l->first_item[chunk[i] + 1] = i + 1;
     free(x.slow);
@@ -175,9 +175,9 @@ static pst_status time_all(const source *from, const uint8_t *recompute, uint32_
     return PST_OK;
 }
 
-pst_status pst_partition_solve(const pst_graph *g, const pst_partition_times *times,
-                               const pst_schedule *schedule, const uint8_t *recompute,
-                               pst_layout *layout) {
+pst_status pst_balance_solve(const pst_graph *g, const pst_balance_times *times,
+                             const pst_schedule *schedule, const uint8_t *recompute,
+                             pst_layout *layout) {
     const source from = {g, times};
     if (schedule->n_chunk > g->n_node) return too_many(g, schedule);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));

@@ -1,7 +1,7 @@
 /* See profile.h; profile_file.c reads and writes the file. */
 #include "partition/cost/profile.h"
 #include "base/plural.h"
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "graph/op.h"
 #include "pipeline/compile/cut.h"
 #include "base/grow.h"

@@ -184,7 +184,7 @@ static uint32_t micros_of(const cut_state *g) {
 }
 
 static double whole_ns(const cut_state *g, uint32_t kind, uint32_t item) {
-    return (double)pst_search_run(g->table[kind], PST_SUM_FBW + g->quickest, item, item + 1);
+    return (double)pst_search_run(g->table[kind], PST_SEARCH_SUM_FBW + g->quickest, item, item + 1);
 }
 
 /* All work shared out evenly. Of several ways each item takes what it does where it is quickest,
@@ -228,7 +228,8 @@ static double work_of(const cut_state *g, const stage *s, uint32_t from, uint32_
     for (uint32_t k = s->first_way; k < s->first_way + g->n_kind; k++) {
         const pst_search_table *t = g->table[k];
         if (!t || s->speed[k] <= 0) continue;
-        uint64_t ns = pst_search_run(t, (with_w ? PST_SUM_FBW : PST_SUM_FB) + mode, from, to);
+        uint64_t ns =
+            pst_search_run(t, (with_w ? PST_SEARCH_SUM_FBW : PST_SEARCH_SUM_FB) + mode, from, to);
         if (!ns) return 0;
         rate += s->speed[k] / (double)ns;
     }
@@ -261,7 +262,7 @@ static double time_of(const cut_state *g, const stage *s, uint32_t from, uint32_
                       uint32_t mode) {
     double work = work_of(g, s, from, to, mode, 1);
     if (g->chunks > 1) return work;
-    uint64_t elements = pst_search_run(s->table, PST_SUM_ELEMENTS, from, to);
+    uint64_t elements = pst_search_run(s->table, PST_SEARCH_SUM_ELEMENTS, from, to);
     double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) +
                   (double)g->backward_ns[from] + (double)s->hop_ns;
     double end = work + s->flush_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
@@ -377,7 +378,7 @@ static double longest_of_all(const cut_state *g) {
             if (g->problem->recompute[mode] || mode == g->quickest)
                 most = pst_search_more(most, work_of(g, &g->stage[s], 0, n, mode, 1));
         all += most * g->chunks + 2 * (double)g->stage[s].hop_ns + (double)g->stage[s].latency_ns +
-               g->stage[s].flush_ns * (double)g->stage[s].table->sum[PST_SUM_ELEMENTS][n];
+               g->stage[s].flush_ns * (double)g->stage[s].table->sum[PST_SEARCH_SUM_ELEMENTS][n];
     }
     return all;
 }

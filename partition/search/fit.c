@@ -137,9 +137,9 @@ static int save(const pst_search_problem *p, pst_candidate *candidate, const fit
             uint32_t from = candidate->layout.first_item[k],
                      to = candidate->layout.first_item[k + 1];
             uint64_t then = peak_of(g, stage, k, mode);
-            uint64_t again = pst_search_run(g->table[stage], PST_SUM_AGAIN + mode, from, to);
-            uint64_t was = pst_search_run(g->table[stage],
-                                          PST_SUM_AGAIN + candidate->layout.recompute[k], from, to);
+            uint64_t again = pst_search_run(g->table[stage], PST_SEARCH_SUM_AGAIN + mode, from, to);
+            uint64_t was = pst_search_run(
+                g->table[stage], PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
             if (then >= *peak) continue;
             uint64_t more = again > was ? again - was : 0;
             double rate = (double)(*peak - then) / ((double)more + 1);

@@ -10,11 +10,11 @@ void pst_search_add_own(const pst_search_chunk *k, pst_account *a) {
                                    k->c->zero};
     const int copies = k->flight->stage[k->chunk] != k->flight->stage[0];
     const pst_account_parameters of = {
-        pst_search_run(k->table, PST_SUM_ELEMENTS, k->from, k->to),
-        pst_search_run(k->table, PST_SUM_ACCUMULATED, k->from, k->to),
-        copies ? pst_search_run(k->table, PST_SUM_TIED, k->from, k->to) : 0};
+        pst_search_run(k->table, PST_SEARCH_SUM_ELEMENTS, k->from, k->to),
+        pst_search_run(k->table, PST_SEARCH_SUM_ACCUMULATED, k->from, k->to),
+        copies ? pst_search_run(k->table, PST_SEARCH_SUM_TIED, k->from, k->to) : 0};
     pst_account_add(a, &rule, &of);
-    a->kept += pst_search_run(k->table, PST_SUM_KEPT, k->from, k->to) * k->micros;
+    a->kept += pst_search_run(k->table, PST_SEARCH_SUM_KEPT, k->from, k->to) * k->micros;
 }
 
 uint64_t pst_search_own_bytes(const pst_search_chunk *k) {
@@ -27,13 +27,13 @@ uint64_t pst_search_held_bytes(const pst_search_chunk *k, uint32_t recompute, ui
     const pst_search_table *t = k->table;
     const pst_search_flight *flight = k->flight;
     const uint32_t chunk = k->chunk, to_w = flight->to_w[chunk];
-    uint64_t bytes = (pst_search_run(t, PST_SUM_STASH + recompute, k->from, k->to) + enter) *
+    uint64_t bytes = (pst_search_run(t, PST_SEARCH_SUM_STASH + recompute, k->from, k->to) + enter) *
                      flight->to_b[chunk];
     if (!to_w) return bytes;
-    bytes += pst_search_run(t, PST_SUM_LATE + recompute, k->from, k->to) *
+    bytes += pst_search_run(t, PST_SEARCH_SUM_LATE + recompute, k->from, k->to) *
              (flight->most[chunk] - flight->to_b[chunk]);
-    uint64_t again = pst_search_run(t, PST_SUM_HELD_APART + recompute, k->from, k->to);
-    uint64_t apart = pst_search_run(t, PST_SUM_APART + recompute, k->from, k->to);
+    uint64_t again = pst_search_run(t, PST_SEARCH_SUM_HELD_APART + recompute, k->from, k->to);
+    uint64_t apart = pst_search_run(t, PST_SEARCH_SUM_APART + recompute, k->from, k->to);
     return bytes + (apart - (again < enter ? again : enter)) * to_w;
 }
 
@@ -46,9 +46,9 @@ static uint64_t most_of(const uint64_t *each, uint32_t n, uint32_t from, uint32_
 
 uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
                                uint32_t recompute, uint64_t enter, int split) {
-    uint64_t held = pst_search_run(t, PST_SUM_HELD + recompute, from, to);
+    uint64_t held = pst_search_run(t, PST_SEARCH_SUM_HELD + recompute, from, to);
     uint64_t besides =
-        enter + (split ? pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to) : 0);
+        enter + (split ? pst_search_run(t, PST_SEARCH_SUM_HELD_APART + recompute, from, to) : 0);
     uint64_t most = most_of(t->scratch[split], t->table->n, from, to);
     held = held > besides ? held - besides : 0;
     return held > most ? held : most;

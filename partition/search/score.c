@@ -402,13 +402,13 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
     for (uint32_t k = 0; k < candidate->layout.n_chunk; k++) {
         if (s->flight->stage[k] != which) continue;
         uint32_t from = candidate->layout.first_item[k], to = candidate->layout.first_item[k + 1];
-        double more =
-            (double)pst_search_run(t, PST_SUM_AGAIN + candidate->layout.recompute[k], from, to);
-        exchange += (double)pst_search_run(t, PST_SUM_EXCHANGE, from, to);
+        double more = (double)pst_search_run(
+            t, PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
+        exchange += (double)pst_search_run(t, PST_SEARCH_SUM_EXCHANGE, from, to);
         again += more;
-        all += more + (double)(pst_search_run(t, PST_SUM_F, from, to) +
-                               pst_search_run(t, PST_SUM_B, from, to) +
-                               pst_search_run(t, PST_SUM_W, from, to));
+        all += more + (double)(pst_search_run(t, PST_SEARCH_SUM_F, from, to) +
+                               pst_search_run(t, PST_SEARCH_SUM_B, from, to) +
+                               pst_search_run(t, PST_SEARCH_SUM_W, from, to));
     }
     candidate->exchange_ns =
         all > 0 ? (uint64_t)((double)candidate->busy_ns * (exchange / all)) : 0;
@@ -427,9 +427,10 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
         if (!t->table)
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
                             t->key.tensor, c->micro_batch);
-        s->elements[stage] += pst_search_run(t, PST_SUM_ELEMENTS, candidate->layout.first_item[k],
-                                             candidate->layout.first_item[k + 1]);
-        uint64_t tied = pst_search_run(t, PST_SUM_TIED, candidate->layout.first_item[k],
+        s->elements[stage] +=
+            pst_search_run(t, PST_SEARCH_SUM_ELEMENTS, candidate->layout.first_item[k],
+                           candidate->layout.first_item[k + 1]);
+        uint64_t tied = pst_search_run(t, PST_SEARCH_SUM_TIED, candidate->layout.first_item[k],
                                        candidate->layout.first_item[k + 1]);
         if (stage != s->flight->stage[0] && tied) {
             s->tied += tied;

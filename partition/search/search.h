@@ -13,8 +13,8 @@
 #include "partition/cost/costs.h"
 #include "pipeline/layout/layout.h"
 
-/* Values that may be tried, ascending; one: the user has fixed it. */
-enum { PST_CHOICES = 32 };
+/* Values that may be tried, ascending; one: the user has fixed it. Schedules, at most. */
+enum { PST_CHOICES = 32, PST_SEARCH_SCHEDULES = 16 };
 typedef struct {
     uint32_t n, value[PST_CHOICES];
 } pst_choices;
@@ -62,7 +62,7 @@ typedef struct {
     const uint32_t *degree; /* [n_degree] tensor ranks of each stage, where they are given and
                                differ: pipeline is n_degree then, and tensor the most. 0, NULL */
     uint32_t n_schedule;
-    const char *schedule[16];
+    const char *schedule[PST_SEARCH_SCHEDULES];
     /* 1: may be used; if more than one, each chunk has its own */
     uint8_t recompute[PST_RECOMPUTE_COUNT];
     int all_devices; /* 1: pipeline x data x tensor has to be all devices of the cluster, or a

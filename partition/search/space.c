@@ -193,7 +193,8 @@ static double least_stash(const pst_search_problem *p, const totals *t) {
     double least = INFINITY;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
         if (p->recompute[mode] || !mode)
-            least = pst_search_less(least, (double)t->table->sum[PST_SUM_STASH + mode][p->n_item]);
+            least = pst_search_less(least,
+                                    (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][p->n_item]);
     return least;
 }
 
@@ -209,7 +210,7 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
     uint32_t n = p->n_item, chunks = pst_search_chunk_count(x, c) / c->pipeline, mode = 0;
     double bubble, held, m = ceil((double)c->n_micro / c->data), stages = c->pipeline;
     double room = (double)pst_search_capacity(p, 0),
-           elements = (double)t->table->sum[PST_SUM_ELEMENTS][n] / stages;
+           elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][n] / stages;
     double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1) +
                                (double)p->grad_bytes / (c->zero == 2 ? c->data : 1)) +
                    (double)pst_search_work_bytes(t->table, 0, n, PST_RECOMPUTE_NONE, 0, 0);
@@ -217,16 +218,18 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
     pst_schedule_character(x->row[c->schedule], &size, &bubble, &held);
     while (mode < PST_RECOMPUTE_COUNT &&
            (!p->recompute[mode] ||
-            bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
+            bytes + held * (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][n] / stages > room))
         mode++;
     c->min_bytes =
-        (uint64_t)(bytes +
-                   held * (double)t->table->sum[PST_SUM_STASH + smallest_mode(p)][n] / stages);
+        (uint64_t)(bytes + held *
+                               (double)t->table->sum[PST_SEARCH_SUM_STASH + smallest_mode(p)][n] /
+                               stages);
     /* cut unevenly */
     double work =
         (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0);
     if (mode < PST_RECOMPUTE_COUNT)
-        work *= 1 + (double)t->table->sum[PST_SUM_AGAIN + mode][n] / pst_search_more(t->work_ns, 1);
+        work *= 1 + (double)t->table->sum[PST_SEARCH_SUM_AGAIN + mode][n] /
+                        pst_search_more(t->work_ns, 1);
     else work *= 100;
     double bw = replica_bytes_per_s(p->cluster, c),
            sums = c->data > 1 && bw > 0 ? elements * p->grad_bytes * 2e9 / bw : 0;
@@ -248,7 +251,7 @@ static double least_traffic(const pst_search_context *x, const pst_search_config
                             const totals *t) {
     const pst_search_problem *p = x->problem;
     double sums = 0, hops = 0,
-           elements = (double)t->table->sum[PST_SUM_ELEMENTS][p->n_item] / c->pipeline;
+           elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][p->n_item] / c->pipeline;
     const double bytes = p->grad_bytes * (c->zero ? 1. : 2.) + (c->zero ? p->weight_bytes : 0.);
     if (c->data > 1) sums = pst_search_least_exchange(x, c) * elements * bytes;
     const double bw = (uint64_t)c->pipeline * c->tensor > x->largest
@@ -281,12 +284,12 @@ static pst_status add(list *l, const pst_search_config *c) {
 static int is_too_large(const pst_search_context *x, const pst_search_config *c, const totals *t) {
     const pst_search_problem *p = x->problem;
     uint32_t n = p->n_item;
-    double elements = (double)t->table->sum[PST_SUM_ELEMENTS][n];
-    double sums = (double)t->table->sum[PST_SUM_ACCUMULATED][n] * p->grad_bytes;
+    double elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][n];
+    double sums = (double)t->table->sum[PST_SEARCH_SUM_ACCUMULATED][n] * p->grad_bytes;
     double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1)) +
                    least_stash(p, t);
     bytes += c->zero == 2 ? sums / c->data + elements * p->grad_bytes : sums;
-    bytes += (double)t->table->sum[PST_SUM_KEPT][n] * (c->n_micro / c->data);
+    bytes += (double)t->table->sum[PST_SEARCH_SUM_KEPT][n] * (c->n_micro / c->data);
     return bytes > (double)x->room * c->pipeline;
 }
 

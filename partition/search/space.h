@@ -8,23 +8,24 @@
 
 /* Sums of a cost table: [k] is that of the items before k. */
 typedef enum {
-    PST_SUM_F,
-    PST_SUM_B,
-    PST_SUM_W,
-    PST_SUM_EXCHANGE,
-    PST_SUM_ELEMENTS,
-    PST_SUM_ACCUMULATED,
-    PST_SUM_TIED,
-    PST_SUM_KEPT,
-    PST_SUM_AGAIN,
-    PST_SUM_STASH = PST_SUM_AGAIN + PST_RECOMPUTE_COUNT,
-    PST_SUM_HELD = PST_SUM_STASH + PST_RECOMPUTE_COUNT,
-    PST_SUM_LATE = PST_SUM_HELD + PST_RECOMPUTE_COUNT,
-    PST_SUM_APART = PST_SUM_LATE + PST_RECOMPUTE_COUNT,
-    PST_SUM_HELD_APART = PST_SUM_APART + PST_RECOMPUTE_COUNT,
-    PST_SUM_FB = PST_SUM_HELD_APART + PST_RECOMPUTE_COUNT, /* F, B and what is computed again; */
-    PST_SUM_FBW = PST_SUM_FB + PST_RECOMPUTE_COUNT,        /* and W */
-    PST_SUM_COUNT = PST_SUM_FBW + PST_RECOMPUTE_COUNT
+    PST_SEARCH_SUM_F,
+    PST_SEARCH_SUM_B,
+    PST_SEARCH_SUM_W,
+    PST_SEARCH_SUM_EXCHANGE,
+    PST_SEARCH_SUM_ELEMENTS,
+    PST_SEARCH_SUM_ACCUMULATED,
+    PST_SEARCH_SUM_TIED,
+    PST_SEARCH_SUM_KEPT,
+    PST_SEARCH_SUM_AGAIN,
+    PST_SEARCH_SUM_STASH = PST_SEARCH_SUM_AGAIN + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_HELD = PST_SEARCH_SUM_STASH + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_LATE = PST_SEARCH_SUM_HELD + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_APART = PST_SEARCH_SUM_LATE + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_HELD_APART = PST_SEARCH_SUM_APART + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_FB = PST_SEARCH_SUM_HELD_APART + PST_RECOMPUTE_COUNT, /* F, B and what is
+                                                                            computed again; */
+    PST_SEARCH_SUM_FBW = PST_SEARCH_SUM_FB + PST_RECOMPUTE_COUNT,        /* and W */
+    PST_SEARCH_SUM_COUNT = PST_SEARCH_SUM_FBW + PST_RECOMPUTE_COUNT
 } pst_search_sum;
 
 /* Of numbers, none of which is NaN: fmin and fmax would be calls. */
@@ -33,8 +34,8 @@ static inline double pst_search_more(double a, double b) { return b > a ? b : a;
 
 typedef struct {
     pst_search_key key;
-    const pst_cost_table *table;  /* NULL: cannot be had */
-    uint64_t *sum[PST_SUM_COUNT]; /* [n_item + 1] */
+    const pst_cost_table *table;         /* NULL: cannot be had */
+    uint64_t *sum[PST_SEARCH_SUM_COUNT]; /* [n_item + 1] */
     uint64_t least_cross; /* bytes over the cheapest cut; and received where that is least */
     uint64_t least_enter[PST_RECOMPUTE_COUNT];
     uint64_t *scratch[2]; /* [levels][n_item] most of the 2^level items from each on; [1] where B
@@ -93,7 +94,7 @@ static inline pst_grid pst_search_grid_of(const pst_search_config *c) {
 
 typedef struct {
     const pst_search_problem *problem;
-    const pst_schedule_row *row[16];
+    const pst_schedule_row *row[PST_SEARCH_SCHEDULES];
     uint64_t end_ns;   /* monotonic; UINT64_MAX: no limit */
     uint64_t limit_ns; /* longer steps need not be walked through */
     int free_links;    /* 1: walks leave out what links have to carry */

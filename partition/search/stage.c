@@ -144,10 +144,11 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
             return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
                             t->key.tensor, c->micro_batch);
         uint64_t again =
-            pst_search_run(t, PST_SUM_AGAIN + candidate->layout.recompute[k], from, to);
-        times->ns[k] = (pst_pass_ns){slowed(pst_search_run(t, PST_SUM_F, from, to), speed),
-                                     slowed(pst_search_run(t, PST_SUM_B, from, to) + again, speed),
-                                     slowed(pst_search_run(t, PST_SUM_W, from, to), speed)};
+            pst_search_run(t, PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
+        times->ns[k] =
+            (pst_pass_ns){slowed(pst_search_run(t, PST_SEARCH_SUM_F, from, to), speed),
+                          slowed(pst_search_run(t, PST_SEARCH_SUM_B, from, to) + again, speed),
+                          slowed(pst_search_run(t, PST_SEARCH_SUM_W, from, to), speed)};
         times->next_link[k] = (pst_cluster_link){0};
         times->bytes[k] = 0;
         if (k + 1 == candidate->layout.n_chunk || flight->stage[k + 1] == stage) continue;

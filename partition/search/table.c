@@ -39,8 +39,9 @@ static void compare(const pst_search_problem *problem, pst_search_context *x) {
 pst_status pst_search_context_open(const pst_search_problem *problem, pst_search_context *x) {
     *x = (pst_search_context){
         .problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX, .best_ns = UINT64_MAX};
-    if (problem->n_schedule > 16)
-        return pst_fail(PST_EINPUT, "%u schedules to search; 16 are possible", problem->n_schedule);
+    if (problem->n_schedule > PST_SEARCH_SCHEDULES)
+        return pst_fail(PST_EINPUT, "%u schedules to search; %d are possible", problem->n_schedule,
+                        PST_SEARCH_SCHEDULES);
     if (problem->time_limit_s > 0) {
         double limit = problem->time_limit_s * 1e9;
         x->end_ns = limit < 1e18 ? pst_monotonic_ns() + (uint64_t)limit : UINT64_MAX;
@@ -59,7 +60,7 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
 }
 
 static void close_table(pst_search_table *t) {
-    for (uint32_t i = 0; i < PST_SUM_COUNT; i++) free(t->sum[i]);
+    for (uint32_t i = 0; i < PST_SEARCH_SUM_COUNT; i++) free(t->sum[i]);
     free(t->scratch[0]);
     free(t->scratch[1]);
     free(t->largest);
@@ -83,21 +84,21 @@ static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
     const struct {
         uint32_t first;
         uint64_t *const *of; /* by mode */
-    } by_mode[] = {{PST_SUM_AGAIN, t->again_ns}, {PST_SUM_STASH, t->stash},
-                   {PST_SUM_HELD, t->held},      {PST_SUM_LATE, t->late},
-                   {PST_SUM_APART, t->apart},    {PST_SUM_HELD_APART, t->held_apart}};
+    } by_mode[] = {{PST_SEARCH_SUM_AGAIN, t->again_ns}, {PST_SEARCH_SUM_STASH, t->stash},
+                   {PST_SEARCH_SUM_HELD, t->held},      {PST_SEARCH_SUM_LATE, t->late},
+                   {PST_SEARCH_SUM_APART, t->apart},    {PST_SEARCH_SUM_HELD_APART, t->held_apart}};
     for (size_t i = 0; i < sizeof by_mode / sizeof *by_mode; i++)
         if (sum >= by_mode[i].first && sum < by_mode[i].first + PST_RECOMPUTE_COUNT)
             return by_mode[i].of[sum - by_mode[i].first];
     switch (sum) {
-    case PST_SUM_F: return t->f_ns;
-    case PST_SUM_B: return t->b_ns;
-    case PST_SUM_W: return t->w_ns;
-    case PST_SUM_EXCHANGE: return t->exchange_ns;
-    case PST_SUM_ELEMENTS: return t->elements;
-    case PST_SUM_ACCUMULATED: return t->accumulated;
-    case PST_SUM_TIED: return t->tied;
-    case PST_SUM_KEPT: return t->kept;
+    case PST_SEARCH_SUM_F: return t->f_ns;
+    case PST_SEARCH_SUM_B: return t->b_ns;
+    case PST_SEARCH_SUM_W: return t->w_ns;
+    case PST_SEARCH_SUM_EXCHANGE: return t->exchange_ns;
+    case PST_SEARCH_SUM_ELEMENTS: return t->elements;
+    case PST_SEARCH_SUM_ACCUMULATED: return t->accumulated;
+    case PST_SEARCH_SUM_TIED: return t->tied;
+    case PST_SEARCH_SUM_KEPT: return t->kept;
     default: return NULL;
     }
 }
@@ -132,7 +133,7 @@ static pst_status add_up(pst_search_table *t) {
     PST_TRY(range_scratch(t, t->table->scratch, &t->scratch[0]));
     PST_TRY(range_scratch(t, t->table->scratch_apart, &t->scratch[1]));
     PST_TRY(range_scratch(t, t->table->largest, &t->largest));
-    for (uint32_t k = 0; k < PST_SUM_COUNT; k++) {
+    for (uint32_t k = 0; k < PST_SEARCH_SUM_COUNT; k++) {
         const uint64_t *value = values_of(t->table, k);
         uint64_t *sum = t->sum[k] = malloc((n + 1) * sizeof *sum);
         if (!sum) return pst_fail(PST_ENOMEM, "no memory to search a model of %u operators", n);
@@ -141,9 +142,11 @@ static pst_status add_up(pst_search_table *t) {
     }
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
         for (uint32_t i = 1; i <= n; i++) {
-            t->sum[PST_SUM_FB + mode][i] =
-                t->sum[PST_SUM_F][i] + t->sum[PST_SUM_B][i] + t->sum[PST_SUM_AGAIN + mode][i];
-            t->sum[PST_SUM_FBW + mode][i] = t->sum[PST_SUM_FB + mode][i] + t->sum[PST_SUM_W][i];
+            t->sum[PST_SEARCH_SUM_FB + mode][i] = t->sum[PST_SEARCH_SUM_F][i] +
+                                                  t->sum[PST_SEARCH_SUM_B][i] +
+                                                  t->sum[PST_SEARCH_SUM_AGAIN + mode][i];
+            t->sum[PST_SEARCH_SUM_FBW + mode][i] =
+                t->sum[PST_SEARCH_SUM_FB + mode][i] + t->sum[PST_SEARCH_SUM_W][i];
         }
     return PST_OK;
 }

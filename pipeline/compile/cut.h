@@ -7,7 +7,7 @@
  * every layout. */
 #ifndef PST_PIPELINE_COMPILE_CUT_H
 #define PST_PIPELINE_COMPILE_CUT_H
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "pipeline/layout/plan.h"
 #include "pipeline/schedule/schedule.h"
 

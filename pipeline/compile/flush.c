@@ -1,6 +1,6 @@
 /* The end of a step as plain instructions: shared parameters' accumulators are added up and handed
  * back, then the norm is gathered at rank 0, answered, and every rank steps. The order is described
- * in instr.h. */
+ * in flush.h. */
 #include "pipeline/compile/flush.h"
 #include "pipeline/compile/flush_replicas.h"
 #include <stdlib.h>
@@ -294,23 +294,23 @@ static void flush_alone(pst_job_builder *b, passes before, uint32_t *returned) {
 }
 
 static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
-    pst_replica_sums sums;
+    pst_flush_sums sums;
     uint32_t channel = b->channel, received[2] = {PST_NONE, PST_NONE};
-    if ((b->status = pst_replica_sums_open(b, &sums)) != PST_OK) return;
+    if ((b->status = pst_flush_sums_open(b, &sums)) != PST_OK) return;
     add_unshared(b);
-    pst_replica_reduce(b, &sums, 0, pst_builder_last_compute(b));
+    pst_flush_reduce(b, &sums, 0, pst_builder_last_compute(b));
     b->channel += 2;
     join_shared(b, before, lent);
     uint32_t behind = b->channel;
     b->channel = channel;
-    pst_replica_reduce(b, &sums, 1, pst_builder_last_compute(b));
-    if (!b->job->zero) pst_replica_spread_sums(b, &sums, lent, received);
+    pst_flush_reduce(b, &sums, 1, pst_builder_last_compute(b));
+    if (!b->job->zero) pst_flush_spread_sums(b, &sums, lent, received);
     b->channel = behind;
     uint32_t step = norm_and_step(b, before);
     for (uint32_t i = received[0];
          received[0] != PST_NONE && i < received[1] && b->status == PST_OK; i++)
         if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, step, i);
-    pst_replica_sums_close(&sums);
+    pst_flush_sums_close(&sums);
 }
 
 /* Bytes of this stage's accumulators that are partial. */

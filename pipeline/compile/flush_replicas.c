@@ -56,7 +56,7 @@ static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, 
 /* --- sums ------------------------------------------------------------------------------------- */
 
 typedef struct {
-    pst_replica_sums *sums;
+    pst_flush_sums *sums;
     int shared;
     uint32_t ready;
 } reducing;
@@ -179,7 +179,7 @@ static void add_in_round(pst_job_builder *b, const piece *in, void *arg) {
     if (in_round(b, in, arg) && at.owner == b->replica) collect(b, &at);
 }
 
-void pst_replica_send_round(pst_job_builder *b, pst_round *round) {
+void pst_flush_send_round(pst_job_builder *b, pst_round *round) {
     if (b->job->alone) {
         pst_summary_send_round(b, round);
         return;
@@ -189,7 +189,7 @@ void pst_replica_send_round(pst_job_builder *b, pst_round *round) {
     if (round->micro < b->n_micro) each_piece(b, send_in_round, round);
 }
 
-void pst_replica_add_round(pst_job_builder *b, pst_round *round) {
+void pst_flush_add_round(pst_job_builder *b, pst_round *round) {
     if (b->job->alone) {
         pst_summary_add_round(b, round);
         return;
@@ -224,21 +224,21 @@ static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
     r->sums->at[at->number] = send;
 }
 
-void pst_replica_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready) {
+void pst_flush_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready) {
     reducing r = {sums, shared, ready};
     if (b->job->alone) pst_summary_reduce(b, sums, shared, ready);
     else each_piece(b, reduce_piece, &r);
 }
 
-pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sums) {
+pst_status pst_flush_sums_open(const pst_job_builder *b, pst_flush_sums *sums) {
     uint32_t n = b->job->alone ? pst_summary_sums(b) : pst_job_pieces(b->job);
-    *sums = (pst_replica_sums){.at = malloc((n + (size_t)1) * sizeof *sums->at)};
+    *sums = (pst_flush_sums){.at = malloc((n + (size_t)1) * sizeof *sums->at)};
     if (!sums->at) return pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
     for (uint32_t i = 0; i < n; i++) sums->at[i] = PST_NONE;
     return PST_OK;
 }
 
-void pst_replica_sums_close(pst_replica_sums *sums) { free(sums->at); }
+void pst_flush_sums_close(pst_flush_sums *sums) { free(sums->at); }
 
 /* --- to all who hold the parameter ------------------------------------------------------------ */
 
@@ -247,7 +247,7 @@ static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
 }
 
 typedef struct {
-    const pst_replica_sums *sums;
+    const pst_flush_sums *sums;
     const uint32_t *lent;
     uint32_t *received; /* [0] the first RECV, [1] one behind the last */
 } spreading;
@@ -287,8 +287,8 @@ static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
     else if (holds(b, at->param, b->stage)) receive_piece(b, at, s);
 }
 
-void pst_replica_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, const uint32_t *lent,
-                             uint32_t received[2]) {
+void pst_flush_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const uint32_t *lent,
+                           uint32_t received[2]) {
     spreading s = {sums, lent, received};
     received[0] = received[1] = PST_NONE;
     if (b->job->alone) pst_summary_spread_sums(b, sums, lent, received);

@@ -1,4 +1,4 @@
-/* Rounds (zero 2, instr.h): where in the lists of a stage its replicas exchange the weight
+/* Rounds (zero 2, flush.h): where in the lists of a stage its replicas exchange the weight
  * gradients of a micro-batch, and the gradient slots that these lie in meanwhile.
  *
  * A rank that adds waits for other replicas in the midst of its schedule. As slots do (pace.c),
@@ -134,9 +134,9 @@ void pst_builder_emit_rounds(pst_job_builder *b, uint32_t i) {
     uint32_t now = ended ? UINT32_MAX
                          : b->pace.start[pst_pace_key(b->schedule, a->chunk, a->opcode, a->micro)];
     for (; b->n_sent < rounds->n && rounds->round[b->n_sent].sent <= now; b->n_sent++)
-        pst_replica_send_round(b, rounds->round + b->n_sent);
+        pst_flush_send_round(b, rounds->round + b->n_sent);
     for (; b->n_added < rounds->n && rounds->round[b->n_added].added <= now; b->n_added++)
-        pst_replica_add_round(b, rounds->round + b->n_added);
+        pst_flush_add_round(b, rounds->round + b->n_added);
 }
 
 void pst_builder_take_gradient(pst_job_builder *b, const pst_action *a, uint32_t at) {

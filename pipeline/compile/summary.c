@@ -223,7 +223,7 @@ void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
 
 /* What the last REDUCE of each segment of a group waited for, in sums->at: [n_param][SEGMENTS], by
  * the first parameter. */
-static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_replica_sums *sums,
+static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_flush_sums *sums,
                          uint32_t ready) {
     uint32_t n = b->job->grid.data, base = b->turn;
     if (x->param == PST_NONE) return;
@@ -246,7 +246,7 @@ static int has_partial(const pst_job_builder *b) {
     return 0;
 }
 
-void pst_summary_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready) {
+void pst_summary_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready) {
     uint8_t pass = b->cut->split ? PST_OP_W : PST_OP_BW;
     if (!shared)
         b->turn = b->job->n_chunk * b->job->n_micro * SEGMENTS; /* behind those of rounds */
@@ -296,7 +296,7 @@ static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t siz
     }
 }
 
-static void spread_group(pst_job_builder *b, const pst_summary *x, const pst_replica_sums *sums,
+static void spread_group(pst_job_builder *b, const pst_summary *x, const pst_flush_sums *sums,
                          uint32_t received[2]) {
     uint64_t bytes = moved(x, b->job->grid.data) * sizeof(float);
     for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data); i++, b->turn++) {
@@ -310,7 +310,7 @@ static void spread_group(pst_job_builder *b, const pst_summary *x, const pst_rep
     }
 }
 
-void pst_summary_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, const uint32_t *lent,
+void pst_summary_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const uint32_t *lent,
                              uint32_t received[2]) {
     const pst_graph *g = b->cut->graph;
     received[0] = received[1] = PST_NONE;

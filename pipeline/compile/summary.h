@@ -18,7 +18,7 @@ void pst_summary_head(pst_job_builder *b);
 void pst_summary_send_round(pst_job_builder *b, pst_round *round);
 void pst_summary_add_round(pst_job_builder *b, pst_round *round);
 uint32_t pst_summary_sums(const pst_job_builder *b);
-void pst_summary_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready);
-void pst_summary_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, const uint32_t *lent,
+void pst_summary_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready);
+void pst_summary_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const uint32_t *lent,
                              uint32_t received[2]);
 #endif

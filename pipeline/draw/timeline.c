@@ -11,12 +11,12 @@
  * which the few boxes of the flush would not be seen. */
 enum { MAX_BOXES = 4000, MAX_LINES = 1500, LEAST = 2 };
 
-typedef pst_picture picture;
+typedef pst_timeline_picture picture;
 
 static double x_of(const picture *p, uint64_t ns) { return p->left + (double)ns * p->scale; }
 
 static double y_of(const picture *p, uint32_t rank) {
-    return pst_picture_y(p, p->job->alone ? pst_job_stage(p->job, rank) : rank);
+    return pst_timeline_y(p, p->job->alone ? pst_job_stage(p->job, rank) : rank);
 }
 
 /* --- contents --------------------------------------------------------------------------------- */
@@ -27,9 +27,9 @@ static void print_tooltip(const picture *p, uint32_t rank, uint32_t i) {
     fprintf(p->out, "<title>rank %u: %s", rank, pst_opcode_name((pst_opcode)in->opcode));
     if (in->opcode <= PST_OP_BW) fprintf(p->out, " chunk %u, micro-batch %u", in->chunk, in->micro);
     fputs(", from ", p->out);
-    pst_picture_print_time(p->out, s->start);
+    pst_timeline_print_time(p->out, s->start);
     fputs(", takes ", p->out);
-    pst_picture_print_time(p->out, s->end - s->start);
+    pst_timeline_print_time(p->out, s->end - s->start);
     fputs("</title>", p->out);
 }
 
@@ -111,7 +111,7 @@ static pst_status print_contents(const picture *p) {
             if (p->job->list[r].instr[i].queue == PST_Q_COMPUTE) print_box(p, r, i);
         }
         for (uint8_t op = 0; p->boxes > MAX_BOXES && op < PST_OP_COUNT; op++) {
-            if (pst_picture_fill(op)) print_path(p, r, op);
+            if (pst_timeline_fill(op)) print_path(p, r, op);
         }
     }
     return status;
@@ -121,7 +121,7 @@ static pst_status print_contents(const picture *p) {
 
 static void measure(picture *p) {
     p->end = p->timing->step_ns ? p->timing->step_ns : 1;
-    pst_picture_measure(p);
+    pst_timeline_measure(p);
     for (uint32_t r = 0; r < p->job->n_rank; r++) {
         uint32_t first = PST_NONE;
         for (uint32_t i = 0; i < p->job->list[r].n_instr; i++) {
@@ -152,7 +152,7 @@ pst_status pst_timeline_svg(const pst_job *job, pst_span *const *span, const cha
     picture p = {.job = job, .span = span, .timing = timing, .title = title, .out = out};
     measure(&p);
     open_picture(&p);
-    pst_picture_frame(&p);
+    pst_timeline_frame(&p);
     pst_status status = print_contents(&p);
     fputs("</svg>\n", out);
     pst_timing_close(timing);

@@ -28,7 +28,7 @@ static const look *look_of(uint8_t op) {
     return &flush;
 }
 
-const char *pst_picture_fill(uint8_t op) { return look_of(op) ? look_of(op)->fill : NULL; }
+const char *pst_timeline_fill(uint8_t op) { return look_of(op) ? look_of(op)->fill : NULL; }
 
 static void print_escaped(const char *text, FILE *out) {
     for (; *text; text++) {
@@ -54,7 +54,7 @@ static double unit_of(uint64_t ns, const char **name) {
     return units[u].ns;
 }
 
-void pst_picture_print_time(FILE *out, uint64_t ns) {
+void pst_timeline_print_time(FILE *out, uint64_t ns) {
     const char *name;
     double unit = unit_of(ns, &name);
     fprintf(out, "%.4g %s", (double)ns / unit, name);
@@ -71,7 +71,7 @@ static uint32_t digits_of(uint32_t x) {
 }
 
 /* Wide enough that the number of a pass of middling length can be read. */
-static double wanted_plot(const pst_picture *p) {
+static double wanted_plot(const pst_timeline_picture *p) {
     double sum = 0;
     uint64_t n = 0;
     for (uint32_t r = 0; r < p->job->n_rank; r++)
@@ -86,12 +86,14 @@ static double wanted_plot(const pst_picture *p) {
 }
 
 /* Where the parts of the heading stand, from above. */
-static double title_y(const pst_picture *p) { return 28 * p->big; }
-static double sums_y(const pst_picture *p) { return (p->title && *p->title ? 52 : 28) * p->big; }
-static double legend_y(const pst_picture *p) { return sums_y(p) + 28 * p->big; }
+static double title_y(const pst_timeline_picture *p) { return 28 * p->big; }
+static double sums_y(const pst_timeline_picture *p) {
+    return (p->title && *p->title ? 52 : 28) * p->big;
+}
+static double legend_y(const pst_timeline_picture *p) { return sums_y(p) + 28 * p->big; }
 
-void pst_picture_measure(pst_picture *p) {
-    uint32_t rows = pst_picture_rows(p->job);
+void pst_timeline_measure(pst_timeline_picture *p) {
+    uint32_t rows = pst_timeline_rows(p->job);
     p->plot = wanted_plot(p);
     p->big = fmin(fmax(p->plot / 1000, 1), 2);
     p->scale = p->plot / (double)p->end;
@@ -101,7 +103,7 @@ void pst_picture_measure(pst_picture *p) {
     p->box = (rows <= 24 ? 24 : 17) * p->big;
     p->top = legend_y(p) + 34 * p->big;
     p->width = p->left + p->plot + p->right;
-    p->height = pst_picture_y(p, rows) + 30 * p->big;
+    p->height = pst_timeline_y(p, rows) + 30 * p->big;
 }
 
 /* --- style ------------------------------------------------------------------------------------ */
@@ -117,7 +119,7 @@ static void print_fills(FILE *out, int dark) {
 }
 
 /* Letters of a size; where the picture is shown smaller, larger ones. */
-static void print_sizes(const pst_picture *p, double times) {
+static void print_sizes(const pst_timeline_picture *p, double times) {
     double b = p->big;
     fprintf(p->out, ".h{font-size:%.1fpx}.s{font-size:%.1fpx}.l{font-size:%.1fpx}", 17 * b,
             12.5 * b * fmin(times, 1.2), 12.5 * b * fmin(times, 1.3));
@@ -125,7 +127,7 @@ static void print_sizes(const pst_picture *p, double times) {
             11 * b * times);
 }
 
-static void print_style(const pst_picture *p) {
+static void print_style(const pst_timeline_picture *p) {
     fputs("<style>\ntext{font-family:Inter,'Segoe UI','Helvetica "
           "Neue',Helvetica,Arial,sans-serif;fill:#1d242d}\n"
           ".h{font-weight:600}.s,.a,.e{fill:#566170}.a,.m{text-anchor:middle}.r{text-anchor:end}\n"
@@ -149,7 +151,7 @@ static void print_style(const pst_picture *p) {
 /* --- parts ------------------------------------------------------------------------------------ */
 
 /* A title that is too long is set smaller. */
-static void print_title(const pst_picture *p) {
+static void print_title(const pst_timeline_picture *p) {
     double room = (p->width - 32 * p->big) / (.6 * (double)strlen(p->title) + 1);
     fprintf(p->out, "<text class=\"h\" x=\"%.1f\" y=\"%.1f\"", 16 * p->big, title_y(p));
     if (room < 17 * p->big) fprintf(p->out, " style=\"font-size:%.1fpx\"", room);
@@ -158,7 +160,7 @@ static void print_title(const pst_picture *p) {
     fputs("</text>\n", p->out);
 }
 
-static void print_sums(const pst_picture *p) {
+static void print_sums(const pst_timeline_picture *p) {
     uint32_t n_micro = 0;
     char grid[PST_GRID_TEXT];
     for (uint32_t k = 0; k < p->job->grid.data; k++) n_micro += p->job->micros[k];
@@ -167,20 +169,20 @@ static void print_sums(const pst_picture *p) {
     fprintf(p->out, "%u rank%s", p->job->n_rank, pst_plural(p->job->n_rank));
     if (*grid) fprintf(p->out, " (%s)", grid);
     fprintf(p->out, ", %u micro-batch%s, step ", n_micro, pst_plural_es(n_micro));
-    pst_picture_print_time(p->out, p->timing->step_ns);
+    pst_timeline_print_time(p->out, p->timing->step_ns);
     fprintf(p->out, ", bubble %.1f%%", 100 * p->timing->bubble);
     if (p->timing->head_ns && p->job->zero) {
         fputs(", weights ", p->out);
-        pst_picture_print_time(p->out, p->timing->head_ns);
+        pst_timeline_print_time(p->out, p->timing->head_ns);
     }
     if (p->timing->flush_ns) {
         fputs(", flush ", p->out);
-        pst_picture_print_time(p->out, p->timing->flush_ns);
+        pst_timeline_print_time(p->out, p->timing->flush_ns);
     }
     fputs("</text>\n", p->out);
 }
 
-static void print_legend(const pst_picture *p) {
+static void print_legend(const pst_timeline_picture *p) {
     static const uint8_t shown[] = {PST_OP_F, PST_OP_B, PST_OP_W, PST_OP_BW, PST_OP_STEP};
     uint32_t seen = 0;
     double x = 16 * p->big;
@@ -201,14 +203,14 @@ static void print_legend(const pst_picture *p) {
     }
 }
 
-static void print_rows(const pst_picture *p) {
+static void print_rows(const pst_timeline_picture *p) {
     char place[PST_GRID_TEXT];
     double x = p->left + p->plot + 10 * p->big;
     fprintf(p->out, "<text class=\"e\" x=\"%.1f\" y=\"%.1f\">busy</text>\n", x,
             p->top - 8 * p->big);
-    for (uint32_t row = 0; row < pst_picture_rows(p->job); row++) {
+    for (uint32_t row = 0; row < pst_timeline_rows(p->job); row++) {
         uint32_t r = p->job->alone ? pst_grid_in_lane(p->job->grid, row, p->job->lane) : row;
-        double y = pst_picture_y(p, row);
+        double y = pst_timeline_y(p, row);
         double middle = y + p->box / 2 + 4.5 * p->big;
         fprintf(p->out,
                 "<rect class=\"row\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
@@ -226,14 +228,14 @@ static void print_rows(const pst_picture *p) {
 
 /* The largest of 1, 2, 5 x 10^k that gives at least six ticks. Every other name is left out where
  * there is no room. */
-static void print_axis(const pst_picture *p) {
+static void print_axis(const pst_timeline_picture *p) {
     const char *name;
     double unit = unit_of(p->end, &name);
     double step = pow(10, floor(log10((double)p->end / 6)));
     if (step * 5 * 6 <= (double)p->end) step *= 5;
     else if (step * 2 * 6 <= (double)p->end) step *= 2;
     double y0 = p->top - 2;
-    double y1 = pst_picture_y(p, pst_picture_rows(p->job)) - (p->row - p->box) + 5 * p->big;
+    double y1 = pst_timeline_y(p, pst_timeline_rows(p->job)) - (p->row - p->box) + 5 * p->big;
     for (uint32_t k = 0; (double)k * step <= (double)p->end; k++) {
         double x = p->left + (double)k * step * p->scale;
         fprintf(p->out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", x,
@@ -244,7 +246,7 @@ static void print_axis(const pst_picture *p) {
     }
 }
 
-void pst_picture_frame(const pst_picture *p) {
+void pst_timeline_frame(const pst_timeline_picture *p) {
     print_style(p);
     fprintf(p->out, "<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n", p->width, p->height);
     if (p->title && *p->title) print_title(p);

@@ -19,21 +19,21 @@ typedef struct {
     double width, height;
     uint64_t boxes, lines;
     int has_chunks; /* a rank has more than one: odd chunks are drawn lighter */
-} pst_picture;
+} pst_timeline_picture;
 
 /* The colour of an opcode; NULL: it is not drawn. */
-const char *pst_picture_fill(uint8_t op);
+const char *pst_timeline_fill(uint8_t op);
 /* The row of a rank from above. Of a pipeline on its own only its ranks are drawn. */
-static inline uint32_t pst_picture_rows(const pst_job *job) {
+static inline uint32_t pst_timeline_rows(const pst_job *job) {
     return job->alone ? job->grid.pipeline : job->n_rank;
 }
-static inline double pst_picture_y(const pst_picture *p, uint32_t row) {
+static inline double pst_timeline_y(const pst_timeline_picture *p, uint32_t row) {
     return p->top + row * p->row;
 }
-void pst_picture_print_time(FILE *out, uint64_t ns);
+void pst_timeline_print_time(FILE *out, uint64_t ns);
 
 /* timeline_frame.c: all around the passes: style, background, heading, legend, rows, axis. It
  * decides how large all of it is, from p->job and p->end, and then draws it. */
-void pst_picture_measure(pst_picture *p);
-void pst_picture_frame(const pst_picture *p);
+void pst_timeline_measure(pst_timeline_picture *p);
+void pst_timeline_frame(const pst_timeline_picture *p);
 #endif

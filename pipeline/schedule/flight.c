@@ -6,7 +6,8 @@ static uint32_t least_of(uint64_t a, uint32_t b) { return a < b ? (uint32_t)a : 
 
 uint32_t pst_schedule_full(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_micro) {
     const pst_schedule_rules *rules = row->rules;
-    if (rules && rules->full) return least_of(rules->full(n_rank, n_micro), n_micro);
+    if (!rules) return n_micro;
+    if (rules->full) return least_of(rules->full(n_rank, n_micro), n_micro);
     return least_of(2 * (uint64_t)n_rank + 2, n_micro);
 }
 

@@ -25,8 +25,9 @@ struct pst_schedule_rules {
     uint64_t (*warm)(const pst_schedule_size *size, uint32_t stage, uint32_t nth);
 };
 
-/* At most n_micro: micro-batches beyond which nothing more is in flight. Without a rule 2p + 2:
- * once all stages are busy, with both chunks of each where they go there and back. */
+/* At most n_micro: micro-batches beyond which nothing more is in flight. A row without rules: all,
+ * since nothing is known of it. With rules, but none for this, 2p + 2: once all stages are busy,
+ * with both chunks of each where they go there and back. */
 uint32_t pst_schedule_full(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_micro);
 /* Fills the lists by the row's rule; 0: without one, it has to be counted. */
 int pst_schedule_flight_rule(const pst_schedule_row *row, pst_schedule_flight *flight);

@@ -55,7 +55,9 @@ struct pst_schedule_row {
     pst_status (*generate)(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual,
                            uint32_t n_micro, pst_schedule **schedule);
     /* The rest is for planning; flight.h describes rules, bubble and held. */
-    const pst_schedule_rules *rules; /* NULL: what is in flight has to be counted */
+    /* NULL: what is in flight has to be counted, with all micro-batches. Rules of a row that may
+     * hold more than 2p + 2 of them need `full`. */
+    const pst_schedule_rules *rules;
     double bubble, held;
     int plain;       /* with one stage no other holds fewer micro-batches or takes less time */
     int within_1f1b; /* no stage holds more than the first one of 1f1b */

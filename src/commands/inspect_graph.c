@@ -2,7 +2,7 @@
  * it: whether it is one, and what it costs, operator by operator. */
 #include "base/file.h"
 #include "commands/inspect_graph.h"
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "graph/op.h"
 #include <inttypes.h>
 #include <string.h>

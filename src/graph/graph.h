@@ -1,6 +1,6 @@
 /* A model as data: operators (nodes) in execution order, the tensors between them and the
  * parameters they use. Says what is computed for ONE micro-batch, never where. Built by models/,
- * differentiated by diff.h, cut into stages by a plan. All shapes include the micro-batch as their
+ * differentiated by tape.h, cut into stages by a plan. All shapes include the micro-batch as their
  * first dimension. Opened, closed and printed through the public header; the fields below are the
  * project's own. */
 #ifndef PST_GRAPH_GRAPH_H

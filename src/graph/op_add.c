@@ -15,9 +15,9 @@ static pst_status infer(pst_graph *g, pst_node *node) {
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     (void)node;
     if (pass != PST_PASS_F) return 0;
-    out[0] = pst_arg_read(PST_ARG_IN, 0);
-    out[1] = pst_arg_read(PST_ARG_IN, 1);
-    out[2] = pst_arg_reuse(PST_ARG_OUT, 0, 1);
+    out[0] = pst_op_read(PST_ARG_IN, 0);
+    out[1] = pst_op_read(PST_ARG_IN, 1);
+    out[2] = pst_op_reuse(PST_ARG_OUT, 0, 1);
     return 3;
 }
 

@@ -38,16 +38,16 @@ static pst_status infer(pst_graph *g, pst_node *node) {
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     uint32_t n = 0;
     if (pass == PST_PASS_W) return 0;
-    out[n++] = pst_arg_read(PST_ARG_IN, 0);
-    if (node->n_in > 1) out[n++] = pst_arg_read(PST_ARG_IN, 1);
+    out[n++] = pst_op_read(PST_ARG_IN, 0);
+    if (node->n_in > 1) out[n++] = pst_op_read(PST_ARG_IN, 1);
     if (pass == PST_PASS_F) {
-        out[n++] = pst_arg_write(PST_ARG_OUT, 0);
-        out[n++] = pst_arg_write(PST_ARG_SAVED, 0);
+        out[n++] = pst_op_write(PST_ARG_OUT, 0);
+        out[n++] = pst_op_write(PST_ARG_SAVED, 0);
     } else {
-        out[n++] = pst_arg_read(PST_ARG_OUT, 0);
-        out[n++] = pst_arg_read(PST_ARG_SAVED, 0);
-        out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
-        out[n++] = pst_arg_write(PST_ARG_DIN, 0);
+        out[n++] = pst_op_read(PST_ARG_OUT, 0);
+        out[n++] = pst_op_read(PST_ARG_SAVED, 0);
+        out[n++] = pst_op_read(PST_ARG_DOUT, 0);
+        out[n++] = pst_op_write(PST_ARG_DIN, 0);
     }
     return n;
 }

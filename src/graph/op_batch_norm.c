@@ -41,25 +41,25 @@ static pst_status infer(pst_graph *g, pst_node *node) {
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     uint32_t n = 0;
     if (pass == PST_PASS_F) {
-        for (uint32_t i = 0; i < node->n_in; i++) out[n++] = pst_arg_read(PST_ARG_IN, (uint8_t)i);
-        for (uint32_t i = 0; i < 4; i++) out[n++] = pst_arg_read(PST_ARG_PARAM, (uint8_t)i);
-        out[n++] = pst_arg_write(PST_ARG_OUT, 0);
-        out[n++] = pst_arg_write(PST_ARG_SAVED, 0);
+        for (uint32_t i = 0; i < node->n_in; i++) out[n++] = pst_op_read(PST_ARG_IN, (uint8_t)i);
+        for (uint32_t i = 0; i < 4; i++) out[n++] = pst_op_read(PST_ARG_PARAM, (uint8_t)i);
+        out[n++] = pst_op_write(PST_ARG_OUT, 0);
+        out[n++] = pst_op_write(PST_ARG_SAVED, 0);
     } else if (pass == PST_PASS_B) {
-        out[n++] = pst_arg_read(PST_ARG_IN, 0);
-        out[n++] = pst_arg_read(PST_ARG_PARAM, 0);
-        out[n++] = pst_arg_read(PST_ARG_SAVED, 0);
-        if (node->attr.activation != PST_ACT_NONE) out[n++] = pst_arg_read(PST_ARG_OUT, 0);
+        out[n++] = pst_op_read(PST_ARG_IN, 0);
+        out[n++] = pst_op_read(PST_ARG_PARAM, 0);
+        out[n++] = pst_op_read(PST_ARG_SAVED, 0);
+        if (node->attr.activation != PST_ACT_NONE) out[n++] = pst_op_read(PST_ARG_OUT, 0);
         uint32_t dout = n;
-        out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
-        out[n++] = pst_arg_write(PST_ARG_SAVED, 1);
-        if (node->n_in == 2) out[n++] = pst_arg_write(PST_ARG_DIN, 0);
-        out[n] = pst_arg_reuse(PST_ARG_DIN, (uint8_t)(node->n_in - 1), dout);
+        out[n++] = pst_op_read(PST_ARG_DOUT, 0);
+        out[n++] = pst_op_write(PST_ARG_SAVED, 1);
+        if (node->n_in == 2) out[n++] = pst_op_write(PST_ARG_DIN, 0);
+        out[n] = pst_op_reuse(PST_ARG_DIN, (uint8_t)(node->n_in - 1), dout);
         n++;
     } else {
-        out[n++] = pst_arg_read(PST_ARG_SAVED, 0);
-        out[n++] = pst_arg_read(PST_ARG_SAVED, 1);
-        for (uint32_t i = 0; i < 4; i++) out[n++] = pst_arg_accumulate((uint8_t)i);
+        out[n++] = pst_op_read(PST_ARG_SAVED, 0);
+        out[n++] = pst_op_read(PST_ARG_SAVED, 1);
+        for (uint32_t i = 0; i < 4; i++) out[n++] = pst_op_accumulate((uint8_t)i);
     }
     return n;
 }

@@ -12,8 +12,8 @@ static pst_status infer(pst_graph *g, pst_node *node) {
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     (void)node;
     if (pass == PST_PASS_W) return 0;
-    out[0] = pst_arg_read(pass == PST_PASS_F ? PST_ARG_IN : PST_ARG_DOUT, 0);
-    out[1] = pst_arg_reuse(pass == PST_PASS_F ? PST_ARG_OUT : PST_ARG_DIN, 0, 0);
+    out[0] = pst_op_read(pass == PST_PASS_F ? PST_ARG_IN : PST_ARG_DOUT, 0);
+    out[1] = pst_op_reuse(pass == PST_PASS_F ? PST_ARG_OUT : PST_ARG_DIN, 0, 0);
     return 2;
 }
 

@@ -22,14 +22,14 @@ static pst_status infer(pst_graph *g, pst_node *node) {
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     uint32_t n = 0;
     if (pass == PST_PASS_B) return 0;
-    out[n++] = pst_arg_read(PST_ARG_IN, 0);
+    out[n++] = pst_op_read(PST_ARG_IN, 0);
     if (pass == PST_PASS_F) {
         for (uint32_t i = 0; i < node->n_param; i++)
-            out[n++] = pst_arg_read(PST_ARG_PARAM, (uint8_t)i);
-        out[n++] = pst_arg_write(PST_ARG_OUT, 0);
+            out[n++] = pst_op_read(PST_ARG_PARAM, (uint8_t)i);
+        out[n++] = pst_op_write(PST_ARG_OUT, 0);
     } else {
-        out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
-        for (uint32_t i = 0; i < node->n_param; i++) out[n++] = pst_arg_accumulate((uint8_t)i);
+        out[n++] = pst_op_read(PST_ARG_DOUT, 0);
+        for (uint32_t i = 0; i < node->n_param; i++) out[n++] = pst_op_accumulate((uint8_t)i);
     }
     return n;
 }

@@ -14,8 +14,8 @@ static pst_status infer_pixels(pst_graph *g, pst_node *node) {
 static uint32_t args_pixels(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     (void)node;
     if (pass != PST_PASS_F) return 0;
-    out[0] = pst_arg_read(PST_ARG_IN, 0);
-    out[1] = pst_arg_write(PST_ARG_OUT, 0);
+    out[0] = pst_op_read(PST_ARG_IN, 0);
+    out[1] = pst_op_write(PST_ARG_OUT, 0);
     return 2;
 }
 
@@ -31,9 +31,9 @@ static uint32_t args_max(const pst_node *node, pst_pass pass, pst_arg out[PST_MA
     (void)node;
     uint32_t n = 0;
     if (pass == PST_PASS_W) return 0;
-    out[n++] = pst_arg_read(PST_ARG_IN, 0);
-    if (pass == PST_PASS_B) out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
-    out[n++] = pass == PST_PASS_F ? pst_arg_write(PST_ARG_OUT, 0) : pst_arg_write(PST_ARG_DIN, 0);
+    out[n++] = pst_op_read(PST_ARG_IN, 0);
+    if (pass == PST_PASS_B) out[n++] = pst_op_read(PST_ARG_DOUT, 0);
+    out[n++] = pass == PST_PASS_F ? pst_op_write(PST_ARG_OUT, 0) : pst_op_write(PST_ARG_DIN, 0);
     return n;
 }
 
@@ -47,8 +47,8 @@ static pst_status infer_average(pst_graph *g, pst_node *node) {
 static uint32_t args_average(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     (void)node;
     if (pass == PST_PASS_W) return 0;
-    out[0] = pass == PST_PASS_F ? pst_arg_read(PST_ARG_IN, 0) : pst_arg_read(PST_ARG_DOUT, 0);
-    out[1] = pass == PST_PASS_F ? pst_arg_write(PST_ARG_OUT, 0) : pst_arg_write(PST_ARG_DIN, 0);
+    out[0] = pass == PST_PASS_F ? pst_op_read(PST_ARG_IN, 0) : pst_op_read(PST_ARG_DOUT, 0);
+    out[1] = pass == PST_PASS_F ? pst_op_write(PST_ARG_OUT, 0) : pst_op_write(PST_ARG_DIN, 0);
     return 2;
 }
 

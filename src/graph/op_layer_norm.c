@@ -17,25 +17,25 @@ static pst_status infer(pst_graph *g, pst_node *node) {
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     (void)node;
     uint32_t n = 0;
-    out[n++] = pst_arg_read(PST_ARG_IN, 0);
+    out[n++] = pst_op_read(PST_ARG_IN, 0);
     if (pass == PST_PASS_F) {
-        out[n++] = pst_arg_read(PST_ARG_PARAM, 0);
-        out[n++] = pst_arg_read(PST_ARG_PARAM, 1);
-        out[n++] = pst_arg_write(PST_ARG_OUT, 0);
-        out[n++] = pst_arg_write(PST_ARG_SAVED, 0);
+        out[n++] = pst_op_read(PST_ARG_PARAM, 0);
+        out[n++] = pst_op_read(PST_ARG_PARAM, 1);
+        out[n++] = pst_op_write(PST_ARG_OUT, 0);
+        out[n++] = pst_op_write(PST_ARG_SAVED, 0);
     } else if (pass == PST_PASS_B) {
-        out[n++] = pst_arg_read(PST_ARG_PARAM, 0);
-        out[n++] = pst_arg_read(PST_ARG_SAVED, 0);
-        out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
+        out[n++] = pst_op_read(PST_ARG_PARAM, 0);
+        out[n++] = pst_op_read(PST_ARG_SAVED, 0);
+        out[n++] = pst_op_read(PST_ARG_DOUT, 0);
         uint32_t sum = n;
-        out[n++] = pst_arg_read(PST_ARG_SUM, 0);
-        out[n++] = pst_arg_reuse(PST_ARG_DIN, 0, sum); /* DOUT is still wanted by W, so SUM is the
+        out[n++] = pst_op_read(PST_ARG_SUM, 0);
+        out[n++] = pst_op_reuse(PST_ARG_DIN, 0, sum); /* DOUT is still wanted by W, so SUM is the
                                                           one to offer */
     } else {
-        out[n++] = pst_arg_read(PST_ARG_SAVED, 0);
-        out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
-        out[n++] = pst_arg_accumulate(0);
-        out[n++] = pst_arg_accumulate(1);
+        out[n++] = pst_op_read(PST_ARG_SAVED, 0);
+        out[n++] = pst_op_read(PST_ARG_DOUT, 0);
+        out[n++] = pst_op_accumulate(0);
+        out[n++] = pst_op_accumulate(1);
     }
     return n;
 }

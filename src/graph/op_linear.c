@@ -31,30 +31,30 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     int active = node->attr.activation != PST_ACT_NONE;
     uint32_t n = 0;
     if (pass == PST_PASS_F) {
-        out[n++] = pst_arg_read(PST_ARG_IN, 0);
+        out[n++] = pst_op_read(PST_ARG_IN, 0);
         for (uint32_t i = 0; i < node->n_param; i++)
-            out[n++] = pst_arg_read(PST_ARG_PARAM, (uint8_t)i);
-        out[n++] = pst_arg_write(PST_ARG_OUT, 0);
-        if (active) out[n++] = pst_arg_write(PST_ARG_SAVED, 0);
+            out[n++] = pst_op_read(PST_ARG_PARAM, (uint8_t)i);
+        out[n++] = pst_op_write(PST_ARG_OUT, 0);
+        if (active) out[n++] = pst_op_write(PST_ARG_SAVED, 0);
     } else if (pass == PST_PASS_B) {
-        out[n++] = pst_arg_read(PST_ARG_PARAM, 0);
-        if (active) out[n++] = pst_arg_read(PST_ARG_SAVED, 0);
+        out[n++] = pst_op_read(PST_ARG_PARAM, 0);
+        if (active) out[n++] = pst_op_read(PST_ARG_SAVED, 0);
         uint32_t dout = n;
-        out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
-        if (active) out[n++] = pst_arg_reuse(PST_ARG_SAVED, 1, dout);
-        out[n++] = pst_arg_write(PST_ARG_DIN, 0);
+        out[n++] = pst_op_read(PST_ARG_DOUT, 0);
+        if (active) out[n++] = pst_op_reuse(PST_ARG_SAVED, 1, dout);
+        out[n++] = pst_op_write(PST_ARG_DIN, 0);
     } else {
-        out[n++] = pst_arg_read(PST_ARG_IN, 0);
-        out[n++] = active ? pst_arg_read(PST_ARG_SAVED, 1) : pst_arg_read(PST_ARG_DOUT, 0);
-        for (uint32_t i = 0; i < node->n_param; i++) out[n++] = pst_arg_accumulate((uint8_t)i);
+        out[n++] = pst_op_read(PST_ARG_IN, 0);
+        out[n++] = active ? pst_op_read(PST_ARG_SAVED, 1) : pst_op_read(PST_ARG_DOUT, 0);
+        for (uint32_t i = 0; i < node->n_param; i++) out[n++] = pst_op_accumulate((uint8_t)i);
     }
     return n;
 }
 
 static uint32_t restore(const pst_node *node, pst_arg out[PST_MAX_ARG]) {
     if (node->attr.activation == PST_ACT_NONE) return 0;
-    out[0] = pst_arg_read(PST_ARG_SAVED, 0);
-    out[1] = pst_arg_write(PST_ARG_OUT, 0);
+    out[0] = pst_op_read(PST_ARG_SAVED, 0);
+    out[1] = pst_op_write(PST_ARG_OUT, 0);
     return 2;
 }
 

@@ -10,18 +10,18 @@ extern const pst_op_row pst_op_embedding, pst_op_layer_norm, pst_op_linear, pst_
     pst_op_vocabulary_loss, pst_op_convolution, pst_op_batch_norm, pst_op_pixels, pst_op_max_pool,
     pst_op_average_pool;
 
-static inline pst_arg pst_arg_read(pst_arg_kind kind, uint8_t index) {
+static inline pst_arg pst_op_read(pst_arg_kind kind, uint8_t index) {
     return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_READ, .share = -1};
 }
-static inline pst_arg pst_arg_write(pst_arg_kind kind, uint8_t index) {
+static inline pst_arg pst_op_write(pst_arg_kind kind, uint8_t index) {
     return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = -1};
 }
 /* Written, and free to take over the memory of operand number `share` of the same list. */
-static inline pst_arg pst_arg_reuse(pst_arg_kind kind, uint8_t index, uint32_t share) {
+static inline pst_arg pst_op_reuse(pst_arg_kind kind, uint8_t index, uint32_t share) {
     return (pst_arg){
         .kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = (int8_t)share};
 }
-static inline pst_arg pst_arg_accumulate(uint8_t index) {
+static inline pst_arg pst_op_accumulate(uint8_t index) {
     return (pst_arg){
         .kind = PST_ARG_DPARAM, .index = index, .access = PST_READ | PST_WRITE, .share = -1};
 }

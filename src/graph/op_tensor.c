@@ -50,14 +50,14 @@ static pst_status infer_stack(pst_graph *g, pst_node *node) {
 }
 
 static uint32_t forward(pst_arg out[PST_MAX_ARG]) {
-    out[0] = pst_arg_read(PST_ARG_IN, 0);
-    out[1] = pst_arg_write(PST_ARG_OUT, 0);
+    out[0] = pst_op_read(PST_ARG_IN, 0);
+    out[1] = pst_op_write(PST_ARG_OUT, 0);
     return 2;
 }
 
 static uint32_t backward(pst_arg out[PST_MAX_ARG]) {
-    out[0] = pst_arg_read(PST_ARG_DOUT, 0);
-    out[1] = pst_arg_write(PST_ARG_DIN, 0);
+    out[0] = pst_op_read(PST_ARG_DOUT, 0);
+    out[1] = pst_op_write(PST_ARG_DIN, 0);
     return 2;
 }
 

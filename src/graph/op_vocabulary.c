@@ -42,9 +42,9 @@ static pst_status infer_loss(pst_graph *g, pst_node *node) {
 static uint32_t args_part(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     (void)node;
     if (pass != PST_PASS_F) return 0;
-    out[0] = pst_arg_read(PST_ARG_IN, 0);
-    out[1] = pst_arg_read(PST_ARG_IN, 1);
-    out[2] = pst_arg_write(PST_ARG_OUT, 0);
+    out[0] = pst_op_read(PST_ARG_IN, 0);
+    out[1] = pst_op_read(PST_ARG_IN, 1);
+    out[2] = pst_op_write(PST_ARG_OUT, 0);
     return 3;
 }
 
@@ -52,15 +52,15 @@ static uint32_t args_loss(const pst_node *node, pst_pass pass, pst_arg out[PST_M
     (void)node;
     uint32_t n = 0;
     if (pass == PST_PASS_F) {
-        out[n++] = pst_arg_read(PST_ARG_IN, 1);
-        out[n++] = pst_arg_read(PST_ARG_IN, 2);
-        out[n++] = pst_arg_write(PST_ARG_OUT, 0);
-        out[n++] = pst_arg_write(PST_ARG_SAVED, 0);
+        out[n++] = pst_op_read(PST_ARG_IN, 1);
+        out[n++] = pst_op_read(PST_ARG_IN, 2);
+        out[n++] = pst_op_write(PST_ARG_OUT, 0);
+        out[n++] = pst_op_write(PST_ARG_SAVED, 0);
     } else if (pass == PST_PASS_B) {
-        out[n++] = pst_arg_read(PST_ARG_IN, 0);
-        out[n++] = pst_arg_read(PST_ARG_IN, 1);
-        out[n++] = pst_arg_read(PST_ARG_SAVED, 0);
-        out[n] = pst_arg_reuse(PST_ARG_DIN, 0, 0);
+        out[n++] = pst_op_read(PST_ARG_IN, 0);
+        out[n++] = pst_op_read(PST_ARG_IN, 1);
+        out[n++] = pst_op_read(PST_ARG_SAVED, 0);
+        out[n] = pst_op_reuse(PST_ARG_DIN, 0, 0);
         out[n++].must = 1;
     }
     return n;

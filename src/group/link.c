@@ -75,7 +75,7 @@ static pst_status time_size(prober *m, uint32_t from, uint32_t to, uint64_t byte
     return PST_OK;
 }
 
-static pst_status time_pair(prober *m, uint32_t from, uint32_t to, pst_link *link) {
+static pst_status time_pair(prober *m, uint32_t from, uint32_t to, pst_link_times *link) {
     uint64_t back;
     m->seq = 0;
     PST_TRY(time_size(m, from, to, SHORT, &back));
@@ -90,7 +90,7 @@ static pst_status time_pair(prober *m, uint32_t from, uint32_t to, pst_link *lin
 /* --- all of them ------------------------------------------------------------------------------ */
 
 /* Left out where there are `most` already. */
-static void add_size(pst_link *l, uint64_t bytes, uint32_t most) {
+static void add_size(pst_link_times *l, uint64_t bytes, uint32_t most) {
     uint32_t i = 0;
     while (i < l->n && l->bytes[i] < bytes) i++;
     if ((i < l->n && l->bytes[i] == bytes) || l->n >= most) return;
@@ -100,10 +100,10 @@ static void add_size(pst_link *l, uint64_t bytes, uint32_t most) {
 }
 
 /* What goes from one host to another, and from the first rank that sends so to which. */
-static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link *l, uint32_t *sender,
-                      uint32_t *receiver) {
+static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link_times *l,
+                      uint32_t *sender, uint32_t *receiver) {
     int larger = 0;
-    *l = (pst_link){0};
+    *l = (pst_link_times){0};
     *sender = PST_NONE;
     for (uint32_t r = from; r < m->p->job->n_rank; r++) {
         const pst_instr_list *list = &m->p->job->list[r];
@@ -126,7 +126,7 @@ static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link *l, 
     return *sender != PST_NONE;
 }
 
-static void set_durations(prober *m, uint32_t from, uint32_t to, const pst_link *l) {
+static void set_durations(prober *m, uint32_t from, uint32_t to, const pst_link_times *l) {
     for (uint32_t r = 0; r < m->p->job->n_rank; r++) {
         pst_instr_list *list = &m->p->job->list[r];
         for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -134,13 +134,13 @@ static void set_durations(prober *m, uint32_t from, uint32_t to, const pst_link 
             int sends = in->opcode == PST_OP_SEND && m->host[r] == from && m->host[in->peer] == to;
             int receives =
                 in->opcode == PST_OP_RECV && m->host[r] == to && m->host[in->peer] == from;
-            if (sends || receives) pst_link_time(l, in);
+            if (sends || receives) pst_link_times_set(l, in);
         }
     }
 }
 
 static pst_status measure_hosts(prober *m, uint32_t from, uint32_t to) {
-    pst_link link;
+    pst_link_times link;
     uint32_t sender, receiver = 0, mine = m->g->world->rank;
     if (!find_sizes(m, from, to, &link, &sender, &receiver)) return PST_OK;
     if (mine == sender || mine == receiver) PST_TRY(time_pair(m, sender, receiver, &link));

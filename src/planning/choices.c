@@ -242,11 +242,26 @@ static pst_status choose_solved(pst_planning *x) {
 
 /* Without a limit of memory, orders that are solved for may hold no more than 1f1b does
  * (prepare/solved.c). */
+static pst_status choose_all_schedules(pst_planning *x) {
+    pst_search_problem *p = &x->problem;
+    const int less = p->reorders && x->config->parallel.memory <= 0;
+    uint32_t n;
+    const pst_schedule_row *row = pst_schedule_rows(&n);
+    p->n_schedule = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (row[i].kind != PST_SCHEDULE_GENERATED || (less && !row[i].within_1f1b)) continue;
+        if (p->n_schedule == PST_SEARCH_SCHEDULES)
+            return pst_fail(PST_EINTERNAL, "more schedules than %d to search: %s is beyond them",
+                            PST_SEARCH_SCHEDULES, row[i].name);
+        p->schedule[p->n_schedule++] = row[i].name;
+    }
+    return PST_OK;
+}
+
 static pst_status choose_schedule(pst_planning *x) {
     const pst_config *c = x->config;
     pst_search_problem *p = &x->problem;
     const pst_schedule_row *row;
-    uint32_t n;
     p->reorders = is_given(x, "parallel", "schedule") &&
                   pst_schedule_kind_of(c->parallel.schedule) == PST_SCHEDULE_SOLVED;
     if (p->reorders) PST_TRY(choose_solved(x));
@@ -261,13 +276,7 @@ static pst_status choose_schedule(pst_planning *x) {
         p->schedule[0] = row->name;
         return PST_OK;
     }
-    row = pst_schedule_rows(&n);
-    p->n_schedule = 0;
-    for (uint32_t i = 0; i < n && p->n_schedule < sizeof p->schedule / sizeof *p->schedule; i++)
-        if (row[i].kind == PST_SCHEDULE_GENERATED &&
-            (!p->reorders || c->parallel.memory > 0 || row[i].within_1f1b))
-            p->schedule[p->n_schedule++] = row[i].name;
-    return PST_OK;
+    return choose_all_schedules(x);
 }
 
 static pst_status choose_recompute(pst_planning *x) {

@@ -104,8 +104,8 @@ static pst_status solve_cut(pst_prepared *p) {
     if (status == PST_OK) {
         pst_prepare_slow_stages(p, slow);
         share_stages(p, slow);
-        const pst_partition_times times = {&p->costs, &predict, slow};
-        status = pst_partition_solve(p->graph, &times, p->schedule, recompute, &p->plan->layout);
+        const pst_balance_times times = {&p->costs, &predict, slow};
+        status = pst_balance_solve(p->graph, &times, p->schedule, recompute, &p->plan->layout);
     }
     free(slow);
     free(recompute);

@@ -1,7 +1,7 @@
 /* See link_times.h. */
 #include "prepare/link_times.h"
 
-static uint64_t duration(const pst_link *l, uint64_t bytes) {
+static uint64_t duration(const pst_link_times *l, uint64_t bytes) {
     uint32_t i = 1;
     if (!l->n) return 0;
     while (i + 1 < l->n && l->bytes[i] < bytes) i++;
@@ -13,7 +13,7 @@ static uint64_t duration(const pst_link *l, uint64_t bytes) {
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
-void pst_link_time(const pst_link *l, pst_instr *message) {
+void pst_link_times_set(const pst_link_times *l, pst_instr *message) {
     message->ns = duration(l, message->bytes);
     message->wire_ns = message->ns > l->latency_ns ? message->ns - l->latency_ns : 0;
 }

@@ -11,7 +11,7 @@ typedef struct {
     uint32_t n;          /* 0: not measured */
     uint64_t latency_ns; /* of a message of hardly any bytes */
     uint64_t bytes[PST_LINK_SIZES], ns[PST_LINK_SIZES];
-} pst_link;
+} pst_link_times;
 /* Sets the durations of a message. */
-void pst_link_time(const pst_link *link, pst_instr *message);
+void pst_link_times_set(const pst_link_times *link, pst_instr *message);
 #endif

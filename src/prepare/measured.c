@@ -97,7 +97,7 @@ static void sort_messages(pst_measured *m) {
 }
 
 /* The largest sizes, when there are more than a link has. */
-static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_link *l) {
+static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_link_times *l) {
     l->n = 0;
     for (size_t i = m->n_message; i-- > 0 && l->n < PST_LINK_SIZES;)
         if (m->messages[i].from == from && m->messages[i].to == to) l->n++;
@@ -115,7 +115,8 @@ static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_lin
 
 pst_status pst_measured_time_messages(const pst_measured *m, pst_job *job) {
     if (!m) return PST_OK;
-    pst_link *links = calloc(job->n_rank, sizeof *links); /* of one rank, to and from each other */
+    pst_link_times *links = calloc(job->n_rank, sizeof *links); /* of one rank, to and from each
+                                                                   other */
     if (!links) return pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", job->n_rank);
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (int out = 0; out < 2; out++) {
@@ -124,7 +125,7 @@ pst_status pst_measured_time_messages(const pst_measured *m, pst_job *job) {
             for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
                 pst_instr *in = &job->list[r].instr[i];
                 if (in->opcode != (out ? PST_OP_SEND : PST_OP_RECV)) continue;
-                if (links[in->peer].n) pst_link_time(&links[in->peer], in);
+                if (links[in->peer].n) pst_link_times_set(&links[in->peer], in);
             }
         }
     free(links);

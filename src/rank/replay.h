@@ -4,7 +4,7 @@
 #ifndef PST_RANK_REPLAY_H
 #define PST_RANK_REPLAY_H
 #include "base/device.h"
-#include "graph/diff.h"
+#include "graph/tape.h"
 
 typedef struct pst_rank pst_rank;
 

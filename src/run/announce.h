@@ -12,7 +12,7 @@ void pst_announce_warmup(const pst_config *c);
  * on how many. */
 int pst_announce_crowd(const pst_trainer *t, pst_sharing *crowd);
 /* summary.c: what the run has come to, on stdout; reported: report.html is there. */
-void pst_summary_print(const pst_trainer *t, uint64_t weights_hash, int reported);
+void pst_announce_summary(const pst_trainer *t, uint64_t weights_hash, int reported);
 /* No step of this process has changed the weights. */
-int pst_summary_changed_nothing(const pst_trainer *t);
+int pst_announce_changed_nothing(const pst_trainer *t);
 #endif

@@ -2,7 +2,7 @@
  * under the checker, which names operator and tensor; then the run ends, or goes on with the next
  * batch. */
 #include "base/log.h"
-#include "run/step.h"
+#include "run/nonfinite.h"
 #include "run/saving.h"
 #include <inttypes.h>
 #include <math.h>

@@ -3,6 +3,7 @@
  * session (session.c) alike. */
 #include "run/stop.h"
 #include "run/step.h"
+#include "run/nonfinite.h"
 #include "run/saving.h"
 #include <math.h>
 #include <stdlib.h>

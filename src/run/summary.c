@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "report/typical.h"
 #include "run/announce.h"
-#include "run/step.h"
+#include "run/nonfinite.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -51,13 +51,13 @@ static void say_memory(const pst_trainer *t) {
 
 /* No step of this process has changed the weights. A run that goes on may end while the scale of
  * fp16 is still being found: its weights were trained before. */
-int pst_summary_changed_nothing(const pst_trainer *t) {
+int pst_announce_changed_nothing(const pst_trainer *t) {
     uint64_t steps = t->step - t->resumed;
     int scaling = t->resumed && t->overflowed;
     return !t->stopped && steps && t->skipped - t->skipped_before == steps && !scaling;
 }
 
-void pst_summary_print(const pst_trainer *t, uint64_t hash, int reported) {
+void pst_announce_summary(const pst_trainer *t, uint64_t hash, int reported) {
     char work[400], advice[PST_NONFINITE_ADVICE];
     printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
     if (!t->study) printf("; weights %016" PRIx64, hash);
@@ -74,7 +74,7 @@ void pst_summary_print(const pst_trainer *t, uint64_t hash, int reported) {
         printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
     pst_nonfinite_advice(t, advice);
-    int fails = pst_summary_changed_nothing(t);     /* and says why */
+    int fails = pst_announce_changed_nothing(t);    /* and says why */
     if (!fails && t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
         pst_log(PST_LOG_WARN,
                 "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s",

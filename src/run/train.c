@@ -10,6 +10,7 @@
 #include "run/setup.h"
 #include "run/announce.h"
 #include "run/step.h"
+#include "run/nonfinite.h"
 #include "run/feed.h"
 #include "run/saving.h"
 #include "run/resume.h"
@@ -213,9 +214,9 @@ static pst_status finish(pst_trainer *t) {
         pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash,
                         t->stopped ? "interrupted" : "done");
     if (t->metrics) reported = write_report(t);
-    if (t->metrics && !t->options->quiet) pst_summary_print(t, hash, reported);
+    if (t->metrics && !t->options->quiet) pst_announce_summary(t, hash, reported);
     if (t->checkpointed != t->step && !t->study) return lost_weights(t);
-    if (pst_summary_changed_nothing(t)) return all_skipped(t);
+    if (pst_announce_changed_nothing(t)) return all_skipped(t);
     return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
 }
 

@@ -1,3 +1,5 @@
+/* Linear in fp8 on a processor: rounds copies of both factors, and calls the kernels of bf16. See
+ * far_f8.h. */
 #include "far/far_f8.h"
 #include "kernels/shape.h"
 #include <math.h>

@@ -1,3 +1,5 @@
+/* Logits with gaps between their rows, on a processor: packs copies without gaps, calls the
+ * kernels, and spreads what they wrote. See far_gaps.h. */
 #include "far/far_gaps.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Any text as a graph: an error, or a graph that passes its check, keeps its hash through print and
  * parse, and can be differentiated without harm. */
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include <stdlib.h>
 #include <string.h>
 

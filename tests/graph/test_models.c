@@ -1,5 +1,5 @@
 /* Models: parameter counts of the presets, GPT-2's structure and names, what contradictions say. */
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "models/model.h"
 #include <math.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * the whole model. The reference sums in double and rounds once per element, so that the distance
  * stays within a few roundings of fp32 (2^-24) per layer. */
 #include "base/rng.h"
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "graph/split.h"
 #include "kernels/kernel.h"
 #include "models/model.h"

@@ -2,7 +2,7 @@
  * and contributions arrive in reverse node order. Gradients are followed as numbers: each (node,
  * input) gets a random factor, so that a lost, doubled or misplaced contribution changes the
  * sum. */
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "graph/random_graph.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -85,14 +85,14 @@ static void against_brute_force(void **unused) {
             p.crossing[i] = next_random(&state) % range;
         }
         uint32_t chunk[MAX_N];
-        const pst_partition_items items = {.cost = p.cost,
-                                           .boundary_cost = p.with_boundary ? p.boundary : NULL,
-                                           .crossing = p.with_crossing ? p.crossing : NULL,
-                                           .again = p.with_again ? p.row : NULL,
-                                           .slow = p.with_slow ? p.slow : NULL,
-                                           .n = p.n,
-                                           .n_chunk = p.k};
-        MUST(pst_partition_cut(&items, chunk));
+        const pst_balance_items items = {.cost = p.cost,
+                                         .boundary_cost = p.with_boundary ? p.boundary : NULL,
+                                         .crossing = p.with_crossing ? p.crossing : NULL,
+                                         .again = p.with_again ? p.row : NULL,
+                                         .slow = p.with_slow ? p.slow : NULL,
+                                         .n = p.n,
+                                         .n_chunk = p.k};
+        MUST(pst_balance_cut(&items, chunk));
         for (uint32_t i = 0; i < p.n; i++) /* contiguous, ascending, none empty */
             assert_true(i == 0 ? chunk[0] == 0 : chunk[i] - chunk[i - 1] <= 1);
         assert_int_equal(chunk[p.n - 1], p.k - 1);
@@ -107,11 +107,11 @@ static void impossible(void **unused) {
     (void)unused;
     uint64_t cost[3] = {1, 2, 3};
     uint32_t chunk[3] = {7, 7, 7};
-    pst_partition_items items = {.cost = cost, .n = 3, .n_chunk = 4};
-    assert_int_equal(pst_partition_cut(&items, chunk), PST_EINPUT);
+    pst_balance_items items = {.cost = cost, .n = 3, .n_chunk = 4};
+    assert_int_equal(pst_balance_cut(&items, chunk), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "3 operators cannot fill 4 chunks"));
     items.n_chunk = 0;
-    assert_int_equal(pst_partition_cut(&items, chunk), PST_EINPUT);
+    assert_int_equal(pst_balance_cut(&items, chunk), PST_EINPUT);
     assert_int_equal(chunk[0], 7);
 }
 
@@ -119,9 +119,9 @@ static void enormous_costs_do_not_overflow(void **unused) {
     (void)unused;
     uint64_t cost[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 1};
     uint32_t chunk[4];
-    const pst_partition_items items = {
+    const pst_balance_items items = {
         .cost = cost, .boundary_cost = cost, .crossing = cost, .n = 4, .n_chunk = 2};
-    MUST(pst_partition_cut(&items, chunk));
+    MUST(pst_balance_cut(&items, chunk));
     assert_int_equal(chunk[0], 0);
     assert_int_equal(chunk[3], 1);
 }
@@ -132,8 +132,8 @@ static void a_thousand_operators(void **unused) {
     uint64_t *cost = calloc(N, sizeof(*cost)), most = 0, sum = 0, state = test_seed(43);
     uint32_t *chunk = calloc(N, sizeof(*chunk));
     for (uint32_t i = 0; i < N; i++) cost[i] = 1000 + next_random(&state) % 1000;
-    const pst_partition_items items = {.cost = cost, .crossing = cost, .n = N, .n_chunk = K};
-    MUST(pst_partition_cut(&items, chunk));
+    const pst_balance_items items = {.cost = cost, .crossing = cost, .n = N, .n_chunk = K};
+    MUST(pst_balance_cut(&items, chunk));
     for (uint32_t i = 0; i < N; i++) {
         sum = i > 0 && chunk[i] == chunk[i - 1] ? sum + cost[i] : cost[i];
         most = sum > most ? sum : most;

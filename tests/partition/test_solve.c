@@ -1,6 +1,6 @@
 /* Plans from graphs: contiguous, balanced by the cost model, with the head's weight noticed; what
  * is refused. */
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "models/model.h"
 #include "partition/balance/balance.h"
 #include "pipeline/layout/plan.h"
@@ -30,10 +30,10 @@ static pst_graph *gpt(const char *preset, int infer) {
     return g;
 }
 
-static const pst_partition_times modelled = {.costs = &nominal};
+static const pst_balance_times modelled = {.costs = &nominal};
 
 /* As the plan of a run with this cut. */
-static pst_status solve_for(const pst_graph *g, const pst_partition_times *times,
+static pst_status solve_for(const pst_graph *g, const pst_balance_times *times,
                             const pst_schedule *s, const uint8_t *recompute, pst_plan **plan) {
     pst_layout l = {.pipeline = s->n_rank,
                     .data = 1,
@@ -41,7 +41,7 @@ static pst_status solve_for(const pst_graph *g, const pst_partition_times *times
                     .micro_batch = g->micro_batch,
                     .n_micro = s->n_micro};
     strcpy(l.schedule, s->name);
-    pst_status status = pst_partition_solve(g, times, s, recompute, &l);
+    pst_status status = pst_balance_solve(g, times, s, recompute, &l);
     if (status == PST_OK) status = pst_plan_open(&l, pst_graph_hash(g), plan);
     pst_layout_close(&l);
     return status;
@@ -181,7 +181,7 @@ static void predicted_durations_count(void **unused) {
     (void)unused;
     uint32_t asked = 0;
     const pst_chooser predict = {.arg = &asked, .ns = late_ns};
-    const pst_partition_times times = {.costs = &nominal, .predict = &predict};
+    const pst_balance_times times = {.costs = &nominal, .predict = &predict};
     pst_graph *g = gpt("gpt2", 0);
     pst_schedule *s;
     pst_plan *plan;

@@ -1,6 +1,6 @@
 /* The oracle of the mutation tests: exhaustive execution of instruction lists on an abstract
- * machine, which knows what pipeline/compile/instr.h says that lists mean, and nothing of how the
- * checker goes about it.
+ * machine, which knows what instr.h and flush.h of pipeline/compile say that lists mean, and
+ * nothing of how the checker goes about it.
  *
  * Whatever has started can take any time, and a message may be buffered or not: these are the
  * interleavings. Lists have no choices (no instruction takes something away from another), so what

@@ -1,7 +1,7 @@
 /* Differentiation by one walk forward and one walk backward over the nodes. The builder remembers
  * which value holds each tensor, and which holds the newest version of its gradient; operand lists
  * come from the operators' rows. */
-#include "graph/diff.h"
+#include "graph/tape.h"
 #include "base/grow.h"
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * Gradients accumulate in reverse node order: the last consumer of a tensor gives its gradient
  * first; an earlier consumer's B reads it as SUM and writes a new version. So every layout adds in
  * the same order. */
-#ifndef PST_GRAPH_DIFF_H
-#define PST_GRAPH_DIFF_H
+#ifndef PST_GRAPH_TAPE_H
+#define PST_GRAPH_TAPE_H
 #include "graph/op.h"
 
 typedef enum { PST_VALUE_TENSOR, PST_VALUE_GRAD, PST_VALUE_SAVED } pst_value_kind;
