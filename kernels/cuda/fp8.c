@@ -27,16 +27,18 @@ struct pst_cuda_scalings {
 static pst_status add(pst_cuda_device *d, const char *node, entry **made) {
     struct pst_cuda_scalings *s = d->scalings;
     void *memory = NULL;
-    static const pst_cuda_scaling none[SCALINGS];
     if (!s) s = d->scalings = calloc(1, sizeof *s);
     if (!s) return pst_no_memory("for the table of scales");
     PST_TRY(pst_grow(&s->list, sizeof *s->list, s->n, &s->room, "for the table of scales"));
-    PST_TRY(pst_cuda_status(cudaMalloc(&memory, sizeof none), "scales of 8-bit factors"));
+    PST_TRY(pst_cuda_status(cudaMalloc(&memory, SCALINGS * sizeof(pst_cuda_scaling)),
+                            "scales of 8-bit factors"));
     *made = &s->list[s->n++];
     **made = (entry){.scaling = memory};
     snprintf((*made)->node, sizeof(*made)->node, "%s", node);
-    return pst_cuda_status(cudaMemcpy(memory, none, sizeof none, cudaMemcpyHostToDevice),
-                           "scales of 8-bit factors");
+    PST_TRY(pst_cuda_status(cudaMemset(memory, 0, SCALINGS * sizeof(pst_cuda_scaling)),
+                            "scales of 8-bit factors"));
+    /* our streams do not wait for the default one */
+    return pst_cuda_status(cudaDeviceSynchronize(), "scales of 8-bit factors");
 }
 
 static pst_status find(pst_cuda_device *d, const char *node, entry **found) {

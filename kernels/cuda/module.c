@@ -30,6 +30,9 @@ pst_module_open(const pst_module_host *given) {
     /* Read by the driver when it is first called. Streams that share one of the usual 8 queues to
      * the device wait for each other, and NCCL's for other ranks. */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    /* NCCL would connect each algorithm at its first use, in the midst of a step: it waits for the
+     * other ranks then, and takes memory that nobody has counted. So it connects all at set-up. */
+    setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     module.kernel = pst_cuda_rows_all(&module.n_kernel);
     module.arith = &pst_cuda_arith;
     module.choices = &pst_cuda_choices;

@@ -15,8 +15,10 @@
  *    needs one when it has arrived.
  *  - The two together occupy PST_NCCL_CTAS multiprocessors each at most, and an eighth of a smaller
  *    GPU. What computes ends without waiting for anybody, so these do get their place.
- *  - A rank has six streams. A GPU has eight queues for them (CUDA_DEVICE_MAX_CONNECTIONS); of more
- *    streams, those that share a queue would wait for each other.
+ *  - A rank has six streams, and NCCL some of its own. A GPU has eight queues for them
+ *    (CUDA_DEVICE_MAX_CONNECTIONS: the module asks for 32); of more streams, those that share a
+ *    queue would wait for each other.
+ *
  * What is left: loading a kernel, which happens at its first launch, may wait for all that runs on
  * the GPU. In a list that runs for the first time the executor therefore launches nothing behind an
  * exchange before that has ended; where it still hangs in the first step, CUDA_MODULE_LOADING=EAGER

@@ -5,17 +5,18 @@
 #include "base/status.h"
 #include "kernels/cuda/nccl.h"
 
-enum { TAKEN_NS = 2000000000 };
+#define TAKEN_NS UINT64_C(600000000000)
 
 /* NCCL takes a group in a thread of its own; what is launched next must stand behind it. All
- * connections are there, so it waits for no other rank. */
+ * connections are there, so it waits for no other rank, unless the stream's queue is full behind an
+ * exchange that does: as long as that rank is late. The watch on hangs ends a run earlier. */
 static pst_status await(pst_nccl_comm *c, const char *what) {
     const uint64_t until = pst_monotonic_ns() + TAKEN_NS;
     pst_status status;
     do status = pst_nccl_comm_taken(c, what);
     while (status == PST_BUSY && pst_monotonic_ns() < until);
     return status == PST_BUSY ? pst_fail(PST_EINTERNAL, "NCCL: %s: it is not queued after %d s",
-                                         what, TAKEN_NS / 1000000000)
+                                         what, (int)(TAKEN_NS / 1000000000))
                               : status;
 }
 

@@ -154,28 +154,31 @@ static const pst_cuda_entry *entry_of(const pst_cuda_device *d, const pst_cuda_s
     return NULL;
 }
 
+/* Of these the first that runs is taken, where nothing is measured. */
+enum { PROPOSALS = 4 };
+
 /* No algorithm is no failure: then it goes apart. */
 static pst_status choose_fused(pst_cuda_device *d, pst_cuda_entry *e) {
     const pst_cuda_shape shape = pst_cuda_unfused(e->shape);
     const pst_cuda_entry *plain = entry_of(d, &shape);
-    cublasLtMatmulHeuristicResult_t first;
+    cublasLtMatmulHeuristicResult_t list[PROPOSALS];
     int n = 0;
     if (!plain) return pst_fail(PST_EINTERNAL, "a fused matrix product before the plain one");
     if (d->products->measures) return pst_cuda_product_measure_fused(d, e, plain);
-    e->apart = pst_cuda_product_ask(d, e, 1, &first, &n) || !n;
-    if (!e->apart) e->algo = first.algo;
+    e->apart = pst_cuda_product_ask(d, e, PROPOSALS, list, &n) || !n;
+    if (!e->apart) e->algo = list[0].algo;
     return PST_OK;
 }
 
 static pst_status choose(pst_cuda_device *d, pst_cuda_entry *e) {
-    cublasLtMatmulHeuristicResult_t first;
+    cublasLtMatmulHeuristicResult_t list[PROPOSALS];
     int n = 0, found;
     PST_TRY(choose_given(d, e, &found));
     if (found) return PST_OK;
     if (pst_cuda_is_fused(&e->shape)) return choose_fused(d, e);
     if (d->products->measures) return pst_cuda_product_measure(d, e);
-    PST_TRY(pst_cuda_product_propose(d, e, 1, &first, &n));
-    e->algo = first.algo;
+    PST_TRY(pst_cuda_product_propose(d, e, PROPOSALS, list, &n));
+    e->algo = list[0].algo;
     return PST_OK;
 }
 

@@ -174,6 +174,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int pr
 }
 cudaError_t cudaStreamDestroy(cudaStream_t s) { return fake_drop(s); }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) { return wait_until(s->end_ns); }
+cudaError_t cudaDeviceSynchronize(void) { return fake_call(); }
 cudaError_t cudaStreamQuery(cudaStream_t s) {
     cudaError_t error = fake_call();
     if (error == cudaSuccess) error = fake_breaks(s);

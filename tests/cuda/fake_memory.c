@@ -90,6 +90,11 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_distance, const void *from, si
                                 (const uint8_t *)from + i * from_distance, bytes, kind, s);
     return error;
 }
+cudaError_t cudaMemset(void *to, int value, size_t bytes) {
+    cudaError_t error = fake_call();
+    if (error == cudaSuccess) memset(to, value, bytes);
+    return error;
+}
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t s) {
     return fake_later(s, (fake_effect){.to = to, .value = (uint64_t)value, .bytes = bytes});
 }

@@ -681,7 +681,7 @@ static void choices_that_do_not_run(void **state) {
     fake_blas.unfit = 2;
     fake_blas.broken = 5;
     assert_int_equal(forward(3, 6), PST_EINTERNAL);
-    assert_non_null(strstr(pst_error(), "none of cuBLASLt's 3 algorithms for the matrix product "));
+    assert_non_null(strstr(pst_error(), "none of cuBLASLt's 2 algorithms for the matrix product "));
     assert_int_equal(chosen(list), 1);
 }
 
@@ -690,6 +690,9 @@ static void choices_by_the_library(void **state) {
     assert_int_equal(pst_cuda_choices.give(device, 0, NULL, 0), PST_OK);
     assert_int_equal(forward(3, 4), PST_OK);
     assert_int_equal(fake_blas.ran, 100);
+    fake_blas.unfit = 1; /* it says that its first proposal does not run */
+    assert_int_equal(forward(3, 5), PST_OK);
+    assert_int_equal(fake_blas.ran, 101);
 }
 
 static void choices_that_are_given(void **state) {
