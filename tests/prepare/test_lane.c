@@ -119,9 +119,11 @@ static void lanes_are_as_in_the_whole(void **unused) {
         double longer = compare(&x, draw(0, x.data - 1));
         if (getenv("PST_LANE")) printf("%+.4f %s", longer, x.text);
         int even = x.tensor == 1 || strstr(x.text, "vocabulary: 256");
-        int same = x.data == 1 && (x.tensor == 1 || !x.per_node); /* tensor ranks that share a NIC
-                                                                     stand for each other */
-        if (same && fabs(longer) > (even ? 0 : 2e-3))             /* parts that are not equal */
+        /* tensor ranks that share a NIC stand for each other */
+        int same = x.data == 1 && (x.tensor == 1 || !x.per_node);
+        /* Of parts that are not equal the first rank has the largest, and it does not wait for the
+         * norm, which it gathers; the lane has the time of that part, and waits. */
+        if (same && fabs(longer) > (even ? 0 : 2e-3))
             fail_msg("the step takes %+g as long\n%s", longer, x.text);
         if (!same) {
             most = fmax(most, fabs(longer));
