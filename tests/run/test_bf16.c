@@ -158,8 +158,9 @@ static void test_refused_on_cpus(void **state) {
     assert_int_equal(r.exit_status, 2);
     assert_non_null(
         strstr(pst_error(), "parallel.reproducible: each replica scales its 8-bit factors"));
-    const char *loose[] = {"parallel.deterministic=false", "parallel.reproducible=2"};
-    r = run_here(YAML, "loose-reproducible", 1, "", loose, 2);
+    const char *loose[] = {"train.precision=fp32", "parallel.deterministic=false",
+                           "parallel.reproducible=2"};
+    r = run_here(YAML, "loose-reproducible", 1, "", loose, 3);
     assert_int_equal(r.exit_status, 2);
     assert_non_null(strstr(pst_error(), "parallel.reproducible: with parallel.deterministic"));
 }
