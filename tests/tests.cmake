@@ -175,7 +175,7 @@ if(NOT PST_FUZZ)
   add_library(pst_early MODULE tests/comm/early_signals.c) # LD_PRELOAD of test_early.sh
   set_target_properties(pst_early PROPERTIES OUTPUT_NAME pst-early)
   target_link_libraries(pst_early PRIVATE ${CMAKE_DL_LIBS})
-  foreach(target test_far_training test_far_f8 test_far_gaps test_far_graphs test_far_layouts test_far_staged)
+  foreach(target test_far_training test_far_f8 test_far_gaps test_far_sums test_far_graphs test_far_layouts test_far_staged)
     add_dependencies(${target} pst_far)
     target_compile_definitions(${target} PRIVATE FAR_MODULE="$<TARGET_FILE:pst_far>")
   endforeach()

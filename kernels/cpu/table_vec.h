@@ -22,6 +22,10 @@ static const char *needs_aligned_part(const pst_graph *g, const pst_node *node,
                                 : needs_isa(g, node, device);
 }
 
+static const char *needs_rows(const pst_graph *g, const pst_node *node, const pst_device *device) {
+    return node->attr.sum_parts ? "W is given sums of rows" : needs_isa(g, node, device);
+}
+
 #define ROW(op, pass, scratch, launch)                                                             \
     {                                                                                              \
         op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch, VEC_DTYPES, NULL,   \
@@ -31,8 +35,10 @@ static const pst_kernel_row vec_rows[] = {
     ROW("embedding", PST_PASS_F, NULL, embedding_f),
     ROW("embedding", PST_PASS_W, NULL, embedding_w),
     ROW("layer_norm", PST_PASS_F, NULL, layer_norm_f),
-    ROW("layer_norm", PST_PASS_B, NULL, layer_norm_b),
-    ROW("layer_norm", PST_PASS_W, NULL, layer_norm_w),
+    {"layer_norm", PST_PASS_B, "cpu/" VEC_NAME "/layer_norm", VEC_ISA, needs_rows, NULL,
+     layer_norm_b, VEC_DTYPES, NULL, NULL},
+    {"layer_norm", PST_PASS_W, "cpu/" VEC_NAME "/layer_norm", VEC_ISA, needs_rows, NULL,
+     layer_norm_w, VEC_DTYPES, NULL, NULL},
     ROW("linear", PST_PASS_F, linear_f_scratch, linear_f),
     ROW("linear", PST_PASS_B, linear_b_scratch, linear_b),
     ROW("linear", PST_PASS_W, linear_w_scratch, linear_w),

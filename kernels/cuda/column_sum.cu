@@ -117,18 +117,29 @@ static void parts_of(pst_cuda_queue q, const pst_cuda_columns *c, column_job j) 
     else launch(q, column_parts<T, PACKED, false>, grid, block, j, x, dy);
 }
 
-void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *c) {
-    column_job j = {
-        c->rows,  c->columns, c->pitch ? c->pitch : c->columns, part_rows(c->rows, c->columns),
-        c->saved, c->scratch};
+static uint64_t rows_each(const pst_cuda_columns *c) {
+    return c->parts ? div_up(c->rows, c->parts) : part_rows(c->rows, c->columns);
+}
+
+void pst_cuda_column_parts(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *c) {
+    column_job j = {c->rows,      c->columns, c->pitch ? c->pitch : c->columns,
+                    rows_each(c), c->saved,   c->scratch};
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
         bool packed = aligned(c->x) && aligned(c->dy) && (c->columns | j.pitch) % pack<T>::N == 0;
         if (packed) parts_of<T, true>(q, c, j);
         else parts_of<T, false>(q, c, j);
     });
-    uint32_t arrays = c->saved ? 2 : 1;
-    column_end end = {c->columns, div_up(c->rows, j.part_rows), arrays, c->first,
-                      c->scratch, {c->sum[0], c->sum[1]}};
+}
+
+void pst_cuda_column_total(pst_cuda_queue q, const pst_cuda_columns *c) {
+    uint32_t arrays = c->sum[1] ? 2 : 1;
+    uint64_t parts = c->parts ? c->parts : div_up(c->rows, rows_each(c));
+    column_end end = {c->columns, parts, arrays, c->first, c->scratch, {c->sum[0], c->sum[1]}};
     launch(q, column_total, dim3(grid_of(c->columns, WARP), arrays), dim3(WARP, SLICES), end);
+}
+
+void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *c) {
+    pst_cuda_column_parts(q, dtype, c);
+    pst_cuda_column_total(q, c);
 }

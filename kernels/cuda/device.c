@@ -289,7 +289,8 @@ const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .next_ns = next_ns,
                                         .close = close_device,
                                         .flags = PST_DEVICE_FAR | PST_DEVICE_AHEAD |
-                                                 PST_DEVICE_CUDA | PST_DEVICE_PADDED,
+                                                 PST_DEVICE_CUDA | PST_DEVICE_PADDED |
+                                                 PST_DEVICE_SUMS,
                                         .memory = memory,
                                         .staging = staging,
                                         .copy = copy,

@@ -63,6 +63,9 @@ typedef struct {
     float *saved;
     uint64_t rows, n;
     float eps;
+    /* NULL, or where B leaves its sums over `parts` parts of the rows, as column_parts does */
+    float *part;
+    uint64_t parts;
 } pst_cuda_norm;
 void pst_cuda_layer_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
 void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
@@ -77,10 +80,15 @@ typedef struct {
     uint64_t rows, columns;
     uint64_t pitch; /* elements from row to row of x and dy; 0: columns */
     int first;
-    float *scratch;
+    float *scratch; /* [parts][arrays][columns], the sums of dy first */
+    uint64_t parts; /* none of them empty when each has rows/parts of them, rounded up; 0: as the
+                       shape wants it, and pst_cuda_column_sum_scratch says how large scratch is */
 } pst_cuda_columns;
 uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays);
 void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *columns);
+/* Its stages: rows to scratch, scratch to sum. The second reads no rows; sum[1] NULL: one array. */
+void pst_cuda_column_parts(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *columns);
+void pst_cuda_column_total(pst_cuda_queue q, const pst_cuda_columns *columns);
 
 /* --- embedding.cu ----------------------------------------------------------------------------- */
 typedef struct {

@@ -4,15 +4,17 @@
  *
  * Rows of up to 8192 numbers of 16 bits make blocks of at most 256 threads, which have kernels of
  * their own: there F takes 40 registers, with the bound of 1024 threads 44 to 46. B takes the 64
- * that this bound allows, and as many without it; no register of either is kept in memory
- * (tests/kernels/test_cuda_registers.sh). */
+ * that this bound allows, and as many without it; so does the B that leaves sums for W, which goes
+ * through a part of the rows with a pack of each row in a thread. No register of any is kept in
+ * memory (tests/kernels/test_cuda_registers.sh). */
 #include "kernels/cuda/vector.cuh"
 
 enum {
     PACKS = 4,
     MOST = 1024 /* threads of a row */,
     FEW = 256 /* of a row that is not long */,
-    SMALL = 128 /* threads of a block of several rows */
+    SMALL = 128, /* threads of a block of several rows */
+    WIDE = 512   /* of one that goes through a part of the rows, where a row leaves room for more */
 };
 
 struct norm_job {
@@ -20,6 +22,8 @@ struct norm_job {
     uint32_t n;
     float eps;
     float *saved;
+    uint64_t part_rows; /* of layer_norm_bw */
+    float *part;
 };
 
 /* Sums of x and y over the threads that share a row, in one fixed order: lanes, then warps.
@@ -142,6 +146,72 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+/* --- rows that B leaves sums of for W ----------------------------------------------------------
+ */
+/* Sums over the lines of a block that went through rows, in order, for the first line. */
+template <uint32_t N> __device__ inline void add_lines(float (&x)[N]) {
+    __shared__ float line[N][WIDE];
+    if (blockDim.y == 1) return;
+    __syncthreads(); /* the sums before these have been read */
+#pragma unroll
+    for (uint32_t i = 0; i < N; i++) line[i][threadIdx.y * blockDim.x + threadIdx.x] = x[i];
+    __syncthreads();
+    for (uint32_t y = 1; y < blockDim.y && !threadIdx.y; y++)
+#pragma unroll
+        for (uint32_t i = 0; i < N; i++) x[i] += line[i][y * blockDim.x + threadIdx.x];
+}
+
+/* As layer_norm_b, of a part of the rows: line y of the block takes every blockDim.y-th of them, a
+ * thread one pack of each. What W wants to know of the rows is added up on the way. */
+template <typename T>
+__global__ void __launch_bounds__(MOST)
+    layer_norm_bw(norm_job j, const T *x, const T *weight, const T *dy, const T *add, T *dx) {
+    constexpr uint32_t N = pack<T>::N;
+    const uint32_t column = threadIdx.x * N;
+    const bool mine = column < j.n;
+    const uint64_t begin = blockIdx.x * j.part_rows;
+    const uint32_t rows = (uint32_t)(least(begin + j.part_rows, j.rows) - begin);
+    float plain[N] = {}, scaled[N] = {};
+    for (uint32_t first = 0; first < rows; first += blockDim.y) {
+        const uint64_t row = begin + first + threadIdx.y, at = row * j.n + column;
+        const bool on = mine && first + threadIdx.y < rows;
+        float g_sum = 0, gh_sum = 0, rstd = 0, g[N], h[N], w[N];
+        uint4 raw_add;
+        if (on) {
+            uint4 raw_x = load_pack(x + at), raw_dy = load_pack(dy + at);
+            if (add) raw_add = load_pack(add + at);
+            float mean = j.saved[2 * row];
+            rstd = j.saved[2 * row + 1];
+            widen_pack<T>(raw_x, h), widen_pack<T>(raw_dy, g);
+            widen_pack<T>(load_pack(weight + column), w);
+#pragma unroll
+            for (uint32_t i = 0; i < N; i++) {
+                h[i] = (h[i] - mean) * rstd;
+                plain[i] += g[i];
+                scaled[i] = fmaf(g[i], h[i], scaled[i]);
+                g[i] *= w[i];
+                g_sum += g[i];
+                gh_sum = fmaf(g[i], h[i], gh_sum);
+            }
+        }
+        float2 total = row_sum(g_sum, gh_sum);
+        if (!on) continue;
+        float g_mean = total.x / j.n, gh_mean = total.y / j.n;
+        if (add) widen_pack<T>(raw_add, w);
+#pragma unroll
+        for (uint32_t i = 0; i < N; i++) {
+            g[i] = rstd * (g[i] - g_mean - h[i] * gh_mean);
+            if (add) g[i] += w[i];
+        }
+        store_pack(dx + at, g);
+    }
+    add_lines(plain);
+    add_lines(scaled);
+    if (threadIdx.y || !mine) return;
+    store_floats(j.part + 2 * blockIdx.x * (uint64_t)j.n + column, plain);
+    store_floats(j.part + (2 * blockIdx.x + 1) * (uint64_t)j.n + column, scaled);
+}
+
 /* --- any rows: a block each ------------------------------------------------------------------- */
 template <typename T>
 __global__ void layer_norm_f_any(norm_job j, const T *x, const T *weight, const T *bias, T *y) {
@@ -204,22 +274,45 @@ void pst_cuda_layer_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_nor
         typedef decltype(type) T;
         bool packed = aligned(c->x) && aligned(c->weight) && aligned(c->bias) && aligned(c->y);
         uint32_t threads = packed ? row_threads(c->n, pack<T>::N) : 0;
-        norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved};
+        norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved, 0, NULL};
         run(q, threads, j, threads > FEW ? layer_norm_f<T, MOST> : layer_norm_f<T, FEW>,
             layer_norm_f_any<T>, (const T *)c->x, (const T *)c->weight, (const T *)c->bias,
             (T *)c->y);
     });
 }
 
+/* Rows that layer_norm_bw cannot take: their sums come first, because dx may be dy. */
+static void part_sums(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *c) {
+    pst_cuda_columns columns = {};
+    columns.x = c->x;
+    columns.dy = c->dy;
+    columns.saved = c->saved;
+    columns.rows = c->rows;
+    columns.columns = c->n;
+    columns.scratch = c->part;
+    columns.parts = c->parts;
+    pst_cuda_column_parts(q, dtype, &columns);
+}
+
 void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *c) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
         bool packed = aligned(c->x) && aligned(c->weight) && aligned(c->dy) && aligned(c->sum) &&
-                      aligned(c->dx);
+                      aligned(c->dx) && aligned(c->part);
         uint32_t threads = packed ? row_threads(c->n, pack<T>::N) : 0;
-        norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved};
+        uint64_t line = div_up(c->n / pack<T>::N, WARP) * WARP; /* threads, of a pack each */
+        norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved, 0, c->part};
+        const T *x = (const T *)c->x, *weight = (const T *)c->weight, *dy = (const T *)c->dy,
+                *sum = (const T *)c->sum;
+        if (c->part && threads && line <= MOST) {
+            j.part_rows = div_up(c->rows, c->parts);
+            dim3 block((uint32_t)line, line < WIDE ? WIDE / (uint32_t)line : 1);
+            launch(q, layer_norm_bw<T>, dim3((uint32_t)c->parts), block, j, x, weight, dy, sum,
+                   (T *)c->dx);
+            return;
+        }
+        if (c->part) part_sums(q, dtype, c);
         run(q, threads, j, threads > FEW ? layer_norm_b<T, MOST> : layer_norm_b<T, FEW>,
-            layer_norm_b_any<T>, (const T *)c->x, (const T *)c->weight, (const T *)c->dy,
-            (const T *)c->sum, (T *)c->dx);
+            layer_norm_b_any<T>, x, weight, dy, sum, (T *)c->dx);
     });
 }

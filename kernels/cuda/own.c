@@ -77,13 +77,15 @@ static pst_status layer_norm_f(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("layer norm");
 }
 
-/* IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 */
+/* IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 [SAVED1] */
 static pst_status layer_norm_b(pst_device *device, const pst_call *call) {
     pst_cuda_norm norm = norm_of(call);
     norm.saved = call->arg[2];
     norm.dy = call->arg[3];
     norm.sum = call->arg[4];
     norm.dx = call->arg[5];
+    norm.parts = call->node->attr.sum_parts;
+    if (norm.parts) norm.part = call->arg[6];
     pst_cuda_layer_norm_b(pst_cuda_queue_of(device), dtype_of(call), &norm);
     return pst_cuda_launched("layer norm's input gradient");
 }
@@ -91,12 +93,27 @@ static pst_status layer_norm_b(pst_device *device, const pst_call *call) {
 static uint64_t layer_norm_w_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
     const pst_tensor *in = &g->tensor[node->in[0]];
+    if (node->attr.sum_parts) return 0;
     return pst_cuda_column_sum_scratch(pst_tensor_rows(in), pst_tensor_last(in), 2);
 }
 
-/* IN0 SAVED0 DOUT0 DPARAM0 DPARAM1 */
+/* SAVED1 DPARAM0 DPARAM1 */
+static void layer_norm_total(pst_device *device, const pst_call *call) {
+    pst_cuda_columns columns = {.sum = {call->arg[2], call->arg[1]}, /* bias, weight */
+                                .columns = pst_tensor_last(pst_call_in(call, 0)),
+                                .parts = call->node->attr.sum_parts,
+                                .first = call->first,
+                                .scratch = call->arg[0]};
+    pst_cuda_column_total(pst_cuda_queue_of(device), &columns);
+}
+
+/* IN0 SAVED0 DOUT0 DPARAM0 DPARAM1, or as layer_norm_total */
 static pst_status layer_norm_w(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
+    if (call->node->attr.sum_parts) {
+        layer_norm_total(device, call);
+        return pst_cuda_launched("layer norm's weight gradient");
+    }
     pst_cuda_columns columns = {.x = call->arg[0],
                                 .saved = call->arg[1],
                                 .dy = call->arg[2],

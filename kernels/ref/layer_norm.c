@@ -24,7 +24,27 @@ pst_status pst_ref_layer_norm_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 (DIN0 may be SUM0 or DOUT0). With g = dy * weight and h = (x
+/* Of each part of the rows, the sums over them of dy, and of dy * h: [part][2][n]. */
+static void part_sums(const pst_call *call, float *sums) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    uint64_t rows = pst_tensor_rows(in), n = pst_tensor_last(in),
+             parts = call->node->attr.sum_parts;
+    const float *x = call->arg[0], *saved = call->arg[2], *dy = call->arg[3];
+    for (uint64_t p = 0, each = (rows + parts - 1) / parts; p < parts; p++)
+        for (uint64_t i = 0; i < n; i++) {
+            double dw = 0, db = 0;
+            for (uint64_t r = p * each; r < rows && r < (p + 1) * each; r++) {
+                double h = (x[r * n + i] - (double)saved[2 * r]) * saved[2 * r + 1];
+                dw += (double)dy[r * n + i] * h;
+                db += dy[r * n + i];
+            }
+            sums[2 * p * n + i] = (float)db;
+            sums[(2 * p + 1) * n + i] = (float)dw;
+        }
+}
+
+/* B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 [SAVED1] (DIN0 may be SUM0 or DOUT0). With g = dy * weight
+ * and h = (x
  * - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+ SUM0). */
 pst_status pst_ref_layer_norm_b(pst_device *device, const pst_call *call) {
     (void)device;
@@ -34,6 +54,7 @@ pst_status pst_ref_layer_norm_b(pst_device *device, const pst_call *call) {
                 *dy = call->arg[3];
     const float *sum = call->arg[4];
     float *dx = call->arg[5];
+    if (call->node->attr.sum_parts) part_sums(call, call->arg[6]);
     for (uint64_t r = 0; r < rows; r++) {
         double mean = saved[2 * r], rstd = saved[2 * r + 1], g_mean = 0, gh_mean = 0;
         for (uint64_t i = r * n; i < (r + 1) * n; i++) {
@@ -49,9 +70,25 @@ pst_status pst_ref_layer_norm_b(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1 */
+/* W: SAVED1 DPARAM0 DPARAM1 */
+static void add_parts(const pst_call *call) {
+    uint64_t n = pst_tensor_last(pst_call_in(call, 0)), parts = call->node->attr.sum_parts;
+    const float *sums = call->arg[0];
+    for (uint64_t i = 0; i < 2 * n; i++) {
+        float *to = (float *)call->arg[i < n ? 2 : 1] + i % n; /* bias, weight */
+        double total = 0;
+        for (uint64_t p = 0; p < parts; p++) total += sums[2 * p * n + i];
+        *to = (call->first ? 0.0f : *to) + (float)total;
+    }
+}
+
+/* W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1, or as add_parts */
 pst_status pst_ref_layer_norm_w(pst_device *device, const pst_call *call) {
     (void)device;
+    if (call->node->attr.sum_parts) {
+        add_parts(call);
+        return PST_OK;
+    }
     const pst_tensor *in = pst_call_in(call, 0);
     uint64_t rows = pst_tensor_rows(in), n = pst_tensor_last(in);
     const float *x = call->arg[0], *saved = call->arg[1], *dy = call->arg[2];

@@ -46,8 +46,9 @@ enum {
     /* launches are queued: what a launch is given has been read when it returns, and others may be
      * launched before it has ended; they run in that order */
     PST_DEVICE_AHEAD = 2,
-    PST_DEVICE_CUDA = 4,  /* FAR, and its memory is CUDA's, which a transport may know of itself */
-    PST_DEVICE_PADDED = 8 /* its kernels take rows with gaps, and want them (pst_graph_pad) */
+    PST_DEVICE_CUDA = 4,   /* FAR, and its memory is CUDA's, which a transport may know of itself */
+    PST_DEVICE_PADDED = 8, /* its kernels take rows with gaps, and want them (pst_graph_pad) */
+    PST_DEVICE_SUMS = 16   /* its B kernels leave sums for W (pst_graph_leave_sums) */
 };
 
 /* So many rows of so many bytes, each side's at a distance of its own. */

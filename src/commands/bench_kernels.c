@@ -198,7 +198,9 @@ static pst_status build(suite *s) {
     PST_TRY(pst_prepare_model(c, &row, &m));
     m.dtype = s->dtype;
     PST_TRY(row->build(&m, &s->graph));
-    if (s->site.device && s->site.device->ops->flags & PST_DEVICE_PADDED) pst_graph_pad(s->graph);
+    uint32_t flags = s->site.device ? s->site.device->ops->flags : 0;
+    if (flags & PST_DEVICE_PADDED) pst_graph_pad(s->graph);
+    if (flags & PST_DEVICE_SUMS) pst_graph_leave_sums(s->graph);
     s->n_micro = (uint64_t)(c->train.batch / c->train.micro_batch);
     return list_groups(s);
 }

@@ -90,6 +90,9 @@ typedef struct {
     /* embedding, vocabulary_*: first token here; dropout: first element here of a sample */
     uint64_t first;
     uint64_t total; /* embedding, vocabulary_*: tokens of all ranks */
+    /* layer norm: parts of the rows whose sums B leaves for W; 0: W reads the rows itself. Set by
+     * pst_graph_leave_sums */
+    uint32_t sum_parts;
 } pst_attr;
 
 typedef struct pst_op_row pst_op_row;
@@ -176,6 +179,10 @@ pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uin
  * zeros behind it. Weights of products in F8 get room for two of their own size in bytes. Shapes,
  * parameters and their gradients stay as they are. */
 void pst_graph_pad(pst_graph *g);
+/* For devices with PST_DEVICE_SUMS, where reading rows takes longer than what is computed of them:
+ * B of layer norms, which has the rows at hand, leaves sums over parts of them, and W adds these
+ * up. The parts follow from the shape. The graph's hash stays as it is. */
+void pst_graph_leave_sums(pst_graph *g);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);
 uint64_t pst_tensor_bytes(const pst_tensor *t); /* gaps included */

@@ -14,13 +14,16 @@ static uint64_t hash_u32(const uint32_t *value, uint32_t n, uint64_t h) {
     return pst_hash64(value, n * sizeof(*value), h);
 }
 
+/* Without what pst_graph_leave_sums adds for a device. */
+static uint32_t saved_by_model(const pst_node *d) { return d->n_saved - (d->attr.sum_parts != 0); }
+
 static uint64_t hash_node(const pst_node *d, uint64_t h) {
     uint32_t float_bits[2];
     memcpy(&float_bits[0], &d->attr.eps, sizeof(float));
     memcpy(&float_bits[1], &d->attr.rate, sizeof(float));
     uint32_t head[] = {d->attr.heads, d->attr.features, (uint32_t)d->attr.activation,
                        float_bits[0], float_bits[1],    d->n_in,
-                       d->n_out,      d->n_param,       d->n_saved};
+                       d->n_out,      d->n_param,       saved_by_model(d)};
     h = hash_u32(head, sizeof(head) / sizeof(head[0]),
                  hash_text(d->op->name, hash_text(d->name, h)));
     uint64_t slice[] = {d->attr.parts, d->attr.part, d->attr.length, d->attr.first, d->attr.total};
@@ -30,7 +33,7 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
     if (d->attr.parts) h = hash_u64(slice, sizeof slice / sizeof *slice, h);
     h = hash_u32(d->out, d->n_out, hash_u32(d->in, d->n_in, h));
     h = hash_u32(d->use, d->n_param, hash_u32(d->param, d->n_param, h));
-    for (uint32_t i = 0; i < d->n_saved; i++) {
+    for (uint32_t i = 0; i < saved_by_model(d); i++) {
         uint64_t saved[] = {d->saved[i].elements, d->saved[i].dtype};
         h = hash_u64(saved, 2, h);
     }

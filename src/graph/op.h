@@ -83,7 +83,9 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *                 PARAM0 [PARAM1] OUT0        W: IN0 DOUT0 DPARAM0 [DPARAM1]
  *  layer_norm     in: x[..,C]; param: weight[C], bias[C]; saved0: (mean, rstd) f32 [rows,2] F: IN0
  *                 PARAM0 PARAM1 OUT0 SAVED0   B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0(may share SUM0)
- *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1
+ *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1 with sum_parts, saved1: f32
+ *                 [sum_parts,2,C], of each part of the rows the sums for bias and weight, B: ..
+ *                 DIN0 SAVED1 W: SAVED1 DPARAM0 DPARAM1
  *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias) saved0
  *                 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W; graph's
  *                 dtype without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0 W:

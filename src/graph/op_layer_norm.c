@@ -1,6 +1,20 @@
 /* layer_norm over the last dimension (Ba, Kiros & Hinton 2016): y = (x - mean) * rstd * weight +
- * bias. saved0 keeps (mean, rstd) of each row. */
+ * bias. saved0 keeps (mean, rstd) of each row. With attr.sum_parts, saved1 carries from B to W what
+ * the parameters' gradients are sums of: of each part of the rows, the sums over them of dy, and of
+ * dy * (x - mean) * rstd. */
 #include "graph/op_list.h"
+#include <string.h>
+
+/* Parts: two for each multiprocessor of a GPU of 132, but of as many rows that their sums are few
+ * bytes beside the rows. */
+enum { MOST_PARTS = 264, LEAST_ROWS = 8 };
+
+static void leave_sums(const pst_graph *g, pst_node *node, uint32_t parts) {
+    node->attr.sum_parts = parts;
+    node->n_saved = parts ? 2 : 1;
+    node->saved[1].elements = 2 * parts * pst_tensor_columns(pst_node_in(g, node, 0));
+    node->saved[1].dtype = PST_F32;
+}
 
 static pst_status infer(pst_graph *g, pst_node *node) {
     PST_TRY(pst_node_expect_float(g, node, 0, 0));
@@ -8,16 +22,15 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     for (uint32_t i = 0; i < 2; i++)
         PST_TRY(pst_node_expect_param(g, node, i, pst_tensor_columns(x), 0));
     if (!(node->attr.eps > 0)) return pst_fail(PST_EINPUT, "layer_norm needs eps > 0");
-    node->n_saved = 1;
+    leave_sums(g, node, node->attr.sum_parts);
     node->saved[0].elements = 2 * pst_tensor_rows(x);
     node->saved[0].dtype = PST_F32;
     return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, x->dim);
 }
 
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
-    (void)node;
     uint32_t n = 0;
-    out[n++] = pst_op_read(PST_ARG_IN, 0);
+    if (pass != PST_PASS_W || !node->attr.sum_parts) out[n++] = pst_op_read(PST_ARG_IN, 0);
     if (pass == PST_PASS_F) {
         out[n++] = pst_op_read(PST_ARG_PARAM, 0);
         out[n++] = pst_op_read(PST_ARG_PARAM, 1);
@@ -31,6 +44,11 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
         out[n++] = pst_op_read(PST_ARG_SUM, 0);
         out[n++] = pst_op_reuse(PST_ARG_DIN, 0, sum); /* DOUT is still wanted by W, so SUM is the
                                                           one to offer */
+        if (node->attr.sum_parts) out[n++] = pst_op_write(PST_ARG_SAVED, 1);
+    } else if (node->attr.sum_parts) {
+        out[n++] = pst_op_read(PST_ARG_SAVED, 1);
+        out[n++] = pst_op_accumulate(0);
+        out[n++] = pst_op_accumulate(1);
     } else {
         out[n++] = pst_op_read(PST_ARG_SAVED, 0);
         out[n++] = pst_op_read(PST_ARG_DOUT, 0);
@@ -41,7 +59,7 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
 }
 
 /* Per element: F two sums, a scale and a shift; B two projections and the sum; W two sums over
- * rows. */
+ * rows, which B may do in W's place. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
     static const struct {
@@ -50,6 +68,33 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
     const pst_tensor *x = pst_node_in(g, node, 0);
     *flops = per_pass[pass].flops * pst_tensor_elements(x);
     *bytes = per_pass[pass].arrays * pst_tensor_bytes(x);
+    if (!node->attr.sum_parts || pass == PST_PASS_F) return;
+    uint64_t sums = node->saved[1].elements;
+    *flops =
+        pass == PST_PASS_W ? sums : *flops + per_pass[PST_PASS_W].flops * pst_tensor_elements(x);
+    *bytes = pass == PST_PASS_W ? sums * sizeof(float) : *bytes + sums * sizeof(float);
+}
+
+/* Whether B comes before W: parameters have a part in the input. Along first inputs: where that is
+ * not all, W reads the rows. */
+static int has_backward(const pst_graph *g, uint32_t tensor) {
+    while (g->tensor[tensor].producer != PST_NONE) {
+        const pst_node *from = &g->node[g->tensor[tensor].producer];
+        if (from->n_param) return 1;
+        tensor = from->in[0];
+    }
+    return 0;
+}
+
+void pst_graph_leave_sums(pst_graph *g) {
+    for (uint32_t i = 0; i < g->n_node; i++) {
+        pst_node *node = &g->node[i];
+        if (strcmp(node->op->name, "layer_norm") != 0 || !has_backward(g, node->in[0])) continue;
+        uint64_t rows = pst_tensor_rows(pst_node_in(g, node, 0));
+        uint64_t each = (rows + MOST_PARTS - 1) / MOST_PARTS;
+        if (each < LEAST_ROWS) each = LEAST_ROWS;
+        leave_sums(g, node, (uint32_t)((rows + each - 1) / each));
+    }
 }
 
 const pst_op_row pst_op_layer_norm = {

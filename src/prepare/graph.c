@@ -144,6 +144,7 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
 static void fit_device(const pst_prepared *p, pst_graph *g) {
     const pst_device_ops *device = p->options.device;
     if (device && device->flags & PST_DEVICE_PADDED) pst_graph_pad(g);
+    if (device && device->flags & PST_DEVICE_SUMS) pst_graph_leave_sums(g);
     g->loose = !strcmp(p->config->parallel.deterministic, "false");
 }
 

@@ -5,7 +5,8 @@
  * FAR_MEMORY=BYTES (there are no more), FAR_FAIL=NODE:PASS:N (the N-th launch of that kernel
  * fails), FAR_VERSION=N, FAR_MODEL=NAME, FAR_BATCH=SAMPLES (kernels are told the number of the step
  * that has their sample), FAR_NEAR=1 (memory lies at its addresses, and is called CUDA's),
- * FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing), FAR_GAPS=1 (far_gaps.h). */
+ * FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing), FAR_GAPS=1 (far_gaps.h),
+ * FAR_SUMS=1 (layer norms' B leaves sums for W, by the reference's kernels). */
 #include "far/far_direct.h"
 #include "far/far_f8.h"
 #include "far/far_gaps.h"
@@ -804,6 +805,7 @@ const pst_module *pst_module_open(const pst_module_host *given) {
         ops.flags |= PST_DEVICE_CUDA;
     }
     if (getenv("FAR_GAPS")) ops.flags |= PST_DEVICE_PADDED;
+    if (getenv("FAR_SUMS")) ops.flags |= PST_DEVICE_SUMS;
     pst_module_host_set(given);
     if (version) module.version = (uint32_t)atoi(version);
     const pst_kernel_row *cpu = pst_kernels_cpu(&n);

@@ -29,6 +29,7 @@ typedef struct {
     uint32_t stride, padding;
     uint64_t first, total; /* embedding, vocabulary_*: tokens of other tensor ranks; dropout:
                               elements of others */
+    int sums;              /* layer_norm: B leaves sums for W (pst_graph_leave_sums) */
 } kernel_case;
 
 #define CASE_USED __attribute__((unused)) static
@@ -39,12 +40,12 @@ CASE_USED const char *case_text(const kernel_case *k) {
     static char text[272];
     snprintf(text, sizeof text,
              "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s act=%d second=%d %s %s w=%lu window=%lu "
-             "stride=%u padding=%u",
+             "stride=%u padding=%u sums=%d",
              k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
              (unsigned long)k->f, k->heads, k->bidirectional ? " bidirectional" : "",
              k->lengths ? " lengths" : "", (int)k->act, k->second, pst_dtype_name(k->dtype),
              k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
-             (unsigned long)k->window, k->stride, k->padding);
+             (unsigned long)k->window, k->stride, k->padding, k->sums);
     return text;
 }
 
@@ -292,6 +293,7 @@ static void case_fill(case_state *s, case_buffer *b) {
 CASE_USED pst_status case_open(const kernel_case *k, uint64_t seed, uint64_t shift, case_state *s) {
     *s = (case_state){.spec = *k, .seed = seed};
     PST_TRY(case_graph(k, &s->graph));
+    if (k->sums) pst_graph_leave_sums(s->graph);
     s->node = &s->graph->node[s->graph->n_node - 1];
     for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
         pst_arg args[PST_MAX_ARG];

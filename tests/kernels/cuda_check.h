@@ -205,6 +205,17 @@ static void test_layer_norm(void **state) {
                                                                                   sum over rows */
 }
 
+/* B leaves W sums over parts of the rows: several lines of a block and one, a last part that is
+ * shorter, rows that leave threads of a line over, and rows too long or not aligned for that. */
+static void test_layer_norm_sums(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 8, 33, 64, 136, 264, 768, 4200};
+    static const uint64_t rows[] = {1, 7, 8, 9, 21};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case(
+            (kernel_case){.op = "layer_norm", .b = 1, .t = rows[i % 5], .c = width[i], .sums = 1});
+}
+
 static void test_elementwise(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 7, 16, 33, 600};
@@ -708,12 +719,13 @@ static void test_differences(void **state) {
 }
 
 #define CUDA_TESTS                                                                                 \
-    cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise),                         \
-        cmocka_unit_test(test_embedding), cmocka_unit_test(test_cross_entropy),                    \
-        cmocka_unit_test(test_loss_with_gaps), cmocka_unit_test(test_sum_and_activation),          \
-        cmocka_unit_test(test_index), cmocka_unit_test(test_batch_norm),                           \
-        cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),                          \
-        cmocka_unit_test(test_average), cmocka_unit_test(test_combine),                            \
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_update),                         \
-        cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
+    cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_layer_norm_sums),                     \
+        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embedding),                      \
+        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_loss_with_gaps),               \
+        cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index),                   \
+        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools),                           \
+        cmocka_unit_test(test_pixel_index), cmocka_unit_test(test_average),                        \
+        cmocka_unit_test(test_combine), cmocka_unit_test(test_differences),                        \
+        cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares),                         \
+        cmocka_unit_test(test_accumulate_and_narrow)
 #endif

@@ -78,6 +78,7 @@ static const kernel_case difference_cases[] = {
     {.op = "embedding", .b = 2, .t = 5, .c = 2, .f = 3},
     {.op = "layer_norm", .b = 2, .t = 3, .c = 7},
     {.op = "layer_norm", .b = 1, .t = 1, .c = 17},
+    {.op = "layer_norm", .b = 3, .t = 3, .c = 8, .sums = 1},
     {.op = "linear", .b = 1, .t = 3, .c = 5, .f = 4, .second = 1},
     {.op = "linear", .b = 2, .t = 2, .c = 3, .f = 7, .act = PST_ACT_GELU_TANH, .second = 1},
     {.op = "linear", .b = 2, .t = 2, .c = 3, .f = 7, .act = PST_ACT_GELU_ERF, .second = 1},
