@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=900
+# test: label=full timeout=900 isa=any
 # What ptxas says of each kernel of our own on sm_80, sm_90a and sm_100: none keeps registers in memory (spills), those
 # of layer norm leave room for 1024 threads on a multiprocessor of 65,536 registers. With one of the names of
 # kernels/cuda/*.cu as argument, that file alone.
