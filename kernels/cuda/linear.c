@@ -180,10 +180,9 @@ static pst_status forward(pst_device *device, const pst_call *call) {
     pst_cuda_shape shape;
     int fused;
     PST_TRY(choose_form(device, &s, PST_PASS_F, &shape, &fused));
-    PST_TRY(multiply(
-        device, call, PST_PASS_F, &shape,
-        (pst_cuda_operands){
-            .a = call->arg[1], .b = call->arg[0], .bias = bias, .d = fused ? y : z, .aux = z}));
+    const pst_cuda_operands operands = {
+        .a = call->arg[1], .b = call->arg[0], .bias = bias, .d = fused ? y : z, .aux = z};
+    PST_TRY(multiply(device, call, PST_PASS_F, &shape, operands));
     if (!s.act || fused) return PST_OK;
     pst_cuda_activation(pst_cuda_stream(device), s.dtype, s.act, z, y, s.rows * s.n);
     return pst_cuda_launched("linear's activation");

@@ -42,10 +42,10 @@ int pst_nccl_comm_member(const pst_nccl_comm *c, uint32_t rank) {
 pst_status pst_nccl_comm_check(pst_nccl_comm *c, ncclResult_t result, const char *what) {
     if (result == ncclSuccess || result == ncclInProgress) return PST_OK;
     const char *last = c->comm ? c->config.nccl->last(c->comm) : NULL;
-    return pst_fail(result == ncclRemoteError || result == ncclSystemError ? PST_EPEER
-                                                                           : PST_EINTERNAL,
-                    "NCCL: %s: %s: %s%s%s", c->config.of, what, c->config.nccl->text(result),
-                    last && *last ? ": " : "", last ? last : "");
+    int of_peer = result == ncclRemoteError || result == ncclSystemError;
+    pst_status status = pst_fail(of_peer ? PST_EPEER : PST_EINTERNAL, "NCCL: %s: %s: %s",
+                                 c->config.of, what, c->config.nccl->text(result));
+    return last && *last ? pst_fail(status, "%s: %s", pst_error(), last) : status;
 }
 
 pst_status pst_nccl_comm_taken(pst_nccl_comm *c, const char *what) {

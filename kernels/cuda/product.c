@@ -90,10 +90,10 @@ static pst_status describe_product(pst_cuda_entry *e) {
         status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
                                                 sizeof fast);
     if (!status && (s->bias || pst_cuda_is_fused(s))) status = describe_end(e);
-    if (!status) status = layout(&e->a, in, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, 0);
-    if (!status)
-        status =
-            layout(&e->b, second, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, s->pitch_b);
+    if (!status && s->trans_a) status = layout(&e->a, in, s->k, s->m, 0);
+    if (!status && !s->trans_a) status = layout(&e->a, in, s->m, s->k, 0);
+    if (!status && s->trans_b) status = layout(&e->b, second, s->n, s->k, s->pitch_b);
+    if (!status && !s->trans_b) status = layout(&e->b, second, s->k, s->n, s->pitch_b);
     if (!status) status = layout(&e->d, type_of(s->out), s->m, s->n, 0);
     return pst_cublas_status(status, "describing a matrix product");
 }

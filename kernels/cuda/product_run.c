@@ -1,16 +1,20 @@
 /* One matrix product that is described: its name, and its launch. */
 #include "kernels/cuda/product_parts.h"
 #include <stdio.h>
+#include <string.h>
 
 /* "bf16 bf16 TN bias 3072x8192x768": for people and for plans. */
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes) {
-    char pitch[32] = "";
+    char pitch[32] = "", options[32] = "";
+    const char transposed[] = {s->trans_a ? 'T' : 'N', s->trans_b ? 'T' : 'N', 0};
     if (s->pitch_b) snprintf(pitch, sizeof pitch, " pitch %llu", (unsigned long long)s->pitch_b);
-    snprintf(text, bytes, "%s%s %s %c%c%s%s%s%s %llux%llux%llu%s", pst_dtype_name(s->in),
-             s->wide ? "xE5M2" : "", pst_dtype_name(s->out), s->trans_a ? 'T' : 'N',
-             s->trans_b ? 'T' : 'N', s->bias ? " bias" : "", s->gelu ? " gelu" : "",
-             s->sums_b ? " sums" : "", s->fast ? " fast" : "", (unsigned long long)s->m,
-             (unsigned long long)s->n, (unsigned long long)s->k, pitch);
+    if (s->bias) strcat(options, " bias");
+    if (s->gelu) strcat(options, " gelu");
+    if (s->sums_b) strcat(options, " sums");
+    if (s->fast) strcat(options, " fast");
+    snprintf(text, bytes, "%s%s %s %s%s %llux%llux%llu%s", pst_dtype_name(s->in),
+             s->wide ? "xE5M2" : "", pst_dtype_name(s->out), transposed, options,
+             (unsigned long long)s->m, (unsigned long long)s->n, (unsigned long long)s->k, pitch);
 }
 
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
