@@ -7,6 +7,7 @@
  * that has their sample), FAR_NEAR=1 (memory lies at its addresses, and is called CUDA's),
  * FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing), FAR_GAPS=1 (far_gaps.h),
  * FAR_SUMS=1 (layer norms' B leaves sums for W, by the reference's kernels). */
+#include "far/far_choices.h"
 #include "far/far_direct.h"
 #include "far/far_f8.h"
 #include "far/far_gaps.h"
@@ -57,9 +58,7 @@ struct far {
     void *staging[8];
     uint32_t n_staging, n_prepared;
     const pst_node *prepared[MAX_PREPARED];
-    pst_choice *chosen, *given;
-    uint32_t n_chosen, n_given;
-    int measures;
+    far_choices choices;
     far_f8 f8;
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -340,8 +339,7 @@ static void close_device(pst_device *device) {
     for (uint32_t i = 0; i < d->n_staging; i++) free(d->staging[i]);
     pthread_mutex_destroy(&d->lock);
     pthread_cond_destroy(&d->moved);
-    free(d->chosen);
-    free(d->given);
+    far_choices_close(&d->choices);
     free(d->m.memory);
     free(d);
 }
@@ -515,45 +513,13 @@ static pst_status run_kernel(far *d, job *j) {
 
 /* --- choices: which of no algorithms multiplies ----------------------------------------------- */
 
-static const char *model(const pst_device_config *config);
-
-static void choose_given(far *d, pst_choice *choice) {
-    for (uint32_t i = 0; i < d->n_given; i++)
-        if (!strcmp(d->given[i].of, choice->of)) *choice = d->given[i];
-}
-
-static void choose(far *d, const pst_graph *g, const pst_node *node) {
-    const pst_param *w = g->param + node->param[0];
-    pst_choice choice;
-    snprintf(choice.of, sizeof choice.of, "%s: %ux%u", model(NULL), (unsigned)w->dim[0],
-             (unsigned)w->dim[1]);
-    snprintf(choice.is, sizeof choice.is, "%s%d", d->measures ? "measured " : "first",
-             d->measures ? (int)getpid() : 0);
-    for (uint32_t i = 0; i < d->n_chosen; i++)
-        if (!strcmp(d->chosen[i].of, choice.of)) return;
-    choose_given(d, &choice);
-    d->chosen = realloc(d->chosen, (d->n_chosen + 1) * sizeof choice);
-    if (!d->chosen) abort();
-    d->chosen[d->n_chosen++] = choice;
-}
-
 static pst_status give(pst_device *device, int measures, const pst_choice *list, uint32_t n) {
-    far *d = (far *)device;
-    free(d->given);
-    d->given = malloc(n * sizeof *list + 1);
-    d->n_given = n;
-    d->measures = measures;
-    if (!d->given) abort();
-    for (uint32_t i = 0; i < n; i++) d->given[i] = list[i];
-    for (uint32_t i = 0; i < d->n_chosen; i++) choose_given(d, &d->chosen[i]);
+    far_choices_give(&((far *)device)->choices, measures, list, n);
     return PST_OK;
 }
 
 static int take(pst_device *device, uint32_t i, pst_choice *choice) {
-    far *d = (far *)device;
-    if (i >= d->n_chosen) return 0;
-    *choice = d->chosen[i];
-    return 1;
+    return far_choices_take(&((far *)device)->choices, i, choice);
 }
 
 static pst_status compare(pst_device *device, uint32_t i, pst_choice_times *times) {
@@ -573,7 +539,7 @@ static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node
         if (d->prepared[i] == node) return PST_OK;
     if (d->n_prepared == MAX_PREPARED) return pst_fail(PST_ENOMEM, "far: too many nodes");
     d->prepared[d->n_prepared++] = node;
-    choose(d, g, node);
+    far_choices_choose(&d->choices, model(NULL), g->param + node->param[0]);
     return PST_OK;
 }
 
@@ -629,16 +595,9 @@ static int may_be_captured(const char *op) {
 #define TEN_NAMES(t) N(t##0) N(t##1) N(t##2) N(t##3) N(t##4) N(t##5) N(t##6) N(t##7) N(t##8) N(t##9)
 /* clang-format off */
 #define ALL(X) \
-    X(100) \
-    X(101) \
-    X(102) \
-    X(103) \
-    X(104) \
-    X(105) \
-    X(106) \
-    X(107) \
-    X(108) X(109) X(110) X(111) X(112) X(113) X(114) \
-    X(115) X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
+    X(100) X(101) X(102) X(103) X(104) X(105) X(106) X(107) \
+    X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) \
+    X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
 /* clang-format on */
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
