@@ -205,19 +205,19 @@ static const pst_row rows[] = {
          "How ranks exchange bytes; self: all ranks in one process; nccl: from GPU to GPU, each "
          "rank with its own."),
     TEXT(parallel, gradients, "fp32", 0, "fp32|bf16",
-         "What gradients of replicas travel as to those who add them, in fp32; bf16: half the "
-         "bytes, rounded once. CPUs only; new weights and sums travel as they are."),
+         "The type in which replicas send gradients to the rank that adds them in fp32. bf16: half "
+         "the bytes, each gradient is rounded once; CPUs only."),
     TEXT(parallel, collectives, "exact", 0, "exact|fast",
-         "How tensor ranks add up over nccl; exact: in fp32 and in the order of the ranks, the "
-         "same bits each time; fast: by NCCL's all-reduce and reduce-scatter, in an order and a "
-         "precision of their own. CPUs: exact."),
+         "How tensor ranks add over nccl. exact: in fp32 and in the order of the ranks, the same "
+         "bits each time. fast: by NCCL's all-reduce and reduce-scatter, with other bits; GPUs "
+         "only."),
     TEXT(parallel, products, "measured", 0, "library|measured",
-         "On a GPU, what computes each matrix product: the fastest of the library's proposals, "
-         "measured when the run starts and kept in plan.yaml (a run with that plan, or one that is "
-         "resumed, has the same bits), or its first proposal, the same in every run."),
+         "On a GPU, which algorithm computes each matrix product. measured: the fastest of the "
+         "library's proposals when the run starts, kept in plan.yaml; a run with that plan, or "
+         "one that is resumed, has the same bits. library: its first proposal."),
     TEXT(parallel, deterministic, "true", 0, "true|false",
-         "false: on a GPU, attention's backward pass adds in the order in which it happens to "
-         "finish: faster, with less memory, and other bits each time."),
+         "false: on a GPU, attention's backward pass may add in any order: faster, in less memory, "
+         "with other bits in each run."),
     TEXT(parallel, graphs, "true", 0, "true|false",
          "On a GPU, operators that run again with the same arguments are captured in CUDA graphs, "
          "which takes the host "
