@@ -59,10 +59,10 @@ static int is_laid_out(const pst_cuda_attention_shape *s, const pst_dnn_plan *pl
 
 static void say_workspace(const pst_cuda_attention_shape *s, const pst_dnn_plan *plan) {
     pst_log(is_laid_out(s, plan) ? PST_LOG_DEBUG : PST_LOG_INFO,
-            "attention %s: a plan of cuDNN %zu with %llu bytes of workspace, %llu are laid out%s",
+            "attention %s: cuDNN %zu needs %llu bytes of workspace, the memory map counts %llu%s",
             s->backward ? "B" : "F", cudnnGetVersion(), (unsigned long long)plan->workspace,
             (unsigned long long)pst_cuda_attention_workspace(s),
-            is_laid_out(s, plan) ? "" : ": it has memory of its own");
+            is_laid_out(s, plan) ? "" : ": they are allocated apart");
 }
 
 /* Nothing is queued yet. One block does for all plans: they run one after the other. */
