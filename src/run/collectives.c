@@ -26,8 +26,8 @@ pst_status pst_collectives_check(const pst_prepared *p) {
                                 p->options.ranks_here, &direct));
     if (direct && direct->sum) return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "parallel.collectives fast is for GPUs with parallel.transport nccl, whose "
-                    "sums it takes; here they are exact in any case: leave it out");
+                    "parallel.collectives fast is for GPUs with parallel.transport nccl; leave it "
+                    "out: sums are exact here");
 }
 
 static double spared_ns(const pst_prepared *p, uint32_t rank) {
