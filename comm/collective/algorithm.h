@@ -1,4 +1,4 @@
-/* Private to this room: what an algorithm is. It is a list of steps per rank that is never written
+/* Private to this component: what an algorithm is. It is a list of steps per rank that is never written
  * down: it computes step i when asked. run.c starts each step once the steps that it names are
  * done.
  *

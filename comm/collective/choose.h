@@ -1,4 +1,4 @@
-/* Private to this room: the cost model, and the choice of an algorithm. */
+/* Private to this component: the cost model, and the choice of an algorithm. */
 #ifndef PST_COMM_COLLECTIVE_CHOOSE_H
 #define PST_COMM_COLLECTIVE_CHOOSE_H
 #include "comm/collective/algorithm.h"

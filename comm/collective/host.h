@@ -1,4 +1,4 @@
-/* Private to this room: which members share a host, and what a collective becomes there. */
+/* Private to this component: which members share a host, and what a collective becomes there. */
 #ifndef PST_COMM_COLLECTIVE_HOST_H
 #define PST_COMM_COLLECTIVE_HOST_H
 #include "comm/collective/algorithm.h"

@@ -1,4 +1,4 @@
-/* Private to this room: memory that the members of a group on one host share. Each has an outbox, a
+/* Private to this component: memory that the members of a group on one host share. Each has an outbox, a
  * file without a name that the others map to read. */
 #ifndef PST_COMM_COLLECTIVE_OUTBOX_H
 #define PST_COMM_COLLECTIVE_OUTBOX_H

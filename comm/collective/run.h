@@ -1,4 +1,4 @@
-/* Private to this room: one rank's collectives. collective.c starts them, run.c takes them on. */
+/* Private to this component: one rank's collectives. collective.c starts them, run.c takes them on. */
 #ifndef PST_COMM_COLLECTIVE_RUN_H
 #define PST_COMM_COLLECTIVE_RUN_H
 #include "comm/collective/algorithm.h"

@@ -1,4 +1,4 @@
-/* Private to this room: a problem as queues. A queue is one kind of pass of one chunk, its
+/* Private to this component: a problem as queues. A queue is one kind of pass of one chunk, its
  * micro-batches in order; queue 3 * chunk + kind. Everything is done in two directions: 0 forwards
  * in time, 1 backwards, where the last micro-batch comes first and successors take the place of
  * predecessors. */

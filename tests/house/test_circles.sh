@@ -1,6 +1,6 @@
 #!/bin/sh
 # test: label=quick timeout=60
-# Files of one room that use each other in a circle cannot be read, built or tested one after the other. This counts such
+# Files of one component that use each other in a circle cannot be read, built or tested one after the other. This counts such
 # groups by the symbols of the object files: within each folder, files of which every one uses every other, directly or by
 # way of others of that folder. The program's commands and the CUDA module count as well. There are none; the limits below
 # only ever go down. `test_circles.sh BUILD` lists the groups of a build.
@@ -28,16 +28,16 @@ find "$build"/CMakeFiles/pst_*.dir "$build"/CMakeFiles/penstock_*.dir -name '*.c
             symbol[n] = word[2]
         }
     }
-    function room(file) { sub(/\/[^\/]*$/, "", file); return file }
+    function component(file) { sub(/\/[^\/]*$/, "", file); return file }
     function add(file) {
         if (file in known) return
         known[file] = 1
-        list[room(file), ++count[room(file)]] = file
+        list[component(file), ++count[component(file)]] = file
     }
     END {
         for (i = 1; i <= n; i++) {
             to = home[symbol[i]]
-            if (to == "" || to == user[i] || room(to) != room(user[i])) continue
+            if (to == "" || to == user[i] || component(to) != component(user[i])) continue
             add(user[i])
             add(to)
             reaches[user[i], to] = 1
@@ -47,7 +47,7 @@ find "$build"/CMakeFiles/pst_*.dir "$build"/CMakeFiles/penstock_*.dir -name '*.c
             found, groups, largest, files
         exit n == 0 || found > groups || largest > files
     }
-    # All that a file reaches within its room; then groups of those that reach each other.
+    # All that a file reaches within its component; then groups of those that reach each other.
     function circles(r, m,    i, j, k, size, text, sum) {
         for (k = 1; k <= m; k++)
             for (i = 1; i <= m; i++)
