@@ -2,7 +2,7 @@
 # what these may use; tests/house/test_components.sh holds every #include and every symbol to this table.
 
 # pst_component(FOLDER COMPONENT|LIBRARY ...): the library pst_NAME, NAME being FOLDER below src/ with / as _, of the sources in it.
-function(pst_room dir)
+function(pst_component dir)
   string(REGEX REPLACE "^src/" "" name ${dir})
   string(REPLACE "/" "_" name ${name})
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test: label=quick timeout=60
-# The components of the house: every #include "FOLDER/..." and every symbol that a component uses comes from a component that its row in
+# Every #include "FOLDER/..." and every symbol that a component uses comes from a component that its row in
 # cmake/components.cmake names, or that those may use. Commands use the public headers only. Every component has a README.md, which
 # is not long, and no more than 60 sources of its own. TREE=DIR checks the includes of another tree (the test uses it to
 # see that it can fail).
@@ -10,8 +10,8 @@ components=$source_dir/cmake/components.cmake
 
 # "COMPONENT MAY USE THESE", one line per component, components without src/, from the bottom up; libraries left out.
 table() {
-    awk '/^pst_room\(/ {
-        sub(/^pst_room\(/, "")
+    awk '/^pst_component\(/ {
+        sub(/^pst_component\(/, "")
         sub(/\).*/, "")
         sub(/^src\//, "")
         component = $1
@@ -101,7 +101,7 @@ row_of() { # COMPONENT -> "component, component"
     sed -n "s,^pst_component($1 \\(.*\\))\$,\\1,p" "$components" | tr ' ' '\n' | grep -vE '::|\$|^m$' | paste -sd, | sed 's/,/, /g'
 }
 
-rooms_are_described() {
+components_are_described() {
     bad=0
     for component in $(sed -n 's/^pst_component(\([a-z_/]*\).*/\1/p' "$components") kernels/cuda src/cli; do
         n=$(find "$source_dir/$component" -maxdepth 1 \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | wc -l)
@@ -132,7 +132,7 @@ if [ -n "${TREE:-}" ]; then
 fi
 includes "$source_dir"
 symbols "$(dirname "${PENSTOCK:?names the program that was built}")"
-rooms_are_described
+components_are_described
 
 # A cheat in each direction must be seen.
 tree=$work/tree
