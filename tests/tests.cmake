@@ -61,7 +61,7 @@ if(NOT PST_FUZZ) # with clang only the fuzzers are built: some tests ask gcc for
 endif()
 # tests/cuda/ is about the parts of the CUDA module that need no GPU, on a runtime that is made up (fake.c).
 if(TARGET penstock_cuda)
-  set(fake_parts about.c attention.c attention_about.c attention_graph.c capture.c choices.c convolution.c convolution_call.c convolution_graph.c device.c dnn.c events.c fp8.c linear.c nccl.c nccl_comm.c nccl_group.c nccl_message.c product.c product_measure.c product_run.c slower.c status.c)
+  set(fake_parts about.c attention.c attention_about.c attention_graph.c capture.c choices.c convolution.c convolution_call.c convolution_graph.c device.c dnn.c events.c fp8.c linear.c nccl/comm.c nccl/group.c nccl/message.c nccl/transport.c product.c product_measure.c product_run.c slower.c status.c)
   file(GLOB fake_sources CONFIGURE_DEPENDS tests/cuda/fake*.c)
   list(TRANSFORM fake_parts PREPEND kernels/cuda/)
   add_library(pst_cuda_fake STATIC ${fake_sources} ${fake_parts})

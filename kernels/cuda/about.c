@@ -1,7 +1,7 @@
 /* What the module finds on a machine: why there is nothing to compute on, and what doctor tells. */
 #include "kernels/cuda/cuda.h"
 #ifdef PST_NCCL
-#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/nccl/nccl.h"
 #endif
 #include <stdio.h>
 #include <stdlib.h>

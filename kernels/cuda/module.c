@@ -2,7 +2,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/module_host.h"
 #ifdef PST_NCCL
-#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/nccl/nccl.h"
 #endif
 #include <stdlib.h>
 #include <string.h>

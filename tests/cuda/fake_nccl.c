@@ -3,7 +3,7 @@
 #include "cuda/fake_nccl.h"
 #include "base/dtype.h"
 #include "cuda/fake.h"
-#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/nccl/nccl.h"
 #include <stdlib.h>
 #include <string.h>
 

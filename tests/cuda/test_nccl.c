@@ -13,7 +13,7 @@
 #include "comm/transport/transport.h"
 #include "cuda/fake.h"
 #include "cuda/fake_nccl.h"
-#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/nccl/nccl.h"
 #include "penstock/status.h"
 #include <stdio.h>
 #include <stdlib.h>

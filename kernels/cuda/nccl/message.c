@@ -1,4 +1,4 @@
-/* See nccl_parts.h. Messages between GPUs by NCCL, without a copy in the host's memory: by one
+/* See parts.h. Messages between GPUs by NCCL, without a copy in the host's memory: by one
  * communicator among all ranks of the job, on one stream.
  *
  * NCCL has no tags, and a send or receive whose other half is not queued holds up what stands
@@ -23,7 +23,7 @@
  * so both directions of a link are used. */
 #ifdef PST_NCCL
 #include "base/status.h"
-#include "kernels/cuda/nccl_parts.h"
+#include "kernels/cuda/nccl/parts.h"
 #include <stdio.h>
 
 /* Of a message's own words; they have sequence numbers of their own. */

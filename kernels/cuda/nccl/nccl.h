@@ -1,15 +1,15 @@
 /* NCCL as the module uses it: loaded when it is asked for, since a GPU computes without it.
  *
- * A rank has two communicators at most: one among all ranks of the job, for messages (nccl.c), and
- * one of its tensor group (nccl_group.c). Both are made at set-up, the job's first, so that every
+ * A rank has two communicators at most: one among all ranks of the job, for messages (message.c),
+ * and one of its tensor group (group.c). Both are made at set-up, the job's first, so that every
  * rank makes them in one order, and no memory is taken while the run goes on. NCCL's manual ("Using
  * multiple NCCL communicators concurrently") says what can hang, and NVIDIA/nccl#195 how: an
  * operation occupies multiprocessors until its other ranks have begun theirs, so ranks that begin
  * operations in different orders may wait for each other for ever, and so may operations that do
  * not fit the GPU side by side. Here:
- *  - Messages have one order on all ranks (nccl.c says how it is found), and one stream that keeps
- *    it. The first message in that order which is not through is the next one in the streams of
- *    both its ranks, so it gets through.
+ *  - Messages have one order on all ranks (message.c says how it is found), and one stream that
+ *    keeps it. The first message in that order which is not through is the next one in the streams
+ * of both its ranks, so it gets through.
  *  - A tensor group's exchanges are queued to the stream that computes, where all its ranks have
  *    them in the order of the same list. That stream waits for no message: the executor queues what
  *    needs one when it has arrived.
@@ -23,8 +23,8 @@
  * the GPU. In a list that runs for the first time the executor therefore launches nothing behind an
  * exchange before that has ended; where it still hangs in the first step, CUDA_MODULE_LOADING=EAGER
  * says whether that is why. */
-#ifndef PST_KERNELS_CUDA_NCCL_H
-#define PST_KERNELS_CUDA_NCCL_H
+#ifndef PST_KERNELS_CUDA_NCCL_NCCL_H
+#define PST_KERNELS_CUDA_NCCL_NCCL_H
 #include "kernels/cuda/cuda.h"
 #include "kernels/module.h"
 #include <cuda_runtime_api.h>
@@ -52,11 +52,11 @@ typedef struct {
     const char *(*last)(ncclComm_t comm);
 } pst_nccl;
 
-/* nccl_library.c. NULL: *why says why. */
+/* library.c. NULL: *why says why. */
 const pst_nccl *pst_nccl_get(const char **why);
-extern const pst_direct_ops pst_direct_nccl; /* nccl.c */
+extern const pst_direct_ops pst_direct_nccl; /* transport.c */
 
-/* nccl_comm.c: a communicator from its making to its end; nothing here waits but its end. */
+/* comm.c: a communicator from its making to its end; nothing here waits but its end. */
 typedef struct pst_nccl_comm pst_nccl_comm;
 typedef struct {
     const pst_nccl *nccl;
@@ -91,7 +91,7 @@ void pst_nccl_comm_finish(pst_nccl_comm *c);
 void pst_nccl_comm_abort(pst_nccl_comm *c);
 void pst_nccl_comm_close(pst_nccl_comm *c);
 
-/* nccl_group.c: as in pst_direct_ops, inside of a launch. */
+/* group.c: as in pst_direct_ops, inside of a launch. */
 pst_status pst_nccl_swap(pst_nccl_comm *c, const pst_swap *swap);
 pst_status pst_nccl_sum(pst_nccl_comm *c, const pst_group_sum *sum);
 #endif

@@ -1,6 +1,6 @@
 /* Finds libnccl.so.2 where the loader does. */
 #ifdef PST_NCCL
-#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/nccl/nccl.h"
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
-/* Private to nccl.c (the transport) and nccl_message.c (its messages). */
+/* Private to transport.c (the transport) and message.c (its messages). */
 #ifndef PST_KERNELS_CUDA_NCCL_PARTS_H
 #define PST_KERNELS_CUDA_NCCL_PARTS_H
-#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/nccl/nccl.h"
 
 /* A place in the order. */
 typedef struct {

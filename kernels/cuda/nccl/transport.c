@@ -1,9 +1,9 @@
-/* Transport nccl: messages between GPUs (nccl_message.c) and what tensor groups exchange
- * (nccl_group.c), by NCCL, without a copy in the host's memory. Here are its beginning, its table
+/* Transport nccl: messages between GPUs (message.c) and what tensor groups exchange
+ * (group.c), by NCCL, without a copy in the host's memory. Here are its beginning, its table
  * and its end. */
 #ifdef PST_NCCL
 #include "base/status.h"
-#include "kernels/cuda/nccl_parts.h"
+#include "kernels/cuda/nccl/parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

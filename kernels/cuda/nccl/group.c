@@ -3,7 +3,7 @@
  * the same list on all ranks of the group, so it needs no words to agree on an order. */
 #ifdef PST_NCCL
 #include "base/status.h"
-#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/nccl/nccl.h"
 
 #define TAKEN_NS UINT64_C(600000000000)
 

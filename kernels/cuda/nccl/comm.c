@@ -3,7 +3,7 @@
  * will talk to, in one group, which makes NCCL connect them and take the memory for that. */
 #ifdef PST_NCCL
 #include "base/status.h"
-#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/nccl/nccl.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
