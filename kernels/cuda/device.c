@@ -288,9 +288,8 @@ const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .test = test,
                                         .next_ns = next_ns,
                                         .close = close_device,
-                                        .flags = PST_DEVICE_FAR | PST_DEVICE_AHEAD |
-                                                 PST_DEVICE_CUDA | PST_DEVICE_PADDED |
-                                                 PST_DEVICE_SUMS,
+                                        .flags =
+                                            PST_DEVICE_GPU | PST_DEVICE_AHEAD | PST_DEVICE_CUDA,
                                         .memory = memory,
                                         .staging = staging,
                                         .copy = copy,

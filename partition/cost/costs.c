@@ -14,12 +14,11 @@
 /* Through shared memory. */
 const pst_cluster_link pst_costs_link = {.latency_ns = 30000, .bytes_per_s = 4e9};
 
-/* NULL: the nominal core. */
-static int is_cpu_kind(const pst_device_kind *kind) {
+int pst_costs_is_cpu(const pst_device_kind *kind) {
     return !kind || !strncmp(kind->name, "cpu", 3);
 }
 
-static int is_cpu(const pst_costs *costs) { return is_cpu_kind(costs->kind); }
+static int is_cpu(const pst_costs *costs) { return pst_costs_is_cpu(costs->kind); }
 
 /* dtype: of the products' factors. */
 static uint64_t cpu_ns(const pst_costs *costs, pst_dtype dtype, double flops, double bytes) {
@@ -38,7 +37,7 @@ static int has_word(const char *text, const char *what, size_t n) {
 }
 
 int pst_costs_is_kind(const pst_device_kind *kind, const char *model) {
-    if (is_cpu_kind(kind)) return 0;
+    if (pst_costs_is_cpu(kind)) return 0;
     for (const char *part = kind->name;; part++) {
         size_t n = strcspn(part, "-");
         if (!has_word(model, part, n)) return 0;
@@ -50,7 +49,7 @@ int pst_costs_is_kind(const pst_device_kind *kind, const char *model) {
 int pst_costs_profiled(const pst_device_kind *kind, const pst_profile *profile) {
     if (!profile || !kind) return profile != NULL;
     const pst_profile_head *head = pst_profile_head_of(profile);
-    return *head->device ? pst_costs_is_kind(kind, head->model) : is_cpu_kind(kind);
+    return *head->device ? pst_costs_is_kind(kind, head->model) : pst_costs_is_cpu(kind);
 }
 
 static const pst_profile *profile_of(const pst_costs *costs) {

@@ -31,6 +31,8 @@ typedef struct {
 /* Exchanges included. */
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
                            const pst_costs_work *work);
+/* Whether it is a kind of processor cores; NULL: the nominal one. */
+int pst_costs_is_cpu(const pst_device_kind *kind);
 /* Whether a GPU that its maker calls so is of that kind: "NVIDIA A100-SXM4-80GB" is A100-80. No CPU
  * is. */
 int pst_costs_is_kind(const pst_device_kind *kind, const char *model);

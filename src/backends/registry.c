@@ -120,12 +120,23 @@ pst_status pst_registry_data(const char *name, const pst_data_row **row) {
     return unknown("data", name);
 }
 
+static int is_listed(const char *name) {
+    for (uint32_t i = 0; i < COUNT(devices); i++)
+        if (!strcmp(name, devices[i]->name)) return 1;
+    return 0;
+}
+
+const pst_device_ops *pst_registry_gpu(const char *name) {
+    static const pst_device_ops elsewhere = {.name = "cuda", .flags = PST_DEVICE_GPU};
+    if (is_listed(name)) return NULL;
+    return pst_module_get() ? pst_module_get()->device : &elsewhere;
+}
+
 /* 1 when the module's device is it: asked for by name, or usable. */
 static int take_module(const char *name, const pst_device_config *config, const char **why) {
     int automatic = !strcmp(name, "auto");
     *why = NULL;
-    for (uint32_t i = 0; i < COUNT(devices); i++)
-        if (!strcmp(name, devices[i]->name)) return 0; /* nothing is loaded for these */
+    if (is_listed(name)) return 0; /* nothing is loaded for these */
     if (automatic && !pst_module_there()) return 0;
     if (!automatic && pst_module_name() && strcmp(name, pst_module_name())) return 0;
     *why = reject_module(config);

@@ -19,6 +19,10 @@ pst_status pst_registry_shape(const pst_config *config, pst_data_shape *shape);
 /* "auto": a module's where there is one that can be used, else the CPU. */
 pst_status pst_registry_device(const char *name, const pst_device_config *config,
                                const pst_device_ops **ops);
+/* Likewise of a machine with GPUs, for jobs that are looked at only: the module's, whether or not
+ * it can open a device here; where it cannot be loaded, one that has its flags and no more. NULL:
+ * `name` is a processor's. */
+const pst_device_ops *pst_registry_gpu(const char *name);
 /* "auto": the first in the list that does not reject this world; so, too, for a transport between
  * devices, which goes over it. */
 pst_status pst_registry_transport(const char *name, const pst_world *world,

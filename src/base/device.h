@@ -48,7 +48,10 @@ enum {
     PST_DEVICE_AHEAD = 2,
     PST_DEVICE_CUDA = 4,   /* FAR, and its memory is CUDA's, which a transport may know of itself */
     PST_DEVICE_PADDED = 8, /* its kernels take rows with gaps, and want them (pst_graph_pad) */
-    PST_DEVICE_SUMS = 16   /* its B kernels leave sums for W (pst_graph_leave_sums) */
+    PST_DEVICE_SUMS = 16,  /* its B kernels leave sums for W (pst_graph_leave_sums) */
+    /* what decides steps and bytes of a job, as the device of the CUDA module has it: a planner
+     * goes by it where that cannot be loaded */
+    PST_DEVICE_GPU = PST_DEVICE_FAR | PST_DEVICE_PADDED | PST_DEVICE_SUMS
 };
 
 /* So many rows of so many bytes, each side's at a distance of its own. */

@@ -1,6 +1,7 @@
 /* Graphs of the model with degrees that the search tries. planning/planning.h declares it. */
 #include "graph/split.h"
 #include "planning/planning.h"
+#include "prepare/prepare.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *ke
     k->status = build_whole(x, key->layers, key->micro_batch, &whole);
     if (k->status == PST_OK) k->status = split(whole, o, key->untied, &k->graph);
     if (k->status == PST_OK) {
+        pst_prepare_fit_graph(x->config, x->device, k->graph);
         k->status = pst_planning_fold_nodes(whole, k->graph, &k->first);
         k->n = whole->n_node;
     }

@@ -81,11 +81,18 @@ static void fill_memory(pst_planning *x) {
             c->device[i].memory = x->nominal ? own : c->kind[c->device[i].kind].memory;
 }
 
+/* Like a run of it, it is modelled for the kind of the first device. */
+static pst_status load_cluster(pst_planning *x) {
+    PST_TRY(pst_cluster_load(x->cluster_text, &x->cluster));
+    x->device = pst_prepare_device_of(x->config, x->cluster->kind + x->cluster->device[0].kind);
+    return PST_OK;
+}
+
 static pst_status open_cluster(pst_planning *x) {
     const pst_plan_run_options *o = x->options;
     x->cluster_text = *o->cluster ? o->cluster : x->config->parallel.cluster;
     if (!*x->cluster_text) PST_TRY(open_processors(x));
-    else PST_TRY(pst_cluster_load(x->cluster_text, &x->cluster));
+    else PST_TRY(load_cluster(x));
     PST_TRY(throttle(x));
     if (!x->nominal && o->ranks > x->cluster->n_device)
         return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has %u devices", o->ranks,

@@ -35,7 +35,7 @@ typedef struct {
     pst_profile *profile;         /* NULL: none */
     const char *open;             /* a key that is open although the run file gives it; "" none */
     int nominal;                  /* 1: devices are this machine's, and the following says which */
-    const pst_device_ops *device; /* what computes on them; NULL: of a cluster, it is not known */
+    const pst_device_ops *device; /* what computes on them; NULL: processors */
     /* of this machine's; NULL: a nominal processor core, or measured */
     const pst_device_kind *datasheet;
     int all_ranks;             /* 1: devices are ranks that are there: none may be left over */

@@ -315,6 +315,7 @@ static void choose_costs(pst_prepared *p) {
     if (!p->cluster) p->costs.kind = pst_prepare_datasheet(p->config, p->options.device);
     if (!p->cluster) return;
     p->costs.kind = p->cluster->kind + p->cluster->device[p->device[0]].kind;
+    if (!p->options.device) p->options.device = pst_prepare_device_of(p->config, p->costs.kind);
     p->costs.tensor_link = &p->tensor_link;
     p->costs.stage_link = &p->stage_link;
 }

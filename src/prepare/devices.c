@@ -139,6 +139,10 @@ pst_status pst_prepare_kind(const pst_config *c, pst_prepare_options *options) {
     return PST_OK;
 }
 
+const pst_device_ops *pst_prepare_device_of(const pst_config *c, const pst_device_kind *kind) {
+    return pst_costs_is_cpu(kind) ? NULL : pst_registry_gpu(c->parallel.device);
+}
+
 uint32_t pst_prepare_isa_to_look(const pst_config *c) {
     uint32_t isa = pst_cpu_isa() | PST_ISA_CUDA;
     if (pst_dtype_stored(pst_dtype_of_precision(c->train.precision)) == PST_BF16)

@@ -140,12 +140,15 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     return pst_graph_copy(given, &p->whole);
 }
 
-/* What the device wants of a graph that it computes; training alone has logits that stay there. */
-static void fit_device(const pst_prepared *p, pst_graph *g) {
-    const pst_device_ops *device = p->options.device;
+/* Training alone has logits that stay there. */
+void pst_prepare_fit_graph(const pst_config *c, const pst_device_ops *device, pst_graph *g) {
     if (device && device->flags & PST_DEVICE_PADDED) pst_graph_pad(g);
     if (device && device->flags & PST_DEVICE_SUMS) pst_graph_leave_sums(g);
-    g->loose = !strcmp(p->config->parallel.deterministic, "false");
+    g->loose = !strcmp(c->parallel.deterministic, "false");
+}
+
+static void fit(const pst_prepared *p, pst_graph *g) {
+    pst_prepare_fit_graph(p->config, p->options.device, g);
 }
 
 static int differ(const pst_graph *a, const pst_graph *b) {
@@ -161,7 +164,7 @@ static pst_status split_for(pst_prepared *p, uint32_t part) {
         .parts = p->grid.tensor, .part = part, .sequence = (int)p->plan->layout.sequence};
     PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[part]));
     PST_TRY(pst_graph_check(p->graphs[part]));
-    fit_device(p, p->graphs[part]);
+    fit(p, p->graphs[part]);
     return PST_OK;
 }
 
@@ -171,7 +174,7 @@ static pst_status split_graph(pst_prepared *p) {
     uint32_t last = p->grid.tensor - 1;
     PST_TRY(pst_graph_check(p->whole));
     if (last) PST_TRY(split_for(p, 0));
-    else fit_device(p, p->graphs[0] = p->whole);
+    else fit(p, p->graphs[0] = p->whole);
     p->graph = p->graphs[0];
     if (last) PST_TRY(split_for(p, last));
     p->uneven = differ(p->graphs[0], p->graphs[last]);
@@ -207,7 +210,7 @@ static pst_status split_stages(pst_prepared *p, const uint32_t *chunk, uint32_t 
             .parts = p->grid.tensor, .part = t, .parts_of_node = parts, .origin = origin};
         PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[t]));
         PST_TRY(pst_graph_check(p->graphs[t]));
-        fit_device(p, p->graphs[t]);
+        fit(p, p->graphs[t]);
     }
     p->graph = p->graphs[0];
     p->uneven = differ(p->graphs[0], p->graphs[p->grid.tensor - 1]);

@@ -23,7 +23,8 @@ typedef struct {
     uint32_t n_rank;  /* ranks of the job: stages x replicas x tensor ranks */
     uint32_t threads; /* CPU threads per rank; scratch depends on it */
     uint32_t isa;     /* of the device; with PST_ISA_CUDA where a module's kernels compute */
-    const pst_device_ops *device; /* the kind whose kernels compute; NULL: the CPU */
+    const pst_device_ops *device; /* the kind whose kernels compute; NULL: the CPU, or what
+                                     parallel.cluster says (pst_prepare_device_of) */
     uint32_t local; /* 1 + number of this process among those of its host, which of several GPUs it
                        takes; 0: a process has many ranks, or it is the only one, and their numbers
                        say it */
@@ -137,8 +138,13 @@ pst_status pst_prepare_devices(pst_prepared *p);
 /* Sets device and isa of options that say how many threads, by parallel.device. EINPUT: there is
  * none. */
 pst_status pst_prepare_kind(const pst_config *config, pst_prepare_options *options);
-/* The instruction sets for looking at a job, which asks nothing of this machine: its own, and those
- * that the precision needs, for the job may be another machine's or a GPU's. */
+/* What computes in a job on such devices, for looking at it (pst_registry_gpu); NULL: processors,
+ * also where parallel.device says so. */
+const pst_device_ops *pst_prepare_device_of(const pst_config *config, const pst_device_kind *kind);
+/* prepare/graph.c. What the device wants of a graph that it computes; NULL: a processor. */
+void pst_prepare_fit_graph(const pst_config *config, const pst_device_ops *device, pst_graph *g);
+/* prepare/devices.c. The instruction sets for looking at a job, which asks nothing of this machine:
+ * its own, and those that the precision needs, for the job may be another machine's or a GPU's. */
 uint32_t pst_prepare_isa_to_look(const pst_config *config);
 /* prepare/graph.c. EINPUT: what these options say cannot compute in the configured precision, and
  * why. */

@@ -3,13 +3,9 @@
 # penstock plan on a machine whose device is a module's (far_module.c): its memory and its datasheet count, not the
 # processor's, and so does what its transport refuses.
 . "$(dirname "$0")/../script.sh"
+write_run 2
 use_far
-cat >run.yaml <<'END2'
-model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16}
-data: {paths: [text.txt]}
-train: {steps: 2, batch: 8}
-parallel: {device: far}
-END2
+echo 'parallel: {device: far}' >>run.yaml
 plan() { "$PENSTOCK" plan run.yaml -n 2 "$@" >out 2>&1; }
 
 FAR_MODEL='NVIDIA H200' plan && grep -q '^costs .*datasheet: H200' out || fail "a kind that is known: $(cat out)"
@@ -22,6 +18,27 @@ plan parallel.transport=nccl || fail "nccl: $(cat out)"
 [ $? = 2 ] && grep -q 'transport nccl: more ranks than GPUs' out || fail "more ranks than GPUs: $(cat out)"
 plan parallel.transport=nccl parallel.device=cpu
 [ $? = 2 ] && grep -q 'is for GPUs, and device cpu is none' out || fail "no GPU: $(cat out)"
+
+# A cluster of GPUs is planned for as a run on one computes, whether or not their module can be loaded here: logits with
+# gaps, layer norms whose B leaves sums, and with tensor ranks their exchanges. The run predicts the same bytes and step.
+predicted() { grep -E '^ *(peak_bytes|step_ns):' "$1"; }
+export FAR_GAPS=1 FAR_SUMS=1
+for degrees in 'pipeline=2 parallel.tensor=1' 'pipeline=1 parallel.tensor=2'; do
+    # shellcheck disable=SC2086
+    gpus() { plan model.vocabulary=259 parallel.cluster='1x2 h100' parallel.$degrees -o "$@" || fail "$*: $(cat out)"; }
+    gpus plan.yaml parallel.device=far
+    PENSTOCK_MODULE=/nowhere gpus nowhere.yaml parallel.device=far
+    gpus processors.yaml parallel.device=cpu
+    "$PENSTOCK" train run.yaml model.vocabulary=259 parallel.cluster='1x2 h100' parallel.plan=plan.yaml \
+        name=planned-${degrees%% *} >out 2>&1 || fail "a run of the plan: $(cat out)"
+    predicted plan.yaml >of-plan
+    [ "$(wc -l <of-plan)" = 2 ] || fail "no prediction in $(cat plan.yaml)"
+    predicted nowhere.yaml | cmp -s - of-plan || fail "$degrees: without a module $(predicted nowhere.yaml), not $(cat of-plan)"
+    predicted runs/planned-${degrees%% *}/plan.yaml | cmp -s - of-plan ||
+        fail "$degrees: the run $(predicted runs/planned-${degrees%% *}/plan.yaml), the plan $(cat of-plan)"
+    ! predicted processors.yaml | cmp -s - of-plan || fail "$degrees: as of processors"
+done
+unset FAR_GAPS FAR_SUMS
 
 # What cannot be slowed down is not.
 plan 'parallel.throttle=[1, 2]'

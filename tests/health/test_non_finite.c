@@ -382,13 +382,14 @@ static rare batches_with(int byte, int steps) {
     return x;
 }
 
-/* The first is skipped, the second is not, and there are others, one in the second half. */
+/* The first is skipped, the second is not, and there are others, some but not all of the second
+ * half: a run that resumes there must have a step that counts. */
 static rare find_rare(int steps) {
     for (int byte = 32; byte < 127; byte++) {
         rare x = batches_with(byte, steps);
-        if (x.n >= 3 && x.n < steps && x.skipped[0] == 1 && x.skipped[1] > 2 &&
-            x.skipped[x.n - 1] > 4)
-            return x;
+        int late = 0;
+        for (int i = 0; i < x.n; i++) late += x.skipped[i] > steps / 2;
+        if (x.n >= 3 && late && late < steps / 2 && x.skipped[0] == 1 && x.skipped[1] > 2) return x;
     }
     fail_msg("no byte is rare enough");
     return (rare){0};
