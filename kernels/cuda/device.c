@@ -1,6 +1,6 @@
 /* The device "cuda": one GPU, or a part of one that several ranks share. Four streams, one per
- * queue, in which everything runs in the order in which it was queued; between queues only
- * pst_device_ops.depend orders.
+ * queue, in which everything runs in the order in which it was queued. Queues do not wait for each
+ * other: what needs the other's work is queued when that has ended.
  *
  * All that is queued (launch, fill, copy with an event) returns at once and reports its own
  * mistakes only; what the device finds out later, `test` says of the launch that caused it
@@ -277,10 +277,6 @@ static pst_status copy_rows(pst_device *device, pst_queue queue, const pst_devic
     return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "copy of rows");
 }
 
-static pst_status depend(pst_device *device, pst_queue queue, uint64_t event) {
-    return pst_cuda_events_depend(enter(device)->events, queue, event);
-}
-
 const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .reject = pst_cuda_reject,
                                         .open = open_device,
@@ -295,7 +291,6 @@ const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .copy = copy,
                                         .copy_rows = copy_rows,
                                         .fill = fill,
-                                        .depend = depend,
                                         .model = pst_cuda_model,
                                         .room = pst_cuda_room,
                                         .capture_begin = pst_cuda_capture_begin,

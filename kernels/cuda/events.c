@@ -21,8 +21,7 @@ enum { RING = 4096, ANCHORS = 16, ANCHOR_NS = 1000000000, ANCHOR_TRY_NS = 200000
 typedef struct {
     cudaEvent_t event;
     const char *name;
-    uint64_t id, before, awaited; /* before: in its queue; awaited: by that queue since then;
-                                     NONE */
+    uint64_t id, before; /* before: in its queue; NONE */
     uint64_t submit_ns, start_ns, end_ns;
     uint32_t anchor;                                /* counted from the first */
     uint8_t queue, ended, tested, silent, numbered; /* silent: nothing was recorded */
@@ -35,9 +34,8 @@ typedef struct {
 
 struct pst_cuda_events {
     cudaStream_t stream[PST_Q_COUNT], idle;
-    /* Of each queue: the latest event, what it has waited for since, when the first work since was
-     * queued; NONE. */
-    uint64_t next, latest[PST_Q_COUNT], awaited[PST_Q_COUNT], since_ns[PST_Q_COUNT];
+    /* Of each queue: the latest event, when the first work since was queued; NONE. */
+    uint64_t next, latest[PST_Q_COUNT], since_ns[PST_Q_COUNT];
     volatile uint64_t *progress; /* [PST_Q_COUNT], pinned: number of the latest that ended, plus
                                     1 */
     uint64_t seen[PST_Q_COUNT];  /* likewise, by its event */
@@ -162,7 +160,7 @@ static uint64_t later(pst_cuda_events *e, uint64_t ns, uint64_t id, uint64_t now
 
 static void settle(pst_cuda_events *e, slot *s) {
     uint64_t now = pst_monotonic_ns(), end = end_of(e, s, now);
-    s->start_ns = later(e, later(e, s->submit_ns, s->before, now), s->awaited, now);
+    s->start_ns = later(e, s->submit_ns, s->before, now);
     if (s->start_ns > end) s->start_ns = end;
     s->tested = 1;
     if (e->seen[s->queue] <= s->id) e->seen[s->queue] = s->id + 1;
@@ -195,7 +193,6 @@ pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *
                 .name = name,
                 .id = e->next++,
                 .before = e->latest[queue],
-                .awaited = e->awaited[queue],
                 .submit_ns = e->since_ns[queue],
                 .anchor = e->n_anchor - 1,
                 .queue = (uint8_t)queue,
@@ -203,7 +200,7 @@ pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *
                 .numbered = numbered};
     if (!id) return PST_OK;
     *id = e->latest[queue] = s->id;
-    e->awaited[queue] = e->since_ns[queue] = NONE;
+    e->since_ns[queue] = NONE;
     return PST_OK;
 }
 
@@ -226,17 +223,6 @@ pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start
     }
     *start_ns = s->start_ns;
     *end_ns = s->end_ns;
-    return PST_OK;
-}
-
-pst_status pst_cuda_events_depend(pst_cuda_events *e, pst_queue queue, uint64_t id) {
-    slot *s = slot_of(e, id);
-    if (id >= e->next)
-        return pst_fail(PST_EINTERNAL, "event %llu is unknown", (unsigned long long)id);
-    if (s->id != id || s->tested) return PST_OK; /* it has happened */
-    cudaError_t error = cudaStreamWaitEvent(e->stream[queue], s->event, 0);
-    if (error != cudaSuccess) return pst_cuda_events_failed(e, error, "cudaStreamWaitEvent");
-    e->awaited[queue] = id;
     return PST_OK;
 }
 
@@ -269,7 +255,7 @@ static pst_status make(pst_cuda_events *e) {
     e->progress = words;
     for (uint32_t q = 0; q < PST_Q_COUNT; q++) {
         e->progress[q] = 0;
-        e->latest[q] = e->awaited[q] = e->since_ns[q] = NONE;
+        e->latest[q] = e->since_ns[q] = NONE;
     }
     e->write = find_write();
     try_write(e);

@@ -17,7 +17,6 @@ uint64_t pst_cuda_events_next(const pst_cuda_events *e);
 /* As pst_device_ops.test. What ended before a failure is OK still. */
 pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start_ns,
                                 uint64_t *end_ns);
-pst_status pst_cuda_events_depend(pst_cuda_events *e, pst_queue queue, uint64_t id);
 /* The error of a call that queues or waits: an earlier failure of the device, named with what it
  * was that failed, or this call's own. */
 pst_status pst_cuda_events_failed(pst_cuda_events *e, cudaError_t error, const char *what);

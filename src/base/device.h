@@ -92,8 +92,6 @@ typedef struct {
     pst_status (*fill)(pst_device *d, pst_queue queue, void *to, uint8_t value, uint64_t bytes);
     /* Likewise of rows, both sides in the device's memory. */
     pst_status (*copy_rows)(pst_device *d, pst_queue queue, const pst_device_rows *rows);
-    /* What is queued there from now on waits for an event of another queue; the host does not. */
-    pst_status (*depend)(pst_device *d, pst_queue queue, uint64_t event);
     /* What the maker calls it ("NVIDIA H200"), until this thread's next call; may be NULL, and be
      * so on any device. */
     const char *(*model)(const pst_device_config *config);

@@ -181,11 +181,6 @@ cudaError_t cudaStreamQuery(cudaStream_t s) {
     if (error) return error;
     return fake_say(fake.now < s->end_ns ? cudaErrorNotReady : cudaSuccess);
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned flags) {
-    (void)flags;
-    if (s->end_ns < event->end_ns) s->end_ns = event->end_ns;
-    return fake_call();
-}
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
     return fake_make((void **)event, sizeof **event);
 }

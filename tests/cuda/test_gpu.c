@@ -63,10 +63,10 @@ static void moves_bytes(void **state) {
     for (uint64_t i = 0; i < bytes; i++) pinned[i] = (uint8_t)(i * 2654435761u >> 13);
     memset(back, 0, bytes);
     ok(ops->copy(d, PST_Q_RECV, memory, pinned, bytes, &event[0]));
-    ok(ops->depend(d, PST_Q_COMPUTE, event[0]));
+    ok(wait_for(d, event[0], &start, &end));
     ok(ops->fill(d, PST_Q_COMPUTE, memory + 5, 9, 1000));
     ok(ops->copy(d, PST_Q_COMPUTE, memory + bytes, memory, bytes, &event[1]));
-    ok(ops->depend(d, PST_Q_SEND, event[1]));
+    ok(wait_for(d, event[1], &start, &end));
     ok(ops->copy(d, PST_Q_SEND, back, memory + bytes, bytes, NULL));
     memset(pinned + 5, 9, 1000);
     assert_memory_equal(back, pinned, bytes);

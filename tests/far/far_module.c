@@ -422,15 +422,6 @@ static pst_status copy_rows(pst_device *device, pst_queue where, const pst_devic
     return PST_OK;
 }
 
-static pst_status run_depend(far *d, job *j) { return await(d, j->bytes); }
-
-static pst_status depend(pst_device *device, pst_queue where, uint64_t event) {
-    job *j = job_of(run_depend);
-    j->bytes = event;
-    put((far *)device, where, j);
-    return PST_OK;
-}
-
 static const char *model(const pst_device_config *config) {
     (void)config;
     return getenv("FAR_MODEL") ? getenv("FAR_MODEL") : "Distant 1";
@@ -455,7 +446,6 @@ static pst_device_ops ops = {.name = "far",
                              .copy = copy,
                              .copy_rows = copy_rows,
                              .fill = fill,
-                             .depend = depend,
                              .model = model,
                              .room = room,
                              .capture_begin = capture_begin,
