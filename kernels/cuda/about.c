@@ -166,8 +166,8 @@ uint64_t pst_cuda_room(const pst_device_config *config, uint32_t ranks_here) {
     cudaGetLastError();
     if (error != cudaSuccess || count < 1) return 0;
     uint64_t sharing = (ranks_here + (uint64_t)count - 1) / (uint64_t)count,
-             own = free_bytes / (sharing ? sharing : 1);
-    return own > pst_cuda_reserve ? own - pst_cuda_reserve : 1;
+             usable = pst_cuda_usable(free_bytes / (sharing ? sharing : 1));
+    return usable ? usable : 1;
 }
 
 const char *pst_cuda_about(uint32_t i) {

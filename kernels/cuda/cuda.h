@@ -18,8 +18,15 @@
 enum { PST_CUDA_OLDEST = 80 };
 
 /* Bytes of a GPU that libraries may take while a run goes on: kernels that are loaded when they are
- * first launched, their local memory, NCCL's buffers. */
+ * first launched, their local memory, CUDA graphs, NCCL's buffers (NCCL_BUFFSIZE is 4 MiB for each
+ * channel and peer by its manual; a run says how much it was). The context is not among them: it
+ * is there before free memory is asked for. An estimate, which no GPU has confirmed yet. */
 static const uint64_t pst_cuda_reserve = UINT64_C(1) << 30;
+
+/* What a rank may have of so many free bytes. */
+static inline uint64_t pst_cuda_usable(uint64_t free_bytes) {
+    return free_bytes > pst_cuda_reserve ? free_bytes - pst_cuda_reserve : 0;
+}
 
 typedef struct {
     pst_device base;         /* isa: PST_ISA_CUDA */

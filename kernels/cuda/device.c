@@ -167,7 +167,7 @@ static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
     size_t free_bytes = 0, total = 0;
     void *mem = NULL;
     cudaError_t error = cudaMemGetInfo(&free_bytes, &total);
-    if (error == cudaSuccess && free_bytes < bytes + ALIGNMENT + pst_cuda_reserve)
+    if (error == cudaSuccess && pst_cuda_usable(free_bytes) < bytes + ALIGNMENT)
         error = cudaErrorMemoryAllocation;
     if (error == cudaSuccess) error = cudaMalloc(&mem, bytes + ALIGNMENT);
     if (error == cudaErrorMemoryAllocation) {

@@ -333,6 +333,21 @@ static void memory_is_short(void **state) {
     assert_int_equal(fake.live, 0);
 }
 
+/* What a rank is told that it can have it gets, and no more than an alignment beyond. */
+static void what_is_told_is_there(void **state) {
+    (void)state;
+    const pst_device_config config = {.threads = 1};
+    pst_device *d = open_one();
+    void *memory;
+    fake.free_bytes = 3ull << 30;
+    fake.total_bytes = 4ull << 30;
+    uint64_t told = ops->room(&config, 1);
+    assert_int_equal(told, fake.free_bytes - pst_cuda_reserve);
+    assert_int_equal(ops->memory(d, told, &memory), PST_ENOMEM); /* blocks are aligned */
+    assert_int_equal(ops->memory(d, told - 4096, &memory), PST_OK);
+    close_one(d);
+}
+
 /* What is free, shared out among the ranks of a GPU, each with its libraries'; 0: not known. */
 static void room_is_shared(void **state) {
     (void)state;
@@ -605,6 +620,7 @@ int main(void) {
         cmocka_unit_test(indices_are_of_their_launch),
         cmocka_unit_test(numbers_are_few),
         cmocka_unit_test(without_numbers),
+        cmocka_unit_test(what_is_told_is_there),
         cmocka_unit_test(room_is_shared),
         cmocka_unit_test(captures_run_again),
         cmocka_unit_test(stale_addresses_are_found),
