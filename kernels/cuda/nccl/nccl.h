@@ -19,6 +19,14 @@
  *    (CUDA_DEVICE_MAX_CONNECTIONS: the module asks for 32); of more streams, those that share a
  *    queue would wait for each other.
  *
+ * Communicators do not block (ncclConfig_t.blocking 0). We have no thread for them, but NCCL starts
+ * one in ncclGroupEnd for each group, which queues it (groupLaunchNonBlocking of its group.cc):
+ * some 20 us of the host each time. Blocking ones would spare that, and it cannot be changed once a
+ * communicator is made. They do not do: making one waits for all its ranks and gives nothing to
+ * abort until they are there, and queueing may wait until the GPU has taken earlier groups, for a
+ * rank that is late or gone; whoever is stuck in NCCL then neither sees what others report nor
+ * gives up. To be looked at again with a profile of tensor ranks on GPUs.
+ *
  * What is left: loading a kernel, which happens at its first launch, may wait for all that runs on
  * the GPU. In a list that runs for the first time the executor therefore launches nothing behind an
  * exchange before that has ended; where it still hangs in the first step, CUDA_MODULE_LOADING=EAGER
