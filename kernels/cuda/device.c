@@ -277,6 +277,10 @@ static pst_status copy_rows(pst_device *device, pst_queue queue, const pst_devic
     return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "copy of rows");
 }
 
+static uint64_t apart(const pst_device *device) {
+    return ((const pst_cuda_device *)device)->attention_room_bytes;
+}
+
 const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .reject = pst_cuda_reject,
                                         .open = open_device,
@@ -293,6 +297,7 @@ const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .fill = fill,
                                         .model = pst_cuda_model,
                                         .room = pst_cuda_room,
+                                        .apart = apart,
                                         .capture_begin = pst_cuda_capture_begin,
                                         .capture_end = pst_cuda_capture_end,
                                         .replay = pst_cuda_replay};

@@ -98,6 +98,9 @@ typedef struct {
     /* Bytes that each of so many ranks of this host can have of the device that `config` names, at
      * least 1 rank; 0: not known. May be NULL: what the host has is shared out. */
     uint64_t (*room)(const pst_device_config *config, uint32_t ranks_here);
+    /* Bytes that kernels have taken of it when they were prepared, beside what a memory map counts.
+     * May be NULL: none. */
+    uint64_t (*apart)(const pst_device *d);
     /* Of devices that run ahead; all NULL where launches cannot be captured. From capture_begin to
      * capture_end what is launched, with event NULL, is noted instead of queued, and nothing else
      * is asked of the device by this thread. What was noted lives as long as the device; launches

@@ -177,6 +177,18 @@ static pst_status prepare_kernels(pst_rank *r) {
     return PST_OK;
 }
 
+/* What kernels have taken beside what is laid out counts as well where memory is limited. */
+static pst_status check_apart(const pst_rank *r) {
+    uint64_t apart = r->device->ops->apart ? r->device->ops->apart(r->device) : 0,
+             room = pst_prepare_room(r->p, r->p->memory_limit, r->rank);
+    if (!apart || !room || r->memory->total + apart <= room) return PST_OK;
+    return pst_fail(PST_ENOMEM,
+                    "rank %u needs %.2f MiB of memory, and its kernels %.2f MiB of workspace "
+                    "beside that; it may use %.2f MiB",
+                    r->rank, (double)r->memory->total / 0x1p20, (double)apart / 0x1p20,
+                    (double)room / 0x1p20);
+}
+
 static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     pst_executor_config config = {.rank = r->rank,
                                   .device = r->device,
@@ -244,6 +256,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
         r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
     if (status == PST_OK) status = pst_rank_give_autotuned(p, r->device);
     if (status == PST_OK) status = prepare_kernels(r);
+    if (status == PST_OK) status = check_apart(r);
     if (status == PST_OK) status = pst_rank_memory_open(r, canary);
     if (status == PST_OK)
         status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);

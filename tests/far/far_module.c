@@ -434,6 +434,12 @@ static uint64_t room(const pst_device_config *config, uint32_t ranks_here) {
     return getenv("FAR_MEMORY") ? strtoull(getenv("FAR_MEMORY"), NULL, 10) : 0;
 }
 
+/* As if kernels had taken some. */
+static uint64_t apart(const pst_device *device) {
+    (void)device;
+    return getenv("FAR_APART") ? strtoull(getenv("FAR_APART"), NULL, 10) : 0;
+}
+
 static pst_device_ops ops = {.name = "far",
                              .open = open_device,
                              .launch = launch,
@@ -448,6 +454,7 @@ static pst_device_ops ops = {.name = "far",
                              .fill = fill,
                              .model = model,
                              .room = room,
+                             .apart = apart,
                              .capture_begin = capture_begin,
                              .capture_end = capture_end,
                              .replay = replay};

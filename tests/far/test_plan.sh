@@ -40,6 +40,15 @@ for degrees in 'pipeline=2 parallel.tensor=1' 'pipeline=1 parallel.tensor=2'; do
 done
 unset FAR_GAPS FAR_SUMS
 
+# What kernels take beside what is laid out counts where memory is limited.
+for apart in 0 1048576; do
+    FAR_APART=$apart "$PENSTOCK" train run.yaml name=apart-$apart parallel.memory=1536KiB parallel.pipeline=1 >out 2>&1
+    rc=$?
+    [ $apart = 0 ] && [ $rc = 0 ] && continue
+    [ $rc = 4 ] && grep -q 'its kernels 1.00 MiB of workspace beside that; it may use 1.50 MiB' out ||
+        fail "$apart bytes apart: status $rc: $(cat out)"
+done
+
 # What cannot be slowed down is not.
 plan 'parallel.throttle=[1, 2]'
 [ $? = 2 ] && grep -q 'parallel.throttle slows processors down, and device far is none' out || fail "throttle: $(cat out)"
