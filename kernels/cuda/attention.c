@@ -65,6 +65,17 @@ static void say_workspace(const pst_cuda_attention_shape *s, const pst_dnn_plan 
             is_laid_out(s, plan) ? "" : ": they are allocated apart");
 }
 
+/* For a fixed order of sums cuDNN proposes the kernel of sm_80 on sm_100, too; its own ones, since
+ * 9.18.0, are engine 5 with KERNEL_CFG 31 and STAGES 2, which no heuristic names (cudnn-frontend's
+ * override_heuristics_query of attention; with cuDNN 9.19 that plan can be made of our graph). */
+static void say_blackwell(const pst_cuda_device *d, const pst_cuda_attention_shape *s) {
+    if (d->capability / 10 == 10 && s->backward && !s->loose)
+        pst_log(
+            PST_LOG_WARN,
+            "attention B: in a fixed order of sums cuDNN computes it on this GPU as on an A100, "
+            "without Blackwell's own kernels; parallel.deterministic=false leaves it the choice");
+}
+
 /* Nothing is queued yet. One block does for all plans: they run one after the other. */
 static pst_status take_room(pst_cuda_device *d, uint64_t workspace) {
     void *room = NULL;
@@ -114,6 +125,7 @@ static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node
     if (*why) pst_cuda_warn_slower(device, g, node, pass, why);
     if (!e->plan.plan) return PST_OK;
     say_workspace(&s, &e->plan);
+    say_blackwell(d, &s);
     return is_laid_out(&s, &e->plan) ? PST_OK : take_room(d, e->plan.workspace);
 }
 

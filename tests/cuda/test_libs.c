@@ -430,6 +430,45 @@ static void attention_has_its_workspace(void **state) {
     assert_non_null(strstr(pst_error(), "workspace of attention"));
 }
 
+/* Sums in a fixed order are not by Blackwell's own kernels: said once for a shape, and of nothing
+ * else. */
+static void old_kernels_on_blackwell_are_said(void **state) {
+    (void)state;
+    static const int capability[] = {90, 100, 100};
+    char text[300] = "";
+    FILE *said = tmpfile();
+    assert_non_null(said);
+    fflush(stderr);
+    int err = dup(2), failed = 0;
+    dup2(fileno(said), 2);
+    for (int i = 0; i < 3; i++) {
+        const kernel_case k = {.op = "attention",
+                               .b = 1,
+                               .t = 5 + (uint64_t)i,
+                               .c = 64,
+                               .heads = 8,
+                               .dtype = PST_BF16};
+        case_state s;
+        failed |= case_open(&k, 1, 0, &s) != PST_OK;
+        s.graph->loose = i == 2;
+        ((pst_cuda_device *)device)->capability = capability[i];
+        const pst_kernel_row *row = pst_cuda_attention_rows().row;
+        for (pst_pass pass = PST_PASS_F; pass <= PST_PASS_B; pass++)
+            failed |= row[pass].prepare(device, s.graph, s.node) != PST_OK;
+        case_close(&s);
+    }
+    dup2(err, 2);
+    close(err);
+    assert_false(failed);
+    rewind(said);
+    assert_non_null(fgets(text, sizeof text, said));
+    assert_string_equal(text, "warning: attention B: in a fixed order of sums cuDNN computes it on "
+                              "this GPU as on an A100, without Blackwell's own kernels; "
+                              "parallel.deterministic=false leaves it the choice\n");
+    assert_null(fgets(text, sizeof text, said));
+    fclose(said);
+}
+
 /* CUDA cores beside tensor cores, and what that means for a model whose operators are known. */
 static void slow_kernels_are_said(void **state) {
     (void)state;
@@ -747,6 +786,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(convolution_too_large, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_has_its_workspace, open_device, close_device),
+        cmocka_unit_test_setup_teardown(old_kernels_on_blackwell_are_said, open_device,
+                                        close_device),
         cmocka_unit_test_setup_teardown(slow_kernels_are_said, open_device, close_device),
         cmocka_unit_test_setup_teardown(replays_look_anew, open_device, close_device),
         cmocka_unit_test_setup_teardown(replays_need_their_plans, open_device, close_device),
