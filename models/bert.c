@@ -27,6 +27,7 @@ static pst_status add_block(pst_block *b, uint32_t lengths, uint32_t i) {
     char text[PST_NAME_MAX];
     uint64_t C = b->c->channels;
     uint32_t residual = b->x;
+    PST_TRY(pst_block_narrow(b, pst_block_name(text, "h.%u.attn.in", i)));
     PST_TRY(
         pst_block_dense(b, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, STD, PST_ACT_NONE));
     PST_TRY(pst_graph_add_masked_attention(b->g, pst_block_name(text, "h.%u.attn", i), b->x,
@@ -34,14 +35,15 @@ static pst_status add_block(pst_block *b, uint32_t lengths, uint32_t i) {
     PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.attn.c_proj", i), C, STD, PST_ACT_NONE));
     PST_TRY(pst_block_dropout(b, pst_block_name(text, "h.%u.attn.drop", i)));
     PST_TRY(pst_block_residual(b, pst_block_name(text, "h.%u.attn.add", i), residual));
-    PST_TRY(pst_block_layer_norm(b, pst_block_name(text, "h.%u.ln_1", i), EPS));
+    PST_TRY(pst_block_stream_norm(b, pst_block_name(text, "h.%u.ln_1", i), EPS));
     residual = b->x;
+    PST_TRY(pst_block_narrow(b, pst_block_name(text, "h.%u.mlp.in", i)));
     PST_TRY(
         pst_block_dense(b, pst_block_name(text, "h.%u.mlp.c_fc", i), 4 * C, STD, PST_ACT_GELU_ERF));
     PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.mlp.c_proj", i), C, STD, PST_ACT_NONE));
     PST_TRY(pst_block_dropout(b, pst_block_name(text, "h.%u.mlp.drop", i)));
     PST_TRY(pst_block_residual(b, pst_block_name(text, "h.%u.mlp.add", i), residual));
-    return pst_block_layer_norm(b, pst_block_name(text, "h.%u.ln_2", i), EPS);
+    return pst_block_stream_norm(b, pst_block_name(text, "h.%u.ln_2", i), EPS);
 }
 
 static pst_status fill_graph(pst_block *b) {
@@ -52,9 +54,10 @@ static pst_status fill_graph(pst_block *b) {
     PST_TRY(pst_graph_data(b->g, "targets", 2, shape, &targets));
     PST_TRY(pst_graph_data(b->g, "lengths", 1, shape, &lengths));
     PST_TRY(pst_block_embed(b, tokens, table));
-    PST_TRY(pst_block_layer_norm(b, "ln_e", EPS));
+    PST_TRY(pst_block_stream_norm(b, "ln_e", EPS));
     PST_TRY(pst_block_dropout(b, "drop"));
     for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(b, lengths, i));
+    PST_TRY(pst_block_narrow(b, "head.in"));
     PST_TRY(pst_block_dense(b, "head", c->channels, STD, PST_ACT_GELU_ERF));
     PST_TRY(pst_block_layer_norm(b, "ln_f", EPS));
     pst_attr attr = {.features = c->vocabulary};
@@ -72,9 +75,8 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
         return pst_fail(PST_EINPUT, "model bert fills in masked tokens; it does not generate text");
     if (config->activation == PST_ACT_RELU)
         return pst_fail(PST_EINPUT, "model.activation is relu, but model bert has gelu_erf");
-    pst_block b = {.c = config};
-    PST_TRY(pst_graph_open("bert", config->micro_batch, &b.g));
-    pst_graph_compute(b.g, config->dtype);
+    pst_block b;
+    PST_TRY(pst_block_open(config, "bert", &b));
     pst_status status = fill_graph(&b);
     if (status != PST_OK) {
         pst_graph_close(b.g);

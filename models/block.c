@@ -10,6 +10,15 @@ const char *pst_block_name(char buffer[PST_NAME_MAX], const char *fmt, ...) {
     return buffer;
 }
 
+pst_status pst_block_open(const pst_model_config *config, const char *name, pst_block *block) {
+    pst_graph *g;
+    PST_TRY(pst_graph_open(name, config->micro_batch, &g));
+    pst_graph_compute(g, config->dtype);
+    *block = (pst_block){.g = g, .c = config};
+    block->wide = config->wide && pst_dtype_is_half(g->dtype);
+    return PST_OK;
+}
+
 /* [rows, channels] */
 static pst_status add_table(pst_block *b, const char *name, uint64_t rows, uint32_t *index) {
     pst_param p = {.n_dim = 2,
@@ -32,18 +41,32 @@ pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t table[2]) {
     const pst_model_config *c = b->c;
     PST_TRY(add_table(b, "wte.weight", c->vocabulary, &table[0]));
     PST_TRY(add_table(b, "wpe.weight", c->context, &table[1]));
+    pst_attr attr = {.wide = b->wide};
     return pst_graph_add(
-        b->g, &(pst_new_node){"embedding", "embedding", NULL, &tokens, 1, table, 2}, &b->x);
+        b->g, &(pst_new_node){"embedding", "embedding", &attr, &tokens, 1, table, 2}, &b->x);
 }
 
-pst_status pst_block_layer_norm(pst_block *b, const char *name, float eps) {
+static pst_status add_norm(pst_block *b, const char *name, float eps, uint32_t wide) {
     char text[PST_NAME_MAX];
     uint32_t param[2];
     PST_TRY(add_vector(b, pst_block_name(text, "%s.weight", name), PST_INIT_ONE, &param[0]));
     PST_TRY(add_vector(b, pst_block_name(text, "%s.bias", name), PST_INIT_ZERO, &param[1]));
-    pst_attr attr = {.eps = eps};
+    pst_attr attr = {.eps = eps, .wide = wide};
     return pst_graph_add(b->g, &(pst_new_node){"layer_norm", name, &attr, &b->x, 1, param, 2},
                          &b->x);
+}
+
+pst_status pst_block_layer_norm(pst_block *b, const char *name, float eps) {
+    return add_norm(b, name, eps, 0);
+}
+
+pst_status pst_block_stream_norm(pst_block *b, const char *name, float eps) {
+    return add_norm(b, name, eps, b->wide);
+}
+
+pst_status pst_block_narrow(pst_block *b, const char *name) {
+    if (!b->wide) return PST_OK;
+    return pst_graph_add(b->g, &(pst_new_node){"narrow", name, NULL, &b->x, 1, NULL, 0}, &b->x);
 }
 
 pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std,

@@ -77,9 +77,8 @@ static pst_status fill_graph(pst_block *m) {
 
 static pst_status build(const pst_model_config *config, pst_graph **graph) {
     PST_TRY(pst_block_check(config));
-    pst_block m = {.c = config};
-    PST_TRY(pst_graph_open("gpt", config->micro_batch, &m.g));
-    pst_graph_compute(m.g, config->dtype);
+    pst_block m;
+    PST_TRY(pst_block_open(config, "gpt", &m));
     pst_status status = fill_graph(&m);
     if (status != PST_OK) {
         pst_graph_close(m.g);

@@ -6,10 +6,11 @@ enum { EMBED_ROWS = 32, EMBED_COLS = 64, EMBED_CLEAR = 64 };
 typedef struct {
     uint64_t rows, t, c, v, t_max, first_token;
     const int32_t *token;
-    const vx *wte, *wpe, *dy;
-    vx *out;
+    const vx *wte, *wpe;
+    const void *dy;
+    void *out;
     float *dwte, *dwpe;
-    int first;
+    int first, wide; /* wide: out and dy are fp32 */
 } embed_job;
 
 static embed_job embed_of(const pst_call *call) {
@@ -21,6 +22,7 @@ static embed_job embed_of(const pst_call *call) {
                    .v = wte->dim[0],
                    .token = call->arg[0],
                    .first = call->first,
+                   .wide = is_wide(call, node->out[0]),
                    .first_token = node->attr.first};
     j.rows = pst_tensor_rows(in) * j.t;
     if (node->n_param > 1) j.t_max = call->graph->param[node->param[1]].dim[0];
@@ -32,21 +34,24 @@ static inline uint64_t embed_row(const embed_job *j, uint64_t r) {
     return (uint64_t)j->token[r] - j->first_token;
 }
 
-static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)thread;
-    const embed_job *j = arg;
+VEC_INLINE void embed_f_rows(const embed_job *j, uint64_t tile, int wide) {
     uint64_t end = pst_min_u64((tile + 1) * EMBED_ROWS, j->rows);
     for (uint64_t r = tile * EMBED_ROWS; r < end; r++) {
         uint64_t row = embed_row(j, r);
         const vx *wte = row < j->v ? j->wte + row * j->c : NULL,
                  *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
-        vx *out = j->out + r * j->c;
         VEC_EACH(i, n, j->c, {
             vf v = wte ? x_load_n(wte + i, n) : v_set(0.0f);
             if (wpe) v = v + x_load_n(wpe + i, n);
-            x_store_n(out + i, v, n);
+            s_store_n(j->out, r * j->c + i, v, n, wide);
         });
     }
+}
+
+static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const embed_job *j = arg;
+    VEC_FORM(embed_f_rows, j->wide, j, tile);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 */
@@ -67,6 +72,14 @@ static void embed_clear_tile(void *arg, uint64_t tile, uint32_t thread) {
     memset(j->dwte + row * j->c, 0, pst_min_u64(EMBED_CLEAR, j->v - row) * j->c * sizeof(float));
 }
 
+/* to += row r of dy, from a column on */
+VEC_INLINE void embed_add(const embed_job *j, uint64_t r, uint64_t col, uint64_t cols, float *to,
+                          int wide) {
+    uint64_t from = r * j->c + col;
+    VEC_EACH(i, n, cols,
+             { v_store_n(to + i, v_load_n(to + i, n) + s_load_n(j->dy, from + i, n, wide), n); });
+}
+
 static void embed_w_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const embed_job *j = arg;
@@ -74,10 +87,7 @@ static void embed_w_tile(void *arg, uint64_t tile, uint32_t thread) {
     for (uint64_t r = 0; r < j->rows; r++) {
         uint64_t row = embed_row(j, r);
         if (row >= j->v) continue;
-        float *out = j->dwte + row * j->c + col;
-        const vx *dy = j->dy + r * j->c + col;
-        VEC_EACH(i, n, cols,
-                 { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
+        VEC_FORM(embed_add, j->wide, j, r, col, cols, j->dwte + row * j->c + col);
     }
 }
 
@@ -89,11 +99,8 @@ static void embed_position_tile(void *arg, uint64_t tile, uint32_t thread) {
     for (uint64_t t = tile * EMBED_ROWS; t < end; t++) {
         float *out = j->dwpe + t * j->c;
         if (j->first) memset(out, 0, j->c * sizeof *out);
-        for (uint64_t r = t; t < j->t && r < j->rows; r += j->t) {
-            const vx *dy = j->dy + r * j->c;
-            VEC_EACH(i, n, j->c,
-                     { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
-        }
+        for (uint64_t r = t; t < j->t && r < j->rows; r += j->t)
+            VEC_FORM(embed_add, j->wide, j, r, 0, j->c, out);
     }
 }
 

@@ -5,119 +5,132 @@ enum { NORM_ROWS = 16 }; /* rows of a tile in F and B */
 typedef struct {
     uint64_t rows, n;
     float eps;
-    int first;
-    const vx *x, *weight, *bias, *dy, *sum;
+    int first, wide_x, wide_y; /* x, sum and dx, or y and dy, are fp32 */
+    const vx *weight, *bias;
+    const void *x, *dy, *sum;
     const float *saved;
-    vx *out;
+    void *out;
     float *stats, *dweight, *dbias;
 } norm_job;
 
 /* Four running sums hide the latency of an addition; the order is the same for every row of this
  * width. */
-VEC_INLINE double row_sum(const vx *x, uint64_t count) {
+VEC_INLINE double row_sum(const void *x, uint64_t from, uint64_t count, int wide) {
     vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
     uint64_t i = 0;
     for (; i + 4 * VEC_W <= count; i += 4 * VEC_W) VEC_UNROLL
-    for (int j = 0; j < 4; j++) sum[j] = sum[j] + x_load(x + i + (uint64_t)j * VEC_W);
-    VEC_EACH(k, n, count - i, { sum[0] = sum[0] + x_load_n(x + i + k, n); });
+    for (int j = 0; j < 4; j++)
+        sum[j] = sum[j] + s_load_n(x, from + i + (uint64_t)j * VEC_W, VEC_W, wide);
+    VEC_EACH(k, n, count - i, { sum[0] = sum[0] + s_load_n(x, from + i + k, n, wide); });
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-VEC_INLINE double row_variance(const vx *x, float mean, uint64_t count) {
+VEC_INLINE double row_variance(const void *x, uint64_t from, uint64_t count, float mean, int wide) {
     vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, m = v_set(mean);
     uint64_t i = 0;
     for (; i + 4 * VEC_W <= count; i += 4 * VEC_W) VEC_UNROLL
     for (int j = 0; j < 4; j++) {
-        vf d = x_load(x + i + (uint64_t)j * VEC_W) - m;
+        vf d = s_load_n(x, from + i + (uint64_t)j * VEC_W, VEC_W, wide) - m;
         sum[j] = v_fma(d, d, sum[j]);
     }
     VEC_EACH(k, n, count - i, {
-        vf d = v_keep_n(x_load_n(x + i + k, n) - m, 0.0f, n);
+        vf d = v_keep_n(s_load_n(x, from + i + k, n, wide) - m, 0.0f, n);
         sum[0] = v_fma(d, d, sum[0]);
     });
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3])) / (double)count;
 }
 
-static void norm_f_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)thread;
-    const norm_job *j = arg;
+VEC_INLINE void norm_f_rows(const norm_job *j, uint64_t tile, int wide_x, int wide_y) {
     uint64_t end = pst_min_u64((tile + 1) * NORM_ROWS, j->rows);
     for (uint64_t r = tile * NORM_ROWS; r < end; r++) {
-        const vx *x = j->x + r * j->n;
-        vx *y = j->out + r * j->n;
-        float mean = (float)(row_sum(x, j->n) / (double)j->n);
-        float rstd = (float)(1 / sqrt(row_variance(x, mean, j->n) + (double)j->eps));
+        uint64_t at = r * j->n;
+        float mean = (float)(row_sum(j->x, at, j->n, wide_x) / (double)j->n);
+        double variance = row_variance(j->x, at, j->n, mean, wide_x);
+        float rstd = (float)(1 / sqrt(variance + (double)j->eps));
         VEC_EACH(i, n, j->n, {
-            vf h = (x_load_n(x + i, n) - v_set(mean)) * v_set(rstd);
-            x_store_n(y + i, v_fma(h, x_load_n(j->weight + i, n), x_load_n(j->bias + i, n)), n);
+            vf h = (s_load_n(j->x, at + i, n, wide_x) - v_set(mean)) * v_set(rstd);
+            vf y = v_fma(h, x_load_n(j->weight + i, n), x_load_n(j->bias + i, n));
+            s_store_n(j->out, at + i, y, n, wide_y);
         });
         j->stats[2 * r] = mean;
         j->stats[2 * r + 1] = rstd;
     }
 }
 
+static void norm_f_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const norm_job *j = arg;
+    VEC_FORMS(norm_f_rows, j->wide_x, j->wide_y, j, tile);
+}
+
+static norm_job norm_of(const pst_call *call) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    return (norm_job){.rows = pst_tensor_rows(in),
+                      .n = pst_tensor_last(in),
+                      .eps = call->node->attr.eps,
+                      .first = call->first,
+                      .wide_x = is_wide(call, call->node->in[0]),
+                      .wide_y = is_wide(call, call->node->out[0]),
+                      .x = call->arg[0]};
+}
+
 /* IN0 PARAM0 PARAM1 OUT0 SAVED0 */
 static pst_status layer_norm_f(pst_device *device, const pst_call *call) {
-    const pst_tensor *in = pst_call_in(call, 0);
-    norm_job j = {.rows = pst_tensor_rows(in),
-                  .n = pst_tensor_last(in),
-                  .eps = call->node->attr.eps,
-                  .x = call->arg[0],
-                  .weight = call->arg[1],
-                  .bias = call->arg[2],
-                  .out = call->arg[3],
-                  .stats = call->arg[4]};
+    norm_job j = norm_of(call);
+    j.weight = call->arg[1];
+    j.bias = call->arg[2];
+    j.out = call->arg[3];
+    j.stats = call->arg[4];
     pst_device_run(device, norm_f_tile, &j, pst_div_up(j.rows, NORM_ROWS));
     return PST_OK;
 }
 
 /* g = dy * weight, h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g h)) + sum */
-VEC_INLINE void norm_b_row(const norm_job *j, uint64_t r) {
-    const vx *x = j->x + r * j->n, *dy = j->dy + r * j->n, *sum = j->sum ? j->sum + r * j->n : NULL;
-    vx *dx = j->out + r * j->n;
+VEC_INLINE void norm_b_row(const norm_job *j, uint64_t r, int wide_x, int wide_y) {
+    uint64_t at = r * j->n;
     vf mean = v_set(j->saved[2 * r]), rstd = v_set(j->saved[2 * r + 1]);
     vf g_sum = v_set(0.0f), gh_sum = v_set(0.0f);
     VEC_EACH(i, n, j->n, {
-        vf g = x_load_n(dy + i, n) * x_load_n(j->weight + i, n); /* 0 behind the end */
+        /* 0 behind the end */
+        vf g = s_load_n(j->dy, at + i, n, wide_y) * x_load_n(j->weight + i, n);
         g_sum = g_sum + g;
-        gh_sum = v_fma(g, (x_load_n(x + i, n) - mean) * rstd, gh_sum);
+        gh_sum = v_fma(g, (s_load_n(j->x, at + i, n, wide_x) - mean) * rstd, gh_sum);
     });
     vf g_mean = v_set((float)(v_sum(g_sum) / (double)j->n)),
        gh_mean = v_set((float)(v_sum(gh_sum) / (double)j->n));
     VEC_EACH(i, n, j->n, {
-        vf g = x_load_n(dy + i, n) * x_load_n(j->weight + i, n);
-        vf h = (x_load_n(x + i, n) - mean) * rstd;
+        vf g = s_load_n(j->dy, at + i, n, wide_y) * x_load_n(j->weight + i, n);
+        vf h = (s_load_n(j->x, at + i, n, wide_x) - mean) * rstd;
         vf d = v_fnma(h, gh_mean, g - g_mean) * rstd;
-        if (sum) d = d + x_load_n(sum + i, n);
-        x_store_n(dx + i, d, n);
+        if (j->sum) d = d + s_load_n(j->sum, at + i, n, wide_x);
+        s_store_n(j->out, at + i, d, n, wide_x);
     });
+}
+
+VEC_INLINE void norm_b_rows(const norm_job *j, uint64_t tile, int wide_x, int wide_y) {
+    uint64_t end = pst_min_u64((tile + 1) * NORM_ROWS, j->rows);
+    for (uint64_t r = tile * NORM_ROWS; r < end; r++) norm_b_row(j, r, wide_x, wide_y);
 }
 
 static void norm_b_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const norm_job *j = arg;
-    uint64_t end = pst_min_u64((tile + 1) * NORM_ROWS, j->rows);
-    for (uint64_t r = tile * NORM_ROWS; r < end; r++) norm_b_row(j, r);
+    VEC_FORMS(norm_b_rows, j->wide_x, j->wide_y, j, tile);
 }
 
 /* IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 */
 static pst_status layer_norm_b(pst_device *device, const pst_call *call) {
-    const pst_tensor *in = pst_call_in(call, 0);
-    norm_job j = {.rows = pst_tensor_rows(in),
-                  .n = pst_tensor_last(in),
-                  .x = call->arg[0],
-                  .weight = call->arg[1],
-                  .saved = call->arg[2],
-                  .dy = call->arg[3],
-                  .sum = call->arg[4],
-                  .out = call->arg[5]};
+    norm_job j = norm_of(call);
+    j.weight = call->arg[1];
+    j.saved = call->arg[2];
+    j.dy = call->arg[3];
+    j.sum = call->arg[4];
+    j.out = call->arg[5];
     pst_device_run(device, norm_b_tile, &j, pst_div_up(j.rows, NORM_ROWS));
     return PST_OK;
 }
 
-static void norm_w_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)thread;
-    const norm_job *j = arg;
+VEC_INLINE void norm_w_columns(const norm_job *j, uint64_t tile, int wide_x, int wide_y) {
     uint64_t col = tile * PST_SUM_COLS, cols = pst_min_u64(PST_SUM_COLS, j->n - col);
     float dw_total[PST_SUM_COLS] = {0}, db_total[PST_SUM_COLS] = {0};
     for (uint64_t from = 0; from < j->rows; from += PST_SUM_ROWS) {
@@ -125,8 +138,9 @@ static void norm_w_tile(void *arg, uint64_t tile, uint32_t thread) {
         VEC_EACH(i, n, cols, {
             vf dw = v_set(0.0f), db = dw;
             for (uint64_t r = from; r < end; r++) {
-                vf dy = x_load_n(j->dy + r * j->n + col + i, n);
-                vf h = (x_load_n(j->x + r * j->n + col + i, n) - v_set(j->saved[2 * r])) *
+                uint64_t at = r * j->n + col + i;
+                vf dy = s_load_n(j->dy, at, n, wide_y);
+                vf h = (s_load_n(j->x, at, n, wide_x) - v_set(j->saved[2 * r])) *
                        v_set(j->saved[2 * r + 1]);
                 dw = v_fma(dy, h, dw);
                 db = db + dy;
@@ -141,17 +155,19 @@ static void norm_w_tile(void *arg, uint64_t tile, uint32_t thread) {
     }
 }
 
+static void norm_w_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const norm_job *j = arg;
+    VEC_FORMS(norm_w_columns, j->wide_x, j->wide_y, j, tile);
+}
+
 /* IN0 SAVED0 DOUT0 DPARAM0 DPARAM1 */
 static pst_status layer_norm_w(pst_device *device, const pst_call *call) {
-    const pst_tensor *in = pst_call_in(call, 0);
-    norm_job j = {.rows = pst_tensor_rows(in),
-                  .n = pst_tensor_last(in),
-                  .first = call->first,
-                  .x = call->arg[0],
-                  .saved = call->arg[1],
-                  .dy = call->arg[2],
-                  .dweight = call->arg[3],
-                  .dbias = call->arg[4]};
+    norm_job j = norm_of(call);
+    j.saved = call->arg[1];
+    j.dy = call->arg[2];
+    j.dweight = call->arg[3];
+    j.dbias = call->arg[4];
     pst_device_run(device, norm_w_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
     return PST_OK;
 }

@@ -242,6 +242,32 @@ VEC_INLINE float x_get(vx x) { return x; }
 VEC_INLINE void x_put(vx *p, float value) { *p = value; }
 #endif
 
+/* Elements i, i + 1, .. of an array that is fp32 where `wide` says so, else of vx: the residual
+ * stream of a graph of 16 bits may be (train.residual). `wide` is a constant where it matters. */
+VEC_INLINE vf s_load_n(const void *x, uint64_t i, unsigned n, int wide) {
+    return wide ? v_load_n((const float *)x + i, n) : x_load_n((const vx *)x + i, n);
+}
+VEC_INLINE void s_store_n(void *x, uint64_t i, vf v, unsigned n, int wide) {
+    if (wide) v_store_n((float *)x + i, v, n);
+    else x_store_n((vx *)x + i, v, n);
+}
+/* f(.., a), f(.., a, b) with the numbers a and b, 0 or 1, as constants. */
+#ifdef VEC_HALF
+#define VEC_FORM(f, a, ...)                                                                        \
+    do {                                                                                           \
+        if (a) f(__VA_ARGS__, 1);                                                                  \
+        else f(__VA_ARGS__, 0);                                                                    \
+    } while (0)
+#define VEC_FORMS(f, a, b, ...)                                                                    \
+    do {                                                                                           \
+        if (a) VEC_FORM(f, b, __VA_ARGS__, 1);                                                     \
+        else VEC_FORM(f, b, __VA_ARGS__, 0);                                                       \
+    } while (0)
+#else
+#define VEC_FORM(f, a, ...) f(__VA_ARGS__, 0)
+#define VEC_FORMS(f, a, b, ...) f(__VA_ARGS__, 0, 0)
+#endif
+
 /* for (i, n): i in steps of a vector over `count` elements, n lanes of it valid; the last round may
  * be a partial one. The body appears twice, so that whole vectors need no masks. */
 #define VEC_EACH(i, n, count, ...)                                                                 \

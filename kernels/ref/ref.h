@@ -24,6 +24,8 @@ PST_REF_LAUNCH(attention_b);
 PST_REF_LAUNCH(dropout_f);
 PST_REF_LAUNCH(dropout_b);
 PST_REF_LAUNCH(add_f);
+PST_REF_LAUNCH(add_b);
+PST_REF_LAUNCH(narrow_f);
 PST_REF_LAUNCH(sum);
 PST_REF_LAUNCH(cross_entropy_f);
 PST_REF_LAUNCH(cross_entropy_b);

@@ -23,7 +23,8 @@ int pst_bench_same_shape(const pst_graph *g, const pst_node *a, const pst_node *
         a->n_saved != b->n_saved)
         return 0;
     if (a->attr.heads != b->attr.heads || a->attr.activation != b->attr.activation ||
-        a->attr.rate != b->attr.rate || a->attr.bidirectional != b->attr.bidirectional)
+        a->attr.rate != b->attr.rate || a->attr.bidirectional != b->attr.bidirectional ||
+        a->attr.wide != b->attr.wide)
         return 0;
     for (uint32_t i = 0; i < a->n_in; i++)
         if (!same_tensor(g, a->in[i], b->in[i])) return 0;

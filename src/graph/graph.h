@@ -84,6 +84,10 @@ typedef struct {
     float rate;                /* dropout: probability of zero */
     uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
     uint32_t window;           /* max_pool: height and width of a window */
+    uint32_t wide; /* embedding, layer norm: the output is F32 where the graph has 16 bits */
+    /* add: input 1 has 16 bits and the output is F32, so that B narrows its gradient. Set by
+     * infer */
+    uint32_t narrows;
     /* Of a graph that split.c has made; 0 in others. */
     uint32_t parts, part; /* exchanges: size of the tensor group, place in it */
     uint32_t length;      /* exchanges along the sequence: T of the whole */
@@ -115,10 +119,9 @@ struct pst_graph {
     char name[PST_NAME_MAX];
     uint32_t micro_batch;
     /* Of activations, of their gradients and of parameters as operators read them: F32, BF16 or
-     F16. Losses, row
-     * statistics
-       and gradient accumulators are F32 in any case. Set before the first operator is added; F32
-     when opened. */
+     * F16. Losses, row statistics and gradient accumulators are F32 in any case, and so is a
+     * residual stream that begins with attr.wide. Set before the first operator is added; F32 when
+     * opened. */
     pst_dtype dtype;
     /* TF32 or F8 where products round their factors to that; 0: they are of dtype */
     pst_dtype factors;

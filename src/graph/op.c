@@ -1,10 +1,10 @@
 /* The checks of inputs and parameters that several operators share. */
 #include "graph/op_list.h"
 
-pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i,
-                                 uint32_t n_dim) {
+pst_status pst_node_expect_stream(const pst_graph *g, const pst_node *node, uint32_t i,
+                                  uint32_t n_dim) {
     const pst_tensor *t = pst_node_in(g, node, i);
-    if (t->dtype != g->dtype)
+    if (t->dtype != g->dtype && t->dtype != PST_F32)
         return pst_fail(PST_EINPUT, "%s needs floating point (%s), but input %s is %s",
                         node->op->name, pst_dtype_name(g->dtype), t->name,
                         pst_dtype_name(t->dtype));
@@ -12,6 +12,16 @@ pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint3
         return pst_fail(PST_EINPUT, "%s needs %s%u dimensions, but input %s has %u", node->op->name,
                         n_dim ? "" : "at least ", n_dim ? n_dim : 2, t->name, t->n_dim);
     return PST_OK;
+}
+
+pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i,
+                                 uint32_t n_dim) {
+    const pst_tensor *t = pst_node_in(g, node, i);
+    if (t->dtype == PST_F32 && g->dtype != PST_F32)
+        return pst_fail(PST_EINPUT, "%s needs %s, but input %s is %s: narrow stands in between",
+                        node->op->name, pst_dtype_name(g->dtype), t->name,
+                        pst_dtype_name(t->dtype));
+    return pst_node_expect_stream(g, node, i, n_dim);
 }
 
 pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i,

@@ -43,7 +43,8 @@ struct pst_op_row {
     /* FLOPs (a multiply-add is 2) and bytes moved of a pass over one micro-batch. */
     void (*cost)(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes);
-    /* B hands the output's gradient to every input unchanged: no step is emitted (residual add). */
+    /* B hands the output's gradient unchanged to every input of the output's type: no step is
+     * emitted, but where an input is of another type (residual add). */
     int pass_through;
     /* Passes that tensor ranks do together instead of a kernel: see pst_exchange. Their operands
      * are from, to. */
@@ -81,11 +82,13 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  * parameter or input.)
  *  embedding      in: tokens[b,T] i32; param: wte[V,C] (+ wpe[Tmax,C])        out: [b,T,C] F: IN0
  *                 PARAM0 [PARAM1] OUT0        W: IN0 DOUT0 DPARAM0 [DPARAM1]
+ *                 with attr.wide OUT0 is F32 in any graph
  *  layer_norm     in: x[..,C]; param: weight[C], bias[C]; saved0: (mean, rstd) f32 [rows,2] F: IN0
  *                 PARAM0 PARAM1 OUT0 SAVED0   B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0(may share SUM0)
  *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1 with sum_parts, saved1: f32
  *                 [sum_parts,2,C], of each part of the rows the sums for bias and weight, B: ..
  *                 DIN0 SAVED1 W: SAVED1 DPARAM0 DPARAM1
+ *                 x may be F32 in any graph, OUT0 is with attr.wide
  *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias) saved0
  *                 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W; graph's
  *                 dtype without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0 W:
@@ -100,6 +103,10 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *  dropout        F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(may share DOUT0); mask from
  *                 (seed, name, sample)
  *  add            F: IN0 IN1 OUT0(may share IN1)      B: pass-through
+ *                 with IN0 and OUT0 in F32, IN1 in 16 bits: F: IN0 IN1 OUT0(may share IN0)
+ *                 B: DOUT0 SUM1 DIN1(may share SUM1), the sum narrowed; to IN0 pass-through
+ *  narrow         in: x, F32; out: x in the graph's dtype F: IN0 OUT0
+ *                 B: DOUT0 SUM0 DIN0(may share SUM0), the sum
  *  cross_entropy  in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T]
  *                 (role OUTPUT) saved0: log-sum-exp f32 [b,T] F: IN0 IN1 OUT0 SAVED0
  *                 B: IN0 IN1 SAVED0 DIN0(must share IN0), times loss_scale

@@ -3,10 +3,13 @@
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
-    PST_TRY(pst_node_expect_float(g, node, 0, 0));
+    PST_TRY(pst_node_expect_stream(g, node, 0, 0));
     if (!(node->attr.rate < 1)) return pst_fail(PST_EINPUT, "dropout needs 0 <= rate < 1");
     const pst_tensor *x = pst_node_in(g, node, 0);
-    return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, x->dim);
+    const pst_dtype type = x->dtype;
+    PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, x->dim));
+    g->tensor[node->out[0]].dtype = type;
+    return PST_OK;
 }
 
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {

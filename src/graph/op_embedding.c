@@ -16,7 +16,9 @@ static pst_status infer(pst_graph *g, pst_node *node) {
                             (unsigned long)tokens->dim[1]);
     }
     uint64_t dim[] = {tokens->dim[0], tokens->dim[1], wte->dim[1]};
-    return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim);
+    PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim));
+    if (node->attr.wide) pst_node_out_wide(g, node);
+    return PST_OK;
 }
 
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
@@ -40,7 +42,8 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
     /* W reads and writes them */
     uint64_t rows_touched = pass == PST_PASS_F ? node->n_param : 2 * node->n_param;
     *flops = pst_tensor_elements(out) * (pass == PST_PASS_F ? node->n_param - 1 : node->n_param);
-    *bytes = pst_tensor_bytes(pst_node_in(g, node, 0)) + pst_tensor_bytes(out) * (1 + rows_touched);
+    *bytes = pst_tensor_bytes(pst_node_in(g, node, 0)) + pst_tensor_bytes(out) +
+             pst_tensor_elements(out) * pst_dtype_bytes(g->dtype) * rows_touched;
 }
 
 const pst_op_row pst_op_embedding = {

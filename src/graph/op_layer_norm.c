@@ -17,7 +17,7 @@ static void leave_sums(const pst_graph *g, pst_node *node, uint32_t parts) {
 }
 
 static pst_status infer(pst_graph *g, pst_node *node) {
-    PST_TRY(pst_node_expect_float(g, node, 0, 0));
+    PST_TRY(pst_node_expect_stream(g, node, 0, 0));
     const pst_tensor *x = pst_node_in(g, node, 0);
     for (uint32_t i = 0; i < 2; i++)
         PST_TRY(pst_node_expect_param(g, node, i, pst_tensor_columns(x), 0));
@@ -25,7 +25,9 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     leave_sums(g, node, node->attr.sum_parts);
     node->saved[0].elements = 2 * pst_tensor_rows(x);
     node->saved[0].dtype = PST_F32;
-    return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, x->dim);
+    PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, x->dim));
+    if (node->attr.wide) pst_node_out_wide(g, node);
+    return PST_OK;
 }
 
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
@@ -62,12 +64,13 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
  * rows, which B may do in W's place. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
+    /* x: arrays of its type (x, dx, sum); y: of the output's (y or dy) */
     static const struct {
-        uint64_t flops, arrays;
-    } per_pass[PST_PASS_COUNT] = {{8, 2}, {13, 4}, {5, 2}};
-    const pst_tensor *x = pst_node_in(g, node, 0);
+        uint64_t flops, x, y;
+    } per_pass[PST_PASS_COUNT] = {{8, 1, 1}, {13, 3, 1}, {5, 1, 1}};
+    const pst_tensor *x = pst_node_in(g, node, 0), *y = &g->tensor[node->out[0]];
     *flops = per_pass[pass].flops * pst_tensor_elements(x);
-    *bytes = per_pass[pass].arrays * pst_tensor_bytes(x);
+    *bytes = per_pass[pass].x * pst_tensor_bytes(x) + per_pass[pass].y * pst_tensor_bytes(y);
     if (!node->attr.sum_parts || pass == PST_PASS_F) return;
     uint64_t sums = node->saved[1].elements;
     *flops =

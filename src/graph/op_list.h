@@ -5,10 +5,10 @@
 #include "graph/op.h"
 
 extern const pst_op_row pst_op_embedding, pst_op_layer_norm, pst_op_linear, pst_op_attention,
-    pst_op_dropout, pst_op_add, pst_op_cross_entropy, pst_op_tensor_copy, pst_op_tensor_sum,
-    pst_op_tensor_gather, pst_op_tensor_scatter, pst_op_tensor_stack, pst_op_vocabulary_part,
-    pst_op_vocabulary_loss, pst_op_convolution, pst_op_batch_norm, pst_op_pixels, pst_op_max_pool,
-    pst_op_average_pool;
+    pst_op_dropout, pst_op_add, pst_op_narrow, pst_op_cross_entropy, pst_op_tensor_copy,
+    pst_op_tensor_sum, pst_op_tensor_gather, pst_op_tensor_scatter, pst_op_tensor_stack,
+    pst_op_vocabulary_part, pst_op_vocabulary_loss, pst_op_convolution, pst_op_batch_norm,
+    pst_op_pixels, pst_op_max_pool, pst_op_average_pool;
 
 static inline pst_arg pst_op_read(pst_arg_kind kind, uint8_t index) {
     return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_READ, .share = -1};
@@ -44,6 +44,13 @@ static inline uint64_t pst_tensor_rows(const pst_tensor *t) {
  * from 2). */
 pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i,
                                  uint32_t n_dim);
+/* The same, or F32 in a graph of 16 bits. */
+pst_status pst_node_expect_stream(const pst_graph *g, const pst_node *node, uint32_t i,
+                                  uint32_t n_dim);
+/* For infer: the first output is F32, whatever the graph's type. */
+static inline void pst_node_out_wide(pst_graph *g, const pst_node *node) {
+    g->tensor[node->out[0]].dtype = PST_F32;
+}
 /* EINPUT unless input i is int32 with n_dim dimensions. */
 pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i,
                                uint32_t n_dim);

@@ -13,16 +13,24 @@ static pst_status expect_group(const pst_node *node) {
     return PST_OK;
 }
 
+/* Of x's type. */
+static pst_status out_like(pst_graph *g, pst_node *node, const pst_tensor *x, const uint64_t *dim) {
+    const pst_dtype type = x->dtype;
+    PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, dim));
+    g->tensor[node->out[0]].dtype = type;
+    return PST_OK;
+}
+
 static pst_status infer_same(pst_graph *g, pst_node *node) {
-    PST_TRY(pst_node_expect_float(g, node, 0, 0));
+    PST_TRY(pst_node_expect_stream(g, node, 0, 0));
     PST_TRY(expect_group(node));
     const pst_tensor *x = pst_node_in(g, node, 0);
-    return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, x->dim);
+    return out_like(g, node, x, x->dim);
 }
 
 /* [b,from,C] -> [b,to,C] */
 static pst_status infer_sequence(pst_graph *g, pst_node *node, int gathers) {
-    PST_TRY(pst_node_expect_float(g, node, 0, 3));
+    PST_TRY(pst_node_expect_stream(g, node, 0, 3));
     PST_TRY(expect_group(node));
     const pst_tensor *x = pst_node_in(g, node, 0);
     pst_part own = pst_part_of(node->attr.length, node->attr.parts, node->attr.part);
@@ -32,7 +40,7 @@ static pst_status infer_sequence(pst_graph *g, pst_node *node, int gathers) {
         return pst_fail(PST_EINPUT, "%s needs %s to have %lu positions", node->op->name, x->name,
                         (unsigned long)from);
     uint64_t dim[] = {x->dim[0], to, x->dim[2]};
-    return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim);
+    return out_like(g, node, x, dim);
 }
 static pst_status infer_gather(pst_graph *g, pst_node *node) { return infer_sequence(g, node, 1); }
 static pst_status infer_scatter(pst_graph *g, pst_node *node) { return infer_sequence(g, node, 0); }

@@ -189,17 +189,28 @@ static int gradients_ready(const builder *b, const pst_node *d) {
     return n_b_or_w > 0;
 }
 
+/* Inputs of the output's type get its gradient; B, if the node has one, writes that of another
+ * type. */
+static pst_status pass_through(builder *b, uint32_t node) {
+    const pst_node *d = &b->g->node[node];
+    const pst_tensor *tensor = b->g->tensor;
+    uint32_t gradient = b->grad[d->out[0]];
+    int others = 0;
+    for (uint32_t i = 0; i < d->n_in; i++) {
+        int same = tensor[d->in[i]].dtype == tensor[d->out[0]].dtype;
+        if (b->constant[d->in[i]]) continue;
+        if (same) PST_TRY(contribute(b, node, d->in[i], gradient, 0));
+        others |= !same;
+    }
+    return others ? emit(b, node, PST_PASS_B) : PST_OK;
+}
+
 static pst_status backward_node(builder *b, uint32_t node) {
     const pst_node *d = &b->g->node[node];
     if (!gradients_ready(b, d)) return PST_OK;
     int differentiable = 0;
     for (uint32_t i = 0; i < d->n_in; i++) differentiable |= !b->constant[d->in[i]];
-    if (d->op->pass_through) {
-        uint32_t gradient = b->grad[d->out[0]];
-        for (uint32_t i = 0; i < d->n_in; i++)
-            if (!b->constant[d->in[i]]) PST_TRY(contribute(b, node, d->in[i], gradient, 0));
-        return PST_OK;
-    }
+    if (d->op->pass_through) return pass_through(b, node);
     if (differentiable) PST_TRY(emit(b, node, PST_PASS_B));
     return d->n_param ? emit(b, node, PST_PASS_W) : PST_OK;
 }

@@ -59,6 +59,7 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     if (d->attr.heads) fprintf(out, " heads=%u", d->attr.heads);
     if (d->attr.bidirectional) fprintf(out, " bidirectional=%u", d->attr.bidirectional);
     if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
+    if (d->attr.wide) fprintf(out, " wide=%u", d->attr.wide);
     if (d->attr.window) fprintf(out, " window=%u", d->attr.window);
     if (d->attr.stride) fprintf(out, " stride=%u", d->attr.stride);
     if (d->attr.padding) fprintf(out, " padding=%u", d->attr.padding);
@@ -202,7 +203,8 @@ static pst_status read_attr(char *text, pst_attr *attr) {
         uint32_t *at;
     } whole[] = {{"heads", &attr->heads},       {"bidirectional", &attr->bidirectional},
                  {"features", &attr->features}, {"window", &attr->window},
-                 {"stride", &attr->stride},     {"padding", &attr->padding}};
+                 {"stride", &attr->stride},     {"padding", &attr->padding},
+                 {"wide", &attr->wide}};
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
         if (!strcmp(text, whole[i].name)) field = whole[i].at;
     if (!field) return pst_fail(PST_EINPUT, "there is no attribute \"%.40s\"", text);

@@ -33,6 +33,15 @@ static inline uint32_t random_param(pst_graph *g, uint64_t d0, uint64_t d1, uint
     return index;
 }
 
+/* x in the graph's type, which products want. */
+static inline uint32_t random_narrow(pst_graph *g, uint32_t x) {
+    char name[PST_NAME_MAX];
+    if (g->tensor[x].dtype == g->dtype) return x;
+    snprintf(name, sizeof(name), "n%u", g->n_node);
+    MUST(pst_graph_add(g, &(pst_new_node){"narrow", name, NULL, &x, 1, NULL, 0}, &x));
+    return x;
+}
+
 /* Causal or not, with lengths of the samples or without. */
 static inline uint32_t random_attention(pst_graph *g, uint32_t qkv, uint64_t state) {
     pst_attr attr = {.heads = 2, .bidirectional = (uint32_t)(next_random(&state) % 2)};
@@ -53,9 +62,16 @@ static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t 
     uint32_t in[2] = {x, y}, p[2], out;
     char name[PST_NAME_MAX];
     pst_attr attr = {.eps = 1e-5f, .heads = 2};
+    uint64_t kind = next_random(state) % 6;
+    if (kind == 1 || kind == 3) in[0] = random_narrow(g, x);
+    if (kind > 3 && g->tensor[x].dtype != PST_F32) { /* an addition begins with the stream */
+        in[0] = y;
+        in[1] = x;
+    }
     snprintf(name, sizeof(name), "n%u", g->n_node);
-    switch (next_random(state) % 6) {
+    switch (kind) {
     case 0:
+        attr.wide = g->node[0].attr.wide & x;
         p[0] = random_param(g, C, 0, state);
         p[1] = random_param(g, C, 0, state);
         MUST(pst_graph_add(g, &(pst_new_node){"layer_norm", name, &attr, in, 1, p, 2}, &out));
@@ -81,8 +97,8 @@ static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t 
     }
 }
 
-/* [b,T,8] throughout, a third of all in bf16, some in fp16; one or two losses; a few tensors may
- * lead to none. */
+/* [b,T,8] throughout, a third of all in bf16, some in fp16, half of these with a stream of fp32;
+ * one or two losses; a few tensors may lead to none. */
 static inline pst_graph *random_graph(uint64_t seed) {
     uint64_t state = seed, b = 1 + next_random(&state) % 3, T = 1 + next_random(&state) % 5, C = 8;
     pst_graph *g;
@@ -95,8 +111,9 @@ static inline pst_graph *random_graph(uint64_t seed) {
     if (seed % 4 == 1) MUST(pst_graph_data(g, "lengths", 1, (uint64_t[]){b}, &lengths));
     uint32_t table[2] = {random_param(g, 11, C, &state), random_param(g, T + 2, C, &state)};
     uint32_t shared = random_param(g, C, C, &state);
+    pst_attr stream = {.wide = g->dtype != PST_F32 && seed % 2}; /* a residual stream of F32 */
     MUST(pst_graph_add(g,
-                       &(pst_new_node){"embedding", "embedding", NULL, &tokens, 1, table,
+                       &(pst_new_node){"embedding", "embedding", &stream, &tokens, 1, table,
                                        1 + next_random(&state) % 2},
                        &tensor[0]));
     while (n <= n_op) { /* mostly the newest tensor, sometimes an older one */
@@ -109,6 +126,7 @@ static inline pst_graph *random_graph(uint64_t seed) {
     for (uint32_t i = 0, n_loss = 1 + next_random(&state) % 2; i < n_loss; i++) {
         uint32_t logits, out, x = i == 0 ? tensor[n - 1] : tensor[next_random(&state) % n];
         char name[PST_NAME_MAX];
+        x = random_narrow(g, x);
         snprintf(name, sizeof(name), "head%u", i);
         MUST(pst_graph_add(g, &(pst_new_node){"linear", name, NULL, &x, 1, &table[0], 1},
                            &logits)); /* tied */

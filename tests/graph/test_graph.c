@@ -102,6 +102,56 @@ static void wrong_operands(void **unused) {
     pst_graph_close(s.g);
 }
 
+/* A residual stream of F32 among 16 bits: who may read it, and what it makes F32 in turn. */
+static void types_of_a_stream(void **unused) {
+    (void)unused;
+    parts s = {0};
+    uint32_t wide, half, out, norm[2];
+    pst_attr stream = {.wide = 1, .eps = 1}, plain = {.eps = 1};
+    operands none = {0, {0}};
+    MUST(pst_graph_open("stream", 2, &s.g));
+    MUST(pst_graph_set_precision(s.g, "bf16"));
+    MUST(pst_graph_data(s.g, "tokens", 2, (uint64_t[]){2, 3}, &s.tokens));
+    s.table = param(s.g, "table", 2, 5, 12);
+    norm[0] = norm[1] = param(s.g, "gain", 1, 12, 0);
+    MUST(pst_graph_add(s.g, &(pst_new_node){"embedding", "x", &stream, &s.tokens, 1, &s.table, 1},
+                       &wide));
+    MUST(pst_graph_add(s.g, &(pst_new_node){"embedding", "y", NULL, &s.tokens, 1, &s.table, 1},
+                       &half));
+    refuse(&s, "linear", NULL, (operands){1, {wide}}, (operands){1, {s.table}}, "narrow");
+    refuse(&s, "add", NULL, (operands){2, {half, wide}}, none, "narrow");
+    refuse(&s, "narrow", NULL, (operands){1, {half}}, none, "needs F32");
+    const struct {
+        const char *op;
+        const pst_attr *attr;
+        operands in;
+        int norm;
+        pst_dtype out;
+    } made[] = {
+        {"add", NULL, {2, {wide, half}}, 0, PST_F32},
+        {"add", NULL, {2, {wide, wide}}, 0, PST_F32},
+        {"add", NULL, {2, {half, half}}, 0, PST_BF16},
+        {"dropout", NULL, {1, {wide}}, 0, PST_F32},
+        {"dropout", NULL, {1, {half}}, 0, PST_BF16},
+        {"narrow", NULL, {1, {wide}}, 0, PST_BF16},
+        {"layer_norm", &plain, {1, {wide}}, 1, PST_BF16},
+        {"layer_norm", &stream, {1, {wide}}, 1, PST_F32},
+        {"layer_norm", &stream, {1, {half}}, 1, PST_F32},
+    };
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "made%zu", i);
+        pst_new_node node = {made[i].op,   name, made[i].attr,        made[i].in.at,
+                             made[i].in.n, norm, made[i].norm ? 2 : 0};
+        MUST(pst_graph_add(s.g, &node, &out));
+        assert_int_equal(s.g->tensor[out].dtype, made[i].out);
+    }
+    MUST(pst_graph_check(s.g));
+    s.g->tensor[wide].dtype = PST_BF16;
+    assert_int_equal(pst_graph_check(s.g), PST_EINPUT);
+    pst_graph_close(s.g);
+}
+
 static uint64_t flops_of(const pst_graph *g, uint32_t node, pst_pass pass) {
     uint64_t flops, bytes;
     g->node[node].op->cost(g, &g->node[node], pass, &flops, &bytes);
@@ -237,6 +287,7 @@ static void hash_sees_everything(void **unused) {
     CHANGES(g->param[0].init, PST_INIT_ZERO);
     CHANGES(g->param[1].dim[1], 13);
     CHANGES(g->node[0].attr.rate, 0.25f);
+    CHANGES(g->node[0].attr.wide, 1);
     CHANGES(g->node[0].attr.parts, 2);
     CHANGES(g->node[0].op, pst_op_find("add"));
     pst_graph_close(g);
@@ -260,7 +311,7 @@ static void rows(void **unused) {
     (void)unused;
     uint32_t n;
     const pst_op_row *const *row = pst_op_rows(&n);
-    assert_int_equal(n, 19);
+    assert_int_equal(n, 20);
     for (uint32_t i = 0; i < n; i++) assert_ptr_equal(pst_op_find(row[i]->name), row[i]);
     assert_null(pst_op_find("conv"));
     for (int k = 0; k < PST_OPTIM_COUNT; k++) {
@@ -272,13 +323,10 @@ static void rows(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_operands),
-        cmocka_unit_test(masks_of_attention),
-        cmocka_unit_test(wrong_names_and_shapes),
-        cmocka_unit_test(check_finds_mutations),
-        cmocka_unit_test(hash_sees_everything),
-        cmocka_unit_test(parameters_by_name),
-        cmocka_unit_test(rows),
+        cmocka_unit_test(wrong_operands),        cmocka_unit_test(types_of_a_stream),
+        cmocka_unit_test(masks_of_attention),    cmocka_unit_test(wrong_names_and_shapes),
+        cmocka_unit_test(check_finds_mutations), cmocka_unit_test(hash_sees_everything),
+        cmocka_unit_test(parameters_by_name),    cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,8 @@ static void expected_gradients(const pst_graph *g, uint64_t *grad, uint8_t *has)
         for (uint32_t i = 0; i < d->n_in; i++) {
             if (g->tensor[d->in[i]].role == PST_TENSOR_DATA || (!is_loss(d) && !has[d->out[0]]))
                 continue;
-            uint64_t scale = d->op->pass_through ? 1 : factor(n, i);
+            int hands_on = d->op->pass_through && !(i && d->attr.narrows);
+            uint64_t scale = hands_on ? 1 : factor(n, i);
             grad[d->in[i]] += is_loss(d) ? scale : scale * grad[d->out[0]];
             has[d->in[i]] = 1;
         }

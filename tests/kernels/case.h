@@ -30,7 +30,9 @@ typedef struct {
     uint64_t first, total; /* embedding, vocabulary_*: tokens of other tensor ranks; dropout:
                               elements of others */
     int sums;              /* layer_norm: B leaves sums for W (pst_graph_leave_sums) */
+    uint32_t wide;         /* of a graph of 16 bits: what is fp32, CASE_WIDE_ */
 } kernel_case;
+enum { CASE_WIDE_IN = 1 /* input 0 */, CASE_WIDE_IN2 = 2, CASE_WIDE_OUT = 4 };
 
 #define CASE_USED __attribute__((unused)) static
 
@@ -40,12 +42,12 @@ CASE_USED const char *case_text(const kernel_case *k) {
     static char text[272];
     snprintf(text, sizeof text,
              "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s act=%d second=%d %s %s w=%lu window=%lu "
-             "stride=%u padding=%u sums=%d",
+             "stride=%u padding=%u sums=%d wide=%u",
              k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
              (unsigned long)k->f, k->heads, k->bidirectional ? " bidirectional" : "",
              k->lengths ? " lengths" : "", (int)k->act, k->second, pst_dtype_name(k->dtype),
              k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
-             (unsigned long)k->window, k->stride, k->padding, k->sums);
+             (unsigned long)k->window, k->stride, k->padding, k->sums, k->wide);
     return text;
 }
 
@@ -64,14 +66,15 @@ static pst_status case_param(pst_graph *g, const char *name, uint64_t d0, uint64
 }
 
 /* The operator's float input: an embedding's output. */
-static pst_status case_input(pst_graph *g, const char *name, uint32_t tokens, uint64_t c,
+static pst_status case_input(pst_graph *g, const char *name, uint32_t tokens, uint64_t c, int wide,
                              uint32_t *tensor) {
     char param[32];
     uint32_t index;
     snprintf(param, sizeof param, "%s.table", name);
     PST_TRY(case_param(g, param, 2, c, &index));
-    return pst_graph_add(
-        g, &(pst_new_node){"embedding", name, &(pst_attr){0}, &tokens, 1, &index, 1}, tensor);
+    pst_attr attr = {.wide = wide != 0};
+    return pst_graph_add(g, &(pst_new_node){"embedding", name, &attr, &tokens, 1, &index, 1},
+                         tensor);
 }
 
 CASE_USED int case_is_image(const kernel_case *k) { return k->w != 0; }
@@ -104,6 +107,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
                      .activation = k->act,
                      .eps = 1e-5f,
                      .rate = k->rate,
+                     .wide = (k->wide & CASE_WIDE_OUT) != 0,
                      .first = k->first,
                      .total = k->total};
     PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
@@ -117,10 +121,11 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
         PST_TRY(case_param(g, "wte", k->f, k->c, &param[n_param++]));
         if (k->second) PST_TRY(case_param(g, "wpe", k->t + 2, k->c, &param[n_param++]));
     } else {
-        PST_TRY(case_input(g, "x", tokens, c, &in[0]));
+        PST_TRY(case_input(g, "x", tokens, c, k->wide & CASE_WIDE_IN, &in[0]));
     }
     if (k->lengths) PST_TRY(pst_graph_data(g, "lengths", 1, dim, &in[n_in++]));
-    if (!strcmp(k->op, "add")) PST_TRY(case_input(g, "x2", tokens, c, &in[n_in++]));
+    if (!strcmp(k->op, "add"))
+        PST_TRY(case_input(g, "x2", tokens, c, k->wide & CASE_WIDE_IN2, &in[n_in++]));
     if (!strcmp(k->op, "cross_entropy") || !strncmp(k->op, "vocabulary", 10))
         PST_TRY(pst_graph_data(g, "targets", 2, dim, &in[n_in++]));
     if (!strcmp(k->op, "vocabulary_loss")) {
@@ -135,6 +140,40 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     if (!strcmp(k->op, "layer_norm") || (!strcmp(k->op, "linear") && k->second))
         PST_TRY(case_param(g, "bias", strcmp(k->op, "linear") ? k->c : k->f, 0, &param[n_param++]));
     return pst_graph_add(g, &(pst_new_node){k->op, k->op, &attr, in, n_in, param, n_param}, &out);
+}
+
+/* Every operator that a residual stream of fp32 goes through, in graphs of 16 bits. sums: also
+ * layer norms whose B leaves sums. */
+CASE_USED void case_streams(uint64_t c, uint64_t first, int sums,
+                            void (*check)(const kernel_case *k)) {
+    static const uint32_t norm[] = {CASE_WIDE_IN, CASE_WIDE_IN | CASE_WIDE_OUT, CASE_WIDE_OUT};
+    for (int half = 0; half < 2; half++) {
+        const pst_dtype type = half ? PST_F16 : PST_BF16;
+        const uint64_t t = c > 1000 ? 3 : 19;
+        kernel_case k = {.b = 2, .t = t, .c = c, .dtype = type, .wide = CASE_WIDE_IN};
+        k.op = "add";
+        check(&k);
+        k.wide |= CASE_WIDE_IN2;
+        check(&k);
+        k.op = "narrow";
+        check(&k);
+        for (k.op = "dropout"; k.rate < 1; k.rate += 0.45f) {
+            k.first = first;
+            check(&k);
+        }
+        k = (kernel_case){.op = "embedding", .b = 3, .t = t, .c = c, .f = 40, .dtype = type};
+        k.wide = CASE_WIDE_OUT;
+        check(&k);
+        k.second = 1;
+        k.first = first;
+        k.total = first + 50;
+        check(&k);
+        for (int i = 0; i < 3; i++) {
+            k = (kernel_case){.op = "layer_norm", .b = 1, .t = t + 2, .c = c, .dtype = type};
+            k.wide = norm[i];
+            for (; k.sums <= sums; k.sums++) check(&k);
+        }
+    }
 }
 
 /* Operands are identified by kind and index. */

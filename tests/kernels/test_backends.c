@@ -268,6 +268,13 @@ static void test_elementwise(void **state) {
     }
 }
 
+static void test_streams(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130, 768};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        case_streams(width[i], 4 * i, 0, check_type);
+}
+
 static void test_embedding(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130};
@@ -514,21 +521,14 @@ static int close_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_norm),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_cross_entropy),
-        cmocka_unit_test(test_part),
-        cmocka_unit_test(test_convolution),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_image),
-        cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_activation),
-        cmocka_unit_test(test_gelu_forms_differ),
-        cmocka_unit_test(test_index_refused),
-        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_layer_norm),    cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_attention),     cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_streams),       cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_part),
+        cmocka_unit_test(test_convolution),   cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_image),         cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_activation),    cmocka_unit_test(test_gelu_forms_differ),
+        cmocka_unit_test(test_index_refused), cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }
