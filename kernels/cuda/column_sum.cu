@@ -22,11 +22,13 @@ uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays
 }
 
 /* What a thread sums of its columns: dy, and with NORM dy * (x - mean) * rstd. */
-template <typename T, bool PACKED, bool NORM> struct column_lane {
-    static constexpr uint32_t N = lane<T, PACKED>::N;
+template <typename X, typename Y, bool PACKED, bool NORM> struct column_lane {
+    static constexpr uint32_t PACK = pack_of_both<X, Y>::N;
+    typedef lane<X, PACKED, PACK> lane_x;
+    typedef lane<Y, PACKED, PACK> lane_dy;
+    static constexpr uint32_t N = lane_x::N;
     float plain[N], scaled[N];
-    __device__ void take(const lane<T, PACKED> &dy, const lane<T, PACKED> &x, float mean,
-                         float rstd) {
+    __device__ void take(const lane_dy &dy, const lane_x &x, float mean, float rstd) {
         float g[N], v[N];
         dy.widened(g);
         if constexpr (NORM) x.widened(v);
@@ -45,17 +47,19 @@ struct column_job {
 };
 
 /* Block: a warp's width of columns, one part of the rows. */
-template <typename T, bool PACKED, bool NORM>
-__global__ void __launch_bounds__(WARP *LINES) column_parts(column_job j, const T *x, const T *dy) {
-    constexpr uint32_t N = lane<T, PACKED>::N, ARRAYS = NORM ? 2 : 1, DEEP = 4;
+template <typename X, typename Y, bool PACKED, bool NORM>
+__global__ void __launch_bounds__(WARP *LINES) column_parts(column_job j, const X *x, const Y *dy) {
+    typedef column_lane<X, Y, PACKED, NORM> sums;
+    constexpr uint32_t N = sums::N, ARRAYS = NORM ? 2 : 1, DEEP = 4;
     __shared__ float line[ARRAYS][LINES][WARP * N];
     uint64_t column = ((uint64_t)blockIdx.x * WARP + threadIdx.x) * N,
              row = blockIdx.y * j.part_rows + threadIdx.y;
     uint64_t end =
         (blockIdx.y + 1) * j.part_rows < j.rows ? (blockIdx.y + 1) * j.part_rows : j.rows;
-    column_lane<T, PACKED, NORM> sum = {};
+    sums sum = {};
     for (; column < j.columns && row < end; row += LINES * DEEP) {
-        lane<T, PACKED> g[DEEP], v[DEEP];
+        typename sums::lane_dy g[DEEP];
+        typename sums::lane_x v[DEEP];
         float2 saved[DEEP];
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++) {
@@ -108,13 +112,15 @@ __global__ void __launch_bounds__(WARP *SLICES) column_total(column_end j) {
     sum[column] = j.first ? total : sum[column] + total;
 }
 
-template <typename T, bool PACKED>
+template <typename X, typename Y, bool PACKED>
 static void parts_of(pst_cuda_queue q, const pst_cuda_columns *c, column_job j) {
-    dim3 grid(grid_of(c->columns, WARP * lane<T, PACKED>::N), grid_of(c->rows, j.part_rows)),
-        block(WARP, LINES);
-    const T *x = (const T *)c->x, *dy = (const T *)c->dy;
-    if (c->saved) launch(q, column_parts<T, PACKED, true>, grid, block, j, x, dy);
-    else launch(q, column_parts<T, PACKED, false>, grid, block, j, x, dy);
+    constexpr uint32_t N = column_lane<X, Y, PACKED, true>::N;
+    dim3 grid(grid_of(c->columns, WARP * N), grid_of(c->rows, j.part_rows)), block(WARP, LINES);
+    const X *x = (const X *)c->x;
+    const Y *dy = (const Y *)c->dy;
+    if (c->saved) launch(q, column_parts<X, Y, PACKED, true>, grid, block, j, x, dy);
+    else if constexpr (sizeof(X) == sizeof(Y))
+        launch(q, column_parts<X, Y, PACKED, false>, grid, block, j, x, dy);
 }
 
 static uint64_t rows_each(const pst_cuda_columns *c) {
@@ -124,11 +130,13 @@ static uint64_t rows_each(const pst_cuda_columns *c) {
 void pst_cuda_column_parts(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *c) {
     column_job j = {c->rows,      c->columns, c->pitch ? c->pitch : c->columns,
                     rows_each(c), c->saved,   c->scratch};
-    by_type(dtype, [&](auto type) {
-        typedef decltype(type) T;
-        bool packed = aligned(c->x) && aligned(c->dy) && (c->columns | j.pitch) % pack<T>::N == 0;
-        if (packed) parts_of<T, true>(q, c, j);
-        else parts_of<T, false>(q, c, j);
+    by_types(dtype, c->wide_x, c->wide_dy, [&](auto, auto type_x, auto type_dy) {
+        typedef decltype(type_x) X;
+        typedef decltype(type_dy) Y;
+        constexpr uint32_t N = pack_of_both<X, Y>::N;
+        bool packed = aligned(c->x) && aligned(c->dy) && (c->columns | j.pitch) % N == 0;
+        if (packed) parts_of<X, Y, true>(q, c, j);
+        else parts_of<X, Y, false>(q, c, j);
     });
 }
 

@@ -124,6 +124,57 @@ void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, 
     });
 }
 
+/* Between fp32 and 16 bits: out = x + y, or x where it ADDS nothing. */
+template <typename X, typename Y, typename OUT, bool ADDS> struct addition {
+    static constexpr uint32_t N = pack<float>::N;
+    struct in {
+        chunk<X, N> x;
+        chunk<Y, N> y;
+    };
+    const X *x;
+    const Y *y;
+    OUT *out;
+    __device__ void load(uint64_t i, in &v) const {
+        v.x.load(x + i);
+        if constexpr (ADDS) v.y.load(y + i);
+    }
+    __device__ void finish(uint64_t i, const in &v) const {
+        float sum[N];
+        v.x.widened(sum);
+        if constexpr (ADDS) {
+            float z[N];
+            v.y.widened(z);
+#pragma unroll
+            for (uint32_t k = 0; k < N; k++) sum[k] += z[k];
+        }
+        store_pack(out + i, sum);
+    }
+    __device__ void one(uint64_t i) const {
+        if constexpr (ADDS) out[i] = narrowed<OUT>(widen(x[i]) + widen(y[i]));
+        else out[i] = narrowed<OUT>(widen(x[i]));
+    }
+};
+
+template <typename X, typename Y, typename OUT>
+static void add_mixed(pst_cuda_queue q, const X *x, const Y *y, OUT *out, uint64_t n) {
+    bool packed = aligned(x) && aligned(y) && aligned(out);
+    if (y) run(q, addition<X, Y, OUT, true>{x, y, out}, n, packed);
+    else run(q, addition<X, Y, OUT, false>{x, y, out}, n, packed);
+}
+
+void pst_cuda_add_wide(pst_cuda_queue q, pst_dtype dtype, const void *x, const float *y, float *out,
+                       uint64_t n) {
+    by_type(dtype, [&](auto type) { add_mixed(q, (const decltype(type) *)x, y, out, n); });
+}
+
+void pst_cuda_add_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, const void *y,
+                         void *out, uint64_t n) {
+    by_type(dtype, [&](auto type) {
+        typedef decltype(type) T;
+        add_mixed(q, x, (const T *)y, (T *)out, n);
+    });
+}
+
 /* Four elements share a position of the stream; a pack of a sample whose elements here begin at a
  * multiple of four, and are a multiple of a pack, has whole positions. */
 template <typename T> struct dropout {

@@ -23,10 +23,11 @@ struct embed_job {
 };
 
 /* --- F: a warp for each position -------------------------------------------------------------- */
-template <typename T, bool PACKED>
+template <typename T, typename OUT, bool PACKED>
 __global__ void __launch_bounds__(WARP *WARPS)
-    embedding_f(embed_job j, const T *wte, const T *wpe, T *out) {
-    constexpr uint32_t N = lane<T, PACKED>::N;
+    embedding_f(embed_job j, const T *wte, const T *wpe, OUT *out) {
+    typedef lane<T, PACKED, pack<OUT>::N> numbers;
+    constexpr uint32_t N = numbers::N;
     uint64_t i = (uint64_t)blockIdx.x * WARPS + threadIdx.y;
     if (i >= j.tokens) return;
     int32_t token = j.token.index[i];
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(WARP *WARPS)
     if (threadIdx.x == 0) check_index(j.token, token, i);
 #pragma unroll 4
     for (uint32_t c = threadIdx.x * N; c < j.c; c += WARP * N) {
-        lane<T, PACKED> a, b;
+        numbers a, b;
         float x[N] = {}, p[N] = {};
         if (here) {
             a.load(wte + row * j.c + c);
@@ -224,14 +225,16 @@ static embed_job job_of(const pst_cuda_embed *e) {
 
 void pst_cuda_embedding_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *e) {
     embed_job j = job_of(e);
-    by_type(dtype, [&](auto type) {
+    by_types(dtype, e->wide, e->wide, [&](auto type, auto wide, auto) {
         typedef decltype(type) T;
+        typedef decltype(wide) OUT;
         bool packed =
             aligned(e->wte) && aligned(e->wpe) && aligned(e->out) && e->c % pack<T>::N == 0;
         dim3 grid(grid_of(j.tokens, WARPS)), block(WARP, WARPS);
         const T *wte = (const T *)e->wte, *wpe = (const T *)e->wpe;
-        if (packed) launch(q, embedding_f<T, true>, grid, block, j, wte, wpe, (T *)e->out);
-        else launch(q, embedding_f<T, false>, grid, block, j, wte, wpe, (T *)e->out);
+        OUT *out = (OUT *)e->out;
+        if (packed) launch(q, embedding_f<T, OUT, true>, grid, block, j, wte, wpe, out);
+        else launch(q, embedding_f<T, OUT, false>, grid, block, j, wte, wpe, out);
     });
 }
 
@@ -255,7 +258,7 @@ void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embe
     if (e->first) zero(q, e->dwte, e->token.rows * e->c * sizeof(float));
     launch(q, embedding_check, dim3(grid_of(j.tokens, 256)), dim3(256), e->token, j.tokens);
     launch(q, embedding_sort, dim3(grid_of(j.tokens, PLACES)), dim3(WARP, SORTERS), j);
-    by_type(dtype, [&](auto type) {
+    by_type(e->wide ? PST_F32 : dtype, [&](auto type) {
         typedef decltype(type) T;
         bool packed = aligned(e->dy) && aligned(e->dwte) && aligned(e->dwpe) &&
                       aligned(e->scratch) && e->c % pack<T>::N == 0;

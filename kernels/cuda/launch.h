@@ -37,6 +37,11 @@ typedef struct {
 /* --- elementwise.cu: out may be an operand ---------------------------------------------------- */
 void pst_cuda_add(pst_cuda_queue q, pst_dtype dtype, const void *a, const void *b, void *out,
                   uint64_t n);
+/* out = x + y where one of them has 16 bits, `dtype`; y NULL: out = x. */
+void pst_cuda_add_wide(pst_cuda_queue q, pst_dtype dtype, const void *x, const float *y, float *out,
+                       uint64_t n);
+void pst_cuda_add_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, const void *y,
+                         void *out, uint64_t n);
 void pst_cuda_copy(pst_cuda_queue q, pst_dtype dtype, const void *x, void *y, uint64_t n);
 /* y = act(z); dz = dy * act'(z). act: of graph.h, not NONE. */
 void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, void *y,
@@ -60,6 +65,7 @@ void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value);
 typedef struct {
     const void *x, *weight, *bias, *dy, *sum; /* sum NULL: nothing to add */
     void *y, *dx;                             /* dx may be sum or dy */
+    int wide_x, wide_y;                       /* x, sum and dx, or y and dy, are fp32 */
     float *saved;
     uint64_t rows, n;
     float eps;
@@ -75,6 +81,7 @@ void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_nor
  * mean) / deviation. */
 typedef struct {
     const void *x, *dy;
+    int wide_x, wide_dy; /* is fp32 */
     const float *saved;
     float *sum[2];
     uint64_t rows, columns;
@@ -98,6 +105,7 @@ typedef struct {
     void *out;
     float *dwte, *dwpe;
     int first;
+    int wide; /* out and dy are fp32 */
     void *scratch;
 } pst_cuda_embed;
 void pst_cuda_embedding_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *embed);

@@ -2,6 +2,9 @@
  * each, so that every operand is read once. Rows that are not aligned or too long for that are read
  * again from the cache instead.
  *
+ * T is the type of the parameters, X of x and its gradient, Y of y and its: they are T, or fp32
+ * where the residual stream is. A pack is as many numbers as 16 bytes of the largest of them hold.
+ *
  * Rows of up to 8192 numbers of 16 bits make blocks of at most 256 threads, which have kernels of
  * their own: there F takes 40 registers, with the bound of 1024 threads 44 to 46. B takes the 64
  * that this bound allows, and as many without it; so does the B that leaves sums for W, which goes
@@ -49,24 +52,25 @@ __device__ inline float2 row_sum(float x, float y) {
 }
 
 /* --- rows in registers ------------------------------------------------------------------------ */
-template <typename T, int THREADS>
+template <typename T, typename X, typename Y, int THREADS>
 __global__ void __launch_bounds__(THREADS)
-    layer_norm_f(norm_job j, const T *x, const T *weight, const T *bias, T *y) {
-    constexpr uint32_t N = pack<T>::N;
+    layer_norm_f(norm_job j, const X *x, const T *weight, const T *bias, Y *y) {
+    constexpr uint32_t N = pack_of_both<X, Y>::N;
     uint64_t row = (uint64_t)blockIdx.x * blockDim.y + threadIdx.y;
     uint32_t packs = row < j.rows ? j.n / N : 0;
-    uint4 raw[PACKS];
+    chunk<X, N> raw[PACKS];
+    chunk<T, N> raw_w, raw_b;
     float sum = 0, square = 0, v[N], w[N], b[N];
     x += row * j.n;
     y += row * j.n;
 #pragma unroll
     for (uint32_t k = 0; k < PACKS; k++)
         if (k * blockDim.x + threadIdx.x < packs)
-            raw[k] = load_pack(x + (k * blockDim.x + threadIdx.x) * N);
+            raw[k].load(x + (k * blockDim.x + threadIdx.x) * N);
 #pragma unroll
     for (uint32_t k = 0; k < PACKS; k++) {
         if (k * blockDim.x + threadIdx.x >= packs) continue;
-        widen_pack<T>(raw[k], v);
+        raw[k].widened(v);
 #pragma unroll
         for (uint32_t i = 0; i < N; i++) sum += v[i];
     }
@@ -74,7 +78,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (uint32_t k = 0; k < PACKS; k++) {
         if (k * blockDim.x + threadIdx.x >= packs) continue;
-        widen_pack<T>(raw[k], v);
+        raw[k].widened(v);
 #pragma unroll
         for (uint32_t i = 0; i < N; i++) square = fmaf(v[i] - mean, v[i] - mean, square);
     }
@@ -83,8 +87,11 @@ __global__ void __launch_bounds__(THREADS)
     for (uint32_t k = 0; k < PACKS; k++) {
         uint32_t p = k * blockDim.x + threadIdx.x;
         if (p >= packs) continue;
-        widen_pack<T>(raw[k], v);
-        widen_pack<T>(load_pack(weight + p * N), w), widen_pack<T>(load_pack(bias + p * N), b);
+        raw[k].widened(v);
+        raw_w.load(weight + p * N);
+        raw_b.load(bias + p * N);
+        raw_w.widened(w);
+        raw_b.widened(b);
 #pragma unroll
         for (uint32_t i = 0; i < N; i++) v[i] = fmaf((v[i] - mean) * rstd, w[i], b[i]);
         store_pack(y + p * N, v);
@@ -97,29 +104,33 @@ __global__ void __launch_bounds__(THREADS)
 
 /* With g = dy * weight and h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+
  * sum). */
-template <typename T, int THREADS>
+template <typename T, typename X, typename Y, int THREADS>
 __global__ void __launch_bounds__(THREADS)
-    layer_norm_b(norm_job j, const T *x, const T *weight, const T *dy, const T *add, T *dx) {
-    constexpr uint32_t N = pack<T>::N;
+    layer_norm_b(norm_job j, const X *x, const T *weight, const Y *dy, const X *add, X *dx) {
+    constexpr uint32_t N = pack_of_both<X, Y>::N;
     uint64_t row = (uint64_t)blockIdx.x * blockDim.y + threadIdx.y, at = row * j.n;
     uint32_t packs = row < j.rows ? j.n / N : 0;
     float mean = packs ? j.saved[2 * row] : 0, rstd = packs ? j.saved[2 * row + 1] : 0;
-    uint4 raw_x[PACKS], raw_dy[PACKS];
+    chunk<X, N> raw_x[PACKS], raw_add;
+    chunk<Y, N> raw_dy[PACKS];
+    chunk<T, N> raw_w;
     float g_sum = 0, gh_sum = 0, v[N], g[N], w[N];
 #pragma unroll
     for (uint32_t k = 0; k < PACKS; k++) {
         uint32_t p = k * blockDim.x + threadIdx.x;
         if (p < packs) {
-            raw_x[k] = load_pack(x + at + p * N);
-            raw_dy[k] = load_pack(dy + at + p * N);
+            raw_x[k].load(x + at + p * N);
+            raw_dy[k].load(dy + at + p * N);
         }
     }
 #pragma unroll
     for (uint32_t k = 0; k < PACKS; k++) {
         uint32_t p = k * blockDim.x + threadIdx.x;
         if (p >= packs) continue;
-        widen_pack<T>(raw_x[k], v), widen_pack<T>(raw_dy[k], g),
-            widen_pack<T>(load_pack(weight + p * N), w);
+        raw_w.load(weight + p * N);
+        raw_x[k].widened(v);
+        raw_dy[k].widened(g);
+        raw_w.widened(w);
 #pragma unroll
         for (uint32_t i = 0; i < N; i++) {
             g_sum = fmaf(g[i], w[i], g_sum);
@@ -132,13 +143,16 @@ __global__ void __launch_bounds__(THREADS)
     for (uint32_t k = 0; k < PACKS; k++) {
         uint32_t p = k * blockDim.x + threadIdx.x;
         if (p >= packs) continue;
-        widen_pack<T>(raw_x[k], v), widen_pack<T>(raw_dy[k], g),
-            widen_pack<T>(load_pack(weight + p * N), w);
+        raw_w.load(weight + p * N);
+        raw_x[k].widened(v);
+        raw_dy[k].widened(g);
+        raw_w.widened(w);
 #pragma unroll
         for (uint32_t i = 0; i < N; i++)
             v[i] = rstd * (g[i] * w[i] - g_mean - (v[i] - mean) * rstd * gh_mean);
         if (add) {
-            widen_pack<T>(load_pack(add + at + p * N), g);
+            raw_add.load(add + at + p * N);
+            raw_add.widened(g);
 #pragma unroll
             for (uint32_t i = 0; i < N; i++) v[i] += g[i];
         }
@@ -163,10 +177,10 @@ template <uint32_t N> __device__ inline void add_lines(float (&x)[N]) {
 
 /* As layer_norm_b, of a part of the rows: line y of the block takes every blockDim.y-th of them, a
  * thread one pack of each. What W wants to know of the rows is added up on the way. */
-template <typename T>
+template <typename T, typename X, typename Y>
 __global__ void __launch_bounds__(MOST)
-    layer_norm_bw(norm_job j, const T *x, const T *weight, const T *dy, const T *add, T *dx) {
-    constexpr uint32_t N = pack<T>::N;
+    layer_norm_bw(norm_job j, const X *x, const T *weight, const Y *dy, const X *add, X *dx) {
+    constexpr uint32_t N = pack_of_both<X, Y>::N;
     const uint32_t column = threadIdx.x * N;
     const bool mine = column < j.n;
     const uint64_t begin = blockIdx.x * j.part_rows;
@@ -176,14 +190,20 @@ __global__ void __launch_bounds__(MOST)
         const uint64_t row = begin + first + threadIdx.y, at = row * j.n + column;
         const bool on = mine && first + threadIdx.y < rows;
         float g_sum = 0, gh_sum = 0, rstd = 0, g[N], h[N], w[N];
-        uint4 raw_add;
+        chunk<X, N> raw_add = {};
         if (on) {
-            uint4 raw_x = load_pack(x + at), raw_dy = load_pack(dy + at);
-            if (add) raw_add = load_pack(add + at);
+            chunk<X, N> raw_x;
+            chunk<Y, N> raw_dy;
+            chunk<T, N> raw_w;
+            raw_x.load(x + at);
+            raw_dy.load(dy + at);
+            if (add) raw_add.load(add + at);
             float mean = j.saved[2 * row];
             rstd = j.saved[2 * row + 1];
-            widen_pack<T>(raw_x, h), widen_pack<T>(raw_dy, g);
-            widen_pack<T>(load_pack(weight + column), w);
+            raw_w.load(weight + column);
+            raw_x.widened(h);
+            raw_dy.widened(g);
+            raw_w.widened(w);
 #pragma unroll
             for (uint32_t i = 0; i < N; i++) {
                 h[i] = (h[i] - mean) * rstd;
@@ -197,7 +217,7 @@ __global__ void __launch_bounds__(MOST)
         float2 total = row_sum(g_sum, gh_sum);
         if (!on) continue;
         float g_mean = total.x / j.n, gh_mean = total.y / j.n;
-        if (add) widen_pack<T>(raw_add, w);
+        if (add) raw_add.widened(w);
 #pragma unroll
         for (uint32_t i = 0; i < N; i++) {
             g[i] = rstd * (g[i] - g_mean - h[i] * gh_mean);
@@ -213,8 +233,8 @@ __global__ void __launch_bounds__(MOST)
 }
 
 /* --- any rows: a block each ------------------------------------------------------------------- */
-template <typename T>
-__global__ void layer_norm_f_any(norm_job j, const T *x, const T *weight, const T *bias, T *y) {
+template <typename T, typename X, typename Y>
+__global__ void layer_norm_f_any(norm_job j, const X *x, const T *weight, const T *bias, Y *y) {
     uint64_t row = blockIdx.x;
     float sum = 0, square = 0;
     x += row * j.n;
@@ -227,16 +247,16 @@ __global__ void layer_norm_f_any(norm_job j, const T *x, const T *weight, const 
     }
     float rstd = 1.0f / sqrtf(row_sum(square, 0).x / j.n + j.eps);
     for (uint32_t i = threadIdx.x; i < j.n; i += blockDim.x)
-        y[i] = narrowed<T>(fmaf((widen(x[i]) - mean) * rstd, widen(weight[i]), widen(bias[i])));
+        y[i] = narrowed<Y>(fmaf((widen(x[i]) - mean) * rstd, widen(weight[i]), widen(bias[i])));
     if (threadIdx.x == 0) {
         j.saved[2 * row] = mean;
         j.saved[2 * row + 1] = rstd;
     }
 }
 
-template <typename T>
-__global__ void layer_norm_b_any(norm_job j, const T *x, const T *weight, const T *dy, const T *add,
-                                 T *dx) {
+template <typename T, typename X, typename Y>
+__global__ void layer_norm_b_any(norm_job j, const X *x, const T *weight, const Y *dy, const X *add,
+                                 X *dx) {
     uint64_t at = (uint64_t)blockIdx.x * j.n;
     float mean = j.saved[2 * blockIdx.x], rstd = j.saved[2 * blockIdx.x + 1], g_sum = 0, gh_sum = 0;
     for (uint32_t i = threadIdx.x; i < j.n; i += blockDim.x) {
@@ -249,7 +269,7 @@ __global__ void layer_norm_b_any(norm_job j, const T *x, const T *weight, const 
     for (uint32_t i = threadIdx.x; i < j.n; i += blockDim.x) {
         float g = widen(dy[at + i]) * widen(weight[i]), h = (widen(x[at + i]) - mean) * rstd;
         float v = rstd * (g - g_mean - h * gh_mean);
-        dx[at + i] = narrowed<T>(add ? v + widen(add[at + i]) : v);
+        dx[at + i] = narrowed<X>(add ? v + widen(add[at + i]) : v);
     }
 }
 
@@ -270,14 +290,16 @@ static void run(pst_cuda_queue q, uint32_t threads, const norm_job &j, K rows_ke
 }
 
 void pst_cuda_layer_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *c) {
-    by_type(dtype, [&](auto type) {
+    by_types(dtype, c->wide_x, c->wide_y, [&](auto type, auto type_x, auto type_y) {
         typedef decltype(type) T;
+        typedef decltype(type_x) X;
+        typedef decltype(type_y) Y;
         bool packed = aligned(c->x) && aligned(c->weight) && aligned(c->bias) && aligned(c->y);
-        uint32_t threads = packed ? row_threads(c->n, pack<T>::N) : 0;
+        uint32_t threads = packed ? row_threads(c->n, pack_of_both<X, Y>::N) : 0;
         norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved, 0, NULL};
-        run(q, threads, j, threads > FEW ? layer_norm_f<T, MOST> : layer_norm_f<T, FEW>,
-            layer_norm_f_any<T>, (const T *)c->x, (const T *)c->weight, (const T *)c->bias,
-            (T *)c->y);
+        run(q, threads, j, threads > FEW ? layer_norm_f<T, X, Y, MOST> : layer_norm_f<T, X, Y, FEW>,
+            layer_norm_f_any<T, X, Y>, (const X *)c->x, (const T *)c->weight, (const T *)c->bias,
+            (Y *)c->y);
     });
 }
 
@@ -286,6 +308,8 @@ static void part_sums(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *c)
     pst_cuda_columns columns = {};
     columns.x = c->x;
     columns.dy = c->dy;
+    columns.wide_x = c->wide_x;
+    columns.wide_dy = c->wide_y;
     columns.saved = c->saved;
     columns.rows = c->rows;
     columns.columns = c->n;
@@ -295,24 +319,28 @@ static void part_sums(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *c)
 }
 
 void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *c) {
-    by_type(dtype, [&](auto type) {
+    by_types(dtype, c->wide_x, c->wide_y, [&](auto type, auto type_x, auto type_y) {
         typedef decltype(type) T;
+        typedef decltype(type_x) X;
+        typedef decltype(type_y) Y;
+        constexpr uint32_t N = pack_of_both<X, Y>::N;
         bool packed = aligned(c->x) && aligned(c->weight) && aligned(c->dy) && aligned(c->sum) &&
                       aligned(c->dx) && aligned(c->part);
-        uint32_t threads = packed ? row_threads(c->n, pack<T>::N) : 0;
-        uint64_t line = div_up(c->n / pack<T>::N, WARP) * WARP; /* threads, of a pack each */
+        uint32_t threads = packed ? row_threads(c->n, N) : 0;
+        uint64_t line = div_up(c->n / N, WARP) * WARP; /* threads, of a pack each */
         norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved, 0, c->part};
-        const T *x = (const T *)c->x, *weight = (const T *)c->weight, *dy = (const T *)c->dy,
-                *sum = (const T *)c->sum;
+        const T *weight = (const T *)c->weight;
+        const X *x = (const X *)c->x, *sum = (const X *)c->sum;
+        const Y *dy = (const Y *)c->dy;
         if (c->part && threads && line <= MOST) {
             j.part_rows = div_up(c->rows, c->parts);
             dim3 block((uint32_t)line, line < WIDE ? WIDE / (uint32_t)line : 1);
-            launch(q, layer_norm_bw<T>, dim3((uint32_t)c->parts), block, j, x, weight, dy, sum,
-                   (T *)c->dx);
+            launch(q, layer_norm_bw<T, X, Y>, dim3((uint32_t)c->parts), block, j, x, weight, dy,
+                   sum, (X *)c->dx);
             return;
         }
         if (c->part) part_sums(q, dtype, c);
-        run(q, threads, j, threads > FEW ? layer_norm_b<T, MOST> : layer_norm_b<T, FEW>,
-            layer_norm_b_any<T>, x, weight, dy, sum, (T *)c->dx);
+        run(q, threads, j, threads > FEW ? layer_norm_b<T, X, Y, MOST> : layer_norm_b<T, X, Y, FEW>,
+            layer_norm_b_any<T, X, Y>, x, weight, dy, sum, (X *)c->dx);
     });
 }

@@ -6,6 +6,12 @@
 
 static pst_dtype dtype_of(const pst_call *call) { return call->graph->dtype; }
 
+/* Of input 0; whether a tensor is of the residual stream, in fp32 where the graph has 16 bits. */
+static pst_dtype type_in(const pst_call *call) { return pst_call_in(call, 0)->dtype; }
+static int is_wide(const pst_call *call, uint32_t tensor) {
+    return call->graph->tensor[tensor].dtype != dtype_of(call);
+}
+
 static pst_cuda_index index_of(pst_device *device, const pst_call *call, const int32_t *index,
                                uint64_t here) {
     return (pst_cuda_index){.index = index,
@@ -19,11 +25,40 @@ static pst_cuda_index index_of(pst_device *device, const pst_call *call, const i
 
 /* --- element by element ----------------------------------------------------------------------- */
 
-/* IN0 IN1 OUT0; of "sum" a, b, out: two gradients of input 0 */
-static pst_status add(pst_device *device, const pst_call *call) {
-    pst_cuda_add(pst_cuda_queue_of(device), dtype_of(call), call->arg[0], call->arg[1],
-                 call->arg[2], pst_tensor_count(pst_call_in(call, 0)));
+/* a, b, out: two gradients of input 0 */
+static pst_status sum(pst_device *device, const pst_call *call) {
+    pst_cuda_add(pst_cuda_queue_of(device), type_in(call), call->arg[0], call->arg[1], call->arg[2],
+                 pst_tensor_count(pst_call_in(call, 0)));
     return pst_cuda_launched("add");
+}
+
+/* IN0 IN1 OUT0 */
+static pst_status add_f(pst_device *device, const pst_call *call) {
+    if (!call->node->attr.narrows) return sum(device, call);
+    pst_cuda_add_wide(pst_cuda_queue_of(device), dtype_of(call), call->arg[1], call->arg[0],
+                      call->arg[2], pst_tensor_count(pst_call_in(call, 0)));
+    return pst_cuda_launched("add");
+}
+
+/* DOUT0 SUM1 DIN1 */
+static pst_status add_b(pst_device *device, const pst_call *call) {
+    pst_cuda_add_narrow(pst_cuda_queue_of(device), dtype_of(call), call->arg[0], call->arg[1],
+                        call->arg[2], pst_tensor_count(pst_call_in(call, 0)));
+    return pst_cuda_launched("add's gradient");
+}
+
+/* IN0 OUT0 */
+static pst_status narrow_f(pst_device *device, const pst_call *call) {
+    pst_cuda_add_narrow(pst_cuda_queue_of(device), dtype_of(call), call->arg[0], NULL, call->arg[1],
+                        pst_tensor_count(pst_call_in(call, 0)));
+    return pst_cuda_launched("narrow");
+}
+
+/* DOUT0 SUM0 DIN0 */
+static pst_status narrow_b(pst_device *device, const pst_call *call) {
+    pst_cuda_add_wide(pst_cuda_queue_of(device), dtype_of(call), call->arg[0], call->arg[1],
+                      call->arg[2], pst_tensor_count(pst_call_in(call, 0)));
+    return pst_cuda_launched("narrow's gradient");
 }
 
 /* F: IN0 OUT0, B: DOUT0 DIN0 */
@@ -41,9 +76,9 @@ static pst_status dropout(pst_device *device, const pst_call *call) {
                           .rate = attr->rate};
     int drops = call->train && attr->rate > 0;
     if (drops) mask.sample_at = pst_cuda_sample_of(device);
-    if (drops) pst_cuda_dropout(pst_cuda_queue_of(device), dtype_of(call), &mask);
+    if (drops) pst_cuda_dropout(pst_cuda_queue_of(device), t->dtype, &mask);
     else if (mask.x != mask.y)
-        pst_cuda_copy(pst_cuda_queue_of(device), dtype_of(call), mask.x, mask.y, n);
+        pst_cuda_copy(pst_cuda_queue_of(device), t->dtype, mask.x, mask.y, n);
     return pst_cuda_launched("dropout");
 }
 
@@ -62,6 +97,8 @@ static pst_cuda_norm norm_of(const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
     return (pst_cuda_norm){.x = call->arg[0],
                            .weight = call->arg[1],
+                           .wide_x = is_wide(call, call->node->in[0]),
+                           .wide_y = is_wide(call, call->node->out[0]),
                            .rows = pst_tensor_rows(in),
                            .n = pst_tensor_last(in),
                            .eps = call->node->attr.eps};
@@ -117,6 +154,8 @@ static pst_status layer_norm_w(pst_device *device, const pst_call *call) {
     pst_cuda_columns columns = {.x = call->arg[0],
                                 .saved = call->arg[1],
                                 .dy = call->arg[2],
+                                .wide_x = is_wide(call, call->node->in[0]),
+                                .wide_dy = is_wide(call, call->node->out[0]),
                                 .sum = {call->arg[4], call->arg[3]}, /* bias, weight */
                                 .rows = pst_tensor_rows(in),
                                 .columns = pst_tensor_last(in),
@@ -139,6 +178,7 @@ static pst_cuda_embed embed_of(pst_device *device, const pst_call *call) {
                             .t_max =
                                 node->n_param > 1 ? call->graph->param[node->param[1]].dim[0] : 0,
                             .first = call->first,
+                            .wide = is_wide(call, node->out[0]),
                             .scratch = call->scratch};
 }
 
@@ -239,9 +279,12 @@ const pst_kernel_row pst_cuda_own_row[] = {
     ROW("activation", F, NULL, activation, pst_cuda_captures_always),
     ROW("dropout", F, NULL, dropout, pst_cuda_captures_always),
     ROW("dropout", B, NULL, dropout, pst_cuda_captures_always),
-    ROW("add", F, NULL, add, pst_cuda_captures_always),
-    ROW("sum", F, NULL, add, pst_cuda_captures_always),
-    ROW("sum", B, NULL, add, pst_cuda_captures_always),
+    ROW("add", F, NULL, add_f, pst_cuda_captures_always),
+    ROW("add", B, NULL, add_b, pst_cuda_captures_always),
+    ROW("narrow", F, NULL, narrow_f, pst_cuda_captures_always),
+    ROW("narrow", B, NULL, narrow_b, pst_cuda_captures_always),
+    ROW("sum", F, NULL, sum, pst_cuda_captures_always),
+    ROW("sum", B, NULL, sum, pst_cuda_captures_always),
     ROW("cross_entropy", F, NULL, cross_entropy_f, NULL),
     ROW("cross_entropy", B, NULL, cross_entropy_b, NULL),
     ROW("vocabulary_part", F, NULL, vocabulary_part, NULL),

@@ -83,6 +83,33 @@ template <typename T> __device__ inline void store_pack(T *to, const float (&x)[
                                                 join(type, x[4], x[5]), join(type, x[6], x[7]));
 }
 
+/* Four numbers of 16 bits, beside four of fp32. */
+template <typename T> __device__ inline void widen_pack(uint2 raw, float (&x)[4]) {
+    x[0] = low_half(T(), raw.x);
+    x[1] = high_half(T(), raw.x);
+    x[2] = low_half(T(), raw.y);
+    x[3] = high_half(T(), raw.y);
+}
+template <typename T> __device__ inline void store_pack(T *to, const float (&x)[4]) {
+    T type = {};
+    *reinterpret_cast<uint2 *>(to) = make_uint2(join(type, x[0], x[1]), join(type, x[2], x[3]));
+}
+
+/* So many numbers of T, 16 bytes or 8. */
+template <uint32_t BYTES> struct raw_bytes { typedef uint4 type; };
+template <> struct raw_bytes<8> { typedef uint2 type; };
+template <typename T, uint32_t N> struct chunk {
+    typename raw_bytes<N * sizeof(T)>::type raw;
+    __device__ inline void load(const T *from) {
+        raw = *reinterpret_cast<const decltype(raw) *>(from);
+    }
+    __device__ inline void widened(float (&x)[N]) const { widen_pack<T>(raw, x); }
+};
+/* As many as 16 bytes of the larger type hold. */
+template <typename A, typename B> struct pack_of_both {
+    static constexpr uint32_t N = sizeof(A) > sizeof(B) ? pack<A>::N : pack<B>::N;
+};
+
 /* N fp32 numbers, N 1 or a multiple of 4 and then aligned. */
 template <uint32_t N> __device__ inline void load_floats(const float *from, float (&x)[N]) {
     if (N == 1) x[0] = from[0];
@@ -103,17 +130,17 @@ template <uint32_t N> __device__ inline void store_floats(float *to, const float
     }
 }
 
-/* A pack, or one element where rows are not aligned. */
-template <typename T, bool PACKED> struct lane {
-    static constexpr uint32_t N = PACKED ? pack<T>::N : 1;
-    uint4 raw;
+/* A pack, or PACK numbers beside another type's pack, or one element where rows are not aligned. */
+template <typename T, bool PACKED, uint32_t PACK = pack<T>::N> struct lane {
+    static constexpr uint32_t N = PACKED ? PACK : 1;
+    chunk<T, PACK> some;
     T one;
     __device__ inline void load(const T *from) {
-        if (PACKED) raw = load_pack(from);
+        if (PACKED) some.load(from);
         else one = *from;
     }
     __device__ inline void widened(float (&x)[N]) const {
-        if constexpr (PACKED) widen_pack<T>(raw, x);
+        if constexpr (PACKED) some.widened(x);
         else x[0] = widen(one);
     }
 };
@@ -167,6 +194,17 @@ template <typename F> static inline void by_type(pst_dtype dtype, F f) {
     if (dtype == PST_BF16) f(bf16());
     else if (dtype == PST_F16) f(f16());
     else f(0.0f);
+}
+
+/* f(T(), X(), Y()): X and Y are float where that is asked for, else T. */
+template <typename F> static inline void by_types(pst_dtype dtype, bool wide_x, bool wide_y, F f) {
+    by_type(dtype, [&](auto type) {
+        if constexpr (sizeof type == sizeof(float)) f(type, type, type);
+        else if (wide_x && wide_y) f(type, 0.0f, 0.0f);
+        else if (wide_x) f(type, 0.0f, type);
+        else if (wide_y) f(type, type, 0.0f);
+        else f(type, type, type);
+    });
 }
 
 __host__ __device__ inline uint64_t div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }

@@ -231,6 +231,13 @@ static void test_elementwise(void **state) {
     }
 }
 
+static void test_streams(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 16, 136, 4200};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        case_streams(width[i], 3 * i, 1, check_type);
+}
+
 /* Few tokens come often, many seldom, and some are other ranks'. */
 static void test_embedding(void **state) {
     (void)state;
@@ -720,12 +727,12 @@ static void test_differences(void **state) {
 
 #define CUDA_TESTS                                                                                 \
     cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_layer_norm_sums),                     \
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embedding),                      \
-        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_loss_with_gaps),               \
-        cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index),                   \
-        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools),                           \
-        cmocka_unit_test(test_pixel_index), cmocka_unit_test(test_average),                        \
-        cmocka_unit_test(test_combine), cmocka_unit_test(test_differences),                        \
-        cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares),                         \
-        cmocka_unit_test(test_accumulate_and_narrow)
+        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_streams),                        \
+        cmocka_unit_test(test_embedding), cmocka_unit_test(test_cross_entropy),                    \
+        cmocka_unit_test(test_loss_with_gaps), cmocka_unit_test(test_sum_and_activation),          \
+        cmocka_unit_test(test_index), cmocka_unit_test(test_batch_norm),                           \
+        cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),                          \
+        cmocka_unit_test(test_average), cmocka_unit_test(test_combine),                            \
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_update),                         \
+        cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
 #endif
