@@ -15,7 +15,7 @@ typedef struct {
     uint32_t micro_batch;
     int infer; /* no loss: the graph ends with logits[b,T,V] (role OUTPUT), and dtype is F32 */
     pst_dtype dtype; /* of the graph: what products round their factors to, see pst_graph_compute */
-    int wide; /* the residual stream is F32 where dtype has 16 bits; mlp and resnet: no matter */
+    int wide;        /* gpt, bert: the residual stream is F32 where dtype has 16 bits */
 } pst_model_config;
 
 /* A line of a model's table of presets. */

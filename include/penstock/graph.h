@@ -29,9 +29,10 @@ typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU }
 /* An empty graph for micro-batches of so many samples. *graph is the caller's; free with
  * pst_graph_close. */
 PST_API pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph);
-/* Instead: the model that a configuration names (model.kind gpt, bert, ...), for train.micro_batch
- * and train.precision. Its data tensors are what that model reads: "tokens" and "targets" [b,T], of
- * bert "lengths" [b], too, or "pixels" [b,H,W,C] and "targets" [b,1]. */
+/* Instead: the model that a configuration names (model.kind gpt, bert, ...), for
+ * train.micro_batch, train.precision and train.residual. Its data tensors are what that model
+ * reads: "tokens" and "targets" [b,T], of bert "lengths" [b], too, or "pixels" [b,H,W,C] and
+ * "targets" [b,1]. */
 PST_API pst_status pst_graph_build(const pst_config *config, pst_graph **graph);
 /* NULL: nothing. Plans and sessions made from the graph stay valid. */
 PST_API void pst_graph_close(pst_graph *graph);

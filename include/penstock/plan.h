@@ -16,10 +16,10 @@ typedef struct pst_plan pst_plan;
  * parallel.data x tensor (0: as many as parallel.pipeline, data and tensor say, each 1 where it is
  * 0), so that the costliest stage is as cheap as possible, under parallel.schedule, with
  * train.batch / b micro-batches per step over all replicas, and predicts time and memory with
- * train.optimizer and the other keys of parallel. train.micro_batch and train.precision have to be
- * those of the graph. *plan is the caller's; free with pst_plan_close. EINPUT among others: more
- * stages than operators; ranks that are no multiple of data x tensor; a graph without a loss, or
- * with a parameter that no operator uses. */
+ * train.optimizer and the other keys of parallel. train.micro_batch, train.precision and
+ * train.residual have to be those of the graph. *plan is the caller's; free with pst_plan_close.
+ * EINPUT among others: more stages than operators; ranks that are no multiple of data x tensor; a
+ * graph without a loss, or with a parameter that no operator uses. */
 PST_API pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint32_t ranks,
                                   pst_plan **plan);
 /* Reads what pst_plan_print has written. EINPUT says file, line, column, and what would be

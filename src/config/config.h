@@ -29,7 +29,7 @@ struct pst_config {
     } data;
     struct {
         int64_t steps, batch, micro_batch, seed, warmup, log_every;
-        char *optimizer, *decay, *precision, *non_finite;
+        char *optimizer, *decay, *precision, *residual, *non_finite;
         double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
         int64_t loss_scale_interval;
         double warmup_given; /* as it stands in the file, where it stays for a run that

@@ -1,6 +1,6 @@
-/* Which keys are read only where another key of their section chooses it: model.heads by some kinds
- * of models, train.beta1 by one optimizer. One table for the check of a run file, its resolved
- * copy, --help and the manual. */
+/* Which keys are read only where another key chooses it: model.heads by some kinds of models,
+ * train.beta1 by one optimizer. One table for the check of a run file, its resolved copy, --help
+ * and the manual. */
 #include "config/number.h"
 #include "config/rows.h"
 #include <string.h>
@@ -12,28 +12,32 @@ typedef enum { REFUSE, WARN } consequence;
 static const struct {
     const char *section, *key, *choice, *readers; /* readers: values of the choice */
     consequence elsewhere;
+    const char *other; /* the choice's section where it is another one; then the key has a line
+                          before this one, and both have to choose it */
 } reads[] = {
-    {"model", "preset", "kind", "gpt|bert|mlp|resnet", REFUSE},
-    {"model", "weights", "kind", "gpt", REFUSE},
-    {"model", "activation", "kind", "gpt|mlp", REFUSE},
-    {"model", "layers", "kind", "gpt|bert|mlp|resnet", REFUSE},
-    {"model", "heads", "kind", "gpt|bert", REFUSE},
-    {"model", "channels", "kind", "gpt|bert|mlp|resnet", REFUSE},
-    {"model", "context", "kind", "gpt|bert|mlp", REFUSE},
-    {"model", "vocabulary", "kind", "gpt|bert|mlp|resnet", REFUSE},
-    {"model", "image", "kind", "resnet", REFUSE},
-    {"model", "dropout", "kind", "gpt|bert", REFUSE},
-    {"data", "tokenizer", "kind", "text|lines", REFUSE},
-    {"data", "validation", "kind", "text|lines|mnist|cifar10", REFUSE},
-    {"train", "lr_min", "decay", "cosine|linear", WARN},
-    {"train", "beta1", "optimizer", "adamw", WARN},
-    {"train", "beta2", "optimizer", "adamw", WARN},
-    {"train", "eps", "optimizer", "adamw", WARN},
-    {"train", "momentum", "optimizer", "sgd", WARN},
-    {"train", "loss_scale_start", "precision", "fp16", WARN},
-    {"train", "loss_scale_interval", "precision", "fp16", WARN},
-    {"train", "loss_scale_backoff", "precision", "fp16", WARN},
-    {"parallel", "schedule_file", "schedule", "custom", WARN},
+    {"model", "preset", "kind", "gpt|bert|mlp|resnet", REFUSE, NULL},
+    {"model", "weights", "kind", "gpt", REFUSE, NULL},
+    {"model", "activation", "kind", "gpt|mlp", REFUSE, NULL},
+    {"model", "layers", "kind", "gpt|bert|mlp|resnet", REFUSE, NULL},
+    {"model", "heads", "kind", "gpt|bert", REFUSE, NULL},
+    {"model", "channels", "kind", "gpt|bert|mlp|resnet", REFUSE, NULL},
+    {"model", "context", "kind", "gpt|bert|mlp", REFUSE, NULL},
+    {"model", "vocabulary", "kind", "gpt|bert|mlp|resnet", REFUSE, NULL},
+    {"model", "image", "kind", "resnet", REFUSE, NULL},
+    {"model", "dropout", "kind", "gpt|bert", REFUSE, NULL},
+    {"data", "tokenizer", "kind", "text|lines", REFUSE, NULL},
+    {"data", "validation", "kind", "text|lines|mnist|cifar10", REFUSE, NULL},
+    {"train", "lr_min", "decay", "cosine|linear", WARN, NULL},
+    {"train", "beta1", "optimizer", "adamw", WARN, NULL},
+    {"train", "beta2", "optimizer", "adamw", WARN, NULL},
+    {"train", "eps", "optimizer", "adamw", WARN, NULL},
+    {"train", "momentum", "optimizer", "sgd", WARN, NULL},
+    {"train", "residual", "precision", "bf16|fp16|fp8", WARN, NULL},
+    {"train", "residual", "kind", "gpt|bert", WARN, "model"},
+    {"train", "loss_scale_start", "precision", "fp16", WARN, NULL},
+    {"train", "loss_scale_interval", "precision", "fp16", WARN, NULL},
+    {"train", "loss_scale_backoff", "precision", "fp16", WARN, NULL},
+    {"parallel", "schedule_file", "schedule", "custom", WARN, NULL},
 };
 enum { N_READ = sizeof reads / sizeof *reads };
 
@@ -44,9 +48,11 @@ static int find(const pst_row *row) {
     return -1;
 }
 
+static const char *section_of(int i) { return reads[i].other ? reads[i].other : reads[i].section; }
+
 /* What the configuration chooses there. */
 static const char *choice_of(int i, const pst_config *config) {
-    const pst_row *row = pst_row_find(reads[i].section, reads[i].choice);
+    const pst_row *row = pst_row_find(section_of(i), reads[i].choice);
     return *(char *const *)((const char *)config + row->offset);
 }
 
@@ -65,16 +71,17 @@ int pst_row_is_read(const pst_row *row, const pst_config *config) {
 }
 
 const char *pst_row_readers(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
-    int i = find(row);
+    size_t used = 0;
     *out = 0;
-    if (i < 0) return out;
-    size_t used =
-        (size_t)snprintf(out, PST_ROW_TEXT_BYTES, "%s.%s ", reads[i].section, reads[i].choice);
-    for (const char *at = reads[i].readers; *at && used + 3 < PST_ROW_TEXT_BYTES; at++) {
-        out[used++] = *at == '|' ? ',' : *at;
-        if (*at == '|') out[used++] = ' ';
+    for (int i = find(row); i >= 0; i = i + 1 < N_READ && reads[i + 1].other ? i + 1 : -1) {
+        used += (size_t)snprintf(out + used, PST_ROW_TEXT_BYTES - used, "%s%s.%s ",
+                                 used ? " with " : "", section_of(i), reads[i].choice);
+        for (const char *at = reads[i].readers; *at && used + 3 < PST_ROW_TEXT_BYTES; at++) {
+            out[used++] = *at == '|' ? ',' : *at;
+            if (*at == '|') out[used++] = ' ';
+        }
+        out[used] = 0;
     }
-    out[used] = 0;
     return out;
 }
 
@@ -153,8 +160,9 @@ int pst_config_unread(const pst_config *config, size_t *next, char *text, size_t
         if (reads[i].elsewhere != WARN || !config->given[row - pst_rows] || is_reader(i, choice))
             continue;
         if (is_default(row, config)) continue;
+        while (*next < N_READ && reads[*next].other) ++*next; /* one reason will do */
         snprintf(text, bytes, "%s.%s is not read: %s.%s is %s", row->section, row->key,
-                 row->section, reads[i].choice, choice);
+                 section_of(i), reads[i].choice, choice);
         return 1;
     }
     return 0;

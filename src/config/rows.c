@@ -84,6 +84,9 @@ static const pst_row rows[] = {
          "weights stay fp32). "
          "GPUs only: tf32 (fp32, products round what they multiply), fp8 (bf16, products have "
          "8-bit factors)."),
+    TEXT(train, residual, "same", 0, "same|fp32",
+         "Element type of the residual stream and of its gradients: same as activations, or fp32 "
+         "beside 16-bit activations, which costs memory and keeps a deep model nearer to fp32."),
     REAL(train, loss_scale, "0", 0, 16777216, 0,
          "Multiplies the loss, and is taken out of the gradients again, so that small ones are not "
          "lost; 0: dynamic in "

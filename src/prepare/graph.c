@@ -34,6 +34,7 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
                             .vocabulary = (uint32_t)c->model.vocabulary,
                             .image = (uint32_t)c->model.image,
                             .dropout = (float)c->model.dropout,
+                            .wide = !strcmp(c->train.residual, "fp32"),
                             .micro_batch = (uint32_t)c->train.micro_batch};
     const pst_model_row *r;
     if (!strcmp(c->model.kind, "custom"))
@@ -117,6 +118,19 @@ static pst_status check_trains(const pst_graph *g) {
     return status;
 }
 
+/* Where the key is read, as the configuration has it. */
+static pst_status check_stream(const pst_config *c, const pst_graph *g) {
+    const int read = !strcmp(c->model.kind, "gpt") || !strcmp(c->model.kind, "bert");
+    int wide = 0;
+    for (uint32_t i = 0; i < g->n_node; i++) wide |= g->node[i].attr.wide != 0;
+    if (!read || !pst_dtype_is_half(g->dtype) || wide == !strcmp(c->train.residual, "fp32"))
+        return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "graph %s has a residual stream in %s, but train.residual is %s; give both the "
+                    "same",
+                    g->name, wide ? "fp32" : pst_dtype_precision(g->dtype), c->train.residual);
+}
+
 /* A copy of the graph that was given, when it is what the configuration says. */
 static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     const pst_config *c = p->config;
@@ -126,6 +140,7 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
         return pst_fail(
             PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
             given->name, pst_dtype_precision(pst_graph_factors(given)), c->train.precision);
+    PST_TRY(check_stream(c, given));
     if (given->micro_batch != p->plan->layout.micro_batch)
         return pst_fail(
             PST_EINPUT,

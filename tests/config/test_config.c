@@ -526,6 +526,28 @@ static void unread_keys_are_said(void **state) {
     assert_string_equal(text, "parallel.schedule_file is not read: parallel.schedule is 1f1b");
     assert_false(pst_config_unread(c, &next, text, sizeof text));
     pst_config_close(c);
+    static const struct {
+        const char *precision, *kind, *said;
+    } streams[] = {{"fp16", "gpt", NULL},
+                   {"fp8", "bert", NULL},
+                   {"fp32", "gpt", "train.residual is not read: train.precision is fp32"},
+                   {"tf32", "mlp", "train.residual is not read: train.precision is tf32"},
+                   {"bf16", "mlp", "train.residual is not read: model.kind is mlp"},
+                   {"fp16", "resnet", "train.residual is not read: model.kind is resnet"}};
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+        char precision[32], kind[32];
+        const char *with[] = {precision, kind, "train.residual=fp32"};
+        snprintf(precision, sizeof precision, "precision=%s", streams[i].precision);
+        snprintf(kind, sizeof kind, "model.kind=%s", streams[i].kind);
+        assert_int_equal(
+            pst_config_parse("model: {preset: x}\ndata: {paths: a}\n", "run.yaml", with, 3, &c),
+            PST_OK);
+        next = 0;
+        assert_int_equal(pst_config_unread(c, &next, text, sizeof text), streams[i].said != NULL);
+        if (streams[i].said) assert_string_equal(text, streams[i].said);
+        assert_false(streams[i].said && pst_config_unread(c, &next, text, sizeof text));
+        pst_config_close(c);
+    }
 }
 
 static uint64_t stream, drawn;

@@ -21,6 +21,66 @@ static pst_graph *gpt(const char *preset, pst_model_config c) {
     return g;
 }
 
+static pst_graph *built(const pst_model_row *row, pst_dtype dtype, int wide) {
+    pst_graph *g;
+    pst_model_config c = {.layers = 2,
+                          .heads = 2,
+                          .channels = 8,
+                          .context = 6,
+                          .vocabulary = 11,
+                          .dropout = 0.1f,
+                          .micro_batch = 2,
+                          .activation = PST_ACT_GELU_ERF,
+                          .dtype = dtype,
+                          .wide = wide};
+    if (row->build(&c, &g) != PST_OK) fail_msg("%s: %s", row->name, pst_error());
+    assert_int_equal(pst_graph_check(g), PST_OK);
+    return g;
+}
+
+/* What additions read first and write is the stream; products and attention have 16 bits; no
+ * gradient of the stream is rounded on its way from the last addition to the embedding. */
+static void wide_streams(void **unused) {
+    (void)unused;
+    static const pst_model_row *const rows[] = {&pst_model_gpt, &pst_model_bert};
+    static const pst_dtype types[] = {PST_BF16, PST_F16, PST_F8};
+    for (int i = 0; i < 6; i++) {
+        const pst_model_row *row = rows[i % 2];
+        pst_graph *g = built(row, types[i / 2], 1), *same = built(row, types[i / 2], 0);
+        uint32_t additions = 0, node = PST_NONE;
+        for (uint32_t n = 0; n < g->n_node; n++) {
+            const pst_node *d = &g->node[n];
+            int product = !strcmp(d->op->name, "linear") || !strcmp(d->op->name, "attention");
+            const pst_dtype in = g->tensor[d->in[0]].dtype, out = g->tensor[d->out[0]].dtype;
+            if (product) assert_true(in == g->dtype && out == g->dtype);
+            if (strcmp(d->op->name, "add") != 0) continue;
+            assert_true(in == PST_F32 && out == PST_F32);
+            assert_int_equal(g->tensor[d->in[1]].dtype, g->dtype);
+            node = n;
+            additions++;
+        }
+        assert_int_equal(additions, 4);
+        while (g->node[node].n_in && g->tensor[g->node[node].in[0]].producer != PST_NONE) {
+            assert_int_equal(g->tensor[g->node[node].in[0]].dtype, PST_F32);
+            node = g->tensor[g->node[node].in[0]].producer;
+        }
+        assert_string_equal(g->node[node].op->name, "embedding");
+        assert_true(pst_graph_hash(g) != pst_graph_hash(same));
+        for (uint32_t t = 0; t < same->n_tensor; t++)
+            assert_true(same->tensor[t].role != PST_TENSOR_ACTIVATION ||
+                        same->tensor[t].dtype == same->dtype);
+        pst_graph_close(g);
+        pst_graph_close(same);
+    }
+    for (int i = 0; i < 4; i++) { /* nothing to widen */
+        pst_graph *g = built(rows[i % 2], i < 2 ? PST_F32 : PST_TF32, 1),
+                  *same = built(rows[i % 2], i < 2 ? PST_F32 : PST_TF32, 0);
+        assert_true(pst_graph_hash(g) == pst_graph_hash(same));
+        pst_graph_close(g);
+        pst_graph_close(same);
+    }
+}
+
 static uint64_t count(const pst_graph *g) {
     uint64_t n = 0;
     for (uint32_t i = 0; i < g->n_param; i++) n += pst_param_elements(&g->param[i]);
@@ -265,15 +325,11 @@ static void mlp(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(preset_sizes),
-        cmocka_unit_test(bert_sizes),
-        cmocka_unit_test(given_sizes_win),
-        cmocka_unit_test(structure),
-        cmocka_unit_test(inference),
-        cmocka_unit_test(flops),
-        cmocka_unit_test(hugging_face_names),
-        cmocka_unit_test(contradictions),
-        cmocka_unit_test(mlp),
+        cmocka_unit_test(preset_sizes),    cmocka_unit_test(bert_sizes),
+        cmocka_unit_test(given_sizes_win), cmocka_unit_test(structure),
+        cmocka_unit_test(wide_streams),    cmocka_unit_test(inference),
+        cmocka_unit_test(flops),           cmocka_unit_test(hugging_face_names),
+        cmocka_unit_test(contradictions),  cmocka_unit_test(mlp),
         cmocka_unit_test(resnet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

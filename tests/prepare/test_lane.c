@@ -48,13 +48,14 @@ static job_case random_case(void) {
         x.text, sizeof x.text,
         "model: {kind: gpt, layers: %u, heads: 12, channels: %u, context: 24, vocabulary: %u}\n"
         "data: {kind: text, paths: [x]}\n"
-        "train: {batch: %u, micro_batch: %u, precision: %s}\n"
+        "train: {batch: %u, micro_batch: %u, precision: %s, residual: %s}\n"
         "parallel: {device: timed, pipeline: %u, tensor: %u, data: %u, zero: %u, schedule: %s, "
         "recompute: %s, "
         "post_validation: %s, sequence: %s, cluster: \"%s\"}\n",
         8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 256 : 6001, x.batch, x.micro, precision,
-        x.pipeline, x.tensor, x.data, draw(0, 2), schedule, any(recompute, 3),
-        post ? "true" : "false", sequence ? "true" : "false", x.per_node ? cluster_file : "");
+        x.batch % 2 ? "fp32" : "same", x.pipeline, x.tensor, x.data, draw(0, 2), schedule,
+        any(recompute, 3), post ? "true" : "false", sequence ? "true" : "false",
+        x.per_node ? cluster_file : "");
     return x;
 }
 

@@ -148,13 +148,13 @@ static void draw_model(model *m, uint64_t seed) {
              "%s"
              "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, "
              "seed: %u, optimizer: %s,\n"
-             "        precision: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
+             "        precision: %s, residual: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
              "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
              "checkpoint: {every: 2}\n",
              sizes, STEPS, m->micros * micro_batch, micro_batch, pick(s, clip, 3),
              (uint32_t)below(s, 1000), below(s, 4) ? "adamw" : "sgd", precision,
-             below(s, 2) ? "16777216" : "1024", m->tensor, m->sequence ? "true" : "false",
-             m->parts);
+             seed % 2 ? "fp32" : "same", below(s, 2) ? "16777216" : "1024", m->tensor,
+             m->sequence ? "true" : "false", m->parts);
 }
 
 /* The one that the others of its kind are compared with. */
