@@ -180,7 +180,3 @@ if(NOT PST_FUZZ)
     target_compile_definitions(${target} PRIVATE FAR_MODULE="$<TARGET_FILE:pst_far>")
   endforeach()
 endif()
-
-# What bf16 costs in depth (docs/measurements.md): ninja bench_residual.
-add_executable(bench_residual EXCLUDE_FROM_ALL bench/residual.c)
-target_link_libraries(bench_residual PRIVATE ${PST_LIBS} m)
