@@ -14,6 +14,8 @@
 #define VEC_ISA PST_ISA_AVX512
 #include "kernels/cpu/vec.h"
 
+#include "kernels/cpu/product_vec.h"
+
 #include "kernels/cpu/linear_vec.h"
 
 #include "kernels/cpu/attention_vec.h"

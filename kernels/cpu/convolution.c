@@ -78,52 +78,54 @@ static uint64_t patch_bytes(const job *j, pst_pass pass) {
     return aligned(band_windows(j) * j->terms * j->size);
 }
 
-static uint64_t wide_bytes(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, uint32_t threads) {
-    return dtype == PST_F16 ? pst_gemm_wide_bytes(m, n, k, threads) : 0;
+/* Scratch of the product of a pass's bands, of which the last one may be shorter. */
+static uint64_t product_bytes(const job *j, pst_pass pass, pst_dtype dtype) {
+    const uint64_t windows = j->of.rows * j->of.columns, in = j->terms, out = j->of.out;
+    const uint64_t band = pass == PST_PASS_B ? band_images(j) * windows : band_windows(j);
+    uint64_t most = 0;
+    for (int last = 0; last < 2; last++) {
+        uint64_t n = last ? (j->windows - 1) % band + 1 : band, bytes;
+        if (pass == PST_PASS_F) bytes = pst_gemm_scratch(dtype, n, out, in, dtype == PST_F32);
+        else if (pass == PST_PASS_W) bytes = pst_gemm_scratch(dtype, out, in, n, 1);
+        else bytes = pst_gemm_scratch(dtype, n, in, out, !j->plain || dtype == PST_F32);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
-static uint64_t band_bytes(pst_dtype dtype, uint64_t m, uint64_t n, uint32_t threads) {
-    return dtype == PST_F32 ? 0 : pst_gemm_band_bytes(m, n, threads);
-}
-
-static uint64_t forward_bytes(const job *j, pst_dtype dtype, uint32_t threads) {
-    uint64_t m = band_windows(j);
-    return patch_bytes(j, PST_PASS_F) + wide_bytes(dtype, m, j->of.out, j->terms, threads) +
-           band_bytes(dtype, m, j->of.out, threads);
+static uint64_t forward_bytes(const job *j, pst_dtype dtype) {
+    return patch_bytes(j, PST_PASS_F) + product_bytes(j, PST_PASS_F, dtype);
 }
 
 static uint64_t weight_bytes(const job *j) { return aligned(j->of.out * j->terms * j->size); }
 
 uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node,
                                          uint32_t threads) {
+    (void)threads;
     job j = job_of(g, node);
-    return forward_bytes(&j, g->dtype, threads);
+    return forward_bytes(&j, g->dtype);
 }
 
 uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node,
                                           uint32_t threads) {
+    (void)threads;
     job j = job_of(g, node), t = turned(&j);
-    uint64_t m = band_images(&j) * j.of.rows * j.of.columns;
-    if (turns(&j)) return weight_bytes(&j) + forward_bytes(&t, g->dtype, threads);
-    return patch_bytes(&j, PST_PASS_B) + wide_bytes(g->dtype, m, j.terms, j.of.out, threads) +
-           (j.plain ? band_bytes(g->dtype, m, j.terms, threads) : 0);
+    if (turns(&j)) return weight_bytes(&j) + forward_bytes(&t, g->dtype);
+    return patch_bytes(&j, PST_PASS_B) + product_bytes(&j, PST_PASS_B, g->dtype);
 }
 
 uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node,
                                         uint32_t threads) {
+    (void)threads;
     job j = job_of(g, node);
-    return patch_bytes(&j, PST_PASS_W) +
-           wide_bytes(g->dtype, j.of.out, j.terms, band_windows(&j), threads);
+    return patch_bytes(&j, PST_PASS_W) + product_bytes(&j, PST_PASS_W, g->dtype);
 }
 
-/* Where a product's scratch lies, behind the patches and what they are rounded up by. */
-static void take_scratch(pst_gemm *gemm, const job *j, pst_pass pass, pst_device *device) {
-    uint8_t *at = (uint8_t *)j->patches + patch_bytes(j, pass);
-    gemm->wide = (float *)(void *)at;
-    gemm->widen = j->ops->widen;
-    if (!gemm->c)
-        gemm->band = (float *)(void *)(at + wide_bytes(gemm->dtype, gemm->m, gemm->n, gemm->k,
-                                                       device ? device->threads : 1));
+/* What every product of a convolution has; its scratch lies behind the patches. */
+static pst_gemm product_of(const job *j, pst_pass pass) {
+    return (pst_gemm){.dtype = j->ops->dtype,
+                      .scratch = (uint8_t *)j->patches + patch_bytes(j, pass),
+                      .ops = j->ops->product};
 }
 
 /* --- windows as rows -------------------------------------------------------------------------- */
@@ -186,8 +188,11 @@ static pst_status multiply(pst_device *device, job *j, const void *weight, uint8
     for (j->first = 0; j->first < j->windows; j->first += band) {
         j->n = pst_min_u64(band, j->windows - j->first);
         j->y = y + j->first * j->of.out * j->size;
-        pst_gemm gemm = {
-            .dtype = j->ops->dtype, .trans_b = 1, .m = j->n, .n = j->of.out, .k = j->terms};
+        pst_gemm gemm = product_of(j, PST_PASS_F);
+        gemm.trans_b = 1;
+        gemm.m = j->n;
+        gemm.n = j->of.out;
+        gemm.k = j->terms;
         gemm.b = weight;
         gemm.ldb = j->terms;
         gemm.c = j->ops->dtype == PST_F32 ? (float *)(void *)j->y : NULL;
@@ -196,7 +201,6 @@ static pst_status multiply(pst_device *device, job *j, const void *weight, uint8
             gemm.finish = finish;
             gemm.finish_arg = j;
         }
-        take_scratch(&gemm, j, PST_PASS_F, device);
         gemm.a = patches_of(device, j);
         gemm.lda = j->terms;
         PST_TRY(pst_gemm_run(device, &gemm));
@@ -306,7 +310,10 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call,
         j.y = dx + j.first * image * j.size;
         job whole = j; /* finish writes [windows, terms] where windows are pixels */
         whole.of.out = j.terms;
-        pst_gemm gemm = {.dtype = ops->dtype, .m = j.n * windows, .n = j.terms, .k = j.of.out};
+        pst_gemm gemm = product_of(&j, PST_PASS_B);
+        gemm.m = j.n * windows;
+        gemm.n = j.terms;
+        gemm.k = j.of.out;
         gemm.a = dy + j.first * windows * j.of.out * j.size;
         gemm.lda = j.of.out;
         gemm.b = call->arg[0];
@@ -318,7 +325,6 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call,
             gemm.finish = finish;
             gemm.finish_arg = &whole;
         }
-        take_scratch(&gemm, &j, PST_PASS_B, device);
         PST_TRY(pst_gemm_run(device, &gemm));
         if (!j.plain) pst_device_run(device, gather_tile, &j, j.n * j.of.height);
     }
@@ -355,13 +361,16 @@ pst_status pst_convolution_weight(pst_device *device, const pst_call *call,
     }
     for (j.first = 0; j.first < j.windows; j.first += band) {
         j.n = pst_min_u64(band, j.windows - j.first);
-        pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.of.out, .n = j.terms, .k = j.n};
+        pst_gemm gemm = product_of(&j, PST_PASS_W);
+        gemm.trans_a = 1;
+        gemm.m = j.of.out;
+        gemm.n = j.terms;
+        gemm.k = j.n;
         gemm.a = dy + j.first * j.of.out * j.size;
         gemm.lda = j.of.out;
         gemm.c = call->arg[2];
         gemm.ldc = j.terms;
         gemm.add = !call->first || j.first;
-        take_scratch(&gemm, &j, PST_PASS_W, device);
         gemm.b = patches_of(device, &j);
         gemm.ldb = j.terms;
         PST_TRY(pst_gemm_run(device, &gemm));

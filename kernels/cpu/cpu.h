@@ -5,6 +5,36 @@
 #define PST_KERNELS_CPU_H
 #include "kernels/kernel.h"
 
+/* Rows of A or columns of B ("items") on their way into panels (product_vec.h). */
+typedef struct {
+    const void *from; /* of the product's type */
+    uint64_t ld, items, terms;
+    int across; /* items lie side by side, and terms ld apart; else the other way round */
+    void *to;
+} pst_pack;
+
+/* c[rows,cols] (+)= panels of A times panels of B. */
+typedef struct {
+    const void *a, *b;
+    uint64_t terms, rows, cols;
+    float *c;
+    uint64_t ld;
+    int add; /* 0: C is overwritten */
+} pst_product_tile;
+
+/* Whatever the instruction set, rows of A and columns of B are packed with zeros up to a multiple
+ * of these. */
+enum { PST_PRODUCT_ROWS = 16, PST_PRODUCT_COLS = 48 };
+
+/* Products of one instruction set and type. */
+typedef struct {
+    uint32_t cols;                          /* of a panel of B */
+    uint64_t (*term_bytes)(uint64_t terms); /* of so many packed terms of an item */
+    void (*pack_a)(const pst_pack *pack);
+    void (*pack_b)(const pst_pack *pack);
+    void (*multiply)(const pst_product_tile *tile);
+} pst_product_ops;
+
 /* What one instruction set offers. */
 typedef struct {
     uint32_t isa;
@@ -14,6 +44,7 @@ typedef struct {
     /* `turns` rounds of independent fused multiply-adds; returns FLOPs done. The sum goes to
      * *sink. */
     double (*fma_loop)(uint64_t turns, float *sink);
+    const pst_product_ops *product; /* NULL: oneDNN's */
 } pst_cpu_table;
 const pst_cpu_table *pst_cpu_avx512_bf16(void); /* the rows of bf16 graphs */
 const pst_cpu_table *pst_cpu_avx512_fp16(void); /* and of fp16 graphs */
@@ -28,30 +59,25 @@ typedef struct {
     uint64_t ld, row, rows, col, cols;
 } pst_gemm_tile;
 
-/* C[m,n] (+)= op(A) op(B), row-major, computed on fixed tiles of C, summed in fp32. */
+/* C[m,n] (+)= op(A) op(B), row-major, summed in fp32. */
 typedef struct {
-    pst_dtype dtype; /* of A and B: F32, F16, or BF16 where the machine has AVX512-BF16 */
+    pst_dtype dtype; /* of A and B: that of ops */
     int trans_a, trans_b;
     uint64_t m, n, k;
     const void *a, *b;
     uint64_t lda, ldb;
-    /* NULL: a band of tiles at a time is summed in `band`, pst_gemm_band_bytes() of it, and handed
-     * to finish. */
-    float *c, *band;
+    float *c; /* NULL: tiles are summed in scratch, and handed to finish */
     uint64_t ldc;
-    /* F16: pieces of A and B are widened in `wide`, pst_gemm_wide_bytes() of it, right before they
-     * are multiplied. */
-    void (*widen)(const void *from, float *to, uint64_t n);
-    float *wide;
-    int add; /* 0: C is overwritten */
+    int add;                    /* 0: C is overwritten */
+    void *scratch;              /* pst_gemm_scratch() bytes, at a multiple of 64 */
+    const pst_product_ops *ops; /* NULL: oneDNN's, fp32 only */
     /* Called by the thread that has just finished a tile, while it is in cache. NULL: there is
      * nothing to be done. */
     void (*finish)(void *arg, const pst_gemm_tile *tile);
     void *finish_arg;
 } pst_gemm;
-/* Of bf16 and fp16; of fp16. Every byte of it is written. threads: of the device. */
-uint64_t pst_gemm_band_bytes(uint64_t m, uint64_t n, uint32_t threads);
-uint64_t pst_gemm_wide_bytes(uint64_t m, uint64_t n, uint64_t k, uint32_t threads);
+/* in_place: C is given. Of every instruction set the same. */
+uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
 /* Once per thread that computes: the library must not start threads of its own. */
 void pst_gemm_start_thread(void *unused);
@@ -80,14 +106,13 @@ typedef struct {
     /* out[c] (+)= sum over rows of x[r,c], in blocks of PST_SUM_ROWS rows. */
     void (*column_sum)(const void *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out,
                        int first);
-    void (*widen)(const void *from, float *to, uint64_t n); /* of fp16; else NULL */
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n); /* y += x */
+    const pst_product_ops *product;                                           /* NULL: oneDNN's */
 } pst_linear_ops;
-/* Scratch of bf16: a band of sums; of fp16 also pieces of operands, in fp32. fp32 needs none. */
+/* Scratch: of products. */
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
 uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
-uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node,
-                                   uint32_t threads); /* fp16 only */
+uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
 pst_status pst_linear_activation(pst_device *device, const pst_call *call,
                                  const pst_linear_ops *ops);
 pst_status pst_linear_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);

@@ -89,6 +89,6 @@ const pst_cpu_table *pst_cpu_generic(void) {
         {"activation", PST_PASS_F, "cpu/generic/activation", 0, NULL, NULL, activation,
          PST_TAKES_F32, NULL, NULL},
     };
-    static pst_cpu_table table = {0, rows, sizeof rows / sizeof rows[0], NULL, fma_loop};
+    static pst_cpu_table table = {0, rows, sizeof rows / sizeof rows[0], NULL, fma_loop, NULL};
     return &table;
 }

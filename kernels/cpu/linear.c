@@ -42,19 +42,6 @@ static void finish(void *arg, const pst_gemm_tile *of) {
     j->ops->finish(j->act, &tile);
 }
 
-/* A product is summed in `place`, NULL: in scratch; fp16 is widened in scratch, in front of
- * that. */
-static void sum_in(pst_gemm *gemm, const pst_call *call, void *place, const job *j,
-                   pst_device *device) {
-    uint32_t threads = device ? device->threads : 1;
-    uint64_t wide = 0;
-    if (gemm->dtype == PST_F16) wide = pst_gemm_wide_bytes(gemm->m, gemm->n, gemm->k, threads);
-    gemm->wide = call->scratch;
-    gemm->widen = j->ops->widen;
-    if (place) gemm->c = place;
-    else gemm->band = (float *)call->scratch + wide / sizeof(float);
-}
-
 static uint64_t rows_of(const pst_graph *g, const pst_node *node) {
     return pst_tensor_rows(&g->tensor[node->in[0]]);
 }
@@ -65,22 +52,23 @@ static uint64_t outputs_of(const pst_graph *g, const pst_node *node) {
     return g->param[node->param[0]].dim[0];
 }
 
-static uint64_t scratch_of(const pst_graph *g, uint64_t m, uint64_t n, uint64_t k,
-                           uint32_t threads) {
-    return pst_gemm_band_bytes(m, n, threads) +
-           (g->dtype == PST_F16 ? pst_gemm_wide_bytes(m, n, k, threads) : 0);
-}
+static int in_place(const pst_graph *g) { return g->dtype == PST_F32; }
 
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    return scratch_of(g, rows_of(g, node), outputs_of(g, node), inputs_of(g, node), threads);
+    (void)threads;
+    return pst_gemm_scratch(g->dtype, rows_of(g, node), outputs_of(g, node), inputs_of(g, node),
+                            in_place(g));
 }
 
 uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    return scratch_of(g, rows_of(g, node), inputs_of(g, node), outputs_of(g, node), threads);
+    (void)threads;
+    return pst_gemm_scratch(g->dtype, rows_of(g, node), inputs_of(g, node), outputs_of(g, node),
+                            in_place(g));
 }
 
 uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    return pst_gemm_wide_bytes(outputs_of(g, node), inputs_of(g, node), rows_of(g, node), threads);
+    (void)threads;
+    return pst_gemm_scratch(g->dtype, outputs_of(g, node), inputs_of(g, node), rows_of(g, node), 1);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */
@@ -101,9 +89,10 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
                      .ldb = j.k,
                      .ldc = j.n,
                      .finish = j.bias || j.active || ops->dtype != PST_F32 ? finish : NULL,
-                     .finish_arg = &j};
-    uint8_t *place = j.z ? j.z : j.y;
-    sum_in(&gemm, call, ops->dtype == PST_F32 ? place : NULL, &j, device);
+                     .finish_arg = &j,
+                     .scratch = call->scratch,
+                     .ops = ops->product};
+    if (ops->dtype == PST_F32) gemm.c = (float *)(void *)(j.z ? j.z : j.y);
     return pst_gemm_run(device, &gemm);
 }
 
@@ -160,8 +149,10 @@ pst_status pst_linear_backward(pst_device *device, const pst_call *call,
                      .ldb = j.k,
                      .ldc = j.k,
                      .finish = ops->dtype != PST_F32 ? finish : NULL,
-                     .finish_arg = &to};
-    sum_in(&gemm, call, ops->dtype != PST_F32 ? NULL : to.y, &j, device);
+                     .finish_arg = &to,
+                     .scratch = call->scratch,
+                     .ops = ops->product};
+    if (ops->dtype == PST_F32) gemm.c = (float *)(void *)to.y;
     return pst_gemm_run(device, &gemm);
 }
 
@@ -190,7 +181,9 @@ pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst
                      .b = call->arg[0],
                      .ldb = j.k,
                      .ldc = j.k,
-                     .add = !call->first};
-    sum_in(&gemm, call, call->arg[2], &j, device);
+                     .c = call->arg[2],
+                     .add = !call->first,
+                     .scratch = call->scratch,
+                     .ops = ops->product};
     return pst_gemm_run(device, &gemm);
 }

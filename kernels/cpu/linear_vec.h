@@ -101,27 +101,14 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
 
 static void flat_accumulate(pst_pool *pool, float *y, const float *x, uint64_t n); /* flat_vec.h */
 #if defined(VEC_F16)
-static void widen(const void *from, float *to, uint64_t count) {
-    VEC_EACH(i, n, count, { v_store_n(to + i, x_load_n((const vx *)from + i, n), n); });
-}
-static const pst_linear_ops linear_ops = {PST_F16,    linear_finish, linear_apply,   linear_slope,
-                                          column_sum, widen,         flat_accumulate};
-#define linear_w_scratch pst_linear_weight_scratch
+#define LINEAR_DTYPE PST_F16
 #elif defined(VEC_BF16)
-static const pst_linear_ops linear_ops = {PST_BF16,   linear_finish, linear_apply,   linear_slope,
-                                          column_sum, NULL,          flat_accumulate};
-#define linear_w_scratch NULL
+#define LINEAR_DTYPE PST_BF16
 #else
-static const pst_linear_ops linear_ops = {PST_F32,    linear_finish, linear_apply,   linear_slope,
-                                          column_sum, NULL,          flat_accumulate};
-#define linear_f_scratch NULL
-#define linear_b_scratch NULL
-#define linear_w_scratch NULL
+#define LINEAR_DTYPE PST_F32
 #endif
-#if defined(VEC_HALF)
-#define linear_f_scratch pst_linear_forward_scratch
-#define linear_b_scratch pst_linear_backward_scratch
-#endif
+static const pst_linear_ops linear_ops = {LINEAR_DTYPE, linear_finish,   linear_apply, linear_slope,
+                                          column_sum,   flat_accumulate, &product_ops};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {
     return pst_linear_forward(device, call, &linear_ops);

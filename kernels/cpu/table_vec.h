@@ -39,9 +39,9 @@ static const pst_kernel_row vec_rows[] = {
      layer_norm_b, VEC_DTYPES, NULL, NULL},
     {"layer_norm", PST_PASS_W, "cpu/" VEC_NAME "/layer_norm", VEC_ISA, needs_rows, NULL,
      layer_norm_w, VEC_DTYPES, NULL, NULL},
-    ROW("linear", PST_PASS_F, linear_f_scratch, linear_f),
-    ROW("linear", PST_PASS_B, linear_b_scratch, linear_b),
-    ROW("linear", PST_PASS_W, linear_w_scratch, linear_w),
+    ROW("linear", PST_PASS_F, pst_linear_forward_scratch, linear_f),
+    ROW("linear", PST_PASS_B, pst_linear_backward_scratch, linear_b),
+    ROW("linear", PST_PASS_W, pst_linear_weight_scratch, linear_w),
     ROW("activation", PST_PASS_F, NULL, activation),
     ROW("attention", PST_PASS_F, attention_f_scratch, attention_f),
     ROW("attention", PST_PASS_B, attention_b_scratch, attention_b),
@@ -74,5 +74,5 @@ static const pst_kernel_row vec_rows[] = {
 
 static const pst_flat vec_flat = {"cpu/" VEC_NAME,  VEC_ISA,         flat_update,
                                   flat_sum_squares, flat_accumulate, flat_narrow};
-static const pst_cpu_table vec_table = {VEC_ISA, vec_rows, sizeof vec_rows / sizeof vec_rows[0],
-                                        &vec_flat, fma_loop};
+static const pst_cpu_table vec_table = {VEC_ISA,   vec_rows, sizeof vec_rows / sizeof vec_rows[0],
+                                        &vec_flat, fma_loop, &product_ops};

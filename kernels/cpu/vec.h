@@ -79,6 +79,35 @@ VEC_INLINE vi vi_low32(vi a, vi b) { return _mm512_unpacklo_epi32(a, b); }
 VEC_INLINE vi vi_high32(vi a, vi b) { return _mm512_unpackhi_epi32(a, b); }
 VEC_INLINE vi vi_low64(vi a, vi b) { return _mm512_unpacklo_epi64(a, b); }
 VEC_INLINE vi vi_high64(vi a, vi b) { return _mm512_unpackhi_epi64(a, b); }
+VEC_INLINE void v_store_halves(float *low, float *high, vf v) {
+    _mm256_storeu_ps(low, _mm512_castps512_ps256(v));
+    _mm256_storeu_ps(high, _mm512_extractf32x8_ps(v, 1));
+}
+/* row[i] lane j becomes row[j] lane i. */
+VEC_INLINE void v_transpose(vf row[VEC_W]) {
+    vf t[VEC_W];
+    VEC_UNROLL for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_ps(row[2 * i], row[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps(row[2 * i], row[2 * i + 1]);
+    }
+    VEC_UNROLL for (int i = 0; i < 16; i += 4) {
+        VEC_UNROLL for (int k = 0; k < 2; k++) {
+            __m512d low = (__m512d)t[i + k], high = (__m512d)t[i + k + 2];
+            row[i + 2 * k] = (vf)_mm512_unpacklo_pd(low, high);
+            row[i + 2 * k + 1] = (vf)_mm512_unpackhi_pd(low, high);
+        }
+    }
+    VEC_UNROLL for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_f32x4(row[i], row[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f32x4(row[i], row[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_f32x4(row[i + 8], row[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(row[i + 8], row[i + 12], 0xdd);
+    }
+    VEC_UNROLL for (int i = 0; i < 8; i++) {
+        row[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        row[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+    }
+}
 
 #elif defined(VEC_AVX2)
 enum { VEC_W = 8 };
@@ -157,6 +186,28 @@ VEC_INLINE vi vi_low32(vi a, vi b) { return _mm256_unpacklo_epi32(a, b); }
 VEC_INLINE vi vi_high32(vi a, vi b) { return _mm256_unpackhi_epi32(a, b); }
 VEC_INLINE vi vi_low64(vi a, vi b) { return _mm256_unpacklo_epi64(a, b); }
 VEC_INLINE vi vi_high64(vi a, vi b) { return _mm256_unpackhi_epi64(a, b); }
+VEC_INLINE void v_store_halves(float *low, float *high, vf v) {
+    _mm_storeu_ps(low, _mm256_castps256_ps128(v));
+    _mm_storeu_ps(high, _mm256_extractf128_ps(v, 1));
+}
+VEC_INLINE void v_transpose(vf row[VEC_W]) {
+    vf t[VEC_W];
+    VEC_UNROLL for (int i = 0; i < 4; i++) {
+        t[2 * i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
+        t[2 * i + 1] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
+    }
+    VEC_UNROLL for (int i = 0; i < 8; i += 4) {
+        VEC_UNROLL for (int k = 0; k < 2; k++) {
+            row[i + 2 * k] = _mm256_shuffle_ps(t[i + k], t[i + k + 2], 0x44);
+            row[i + 2 * k + 1] = _mm256_shuffle_ps(t[i + k], t[i + k + 2], 0xee);
+        }
+    }
+    VEC_UNROLL for (int i = 0; i < 4; i++) {
+        t[i] = _mm256_permute2f128_ps(row[i], row[i + 4], 0x20);
+        t[i + 4] = _mm256_permute2f128_ps(row[i], row[i + 4], 0x31);
+    }
+    VEC_UNROLL for (int i = 0; i < 8; i++) row[i] = t[i];
+}
 #else
 #error "define VEC_AVX512 or VEC_AVX2"
 #endif

@@ -1,0 +1,190 @@
+/* The inner part of a matrix product: operands packed into panels, and a register block that
+ * multiplies panels (K. Goto, R. van de Geijn: Anatomy of High-Performance Matrix Multiplication,
+ * 2008). An element of C is a chain of fused multiply-adds over the terms in order, from 0,
+ * whatever the register block: its bits are the same with AVX2 and AVX-512.
+ *
+ * A panel of A has PRODUCT_ROWS rows, one of B PRODUCT_COLS columns; both lie term by term:
+ * a[term][PRODUCT_ROWS], b[term][PRODUCT_COLS]. fp16 is widened when it is packed. bf16 is packed
+ * in pairs of terms, which VDPBF16PS multiplies and adds to fp32; an odd last term has a zero
+ * beside it. Rows and columns that are not there are zero. */
+
+#if defined(VEC_BF16)
+typedef uint32_t packed;
+typedef __m512i vp; /* VEC_W pairs */
+enum { PRODUCT_TERMS = 2 };
+VEC_INLINE vp p_load(const packed *from) { return _mm512_loadu_si512(from); }
+VEC_INLINE vp p_set(packed x) { return _mm512_set1_epi32((int)x); }
+VEC_INLINE vf p_madd(vp a, vp b, vf c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+/* Pairs of one row's terms; the first n terms count. */
+VEC_INLINE vf p_load_terms(const vx *from, unsigned n) {
+    return (vf)_mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), from);
+}
+/* Of n rows or columns the term at `from` and the one ld further on (only: whether there is one).
+ */
+VEC_INLINE vf p_load_items(const vx *from, uint64_t ld, int only, unsigned n) {
+    __mmask16 first = v_first(n);
+    __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first, from));
+    if (only) return (vf)even;
+    __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first, from + ld));
+    return (vf)_mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+}
+#else
+typedef float packed;
+typedef vf vp;
+enum { PRODUCT_TERMS = 1 };
+VEC_INLINE vp p_load(const packed *from) { return v_load(from); }
+VEC_INLINE vp p_set(packed x) { return v_set(x); }
+VEC_INLINE vf p_madd(vp a, vp b, vf c) { return v_fma(a, b, c); }
+VEC_INLINE vf p_load_terms(const vx *from, unsigned n) { return x_load_n(from, n); }
+VEC_INLINE vf p_load_items(const vx *from, uint64_t ld, int only, unsigned n) {
+    (void)ld;
+    (void)only;
+    return x_load_n(from, n);
+}
+#endif
+
+/* PRODUCT_ROWS * 3 accumulators, 3 of B and one of A: all registers but a few. */
+enum { PRODUCT_ROWS = VEC_W / 2, PRODUCT_VECTORS = 3, PRODUCT_COLS = PRODUCT_VECTORS * VEC_W };
+
+/* --- packing ---------------------------------------------------------------------------------- */
+
+/* What is packed of one operand: `items` rows of A or columns of B. */
+typedef struct {
+    const vx *from;
+    uint64_t ld, items, terms;
+    packed *to;
+} pack_job;
+
+/* v: a step (PRODUCT_TERMS terms) of the VEC_W items from `item` on. */
+VEC_INLINE void pack_store(int is_a, const pack_job *j, uint64_t item, uint64_t step, vf v) {
+    const uint64_t steps = pst_div_up(j->terms, PRODUCT_TERMS), group = item / VEC_W;
+    if (is_a) { /* two panels */
+        packed *to = j->to + group * VEC_W * steps + step * PRODUCT_ROWS;
+        v_store_halves((float *)(void *)to, (float *)(void *)(to + PRODUCT_ROWS * steps), v);
+    } else {
+        packed *to = j->to + group / PRODUCT_VECTORS * PRODUCT_COLS * steps +
+                     group % PRODUCT_VECTORS * VEC_W + step * PRODUCT_COLS;
+        v_store((float *)(void *)to, v);
+    }
+}
+
+VEC_INLINE unsigned pack_items(const pack_job *j, uint64_t item) {
+    if (item >= j->items) return 0;
+    return (unsigned)pst_min_u64(VEC_W, j->items - item);
+}
+
+/* Items lie side by side, terms ld apart. */
+VEC_INLINE void pack_across(int is_a, const pack_job *j, uint64_t end) {
+    for (uint64_t item = 0; item < end; item += VEC_W) {
+        unsigned n = pack_items(j, item);
+        for (uint64_t term = 0; term < j->terms; term += PRODUCT_TERMS) {
+            const vx *from = j->from + term * j->ld + item;
+            vf v = n ? p_load_items(from, j->ld, term + 1 == j->terms, n) : v_set(0.0f);
+            pack_store(is_a, j, item, term / PRODUCT_TERMS, v);
+        }
+    }
+}
+
+/* Terms lie side by side, items ld apart: squares of VEC_W x VEC_W are transposed. */
+VEC_INLINE void pack_along(int is_a, const pack_job *j, uint64_t end) {
+    enum { SQUARE = VEC_W * PRODUCT_TERMS };
+    for (uint64_t item = 0; item < end; item += VEC_W) {
+        unsigned n = pack_items(j, item);
+        for (uint64_t term = 0; term < j->terms; term += SQUARE) {
+            unsigned terms = (unsigned)pst_min_u64(SQUARE, j->terms - term);
+            vf square[VEC_W];
+            for (unsigned i = 0; i < VEC_W; i++)
+                square[i] =
+                    i < n ? p_load_terms(j->from + (item + i) * j->ld + term, terms) : v_set(0.0f);
+            v_transpose(square);
+            for (unsigned i = 0; i < pst_div_up(terms, PRODUCT_TERMS); i++)
+                pack_store(is_a, j, item, term / PRODUCT_TERMS + i, square[i]);
+        }
+    }
+}
+
+static void product_pack_a(const pst_pack *p) {
+    const pack_job j = {p->from, p->ld, p->items, p->terms, p->to};
+    uint64_t end = pst_div_up(p->items, PST_PRODUCT_ROWS) * PST_PRODUCT_ROWS;
+    if (p->across) pack_across(1, &j, end);
+    else pack_along(1, &j, end);
+}
+
+static void product_pack_b(const pst_pack *p) {
+    const pack_job j = {p->from, p->ld, p->items, p->terms, p->to};
+    uint64_t end = pst_div_up(p->items, PST_PRODUCT_COLS) * PST_PRODUCT_COLS;
+    if (p->across) pack_across(0, &j, end);
+    else pack_along(0, &j, end);
+}
+
+/* --- the register block ----------------------------------------------------------------------- */
+
+/* C's block at c (+)= panel a times the first `vectors` vectors of panel b. `rows` rows of it are
+ * there, and `last` lanes of its last vector. */
+typedef struct {
+    const packed *a, *b;
+    uint64_t steps;
+    float *c;
+    uint64_t ld, rows;
+    unsigned last;
+    int add;
+} block_job;
+
+VEC_INLINE void block_run(unsigned vectors, const block_job *j) {
+    vf sum[PRODUCT_ROWS][PRODUCT_VECTORS];
+    const packed *a = j->a, *b = j->b;
+    VEC_UNROLL for (unsigned r = 0; r < PRODUCT_ROWS; r++) {
+        VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[r][v] = v_set(0.0f);
+        if (r >= j->rows) continue;
+        for (unsigned v = 0; v < vectors; v++) __builtin_prefetch(j->c + r * j->ld + v * VEC_W, 1);
+    }
+    for (uint64_t s = 0; s < j->steps; s++, a += PRODUCT_ROWS, b += PRODUCT_COLS) {
+        vp cols[PRODUCT_VECTORS];
+        VEC_UNROLL for (unsigned v = 0; v < vectors; v++) cols[v] = p_load(b + v * VEC_W);
+        VEC_UNROLL for (unsigned r = 0; r < PRODUCT_ROWS; r++) {
+            vp row = p_set(a[r]);
+            VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[r][v] =
+                p_madd(row, cols[v], sum[r][v]);
+        }
+    }
+    VEC_UNROLL for (unsigned r = 0; r < PRODUCT_ROWS; r++) {
+        if (r >= j->rows) continue;
+        VEC_UNROLL for (unsigned v = 0; v < vectors; v++) {
+            float *c = j->c + r * j->ld + v * VEC_W;
+            unsigned n = v + 1 < vectors ? VEC_W : j->last;
+            vf sums = sum[r][v];
+            if (j->add) sums = v_load_n(c, n) + sums;
+            v_store_n(c, sums, n);
+        }
+    }
+}
+
+/* Functions of their own, so that each has its registers. */
+static __attribute__((noinline)) void block_1(const block_job *j) { block_run(1, j); }
+static __attribute__((noinline)) void block_2(const block_job *j) { block_run(2, j); }
+static __attribute__((noinline)) void block_3(const block_job *j) { block_run(3, j); }
+
+static void product_multiply(const pst_product_tile *t) {
+    static void (*const blocks[])(const block_job *) = {block_1, block_2, block_3};
+    const uint64_t steps = pst_div_up(t->terms, PRODUCT_TERMS);
+    for (uint64_t row = 0; row < t->rows; row += PRODUCT_ROWS)
+        for (uint64_t col = 0; col < t->cols; col += PRODUCT_COLS) {
+            uint64_t cols = pst_min_u64(PRODUCT_COLS, t->cols - col);
+            block_job j = {.a = (const packed *)t->a + row * steps,
+                           .b = (const packed *)t->b + col * steps,
+                           .steps = steps,
+                           .c = t->c + row * t->ld + col,
+                           .ld = t->ld,
+                           .rows = pst_min_u64(PRODUCT_ROWS, t->rows - row),
+                           .last = (unsigned)((cols - 1) % VEC_W + 1),
+                           .add = t->add};
+            blocks[(cols - 1) / VEC_W](&j);
+        }
+}
+
+static uint64_t product_term_bytes(uint64_t terms) {
+    return pst_div_up(terms, PRODUCT_TERMS) * sizeof(packed);
+}
+
+static const pst_product_ops product_ops = {PRODUCT_COLS, product_term_bytes, product_pack_a,
+                                            product_pack_b, product_multiply};
