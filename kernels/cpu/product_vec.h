@@ -85,21 +85,30 @@ VEC_INLINE void pack_across(int is_a, const pack_job *j, uint64_t end) {
     }
 }
 
+/* Of n items from `item` on, `terms` terms from `term` on. */
+VEC_INLINE void pack_square(int is_a, const pack_job *j, uint64_t item, uint64_t term, unsigned n,
+                            unsigned terms) {
+    const unsigned steps = (terms + PRODUCT_TERMS - 1) / PRODUCT_TERMS;
+    const vx *from = j->from + item * j->ld + term;
+    vf square[VEC_W];
+    VEC_UNROLL for (unsigned i = 0; i < VEC_W; i++) square[i] =
+        i < n ? p_load_terms(from + i * j->ld, terms) : v_set(0.0f);
+    v_transpose(square);
+    VEC_UNROLL for (unsigned i = 0; i < VEC_W; i++) if (i < steps)
+        pack_store(is_a, j, item, term / PRODUCT_TERMS + i, square[i]);
+}
+
 /* Terms lie side by side, items ld apart: squares of VEC_W x VEC_W are transposed. */
 VEC_INLINE void pack_along(int is_a, const pack_job *j, uint64_t end) {
     enum { SQUARE = VEC_W * PRODUCT_TERMS };
     for (uint64_t item = 0; item < end; item += VEC_W) {
         unsigned n = pack_items(j, item);
-        for (uint64_t term = 0; term < j->terms; term += SQUARE) {
-            unsigned terms = (unsigned)pst_min_u64(SQUARE, j->terms - term);
-            vf square[VEC_W];
-            for (unsigned i = 0; i < VEC_W; i++)
-                square[i] =
-                    i < n ? p_load_terms(j->from + (item + i) * j->ld + term, terms) : v_set(0.0f);
-            v_transpose(square);
-            for (unsigned i = 0; i < pst_div_up(terms, PRODUCT_TERMS); i++)
-                pack_store(is_a, j, item, term / PRODUCT_TERMS + i, square[i]);
-        }
+        uint64_t term = 0;
+        if (n == VEC_W) /* a body with constants */
+            for (; term + SQUARE <= j->terms; term += SQUARE)
+                pack_square(is_a, j, item, term, VEC_W, SQUARE);
+        for (; term < j->terms; term += SQUARE)
+            pack_square(is_a, j, item, term, n, (unsigned)pst_min_u64(SQUARE, j->terms - term));
     }
 }
 
