@@ -1,5 +1,5 @@
-/* The sums of collectives. Written in blocks of a fixed length, which every compiler turns into
- * vector instructions; each element is one addition, so the bits do not depend on it. */
+/* The sums of collectives, in blocks of a fixed length, which compilers turn into vector
+ * instructions. Each element is one addition, so the bits do not depend on the vector width. */
 #include "comm/collective/run.h"
 
 enum { BLOCK = 32 };

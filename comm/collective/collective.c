@@ -1,6 +1,5 @@
-/* Collectives: opening, and starting one with the algorithm that is chosen for it;
- * comm/collective/run.c takes it through its steps. Nothing is allocated after pst_coll_open and
- * pst_coll_hosts. */
+/* Collectives: open, choose an algorithm, start; comm/collective/run.c then runs the steps. Nothing
+ * is allocated after pst_coll_open and pst_coll_hosts. */
 #include "comm/collective/collective.h"
 #include "base/log.h"
 #include "comm/collective/choose.h"
@@ -8,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* An even split is at multiples of a cache line. */
+/* Parts of an even split start at multiples of a cache line. */
 enum { PART_ALIGN = 64 };
 
 /* --- open and close --------------------------------------------------------------------------- */
 
 static pst_status reserve(pst_coll *c) {
-    uint64_t scratch = (uint64_t)c->n * PST_COLL_LEAST_SEGMENT;
+    uint64_t scratch = (uint64_t)c->n * PST_COLL_MIN_SEGMENT;
     if (scratch < PST_COLL_SCRATCH) scratch = PST_COLL_SCRATCH;
     c->rank = calloc(c->n, sizeof *c->rank);
     c->offset = calloc(c->n + UINT64_C(1), sizeof *c->offset);
@@ -29,24 +28,28 @@ static pst_status take_members(pst_coll *c, const uint32_t *members) {
     for (uint32_t i = 0; i < c->n; i++) {
         c->rank[i] = members ? members[i] : i;
         if (c->rank[i] >= c->t->size)
-            return pst_fail(PST_EINTERNAL, "no rank %u for a group", c->rank[i]);
+            return pst_fail(PST_EINTERNAL,
+                            "cannot open a group with rank %u: the transport has no such rank",
+                            c->rank[i]);
         if (c->rank[i] == c->t->rank) c->me = i;
     }
     if (c->me == UINT32_MAX)
-        return pst_fail(PST_EINTERNAL, "rank %u is not in its group", c->t->rank);
+        return pst_fail(PST_EINTERNAL, "rank %u is not a member of the group that it opens",
+                        c->t->rank);
     return PST_OK;
 }
 
 pst_status pst_coll_open(pst_transport *t, const uint32_t *members, uint32_t n, uint32_t channel,
                          pst_coll **coll) {
     if (channel < PST_CHANNEL_COLLECTIVE || channel > 0xffff || (members && !n))
-        return pst_fail(PST_EINTERNAL, "channel %u or %u members: not for a group", channel, n);
+        return pst_fail(PST_EINTERNAL, "cannot open a group of %u members on channel %u", n,
+                        channel);
     pst_coll *c = calloc(1, sizeof *c);
     if (!c) return pst_fail(PST_ENOMEM, "no memory for collectives");
     c->t = t;
     c->n = members ? n : t->size;
     c->channel = channel;
-    c->at = &c->unwatched;
+    c->position = &c->unwatched;
     pst_status status = reserve(c);
     if (status == PST_OK) status = take_members(c, members);
     if (status != PST_OK) pst_coll_close(c);
@@ -66,14 +69,14 @@ void pst_coll_close(pst_coll *c) {
 }
 
 pst_status pst_coll_hosts(pst_coll *c, const uint32_t *host) {
-    if (c->now != c->n_run || c->seq)
-        return pst_fail(PST_EINTERNAL, "hosts of a group that has started already");
+    if (c->current != c->n_run || c->seq)
+        return pst_fail(PST_EINTERNAL, "pst_coll_hosts was called after the first collective");
     pst_coll_host_map_close(c->hosts);
     c->hosts = NULL;
     return pst_coll_host_map_open(c->rank, c->n, c->me, host, &c->hosts);
 }
 
-void pst_coll_watch(pst_coll *c, pst_position *position) { c->at = position; }
+void pst_coll_watch(pst_coll *c, pst_position *position) { c->position = position; }
 
 void pst_coll_place(pst_coll *c, const char *file, const char *function, uint32_t line) {
     c->file = file;
@@ -93,15 +96,18 @@ const char *pst_coll_name(pst_coll_kind kind) {
 
 static pst_status check_idle(const pst_coll *c) {
     if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
-    return c->now == c->n_run ? PST_OK : pst_fail(PST_EINTERNAL, "a collective is still under way");
+    return c->current == c->n_run
+               ? PST_OK
+               : pst_fail(PST_EINTERNAL, "the last collective is still under way");
 }
 
 static pst_status check_arguments(const pst_coll *c, pst_coll_kind kind, pst_dtype dtype,
                                   uint32_t root) {
     if (kind >= PST_COLL_KINDS)
-        return pst_fail(PST_EINTERNAL, "no collective of kind %u", (unsigned)kind);
+        return pst_fail(PST_EINTERNAL, "there is no collective of kind %u", (unsigned)kind);
     if (kind == PST_COLL_BROADCAST && root >= c->n)
-        return pst_fail(PST_EINTERNAL, "no rank %u to broadcast from", root);
+        return pst_fail(PST_EINTERNAL, "cannot broadcast from rank %u: the group has no such rank",
+                        root);
     if (!pst_coll_adds(kind)) return PST_OK;
     for (uint32_t i = 0; i <= c->n; i++)
         if ((dtype != PST_F32 && dtype != PST_F64) || c->offset[i] % pst_dtype_bytes(dtype))
@@ -117,12 +123,12 @@ static pst_coll_shape shape_of(const pst_coll *c, pst_coll_kind kind, uint64_t b
                             .n = c->n,
                             .bytes = bytes,
                             .n_host = h ? h->n_host : 1,
-                            .most = h ? h->most : c->n,
-                            .in_turn = h ? h->in_turn : 1,
+                            .max_per_host = h ? h->max_per_host : c->n,
+                            .contiguous = h ? h->contiguous : 1,
                             .shared = c->shared};
 }
 
-/* Once per kind and power of two, on the first member. */
+/* Logged once per kind and power of two of bytes, by the first member. */
 static void explain(pst_coll *c, const pst_coll_shape *shape, const pst_coll_algorithm *chosen) {
     uint64_t bit = UINT64_C(1) << (shape->bytes ? 63 - __builtin_clzll(shape->bytes) : 0);
     pst_coll_candidate candidate[PST_COLL_CANDIDATES];
@@ -144,50 +150,51 @@ static void explain(pst_coll *c, const pst_coll_shape *shape, const pst_coll_alg
 }
 
 static void choose(pst_coll *c) {
-    pst_coll_run whole = {.kind = c->kind,
-                          .rank = c->rank,
-                          .n = c->n,
-                          .me = c->me,
-                          .root = c->root,
-                          .offset = c->offset,
-                          .segment = PST_COLL_SEGMENT};
+    pst_coll_run collective = {.kind = c->kind,
+                               .rank = c->rank,
+                               .n = c->n,
+                               .me = c->me,
+                               .root = c->root,
+                               .offset = c->offset,
+                               .segment = PST_COLL_SEGMENT};
     pst_coll_shape shape = shape_of(c, c->kind, c->offset[c->n]);
-    whole.algorithm = pst_coll_choose(&shape, c->forced);
-    explain(c, &shape, whole.algorithm);
+    collective.algorithm = pst_coll_choose(&shape, c->forced);
+    explain(c, &shape, collective.algorithm);
     c->n_run = 1;
-    if (whole.algorithm == &pst_coll_by_host) {
-        c->n_run = pst_coll_host_runs(c->hosts, &whole, c->run);
+    if (collective.algorithm == &pst_coll_by_host) {
+        c->n_run = pst_coll_host_runs(c->hosts, &collective, c->run);
     } else {
-        whole.algorithm->plan(&whole);
-        c->run[0] = whole;
+        collective.algorithm->plan(&collective);
+        c->run[0] = collective;
     }
 }
 
-/* The parts are in c->offset. */
+/* Starts with the parts in c->offset. */
 static pst_status start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes, pst_dtype dtype,
                         uint32_t root) {
     PST_TRY(check_arguments(c, kind, dtype, root));
     c->kind = kind;
-    c->mem = mem ? mem : c->scratch; /* a barrier sends nothing from there */
+    c->mem = mem ? mem : c->scratch; /* a barrier sends no payload from there */
     c->bytes = bytes;
     c->dtype = dtype;
     c->root = kind == PST_COLL_BROADCAST ? root : 0;
     c->mismatch = 0;
     if (c->n == 1 || (kind != PST_COLL_BARRIER && !c->offset[c->n])) return PST_OK;
     choose(c);
-    c->now = 0;
-    c->first = c->behind = 0;
-    pst_coll_say_start(c);
+    c->current = 0;
+    c->first = c->end = 0;
+    pst_coll_publish_start(c);
     return PST_OK;
 }
 
 pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes,
                           pst_dtype dtype, uint32_t root) {
-    int all = kind == PST_COLL_BROADCAST || kind == PST_COLL_ALL_REDUCE; /* `bytes` is the total */
+    int all = kind == PST_COLL_BROADCAST || kind == PST_COLL_ALL_REDUCE; /* `bytes` is the total
+                                                                            here */
     uint64_t part = bytes;
     PST_TRY(check_idle(c));
     if (kind == PST_COLL_BARRIER) bytes = part = 0;
-    if (kind == PST_COLL_BROADCAST) part = 0; /* all of it in the last one: it is not cut */
+    if (kind == PST_COLL_BROADCAST) part = 0; /* the last part holds everything */
     if (kind == PST_COLL_ALL_REDUCE) part = bytes / PART_ALIGN / c->n * PART_ALIGN;
     for (uint32_t i = 0; i <= c->n; i++) c->offset[i] = all && i == c->n ? bytes : i * part;
     return start(c, kind, mem, bytes, dtype, root);
@@ -196,7 +203,8 @@ pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t b
 pst_status pst_coll_start_parts(pst_coll *c, pst_coll_kind kind, void *mem,
                                 const uint64_t *part_bytes, pst_dtype dtype) {
     if (kind != PST_COLL_ALL_GATHER && kind != PST_COLL_REDUCE_SCATTER)
-        return pst_fail(PST_EINTERNAL, "%s has no parts of different sizes", pst_coll_name(kind));
+        return pst_fail(PST_EINTERNAL, "%s does not take parts of different sizes",
+                        pst_coll_name(kind));
     PST_TRY(check_idle(c));
     c->offset[0] = 0;
     for (uint32_t i = 0; i < c->n; i++) c->offset[i + 1] = c->offset[i] + part_bytes[i];
@@ -218,7 +226,7 @@ uint32_t pst_coll_candidates(const pst_coll *c, pst_coll_kind kind, uint64_t byt
 pst_status pst_coll_force(pst_coll *c, const char *algorithm) {
     const pst_coll_algorithm *a = algorithm ? pst_coll_find(algorithm) : NULL;
     if (algorithm && !a)
-        return pst_fail(PST_EINPUT, "no algorithm '%.40s' for collectives", algorithm);
+        return pst_fail(PST_EINPUT, "there is no algorithm '%.40s' for collectives", algorithm);
     c->forced = a;
     return PST_OK;
 }

@@ -1,10 +1,10 @@
-/* Algorithm `direct`: everybody sends to everybody, and who owns a part adds. One turn for a
- * reduce-scatter, an all-gather or an all-to-all, two for an all-reduce, where the owner sends what
- * it has added while the next segment comes. The sum of member p's part is p's own + p+1's + p+2's
- * ... (mod n). With two ranks: halves are exchanged, added, exchanged.
+/* Algorithm `direct`: every member sends to every other, and the owner of a part adds. A
+ * reduce-scatter, an all-gather or an all-to-all takes one round. An all-reduce takes two: the
+ * owner sends the sum of one segment while the next segment arrives. The sum of member p's part is
+ * p's own + p+1's + p+2's ... (mod n).
  *
- * Per segment, with m = n - 1: SEND * m of what others own, [RECV, ADD] * m; then SEND * m, RECV *
- * m of what was added, one segment later. */
+ * Per segment, with m = n - 1: SEND * m of the parts of other owners, [RECV, ADD] * m; one segment
+ * later SEND * m of the sum, RECV * m of the others' sums. */
 #include "comm/collective/algorithm.h"
 
 static uint32_t above(const pst_coll_run *r, uint64_t k) { return (uint32_t)((r->me + k) % r->n); }
@@ -28,15 +28,17 @@ static void direct_plan(pst_coll_run *r) {
     uint64_t m = r->n - 1, in = inwards(r), out = outwards(r), largest = pst_coll_largest(r);
     uint64_t fair = m ? PST_COLL_SCRATCH / m / 64 * 64 : PST_COLL_SEGMENT;
     if (r->kind == PST_COLL_ALL_TO_ALL && r->segment > fair)
-        r->segment = fair < PST_COLL_LEAST_SEGMENT ? PST_COLL_LEAST_SEGMENT : fair;
-    pst_coll_cut(r, largest, 2 * m);
+        r->segment = fair < PST_COLL_MIN_SEGMENT ? PST_COLL_MIN_SEGMENT : fair;
+    pst_coll_split(r, largest, 2 * m);
     if (r->kind == PST_COLL_ALL_TO_ALL && r->n_slot < m)
-        r->n_slot = m; /* all of a segment, or ranks wait in a circle */
+        r->n_slot = m; /* the collective segment must have arrived, or ranks could wait for each
+                          other in a circle */
     r->n_step = (r->n_segment + (in && out)) * (in + out);
     r->n_seq = (uint32_t)(r->n_segment * (UINT64_C(0) + !!in + !!out));
 }
 
-/* SEND to below(k), then [RECV, ADD] of member above(k); or COPY, once what was there has left. */
+/* SEND to below(k), then [RECV, ADD] from above(k); in an all-to-all COPY instead of ADD, once the
+ * old content was sent. */
 static void step_inwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_coll_step *step) {
     uint64_t m = r->n - 1, block = inwards(r) + outwards(r), begin = s * block;
     uint64_t k = at < m ? at + 1 : (at - m) / 2 + 1, use = s * m + k - 1;
@@ -61,7 +63,7 @@ static void step_inwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_col
     }
 }
 
-/* A part received here was sent inwards before. */
+/* A part that is received here was sent inwards before. */
 static void step_outwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_coll_step *step) {
     uint64_t m = r->n - 1, block = inwards(r) + outwards(r), k = at < m ? at + 1 : at - m + 1;
     int added = inwards(r) != 0;
@@ -73,21 +75,21 @@ static void step_outwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_co
 }
 
 static void direct_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) {
-    uint64_t in = inwards(r), block = in + outwards(r), turn = i / block, at = i % block;
-    if (at < in) step_inwards(r, turn, at, step);
-    else if (in && !turn) step->op = PST_COLL_SKIP;
-    else step_outwards(r, in ? turn - 1 : turn, at - in, step);
+    uint64_t in = inwards(r), block = in + outwards(r), round = i / block, at = i % block;
+    if (at < in) step_inwards(r, round, at, step);
+    else if (in && !round) step->op = PST_COLL_SKIP;
+    else step_outwards(r, in ? round - 1 : round, at - in, step);
 }
 
 static void direct_cost(const pst_coll_shape *s, pst_coll_cost *c) {
     double halves = s->kind == PST_COLL_ALL_REDUCE ? 2 : 1, n = s->n, bytes = (double)s->bytes;
     double segments = 1 + bytes / n / PST_COLL_SEGMENT;
-    int far = s->n_host > 1;
-    c->near_turns = far ? 0 : halves;
-    c->far_turns = far ? halves : 0;
+    int remote = s->n_host > 1;
+    c->local_rounds = remote ? 0 : halves;
+    c->remote_rounds = remote ? halves : 0;
     c->messages = 2 * halves * (n - 1) * segments;
-    c->near_bytes = halves * bytes * (s->most - 1) / n;
-    c->far_bytes = halves * bytes * s->most * (n - s->most) / n;
+    c->local_bytes = halves * bytes * (s->max_per_host - 1) / n;
+    c->remote_bytes = halves * bytes * s->max_per_host * (n - s->max_per_host) / n;
     c->added = pst_coll_adds(s->kind) ? bytes * (n - 1) / n : 0;
 }
 

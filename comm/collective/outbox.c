@@ -9,21 +9,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* HEAD: of a file, where its word stands: on another machine of the same name, the path is any
- * file's. */
-enum { HEAD = 4096, OUTBOX_BYTES = 2 << 20, MOST_SEGMENT = 256 << 10 };
+/* HEADER: bytes before the slots; the file begins with its random nonce. The nonce is checked after
+ * mapping, because on another machine with the same host name the path leads to some other file. */
+enum { HEADER = 4096, OUTBOX_BYTES = 2 << 20, MAX_SEGMENT = 256 << 10 };
 
 uint64_t pst_coll_outbox_segment(uint32_t n) {
-    uint64_t fair = OUTBOX_BYTES / (PST_COLL_OUTBOX_TURNS * (uint64_t)n) / 4096 * 4096;
-    return fair < MOST_SEGMENT ? fair : MOST_SEGMENT;
+    uint64_t fair = OUTBOX_BYTES / (PST_COLL_OUTBOX_ROUNDS * (uint64_t)n) / 4096 * 4096;
+    return fair < MAX_SEGMENT ? fair : MAX_SEGMENT;
 }
 
 static size_t file_bytes(uint32_t n) {
-    return HEAD + PST_COLL_OUTBOX_TURNS * n * pst_coll_outbox_segment(n);
+    return HEADER + PST_COLL_OUTBOX_ROUNDS * n * pst_coll_outbox_segment(n);
 }
 
 uint8_t *pst_coll_outbox_slot(const pst_coll_outboxes *o, uint32_t member, uint64_t slot) {
-    return o->mem[member] + HEAD + slot * pst_coll_outbox_segment(o->n);
+    return o->mem[member] + HEADER + slot * pst_coll_outbox_segment(o->n);
 }
 
 void pst_coll_outboxes_close(pst_coll_outboxes *o) {
@@ -37,15 +37,15 @@ void pst_coll_outboxes_close(pst_coll_outboxes *o) {
     free(o);
 }
 
-/* Its pages are there from now on: a machine that is short of memory says so here. */
-static uint8_t *create(uint32_t n, int *fd, uint64_t word[2]) {
-    if (pst_secret_random(word, 2 * sizeof *word) != PST_OK) return NULL;
+/* Allocates all pages now, so that a lack of memory shows here, not in the first write. */
+static uint8_t *create(uint32_t n, int *fd, uint64_t nonce[2]) {
+    if (pst_secret_random(nonce, 2 * sizeof *nonce) != PST_OK) return NULL;
     *fd = memfd_create("penstock-outbox", MFD_CLOEXEC);
     if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)file_bytes(n))) return NULL;
     void *mem =
         mmap(NULL, file_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, *fd, 0);
     if (mem == MAP_FAILED) return NULL;
-    memcpy(mem, word, 2 * sizeof *word);
+    memcpy(mem, nonce, 2 * sizeof *nonce);
     return mem;
 }
 
@@ -61,7 +61,7 @@ static uint8_t *map_announced(const pst_coll_announcement *a, uint32_t n) {
         right ? mmap(NULL, file_bytes(n), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
     if (fd >= 0) close(fd);
     if (mem == MAP_FAILED) return NULL;
-    if (!memcmp(mem, a->word, sizeof a->word)) return mem;
+    if (!memcmp(mem, a->nonce, sizeof a->nonce)) return mem;
     munmap(mem, file_bytes(n));
     return NULL;
 }
@@ -76,11 +76,11 @@ pst_status pst_coll_outboxes_open(uint32_t n, uint32_t me, pst_coll_outboxes **o
     }
     if (!o || !o->all || !o->mapped || !o->mem) {
         pst_coll_outboxes_close(o);
-        return pst_fail(PST_ENOMEM, "no memory for a group of %u ranks", n);
+        return pst_fail(PST_ENOMEM, "no memory for shared memory of %u ranks", n);
     }
     pst_coll_announcement *a = &o->all[me];
-    o->mem[me] = create(n, &o->fd, a->word);
-    *a = (pst_coll_announcement){getpid(), o->mem[me] ? o->fd : -1, {a->word[0], a->word[1]}};
+    o->mem[me] = create(n, &o->fd, a->nonce);
+    *a = (pst_coll_announcement){getpid(), o->mem[me] ? o->fd : -1, {a->nonce[0], a->nonce[1]}};
     *outboxes = o;
     return PST_OK;
 }
@@ -93,7 +93,7 @@ void pst_coll_outboxes_map(pst_coll_outboxes *o) {
     }
 }
 
-int pst_coll_outboxes_settle(pst_coll_outboxes *o) {
+int pst_coll_outboxes_finish(pst_coll_outboxes *o) {
     uint32_t n_mapped = 0;
     if (o->fd >= 0) close(o->fd);
     o->fd = -1;

@@ -1,4 +1,4 @@
-/* The table of algorithms. Where two cost the same, the earlier row is taken. */
+/* The table of algorithms. Of two with equal cost the earlier row is chosen. */
 #include "comm/collective/choose.h"
 #include <string.h>
 
@@ -10,7 +10,8 @@ enum { N_TABLE = sizeof table / sizeof *table };
 
 const pst_coll_algorithm *pst_coll_choose(const pst_coll_shape *shape,
                                           const pst_coll_algorithm *forced) {
-    if (forced && pst_coll_knows(forced, shape) && !pst_coll_rejects(forced, shape)) return forced;
+    if (forced && pst_coll_supports(forced, shape) && !pst_coll_rejects(forced, shape))
+        return forced;
     return pst_coll_cheapest(table, N_TABLE, shape);
 }
 
@@ -24,10 +25,10 @@ uint32_t pst_coll_rank_candidates(const pst_coll_shape *shape,
                                   pst_coll_candidate candidate[PST_COLL_CANDIDATES]) {
     const pst_coll_algorithm *chosen = pst_coll_choose(shape, NULL);
     uint32_t n = 0;
-    _Static_assert((int)N_TABLE <= (int)PST_COLL_CANDIDATES, "room for every row");
+    _Static_assert((int)N_TABLE <= (int)PST_COLL_CANDIDATES, "PST_COLL_CANDIDATES is too small");
     for (int first = 1; first >= 0; first--)
         for (int i = 0; i < N_TABLE; i++) {
-            if (!pst_coll_knows(table[i], shape) || (table[i] == chosen) != first) continue;
+            if (!pst_coll_supports(table[i], shape) || (table[i] == chosen) != first) continue;
             const char *reject = pst_coll_rejects(table[i], shape);
             candidate[n++] = (pst_coll_candidate){
                 table[i]->name, reject ? 0 : pst_coll_cost_us(table[i], shape), reject};

@@ -1,8 +1,8 @@
-/* The state machine that takes a collective through its steps (comm/collective/algorithm.h). */
+/* The state machine that runs the steps of a collective (comm/collective/algorithm.h). */
 #include "comm/collective/run.h"
 #include <string.h>
 
-/* After so long an addition, what has come meanwhile is looked at first. */
+/* After an addition or copy of this many bytes, the transport is polled before the next step. */
 enum { LONG_BYTES = 64 << 10 };
 
 static pst_coll_window_step *at_step(pst_coll *c, uint64_t i) {
@@ -11,7 +11,7 @@ static pst_coll_window_step *at_step(pst_coll *c, uint64_t i) {
 
 static int is_done(pst_coll *c, uint64_t i) {
     return i == PST_COLL_NO_STEP || i < c->first ||
-           (i < c->behind && at_step(c, i)->state == PST_COLL_DONE);
+           (i < c->end && at_step(c, i)->state == PST_COLL_DONE);
 }
 
 static int is_ready(pst_coll *c, uint64_t i, const pst_coll_step *s) {
@@ -21,12 +21,12 @@ static int is_ready(pst_coll *c, uint64_t i, const pst_coll_step *s) {
 
 static void *slot_of(const pst_coll *c, const pst_coll_step *s) {
     if (s->in_slot == PST_COLL_OF_PEER) return pst_coll_outbox_slot(c->outboxes, s->peer, s->slot);
-    return c->scratch + s->slot * c->run[c->now].slot_bytes;
+    return c->scratch + s->slot * c->run[c->current].slot_bytes;
 }
 
 static pst_status post(pst_coll *c, pst_coll_window_step *w) {
     const pst_coll_step *s = &w->step;
-    const pst_coll_run *run = &c->run[c->now];
+    const pst_coll_run *run = &c->run[c->current];
     pst_transfer transfer = {.kind = s->op == PST_COLL_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
                              .peer = run->rank[s->peer],
                              .channel = c->channel,
@@ -35,12 +35,12 @@ static pst_status post(pst_coll *c, pst_coll_window_step *w) {
                              .bytes = s->bytes};
     PST_TRY(c->t->ops->post(c->t, &transfer, &w->request));
     w->state = PST_COLL_UNDER_WAY;
-    w->message = pst_coll_say_post(c, &transfer);
+    w->message = pst_coll_publish_post(c, &transfer);
     c->n_open++;
     return PST_OK;
 }
 
-/* Starts a step whose time has come. */
+/* Starts a step whose dependencies are done. */
 static pst_status begin(pst_coll *c, pst_coll_window_step *w) {
     const pst_coll_step *s = &w->step;
     w->state = PST_COLL_DONE;
@@ -57,11 +57,11 @@ static pst_status begin(pst_coll *c, pst_coll_window_step *w) {
     return PST_OK;
 }
 
-/* Tests what is under way. *moved: how many have completed. */
-static pst_status settle(pst_coll *c, uint32_t *moved) {
+/* Tests the transfers under way. *moved: the number that have completed. */
+static pst_status test_transfers(pst_coll *c, uint32_t *moved) {
     uint64_t waits = 0;
     if (c->n_open) c->t->ops->progress(c->t);
-    for (uint64_t i = c->first; i < c->behind && c->n_open; i++) {
+    for (uint64_t i = c->first; i < c->end && c->n_open; i++) {
         pst_coll_window_step *w = at_step(c, i);
         uint64_t end_ns;
         if (w->state != PST_COLL_UNDER_WAY) continue;
@@ -74,25 +74,25 @@ static pst_status settle(pst_coll *c, uint32_t *moved) {
         w->state = PST_COLL_DONE;
         c->n_open--;
         ++*moved;
-        pst_position_move(c->at);
+        pst_position_move(c->position);
         if (status != PST_OK) return status;
     }
-    if (c->n_open) PST_POSITION_SET(c->at, coll_wait, waits);
+    if (c->n_open) PST_POSITION_SET(c->position, coll_wait, waits);
     return PST_OK;
 }
 
-/* After an addition, what has come meanwhile is looked at first: the next piece is to be under
- * way. */
+/* Starts every step that is ready, but returns after a long addition or copy, so that arrivals are
+ * noticed and the next segment gets under way. */
 static pst_status begin_ready(pst_coll *c, uint32_t *moved) {
-    const pst_coll_run *run = &c->run[c->now];
+    const pst_coll_run *run = &c->run[c->current];
     for (uint64_t i = c->first; i < run->n_step && i < c->first + PST_COLL_WINDOW((uint64_t)c->n);
          i++) {
         pst_coll_window_step *w = at_step(c, i);
-        if (i == c->behind) {
+        if (i == c->end) {
             *w = (pst_coll_window_step){
                 .step.after = {PST_COLL_NO_STEP, PST_COLL_NO_STEP, PST_COLL_NO_STEP}};
             run->algorithm->step(run, i, &w->step);
-            c->behind++;
+            c->end++;
         }
         if (w->state == PST_COLL_WAITS && is_ready(c, i, &w->step)) {
             PST_TRY(begin(c, w));
@@ -101,20 +101,20 @@ static pst_status begin_ready(pst_coll *c, uint32_t *moved) {
         }
         if (i == c->first && w->state == PST_COLL_DONE) c->first++;
     }
-    while (c->first < c->behind && at_step(c, c->first)->state == PST_COLL_DONE) c->first++;
+    while (c->first < c->end && at_step(c, c->first)->state == PST_COLL_DONE) c->first++;
     return PST_OK;
 }
 
-/* OK: all runs are through their steps. */
+/* OK: all runs are done. */
 static pst_status advance(pst_coll *c) {
-    pst_position_poll(c->at);
+    pst_position_poll(c->position);
     for (;;) {
         uint32_t moved = 0;
-        PST_TRY(settle(c, &moved));
+        PST_TRY(test_transfers(c, &moved));
         PST_TRY(begin_ready(c, &moved));
-        if (c->first == c->run[c->now].n_step) {
-            c->first = c->behind = 0;
-            if (++c->now == c->n_run) return PST_OK;
+        if (c->first == c->run[c->current].n_step) {
+            c->first = c->end = 0;
+            if (++c->current == c->n_run) return PST_OK;
         } else if (!moved) {
             return PST_BUSY;
         }
@@ -123,16 +123,17 @@ static pst_status advance(pst_coll *c) {
 
 pst_status pst_coll_test(pst_coll *c) {
     if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
-    while (c->now != c->n_run) {
+    while (c->current != c->n_run) {
         pst_status status = advance(c);
         if (status == PST_BUSY) return status;
         if (status != PST_OK) {
-            c->broken = status; /* who fails in one stays there, for others to see */
+            c->broken = status; /* keep the position in the failed collective, for other ranks to
+                                   read */
             return status;
         }
-        pst_coll_say(c, PST_AT_HOST);
+        pst_coll_publish(c, PST_AT_HOST);
         for (uint32_t i = 0; i < c->n_run; i++)
-            c->seq += c->run[i].n_seq; /* these numbers are not used again */
+            c->seq += c->run[i].n_seq; /* message numbers are used once */
         if (c->outboxes && !c->shared) PST_TRY(pst_coll_share_next(c));
     }
     return PST_OK;

@@ -1,15 +1,15 @@
-/* Algorithm `shared`: `direct` for members that share memory (comm/collective/outbox.c). What
- * others own is put into this rank's outbox, and they add it from there; so do the sums go back. A
- * message without bytes says that something lies there, which is what wakes a rank that sleeps, and
- * what others see of it. The order of additions is that of `direct`.
+/* Algorithm `shared`: `direct` over shared memory (comm/collective/outbox.c). A member puts the
+ * parts of other owners into its outbox, and the owners add them from there; the sums go back the
+ * same way. An empty message announces each entry: it wakes a rank that sleeps, and shows in the
+ * position that others read. The order of additions is that of `direct`.
  *
- * Per segment, with m = n - 1: [PUT, SEND] * m of what others own, [RECV, ADD] * m; then PUT, SEND
- * * m, [RECV, COPY] * m of what was added, one segment later. A place in the outbox is used again
- * TURNS segments later: by then its reader has sent a message that follows its reading. */
+ * Per segment, with m = n - 1: [PUT, SEND] * m of the parts of other owners, [RECV, ADD] * m; one
+ * segment later PUT, SEND * m, [RECV, COPY] * m of the sums. An outbox slot is reused ROUNDS
+ * segments later: by then its reader has sent a message that it sends after reading. */
 #include "comm/collective/algorithm.h"
 #include "comm/collective/outbox.h"
 
-enum { TURNS = PST_COLL_OUTBOX_TURNS };
+enum { ROUNDS = PST_COLL_OUTBOX_ROUNDS };
 
 static uint32_t above(const pst_coll_run *r, uint64_t k) { return (uint32_t)((r->me + k) % r->n); }
 
@@ -23,15 +23,15 @@ static uint64_t block(const pst_coll_run *r) { return inwards(r) + 3 * (r->n - U
 
 static void shared_plan(pst_coll_run *r) {
     r->segment = pst_coll_outbox_segment(r->n);
-    pst_coll_cut(r, pst_coll_largest(r), 0);
+    pst_coll_split(r, pst_coll_largest(r), 0);
     r->slot_bytes = r->segment;
     r->n_step = (r->n_segment + 1) * block(r);
     r->n_seq = (uint32_t)(2 * r->n_segment);
 }
 
-/* The place of what a rank has for the one k below it; k 0: of what it has added. */
+/* The slot with the data for the member k below; k 0: the slot of the sum. */
 static uint64_t place(const pst_coll_run *r, uint64_t s, uint64_t k) {
-    return s % TURNS * r->n + k;
+    return s % ROUNDS * r->n + k;
 }
 
 static void token(pst_coll_step *step, uint64_t seq) {
@@ -40,12 +40,12 @@ static void token(pst_coll_step *step, uint64_t seq) {
     step->in_slot = 0;
 }
 
-/* Step of the message from member above(k) that says what it has added of segment s. */
+/* The RECV from above(k) that announces its sum of segment s. */
 static uint64_t added_by(const pst_coll_run *r, uint64_t s, uint64_t k) {
     return (s + 1) * block(r) + inwards(r) + r->n + 2 * (k - 1);
 }
 
-/* The one k below is the one n - k above. */
+/* The member k below is also the member n - k above. */
 static void step_inwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_coll_step *step) {
     uint64_t m = r->n - 1, begin = s * block(r), k = at < 2 * m ? at / 2 + 1 : (at - 2 * m) / 2 + 1;
     int second = at % 2;
@@ -54,8 +54,8 @@ static void step_inwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_col
         pst_coll_cover_part(r, step, second ? PST_COLL_SEND : PST_COLL_PUT, step->peer, s);
         step->slot = place(r, s, k);
         if (second) step->after[0] = begin + at - 1;
-        /* it has read; so have I */
-        if (s >= TURNS) step->after[1] = added_by(r, s - TURNS, r->n - k) + (uint64_t)second;
+        /* both the reader's later message and my own read of it are in */
+        if (s >= ROUNDS) step->after[1] = added_by(r, s - ROUNDS, r->n - k) + (uint64_t)second;
     } else {
         step->peer = above(r, k);
         pst_coll_cover_part(r, step, second ? PST_COLL_ADD : PST_COLL_RECV, r->me, s);
@@ -82,26 +82,28 @@ static void step_outwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_co
         step->in_slot = PST_COLL_OF_PEER;
         step->slot = place(r, s, 0);
         if (second) step->after[0] = out + at - 1;
-        if (second) step->after[1] = in + 2 * (r->n - k - 1); /* what was there has been put out */
+        if (second)
+            step->after[1] = in + 2 * (r->n - k - 1); /* the old content at that place was put into
+                                                         the outbox */
     }
     if (step->op == PST_COLL_SEND || step->op == PST_COLL_RECV) token(step, r->n_segment + s);
 }
 
 static void shared_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) {
-    uint64_t turn = i / block(r), at = i % block(r);
-    if (at < inwards(r)) step_inwards(r, turn, at, step);
-    else if (!turn) step->op = PST_COLL_SKIP;
-    else step_outwards(r, turn - 1, at - inwards(r), step);
+    uint64_t round = i / block(r), at = i % block(r);
+    if (at < inwards(r)) step_inwards(r, round, at, step);
+    else if (!round) step->op = PST_COLL_SKIP;
+    else step_outwards(r, round - 1, at - inwards(r), step);
 }
 
 static const char *shared_reject(const pst_coll_shape *s) {
-    return s->shared ? NULL : "the group shares no memory";
+    return s->shared ? NULL : "the ranks share no memory";
 }
 
 static void shared_cost(const pst_coll_shape *s, pst_coll_cost *c) {
     double n = s->n, part = (double)s->bytes / n,
            segments = 1 + part / (double)pst_coll_outbox_segment(s->n);
-    c->near_turns = 2;
+    c->local_rounds = 2;
     c->messages = 4 * (n - 1) * segments;
     c->added = 3 * (n - 1) * part + part;
 }

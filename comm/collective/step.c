@@ -1,5 +1,5 @@
-/* What the algorithms of collectives have in common: segments, slots, and steps that cover a part
- * of the memory. */
+/* What the algorithms have in common: segments, slots, and steps that cover a part of the
+ * memory. */
 #include "comm/collective/algorithm.h"
 
 uint32_t pst_coll_log2(uint32_t n) {
@@ -17,11 +17,11 @@ uint64_t pst_coll_largest(const pst_coll_run *r) {
     return largest;
 }
 
-void pst_coll_cut(pst_coll_run *r, uint64_t bytes, uint64_t uses) {
+void pst_coll_split(pst_coll_run *r, uint64_t bytes, uint64_t uses) {
     r->n_segment = bytes ? bytes / r->segment + (bytes % r->segment != 0) : 1;
     r->slot_bytes = bytes < r->segment ? (bytes + 63) / 64 * 64 : r->segment;
     r->n_slot = uses && r->slot_bytes ? PST_COLL_SCRATCH / r->slot_bytes : 1;
-    if (r->n_slot > PST_COLL_MOST_SLOTS) r->n_slot = PST_COLL_MOST_SLOTS;
+    if (r->n_slot > PST_COLL_MAX_SLOTS) r->n_slot = PST_COLL_MAX_SLOTS;
     if (uses && r->n_slot > uses) r->n_slot = uses;
 }
 

@@ -1,7 +1,8 @@
-/* Algorithm `tree`: binomial. In the tree of n members, node v = (member - root) mod n hangs below
- * v with its lowest bit cleared, and the nodes below v are contiguous: [v, v + lowbit(v)). Up: sums
- * in the order own, child 1, child 2, child 4 ..., or parts side by side; down: the result. No
- * algorithm has fewer messages in all, which is what counts where ranks outnumber cores. */
+/* Algorithm `tree` (binomial): among n members, the parent of node v = (member - root) mod n is v
+ * with its lowest bit cleared; the subtree of v is contiguous: [v, v + lowbit(v)). Up: sums in the
+ * order own, child 1, child 2, child 4 ..., or parts side by side; down: the result. It sends the
+ * fewest messages in total of all algorithms, which matters when there are more ranks than
+ * cores. */
 #include "comm/collective/algorithm.h"
 
 static uint32_t node_of(const pst_coll_run *r) { return (r->me + r->n - r->root) % r->n; }
@@ -10,7 +11,7 @@ static uint32_t member_of(const pst_coll_run *r, uint32_t node) {
     return (uint32_t)(((uint64_t)node + r->root) % r->n);
 }
 
-/* Nodes in the subtree of `node`, itself included. */
+/* Nodes in the subtree of `node`, including itself. */
 static uint32_t subtree(const pst_coll_run *r, uint32_t node) {
     uint32_t left = r->n - node, span = node & (0u - node);
     return node && span < left ? span : left;
@@ -28,16 +29,16 @@ static int goes_down(const pst_coll_run *r) {
     return r->kind != PST_COLL_REDUCE && r->kind != PST_COLL_GATHER;
 }
 
-/* Parts go up as they are, each subtree's in one message. */
+/* Gathered parts are not added: each subtree's parts travel in one message. */
 static void tree_plan(pst_coll_run *r) {
     uint64_t c = children(r), up = goes_up(r) ? 2 * c + 1 : 0, down = goes_down(r) ? c + 1 : 0;
     if (!adds(r) && r->kind != PST_COLL_BROADCAST) r->segment = UINT64_MAX;
-    pst_coll_cut(r, pst_coll_total(r), adds(r) ? 4 * c : 0);
+    pst_coll_split(r, pst_coll_total(r), adds(r) ? 4 * c : 0);
     r->n_step = r->n_segment * (up + down);
     r->n_seq = (uint32_t)(r->n_segment * (UINT64_C(0) + !!goes_up(r) + !!goes_down(r)));
 }
 
-/* The message between a node and its parent on the way up. */
+/* The number of the message from a node to its parent. */
 static void cover_up(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint32_t node,
                      uint64_t s) {
     if (adds(r)) {
@@ -80,8 +81,8 @@ static void step_up(const pst_coll_run *r, uint64_t s, uint64_t at, pst_coll_ste
     }
 }
 
-/* RECV, then SEND to each child, the largest first: it has the longest way to go. begin: the first
- * step of this phase. */
+/* RECV, then SEND to each child, the largest subtree first, because it is the deepest. begin: the
+ * first step of this phase. */
 static void step_down(const pst_coll_run *r, uint64_t begin, uint64_t i, pst_coll_step *step) {
     uint64_t c = children(r), s = i / (c + 1), at = i % (c + 1), up = 2 * c + 1;
     uint32_t node = node_of(r);
@@ -91,7 +92,7 @@ static void step_down(const pst_coll_run *r, uint64_t begin, uint64_t i, pst_col
     else pst_coll_cover_all(r, step, at ? PST_COLL_SEND : PST_COLL_RECV, s);
     if (!at && !node) step->op = PST_COLL_SKIP;
     if (at) step->after[0] = begin + i - at;
-    else if (begin) step->after[0] = s * up + up - 1; /* it has gone up */
+    else if (begin) step->after[0] = s * up + up - 1; /* it was sent to the parent before */
 }
 
 static void tree_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) {
@@ -101,15 +102,15 @@ static void tree_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) {
 }
 
 static void tree_cost(const pst_coll_shape *s, pst_coll_cost *c) {
-    double log = pst_coll_log2(s->n), far = pst_coll_log2(s->n_host), bytes = (double)s->bytes;
+    double log = pst_coll_log2(s->n), remote = pst_coll_log2(s->n_host), bytes = (double)s->bytes;
     double ways = s->kind == PST_COLL_BROADCAST || s->kind >= PST_COLL_KINDS ? 1 : 2;
     double volume = ways * log * bytes;
     if (s->kind == PST_COLL_ALL_GATHER) volume = (1 + log) * bytes;
-    c->near_turns = ways * (log - far);
-    c->far_turns = ways * far;
+    c->local_rounds = ways * (log - remote);
+    c->remote_rounds = ways * remote;
     c->messages = 2 * ways * log * (1 + bytes / PST_COLL_SEGMENT);
-    c->near_bytes = log ? volume * (log - far) / log : 0;
-    c->far_bytes = log ? volume * far / log : 0;
+    c->local_bytes = log ? volume * (log - remote) / log : 0;
+    c->remote_bytes = log ? volume * remote / log : 0;
     c->added = pst_coll_adds(s->kind) ? log * bytes : 0;
 }
 
