@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SLOTS = 65535, RESOLVE_S = 8 };
+enum { MAX_SLOTS = 65535, RESOLVE_S = 8 };
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -23,9 +23,9 @@ static pst_status read_slots(const pst_hosts *h, uint32_t line, const char *word
     if (strncmp(word, "slots=", 6))
         return pst_fail(PST_EINPUT, "%s:%u: '%.40s': expected HOST slots=N", h->path, line, word);
     unsigned long n = strtoul(word + 6, &end, 10);
-    if (word[6] < '0' || word[6] > '9' || *end || !n || n > MOST_SLOTS)
+    if (word[6] < '0' || word[6] > '9' || *end || !n || n > MAX_SLOTS)
         return pst_fail(PST_EINPUT, "%s:%u: '%.40s': expected slots=N, N from 1 to %d", h->path,
-                        line, word, MOST_SLOTS);
+                        line, word, MAX_SLOTS);
     *slots = (uint32_t)n;
     return PST_OK;
 }
@@ -33,10 +33,10 @@ static pst_status read_slots(const pst_hosts *h, uint32_t line, const char *word
 static pst_status add_host(pst_hosts *h, uint32_t line, const char *name, uint32_t slots) {
     uint32_t i = 0;
     if (strlen(name) >= sizeof h->host->name || *name == '-')
-        return pst_fail(PST_EINPUT, "%s:%u: '%.40s' is no name of a host", h->path, line, name);
+        return pst_fail(PST_EINPUT, "%s:%u: '%.40s' is not a host name", h->path, line, name);
     while (i < h->n && strcmp(h->host[i].name, name)) i++;
-    if (h->slots + slots > MOST_SLOTS)
-        return pst_fail(PST_EINPUT, "%s:%u: more than %d slots", h->path, line, MOST_SLOTS);
+    if (h->slots + slots > MAX_SLOTS)
+        return pst_fail(PST_EINPUT, "%s:%u: more than %d slots in total", h->path, line, MAX_SLOTS);
     if (i == h->n) {
         pst_host *more = realloc(h->host, (h->n + 1) * sizeof *more);
         if (!more) return pst_fail(PST_ENOMEM, "no memory for the hosts of %s", h->path);
@@ -113,7 +113,7 @@ static int is_mine(const char *address) {
     return mine;
 }
 
-/* The first address that is not loopback, else the first. */
+/* The first address that is not loopback, else the first one. */
 static pst_status take_address(const pst_hosts *h, pst_host *host, const struct addrinfo *list,
                                int several) {
     const struct addrinfo *a = list;
@@ -121,14 +121,13 @@ static pst_status take_address(const pst_hosts *h, pst_host *host, const struct 
     const struct addrinfo *chosen = a ? a : list;
     if (getnameinfo(chosen->ai_addr, chosen->ai_addrlen, host->address, sizeof host->address, NULL,
                     0, NI_NUMERICHOST))
-        return pst_fail(PST_EINPUT, "%s:%u: host %s has an address of an unknown kind", h->path,
-                        host->line, host->name);
+        return pst_fail(PST_EINPUT, "%s:%u: host %s: unknown type of address", h->path, host->line,
+                        host->name);
     if (!a && several)
         return pst_fail(
             PST_EINPUT,
-            "%s:%u: host %s resolves to loopback (%s), where ranks of other hosts would only meet "
-            "themselves: give its address on the network (/etc/hosts often has the name at "
-            "127.0.1.1)",
+            "%s:%u: host %s resolves to the loopback address %s, which other hosts cannot reach: "
+            "give its network address (/etc/hosts often maps the name to 127.0.1.1)",
             h->path, host->line, host->name, host->address);
     host->is_here = !a || is_mine(host->address);
     return PST_OK;
@@ -138,18 +137,17 @@ static pst_status check_twice(const pst_hosts *h, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < i; j++)
             if (!strcmp(h->host[i].address, h->host[j].address))
-                return pst_fail(
-                    PST_EINPUT,
-                    "%s:%u: host %s is %s of line %u (%s): give one name, with all its slots",
-                    h->path, h->host[i].line, h->host[i].name, h->host[j].name, h->host[j].line,
-                    h->host[i].address);
+                return pst_fail(PST_EINPUT,
+                                "%s:%u: host %s has the same address as %s in line %u (%s): list "
+                                "it once, with all its slots",
+                                h->path, h->host[i].line, h->host[i].name, h->host[j].name,
+                                h->host[j].line, h->host[i].address);
     return PST_OK;
 }
 
-/* Names are looked up at once, and no longer than it takes to say who has none: a resolver may wait
- * for its server for half a minute. Threads that are still at it then keep what they use, and the
- * last one frees it. */
-enum { LOOKERS = 16, LOOKER_STACK = 1 << 20 };
+/* Names are resolved in parallel, with a time limit: a resolver may wait half a minute for its
+ * server. Threads that still wait after the limit keep their data; the last user frees it. */
+enum { RESOLVERS = 16, RESOLVER_STACK = 1 << 20 };
 
 typedef struct {
     char name[sizeof((pst_host *)0)->name];
@@ -196,8 +194,8 @@ static void *look_up(void *arg) {
     return NULL;
 }
 
-/* The threads take no signals: they belong to the launcher. */
-static pst_status start_lookers(lookups *l) {
+/* All signals are blocked in these threads: the launcher handles signals. */
+static pst_status start_resolvers(lookups *l) {
     sigset_t all, before;
     pthread_attr_t attr;
     pthread_t thread;
@@ -205,9 +203,9 @@ static pst_status start_lookers(lookups *l) {
     sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, LOOKER_STACK);
+    pthread_attr_setstacksize(&attr, RESOLVER_STACK);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (uint32_t i = 0; i < LOOKERS && i < l->n && !failed; i++) {
+    for (uint32_t i = 0; i < RESOLVERS && i < l->n && !failed; i++) {
         pthread_mutex_lock(&l->lock);
         l->users++;
         pthread_mutex_unlock(&l->lock);
@@ -217,8 +215,8 @@ static pst_status start_lookers(lookups *l) {
     pthread_attr_destroy(&attr);
     if (!failed) return PST_OK;
     char limits[PST_LIMIT_TEXT];
-    return pst_fail(PST_ENOMEM, "no thread to look names up: %s%s", strerror(failed),
-                    pst_limit_of_threads(limits));
+    return pst_fail(PST_ENOMEM, "cannot start a thread to resolve host names: %s%s",
+                    strerror(failed), pst_limit_of_threads(limits));
 }
 
 static pst_status wait_for(const pst_hosts *h, lookups *l) {
@@ -253,7 +251,7 @@ pst_status pst_hosts_resolve(pst_hosts *h, uint32_t n) {
     l->users = 1;
     for (uint32_t i = 0; i < n; i++)
         snprintf(l->each[i].name, sizeof l->each[i].name, "%s", without_user(h->host[i].name));
-    pst_status status = start_lookers(l);
+    pst_status status = start_resolvers(l);
     if (status == PST_OK) status = wait_for(h, l);
     for (uint32_t i = 0; i < n && status == PST_OK; i++)
         status = take_address(h, &h->host[i], l->each[i].found, n > 1);

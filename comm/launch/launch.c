@@ -1,6 +1,6 @@
-/* The launcher of one host: starts the ranks, waits on one signalfd for everything that happens to
- * them or to itself, and says which rank was to blame. The first to fail decides; the others get a
- * grace to leave by themselves. */
+/* The launcher of one host: starts the ranks, waits on one signalfd for their ends and for its own
+ * signals, and says which rank was the culprit. The first failure decides; the other ranks get a
+ * grace period to leave by themselves. */
 #include "base/clock.h"
 #include "base/limit.h"
 #include "comm/launch/launch_environment.h"
@@ -18,14 +18,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A rank that stays stopped this long is lost. Half a second later than its peers' heartbeats, so
- * that they leave by what they have seen themselves; this is for those who do not look. */
+/* A rank that stays stopped this long is lost. Half a second longer than the limit of its peers'
+ * heartbeats, so that normally the peers notice first and leave. */
 #define STOP_NS ((PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES + 500) * UINT64_C(1000000))
-#define LOOK_NS UINT64_C(200000000)
-/* Reading data and weights has no limit, but whoever waits hears what for. */
+#define POLL_NS UINT64_C(200000000)
+/* Reading data and weights has no time limit, but after this time the user is told which rank is
+ * late. */
 #define START_NS UINT64_C(10000000000)
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static void blame_stopped(launcher *l, uint32_t rank) {
     pst_launch_blame(l, CULPRIT, rank, 3, "was stopped");
@@ -33,11 +34,12 @@ static void blame_stopped(launcher *l, uint32_t rank) {
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* In the child, where other threads' locks are held for ever: system calls only. */
+/* Runs in the child after fork: locks of other threads may be held for ever, so it makes system
+ * calls only. */
 static void become_rank(const launcher *l, uint32_t rank, const char *program, char **env,
                         pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(3); /* the launcher died before the line above */
+    if (getppid() != parent) _exit(3); /* the launcher died before the prctl */
     setpgid(0, 0);
     dup2(l->null_fd, STDIN_FILENO);
     fcntl(l->page_fd, F_SETFD, 0);
@@ -52,8 +54,10 @@ static pst_status start_rank(launcher *l, uint32_t rank) {
     char program[4096], **env;
     ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
     if (used <= 0)
-        return pst_fail(PST_ENOMEM, "cannot start ranks: /proc/self/exe: %m (penstock doctor)");
-    program[used] = 0; /* its name, not "exe", shall stand in ps */
+        return pst_fail(
+            PST_ENOMEM,
+            "cannot start ranks: reading /proc/self/exe failed: %m; run penstock doctor");
+    program[used] = 0; /* the program's own path, so that ps does not show "exe" */
     PST_TRY(pst_launch_environment(l, rank, &env));
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) become_rank(l, rank, program, env, parent);
@@ -61,7 +65,7 @@ static pst_status start_rank(launcher *l, uint32_t rank) {
     pst_launch_environment_free(env);
     if (pid < 0)
         return pst_fail(PST_ENOMEM, "cannot start rank %u: %s", l->first + rank, strerror(why));
-    setpgid(pid, pid); /* also here: whoever of both comes first */
+    setpgid(pid, pid); /* in parent and child, whichever runs first */
     l->rank[rank].pid = pid;
     l->live++;
     return PST_OK;
@@ -69,8 +73,8 @@ static pst_status start_rank(launcher *l, uint32_t rank) {
 
 /* --- watching --------------------------------------------------------------------------------- */
 
-/* Before a rank trains it has no handlers: a signal that asks for the end ends it, and the job with
- * it. There is nothing to save, and nobody is to blame. */
+/* A rank has no signal handlers before it trains: a signal to stop ends it, and with it the job.
+ * There is nothing to save, and no culprit. */
 static int is_end_of_start(const launcher *l, uint32_t rank, int signal) {
     int asks = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
     return asks && !pst_heartbeat_page_started(l->page, rank);
@@ -92,21 +96,22 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
             pst_launch_blame(l, CULPRIT, rank, 128 + asked, NULL);
             pst_launch_kill_ranks(l, pst_monotonic_ns());
         } else if (l->last_signal && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
-            pst_launch_blame(l, CULPRIT, rank, 128 + asked, NULL); /* the user wanted it */
+            pst_launch_blame(l, CULPRIT, rank, 128 + asked, NULL); /* the user asked for it */
         else pst_launch_blame(l, signal == SIGABRT ? ABORTED : CULPRIT, rank, 3, what);
         return;
     }
     int status = WEXITSTATUS(wait_status), stopped = pst_heartbeat_page_stopped(l->page);
-    if (stopped && status == pst_launch_stop_exit(stopped)) status = 0; /* as all the others */
+    if (stopped && status == pst_launch_stop_exit(stopped)) status = 0; /* a normal end */
     if (!status && pst_heartbeat_page_alive(l->page, rank) && !l->ending) {
-        /* a library that called exit(), say */
-        pst_launch_blame(l, CULPRIT, rank, 3, "exited with status 0 without a word");
+        /* a library may have called exit() */
+        pst_launch_blame(l, CULPRIT, rank, 3, "exited with status 0 before the job was done");
     } else if (!status) {
         r->left_early = pst_heartbeat_page_absent(l->page, rank);
         l->any_left_early |= r->left_early;
         pst_heartbeat_page_mark_gone(l->page, rank);
     } else {
-        /* why, on stderr; and 3 follows another */
+        /* on 2, 4 and 5 the rank has printed why; a rank that exits with 3 reacted to another
+         * one */
         int has_said = status == 2 || status == 4 || status == 5;
         int was_told = l->last_signal && status == 128 + l->last_signal;
         snprintf(what, sizeof what, "exited with status %d", status);
@@ -115,8 +120,9 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
     }
 }
 
-/* A rank that went with status 0 before it had come to the others is a fault when they have come
- * together meanwhile and would wait for it; ranks that all leave so had nothing to do. */
+/* A rank that exited with status 0 before its heartbeat was open has failed if other ranks have
+ * joined meanwhile, because they would wait for it. If all ranks exit this way, they had nothing to
+ * do. */
 static void check_left_early(launcher *l) {
     uint32_t i = 0, left = 0;
     if (!l->any_left_early || l->ending) return;
@@ -127,8 +133,9 @@ static void check_left_early(launcher *l) {
                          "exited with status 0 before it had joined the others");
 }
 
-/* Says once which rank has not come as far as its first instruction; those that have not come to
- * the others first. While none has come, as in the suites of `bench`, none waits for another. */
+/* Names once a rank that has not reached its first instruction in time, first those that have not
+ * joined the others. If none has joined, as in the suites of `bench`, no rank waits for another and
+ * none is late. */
 static void check_late(launcher *l, uint64_t now) {
     uint32_t late = l->n, absent = 0;
     if (!l->began_ns || l->ending) return;
@@ -142,14 +149,14 @@ static void check_late(launcher *l, uint64_t now) {
              !pst_heartbeat_page_absent(l->page, late)))
             late = i;
     if (late == l->n) return;
-    pst_launch_say("waiting for rank %u on %s: after %.0f s it has not %s yet", l->first + late,
-                   l->host, (double)START_NS * 1e-9,
-                   pst_heartbeat_page_absent(l->page, late) ? "joined the others"
-                                                            : "begun to compute");
+    pst_launch_print("waiting for rank %u on %s: after %.0f s it has not %s yet", l->first + late,
+                     l->host, (double)START_NS * 1e-9,
+                     pst_heartbeat_page_absent(l->page, late) ? "joined the others"
+                                                              : "begun to compute");
 }
 
-/* Reaps our own children only. Those killed are looked at before those that exited: they may have
- * pulled them along. */
+/* Reaps our own children only. Killed ranks come before those that exited, because those may have
+ * exited as a consequence. */
 static void reap(launcher *l) {
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < l->n; i++) {
@@ -165,8 +172,8 @@ static void reap(launcher *l) {
         }
 }
 
-/* Stopped ranks never leave by themselves: once somebody has failed they are to blame or in the
- * way. Returns when to look again. */
+/* A stopped rank never leaves by itself: after another failure it is the culprit or must be killed.
+ * Returns when to check again. */
 static uint64_t check_stopped(launcher *l, uint64_t now) {
     uint64_t next = PST_NEVER;
     uint32_t running = 0;
@@ -176,7 +183,7 @@ static uint64_t check_stopped(launcher *l, uint64_t now) {
         if (!r->pid || !r->stopped_ns) continue;
         if (now >= r->stopped_ns + STOP_NS || l->blame == FOLLOWER || l->blame == ABORTED)
             blame_stopped(l, i);
-        else next = least(next, r->stopped_ns + STOP_NS);
+        else next = earlier(next, r->stopped_ns + STOP_NS);
     }
     if (l->ending && !l->suspended && !running && l->live && now < l->kill_ns) l->kill_ns = now;
     return next;
@@ -191,16 +198,15 @@ static void read_abort(launcher *l) {
     pst_launch_blame(l, CULPRIT, rank, status ? status : 5, what);
 }
 
-/* Looks at the page by itself, too: ranks that have found out who holds them up may be held up in
- * leaving. */
+/* Also polls the heartbeat page: ranks that have accused another one may hang while they leave. */
 static void watch_ranks(launcher *l) {
     while (l->live) {
-        uint64_t now = pst_monotonic_ns(), next = least(now + LOOK_NS, check_stopped(l, now));
+        uint64_t now = pst_monotonic_ns(), next = earlier(now + POLL_NS, check_stopped(l, now));
         check_left_early(l);
         check_late(l, now);
-        pst_launch_say_culprit(l, l->ending && now >= l->kill_ns);
+        pst_launch_print_culprit(l, l->ending && now >= l->kill_ns);
         if (l->ending && now >= l->kill_ns) pst_launch_kill_ranks(l, now);
-        if (l->ending) next = least(next, l->kill_ns);
+        if (l->ending) next = earlier(next, l->kill_ns);
         int other = -1;
         if (l->server) other = pst_server_abort_fd(l->server);
         else if (!l->control_ended) other = l->hosts->control;
@@ -216,12 +222,12 @@ static void watch_ranks(launcher *l) {
     }
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- launching -------------------------------------------------------------------------------- */
 
 enum { LAUNCHER_FILES = 24, LAUNCHER_TASKS = 3 };
 
-/* Of the launcher and its ranks, which inherit its limits. A connection to each rank; between hosts
- * UCX has two to each rank elsewhere. */
+/* Limits of the launcher and its ranks, which inherit them. One connection per rank; between hosts
+ * UCX has two per rank of another host. */
 static pst_status check_limits(const launcher *l) {
     pst_limit_needs needs = pst_limit_of_rank(2, 1, 0);
     if (l->hosts) needs.files += 2 * (uint64_t)(l->hosts->size - l->n);
@@ -235,7 +241,7 @@ static pst_status prepare(launcher *l) {
     PST_TRY(check_limits(l));
     PST_TRY(pst_launch_signals_open(&l->signals));
     l->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (l->null_fd < 0) return pst_fail(PST_ENOMEM, "no descriptors for the launcher: %m");
+    if (l->null_fd < 0) return pst_fail(PST_ENOMEM, "cannot open /dev/null for the launcher: %m");
     PST_TRY(pst_heartbeat_page_open(l->n, &l->page_fd, &l->page));
     return l->hosts ? PST_OK : pst_server_open(l->n, l->host, &l->server);
 }
@@ -249,8 +255,8 @@ static void release(launcher *l) {
     free(l->rank);
 }
 
-static void settle(launcher *l, pst_launch_end *end) {
-    pst_launch_settle_blame(l);
+static void finish(launcher *l, pst_launch_end *end) {
+    pst_launch_decide_blame(l);
     const char *note = pst_heartbeat_page_note(l->page);
     int killed = l->interrupts > 1 || l->last_signal == SIGQUIT;
     *end = (pst_launch_end){0};
@@ -258,14 +264,15 @@ static void settle(launcher *l, pst_launch_end *end) {
     else if (killed) end->exit_status = 128 + l->last_signal;
     else if ((end->stopped = pst_heartbeat_page_stopped(l->page)))
         end->exit_status = pst_launch_stop_exit(end->stopped);
-    if (note && end->exit_status == pst_status_exit(PST_EPEER)) pst_launch_say("%s", note);
+    if (note && end->exit_status == pst_status_exit(PST_EPEER)) pst_launch_print("%s", note);
 }
 
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end) {
     launcher l = {
         .n = n, .hosts = hosts, .argv = argv, .page_fd = -1, .signals.fd = -1, .null_fd = -1};
-    if (!n || n > 65535) return pst_fail(PST_EINPUT, "cannot start %u ranks: 1 to 65535", n);
+    if (!n || n > 65535)
+        return pst_fail(PST_EINPUT, "cannot start %u ranks; expected 1 to 65535", n);
     l.grace_ns = grace_ms * UINT64_C(1000000);
     if (hosts) l.first = hosts->first;
     if (hosts) snprintf(l.host, sizeof l.host, "%.63s", hosts->name);
@@ -279,7 +286,7 @@ pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const 
     if (status != PST_OK && l.live) pst_launch_kill_ranks(&l, pst_monotonic_ns());
     watch_ranks(&l);
     if (l.any_killed) pst_ucx_sweep();
-    if (status == PST_OK) settle(&l, end);
+    if (status == PST_OK) finish(&l, end);
     release(&l);
     return status;
 }
@@ -291,8 +298,8 @@ pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms,
 
 int pst_launch_stop_exit(int signal) { return signal == SIGINT ? 0 : 128 + signal; }
 
-/* Gone as an interrupted program goes; of SIGQUIT without a picture of a launcher that did nothing
- * wrong. */
+/* Ends this process by the signal, as an interrupted program ends; for SIGQUIT without a core dump,
+ * which would show nothing useful. */
 static void end_by(int signal) {
     if (signal == SIGQUIT) setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
@@ -307,6 +314,6 @@ pst_status pst_launch_ended(const pst_launch_end *end) {
         if (pst_status_exit(s) == exit_status) {
             pst_error_clear();
             return s;
-        } /* the ranks and the launcher have said why */
+        } /* the ranks and the launcher have printed why */
     return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
 }

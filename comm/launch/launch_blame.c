@@ -1,26 +1,26 @@
-/* Who was to blame for a job's end, and how that is said (launch_parts.h). */
+/* Finds the culprit of a job's end, and prints it (launch_parts.h). */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
 #include <stdio.h>
 #include <string.h>
 
-/* In the job's layout, once it has come so far; else as it was launched. */
+/* The rank in the job's layout if it is known already, else in the order of launch. */
 static uint32_t rank_of(const launcher *l, uint32_t line) {
     uint32_t rank;
     return pst_heartbeat_page_rank(l->page, line, &rank) ? rank : l->first + line;
 }
 
-/* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14;
- * rank 3 waits for it in ...", one write; by its last instruction alone when no other rank could
- * tell. */
+/* Prints "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step
+ * 14; rank 3 waits for it in ..." in one write; with the last instruction alone when no other rank
+ * reported more. */
 static void say(const launcher *l, uint32_t rank, const char *what) {
     char last[64];
     const char *told = pst_heartbeat_page_told(l->page, rank);
-    pst_launch_say("rank %u on %s %s during %s", rank_of(l, rank), l->host, what,
-                   told ? told : pst_heartbeat_page_where(l->page, rank, last, sizeof last));
+    pst_launch_print("rank %u on %s %s during %s", rank_of(l, rank), l->host, what,
+                     told ? told : pst_heartbeat_page_where(l->page, rank, last, sizeof last));
 }
 
-void pst_launch_say_culprit(launcher *l, int at_last) {
+void pst_launch_print_culprit(launcher *l, int at_last) {
     if (!*l->what || (!at_last && !pst_heartbeat_page_told(l->page, l->culprit))) return;
     say(l, l->culprit, l->what);
     *l->what = 0;
@@ -34,7 +34,7 @@ void pst_launch_begin_end(launcher *l) {
 
 void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
                       const char *what) {
-    /* one that failed may have found out about another one, and that stays */
+    /* a failed rank may have accused another one: that fault stays */
     if (how_sure == CULPRIT) pst_heartbeat_page_mark_dead(l->page, rank);
     else pst_page_fault(l->page, FAULT_FAILED, rank);
     pst_launch_begin_end(l);
@@ -45,8 +45,8 @@ void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_s
     if (how_sure == CULPRIT && what) snprintf(l->what, sizeof l->what, "%s", what);
 }
 
-/* The ranks have found out which of them holds the others up. One that is stuck will not leave: it
- * is waited for no longer than the others. */
+/* The ranks have found the one that holds the others up. A stuck rank will not leave: once it is
+ * the last one it is killed at once. */
 void pst_launch_read_verdict(launcher *l) {
     uint32_t rank;
     int is_stuck;
@@ -56,26 +56,27 @@ void pst_launch_read_verdict(launcher *l) {
         l->blame = CULPRIT;
         l->culprit = rank;
         l->exit_status = 3;
-        pst_launch_say("%s", verdict);
+        pst_launch_print("%s", verdict);
         pst_launch_begin_end(l);
     }
     if (is_stuck && l->live == 1 && l->rank[rank].pid && !l->rank[rank].killed_by_us)
         l->kill_ns = 0;
 }
 
-/* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell
- * silent. On one host of several a rank that left may have followed one of another host: the
- * starting launcher knows. */
-void pst_launch_settle_blame(launcher *l) {
+/* All ranks have ended without a clear culprit: perhaps the ranks found one that stopped
+ * responding. With several hosts, a rank here may have reacted to a rank of another host: the
+ * starting launcher decides. */
+void pst_launch_decide_blame(launcher *l) {
     uint32_t silent;
-    pst_launch_say_culprit(l, 1);
+    pst_launch_print_culprit(l, 1);
     if (l->blame != FOLLOWER && l->blame != ABORTED) return;
     const char *why = pst_heartbeat_page_why(l->page);
-    if (pst_heartbeat_page_silent(l->page, &silent)) say(l, l->culprit = silent, "fell silent");
-    else if (l->hosts && why) pst_launch_host_tell("followed %s", why);
+    if (pst_heartbeat_page_silent(l->page, &silent))
+        say(l, l->culprit = silent, "stopped responding");
+    else if (l->hosts && why) pst_launch_host_report("followed %s", why);
     else if (l->hosts && l->blame == FOLLOWER)
-        pst_launch_host_tell("followed rank %u on %s exited with status 3", rank_of(l, l->culprit),
-                             l->host);
+        pst_launch_host_report("followed rank %u on %s exited with status 3",
+                               rank_of(l, l->culprit), l->host);
     else if (l->blame == ABORTED) say(l, l->culprit, "was killed by signal 6");
     else say(l, l->culprit, "exited with status 3");
 }

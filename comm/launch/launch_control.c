@@ -1,5 +1,4 @@
-/* What the launcher of one host hears from the one that started it, in lines of its standard
- * input. */
+/* Lines on the standard input of the launcher of one host, from the launcher that started it. */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
 #include <errno.h>
@@ -7,29 +6,31 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A whole line that has come already, into line; 0: there is none. */
-static int take_line(pst_launch_host_job *job, char line[PST_LAUNCH_SAID]) {
-    char *end = memchr(job->said, '\n', job->n_said);
+/* Moves a complete line that has arrived to `line`; 0: there is none. */
+static int take_line(pst_launch_host_job *job, char line[PST_LAUNCH_LINE]) {
+    char *end = memchr(job->received, '\n', job->n_received);
     if (!end) return 0;
-    size_t bytes = (size_t)(end - job->said);
-    memcpy(line, job->said, bytes);
+    size_t bytes = (size_t)(end - job->received);
+    memcpy(line, job->received, bytes);
     line[bytes] = 0;
-    job->n_said -= (uint32_t)bytes + 1;
-    memmove(job->said, end + 1, job->n_said);
+    job->n_received -= (uint32_t)bytes + 1;
+    memmove(job->received, end + 1, job->n_received);
     return 1;
 }
 
-/* 0: nothing more will come. */
+/* 0: end of input. */
 static int hear(pst_launch_host_job *job) {
     ssize_t n;
-    if (job->n_said == sizeof job->said) return 0; /* no such long lines are sent */
-    do n = read(job->control, job->said + job->n_said, sizeof job->said - job->n_said);
+    if (job->n_received == sizeof job->received) return 0; /* no valid line is this long */
+    do
+        n = read(job->control, job->received + job->n_received,
+                 sizeof job->received - job->n_received);
     while (n < 0 && errno == EINTR);
-    if (n > 0) job->n_said += (uint32_t)n;
+    if (n > 0) job->n_received += (uint32_t)n;
     return n > 0;
 }
 
-pst_status pst_launch_host_wait(pst_launch_host_job *job, char line[PST_LAUNCH_SAID]) {
+pst_status pst_launch_host_wait(pst_launch_host_job *job, char line[PST_LAUNCH_LINE]) {
     while (!take_line(job, line))
         if (!hear(job)) {
             pst_error_clear();
@@ -46,7 +47,7 @@ static void obey(launcher *l, const char *line) {
 }
 
 void pst_launch_host_read(launcher *l) {
-    char line[PST_LAUNCH_SAID];
+    char line[PST_LAUNCH_LINE];
     if (!hear(l->hosts)) {
         l->control_ended = 1;
         if (!l->blame) {

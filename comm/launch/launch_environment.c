@@ -10,7 +10,7 @@ void pst_launch_environment_free(char **env) {
     free(env);
 }
 
-/* Appends a malloc'ed "NAME=value", which may be NULL for lack of memory; 0 then. */
+/* Appends a malloc'ed "NAME=value"; NULL means that memory ran out. Returns 0 on failure. */
 static int environment_add(char ***env, uint32_t *n, char *variable) {
     char **more = variable ? realloc(*env, (*n + 2) * sizeof *more) : NULL;
     if (!more) {
@@ -33,7 +33,7 @@ static int add_text(char ***env, uint32_t *n, const char *name, const char *valu
     return environment_add(env, n, asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text);
 }
 
-/* What another launcher, or one around this one, has said of its own ranks. */
+/* Variables that another launcher, or an outer one of ours, set for its own ranks. */
 static int left_by_another(const char *variable) {
     static const char *const names[] = {"PENSTOCK_LAUNCHER",
                                         "PENSTOCK_HEARTBEAT_FD",
@@ -54,7 +54,7 @@ static int left_by_another(const char *variable) {
     return !strncmp(variable, "PMIX_", 5) && strncmp(variable, "PMIX_MCA_", 9);
 }
 
-/* World `tcp`: rank 0's listening socket is there before anybody calls it. */
+/* World `tcp`: rank 0 inherits a socket that already listens. */
 static int add_tcp(const launcher *l, uint32_t rank, char ***env, uint32_t *n) {
     const pst_launch_host_job *h = l->hosts;
     return add_number(env, n, "RANK", (long)(l->first + rank)) &&
@@ -73,8 +73,8 @@ pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***out)
     int ok = env != NULL;
     for (char **at = environ; ok && *at; at++)
         if (!left_by_another(*at)) ok = environment_add(&env, &n, strdup(*at));
-    /* UCX patches mmap and friends when it is loaded, for RDMA's registration caches, which one
-     * host does not need. */
+    /* UCX patches mmap and related calls when it is loaded, for the registration caches of RDMA,
+     * which one host does not need. */
     int alone = !l->hosts || l->hosts->size == l->n;
     if (ok && alone && !getenv("UCX_MEM_MMAP_HOOK_MODE"))
         ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));

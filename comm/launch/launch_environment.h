@@ -1,10 +1,9 @@
-/* What ranks find in their environment: all that the launcher has, and what tells them who they
- * are. */
+/* The environment of a rank: the launcher's own, and the variables that tell the rank who it is. */
 #ifndef PST_COMM_LAUNCH_LAUNCH_ENVIRONMENT_H
 #define PST_COMM_LAUNCH_LAUNCH_ENVIRONMENT_H
 #include "comm/launch/launch_parts.h"
 
-/* *env: malloc'ed, as its texts; free with pst_launch_environment_free. */
+/* *env: a malloc'ed array of malloc'ed strings; free with pst_launch_environment_free. */
 pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***env);
 void pst_launch_environment_free(char **env);
 #endif

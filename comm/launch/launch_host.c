@@ -1,6 +1,6 @@
-/* The launcher of one host among several: started by pst_launch_hosts over ssh, it starts the ranks
- * of its host in world `tcp` and hears what to do on its standard input: the secret, then where
- * rank 0 listens, then signals. */
+/* The launcher of one host among several: pst_launch_hosts starts it over ssh, and it starts the
+ * ranks of its host in world `tcp`. Its standard input brings the secret, then the address of rank
+ * 0, then signals. */
 #include "comm/launch/launch_parts.h"
 #include "comm/world/tcp.h"
 #include <stdio.h>
@@ -22,29 +22,32 @@ static pst_status read_job(pst_launch_host_job *job, uint32_t *n) {
     return PST_OK;
 }
 
-/* first: where rank 0 runs. */
+/* `first` 0: this host runs rank 0, and listens. */
 static pst_status meet(pst_launch_host_job *job) {
-    char line[PST_LAUNCH_SAID];
+    char line[PST_LAUNCH_LINE];
     if (pst_launch_host_wait(job, line) != PST_OK)
         return pst_fail(PST_EINPUT, "%s is set by --hostfile only; unset it", variable);
     if (sscanf(line, "secret %63s", job->secret) != 1)
-        return pst_fail(PST_EINTERNAL, "host %s: no secret", job->name);
+        return pst_fail(PST_EINTERNAL, "host %s: the starting launcher sent no secret", job->name);
     snprintf(job->port, sizeof job->port, "0");
     pst_status status =
         job->first ? PST_OK : pst_tcp_listen(job->address, job->port, &job->listener);
     if (status != PST_OK) return pst_fail_in(status, "host %s", job->name);
-    pst_launch_host_tell("ready %s", job->port);
+    pst_launch_host_report("ready %s", job->port);
     PST_TRY(pst_launch_host_wait(job, line));
     if (sscanf(line, "go %63s %7s", job->address, job->port) != 2)
-        return pst_fail(PST_EINTERNAL, "host %s: '%.40s' is no beginning", job->name, line);
+        return pst_fail(
+            PST_EINTERNAL,
+            "host %s: expected 'go ADDRESS PORT' from the starting launcher, found '%.40s'",
+            job->name, line);
     return PST_OK;
 }
 
-/* What an exit status alone does not tell, and ssh not at all when this process is ended by a
- * signal. */
-static void tell_end(const pst_launch_end *end) {
-    if (end->stopped) pst_launch_host_tell("stopped %d", end->stopped);
-    else if (end->exit_status > 128) pst_launch_host_tell("cut %d", end->exit_status - 128);
+/* Reports what the exit status does not tell; ssh reports no status when a signal ends this
+ * process. */
+static void report_end(const pst_launch_end *end) {
+    if (end->stopped) pst_launch_host_report("stopped %d", end->stopped);
+    else if (end->exit_status > 128) pst_launch_host_report("cut %d", end->exit_status - 128);
 }
 
 pst_status pst_launch_host(char *const argv[], uint32_t grace_ms, pst_launch_end *end) {
@@ -53,7 +56,7 @@ pst_status pst_launch_host(char *const argv[], uint32_t grace_ms, pst_launch_end
     PST_TRY(read_job(&job, &n));
     pst_status status = meet(&job);
     if (status == PST_OK) status = pst_launch_ranks(n, &job, argv, grace_ms, end);
-    if (status == PST_OK) tell_end(end);
+    if (status == PST_OK) report_end(end);
     if (job.listener >= 0) close(job.listener);
     return status;
 }

@@ -1,7 +1,7 @@
 /* The launcher of several hosts: starts one launcher on each (launch_ssh.h, launch_host.c), which
- * starts the ranks there. Nothing begins before all hosts have answered. Their standard error goes
- * through here, and with it, in lines that begin with a mark, what they have to say to us; signals
- * go the other way. */
+ * starts the ranks there. No rank starts before all hosts have answered. The hosts' standard error
+ * passes through here; lines that begin with a mark are reports to this launcher. Signals are sent
+ * to the hosts as lines. */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
 #include "comm/launch/launch_ssh.h"
@@ -16,32 +16,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whoever has not answered is named after WORD, and given up after the caller's limit. What is left
- * of a job that ends has CLOSE to leave, then the end of its input, and after KILL more a
- * signal. */
+/* A host that has not answered is named after LATE_NS, and given up after the caller's limit. When
+ * a job ends, the hosts have CLOSE_NS to leave; then their input is closed, and KILL_NS later they
+ * are killed. */
 #define SECOND UINT64_C(1000000000)
-#define WORD_NS (8 * SECOND)
+#define LATE_NS (8 * SECOND)
 #define CLOSE_NS (5 * SECOND)
 #define KILL_NS (3 * SECOND)
 #define LINGER_NS (SECOND / 2)
 
-/* How sure it is that a host is the one to blame. FAILED: it has said itself which rank and why. */
+/* How certain it is that a host is the culprit. FAILED: it has named the failed rank itself. */
 typedef enum { FINE, FOLLOWED, LOST, FAILED } host_end;
 
 typedef struct {
     const pst_host *host;
     uint32_t first, n;
     pid_t pid; /* 0: has ended */
-    /* when it had, while its standard error is still open; PST_NEVER: all is settled */
+    /* when it ended, while its standard error is still open; PST_NEVER: closed too */
     uint64_t ended_ns;
     int in, err; /* -1: closed */
     int ready, wait_status;
-    int stopped, cut; /* the signal after which its ranks have saved and left; that ended them at
-                         once; 0: none */
+    int stopped, killed_by; /* the signal after which its ranks saved and left; the signal that
+                         ended them at once; 0: none */
     char port[8];
-    char line[4096]; /* the beginning of a line of its standard error */
+    char line[4096]; /* an incomplete line of its standard error */
     size_t used;
-    char followed[PAGE_VERDICT + 64]; /* why its first rank left; "" nothing */
+    char followed[PAGE_VERDICT + 64]; /* why its first rank left; "": no report */
 } host_process;
 
 typedef struct {
@@ -50,25 +50,25 @@ typedef struct {
     pst_launch_signals signals;
     const pst_hosts *file;
     char secret[33];
-    int running, interrupts, last_signal, said_late;
-    int stopped; /* some host's */
+    int running, interrupts, last_signal, late_named;
+    int stopped; /* of any host */
     uint64_t interrupted_ns, began_ns;
     uint32_t wait_s;
-    uint64_t close_ns, kill_ns; /* PST_NEVER: not yet */
+    uint64_t close_ns, kill_ns; /* PST_NEVER: not set yet */
     host_end end;
     uint32_t culprit;
-} head;
+} hosts_job;
 
-/* --- talking ---------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
-static void tell(host_process *h, const char *text) {
+static void send_line(host_process *h, const char *text) {
     if (h->in < 0) return;
-    /* whoever has gone is noticed otherwise */
+    /* a closed connection is noticed elsewhere */
     (void)!send(h->in, text, strlen(text), MSG_NOSIGNAL);
 }
 
-static void tell_all(head *j, const char *text) {
-    for (uint32_t i = 0; i < j->n; i++) tell(&j->host[i], text);
+static void send_all(hosts_job *j, const char *text) {
+    for (uint32_t i = 0; i < j->n; i++) send_line(&j->host[i], text);
 }
 
 static void hang_up(host_process *h) {
@@ -76,46 +76,46 @@ static void hang_up(host_process *h) {
     h->in = -1;
 }
 
-static void begin_end(head *j, uint64_t grace) {
+static void begin_end(hosts_job *j, uint64_t grace) {
     uint64_t at = pst_monotonic_ns() + grace;
     if (at < j->close_ns) j->close_ns = at;
 }
 
-static void blame(head *j, host_end how, uint32_t host) {
+static void blame(hosts_job *j, host_end how, uint32_t host) {
     begin_end(j, CLOSE_NS);
     if (j->end >= how) return;
     j->end = how;
     j->culprit = host;
 }
 
-/* All are there: rank 0 listens, and the ranks may begin. */
-static void go(head *j) {
+/* All hosts are ready and rank 0 listens: the ranks may start. */
+static void start_ranks(hosts_job *j) {
     char text[128];
     snprintf(text, sizeof text, "go %s %s\n", j->host[0].host->address, j->host[0].port);
-    tell_all(j, text);
+    send_all(j, text);
     j->running = 1;
 }
 
-static void obey(head *j, host_process *h, const char *text) {
+static void obey(hosts_job *j, host_process *h, const char *text) {
     if (!strncmp(text, "followed ", 9)) snprintf(h->followed, sizeof h->followed, "%s", text + 9);
     int signal;
     if (sscanf(text, "stopped %d", &signal) == 1) {
         h->stopped = signal;
         j->stopped = signal;
     } else if (sscanf(text, "cut %d", &signal) == 1) {
-        h->cut = signal;
+        h->killed_by = signal;
     }
     if (h->ready || sscanf(text, "ready %7s", h->port) != 1) return;
     h->ready = 1;
-    if (++j->n_ready == j->n && !j->last_signal) go(j);
+    if (++j->n_ready == j->n && !j->last_signal) start_ranks(j);
 }
 
-/* --- what the hosts say ----------------------------------------------------------------------- */
+/* --- what the hosts report -------------------------------------------------------------------- */
 
-static void pass_on(head *j, host_process *h, size_t bytes) {
+static void pass_on(hosts_job *j, host_process *h, size_t bytes) {
     const size_t mark = sizeof PST_LAUNCH_MARK - 1;
-    char *word = memmem(h->line, bytes, PST_LAUNCH_MARK, mark); /* a rank may have died in the
-                                                                   middle of a line */
+    char *word = memmem(h->line, bytes, PST_LAUNCH_MARK, mark); /* may stand within a line, if a
+                                                                   rank died while it wrote one */
     ssize_t n = write(STDERR_FILENO, h->line, word ? (size_t)(word - h->line) : bytes);
     (void)n;
     if (!word) return;
@@ -123,7 +123,7 @@ static void pass_on(head *j, host_process *h, size_t bytes) {
     obey(j, h, word + mark);
 }
 
-static void hear(head *j, host_process *h) {
+static void hear(hosts_job *j, host_process *h) {
     ssize_t n = read(h->err, h->line + h->used, sizeof h->line - 1 - h->used);
     if (n < 0 && errno == EINTR) return;
     if (n > 0) h->used += (size_t)n;
@@ -140,19 +140,18 @@ static void hear(head *j, host_process *h) {
     h->err = -1;
 }
 
-/* How a host's end is to be taken. One that never was ready has not begun: whatever it said, it is
- * the one. */
-static host_end judge(const host_process *h) {
+/* What the end of a host means. A host that was never ready is the culprit, whatever it
+ * reported. */
+static host_end meaning_of_end(const host_process *h) {
     int status = WIFEXITED(h->wait_status) ? WEXITSTATUS(h->wait_status) : 255;
     if ((!status || h->stopped) && h->ready) return FINE;
-    if (h->cut) return FAILED;
+    if (h->killed_by) return FAILED;
     if (!h->ready || status == 255) return LOST; /* 255: ssh's own */
     return *h->followed ? FOLLOWED : FAILED;
 }
 
-/* An ssh that shares a connection leaves its standard error to others: it is read for LINGER_NS
- * more. */
-static void reap(head *j, uint64_t now) {
+/* An ssh that shares a connection keeps standard error open: it is read for LINGER_NS more. */
+static void reap(hosts_job *j, uint64_t now) {
     for (uint32_t i = 0; i < j->n; i++) {
         host_process *h = &j->host[i];
         if (h->pid && waitpid(h->pid, &h->wait_status, WNOHANG) == h->pid) {
@@ -164,30 +163,30 @@ static void reap(head *j, uint64_t now) {
         h->ended_ns = PST_NEVER;
         j->live--;
         hang_up(h);
-        host_end how = judge(h);
-        if (how != FINE && j->close_ns > now) blame(j, how, i); /* else it was told to go */
+        host_end how = meaning_of_end(h);
+        if (how != FINE && j->close_ns > now) blame(j, how, i); /* else it was told to leave */
     }
 }
 
 /* --- signals ---------------------------------------------------------------------------------- */
 
-static void tell_signal(host_process *h, int signal) {
+static void send_signal(host_process *h, int signal) {
     char text[32];
     snprintf(text, sizeof text, "signal %d\n", signal);
-    tell(h, text);
+    send_line(h, text);
 }
 
-/* Before they begin, hosts wait for nothing else, and hear the end of their input. */
-static void forward(head *j, int signal) {
-    for (uint32_t i = 0; j->running && i < j->n; i++) tell_signal(&j->host[i], signal);
+/* Before the ranks start, hosts only wait for input, so they notice that it is closed. */
+static void forward(hosts_job *j, int signal) {
+    for (uint32_t i = 0; j->running && i < j->n; i++) send_signal(&j->host[i], signal);
 }
 
-/* As in launch_signals.c: one rank is enough to save, and a terminal that closes sends several
+/* As in launch_signals.c: SIGUSR1 to one rank makes all save; a terminal that closes sends several
  * SIGHUP. */
-static void interrupt(head *j, int signal) {
+static void interrupt(hosts_job *j, int signal) {
     uint64_t now = pst_monotonic_ns();
     if (signal == SIGUSR1) {
-        if (j->running) tell_signal(&j->host[0], signal);
+        if (j->running) send_signal(&j->host[0], signal);
         return;
     }
     if (signal == SIGHUP && j->last_signal) return;
@@ -200,13 +199,13 @@ static void interrupt(head *j, int signal) {
     forward(j, signal);
 }
 
-static void suspend(head *j) {
+static void suspend(hosts_job *j) {
     forward(j, SIGTSTP);
     kill(getpid(), SIGSTOP);
     forward(j, SIGCONT);
 }
 
-static void read_signals(head *j) {
+static void read_signals(hosts_job *j) {
     struct signalfd_siginfo info;
     while (read(j->signals.fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGTSTP) suspend(j);
@@ -216,21 +215,21 @@ static void read_signals(head *j) {
 
 /* --- watching --------------------------------------------------------------------------------- */
 
-static void check_late(head *j, uint64_t now) {
-    uint64_t limit = j->began_ns + j->wait_s * SECOND, word = j->began_ns + WORD_NS;
-    if (j->running || now < (limit < word ? limit : word)) return;
+static void check_late(hosts_job *j, uint64_t now) {
+    uint64_t limit = j->began_ns + j->wait_s * SECOND, late = j->began_ns + LATE_NS;
+    if (j->running || now < (limit < late ? limit : late)) return;
     for (uint32_t i = 0; i < j->n; i++) {
         const host_process *h = &j->host[i];
         if (h->ready || !h->pid) continue;
         if (now >= limit) blame(j, LOST, i);
-        else if (!j->said_late)
-            pst_launch_say("host %s (%s, ranks %u to %u) does not answer yet", h->host->name,
-                           h->host->address, h->first, h->first + h->n - 1);
+        else if (!j->late_named)
+            pst_launch_print("host %s (%s, ranks %u to %u) does not answer yet", h->host->name,
+                             h->host->address, h->first, h->first + h->n - 1);
     }
-    j->said_late = 1;
+    j->late_named = 1;
 }
 
-static void end_the_rest(head *j, uint64_t now) {
+static void end_the_rest(hosts_job *j, uint64_t now) {
     if (now >= j->close_ns && j->kill_ns == PST_NEVER) {
         for (uint32_t i = 0; i < j->n; i++) hang_up(&j->host[i]);
         j->kill_ns = now + KILL_NS;
@@ -238,16 +237,16 @@ static void end_the_rest(head *j, uint64_t now) {
     for (uint32_t i = 0; now >= j->kill_ns && i < j->n; i++) {
         host_process *h = &j->host[i];
         if (h->pid) kill(-h->pid, SIGKILL);
-        if (h->err >= 0) close(h->err); /* somebody else may hold the other end */
+        if (h->err >= 0) close(h->err); /* another process may hold the other end open */
         h->err = -1;
     }
 }
 
-static void watch(head *j, struct pollfd *fds) {
+static void watch(hosts_job *j, struct pollfd *fds) {
     while (j->live) {
         uint64_t now = pst_monotonic_ns();
         check_late(j, now);
-        if (j->end && !j->running) begin_end(j, 0); /* nothing has begun: nothing to wait for */
+        if (j->end && !j->running) begin_end(j, 0); /* no rank has started: no need to wait */
         end_the_rest(j, now);
         fds[0] = (struct pollfd){.fd = j->signals.fd, .events = POLLIN};
         for (uint32_t i = 0; i < j->n; i++)
@@ -260,9 +259,9 @@ static void watch(head *j, struct pollfd *fds) {
     }
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- launching -------------------------------------------------------------------------------- */
 
-static void say_lost(const head *j, const host_process *h) {
+static void print_lost(const hosts_job *j, const host_process *h) {
     char how[128];
     if (h->pid || (WIFSIGNALED(h->wait_status) && j->kill_ns != PST_NEVER))
         snprintf(how, sizeof how, "no answer within %u s", j->wait_s);
@@ -273,31 +272,31 @@ static void say_lost(const head *j, const host_process *h) {
         snprintf(how, sizeof how, "%s ended with status %d",
                  h->host->is_here && !getenv("PENSTOCK_SSH") ? "it" : "the connection",
                  WEXITSTATUS(h->wait_status));
-    pst_launch_say("%s:%u: host %s (%s) with ranks %u to %u %s: %s", j->file->path, h->host->line,
-                   h->host->name, h->host->address, h->first, h->first + h->n - 1,
-                   h->ready ? "is lost" : "could not be reached or started", how);
+    pst_launch_print("%s:%u: host %s (%s) with ranks %u to %u %s: %s", j->file->path, h->host->line,
+                     h->host->name, h->host->address, h->first, h->first + h->n - 1,
+                     h->ready ? "is lost" : "could not be reached or started", how);
 }
 
-/* By the user's own signal, and nothing was saved. */
-static int ended_at_once(const head *j) {
+/* Ended by the user's own signal, without saving. */
+static int ended_at_once(const hosts_job *j) {
     int at_once = !j->running || j->interrupts > 1 || j->last_signal == SIGQUIT;
     return j->last_signal && at_once && j->end != FAILED;
 }
 
-/* Says what nobody else has said. */
-static int settle(const head *j) {
+/* The exit status of the job; prints what no other process has printed. */
+static int finish(const hosts_job *j) {
     const host_process *h = &j->host[j->culprit];
     if (ended_at_once(j)) return 128 + j->last_signal;
     switch (j->end) {
     case FINE: return j->stopped ? pst_launch_stop_exit(j->stopped) : 0;
-    case FOLLOWED: pst_launch_say("%s", h->followed); return 3;
-    case LOST: say_lost(j, h); return h->ready ? 3 : 2;
-    default: return h->cut ? 128 + h->cut : WEXITSTATUS(h->wait_status);
+    case FOLLOWED: pst_launch_print("%s", h->followed); return 3;
+    case LOST: print_lost(j, h); return h->ready ? 3 : 2;
+    default: return h->killed_by ? 128 + h->killed_by : WEXITSTATUS(h->wait_status);
     }
 }
 
 /* Ranks fill the hosts in the order of the file. */
-static pst_status start_all(head *j, char *const argv[]) {
+static pst_status start_all(hosts_job *j, char *const argv[]) {
     uint32_t first = 0;
     char text[64];
     snprintf(text, sizeof text, "secret %s\n", j->secret);
@@ -318,7 +317,7 @@ static pst_status start_all(head *j, char *const argv[]) {
         h->err = started.err;
         h->ended_ns = 0;
         j->live++;
-        tell(h, text);
+        send_line(h, text);
         first += h->n;
     }
     return PST_OK;
@@ -339,12 +338,12 @@ static uint32_t hosts_for(const pst_hosts *hosts, uint32_t ranks) {
 
 pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, char *const argv[],
                             pst_launch_end *end) {
-    head j = {.size = ranks,
-              .file = hosts,
-              .wait_s = wait_s,
-              .signals.fd = -1,
-              .close_ns = PST_NEVER,
-              .kill_ns = PST_NEVER};
+    hosts_job j = {.size = ranks,
+                   .file = hosts,
+                   .wait_s = wait_s,
+                   .signals.fd = -1,
+                   .close_ns = PST_NEVER,
+                   .kill_ns = PST_NEVER};
     if (!ranks || ranks > hosts->slots)
         return pst_fail(
             PST_EINPUT,
@@ -365,7 +364,7 @@ pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, c
     if (status != PST_OK) begin_end(&j, 0);
     if (j.live) watch(&j, fds);
     if (status == PST_OK) {
-        end->exit_status = settle(&j);
+        end->exit_status = finish(&j);
         end->stopped = j.end == FINE && !ended_at_once(&j) ? j.stopped : 0;
     }
     pst_launch_signals_close(&j.signals);

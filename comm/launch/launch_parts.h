@@ -1,6 +1,6 @@
-/* The launcher's inside, shared by its files: launch.c starts and watches, launch_blame.c says who
- * was to blame, launch_signals.c takes signals as they come, launch_host.c is the launcher of one
- * host among several. */
+/* Internals of the launcher, shared by its files: launch.c starts and watches, launch_blame.c finds
+ * the culprit, launch_signals.c handles signals, launch_host.c is the launcher of one host among
+ * several. */
 #ifndef PST_COMM_LAUNCH_LAUNCH_PARTS_H
 #define PST_COMM_LAUNCH_LAUNCH_PARTS_H
 #include "comm/launch/launch.h"
@@ -9,96 +9,102 @@
 #include <signal.h>
 #include <sys/types.h>
 
-/* Signals that a launcher reads instead of taking; what they were before. */
+/* The signals that a launcher reads from a descriptor, and the state to restore. */
 typedef struct {
-    int fd;                  /* signalfd; -1: none */
-    sigset_t before, waited; /* signal masks of the caller; what fd reads */
-    struct sigaction child;  /* the caller's; ignored children could not be waited for */
+    int fd;                   /* signalfd; -1: none */
+    sigset_t before, watched; /* the caller's signal mask; the signals that fd reads */
+    struct sigaction child;   /* the caller's SIGCHLD action; if it ignored children, they could not
+                                 be waited for */
 } pst_launch_signals;
 
 pst_status pst_launch_signals_open(pst_launch_signals *s);
 void pst_launch_signals_close(pst_launch_signals *s);
 
-enum { PST_LAUNCH_SAID = 512 };
-/* One host of a job that a host file describes: which ranks are its own, and where rank 0
- * listens. */
+enum { PST_LAUNCH_LINE = 512 };
+/* One host of a job that a host file describes: its ranks, and where rank 0 listens. */
 typedef struct {
-    uint32_t first, size; /* its first rank; ranks of the job */
-    char name[256];       /* as the host file says */
+    uint32_t first, size; /* its first rank; number of ranks of the job */
+    char name[256];       /* as in the host file */
     char address[64], port[8], secret[64];
-    int listener; /* rank 0 inherits it; -1 elsewhere */
-    int control;  /* what the starting launcher says, in lines; its end means: at once */
-    char said[PST_LAUNCH_SAID]; /* the beginning of a line */
-    uint32_t n_said;
+    int listener; /* rank 0 inherits it; -1 on the other hosts */
+    int control;  /* pipe with lines from the starting launcher; its end means: end the job at once
+                   */
+    char received[PST_LAUNCH_LINE]; /* received bytes up to the end of a line */
+    uint32_t n_received;
 } pst_launch_host_job;
 
-/* Who is to blame, ever more certain: a rank that left with status 3 mostly followed another one.
- * So may one that aborted: UCX does when it reads the memory of a process that is just going. */
+/* How certain it is that a rank is the culprit. A rank that exited with status 3 mostly reacted to
+ * the failure of another one. So may one that aborted: UCX calls abort() when it reads the memory
+ * of a process that is ending. */
 typedef enum { NOBODY, FOLLOWER, ABORTED, CULPRIT } certainty;
 
 typedef struct {
     pid_t pid;           /* 0: not running */
-    uint64_t stopped_ns; /* since when it is stopped, 0 when it runs */
+    uint64_t stopped_ns; /* when it was stopped; 0: it runs */
     int killed_by_us, left_early;
 } rank_process;
 
 typedef struct {
-    uint32_t n, live, first; /* ranks here, those that run, the number of the first */
+    uint32_t n, live, first; /* ranks on this host; those still running; number of the first one */
     char host[64];
     char *const *argv;
     uint64_t grace_ns;
     rank_process *rank;         /* [n] */
-    pst_server *server;         /* NULL on one host of several */
-    pst_launch_host_job *hosts; /* NULL: all ranks are here */
+    pst_server *server;         /* NULL when this is one host of several */
+    pst_launch_host_job *hosts; /* NULL: all ranks are on this host */
     pst_heartbeat_page *page;
     int page_fd, null_fd;
     pst_launch_signals signals;
-    /* SIGINT, SIGTERM and SIGQUIT are counted; the last may be a SIGHUP */
+    /* interrupts counts SIGINT, SIGTERM and SIGQUIT; last_signal may also be SIGHUP */
     int interrupts, last_signal;
     uint64_t interrupted_ns; /* when the last one came */
-    int suspended;           /* stopped together with ranks of other hosts */
+    int suspended;           /* stopped together with the ranks of other hosts */
     int control_ended;
-    int any_killed;     /* by whatever signal */
-    int any_left_early; /* some rank's left_early: status 0 before its heartbeat had begun */
-    uint64_t began_ns;  /* 0: who is late has been named, or nobody is */
-    int ending;         /* somebody failed: the rest has until kill_ns */
+    int any_killed;     /* by any signal */
+    int any_left_early; /* some rank's left_early: it exited with status 0 before its heartbeat was
+                           open */
+    uint64_t began_ns;  /* 0: a late rank was already named, or none is late */
+    int ending;         /* some rank failed: the others have until kill_ns */
     uint64_t kill_ns;
     certainty blame;
     uint32_t culprit;
-    char what[320]; /* has happened to it, to be said; "" nothing */
+    char what[320]; /* what happened to the culprit, not printed yet; "": nothing to print */
     int exit_status;
 } launcher;
 
-/* launch_say.c. One line on stderr, in one write: to the user, or to the starting launcher only. */
-void pst_launch_say(const char *format, ...) PST_PRINTF(1, 2);
-void pst_launch_host_tell(const char *format, ...) PST_PRINTF(1, 2);
+/* launch_print.c. One line on stderr, in one write: to the user, or to the starting launcher only.
+ */
+void pst_launch_print(const char *format, ...) PST_PRINTF(1, 2);
+void pst_launch_host_report(const char *format, ...) PST_PRINTF(1, 2);
 #define PST_LAUNCH_MARK "\001penstock "
 
-/* launch_blame.c. Ranks are numbered as on this host. */
-/* what: NULL when the rank has said itself why. */
+/* launch_blame.c. `rank` counts from 0 on this host. */
+/* what: NULL when the rank has printed itself why. */
 void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
                       const char *what);
-/* Names the culprit once the others have told where it was, or at_last without that. */
-void pst_launch_say_culprit(launcher *l, int at_last);
+/* Names the culprit once another rank has reported where it was; at_last: even without that
+ * report. */
+void pst_launch_print_culprit(launcher *l, int at_last);
 void pst_launch_begin_end(launcher *l);
 void pst_launch_read_verdict(launcher *l);
-void pst_launch_settle_blame(launcher *l);
+void pst_launch_decide_blame(launcher *l);
 
-/* launch_signals.c. The whole group of a rank: what it started goes with it. */
+/* launch_signals.c. Signals go to the process group of each rank, so that its children get them
+ * too. */
 void pst_launch_signal_ranks(launcher *l, int signal);
 void pst_launch_kill_ranks(launcher *l, uint64_t now);
 void pst_launch_interrupt(launcher *l, int signal);
 void pst_launch_read_signals(launcher *l);
-/* Stops the ranks, or lets them go on, while the launcher itself runs. */
+/* Stops the ranks, or continues them, while the launcher itself runs. */
 void pst_launch_suspend(launcher *l, int stop);
 
 /* launch.c: the ranks of this host; hosts may be NULL. */
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end);
 
-/* launch_control.c: what has come over the control pipe. */
+/* launch_control.c: handles the lines that have arrived on the control pipe. */
 void pst_launch_host_read(launcher *l);
-/* Waits for a whole line. EPEER without a message: whoever has started this host is gone, or gives
- * up for another one, and says so itself. */
-pst_status pst_launch_host_wait(pst_launch_host_job *job, char line[PST_LAUNCH_SAID]);
+/* Waits for a whole line. EPEER without a message: the starting launcher is gone, or has given up
+ * because of another host and prints why. */
+pst_status pst_launch_host_wait(pst_launch_host_job *job, char line[PST_LAUNCH_LINE]);
 #endif

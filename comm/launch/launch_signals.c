@@ -1,4 +1,4 @@
-/* Signals as the launcher takes them: read from a descriptor, and forwarded to the ranks
+/* Signals of the launcher: it reads them from a descriptor and forwards them to the ranks
  * (launch.h). */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
@@ -11,18 +11,20 @@
 pst_status pst_launch_signals_open(pst_launch_signals *s) {
     static const int wanted[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1};
     struct sigaction now;
-    sigemptyset(&s->waited);
+    sigemptyset(&s->watched);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        /* A signal that waits would be read even where it is ignored: by nohup, or in a shell's
-         * background. */
+        /* A blocked signal would arrive even if it is ignored, by nohup or for a background job of
+         * a shell. */
         int ends = wanted[i] != SIGCHLD && wanted[i] != SIGTSTP && wanted[i] != SIGUSR1;
         int ignored = ends && !sigaction(wanted[i], NULL, &now) && now.sa_handler == SIG_IGN;
-        if (!ignored) sigaddset(&s->waited, wanted[i]);
+        if (!ignored) sigaddset(&s->watched, wanted[i]);
     }
-    pthread_sigmask(SIG_BLOCK, &s->waited, &s->before);
+    pthread_sigmask(SIG_BLOCK, &s->watched, &s->before);
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &s->child);
-    s->fd = signalfd(-1, &s->waited, SFD_CLOEXEC | SFD_NONBLOCK);
-    return s->fd >= 0 ? PST_OK : pst_fail(PST_ENOMEM, "no descriptors for the launcher: %m");
+    s->fd = signalfd(-1, &s->watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    return s->fd >= 0
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "cannot open a signal descriptor for the launcher: %m");
 }
 
 void pst_launch_signals_close(pst_launch_signals *s) {
@@ -42,7 +44,7 @@ void pst_launch_signal_ranks(launcher *l, int signal) {
 void pst_launch_kill_ranks(launcher *l, uint64_t now) {
     pst_launch_signal_ranks(l, SIGKILL);
     l->ending = 1;
-    /* again, should one have been between fork and setpgid */
+    /* kill again later, in case a rank was between fork and setpgid */
     l->kill_ns = now + GRACE_AFTER_KILL_NS;
 }
 
@@ -53,22 +55,22 @@ void pst_launch_suspend(launcher *l, int stop) {
         if (l->rank[i].stopped_ns) l->rank[i].stopped_ns = pst_monotonic_ns();
 }
 
-/* Ctrl-Z: the ranks stop with us and go on with us. Their heartbeats stand still together, so
- * nobody is missed. */
+/* Ctrl-Z: the ranks stop and continue with the launcher. All heartbeats pause together, so no rank
+ * seems dead. */
 static void suspend(launcher *l) {
     pst_launch_suspend(l, 1);
     kill(getpid(), SIGSTOP);
     pst_launch_suspend(l, 0);
 }
 
-/* A terminal that closes sends several, and none of them means: at once. */
+/* A closing terminal sends several SIGHUP; unlike a second SIGINT they do not mean "at once". */
 static void hang_up(launcher *l) {
     if (l->last_signal) return;
     l->last_signal = SIGHUP;
     pst_launch_signal_ranks(l, SIGHUP);
 }
 
-/* One of them is enough for all to save. */
+/* One rank is enough: it makes all of them save. */
 static void save(launcher *l) {
     for (uint32_t i = 0; i < l->n; i++) {
         if (!l->rank[i].pid) continue;

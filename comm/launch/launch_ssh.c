@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* For any shell that knows single quotes. */
+/* Quotes for any shell that knows single quotes. */
 static void put_quoted(const char *text, FILE *out) {
     fputc('\'', out);
     for (; *text; text++) {
@@ -19,9 +19,9 @@ static void put_quoted(const char *text, FILE *out) {
     fputc('\'', out);
 }
 
-/* Variables that change how the program runs; not what says who a process is, nor secrets: anybody
- * may list processes. */
-static int travels(const char *variable) {
+/* Variables that change how the program runs. Not the ones that identify a process, and no secrets:
+ * every user can list command lines. */
+static int is_forwarded(const char *variable) {
     static const char *const stay[] = {
         "PENSTOCK_SECRET=",       "PENSTOCK_SSH=", "PENSTOCK_LAUNCHER=",
         "PENSTOCK_HEARTBEAT_FD=", "PENSTOCK_HOST", "PENSTOCK_LISTEN_FD="};
@@ -37,18 +37,19 @@ static pst_status make_command(const pst_host *host, const pst_ssh_job *job, cha
     size_t bytes;
     ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
     if (used <= 0 || !getcwd(folder, sizeof folder))
-        return pst_fail(PST_ENOMEM, "cannot tell where this program or the current folder is: %m");
+        return pst_fail(PST_ENOMEM,
+                        "cannot find the path of this program or the current folder: %m");
     program[used] = 0;
     snprintf(text, sizeof text, "PENSTOCK_HOST_JOB=%u %u %u %s %s", job->first, job->n, job->size,
              host->name, host->address);
     FILE *out = open_memstream(command, &bytes);
-    if (!out) return pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
+    if (!out) return pst_fail(PST_ENOMEM, "no memory to start the launcher on host %s", host->name);
     fputs("cd ", out);
     put_quoted(folder, out);
     fputs(" && exec env ", out);
     put_quoted(text, out);
     for (char **at = environ; *at; at++)
-        if (travels(*at)) {
+        if (is_forwarded(*at)) {
             fputc(' ', out);
             put_quoted(*at, out);
         }
@@ -60,10 +61,10 @@ static pst_status make_command(const pst_host *host, const pst_ssh_job *job, cha
     }
     if (!fclose(out)) return PST_OK;
     free(*command);
-    return pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
+    return pst_fail(PST_ENOMEM, "no memory to start the launcher on host %s", host->name);
 }
 
-/* ConnectTimeout: within the ten seconds after which whoever does not answer is to be known. */
+/* ConnectTimeout: below the time after which a host without an answer is named. */
 static char *const ssh[] = {"ssh",
                             "-o",
                             "BatchMode=yes",
@@ -76,12 +77,12 @@ static char *const ssh[] = {"ssh",
                             "-o",
                             "LogLevel=ERROR"};
 
-/* Of a command in text, or of our own, and what is added to it. */
-static size_t most_words(const char *text) {
+/* Upper bound for the words of the command in text, or of our own, and the added ones. */
+static size_t max_words(const char *text) {
     return (text ? strlen(text) / 2 + 1 : sizeof ssh / sizeof *ssh) + 3;
 }
 
-/* word: [most_words(text)]; text is cut up. */
+/* word: [max_words(text)]; strtok modifies text. */
 static pst_status make_words(const pst_host *host, char *text, char *command, char **word) {
     size_t n = 0;
     char *rest;
@@ -103,8 +104,8 @@ static pst_status make_words(const pst_host *host, char *text, char *command, ch
     return PST_OK;
 }
 
-/* In a group of its own: the terminal's Ctrl-C is ours to forward. It goes when we do, and then the
- * other end hears the end of its input. */
+/* Runs in the child, in its own process group, because the launcher forwards the terminal's Ctrl-C.
+ * It ends when the launcher ends, and the remote side sees the end of its input. */
 static void become(char **word, int in, int err, const sigset_t *mask, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(255);
@@ -122,11 +123,11 @@ static pst_status start(const pst_host *host, char **word, const sigset_t *mask,
                         pst_ssh_process *process) {
     int to[2], from[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to))
-        return pst_fail(PST_ENOMEM, "no descriptors to start host %s: %m", host->name);
+        return pst_fail(PST_ENOMEM, "cannot open a socket to start host %s: %m", host->name);
     if (pipe2(from, O_CLOEXEC)) {
         close(to[0]);
         close(to[1]);
-        return pst_fail(PST_ENOMEM, "no descriptors to start host %s: %m", host->name);
+        return pst_fail(PST_ENOMEM, "cannot open a pipe to start host %s: %m", host->name);
     }
     pid_t parent = getpid(), child = fork();
     if (child == 0) become(word, to[0], from[1], mask, parent);
@@ -147,10 +148,11 @@ static pst_status start(const pst_host *host, char **word, const sigset_t *mask,
 pst_status pst_launch_ssh(const pst_host *host, const pst_ssh_job *job, pst_ssh_process *process) {
     const char *given = getenv("PENSTOCK_SSH");
     char *command = NULL, *text = given ? strdup(given) : NULL,
-         **word = calloc(most_words(given), sizeof *word);
-    pst_status status = word && (text || !given)
-                            ? make_command(host, job, &command)
-                            : pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
+         **word = calloc(max_words(given), sizeof *word);
+    pst_status status =
+        word && (text || !given)
+            ? make_command(host, job, &command)
+            : pst_fail(PST_ENOMEM, "no memory to start the launcher on host %s", host->name);
     if (status == PST_OK) status = make_words(host, text, command, word);
     if (status == PST_OK) status = start(host, word, job->mask, process);
     free(word);

@@ -1,5 +1,5 @@
-/* The embedded PMIx server. All ranks are local, so a fence only hands back the data that libpmix
- * has collected, and nothing is ever asked of another host. */
+/* The embedded PMIx server. All ranks are on this host, so a fence only returns the data that
+ * libpmix has collected, and no other host is ever asked. */
 #include "comm/launch/server.h"
 #include "comm/world/secret.h"
 #include <inttypes.h>
@@ -23,10 +23,10 @@ struct pst_server {
     char why[256];
 };
 
-/* libpmix's callbacks carry no context of ours, come from its own thread, and may come late. */
-static pst_server *only;
-/* guards it, and what on_abort writes */
-static pthread_mutex_t only_lock = PTHREAD_MUTEX_INITIALIZER;
+/* libpmix's callbacks get no context from us, run in its own thread, and may come late. */
+static pst_server *current;
+/* guards `current`, and what on_abort writes */
+static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { CLOSE_S = 2 };
 
@@ -59,7 +59,7 @@ static pmix_status_t waiter_finish(waiter *w, pmix_status_t rc) {
     return rc;
 }
 
-/* Waits for CLOSE_S at most; 0: libpmix has not answered, and may still do so. */
+/* Waits at most CLOSE_S; 0: libpmix has not called back yet, and may still do so. */
 static int waiter_is_done(waiter *w) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -97,7 +97,7 @@ static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* Only remembers the first request: the launcher ends the job. */
+/* Records the first request only; the launcher ends the job. */
 static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int exit_status,
                               const char why[], pmix_proc_t procs[], size_t n_proc,
                               pmix_op_cbfunc_t done, void *arg) {
@@ -106,8 +106,8 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int exit_st
     (void)n_proc;
     (void)done;
     (void)arg;
-    pthread_mutex_lock(&only_lock);
-    pst_server *s = only;
+    pthread_mutex_lock(&current_lock);
+    pst_server *s = current;
     if (s && !s->aborted && PMIX_CHECK_NSPACE(proc->nspace, s->job)) {
         s->aborted = 1;
         s->abort_rank = proc->rank;
@@ -115,7 +115,7 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int exit_st
         snprintf(s->why, sizeof s->why, "%s", why ? why : "");
         eventfd_write(s->abort_fd, 1);
     }
-    pthread_mutex_unlock(&only_lock);
+    pthread_mutex_unlock(&current_lock);
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -130,7 +130,7 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n_proc, const pm
     return PMIX_SUCCESS;
 }
 
-/* Data of ranks elsewhere: there are none. */
+/* Data of ranks on other hosts: there are none. */
 static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t n_info,
                               pmix_modex_cbfunc_t done, void *arg) {
     (void)proc;
@@ -142,12 +142,12 @@ static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t info[],
 
 /* --- open ------------------------------------------------------------------------------------- */
 
-/* libpmix writes a file only to tell tools where the server is. Nobody needs it, and what cannot be
- * made cannot be left behind by a launcher that is killed. */
+/* libpmix writes a file only so that tools find the server. No tool needs it, and a file that
+ * cannot be created cannot be left behind when the launcher is killed. */
 #define NO_FOLDER "/dev/null/penstock"
 
-/* libpmix starts once per process and does not survive being finalized and started again (4.2: its
- * listener dies), so it stays. */
+/* libpmix is started once per process and stays: it does not work when it is finalized and started
+ * again (4.2: its listener dies). */
 static pst_status start_library(void) {
     static int started;
     static pmix_server_module_t module = {
@@ -158,7 +158,7 @@ static pst_status start_library(void) {
         .direct_modex = on_modex,
     };
     if (started) return PST_OK;
-    /* Values travel over the connection: no further shared files. The user's own choices win. */
+    /* Values travel over the connection, without further shared files. Settings of the user win. */
     setenv("PMIX_MCA_gds", "hash", 0);
     setenv("PMIX_MCA_psec", "native", 0);
     pmix_info_t info[2];
@@ -180,7 +180,7 @@ static char *rank_list(uint32_t n) {
     return text;
 }
 
-/* 0: there is no memory. */
+/* Returns 0 when there is no memory. */
 static int describe_rank(pmix_info_t *out, uint32_t rank) {
     uint16_t local = (uint16_t)rank;
     uint32_t zero = 0;
@@ -229,9 +229,9 @@ static pst_status register_job(pst_server *s, const char *host) {
         PMIx_server_register_nspace(s->job, (int)s->n, info, n_info, waiter_done, &w);
     rc = waiter_finish(&w, rc);
     s->registered = rc == PMIX_SUCCESS;
-    status = rc == PMIX_SUCCESS
-                 ? PST_OK
-                 : pst_fail(PST_EINTERNAL, "PMIx refuses the job: %s", PMIx_Error_string(rc));
+    status = rc == PMIX_SUCCESS ? PST_OK
+                                : pst_fail(PST_EINTERNAL, "PMIx did not register the job: %s",
+                                           PMIx_Error_string(rc));
 out:
     if (info) PMIX_INFO_FREE(info, n_info);
     free(peers);
@@ -249,26 +249,30 @@ static pst_status register_ranks(pst_server *s) {
             PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, waiter_done, &w);
         rc = waiter_finish(&w, rc);
         if (rc != PMIX_SUCCESS)
-            return pst_fail(PST_EINTERNAL, "PMIx refuses rank %u: %s", i, PMIx_Error_string(rc));
+            return pst_fail(PST_EINTERNAL, "PMIx did not register rank %u: %s", i,
+                            PMIx_Error_string(rc));
     }
     return PST_OK;
 }
 
 pst_status pst_server_open(uint32_t n, const char *host, pst_server **server) {
-    if (only) return pst_fail(PST_EINTERNAL, "one job at a time");
+    if (current)
+        return pst_fail(PST_EINTERNAL,
+                        "this process runs a job already; only one is possible at a time");
     pst_server *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for the launcher");
     s->n = n;
-    pthread_mutex_lock(&only_lock);
-    only = s;
-    pthread_mutex_unlock(&only_lock);
-    /* whoever wants to join must know the name: only our ranks' environment tells it */
-    uint64_t word;
-    pst_status status = pst_secret_random(&word, sizeof word);
-    snprintf(s->job, sizeof s->job, "penstock-%d-%016" PRIx64, (int)getpid(), word);
+    pthread_mutex_lock(&current_lock);
+    current = s;
+    pthread_mutex_unlock(&current_lock);
+    /* a process can only join if it knows this name, which only our ranks get in their
+     * environment */
+    uint64_t id;
+    pst_status status = pst_secret_random(&id, sizeof id);
+    snprintf(s->job, sizeof s->job, "penstock-%d-%016" PRIx64, (int)getpid(), id);
     s->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (status == PST_OK && s->abort_fd < 0)
-        status = pst_fail(PST_ENOMEM, "no descriptor for the launcher: %m");
+        status = pst_fail(PST_ENOMEM, "cannot open an event descriptor for the launcher: %m");
     if (status == PST_OK) status = start_library();
     if (status == PST_OK) status = register_job(s, host);
     if (status == PST_OK) status = register_ranks(s);
@@ -287,28 +291,29 @@ pst_status pst_server_environment(pst_server *s, uint32_t rank, char ***env) {
     PMIX_LOAD_PROCID(&proc, s->job, rank);
     pmix_status_t rc = PMIx_server_setup_fork(&proc, env);
     if (rc != PMIX_SUCCESS)
-        return pst_fail(PST_ENOMEM, "no environment for rank %u: %s", rank, PMIx_Error_string(rc));
+        return pst_fail(PST_ENOMEM, "PMIx did not set up the environment of rank %u: %s", rank,
+                        PMIx_Error_string(rc));
     return PST_OK;
 }
 
 int pst_server_abort_fd(const pst_server *s) { return s->abort_fd; }
 
 int pst_server_aborted(pst_server *s, uint32_t *rank, int *exit_status, char *why, uint32_t bytes) {
-    pthread_mutex_lock(&only_lock);
+    pthread_mutex_lock(&current_lock);
     int aborted = s->aborted;
     if (aborted) {
         *rank = s->abort_rank;
         *exit_status = s->exit_status;
         snprintf(why, bytes, "%s", s->why);
     }
-    pthread_mutex_unlock(&only_lock);
+    pthread_mutex_unlock(&current_lock);
     eventfd_t ignored;
     eventfd_read(s->abort_fd, &ignored);
     return aborted;
 }
 
-/* libpmix's thread may answer nothing any more when a rank was killed while it connected: the job
- * is over then, and nobody waits for that. What the answer would be written to is left to it. */
+/* If a rank was killed while it connected, libpmix's thread may never call back; the job is over
+ * then, so do not wait longer. Leave the waiter allocated for a late callback. */
 static void deregister(pst_server *s) {
     waiter *w = malloc(sizeof *w);
     if (!w) return;
@@ -320,9 +325,9 @@ static void deregister(pst_server *s) {
 void pst_server_close(pst_server *s) {
     if (!s) return;
     if (s->registered) deregister(s);
-    pthread_mutex_lock(&only_lock); /* no callback is in it any more */
-    only = NULL;
-    pthread_mutex_unlock(&only_lock);
+    pthread_mutex_lock(&current_lock); /* with the lock, no callback can be using it */
+    current = NULL;
+    pthread_mutex_unlock(&current_lock);
     if (s->abort_fd >= 0) close(s->abort_fd);
     free(s);
 }

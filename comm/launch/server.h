@@ -1,4 +1,4 @@
-/* The PMIx server inside our launcher: what lets ranks of this host exchange values without mpirun.
+/* The PMIx server in our launcher: it lets the ranks of this host exchange values without mpirun.
  * One job at a time. */
 #ifndef PST_COMM_LAUNCH_SERVER_H
 #define PST_COMM_LAUNCH_SERVER_H
@@ -7,11 +7,13 @@
 
 typedef struct pst_server pst_server;
 
-/* Serves a job of n ranks, all on this host. Leaves no file anywhere. */
+/* Serves a job of n ranks, all on this host. Creates no files. */
 pst_status pst_server_open(uint32_t n, const char *host, pst_server **server);
-/* Adds what `rank` needs to *env (a malloc'ed, NULL-terminated array of malloc'ed strings). */
+/* Adds the variables that `rank` needs to *env (a malloc'ed, NULL-terminated array of malloc'ed
+ * strings). */
 pst_status pst_server_environment(pst_server *s, uint32_t rank, char ***env);
-/* Readable once a rank has asked for the job's end; then pst_server_aborted tells which one. */
+/* Becomes readable when a rank has asked to end the job; then pst_server_aborted tells which
+ * one. */
 int pst_server_abort_fd(const pst_server *s);
 int pst_server_aborted(pst_server *s, uint32_t *rank, int *exit_status, char *why, uint32_t bytes);
 void pst_server_close(pst_server *s);

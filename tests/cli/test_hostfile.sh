@@ -30,7 +30,7 @@ refused 2 "hosts:3: 'slot=2': expected HOST slots=N"
 echo 'localhost slots=0' >hosts
 refused 2 "hosts:1: 'slots=0': expected slots=N, N from 1 to 65535"
 echo '-oProxyCommand=x' >hosts
-refused 2 'is no name of a host'
+refused 2 'is not a host name'
 printf 'localhost\nlocalhost slots=2 # three\n' >hosts
 refused 2 '4 ranks, but hosts has 3 slots' -n 4
 printf '127.0.0.1\nlocalhost\n' >hosts

@@ -235,7 +235,7 @@ static void a_failing_rank_gives_its_status(void **state) {
 static void a_rank_that_leaves_with_0_is_named(void **state) {
     (void)state;
     one_fault("leave", 3, "penstock: rank 2 on ",
-              "exited with status 0 without a word during F chunk 2");
+              "exited with status 0 before the job was done during F chunk 2");
     uint64_t start = pst_monotonic_ns();
     child c = start_launcher(3, "late", "", 500);
     assert_int_equal(finish(&c, start, LIMIT_MS), 3);

@@ -1,12 +1,12 @@
-/* Lines that a launcher says on stderr, each in one write: to the user, and to the launcher that
- * started it. */
+/* Lines of a launcher on stderr, each in one write: to the user, or to the launcher that started
+ * it. */
 #include "comm/launch/launch_parts.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-void pst_launch_say(const char *format, ...) {
+void pst_launch_print(const char *format, ...) {
     char line[PAGE_VERDICT + 512] = "penstock: ";
     va_list args;
     va_start(args, format);
@@ -14,10 +14,10 @@ void pst_launch_say(const char *format, ...) {
     va_end(args);
     strcat(line, "\n");
     ssize_t written = write(STDERR_FILENO, line, strlen(line));
-    (void)written; /* nobody is left to tell */
+    (void)written; /* if stderr is closed, there is nowhere else to report */
 }
 
-void pst_launch_host_tell(const char *format, ...) {
+void pst_launch_host_report(const char *format, ...) {
     char line[PAGE_VERDICT + 256] = PST_LAUNCH_MARK;
     const size_t mark = sizeof PST_LAUNCH_MARK - 1;
     va_list args;
