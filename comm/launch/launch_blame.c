@@ -15,13 +15,13 @@ static uint32_t rank_of(const launcher *l, uint32_t line) {
  * reported more. */
 static void say(const launcher *l, uint32_t rank, const char *what) {
     char last[64];
-    const char *told = pst_heartbeat_page_told(l->page, rank);
+    const char *told = pst_heartbeat_page_dead_report(l->page, rank);
     pst_launch_print("rank %u on %s %s during %s", rank_of(l, rank), l->host, what,
                      told ? told : pst_heartbeat_page_where(l->page, rank, last, sizeof last));
 }
 
 void pst_launch_print_culprit(launcher *l, int at_last) {
-    if (!*l->what || (!at_last && !pst_heartbeat_page_told(l->page, l->culprit))) return;
+    if (!*l->what || (!at_last && !pst_heartbeat_page_dead_report(l->page, l->culprit))) return;
     say(l, l->culprit, l->what);
     *l->what = 0;
 }
@@ -70,7 +70,7 @@ void pst_launch_decide_blame(launcher *l) {
     uint32_t silent;
     pst_launch_print_culprit(l, 1);
     if (l->blame != FOLLOWER && l->blame != ABORTED) return;
-    const char *why = pst_heartbeat_page_why(l->page);
+    const char *why = pst_heartbeat_page_reason(l->page);
     if (pst_heartbeat_page_silent(l->page, &silent))
         say(l, l->culprit = silent, "stopped responding");
     else if (l->hosts && why) pst_launch_host_report("followed %s", why);

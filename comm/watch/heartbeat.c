@@ -1,6 +1,6 @@
-/* A rank's heartbeat: maps the page that it shares with the other ranks of its host, ticks in its
- * own line, and watches the others' from a thread of its own. Shared-memory transports say nothing
- * when a peer dies; this does. */
+/* A rank's heartbeat: maps the page that the ranks of a host share, ticks in its own line, and
+ * watches the other lines from a separate thread. Shared-memory transports do not report a dead
+ * peer; this does. */
 #include "base/limit.h"
 #include "comm/watch/heartbeat_page.h"
 #include "comm/world/secret.h"
@@ -20,18 +20,19 @@
 
 struct pst_heartbeat {
     pst_heartbeat_page *page;
-    uint32_t line; /* ours */
-    int accuses;   /* the verdict is ours */
+    uint32_t line;  /* ours */
+    int is_accuser; /* this rank wrote the verdict */
     char host[64];
-    int stop_fd; /* eventfd: the thread shall leave */
+    int stop_fd; /* eventfd that ends the thread */
     int has_thread;
-    pthread_mutex_t tick_lock; /* held while `tick` runs, so that whoever takes it away knows that
-                                  it has ended */
+    pthread_mutex_t tick_lock; /* held while `tick` runs, so that pst_heartbeat_on_tick returns only
+                                  after the call has ended */
     void (*tick)(void *arg);
     void *tick_arg;
     pthread_t thread;
-    uint64_t *seen;   /* [n] ticks of each line when it last moved; the thread's own */
-    uint32_t *missed; /* [n] our ticks since then */
+    uint64_t *last_ticks; /* [n] ticks of each line when it last changed; used by the thread alone
+                           */
+    uint32_t *missed;     /* [n] our ticks since then */
 };
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -40,8 +41,8 @@ static void watch(pst_heartbeat *h) {
     for (uint32_t i = 0; i < h->page->n; i++) {
         page_line *line = &h->page->line[i];
         uint64_t ticks = atomic_load_explicit(&line->ticks, memory_order_relaxed);
-        if (i == h->line || atomic_load(&line->state) != LINE_ALIVE || ticks != h->seen[i]) {
-            h->seen[i] = ticks;
+        if (i == h->line || atomic_load(&line->state) != LINE_ALIVE || ticks != h->last_ticks[i]) {
+            h->last_ticks[i] = ticks;
             h->missed[i] = 0;
         } else if (++h->missed[i] == PST_HEARTBEAT_MISSES) {
             pst_page_fault(h->page, FAULT_SILENT, i);
@@ -49,16 +50,16 @@ static void watch(pst_heartbeat *h) {
     }
 }
 
-/* Sleeps relative to its own last tick: after a stop it does not catch up, so a stop of the whole
- * job costs nobody a tick more than the others. */
+/* Sleeps relative to its own last tick: after a stop it does not catch up, so when the whole job
+ * was stopped no rank counts more ticks than the others. */
 static void *beat(void *arg) {
     pst_heartbeat *h = arg;
-    pst_position_sign(pst_page_position(h->page, h->line), (uint32_t)gettid());
+    pst_position_set_process(pst_page_position(h->page, h->line), (uint32_t)gettid());
     struct pollfd stop = {.fd = h->stop_fd, .events = POLLIN};
     for (;;) {
         int ready = poll(&stop, 1, PST_HEARTBEAT_MS);
         if (ready > 0) return NULL;
-        if (ready < 0) continue; /* interrupted by a stop: not a tick */
+        if (ready < 0) continue; /* interrupted by a stop: does not count as a tick */
         atomic_fetch_add_explicit(&h->page->line[h->line].ticks, 1, memory_order_relaxed);
         watch(h);
         pthread_mutex_lock(&h->tick_lock);
@@ -76,7 +77,7 @@ void pst_heartbeat_on_tick(pst_heartbeat *h, void (*tick)(void *arg), void *arg)
 
 uint32_t pst_heartbeat_ranks(const pst_heartbeat *h) { return h->page->n; }
 
-/* The thread takes no signals: they belong to the threads of the program. */
+/* All signals are blocked in this thread: other threads of the program handle them. */
 static pst_status start_thread(pst_heartbeat *h) {
     sigset_t all, before;
     sigfillset(&all);
@@ -85,7 +86,7 @@ static pst_status start_thread(pst_heartbeat *h) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     char limits[PST_LIMIT_TEXT];
     if (failed)
-        return pst_fail(PST_ENOMEM, "no thread for the heartbeat: %s%s", strerror(failed),
+        return pst_fail(PST_ENOMEM, "cannot start the heartbeat thread: %s%s", strerror(failed),
                         pst_limit_of_threads(limits));
     h->has_thread = 1;
     return PST_OK;
@@ -93,8 +94,8 @@ static pst_status start_thread(pst_heartbeat *h) {
 
 /* --- getting the page ------------------------------------------------------------------------- */
 
-/* *page stays NULL where our launcher has given none. */
-static pst_status page_of_launcher(uint32_t n, pst_heartbeat_page **page) {
+/* *page stays NULL if our launcher passed none. */
+static pst_status map_launchers_page(uint32_t n, pst_heartbeat_page **page) {
     const char *text = getenv("PENSTOCK_HEARTBEAT_FD");
     struct stat st;
     int fd = text ? atoi(text) : -1;
@@ -107,38 +108,38 @@ static pst_status page_of_launcher(uint32_t n, pst_heartbeat_page **page) {
     return PST_OK;
 }
 
-/* Where the first rank of a host has the page's file: it has no name that could stay behind. */
+/* Where the host's first rank has the page's file, which has no name in a file system. */
 typedef struct {
     char host[64];
-    int32_t pid, fd;  /* fd -1: not the first rank, or it has failed */
-    uint64_t word[2]; /* the page's own */
+    int32_t pid, fd;   /* fd -1: not the first rank, or it failed */
+    uint64_t nonce[2]; /* page->nonce */
 } announcement;
 
 static pst_status create_page(uint32_t n, announcement *a, pst_heartbeat_page **page) {
-    uint64_t word[2];
+    uint64_t nonce[2];
     int fd;
-    PST_TRY(pst_secret_random(word, sizeof word));
+    PST_TRY(pst_secret_random(nonce, sizeof nonce));
     PST_TRY(pst_heartbeat_page_open(n, &fd, page));
-    memcpy((*page)->word, word, sizeof word);
-    memcpy(a->word, word, sizeof word);
+    memcpy((*page)->nonce, nonce, sizeof nonce);
+    memcpy(a->nonce, nonce, sizeof nonce);
     a->pid = getpid();
     a->fd = fd;
     return PST_OK;
 }
 
-/* The page that was announced, or NULL: on another machine of the same name that may be any file.
- * The kernel lets only the same user have it. */
+/* Maps the announced page. NULL: it is not the page; on another machine with the same host name the
+ * path is some other file. The kernel allows this for processes of the same user only. */
 static pst_heartbeat_page *map_announced(const announcement *a, uint32_t n) {
     char path[64];
     struct stat st;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", a->pid, a->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int right = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
-                (size_t)st.st_size == pst_page_bytes(n);
-    pst_heartbeat_page *page = right ? pst_page_map(fd, n) : NULL;
+    int matches = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+                  (size_t)st.st_size == pst_page_bytes(n);
+    pst_heartbeat_page *page = matches ? pst_page_map(fd, n) : NULL;
     if (fd >= 0) close(fd);
-    if (!page || (page->n == n && !memcmp(page->word, a->word, sizeof a->word))) return page;
-    munmap(page, pst_page_bytes(n)); /* page->n is not to be relied on */
+    if (!page || (page->n == n && !memcmp(page->nonce, a->nonce, sizeof a->nonce))) return page;
+    munmap(page, pst_page_bytes(n)); /* not page->n, which may be anything */
     return NULL;
 }
 
@@ -153,19 +154,18 @@ static pst_status join_page(pst_world *w, pst_heartbeat_page **page) {
         if (a.fd < 0 || strncmp(a.host, w->host, sizeof a.host)) continue;
         if ((*page = map_announced(&a, w->local_size))) return PST_OK;
     }
-    return pst_fail(
-        PST_ENOMEM,
-        "rank %u cannot map the heartbeat page of %s: ranks of a host must see each other in /proc "
-        "(those in containers need one PID namespace)",
-        w->rank, w->host);
+    return pst_fail(PST_ENOMEM,
+                    "rank %u cannot map the heartbeat page of %s: the ranks of a host must see "
+                    "each other in /proc (run containers in one PID namespace)",
+                    w->rank, w->host);
 }
 
 static pst_status begin(pst_heartbeat *h, const pst_world *w);
 
-/* mpirun, srun. The first fence publishes the file; after the second everybody has mapped it and it
- * can go. Whoever fails before (status) or between takes part in both, so that nobody waits for
- * it. */
-static pst_status page_of_host(pst_heartbeat *h, pst_world *w, pst_status status) {
+/* For mpirun and srun. The first fence publishes the file; after the second one all ranks have
+ * mapped it and it can be closed. A rank that failed before (status) or between takes part in both
+ * fences, so that no rank waits for it. */
+static pst_status share_page(pst_heartbeat *h, pst_world *w, pst_status status) {
     announcement a = {.fd = -1};
     snprintf(a.host, sizeof a.host, "%s", w->host);
     if (status == PST_OK && w->local_rank == 0) status = create_page(w->local_size, &a, &h->page);
@@ -180,12 +180,12 @@ static pst_status page_of_host(pst_heartbeat *h, pst_world *w, pst_status status
 
 /* --- open and close --------------------------------------------------------------------------- */
 
-/* What needs no page. */
+/* The parts that need no page. */
 static pst_status prepare(pst_heartbeat *h, uint32_t n) {
-    h->seen = calloc(n, sizeof *h->seen);
+    h->last_ticks = calloc(n, sizeof *h->last_ticks);
     h->missed = calloc(n, sizeof *h->missed);
     h->stop_fd = eventfd(0, EFD_CLOEXEC);
-    return h->seen && h->missed && h->stop_fd >= 0
+    return h->last_ticks && h->missed && h->stop_fd >= 0
                ? PST_OK
                : pst_fail(PST_ENOMEM, "no memory for the heartbeat");
 }
@@ -208,9 +208,9 @@ pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
     snprintf(h->host, sizeof h->host, "%s", world->host);
     pst_status status = prepare(h, world->local_size);
     pst_status given =
-        world->launched_by_us ? page_of_launcher(world->local_size, &h->page) : PST_OK;
+        world->launched_by_us ? map_launchers_page(world->local_size, &h->page) : PST_OK;
     if (given != PST_OK) status = given;
-    else if (!h->page) status = page_of_host(h, world, status);
+    else if (!h->page) status = share_page(h, world, status);
     else if (status == PST_OK) status = begin(h, world);
     if (status == PST_OK) *heartbeat = h;
     else pst_heartbeat_close(h);
@@ -226,13 +226,13 @@ void pst_heartbeat_close(pst_heartbeat *h) {
     }
     if (h->stop_fd >= 0) close(h->stop_fd);
     pst_heartbeat_page_close(h->page);
-    free(h->seen);
+    free(h->last_ticks);
     free(h->missed);
     pthread_mutex_destroy(&h->tick_lock);
     free(h);
 }
 
-/* --- what the others see ---------------------------------------------------------------------- */
+/* --- what other ranks see --------------------------------------------------------------------- */
 
 static uint32_t line_of(const pst_heartbeat *h, uint32_t rank) {
     for (uint32_t i = 0; i < h->page->n; i++)
@@ -264,7 +264,7 @@ void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const c
         return;
     snprintf(h->page->verdict, sizeof h->page->verdict, "%s", verdict);
     h->page->is_stuck = is_stuck != 0;
-    h->accuses = 1;
+    h->is_accuser = 1;
     pst_page_fault(h->page, FAULT_HUNG, line);
 }
 
@@ -276,12 +276,12 @@ int pst_heartbeat_dead(pst_heartbeat *h, uint32_t *rank) {
     return 1;
 }
 
-void pst_heartbeat_tell(pst_heartbeat *h, uint32_t rank, const char *where) {
+void pst_heartbeat_report_dead(pst_heartbeat *h, uint32_t rank, const char *where) {
     uint32_t line = line_of(h, rank), nobody = 0;
     if (line == UINT32_MAX || !atomic_compare_exchange_strong(&h->page->accused, &nobody, 1))
         return;
     snprintf(h->page->verdict, sizeof h->page->verdict, "%s", where);
-    atomic_store(&h->page->told, line + 1);
+    atomic_store(&h->page->dead_report, line + 1);
 }
 
 void pst_heartbeat_stopped(pst_heartbeat *h, int signal) {
@@ -293,16 +293,16 @@ void pst_heartbeat_note(pst_heartbeat *h, const char *note) {
     atomic_store(&h->page->noted, 1);
 }
 
-void pst_heartbeat_excuse(pst_heartbeat *h, const char *why) {
+void pst_heartbeat_set_reason(pst_heartbeat *h, const char *why) {
     uint32_t nobody = 0;
-    if (!atomic_compare_exchange_strong(&h->page->excused, &nobody, 1)) return;
-    snprintf(h->page->why, sizeof h->page->why, "rank %u on %s: %s", h->page->line[h->line].rank,
-             h->host, why);
-    atomic_store(&h->page->excused, 2);
+    if (!atomic_compare_exchange_strong(&h->page->reason_state, &nobody, 1)) return;
+    snprintf(h->page->reason, sizeof h->page->reason, "rank %u on %s: %s",
+             h->page->line[h->line].rank, h->host, why);
+    atomic_store(&h->page->reason_state, 2);
 }
 
 int pst_heartbeat_accused(pst_heartbeat *h) {
-    return !h->accuses && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG;
+    return !h->is_accuser && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG;
 }
 
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) { return &h->page->line[h->line].instr; }
@@ -319,12 +319,12 @@ pst_status pst_heartbeat_check(pst_heartbeat *h) {
     uint32_t rank = h->page->line[line].rank;
     if (kind == FAULT_HUNG) return pst_fail(PST_EPEER, "%s", h->page->verdict);
     if (line == h->line)
-        return pst_fail(PST_EPEER, "the others have given rank %u on %s up (last: %s)", rank,
-                        h->host, where);
+        return pst_fail(PST_EPEER, "the other ranks have declared rank %u on %s dead (last: %s)",
+                        rank, h->host, where);
     switch (kind) {
     case FAULT_SILENT:
-        return pst_fail(PST_EPEER, "rank %u on %s has been silent for %.1f s (last: %s)", rank,
-                        h->host, PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);
+        return pst_fail(PST_EPEER, "rank %u on %s has sent no heartbeat for %.1f s (last: %s)",
+                        rank, h->host, PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);
     case FAULT_DEAD:
         return pst_fail(PST_EPEER, "rank %u on %s died (last: %s)", rank, h->host, where);
     default: return pst_fail(PST_EPEER, "rank %u on %s failed (last: %s)", rank, h->host, where);

@@ -1,4 +1,4 @@
-/* See heartbeat_page.h; and the launcher's side of heartbeat.h. */
+/* See heartbeat_page.h; also the launcher's side of heartbeat.h. */
 #include "comm/watch/heartbeat_page.h"
 #include "base/opcode.h"
 #include <stdio.h>
@@ -37,12 +37,12 @@ void pst_page_fault(pst_heartbeat_page *page, fault_kind kind, uint32_t line) {
 
 pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **page) {
     int file = memfd_create("penstock-heartbeat", MFD_CLOEXEC);
-    if (file < 0) return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
+    if (file < 0) return pst_fail(PST_ENOMEM, "cannot create the shared page of the heartbeat: %m");
     pst_heartbeat_page *p =
         ftruncate(file, (off_t)pst_page_bytes(n)) ? NULL : pst_page_map(file, n);
     if (!p) {
         close(file);
-        return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
+        return pst_fail(PST_ENOMEM, "cannot map the shared page of the heartbeat: %m");
     }
     set_lines(p, n);
     *fd = file;
@@ -97,8 +97,8 @@ int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int 
     return 1;
 }
 
-const char *pst_heartbeat_page_told(const pst_heartbeat_page *page, uint32_t rank) {
-    return atomic_load(&page->told) == rank + 1 ? page->verdict : NULL;
+const char *pst_heartbeat_page_dead_report(const pst_heartbeat_page *page, uint32_t rank) {
+    return atomic_load(&page->dead_report) == rank + 1 ? page->verdict : NULL;
 }
 
 int pst_heartbeat_page_stopped(const pst_heartbeat_page *page) {
@@ -109,8 +109,8 @@ const char *pst_heartbeat_page_note(const pst_heartbeat_page *page) {
     return atomic_load(&page->noted) ? page->note : NULL;
 }
 
-const char *pst_heartbeat_page_why(const pst_heartbeat_page *page) {
-    return atomic_load(&page->excused) == 2 ? page->why : NULL;
+const char *pst_heartbeat_page_reason(const pst_heartbeat_page *page) {
+    return atomic_load(&page->reason_state) == 2 ? page->reason : NULL;
 }
 
 const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer,
@@ -119,7 +119,7 @@ const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t ra
     uint32_t opcode = (uint32_t)(instr >> 56), chunk = instr >> 32 & 0xffffff,
              micro = (uint32_t)instr;
     const char *name = pst_opcode_name((pst_opcode)opcode);
-    if (instr == PAGE_NO_INSTR) snprintf(buffer, bytes, "its start");
+    if (instr == PAGE_NO_INSTR) snprintf(buffer, bytes, "start-up");
     else if (opcode >= PST_OP_COUNT)
         snprintf(buffer, bytes, "instruction %016llx", (unsigned long long)instr);
     else if (opcode >= PST_OP_REDUCE) snprintf(buffer, bytes, "%s", name);

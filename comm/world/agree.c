@@ -1,4 +1,4 @@
-/* Joining the outcome of something that each rank does for itself before any transport exists. */
+/* Joins the status of something that each rank did for itself before any transport exists. */
 #include "comm/world/world.h"
 #include <stdlib.h>
 
@@ -13,8 +13,7 @@ pst_status pst_world_agree(pst_world *w, const char *key, pst_status mine) {
         PST_TRY(w->ops->get(w, rank, key, (void **)&theirs, &bytes));
         int failed = bytes != sizeof word || *theirs != PST_OK;
         free(theirs);
-        if (failed)
-            return pst_fail(PST_EPEER, "rank %u failed while the ranks were coming together", rank);
+        if (failed) return pst_fail(PST_EPEER, "rank %u failed during start-up", rank);
     }
     return PST_OK;
 }

@@ -1,6 +1,6 @@
-/* See dmlc.h. Who connects to the scheduler is greeted with a fresh number, says its wish, its port
- * and the proof that it knows the secret, and hears its place once all have come, or why it has
- * none. Numbers are little endian. */
+/* See dmlc.h. The protocol: the scheduler greets each connection with a nonce; the worker sends its
+ * requested rank, its port and the proof that it knows the secret; once all have joined, the
+ * scheduler sends each its place, or the reason of a refusal. Numbers are little endian. */
 #include "comm/world/dmlc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,14 +16,14 @@
 
 enum {
     HELLO = 8 + PST_SECRET_NONCE,
-    WISH = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF,
+    REQUEST = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF,
     ADDRESS = 48,
     SPARE = 64
 };
-enum { ANSWER = 8 + ADDRESS + PST_SECRET_PROOF, WISH_S = 5 };
+enum { ANSWER = 8 + ADDRESS + PST_SECRET_PROOF, REQUEST_S = 5 };
 #define SECOND UINT64_C(1000000000)
 static const char magic[8] = {'p', 's', 't', 'k', 'd', 'm', 'l', 2};
-/* Why a worker has no place: its rank is UINT32_MAX then, its port reason << 16 | the scheduler's
+/* Reasons of a refusal: the answer then has rank UINT32_MAX and port reason << 16 | the scheduler's
  * DMLC_NUM_WORKER. */
 enum { OTHER_SIZE, RANK_TAKEN, ALL_THERE };
 
@@ -42,9 +42,8 @@ static pst_status read_number(const char *name, uint32_t most, uint32_t *number)
     char *end;
     unsigned long n = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : most + 1ul;
     if (n > most || *end)
-        return pst_fail(PST_EINPUT,
-                        "%s %s%s%s: with DMLC_ROLE=%s it has to be a number from 0 to %u", name,
-                        text ? "is '" : "is not set", text ? text : "", text ? "'" : "",
+        return pst_fail(PST_EINPUT, "%s %s%s%s: with DMLC_ROLE=%s, expected a number from 0 to %u",
+                        name, text ? "is '" : "is not set", text ? text : "", text ? "'" : "",
                         getenv("DMLC_ROLE"), most);
     *number = (uint32_t)n;
     return PST_OK;
@@ -72,13 +71,14 @@ pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job) {
     uint32_t port;
     PST_TRY(read_number("DMLC_NUM_WORKER", 65535, &j.size));
     PST_TRY(read_number("DMLC_PS_ROOT_PORT", 65535, &port));
-    if (!j.size) return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is 0: there have to be workers");
+    if (!j.size) return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is 0; expected at least 1");
     if (!j.address)
-        return pst_fail(PST_EINPUT, "DMLC_PS_ROOT_URI is not set: it is the scheduler's address");
+        return pst_fail(PST_EINPUT,
+                        "DMLC_PS_ROOT_URI is not set; set it to the scheduler's address");
     for (int i = 0; i < 2 && *role == PST_DMLC_WORKER && j.rank == UINT32_MAX; i++)
         if (getenv(ids[i])) PST_TRY(read_number(ids[i], j.size - 1, &j.rank));
     PST_TRY(pst_tcp_check_secret(&j));
-    if (!j.secret) j.secret = ""; /* one worker: nobody to tell apart */
+    if (!j.secret) j.secret = ""; /* one worker: there is no other to keep out */
     *job = j;
     return PST_OK;
 }
@@ -90,7 +90,7 @@ typedef struct {
     uint64_t until;
     uint32_t have, rank, port, order; /* rank UINT32_MAX: none yet; order of arrival */
     char address[ADDRESS];
-    uint8_t nonce[PST_SECRET_NONCE], wish[WISH];
+    uint8_t nonce[PST_SECRET_NONCE], request[REQUEST];
 } caller;
 
 typedef struct {
@@ -99,16 +99,17 @@ typedef struct {
     struct pollfd *fds;
     uint32_t n, joined;
     int listener;
-} desk;
+} scheduler;
 
-static void drop(desk *d, uint32_t i) {
+static void drop(scheduler *d, uint32_t i) {
     close(d->at[i].fd);
     d->joined -= (uint32_t)d->at[i].joined;
     d->at[i] = d->at[--d->n];
 }
 
-/* A worker says its wish at once: whoever has been silent longest is most likely none. */
-static void drop_oldest(desk *d) {
+/* A worker sends its request at once: the connection that has been silent longest is most likely
+ * not a worker. */
+static void drop_oldest(scheduler *d) {
     uint32_t oldest = UINT32_MAX;
     for (uint32_t i = 0; i < d->n; i++)
         if (!d->at[i].joined && (oldest == UINT32_MAX || d->at[i].until < d->at[oldest].until))
@@ -116,7 +117,7 @@ static void drop_oldest(desk *d) {
     drop(d, oldest);
 }
 
-static pst_status greet(desk *d) {
+static pst_status greet(scheduler *d) {
     uint8_t hello[HELLO];
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
@@ -125,7 +126,7 @@ static pst_status greet(desk *d) {
     if (fd < 0) return PST_OK;
     if (d->n == d->job->size + SPARE) drop_oldest(d);
     caller *c = &d->at[d->n++];
-    *c = (caller){.fd = fd, .rank = UINT32_MAX, .until = pst_monotonic_ns() + WISH_S * SECOND};
+    *c = (caller){.fd = fd, .rank = UINT32_MAX, .until = pst_monotonic_ns() + REQUEST_S * SECOND};
     if (getpeername(fd, (struct sockaddr *)&from, &bytes) == 0)
         getnameinfo((struct sockaddr *)&from, bytes, c->address, sizeof c->address, NULL, 0,
                     NI_NUMERICHOST);
@@ -136,15 +137,15 @@ static pst_status greet(desk *d) {
     return PST_OK;
 }
 
-static int is_taken(const desk *d, uint32_t rank) {
+static int is_taken(const scheduler *d, uint32_t rank) {
     for (uint32_t i = 0; i < d->n; i++)
         if (d->at[i].joined && d->at[i].rank == rank) return 1;
     return 0;
 }
 
-/* Where rank 0 is, or why there is no place; the worker sees that it comes from one who knows the
+/* Sends where rank 0 is, or why the worker was refused; with a proof that the sender knows the
  * secret. */
-static pst_status answer(const desk *d, const caller *c, uint32_t rank, uint32_t port,
+static pst_status answer(const scheduler *d, const caller *c, uint32_t rank, uint32_t port,
                          const char *address) {
     uint8_t bytes[ANSWER] = {0};
     put_number(bytes, rank);
@@ -152,37 +153,37 @@ static pst_status answer(const desk *d, const caller *c, uint32_t rank, uint32_t
     memcpy(bytes + 8, address, strlen(address));
     PST_TRY(pst_secret_prove(
         d->job->secret,
-        &(pst_secret_claim){"penstock scheduler", c->wish + 8, c->nonce, rank, port},
+        &(pst_secret_claim){"penstock scheduler", c->request + 8, c->nonce, rank, port},
         bytes + 8 + ADDRESS));
     if (send(c->fd, bytes, sizeof bytes, MSG_NOSIGNAL) == sizeof bytes) return PST_OK;
-    return pst_fail(PST_EPEER, "the worker of rank %u at %s has gone", rank, c->address);
+    return pst_fail(PST_EPEER, "the worker of rank %u at %s is gone", rank, c->address);
 }
 
-/* It may come again, set right: the others are waited for all the same. */
-static pst_status refuse(desk *d, uint32_t i, uint32_t reason, uint32_t theirs) {
+/* The worker may connect again with a corrected request: the scheduler goes on waiting. */
+static pst_status refuse(scheduler *d, uint32_t i, uint32_t reason, uint32_t theirs) {
     const caller *c = &d->at[i];
     char why[80];
     snprintf(why, sizeof why, "its DMLC_NUM_WORKER is %u, here it is %u", theirs, d->job->size);
-    const char *const said[] = {[OTHER_SIZE] = why,
-                                [RANK_TAKEN] = "its DMLC_WORKER_ID is there already",
-                                [ALL_THERE] = "all workers are there"};
-    pst_log(PST_LOG_WARN, "a worker at %s was refused: %s", c->address, said[reason]);
+    const char *const reasons[] = {[OTHER_SIZE] = why,
+                                   [RANK_TAKEN] = "its DMLC_WORKER_ID is taken already",
+                                   [ALL_THERE] = "all workers have joined already"};
+    pst_log(PST_LOG_WARN, "a worker at %s was refused: %s", c->address, reasons[reason]);
     pst_status status = answer(d, c, UINT32_MAX, reason << 16 | d->job->size, "");
     drop(d, i);
     return status == PST_EPEER ? PST_OK : status;
 }
 
-/* A whole wish. Without the right proof it is no worker's. */
-static pst_status judge(desk *d, uint32_t i) {
+/* Handles a complete request. Without a valid proof it is not from a worker. */
+static pst_status check_request(scheduler *d, uint32_t i) {
     caller *c = &d->at[i];
-    uint32_t rank = get_number(c->wish), place = get_number(c->wish + 4), size = place >> 16;
-    const uint8_t *theirs = c->wish + 8;
+    uint32_t rank = get_number(c->request), place = get_number(c->request + 4), size = place >> 16;
+    const uint8_t *theirs = c->request + 8;
     uint8_t proof[PST_SECRET_PROOF];
     PST_TRY(pst_secret_prove(d->job->secret,
                              &(pst_secret_claim){"penstock worker", c->nonce, theirs, rank, place},
                              proof));
     if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
-        pst_log(PST_LOG_WARN, "a worker at %s was refused: its PENSTOCK_SECRET is another",
+        pst_log(PST_LOG_WARN, "a worker at %s was refused: it has another PENSTOCK_SECRET",
                 c->address);
         drop(d, i);
         return PST_OK;
@@ -198,11 +199,11 @@ static pst_status judge(desk *d, uint32_t i) {
     return PST_OK;
 }
 
-static pst_status hear(desk *d, uint32_t i) {
+static pst_status receive(scheduler *d, uint32_t i) {
     caller *c = &d->at[i];
     uint8_t more;
     ssize_t n = c->joined ? recv(c->fd, &more, 1, 0)
-                          : recv(c->fd, c->wish + c->have, sizeof c->wish - c->have, 0);
+                          : recv(c->fd, c->request + c->have, sizeof c->request - c->have, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return PST_OK;
     if (n <= 0) {
         drop(d, i);
@@ -210,19 +211,19 @@ static pst_status hear(desk *d, uint32_t i) {
     }
     if (c->joined) return PST_OK;
     c->have += (uint32_t)n;
-    return c->have == sizeof c->wish ? judge(d, i) : PST_OK;
+    return c->have == sizeof c->request ? check_request(d, i) : PST_OK;
 }
 
-static pst_status round_of(desk *d, int milliseconds) {
+static pst_status poll_once(scheduler *d, int milliseconds) {
     d->fds[0] = (struct pollfd){.fd = d->listener, .events = POLLIN};
     uint32_t n = d->n;
     for (uint32_t i = 0; i < n; i++)
         d->fds[1 + i] = (struct pollfd){.fd = d->at[i].fd, .events = POLLIN};
     if (poll(d->fds, n + 1, milliseconds) < 0 && errno != EINTR)
         return pst_fail(PST_EPEER, "the scheduler cannot wait for workers: %m");
-    /* backwards: whoever is dropped is replaced by one that was looked at */
+    /* backwards: drop() moves the last entry, which was handled already, to the free place */
     for (uint32_t i = n; i-- > 0;)
-        if (d->fds[1 + i].revents) PST_TRY(hear(d, i));
+        if (d->fds[1 + i].revents) PST_TRY(receive(d, i));
     for (uint32_t i = d->n; i-- > 0;)
         if (!d->at[i].joined && d->at[i].until <= pst_monotonic_ns()) drop(d, i);
     return d->fds[0].revents ? greet(d) : PST_OK;
@@ -235,9 +236,9 @@ static int by_host(const void *a, const void *b) {
     return x->order < y->order ? -1 : 1;
 }
 
-/* Ranks that nobody has asked for, host by host; then everybody hears its own, and where rank 0
- * is. */
-static pst_status answer_all(desk *d) {
+/* Assigns the ranks that no worker requested, host by host; then sends each worker its rank, and
+ * where rank 0 is. */
+static pst_status answer_all(scheduler *d) {
     const caller *root = NULL;
     uint32_t next = 0;
     for (uint32_t i = d->n; i-- > 0;)
@@ -248,39 +249,40 @@ static pst_status answer_all(desk *d) {
         if (d->at[i].rank == UINT32_MAX) d->at[i].rank = next;
         if (d->at[i].rank == 0) root = &d->at[i];
     }
-    if (!root) return pst_fail(PST_EINTERNAL, "the scheduler has given nobody rank 0");
+    if (!root) return pst_fail(PST_EINTERNAL, "the scheduler has not assigned rank 0");
     for (uint32_t i = 0; i < d->n; i++)
         PST_TRY(answer(d, &d->at[i], d->at[i].rank, root->port, root->address));
-    pst_log(PST_LOG_INFO, "scheduler: %u workers have met; rank 0 is at %s", d->n, root->address);
+    pst_log(PST_LOG_INFO, "scheduler: all %u workers have joined; rank 0 is at %s", d->n,
+            root->address);
     return PST_OK;
 }
 
-static pst_status fail_missing(const desk *d) {
-    char text[200] = "", place[PST_TCP_PLACE];
+static pst_status fail_missing(const scheduler *d) {
+    char text[200] = "", place[PST_TCP_ADDRESS_TEXT];
     size_t used = 0;
     for (uint32_t r = 0; r < d->job->size && used + 16 < sizeof text; r++)
         if (!is_taken(d, r))
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", r);
     return pst_fail(
         PST_EPEER,
-        "%u of %u workers did not come to the scheduler at %s within %u s; not taken are: %s",
-        d->job->size - d->joined, d->job->size, pst_tcp_own_place(d->job, d->listener, place),
-        d->job->seconds, text);
+        "%u of %u workers did not join at the scheduler at %s within %u s; missing ranks: %s",
+        d->job->size - d->joined, d->job->size,
+        pst_tcp_own_address_text(d->job, d->listener, place), d->job->seconds, text);
 }
 
-static pst_status serve(desk *d) {
+static pst_status serve(scheduler *d) {
     uint64_t until = pst_monotonic_ns() + d->job->seconds * SECOND;
     while (d->joined < d->job->size) {
         if (pst_monotonic_ns() >= until) return fail_missing(d);
-        PST_TRY(round_of(d, 500));
+        PST_TRY(poll_once(d, 500));
     }
     PST_TRY(answer_all(d));
-    while (d->joined) PST_TRY(round_of(d, -1));
+    while (d->joined) PST_TRY(poll_once(d, -1));
     return PST_OK;
 }
 
 pst_status pst_dmlc_schedule(const pst_tcp_job *job) {
-    desk d = {.job = job, .listener = -1};
+    scheduler d = {.job = job, .listener = -1};
     char port[8];
     snprintf(port, sizeof port, "%.7s", job->port);
     d.at = calloc(job->size + SPARE, sizeof *d.at);
@@ -306,42 +308,42 @@ static pst_status listen_beside(int fd, pst_dmlc_place *p) {
     if (getsockname(fd, (struct sockaddr *)&own, &bytes) ||
         getnameinfo((struct sockaddr *)&own, bytes, address, sizeof address, NULL, 0,
                     NI_NUMERICHOST))
-        return pst_fail(PST_ENOMEM, "this worker has no address of its own: %m");
+        return pst_fail(PST_ENOMEM, "cannot find this worker's own address: %m");
     snprintf(p->port, sizeof p->port, "0");
     return pst_tcp_listen(address, p->port, &p->listener);
 }
 
-static pst_status say_refused(const pst_tcp_job *job, uint32_t why) {
+static pst_status fail_refused(const pst_tcp_job *job, uint32_t why) {
     uint32_t size = why & 0xffff;
     if (why >> 16 == OTHER_SIZE)
         return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is %u here, but %u at the scheduler at %s:%s",
                         job->size, size, job->address, job->port);
     if (why >> 16 == RANK_TAKEN)
-        return pst_fail(PST_EINPUT, "DMLC_WORKER_ID %u is already there: two workers have the same",
+        return pst_fail(PST_EINPUT, "DMLC_WORKER_ID %u is taken: two workers have the same",
                         job->rank);
-    return pst_fail(PST_EINPUT, "all %u workers have come to the scheduler at %s:%s already", size,
-                    job->address, job->port);
+    return pst_fail(PST_EINPUT, "all %u workers have already joined at the scheduler at %s:%s",
+                    size, job->address, job->port);
 }
 
 static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until) {
-    uint8_t hello[HELLO], wish[WISH], answer[ANSWER], proof[PST_SECRET_PROOF], *ours = wish + 8;
+    uint8_t hello[HELLO], request[REQUEST], answer[ANSWER], proof[PST_SECRET_PROOF],
+        *ours = request + 8;
     pst_status status = pst_tcp_read(p->fd, hello, sizeof hello, until);
     if (status != PST_OK || memcmp(hello, magic, sizeof magic))
-        return pst_fail(PST_EINPUT, "no scheduler of this version answers at %s:%s", job->address,
-                        job->port);
-    put_number(wish, job->rank);
-    put_number(wish + 4, job->size << 16 | (uint32_t)strtoul(p->port, NULL, 10));
+        return pst_fail(PST_EINPUT, "%s:%s is not a scheduler of this version of penstock",
+                        job->address, job->port);
+    put_number(request, job->rank);
+    put_number(request + 4, job->size << 16 | (uint32_t)strtoul(p->port, NULL, 10));
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
     PST_TRY(pst_secret_prove(job->secret,
                              &(pst_secret_claim){"penstock worker", hello + sizeof magic, ours,
-                                                 job->rank, get_number(wish + 4)},
+                                                 job->rank, get_number(request + 4)},
                              ours + PST_SECRET_NONCE));
-    PST_TRY(pst_tcp_write(p->fd, wish, sizeof wish, until));
+    PST_TRY(pst_tcp_write(p->fd, request, sizeof request, until));
     if (pst_tcp_read(p->fd, answer, sizeof answer, until) != PST_OK)
         return pst_fail(PST_EPEER,
-                        "the scheduler at %s:%s has no place for this worker: other workers did "
-                        "not come, or it "
-                        "says why it was refused",
+                        "the scheduler at %s:%s closed the connection: other workers did not join, "
+                        "or it refused this worker (its log says why)",
                         job->address, job->port);
     p->rank = get_number(answer);
     PST_TRY(pst_secret_prove(job->secret,
@@ -349,9 +351,9 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
                                                  p->rank, get_number(answer + 4)},
                              proof));
     int is_true = pst_secret_equal(proof, answer + 8 + ADDRESS);
-    if (is_true && p->rank == UINT32_MAX) return say_refused(job, get_number(answer + 4));
+    if (is_true && p->rank == UINT32_MAX) return fail_refused(job, get_number(answer + 4));
     if (!is_true || p->rank >= job->size)
-        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret",
+        return pst_fail(PST_EINPUT, "the process at %s:%s does not know this job's secret",
                         job->address, job->port);
     if (p->rank) {
         close(p->listener);
@@ -364,14 +366,14 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
 
 pst_status pst_dmlc_ask(const pst_tcp_job *job, pst_dmlc_place *place) {
     pst_dmlc_place p = {.fd = -1};
-    pst_status reached = pst_tcp_reach(job, job->seconds, "the scheduler", &p.fd);
+    pst_status reached = pst_tcp_connect(job, job->seconds, "the scheduler", &p.fd);
     if (reached == PST_EINPUT) return pst_fail_in(reached, "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
     PST_TRY(reached);
-    /* the scheduler may have begun just now */
+    /* the scheduler may have started just now */
     uint64_t until = pst_monotonic_ns() + job->seconds * SECOND;
     pst_status status = listen_beside(p.fd, &p);
     if (status == PST_OK)
-        status = ask(job, &p, until + 2 * SECOND); /* the scheduler's own limit comes first */
+        status = ask(job, &p, until + 2 * SECOND); /* the scheduler must time out first */
     if (status == PST_OK) {
         *place = p;
         return PST_OK;

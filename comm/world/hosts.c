@@ -1,4 +1,5 @@
-/* Which ranks share a host, as numbers: for what goes by host (comm/collective/collective.h). */
+/* Which ranks share a host, as numbers, for code that works by host
+ * (comm/collective/collective.h). */
 #include "comm/world/world.h"
 #include <stdlib.h>
 #include <string.h>

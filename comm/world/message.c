@@ -10,22 +10,25 @@ static const uint64_t MAX_FENCE = UINT64_C(1) << 30;
 
 static pst_status grow(pst_message *p, uint64_t bytes) {
     if (p->bytes + bytes > MAX_FENCE)
-        return pst_fail(PST_EINPUT, "more than 1 GiB between two fences");
-    if (p->bytes + bytes <= p->room) return PST_OK;
-    uint64_t room = 2 * (p->bytes + bytes);
-    uint8_t *at = realloc(p->at, room);
+        return pst_fail(PST_EINPUT, "the values published between two fences exceed 1 GiB");
+    if (p->bytes + bytes <= p->capacity) return PST_OK;
+    uint64_t capacity = 2 * (p->bytes + bytes);
+    uint8_t *at = realloc(p->at, capacity);
     if (!at)
-        return pst_fail(PST_ENOMEM, "no memory for %llu bytes between ranks",
-                        (unsigned long long)room);
+        return pst_fail(PST_ENOMEM, "no memory for %llu bytes of published values",
+                        (unsigned long long)capacity);
     p->at = at;
-    p->room = room;
+    p->capacity = capacity;
     return PST_OK;
 }
 
 pst_status pst_message_add(pst_message *p, uint32_t rank, const char *key, const void *value,
                            uint64_t bytes) {
     uint32_t length = (uint32_t)strlen(key);
-    if (length >= MAX_KEY) return pst_fail(PST_EINTERNAL, "a key of %u characters", length);
+    if (length >= MAX_KEY)
+        return pst_fail(PST_EINTERNAL,
+                        "the key of a published value has %u characters; at most 255 are possible",
+                        length);
     PST_TRY(grow(p, HEAD_BYTES + length + bytes));
     uint8_t *at = p->at + p->bytes;
     memcpy(at, &rank, 4);
@@ -43,14 +46,14 @@ pst_status pst_message_open(const pst_message *p, uint32_t from, uint32_t size, 
         uint64_t bytes;
         char key[MAX_KEY];
         if (p->bytes - i < HEAD_BYTES)
-            return pst_fail(PST_EINTERNAL, "a fence's message is cut off");
+            return pst_fail(PST_EINTERNAL, "the message of a fence is truncated");
         memcpy(&rank, p->at + i, 4);
         memcpy(&length, p->at + i + 4, 4);
         memcpy(&bytes, p->at + i + 8, 8);
         i += HEAD_BYTES;
         if (length >= MAX_KEY || length > p->bytes - i || bytes > p->bytes - i - length ||
             rank >= size || (from != UINT32_MAX && rank != from))
-            return pst_fail(PST_EINTERNAL, "a fence's message makes no sense");
+            return pst_fail(PST_EINTERNAL, "the message of a fence is malformed");
         memcpy(key, p->at + i, length);
         key[length] = 0;
         PST_TRY(pst_store_put(store, rank, key, p->at + i + length, bytes));
@@ -74,8 +77,8 @@ pst_status pst_message_write(const pst_message *p, int fd) {
 pst_status pst_message_read(pst_message *p, int fd) {
     uint64_t bytes;
     PST_TRY(pst_tcp_read(fd, &bytes, sizeof bytes, PST_NEVER));
-    if (bytes & PST_MESSAGE_FAREWELL) return pst_fail(PST_EPEER, "it has left");
-    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "a fence's message makes no sense");
+    if (bytes & PST_MESSAGE_LEAVE) return pst_fail(PST_EPEER, "it has left the job");
+    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "the message of a fence is malformed");
     PST_TRY(grow(p, bytes));
     PST_TRY(pst_tcp_read(fd, p->at + p->bytes, bytes, PST_NEVER));
     p->bytes += bytes;

@@ -1,4 +1,4 @@
-/* World `pmix`: the ranks that our own launcher, mpirun or srun --mpi=pmix started. */
+/* World `pmix`: ranks that were started by our own launcher, mpirun or srun --mpi=pmix. */
 #include "comm/world/world.h"
 #include "base/plural.h"
 #include <errno.h>
@@ -14,7 +14,7 @@ typedef struct {
     pst_world base;
     pmix_proc_t me;
     int dirty;    /* values were put since the last commit */
-    int came;     /* all ranks have been at a fence */
+    int met;      /* all ranks have passed a fence */
     char key[64]; /* of the first value put */
 } pmix_world;
 
@@ -25,7 +25,7 @@ static const char *pmix_reject(void) {
     return "no PMIx launcher started this process (mpirun, srun --mpi=pmix and -n do)";
 }
 
-/* A number that the launcher published about the whole job (rank wildcard) or about this
+/* A number that the launcher publishes about the whole job (rank wildcard) or about this
  * process. */
 static pst_status job_number(const pmix_world *w, int whole_job, const char *key,
                              uint32_t *number) {
@@ -34,7 +34,7 @@ static pst_status job_number(const pmix_world *w, int whole_job, const char *key
     pmix_value_t *value = NULL;
     pmix_status_t rc = PMIx_Get(&who, key, NULL, 0, &value);
     if (rc != PMIX_SUCCESS)
-        return pst_fail(PST_EINTERNAL, "the launcher does not say %s: %s", key,
+        return pst_fail(PST_EINTERNAL, "the launcher does not provide %s: %s", key,
                         PMIx_Error_string(rc));
     pst_status status = PST_OK;
     if (value->type == PMIX_UINT32) *number = value->data.uint32;
@@ -46,8 +46,7 @@ static pst_status job_number(const pmix_world *w, int whole_job, const char *key
     return status;
 }
 
-/* As Slurm calls its node, where it has started this rank: several of them may be on one
- * machine. */
+/* The name of Slurm's node if Slurm started this rank: several nodes may be on one machine. */
 static void name_host(pmix_world *w) {
     pst_world *b = &w->base;
     const char *node = getenv("SLURMD_NODENAME");
@@ -66,7 +65,8 @@ static pst_status describe(pmix_world *w) {
         b->local_size = 1;
     }
     if (b->rank >= b->size || b->local_rank >= b->local_size)
-        return pst_fail(PST_EINTERNAL, "the launcher calls this rank %u of %u, %u of %u here",
+        return pst_fail(PST_EINTERNAL,
+                        "the launcher gave this process rank %u of %u, and local rank %u of %u",
                         b->rank, b->size, b->local_rank, b->local_size);
     name_host(w);
     snprintf(b->job, sizeof b->job, "%s", w->me.nspace);
@@ -107,8 +107,8 @@ static pst_status pmix_put(pst_world *world, const char *key, const void *bytes,
     return PST_OK;
 }
 
-/* Ranks of our own launcher fail to meet only when one of them has gone, and the launcher says
- * which: the others are quiet, for they would blame each other. */
+/* Under our own launcher, ranks fail to meet only when one of them is gone, and the launcher says
+ * which. The others clear their message, which would only blame each other. */
 static pst_status fail_others(const pmix_world *w, pst_status status) {
     if (w->base.launched_by_us) pst_error_clear();
     return status;
@@ -127,7 +127,7 @@ static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, voi
     pst_status status = PST_OK;
     void *copy = NULL;
     if (value->type != PMIX_BYTE_OBJECT)
-        status = pst_fail(PST_EINTERNAL, "%s of rank %u is no byte object", key, rank);
+        status = pst_fail(PST_EINTERNAL, "%s of rank %u is not a byte object", key, rank);
     else if (!(copy = malloc(value->data.bo.size + 1)))
         status = pst_fail(PST_ENOMEM, "no memory for %s", key);
     if (status == PST_OK) {
@@ -141,9 +141,9 @@ static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, voi
 
 void pst_world_pmix_wait(uint32_t seconds) { join_seconds = seconds; }
 
-/* Who has come has put something: of the others the first few. Asking for what is not there takes a
- * second. The first of those that are there goes first, and with it says why; the launcher ends the
- * others before they repeat it. */
+/* Lists ranks that have not published anything, at most four, because each query of a missing one
+ * takes a second. The lowest rank that has joined returns first and reports this; the launcher ends
+ * the others before they repeat it. */
 static pst_status fail_missing(const pmix_world *w) {
     char text[64] = "";
     size_t used = 0;
@@ -164,26 +164,26 @@ static pst_status fail_missing(const pmix_world *w) {
     }
     if (lower) sleep(2);
     return pst_fail(PST_EPEER,
-                    "not all of %u ranks have come within %u s (parallel.wait): rank%s %s%s",
-                    w->base.size, join_seconds, pst_plural(n), n ? text : "not known",
+                    "not all of %u ranks have joined within %u s (parallel.wait): rank%s %s%s",
+                    w->base.size, join_seconds, pst_plural(n), n ? text : "unknown",
                     n == 4 ? " and perhaps more" : "");
 }
 
-static sem_t arrival; /* outlives a fence that was given up */
+static sem_t arrival; /* must outlive a fence that timed out */
 static pmix_status_t arrival_rc;
 
-static void all_came(pmix_status_t rc, void *arg) {
+static void on_met(pmix_status_t rc, void *arg) {
     (void)arg;
     arrival_rc = rc;
     sem_post(&arrival);
 }
 
-/* The first fence: EPEER when it takes too long; else *rc is the fence's. */
-static pst_status come_together(pmix_world *w, pmix_info_t *info, pmix_status_t *rc) {
+/* The first fence, with a time limit: EPEER after it; else *rc is the fence's. */
+static pst_status first_fence(pmix_world *w, pmix_info_t *info, pmix_status_t *rc) {
     struct timespec until;
     int late = 0;
     sem_init(&arrival, 0, 0);
-    *rc = PMIx_Fence_nb(NULL, 0, info, 1, all_came, NULL);
+    *rc = PMIx_Fence_nb(NULL, 0, info, 1, on_met, NULL);
     if (*rc != PMIX_SUCCESS) return PST_OK;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += join_seconds;
@@ -201,16 +201,16 @@ static pst_status pmix_fence(pst_world *world) {
         bool collect = true;
         PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
         pst_status status = PST_OK;
-        if (w->came || !join_seconds) rc = PMIx_Fence(NULL, 0, &info, 1);
-        else status = come_together(w, &info, &rc);
+        if (w->met || !join_seconds) rc = PMIx_Fence(NULL, 0, &info, 1);
+        else status = first_fence(w, &info, &rc);
         PMIX_INFO_DESTRUCT(&info);
         PST_TRY(status);
     }
     if (rc != PMIX_SUCCESS)
-        return fail_others(w, pst_fail(PST_EPEER, "the ranks of %s do not come together: %s",
-                                       world->job, PMIx_Error_string(rc)));
+        return fail_others(w, pst_fail(PST_EPEER, "the ranks of %s do not meet: %s", world->job,
+                                       PMIx_Error_string(rc)));
     w->dirty = 0;
-    w->came = 1;
+    w->met = 1;
     return PST_OK;
 }
 
@@ -219,8 +219,7 @@ static void pmix_abort(pst_world *world, int exit_status, const char *why) {
     PMIx_Abort(exit_status, why ? why : "aborted", NULL, 0);
 }
 
-/* Without PMIX_EMBED_BARRIER finalize waits for the launcher only, and for that at most two
- * seconds. */
+/* Without PMIX_EMBED_BARRIER, finalize waits only for the launcher, at most two seconds. */
 static void pmix_close(pst_world *world) {
     PMIx_Finalize(NULL, 0);
     free(world);

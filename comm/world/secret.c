@@ -9,7 +9,7 @@ pst_status pst_secret_random(void *out, size_t bytes) {
     uint8_t *at = out;
     while (bytes) {
         ssize_t n = getrandom(at, bytes, 0);
-        if (n <= 0) return pst_fail(PST_ENOMEM, "no random numbers: %m");
+        if (n <= 0) return pst_fail(PST_ENOMEM, "the system provides no random numbers: %m");
         at += n;
         bytes -= (size_t)n;
     }
@@ -30,7 +30,7 @@ pst_status pst_secret_prove(const char *secret, const pst_secret_claim *claim,
                             uint8_t proof[PST_SECRET_PROOF]) {
     uint8_t text[64 + 2 * PST_SECRET_NONCE + 8], *at = text;
     unsigned bytes = 0;
-    /* with its end: none begins another */
+    /* with its terminating zero, so that no purpose is a prefix of another */
     at = append(at, claim->purpose, strnlen(claim->purpose, 63) + 1);
     at = append(at, claim->first, PST_SECRET_NONCE);
     at = append(at, claim->second, PST_SECRET_NONCE);
@@ -38,7 +38,7 @@ pst_status pst_secret_prove(const char *secret, const pst_secret_claim *claim,
     if (!HMAC(EVP_sha256(), secret, (int)strlen(secret), text, (size_t)(at - text), proof,
               &bytes) ||
         bytes != PST_SECRET_PROOF)
-        return pst_fail(PST_ENOMEM, "cannot compute an HMAC");
+        return pst_fail(PST_ENOMEM, "libcrypto cannot compute an HMAC");
     return PST_OK;
 }
 

@@ -1,5 +1,5 @@
-/* World `single`: one process that is the whole job. Always there, so it stands last in the list of
- * worlds. */
+/* World `single`: one process that is the whole job. It is always available, so it is last in the
+ * list of worlds. */
 #include "comm/world/store.h"
 #include "comm/world/world.h"
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static pst_status single_fence(pst_world *world) {
 static void single_abort(pst_world *world, int exit_status, const char *why) {
     (void)world;
     (void)exit_status;
-    (void)why; /* nobody else to end */
+    (void)why; /* there is no other process */
 }
 
 static void single_close(pst_world *world) {

@@ -1,5 +1,5 @@
-/* What the ranks of a job have published, in this process' memory: the store behind the worlds that
- * have no library of their own for it. One thread. */
+/* The values that the ranks of a job have published, in the memory of this process; for worlds
+ * without a library that stores them. One thread. */
 #ifndef PST_COMM_WORLD_STORE_H
 #define PST_COMM_WORLD_STORE_H
 #include "base/status.h"
@@ -9,11 +9,11 @@
 typedef struct pst_store_entry pst_store_entry;
 typedef struct {
     pst_store_entry *first;
-} pst_store; /* newest first: a key put twice gives its last value */
+} pst_store; /* newest first: the last put of a key wins */
 
 pst_status pst_store_put(pst_store *store, uint32_t rank, const char *key, const void *value,
                          size_t bytes);
-/* *value is malloc'ed, the caller frees it. EINTERNAL when the rank has not published the key. */
+/* *value is malloc'ed, the caller frees it. EINTERNAL: the rank has not published the key. */
 pst_status pst_store_get(const pst_store *store, uint32_t rank, const char *key, void **value,
                          size_t *bytes);
 void pst_store_clear(pst_store *store);

@@ -1,7 +1,7 @@
-/* World `tcp`: ranks that nobody launched together, found through MASTER_ADDR, MASTER_PORT, RANK
- * and WORLD_SIZE, and kept to themselves by PENSTOCK_SECRET. A fence sends what each has put to
- * rank 0, which sends everything to all. The connections stay open, and tell ranks of different
- * hosts that one has died. One thread. */
+/* World `tcp`: ranks that were not launched together. They meet through MASTER_ADDR, MASTER_PORT,
+ * RANK and WORLD_SIZE, and PENSTOCK_SECRET keeps strangers out. A fence sends every rank's values
+ * to rank 0, which sends all of them to every rank. The connections stay open, so ranks on
+ * different hosts notice when one dies. One thread. */
 #include "comm/world/tcp.h"
 #include "base/clock.h"
 #include "comm/world/store.h"
@@ -20,22 +20,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_WHY = 512, LOOK_NS = 50000000 };
+enum { MAX_WHY = 512, CHECK_NS = 50000000 };
 static uint32_t join_seconds = 60;
 
 typedef struct {
     pst_world base;
     pst_store store;
-    pst_message fresh;    /* puts since the last fence */
+    pst_message unsent;   /* values put since the last fence */
     int *fd;              /* [size], see tcp.h */
-    struct pollfd *watch; /* [size] events: 0 for those that are not looked at, or no more */
-    uint64_t next_look;   /* pst_monotonic_ns() */
-    int scheduler; /* the connection to it, where one has brought the ranks together; else -1 */
+    struct pollfd *watch; /* [size] events: 0 for ranks that are not watched, or no longer */
+    uint64_t next_check;  /* pst_monotonic_ns() */
+    int scheduler;        /* connection to a DMLC scheduler, if one assigned the ranks; else -1 */
 } tcp_world;
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-/* The number in a variable, UINT32_MAX when it is none. */
+/* The number in a variable, UINT32_MAX if it contains none. */
 static uint32_t number_of(const char *name) {
     const char *text = getenv(name);
     char *end;
@@ -46,7 +46,7 @@ static uint32_t number_of(const char *name) {
 
 void pst_world_tcp_wait(uint32_t seconds) { join_seconds = seconds; }
 
-/* The socket that our launcher has opened for rank 0; 0: none. */
+/* The listening socket that our launcher opened for rank 0; 0: none. */
 static int inherited_listener(uint32_t rank) {
     uint32_t fd = rank ? UINT32_MAX : number_of("PENSTOCK_LISTEN_FD");
     int on = 0;
@@ -57,14 +57,14 @@ static int inherited_listener(uint32_t rank) {
     return (int)fd;
 }
 
-static const char *const need[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+static const char *const variable_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
-/* A rank of several whose launcher forgot a variable is not passed over: it would train the whole
- * model alone, as would all the others, and end with status 0. Opening the world says what is
+/* A process is not rejected if its launcher forgot one of the variables: it would train the whole
+ * model alone, like all the others, and exit with status 0. Opening the world reports what is
  * missing. */
 static const char *tcp_reject(void) {
     int has[4], n = 0;
-    for (int i = 0; i < 4; i++) n += has[i] = getenv(need[i]) != NULL;
+    for (int i = 0; i < 4; i++) n += has[i] = getenv(variable_names[i]) != NULL;
     const char *role = getenv("DMLC_ROLE");
     if (n < 4 && role && !strcmp(role, "worker")) return NULL;
     int forgotten = has[1] && number_of("WORLD_SIZE") != 1 && (has[0] || n == 3);
@@ -75,27 +75,27 @@ static const char *tcp_reject(void) {
 
 static pst_status check_variables(void) {
     for (int i = 0; i < 4; i++)
-        if (!getenv(need[i]))
+        if (!getenv(variable_names[i]))
             return pst_fail(
                 PST_EINPUT,
-                "WORLD_SIZE is %s, but %s is not set: each rank needs RANK, WORLD_SIZE, "
-                "MASTER_ADDR and MASTER_PORT (or unset WORLD_SIZE, for one process or -n)",
-                getenv("WORLD_SIZE"), need[i]);
+                "WORLD_SIZE is %s, but %s is not set: set RANK, WORLD_SIZE, MASTER_ADDR and "
+                "MASTER_PORT for each rank (or unset WORLD_SIZE, for one process or -n)",
+                getenv("WORLD_SIZE"), variable_names[i]);
     return PST_OK;
 }
 
-/* The agent of torchrun keeps a store of its own at MASTER_PORT, for as long as the ranks live:
- * then rank 0 listens at the port above it, or below the highest. */
-static void avoid_agent_store(pst_tcp_job *job, char beside[8]) {
+/* The agent of torchrun keeps its store at MASTER_PORT as long as the ranks live: rank 0 then
+ * listens at the next port, or the previous one if there is none. */
+static void avoid_agent_store(pst_tcp_job *job, char next_port[8]) {
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     uint32_t port = number_of("MASTER_PORT");
     if (!store || strcmp(store, "True") != 0 || !port || port > 65535) return;
-    snprintf(beside, 8, "%u", port < 65535 ? port + 1 : port - 1);
-    job->port = beside;
-    job->variables = "MASTER_ADDR, and the port beside the store of torchrun at MASTER_PORT";
+    snprintf(next_port, 8, "%u", port < 65535 ? port + 1 : port - 1);
+    job->port = next_port;
+    job->variables = "MASTER_ADDR, and the port next to MASTER_PORT, where torchrun has its store";
 }
 
-static pst_status read_variables(pst_tcp_job *job, char beside[8]) {
+static pst_status read_variables(pst_tcp_job *job, char next_port[8]) {
     PST_TRY(check_variables());
     *job = (pst_tcp_job){.rank = number_of("RANK"),
                          .size = number_of("WORLD_SIZE"),
@@ -105,19 +105,20 @@ static pst_status read_variables(pst_tcp_job *job, char beside[8]) {
                          .seconds = join_seconds,
                          .listener = inherited_listener(number_of("RANK"))};
     if (job->size == UINT32_MAX || !job->size || job->size > 65536)
-        return pst_fail(PST_EINPUT, "WORLD_SIZE '%s': 1 to 65536 ranks", getenv("WORLD_SIZE"));
+        return pst_fail(PST_EINPUT, "WORLD_SIZE is '%s'; expected 1 to 65536",
+                        getenv("WORLD_SIZE"));
     if (job->rank >= job->size)
-        return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"),
-                        job->size - 1, job->size);
+        return pst_fail(PST_EINPUT, "RANK is '%s'; expected 0 to %u for WORLD_SIZE %u",
+                        getenv("RANK"), job->size - 1, job->size);
     uint32_t port = number_of("MASTER_PORT");
-    if (!port || (port > 65535 && port != UINT32_MAX)) /* what is no number getaddrinfo judges */
-        return pst_fail(PST_EINPUT, "MASTER_PORT '%s': a port, 1 to 65535", getenv("MASTER_PORT"));
-    avoid_agent_store(job, beside);
+    if (!port || (port > 65535 && port != UINT32_MAX)) /* getaddrinfo checks what is not a number */
+        return pst_fail(PST_EINPUT, "MASTER_PORT is '%s'; expected 1 to 65535",
+                        getenv("MASTER_PORT"));
+    avoid_agent_store(job, next_port);
     return pst_tcp_check_secret(job);
 }
 
-/* What ranks know of each other from the start: who is on the same host, and who shares its
- * processors. */
+/* What each rank publishes about its place: its host, and the processors that it may use. */
 typedef struct {
     char host[sizeof((pst_world *)0)->host];
     cpu_set_t mask; /* empty: not known */
@@ -136,8 +137,9 @@ static pst_status fetch_place(tcp_world *w, uint32_t rank, place *out) {
     PST_TRY(pst_store_get(&w->store, rank, "penstock.place", &value, &bytes));
     if (bytes == sizeof *out) memcpy(out, value, bytes);
     free(value);
-    return bytes == sizeof *out ? PST_OK
-                                : pst_fail(PST_EPEER, "rank %u is of another version", rank);
+    return bytes == sizeof *out
+               ? PST_OK
+               : pst_fail(PST_EPEER, "rank %u runs another version of penstock", rank);
 }
 
 static pst_status find_neighbours(tcp_world *w) {
@@ -158,15 +160,16 @@ static pst_status find_neighbours(tcp_world *w) {
     return PST_OK;
 }
 
-/* Blocks on nobody: who does not take the word sees the connection end. */
-static void hang_up(tcp_world *w, const char *why) {
-    char word[8 + MAX_WHY];
-    uint64_t length = strnlen(why, MAX_WHY), head = PST_MESSAGE_FAREWELL + length;
-    memcpy(word, &head, 8);
-    memcpy(word + 8, why, length);
+/* Sends why this rank leaves, then closes the connections. Does not block: a peer that does not
+ * read sees the connection end. */
+static void leave(tcp_world *w, const char *why) {
+    char message[8 + MAX_WHY];
+    uint64_t length = strnlen(why, MAX_WHY), head = PST_MESSAGE_LEAVE + length;
+    memcpy(message, &head, 8);
+    memcpy(message + 8, why, length);
     for (uint32_t r = 0; w->fd && r < w->base.size; r++) {
         if (w->fd[r] < 0) continue;
-        (void)!send(w->fd[r], word, 8 + length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)!send(w->fd[r], message, 8 + length, MSG_NOSIGNAL | MSG_DONTWAIT);
         close(w->fd[r]);
         w->fd[r] = -1;
     }
@@ -174,16 +177,17 @@ static void hang_up(tcp_world *w, const char *why) {
 
 static void tcp_close(pst_world *world) {
     tcp_world *w = (tcp_world *)world;
-    hang_up(w, "");
+    leave(w, "");
     pst_store_clear(&w->store);
-    pst_message_clear(&w->fresh);
+    pst_message_clear(&w->unsent);
     if (w->scheduler >= 0) close(w->scheduler);
     free(w->watch);
     free(w->fd);
     free(w);
 }
 
-/* Our launcher calls a host as its host file does: machines may have one name. */
+/* Under our launcher the host is called as in the host file, because machines may have the same
+ * host name. */
 static void name_host(pst_world *b) {
     const char *given = getenv("PENSTOCK_HOST");
     b->launched_by_us = getenv("PENSTOCK_LAUNCHER") != NULL;
@@ -191,13 +195,13 @@ static void name_host(pst_world *b) {
     else if (gethostname(b->host, sizeof b->host - 1)) strcpy(b->host, "localhost");
 }
 
-/* Where the variables of torchrun are not all there, those of ps-lite may be: then met is filled.
- * Job points to it. */
+/* Uses torchrun's variables if all are set, else ps-lite's; then `met` is filled and job points to
+ * it. */
 static pst_status find_place(pst_tcp_job *job, pst_dmlc_place *met) {
     pst_dmlc_role role;
     int n = 0;
     met->fd = -1;
-    for (int i = 0; i < 4; i++) n += getenv(need[i]) != NULL;
+    for (int i = 0; i < 4; i++) n += getenv(variable_names[i]) != NULL;
     job->seconds = join_seconds;
     if (n == 4 || !getenv("DMLC_ROLE")) return read_variables(job, met->port);
     PST_TRY(pst_dmlc_read(&role, job));
@@ -238,7 +242,7 @@ static pst_status tcp_open(pst_world **world) {
 
 static pst_status tcp_put(pst_world *world, const char *key, const void *value, size_t bytes) {
     tcp_world *w = (tcp_world *)world;
-    return pst_message_add(&w->fresh, world->rank, key, value, bytes);
+    return pst_message_add(&w->unsent, world->rank, key, value, bytes);
 }
 
 static pst_status tcp_get(pst_world *world, uint32_t rank, const char *key, void **value,
@@ -253,15 +257,15 @@ static pst_status name_lost(uint32_t rank) {
     return pst_fail(PST_EPEER, "rank %u is gone: %s", rank, why);
 }
 
-/* Everybody's messages in rank order, one after the other, then to everybody. */
+/* Rank 0: receives every rank's values in rank order, then sends them all to every rank. */
 static pst_status gather_all(tcp_world *w, pst_message *all) {
-    PST_TRY(pst_message_append(all, &w->fresh));
+    PST_TRY(pst_message_append(all, &w->unsent));
     for (uint32_t r = 1; r < w->base.size; r++) {
         uint64_t before = all->bytes;
         if (pst_message_read(all, w->fd[r]) != PST_OK) return name_lost(r);
         pst_message one = {.at = all->at + before, .bytes = all->bytes - before};
         pst_store ignored = {0};
-        /* nobody speaks for another */
+        /* a rank may only publish values of its own */
         pst_status status = pst_message_open(&one, r, w->base.size, &ignored);
         pst_store_clear(&ignored);
         PST_TRY(status);
@@ -273,7 +277,7 @@ static pst_status gather_all(tcp_world *w, pst_message *all) {
 
 static pst_status exchange(tcp_world *w, pst_message *all) {
     if (w->base.rank == 0) return gather_all(w, all);
-    if (pst_message_write(&w->fresh, w->fd[0]) != PST_OK ||
+    if (pst_message_write(&w->unsent, w->fd[0]) != PST_OK ||
         pst_message_read(all, w->fd[0]) != PST_OK)
         return name_lost(0);
     return PST_OK;
@@ -284,47 +288,49 @@ static pst_status tcp_fence(pst_world *world) {
     pst_message all = {0};
     pst_status status = exchange(w, &all);
     if (status == PST_OK) status = pst_message_open(&all, UINT32_MAX, world->size, &w->store);
-    if (status == PST_OK) w->fresh.bytes = 0;
+    if (status == PST_OK) w->unsent.bytes = 0;
     pst_message_clear(&all);
     return status;
 }
 
-/* Something has come from a rank that is not at a fence, or nothing more will. */
-static pst_status listen_to(tcp_world *w, uint32_t rank) {
+/* A rank has sent something outside of a fence, or has closed its connection. */
+static pst_status check_rank(tcp_world *w, uint32_t rank) {
     struct {
         uint64_t head;
         char why[MAX_WHY + 1];
-    } word = {0};
+    } message = {0};
     place theirs = {0};
-    ssize_t n = recv(w->fd[rank], &word, 8 + MAX_WHY, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = recv(w->fd[rank], &message, 8 + MAX_WHY, MSG_PEEK | MSG_DONTWAIT);
     const char *end = n < 0 ? strerror(errno) : "the connection was closed";
-    int farewell = n >= 8 && word.head & PST_MESSAGE_FAREWELL;
-    if (farewell && word.head == PST_MESSAGE_FAREWELL) {
+    int leaves = n >= 8 && message.head & PST_MESSAGE_LEAVE;
+    if (leaves && message.head == PST_MESSAGE_LEAVE) {
         w->watch[rank].events = 0;
         return PST_OK;
     }
     if (fetch_place(w, rank, &theirs) != PST_OK) theirs.host[0] = 0;
-    if (farewell)
-        return pst_fail(PST_EPEER, "rank %u on %s has given up: %s", rank, theirs.host, word.why);
+    if (leaves)
+        return pst_fail(PST_EPEER, "rank %u on %s has given up: %s", rank, theirs.host,
+                        message.why);
     return pst_fail(PST_EPEER, "rank %u on %s is gone: %s", rank, theirs.host, end);
 }
 
-/* Rank 0 sees all others, and they see it: what it says when it leaves reaches everybody. */
+/* Rank 0 watches all others, and they watch rank 0: the reason with which rank 0 leaves reaches all
+ * of them. */
 static pst_status tcp_check(pst_world *world) {
     tcp_world *w = (tcp_world *)world;
     uint64_t now = pst_monotonic_ns();
-    if (now < w->next_look) return PST_OK;
-    w->next_look = now + LOOK_NS;
+    if (now < w->next_check) return PST_OK;
+    w->next_check = now + CHECK_NS;
     for (uint32_t r = 0; r < world->size; r++) w->watch[r].fd = w->watch[r].events ? w->fd[r] : -1;
     if (poll(w->watch, world->size, 0) <= 0) return PST_OK;
     for (uint32_t r = 0; r < world->size; r++)
-        if (w->watch[r].fd >= 0 && w->watch[r].revents) PST_TRY(listen_to(w, r));
+        if (w->watch[r].fd >= 0 && w->watch[r].revents) PST_TRY(check_rank(w, r));
     return PST_OK;
 }
 
 static void tcp_abort(pst_world *world, int exit_status, const char *why) {
     (void)exit_status;
-    hang_up((tcp_world *)world, why && *why ? why : "without a word");
+    leave((tcp_world *)world, why && *why ? why : "without a reason");
 }
 
 const pst_world_ops pst_world_tcp = {

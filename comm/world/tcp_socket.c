@@ -1,4 +1,5 @@
-/* Non-blocking sockets of world `tcp`: waiting with a limit, and whole buffers. */
+/* Non-blocking sockets of world `tcp`: waiting with a time limit, and transfers of whole
+ * buffers. */
 #include "base/clock.h"
 #include "comm/world/tcp.h"
 #include <errno.h>
@@ -24,7 +25,7 @@ pst_status pst_tcp_wait(int fd, short events, uint64_t until) {
         if (n > 0) return PST_OK;
         if (n < 0 && errno != EINTR) return pst_fail(PST_EPEER, "cannot wait for a connection: %m");
         if (n == 0 && until != PST_NEVER && pst_monotonic_ns() >= until)
-            return pst_fail(PST_EPEER, "no answer in time");
+            return pst_fail(PST_EPEER, "no answer within the time limit");
     }
 }
 
@@ -62,41 +63,42 @@ int pst_tcp_is_loopback(const struct sockaddr *a) {
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-const char *pst_tcp_place(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes,
-                          char text[PST_TCP_PLACE]) {
+const char *pst_tcp_address_text(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes,
+                                 char text[PST_TCP_ADDRESS_TEXT]) {
     char number[64];
-    int n = snprintf(text, PST_TCP_PLACE, "%.80s:%.8s", job->address, job->port);
+    int n = snprintf(text, PST_TCP_ADDRESS_TEXT, "%.80s:%.8s", job->address, job->port);
     if (getnameinfo(at, bytes, number, sizeof number, NULL, 0, NI_NUMERICHOST) ||
         !strcmp(number, job->address))
-        return text; /* whoever has given a number knows it */
-    snprintf(text + n, (size_t)(PST_TCP_PLACE - n), " (%s%s)", number,
-             pst_tcp_is_loopback(at) ? ", which other hosts do not reach" : "");
+        return text; /* the user gave a numeric address: it is in the text already */
+    snprintf(text + n, (size_t)(PST_TCP_ADDRESS_TEXT - n), " (%s%s)", number,
+             pst_tcp_is_loopback(at) ? ", which other hosts cannot reach" : "");
     return text;
 }
 
-const char *pst_tcp_own_place(const pst_tcp_job *job, int fd, char text[PST_TCP_PLACE]) {
+const char *pst_tcp_own_address_text(const pst_tcp_job *job, int fd,
+                                     char text[PST_TCP_ADDRESS_TEXT]) {
     struct sockaddr_storage own = {0};
     socklen_t bytes = sizeof own;
     getsockname(fd, (struct sockaddr *)&own, &bytes);
-    return pst_tcp_place(job, (struct sockaddr *)&own, bytes, text);
+    return pst_tcp_address_text(job, (struct sockaddr *)&own, bytes, text);
 }
 
 static int lacks_resources(int error) {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* A caller that there is no room for stays in the queue and would be reported again and again. */
+/* A connection that cannot be accepted for lack of resources stays in the queue and would be
+ * reported again and again. */
 pst_status pst_tcp_accept(int listener, const char *who, int *fd) {
     *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (*fd < 0 && lacks_resources(errno))
         return pst_fail(PST_ENOMEM,
-                        "%s cannot accept a connection: %m; it needs one for each rank (ulimit -n)",
+                        "%s cannot accept a connection: %m; it needs one per rank (ulimit -n)",
                         who);
     if (*fd >= 0) pst_tcp_set_up(*fd);
     return PST_OK;
 }
 
-/* Non-blocking, at once, and a host that vanishes is noticed after about 25 s. */
 void pst_tcp_set_up(int fd) {
     int on = 1, idle = 10, every = 5, tries = 3;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);

@@ -38,9 +38,9 @@ uint64_t pst_position_site(pst_position *p, const char *file, const char *functi
     return file ? hash << 32 | line : 0;
 }
 
-void pst_position_sign(pst_position *p, uint32_t beat_tid) {
+void pst_position_set_process(pst_position *p, uint32_t heartbeat_tid) {
     struct stat st;
-    PST_POSITION_SET(p, beat_tid, beat_tid);
+    PST_POSITION_SET(p, heartbeat_tid, heartbeat_tid);
     PST_POSITION_SET(p, pid_space, stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0);
     PST_POSITION_SET(p, pid, (uint32_t)getpid());
 }

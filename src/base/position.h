@@ -53,7 +53,7 @@ typedef struct {
     /* the last lists and collectives, see pst_position_op */
     _Atomic uint64_t log[PST_POSITION_LOG];
     _Atomic uint64_t site[PST_POSITION_SITE]; /* "file.c:120" of the last collective, or empty */
-    _Atomic uint32_t pid, beat_tid;           /* of the process, and of its heartbeat's thread */
+    _Atomic uint32_t pid, heartbeat_tid;      /* of the process, and of its heartbeat's thread */
     _Atomic uint64_t pid_space;               /* inode of the process' PID namespace */
 } pst_position;
 
@@ -93,6 +93,6 @@ uint64_t pst_position_site(pst_position *p, const char *file, const char *functi
 
 /* 1: *view is a state in which nothing moved while it was read. 0: it moves; *view is unchanged. */
 int pst_position_read(const pst_position *p, pst_position_view *view);
-/* Says which process this is; beat_tid 0: none. */
-void pst_position_sign(pst_position *p, uint32_t beat_tid);
+/* Says which process this is; heartbeat_tid 0: none. */
+void pst_position_set_process(pst_position *p, uint32_t heartbeat_tid);
 #endif

@@ -114,7 +114,7 @@ void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x) {
     uint32_t victim = waits ? s.victim : h->rank;
     snprintf(line, sizeof line, "%s; rank %u %s in %s", where(h, rank, its), victim,
              waits ? "waits for it" : "is", where(h, victim, theirs));
-    pst_heartbeat_tell(h->heartbeat, rank, line);
+    pst_heartbeat_report_dead(h->heartbeat, rank, line);
 }
 
 /* --- sizes ------------------------------------------------------------------------------------ */

@@ -56,7 +56,7 @@ int pst_process_state_read(const pst_position *of, pst_process_state *out) {
     snprintf(path, sizeof path, "/proc/%u/task/%u/stat", pid, pid);
     if (!read_stat(path, &state, &p.main_ns)) return 0;
     p.is_stopped = state == 'T' || state == 't';
-    p.can_run = any_can_run(pid, PST_POSITION_GET(of, beat_tid));
+    p.can_run = any_can_run(pid, PST_POSITION_GET(of, heartbeat_tid));
     *out = p;
     return 1;
 }

@@ -84,7 +84,7 @@ pst_status pst_setup_placement(const pst_config *c, const pst_plan *plan, uint32
     pst_status status = pst_prepare_seats(c, plan, n_rank, place, place + n_rank);
     for (uint32_t r = 0; r < n_rank; r++) moved |= place[n_rank + r] != r;
     if (status == PST_OK && moved && (*world)->size == n_rank)
-        status = pst_world_seat(world, place + n_rank);
+        status = pst_world_reorder(world, place + n_rank);
     if (status == PST_OK && (*world)->size > 1) pst_log_set_rank((int)(*world)->rank);
     free(place);
     return status;

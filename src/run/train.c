@@ -288,7 +288,8 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
     /* Our launcher names the culprit, once; but that of one host among several knows nothing of a
      * link that never was. */
     int led = status == PST_EPEER && launched && (t.group || !world->ops->check);
-    if (led && t.group && t.group->heartbeat) pst_heartbeat_excuse(t.group->heartbeat, pst_error());
+    if (led && t.group && t.group->heartbeat)
+        pst_heartbeat_set_reason(t.group->heartbeat, pst_error());
     if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))
         fprintf(stderr, "penstock: afterwards go on with: penstock train --resume %s\n", t.folder);
     if (status != PST_OK && !led && pst_group_said_by_all())

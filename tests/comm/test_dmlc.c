@@ -79,8 +79,7 @@ static void test_strangers(void **state) {
     pid_t scheduler = start_scheduler(N, secret, 0, "");
     for (int i = 0; i < SILENT; i++) fd[i] = port_connect(port);
     assert_int_equal(
-        end_of(start_worker(UINT32_MAX, N, "another-0123456789", "has no place for this worker")),
-        3);
+        end_of(start_worker(UINT32_MAX, N, "another-0123456789", "closed the connection")), 3);
     pid[0] = start_worker(2, N, secret, "");
     for (int i = 1; i < N; i++) pid[i] = start_worker(UINT32_MAX, N, secret, "");
     for (int i = 0; i < N; i++) rank[i] = end_of(pid[i]) - 10;
@@ -104,7 +103,7 @@ static void test_refused(void **state) {
     pid_t other =
         start_worker(UINT32_MAX, 3, secret, "DMLC_NUM_WORKER is 3 here, but 2 at the scheduler");
     assert_int_equal(end_of(other), 2);
-    assert_int_equal(end_of(start_worker(UINT32_MAX, 1, "", "has no place for this worker")), 3);
+    assert_int_equal(end_of(start_worker(UINT32_MAX, 1, "", "closed the connection")), 3);
     pid_t one = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is already there");
     pid_t twin = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is already there");
     int status;

@@ -367,7 +367,7 @@ static void stops(void **state) {
     assert_said(&abort_, "ended the job (no disk) during F chunk 2");
     assert_int_equal(finish(&stop, start, LIMIT_MS), 3);
     assert_said(&stop, "was stopped during F chunk 2 micro-batch 3\n");
-    assert_said(&stop, "has been silent for 2.0 s (last: F chunk 2 micro-batch 3)");
+    assert_said(&stop, "has sent no heartbeat for 2.0 s (last: F chunk 2 micro-batch 3)");
     assert_int_equal(finish(&blind, start, LIMIT_MS), 3);
     assert_said(&blind, "was stopped during");
     kill(asleep.pid, SIGCONT);

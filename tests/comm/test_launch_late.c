@@ -66,7 +66,7 @@ static void none_waits_for_another(void **state) {
 
 static void only_the_lost_one_is_named(void **state) {
     (void)state;
-    check("lost", 3, "rank 1 on", " was killed by signal 9 during its start");
+    check("lost", 3, "rank 1 on", " was killed by signal 9 during start-up");
 }
 
 int main(int argc, char **argv) {

@@ -131,7 +131,7 @@ static void check_refusal(FILE *said) {
     rewind(said);
     text[fread(text, 1, sizeof text - 1, said)] = 0;
     fclose(said);
-    const char *refused = strstr(text, " was refused: its PENSTOCK_SECRET is another");
+    const char *refused = strstr(text, " was refused: it has another PENSTOCK_SECRET");
     if (!refused || !strstr(text, "rank 1 at 127.0.0.1") || strstr(refused + 1, " was refused"))
         fail_msg("rank 0 said: %s", text);
 }
@@ -158,7 +158,7 @@ static void test_strangers(void **state) {
         if (send(f, noise, i % 3 ? sizeof noise : (size_t)i, MSG_NOSIGNAL) < 0) perror("noise");
         close(f);
     }
-    pid_t wrong = start_rank(1, 3, "another-0123456789", "is PENSTOCK_SECRET the same there?");
+    pid_t wrong = start_rank(1, 3, "another-0123456789", "check that PENSTOCK_SECRET is the same");
     assert_int_equal(end_of(wrong), 2);
     pid_t other = start_rank(1, 4, secret, "has another WORLD_SIZE");
     assert_int_equal(end_of(other), 2);
@@ -224,7 +224,7 @@ static void test_silent_port(void **state) {
         .rank = 1, .size = 2, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 1};
     uint64_t began = pst_monotonic_ns();
     assert_int_equal(pst_tcp_join(&job, out), PST_EPEER);
-    assert_non_null(strstr(pst_error(), "rank 1 does not reach rank 0"));
+    assert_non_null(strstr(pst_error(), "rank 1 cannot connect to rank 0"));
     assert_true(out[0] == -1 && out[1] == -1);
     assert_true(pst_monotonic_ns() - began < UINT64_C(5000000000));
     for (int i = 0; i < 8; i++) close(filler[i]);
@@ -271,8 +271,9 @@ static void test_false_root(void **state) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
         assert_int_equal(listen(fd, 1), 0);
-        pid_t rank = start_rank(
-            1, 2, secret, way ? "does not know this job's secret" : "no rank 0 of this version");
+        pid_t rank =
+            start_rank(1, 2, secret,
+                       way ? "does not know this job's secret" : "is not rank 0 of this version");
         int c = accept(fd, NULL, NULL);
         if (way) memcpy(hello, magic, sizeof magic);
         assert_int_equal(send(c, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
@@ -298,18 +299,18 @@ static void expect_refusal(const char *name, const char *value, const char *what
 static void test_variables(void **state) {
     (void)state;
     choose_port();
-    expect_refusal("RANK", "2", "RANK '2': 0 to 1");
-    expect_refusal("RANK", "-1", "RANK '-1'");
-    expect_refusal("WORLD_SIZE", "two", "WORLD_SIZE 'two'");
-    expect_refusal("WORLD_SIZE", "0", "WORLD_SIZE '0'");
+    expect_refusal("RANK", "2", "RANK is '2'; expected 0 to 1");
+    expect_refusal("RANK", "-1", "RANK is '-1'");
+    expect_refusal("WORLD_SIZE", "two", "WORLD_SIZE is 'two'");
+    expect_refusal("WORLD_SIZE", "0", "WORLD_SIZE is '0'");
     expect_refusal("PENSTOCK_SECRET", "short", "PENSTOCK_SECRET is too short");
-    expect_refusal("MASTER_PORT", "99999", "MASTER_PORT '99999': a port, 1 to 65535");
+    expect_refusal("MASTER_PORT", "99999", "MASTER_PORT is '99999'; expected 1 to 65535");
     expect_refusal("MASTER_PORT", "no-port", "MASTER_ADDR, MASTER_PORT: 127.0.0.1, port no-port: ");
     pst_tcp_job job = {
         .rank = 0, .size = 3, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 1};
     int fd[3];
     assert_int_equal(pst_tcp_join(&job, fd), PST_EPEER);
-    assert_non_null(strstr(pst_error(), "2 of 3 ranks did not come"));
+    assert_non_null(strstr(pst_error(), "2 of 3 ranks did not join"));
     assert_non_null(strstr(pst_error(), "within 1 s: 1, 2"));
     assert_true(fd[0] == -1 && fd[1] == -1 && fd[2] == -1);
     static const char *const need[] = {"RANK", "MASTER_ADDR", "MASTER_PORT"};

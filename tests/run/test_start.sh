@@ -31,7 +31,7 @@ said 0.log "rank 2 has another run file than rank 0: 'train.lr: 0.01' on rank 2,
 port=$((port + 1))
 for r in 0 2; do rank $r run.yaml parallel.wait=2 parallel.memory=$((100 + r))M; done
 ended 0 3
-said 0.log '1 of 3 ranks did not come to 127.0.0.1:'
+said 0.log '1 of 3 ranks did not join at 127.0.0.1:'
 said 0.log 'within 2 s: 1'
 wait
 name=$(hostname)
@@ -39,8 +39,8 @@ case $(getent hosts "$name") in
 127.*)
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=$name MASTER_PORT=$((port + 1)) timeout 60 "$PENSTOCK" train run.yaml parallel.wait=1 >lo.log 2>&1
     [ $? = 3 ] || fail "rank 0 on loopback: $(cat lo.log)"
-    said lo.log "1 of 2 ranks did not come to $name:$((port + 1)) (127.0."
-    said lo.log ', which other hosts do not reach) within 1 s: 1'
+    said lo.log "1 of 2 ranks did not join at $name:$((port + 1)) (127.0."
+    said lo.log ', which other hosts cannot reach) within 1 s: 1'
     ;;
 esac
 
@@ -51,7 +51,7 @@ RANK=1 WORLD_SIZE=2 MASTER_ADDR=224.0.0.1 MASTER_PORT=$port timeout 60 "$PENSTOC
 [ $? = 3 ] || fail "no route: $(cat route.log)"
 [ $(($(date +%s) - began)) -lt 30 ] || fail 'no route: it went on trying'
 said route.log "rank 1 waits for rank 0 at 224.0.0.1:$port, up to 50 s: Network is unreachable"
-said route.log "rank 1 does not reach rank 0 at 224.0.0.1:$port within "
+said route.log "rank 1 cannot connect to rank 0 at 224.0.0.1:$port within "
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port + 1)) timeout 60 "$PENSTOCK" train run.yaml parallel.wait=8 >refused.log 2>&1
 [ $? = 3 ] || fail "nobody there: $(cat refused.log)"
 said refused.log ", up to 8 s: Connection refused"
@@ -62,7 +62,7 @@ if command -v mpirun >/dev/null 2>&1; then
     timeout 60 mpirun -n 3 --allow-run-as-root --oversubscribe sh -c '[ "$PMIX_RANK" != 1 ] || exec sleep 30; exec "$@"' sh \
         "$PENSTOCK" train run.yaml parallel.wait=2 >mpirun.log 2>&1
     [ $? = 3 ] || fail "mpirun without rank 1: $(cat mpirun.log)"
-    said mpirun.log 'not all of 3 ranks have come within 2 s (parallel.wait): rank 1'
+    said mpirun.log 'not all of 3 ranks have joined within 2 s (parallel.wait): rank 1'
 fi
 
 # The library of rank 1 is of another build.

@@ -15,7 +15,7 @@ static int change_places(rank_state *r) {
     size_t bytes;
     RANK_CHECK(pst_world_pmix.open(&r->world) == PST_OK);
     uint32_t mine = r->world->rank;
-    RANK_CHECK(pst_world_seat(&r->world, process_of) == PST_OK);
+    RANK_CHECK(pst_world_reorder(&r->world, process_of) == PST_OK);
     RANK_CHECK(process_of[r->world->rank] == mine && r->world->local_rank == mine);
     RANK_CHECK(r->world->ops->put(r->world, "mine", &mine, sizeof mine) == PST_OK);
     RANK_CHECK(r->world->ops->fence(r->world) == PST_OK);

@@ -83,8 +83,8 @@ static void test_agent_store(void **state) {
     for (uint32_t r = 0; r < 2; r++) assert_int_equal(end_of(pid[r]), 0);
     int beside = hold(port + 1);
     assert_true(beside >= 0);
-    pid_t late =
-        start_rank(0, port, "True", "beside the store of torchrun at MASTER_PORT: cannot listen");
+    pid_t late = start_rank(0, port, "True",
+                            "next to MASTER_PORT, where torchrun has its store: cannot listen");
     assert_int_equal(end_of(late), 2);
     close(beside);
     assert_int_equal(
@@ -103,9 +103,8 @@ static void test_no_route(void **state) {
                        .seconds = 1};
     int fd[2];
     assert_int_equal(pst_tcp_join(&job, fd), PST_EPEER);
-    if (!strstr(
-            pst_error(),
-            "rank 1 does not reach rank 0 at 224.0.0.1:29500 within 1 s: Network is unreachable"))
+    if (!strstr(pst_error(), "rank 1 cannot connect to rank 0 at 224.0.0.1:29500 within 1 s: "
+                             "Network is unreachable"))
         fail_msg("%s", pst_error());
 }
 

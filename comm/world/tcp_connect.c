@@ -1,5 +1,5 @@
-/* World `tcp` from outside: listening at an address, and reaching whoever listens at one, who may
- * come last. */
+/* Listening at an address, and connecting to one where the other process may start to listen
+ * later. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/world/tcp.h"
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRY_S = 5, WORD_S = 3, NO_ROUTE_S = 6, RETRY_MS = 50 };
+enum { TRY_S = 5, LOG_S = 3, NO_ROUTE_S = 6, RETRY_MS = 50 };
 #define SECOND_NS UINT64_C(1000000000)
 
 static pst_status resolve(const char *address, const char *port, struct addrinfo **list) {
@@ -56,13 +56,13 @@ typedef struct {
     const pst_tcp_job *job;
     const char *who;
     uint32_t seconds;
-    uint64_t until, word, no_route; /* the end; when to say what the matter is; since when no
-                                       address has had a route */
-    char place[PST_TCP_PLACE];      /* tried last */
-    int error;                      /* there */
-} caller;
+    uint64_t until, log_ns, no_route; /* the time limit; when to log what it waits for; since when
+                                       no address has had a route */
+    char place[PST_TCP_ADDRESS_TEXT]; /* the address tried last */
+    int error;                        /* there */
+} attempt;
 
-/* 0 with a connected socket, else why not. */
+/* Returns 0 with a connected socket, else the error. */
 static int connect_to(const struct addrinfo *a, uint64_t until, int *out) {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
     socklen_t bytes = sizeof error;
@@ -87,27 +87,27 @@ static void name_self(const pst_tcp_job *job, char name[32]) {
     if (job->rank != UINT32_MAX) snprintf(name, 32, "rank %u", job->rank);
 }
 
-/* Once: whoever waits shall know what for, and what to look at. */
-static void say_waiting(caller *c) {
+/* Logged once, so that a waiting user sees the address and the error. */
+static void log_waiting(attempt *c) {
     char name[32];
-    if (pst_monotonic_ns() < c->word) return;
-    c->word = PST_NEVER;
+    if (pst_monotonic_ns() < c->log_ns) return;
+    c->log_ns = PST_NEVER;
     name_self(c->job, name);
     pst_log(PST_LOG_INFO, "%s waits for %s at %s, up to %u s: %s", name, c->who, c->place,
             c->seconds, strerror(c->error));
 }
 
-/* Every address once. None is given all of the time: a firewall may swallow what goes to one of
- * several. 1: reached. */
-static int try_all(caller *c, const struct addrinfo *list, int *out) {
+/* Tries every address once, each for a limited time: a firewall may drop packets to one of them. 1:
+ * connected. */
+static int try_all(attempt *c, const struct addrinfo *list, int *out) {
     int routes = 0;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        uint64_t enough = pst_monotonic_ns() + TRY_S * SECOND_NS;
-        c->error = connect_to(a, enough < c->until ? enough : c->until, out);
+        uint64_t limit = pst_monotonic_ns() + TRY_S * SECOND_NS;
+        c->error = connect_to(a, limit < c->until ? limit : c->until, out);
         if (!c->error) return 1;
-        pst_tcp_place(c->job, a->ai_addr, a->ai_addrlen, c->place);
+        pst_tcp_address_text(c->job, a->ai_addr, a->ai_addrlen, c->place);
         routes += !lacks_route(c->error);
-        say_waiting(c);
+        log_waiting(c);
     }
     if (routes) c->no_route = pst_monotonic_ns();
     return 0;
@@ -115,14 +115,15 @@ static int try_all(caller *c, const struct addrinfo *list, int *out) {
 
 void pst_tcp_pause(void) { nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000}, NULL); }
 
-/* Who refuses may start last; a host without a route to it is soon given up. */
-pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *out) {
+/* A refused connection is tried again, because the listener may start later; a host without a route
+ * is given up soon. */
+pst_status pst_tcp_connect(const pst_tcp_job *job, uint32_t seconds, const char *who, int *out) {
     struct addrinfo *list;
     char name[32];
     uint64_t began = pst_monotonic_ns(), now;
-    caller c = {.job = job, .who = who, .seconds = seconds, .no_route = began};
+    attempt c = {.job = job, .who = who, .seconds = seconds, .no_route = began};
     c.until = began + seconds * SECOND_NS;
-    c.word = began + WORD_S * SECOND_NS;
+    c.log_ns = began + LOG_S * SECOND_NS;
     PST_TRY(resolve(job->address, job->port, &list));
     int reached;
     while (!(reached = try_all(&c, list, out))) {
@@ -136,6 +137,6 @@ pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *w
         return PST_OK;
     }
     name_self(job, name);
-    return pst_fail(PST_EPEER, "%s does not reach %s at %s within %.0f s: %s", name, who, c.place,
-                    (double)(pst_monotonic_ns() - began) * 1e-9, strerror(c.error));
+    return pst_fail(PST_EPEER, "%s cannot connect to %s at %s within %.0f s: %s", name, who,
+                    c.place, (double)(pst_monotonic_ns() - began) * 1e-9, strerror(c.error));
 }
