@@ -1,5 +1,5 @@
-/* See inject.h. A wrapper passes everything on but the one message; every request keeps the inner
- * transport's name. */
+/* See inject.h. A wrapper that passes on every message except the one with the fault; requests keep
+ * the inner transport's ids. */
 #include "comm/transport/inject.h"
 #include "base/wrapper.h"
 #include <errno.h>
@@ -13,13 +13,14 @@
 typedef enum { DROP, SIZE, DELAY, STOP, STALL, SPIN, SKIP, KINDS } inject_kind;
 static const char *const kinds[] = {"drop", "size", "delay", "stop", "stall", "spin", "skip"};
 
-/* Requests of our own: no transport's are odd. */
+/* Ids of our own requests: ids of transports are never odd. */
 enum { DROPPED = 1, DELAYED = 3 };
 
 struct pst_inject {
     pst_wrapper wrap; /* first: a pst_transport points here */
     inject_kind kind;
-    uint64_t at, seen; /* the message or collective; how many there have been */
+    uint64_t at, count; /* number of the message or collective with the fault; how many there were
+                          so far */
     uint64_t delay_ns;
     /* DELAY: */
     pst_transfer transfer;
@@ -27,9 +28,9 @@ struct pst_inject {
     uint64_t until_ns, request;
 };
 
-/* --- what is asked for ------------------------------------------------------------------------ */
+/* --- parsing PENSTOCK_FAULT ------------------------------------------------------------------- */
 
-static pst_status complain(const char *text) {
+static pst_status fail_parse(const char *text) {
     return pst_fail(PST_EINPUT,
                     "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin:rank=R,message=N, "
                     "delay:rank=R,message=N,ms=M or "
@@ -37,7 +38,7 @@ static pst_status complain(const char *text) {
                     text);
 }
 
-static pst_status complain_rank(const char *text, uint64_t rank, uint32_t n_rank) {
+static pst_status fail_rank(const char *text, uint64_t rank, uint32_t n_rank) {
     char there[48] = "rank 0 only";
     if (n_rank > 1) snprintf(there, sizeof there, "ranks 0 to %u", n_rank - 1);
     return pst_fail(PST_EINPUT,
@@ -61,14 +62,14 @@ static pst_status parse(const char *text, inject_kind *kind, uint64_t *rank, uin
     while (k < KINDS &&
            (strncmp(text, kinds[k], strlen(kinds[k])) || text[strlen(kinds[k])] != ':'))
         k++;
-    if (k == KINDS) return complain(text);
+    if (k == KINDS) return fail_parse(text);
     const char *rest = text + strlen(kinds[k]);
     *kind = (inject_kind)k;
-    if (!read_number(&rest, ":rank=", rank)) return complain(text);
+    if (!read_number(&rest, ":rank=", rank)) return fail_parse(text);
     if (!read_number(&rest, k == SKIP ? ",collective=" : ",message=", at) || !*at)
-        return complain(text);
-    if (k == DELAY && !read_number(&rest, ",ms=", ms)) return complain(text);
-    return *rest ? complain(text) : PST_OK;
+        return fail_parse(text);
+    if (k == DELAY && !read_number(&rest, ",ms=", ms)) return fail_parse(text);
+    return *rest ? fail_parse(text) : PST_OK;
 }
 
 pst_status pst_inject_open(uint32_t rank, uint32_t n_rank, pst_inject **fault) {
@@ -78,7 +79,7 @@ pst_status pst_inject_open(uint32_t rank, uint32_t n_rank, pst_inject **fault) {
     *fault = NULL;
     if (!text || !*text) return PST_OK;
     PST_TRY(parse(text, &kind, &of_rank, &at, &ms));
-    if (of_rank >= n_rank) return complain_rank(text, of_rank, n_rank);
+    if (of_rank >= n_rank) return fail_rank(text, of_rank, n_rank);
     if (of_rank != rank) return PST_OK;
     pst_inject *f = calloc(1, sizeof *f);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for a fault");
@@ -89,7 +90,7 @@ pst_status pst_inject_open(uint32_t rank, uint32_t n_rank, pst_inject **fault) {
     return PST_OK;
 }
 
-/* When it was is said, for those who measure how soon it is found. */
+/* Prints the time too, so that tests can measure how soon the fault is found. */
 static void announce(const pst_inject *f, uint32_t rank, const char *what, uint32_t peer) {
     uint64_t now = pst_monotonic_ns();
     fprintf(stderr, "penstock: PENSTOCK_FAULT: rank %u, %s", rank, what);
@@ -98,7 +99,7 @@ static void announce(const pst_inject *f, uint32_t rank, const char *what, uint3
 }
 
 int pst_inject_skips(pst_inject *f) {
-    if (!f || f->kind != SKIP || ++f->seen != f->at) return 0;
+    if (!f || f->kind != SKIP || ++f->count != f->at) return 0;
     char what[64];
     snprintf(what, sizeof what, "skip collective %" PRIu64, f->at);
     announce(f, f->wrap.base.rank, what, 0);
@@ -111,7 +112,7 @@ static pst_status inject_open(pst_world *world, const pst_clock *clock, pst_tran
     (void)world;
     (void)clock;
     (void)transport;
-    return pst_fail(PST_EINPUT, "transport inject only wraps another one");
+    return pst_fail(PST_EINPUT, "transport inject only wraps another transport");
 }
 
 static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_t *request) {
@@ -137,12 +138,12 @@ static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_
     return f->wrap.inner->ops->post(f->wrap.inner, &changed, request);
 }
 
-/* An empty message cannot be halved: the next one is. */
+/* An empty message cannot be halved: the next one is used. */
 static pst_status inject_post(pst_transport *t, const pst_transfer *transfer, uint64_t *request) {
     pst_inject *f = (pst_inject *)t;
     int counts = transfer->kind == PST_TRANSFER_SEND && f->kind != SKIP &&
                  (f->kind != SIZE || transfer->bytes);
-    if (counts && ++f->seen == f->at) return misbehave(f, transfer, request);
+    if (counts && ++f->count == f->at) return misbehave(f, transfer, request);
     return f->wrap.inner->ops->post(f->wrap.inner, transfer, request);
 }
 

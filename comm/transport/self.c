@@ -1,43 +1,43 @@
 /* Transport `self`: all ranks of a job in one process. Read this one first: it is the whole
  * contract of a transport in one file, needs no hardware, and serves as test double. One hub joins
- * n ends. A transfer that finds its other half waiting is copied at once and completes both; else
- * it waits in the destination's list. Single-threaded. */
+ * n endpoints. A transfer whose counterpart is already posted is copied at once, and both complete;
+ * else it waits in the destination's list. Single-threaded. */
 #include "comm/transport/transport.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct request request;
 struct request {
-    request *next; /* in the destination's waiting list, or in the spare list */
-    request *all;  /* every request there is, for the end */
+    request *next; /* in the destination's waiting list, or in the free list */
+    request *all;  /* all requests of the hub, for closing */
     pst_transfer transfer;
-    uint32_t owner; /* rank that posted */
+    uint32_t owner; /* the rank that posted it */
     int done;
-    pst_status status;               /* once done */
-    uint64_t end_ns, sent, expected; /* once done; bytes */
+    pst_status status;               /* valid when done */
+    uint64_t end_ns, sent, expected; /* valid when done; in bytes */
 };
 
 typedef struct {
     pst_transport base; /* first: a pst_transport points here */
     pst_self_hub *hub;
-    request *first, **last; /* unmatched transfers into this rank, in post order: its receives,
+    request *first, **last; /* unmatched transfers to this rank, in post order: its receives,
                                others' sends */
-    uint32_t unseen;        /* requests of this end that have completed and were not tested yet */
+    uint32_t untested; /* requests of this endpoint that have completed and were not tested yet */
     int aborted;
-} self_end;
+} self_endpoint;
 
 struct pst_self_hub {
     uint32_t n;
-    self_end *end;        /* [n] */
-    request *spare, *all; /* requests are reused, never freed before the hub */
+    self_endpoint *end;       /* [n] */
+    request *free_list, *all; /* requests are reused, and freed with the hub */
 };
 
 /* --- requests --------------------------------------------------------------------------------- */
 
 static request *request_take(pst_self_hub *hub) {
-    request *r = hub->spare;
+    request *r = hub->free_list;
     if (r) {
-        hub->spare = r->next;
+        hub->free_list = r->next;
         *r = (request){.all = r->all};
     } else if ((r = calloc(1, sizeof *r))) {
         r->all = hub->all;
@@ -47,15 +47,15 @@ static request *request_take(pst_self_hub *hub) {
 }
 
 static void request_drop(pst_self_hub *hub, request *r) {
-    r->next = hub->spare;
-    hub->spare = r;
+    r->next = hub->free_list;
+    hub->free_list = r;
 }
 
 static void request_complete(pst_self_hub *hub, request *r, pst_status status, uint64_t now) {
     r->done = 1;
     r->status = status;
     r->end_ns = now;
-    hub->end[r->owner].unseen++;
+    hub->end[r->owner].untested++;
 }
 
 static uint32_t source(const request *r) {
@@ -66,21 +66,21 @@ static uint32_t destination(const request *r) {
     return r->transfer.kind == PST_TRANSFER_SEND ? r->transfer.peer : r->owner;
 }
 
-/* Two halves of one message; both have the same destination, or they would not be in the same
- * list. */
+/* Whether two transfers are the send and the receive of one message. They are in the same list, so
+ * they have the same destination. */
 static int matches(const request *a, const request *b) {
     return a->transfer.kind != b->transfer.kind && a->transfer.channel == b->transfer.channel &&
            a->transfer.seq == b->transfer.seq && source(a) == source(b);
 }
 
-static void waiting_append(self_end *e, request *r) {
+static void waiting_append(self_endpoint *e, request *r) {
     r->next = NULL;
     *e->last = r;
     e->last = &r->next;
 }
 
-/* Takes the link that points to a waiting request out of the list. */
-static void waiting_remove(self_end *e, request **link) {
+/* Removes the waiting request that `link` points to from the list. */
+static void waiting_remove(self_endpoint *e, request **link) {
     request *r = *link;
     *link = r->next;
     if (!r->next) e->last = link;
@@ -90,14 +90,15 @@ static void waiting_remove(self_end *e, request **link) {
 
 static const char *self_reject(const pst_world *world) {
     (void)world;
-    return "it joins ranks of one process, not processes";
+    return "it joins ranks of one process, not several processes";
 }
 
 static pst_status self_open(pst_world *world, const pst_clock *clock, pst_transport **transport) {
     (void)world;
     (void)clock;
     (void)transport;
-    return pst_fail(PST_EINPUT, "transport self %s; open a hub", self_reject(NULL));
+    return pst_fail(PST_EINPUT, "cannot open transport self this way (%s); open a hub",
+                    self_reject(NULL));
 }
 
 static void message_move(pst_self_hub *hub, request *a, request *b, uint64_t now) {
@@ -112,10 +113,10 @@ static void message_move(pst_self_hub *hub, request *a, request *b, uint64_t now
 }
 
 static pst_status self_post(pst_transport *t, const pst_transfer *transfer, uint64_t *id) {
-    self_end *e = (self_end *)t;
+    self_endpoint *e = (self_endpoint *)t;
     pst_self_hub *hub = e->hub;
     if (transfer->peer >= hub->n || transfer->channel > 0xffff)
-        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: no such peer", transfer->peer,
+        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: there is no such peer", transfer->peer,
                         transfer->channel);
     if (e->aborted || hub->end[transfer->peer].aborted)
         return pst_fail(PST_EPEER, "rank %u has left", e->aborted ? t->rank : transfer->peer);
@@ -124,7 +125,7 @@ static pst_status self_post(pst_transport *t, const pst_transfer *transfer, uint
     r->transfer = *transfer;
     r->owner = t->rank;
     *id = (uint64_t)(uintptr_t)r;
-    self_end *at = &hub->end[destination(r)];
+    self_endpoint *at = &hub->end[destination(r)];
     for (request **link = &at->first; *link; link = &(*link)->next)
         if (matches(r, *link)) {
             request *other = *link;
@@ -137,7 +138,7 @@ static pst_status self_post(pst_transport *t, const pst_transfer *transfer, uint
 }
 
 static pst_status self_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
-    self_end *e = (self_end *)t;
+    self_endpoint *e = (self_endpoint *)t;
     request *r = (request *)(uintptr_t)id;
     if (!r->done) return PST_BUSY;
     pst_status status = r->status;
@@ -147,12 +148,12 @@ static pst_status self_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
                  source(r), (unsigned long long)r->sent, destination(r),
                  (unsigned long long)r->expected, r->transfer.seq, r->transfer.channel);
     if (status == PST_EPEER) pst_fail(status, "rank %u has left", r->transfer.peer);
-    e->unseen--;
+    e->untested--;
     request_drop(e->hub, r);
     return status;
 }
 
-static uint32_t self_progress(pst_transport *t) { return ((self_end *)t)->unseen; }
+static uint32_t self_progress(pst_transport *t) { return ((self_endpoint *)t)->untested; }
 
 static uint64_t self_next_ns(pst_transport *t) {
     (void)t;
@@ -162,12 +163,12 @@ static uint64_t self_next_ns(pst_transport *t) {
 static pst_status self_arm(pst_transport *t, int *fd) {
     (void)t;
     (void)fd;
-    return pst_fail(PST_EINPUT, "transport self never sleeps: its other ranks are in this thread");
+    return pst_fail(PST_EINPUT, "transport self cannot sleep: its other ranks are in this thread");
 }
 
-/* Everything that waits for this rank, or that this rank waits for, never completes. */
+/* Every transfer that involves this rank fails. */
 static void self_abort(pst_transport *t) {
-    self_end *e = (self_end *)t;
+    self_endpoint *e = (self_endpoint *)t;
     pst_self_hub *hub = e->hub;
     if (e->aborted) return;
     e->aborted = 1;
@@ -184,7 +185,7 @@ static void self_abort(pst_transport *t) {
         }
 }
 
-static void self_close(pst_transport *t) { (void)t; /* the hub owns its ends */ }
+static void self_close(pst_transport *t) { (void)t; /* the hub owns its endpoints */ }
 
 static const pst_transport_ops self_ops = {
     .name = "self",
@@ -205,7 +206,7 @@ static const pst_transport_ops self_ops = {
 pst_status pst_self_hub_open(uint32_t n_rank, const pst_clock *clock, pst_self_hub **out) {
     if (!n_rank) return pst_fail(PST_EINPUT, "a hub needs at least one rank");
     pst_self_hub *hub = calloc(1, sizeof *hub);
-    self_end *end = calloc(n_rank, sizeof *end);
+    self_endpoint *end = calloc(n_rank, sizeof *end);
     if (!hub || !end) {
         free(hub);
         free(end);
@@ -222,7 +223,7 @@ pst_status pst_self_hub_open(uint32_t n_rank, const pst_clock *clock, pst_self_h
     return PST_OK;
 }
 
-pst_transport *pst_self_hub_end(pst_self_hub *hub, uint32_t rank) {
+pst_transport *pst_self_hub_endpoint(pst_self_hub *hub, uint32_t rank) {
     return rank < hub->n ? &hub->end[rank].base : NULL;
 }
 

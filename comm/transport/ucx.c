@@ -1,7 +1,7 @@
 /* Transport `ucx`: processes with one rank each, over UCX's tag-matched messages (shared memory and
- * CMA on one host, TCP between hosts). Peers do not fail here: UCX tells nothing of a dead one
- * (error mode none, the only one that keeps shared memory), so the heartbeat finds it and `abort`
- * leaves without flushing. One thread per transport. */
+ * CMA on one host, RDMA or TCP between hosts). UCX does not report a dead peer (error mode none,
+ * the only one that allows shared memory): the heartbeat finds it, and `abort` leaves without
+ * flushing. One thread per transport. */
 #include "comm/transport/ucx_guard.h"
 #include "comm/transport/ucx_parts.h"
 #include <sched.h>
@@ -17,8 +17,8 @@ static uint64_t message_tag(const pst_ucx *u, uint32_t source, uint32_t channel,
 /* --- open ------------------------------------------------------------------------------------- */
 
 static const char *ucx_reject(const pst_world *world) {
-    if (world->size == 1) return "there is no other process";
-    return world->size > 65536 ? "more than 65536 ranks do not fit into a tag" : NULL;
+    if (world->size == 1) return "the job has only one process";
+    return world->size > 65536 ? "more than 65536 ranks do not fit into a message tag" : NULL;
 }
 
 static pst_status ucx_open(pst_world *world, const pst_clock *clock, pst_transport **transport) {
@@ -26,10 +26,10 @@ static pst_status ucx_open(pst_world *world, const pst_clock *clock, pst_transpo
     if (!u) return pst_fail(PST_ENOMEM, "no memory for a transport");
     u->base = (pst_transport){
         .ops = &pst_transport_ucx, .clock = clock, .rank = world->rank, .size = world->size};
-    pst_ucx_calm_down();
+    pst_ucx_undo_defaults();
     pst_ucx_guard_open();
-    prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* a sleep with a deadline ends when it
-                                                          shall */
+    prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* so that a sleep with a deadline ends on
+                                                          time */
     u->ep = calloc(world->size, sizeof *u->ep);
     pst_status status =
         u->ep ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u peers", world->size);
@@ -48,14 +48,15 @@ static pst_status ucx_open(pst_world *world, const pst_clock *clock, pst_transpo
 static pst_status fail_aborted(const pst_ucx *u) {
     if (u->lost)
         return pst_fail(PST_EPEER, "rank %u has lost a peer: %s", u->base.rank,
-                        pst_ucx_guard_said());
-    return pst_fail(PST_EPEER, "rank %u has given up its transport", u->base.rank);
+                        pst_ucx_guard_error());
+    return pst_fail(PST_EPEER, "rank %u has closed its transport after a failure", u->base.rank);
 }
 
 __attribute__((noinline)) static uint32_t progress_worker(pst_ucx *u) {
     if (u->aborted) return 0;
     if (PST_UCX_GUARD()) {
-        u->aborted = u->lost = 1; /* UCX is in the midst of something, and is not called again */
+        u->aborted = u->lost = 1; /* UCX was interrupted in the middle of a call, so it must not be
+                                     called again */
         return 1;
     }
     uint32_t moved = ucp_worker_progress(u->worker);
@@ -66,9 +67,9 @@ __attribute__((noinline)) static uint32_t progress_worker(pst_ucx *u) {
 /* --- requests --------------------------------------------------------------------------------- */
 
 static pst_ucx_request *request_take(pst_ucx *u) {
-    pst_ucx_request *r = u->spare;
+    pst_ucx_request *r = u->free_list;
     if (r) {
-        u->spare = r->next;
+        u->free_list = r->next;
         *r = (pst_ucx_request){.all = r->all};
     } else if ((r = calloc(1, sizeof *r))) {
         r->all = u->all;
@@ -80,8 +81,8 @@ static pst_ucx_request *request_take(pst_ucx *u) {
 
 static void request_drop(pst_ucx *u, pst_ucx_request *r) {
     r->posted = 0;
-    r->next = u->spare;
-    u->spare = r;
+    r->next = u->free_list;
+    u->free_list = r;
 }
 
 static void complete(pst_ucx_request *r, ucs_status_t rc, uint64_t bytes) {
@@ -90,7 +91,7 @@ static void complete(pst_ucx_request *r, ucs_status_t rc, uint64_t bytes) {
     r->status = rc;
     r->bytes = bytes;
     r->end_ns = pst_clock_now(r->owner->base.clock);
-    r->owner->unseen++;
+    r->owner->untested++;
     r->owner->of_device -= r->transfer.of_device != 0;
 }
 
@@ -105,7 +106,7 @@ static void on_received(void *ucp, ucs_status_t rc, const ucp_tag_recv_info_t *i
     ucp_request_free(ucp);
 }
 
-/* Completion always comes through the callback, also inside the call. */
+/* Completion always comes through the callback, even when it happens within the call. */
 static ucs_status_ptr_t post_to_ucp(pst_ucx *u, pst_ucx_request *r) {
     const pst_transfer *x = &r->transfer;
     ucp_request_param_t param = {
@@ -123,7 +124,7 @@ static ucs_status_ptr_t post_to_ucp(pst_ucx *u, pst_ucx_request *r) {
                             message_tag(u, x->peer, x->channel, x->seq), UINT64_MAX, &param);
 }
 
-/* Not inlined: a jump back would not find the caller's variables. */
+/* Not inlined: after the jump back, variables of the caller could have wrong values. */
 __attribute__((noinline)) static ucs_status_ptr_t post_guarded(pst_ucx *u, pst_ucx_request *r) {
     if (PST_UCX_GUARD()) {
         u->aborted = u->lost = 1;
@@ -137,7 +138,7 @@ __attribute__((noinline)) static ucs_status_ptr_t post_guarded(pst_ucx *u, pst_u
 static pst_status ucx_post(pst_transport *t, const pst_transfer *transfer, uint64_t *id) {
     pst_ucx *u = (pst_ucx *)t;
     if (transfer->peer >= t->size || transfer->channel > 0xffff)
-        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: no such peer", transfer->peer,
+        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: there is no such peer", transfer->peer,
                         transfer->channel);
     if (u->aborted) return fail_aborted(u);
     pst_ucx_request *r = request_take(u);
@@ -183,18 +184,19 @@ static pst_status ucx_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     if (!r->done) return PST_BUSY;
     pst_status status = verdict(u, r);
     if (status == PST_OK && end_ns) *end_ns = r->end_ns;
-    u->unseen--;
+    u->untested--;
     request_drop(u, r);
     return status;
 }
 
-/* A call of UCX takes one step of each message, which for a large one is half a megabyte; whoever
- * computes comes by once a millisecond only. So: until nothing moves, or until a lot has. */
+/* One call of UCX advances each message by one step, half a megabyte of a large one, but a rank
+ * that computes polls only once per millisecond. So it is called until nothing moves, or
+ * PROGRESS_ROUNDS times. */
 static uint32_t ucx_progress(pst_transport *t) {
     pst_ucx *u = (pst_ucx *)t;
     uint32_t moved = 0, now = 1;
     for (int i = 0; now && i < PROGRESS_ROUNDS; i++) moved += now = progress_worker(u);
-    return moved + u->unseen;
+    return moved + u->untested;
 }
 
 static uint64_t ucx_next_ns(pst_transport *t) {
@@ -202,15 +204,14 @@ static uint64_t ucx_next_ns(pst_transport *t) {
     return PST_NEVER;
 }
 
-/* Copies on a GPU wake nobody by themselves: for each arm UCX (cuda_copy since its version 1.10,
- * cuda_ipc since 1.9) has the GPU call the host behind them, which takes longer than what waits
- * here for the next look, and older versions leave such transports out where there is wake-up. So
- * these are not slept on; whoever waits looks again soon. */
+/* Does not sleep while copies on a GPU are under way: they wake the host only if UCX (cuda_copy
+ * since version 1.10, cuda_ipc since 1.9) enqueues a host callback for each arm, which takes longer
+ * than the next poll; older versions have no wake-up for them. The caller polls again soon. */
 static pst_status ucx_arm(pst_transport *t, int *fd) {
     pst_ucx *u = (pst_ucx *)t;
     if (u->aborted) return fail_aborted(u);
-    if (u->unseen) return PST_BUSY;
-    if (u->of_device) return pst_fail(PST_EINPUT, "copies on a device wake nobody");
+    if (u->untested) return PST_BUSY;
+    if (u->of_device) return pst_fail(PST_EINPUT, "copies on a device do not wake a sleeping rank");
     ucs_status_t rc = ucp_worker_arm(u->worker);
     if (rc == UCS_ERR_BUSY) return PST_BUSY;
     if (rc != UCS_OK) return pst_ucx_fail(PST_EINTERNAL, "wait", rc);
@@ -235,8 +236,8 @@ __attribute__((noinline)) static ucs_status_ptr_t begin_flush(pst_ucx *u) {
     return ucp;
 }
 
-/* Waits, bounded, until what was sent has left: UCX may hold an acknowledgement back that a peer
- * still needs. */
+/* Waits, for a limited time, until all sent messages have left: UCX may hold back an
+ * acknowledgement that a peer needs. */
 static int flush(pst_ucx *u) {
     ucs_status_ptr_t ucp = begin_flush(u);
     uint64_t until = pst_monotonic_ns() + CLOSE_MS * UINT64_C(1000000);

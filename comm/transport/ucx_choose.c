@@ -7,15 +7,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Families of UCX's names; the last is for beginning connections of the first, and for very many of
- * them. */
+/* Prefixes of UCX's transport names. RC needs UD to set up connections, and UD also serves very
+ * many of them. */
 static const struct {
     const char *prefix, *name;
     uint32_t kind;
 } families[] = {{"rc_", "rc", PST_UCX_RC}, {"dc_", "dc", PST_UCX_DC}, {"ud_", "ud", PST_UCX_UD}};
 enum { N_FAMILY = sizeof families / sizeof *families, RELIABLE = PST_UCX_RC | PST_UCX_DC };
 
-/* --- what there is ---------------------------------------------------------------------------- */
+/* --- available resources ---------------------------------------------------------------------- */
 
 /* name: "rc_mlx5/mlx5_0:1". */
 static void add_resource(const char *name, pst_ucx_rdma *out) {
@@ -41,7 +41,7 @@ void pst_ucx_rdma_of(const char *resources, int locked, pst_ucx_rdma *out) {
     if (*out->why) out->kinds = 0;
 }
 
-/* The kernel lets root lock all it likes. */
+/* The kernel has no limit for root. */
 static int may_lock(void) {
     struct rlimit limit;
     return !geteuid() || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY;
@@ -49,9 +49,9 @@ static int may_lock(void) {
 
 void pst_ucx_rdma_here(pst_ucx_rdma *out) {
     char resources[1024];
-    const char *given = pst_ucx_given();
+    const char *given = pst_ucx_user_tls();
     if (given) {
-        *out = (pst_ucx_rdma){.kinds = PST_UCX_GIVEN};
+        *out = (pst_ucx_rdma){.kinds = PST_UCX_USER_TLS};
         snprintf(out->why, sizeof out->why, "UCX_TLS=%.80s", given);
         return;
     }
@@ -59,11 +59,11 @@ void pst_ucx_rdma_here(pst_ucx_rdma *out) {
     pst_ucx_rdma_of(resources, may_lock(), out);
 }
 
-/* --- what is used ----------------------------------------------------------------------------- */
+/* --- chosen transports ------------------------------------------------------------------------ */
 
-/* On one host large messages move in one poll by CMA, small ones in shared memory. TCP stays beside
- * RDMA, for hosts that do not reach each other by that. `cuda` is UCX's name for all that it has
- * for GPUs; it passes over what it has not. */
+/* On one host, CMA moves a large message in one poll, and shared memory moves small ones. TCP stays
+ * in the list beside RDMA, for hosts that RDMA does not connect. `cuda` is UCX's name for all of
+ * its GPU transports; UCX ignores those that it lacks. */
 void pst_ucx_transports(int local, uint32_t rdma, int cuda, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = 0;
@@ -79,7 +79,7 @@ typedef struct {
     pst_ucx_rdma rdma;
 } rank_rdma;
 
-/* What the rank has put there; EPEER: it has failed before. */
+/* What a rank has published; EPEER: that rank failed before. */
 static pst_status get_rank(pst_world *w, uint32_t rank, rank_rdma *out) {
     void *value;
     size_t bytes;
@@ -99,16 +99,16 @@ pst_status pst_ucx_agree(pst_world *w, const pst_ucx_rdma *mine, uint32_t *commo
     PST_TRY(w->ops->fence(w));
     for (uint32_t r = 0; r < w->size && all; r++) {
         PST_TRY(get_rank(w, r, &other));
-        if (other.rdma.kinds & PST_UCX_GIVEN) continue;
+        if (other.rdma.kinds & PST_UCX_USER_TLS) continue;
         all &= other.rdma.kinds;
         if (!(all & RELIABLE)) {
             all = 0;
             snprintf(why, PST_UCX_WHY, "rank %u on %s: %s", r, other.host,
                      *other.rdma.why ? other.rdma.why
-                                     : "it has another kind of RDMA than the ranks before");
+                                     : "it has another kind of RDMA than lower ranks");
         }
     }
-    if (mine->kinds & PST_UCX_GIVEN) snprintf(why, PST_UCX_WHY, "%s", mine->why);
+    if (mine->kinds & PST_UCX_USER_TLS) snprintf(why, PST_UCX_WHY, "%s", mine->why);
     *common = all;
     return PST_OK;
 }

@@ -12,10 +12,11 @@ static pthread_t guarded;
 static volatile sig_atomic_t active;
 static int n_open;
 static struct sigaction before;
-static char said[256];
+static char last_error[256];
 
-/* abort() raises in the calling thread; a signal from another process is not UCX's doing. A handler
- * may leave abort() by a jump (POSIX). SIGABRT is unblocked by hand, because no mask was saved. */
+/* Catches UCX's abort(): abort() raises the signal in the calling thread; a signal from another
+ * process is not UCX's. POSIX allows a handler to leave abort() by a jump. SIGABRT is unblocked
+ * here, because sigsetjmp saved no mask. */
 static void on_abort(int number, siginfo_t *info, void *context) {
     (void)context;
     if (active && info->si_pid == getpid() && pthread_equal(guarded, pthread_self())) {
@@ -27,7 +28,7 @@ static void on_abort(int number, siginfo_t *info, void *context) {
         siglongjmp(back, 1);
     }
     signal(number, SIG_DFL);
-    raise(number); /* once this handler has returned */
+    raise(number); /* ends the process when this handler has returned */
 }
 
 static ucs_log_func_rc_t keep(const char *file, unsigned line, const char *function,
@@ -39,16 +40,16 @@ static ucs_log_func_rc_t keep(const char *file, unsigned line, const char *funct
     (void)component;
     int ours = active && pthread_equal(guarded, pthread_self());
     if (level > UCS_LOG_LEVEL_ERROR || !ours) return UCS_LOG_FUNC_RC_CONTINUE;
-    vsnprintf(said, sizeof said, format, args);
+    vsnprintf(last_error, sizeof last_error, format, args);
     return UCS_LOG_FUNC_RC_STOP;
 }
 
-/* The handler runs on the alternative stack where there is one: a signal may come while oneDNN
+/* The handler runs on the alternative stack if there is one: a signal may arrive while oneDNN
  * computes, which keeps live data below the stack pointer. */
 void pst_ucx_guard_open(void) {
     struct sigaction action = {.sa_sigaction = on_abort, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     if (n_open++) return;
-    said[0] = 0;
+    last_error[0] = 0;
     sigaction(SIGABRT, &action, &before);
     if (!getenv("UCX_LOG_LEVEL")) ucs_log_push_handler(keep);
 }
@@ -67,4 +68,4 @@ sigjmp_buf *pst_ucx_guard_begin(void) {
 
 void pst_ucx_guard_end(void) { active = 0; }
 
-const char *pst_ucx_guard_said(void) { return said[0] ? said : "UCX gave up"; }
+const char *pst_ucx_guard_error(void) { return last_error[0] ? last_error : "UCX called abort()"; }

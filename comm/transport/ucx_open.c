@@ -1,5 +1,5 @@
-/* Transport `ucx`, its beginning and end: UCX's context and worker, and the peers' addresses by way
- * of the world. */
+/* Opening and closing transport `ucx`: UCX's context and worker, and the peers' addresses through
+ * the world. */
 #include "base/log.h"
 #include "comm/transport/ucx_choose.h"
 #include "comm/transport/ucx_guard.h"
@@ -17,7 +17,7 @@
 #include <ucs/debug/debug.h>
 #include <unistd.h>
 
-/* Signals of a program that crashes: UCX may explain those, where the user asks it to. */
+/* Signals of a crash: UCX may print its diagnosis for those if the user has asked for it. */
 static int is_crash(int number) {
     static const int crash[] = {SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
     for (size_t i = 0; i < sizeof crash / sizeof *crash; i++)
@@ -33,23 +33,23 @@ static int is_of_ucx(int number) {
     return dladdr(*(void **)&now.sa_handler, &at) && at.dli_fname && strstr(at.dli_fname, "libucs");
 }
 
-/* UCX installs handlers when it is loaded: for crashes, and UCX_DEBUG_SIGNO (SIGHUP) to write down
- * what it does. They run on the stack of whoever computes, where oneDNN keeps live data below the
- * stack pointer, and they hide what was there before: a SIGHUP that is ignored (nohup) would no
- * longer be so in ranks that are started. Which signals they are for, variables may say, so each
- * one is looked at. */
+/* Disables signal handlers that UCX installs when it is loaded: for crashes, and for
+ * UCX_DEBUG_SIGNO (SIGHUP). They run on the stack of the computing thread, where oneDNN keeps live
+ * data below the stack pointer, and they replace the previous action: a SIGHUP that was ignored
+ * (nohup) would no longer be ignored in the started ranks. UCX's variables can change which signals
+ * it handles, so every signal is checked. */
 static void undo_handlers(void) {
     int explains = getenv("UCX_HANDLE_ERRORS") || getenv("UCX_ERROR_SIGNALS");
     for (int number = 1; number < NSIG; number++)
         if (!(explains && is_crash(number)) && is_of_ucx(number)) ucs_debug_disable_signal(number);
 }
 
-/* UCX's own libraries have been loaded by now. */
+/* Runs after UCX's own libraries have been loaded. */
 __attribute__((constructor)) static void undo_handlers_when_loaded(void) { undo_handlers(); }
 
-/* UCX has read its variables when it was loaded; what it does by default to its host program is
- * undone here. */
-void pst_ucx_calm_down(void) {
+/* UCX has read its variables when it was loaded; this undoes its default effects on the host
+ * program. */
+void pst_ucx_undo_defaults(void) {
     if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "error");
     if (!getenv("UCX_WARN_UNUSED_ENV_VARS")) ucs_global_opts_set_value("WARN_UNUSED_ENV_VARS", "n");
     undo_handlers();
@@ -66,9 +66,9 @@ static int wants_cuda;
 
 void pst_transport_ucx_cuda(int wanted) { wants_cuda = wanted; }
 
-/* Which kinds of memory its transports can reach; a UCX that was built without CUDA does not know
- * the one that is asked for here. */
-static void look_for_cuda(pst_ucx *u) {
+/* Which kinds of memory UCX's transports can reach; a UCX without CUDA support does not know
+ * CUDA's. */
+static void find_cuda(pst_ucx *u) {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     u->cuda = wants_cuda && ucp_context_query(u->context, &attr) == UCS_OK &&
               attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
@@ -84,22 +84,23 @@ static pst_status choose(pst_world *world, char transports[TRANSPORTS]) {
     int local = world->local_size == world->size;
     if (!local) {
         pst_ucx_rdma_here(&mine);
-        pst_ucx_calm_down(); /* asking has made it quieter */
+        pst_ucx_undo_defaults(); /* asking for resources has changed UCX's log level */
         PST_TRY(pst_ucx_agree(world, &mine, &common, why));
         if (!mine.kinds && *mine.device && world->local_rank == 0)
             pst_log(PST_LOG_WARN, "messages to other hosts go over TCP: %s", mine.why);
     }
     pst_ucx_transports(local, common, wants_cuda, transports, TRANSPORTS);
     pst_log(PST_LOG_DEBUG, "UCX's transports: %s (%s)",
-            pst_ucx_given() ? pst_ucx_given() : transports, pst_ucx_given() ? "UCX_TLS" : why);
+            pst_ucx_user_tls() ? pst_ucx_user_tls() : transports,
+            pst_ucx_user_tls() ? "UCX_TLS" : why);
     return PST_OK;
 }
 
 static pst_status open_context(pst_ucx *u, const pst_world *world, const char *transports) {
     ucp_config_t *config;
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
-    if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read its variables", rc);
-    if (!pst_ucx_given()) rc = ucp_config_modify(config, "TLS", transports);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read its environment variables", rc);
+    if (!pst_ucx_user_tls()) rc = ucp_config_modify(config, "TLS", transports);
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                       UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
@@ -108,15 +109,15 @@ static pst_status open_context(pst_ucx *u, const pst_world *world, const char *t
         .estimated_num_ppn = world->local_size,
     };
     if (rc == UCS_OK) rc = ucp_init(&params, config, &u->context);
-    undo_handlers(); /* of what that may have loaded */
+    undo_handlers(); /* handlers of libraries that this may have loaded */
     ucp_config_release(config);
     if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "start", rc);
-    look_for_cuda(u);
+    find_cuda(u);
     return PST_OK;
 }
 
-/* UCX's segments have a name while it makes them, and a rank that dies with its launcher meanwhile
- * would leave them: it dies a little later. */
+/* UCX's segments have a name for a moment while it creates them. A rank that died together with its
+ * launcher just then would leave them behind, so it is killed only afterwards. */
 static ucs_status_t create_worker(pst_ucx *u) {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SINGLE};
@@ -130,7 +131,7 @@ static ucs_status_t create_worker(pst_ucx *u) {
     return rc;
 }
 
-/* Ranks of a host receive in files of /dev/shm; UCX says of none of this what it lacks. */
+/* The ranks of a host receive in files in /dev/shm; UCX does not say what is wrong there. */
 static pst_status fail_worker(ucs_status_t rc, const pst_world *world) {
     enum { MIB_PER_RANK = 5 };
     struct statvfs shm;
@@ -139,13 +140,13 @@ static pst_status fail_worker(ucs_status_t rc, const pst_world *world) {
         int read_only = (shm.f_flag & ST_RDONLY) != 0;
         if (read_only || mib < MIB_PER_RANK)
             return pst_fail(PST_ENOMEM,
-                            "/dev/shm %s, and each of %u ranks needs %d MiB there: mount -o "
-                            "remount,rw,size=1g /dev/shm, "
-                            "in a container --shm-size=1g",
+                            "/dev/shm %s, but each of %u ranks needs %d MiB there: mount -o "
+                            "remount,rw,size=1g /dev/shm, in a container --shm-size=1g",
                             read_only ? "is read-only" : "is full", world->local_size,
                             MIB_PER_RANK);
     }
-    return pst_ucx_fail(PST_ENOMEM, "open a worker (penstock doctor says what is missing)", rc);
+    return pst_ucx_fail(PST_ENOMEM, "open a worker (run penstock doctor to see what is missing)",
+                        rc);
 }
 
 static pst_status open_worker(pst_ucx *u, const pst_world *world) {
@@ -155,14 +156,14 @@ static pst_status open_worker(pst_ucx *u, const pst_world *world) {
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
 }
 
-/* UCX's address, and a byte that says whether it reaches CUDA's memory. An empty one says that this
- * rank has none. */
+/* Publishes UCX's address, and a byte: whether it reaches CUDA memory. An empty value: this rank
+ * has failed. */
 static pst_status publish_address(pst_ucx *u, pst_world *world, pst_status mine) {
     ucp_address_t *address;
     size_t bytes;
     if (mine != PST_OK) return world->ops->put(world, "penstock.ucx", "", 0);
     ucs_status_t rc = ucp_worker_get_address(u->worker, &address, &bytes);
-    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "name its address", rc);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "get its own address", rc);
     uint8_t *both = malloc(bytes + 1);
     if (both) {
         memcpy(both, address, bytes);
@@ -170,12 +171,12 @@ static pst_status publish_address(pst_ucx *u, pst_world *world, pst_status mine)
     }
     ucp_worker_release_address(u->worker, address);
     pst_status status = both ? world->ops->put(world, "penstock.ucx", both, bytes + 1)
-                             : pst_fail(PST_ENOMEM, "no memory for an address");
+                             : pst_fail(PST_ENOMEM, "no memory for UCX's address");
     free(both);
     return status;
 }
 
-/* Rank 0 draws it, and only ranks of this job can ask the world for it. */
+/* Rank 0 draws the mask; only ranks of this job can get it from the world. */
 static pst_status publish_mask(pst_world *world) {
     uint64_t mask;
     if (world->rank) return PST_OK;
@@ -222,13 +223,12 @@ static pst_status connect_rank(pst_ucx *u, pst_world *world, uint32_t rank) {
     if (rc == UCS_OK) return PST_OK;
     u->ep[rank] = NULL;
     char what[64];
-    snprintf(what, sizeof what, "reach rank %u", rank);
+    snprintf(what, sizeof what, "connect to rank %u", rank);
     return pst_ucx_fail(PST_EPEER, what, rc);
 }
 
-/* All peers are connected here, between two fences: a rank that leaves early cannot be missed by
- * one that only now wants to map its memory. Whoever has failed before (mine) or fails between
- * takes part in both. */
+/* Connects all peers between two fences, so that no rank leaves while another one still wants to
+ * map its memory. A rank that has failed before (mine) or fails between takes part in both. */
 static pst_status connect_all(pst_ucx *u, pst_world *world, pst_status mine) {
     pst_status common = publish_mask(world);
     if (common == PST_OK) common = publish_address(u, world, mine);
@@ -249,7 +249,7 @@ pst_status pst_ucx_connect(pst_ucx *u, pst_world *world, pst_status mine) {
     return connect_all(u, world, mine);
 }
 
-/* Takes its endpoints along, without asking a peer. */
+/* Destroys its endpoints too, without asking a peer. */
 __attribute__((noinline)) static void destroy_worker(pst_ucx *u) {
     if (PST_UCX_GUARD()) {
         u->aborted = 1;
@@ -259,15 +259,15 @@ __attribute__((noinline)) static void destroy_worker(pst_ucx *u) {
     pst_ucx_guard_end();
 }
 
-/* A worker that still waits for a dead peer, or that UCX has aborted in, is left to the end of the
- * process: UCX has no way to give it back that is sure not to hang. Nobody progresses it any more,
- * so it touches no memory of ours. */
+/* A worker that still waits for a dead peer, or in which UCX has aborted, is leaked until the
+ * process ends: UCX cannot free it without the risk of a hang. It is never progressed again, so it
+ * does not touch our memory. */
 void pst_ucx_release(pst_ucx *u) {
-    static pst_ucx *left_behind;
+    static pst_ucx *leaked;
     if (u->worker && !u->aborted) destroy_worker(u);
     if (u->aborted) {
-        u->left_behind = left_behind;
-        left_behind = u;
+        u->next_leaked = leaked;
+        leaked = u;
         return;
     }
     if (u->context) ucp_cleanup(u->context);

@@ -1,4 +1,4 @@
-/* What UCX can use on this machine, asked of the library itself. */
+/* The resources that UCX can use on this machine, from the library itself. */
 #include "base/limit.h"
 #include "comm/transport/ucx_choose.h"
 #include "comm/transport/version.h"
@@ -8,7 +8,7 @@
 #include <ucp/api/ucp.h>
 #include <ucs/config/global_opts.h>
 
-/* UCX tells its resources in a printed list only: "# resource 1 : md 1 dev 1 flags -- tcp/lo". */
+/* UCX prints its resources only as text: "# resource 1 : md 1 dev 1 flags -- tcp/lo". */
 void pst_ucx_resources_of(const char *info, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = 0;
@@ -18,14 +18,14 @@ void pst_ucx_resources_of(const char *info, char *text, size_t bytes) {
             memmem(line, length, " resource ", 10) ? memmem(line, length, " flags ", 7) : NULL;
         if (!name) continue;
         name += 7;
-        name += strcspn(name, " \n"); /* the flags themselves */
+        name += strcspn(name, " \n"); /* the value of "flags" */
         if (*name != ' ' || used >= bytes) continue;
         used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used ? " " : "",
                                  (int)strcspn(name + 1, " \n"), name + 1);
     }
 }
 
-const char *pst_ucx_given(void) {
+const char *pst_ucx_user_tls(void) {
     const char *given = getenv("UCX_TLS");
     return given && *given ? given : NULL;
 }
@@ -38,15 +38,17 @@ void pst_comm_ucx_resources(char *text, size_t bytes) {
     char *list = NULL;
     size_t list_bytes = 0;
     text[0] = 0;
-    if (pst_limit_tasks(1) < 1) { /* UCX aborts where it gets no thread */
-        snprintf(text, bytes, "(not asked: no thread can be started)");
+    if (pst_limit_tasks(1) < 1) { /* UCX aborts if it cannot start a thread */
+        snprintf(text, bytes, "(unknown: no thread can be started)");
         return;
     }
     if (!getenv("UCX_LOG_LEVEL"))
-        ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* what fails is told here */
+        ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* we report failures ourselves, so UCX
+                                                            need not */
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
-    if (rc == UCS_OK && !pst_ucx_given())
-        rc = ucp_config_modify(config, "TLS", "all"); /* empty, to UCX, is none */
+    if (rc == UCS_OK && !pst_ucx_user_tls())
+        rc = ucp_config_modify(config, "TLS", "all"); /* to UCX, an empty UCX_TLS means no transport
+                                                       */
     if (rc == UCS_OK) {
         rc = ucp_init(&params, config, &context);
         ucp_config_release(config);

@@ -1,6 +1,7 @@
-/* See ucx_sweep.h. UCX makes a file in /dev/shm, writes it full, maps it, and takes its name away;
- * it keeps the file open. A rank that is killed in between leaves the name behind. The system tells
- * whose nobody's it is: a lease for writing is given on a file that is open nowhere else. */
+/* See ucx_sweep.h. UCX creates a file in /dev/shm, fills it, maps it, and removes its name; it
+ * keeps the file open. A rank that is killed in between leaves the name behind. To find files
+ * without an owner, this asks for a write lease, which the kernel grants only on a file that is
+ * open nowhere else. */
 #include "comm/transport/ucx_sweep.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,15 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SETTLE_NS = 10000000 };
+enum { LEASE_BREAK_NS = 10000000 };
 
-/* Whoever is just about to open it (UCX has made the name before it has the file) asks the lease
- * back: by SIGURG, which nobody minds, and is then found to have it. */
+/* A process that is just opening the file (UCX creates the name before it opens the file) breaks
+ * the lease: we get SIGURG, which is ignored by default, and then see that the file is in use. */
 static int is_left(int fd) {
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return 0;
     if (fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETLEASE, F_WRLCK)) return 0;
-    nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = LEASE_BREAK_NS}, NULL);
     return fcntl(fd, F_GETLEASE) == F_WRLCK;
 }
 

@@ -1,4 +1,4 @@
-/* Which communication libraries are loaded, and what they find on this machine. */
+/* Which communication libraries are loaded, and which resources they find on this machine. */
 #ifndef PST_COMM_TRANSPORT_VERSION_H
 #define PST_COMM_TRANSPORT_VERSION_H
 #include <stddef.h>
@@ -6,10 +6,10 @@
 /* Static text, never NULL; filled on the first call. One thread at a time. */
 const char *pst_comm_ucx_version(void);
 const char *pst_comm_pmix_version(void);
-/* What UCX can use here, as "self/memory0 tcp/lo posix/memory"; its reason, in parentheses, when it
- * cannot start. */
+/* The resources that UCX can use here, as "self/memory0 tcp/lo posix/memory"; the reason, in
+ * parentheses, if UCX cannot start. */
 void pst_comm_ucx_resources(char *text, size_t bytes);
-/* What messages between hosts would go by, and why: "TCP: UCX lists no device of InfiniBand or
+/* What messages between hosts would use, and why: "TCP: UCX lists no device of InfiniBand or
  * RoCE". */
-void pst_comm_ucx_between(char *text, size_t bytes);
+void pst_comm_ucx_inter_host(char *text, size_t bytes);
 #endif

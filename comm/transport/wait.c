@@ -1,14 +1,13 @@
-/* Waiting for a transport: ranks often outnumber cores, and a spinning rank takes its neighbour's
- * time. Progress, and leave the processor to others between; when nothing has moved for a while,
- * arm and sleep on the transport's descriptor. */
+/* Waiting for a transport. Ranks often outnumber cores, and a spinning rank takes time from its
+ * neighbour: poll, and yield between polls; when nothing has moved for a while, arm the transport
+ * and sleep on its descriptor. */
 #include "base/clock.h"
 #include "comm/transport/transport.h"
 #include <poll.h>
 #include <sched.h>
 
-/* SLEEP_MS: shared memory may drop a wake-up while a queue is full; nobody sleeps longer than this
- * in one go. YIELD_NS: what peers send to each other in turn comes within microseconds, and
- * sleeping costs tens. */
+/* SLEEP_MS: limit of one sleep, because shared memory may drop a wake-up while a queue is full.
+ * YIELD_NS: a peer's answer comes within microseconds, and a sleep costs tens of them. */
 enum { SLEEP_MS = 20, YIELD_NS = 100000 };
 
 void pst_transport_wait(pst_transport *t, uint32_t timeout_ms) {

@@ -184,7 +184,7 @@ static json_t *module(void) {
 
 static json_t *between_hosts(void) {
     char by[512], text[640];
-    pst_comm_ucx_between(by, sizeof by);
+    pst_comm_ucx_inter_host(by, sizeof by);
     snprintf(text, sizeof text,
              "messages go by %s; not encrypted: use a private network or WireGuard", by);
     return json_string(text);

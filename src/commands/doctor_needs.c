@@ -243,7 +243,7 @@ static int check_direct(const char *name, char detail[DETAIL]) {
 
 static int check_rdma(const char *name, char detail[DETAIL]) {
     (void)name;
-    pst_comm_ucx_between(detail, DETAIL);
+    pst_comm_ucx_inter_host(detail, DETAIL);
     return !strncmp(detail, "RDMA", 4);
 }
 

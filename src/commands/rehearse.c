@@ -67,12 +67,12 @@ static pst_status open_ranks(rehearsal *r, uint32_t first) {
     for (uint32_t i = 0; i < r->n_local; i++) {
         pst_device_config config = {.threads = 1};
         PST_TRY(pst_device_timed.open(&config, &r->device[i]));
-        pst_executor_config xc = {.rank = first + i,
-                                  .device = r->device[i],
-                                  .transport = r->hub ? pst_self_hub_end(r->hub, i) : r->transport,
-                                  .hooks = {.arg = r, .memory = memory_of},
-                                  .last_instr =
-                                      r->heartbeat ? pst_heartbeat_instr(r->heartbeat) : NULL};
+        pst_executor_config xc = {
+            .rank = first + i,
+            .device = r->device[i],
+            .transport = r->hub ? pst_self_hub_endpoint(r->hub, i) : r->transport,
+            .hooks = {.arg = r, .memory = memory_of},
+            .last_instr = r->heartbeat ? pst_heartbeat_instr(r->heartbeat) : NULL};
         PST_TRY(pst_executor_open(&xc, &r->executor[i]));
     }
     return PST_OK;

@@ -292,7 +292,7 @@ static pst_status connect_devices(pst_group *g) {
 pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary) {
     for (uint32_t i = 0; i < g->n_local; i++) {
         uint32_t rank = g->hub ? i : g->world->rank;
-        pst_transport *t = g->hub ? pst_self_hub_end(g->hub, i) : g->transport;
+        pst_transport *t = g->hub ? pst_self_hub_endpoint(g->hub, i) : g->transport;
         pst_rank_watch watch = {.position = g->position + rank};
         if (g->heartbeat) {
             watch.last_instr = pst_heartbeat_instr(g->heartbeat);

@@ -29,8 +29,8 @@ static void job_open(job *j, uint32_t n, uint64_t bytes) {
     j->n = n;
     assert_int_equal(pst_self_hub_open(n, NULL, &j->hub), PST_OK);
     for (uint32_t i = 0; i < n; i++) {
-        assert_int_equal(pst_coll_open(pst_self_hub_end(j->hub, i), NULL, 0, PST_CHANNEL_COLLECTIVE,
-                                       &j->coll[i]),
+        assert_int_equal(pst_coll_open(pst_self_hub_endpoint(j->hub, i), NULL, 0,
+                                       PST_CHANNEL_COLLECTIVE, &j->coll[i]),
                          PST_OK);
         j->mem[i] = calloc(1, bytes ? bytes : 1);
         assert_non_null(j->mem[i]);
@@ -149,7 +149,7 @@ static void wrong_use_is_refused(void **state) {
     assert_int_equal(pst_coll_test(j.coll[0]), PST_BUSY);
     assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_BARRIER, NULL, 0, PST_F32, 0),
                      PST_EINTERNAL);
-    pst_transport *left = pst_self_hub_end(j.hub, 1);
+    pst_transport *left = pst_self_hub_endpoint(j.hub, 1);
     left->ops->abort(left);
     assert_int_equal(pst_coll_test(j.coll[0]), PST_EPEER);
     assert_int_equal(pst_coll_test(j.coll[0]), PST_EPEER);
@@ -172,7 +172,8 @@ static void faults(void **state) {
         pst_transport *bad = NULL;
         pst_fault_spec spec = {
             .fail_post = kind == 0, .drop_post = kind == 1, .delay_polls = kind == 2 ? 13 : 0};
-        assert_int_equal(pst_transport_fault_open(pst_self_hub_end(j.hub, 3), &spec, &bad), PST_OK);
+        assert_int_equal(pst_transport_fault_open(pst_self_hub_endpoint(j.hub, 3), &spec, &bad),
+                         PST_OK);
         pst_coll_close(j.coll[3]);
         assert_int_equal(pst_coll_open(bad, NULL, 0, PST_CHANNEL_COLLECTIVE, &j.coll[3]), PST_OK);
         for (uint32_t i = 0; i < 5; i++)

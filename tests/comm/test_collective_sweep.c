@@ -36,10 +36,11 @@ static void hub_open(job *j, uint32_t n_rank, uint64_t delay_polls) {
     assert_int_equal(pst_self_hub_open(n_rank, NULL, &j->hub), PST_OK);
     for (uint32_t r = 0; r < n_rank; r++) {
         pst_fault_spec spec = {.delay_polls = delay_polls ? delay_polls + r % 3 : 0};
-        j->end[r] = pst_self_hub_end(j->hub, r);
+        j->end[r] = pst_self_hub_endpoint(j->hub, r);
         if (delay_polls)
             assert_int_equal(
-                pst_transport_fault_open(pst_self_hub_end(j->hub, r), &spec, &j->end[r]), PST_OK);
+                pst_transport_fault_open(pst_self_hub_endpoint(j->hub, r), &spec, &j->end[r]),
+                PST_OK);
     }
 }
 

@@ -24,7 +24,7 @@ static void an_abort_comes_back(void **state) {
     (void)state;
     pst_ucx_guard_open();
     for (int i = 0; i < 6; i++) assert_int_equal(aborts(i % 2), i % 2);
-    assert_true(strlen(pst_ucx_guard_said()) > 0);
+    assert_true(strlen(pst_ucx_guard_error()) > 0);
     pst_ucx_guard_close();
 }
 

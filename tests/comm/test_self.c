@@ -28,7 +28,7 @@ static void a_message_moves_when_both_are_there(void **state) {
     (void)state;
     pst_self_hub *hub;
     assert_int_equal(pst_self_hub_open(2, NULL, &hub), PST_OK);
-    pst_transport *a = pst_self_hub_end(hub, 0), *b = pst_self_hub_end(hub, 1);
+    pst_transport *a = pst_self_hub_endpoint(hub, 0), *b = pst_self_hub_endpoint(hub, 1);
     int sent = 42, got = 0;
     uint64_t send, recv;
     assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 3, 7, &sent, sizeof sent), &send),
@@ -50,12 +50,12 @@ static void other_channels_numbers_and_sources_do_not_match(void **state) {
     (void)state;
     pst_self_hub *hub;
     assert_int_equal(pst_self_hub_open(3, NULL, &hub), PST_OK);
-    pst_transport *b = pst_self_hub_end(hub, 1);
+    pst_transport *b = pst_self_hub_endpoint(hub, 1);
     int value[4] = {10, 11, 12, 13}, got = 0;
     uint64_t send, recv;
     assert_int_equal(post(b, transfer_of(PST_TRANSFER_RECV, 0, 5, 1, &got, sizeof got), &recv),
                      PST_OK);
-    pst_transport *a = pst_self_hub_end(hub, 0), *c = pst_self_hub_end(hub, 2);
+    pst_transport *a = pst_self_hub_endpoint(hub, 0), *c = pst_self_hub_endpoint(hub, 2);
     assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 4, 1, &value[0], sizeof got), &send),
                      PST_OK);
     assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 5, 2, &value[1], sizeof got), &send),
@@ -74,7 +74,7 @@ static void a_wrong_size_is_told_to_both(void **state) {
     (void)state;
     pst_self_hub *hub;
     assert_int_equal(pst_self_hub_open(2, NULL, &hub), PST_OK);
-    pst_transport *a = pst_self_hub_end(hub, 0), *b = pst_self_hub_end(hub, 1);
+    pst_transport *a = pst_self_hub_endpoint(hub, 0), *b = pst_self_hub_endpoint(hub, 1);
     char sent[8] = {0}, got[8];
     uint64_t send, recv;
     assert_int_equal(post(b, transfer_of(PST_TRANSFER_RECV, 0, 0, 0, got, 4), &recv), PST_OK);
@@ -89,8 +89,8 @@ static void leaving_wakes_those_who_wait(void **state) {
     (void)state;
     pst_self_hub *hub;
     assert_int_equal(pst_self_hub_open(3, NULL, &hub), PST_OK);
-    pst_transport *a = pst_self_hub_end(hub, 0), *b = pst_self_hub_end(hub, 1),
-                  *c = pst_self_hub_end(hub, 2);
+    pst_transport *a = pst_self_hub_endpoint(hub, 0), *b = pst_self_hub_endpoint(hub, 1),
+                  *c = pst_self_hub_endpoint(hub, 2);
     int x = 1, y = 0, z = 0;
     uint64_t from_b, from_c, mine, again;
     assert_int_equal(post(a, transfer_of(PST_TRANSFER_RECV, 1, 0, 0, &y, sizeof y), &from_b),
@@ -132,7 +132,7 @@ static void random_orders_match(void **state) {
     for (uint32_t j = 0; j < 2 * MESSAGES; j++) { /* halves in random order */
         uint64_t half = pst_rng_permute(key, 2 * MESSAGES, j), i = half / 2;
         int is_send = half % 2 == 0;
-        pst_transport *t = pst_self_hub_end(hub, is_send ? from[i] : to[i]);
+        pst_transport *t = pst_self_hub_endpoint(hub, is_send ? from[i] : to[i]);
         assert_int_equal(post(t,
                               transfer_of(is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
                                           is_send ? to[i] : from[i], (uint32_t)i % 7, (uint32_t)i,
@@ -141,7 +141,8 @@ static void random_orders_match(void **state) {
                          PST_OK);
     }
     for (uint32_t half = 0; half < 2 * MESSAGES; half++) {
-        pst_transport *t = pst_self_hub_end(hub, half % 2 == 0 ? from[half / 2] : to[half / 2]);
+        pst_transport *t =
+            pst_self_hub_endpoint(hub, half % 2 == 0 ? from[half / 2] : to[half / 2]);
         assert_int_equal(test(t, request[half]), PST_OK);
     }
     assert_memory_equal(sent, got, sizeof sent);
@@ -152,9 +153,9 @@ static void the_wrapper_drops_fails_and_delays(void **state) {
     (void)state;
     pst_self_hub *hub;
     assert_int_equal(pst_self_hub_open(2, NULL, &hub), PST_OK);
-    pst_transport *b = pst_self_hub_end(hub, 1), *a = NULL;
+    pst_transport *b = pst_self_hub_endpoint(hub, 1), *a = NULL;
     pst_fault_spec spec = {.fail_post = 2, .drop_post = 3, .delay_polls = 4};
-    assert_int_equal(pst_transport_fault_open(pst_self_hub_end(hub, 0), &spec, &a), PST_OK);
+    assert_int_equal(pst_transport_fault_open(pst_self_hub_endpoint(hub, 0), &spec, &a), PST_OK);
     int sent = 5, got = 0, never = 0;
     uint64_t send, dropped, recv, lost;
     assert_int_equal(post(a, transfer_of(PST_TRANSFER_SEND, 1, 0, 0, &sent, sizeof sent), &send),

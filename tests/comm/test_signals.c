@@ -32,7 +32,7 @@ static uint64_t of_ucx(void) {
 static void at_the_beginning(void **state) {
     (void)state;
     assert_int_equal(of_ucx(), 0);
-    pst_ucx_calm_down();
+    pst_ucx_undo_defaults();
     assert_int_equal(of_ucx(), 0);
 }
 
@@ -62,7 +62,7 @@ static int check(const char *way) {
     uint64_t expected = !strcmp(way, "crash") ? UINT64_C(1) << SIGFPE : 0;
     sigaction(SIGHUP, NULL, &hangup);
     if (of_ucx() != expected) return 1;
-    pst_ucx_calm_down();
+    pst_ucx_undo_defaults();
     if (of_ucx() != expected) return 2;
     return hangup.sa_handler == SIG_IGN ? 0 : 3;
 }

@@ -141,7 +141,7 @@ static uint32_t agree(const pst_ucx_rdma has[RANKS], char why[PST_UCX_WHY]) {
 static void all_have_it_or_none_uses_it(void **state) {
     char why[PST_UCX_WHY];
     const pst_ucx_rdma ib = of(mlx5, 1), soft = of(verbs, 1), none = of(ethernet, 1);
-    const pst_ucx_rdma given = {.kinds = PST_UCX_GIVEN, .why = "UCX_TLS=tcp"};
+    const pst_ucx_rdma given = {.kinds = PST_UCX_USER_TLS, .why = "UCX_TLS=tcp"};
     (void)state;
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, ib, ib}, why),
                      PST_UCX_RC | PST_UCX_DC | PST_UCX_UD);
@@ -166,16 +166,16 @@ static void of_this_machine(void **state) {
         if (is_empty) setenv("UCX_TLS", "", 1);
         else unsetenv("UCX_TLS");
         pst_ucx_rdma_here(&here);
-        assert_false(here.kinds & PST_UCX_GIVEN);
-        pst_comm_ucx_between(text, sizeof text);
+        assert_false(here.kinds & PST_UCX_USER_TLS);
+        pst_comm_ucx_inter_host(text, sizeof text);
         assert_int_equal(strncmp(text, here.kinds ? "RDMA on " : "TCP: ", here.kinds ? 8 : 5), 0);
         pst_comm_ucx_resources(text, sizeof text);
         assert_non_null(strstr(text, "tcp/"));
     }
     setenv("UCX_TLS", "tcp,self", 1);
     pst_ucx_rdma_here(&here);
-    assert_int_equal(here.kinds, PST_UCX_GIVEN);
-    pst_comm_ucx_between(text, sizeof text);
+    assert_int_equal(here.kinds, PST_UCX_USER_TLS);
+    pst_comm_ucx_inter_host(text, sizeof text);
     assert_string_equal(text, "as the environment says, UCX_TLS=tcp,self");
     unsetenv("UCX_TLS");
 }

@@ -43,7 +43,7 @@ static void begin_all(int slow, uint32_t n_member, const uint8_t *talks) {
         assert_int_equal(
             cudaStreamCreateWithFlags(&device[i].stream[PST_Q_COMPUTE], cudaStreamNonBlocking),
             cudaSuccess);
-        const pst_direct_config config = {.inner = pst_self_hub_end(hub, (uint32_t)i),
+        const pst_direct_config config = {.inner = pst_self_hub_endpoint(hub, (uint32_t)i),
                                           .device = &device[i].base,
                                           .talks = talks,
                                           .member = member[i / 2],
@@ -365,7 +365,7 @@ static void memory_is_known(void **state) {
     for (uint32_t i = 0; i < RANKS; i++) {
         device[i] = (pst_cuda_device){.processors = 40};
         const uint8_t none[RANKS] = {0};
-        const pst_direct_config config = {.inner = pst_self_hub_end(hub, i),
+        const pst_direct_config config = {.inner = pst_self_hub_endpoint(hub, i),
                                           .device = &device[i].base,
                                           .talks = i % 2 ? none : talks};
         assert_int_equal(pst_direct_nccl.open(&config, &t[i]), PST_OK);

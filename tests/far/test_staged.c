@@ -33,7 +33,8 @@ static int open_all(void **state) {
         if (m->device->open(&(pst_device_config){.threads = 1}, &e->device) != PST_OK) return -1;
         if (m->device->memory(e->device, 2 * MESSAGES * LARGEST, &memory) != PST_OK) return -1;
         e->memory = memory;
-        if (pst_staged_open(pst_self_hub_end(hub, r), e->device, LARGEST, CHUNK, &e->t) != PST_OK)
+        if (pst_staged_open(pst_self_hub_endpoint(hub, r), e->device, LARGEST, CHUNK, &e->t) !=
+            PST_OK)
             return -1;
     }
     return 0;

@@ -372,7 +372,7 @@ static inline void open_rank(bench *b, uint32_t r, const pst_fault_spec *fault, 
     e->device.device.ops = &odd_device_ops;
     e->arena = aligned_alloc(4096, (b->t->layout[r]->total + 4095) / 4096 * 4096 + 4096);
     memset(e->arena, 0, b->t->layout[r]->total);
-    e->transport = pst_self_hub_end(b->hub, r);
+    e->transport = pst_self_hub_endpoint(b->hub, r);
     if (fault) {
         MUST(pst_transport_fault_open(e->transport, fault, &e->wrapped));
         e->transport = e->wrapped;

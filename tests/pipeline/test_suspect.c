@@ -57,7 +57,7 @@ static void open_machine(machine *m, stage *g, uint32_t n, uint32_t bad, uint64_
         pst_device_config config = {.threads = 1, .clock = &m->clock};
         pst_fault_spec spec = {.drop_post = r == bad ? post : 0};
         MUST(pst_device_timed.open(&config, &m->device[r]));
-        MUST(pst_transport_fault_open(pst_self_hub_end(m->hub, r), &spec, &m->end[r]));
+        MUST(pst_transport_fault_open(pst_self_hub_endpoint(m->hub, r), &spec, &m->end[r]));
         pst_executor_config c = {.rank = r,
                                  .device = m->device[r],
                                  .transport = m->end[r],

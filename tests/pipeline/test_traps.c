@@ -48,7 +48,7 @@ static void ranks_open(rig *r) {
         assert_int_equal(pst_device_timed.open(&config, &r->device[i]), PST_OK);
         pst_executor_config xc = {.rank = i,
                                   .device = r->device[i],
-                                  .transport = pst_self_hub_end(r->hub, i),
+                                  .transport = pst_self_hub_endpoint(r->hub, i),
                                   .hooks = {.arg = r, .memory = memory_of}};
         assert_int_equal(pst_executor_open(&xc, &r->x[i]), PST_OK);
         assert_int_equal(pst_executor_start(r->x[i], r->s.job, r->s.cut), PST_OK);

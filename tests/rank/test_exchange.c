@@ -149,7 +149,7 @@ static void check(const char *op, int backward, uint64_t b, pst_dtype dtype, uin
         pst_exchange kind = pst_node_exchange(m->node, 0, pass);
         fill(m, 7 + r, kind == PST_EXCHANGE_SUM);
         m->scratch = malloc(pst_exchange_scratch(m->g, m->node, pass) + 1);
-        must(pst_exchanger_open(pst_self_hub_end(hub, r), members, parts, &x[r]));
+        must(pst_exchanger_open(pst_self_hub_endpoint(hub, r), members, parts, &x[r]));
         const pst_exchange_memory memory = {m->room_from, m->room_to, m->scratch};
         must(pst_exchange_start(x[r], m->g, m->node, pass, &memory));
     }
