@@ -20,7 +20,7 @@ const char *pst_comm_pmix_version(void) {
 void pst_comm_ucx_inter_host(char *text, size_t bytes) {
     pst_ucx_rdma rdma;
     pst_ucx_rdma_here(&rdma);
-    if (rdma.kinds & PST_UCX_USER_TLS) snprintf(text, bytes, "chosen by UCX_TLS: %s", rdma.why);
+    if (rdma.kinds & PST_UCX_USER_TLS) snprintf(text, bytes, "set by the user: %s", rdma.why);
     else if (rdma.kinds)
         snprintf(text, bytes, "RDMA on %s, where all hosts of a job have it", rdma.device);
     else snprintf(text, bytes, "TCP: %s", rdma.why);

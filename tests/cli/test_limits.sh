@@ -99,7 +99,7 @@ if [ -z "${PST_SANITIZE:-}" ] && $isolate mount -t tmpfs none /mnt 2>/dev/null; 
         rc=0
         $isolate sh -c "mount -t tmpfs -o $option none /dev/shm; exec \"\$PENSTOCK\" train run.yaml -n 2" >out 2>err ||
             rc=$?
-        [ $rc = 4 ] && grep -q '^penstock: /dev/shm is full, and each of 2 ranks needs ' err ||
+        [ $rc = 4 ] && grep -q '^penstock: /dev/shm is full, but each of 2 ranks needs ' err ||
             fail "/dev/shm with $option: status $rc: $(cat err)"
     done
 fi

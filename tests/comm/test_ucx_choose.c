@@ -176,7 +176,7 @@ static void of_this_machine(void **state) {
     pst_ucx_rdma_here(&here);
     assert_int_equal(here.kinds, PST_UCX_USER_TLS);
     pst_comm_ucx_inter_host(text, sizeof text);
-    assert_string_equal(text, "as the environment says, UCX_TLS=tcp,self");
+    assert_string_equal(text, "set by the user: UCX_TLS=tcp,self");
     unsetenv("UCX_TLS");
 }
 
