@@ -1,6 +1,6 @@
 /* The memory of a rank: one anonymous mapping and, right behind its last usable byte, a canary
- * page. The pattern depends on the position, so that neither zeros nor a constant nor a copy from
- * elsewhere can pass for it. */
+ * page. The pattern depends on the position, so zeros, a constant, or a copy from elsewhere do not
+ * match it. */
 #include "base/arena.h"
 #include "base/limit.h"
 #include <errno.h>
@@ -9,10 +9,11 @@
 
 static const uint64_t HUGE_BYTES = 2u << 20, PAGE_BYTES = 4096;
 
-/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN in fp32, and every two
- * in bf16 and fp16, whose last byte is 0xff and the one before odd: neither finite numbers nor
- * infinities nor the NaN that arithmetic makes end with such two, so the end of a written array is
- * never mistaken for untouched, and whatever reads memory before it was written spreads NaNs. */
+/* The eight bytes of the pattern at offset 8*word. Every aligned four bytes are a NaN in fp32, and
+ * every two in bf16 and fp16, so code that reads memory before it was written spreads NaNs. The
+ * last byte of each pair is 0xff and the one before is odd: no finite number, infinity or NaN from
+ * arithmetic ends like this, so the end of a written array is never mistaken for untouched
+ * memory. */
 static inline uint64_t pattern(uint64_t word) {
     return ((word + 1) * 0x9E3779B97F4A7C15u ^ 0xA5C35A3C96F00F69u) | 0xFFC1FFC1FFC1FFC1u;
 }
@@ -34,8 +35,8 @@ static void pattern_fill(uint8_t *base, uint64_t from, uint64_t to) {
     for (; from < to; from++) base[from] = pattern_byte(from);
 }
 
-/* One more than the last offset of [from, to) that does not hold the pattern, else from. Numbers
- * have two bytes at least: of an aligned two none is written alone. */
+/* One more than the last offset in [from, to) that differs from the pattern, else `from`. Numbers
+ * have at least two bytes, so an aligned pair counts as a whole. */
 static uint64_t pattern_broken(const uint8_t *base, uint64_t from, uint64_t to) {
     uint64_t end = to;
     while (to > from) {
@@ -50,7 +51,7 @@ static uint64_t pattern_broken(const uint8_t *base, uint64_t from, uint64_t to) 
     return from;
 }
 
-/* Maps `bytes` (a multiple of the page) at a multiple of `align`. */
+/* Maps `bytes` (a multiple of the page size) at a multiple of `align`. */
 static uint8_t *map_aligned(uint64_t bytes, uint64_t align) {
     uint64_t slack = align > PAGE_BYTES ? align : 0;
     uint8_t *all =
@@ -76,7 +77,7 @@ pst_status pst_arena_open(uint64_t bytes, int canary, pst_arena *arena) {
                         (double)bytes / 0x1p20, strerror(error), pst_limit_of_memory(limits));
     }
     if (bytes >= HUGE_BYTES)
-        madvise(base, mapped, MADV_HUGEPAGE); /* a wish: kernels without it still work */
+        madvise(base, mapped, MADV_HUGEPAGE); /* a hint: kernels without huge pages still work */
     pattern_fill(base, canary ? 0 : bytes, bytes + PST_ARENA_CANARY_BYTES);
     *arena = (pst_arena){.base = base, .bytes = bytes, .mapped = mapped, .canary = canary != 0};
     return PST_OK;

@@ -1,5 +1,4 @@
-/* Time in integer nanoseconds: the monotonic clock, or a virtual one that simulation moves by
- * hand. */
+/* Time in integer nanoseconds: the monotonic clock, or a virtual clock that a simulation sets. */
 #ifndef PST_BASE_CLOCK_H
 #define PST_BASE_CLOCK_H
 #include <stdint.h>

@@ -6,7 +6,7 @@
 static const struct {
     const char *name;
     uint64_t bytes;
-    const char *precision; /* of a graph; NULL: no graph computes in it */
+    const char *precision; /* as a type of a graph; NULL: no graph computes in it */
 } dtypes[PST_DTYPE_COUNT] = {
     [PST_F32] = {"F32", 4, "fp32"}, [PST_BF16] = {"BF16", 2, "bf16"},
     [PST_I32] = {"I32", 4, NULL},   [PST_F64] = {"F64", 8, NULL},
@@ -47,8 +47,9 @@ static void widen_block(const uint16_t *from, float *to, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) to[i] = pst_f32_from_bf16(from[i]);
 }
 
-/* Upwards, a block at a time is read before anything is written to its place: 2 i <= 4 i, and 4 i
- * <= 2 n + 2 i. Blocks lie apart, so that they are converted many numbers at once. */
+/* Moves upwards in blocks: a block is read before anything is written over it, because 2 i <= 4 i,
+ * and 4 i <= 2 n + 2 i. Source and destination of a block do not overlap, so compilers can
+ * vectorize. */
 void pst_bf16_pack(float *numbers, uint64_t n) {
     uint16_t narrow[BLOCK];
     for (uint64_t at = 0, m; at < n; at += m) {
@@ -83,7 +84,7 @@ uint16_t pst_f16_from_f32(float value) {
     bits &= 0x7fffffff;
     if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (bits >> 13 & 0x3ff));
     if (bits >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* from 65520 on */
-    if (bits < 0x38800000) { /* below 2^-14: whole multiples of 2^-24 */
+    if (bits < 0x38800000) { /* below 2^-14: integer multiples of 2^-24 */
         float magnitude;
         memcpy(&magnitude, &bits, 4);
         magnitude += 0.5f; /* whose last place is 2^-24 */
@@ -110,7 +111,7 @@ float pst_f32_from_f16(uint16_t value) {
     return out;
 }
 
-/* Bits of fraction, the exponent of the smallest normal number, the code of the largest. */
+/* Bits of fraction, exponent of the smallest normal number, code of the largest number. */
 static const struct {
     int fraction, lowest;
     uint8_t largest, nan;
@@ -126,7 +127,8 @@ uint8_t pst_f8_from_f32(int wide, float value) {
     if (x == 0) return sign;
     frexpf(x, &exponent); /* x < 2^exponent */
     int place = (exponent - 1 > f8[w].lowest ? exponent - 1 : f8[w].lowest) - f8[w].fraction;
-    int units = (int)nearbyintf(ldexpf(x, -place)); /* of 2^place; exact but for the rounding */
+    int units = (int)nearbyintf(ldexpf(x, -place)); /* in units of 2^place; exact except for the
+                                                       rounding */
     return sign | (uint8_t)(units + ((place + f8[w].fraction - f8[w].lowest) << f8[w].fraction));
 }
 

@@ -1,11 +1,11 @@
-/* Element types of tensors, and of the factors of matrix products where those are others. */
+/* Element types of tensors, and of the factors of matrix products where they differ. */
 #ifndef PST_BASE_DTYPE_H
 #define PST_BASE_DTYPE_H
 #include <stdint.h>
 
-/* TF32 and F8 are what products round their factors to; tensors are then F32 and BF16, see
- * pst_dtype_stored. TF32 has fp32's exponent and 10 bits of fraction. F8 has a factor per tensor:
- * E4M3, or E5M2 for gradients. */
+/* TF32 and F8 are types that matrix products round their factors to; the tensors are F32 and BF16,
+ * see pst_dtype_stored. TF32 has fp32's exponent and 10 bits of fraction. F8 has a scale per
+ * tensor: E4M3, or E5M2 for gradients. */
 typedef enum {
     PST_F32,
     PST_BF16,
@@ -25,16 +25,16 @@ const char *pst_dtype_name(pst_dtype dtype);
 /* bf16 <-> fp32, round to nearest even, NaN kept quiet. */
 uint16_t pst_bf16_from_f32(float value);
 float pst_f32_from_bf16(uint16_t value);
-/* n numbers, where they lie: to bf16, in the first half of their memory; from bf16 in the second
- * half, to all of it; to what they are in bf16. */
+/* n numbers in place. pack: to bf16, in the first half of their memory; unpack: from bf16 in the
+ * second half to fp32 in all of it; round: to the nearest bf16 value, kept in fp32. */
 void pst_bf16_pack(float *numbers, uint64_t n);
 void pst_bf16_unpack(float *numbers, uint64_t n);
 void pst_bf16_round(float *numbers, uint64_t n);
-/* Likewise for IEEE half precision: beyond 65504 infinity, below 2^-24 zero, subnormal numbers in
- * between. */
+/* The same for IEEE half precision: larger than 65504 becomes infinity, smaller than 2^-24 zero,
+ * subnormal numbers in between. */
 uint16_t pst_f16_from_f32(float value);
 float pst_f32_from_f16(uint16_t value);
-/* Of either: dtype is PST_BF16 or PST_F16. */
+/* For either half type: dtype is PST_BF16 or PST_F16. */
 static inline int pst_dtype_is_half(pst_dtype dtype) {
     return dtype == PST_BF16 || dtype == PST_F16;
 }
@@ -44,16 +44,15 @@ static inline uint16_t pst_half_from_f32(pst_dtype dtype, float value) {
 static inline float pst_f32_from_half(pst_dtype dtype, uint16_t value) {
     return dtype == PST_F16 ? pst_f32_from_f16(value) : pst_f32_from_bf16(value);
 }
-/* OCP 8-bit floating point (Micikevicius et al. 2022), wide: E5M2, else E4M3. To nearest even;
- * beyond the largest number, 57344 or 448, that one; infinity and NaN are NaN. */
+/* OCP 8-bit floating point (Micikevicius et al. 2022); wide: E5M2, else E4M3. To nearest even;
+ * numbers beyond the largest one, 57344 or 448, become that one; infinity and NaN become NaN. */
 uint8_t pst_f8_from_f32(int wide, float value);
 /* For tests. */
 float pst_f32_from_f8(int wide, uint8_t value);
-/* "fp32", "tf32", "bf16", "fp16", "fp8", as train.precision has it; PST_DTYPE_COUNT: it is none of
- * these. */
+/* "fp32", "tf32", "bf16", "fp16", "fp8", as in train.precision; PST_DTYPE_COUNT: unknown name. */
 const char *pst_dtype_precision(pst_dtype dtype);
 pst_dtype pst_dtype_of_precision(const char *precision);
-/* The type of tensors whose products have such factors. */
+/* The type of the tensors in memory for such factors. */
 static inline pst_dtype pst_dtype_stored(pst_dtype dtype) {
     if (dtype == PST_TF32) return PST_F32;
     return dtype == PST_F8 ? PST_BF16 : dtype;

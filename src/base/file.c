@@ -15,7 +15,7 @@ static pst_status cannot_write(const char *path, int error) {
 pst_status pst_file_close(FILE *f, const char *path, pst_status status) {
     struct stat st;
     int file = fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode);
-    int error = ferror(f) ? errno : 0; /* nothing that succeeds resets it */
+    int error = ferror(f) ? errno : 0; /* success does not reset errno */
     if (ferror(f) && !error) error = EIO;
     if (fclose(f) != 0 && !error) error = errno;
     if (error)
@@ -30,8 +30,8 @@ static pst_status print_into(const char *path, pst_file_printer print, const voi
     return pst_file_close(f, path, print(what, f));
 }
 
-/* What a process that was killed has left goes; O_EXCL opens nothing that somebody else has put
- * there. */
+/* Removes a file that a killed process may have left; O_EXCL refuses a file that another process
+ * creates meanwhile. */
 static FILE *open_new(const char *path) {
     unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -42,7 +42,7 @@ static FILE *open_new(const char *path) {
     return f;
 }
 
-pst_status pst_file_create_beside(const char *path, char **fresh, FILE **f) {
+pst_status pst_file_create_beside(const char *path, char **new_path, FILE **f) {
     char *name = NULL;
     if (asprintf(&name, "%s.new", path) < 0)
         return pst_fail(PST_ENOMEM, "no memory to write %s", path);
@@ -52,27 +52,27 @@ pst_status pst_file_create_beside(const char *path, char **fresh, FILE **f) {
         free(name);
         return status;
     }
-    *fresh = name;
+    *new_path = name;
     *f = opened;
     return PST_OK;
 }
 
-/* Whatever has the name: the file takes its place. */
+/* Replaces whatever has this name. */
 static pst_status replace_name(const char *path, pst_file_printer print, const void *what) {
-    char *fresh = NULL;
+    char *new_path = NULL;
     FILE *f = NULL;
-    PST_TRY(pst_file_create_beside(path, &fresh, &f));
-    pst_status status = pst_file_close(f, fresh, print(what, f));
-    if (status == PST_OK && rename(fresh, path) != 0) {
+    PST_TRY(pst_file_create_beside(path, &new_path, &f));
+    pst_status status = pst_file_close(f, new_path, print(what, f));
+    if (status == PST_OK && rename(new_path, path) != 0) {
         status = cannot_write(path, errno);
-        unlink(fresh);
+        unlink(new_path);
     }
-    free(fresh);
+    free(new_path);
     return status;
 }
 
-/* The caller's. Where a link leads, the file is; one that leads to nothing yet gets an empty file
- * there: *made. NULL with errno: it leads nowhere. */
+/* The file that a name leads to, through links; the caller frees it. A link to nothing gets an
+ * empty file: *made is 1. NULL with errno: the link cannot be followed. */
 static char *target_of(const char *path, int *made) {
     struct stat st;
     *made = 0;
@@ -96,7 +96,7 @@ static pst_status replace_target(const char *path, pst_file_printer print, const
     return status;
 }
 
-/* Interrupts that end the process wait until nothing is half done. */
+/* Blocks signals that end the process until the replacement is complete. */
 static pst_status uninterrupted(const char *path, pst_file_printer print, const void *what,
                                 pst_status (*replace)(const char *path, pst_file_printer print,
                                                       const void *what)) {
@@ -121,40 +121,42 @@ pst_status pst_file_replace_own(const char *path, pst_file_printer print, const 
     return uninterrupted(path, print, what, replace_name);
 }
 
-static pst_status read_all(FILE *in, const char *path, size_t most, char **text, size_t *bytes) {
-    size_t room = 0, used = 0, got;
+static pst_status read_all(FILE *in, const char *path, size_t max_bytes, char **text,
+                           size_t *bytes) {
+    size_t capacity = 0, used = 0, got;
     do {
-        if (used == room) {
-            room = room ? 2 * room : 65536;
-            char *more = realloc(*text, room);
+        if (used == capacity) {
+            capacity = capacity ? 2 * capacity : 65536;
+            char *more = realloc(*text, capacity);
             if (!more) return pst_fail(PST_ENOMEM, "%s: no memory to read it", path);
             *text = more;
         }
-        got = fread(*text + used, 1, room - used, in);
+        got = fread(*text + used, 1, capacity - used, in);
         used += got;
-        if (used > most) return pst_fail(PST_EINPUT, "%s: larger than %zu bytes", path, most);
+        if (used > max_bytes)
+            return pst_fail(PST_EINPUT, "%s: larger than %zu bytes", path, max_bytes);
     } while (got);
     if (ferror(in)) return pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
-    (*text)[used] = 0; /* there is room: the last fread had some, and got nothing */
+    (*text)[used] = 0; /* there is space: the last fread asked for more bytes and got none */
     *bytes = used;
     return PST_OK;
 }
 
-pst_status pst_file_read(const char *path, size_t most, char **text, size_t *bytes) {
+pst_status pst_file_read(const char *path, size_t max_bytes, char **text, size_t *bytes) {
     char *made = NULL;
     FILE *in = fopen(path, "rb");
     if (!in) return pst_fail(pst_status_of_errno(errno), "%s: %s", path, strerror(errno));
-    pst_status status = read_all(in, path, most, &made, bytes);
+    pst_status status = read_all(in, path, max_bytes, &made, bytes);
     fclose(in);
     if (status == PST_OK) *text = made;
     else free(made);
     return status;
 }
 
-pst_status pst_file_parse(const char *path, size_t most, pst_file_parser parse, void *what) {
+pst_status pst_file_parse(const char *path, size_t max_bytes, pst_file_parser parse, void *what) {
     char *text;
     size_t bytes;
-    PST_TRY(pst_file_read(path, most, &text, &bytes));
+    PST_TRY(pst_file_read(path, max_bytes, &text, &bytes));
     pst_status status = parse(text, bytes, path, what);
     free(text);
     return status;

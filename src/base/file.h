@@ -1,31 +1,31 @@
-/* Files that are printed to, opened and closed with one text and one status for what goes wrong;
- * whole files in memory. */
+/* Writing files with one error message and one status for all failures; reading whole files into
+ * memory. */
 #ifndef PST_BASE_FILE_H
 #define PST_BASE_FILE_H
 #include "base/status.h"
 #include <stdio.h>
 
-/* Makes PATH.new (*fresh, the caller's) for writing, in place of whatever had that name, and never
- * through a link. EINPUT for a path at which there can be none, ENOMEM for a full disk. */
-pst_status pst_file_create_beside(const char *path, char **fresh, FILE **f);
-/* Closes it; `status`: of what was printed into it. What could not be written whole is removed,
- * except where it is no file (a pipe, /dev/full). Returns the first failure; that of the stream
- * names path and reason, whatever was said before. */
+/* Creates PATH.new (*new_path, the caller frees it) for writing; replaces an existing file of that
+ * name, and never follows a link. EINPUT for an invalid path, ENOMEM for a full disk. */
+pst_status pst_file_create_beside(const char *path, char **new_path, FILE **f);
+/* Closes the file; `status`: the result of printing into it. An incomplete file is removed, except
+ * if it is not a regular file (a pipe, /dev/full). Returns the first failure; a failure of the
+ * stream gives a message with path and reason. */
 pst_status pst_file_close(FILE *f, const char *path, pst_status status);
-/* Replaces a file with what is printed, in one step: who has it open, and whoever looks after an
- * interrupt (SIGINT, SIGTERM and SIGHUP wait in this thread), sees the old one or the new one. What
- * is there and no file (/dev/stdout, a pipe) is written to. */
+/* Replaces a file atomically with what is printed: a process that has it open, or that looks after
+ * an interrupt (SIGINT, SIGTERM and SIGHUP are blocked in this thread meanwhile), sees the old file
+ * or the new one. What is not a regular file (/dev/stdout, a pipe) is written to. */
 typedef pst_status (*pst_file_printer)(const void *what, FILE *out);
 pst_status pst_file_replace(const char *path, pst_file_printer print, const void *what);
 /* The same for a name that the program has chosen, such as report.html in a run's folder: a link of
- * that name is replaced by the file, and what it leads to stays as it is. pst_file_replace is for
- * names that the user gives, and writes where a link leads. */
+ * that name is replaced by the file, and its target stays unchanged. pst_file_replace is for names
+ * from the user, and writes to the target of a link. */
 pst_status pst_file_replace_own(const char *path, pst_file_printer print, const void *what);
-/* All bytes of a file and a zero behind them, to be freed by the caller. EINPUT when it cannot be
- * read or has more than `most`; every message begins with the path. */
-pst_status pst_file_read(const char *path, size_t most, char **text, size_t *bytes);
-/* Reads a file as pst_file_read does, gives what is in it to `parse` with its path and `what`, and
- * frees it. Returns what went wrong first. */
+/* All bytes of a file and a terminating zero, freed by the caller. EINPUT when it cannot be read or
+ * has more than `max_bytes` bytes; every message begins with the path. */
+pst_status pst_file_read(const char *path, size_t max_bytes, char **text, size_t *bytes);
+/* Reads a file as pst_file_read does, calls `parse` with its contents, its path and `what`, and
+ * frees it. Returns the first failure. */
 typedef pst_status (*pst_file_parser)(const char *text, size_t bytes, const char *path, void *what);
-pst_status pst_file_parse(const char *path, size_t most, pst_file_parser parse, void *what);
+pst_status pst_file_parse(const char *path, size_t max_bytes, pst_file_parser parse, void *what);
 #endif

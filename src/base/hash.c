@@ -1,4 +1,4 @@
-/* XXH64 and XXH3 from libxxhash; XXH3 with the widest vectors that the CPU has. */
+/* XXH64 and XXH3 from libxxhash; XXH3 with the widest vectors of the CPU. */
 #include "base/hash.h"
 #include <xxhash.h>
 #if defined(__x86_64__)

@@ -1,15 +1,15 @@
-/* The hashes of everything that penstock names by content. */
+/* Hash functions for everything that penstock identifies by content. */
 #ifndef PST_BASE_HASH_H
 #define PST_BASE_HASH_H
 #include <stddef.h>
 #include <stdint.h>
-/* XXH64, of names, fields (which chain by their seeds) and, as metrics.jsonl promises, weights. */
+/* XXH64: names, fields (chained through `seed`), and weights, as metrics.jsonl documents. */
 uint64_t pst_hash64(const void *data, size_t bytes, uint64_t seed);
 
-/* XXH3 (64 bits), of what checkpoints hold: as fast as memory. */
+/* XXH3 (64 bits): the contents of checkpoints; as fast as memory. */
 uint64_t pst_hash_bytes(const void *data, size_t bytes);
 
-/* The same of data that comes in parts. NULL: no memory. */
+/* The same for data in parts. NULL: no memory. */
 typedef struct pst_hasher pst_hasher;
 pst_hasher *pst_hasher_open(void);
 void pst_hasher_close(pst_hasher *hasher);

@@ -10,18 +10,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_PROBES = 1024, PROBE_STACK = 128 << 10, SETTLE_MS = 100 };
+enum { MAX_PROBES = 1024, PROBE_STACK = 128 << 10, JOIN_MS = 100 };
 
-/* --- what is needed --------------------------------------------------------------------------- */
+/* --- needs ------------------------------------------------------------------------------------ */
 
-/* Open files: of a rank at most 30 were counted, alone 10. */
+/* Open files: at most 30 were counted in a rank of several, 10 in one process alone. */
 enum { FILES = 16, RANK_FILES = 40 };
-/* Threads beside the one that computes: those that write checkpoints, and of a rank UCX's, PMIx's
- * and the heartbeat. */
+/* Threads besides the computing one: those that write checkpoints; in a rank of several also those
+ * of UCX and PMIx, and the heartbeat. */
 enum { TASKS = 3, RANK_TASKS = 6 };
-/* Bytes beside arena and stacks: heaps, shared memory, libraries that are loaded later. */
-static const uint64_t MIB = 1 << 20, ROOM = 40, RANK_ROOM = 160, PRIVATE_ROOM = 24;
-static const uint64_t SEGMENT = 8; /* UCX's receive buffers are one file */
+/* MiB besides arena and stacks: heaps, shared memory, libraries that are loaded later. */
+static const uint64_t MIB = 1 << 20, EXTRA = 40, RANK_EXTRA = 160, PRIVATE_EXTRA = 24;
+static const uint64_t SEGMENT = 8; /* MiB; UCX's receive buffers are one file */
 
 static uint64_t stack_bytes(void) {
     pthread_attr_t attr;
@@ -36,8 +36,8 @@ pst_limit_needs pst_limit_of_rank(uint32_t ranks, uint32_t threads, uint64_t are
     pst_limit_needs out = {.files = ranks > 1 ? RANK_FILES : FILES};
     out.tasks = ranks > 1 ? RANK_TASKS : TASKS;
     if (threads > 1) out.tasks += threads - 1;
-    out.data = arena_bytes + out.tasks * stack_bytes() + PRIVATE_ROOM * MIB;
-    out.address = arena_bytes + out.tasks * stack_bytes() + (ranks > 1 ? RANK_ROOM : ROOM) * MIB;
+    out.data = arena_bytes + out.tasks * stack_bytes() + PRIVATE_EXTRA * MIB;
+    out.address = arena_bytes + out.tasks * stack_bytes() + (ranks > 1 ? RANK_EXTRA : EXTRA) * MIB;
     out.file = ranks > 1 ? SEGMENT * MIB : 0;
     return out;
 }
@@ -54,7 +54,7 @@ static void append(char text[PST_LIMIT_TEXT], const char *option, int resource, 
     rlim_t limit = now(resource);
     size_t used = strlen(text);
     if (limit == RLIM_INFINITY) return;
-    if (used) used--; /* the bracket */
+    if (used) used--; /* the closing bracket */
     snprintf(text + used, PST_LIMIT_TEXT - used, "%sulimit %s is %" PRIu64 "%s)",
              used ? ", " : " (", option, (uint64_t)limit / unit, of);
 }
@@ -89,8 +89,7 @@ static pst_status check_files(uint64_t needed) {
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-/* Field `at` of the process's sizes, in bytes; 0: not known, or without a limit on the resource,
- * which asks for none. */
+/* Field `at` of /proc/self/statm, in bytes; 0: unknown, or the resource has no limit. */
 static uint64_t mapped(int resource, int at) {
     uint64_t pages = 0;
     if (now(resource) == RLIM_INFINITY) return 0;
@@ -113,15 +112,15 @@ static pst_status check_bytes(int resource, uint64_t needed, const char *what, c
 
 /* --- processes and threads -------------------------------------------------------------------- */
 
-/* The system counts a thread for a moment after it was joined. */
+/* A thread is still counted for a moment after pthread_join. */
 static void await_threads(nlink_t before) {
     struct stat st;
-    for (int i = 0; i < SETTLE_MS && !stat("/proc/self/task", &st) && st.st_nlink > before; i++)
+    for (int i = 0; i < JOIN_MS && !stat("/proc/self/task", &st) && st.st_nlink > before; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Until all are there: they count together. */
-static void *stand_by(void *gate) {
+/* Keeps the threads alive until all are started, because the limit is on those that run at once. */
+static void *wait_at_gate(void *gate) {
     pthread_mutex_lock(gate);
     pthread_mutex_unlock(gate);
     return NULL;
@@ -133,7 +132,7 @@ uint32_t pst_limit_tasks(uint32_t n) {
     struct stat before = {0};
     uint32_t started = 0;
     int known = !stat("/proc/self/task", &before);
-    if (n > MOST_PROBES) n = MOST_PROBES;
+    if (n > MAX_PROBES) n = MAX_PROBES;
     pthread_t *thread = calloc(n + (size_t)1, sizeof *thread);
     if (!thread || pthread_attr_init(&attr)) {
         free(thread);
@@ -141,7 +140,7 @@ uint32_t pst_limit_tasks(uint32_t n) {
     }
     pthread_attr_setstacksize(&attr, PROBE_STACK);
     pthread_mutex_lock(&gate);
-    while (started < n && !pthread_create(thread + started, &attr, stand_by, &gate)) started++;
+    while (started < n && !pthread_create(thread + started, &attr, wait_at_gate, &gate)) started++;
     pthread_mutex_unlock(&gate);
     for (uint32_t i = 0; i < started; i++) pthread_join(thread[i], NULL);
     if (known) await_threads(before.st_nlink);
@@ -151,11 +150,11 @@ uint32_t pst_limit_tasks(uint32_t n) {
 }
 
 static pst_status check_tasks(uint64_t needed) {
-    uint32_t n = needed < MOST_PROBES ? (uint32_t)needed : MOST_PROBES, got = pst_limit_tasks(n);
+    uint32_t n = needed < MAX_PROBES ? (uint32_t)needed : MAX_PROBES, got = pst_limit_tasks(n);
     rlim_t limit = now(RLIMIT_NPROC);
     char is[40] = "without limit", raise[80] = "";
     if (got == n) return PST_OK;
-    if (limit != RLIM_INFINITY) { /* it counts all processes of the user */
+    if (limit != RLIM_INFINITY) { /* the limit is on all processes of the user */
         snprintf(is, sizeof is, "%" PRIu64 " for this user", (uint64_t)limit);
         snprintf(raise, sizeof raise,
                  "ulimit -u %" PRIu64 ", nproc in /etc/security/limits.conf, or ",
@@ -170,7 +169,7 @@ static pst_status check_tasks(uint64_t needed) {
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-/* Address space first: threads need some, too. */
+/* Address space first, because threads need it too. */
 pst_status pst_limit_check(const pst_limit_needs *needs) {
     if (needs->address)
         PST_TRY(check_bytes(RLIMIT_AS, mapped(RLIMIT_AS, 0) + needs->address, "address space", "-v",

@@ -1,5 +1,5 @@
-/* Log lines on stderr. A line is formatted in a local buffer and leaves in one write, so that lines
- * of several ranks and threads stay whole. */
+/* Log lines on stderr. A line is formatted in a local buffer and written in one write, so lines of
+ * several ranks and threads stay whole. */
 #include "base/log.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -33,8 +33,8 @@ void pst_log(pst_log_level level, const char *fmt, ...) {
     va_end(args);
     size_t bytes = (size_t)used + (size_t)(body > 0 ? body : 0);
     if (bytes > sizeof line - 1) bytes = sizeof line - 1;
-    line[bytes++] = '\n'; /* in place of the closing zero */
+    line[bytes++] = '\n'; /* replaces the terminating zero */
     ssize_t written = write(STDERR_FILENO, line, bytes);
-    (void)written; /* nobody is left to tell */
+    (void)written; /* if stderr is closed, there is nowhere else to report */
     errno = keep_errno;
 }

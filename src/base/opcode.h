@@ -1,9 +1,9 @@
-/* What an instruction does. The lists are pipeline/'s; comm/ knows the names, for what it says of
+/* The kinds of instructions. The lists are in pipeline/; comm/ needs the names for messages about
  * ranks that are gone. */
 #ifndef PST_BASE_OPCODE_H
 #define PST_BASE_OPCODE_H
 
-/* X(name, text). From REDUCE on, the flush, which has no chunk and micro-batch. */
+/* X(name, text). From REDUCE on: the flush, which has no chunk and no micro-batch. */
 /* clang-format off */
 #define PST_OPCODE_LIST(X) \
     X(F, "F") X(B, "B") X(W, "W") X(BW, "BW") /* programs of a chunk for one micro-batch */ \

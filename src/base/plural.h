@@ -1,4 +1,4 @@
-/* The end of a noun behind a number: "1 stage", "2 stages", "2 micro-batches". */
+/* The plural ending of a noun after a number: "1 stage", "2 stages", "2 micro-batches". */
 #ifndef PST_BASE_PLURAL_H
 #define PST_BASE_PLURAL_H
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* The thread pool. A run is open or closed: while it is open, workers may enter it and claim tiles
- * from one counter; the caller claims too, closes the run when no tile is left and waits only for
- * those that are still inside. So a worker that wakes late holds nobody up, and a claimed tile
- * belongs to exactly one thread. Everything that crosses threads goes through `state` (enter:
- * acquire, leave: release) or the futex words. */
+ * from one counter. The caller claims tiles too, closes the run when no tile is left, and waits
+ * only for the workers that are still inside. So a worker that wakes late delays nobody, and each
+ * tile is run by exactly one thread. Threads synchronize through `state` (enter: acquire, leave:
+ * release) and the futex words only. */
 #include "base/pool.h"
 #include "base/clock.h"
 #include "base/limit.h"
@@ -16,10 +16,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Ranks often outnumber cores: a longer spin would eat a neighbour's time slice. */
+/* Ranks often outnumber cores: a longer spin would use up the time slice of another rank. */
 enum { SPIN_NS = 20000 };
 
-/* `state`: how many workers are inside, and two flags. */
+/* `state`: number of workers inside, and two flags. */
 static const uint32_t CLOSED = 1u << 31, WAITING = 1u << 30, INSIDE = (1u << 30) - 1;
 
 typedef struct {
@@ -29,11 +29,11 @@ typedef struct {
 
 struct pst_pool {
     uint32_t threads;
-    /* The run: written by the caller while closed and empty, read by those inside. */
+    /* The run: written by the caller while it is closed and empty, read by the threads inside. */
     pst_tile_fn fn;
     void *arg;
     uint64_t n;
-    /* Only the caller's. */
+    /* Used by the caller only. */
     void (*poll)(void *);
     void *poll_arg;
     uint64_t every_ns, polled_ns;
@@ -41,10 +41,11 @@ struct pst_pool {
     void *start_arg;
     worker *workers; /* threads - 1 */
     pthread_t *handles;
-    /* Shared; apart, so that claiming does not disturb those who watch the generation. */
+    /* Shared; on its own cache line, so that claiming tiles does not disturb threads that watch the
+     * generation. */
     _Alignas(64) _Atomic uint64_t next;
     _Alignas(64) _Atomic uint32_t state;
-    _Alignas(64) _Atomic uint32_t generation; /* grows when a run opens or the pool ends */
+    _Alignas(64) _Atomic uint32_t generation; /* incremented when a run opens or the pool ends */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t ending;
 };
@@ -57,8 +58,8 @@ static void cpu_relax(void) {
 #endif
 }
 
-/* timeout_ns 0: none. Returns at once when *word != seen; spurious returns are fine for both
- * callers. */
+/* timeout_ns 0: no timeout. Returns at once when *word != seen; both callers allow spurious
+ * returns. */
 static void futex_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
     struct timespec limit = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, timeout_ns ? &limit : NULL, NULL, 0);
@@ -82,7 +83,7 @@ static int enter(pst_pool *pool) {
     return 0;
 }
 
-/* Waits until the generation is no longer `seen`. */
+/* Waits until the generation differs from `seen`. */
 static void await_run(pst_pool *pool, uint32_t seen) {
     uint64_t until = 0;
     for (unsigned turn = 1; atomic_load_explicit(&pool->generation, memory_order_acquire) == seen;
@@ -130,7 +131,7 @@ void pst_pool_poll(pst_pool *pool, uint32_t thread) {
     if (thread == 0) poll_if_due(pool);
 }
 
-/* Closes the run and waits for those inside, polling on. */
+/* Closes the run and waits for the workers inside, with polling. */
 static void close_run(pst_pool *pool) {
     uint32_t state = atomic_fetch_or_explicit(&pool->state, CLOSED, memory_order_acq_rel) | CLOSED;
     uint64_t until = 0;
@@ -179,7 +180,7 @@ void pst_pool_run(pst_pool *pool, pst_tile_fn fn, void *arg, uint64_t n) {
     close_run(pool);
 }
 
-/* Starts the workers with all signals blocked: signals are for the main thread. */
+/* Starts the workers with all signals blocked: the main thread handles signals. */
 static pst_status start_workers(pst_pool *pool, uint32_t *started) {
     sigset_t all, before;
     sigfillset(&all);
@@ -197,7 +198,8 @@ static pst_status start_workers(pst_pool *pool, uint32_t *started) {
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) return PST_OK;
-    atomic_fetch_sub_explicit(&pool->state, 1, memory_order_relaxed); /* the one that never came */
+    atomic_fetch_sub_explicit(&pool->state, 1, memory_order_relaxed); /* the worker that could not
+                                                                         be started */
     char limits[PST_LIMIT_TEXT];
     return pst_fail(PST_ENOMEM, "cannot start thread %u of %u: %s%s", *started + 2, pool->threads,
                     strerror(error), pst_limit_of_threads(limits));
@@ -215,7 +217,7 @@ static void end_workers(pst_pool *pool, uint32_t started) {
 pst_status pst_pool_open(uint32_t threads, void (*on_start)(void *), void *start_arg,
                          pst_pool **pool) {
     if (threads < 1 || threads > 65536)
-        return pst_fail(PST_EINPUT, "threads is %u, not from 1 to 65536", threads);
+        return pst_fail(PST_EINPUT, "threads is %u; expected 1 to 65536", threads);
     pst_pool *p = aligned_alloc(64, sizeof *p);
     if (!p) return pst_fail(PST_ENOMEM, "no memory for a pool of %u threads", threads);
     memset(p, 0, sizeof *p);

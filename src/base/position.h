@@ -1,15 +1,14 @@
-/* A rank's position: what it is doing and waiting for right now, for the other ranks to read
- * (comm/watch/heartbeat.c shares it within a host). Written by the rank's own thread, in the
- * executor and in collectives; every word is atomic by itself. `moves` counts everything that
- * advances, so what lies between two equal readings of it has stood still. */
+/* A rank's position: what it is doing and waiting for now, for the other ranks to read
+ * (comm/watch/heartbeat.c shares it within a host). The rank's own thread writes it, in the
+ * executor and in collectives; every word is atomic by itself. `moves` counts all progress: if two
+ * readings have the same value, nothing has changed between them. */
 #ifndef PST_BASE_POSITION_H
 #define PST_BASE_POSITION_H
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT,
- * EXCHANGE: in an instruction list; EXCHANGE: in a step that the ranks of a tensor group do
- * together. */
+/* HOST: neither in an instruction list nor in a collective (reading data, writing files). COMPUTE,
+ * WAIT, EXCHANGE: in an instruction list; EXCHANGE: in a step of a whole tensor group. */
 typedef enum {
     PST_AT_HOST,
     PST_AT_COMPUTE,
@@ -20,7 +19,7 @@ typedef enum {
 
 enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
 
-/* NAME(type): what a reader gets in pst_position_view, too. */
+/* X(type, name): members that are also in pst_position_view. */
 /* clang-format off */
 #define PST_POSITION_WORDS(X) \
     X(uint64_t, moves) \
@@ -48,12 +47,12 @@ typedef struct {
 #define PST_POSITION_ATOMIC(type, name) _Atomic type name;
     PST_POSITION_WORDS(PST_POSITION_ATOMIC)
 #undef PST_POSITION_ATOMIC
-    /* the last messages that collectives have posted */
+    /* the last messages posted by collectives */
     _Atomic uint64_t coll_post[PST_POSITION_POSTS];
     /* the last lists and collectives, see pst_position_op */
     _Atomic uint64_t log[PST_POSITION_LOG];
     _Atomic uint64_t site[PST_POSITION_SITE]; /* "file.c:120" of the last collective, or empty */
-    _Atomic uint32_t pid, heartbeat_tid;      /* of the process, and of its heartbeat's thread */
+    _Atomic uint32_t pid, heartbeat_tid;      /* of the process, and of its heartbeat thread */
     _Atomic uint64_t pid_space;               /* inode of the process' PID namespace */
 } pst_position;
 
@@ -66,7 +65,7 @@ typedef struct {
     uint64_t site[PST_POSITION_SITE];
 } pst_position_view;
 
-/* Writers: one thread per position, so an addition needs no lock. */
+/* For writers: one thread per position, so an increment needs no lock. */
 #define PST_POSITION_SET(p, name, value)                                                           \
     atomic_store_explicit(&(p)->name, (value), memory_order_relaxed)
 #define PST_POSITION_GET(p, name) atomic_load_explicit(&(p)->name, memory_order_relaxed)
@@ -77,22 +76,22 @@ static inline void pst_position_poll(pst_position *p) {
     PST_POSITION_SET(p, polls, PST_POSITION_GET(p, polls) + 1);
 }
 
-/* A message of a collective in one word, never 0: kind (0: send, 1: receive), peer, number. */
+/* A message of a collective as one word, never 0: kind (0: send, 1: receive), peer, number. */
 static inline uint64_t pst_position_message(int kind, uint32_t peer, uint32_t seq) {
     return UINT64_C(1) << 63 | (uint64_t)(kind != 0) << 62 | (uint64_t)(peer & 0x3fffffff) << 32 |
            seq;
 }
 
-/* Words of the log. All ranks run the same program, so where their logs differ, one has left
- * something out. A collective's word is its place in the sources (hash of the function, line), or,
- * where nobody has said it, what it is. */
+/* Appends a word to the log. All ranks run the same program, so where their logs differ, a rank has
+ * skipped something. The word of a collective is its place in the sources (hash of function and
+ * line), or, if that is unknown, its kind and size. */
 enum { PST_OP_LIST_EVAL = 1, PST_OP_LIST_TRAIN = 2 };
 void pst_position_op(pst_position *p, uint64_t word);
-/* A number that stands for a place in the sources; 0: file is NULL. */
+/* A number that identifies a place in the sources; 0: file is NULL. */
 uint64_t pst_position_site(pst_position *p, const char *file, const char *function, uint32_t line);
 
-/* 1: *view is a state in which nothing moved while it was read. 0: it moves; *view is unchanged. */
+/* 1: *view is consistent: nothing moved while it was read. 0: it moved; *view is unchanged. */
 int pst_position_read(const pst_position *p, pst_position_view *view);
-/* Says which process this is; heartbeat_tid 0: none. */
+/* Records which process this is; heartbeat_tid 0: no heartbeat thread. */
 void pst_position_set_process(pst_position *p, uint32_t heartbeat_tid);
 #endif

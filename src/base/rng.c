@@ -1,5 +1,5 @@
-/* Philox4x32-10 and what is drawn from it. The tests hold it against the published known-answer
- * vectors. */
+/* Philox4x32-10 and the distributions drawn from it. The tests compare it with the published
+ * known-answer vectors. */
 #include "base/rng.h"
 #include "base/hash.h"
 #include <math.h>
@@ -84,10 +84,10 @@ static uint64_t feistel(uint64_t key, unsigned half, uint64_t value) {
 
 uint64_t pst_rng_permute(uint64_t key, uint64_t n, uint64_t position) {
     if (n < 2 || position >= n)
-        return position; /* walking is only sure to end from inside [0, n) */
+        return position; /* cycle walking ends for certain only from inside [0, n) */
     unsigned half = 1;
     while (half < 32 && ((uint64_t)1 << 2 * half) < n) half++;
-    /* fewer than 4 turns on average: the domain is below 4n */
+    /* fewer than 4 rounds on average: the domain is smaller than 4n */
     do position = feistel(key, half, position);
     while (position >= n);
     return position;

@@ -14,13 +14,13 @@ uint64_t pst_rng_key(uint64_t seed, const char *name);
 void pst_rng_words(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4]);
 /* Uniform in [0, 1) with 24 bits. */
 float pst_rng_uniform(uint32_t word);
-/* Normal(mean, std) numbers from element `from` of the stream on: out[i] is element from + i, which
- * comes from position (0, (from + i)/4); Box-Muller in double. */
+/* n numbers of Normal(mean, std), from element `from` of the stream: out[i] is element from + i,
+ * computed from position (0, (from + i)/4); Box-Muller in double. */
 void pst_rng_normal_from(uint64_t key, float mean, float std, uint64_t from, float *out,
                          uint64_t n);
-/* For tests: the same from element 0 on. */
+/* For tests: the same from element 0. */
 void pst_rng_normal(uint64_t key, float mean, float std, float *out, uint64_t n);
-/* A bijection of [0, n) chosen by key (Feistel network with cycle walking over Philox): position ->
- * item. */
+/* A bijection of [0, n) selected by key (Feistel network with cycle walking over Philox): position
+ * -> item. */
 uint64_t pst_rng_permute(uint64_t key, uint64_t n, uint64_t position);
 #endif

@@ -3,10 +3,10 @@
 #include <string.h>
 
 static pst_status size_of(const char *where, const void *given, size_t *size) {
-    if (!given) return pst_fail(PST_EINPUT, "%s: its structure is NULL", where);
+    if (!given) return pst_fail(PST_EINPUT, "%s: the structure is NULL", where);
     memcpy(size, given, sizeof *size);
     if (*size >= sizeof *size) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: the member size is not set; it is sizeof of the structure",
+    return pst_fail(PST_EINPUT, "%s: the member size is not set; set it to sizeof the structure",
                     where);
 }
 
@@ -16,7 +16,7 @@ pst_status pst_sized_take(const char *where, const void *from, void *into, size_
     for (size_t i = bytes; i < size; i++)
         if (((const unsigned char *)from)[i])
             return pst_fail(PST_EINPUT,
-                            "%s: something is set that this version of the library does not know",
+                            "%s: a member is set that this version of the library does not know",
                             where);
     memset(into, 0, bytes);
     memcpy(into, from, size < bytes ? size : bytes);

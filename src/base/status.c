@@ -1,6 +1,6 @@
-/* Status texts and the error trail: one line per thread in a fixed buffer, so that failing needs no
- * memory. What does not fit is cut; control characters (a newline in a file's name, say) become
- * spaces so that it stays one line. */
+/* Status texts, and the error message of each thread in a fixed buffer, so that reporting a failure
+ * needs no memory. A longer message is truncated; control characters (a newline in a file name)
+ * become spaces, so that it stays one line. */
 #include "base/status.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void keep(const char *text) {
 }
 
 pst_status(pst_fail)(pst_status status, const char *fmt, ...) {
-    char text[TRAIL_BYTES]; /* not in place: the arguments may point into the trail */
+    char text[TRAIL_BYTES]; /* not in place: the arguments may point into the message */
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);

@@ -1,19 +1,19 @@
-/* How penstock's own code reports errors: the function that first decides says why, callers add
- * where. */
+/* How penstock's own code reports errors: the function that detects the error says why, its callers
+ * add where. */
 #ifndef PST_BASE_STATUS_H
 #define PST_BASE_STATUS_H
 #include "penstock/status.h"
 
-/* Records the message as this thread's error and returns `status`, so that `return
- * pst_fail(PST_EINPUT, ...)` reads as one sentence. Replaces any earlier message. */
+/* Sets this thread's error message and returns `status`, for `return pst_fail(PST_EINPUT, ...)`.
+ * Replaces an earlier message. */
 pst_status pst_fail(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
 
-/* Puts "<text>: " in front of this thread's message and returns `status` (for callers that know
- * where). */
+/* Puts "<text>: " in front of this thread's message and returns `status`; for callers that know
+ * where the error is. */
 pst_status pst_fail_in(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
 
-#ifdef __clang_analyzer__ /* which does not look into other files: both return the status that     \
-                             they are given */
+#ifdef __clang_analyzer__ /* the analyzer does not look into other files: both return the status   \
+                             that they are given */
 #define pst_fail(status, ...) ((pst_fail)((status), __VA_ARGS__), (status))
 #define pst_fail_in(status, ...) ((pst_fail_in)((status), __VA_ARGS__), (status))
 #endif
@@ -23,9 +23,8 @@ static inline pst_status pst_no_memory(const char *what) {
     return pst_fail(PST_ENOMEM, "no memory %s", what);
 }
 
-/* For a call of the system that failed: ENOMEM when memory, descriptors, processes or the disk ran
- * out or the disk failed; else EINPUT, for it was asked for something that is not there or not
- * allowed. */
+/* The status for a failed system call: ENOMEM when memory, descriptors, processes or disk space ran
+ * out or the disk failed; else EINPUT: something does not exist or is not allowed. */
 pst_status pst_status_of_errno(int error);
 
 /* Clears this thread's message. */

@@ -1,4 +1,4 @@
-/* The table of transports: non-blocking, tag-matched messages between ranks. Nothing here ever
+/* The table of transports: non-blocking, tag-matched messages between ranks. No function ever
  * blocks. */
 #ifndef PST_BASE_TRANSPORT_H
 #define PST_BASE_TRANSPORT_H
@@ -9,43 +9,43 @@
 
 typedef enum { PST_TRANSFER_SEND, PST_TRANSFER_RECV } pst_transfer_kind;
 
-/* A message is matched by (source, destination, channel, seq); both ends name the same byte
- * count. */
+/* A message is matched by (source, destination, channel, seq); both ends give the same number of
+ * bytes. */
 typedef struct {
     pst_transfer_kind kind;
     uint32_t peer, channel, seq; /* channel < 65536 */
-    void *mem; /* stays valid and, for a send, unchanged until the request has completed */
+    void *mem; /* must stay valid and, for a send, unchanged until the request has completed */
     uint64_t bytes;
-    int of_device;        /* not 0: `mem` is a device's */
+    int of_device;        /* not 0: `mem` is memory of a device */
     uint64_t ns, wire_ns; /* predicted duration, and that of its bytes alone; only the timed
                              transport uses them */
 } pst_transfer;
 
-/* The channel of the run's own traffic, above those of the instruction lists. */
+/* The first channel for the run's own collectives; instruction lists use lower ones. */
 enum { PST_CHANNEL_COLLECTIVE = 0xff00 };
 
-/* DEVICE_MEMORY: `mem` may be memory of a device that the host cannot reach. */
+/* DEVICE_MEMORY: `mem` may be device memory that the host cannot access. */
 enum { PST_TRANSPORT_RENDEZVOUS = 4, PST_TRANSPORT_DEVICE_MEMORY = 8 };
 
 typedef struct pst_transport pst_transport;
 typedef struct {
     const char *name;
     uint32_t flags;
-    /* NULL: can connect this world's ranks; else why not. */
+    /* NULL: can connect the ranks of this world; else why not. */
     const char *(*reject)(const pst_world *world);
     /* clock: NULL is monotonic. */
     pst_status (*open)(pst_world *world, const pst_clock *clock, pst_transport **transport);
     pst_status (*post)(pst_transport *t, const pst_transfer *transfer, uint64_t *request);
-    /* OK: the request has completed at *end_ns and is forgotten; BUSY: not yet; EPEER: it never
-     * will. EINPUT when both ends disagree about the size. Only looks: progress is what makes
-     * things move. */
+    /* OK: the request has completed at *end_ns and is freed; BUSY: not yet; EPEER: it never will.
+     * EINPUT: the two ends disagree about the size. It does not advance transfers; progress
+     * does. */
     pst_status (*test)(pst_transport *t, uint64_t request, uint64_t *end_ns);
-    /* Progresses everything; returns how many things moved, and with them the requests that have
-     * completed and wait for their test: whoever sleeps on 0 misses nothing. */
+    /* Advances all transfers; returns how many things have moved, including requests that have
+     * completed and are not tested yet. A caller that sleeps only after 0 misses nothing. */
     uint32_t (*progress)(pst_transport *t);
     uint64_t (*next_ns)(pst_transport *t); /* earliest known completion, PST_NEVER if unknown */
-    /* OK: *fd becomes readable when something moves. BUSY: progress first. EINPUT: cannot sleep on
-     * this one, or not now. */
+    /* OK: *fd becomes readable when something moves. BUSY: call progress first. EINPUT: this
+     * transport cannot be slept on, or not now. */
     pst_status (*arm)(pst_transport *t, int *fd);
     void (*abort)(pst_transport *t); /* gives up all requests without waiting for a peer */
     void (*close)(pst_transport *t);
@@ -56,6 +56,6 @@ struct pst_transport {
     const pst_transport_ops *ops;
     const pst_clock *clock;
     uint32_t rank, size;
-    int reaches_cuda; /* not 0, and then at all its ends: `mem` may be CUDA's memory, too */
+    int reaches_cuda; /* not 0: on all ranks `mem` may be CUDA memory too */
 };
 #endif

@@ -1,10 +1,10 @@
-/* Texts from outside, such as names of files, as UTF-8, which JSON and HTML insist on. */
+/* Text from outside, such as file names, as UTF-8, which JSON and HTML require. */
 #ifndef PST_BASE_UTF8_H
 #define PST_BASE_UTF8_H
 
-/* Bytes of the character that starts here, 1 to 4; 0 when it is not UTF-8 (overlong, a surrogate,
- * cut short). */
+/* Bytes of the character that starts here, 1 to 4; 0 when it is not valid UTF-8 (overlong, a
+ * surrogate, truncated). */
 int pst_utf8_bytes(const char *at);
-/* Makes every byte that is not part of a character a question mark. */
+/* Replaces every byte that is not part of a valid character by a question mark. */
 void pst_utf8_clean(char *text);
 #endif

@@ -1,4 +1,4 @@
-/* The table of worlds: who the ranks of a job are and how they exchange small values before any
+/* The table of worlds: who the ranks of a job are, and how they exchange small values before any
  * transport exists. */
 #ifndef PST_BASE_WORLD_H
 #define PST_BASE_WORLD_H
@@ -9,18 +9,19 @@
 typedef struct pst_world pst_world;
 typedef struct {
     const char *name;
-    const char *(*reject)(void); /* NULL: this world is here; else why not */
+    const char *(*reject)(void); /* NULL: this process is in such a world; else why not */
     pst_status (*open)(pst_world **world);
     /* Publishes a value for all ranks; visible after the next fence. */
     pst_status (*put)(pst_world *w, const char *key, const void *value, size_t bytes);
     /* A value that `rank` put before the last fence; *value is malloc'ed, the caller frees it. */
     pst_status (*get)(pst_world *w, uint32_t rank, const char *key, void **value, size_t *bytes);
     pst_status (*fence)(pst_world *w); /* blocks until all ranks are here */
-    /* Optional: EPEER when a rank of another host is gone, or has given up (ranks of this host:
+    /* Optional: EPEER when a rank on another host is gone, or has given up (for ranks on this host:
      * comm/watch/heartbeat.h). Cheap. */
     pst_status (*check)(pst_world *w);
-    void (*abort)(pst_world *w, int exit_status, const char *why); /* ends the job, by the launcher
-                                                                      or by check; may return */
+    void (*abort)(pst_world *w, int exit_status, const char *why); /* ends the job, through the
+                                                                      launcher or through `check` of
+                                                                      the other ranks; may return */
     void (*close)(pst_world *w);                                   /* never blocks on a dead peer */
 } pst_world_ops;
 
@@ -28,10 +29,10 @@ typedef struct {
 struct pst_world {
     const pst_world_ops *ops;
     uint32_t rank, size, local_rank, local_size;
-    uint32_t sharing, processors; /* ranks that share processors with this one, itself included,
-                                     and what they have together; 0: not known */
-    uint32_t host_processors;     /* that the ranks of this host have together; 0: not known */
-    char host[64], job[64];       /* host of this rank; a name unique to the job */
-    int launched_by_us;           /* our own launcher watches this process */
+    uint32_t sharing, processors; /* ranks that share processors with this one, including itself,
+                                     and the processors that they have together; 0: unknown */
+    uint32_t host_processors; /* the processors of all ranks of this host together; 0: unknown */
+    char host[64], job[64];   /* host of this rank; a name unique to the job */
+    int launched_by_us;       /* our own launcher watches this process */
 };
 #endif

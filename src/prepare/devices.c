@@ -178,6 +178,6 @@ void pst_prepare_peak(const pst_prepared *p, pst_peak *peak) {
 
 uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here) {
     const pst_device_config config = {.threads = 1};
-    if (device && device->room) return device->room(&config, ranks_here);
+    if (device && device->available) return device->available(&config, ranks_here);
     return device && device->flags & PST_DEVICE_FAR ? 0 : pst_machine_memory() / ranks_here;
 }

@@ -355,15 +355,15 @@ static void room_is_shared(void **state) {
     const uint64_t gib = UINT64_C(1) << 30;
     fake_reset();
     fake.free_bytes = 12 * gib;
-    assert_int_equal(ops->room(&config, 1), 11 * gib);
-    assert_int_equal(ops->room(&config, 3), 3 * gib);
+    assert_int_equal(ops->available(&config, 1), 11 * gib);
+    assert_int_equal(ops->available(&config, 3), 3 * gib);
     fake.count = 2;
-    assert_int_equal(ops->room(&config, 2), 11 * gib);
+    assert_int_equal(ops->available(&config, 2), 11 * gib);
     assert_int_equal(ops->room(&(pst_device_config){.threads = 1, .local = 2}, 3), 5 * gib);
     fake.free_bytes = gib / 2; /* nothing is left, which is known */
-    assert_int_equal(ops->room(&config, 2), 1);
+    assert_int_equal(ops->available(&config, 2), 1);
     fake.none = cudaErrorNoDevice;
-    assert_int_equal(ops->room(&config, 2), 0);
+    assert_int_equal(ops->available(&config, 2), 0);
     assert_int_equal(fake.live, 0);
 }
 
