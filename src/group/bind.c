@@ -36,8 +36,8 @@ pst_status pst_bind_share(hwloc_topology_t t, hwloc_const_bitmap_t allowed,
     return PST_OK;
 }
 
-/* Which of how many ranks this one is, among those of its host that may run where it may. 0 ranks:
- * some may run on a part of these processors only, so that somebody has bound them already. */
+/* The number of ranks on this host that may use the same processors as this one, and the index of
+ * this one. 0 ranks: some may use only a part of them, so they were bound by the launcher. */
 static pst_status find_sharers(pst_world *w, const pst_rank_place *mine, uint32_t *n,
                                uint32_t *at) {
     *n = *at = 0;
@@ -58,15 +58,16 @@ static pst_status find_sharers(pst_world *w, const pst_rank_place *mine, uint32_
     return PST_OK;
 }
 
-/* Memory that is touched from now on comes from the nodes of these processors, while they have
- * some. */
+/* Also binds memory: pages that are touched from now on come from the NUMA nodes of these
+ * processors, as long as those have free memory. */
 static pst_status apply(hwloc_topology_t t, hwloc_const_bitmap_t set) {
     char list[128];
     hwloc_bitmap_list_snprintf(list, sizeof list, set);
     if (hwloc_set_cpubind(t, set, HWLOC_CPUBIND_PROCESS))
-        return pst_fail(PST_EINPUT,
-                        "cannot bind this rank to processors %s: %m; parallel.bind none leaves it",
-                        list);
+        return pst_fail(
+            PST_EINPUT,
+            "cannot bind this rank to processors %s: %m; set parallel.bind none to go on unbound",
+            list);
     int has_memory = !hwloc_set_membind(t, set, HWLOC_MEMBIND_BIND, 0);
     pst_log(PST_LOG_DEBUG, "bound to processors %s%s", list,
             has_memory ? ", and to their memory" : "");
@@ -112,13 +113,14 @@ pst_status pst_bind_rank(pst_world *w, const pst_config *c) {
     uint32_t n, at;
     if (w->size == 1 || !strcmp(c->parallel.bind, "none")) return PST_OK;
     if (!strcmp(c->parallel.bind, "auto") && !pst_bind_is_worthwhile()) {
-        pst_log(PST_LOG_DEBUG, "not bound: one NUMA node, where the kernel places ranks as well");
+        pst_log(PST_LOG_DEBUG,
+                "not bound: there is only one NUMA node, so the kernel's placement is as good");
         return PST_OK;
     }
     PST_TRY(pst_identity_place(w, w->rank, &mine));
     PST_TRY(find_sharers(w, &mine, &n, &at));
     if (n > 1 && CPU_COUNT(&mine.mask)) return bind_share(w, c, &mine, n, at);
     pst_log(PST_LOG_DEBUG, "not bound: %s",
-            n ? "no other rank may run on these processors" : "somebody has bound ranks");
+            n ? "no other rank may use these processors" : "the launcher has bound the ranks");
     return PST_OK;
 }

@@ -1,5 +1,5 @@
-/* See compare.h. The resolved run file is text with a line per key, the same keys in every program
- * of one build. */
+/* See compare.h. The resolved run file is text with one line per key; all processes with the same
+ * build print the same keys. */
 #include "group/compare.h"
 #include "base/hash.h"
 #include "group/identity.h"
@@ -11,8 +11,8 @@
 
 /* --- the run file ----------------------------------------------------------------------------- */
 
-/* A machine's own affair. A solved schedule depends on the limit of memory, and all have to come to
- * the same. */
+/* Settings that may differ between machines. parallel.memory may not with schedule `solved`,
+ * because the solution depends on it and all ranks must get the same. */
 static int may_differ(const pst_config *config, const char *line) {
     static const char *const keys[] = {
         "data.paths: ",       "eval.sets: ",         "model.weights: ",
@@ -26,7 +26,7 @@ static int may_differ(const pst_config *config, const char *line) {
     return 0;
 }
 
-/* The resolved copy, a line "section.key: value" for each key that has to agree. */
+/* Prints the resolved run file: a line "section.key: value" for each key that must agree. */
 static pst_status print_run(const pst_config *config, char **text) {
     char *all = NULL, *rest;
     size_t bytes;
@@ -43,7 +43,7 @@ static pst_status print_run(const pst_config *config, char **text) {
     return pst_fail(PST_ENOMEM, "no memory to compare run files");
 }
 
-/* The first line that is another in both, without its end; 0: there is none. */
+/* Finds the first line that differs; the lengths are without the newline. 0: no difference. */
 static int first_difference(const char *a, const char *b, int *n_a, int *n_b, const char **at_a,
                             const char **at_b) {
     while (*a && *b) {
@@ -60,7 +60,7 @@ static int first_difference(const char *a, const char *b, int *n_a, int *n_b, co
     return 0;
 }
 
-/* --- who is different ------------------------------------------------------------------------- */
+/* --- which ranks differ ----------------------------------------------------------------------- */
 
 enum { NAMED = 8 };
 
@@ -78,19 +78,19 @@ static void add_rank(ranks *l, uint32_t rank) {
 
 /* "rank 2 runs", "ranks 2, 3 and 17 more run". */
 static void print_ranks(const ranks *l, const char *one, const char *several, char *text,
-                        size_t room) {
+                        size_t capacity) {
     if (l->n > NAMED)
-        snprintf(text, room, "ranks %s and %u more %s", l->text, l->n - NAMED, several);
+        snprintf(text, capacity, "ranks %s and %u more %s", l->text, l->n - NAMED, several);
     else
-        snprintf(text, room, "rank%s %s %s", l->n > 1 ? "s" : "", l->text,
+        snprintf(text, capacity, "rank%s %s %s", l->n > 1 ? "s" : "", l->text,
                  l->n > 1 ? several : one);
 }
 
 /* --- program and run file --------------------------------------------------------------------- */
 
-/* Those that differ from rank 0 as this one does. */
+/* Lists the ranks that differ from rank 0 in the same way as this one. */
 static pst_status name_ranks(pst_world *w, const pst_identity *root, int by_version, char *text,
-                             size_t room) {
+                             size_t capacity) {
     ranks like = {0};
     for (uint32_t r = 1; r < w->size; r++) {
         pst_identity i;
@@ -99,7 +99,7 @@ static pst_status name_ranks(pst_world *w, const pst_identity *root, int by_vers
         if (other != by_version || (!other && i.run == root->run)) continue;
         add_rank(&like, r);
     }
-    print_ranks(&like, by_version ? "runs" : "has", by_version ? "run" : "have", text, room);
+    print_ranks(&like, by_version ? "runs" : "has", by_version ? "run" : "have", text, capacity);
     return PST_OK;
 }
 
@@ -119,11 +119,11 @@ static pst_status name_key(pst_world *w, const pst_identity *root, const char *m
     text[bytes] = 0;
     pst_status status = PST_OK;
     if (!first_difference(mine, text, &n, &n_there, &at, &there))
-        status = pst_fail(PST_EINPUT, "%s another run file than rank 0", who);
+        status = pst_fail(PST_EINPUT, "%s a different run file than rank 0", who);
     else
-        status = pst_fail(PST_EINPUT,
-                          "%s another run file than rank 0: '%.*s' on rank %u, '%.*s' on rank 0",
-                          who, n, at, w->rank, n_there, there);
+        status = pst_fail(
+            PST_EINPUT, "%s a different run file than rank 0: '%.*s' on rank %u, '%.*s' on rank 0",
+            who, n, at, w->rank, n_there, there);
     free(text);
     return status;
 }
@@ -134,7 +134,8 @@ static pst_status compare(pst_world *w, const pst_identity *mine, const char *ru
     PST_TRY(pst_identity_get(w, 0, &root));
     if (strcmp(mine->version, root.version)) {
         PST_TRY(name_ranks(w, &root, 1, who, sizeof who));
-        return pst_fail(PST_EINPUT, "%s another penstock than rank 0: %s on rank %u, %s on rank 0",
+        return pst_fail(PST_EINPUT,
+                        "%s a different build of penstock than rank 0: %s on rank %u, %s on rank 0",
                         who, mine->version, w->rank, root.version);
     }
     return mine->run == root.run ? PST_OK : name_key(w, &root, run);
@@ -160,7 +161,7 @@ pst_status pst_compare_ranks(pst_world *w, const pst_config *config) {
     return status == PST_OK ? pst_placement_count(w) : status;
 }
 
-/* --- what was made of the files --------------------------------------------------------------- */
+/* --- data, plan and lists --------------------------------------------------------------------- */
 
 static uint64_t hash_plan(const pst_plan *plan) {
     const pst_layout *l = &plan->layout;
@@ -171,45 +172,48 @@ static uint64_t hash_plan(const pst_plan *plan) {
 
 static uint64_t hash_lists(const pst_job *job) {
     uint64_t hash = 0;
-    /* durations, which stand last, are left out */
+    /* without the durations, which are the last members */
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (uint32_t i = 0; i < job->list[r].n_instr; i++)
             hash = pst_hash64(&job->list[r].instr[i], offsetof(pst_instr, ns), hash);
     return hash;
 }
 
-static ranks unlike(const uint64_t *all, uint32_t n) {
+static ranks different(const uint64_t *all, uint32_t n) {
     ranks out = {0};
     for (uint32_t r = 1; r < n; r++)
         if (all[r] != all[0]) add_rank(&out, r);
     return out;
 }
 
-pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data,
-                            const pst_evaluate_sets *sets) {
+pst_status pst_compare_prepared(pst_group *g, const pst_prepared *p, pst_data *data,
+                                const pst_evaluate_sets *sets) {
     static const char *const what[][3] = {
-        {"has other data", "have other data", "data.paths has"},
-        {"has another plan", "have another plan", "parallel.cluster and measured have"},
-        {"has another schedule", "have another schedule",
-         "parallel.schedule_file, cluster and measured have"},
-        {"computes on another device", "compute on another device", "parallel.device has"},
-        {"is evaluated on other data", "are evaluated on other data", "eval.sets has"}};
+        {"has different data", "have different data", "data.paths must name"},
+        {"has a different plan", "have a different plan",
+         "parallel.cluster and measured must name"},
+        {"has a different schedule", "have a different schedule",
+         "parallel.schedule_file, cluster and measured must name"},
+        {"computes on a different device", "compute on a different device",
+         "parallel.device must name"},
+        {"is evaluated on different data", "are evaluated on different data",
+         "eval.sets must name"}};
     const char *device = p->options.device ? p->options.device->name : "";
     if (g->hub) return PST_OK;
     const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p->job),
                             pst_hash64(device, strlen(device), 0), pst_evaluate_hash(sets, 0)},
                    *all;
     PST_TRY(pst_group_numbers(g, pst_hash64(own, sizeof own, 0), &all));
-    if (!unlike(all, g->n_rank).n) return PST_OK;
+    if (!different(all, g->n_rank).n) return PST_OK;
     pst_status status = PST_OK;
     for (int i = 0; i < (int)(sizeof what / sizeof *what) && status == PST_OK; i++) {
         char who[160];
         PST_TRY(pst_group_numbers(g, own[i], &all));
-        ranks others = unlike(all, g->n_rank);
+        ranks others = different(all, g->n_rank);
         print_ranks(&others, what[i][0], what[i][1], who, sizeof who);
         if (others.n)
-            status = pst_fail(PST_EINPUT, "%s than rank 0: %s to name the same on all hosts", who,
-                              what[i][2]);
+            status =
+                pst_fail(PST_EINPUT, "%s than rank 0: %s the same on all hosts", who, what[i][2]);
     }
     return pst_group_agree(g, status);
 }

@@ -1,5 +1,5 @@
-/* Whole parameters out of what ranks answer for: parts of tensor ranks, and of these what replicas
- * share out. For hashes and for programs that read weights. */
+/* Gathers complete parameters from the parts of tensor ranks and the shards of replicas; for
+ * hashes, and for programs that read weights. */
 #include "graph/slice.h"
 #include "group/group.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static int is_sliced(const pst_prepared *p, uint32_t param) {
     return p->graph->param[param].slice.held == PST_HELD_PART;
 }
 
-/* Where its first use is. */
+/* The stage of the parameter's first use. */
 static uint32_t stage_of(const pst_prepared *p, uint32_t param) {
     return p->plan->layout.rank_of_chunk[p->cut->use_chunk[p->cut->use_first[param]]];
 }
@@ -27,9 +27,9 @@ int pst_group_is_scattered(const pst_prepared *p, uint32_t param) {
     return is_sliced(p, param) || (p->job->zero && parts > 1);
 }
 
-/* What a tensor rank holds of the parameter, on every rank. */
-static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, uint32_t tensor,
-                         float *held) {
+/* Broadcasts a tensor rank's part of the parameter, shard by shard, to every rank. */
+static pst_status broadcast_shards(pst_group *g, const pst_prepared *p, uint32_t param,
+                                   uint32_t tensor, float *held) {
     pst_status status = PST_OK;
     for (uint32_t k = 0; k < p->grid.data && status == PST_OK; k++) {
         uint32_t root = rank_of(p, param, k, tensor);
@@ -48,8 +48,8 @@ static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, ui
 }
 
 pst_status pst_group_gather_param(pst_group *g, const pst_prepared *p, uint32_t param,
-                                  float *whole) {
-    if (!is_sliced(p, param)) return spread(g, p, param, 0, whole);
+                                  float *full) {
+    if (!is_sliced(p, param)) return broadcast_shards(g, p, param, 0, full);
     uint64_t most = 0;
     uint32_t parts = pst_grid_degree(p->grid, stage_of(p, param));
     for (uint32_t t = 0; t < parts; t++) {
@@ -60,8 +60,8 @@ pst_status pst_group_gather_param(pst_group *g, const pst_prepared *p, uint32_t 
     pst_status status =
         pst_group_agree(g, held ? PST_OK : pst_fail(PST_ENOMEM, "no memory to gather a parameter"));
     for (uint32_t t = 0; t < parts && status == PST_OK; t++) {
-        status = spread(g, p, param, t, held);
-        if (status == PST_OK) pst_slice_put(p->graphs[t]->param + param, held, whole);
+        status = broadcast_shards(g, p, param, t, held);
+        if (status == PST_OK) pst_slice_put(p->graphs[t]->param + param, held, full);
     }
     free(held);
     return status;

@@ -1,5 +1,5 @@
 /* See group.h. */
-#define PST_GROUP_C /* calls among these functions keep their caller's place */
+#define PST_GROUP_C /* calls among these functions keep the place of their caller */
 #include "group/group.h"
 #include "rank/exchange_far.h"
 #include "base/clock.h"
@@ -9,11 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-/* LINGER: how long a rank that gives up keeps its memory, and lets another one speak. BLAME: how
- * long a lost link waits for the launcher to say whose end it was. */
+/* LINGER: how long a rank that gives up keeps its memory mapped for its peers, and waits for
+ * another rank to report. BLAME: how long to wait after a lost link until the launcher says whose
+ * end failed. */
 enum { LINGER_NS = 100000000, BLAME_NS = 200000000 };
 
-/* How it went on one rank. */
+/* The status of one rank, with its message. */
 struct pst_group_verdict {
     uint32_t status;
     char message[1020];
@@ -49,7 +50,7 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     if (status == PST_OK)
         status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
     if (status != PST_OK) {
-        g->world = NULL; /* stays the caller's */
+        g->world = NULL; /* remains the caller's */
         pst_group_close(g, status);
         return status;
     }
@@ -57,17 +58,17 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     return PST_OK;
 }
 
-/* PENSTOCK_FAULT: all ranks that our launcher has started see the same text, and one says what is
- * wrong with it. Lack of memory is this rank's alone. */
+/* Sets up PENSTOCK_FAULT. If our launcher started the ranks, all see the same text, and one prints
+ * what is wrong with it. A lack of memory concerns this rank only. */
 static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
-    pst_inject *fresh;
-    pst_status status = pst_inject_open(rank, g->n_rank, &fresh);
+    pst_inject *fault;
+    pst_status status = pst_inject_open(rank, g->n_rank, &fault);
     if (status == PST_EINPUT && g->world->launched_by_us)
         return pst_group_agree_world(g->world, status);
     if (status != PST_OK) return status;
-    if (!fresh) return PST_OK;
-    g->inject = fresh;
-    *t = pst_inject_wrap(fresh, *t);
+    if (!fault) return PST_OK;
+    g->inject = fault;
+    *t = pst_inject_wrap(fault, *t);
     if (!g->hub) g->transport = *t;
     return PST_OK;
 }
@@ -79,9 +80,10 @@ pst_status pst_group_watch_self(pst_group *g, const pst_prepared *p) {
         g, pst_self_watch_open(p, g->heartbeat, w->rank, w->host, !w->launched_by_us, &g->self));
 }
 
-/* This rank failed and the others may not know. A world that looks after its ranks tells them; our
- * own launcher watches; another one is asked to end the job, for a rank may wait where it hears
- * nothing of us, and some launchers let it. It may end us at once: so why is said before. */
+/* This rank has failed, and the others may not know. A world with `check` tells them; our own
+ * launcher notices; any other launcher is asked to end the job, because a rank could wait where it
+ * does not learn of the failure, and some launchers would let it wait. That may end this process at
+ * once, so the reason is printed before. */
 static void give_up(pst_group *g, pst_status status) {
     if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
     if (g->transport) g->transport->ops->abort(g->transport);
@@ -92,7 +94,7 @@ static void give_up(pst_group *g, pst_status status) {
     if (g->world->launched_by_us || others_say) {
         /* peers may be reading this rank's memory */
         nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
-    } else if (!pst_group_said_by_all() && pst_error()[0]) {
+    } else if (!pst_group_error_is_common() && pst_error()[0]) {
         fprintf(stderr, "penstock: rank %u: %s\n", g->world->rank, pst_error());
         g->world->ops->abort(g->world, pst_status_exit(status), pst_error());
         pst_error_clear();
@@ -119,7 +121,7 @@ void pst_group_close(pst_group *g, pst_status status) {
     free(g);
 }
 
-/* Also tells what is known of a dead rank. */
+/* Also reports where a dead rank was. */
 static pst_status check_heartbeat(pst_group *g) {
     uint32_t dead;
     if (g->hang && pst_heartbeat_dead(g->heartbeat, &dead))
@@ -133,13 +135,13 @@ static pst_status check_peers(void *arg) {
     if (!g->heartbeat) return PST_OK;
     pst_status status = check_heartbeat(g);
     if (status == PST_OK && g->world->ops->check) PST_TRY(g->world->ops->check(g->world));
-    if (status == PST_OK) return pst_hang_look(g->hang, g->executor[0]);
+    if (status == PST_OK) return pst_hang_check(g->hang, g->executor[0]);
     return pst_heartbeat_silent(g->heartbeat, &silent)
                ? pst_hang_silent(g->hang, silent, g->executor[0])
                : status;
 }
 
-/* A message of the wrong size is somebody's fault, and not the user's. */
+/* A message of the wrong size is the fault of a rank, not of the user's input. */
 static pst_status blame_size(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status == PST_EINPUT && g->hang && i < g->n_local; i++) {
         uint32_t instr = pst_executor_mismatch(g->executor[i]);
@@ -152,28 +154,28 @@ static pst_status blame_size(pst_group *g, pst_status status) {
     return status;
 }
 
-/* 1 when somebody else is known to have failed; this thread's message says who. */
+/* 1 when another rank is known to have failed; this thread's message names it. */
 static int others_failed(pst_group *g) {
     if (check_heartbeat(g) == PST_EPEER) return 1;
     return g->world->ops->check && g->world->ops->check(g->world) == PST_EPEER;
 }
 
-/* When a peer dies, the transport may report an error first or nothing at all; heartbeat and world
- * know who it was. */
+/* Finds the culprit of a failure. When a peer dies, the transport may report an error first or
+ * nothing at all; heartbeat and world know which rank died. */
 static pst_status blame(pst_group *g, pst_status status) {
     status = blame_size(g, status);
     if (status == PST_OK || status == PST_EINPUT || !g->heartbeat) return status;
-    char said[1024];
-    snprintf(said, sizeof said, "%s", pst_error());
+    char message[1024];
+    snprintf(message, sizeof message, "%s", pst_error());
     uint64_t until = pst_monotonic_ns() + (status == PST_EPEER ? BLAME_NS : 0);
     while (!others_failed(g)) {
-        if (pst_monotonic_ns() >= until) return pst_fail(status, "%s", said);
+        if (pst_monotonic_ns() >= until) return pst_fail(status, "%s", message);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return PST_EPEER;
 }
 
-/* What follows must not begin another collective, nor take up the one that was left. */
+/* After a failure, no further collective may start, and the interrupted one may not go on. */
 static pst_status break_collectives(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) {
         pst_coll_break(g->local[i]->coll, PST_EPEER);
@@ -203,19 +205,18 @@ static pst_status drive_lists(pst_group *g) {
     return blame(g, break_collectives(g, status));
 }
 
-/* Brings weights to where replicas have not stepped them themselves, as the next training list
- * would. */
+/* Runs the all-gather of weights that the next training list would begin with. */
 static pst_status gather_weights(pst_group *g) {
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start_head(g->local[i]));
     PST_TRY(drive_lists(g));
-    g->gathered = 1;
+    g->weights_gathered = 1;
     return PST_OK;
 }
 
 pst_status pst_group_run(pst_group *g, int train) {
-    if (!train && !g->gathered && g->local[0]->p->job->zero) PST_TRY(gather_weights(g));
+    if (!train && !g->weights_gathered && g->local[0]->p->job->zero) PST_TRY(gather_weights(g));
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));
-    if (train) g->gathered = 0;
+    if (train) g->weights_gathered = 0;
     return drive_lists(g);
 }
 
@@ -271,14 +272,15 @@ static pst_status drive_exchange(pst_group *g) {
     }
 }
 
-/* Of tensor groups; in one process, too, so that sums are added in the same order there. */
+/* Shared memory of tensor groups; also within one process, so that sums are added in the same order
+ * there. */
 static pst_status share_memory(pst_group *g) {
     for (uint32_t i = 0; i < g->n_local; i++)
         if (g->local[i]->exchanger) PST_TRY(pst_exchange_share(g->local[i]->exchanger, g->host));
     return blame(g, break_collectives(g, drive_exchange(g)));
 }
 
-/* Devices whose messages take a way of their own. */
+/* Connects devices that have a transport of their own. */
 static pst_status connect_devices(pst_group *g) {
     for (uint32_t i = 0; i < g->n_local;) {
         pst_status status = pst_rank_connect(g->local[i]);
@@ -310,7 +312,7 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
 }
 
 pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root) {
-    if (g->hub) return PST_OK; /* one buffer, all ranks here */
+    if (g->hub) return PST_OK; /* one buffer, and all ranks are here */
     return pst_group_collective(g, PST_COLL_BROADCAST, &mem, bytes, PST_F32, root);
 }
 
@@ -344,7 +346,7 @@ static pst_status adopt(const verdict *v) {
     return pst_fail((pst_status)v->status, "%s", v->message);
 }
 
-int pst_group_said_by_all(void) { return agreed[0] && !strcmp(agreed, pst_error()); }
+int pst_group_error_is_common(void) { return agreed[0] && !strcmp(agreed, pst_error()); }
 
 pst_status pst_group_agree(pst_group *g, pst_status mine) {
     if (g->hub) return mine;
@@ -356,7 +358,7 @@ pst_status pst_group_agree(pst_group *g, pst_status mine) {
 }
 
 pst_status pst_group_agree_world(pst_world *w, pst_status mine) {
-    /* a key of each call's own: values are kept where they were read */
+    /* a different key for each call, because values stay stored under their key */
     static _Thread_local uint32_t calls;
     char key[40];
     if (w->size == 1) return mine;

@@ -9,7 +9,7 @@
 
 #define KEY "penstock.identity"
 
-/* The linker's note about the file that holds `own`. */
+/* The build id that the linker wrote into the file that contains `own`. */
 typedef struct {
     uintptr_t own;
     char text[48];

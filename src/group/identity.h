@@ -1,4 +1,4 @@
-/* What every rank says of itself before anything is built on it. */
+/* The identity of a rank, exchanged before anything relies on it. */
 #ifndef PST_GROUP_IDENTITY_H
 #define PST_GROUP_IDENTITY_H
 #include "base/world.h"
@@ -7,19 +7,19 @@
 /* Where a rank runs, before anything is bound. */
 typedef struct {
     char host[64];
-    cpu_set_t mask; /* empty: not known */
+    cpu_set_t mask; /* empty: unknown */
 } pst_rank_place;
 
 typedef struct {
     char version[80];
-    uint64_t run; /* hash of those lines of the run file that have to agree */
+    uint64_t run; /* hash of the lines of the run file that must agree */
     pst_rank_place place;
 } pst_identity;
 
-/* Said before a fence, and read behind it; EINPUT: that rank runs another version. */
+/* put before a fence, get after it; EINPUT: that rank runs another version. */
 pst_status pst_identity_put(pst_world *world, const pst_identity *mine);
 pst_status pst_identity_get(pst_world *world, uint32_t rank, pst_identity *identity);
-/* Where a rank said that it runs. */
+/* The place that a rank has published. */
 pst_status pst_identity_place(pst_world *world, uint32_t rank, pst_rank_place *place);
 /* "0.1.0 (build 5d0e...)": static. */
 const char *pst_identity_version(void);

@@ -1,5 +1,6 @@
-/* See link.h. One rank sends a message of the size in question, the other answers with a short one;
- * of some rounds the median, less the way back, which is half of a short round trip. */
+/* See link.h. One rank sends a message of the size to be measured, the other answers with a short
+ * one. The result is the median of several rounds, less the time of the answer, which is half of a
+ * short round trip. */
 #include "group/link.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -7,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes above MOST are not sent but reckoned from two below it; a size is tried for about
- * ROUND_NS. */
+/* Sizes above MAX_BYTES are not sent but extrapolated from two smaller ones; a size is measured for
+ * about ROUND_NS. */
 enum {
     CHANNEL = PST_CHANNEL_COLLECTIVE - 1,
     SHORT = 8,
     HALF = 1 << 20,
-    MOST = 4 << 20,
+    MAX_BYTES = 4 << 20,
     ROUNDS = 9,
-    LEAST_ROUNDS = 3
+    MIN_ROUNDS = 3
 };
 #define ROUND_NS UINT64_C(100000000)
 
@@ -23,8 +24,8 @@ typedef struct {
     pst_group *g;
     pst_prepared *p;
     uint32_t *host; /* [n_rank] the first rank of each rank's host */
-    uint8_t *mem;   /* [MOST] */
-    uint32_t seq;   /* of this rank's pair; both count alike */
+    uint8_t *mem;   /* [MAX_BYTES] */
+    uint32_t seq;   /* message number of the pair; counted alike on both ends */
 } prober;
 
 /* --- one pair --------------------------------------------------------------------------------- */
@@ -46,7 +47,7 @@ static pst_status transfer(prober *m, pst_transfer_kind kind, uint32_t peer, uin
     return pst_group_finish(m->g, request);
 }
 
-/* bytes from `from` to `to`, SHORT back. */
+/* `bytes` from `from` to `to`, SHORT bytes back. */
 static pst_status round_trip(prober *m, uint32_t from, uint32_t to, uint64_t bytes, uint64_t *ns) {
     int first = m->g->world->rank == from;
     uint64_t began = pst_monotonic_ns();
@@ -56,19 +57,21 @@ static pst_status round_trip(prober *m, uint32_t from, uint32_t to, uint64_t byt
     return PST_OK;
 }
 
-/* The number of rounds follows from the first one, which is not counted, as `from` saw it. */
+/* The first round, not counted, determines the number of rounds, as seen by `from`. */
 static pst_status time_size(prober *m, uint32_t from, uint32_t to, uint64_t bytes,
                             uint64_t *median) {
     uint64_t sample[ROUNDS], once;
     uint32_t rounds;
     PST_TRY(round_trip(m, from, to, bytes, &once));
-    rounds = once > ROUND_NS / LEAST_ROUNDS ? LEAST_ROUNDS : ROUNDS;
+    rounds = once > ROUND_NS / MIN_ROUNDS ? MIN_ROUNDS : ROUNDS;
     if (m->g->world->rank == from) memcpy(m->mem, &rounds, sizeof rounds);
     PST_TRY(transfer(m, m->g->world->rank == from ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
                      m->g->world->rank == from ? to : from, SHORT));
     memcpy(&rounds, m->mem, sizeof rounds);
     if (rounds > ROUNDS)
-        return pst_fail(PST_EINTERNAL, "ranks %u and %u measure different links", from, to);
+        return pst_fail(PST_EINTERNAL,
+                        "ranks %u and %u do not measure the same link: invalid number of rounds",
+                        from, to);
     for (uint32_t i = 0; i < rounds; i++) PST_TRY(round_trip(m, from, to, bytes, &sample[i]));
     qsort(sample, rounds, sizeof *sample, by_value);
     *median = sample[rounds / 2];
@@ -87,19 +90,19 @@ static pst_status time_pair(prober *m, uint32_t from, uint32_t to, pst_link_time
     return PST_OK;
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- all pairs of hosts ----------------------------------------------------------------------- */
 
-/* Left out where there are `most` already. */
-static void add_size(pst_link_times *l, uint64_t bytes, uint32_t most) {
+/* Ignores the size if there are `limit` sizes already. */
+static void add_size(pst_link_times *l, uint64_t bytes, uint32_t limit) {
     uint32_t i = 0;
     while (i < l->n && l->bytes[i] < bytes) i++;
-    if ((i < l->n && l->bytes[i] == bytes) || l->n >= most) return;
+    if ((i < l->n && l->bytes[i] == bytes) || l->n >= limit) return;
     memmove(l->bytes + i + 1, l->bytes + i, (l->n - i) * sizeof *l->bytes);
     l->bytes[i] = bytes;
     l->n++;
 }
 
-/* What goes from one host to another, and from the first rank that sends so to which. */
+/* Collects the message sizes from one host to another, and the first sender with its receiver. */
 static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link_times *l,
                       uint32_t *sender, uint32_t *receiver) {
     int larger = 0;
@@ -114,14 +117,14 @@ static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link_time
                 *sender = r;
                 *receiver = in->peer;
             }
-            if (in->bytes <= MOST)
+            if (in->bytes <= MAX_BYTES)
                 add_size(l, in->bytes > SHORT ? in->bytes : SHORT, PST_LINK_SIZES - 2);
-            larger |= in->bytes > MOST;
+            larger |= in->bytes > MAX_BYTES;
         }
     }
     if (*sender != PST_NONE && larger) {
         add_size(l, HALF, PST_LINK_SIZES);
-        add_size(l, MOST, PST_LINK_SIZES);
+        add_size(l, MAX_BYTES, PST_LINK_SIZES);
     }
     return *sender != PST_NONE;
 }
@@ -153,7 +156,7 @@ static pst_status measure_hosts(prober *m, uint32_t from, uint32_t to) {
     return PST_OK;
 }
 
-/* *several: not all are on one. */
+/* *several: the ranks are on several hosts. */
 static pst_status find_hosts(prober *m, int *several) {
     pst_rank_place a, b;
     for (uint32_t r = 0; r < m->g->n_rank; r++) {
@@ -175,7 +178,7 @@ static pst_status measure_all(prober *m) {
             if (a != b && m->host[a] == a && m->host[b] == b) PST_TRY(measure_hosts(m, a, b));
     free(m->p->job->host);
     free(m->p->job->host_bytes_per_s);
-    m->p->job->host_bytes_per_s = NULL; /* how many NICs a host has is not measured */
+    m->p->job->host_bytes_per_s = NULL; /* the number of NICs of a host is not measured */
     m->p->job->host = m->host;
     m->host = NULL;
     return pst_prepare_predict(m->p);
@@ -184,9 +187,9 @@ static pst_status measure_all(prober *m) {
 pst_status pst_link_measure(pst_group *g, pst_prepared *p) {
     prober m = {.g = g, .p = p};
     int several = 0;
-    if (g->hub || g->world->local_size == g->n_rank) return PST_OK; /* then it is so everywhere */
+    if (g->hub || g->world->local_size == g->n_rank) return PST_OK; /* the same on all ranks */
     m.host = calloc(g->n_rank, sizeof *m.host);
-    m.mem = calloc(1, MOST);
+    m.mem = calloc(1, MAX_BYTES);
     pst_status status = m.host && m.mem ? find_hosts(&m, &several)
                                         : pst_fail(PST_ENOMEM, "no memory to measure links");
     status = pst_group_agree(g, status);

@@ -1,14 +1,14 @@
-/* How long messages take between hosts: measured before the first step, because no model knows the
+/* Durations of messages between hosts, measured before the first step, because no model knows the
  * network. */
 #ifndef PST_GROUP_LINK_H
 #define PST_GROUP_LINK_H
 #include "prepare/link_times.h"
 #include "group/group.h"
 
-/* Collective, after pst_group_open and pst_compare_ranks. For every two hosts between whose ranks
- * p's training job has messages, two of these ranks time the sizes that occur; every rank then has
- * the durations in its job, which ranks share a link (pst_job.host), and the prediction of p that
- * follows. Nothing happens where all ranks are on one host. Takes tenths of a second for two hosts.
- * ENOMEM, EPEER. */
+/* Collective, after pst_group_open and pst_compare_ranks. For every two hosts whose ranks exchange
+ * messages in p's training job, two of these ranks measure the sizes that occur. Afterwards every
+ * rank has the durations in its job, which ranks share a link (pst_job.host), and an updated
+ * prediction in p. Does nothing if all ranks are on one host. Takes tenths of a second for two
+ * hosts. ENOMEM, EPEER. */
 pst_status pst_link_measure(pst_group *g, pst_prepared *p);
 #endif

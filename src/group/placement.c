@@ -14,7 +14,7 @@ static int overlap(const cpu_set_t *a, const cpu_set_t *b) {
     return CPU_COUNT(&both) > 0;
 }
 
-/* Grows until nobody overlaps any more: in at most as many rounds as there are ranks on the
+/* Adds overlapping sets until nothing changes: at most as many rounds as there are ranks on the
  * host. */
 static cpu_set_t processors_of(const pst_rank_place *place, uint32_t n, uint32_t rank) {
     cpu_set_t all = place[rank].mask;
@@ -38,7 +38,7 @@ pst_sharing pst_placement_sharing(const pst_rank_place *place, uint32_t n, uint3
     return out;
 }
 
-pst_sharing pst_placement_crowd(const pst_rank_place *place, uint32_t n, uint32_t rank) {
+pst_sharing pst_placement_worst(const pst_rank_place *place, uint32_t n, uint32_t rank) {
     pst_sharing worst = pst_placement_sharing(place, n, rank);
     for (uint32_t r = 0; r < n; r++) {
         if (!same_host(place + r, place + rank)) continue;
@@ -48,7 +48,7 @@ pst_sharing pst_placement_crowd(const pst_rank_place *place, uint32_t n, uint32_
     return worst;
 }
 
-/* All of them, which the caller frees. */
+/* The places of all ranks; the caller frees them. */
 static pst_status read_all(pst_world *w, pst_rank_place **out) {
     pst_rank_place *place = calloc(w->size, sizeof *place);
     pst_status status =
@@ -60,13 +60,13 @@ static pst_status read_all(pst_world *w, pst_rank_place **out) {
     return status;
 }
 
-pst_sharing pst_placement_most_crowded(pst_world *w) {
+pst_sharing pst_placement_worst_in_world(pst_world *w) {
     pst_rank_place *place;
     if (!w->sharing || read_all(w, &place) != PST_OK) {
         pst_error_clear();
         return (pst_sharing){0};
     }
-    pst_sharing out = pst_placement_crowd(place, w->size, w->rank);
+    pst_sharing out = pst_placement_worst(place, w->size, w->rank);
     free(place);
     return out;
 }

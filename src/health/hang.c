@@ -1,6 +1,6 @@
-/* See hang.h. What the suspect of the moment is comes from pipeline/execute/suspect.c; here it is
- * watched for as long as it stays the same, and accused once its limit has passed and what is known
- * of its process rules out that it only starves. */
+/* See hang.h. pipeline/execute/suspect.c finds the current suspect. This file watches how long the
+ * suspect stays the same, and accuses it when its limit has passed and the state of its process
+ * shows that it is not merely starving. */
 #include "health/hang.h"
 #include "comm/collective/collective.h"
 #include "health/hang_parts.h"
@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FIRST_LOOK: waits are normal; shorter ones cost a clock reading. AWAKE: what one look counts at
- * most, so that time in which the whole job was stopped is no waiting. STOP_TWICE: a stop is seen
- * twice, so far apart. QUIET: asleep for so long where it should compute. */
+/* FIRST_CHECK: waits are normal; shorter ones cost only a clock reading. AWAKE: the most that one
+ * check adds to the time, so that time in which the whole job was stopped does not count.
+ * STOP_TWICE: a stop must be seen twice, this far apart. QUIET: how long a rank must be asleep
+ * where it should compute. */
 #define MS UINT64_C(1000000)
-#define FIRST_LOOK_NS (50 * MS)
-#define LOOK_NS (10 * MS)
+#define FIRST_CHECK_NS (50 * MS)
+#define CHECK_NS (10 * MS)
 #define AWAKE_NS (100 * MS)
 #define STOP_TWICE_NS (200 * MS)
 #define QUIET_NS (300 * MS)
@@ -56,7 +57,7 @@ void pst_hang_close(pst_hang *h) {
     free(h);
 }
 
-/* A slow step is believed at once, fast ones by and by. */
+/* Slower steps count at once, faster ones gradually. */
 void pst_hang_learn(pst_hang *h, const pst_report *report) {
     for (uint32_t r = 0; h && r < h->scene.n_rank; r++)
         for (int op = 0; op < PST_OP_COUNT; op++) {
@@ -65,13 +66,13 @@ void pst_hang_learn(pst_hang *h, const pst_report *report) {
         }
 }
 
-/* --- what may be expected --------------------------------------------------------------------- */
+/* --- expected durations ----------------------------------------------------------------------- */
 
 static uint64_t limit_of(const pst_hang *h, uint64_t expected_ns) {
     return (uint64_t)((double)expected_ns * h->p->config->train.hang_factor) + h->slack_ns;
 }
 
-/* Bytes and expected duration of the message that the last link of the chain waits for. */
+/* Bytes and expected duration of the message that the last rank of the chain waits for. */
 static uint64_t message_bytes(const pst_hang *h, uint64_t *ns) {
     uint32_t waiting = h->suspect.chain[h->suspect.n_chain > 1 ? h->suspect.n_chain - 2 : 0];
     const pst_position_view *at = &h->scene.rank[waiting].at;
@@ -84,7 +85,7 @@ static uint64_t message_bytes(const pst_hang *h, uint64_t *ns) {
     return job->list[waiting].instr[h->suspect.instr].bytes;
 }
 
-/* It has had the chance to notice what has arrived. */
+/* The rank has polled often enough to notice arrivals. */
 static int has_polled(const pst_hang *h, uint32_t rank, uint64_t times) {
     return rank == h->rank || h->scene.rank[rank].left ||
            h->scene.rank[rank].at.polls >= h->polls[rank] + times;
@@ -96,14 +97,14 @@ static int all_have_polled(const pst_hang *h) {
     return 1;
 }
 
-/* --- stopped, stuck --------------------------------------------------------------------------- */
+/* --- stopped or stuck ------------------------------------------------------------------------- */
 
-static pst_status accuse(pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim,
+static pst_status accuse(pst_hang *h, pst_hang_cause cause, uint32_t culprit, uint32_t victim,
                          uint64_t limit_ns) {
     char verdict[PST_HANG_LINE];
-    const pst_hang_accusation a = {charge, culprit, victim, limit_ns};
+    const pst_hang_accusation a = {cause, culprit, victim, limit_ns};
     pst_hang_verdict(h, &a, verdict, sizeof verdict);
-    int is_stuck = charge <= PST_CHARGE_COMPUTES;
+    int is_stuck = cause <= PST_HANG_COMPUTES;
     pst_heartbeat_accuse(h->heartbeat, culprit, is_stuck, verdict);
     return pst_heartbeat_check(h->heartbeat);
 }
@@ -115,17 +116,17 @@ static pst_status check_stopped(pst_hang *h) {
         if (!pst_process_state_read(h->at[rank], &state) || !state.is_stopped) continue;
         if (!h->stop_seen_ns || h->stopped != rank) {
             h->stopped = rank;
-            h->stop_seen_ns = h->held_ns;
+            h->stop_seen_ns = h->suspect_ns;
         }
-        if (h->held_ns < h->stop_seen_ns + STOP_TWICE_NS) return PST_OK;
-        return accuse(h, PST_CHARGE_STOPPED, rank, h->suspect.chain[i - 1], h->slack_ns);
+        if (h->suspect_ns < h->stop_seen_ns + STOP_TWICE_NS) return PST_OK;
+        return accuse(h, PST_HANG_STOPPED, rank, h->suspect.chain[i - 1], h->slack_ns);
     }
     h->stop_seen_ns = 0;
     return PST_OK;
 }
 
-/* The rank of the chain that should be computing, or looking at its transport and does not;
- * PST_NONE: none. */
+/* Index in the chain of the rank that should compute or poll its transport, but does not; PST_NONE:
+ * none. */
 static uint32_t find_idle(const pst_hang *h) {
     const pst_suspect *s = &h->suspect;
     for (uint32_t i = 1; i < s->n_chain; i++) {
@@ -138,7 +139,7 @@ static uint32_t find_idle(const pst_hang *h) {
     return PST_NONE;
 }
 
-/* Whoever could run, if only it got a core, is waited for; so is who computes, up to its limit in
+/* A rank that could run if it got a core is waited for; a rank that computes, up to its limit in
  * CPU time. */
 static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     pst_process_state state;
@@ -161,84 +162,84 @@ static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     }
     if (now - at->since_ns < limit) return PST_OK;
     if (h->quiet_ns >= QUIET_NS)
-        return accuse(h, PST_CHARGE_ASLEEP, rank, h->suspect.chain[link - 1], limit);
+        return accuse(h, PST_HANG_ASLEEP, rank, h->suspect.chain[link - 1], limit);
     if (state.main_ns - h->first.main_ns < limit &&
         state.ns - h->first.ns < limit * h->p->options.threads)
         return PST_OK;
-    return accuse(h, PST_CHARGE_COMPUTES, rank, h->suspect.chain[link - 1], limit);
+    return accuse(h, PST_HANG_COMPUTES, rank, h->suspect.chain[link - 1], limit);
 }
 
 pst_status pst_hang_silent(pst_hang *h, uint32_t rank, pst_executor *x) {
     pst_process_state state;
-    if (!h) return PST_EPEER; /* as the heartbeat has said */
+    if (!h) return PST_EPEER; /* the heartbeat has set the message */
     pst_executor_publish_wait(x);
     pst_hang_read(h);
-    h->held_ns = PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES * MS;
+    h->suspect_ns = PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES * MS;
     int stopped = h->at[rank] && pst_process_state_read(h->at[rank], &state) && state.is_stopped;
-    return accuse(h, stopped ? PST_CHARGE_STOPPED : PST_CHARGE_SILENT, rank, h->rank, h->held_ns);
+    return accuse(h, stopped ? PST_HANG_STOPPED : PST_HANG_SILENT, rank, h->rank, h->suspect_ns);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
-static pst_status judge(pst_hang *h, uint64_t now, uint64_t passed_ns) {
+static pst_status check_limits(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     const pst_suspect *s = &h->suspect;
     uint64_t ns, bytes, limit;
-    if (h->held_ns < h->slack_ns) return PST_OK;
+    if (h->suspect_ns < h->slack_ns) return PST_OK;
     PST_TRY(check_stopped(h));
     if (h->stop_seen_ns) return PST_OK;
     switch (s->kind) {
     case PST_SUSPECT_LOST:
         bytes = message_bytes(h, &ns);
         limit = limit_of(h, ns);
-        if (h->held_ns < limit) return PST_OK;
+        if (h->suspect_ns < limit) return PST_OK;
         if (has_polled(h, s->culprit, POLLS + bytes / BYTES_PER_POLL) &&
             has_polled(h, s->victim, POLLS + bytes / BYTES_PER_POLL))
-            return accuse(h, PST_CHARGE_LOST, s->culprit, s->victim, limit);
+            return accuse(h, PST_HANG_LOST, s->culprit, s->victim, limit);
         break;
-    case PST_SUSPECT_LEFT: return accuse(h, PST_CHARGE_LEFT, s->culprit, s->victim, h->slack_ns);
+    case PST_SUSPECT_LEFT: return accuse(h, PST_HANG_LEFT, s->culprit, s->victim, h->slack_ns);
     case PST_SUSPECT_SKIPPED:
         if (all_have_polled(h))
-            return accuse(h, PST_CHARGE_SKIPPED, s->culprit, s->victim, h->slack_ns);
+            return accuse(h, PST_HANG_SKIPPED, s->culprit, s->victim, h->slack_ns);
         break;
     case PST_SUSPECT_DISAGREE:
         if (all_have_polled(h))
-            return accuse(h, PST_CHARGE_DISAGREES, s->culprit, s->victim, h->slack_ns);
+            return accuse(h, PST_HANG_DISAGREES, s->culprit, s->victim, h->slack_ns);
         break;
     case PST_SUSPECT_DEADLOCK:
         if (all_have_polled(h))
-            return accuse(h, PST_CHARGE_DEADLOCK, s->culprit, s->victim, h->slack_ns);
+            return accuse(h, PST_HANG_DEADLOCK, s->culprit, s->victim, h->slack_ns);
         break;
     default: break;
     }
     return check_stuck(h, now, passed_ns);
 }
 
-static pst_status consider(pst_hang *h, uint64_t now, uint64_t passed_ns) {
+static pst_status update_suspect(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     pst_suspect fresh;
     pst_hang_read(h);
     pst_suspect_find(&h->scene, h->rank, &fresh);
     if (h->has_suspect && fresh.print == h->suspect.print) {
-        h->held_ns += passed_ns;
+        h->suspect_ns += passed_ns;
         h->suspect = fresh;
-        return judge(h, now, passed_ns);
+        return check_limits(h, now, passed_ns);
     }
     h->suspect = fresh;
     h->has_suspect = 1;
-    h->held_ns = h->stop_seen_ns = 0;
+    h->suspect_ns = h->stop_seen_ns = 0;
     h->watched = PST_NONE;
     for (uint32_t r = 0; r < h->scene.n_rank; r++)
         h->polls[r] = h->scene.rank[r].known ? h->scene.rank[r].at.polls : 0;
     return PST_OK;
 }
 
-pst_status pst_hang_look(pst_hang *h, pst_executor *x) {
+pst_status pst_hang_check(pst_hang *h, pst_executor *x) {
     if (!h || !h->slack_ns || !h->heartbeat) return PST_OK;
     if (!h->at[h->rank]) h->at[h->rank] = pst_heartbeat_position(h->heartbeat, h->rank);
     if (!h->at[h->rank]) return PST_OK;
     uint64_t moves = PST_POSITION_GET(h->at[h->rank], moves), now;
     if (moves != h->moves) {
         h->moves = moves;
-        h->last_ns = h->waited_ns = h->unseen_ns = 0;
+        h->last_ns = h->waited_ns = h->unread_ns = 0;
         h->has_suspect = 0;
         return PST_OK;
     }
@@ -247,10 +248,10 @@ pst_status pst_hang_look(pst_hang *h, pst_executor *x) {
     if (passed > AWAKE_NS) passed = AWAKE_NS;
     h->last_ns = now;
     h->waited_ns += passed;
-    h->unseen_ns += passed;
-    if (h->waited_ns < FIRST_LOOK_NS || h->unseen_ns < LOOK_NS) return PST_OK;
-    passed = h->unseen_ns;
-    h->unseen_ns = 0;
+    h->unread_ns += passed;
+    if (h->waited_ns < FIRST_CHECK_NS || h->unread_ns < CHECK_NS) return PST_OK;
+    passed = h->unread_ns;
+    h->unread_ns = 0;
     pst_executor_publish_wait(x);
-    return consider(h, now, passed);
+    return update_suspect(h, now, passed);
 }

@@ -1,10 +1,10 @@
-/* What every rank does at this moment, and how long that may take. */
+/* Reads what every rank does at this moment, and how long that may take. */
 #include "health/hang_parts.h"
 
-/* How wrong the cost model may be before a step was measured. */
+/* Factor on modelled durations, for errors of the cost model before a step was measured. */
 enum { UNMEASURED = 10 };
 
-/* Ranks that move while they are read are known by their next look. */
+/* A rank that moved while it was read is skipped: the next check reads it again. */
 void pst_hang_read(pst_hang *h) {
     for (uint32_t r = 0; r < h->scene.n_rank; r++) {
         pst_suspect_rank *to = &h->scene.rank[r];

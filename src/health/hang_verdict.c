@@ -1,5 +1,5 @@
-/* What the hang detector says: one line that names rank, host, operator, micro-batch, and where the
- * peer is. */
+/* The messages of the hang detector: one line that names rank, host, operator, micro-batch, and
+ * where the peer is. */
 #include "comm/collective/collective.h"
 #include "health/hang_parts.h"
 #include <stdio.h>
@@ -15,8 +15,8 @@ static const char *where(const pst_hang *h, uint32_t rank, char place[PLACE]) {
 }
 
 /* "for 1.23 s (limit 1.10 s = 10 x 10.0 ms + 1 s)". */
-static void say_since(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char *text,
-                      uint32_t bytes) {
+static void print_duration(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char *text,
+                           uint32_t bytes) {
     uint64_t now = pst_monotonic_ns(), since = h->scene.rank[rank].at.since_ns,
              expected = pst_hang_expected(h, rank);
     double lasted = now > since ? (double)(now - since) * 1e-9 : 0;
@@ -29,24 +29,24 @@ static void say_since(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char 
 }
 
 /* What the victim does meanwhile. */
-static void say_waited(const pst_hang *h, uint64_t limit_ns, char *text, uint32_t bytes) {
+static void print_waited(const pst_hang *h, uint64_t limit_ns, char *text, uint32_t bytes) {
     if (!h->heartbeat) snprintf(text, bytes, "waits");
-    else if (!h->held_ns) snprintf(text, bytes, "is");
+    else if (!h->suspect_ns) snprintf(text, bytes, "is");
     else
-        snprintf(text, bytes, "has waited for %.2f s (limit %.2f s)", (double)h->held_ns * 1e-9,
+        snprintf(text, bytes, "has waited for %.2f s (limit %.2f s)", (double)h->suspect_ns * 1e-9,
                  (double)limit_ns * 1e-9);
 }
 
-/* Which collective the victim is in, and the culprit is not. */
-static void say_skipped(const pst_hang *h, uint32_t victim, char *text, uint32_t bytes) {
+/* Which collective the victim is in and the culprit is not. */
+static void print_skipped(const pst_hang *h, uint32_t victim, char *text, uint32_t bytes) {
     const pst_position_view *of = &h->scene.rank[victim].at;
     if (of->activity == PST_AT_COLLECTIVE && of->n_op == h->suspect.op + 1)
         snprintf(text, bytes, "collective %u (%s of %llu bytes)", of->n_coll,
                  coll_name(of->coll_kind), (unsigned long long)of->coll_bytes);
-    else snprintf(text, bytes, "a collective some time ago");
+    else snprintf(text, bytes, "an earlier collective");
 }
 
-/* Who waits for the message that is lost. */
+/* The rank that waits for the lost message. */
 static uint32_t waiting_for_lost(const pst_hang *h, uint32_t victim) {
     uint32_t n = h->suspect.n_chain;
     return n > 1 ? h->suspect.chain[n - 2] : victim;
@@ -57,45 +57,46 @@ void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *lin
     char its[PLACE], theirs[PLACE], waited[64], since[128], skipped[80];
     where(h, culprit, its);
     where(h, victim, theirs);
-    say_waited(h, a->limit_ns, waited, sizeof waited);
-    say_skipped(h, victim, skipped, sizeof skipped);
-    say_since(h, culprit, a->limit_ns, since, sizeof since);
+    print_waited(h, a->limit_ns, waited, sizeof waited);
+    print_skipped(h, victim, skipped, sizeof skipped);
+    print_duration(h, culprit, a->limit_ns, since, sizeof since);
     int n = snprintf(line, bytes, "rank %u on %s ", culprit, h->host);
     line += n;
     bytes -= (uint32_t)n;
-    switch (a->charge) {
-    case PST_CHARGE_STOPPED:
+    switch (a->cause) {
+    case PST_HANG_STOPPED:
         snprintf(line, bytes, "was stopped during %s; rank %u %s in %s", its, victim, waited,
                  theirs);
         break;
-    case PST_CHARGE_SILENT:
-        snprintf(line, bytes, "fell silent during %s; rank %u is in %s", its, victim, theirs);
-        break;
-    case PST_CHARGE_ASLEEP:
-    case PST_CHARGE_COMPUTES:
-        snprintf(line, bytes, "hangs (%s) during %s %s; rank %u waits for it in %s",
-                 a->charge == PST_CHARGE_ASLEEP ? "asleep" : "computing", its, since, victim,
+    case PST_HANG_SILENT:
+        snprintf(line, bytes, "stopped responding during %s; rank %u is in %s", its, victim,
                  theirs);
         break;
-    case PST_CHARGE_LOST:
+    case PST_HANG_ASLEEP:
+    case PST_HANG_COMPUTES:
+        snprintf(line, bytes, "hangs (%s) during %s %s; rank %u waits for it in %s",
+                 a->cause == PST_HANG_ASLEEP ? "asleep" : "computing", its, since, victim, theirs);
+        break;
+    case PST_HANG_LOST:
         snprintf(line, bytes,
-                 "lost a message to rank %u: both have posted it, and rank %u %s in %s; rank %u is "
-                 "in %s",
+                 "lost a message to rank %u: both ends are posted, and rank %u %s in %s; rank %u "
+                 "is in %s",
                  victim, waiting, waited, waiting == culprit ? its : theirs,
                  waiting == culprit ? victim : culprit, waiting == culprit ? theirs : its);
         break;
-    case PST_CHARGE_LEFT:
+    case PST_HANG_LEFT:
         snprintf(line, bytes, "left during %s; rank %u %s in %s", its, victim, waited, theirs);
         break;
-    case PST_CHARGE_SKIPPED:
+    case PST_HANG_SKIPPED:
         snprintf(line, bytes, "skipped %s: it is in %s, while rank %u %s in %s", skipped, its,
                  victim, waited, theirs);
         break;
-    case PST_CHARGE_DISAGREES:
-        snprintf(line, bytes, "is in another place than rank %u: it %s in %s, rank %u in %s",
+    case PST_HANG_DISAGREES:
+        snprintf(line, bytes,
+                 "is at a different place in the program than rank %u: it %s in %s, rank %u in %s",
                  victim, waited, its, victim, theirs);
         break;
-    case PST_CHARGE_DEADLOCK:
+    case PST_HANG_DEADLOCK:
         snprintf(line, bytes, "is in a deadlock with rank %u: it %s in %s, rank %u in %s", victim,
                  waited, its, victim, theirs);
         break;
@@ -108,7 +109,7 @@ void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x) {
     pst_executor_publish_wait(x);
     pst_hang_read(h);
     if (!h->scene.rank[rank].known || !h->scene.rank[h->rank].known) return;
-    h->scene.rank[rank].left = 0; /* so says the page of whoever is dead */
+    h->scene.rank[rank].left = 0; /* the page marks a dead rank as having left */
     pst_suspect_find(&h->scene, h->rank, &s);
     int waits = s.kind != PST_SUSPECT_NOBODY && s.culprit == rank && s.victim != rank;
     uint32_t victim = waits ? s.victim : h->rank;
@@ -119,8 +120,8 @@ void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x) {
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-/* Until all have come as far as this rank, or will not. */
-static void let_arrive(pst_hang *h, uint32_t rank) {
+/* Waits until all ranks have come as far as this one, or have had enough time. */
+static void wait_for_arrival(pst_hang *h, uint32_t rank) {
     for (int ms = 0; ms < ARRIVE_MS; ms += 5) {
         uint32_t behind = 0;
         pst_hang_read(h);
@@ -132,13 +133,14 @@ static void let_arrive(pst_hang *h, uint32_t rank) {
     }
 }
 
-/* A message of a collective of the wrong size may be one of another collective. */
+/* The sender of a message of the wrong size. In a collective, the message may also belong to
+ * another collective. */
 static uint32_t sender_of(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message,
                           pst_suspect *order) {
     uint32_t peer = (uint32_t)(message >> 32) & 0x3fffffff;
     int is_recv = message >> 62 & 1;
     if (instr == PST_NONE) {
-        let_arrive(h, rank);
+        wait_for_arrival(h, rank);
         pst_suspect_order(&h->scene, order);
     } else {
         const pst_instr *in =
@@ -164,10 +166,10 @@ pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_
     } else {
         sender = order.culprit;
         h->suspect = order;
-        h->held_ns = 0;
-        pst_hang_charge charge =
-            order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES;
-        const pst_hang_accusation a = {charge, order.culprit, order.victim, h->slack_ns};
+        h->suspect_ns = 0;
+        pst_hang_cause cause =
+            order.kind == PST_SUSPECT_SKIPPED ? PST_HANG_SKIPPED : PST_HANG_DISAGREES;
+        const pst_hang_accusation a = {cause, order.culprit, order.victim, h->slack_ns};
         pst_hang_verdict(h, &a, line, sizeof line);
     }
     if (!h->heartbeat) return pst_fail(PST_EPEER, "%s", line);
@@ -183,9 +185,9 @@ pst_status pst_hang_explain(pst_hang *h, pst_executor *const *x) {
     for (uint32_t r = 0; r < h->scene.n_rank; r++) {
         pst_suspect_find(&h->scene, r, &h->suspect);
         if (h->suspect.kind != PST_SUSPECT_LOST) continue;
-        const pst_hang_accusation a = {PST_CHARGE_LOST, h->suspect.culprit, h->suspect.victim, 0};
+        const pst_hang_accusation a = {PST_HANG_LOST, h->suspect.culprit, h->suspect.victim, 0};
         pst_hang_verdict(h, &a, line, sizeof line);
         return pst_fail(PST_EPEER, "%s", line);
     }
-    return PST_EINTERNAL; /* what the drive has said stays */
+    return PST_EINTERNAL; /* the message of the executor stays */
 }

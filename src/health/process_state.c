@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* State and CPU time of one stat file; 0 when it is not there any more. */
+/* Reads state and CPU time from a stat file; 0 when it no longer exists. */
 static int read_stat(const char *path, char *state, uint64_t *cpu_ns) {
     char text[1024];
     unsigned long long user, system;
@@ -16,7 +16,7 @@ static int read_stat(const char *path, char *state, uint64_t *cpu_ns) {
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = 0;
-    const char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *at = strrchr(text, ')'); /* the name before it may contain any characters */
     if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", state, &user,
                       &system) != 3)
         return 0;
@@ -24,7 +24,7 @@ static int read_stat(const char *path, char *state, uint64_t *cpu_ns) {
     return 1;
 }
 
-/* Whether this process sees the other one under the same number. */
+/* Whether the other process has the same pid in this process's namespace. */
 static int same_pid_space(const pst_position *of) {
     struct stat st;
     return stat("/proc/self/ns/pid", &st) == 0 &&

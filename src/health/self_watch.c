@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As in hang.c: what one tick counts at most, asleep for so long, how wrong the model may be before
- * a step was measured. */
+/* As in hang.c: the most that one tick adds to the time; how long asleep; factor on modelled
+ * durations before a step was measured. */
 #define AWAKE_NS UINT64_C(100000000)
 #define QUIET_NS UINT64_C(300000000)
 enum { UNMEASURED = 10, PLACE = 256, LINE = 1000 };
@@ -25,9 +25,9 @@ struct pst_self_watch {
     int leaves, accused;
     uint64_t slack_ns;
     _Atomic uint64_t mean_ns[PST_OP_COUNT]; /* of measured steps; 0: none yet */
-    pst_suspect_scene scene;                /* of this rank alone */
-    /* The heartbeat's thread alone: */
-    uint64_t moves, polls, last_ns, held_ns, quiet_ns;
+    pst_suspect_scene scene;                /* with this rank only */
+    /* Used by the heartbeat thread only: */
+    uint64_t moves, polls, last_ns, suspect_ns, quiet_ns;
     int has_state;
     pst_process_state first, last;
 };
@@ -55,18 +55,18 @@ static void accuse(pst_self_watch *w, int asleep, uint64_t limit_ns) {
     char place[PLACE], line[LINE];
     pst_suspect_where(&w->scene, w->rank, coll_name, place, sizeof place);
     snprintf(line, sizeof line, "rank %u on %s hangs (%s) during %s for %.2f s (limit %.2f s)",
-             w->rank, w->host, asleep ? "asleep" : "computing", place, (double)w->held_ns * 1e-9,
+             w->rank, w->host, asleep ? "asleep" : "computing", place, (double)w->suspect_ns * 1e-9,
              (double)limit_ns * 1e-9);
     w->accused = 1;
     pst_heartbeat_accuse(w->heartbeat, w->rank, 1, line);
     if (!w->leaves) return;
     fprintf(stderr, "penstock: %s\n", line);
-    _exit(pst_status_exit(PST_EPEER)); /* its connections end, and the others know */
+    _exit(pst_status_exit(PST_EPEER)); /* its connections close, and the other ranks notice */
 }
 
-/* Time counts only while this thread ran, and nobody is accused who could run if it had a
- * processor. */
-static void judge(pst_self_watch *w, const pst_position_view *at, uint64_t passed_ns) {
+/* Time counts only while this thread ran, and a rank that could run if it had a processor is not
+ * accused. */
+static void check_limits(pst_self_watch *w, const pst_position_view *at, uint64_t passed_ns) {
     pst_process_state state;
     uint64_t limit =
         (uint64_t)((double)expected_ns(w, at) * w->p->config->train.hang_factor) + w->slack_ns;
@@ -81,7 +81,7 @@ static void judge(pst_self_watch *w, const pst_position_view *at, uint64_t passe
     } else {
         w->quiet_ns += passed_ns;
     }
-    if (w->held_ns < limit) return;
+    if (w->suspect_ns < limit) return;
     int asleep = w->quiet_ns >= QUIET_NS, threads = (int)w->p->options.threads;
     if (asleep || state.main_ns - w->first.main_ns >= limit ||
         state.ns - w->first.ns >= limit * (uint64_t)threads)
@@ -101,12 +101,12 @@ static void tick(void *arg) {
         (waits && me->at.polls != w->polls)) {
         w->moves = me->at.moves;
         w->polls = me->at.polls;
-        w->held_ns = 0;
+        w->suspect_ns = 0;
         w->has_state = 0;
         return;
     }
-    w->held_ns += passed;
-    if (w->held_ns >= w->slack_ns / 2) judge(w, &me->at, passed);
+    w->suspect_ns += passed;
+    if (w->suspect_ns >= w->slack_ns / 2) check_limits(w, &me->at, passed);
 }
 
 pst_status pst_self_watch_open(const pst_prepared *p, pst_heartbeat *heartbeat, uint32_t rank,

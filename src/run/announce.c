@@ -12,7 +12,7 @@
 int pst_announce_crowd(const pst_trainer *t, pst_sharing *crowd) {
     pst_world *w = t->group->world;
     if (w->size == 1) return 0;
-    *crowd = pst_placement_most_crowded(w);
+    *crowd = pst_placement_worst_in_world(w);
     return (uint64_t)crowd->ranks * t->p->options.threads > crowd->processors;
 }
 

@@ -201,7 +201,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
         pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
         PST_TRY(name_older(status, ckpt->path, t->p));
     }
-    t->group->gathered = 0;
+    t->group->weights_gathered = 0;
     t->step = t->checkpointed = t->resumed = info->step;
     t->skipped = t->skipped_before = info->skipped;
     pst_scaler_open(t->config, &t->scaler);

@@ -157,7 +157,7 @@ pst_status pst_setup_ranks(pst_trainer *t) {
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
     PST_TRY(pst_autotune_agree(t->group, t->p));
-    PST_TRY(pst_compare_work(t->group, t->p, t->data, &t->sets));
+    PST_TRY(pst_compare_prepared(t->group, t->p, t->data, &t->sets));
     PST_TRY(pst_group_watch_self(t->group, t->p));
     return pst_link_measure(t->group, t->p);
 }

@@ -292,7 +292,7 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
         pst_heartbeat_set_reason(t.group->heartbeat, pst_error());
     if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))
         fprintf(stderr, "penstock: afterwards go on with: penstock train --resume %s\n", t.folder);
-    if (status != PST_OK && !led && pst_group_said_by_all())
+    if (status != PST_OK && !led && pst_group_error_is_common())
         pst_train_say_once(t.group ? t.group->world : t.world);
     if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);

@@ -18,6 +18,6 @@ start() {
 }
 start "$far" || fail "the same: $(cat 0.log 1.log)"
 start ""
-[ $? = 2 ] && grep -q 'rank 1 computes on another device than rank 0: parallel.device has to name the same' 0.log ||
+[ $? = 2 ] && grep -q 'rank 1 computes on a different device than rank 0: parallel.device must name the same' 0.log ||
     fail "another device: $(cat 0.log 1.log)"
 exit $bad

@@ -108,7 +108,7 @@ static void the_most_crowded(void **state) {
     pst_rank_place place[8];
     (void)state;
     uint32_t n = places("0/1-2/1-2/1-2/3@b", place);
-    pst_sharing g = pst_placement_crowd(place, n, 0);
+    pst_sharing g = pst_placement_worst(place, n, 0);
     assert_int_equal(g.ranks, 3);
     assert_int_equal(g.processors, 2);
 }

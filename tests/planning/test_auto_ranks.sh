@@ -45,7 +45,7 @@ once 0.log
 MASTER_PORT=$((MASTER_PORT + 1))
 RANK=1 timeout 60 "$PENSTOCK" train run.yaml name=other schedule=gpipe >1.log 2>&1 &
 RANK=0 timeout 60 "$PENSTOCK" train run.yaml name=other >0.log 2>&1
-[ $? = 2 ] && grep -q 'rank 1 has another run file' 0.log || fail "another run file: $(cat 0.log)"
+[ $? = 2 ] && grep -q 'rank 1 has a different run file' 0.log || fail "another run file: $(cat 0.log)"
 wait $!
 unset WORLD_SIZE MASTER_ADDR MASTER_PORT PENSTOCK_SECRET
 

@@ -26,7 +26,7 @@ ended() { eval "wait \$job$1"; rc=$?; [ $rc = "$2" ] || fail "rank $1: status $r
 for r in 0 1; do rank $r run.yaml; done
 rank 2 other.yaml
 for r in 0 1 2; do ended $r 2; done
-said 0.log "rank 2 has another run file than rank 0: 'train.lr: 0.01' on rank 2, 'train.lr: 0.0003' on rank 0"
+said 0.log "rank 2 has a different run file than rank 0: 'train.lr: 0.01' on rank 2, 'train.lr: 0.0003' on rank 0"
 
 port=$((port + 1))
 for r in 0 2; do rank $r run.yaml parallel.wait=2 parallel.memory=$((100 + r))M; done
@@ -76,7 +76,7 @@ if [ -n "$at" ]; then
     for r in 0 2; do rank $r run.yaml; done
     LD_LIBRARY_PATH=$folder/twin rank 1 run.yaml
     for r in 0 1 2; do ended $r 2; done
-    said 0.log 'rank 1 runs another penstock than rank 0: '
+    said 0.log 'rank 1 runs a different build of penstock than rank 0: '
 fi
 
 # Data and cluster files are each host's own, and have to say the same.
@@ -85,19 +85,19 @@ port=$((port + 1))
 rank 0 run.yaml
 for r in 1 2; do rank $r run.yaml 'data.paths=[other.txt]'; done
 for r in 0 1 2; do ended $r 2; done
-said 0.log 'ranks 1, 2 have other data than rank 0: data.paths has to name the same on all hosts'
+said 0.log 'ranks 1, 2 have different data than rank 0: data.paths must name the same on all hosts'
 for r in 1 2; do [ ! -s $r.log ] || fail "rank $r says it again: $(cat $r.log)"; done
 port=$((port + 1))
 for r in 0 1 2; do rank $r run.yaml "eval.sets.more=$([ $r = 1 ] && echo other.txt || echo text.txt)"; done
 for r in 0 1 2; do ended $r 2; done
-said 0.log 'rank 1 is evaluated on other data than rank 0: eval.sets has to name the same on all hosts'
+said 0.log 'rank 1 is evaluated on different data than rank 0: eval.sets must name the same on all hosts'
 for r in 0 1 2; do
     echo "nodes: [{devices: [{speed: $((1 + 30 * (r > 1)))}, {speed: 1}, {speed: 1}]}]" >cluster.$r
 done
 port=$((port + 1))
 for r in 0 1 2; do rank $r run.yaml parallel.cluster=cluster.$r; done
 for r in 0 1 2; do ended $r 2; done
-said 0.log 'rank 2 has another plan than rank 0: parallel.cluster and measured have to name the same on all hosts'
+said 0.log 'rank 2 has a different plan than rank 0: parallel.cluster and measured must name the same on all hosts'
 
 hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 timeout 30 "$PENSTOCK" train run.yaml name=one -q || fail 'one process'
