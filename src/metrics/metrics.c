@@ -209,7 +209,7 @@ static json_t *peaks(const pst_metrics *m, const pst_report *report) {
 static json_t *residents(const pst_metrics *m, const pst_report *report, int most) {
     json_t *list = json_array();
     for (uint32_t r = 0; r < m->p->options.n_rank; r++)
-        json_array_append_new(list, json_integer((json_int_t)(most ? report[r].most_resident_bytes
+        json_array_append_new(list, json_integer((json_int_t)(most ? report[r].peak_resident_bytes
                                                                    : report[r].resident_bytes)));
     return list;
 }

@@ -1,4 +1,4 @@
-/* Where a rank's numbers lie in its arena: weights, states, gradients, and operands of steps. */
+/* Addresses in a rank's arena: weights, states, gradients, and operands of steps. */
 #include "rank/rank.h"
 
 #define ABSENT UINT64_MAX

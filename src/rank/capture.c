@@ -2,8 +2,8 @@
  * (pipeline/execute/executor_capture.c). */
 #include "rank/rank.h"
 
-/* Of a step of a program, operator, scratch and seed are the same each time. What a replay under
- * the checker launches looks at memory between launches. */
+/* Operator, scratch and seed of a step are the same every time. A repetition under the checker
+ * reads memory between launches, so it is not captured. */
 uint32_t pst_rank_captures(void *arg, const void *block, uint64_t words[PST_EXECUTOR_WORDS],
                            uint64_t *sample) {
     const pst_rank *r = arg;

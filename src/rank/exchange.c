@@ -1,6 +1,5 @@
-/* See exchange.h. What lies together in a tensor need not lie together on the way: a rank's
- * positions of several samples do not, so they are packed before and unpacked behind the
- * collective. */
+/* See exchange.h. Along the sequence, the positions of one rank are not contiguous in a tensor of
+ * several samples, so they are packed before the collective and unpacked after it. */
 #include "rank/exchange.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +8,11 @@ enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 1 };
 
 struct pst_exchanger {
     pst_coll *coll;
-    /* what it does; the rank's own position says for the others that it is in an exchange */
+    /* published position of the collective; the rank's own position shows only that it is in an
+     * exchange */
     pst_position at;
     uint32_t n;
-    uint64_t *bytes; /* [n] of each rank's part */
+    uint64_t *bytes; /* [n] bytes of each rank's part */
     /* The pass under way. */
     const pst_graph *g;
     const pst_node *node;
@@ -43,7 +43,7 @@ void pst_exchanger_close(pst_exchanger *x) {
     free(x);
 }
 
-/* --- from one type to the other --------------------------------------------------------------- */
+/* --- conversion between types ----------------------------------------------------------------- */
 
 static void widen(const void *from, pst_dtype dtype, float *to, uint64_t n) {
     const uint16_t *narrow = from;
@@ -61,8 +61,8 @@ static void narrow(const float *from, void *to, pst_dtype dtype, uint64_t n) {
 
 /* --- along the sequence ----------------------------------------------------------------------- */
 
-/* Of a pass along the sequence: samples, positions, elements of a position; bytes of each in the
- * tensor. */
+/* Sizes of a pass along the sequence: samples b, positions t, elements c per position; bytes of an
+ * element in the tensor. */
 typedef struct {
     uint64_t b, t, c, size;
     pst_dtype dtype;
@@ -73,14 +73,14 @@ static sizes sizes_of(const pst_exchanger *x) {
     return (sizes){t->dim[0], t->dim[1], t->dim[2], pst_dtype_bytes(t->dtype), t->dtype};
 }
 
-/* size: bytes of an element on the way. */
+/* size: bytes of an element in the message. */
 static pst_part part_of(pst_exchanger *x, uint32_t part, const sizes *s, uint64_t size) {
     pst_part p = pst_part_of(s->t, x->n, part);
     x->bytes[part] = s->b * p.count * s->c * size;
     return p;
 }
 
-/* scratch: [rank][b,T of the rank,C] in fp32. */
+/* scratch: [rank][b, T of the rank, C] in fp32. */
 static pst_status start_scatter(pst_exchanger *x) {
     sizes s = sizes_of(x);
     float *packed = (float *)x->scratch;
@@ -99,8 +99,8 @@ static void finish_scatter(pst_exchanger *x) {
     narrow(sum, x->to, s.dtype, s.b * own.count * s.c);
 }
 
-/* Of one sample, the ranks' parts are one after the other; of several, they are in scratch as
- * above. */
+/* With one sample, the ranks' parts follow one another in the tensor; with several, they are in
+ * scratch as above. */
 static pst_status start_gather(pst_exchanger *x) {
     sizes s = sizes_of(x);
     uint8_t *mem = s.b == 1 ? x->to : x->scratch, *own = mem;
@@ -124,7 +124,7 @@ static void finish_gather(pst_exchanger *x) {
     }
 }
 
-/* --- the others ------------------------------------------------------------------------------- */
+/* --- sums and copies -------------------------------------------------------------------------- */
 
 static pst_status start_sum(pst_exchanger *x) {
     const pst_tensor *t = x->g->tensor + x->node->in[0];
@@ -165,7 +165,7 @@ pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_no
         return PST_OK;
     case PST_EXCHANGE_NONE: break;
     }
-    return pst_fail(PST_EINTERNAL, "%s is no exchange", node->name);
+    return pst_fail(PST_EINTERNAL, "%s is not an exchange", node->name);
 }
 
 pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {
@@ -176,8 +176,8 @@ pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {
 
 pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n) {
     x->kind = PST_EXCHANGE_NONE;
-    /* Which numbers lie together depends on the stages: the order in which each is added must not
-     * depend on where it lies. */
+    /* The stages determine which numbers are in one buffer; with a tree, the order of additions
+     * does not depend on the place in the buffer. */
     PST_TRY(pst_coll_force(x->coll, "tree"));
     pst_status status =
         pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, sum, n * sizeof *sum, PST_F32, 0);

@@ -1,12 +1,12 @@
-/* See exchange_far.h. In a sum every rank adds up one part: it gets that part of all others (the
- * first round), and sends them the sum (the second), so that each rank sends and receives what an
- * all-reduce has to. Along the sequence, parts of several samples do not lie together: they are
- * packed before and unpacked behind.
+/* See exchange_far.h. In a sum each rank adds one part: in the first round it receives this part
+ * from all others, in the second it sends them the sum; so each rank sends and receives as much as
+ * in any all-reduce. Along the sequence, the parts of several samples are not contiguous: they are
+ * packed before and unpacked after.
  *
- * A round is messages, which wait for the host between each other (posted when what they send is
- * there, tested until what they bring is), or, where the transport can (pst_direct_ops.swap), one
- * launch on the device, as packing and additions are: then an exchange is queued like any operator,
- * and the host waits for nothing. */
+ * A round is a set of messages, which need the host in between (posted when their data is there,
+ * tested until they arrive). If the transport has pst_direct_ops.swap, a round is a launch on the
+ * device, like packing and additions: then an exchange is queued like any operator, and the host
+ * does not wait. */
 #include "graph/exchange.h"
 #include "graph/split.h"
 #include "rank/exchange_far.h"
@@ -16,25 +16,25 @@ enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 2 };
 
 struct pst_far_exchanger {
     pst_rank *r;
-    uint32_t n, own, *member; /* [n] ranks; which of them this one is */
+    uint32_t n, own, *member; /* n: size of the group; own: index of this rank; member[n] */
     uint64_t *request;        /* [2 n] under way */
     uint32_t n_request, seq;
     pst_status broken;
     /* The pass under way. */
     const pst_node *node;
     pst_exchange kind;
-    int round; /* 0: nothing is under way */
+    int round; /* 0: none under way */
     uint8_t *from, *to, *scratch;
     const void **addend; /* [n] */
-    pst_swap_part *part; /* [n] what the round at hand sends and gets */
-    int queued;          /* rounds are launches */
+    pst_swap_part *part; /* [n] what the current round sends and receives */
+    int queued;          /* 1: rounds are launches */
 };
 
 pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t n,
                                   pst_far_exchanger **out) {
     if (n > PST_ARITH_ADDENDS)
         return pst_fail(PST_EINPUT,
-                        "device %s: %u tensor ranks; at most %d can add up what they have",
+                        "device %s with %u tensor ranks: it can add the parts of at most %d",
                         r->device->ops->name, n, PST_ARITH_ADDENDS);
     pst_far_exchanger *x = calloc(1, sizeof *x);
     if (x) {
@@ -51,7 +51,7 @@ pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t
     }
     x->r = r;
     x->n = n;
-    x->own = r->at.tensor;
+    x->own = r->place.tensor;
     for (uint32_t i = 0; i < n; i++) x->member[i] = members[i];
     *out = x;
     return PST_OK;
@@ -87,7 +87,7 @@ static pst_status post(pst_far_exchanger *x, pst_transfer_kind kind, uint32_t k,
     return PST_OK;
 }
 
-/* The parts of this round. */
+/* Sends and receives the parts of the current round. */
 static pst_status swap(pst_far_exchanger *x) {
     const pst_swap swap = {x->part, x->n};
     if (x->queued) return x->r->direct->swap(x->r->staged, &swap);
@@ -99,12 +99,12 @@ static pst_status swap(pst_far_exchanger *x) {
     return PST_OK;
 }
 
-/* What was queued is there for the transport. */
+/* Queued work is ordered on the device, so nothing must be waited for. */
 static pst_status wait_for_device(const pst_far_exchanger *x) {
     return x->queued ? PST_OK : pst_rank_wait(x->r);
 }
 
-/* BUSY: some are under way. */
+/* BUSY: some messages are under way. */
 static pst_status arrive(pst_far_exchanger *x, uint64_t *moved) {
     pst_transport *t = transport_of(x);
     t->ops->progress(t);
@@ -127,7 +127,7 @@ static pst_far_part part_in(const pst_far_exchanger *x, uint32_t k) {
     return pst_far_part_of(x->r->graph, x->node, x->kind, x->n, k);
 }
 
-/* Part k of every sample, between a tensor and where its samples lie together. */
+/* Copies part k of every sample between a tensor and a contiguous block. */
 static pst_status pack(const pst_far_exchanger *x, uint32_t k, uint8_t *tensor, uint8_t *packed,
                        int back) {
     pst_far_samples all = pst_far_samples_of(x->r->graph, x->node, x->kind);
@@ -140,7 +140,7 @@ static pst_status pack(const pst_far_exchanger *x, uint32_t k, uint8_t *tensor, 
     return d->ops->copy_rows(d, PST_Q_COMPUTE, back ? &in : &out);
 }
 
-/* The others' own parts go to them, theirs of this rank's come. */
+/* First round: sends the parts of the others, receives this rank's part from each. */
 static pst_status start_sum(pst_far_exchanger *x) {
     uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples,
              own = samples * part_in(x, x->own).bytes;
@@ -160,7 +160,7 @@ static pst_status start_sum(pst_far_exchanger *x) {
     return swap(x);
 }
 
-/* As the device's launches are. */
+/* Argument of a launch. */
 typedef struct {
     const pst_far_exchanger *x;
     void *to;
@@ -174,7 +174,7 @@ static pst_status run_addition(pst_device *device, const void *block) {
                                 x->n, a->to, a->n);
 }
 
-/* The device adds; of a sum that all want, the parts go round. */
+/* Adds this rank's part on the device; for an all-reduce, starts the second round. */
 static pst_status add_up(pst_far_exchanger *x) {
     const pst_dtype type = pst_exchange_longer(x->r->graph, x->node)->dtype;
     pst_far_part own = part_in(x, x->own);
@@ -260,13 +260,13 @@ pst_status pst_far_exchange_test(pst_far_exchanger *x, uint64_t *moved) {
 
 void pst_far_exchange_break(pst_far_exchanger *x, pst_status status) { x->broken = status; }
 
-/* --- on the device alone ---------------------------------------------------------------------- */
+/* --- exchanges queued on the device ----------------------------------------------------------- */
 
 int pst_far_exchange_queues(const pst_rank *r) {
     return r->far_exchanger && r->direct && r->direct->swap;
 }
 
-/* NCCL's parts of what is scattered are equal. */
+/* NCCL's reduce-scatter needs equal parts. */
 static int are_equal(const pst_far_exchanger *x) {
     for (uint32_t k = 1; k < x->n; k++)
         if (part_in(x, k).bytes != part_in(x, 0).bytes) return 0;
@@ -301,7 +301,7 @@ static pst_status queue(pst_far_exchanger *x) {
         PST_TRY(start_gather(x));
         return finish_gather(x);
     }
-    if (x->r->adds_fast && (x->kind == PST_EXCHANGE_SUM || are_equal(x))) return library_sum(x);
+    if (x->r->library_adds && (x->kind == PST_EXCHANGE_SUM || are_equal(x))) return library_sum(x);
     PST_TRY(start_sum(x));
     return add_up(x);
 }

@@ -1,6 +1,6 @@
-/* The exchanges of a tensor group as the executor's hooks. Where the host cannot reach the device's
- * memory, parts go from device to device (exchange_far.h); only the accumulators that the ranks of
- * a group add up once a step are copied here before, and back behind. */
+/* The exchanges of a tensor group as the executor's hooks. If the host cannot access the device's
+ * memory, parts go from device to device (exchange_far.h); only the accumulators that the group
+ * adds once per step are copied to the host before and back after. */
 #include "rank/exchange_far.h"
 #include <stdlib.h>
 
@@ -12,10 +12,11 @@ static pst_status open_exchangers(pst_rank *r, const uint32_t *members, uint32_t
 }
 
 pst_status pst_rank_exchange_open(pst_rank *r) {
-    uint32_t n = pst_grid_degree(r->p->grid, r->at.stage), *members = malloc(n * sizeof *members);
+    uint32_t n = pst_grid_degree(r->p->grid, r->place.stage),
+             *members = malloc(n * sizeof *members);
     if (!members) return pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
     for (uint32_t t = 0; t < n; t++)
-        members[t] = pst_grid_rank(r->p->grid, r->at.stage, r->at.replica, t);
+        members[t] = pst_grid_rank(r->p->grid, r->place.stage, r->place.replica, t);
     pst_status status = open_exchangers(r, members, n);
     free(members);
     if (status != PST_OK || !r->far) return status;
@@ -29,7 +30,7 @@ void pst_rank_exchange_close(pst_rank *r) {
 
 /* --- hooks ------------------------------------------------------------------------------------ */
 
-/* The group's sum of the accumulators that are partial. */
+/* Starts the group's sum of the partial accumulators. */
 static pst_status start_partial(pst_rank *r) {
     const pst_instr reduce = {.opcode = PST_OP_REDUCE};
     uint8_t *sum = r->arena.base + r->memory->partial;
@@ -45,8 +46,8 @@ static pst_status start_partial(pst_rank *r) {
     return pst_exchange_sum(r->exchanger, (float *)(void *)sum, bytes / sizeof(float));
 }
 
-/* A step of the tensor group; the time until it is done counts as work of its kind, waiting for the
- * others included. */
+/* Starts an exchange of the tensor group; the time until it is done, including waiting for the
+ * others, counts as work of its kind. */
 pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro) {
     pst_rank *r = arg;
     if (!step) return start_partial(r);
@@ -65,7 +66,7 @@ pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, ui
     return pst_exchange_start(r->exchanger, r->graph, node, pass, &memory);
 }
 
-/* How far the exchange under way is; *moves counts what has arrived. */
+/* Tests the exchange under way; *moves counts messages that have arrived. */
 static pst_status ask(pst_rank *r, uint64_t *moves) {
     if (r->far && r->exchange_step) return pst_far_exchange_test(r->far_exchanger, moves);
     uint64_t before = pst_exchange_moves(r->exchanger);
@@ -86,6 +87,6 @@ pst_status pst_rank_exchanged(void *arg) {
                                r->memory->partial_bytes));
     uint64_t ended = pst_monotonic_ns();
     *r->call.spent += ended - r->exchange_ns;
-    if (step) pst_rank_note(r, step, r->exchange_micro, r->exchange_ns, ended);
+    if (step) pst_rank_record_op(r, step, r->exchange_micro, r->exchange_ns, ended);
     return PST_OK;
 }

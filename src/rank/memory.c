@@ -1,6 +1,6 @@
-/* The memory of a rank: an arena of the host, or one block of a device that the host cannot reach.
- * There all reading and writing is copying, and what was touched is known by a fill of bytes that
- * are no number in fp32, bf16 or fp16. */
+/* The memory of a rank: an arena of the host, or one block of a device whose memory the host cannot
+ * access. All reading and writing of the latter is copying, and written bytes are found by a fill
+ * pattern that is not a number in fp32, bf16 or fp16. */
 #include "rank/rank.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@ static pst_status open_far(pst_rank *r, int canary) {
     void *base;
     PST_TRY(ops_of(r)->memory(r->device, all, &base));
     r->arena = (pst_arena){.base = base, .bytes = bytes, .canary = canary != 0};
-    PST_TRY(ops_of(r)->staging(r->device, PST_RANK_ROOM, &r->room));
+    PST_TRY(ops_of(r)->staging(r->device, PST_RANK_BOUNCE, &r->bounce));
     PST_TRY(pst_rank_fill(r, base, canary ? UNTOUCHED : 0, bytes));
     return pst_rank_fill(r, r->arena.base + bytes, UNTOUCHED, PST_ARENA_CANARY_BYTES);
 }
 
-/* What lies behind weights; the host never writes it afterwards. */
+/* Zeroes the padding behind weights; the host never writes it afterwards. */
 static pst_status fill_pads(const pst_rank *r) {
     for (uint32_t p = 0; p < r->graph->n_param; p++) {
         const pst_param *param = r->graph->param + p;
@@ -36,7 +36,7 @@ pst_status pst_rank_memory_open(pst_rank *r, int canary) {
 }
 
 void pst_rank_memory_close(pst_rank *r) {
-    if (!r->far) pst_arena_close(&r->arena); /* else the device has taken it along */
+    if (!r->far) pst_arena_close(&r->arena); /* else the device frees it */
 }
 
 /* --- between host and device ------------------------------------------------------------------ */
@@ -81,15 +81,15 @@ pst_status pst_rank_wait(const pst_rank *r) {
 }
 
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host) {
-    if (r->far) PST_TRY(copy_now(r, r->room, at, bytes));
-    *host = r->far ? r->room : at;
+    if (r->far) PST_TRY(copy_now(r, r->bounce, at, bytes));
+    *host = r->far ? r->bounce : at;
     return PST_OK;
 }
 
 pst_status pst_rank_map(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host) {
     void *copy = at;
     if (r->far && !(copy = malloc(bytes + 1)))
-        return pst_fail(PST_ENOMEM, "no memory of the host for %.1f MiB of the device's",
+        return pst_fail(PST_ENOMEM, "no host memory for a copy of %.1f MiB of device memory",
                         (double)bytes / 0x1p20);
     pst_status status = r->far && reads ? copy_now(r, copy, at, bytes) : PST_OK;
     if (status != PST_OK) free(copy);
@@ -104,20 +104,20 @@ pst_status pst_rank_unmap(const pst_rank *r, void *at, uint64_t bytes, int write
     return status;
 }
 
-/* --- what was touched ------------------------------------------------------------------------- */
+/* --- written bytes ---------------------------------------------------------------------------- */
 
-/* One more than the last offset in [from, to) that was written, from: none was. Blocks from the
- * end: most often the first says it. */
+/* One more than the last offset in [from, to) that was written; `from`: none was. Reads blocks from
+ * the end, and mostly the first block decides. */
 static pst_status last_touched(const pst_rank *r, uint64_t from, uint64_t to, uint64_t *end) {
     const void *host;
     while (to > from) {
-        uint64_t n = to - from < PST_RANK_ROOM ? to - from : PST_RANK_ROOM;
+        uint64_t n = to - from < PST_RANK_BOUNCE ? to - from : PST_RANK_BOUNCE;
         PST_TRY(pst_rank_peek(r, r->arena.base + (to - n), n, &host));
         const uint8_t *block = host;
         for (; n > 0 && block[n - 1] == UNTOUCHED; n--) to--;
         if (n) break;
     }
-    *end = to + to % 2; /* numbers have two bytes at least */
+    *end = to + to % 2; /* numbers have at least two bytes */
     return PST_OK;
 }
 

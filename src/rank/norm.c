@@ -1,10 +1,10 @@
-/* The norm of a step: each rank's sums of squares, of what it answers for, and its losses; rank 0
- * adds those of all in an order that no layout changes. */
+/* The norm of a step: each rank computes the sums of squares of its shards, and its losses; rank 0
+ * adds those of all ranks in an order that no layout changes. */
 #include "rank/rank.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* --- control: what the host computes with ----------------------------------------------------- */
+/* --- control: numbers that the host uses ------------------------------------------------------ */
 
 static double *control(const pst_rank *r, uint64_t offset) {
     return (double *)(void *)(r->control + (offset - r->memory->norm_own));
@@ -23,9 +23,9 @@ static uint64_t control_bytes(const pst_memory_map *x) {
     return x->norm_answer + 3 * sizeof(double) - x->norm_own;
 }
 
-/* --- who answers for what --------------------------------------------------------------------- */
+/* --- owners ----------------------------------------------------------------------------------- */
 
-/* What all tensor ranks have alike, the first one answers for. */
+/* Of parameters that all tensor ranks hold alike, tensor rank 0 is the owner. */
 static int counts(const pst_prepared *p, uint32_t rank, uint32_t param) {
     uint32_t t = pst_grid_at(p->grid, rank).tensor;
     return t == 0 || p->graphs[t]->param[param].slice.held == PST_HELD_PART;
@@ -44,7 +44,7 @@ int pst_rank_owns(const pst_rank *r, uint32_t param) {
 static pst_status add_output(const pst_rank *r, uint32_t tensor, uint32_t micro, double *sum) {
     const float *at = pst_rank_output(r, tensor, micro);
     uint64_t n = at ? pst_tensor_elements(r->graph->tensor + tensor) : 0,
-             most = PST_RANK_ROOM / sizeof *at;
+             most = PST_RANK_BOUNCE / sizeof *at;
     for (uint64_t first = 0; first < n; first += most) {
         uint64_t part = n - first < most ? n - first : most;
         const void *host;
@@ -74,17 +74,18 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
             uint64_t left = x->own_to[param] - from;
             r->piece[n] = pst_rank_sum(r, param, from);
             r->piece_n[n] = left < PST_PIECE ? left : PST_PIECE;
-            if (r->graph->param[param].statistic) r->piece_n[n] = 0; /* no gradient */
+            if (r->graph->param[param].statistic)
+                r->piece_n[n] = 0; /* statistics have no gradient */
         }
     }
     return r->arith->sum_squares(device, r->piece, r->piece_n, n,
                                  (double *)(void *)(r->arena.base + x->norm_own) + losses);
 }
 
-/* --- of all ----------------------------------------------------------------------------------- */
+/* --- totals ----------------------------------------------------------------------------------- */
 
-/* Micro-batch after micro-batch of the step, whoever computed it; of a pipeline's stages one has
- * losses. */
+/* In the order of the step's micro-batches, whichever rank computed them; only one stage of a
+ * pipeline has losses. */
 static double add_losses(const pst_rank *r) {
     const pst_prepared *p = r->p;
     double sum = 0;
@@ -111,18 +112,17 @@ pst_status pst_rank_gather(pst_device *device, const void *block) {
     return push(r, r->memory->norm_answer, 3 * sizeof *answer);
 }
 
-/* Rank i in the order of tensor ranks, of each one's replicas, and of their stages; PST_NONE: the
- * stage has fewer. */
+/* Rank i in the order of tensor ranks, then replicas, then stages; PST_NONE: the stage has fewer
+ * tensor ranks. */
 static uint32_t by_part(pst_grid grid, uint32_t i) {
     uint32_t stage = i % grid.pipeline, lane = i / grid.pipeline, tensor = lane / grid.data;
     if (tensor >= pst_grid_degree(grid, stage)) return PST_NONE;
     return pst_grid_rank(grid, stage, lane % grid.data, tensor);
 }
 
-/* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of
- * the rank that answers for it. Of one parameter, tensor ranks have parts in their own order, and
- * replicas have pieces of each in theirs: the same order whichever replica answers for which
- * piece. */
+/* On rank 0, locates every piece's sum of squares in the messages of the owners, by parameter in
+ * name order. Within a parameter the order is tensor ranks, then replicas, then pieces: it does not
+ * depend on which replica owns a piece. */
 static pst_status find_terms(pst_rank *r) {
     const pst_prepared *p = r->p;
     uint32_t n = p->graph->n_param, n_rank = p->options.n_rank,
@@ -153,9 +153,9 @@ pst_status pst_rank_norm_open(pst_rank *r) {
     uint32_t n = x->piece_of_rank[r->rank];
     r->piece = calloc(n + (size_t)1, sizeof *r->piece);
     r->piece_n = calloc(n + (size_t)1, sizeof *r->piece_n);
-    r->stepping = calloc(r->graph->n_param + (size_t)1, sizeof *r->stepping);
+    r->step_param = calloc(r->graph->n_param + (size_t)1, sizeof *r->step_param);
     r->control = r->far ? calloc(1, control_bytes(x)) : r->arena.base + x->norm_own;
-    if (!r->piece || !r->piece_n || !r->stepping || !r->control)
+    if (!r->piece || !r->piece_n || !r->step_param || !r->control)
         return pst_fail(PST_ENOMEM, "no memory for the end of a step");
     return r->rank == 0 ? find_terms(r) : PST_OK;
 }
@@ -164,6 +164,6 @@ void pst_rank_norm_close(pst_rank *r) {
     if (r->far) free(r->control);
     free(r->piece);
     free(r->piece_n);
-    free(r->stepping);
+    free(r->step_param);
     free(r->term);
 }

@@ -1,4 +1,4 @@
-/* See rank.h: the hooks of the executor, and a rank's beginning and end. */
+/* See rank.h: the hooks of the executor, opening and closing of a rank. */
 #include "rank/rank.h"
 #include "rank/exchange_far.h"
 #include <stdlib.h>
@@ -7,22 +7,22 @@
 
 #define ABSENT UINT64_MAX
 
-enum { THROTTLE_NS = 200000 }; /* a slowed rank looks at its messages as often */
+enum { THROTTLE_NS = 200000 }; /* poll interval of a throttled rank */
 
 /* --- steps of programs ------------------------------------------------------------------------ */
 
-/* As a slower device would take longer. Messages go on meanwhile. What a sleep takes too long, the
- * next ones make up for: operators are often shorter than that. */
-static void slow_down(pst_rank *r, uint64_t began) {
+/* Sleeps as long as a slower device would have needed, polling messages meanwhile. If a sleep takes
+ * too long, later ones are shortened: operators are often shorter than a sleep. */
+static void throttle(pst_rank *r, uint64_t began) {
     uint64_t now = pst_monotonic_ns();
-    double owed = r->owed_ns + (r->p->throttle[r->rank] - 1) * (double)(now - began);
+    double owed = r->sleep_ns + (r->p->throttle[r->rank] - 1) * (double)(now - began);
     for (uint64_t slept; owed >= 1; owed -= (double)(slept - now), now = slept) {
         if (r->executor) pst_executor_poll(r->executor);
         nanosleep(&(struct timespec){.tv_nsec = (long)(owed < THROTTLE_NS ? owed : THROTTLE_NS)},
                   NULL);
         slept = pst_monotonic_ns();
     }
-    r->owed_ns = r->p->throttle[r->rank] > 1 ? owed : 0;
+    r->sleep_ns = r->p->throttle[r->rank] > 1 ? owed : 0;
 }
 
 static pst_status run_kernel(pst_device *device, const void *block) {
@@ -30,19 +30,19 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     pst_rank *r = c->rank;
     uint64_t began = pst_monotonic_ns();
     pst_status status = c->kernel->launch(device, &c->call);
-    if (r->device->ops->flags & PST_DEVICE_AHEAD) return status; /* ended_hook hears of it */
+    if (r->device->ops->flags & PST_DEVICE_AHEAD) return status; /* ended_hook records it */
     uint64_t computed = pst_monotonic_ns();
-    slow_down(r, began);
+    throttle(r, began);
     *c->spent += pst_monotonic_ns() - began;
-    /* what parallel.measured takes is of the device as it is */
-    pst_rank_note(r, c->step, c->micro, began, computed);
+    /* without the throttling: parallel.measured describes the real device */
+    pst_rank_record_op(r, c->step, c->micro, began, computed);
     return status;
 }
 
-/* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an
- * accumulator, and each where gradients are shared out. A step's gradients are alike in that
- * (share.h). */
-static int begins(const pst_rank *r, const pst_step *step, uint32_t micro) {
+/* Whether a step overwrites its gradients instead of adding to them: in the first micro-batch of an
+ * accumulator, and always for sharded gradients. All gradients of one step are the same in this
+ * respect (share.h). */
+static int overwrites(const pst_rank *r, const pst_step *step, uint32_t micro) {
     for (uint32_t i = 0; i < step->n_operand; i++)
         if (step->operand[i].kind == PST_OPERAND_DPARAM &&
             r->memory->fresh[step->operand[i].index] != ABSENT)
@@ -54,7 +54,7 @@ static void ended_hook(void *arg, const pst_step *step, uint32_t micro, uint64_t
                        uint64_t end_ns) {
     pst_rank *r = arg;
     r->work.ns[pst_work_of_step(r->graph, step)] += end_ns - start_ns;
-    pst_rank_note(r, step, micro, start_ns, end_ns);
+    pst_rank_record_op(r, step, micro, start_ns, end_ns);
 }
 
 static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro,
@@ -77,7 +77,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .arg = c->arg,
                          .scratch = pst_memory_map_scratch(r->memory, cut, step, r->arena.base),
                          .seed = (uint64_t)p->config->train.seed,
-                         .first = begins(r, step, micro),
+                         .first = overwrites(r, step, micro),
                          .train = r->train,
                          .step = r->step,
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
@@ -99,7 +99,7 @@ static pst_status reduce(pst_device *device, const void *block) {
     const pst_memory_view view = pst_rank_view(r);
     pst_memory_map_reduce(&view, in, &sum, &operand);
     if (in->bytes) pst_bf16_round(in->into ? operand : sum, n);
-    if (in->into == PST_INTO_ACCUMULATOR && in->micro == 0) /* the first round */
+    if (in->into == PST_INTO_ACCUMULATOR && in->micro == 0) /* first round of the reduction */
         PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
     else PST_TRY(r->arith->accumulate(device, sum, operand, n));
     return r->replay ? pst_replay_reduced(r, in->param, sum, in->from, n) : PST_OK;
@@ -109,7 +109,7 @@ static pst_status run_flush(pst_device *device, const void *block) {
     const pst_rank_flush *f = block;
     uint64_t began = pst_monotonic_ns();
     pst_status status = f->fn(device, block);
-    slow_down(f->rank, began);
+    throttle(f->rank, began);
     return status;
 }
 
@@ -143,7 +143,8 @@ static void poll_executor(void *arg) {
     if (r->executor) pst_executor_poll(r->executor);
 }
 
-/* As was prepared for; whoever prepared for none has the CPU or a device that computes nothing. */
+/* Opens the device of the preparation; if that had none, the CPU or the one that parallel.device
+ * names. */
 static pst_status open_device(pst_rank *r) {
     const pst_device_ops *ops = r->p->options.device;
     const char *name = r->p->config->parallel.device;
@@ -161,7 +162,7 @@ static pst_status open_device(pst_rank *r) {
     return PST_OK;
 }
 
-/* What kernels make before anything runs. */
+/* Lets kernels set up what they need before the first step. */
 static pst_status prepare_kernels(pst_rank *r) {
     const pst_instr_list *list = r->p->job->list + r->rank;
     for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -211,7 +212,7 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     return pst_executor_open(&config, &r->executor);
 }
 
-enum { MOST_LAUNCHES = 16384 };
+enum { MAX_LAUNCHES = 16384 };
 
 uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
     const pst_instr_list *list = p->job->list + rank;
@@ -219,29 +220,29 @@ uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
     for (uint32_t i = 0; p->optim && i < list->n_instr - list->n_flush; i++)
         if (list->instr[i].opcode <= PST_OP_BW)
             n += p->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode].n_step;
-    return n <= MOST_LAUNCHES ? (uint32_t)n : 0;
+    return n <= MAX_LAUNCHES ? (uint32_t)n : 0;
 }
 
-/* What of p is this rank's. */
+/* Selects this rank's parts of p. */
 static void assign(pst_rank *r, const pst_prepared *p, uint32_t rank) {
     r->p = p;
     r->rank = rank;
-    r->at = pst_grid_at(p->grid, rank);
-    r->graph = p->graphs[r->at.tensor];
-    r->cut = p->cuts[r->at.tensor];
-    r->eval_cut = p->eval_cuts[r->at.tensor];
+    r->place = pst_grid_at(p->grid, rank);
+    r->graph = p->graphs[r->place.tensor];
+    r->cut = p->cuts[r->place.tensor];
+    r->eval_cut = p->eval_cuts[r->place.tensor];
     r->memory = p->memory[rank];
     r->slots = p->slots[pst_grid_lane(p->grid, rank)];
     r->eval_slots = p->eval_slots[pst_grid_lane(p->grid, rank)];
-    r->micro = p->micro[r->at.replica];
-    r->n_micro = p->micro[r->at.replica + 1] - r->micro;
+    r->micro = p->micro[r->place.replica];
+    r->n_micro = p->micro[r->place.replica + 1] - r->micro;
     r->part_micros = r->memory->parts > 1 ? r->memory->part_micros : UINT32_MAX;
-    r->eval_micro = p->eval_micro[r->at.replica];
-    r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
+    r->eval_micro = p->eval_micro[r->place.replica];
+    r->n_eval_micro = p->eval_micro[r->place.replica + 1] - r->eval_micro;
     r->targets = p->targets;
     r->loss_scale = 1;
     r->times = 1;
-    r->room_op = pst_rank_launches(p, rank);
+    r->max_op = pst_rank_launches(p, rank);
 }
 
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
@@ -251,19 +252,19 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     assign(r, p, rank);
     r->transport = transport;
     r->position = watch->position;
-    r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
-    pst_status status =
-        r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
-    if (status == PST_OK) status = pst_rank_give_autotuned(p, r->device);
+    r->op = calloc(r->max_op + (size_t)1, sizeof *r->op);
+    pst_status status = r->op ? open_device(r)
+                              : pst_fail(PST_ENOMEM, "no memory to record the operators of a step");
+    if (status == PST_OK) status = pst_rank_load_autotuned(p, r->device);
     if (status == PST_OK) status = prepare_kernels(r);
     if (status == PST_OK) status = check_apart(r);
     if (status == PST_OK) status = pst_rank_memory_open(r, canary);
     if (status == PST_OK)
         status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
     if (status == PST_OK && r->position) pst_coll_watch(r->coll, r->position);
-    if (status == PST_OK && pst_grid_degree(p->grid, r->at.stage) > 1 &&
+    if (status == PST_OK && pst_grid_degree(p->grid, r->place.stage) > 1 &&
         strcmp(r->device->ops->name, "timed"))
-        status = pst_rank_exchange_open(r); /* that one computes nothing */
+        status = pst_rank_exchange_open(r); /* device timed computes nothing */
     if (status == PST_OK) status = pst_rank_transport_open(r);
     if (status == PST_OK) status = open_executor(r, watch->last_instr);
     if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);

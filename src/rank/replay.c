@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-/* --- looking for numbers that are none -------------------------------------------------------- */
+/* --- finding numbers that are not finite ------------------------------------------------------ */
 
-/* Infinities and NaN have all bits of the exponent set, in fp32, bf16 and fp16. */
+/* Infinities and NaN have all exponent bits set, in fp32, bf16 and fp16. */
 enum { BF16_EXPONENT = 0x7f80, F16_EXPONENT = 0x7c00 };
 static const uint32_t f32_exponent = 0x7f800000u;
 
@@ -16,7 +16,7 @@ static float element(const void *x, pst_dtype dtype, uint64_t i) {
     return pst_f32_from_half(dtype, ((const uint16_t *)x)[i]);
 }
 
-/* On blocks without an early end, so that compilers make vectors of it. */
+/* In blocks without an early exit, so that compilers vectorize it. */
 static int block_is_finite(const void *x, pst_dtype dtype, uint64_t first, uint64_t n) {
     uint32_t bad = 0;
     if (dtype == PST_F32) {
@@ -30,7 +30,7 @@ static int block_is_finite(const void *x, pst_dtype dtype, uint64_t first, uint6
     return !bad;
 }
 
-/* Index of the first element that is not finite, n when all are. */
+/* Index of the first element that is not finite; n: all are. */
 static uint64_t first_bad_here(const void *x, pst_dtype dtype, uint64_t n) {
     enum { BLOCK = 1024 };
     for (uint64_t first = 0; first < n; first += BLOCK) {
@@ -42,11 +42,10 @@ static uint64_t first_bad_here(const void *x, pst_dtype dtype, uint64_t n) {
     return n;
 }
 
-/* The same of memory of the rank, which it shows in pieces; *value: of that element. Whole numbers
- * are finite. */
+/* The same for memory of the rank, read in pieces; *value: of that element. Integers are finite. */
 static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, uint64_t n,
                             uint64_t *bad, float *value) {
-    uint64_t size = pst_dtype_bytes(dtype), most = PST_RANK_ROOM / size;
+    uint64_t size = pst_dtype_bytes(dtype), most = PST_RANK_BOUNCE / size;
     *bad = n;
     if (!x || (dtype != PST_F32 && !pst_dtype_is_half(dtype))) return PST_OK;
     for (uint64_t first = 0; first < n && *bad == n; first += most) {
@@ -64,7 +63,7 @@ static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, u
 
 /* --- one step of a program -------------------------------------------------------------------- */
 
-/* What an operand names: type and number of elements; in rows where there are gaps between them. */
+/* An operand: type and number of elements; rows if there are gaps between them. */
 typedef struct {
     const pst_value *value; /* NULL: a parameter or its gradient */
     pst_dtype dtype;
@@ -88,7 +87,7 @@ static extent extent_of(const pst_rank_call *c, const pst_operand *o) {
     return e;
 }
 
-/* As first_bad, by what the operand is. */
+/* Calls first_bad for an operand. */
 static pst_status first_bad_of(const pst_rank *r, const uint8_t *x, const extent *e, uint64_t *bad,
                                float *value) {
     if (!e->pitch) return first_bad(r, x, e->dtype, e->n, bad, value);
@@ -102,7 +101,7 @@ static pst_status first_bad_of(const pst_rank *r, const uint8_t *x, const extent
     return PST_OK;
 }
 
-/* B walks the nodes backwards; a node's B comes before the sums that it needs, and those before its
+/* B visits the nodes in reverse; of one node, B comes first, then the sums that it needs, then
  * W. */
 static void set_order(pst_culprit *at, const pst_rank_call *c) {
     const pst_step *s = c->step;
@@ -124,7 +123,7 @@ static int before(const pst_culprit *a, const pst_culprit *b) {
     return a->position < b->position;
 }
 
-/* Before the launch, which may write over what it reads. */
+/* Before the launch, which may overwrite its inputs. */
 static pst_status look_at_inputs(const pst_rank_call *c, pst_culprit *at) {
     for (uint32_t i = 0; i < c->step->n_operand; i++) {
         const pst_operand *o = c->step->operand + i;
@@ -180,7 +179,7 @@ pst_status pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uin
     uint64_t bad;
     float value;
     PST_TRY(first_bad(r, sum, PST_F32, n, &bad, &value));
-    if (bad == n || r->culprit.found) return PST_OK; /* behind every step of a program */
+    if (bad == n || r->culprit.found) return PST_OK; /* after every step of a program */
     r->culprit = (pst_culprit){.found = 1,
                                .phase = 2,
                                .position = param,
@@ -203,7 +202,7 @@ const pst_culprit *pst_replay_first(const pst_culprit *of_rank, uint32_t n) {
     return first;
 }
 
-/* --- as text ---------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 const char *pst_replay_pass(const pst_culprit *c) {
     static const char *const names[] = {"F", "B", "W", "REDUCE"};
@@ -238,7 +237,7 @@ void pst_replay_tensor(const pst_graph *g, const pst_culprit *c, char text[PST_N
                  g->tensor[c->tensor].name);
 }
 
-/* "inf", "-inf", "nan": the sign of a NaN says nothing. */
+/* "inf", "-inf", "nan": the sign of a NaN has no meaning. */
 static double shown(float value) { return isnan(value) ? (double)NAN : (double)value; }
 
 void pst_replay_text(const pst_graph *g, const pst_culprit *c, char text[PST_REPLAY_TEXT]) {

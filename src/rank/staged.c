@@ -4,23 +4,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A message's own words go by sequence numbers of their own: what the sender sends, and what it is
- * sent back. */
+/* Sequence numbers of the inner transport: messages from the sender, and the receiver's
+ * announcement back. */
 enum { FORWARD = 0, BACK = 1 };
 enum { BUFFERS = 2 };
 
-typedef enum { FREE, COPYING, MOVING } buffer_state; /* MOVING: the inner transport has it */
+typedef enum { FREE, COPYING, MOVING } buffer_state; /* MOVING: in the inner transport */
 
 typedef struct {
     uint8_t *mem;
     buffer_state state;
-    uint64_t id;        /* event of the copy, request of the inner transport */
-    uint64_t at, bytes; /* of the message */
+    uint64_t id;        /* event of the copy, or request of the inner transport */
+    uint64_t at, bytes; /* offset in the message, and size */
 } buffer;
 
 typedef struct pair pair;
 struct pair {
-    pair *next; /* among those that are free */
+    pair *next; /* in the list of free pairs */
     buffer buffer[BUFFERS];
 };
 
@@ -28,15 +28,16 @@ typedef enum { WAITS_FOR_PEER, WAITS_FOR_PAIR, RUNS, DONE } phase;
 
 typedef struct request request;
 struct request {
-    request *next; /* in the order of posting; or among the spare ones */
+    request *next; /* in the order of posts, or in the free list */
     pst_transfer transfer;
     phase phase;
     pair *pair;
-    uint64_t mine, theirs;    /* bytes, as each end says */
-    uint64_t hello, answer;   /* inner requests that carry these: what is sent, what comes */
-    int said, heard;          /* they have completed; said: or not begun, -1 */
-    uint64_t begun, through;  /* bytes that have begun their way, and that are at its end */
-    uint32_t first, next_one; /* chunks, by number: the oldest on its way, the next to begin */
+    uint64_t mine, theirs;    /* bytes, as each end gave them */
+    uint64_t hello, answer;   /* inner requests of these two numbers: the one sent, the one received
+                               */
+    int announced, heard;     /* 1: completed; announced -1: not sent yet */
+    uint64_t begun, ended;    /* bytes whose transfer has begun, and has ended */
+    uint32_t first, next_one; /* chunk numbers: the oldest under way, and the next to begin */
     uint64_t end_ns;
 };
 
@@ -45,36 +46,37 @@ typedef struct {
     pst_device *device;
     uint64_t chunk;
     pair pairs[2][PST_STAGED_PAIRS], *idle[2]; /* of sends, of receives */
-    request *active, **last, *spare;
-    uint32_t unseen, copying; /* done and not tested; copies under way */
-    pst_status failed;        /* everything has, and why */
+    request *active, **last, *free_list;
+    uint32_t untested, copying; /* done and not tested; copies under way */
+    pst_status failed;          /* status of all requests after a failure; `why` is its message */
     char why[512];
 } staged;
 
 static int sends(const request *r) { return r->transfer.kind == PST_TRANSFER_SEND; }
 
-/* --- below ------------------------------------------------------------------------------------ */
+/* --- the inner transport --------------------------------------------------------------------- */
 
-/* t: kind, memory and size; the rest is the request's. */
-static pst_status post_below(staged *s, const request *r, int way, pst_transfer t, uint64_t *id) {
+/* t: kind, memory and size; the rest comes from the request. */
+static pst_status post_inner(staged *s, const request *r, int direction, pst_transfer t,
+                             uint64_t *id) {
     t.peer = r->transfer.peer;
     t.channel = r->transfer.channel;
-    t.seq = r->transfer.seq << 1 | (uint32_t)way;
+    t.seq = r->transfer.seq << 1 | (uint32_t)direction;
     return s->wrap.inner->ops->post(s->wrap.inner, &t, id);
 }
 
-static pst_status say(staged *s, request *r) {
-    r->said = 0;
+static pst_status announce(staged *s, request *r) {
+    r->announced = 0;
     const pst_transfer t = {.kind = PST_TRANSFER_SEND, .mem = &r->mine, .bytes = sizeof r->mine};
-    return post_below(s, r, sends(r) ? FORWARD : BACK, t, &r->hello);
+    return post_inner(s, r, sends(r) ? FORWARD : BACK, t, &r->hello);
 }
 
-static pst_status test_below(staged *s, uint64_t id) {
+static pst_status test_inner(staged *s, uint64_t id) {
     return s->wrap.inner->ops->test(s->wrap.inner, id, NULL);
 }
 
-/* BUSY is no failure: *done stays 0. */
-static pst_status look(pst_status status, int *done) {
+/* BUSY is not a failure: *done stays 0. */
+static pst_status check(pst_status status, int *done) {
     *done = status == PST_OK;
     return status == PST_BUSY ? PST_OK : status;
 }
@@ -97,9 +99,10 @@ static pst_status copy(staged *s, request *r, buffer *b) {
 }
 
 static pst_status move(staged *s, request *r, buffer *b) {
-    if (sends(r) && r->said < 0) PST_TRY(say(s, r)); /* the first chunk is about to leave */
+    if (sends(r) && r->announced < 0)
+        PST_TRY(announce(s, r)); /* the sender announces its post with the first chunk */
     const pst_transfer t = {.kind = r->transfer.kind, .mem = b->mem, .bytes = b->bytes};
-    PST_TRY(post_below(s, r, FORWARD, t, &b->id));
+    PST_TRY(post_inner(s, r, FORWARD, t, &b->id));
     b->state = MOVING;
     return PST_OK;
 }
@@ -118,26 +121,26 @@ static pst_status begin_chunks(staged *s, request *r, uint32_t *moved) {
     return PST_OK;
 }
 
-/* The second half of a chunk's way, or its end. */
-static pst_status go_on(staged *s, request *r, buffer *b, int *done) {
+/* Starts the second half of a chunk's transfer, or ends it. */
+static pst_status advance_chunk(staged *s, request *r, buffer *b, int *done) {
     uint64_t start, end;
     int was_copying = b->state == COPYING;
-    if (was_copying) PST_TRY(look(s->device->ops->test(s->device, b->id, &start, &end), done));
-    else PST_TRY(look(test_below(s, b->id), done));
+    if (was_copying) PST_TRY(check(s->device->ops->test(s->device, b->id, &start, &end), done));
+    else PST_TRY(check(test_inner(s, b->id), done));
     if (!*done) return PST_OK;
     s->copying -= was_copying;
     if (was_copying == sends(r)) return was_copying ? move(s, r, b) : copy(s, r, b);
     b->state = FREE;
-    r->through += b->bytes;
+    r->ended += b->bytes;
     return PST_OK;
 }
 
-/* Oldest first: chunks leave in their order. */
+/* Oldest first, so that chunks are sent in order. */
 static pst_status run_chunks(staged *s, request *r, uint32_t *moved) {
     for (uint32_t k = r->first; k < r->next_one; k++) {
         buffer *b = buffer_of(r, k);
         int done = 0;
-        if (b->state != FREE) PST_TRY(go_on(s, r, b, &done));
+        if (b->state != FREE) PST_TRY(advance_chunk(s, r, b, &done));
         *moved += (uint32_t)done;
         if (sends(r) && b->state == COPYING) break;
     }
@@ -156,14 +159,14 @@ static pst_status differ(const staged *s, const request *r) {
                     r->transfer.seq, r->transfer.channel);
 }
 
-/* A sender hears that it may, a receiver that something is on its way. */
-static pst_status hear(staged *s, request *r, uint32_t *moved) {
-    PST_TRY(look(test_below(s, r->answer), &r->heard));
+/* Receives the other end's announcement. */
+static pst_status receive_announcement(staged *s, request *r, uint32_t *moved) {
+    PST_TRY(check(test_inner(s, r->answer), &r->heard));
     if (!r->heard) return PST_OK;
     r->phase = WAITS_FOR_PAIR;
     ++*moved;
     if (r->theirs == r->mine) return PST_OK;
-    if (sends(r)) PST_TRY(say(s, r)); /* so that the other end sees it, too */
+    if (sends(r)) PST_TRY(announce(s, r)); /* so that the other end sees the difference too */
     return differ(s, r);
 }
 
@@ -174,24 +177,25 @@ static pst_status take_pair(staged *s, request *r, uint32_t *moved) {
     *idle = r->pair->next;
     r->phase = RUNS;
     ++*moved;
-    return sends(r) && !r->mine ? say(s, r) : PST_OK; /* nothing but that follows */
+    return sends(r) && !r->mine ? announce(s, r) : PST_OK; /* an empty message has no chunk to
+                                                         announce it */
 }
 
 static pst_status finish(staged *s, request *r, uint32_t *moved) {
-    if (r->said == 0) PST_TRY(look(test_below(s, r->hello), &r->said));
-    if (r->said != 1 || r->through < r->mine) return PST_OK;
+    if (r->announced == 0) PST_TRY(check(test_inner(s, r->hello), &r->announced));
+    if (r->announced != 1 || r->ended < r->mine) return PST_OK;
     pair **idle = &s->idle[sends(r) ? 0 : 1];
     r->pair->next = *idle;
     *idle = r->pair;
     r->phase = DONE;
     r->end_ns = pst_clock_now(s->wrap.base.clock);
-    s->unseen++;
+    s->untested++;
     ++*moved;
     return PST_OK;
 }
 
 static pst_status advance(staged *s, request *r, uint32_t *moved) {
-    if (r->phase == WAITS_FOR_PEER) PST_TRY(hear(s, r, moved));
+    if (r->phase == WAITS_FOR_PEER) PST_TRY(receive_announcement(s, r, moved));
     if (r->phase == WAITS_FOR_PAIR) PST_TRY(take_pair(s, r, moved));
     if (r->phase != RUNS) return PST_OK;
     PST_TRY(run_chunks(s, r, moved));
@@ -209,8 +213,8 @@ static pst_status fail(staged *s, pst_status status) {
 }
 
 static request *take_request(staged *s) {
-    request *r = s->spare;
-    if (r) s->spare = r->next;
+    request *r = s->free_list;
+    if (r) s->free_list = r->next;
     else r = malloc(sizeof *r);
     return r;
 }
@@ -219,14 +223,14 @@ static pst_status staged_post(pst_transport *t, const pst_transfer *transfer, ui
     staged *s = (staged *)t;
     request *r = take_request(s);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for a transfer");
-    *r = (request){.transfer = *transfer, .mine = transfer->bytes, .said = -1};
+    *r = (request){.transfer = *transfer, .mine = transfer->bytes, .announced = -1};
     *s->last = r;
     s->last = &r->next;
     *id = (uint64_t)(uintptr_t)r;
-    if (!sends(r)) PST_TRY(say(s, r));
+    if (!sends(r)) PST_TRY(announce(s, r));
     const pst_transfer answer = {
         .kind = PST_TRANSFER_RECV, .mem = &r->theirs, .bytes = sizeof r->theirs};
-    return post_below(s, r, sends(r) ? BACK : FORWARD, answer, &r->answer);
+    return post_inner(s, r, sends(r) ? BACK : FORWARD, answer, &r->answer);
 }
 
 static void forget(staged *s, request *r) {
@@ -236,9 +240,9 @@ static void forget(staged *s, request *r) {
             *link = r->next;
             break;
         }
-    r->next = s->spare;
-    s->spare = r;
-    s->unseen--;
+    r->next = s->free_list;
+    s->free_list = r;
+    s->untested--;
 }
 
 static pst_status staged_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
@@ -257,13 +261,13 @@ static uint32_t staged_progress(pst_transport *t) {
         pst_status status = advance(s, r, &moved);
         if (status != PST_OK) fail(s, status);
     }
-    return moved + s->unseen + s->copying + (s->failed != PST_OK);
+    return moved + s->untested + s->copying + (s->failed != PST_OK);
 }
 
 static pst_status staged_arm(pst_transport *t, int *fd) {
     staged *s = (staged *)t;
-    if (s->copying || s->unseen || s->failed != PST_OK)
-        return PST_BUSY; /* no file says when a copy has ended */
+    if (s->copying || s->untested || s->failed != PST_OK)
+        return PST_BUSY; /* no file descriptor reports the end of a copy */
     return pst_wrapper_arm(t, fd);
 }
 
@@ -277,7 +281,7 @@ static void free_requests(request *r) {
 static void staged_close(pst_transport *t) {
     staged *s = (staged *)t;
     free_requests(s->active);
-    free_requests(s->spare);
+    free_requests(s->free_list);
     free(s);
 }
 
@@ -302,12 +306,12 @@ pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t la
     s->device = device;
     s->chunk = chunk;
     s->last = &s->active;
-    for (int way = 0; way < 2; way++)
+    for (int direction = 0; direction < 2; direction++)
         for (int k = 0; k < PST_STAGED_PAIRS; k++) {
-            pair *l = &s->pairs[way][k];
+            pair *l = &s->pairs[direction][k];
             for (int b = 0; b < BUFFERS; b++, mem = (uint8_t *)mem + room) l->buffer[b].mem = mem;
-            l->next = s->idle[way];
-            s->idle[way] = l;
+            l->next = s->idle[direction];
+            s->idle[direction] = l;
         }
     *out = &s->wrap.base;
     return PST_OK;

@@ -1,5 +1,5 @@
-/* The end of a step on one rank: the optimizer, also ahead of the answer that says whether it may
- * (post-validation). */
+/* The end of a step on one rank: the optimizer, with post-validation also before the answer that
+ * permits it. */
 #include "base/arena.h"
 #include "rank/rank.h"
 #include <math.h>
@@ -11,8 +11,8 @@ static int may_change(const pst_rank *r, uint32_t param) {
     return !r->may_change || r->may_change(r->may_change_arg, param);
 }
 
-/* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the
- * disk may be slow, and that is no hang. */
+/* Waits until the checkpoint under way no longer needs the parameter, polling messages meanwhile. A
+ * slow disk is not a hang, so the position says HOST. */
 static void await_checkpoint(pst_rank *r, uint32_t param) {
     uint32_t activity = r->position ? PST_POSITION_GET(r->position, activity) : 0;
     if (r->position) {
@@ -28,9 +28,9 @@ static void await_checkpoint(pst_rank *r, uint32_t param) {
     pst_position_move(r->position);
 }
 
-/* --- what STEP changes ------------------------------------------------------------------------ */
+/* --- changes of STEP -------------------------------------------------------------------------- */
 
-/* From the arrays to where they are kept, or back. */
+/* A copy between the arrays and their backup. */
 typedef struct {
     uint8_t *to;
     const uint8_t *from;
@@ -46,7 +46,7 @@ static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
     memcpy(c->to + first, c->from + first, left < COPY_TILE ? left : COPY_TILE);
 }
 
-/* Array 0 is the master weight, those behind it the optimizer's states. */
+/* Array 0 is the master weight, the others are the optimizer's states. */
 static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, int back) {
     uint64_t bytes = (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof(float);
     float *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
@@ -78,18 +78,20 @@ static pst_arith_param changing(const pst_rank *r, uint32_t param) {
     return out;
 }
 
-/* Of the optimizer's rule, or running statistics, whose accumulators have one term of each
- * micro-batch of the step. The rate is that of PyTorch's batch norm, there for each micro-batch. */
+/* The parameters of the optimizer, or running statistics, whose accumulators sum one term per
+ * micro-batch of the step. The rate is that of PyTorch's batch norm, which applies it per
+ * micro-batch. */
 static const float STATISTIC_RATE = 0.1f;
 
 static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, uint32_t n) {
     pst_dtype type = r->graph->dtype;
-    if (!statistics) return r->arith->update(r->device, r->p->optim->kind, h, type, r->stepping, n);
+    if (!statistics)
+        return r->arith->update(r->device, r->p->optim->kind, h, type, r->step_param, n);
     float scale = 1.0f / (float)r->p->plan->layout.n_micro;
-    return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->stepping, n);
+    return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->step_param, n);
 }
 
-/* All at once, unless a checkpoint still needs some of them. keeps: what is changed is kept
+/* In one launch, unless a checkpoint still needs some of the parameters. keeps: makes a backup
  * before. */
 static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics, int keeps) {
     uint32_t n = 0;
@@ -101,7 +103,7 @@ static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics
             await_checkpoint(r, i);
         }
         if (keeps) PST_TRY(copy_param(r, i, 0));
-        r->stepping[n++] = changing(r, i);
+        r->step_param[n++] = changing(r, i);
     }
     return change(r, h, statistics, n);
 }
@@ -119,10 +121,10 @@ static pst_status undo(pst_rank *r) {
     return pst_rank_refresh(r);
 }
 
-/* --- ahead of the answer ---------------------------------------------------------------------- */
+/* --- before the answer ------------------------------------------------------------------------ */
 
-/* What the rank knows: its own losses and sums of squares. As soon as these alone ask for clipping,
- * or are not finite, the step waits for the answer. */
+/* Decides from the rank's own losses and sums of squares: if these alone require clipping, or are
+ * not finite, STEP must wait for the answer. */
 static pst_status may_step(const pst_rank *r, int *may) {
     const double *own;
     double squares = 0, loss = 0, clip = r->p->config->train.clip;
@@ -140,7 +142,7 @@ static pst_status step_ahead(pst_rank *r) {
     return r->stepped ? apply(r, 1.0, 1) : PST_OK;
 }
 
-/* The answer: sum of losses, norm, clip factor. good: the weights stay numbers. */
+/* Reads the answer: sum of losses, norm, clip factor. good: the step may be applied. */
 static pst_status take_answer(pst_rank *r, int *good) {
     const double *answer;
     PST_TRY(pst_rank_pull(r, r->memory->norm_answer, 3 * sizeof *answer, &answer));

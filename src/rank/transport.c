@@ -1,11 +1,11 @@
-/* What a rank's messages go by, where the host cannot reach the device's memory. */
+/* The transport of a rank's messages if the host cannot access the device's memory. */
 #include "rank/exchange_far.h"
 #include "rank/rank.h"
 #include "rank/staged.h"
 #include <stdlib.h>
 #include <string.h>
 
-int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device) {
+int pst_rank_transport_reaches(const pst_transport *t, const pst_device_ops *device) {
     return t->ops->flags & PST_TRANSPORT_DEVICE_MEMORY ||
            (t->reaches_cuda && device->flags & PST_DEVICE_CUDA);
 }
@@ -37,23 +37,23 @@ static void note_peers(const pst_instr_list *list, uint8_t *talks) {
 
 static pst_status open_direct(pst_rank *r, const pst_direct_ops *direct) {
     const pst_prepared *p = r->p;
-    uint32_t n_rank = r->transport->size, n = pst_grid_degree(p->grid, r->at.stage);
+    uint32_t n_rank = r->transport->size, n = pst_grid_degree(p->grid, r->place.stage);
     uint8_t *talks = calloc(n_rank, sizeof *talks);
     uint32_t *member = calloc(n, sizeof *member);
     pst_status status =
         talks && member ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
-    r->adds_fast = !strcmp(p->config->parallel.collectives, "fast") && direct->sum;
+    r->library_adds = !strcmp(p->config->parallel.collectives, "fast") && direct->sum;
     if (status == PST_OK) {
         note_peers(p->job->list + r->rank, talks);
         if (p->eval_job) note_peers(p->eval_job->list + r->rank, talks);
         for (uint32_t t = 0; t < n; t++)
-            member[t] = pst_grid_rank(p->grid, r->at.stage, r->at.replica, t);
+            member[t] = pst_grid_rank(p->grid, r->place.stage, r->place.replica, t);
         const pst_direct_config config = {.inner = r->transport,
                                           .device = r->device,
                                           .talks = talks,
                                           .member = member,
                                           .n_member = r->far_exchanger ? n : 0,
-                                          .sums = r->adds_fast};
+                                          .sums = r->library_adds};
         status = direct->open(&config, &r->staged);
     }
     if (status == PST_OK) r->direct = direct;
@@ -69,19 +69,19 @@ pst_status pst_rank_connect(pst_rank *r) {
     return r->direct->connect(r->staged, &bytes);
 }
 
-/* The executor's messages, and those of a tensor group, where the host cannot reach the device's
- * memory: as they are, where the transport can; by a transport of the device's own, which was asked
- * for by name; or staged by the host. */
+/* Chooses the transport for the messages of the executor and of a tensor group, if the host cannot
+ * access the device's memory: the given one if it can move device memory; a transport of the device
+ * if it was requested by name; else one that is staged through the host. */
 pst_status pst_rank_transport_open(pst_rank *r) {
     const pst_prepared *p = r->p;
     const pst_direct_ops *direct = NULL;
     uint64_t most = largest_message(p->job->list + r->rank);
     uint64_t eval = p->eval_job ? largest_message(p->eval_job->list + r->rank) : 0;
     uint64_t exchange = r->far_exchanger ? largest_exchange(r->graph) : 0;
-    if (!r->far || pst_rank_is_reached(r->transport, r->device->ops)) return PST_OK;
+    if (!r->far || pst_rank_transport_reaches(r->transport, r->device->ops)) return PST_OK;
     if (eval > most) most = eval;
     if (exchange > most) most = exchange;
-    if (strcmp(r->transport->ops->name, "self")) /* whose ranks are in one process */
+    if (strcmp(r->transport->ops->name, "self")) /* these ranks are in one process */
         PST_TRY(pst_registry_direct(p->config->parallel.transport, r->device->ops,
                                     p->options.ranks_here, &direct));
     if (direct && most) return open_direct(r, direct);

@@ -1,5 +1,4 @@
-/* The weights of a rank when they come from outside: from the seed, or written by whoever reads
- * them. */
+/* Weights that come from outside: initialised from the seed, or written after reading a file. */
 #include "base/pool.h"
 #include "base/rng.h"
 #include "graph/slice.h"
@@ -24,7 +23,7 @@ pst_status pst_rank_refresh(pst_rank *r) {
 
 enum { TILE = 1 << 16 };
 
-/* Every number follows from its place alone, so any thread may draw it. */
+/* Each number depends on its index only, so any thread may draw it. */
 typedef struct {
     uint64_t key, at, count;
     float std;
@@ -38,7 +37,7 @@ static void draw_tile(void *arg, uint64_t tile, uint32_t thread) {
     pst_rng_normal_from(d->key, 0, d->std, d->at + from, d->w + from, n);
 }
 
-/* Of each run of what is held of the parameter, what is stepped here. */
+/* For each contiguous run of the held elements, those that are stepped here. */
 static void init_param(const pst_rank *r, uint32_t p, pst_pool *pool, float *w) {
     const pst_param *param = r->graph->param + p;
     uint64_t from = r->memory->step_from[p], to = r->memory->step_to[p], before = 0;
@@ -79,7 +78,7 @@ static pst_status init_all(const pst_rank *r, pst_pool *pool) {
     return PST_OK;
 }
 
-/* A device of its own has no threads: the rank's share of the processors draws for it. */
+/* A device without CPU threads: draws with the rank's share of the processors. */
 pst_status pst_rank_init_weights(pst_rank *r) {
     pst_pool *own = NULL;
     if (!r->device->pool) PST_TRY(pst_pool_open(r->p->options.threads, NULL, NULL, &own));

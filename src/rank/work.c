@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Behind the operators. */
+/* The kinds after the operators. */
 static const char *const others[] = {"sum", "reduce", "norm", "optimizer"};
 enum { SUM, REDUCE, NORM, OPTIMIZER, N_OTHER };
 
 static uint32_t operators(void) {
     uint32_t n;
     pst_op_rows(&n);
-    /* operators beyond would count as the last */
+    /* further operators would count as the last kind */
     return n + N_OTHER <= PST_WORK_MAX ? n : PST_WORK_MAX - N_OTHER;
 }
 
@@ -42,9 +42,9 @@ uint32_t pst_work_of_flush(const pst_instr *instr) {
     }
 }
 
-void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
-                   uint64_t ended) {
-    if (!r->train || r->n_op == r->room_op) return;
+void pst_rank_record_op(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
+                        uint64_t ended) {
+    if (!r->train || r->n_op == r->max_op) return;
     r->op[r->n_op++] = (pst_op_span){.start = began,
                                      .end = ended,
                                      .node = step->node,

@@ -30,7 +30,7 @@ static void say_crowded(const pst_trainer *t) {
 static void say_messages(const pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
     if (!r->far || t->group->hub || t->p->options.n_rank == 1) return;
-    if (pst_rank_is_reached(r->transport, r->device->ops))
+    if (pst_rank_transport_reaches(r->transport, r->device->ops))
         printf("messages:  straight from the memory of %s\n", r->device->ops->name);
     else if (!strcmp(t->config->parallel.transport, "nccl")) printf("messages:  by nccl\n");
     else printf("messages:  through pinned memory of the host\n");

@@ -81,7 +81,7 @@ static uint32_t unite(pst_choice *list, size_t n) {
 static pst_status take_all(pst_group *g, pst_prepared *p, const pst_choice *list, uint32_t n) {
     pst_status status = pst_plan_set_choices(p->plan, list, n);
     for (uint32_t i = 0; i < g->n_local && status == PST_OK; i++)
-        status = pst_rank_give_autotuned(p, g->local[i]->device);
+        status = pst_rank_load_autotuned(p, g->local[i]->device);
     return pst_group_agree(g, status);
 }
 

@@ -216,7 +216,7 @@ static pst_status add_losses(pst_session *s, double *loss) {
     double own[1] = {0}, *mine = g->n_local == 1 ? own : s->sum, sum = 0;
     for (uint32_t i = 0; i < g->n_local; i++) {
         mine[i] = 0;
-        for (uint32_t m = 0; g->local[i]->at.tensor == 0 && m < g->local[i]->n_eval_micro; m++) {
+        for (uint32_t m = 0; g->local[i]->place.tensor == 0 && m < g->local[i]->n_eval_micro; m++) {
             double one;
             PST_TRY(pst_rank_losses(g->local[i], m, &one));
             mine[i] += one;

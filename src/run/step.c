@@ -109,7 +109,7 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
         t->own[i].wall_ns = wall_ns;
         t->own[i].resident_bytes = resident;
         t->own[i].requests = requests;
-        t->own[i].most_resident_bytes = most_resident;
+        t->own[i].peak_resident_bytes = most_resident;
         t->own[i].saving = pst_saving_state(t);
     }
     PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));

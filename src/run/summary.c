@@ -42,10 +42,10 @@ static void say_memory(const pst_trainer *t) {
     const pst_report *of = t->report + largest;
     printf("memory      rank %u: arena %.1f MiB as predicted, written %.1f", largest,
            (double)p->memory[largest]->total / 0x1p20, (double)of->peak_bytes / 0x1p20);
-    if (of->most_resident_bytes)
+    if (of->peak_resident_bytes)
         printf("; its process, libraries%s included, at most %.1f MiB resident",
                t->group->n_local > 1 ? " and all ranks" : "",
-               (double)of->most_resident_bytes / 0x1p20);
+               (double)of->peak_resident_bytes / 0x1p20);
     putchar('\n');
 }
 
