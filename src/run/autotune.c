@@ -1,4 +1,5 @@
-/* See autotune.h. Of ranks that have measured the same product the lowest is believed. */
+/* See autotune.h. If several ranks have measured the same product, the result of the lowest one is
+ * used. */
 #include "run/autotune.h"
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
@@ -6,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A folder whose plan cannot be read has chosen nothing. */
-static pst_status know_resumed(pst_prepared *p, const char *resume) {
+/* A folder whose plan cannot be read has no results. */
+static pst_status load_resumed(pst_prepared *p, const char *resume) {
     char run[PST_TRAINER_FOLDER], path[PST_TRAINER_FOLDER + 16];
     pst_plan *was = NULL;
     pst_status status = pst_ckpt_run_of(resume, run, sizeof run);
@@ -21,9 +22,9 @@ static pst_status know_resumed(pst_prepared *p, const char *resume) {
     return status;
 }
 
-pst_status pst_autotune_know(pst_prepared *p, const pst_plan *plan, const char *resume) {
+pst_status pst_autotune_load(pst_prepared *p, const pst_plan *plan, const char *resume) {
     if (plan && plan->n_choice) return pst_plan_set_choices(p->plan, plan->choice, plan->n_choice);
-    return pst_rank_autotunes(p) && *resume ? know_resumed(p, resume) : PST_OK;
+    return pst_rank_autotunes(p) && *resume ? load_resumed(p, resume) : PST_OK;
 }
 
 static int has(const pst_choice *list, uint32_t n, const char *of) {
@@ -39,8 +40,8 @@ static uint32_t count(const pst_rank *r) {
     return n;
 }
 
-/* Of another device, or of other sizes. */
-static void say_unknown(const pst_group *g, const pst_prepared *p) {
+/* Warns about results for another device, or for other sizes. */
+static void warn_of_unknown(const pst_group *g, const pst_prepared *p) {
     const pst_rank *r = g->local[0];
     const pst_choice_ops *ops = pst_registry_choices(r->device->ops);
     uint32_t n = 0, unknown = 0;
@@ -50,14 +51,14 @@ static void say_unknown(const pst_group *g, const pst_prepared *p) {
     if (!unknown || !g->leader) return;
     ops->take(r->device, 0, &choice);
     pst_log(PST_LOG_WARN,
-            "the plan chooses algorithms for '%s' and others, but not for %u of %u matrix products "
-            "here ('%s'): %s",
+            "the plan has autotuning results for '%s' and others, but not for %u of %u matrix "
+            "products of this run ('%s'): %s",
             p->plan->choice[0].of, unknown, n, choice.of,
-            pst_rank_autotunes(p) ? "they are measured anew"
-                                  : "the library's first proposals are taken");
+            pst_rank_autotunes(p) ? "they are measured again"
+                                  : "the library's default algorithms are used");
 }
 
-/* most records of each rank of this process; those behind a rank's last are empty. */
+/* list: [n_local][most] results of this process's ranks; unused entries are empty. */
 static void collect(const pst_group *g, uint32_t most, pst_choice *list) {
     for (uint32_t i = 0; i < g->n_local; i++) {
         const pst_rank *r = g->local[i];
@@ -68,8 +69,8 @@ static void collect(const pst_group *g, uint32_t most, pst_choice *list) {
     }
 }
 
-/* Each product once, as the first record of it says; returns how many. */
-static uint32_t unite(pst_choice *list, size_t n) {
+/* Keeps the first result of each product; returns their number. */
+static uint32_t remove_duplicates(pst_choice *list, size_t n) {
     uint32_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         list[i].of[PST_CHOICE_OF - 1] = list[i].is[PST_CHOICE_IS - 1] = 0;
@@ -88,7 +89,7 @@ static pst_status take_all(pst_group *g, pst_prepared *p, const pst_choice *list
 pst_status pst_autotune_agree(pst_group *g, pst_prepared *p) {
     const uint64_t *all;
     uint32_t mine = 0, most = 0;
-    say_unknown(g, p);
+    warn_of_unknown(g, p);
     if (!pst_rank_autotunes(p)) return PST_OK;
     for (uint32_t i = 0; i < g->n_local; i++)
         mine = count(g->local[i]) > mine ? count(g->local[i]) : mine;
@@ -98,11 +99,12 @@ pst_status pst_autotune_agree(pst_group *g, pst_prepared *p) {
     pst_choice *own = calloc((size_t)g->n_local * most, sizeof *own),
                *list = calloc((size_t)g->n_rank * most, sizeof *list);
     pst_status status =
-        own && list ? PST_OK : pst_fail(PST_ENOMEM, "no memory for choices of matrix products");
+        own && list ? PST_OK : pst_fail(PST_ENOMEM, "no memory for autotuning results");
     status = pst_group_agree(g, status);
     if (status == PST_OK) collect(g, most, own);
     if (status == PST_OK) status = pst_group_all_gather(g, own, most * sizeof *own, list);
-    if (status == PST_OK) status = take_all(g, p, list, unite(list, (size_t)g->n_rank * most));
+    if (status == PST_OK)
+        status = take_all(g, p, list, remove_duplicates(list, (size_t)g->n_rank * most));
     free(own);
     free(list);
     return status;

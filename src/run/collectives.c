@@ -1,5 +1,5 @@
-/* See collectives.h. The default is exact wherever it runs: with another default where that is
- * predicted to be slow, a run's bits would depend on its layout in one more way. */
+/* See collectives.h. The default is exact everywhere. If it depended on the predicted cost, a run's
+ * bits would depend on its layout in one more way. */
 #include "backends/registry.h"
 #include "base/log.h"
 #include "partition/cost/costs.h"
@@ -7,7 +7,7 @@
 #include "run/collectives.h"
 #include <string.h>
 
-#define WORTH_SAYING 0.05
+#define MIN_SAVED 0.05
 
 static int is_fast(const pst_prepared *p) {
     return !strcmp(p->config->parallel.collectives, "fast");
@@ -30,7 +30,7 @@ pst_status pst_collectives_check(const pst_prepared *p) {
                     "out: sums are exact here");
 }
 
-static double spared_ns(const pst_prepared *p, uint32_t rank) {
+static double saved_ns(const pst_prepared *p, uint32_t rank) {
     const pst_instr_list *list = p->job->list + rank;
     const pst_cut *cut = p->cuts[pst_grid_at(p->grid, rank).tensor];
     uint32_t parts = pst_grid_degree(p->grid, pst_grid_at(p->grid, rank).stage);
@@ -45,25 +45,25 @@ static double spared_ns(const pst_prepared *p, uint32_t rank) {
     return ns;
 }
 
-double pst_collectives_spared(const pst_prepared *p) {
+double pst_collectives_saved_share(const pst_prepared *p) {
     double most = 0;
     for (uint32_t r = 0; p->timing->step_ns && r < p->options.n_rank; r++) {
-        double ns = spared_ns(p, r);
+        double ns = saved_ns(p, r);
         if (ns > most) most = ns;
     }
     return most ? most / (most + (double)p->timing->step_ns) : 0;
 }
 
-void pst_collectives_say(const pst_prepared *p) {
+void pst_collectives_advise(const pst_prepared *p) {
     if (is_fast(p) && !has_tensor_ranks(p))
         pst_log(PST_LOG_WARN, "parallel.collectives has no effect without parallel.tensor");
     if (!strcmp(p->config->parallel.gradients, "bf16") && p->grid.data == 1)
         pst_log(PST_LOG_WARN, "parallel.gradients has no effect without parallel.data");
     if (is_fast(p) || strcmp(p->config->parallel.transport, "nccl")) return;
-    double spared = pst_collectives_spared(p);
-    if (spared > WORTH_SAYING)
+    double saved = pst_collectives_saved_share(p);
+    if (saved > MIN_SAVED)
         pst_log(PST_LOG_WARN,
                 "exact sums of tensor ranks are predicted to take %.0f%% of a step; "
-                "parallel.collectives fast spares that, with other bits",
-                spared * 100);
+                "parallel.collectives fast avoids that, but gives different bits",
+                saved * 100);
 }

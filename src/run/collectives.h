@@ -1,13 +1,13 @@
-/* parallel.collectives: who adds up what tensor ranks exchange; and what is worth saying of that
- * and of parallel.gradients. */
+/* parallel.collectives: whether sums of tensor ranks are exact or fast; and advice about this and
+ * parallel.gradients. */
 #ifndef PST_RUN_COLLECTIVES_H
 #define PST_RUN_COLLECTIVES_H
 #include "prepare/prepare.h"
 
-/* EINPUT: `fast` is asked for where nothing adds fast. */
+/* EINPUT: `fast` is requested, but not available. */
 pst_status pst_collectives_check(const pst_prepared *p);
-/* Of the predicted step, the share of its longest rank that `fast` would spare. */
-double pst_collectives_spared(const pst_prepared *p);
-/* Says what is worth knowing about the choices. */
-void pst_collectives_say(const pst_prepared *p);
+/* The share of the predicted step that `fast` would save on the slowest rank. */
+double pst_collectives_saved_share(const pst_prepared *p);
+/* Logs advice about these options. */
+void pst_collectives_advise(const pst_prepared *p);
 #endif

@@ -1,4 +1,4 @@
-/* Data into the ranks that need it, losses out of the rank that has them. */
+/* Copies data to the ranks that need it, and losses from the rank that has them. */
 #include "run/stop.h"
 #include "run/step.h"
 #include "run/feed.h"
@@ -10,9 +10,9 @@
 /* A field of the data set's samples. */
 struct pst_feed_field {
     uint64_t elements;
-    uint32_t tensor; /* of the graph */
+    uint32_t tensor; /* in the graph */
     int targets;     /* its numbers that are not negative are counted */
-    int32_t *sample; /* [elements] room for one */
+    int32_t *sample; /* [elements] buffer of one sample */
 };
 typedef struct pst_feed_field field;
 
@@ -22,14 +22,14 @@ static uint32_t data_tensor(const pst_graph *g, const char *name) {
     return UINT32_MAX;
 }
 
-/* What a rank adds up over a validation: its losses, and the targets that it was fed. */
+/* A rank's totals of a validation: the sum of its losses, and its number of targets. */
 struct pst_feed_total {
     double sum;
     uint64_t count;
 };
 typedef struct pst_feed_total total;
 
-/* What the model reads, or the data set has, as a list of names. */
+/* The names of the data tensors that the model reads, and of the data set's fields. */
 static void list_read(const pst_graph *g, char *out, size_t size) {
     *out = 0;
     for (uint32_t t = 0; t < g->n_tensor; t++)
@@ -44,7 +44,7 @@ static void list_fields(const pst_data_field *f, uint32_t n, char *out, size_t s
         snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? ", " : "", f[i].name);
 }
 
-/* What a model that reads such data is trained on. */
+/* The usual data for models that read such a tensor. */
 static const struct {
     const char *reads, *use;
 } usual[] = {{"lengths", "lines"}, {"pixels", "mnist or cifar10"}, {"tokens", "text"}};
@@ -110,8 +110,8 @@ void pst_feed_close(pst_trainer *t) {
     t->n_field = 0;
 }
 
-/* Where sample k of a pass lies in a rank's data tensor of that field; NULL when the rank does not
- * need it. */
+/* The address of sample k of a pass in a rank's data tensor; NULL when the rank does not need
+ * it. */
 static int32_t *place(const pst_trainer *t, const pst_rank *r, pst_split split, const field *f,
                       uint64_t k) {
     uint32_t b = t->p->model_config.micro_batch, micro = (uint32_t)(k / b);
@@ -129,7 +129,7 @@ static int is_needed(const pst_trainer *t, pst_split split, uint64_t k) {
     return 0;
 }
 
-/* One that is not there: nothing in it, and no targets. */
+/* An empty sample, for places beyond the end: zeros, and no targets. */
 static void empty(const pst_trainer *t) {
     for (uint32_t j = 0; j < t->n_field; j++)
         memset(t->field[j].sample, t->field[j].targets ? 0xff : 0,
@@ -142,8 +142,8 @@ static uint64_t count_of(const field *f) {
     return count;
 }
 
-/* The sample that has been read, to the ranks here that need it. */
-static pst_status hand_out(pst_trainer *t, pst_split split, uint64_t k) {
+/* Copies the sample that was read to the local ranks that need it. */
+static pst_status copy_to_ranks(pst_trainer *t, pst_split split, uint64_t k) {
     for (uint32_t j = 0; j < t->n_field; j++) {
         const field *f = t->field + j;
         uint64_t count = f->targets ? count_of(f) : 0;
@@ -157,16 +157,16 @@ static pst_status hand_out(pst_trainer *t, pst_split split, uint64_t k) {
     return PST_OK;
 }
 
-/* Samples that are read in their order: of training without end, of a validation split n of its
- * `size`. */
+/* A sequence of samples: of training data without end, or n of the `size` samples of a validation
+ * split. */
 typedef struct {
     pst_data *data;
     pst_split split;
     uint64_t n, size;
 } series;
 
-/* Spread evenly: a split's first samples are of its first files. What is read depends on no layout,
- * so that losses can be compared. n < 2^32, or all. */
+/* Evenly spread, because the first samples of a split are from its first files. Independent of the
+ * layout, so that losses are comparable. n < 2^32, or n == size. */
 static uint64_t sample_of(const series *s, uint64_t k) {
     if (s->split == PST_SPLIT_TRAIN) return k;
     return k * (s->size / s->n) + k * (s->size % s->n) / s->n;
@@ -181,8 +181,8 @@ static series evaluated(const pst_trainer *t, pst_data *data) {
     return (series){data, PST_SPLIT_VALIDATION, n < size ? n : size, size};
 }
 
-/* Reads n_micro micro-batches of the samples first, first+1, ... of a series, those that ranks here
- * need; those beyond its end are empty. Each rank's count grows by the targets that it gets. */
+/* Fills n_micro micro-batches with samples first, first+1, ... of a series, as far as local ranks
+ * need them; samples beyond its end are empty. Each rank's count grows by its targets. */
 static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t n_micro) {
     uint64_t n = (uint64_t)n_micro * t->p->model_config.micro_batch;
     int32_t *out[PST_DATA_FIELDS];
@@ -192,12 +192,12 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
         if (first + k < s->n)
             PST_TRY(s->data->row->sample(s->data, s->split, sample_of(s, first + k), out));
         else empty(t);
-        PST_TRY(hand_out(t, s->split, k));
+        PST_TRY(copy_to_ranks(t, s->split, k));
     }
     return PST_OK;
 }
 
-/* Every rank counts those of all, so that all divide by the same. */
+/* All ranks count the targets of all replicas, so that all divide by the same number. */
 static uint64_t targets_of_batch(const pst_trainer *t, uint64_t sample) {
     const pst_data *data = t->data;
     return data->row->targets ? data->row->targets(data, sample, (uint64_t)t->config->train.batch)
@@ -227,8 +227,8 @@ static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first)
     return PST_OK;
 }
 
-/* Of all replicas, in their order, from the ranks that have the losses and, for them, the
- * targets. */
+/* Adds the totals of all replicas, in their order, from the ranks that have the losses and the
+ * targets for them. */
 static pst_status add_totals(pst_trainer *t, total *all) {
     const pst_prepared *p = t->p;
     const pst_layout *l = &p->plan->layout;
@@ -243,8 +243,8 @@ static pst_status add_totals(pst_trainer *t, total *all) {
     return PST_OK;
 }
 
-/* Sets t->stopped when any rank was asked to stop, t->save_requested when one was asked to save. */
-static pst_status hear_stop(pst_trainer *t) {
+/* Sets t->stopped when any rank was asked to stop, t->save_requested when any was asked to save. */
+static pst_status check_stop(pst_trainer *t) {
     const uint64_t *requests;
     uint64_t all = 0;
     PST_TRY(pst_group_numbers(t->group, t->takes_signals ? pst_stop_requests() : 0, &requests));
@@ -258,7 +258,7 @@ uint64_t pst_feed_passes(const pst_trainer *t) {
     uint64_t passes = (evaluated(t, t->data).n + per_pass - 1) / per_pass;
     for (uint32_t i = 0; i < t->sets.n; i++)
         passes += (evaluated(t, t->sets.set[i].data).n + per_pass - 1) / per_pass;
-    return t->study ? 0 : passes;
+    return t->times_only ? 0 : passes;
 }
 
 pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint64_t *tokens) {
@@ -271,7 +271,7 @@ pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint6
     for (uint64_t first = 0; first < s.n; first += per_pass) {
         PST_TRY(validate_pass(t, &s, first));
         if (s.n - first > per_pass)
-            PST_TRY(hear_stop(t)); /* after each: one alone may take many seconds */
+            PST_TRY(check_stop(t)); /* after each pass, which may take many seconds */
         if (t->stopped) return PST_OK;
     }
     PST_TRY(add_totals(t, &all));

@@ -1,5 +1,5 @@
-/* The first links of the chain for programs (penstock/graph.h, plan.h): configuration -> graph,
- * graph -> plan. Both are what a run makes of its run file; sessions are in session.c. */
+/* The first library calls of a program (penstock/graph.h, plan.h): configuration -> graph, graph ->
+ * plan, as a run derives them from its run file; sessions are in session.c. */
 #include "prepare/planned.h"
 #include "run/setup.h"
 #include <string.h>

@@ -1,18 +1,18 @@
-/* Whether the system's limits (ulimit) leave a run what it will need: asked before libraries start,
- * and again once the memory is laid out, before it is taken, threads are started and hours are
- * spent. */
+/* Checks that the system's limits (ulimit) suffice for a run: before libraries start, and again
+ * when the memory is laid out, before it is allocated, threads are started and hours are spent. */
 #include "run/limits.h"
 #include "base/limit.h"
 #include <stdlib.h>
 
 pst_status pst_limits_of_process(uint32_t ranks) {
     pst_limit_needs needs = pst_limit_of_rank(ranks, 1, 0);
-    if (getenv("PENSTOCK_LAUNCHER")) return PST_OK; /* which has looked for all of its ranks */
+    if (getenv("PENSTOCK_LAUNCHER"))
+        return PST_OK; /* the launcher has checked for all of its ranks */
     return pst_limit_check(&needs);
 }
 
-/* What this process's checkpoint will have of tensors at least: parts of tensor ranks are not
- * counted. */
+/* A lower bound for the bytes of this process's checkpoint: parameters that tensor ranks split are
+ * not counted. */
 static uint64_t checkpoint_bytes(const pst_prepared *p, uint32_t rank) {
     const pst_memory_map *x = p->memory[rank];
     uint64_t elements = 0;
@@ -28,14 +28,14 @@ pst_status pst_limits_of_run(const pst_trainer *t) {
     uint32_t n = several ? 1 : p->options.n_rank;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t rank = several ? t->world->rank : i;
-        uint64_t bytes = t->study ? 0 : checkpoint_bytes(p, rank);
-        if (!far && !t->study) arenas += p->memory[rank]->total;
+        uint64_t bytes = t->times_only ? 0 : checkpoint_bytes(p, rank);
+        if (!far && !t->times_only) arenas += p->memory[rank]->total;
         if (bytes > file) file = bytes;
     }
     pst_limit_needs needs =
         pst_limit_of_rank(t->world->size, 1 + n * (p->options.threads - 1), arenas);
     if (file > needs.file) needs.file = file;
-    /* UCX's, to other hosts */
+    /* UCX's connections to other hosts */
     if (several) needs.files += 2 * (uint64_t)(t->world->size - t->world->local_size);
     return pst_limit_check(&needs);
 }

@@ -1,10 +1,10 @@
-/* Whether the system's limits leave a run what it needs. */
+/* Checks that the system's limits suffice for a run. */
 #ifndef PST_RUN_LIMITS_H
 #define PST_RUN_LIMITS_H
 #include "run/trainer.h"
 
-/* Of a process of a job of so many ranks, before it joins them. ENOMEM names the limit. */
+/* For a process of a job of so many ranks, before it joins them. ENOMEM names the limit. */
 pst_status pst_limits_of_process(uint32_t ranks);
-/* After pst_setup_prepare, whose layout says what memory, and what checkpoints, there will be. */
+/* After pst_setup_prepare: for the memory and the checkpoints of this layout. */
 pst_status pst_limits_of_run(const pst_trainer *t);
 #endif

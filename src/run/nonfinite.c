@@ -1,6 +1,5 @@
-/* What happens to a step whose loss or gradient is not finite: it was not applied; it is repeated
- * under the checker, which names operator and tensor; then the run ends, or goes on with the next
- * batch. */
+/* Handles a step whose loss or gradient is not finite. It was not applied; it is repeated under the
+ * checker, which names operator and tensor; then the run ends, or goes on with the next batch. */
 #include "base/log.h"
 #include "run/nonfinite.h"
 #include "run/saving.h"
@@ -8,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Skipped steps without one that is applied: this will not end by itself. */
-enum { MOST_IN_ROW = 100 };
+/* After so many skipped steps in a row the run ends: it would not recover. */
+enum { MAX_IN_ROW = 100 };
 
-/* The same batch lies in the arenas still. *first: NULL when all was finite this time.
- * Collective. */
+/* Repeats the step: the same batch is still in the arenas. *first: NULL when all was finite this
+ * time. Collective. */
 static pst_status replay(pst_trainer *t, const pst_culprit **first) {
     pst_group *g = t->group;
     for (uint32_t i = 0; i < g->n_local; i++) {
@@ -56,20 +55,20 @@ static pst_status diverged(const pst_trainer *t, double loss, double norm, const
                     weights ? "" : "; ", last);
 }
 
-/* Once in a process at length; the others are counted, and each has its line in metrics.jsonl. */
+/* Logs the first skipped step of a process in full; each has its line in metrics.jsonl. */
 static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culprit *first,
                        const char *what) {
     char advice[PST_NONFINITE_ADVICE];
     t->skipped++;
     pst_nonfinite_advice(t, advice);
-    if (++t->skipped_in_row >= MOST_IN_ROW)
+    if (++t->skipped_in_row >= MAX_IN_ROW)
         return pst_fail(PST_EINPUT,
                         "%d steps in a row were skipped, the last one step %" PRIu64
                         ": loss %g, gradient norm %g; %s; "
-                        "%s, or look at the data",
-                        MOST_IN_ROW, t->step, fabs(loss), fabs(norm), what, advice);
+                        "%s, or check the data",
+                        MAX_IN_ROW, t->step, fabs(loss), fabs(norm), what, advice);
     if (t->metrics) pst_metrics_non_finite(t->metrics, t->step, t->skipped, first);
-    if (t->metrics && !t->said_skip++)
+    if (t->metrics && !t->skip_logged++)
         pst_log(PST_LOG_WARN,
                 "step %" PRIu64
                 " is skipped: loss %g, gradient norm %g; %s; later ones are in metrics.jsonl",
@@ -77,15 +76,15 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
     return PST_OK;
 }
 
-/* Every rank has the same numbers and comes to the same end. Weights that are no numbers do not
- * heal: then nothing is skipped. */
+/* Every rank has the same numbers and decides alike. If weights are not finite, no later step can
+ * be, so no step is skipped then. */
 pst_status pst_nonfinite_check(pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
     double loss = r->loss_sum / (double)r->targets, norm = r->grad_norm;
     const pst_culprit *first;
     char what[PST_REPLAY_TEXT];
     if (t->overflowed) return PST_OK;
-    if (t->study || (isfinite(loss) && isfinite(norm))) {
+    if (t->times_only || (isfinite(loss) && isfinite(norm))) {
         t->skipped_in_row = 0;
         return PST_OK;
     }
@@ -94,8 +93,8 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
     if (!first) {
         status = pst_fail(PST_EINTERNAL,
                           "step %" PRIu64
-                          ": loss %g, gradient norm %g, but repeated they are finite: the same "
-                          "computation has given two results (faulty memory or CPU?)",
+                          ": loss %g, gradient norm %g, but finite when repeated: the same "
+                          "computation gave two results; check memory and CPU",
                           t->step, fabs(loss), fabs(norm));
     } else {
         pst_replay_text(t->p->graph, first, what);

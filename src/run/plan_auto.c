@@ -1,4 +1,4 @@
-/* See plan_auto.h. What ranks hand on to each other is the text of a plan file. */
+/* See plan_auto.h. The ranks exchange the plan as the text of a plan file. */
 #include "run/plan_auto.h"
 #include "base/file.h"
 #include "base/plural.h"
@@ -11,15 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TEXT = 256 << 20, SEARCH_S = 30 };
+enum { MAX_TEXT = 256 << 20, SEARCH_S = 30 };
 
 #define KEY "penstock.plan"
 
-/* --- the plan that a run began with ----------------------------------------------------------- */
+/* --- the plan of the resumed run -------------------------------------------------------------- */
 
-/* Whether the plan goes with so many ranks and what the run file gives; says why not. 0: any
- * number, unsaid. */
-static int goes_with(const pst_config *c, const pst_plan *plan, const char *path, uint32_t n_rank) {
+/* Whether the plan is valid for so many ranks and the run file; logs why not. n_rank 0: any number,
+ * and nothing is logged. */
+static int is_valid_for(const pst_config *c, const pst_plan *plan, const char *path,
+                        uint32_t n_rank) {
     pst_config *copy;
     uint32_t ranks = pst_plan_job_ranks(plan);
     if (n_rank && ranks != n_rank) {
@@ -37,10 +38,10 @@ static int goes_with(const pst_config *c, const pst_plan *plan, const char *path
     return 0;
 }
 
-/* *text: the caller's, NULL when there is none that goes with the run; *ranks: of its job. What is
- * the matter with the checkpoint is found out, and said, later. */
-static pst_status read_begun(const pst_config *c, const char *resume, uint32_t n_rank, char **text,
-                             size_t *bytes, uint32_t *ranks) {
+/* *text: freed by the caller, NULL when no plan is valid for the run; *ranks: of its job. Errors of
+ * the checkpoint itself are reported later. */
+static pst_status read_resumed(const pst_config *c, const char *resume, uint32_t n_rank,
+                               char **text, size_t *bytes, uint32_t *ranks) {
     char path[PST_TRAINER_FOLDER + 16], run[PST_TRAINER_FOLDER];
     pst_plan *plan = NULL;
     *text = NULL;
@@ -48,9 +49,9 @@ static pst_status read_begun(const pst_config *c, const char *resume, uint32_t n
     pst_status status = pst_ckpt_run_of(resume, run, sizeof run);
     if (status == PST_OK && !*run) return PST_OK;
     snprintf(path, sizeof path, "%s/plan.yaml", run);
-    if (status == PST_OK) status = pst_file_read(path, MOST_TEXT, text, bytes);
+    if (status == PST_OK) status = pst_file_read(path, MAX_TEXT, text, bytes);
     if (status == PST_OK) status = pst_plan_parse(*text, *bytes, path, &plan);
-    if (status == PST_OK && goes_with(c, plan, path, n_rank)) {
+    if (status == PST_OK && is_valid_for(c, plan, path, n_rank)) {
         *ranks = pst_plan_job_ranks(plan);
     } else {
         free(*text);
@@ -67,17 +68,17 @@ pst_status pst_plan_auto_ranks(const pst_config *c, const pst_train_options *o, 
     char *text;
     size_t bytes;
     uint32_t ranks = 0;
-    PST_TRY(read_begun(c, o->resume, 0, &text, &bytes, &ranks));
+    PST_TRY(read_resumed(c, o->resume, 0, &text, &bytes, &ranks));
     free(text);
     *n_rank = ranks;
     return PST_OK;
 }
 
-/* --- a new one -------------------------------------------------------------------------------- */
+/* --- a new plan ------------------------------------------------------------------------------- */
 
-/* What the run's own set-up will have: threads, and *memory, free bytes of each rank, a little
- * less, for they are asked for again then. That is no parallel.memory: schedule solved has no other
- * limit than the run will have. world: NULL: all ranks are of this machine. */
+/* Sets what the run's own set-up will have: threads, and *memory: free bytes of each rank, less a
+ * margin, because they are determined again later. Not parallel.memory, so that schedule solved has
+ * the same limit as in the run. world: NULL: all ranks are on this machine. */
 static pst_status set_machine(pst_config *c, const pst_world *world, uint32_t n_rank,
                               uint64_t *memory) {
     const pst_device_config config = {.threads = 1};
@@ -127,7 +128,7 @@ static pst_status search(const pst_config *c, const pst_world *world, uint32_t n
     return status;
 }
 
-/* Before minutes of planning: whether this machine computes in the precision at all. */
+/* Checks, before minutes of planning, that this machine can compute in the precision. */
 static pst_status check_precision(const pst_config *c) {
     pst_prepare_options options = {.threads = 1};
     pst_dtype dtype;
@@ -152,7 +153,7 @@ static pst_status find(const pst_config *config, const pst_world *world, uint32_
     return status;
 }
 
-/* --- for all ---------------------------------------------------------------------------------- */
+/* --- for all ranks ---------------------------------------------------------------------------- */
 
 static void say(const pst_plan *p, int begun) {
     const pst_layout *l = &p->layout;
@@ -161,8 +162,8 @@ static void say(const pst_plan *p, int begun) {
            l->pipeline, pst_plural(l->pipeline), l->data, pst_plural(l->data), l->tensor,
            pst_plural(l->tensor), l->schedule, l->n_micro, l->micro_batch,
            (double)p->step_ns * 1e-6);
-    if (begun) printf(", as the run began\n");
-    else printf(", no layout takes less than %.3f ms\n", (double)p->bound_ns * 1e-6);
+    if (begun) printf(", the plan of the resumed run\n");
+    else printf(", lower bound over all layouts %.3f ms\n", (double)p->bound_ns * 1e-6);
     fflush(stdout);
 }
 
@@ -174,7 +175,7 @@ static pst_status lead(const pst_config *c, const pst_train_options *o, pst_worl
     uint32_t ranks;
     pst_plan *plan = NULL;
     PST_TRY(check_precision(c));
-    PST_TRY(read_begun(c, o->resume, n_rank, &text, &bytes, &ranks));
+    PST_TRY(read_resumed(c, o->resume, n_rank, &text, &bytes, &ranks));
     int begun = text != NULL;
     pst_status status = begun ? PST_OK : find(c, world, n_rank, &text, &bytes);
     if (status == PST_OK) status = world->ops->put(world, KEY, text, bytes);
@@ -187,12 +188,12 @@ static pst_status lead(const pst_config *c, const pst_train_options *o, pst_worl
     return status;
 }
 
-/* Of the plan's text, which it frees. */
+/* Parses the plan's text, and frees it. */
 static pst_status take(pst_config **config, char *text, size_t bytes, pst_plan **plan) {
     pst_plan *p = NULL;
     pst_status status = pst_plan_parse(text, bytes, "the plan", &p);
     free(text);
-    /* Of the cluster every host has a file of its own. */
+    /* The path of the cluster file may differ between hosts. */
     if (status == PST_OK) status = pst_plan_set_text(&p->cluster, "");
     if (status == PST_OK) status = pst_planned_take(config, p, "found");
     if (status == PST_OK) *plan = p;

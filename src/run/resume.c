@@ -12,7 +12,7 @@
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Array 0 is the weight, those behind it the rule's state. */
+/* Array 0 is the weight, the others are the optimizer's states. */
 static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
                              const pst_optim_row *rule) {
     enum { ARRAYS = 3 };
@@ -43,7 +43,7 @@ static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_r
     return PST_OK;
 }
 
-/* Splits ".../STEP": a zero before STEP, which is returned; NULL when nothing stands above it. */
+/* Splits ".../STEP" at the last slash and returns STEP; NULL when there is no folder before it. */
 static char *split_last(char *path) {
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') path[--n] = 0;
@@ -53,8 +53,7 @@ static char *split_last(char *path) {
     return slash + 1;
 }
 
-/* Of what a user resumes from: adds to the message which checkpoint to take instead of a damaged
- * one. */
+/* When the checkpoint to resume from is damaged: adds to the message which older one to use. */
 static pst_status name_older(pst_status status, const char *damaged, const pst_prepared *p) {
     uint64_t step, before = UINT64_MAX;
     char *folder = status == PST_EINPUT && !p->options.graph ? strdup(damaged) : NULL;
@@ -62,7 +61,7 @@ static pst_status name_older(pst_status status, const char *damaged, const pst_p
     if (name && sscanf(name, "step-%" SCNu64, &step) == 1)
         before = pst_ckpt_before(folder, 1, step);
     if (before != UINT64_MAX)
-        pst_fail(status, "%s; go on from the one before with --resume %s/step-%08" PRIu64,
+        pst_fail(status, "%s; resume from the previous one with --resume %s/step-%08" PRIu64,
                  pst_error(), folder, before);
     free(folder);
     return status;
@@ -89,18 +88,18 @@ static pst_status check_params(const pst_ckpt *ckpt, const pst_graph *g) {
         const pst_param *param = g->param + i;
         const pst_ckpt_tensor *tensor = pst_ckpt_tensor_find(ckpt, param->name);
         if (!tensor)
-            return pst_fail(PST_EINPUT, "%s is of another model: it holds no tensor %s", ckpt->path,
-                            param->name);
+            return pst_fail(PST_EINPUT, "%s is from a different model: it has no tensor %s",
+                            ckpt->path, param->name);
         if (tensor->n_dim != param->n_dim ||
             memcmp(tensor->dim, param->dim, param->n_dim * sizeof *tensor->dim))
             return pst_fail(PST_EINPUT,
-                            "%s is of a model of other sizes: tensor %s has another shape",
+                            "%s is from a model of different size: tensor %s has another shape",
                             ckpt->path, param->name);
     }
     return PST_OK;
 }
 
-/* A parameter's weight, or the state of one. */
+/* Whether the tensor is a parameter's weight, or one of its states. */
 static int is_known(const pst_graph *g, const char *tensor) {
     const char *dot = strrchr(tensor, '.');
     for (uint32_t i = 0; i < g->n_param; i++) {
@@ -110,24 +109,24 @@ static int is_known(const pst_graph *g, const char *tensor) {
     return 0;
 }
 
-/* Layers that would be lost. */
+/* Refuses a checkpoint with layers that this model lacks: they would be lost. */
 static pst_status check_surplus(const pst_ckpt *ckpt, const pst_graph *g) {
     for (uint32_t i = 0; i < ckpt->n_tensor; i++)
         if (!is_known(g, ckpt->tensor[i].name))
             return pst_fail(PST_EINPUT,
-                            "%s is of another model: its tensor %s is none of this one's",
+                            "%s is from a different model: its tensor %s does not exist here",
                             ckpt->path, ckpt->tensor[i].name);
     return PST_OK;
 }
 
-/* What shapes do not show. */
+/* Checks the model, including settings that shapes do not show. */
 static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     const pst_model_row *row;
     pst_model_config was, is = p->model_config;
     pst_config *c = NULL;
     PST_TRY(check_params(ckpt, p->whole));
     PST_TRY(check_surplus(ckpt, p->whole));
-    if (p->options.graph) return PST_OK; /* a program's: only the program knows more */
+    if (p->options.graph) return PST_OK; /* a program's own graph has no further settings */
     pst_status status = pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &c);
     if (status == PST_OK) status = pst_prepare_model(c, &row, &was);
     pst_config_close(c);
@@ -136,7 +135,7 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
         return pst_fail(PST_EINPUT, "%s was trained with model.heads %u, not %u", ckpt->path,
                         was.heads, is.heads);
     if (was.activation != is.activation)
-        return pst_fail(PST_EINPUT, "%s was trained with another model.activation", ckpt->path);
+        return pst_fail(PST_EINPUT, "%s was trained with a different model.activation", ckpt->path);
     return PST_OK;
 }
 
@@ -158,11 +157,10 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
                         "; resume with the same",
                         ckpt->path, info->seed, p->config->train.seed);
     if (info->data_hash != data->row->hash(data))
-        return pst_fail(
-            PST_EINPUT,
-            "%s was trained on other data (files, sizes, split or context differ), so its position "
-            "cannot be restored",
-            ckpt->path);
+        return pst_fail(PST_EINPUT,
+                        "%s was trained on different data (files, sizes, split or context differ), "
+                        "so its position cannot be restored",
+                        ckpt->path);
     return PST_OK;
 }
 
@@ -177,9 +175,8 @@ pst_status pst_resume_check(const pst_prepared *p, pst_data *data, const char *r
     return status;
 }
 
-/* A run file may say something else than it did. What cannot be compared for lack of memory is left
- * out. */
-static void say_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
+/* Logs settings that differ from the checkpoint's. Skipped without a message if memory runs out. */
+static void log_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     pst_config *was = NULL;
     char *text = NULL;
     size_t bytes;
@@ -196,7 +193,7 @@ static void say_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
 static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     const pst_ckpt_info *info = &ckpt->info;
     PST_TRY(check_resume(ckpt, t->p, t->data));
-    if (t->group->leader && !t->p->options.graph) say_changes(t, ckpt);
+    if (t->group->leader && !t->p->options.graph) log_changes(t, ckpt);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
         PST_TRY(name_older(status, ckpt->path, t->p));
@@ -214,7 +211,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     return PST_OK;
 }
 
-/* Hosts may see different folders under one path. */
+/* Hosts may see different folders under the same path. */
 static pst_status same_step(const pst_trainer *t) {
     const uint64_t *step;
     pst_status status = PST_OK;
@@ -223,8 +220,8 @@ static pst_status same_step(const pst_trainer *t) {
         if (step[r] != step[0])
             status = pst_fail(PST_EINPUT,
                               "%s is of step %" PRIu64 " on rank 0 and of step %" PRIu64
-                              " on rank %u: do all hosts "
-                              "see the same folder?",
+                              " on rank %u: check that all hosts "
+                              "see the same folder",
                               t->resume, step[0], step[r], r);
     return pst_group_agree(t->group, status);
 }

@@ -1,7 +1,7 @@
-/* Checkpoints while training goes on: from the step that one names until it counts. Every rank
- * writes its shard in the background, what STEP is about to change first (shard.h); how far each is
- * rides on the reports that all ranks exchange after every step, so that all agree on what comes
- * next without waiting for each other; rank 0 makes it count. */
+/* Checkpoints while training goes on. Every rank writes its shard in the background, first the
+ * parameters that STEP will change first (shard.h). The reports that all ranks exchange after every
+ * step contain the progress of each, so all agree on the next phase without waiting for each other;
+ * at the end rank 0 commits the checkpoint. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
@@ -14,13 +14,13 @@
 
 typedef enum { NOTHING, WRITING, COMMITTING } phase;
 
-static const uint64_t GUARD_WAIT_NS = 500000; /* then transfers are polled */
+static const uint64_t GUARD_WAIT_NS = 500000; /* the longest wait before transfers are polled */
 
-/* What STEP asks before it changes a parameter of one rank. */
+/* For one rank: tells STEP whether it may change a parameter. */
 typedef struct {
     pst_saving *saving;
     pst_shard *shard;
-    uint32_t *entry; /* [n_param] its number in the shard, UINT32_MAX: not stored by this rank */
+    uint32_t *entry; /* [n_param] index in the shard, UINT32_MAX: not stored by this rank */
 } guard;
 
 struct pst_saving {
@@ -31,18 +31,19 @@ struct pst_saving {
     pst_ckpt_entry *entry; /* of all shards */
     pst_saver *saver;
     char folder[PST_TRAINER_FOLDER + 16], *config;
-    phase phase;             /* the same on all ranks */
-    int alone;               /* this process has all ranks: it commits as soon as all is written */
-    pst_ckpt_info info;      /* of the one under way, */
-    const char *why;         /* and what it is for */
-    double best_before;      /* t->best_loss without it */
-    uint64_t bytes, held_ns; /* of all ranks; how long STEPs of this process have waited for it */
+    phase phase; /* the same on all ranks */
+    int alone;   /* this process has all ranks: it commits as soon as everything is written */
+    pst_ckpt_info info;      /* of the checkpoint under way, */
+    const char *why;         /* and its purpose */
+    double best_before;      /* t->best_loss before it */
+    uint64_t bytes, held_ns; /* bytes: of all ranks; held_ns: how long STEPs of this process have
+                                waited for it */
     int warned;
 };
 
 /* --- set-up ----------------------------------------------------------------------------------- */
 
-/* Ends when the parameter's bytes are taken; 0: not yet. */
+/* 1: the parameter's bytes are copied; 0: not yet, after a short wait. */
 static int may_change(void *arg, uint32_t param) {
     guard *g = arg;
     if (g->entry[param] == UINT32_MAX || pst_shard_released(g->shard, g->entry[param], 0)) return 1;
@@ -52,7 +53,7 @@ static int may_change(void *arg, uint32_t param) {
     return free_now;
 }
 
-/* What of a parameter this rank answers for, and so stores. */
+/* The part of a parameter that this rank owns and stores. */
 static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
     const pst_prepared *p = r->p;
     const pst_memory_map *x = r->memory;
@@ -68,7 +69,7 @@ static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
     return e;
 }
 
-/* In the order in which STEP goes through them. */
+/* Entries in the order in which STEP changes them. */
 static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     const pst_prepared *p = s->trainer->p;
     pst_rank *r = s->trainer->group->local[k];
@@ -90,7 +91,7 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     return PST_OK;
 }
 
-/* The resolved configuration as text, which goes into the checkpoint. */
+/* The resolved configuration as text, for the checkpoint. */
 static pst_status config_text(const pst_config *c, char **text) {
     size_t bytes;
     FILE *f = open_memstream(text, &bytes);
@@ -131,7 +132,7 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
 }
 
 pst_status pst_saving_open(pst_trainer *t) {
-    if (t->study || t->saving) return PST_OK;
+    if (t->times_only || t->saving) return PST_OK;
     t->saving = calloc(1, sizeof *t->saving);
     if (!t->saving) return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
     return open_saving(t, t->saving);
@@ -171,22 +172,22 @@ static pst_status commit(void *arg) {
     return PST_OK;
 }
 
-/* --- from one step to the next ---------------------------------------------------------------- */
+/* --- training thread -------------------------------------------------------------------------- */
 
-#define WORTH_A_WORD_NS UINT64_C(10000000) /* of waiting: below, it would read 0.00 s */
+#define MIN_WAITED_NS UINT64_C(10000000) /* shorter waits would be printed as 0.00 s */
 
 static const char *every_says = "checkpoint.every";
 
-/* What the checkpoint of t->step is for. Before t->best_loss follows. */
+/* The purpose of the checkpoint of t->step; before t->best_loss is updated. */
 static const char *purpose(const pst_trainer *t) {
     int64_t every = t->config->checkpoint.every;
     if (every > 0 && t->step % (uint64_t)every == 0) return every_says;
     return t->validation_loss < t->best_loss ? "the best evaluation so far" : "asked for";
 }
 
-/* Training stood still until the one before was written, which may not be the fault of
+/* Warns that training waited for the previous checkpoint; the cause may be other than
  * checkpoint.every. */
-static void say_waited(const pst_saving *s, const char *before, uint64_t step, uint64_t ns) {
+static void warn_waited(const pst_saving *s, const char *before, uint64_t step, uint64_t ns) {
     const char *why = purpose(s->trainer);
     int too_often = before == every_says && why == every_says;
     pst_log(PST_LOG_WARN,
@@ -196,9 +197,10 @@ static void say_waited(const pst_saving *s, const char *before, uint64_t step, u
             too_often ? ": checkpoint.every is shorter than a checkpoint takes" : "");
 }
 
-/* The step's data are in place well before STEP. 0: training does not go on meanwhile. */
-static uint64_t hurry_ns(const pst_trainer *t, int last) {
-    return last || !t->trained ? 0 : t->own[0].wall_ns / 10 * 8;
+/* The time after which writing must be complete: the next STEP comes well after. 0: no deadline,
+ * training does not continue meanwhile. */
+static uint64_t deadline_ns(const pst_trainer *t, int last) {
+    return last || !t->trained ? 0 : t->own_report[0].wall_ns / 10 * 8;
 }
 
 pst_status pst_saving_start(pst_trainer *t, int last) {
@@ -211,8 +213,8 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     uint64_t step_before = s->info.step;
     if (s->phase != NOTHING) PST_TRY(pst_saving_finish(t));
     uint64_t lost = pst_monotonic_ns() - began;
-    if (waited && lost >= WORTH_A_WORD_NS && t->group->leader && !s->warned++)
-        say_waited(s, before, step_before, lost);
+    if (waited && lost >= MIN_WAITED_NS && t->group->leader && !s->warned++)
+        warn_waited(s, before, step_before, lost);
     s->info.step = t->step;
     s->why = purpose(t);
     s->info.skipped = t->skipped;
@@ -221,14 +223,13 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     s->info.next_sample = t->step * (uint64_t)t->config->train.batch;
     s->info.validation_loss = t->validation_loss;
     s->best_before = t->best_loss;
-    if (t->validation_loss < t->best_loss)
-        t->best_loss = t->validation_loss; /* NaN is below nothing */
+    if (t->validation_loss < t->best_loss) t->best_loss = t->validation_loss; /* false for NaN */
     s->info.best_loss = t->best_loss;
     s->held_ns = 0;
     for (uint32_t k = 0; k < s->n && status == PST_OK; k++) {
         uint32_t rank = t->group->local[k]->rank;
         char *path = pst_ckpt_shard_path(s->folder, t->step, rank, t->p->options.n_rank);
-        pst_shard_begin(s->shard[k], path ? path : "", hurry_ns(t, last));
+        pst_shard_begin(s->shard[k], path ? path : "", deadline_ns(t, last));
         if (!path) pst_shard_fail(s->shard[k], PST_ENOMEM);
         free(path);
     }
@@ -244,7 +245,7 @@ pst_save_state pst_saving_state(pst_trainer *t) {
     return pst_saver_wait(s->saver) == PST_OK ? PST_SAVE_DONE : PST_SAVE_FAILED;
 }
 
-/* In seconds, of all processes. */
+/* The longest of all processes, in seconds. */
 static pst_status longest(pst_group *g, uint64_t mine_ns, double *seconds) {
     const uint64_t *ns;
     uint64_t most = 0;
@@ -254,8 +255,9 @@ static pst_status longest(pst_group *g, uint64_t mine_ns, double *seconds) {
     return PST_OK;
 }
 
-/* The same status on all ranks: what has come of it. A checkpoint that cannot be written is said
- * and survived; a dead peer and weights that are no numbers are not. */
+/* Ends the checkpoint, with the same status on all ranks. If it could not be written, the metrics
+ * say so and training continues; not after the death of a peer, or with weights that are not
+ * finite. */
 static pst_status conclude(pst_trainer *t, pst_status status) {
     pst_saving *s = t->saving;
     pst_metrics_saved saved = {.step = s->info.step, .bytes = s->bytes};
@@ -272,7 +274,7 @@ static pst_status conclude(pst_trainer *t, pst_status status) {
     return PST_OK;
 }
 
-/* How this process' part went. */
+/* The result of this process' part. */
 static pst_status own_status(const pst_trainer *t) {
     pst_status status = pst_saver_wait(t->saving->saver);
     if (status != PST_EINPUT) return status;
@@ -280,7 +282,7 @@ static pst_status own_status(const pst_trainer *t) {
                     t->saving->info.step, pst_error(), t->config->train.lr);
 }
 
-/* Some rank could not write: all hear why, and what there is goes before it may be tried again. */
+/* Some rank could not write: all ranks learn why, and rank 0 removes the incomplete checkpoint. */
 static pst_status give_up(pst_trainer *t, pst_status mine) {
     pst_status status = pst_group_agree(t->group, mine);
     if (status != PST_EPEER && t->group->leader) {

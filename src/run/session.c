@@ -1,6 +1,6 @@
-/* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the
- * caller and whose loop is the caller's own. Opening is here and in setup.c, data in
- * session_data.c, a step in step.c, checkpoints in saving.c and resume.c. */
+/* Training by a program (penstock/train.h): the same trainer as in a run, but the program has the
+ * loop and gives the data. Opening is here and in setup.c, data in session_data.c, a step in
+ * step.c, checkpoints in saving.c and resume.c. */
 #include "base/log.h"
 #include "run/setup.h"
 #include "run/announce.h"
@@ -29,14 +29,14 @@ struct pst_session {
     pst_trainer t;
     pst_config *config;
     pst_train_options options;
-    pst_data data; /* what checkpoints ask for the identity of the data */
+    pst_data data; /* stands for the data set where a checkpoint needs its hash */
     pst_session_data feeds;
-    double *sum;       /* [n_rank] room for the losses of an evaluation */
-    pst_status broken; /* a failure after which ranks no longer agree on where they are */
-    int torn; /* weights are partly those of a checkpoint that could not be read to its end */
+    double *sum;       /* [n_rank] buffer for the losses of an evaluation */
+    pst_status broken; /* status after which ranks no longer agree on their state */
+    int torn;          /* some weights are from a checkpoint that could not be read completely */
 };
 
-/* The library does not know what a program feeds: any data goes with any checkpoint. */
+/* The library does not know the program's data: any checkpoint matches. */
 static uint64_t no_hash(const pst_data *data) {
     (void)data;
     return 0;
@@ -45,7 +45,7 @@ static const pst_data_row data_program = {.name = "custom", .hash = no_hash};
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-/* Of the job: the plan is of one pipeline. */
+/* Ranks of the job; the plan is for one pipeline, if it has no number of replicas. */
 static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) {
     return plan->layout.data ? pst_plan_job_ranks(plan)
                              : pst_prepare_job_ranks(c, plan->layout.pipeline);
@@ -57,7 +57,7 @@ static pst_status check_plan(const pst_config *c, const pst_plan *plan, const ps
     if (samples != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
                         "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64
-                        "; give the plan's",
+                        "; set it to the plan's number of samples",
                         l->n_micro, l->micro_batch, c->train.batch);
     uint32_t n = ranks_of(c, plan);
     if (world->size > 1 && world->size != n)
@@ -66,12 +66,12 @@ static pst_status check_plan(const pst_config *c, const pst_plan *plan, const ps
     return pst_registry_joins(c->parallel.transport, world, n);
 }
 
-/* Each process for itself. */
+/* Not collective. */
 static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
     pst_trainer *t = &s->t;
     pst_prepare_options options = {
         .n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
-    /* of a tensor rank's part: pst_prepare looks */
+    /* a plan for tensor ranks is for a part of the graph: pst_prepare checks it */
     if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph));
     PST_TRY(check_plan(s->config, plan, t->world));
     PST_TRY(pst_planned_settle(s->config, plan, ""));
@@ -83,7 +83,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     return pst_session_data_open(t->p->graph, &s->feeds);
 }
 
-/* A launcher's job is joined once in the life of a process. */
+/* A process can join the job of its launcher only once. */
 static pst_status open_world(const pst_config *c, pst_world **world) {
     static atomic_int joined;
     const pst_world_ops *ops = pst_registry_world();
@@ -92,7 +92,7 @@ static pst_status open_world(const pst_config *c, pst_world **world) {
     if (strcmp(ops->name, "single") && atomic_exchange(&joined, 1))
         return pst_fail(
             PST_EINPUT,
-            "pst_session_open: a process that a launcher has started can open one session");
+            "pst_session_open: a process that was started by a launcher can open only one session");
     return ops->open(world);
 }
 
@@ -103,12 +103,12 @@ static pst_status open_ranks(pst_session *s, const pst_graph *graph, const pst_p
     if (t->world->size > 1) pst_log_set_rank((int)t->world->rank);
     pst_status status = pst_compare_ranks(t->world, s->config);
     if (status == PST_EPEER)
-        return status; /* they do not come together, and would not to agree about it */
+        return status; /* the ranks do not meet, so they cannot agree on the error either */
     if (status == PST_OK) status = prepare(s, graph, plan);
     PST_TRY(pst_group_agree_world(t->world, status));
     PST_TRY(pst_setup_ranks(t));
     PST_TRY(pst_setup_weights(t));
-    return pst_group_agree(t->group, pst_setup_room(t));
+    return pst_group_agree(t->group, pst_setup_buffers(t));
 }
 
 pst_status pst_session_open(const pst_config *config, const pst_graph *graph, const pst_plan *plan,
@@ -124,7 +124,7 @@ pst_status pst_session_open(const pst_config *config, const pst_graph *graph, co
     s->data.row = &data_program;
     s->t = (pst_trainer){.options = &s->options,
                          .data = &s->data,
-                         .study = !strcmp(config->parallel.device, "timed"),
+                         .times_only = !strcmp(config->parallel.device, "timed"),
                          .proc_status = -1,
                          .lock = -1};
     pst_status status = pst_config_copy(config, &s->config);
@@ -144,7 +144,7 @@ pst_status pst_session_open(const pst_config *config, const pst_graph *graph, co
 void pst_session_close(pst_session *s) {
     if (!s) return;
     pst_trainer *t = &s->t;
-    char said[4096]; /* why it is closed, perhaps; closing has messages of its own */
+    char said[4096]; /* perhaps why it is closed; closing sets messages of its own */
     snprintf(said, sizeof said, "%s", pst_error());
     if (t->group) pst_group_close(t->group, s->broken);
     if (t->world) t->world->ops->close(t->world);
@@ -157,7 +157,7 @@ void pst_session_close(pst_session *s) {
     pst_fail(PST_OK, "%s", said);
 }
 
-/* What every function begins with. */
+/* The checks at the beginning of every function. */
 static pst_status usable(const char *where, const pst_session *s, const void *argument,
                          const char *name) {
     if (!s || !argument) return pst_fail(PST_EINPUT, "%s: %s is NULL", where, s ? name : "session");
@@ -171,7 +171,7 @@ static pst_status usable(const char *where, const pst_session *s, const void *ar
 }
 #define USABLE(s, argument) PST_TRY(usable(__func__, s, argument, #argument))
 
-/* Remembers what cannot be gone on from. */
+/* Records a failure after which the session cannot continue. */
 static pst_status keep(pst_session *s, pst_status status) {
     if (status == PST_EPEER || status == PST_EINTERNAL) s->broken = status;
     return status;
@@ -210,7 +210,7 @@ pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t
     return status;
 }
 
-/* Each rank's losses, added in rank order by all alike. */
+/* Every rank adds the losses of all ranks in rank order. */
 static pst_status add_losses(pst_session *s, double *loss) {
     pst_group *g = s->t.group;
     double own[1] = {0}, *mine = g->n_local == 1 ? own : s->sum, sum = 0;
@@ -224,7 +224,7 @@ static pst_status add_losses(pst_session *s, double *loss) {
     }
     if (mine == own) PST_TRY(pst_group_all_gather(g, mine, sizeof *mine, s->sum));
     for (uint32_t r = 0; r < g->n_rank; r++) sum += s->sum[r];
-    *loss = s->t.study ? NAN : sum / (double)s->t.p->targets;
+    *loss = s->t.times_only ? NAN : sum / (double)s->t.p->targets;
     return PST_OK;
 }
 
@@ -242,11 +242,12 @@ uint64_t pst_session_steps(const pst_session *s) { return s ? s->t.step : 0; }
 /* --- checkpoints and weights ------------------------------------------------------------------ */
 
 static pst_status no_study(const pst_session *s) {
-    return s->t.study ? pst_fail(PST_EINPUT, "device timed computes nothing: there are no weights")
-                      : PST_OK;
+    return s->t.times_only
+               ? pst_fail(PST_EINPUT, "device timed computes nothing: there are no weights")
+               : PST_OK;
 }
 
-/* Rank 0 makes the folder and keeps others out of it while it writes. */
+/* Rank 0 creates the folder and locks it while it writes. */
 static pst_status take_folder(pst_trainer *t, const char *folder) {
     char inside[PST_TRAINER_FOLDER + 8];
     if (!*folder || strlen(folder) >= sizeof t->folder)
@@ -259,8 +260,8 @@ static pst_status take_folder(pst_trainer *t, const char *folder) {
     return pst_durable_lock(folder, &t->lock);
 }
 
-/* A run survives a checkpoint that cannot be written, and its message is in the metrics; a program
- * is told. */
+/* In a run, training continues after a checkpoint that cannot be written; a program gets the
+ * error. */
 static pst_status save(pst_trainer *t) {
     uint64_t before = t->checkpointed;
     t->checkpointed = UINT64_MAX;
@@ -277,7 +278,7 @@ pst_status pst_session_save(pst_session *s, const char *folder) {
     PST_TRY(no_study(s));
     pst_status status = pst_group_agree(s->t.group, take_folder(&s->t, folder));
     if (status == PST_OK) status = save(&s->t);
-    pst_saving_close(&s->t); /* the next one may go elsewhere */
+    pst_saving_close(&s->t); /* the next one may go to another folder */
     if (s->t.lock >= 0) close(s->t.lock);
     s->t.lock = -1;
     return keep(s, status);
@@ -303,7 +304,7 @@ pst_status pst_session_load(pst_session *s, const char *path) {
     return PST_OK;
 }
 
-/* The rank that answers for a parameter as a whole (pst_rank_owns). */
+/* The rank that owns a parameter (pst_rank_owns). */
 static uint32_t owner_of(const pst_prepared *p, uint32_t param) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         if (p->memory[r]->own_to[param] && !p->memory[r]->own_from[param]) return r;

@@ -6,14 +6,14 @@
 struct pst_feed {
     uint32_t tensor;
     uint64_t sample;     /* elements of one sample */
-    int32_t least, most; /* what its readers take */
+    int32_t least, most; /* smallest and largest value that all readers accept */
 };
 
-/* How many values the node's data may take, from 0 on: tokens are rows of their table, pixels are
- * bytes, lengths those of no position up to all of them, targets one of the logits. */
+/* Number of valid values of a node's data, from 0: tokens are rows of the embedding table, pixels
+ * are bytes, lengths are 0 to the number of positions, targets are one of the logits. */
 static uint64_t values_of(const pst_graph *g, const pst_node *node) {
     const pst_tensor *first = &g->tensor[node->in[0]];
-    if (node->attr.total) return node->attr.total; /* it has a part of them */
+    if (node->attr.total) return node->attr.total; /* it has only a part of the vocabulary */
     if (!strcmp(node->op->name, "embedding")) return g->param[node->param[0]].dim[0];
     if (!strcmp(node->op->name, "pixels")) return 256;
     return !strcmp(node->op->name, "attention") ? first->dim[1] + 1 : first->dim[first->n_dim - 1];
@@ -37,7 +37,7 @@ static pst_feed feed_of(const pst_graph *g, uint32_t tensor) {
     return f;
 }
 
-int32_t pst_session_data_most(const pst_graph *g, uint32_t tensor) {
+int32_t pst_session_data_max(const pst_graph *g, uint32_t tensor) {
     return feed_of(g, tensor).most;
 }
 
@@ -59,9 +59,9 @@ static pst_status check_values(const pst_trainer *t, const pst_feed *f, const in
         most = x[i] > most ? x[i] : most;
     }
     if (least >= f->least && most <= f->most) return PST_OK;
-    return pst_fail(PST_EINPUT, "data tensor %s holds %d; possible are %s%d",
+    return pst_fail(PST_EINPUT, "data tensor %s contains %d; expected %s%d",
                     t->p->graph->tensor[f->tensor].name, most > f->most ? most : least,
-                    f->least ? "negative numbers and 0 to " : "0 to ", f->most);
+                    f->least ? "a negative number or 0 to " : "0 to ", f->most);
 }
 
 pst_status pst_session_data_check(const pst_session_data *d, const pst_trainer *t,

@@ -1,5 +1,5 @@
-/* What happens before the first step: everything that can be known to be wrong is found out, the
- * run gets its folder, the weights their first values. */
+/* Set-up before the first step: makes every check that is possible, creates the run's folder, and
+ * initialises the weights. */
 #include "backends/machine.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -25,29 +25,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- what can be known to be wrong ------------------------------------------------------------ */
+/* --- checks before the start ------------------------------------------------------------------ */
 
 uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t ranks_here) {
     return c->parallel.threads ? (uint32_t)c->parallel.threads
                                : pst_placement_threads(world, ranks_here);
 }
 
-/* What a rank may use: as configured, else its share of what the machine has free; a device with
- * memory of its own says when it is opened what is too much. */
+/* The memory limit of a rank: parallel.memory, else its share of the machine's free memory; a
+ * device with its own memory checks the limit when it is opened. */
 static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device,
                              uint32_t ranks_here) {
     if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
     return device->flags & PST_DEVICE_FAR ? 0 : pst_machine_memory() / ranks_here;
 }
 
-/* The files that the run starts from: headers and shapes, not the tensors' bytes. */
+/* Checks the files that the run starts from: headers and shapes, not the tensors' bytes. */
 static pst_status check_sources(const pst_prepared *p, pst_data *data, const char *resume) {
     if (resume && *resume) return pst_resume_check(p, data, resume);
     return *p->config->model.weights ? pst_resume_check_hf(p, p->config->model.weights) : PST_OK;
 }
 
-static pst_status cannot_make(const char *folder) {
-    return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", folder,
+static pst_status cannot_create(const char *folder) {
+    return pst_fail(pst_status_of_errno(errno), "cannot create the folder %s: %s", folder,
                     strerror(errno));
 }
 
@@ -56,13 +56,13 @@ pst_status pst_setup_parents(const char *path) {
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) return cannot_make(part);
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) return cannot_create(part);
         *slash = '/';
     }
     return PST_OK;
 }
 
-/* Whether a new run's folder can be made. */
+/* Checks that the folder of a new run can be created. */
 static pst_status check_runs(const pst_train_options *o) {
     char inside[PST_TRAINER_FOLDER];
     if (*o->resume) return PST_OK;
@@ -71,7 +71,7 @@ static pst_status check_runs(const pst_train_options *o) {
                         o->runs);
     pst_status status = pst_setup_parents(inside);
     if (status == PST_OK && access(inside, W_OK | X_OK) != 0)
-        status = pst_fail(pst_status_of_errno(errno), "cannot make the run's folder in %s: %s",
+        status = pst_fail(pst_status_of_errno(errno), "cannot create the run's folder in %s: %s",
                           o->runs, strerror(errno));
     return status == PST_EINPUT ? pst_fail(status, "%s; --runs DIR chooses another", pst_error())
                                 : status;
@@ -125,7 +125,7 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK)
         status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
-    if (status == PST_OK) status = pst_autotune_know(p, plan, o->resume);
+    if (status == PST_OK) status = pst_autotune_load(p, plan, o->resume);
     if (status == PST_OK) status = pst_feed_check(p, d);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);
@@ -149,7 +149,7 @@ void pst_setup_log(const char *level) {
 
 pst_status pst_setup_ranks(pst_trainer *t) {
     const pst_device_ops *device = t->p->options.device;
-    /* That which was asked for by name has memory of its own way. */
+    /* The transport nccl moves device memory itself. */
     pst_transport_ucx_cuda(device && device->flags & PST_DEVICE_CUDA &&
                            strcmp(t->config->parallel.transport, "nccl"));
     PST_TRY(
@@ -164,7 +164,7 @@ pst_status pst_setup_ranks(pst_trainer *t) {
 
 /* --- the folder ------------------------------------------------------------------------------- */
 
-/* runs/NAME, or runs/NAME-2, ... when that is taken; the folder is new and nobody else's. */
+/* Creates runs/NAME, or runs/NAME-2, ... if that exists. */
 static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]) {
     const char *name = t->config->name, *runs = t->options->runs;
     for (int k = 1; k < 10000; k++) {
@@ -175,14 +175,14 @@ static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]
                             runs);
         if (k == 1) PST_TRY(pst_setup_parents(out));
         if (mkdir(out, 0777) == 0) return PST_OK;
-        if (errno != EEXIST) return cannot_make(out);
+        if (errno != EEXIST) return cannot_create(out);
     }
     return pst_fail(PST_EINPUT, "%s/%s-2 to -9999 are taken: remove some, or give another name",
                     runs, name);
 }
 
-/* A run resumed from its newest checkpoint goes on in its own folder. From an older checkpoint, or
- * from one that lies in no run's folder, the way leads elsewhere: a new folder, so that nothing is
+/* A run that resumes from its newest checkpoint goes on in its own folder. From an older
+ * checkpoint, or one outside of a run's folder, it gets a new folder, so that nothing is
  * overwritten. *made: it is new. */
 static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER], int *made) {
     char run[PST_TRAINER_FOLDER] = "";
@@ -195,7 +195,8 @@ static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDE
     if (!*run) {
         PST_TRY(make_folder(t, out));
         *made = 1;
-        pst_log(PST_LOG_INFO, "%s is not the newest checkpoint of a run; what follows goes to %s",
+        pst_log(PST_LOG_INFO,
+                "%s is not the newest checkpoint of a run; the resumed run is written to %s",
                 t->options->resume, out);
         return PST_OK;
     }
@@ -203,20 +204,19 @@ static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDE
     return PST_OK;
 }
 
-/* The checkpoint to go on from, found once for all ranks, when nobody else writes there any
- * more. */
+/* Finds the checkpoint to resume from, once for all ranks, when the folder is locked. */
 static pst_status find_resumed(pst_trainer *t) {
     char *found, checkpoints[PST_TRAINER_FOLDER + 16];
     if (!*t->options->resume) return PST_OK;
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", t->folder);
-    pst_ckpt_clean(checkpoints); /* what a dead run has left half written */
+    pst_ckpt_clean(checkpoints); /* incomplete files of a run that died */
     PST_TRY(pst_ckpt_find(t->options->resume, &found));
     uint64_t broken = pst_ckpt_before(checkpoints, 0, UINT64_MAX),
              good = pst_ckpt_before(checkpoints, 1, UINT64_MAX);
     if (broken != UINT64_MAX && good != UINT64_MAX && broken > good)
         pst_log(PST_LOG_WARN,
                 "%s/step-%08" PRIu64
-                " is incomplete (no index.json); going on from step-%08" PRIu64,
+                " is incomplete (no index.json); resuming from step-%08" PRIu64,
                 checkpoints, broken, good);
     int used = snprintf(t->resume, sizeof t->resume, "%s", found);
     free(found);
@@ -238,8 +238,7 @@ static pst_status print_plan(const void *what, FILE *f) {
     return pst_plan_print(p->plan, p->grid.before ? p->whole : p->graph, f);
 }
 
-/* Rank 0 makes the folder, sees to it that nobody else writes there, and tells the others its
- * name. */
+/* Rank 0 creates and locks the folder, and broadcasts its name. */
 pst_status pst_setup_folder(pst_trainer *t) {
     pst_status status = PST_OK;
     if (t->group->leader) {
@@ -271,19 +270,19 @@ pst_status pst_setup_weights(pst_trainer *t) {
     return PST_OK;
 }
 
-pst_status pst_setup_room(pst_trainer *t) {
+pst_status pst_setup_buffers(pst_trainer *t) {
     uint32_t n = t->p->options.n_rank;
     t->report = calloc(n, sizeof *t->report);
-    t->own = calloc(t->group->n_local, sizeof *t->own);
+    t->own_report = calloc(t->group->n_local, sizeof *t->own_report);
     t->proc_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
     t->culprit = calloc(n, sizeof *t->culprit);
     t->own_culprit = calloc(t->group->n_local, sizeof *t->own_culprit);
-    if (!t->report || !t->own || !t->culprit || !t->own_culprit)
+    if (!t->report || !t->own_report || !t->culprit || !t->own_culprit)
         return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", n);
     return pst_prediction_open(t->p, &t->prediction);
 }
 
-/* mpirun gives rank 0 a terminal whether somebody looks or not. */
+/* mpirun gives rank 0 a terminal even if its output is redirected. */
 static pst_metrics_show what_to_show(const pst_trainer *t) {
     const pst_world *w = t->group->world;
     if (t->options->quiet) return PST_SHOW_NOTHING;
@@ -292,7 +291,7 @@ static pst_metrics_show what_to_show(const pst_trainer *t) {
 
 pst_status pst_setup_metrics(pst_trainer *t) {
     const pst_prepared *p = t->p;
-    pst_status status = pst_setup_room(t);
+    pst_status status = pst_setup_buffers(t);
     if (status == PST_OK) status = pst_feed_open(t);
     if (t->group->leader && status == PST_OK) {
         pst_metrics_options o = {.folder = t->folder,
@@ -310,7 +309,7 @@ void pst_setup_close(pst_trainer *t) {
     pst_prediction_close(t->prediction);
     pst_feed_close(t);
     free(t->report);
-    free(t->own);
+    free(t->own_report);
     free(t->culprit);
     free(t->own_culprit);
     if (t->proc_status >= 0) close(t->proc_status);

@@ -1,5 +1,5 @@
-/* Where a run happens: in this process, on local ranks, on the hosts of a file, or as a rank of a
- * job that is there. */
+/* Chooses where a run takes place: in this process, on local ranks, on the hosts of a file, or as a
+ * rank of an existing job. */
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch/launch.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the user got wrong is found here, once, before ranks start. */
+/* Finds the user's errors here, once, before ranks start. */
 static pst_status check_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
                               uint32_t n_rank) {
     pst_run_inputs in;
@@ -28,14 +28,14 @@ static pst_status check_local(const pst_config *c, const pst_train_options *o, c
     return PST_OK;
 }
 
-/* What a job that this process has started says to the caller. */
+/* Passes the end of a job that this process started to the caller. */
 static pst_status ended(const pst_train_options *o, const pst_launch_end *end) {
     if (o->stopped) *o->stopped = end->stopped;
     return pst_launch_ended(end);
 }
 
-/* Starts local ranks of this program and waits for them. The first of them finds a plan that is
- * still to be found. */
+/* Starts local ranks of this program and waits for them. With parallel.plan auto, the first rank
+ * plans. */
 static pst_status train_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
                               uint32_t n_rank) {
     pst_launch_end end = {0};
@@ -44,8 +44,8 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, c
     return ended(o, &end);
 }
 
-/* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there
- * are slots for whole stages. What the user got wrong in the run file the ranks find, which know
+/* Starts ranks on the hosts of a file: as many as requested, else as the layout needs, else as many
+ * whole pipelines as there are slots for. The ranks find errors in the run file, because they know
  * their machines. */
 static pst_status train_hosts(const pst_config *c, const pst_train_options *o,
                               const pst_plan *plan) {
@@ -64,14 +64,14 @@ static pst_status train_hosts(const pst_config *c, const pst_train_options *o,
     return status == PST_OK ? ended(o, &end) : status;
 }
 
-/* This host's part of a job that train_hosts has started elsewhere. */
+/* The launcher of this host, for a job that train_hosts has started on another one. */
 static pst_status train_host(const pst_train_options *o) {
     pst_launch_end end = {0};
     PST_TRY(pst_launch_host(o->argv, 3000, &end));
     return ended(o, &end);
 }
 
-/* 1: this process is no rank, and has done what its role asks for. */
+/* 1: this process is not a rank, and has done its work. */
 static int train_role(const pst_config *c, pst_status *status) {
     pst_dmlc_role role;
     pst_tcp_job job = {.seconds = (uint32_t)c->parallel.wait};
@@ -85,22 +85,22 @@ static int train_role(const pst_config *c, pst_status *status) {
     return 1;
 }
 
-/* Tasks that another launcher has started without PMIx may be as many runs, but are more likely
+/* Tasks that another launcher started without PMIx could be independent runs, but are probably
  * meant as ranks. */
 static void warn_of_tasks(void) {
     static const char *const count[] = {"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
     for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
         const char *text = getenv(count[i]);
         if (!text || strtol(text, NULL, 10) < 2 || (!i && !getenv("SLURM_PROCID"))) continue;
-        pst_log(
-            PST_LOG_WARN,
-            "%s is %s, but there is no PMIx: this task trains by itself; as ranks of one job: %s",
-            count[i], text, i ? "a launcher that speaks PMIx" : "srun --mpi=pmix");
+        pst_log(PST_LOG_WARN,
+                "%s is %s, but there is no PMIx, so this task trains alone; to run the tasks as "
+                "ranks of one job, use %s",
+                count[i], text, i ? "a launcher with PMIx" : "srun --mpi=pmix");
         return;
     }
 }
 
-/* What a job of several processes asks for, and what it is. */
+/* Checks the options of a process of an existing job, and gets its number of ranks. */
 static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
                             const pst_world *world, uint32_t *n_rank) {
     if (o->ranks && o->ranks != world->size)
@@ -115,7 +115,7 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
     return pst_planned_ranks(c, plan, world->size, n_rank);
 }
 
-/* In this process alone; *plan: of the file, or found here. */
+/* In this process alone; *plan: from the file, or made here. */
 static pst_status train_alone(pst_config **c, const pst_train_options *o, pst_plan **plan,
                               uint32_t n_rank) {
     pst_world *world;
@@ -128,7 +128,7 @@ static pst_status train_alone(pst_config **c, const pst_train_options *o, pst_pl
     return status;
 }
 
-/* In a process that no launcher has started. */
+/* In a process that was not started by a launcher. */
 static pst_status train_single(pst_config **c, const pst_train_options *o, pst_plan **plan) {
     uint32_t n_rank, begun = 0;
     int plans = pst_config_is_auto(*c);
@@ -141,8 +141,7 @@ static pst_status train_single(pst_config **c, const pst_train_options *o, pst_p
     return train_alone(c, o, plan, n_rank);
 }
 
-/* As a rank of a job. The configuration of all is compared as they were given it, before a plan is
- * looked for. */
+/* As a rank of a job. Ranks compare their configurations as given, before planning. */
 static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_plan **plan) {
     pst_world *world;
     uint32_t n_rank;
@@ -150,7 +149,7 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_pla
     PST_TRY(pst_registry_world()->open(&world));
     pst_log_set_rank((int)world->rank);
     pst_status status = pst_compare_ranks(world, *c);
-    if (status == PST_EPEER) { /* they do not come together, and would not to agree about it */
+    if (status == PST_EPEER) { /* the ranks do not meet, so they cannot agree on the error either */
         world->ops->close(world);
         return status;
     }
@@ -161,7 +160,7 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_pla
     if (status == PST_OK) status = pst_setup_placement(*c, *plan, n_rank, &world);
     status = pst_group_agree_world(world, status);
     if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
-    pst_train_say_once(world);
+    pst_train_report_once(world);
     world->ops->close(world);
     return status;
 }

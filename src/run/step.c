@@ -1,6 +1,6 @@
-/* One optimizer step, once its data lies in the ranks' memory: hyper-parameters, the run, what each
- * rank measured, and whether the numbers are still numbers. Of the training loop (train.c) and of a
- * session (session.c) alike. */
+/* One optimizer step, when its data is in the ranks' memory: hyper-parameters, the step itself, the
+ * measurements of each rank, and the check for finite numbers. For the training loop (train.c) and
+ * for sessions (session.c). */
 #include "run/stop.h"
 #include "run/step.h"
 #include "run/nonfinite.h"
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from
- * 0; a session may make more of them than train.steps. */
+ * 0; a session may make more steps than train.steps. */
 static double learning_rate(const pst_config *c, uint64_t step) {
     double lr = c->train.lr, low = c->train.lr_min;
     if (step < (uint64_t)c->train.warmup) return lr * (double)(step + 1) / (double)c->train.warmup;
@@ -24,8 +24,8 @@ static double learning_rate(const pst_config *c, uint64_t step) {
                                    : 0.5 * (1 + cos(3.14159265358979323846 * x)));
 }
 
-/* update: 1 for the first that changes the weights. Skipped steps move the learning rate on, but
- * nothing else. */
+/* update: 1 for the first step that changes the weights. A skipped step advances the learning rate
+ * only. */
 static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step, uint64_t update) {
     double t = (double)update;
     return (pst_optim_hyper){.lr = (float)learning_rate(c, step),
@@ -45,8 +45,8 @@ static uint64_t kib_after(const char *text, const char *key) {
     return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* Of this process: anonymous and shared resident bytes; and the most that were ever resident, files
- * of libraries included. 0 where the system does not tell. */
+/* Memory of this process: anonymous and shared resident bytes; peak resident bytes, including
+ * library files. 0 if the system does not report it. */
 static void resident_bytes(int proc_status, uint64_t *own, uint64_t *most) {
     char text[4096];
     ssize_t n = proc_status < 0 ? -1 : pread(proc_status, text, sizeof text - 1, 0);
@@ -55,7 +55,7 @@ static void resident_bytes(int proc_status, uint64_t *own, uint64_t *most) {
     *most = kib_after(text, "\nVmHWM:");
 }
 
-/* What one rank measured in the step just done. */
+/* The measurements of one rank in the step just done. */
 static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
     const pst_instr_list *list = &r->p->job->list[r->rank];
     pst_report out = {.peak_bytes = peak_bytes,
@@ -83,8 +83,8 @@ static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
     return out;
 }
 
-/* Whether to look how far the arena has been written by now: reading what is not takes time. */
-static int looks(const pst_trainer *t) {
+/* Whether to measure how far the arena was written: it takes time to read the untouched part. */
+static int measures_peak(const pst_trainer *t) {
     return !(t->step & (t->step - 1)) || t->step == (uint64_t)t->config->train.steps;
 }
 
@@ -97,29 +97,29 @@ void pst_step_take_requests(pst_trainer *t, uint64_t requests) {
     pst_stop_save_taken();
 }
 
-/* Every rank's report to all; what any was asked to do is known to all from here on. */
+/* Gathers the report of every rank, which also makes requests to any rank known to all. */
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     uint64_t resident, most_resident, requests = t->takes_signals ? pst_stop_requests() : 0;
     resident_bytes(t->proc_status, &resident, &most_resident);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
-        uint64_t peak_bytes = t->own[i].peak_bytes; /* of the step before */
-        if (!peak_bytes || looks(t))
+        uint64_t peak_bytes = t->own_report[i].peak_bytes; /* of the previous step */
+        if (!peak_bytes || measures_peak(t))
             PST_TRY(pst_rank_touched(t->group->local[i], peak_bytes, &peak_bytes));
-        t->own[i] = report_of(t->group->local[i], peak_bytes);
-        t->own[i].wall_ns = wall_ns;
-        t->own[i].resident_bytes = resident;
-        t->own[i].requests = requests;
-        t->own[i].peak_resident_bytes = most_resident;
-        t->own[i].saving = pst_saving_state(t);
+        t->own_report[i] = report_of(t->group->local[i], peak_bytes);
+        t->own_report[i].wall_ns = wall_ns;
+        t->own_report[i].resident_bytes = resident;
+        t->own_report[i].requests = requests;
+        t->own_report[i].peak_resident_bytes = most_resident;
+        t->own_report[i].saving = pst_saving_state(t);
     }
-    PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));
+    PST_TRY(pst_group_all_gather(t->group, t->own_report, sizeof *t->own_report, t->report));
     pst_group_learn(t->group, t->report);
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) requests |= t->report[r].requests;
     pst_step_take_requests(t, requests);
     return PST_OK;
 }
 
-/* Predicted beside measured. */
+/* Measured values, with predictions beside them. */
 static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     const pst_prepared *p = t->p;
     const pst_rank *r = t->group->local[0];
@@ -130,7 +130,7 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     const pst_report *l = &t->report[longest];
     return (pst_metrics_step){
         .step = t->step,
-        .loss = t->study ? NAN : r->loss_sum / (double)r->targets,
+        .loss = t->times_only ? NAN : r->loss_sum / (double)r->targets,
         .lr = learning_rate(p->config, t->step - 1),
         .grad_norm = r->grad_norm,
         .step_s = (double)wall_ns * 1e-9,
@@ -145,11 +145,11 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .scales = t->scaler.dynamic || r->loss_scale != 1};
 }
 
-/* An overflow of fp16 is skipped: the rank has left the weights alone, every one alike. */
+/* An fp16 overflow: every rank has skipped the step, and kept its weights. */
 static void adjust_scale(pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
     int finite = isfinite(r->loss_sum) && isfinite(r->grad_norm);
-    t->overflowed = !t->study && pst_scaler_step(&t->scaler, t->config, finite);
+    t->overflowed = !t->times_only && pst_scaler_step(&t->scaler, t->config, finite);
     if (t->overflowed) {
         t->skipped++;
         t->skipped_in_row++;
@@ -167,14 +167,15 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
     uint64_t wall_ns = pst_monotonic_ns() - began_ns;
     t->step++;
     adjust_scale(t);
-    t->validation_loss = NAN; /* of these weights: not measured yet */
+    t->validation_loss = NAN; /* not measured for the new weights yet */
     PST_TRY(gather_reports(t, wall_ns));
     *measured = measured_step(t, wall_ns);
     return PST_OK;
 }
 
-/* Who draws a step that was skipped draws its replay: the spans are of that. */
+/* After a replay, the reports and the timeline are those of the replay. */
 pst_status pst_step_check(pst_trainer *t) {
     PST_TRY(pst_nonfinite_check(t));
-    return t->skipped_in_row && !t->overflowed ? gather_reports(t, t->own[0].wall_ns) : PST_OK;
+    return t->skipped_in_row && !t->overflowed ? gather_reports(t, t->own_report[0].wall_ns)
+                                               : PST_OK;
 }

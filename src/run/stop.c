@@ -1,4 +1,4 @@
-/* See stop.h. Handlers only note what was asked. */
+/* See stop.h. The handlers only record the request. */
 #include "run/stop.h"
 #include "base/clock.h"
 #include "comm/launch/launch.h"
@@ -16,7 +16,8 @@ static void on_save(int number) {
     if (pst_monotonic_ns() - saved_ns >= PST_LAUNCH_SAME_NS) save = 1;
 }
 
-/* Once. again: what another such signal would do. On a terminal ^C stands on the line. */
+/* Prints the line once. again: the effect of another such signal. On a terminal the cursor is
+ * behind ^C. */
 static void say(const char *text, const char *again) {
     int error = errno;
     char line[128] = "";
@@ -47,7 +48,7 @@ static void on_stop(int number) {
     stopped_ns = now;
     if (number == SIGTERM) terminated = 1;
     else interrupted = 1;
-    say("stopping after this step", " (again: at once, nothing saved)");
+    say("stopping after this step", " (a second time: at once, without saving)");
 }
 
 void pst_stop_announce(void) { say("stopping after this step, saving", ""); }
@@ -59,8 +60,8 @@ static void install(int number, const struct sigaction *action, struct sigaction
     if (before->sa_handler != SIG_IGN) sigaction(number, action, NULL);
 }
 
-/* The handlers have a stack of their own: oneDNN 2.6's sgemm keeps live data below the stack
- * pointer, which a handler's frame on the computing thread's stack would destroy. */
+/* The handlers have their own stack: oneDNN 2.6's sgemm keeps live data below the stack pointer,
+ * which a handler's frame on the computing thread's stack would destroy. */
 void pst_stop_open(pst_stop_before *before, int announce) {
     static char stack[64 << 10];
     const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
@@ -119,7 +120,7 @@ void pst_stop_save_taken(void) {
     save = 0;
 }
 
-/* What a batch system takes for a failure outweighs what it does not. */
+/* A signal that batch systems treat as a failure has precedence. */
 int pst_stop_signal(uint64_t requests) {
     if (requests & PST_STOP_TERMINATE) return SIGTERM;
     if (requests & PST_STOP_HANGUP) return SIGHUP;

@@ -1,6 +1,6 @@
-/* What signals ask of the training run in this process: SIGINT, SIGTERM and SIGHUP to save and
- * stop, SIGUSR1 to save and go on, SIGQUIT to end at once. All ranks agree on it, with the reports
- * of a step (step.c) and within a validation (feed.c). */
+/* Signals as requests to the training run in this process: SIGINT, SIGTERM and SIGHUP: save and
+ * stop; SIGUSR1: save and continue; SIGQUIT: end at once. The ranks agree on requests with the
+ * reports of a step (step.c), and within a validation (feed.c). */
 #ifndef PST_RUN_STOP_H
 #define PST_RUN_STOP_H
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* What a run says at its end: its memory, the time of its steps, measured beside predicted, and
- * where its files are. */
+/* What a run prints at its end: its memory, measured and predicted times of its steps, and the
+ * paths of its files. */
 #include "base/log.h"
 #include "report/typical.h"
 #include "run/announce.h"
@@ -7,14 +7,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { FEW = 6 }; /* a run of fewer steps is a quick trial, which needs no explanation */
+enum { MIN_EXPLAINED = 6 }; /* a shorter run is a quick trial, which needs no explanation */
 
-static void say_times(const pst_trainer *t) {
+static void print_times(const pst_trainer *t) {
     pst_report_typical s;
     if (pst_report_typical_step(t->folder, &s) != PST_OK || !isfinite(s.step_ms) ||
         !isfinite(s.predicted_step_ms)) {
         pst_error_clear();
-        return; /* metrics that could not be written were said */
+        return; /* errors in writing metrics were reported */
     }
     int waits = t->p->grid.pipeline > 1 && isfinite(s.bubble) && isfinite(s.predicted_bubble);
     printf("step time   %.1f ms measured, %.1f ms predicted (medians of steps %.0f to %.0f)\n",
@@ -22,19 +22,19 @@ static void say_times(const pst_trainer *t) {
     if (waits)
         printf("bubble      %.1f%% measured, %.1f%% predicted\n", 100 * s.bubble,
                100 * s.predicted_bubble);
-    if (s.last - s.first < FEW) return;
-    pst_sharing crowd;
+    if (s.last - s.first < MIN_EXPLAINED) return;
+    pst_sharing sharing;
     const char *bubble = "Bubble: the share of a step in which a rank waits for others. ";
-    const char *load = "the machine got busier, or less busy, since then";
-    if (pst_announce_crowd(t, &crowd))
-        load = "ranks take turns on processors (crowded), or the load has changed";
+    const char *load = "the load of the machine has changed since then";
+    if (pst_announce_oversubscribed(t, &sharing))
+        load = "processors are oversubscribed, or the load has changed";
     printf("            %sPredicted: simulated from the first steps.\n", waits ? bubble : "");
-    printf("            Measured differs where %s.\n", load);
+    printf("            Measured differs if %s.\n", load);
 }
 
-/* Of the rank with the largest arena. What libraries take no layout knows: the process alone
- * tells. */
-static void say_memory(const pst_trainer *t) {
+/* Of the rank with the largest arena. The memory of libraries is not in the layout, so it is
+ * measured for the process. */
+static void print_memory(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint32_t largest = 0;
     for (uint32_t r = 1; r < p->options.n_rank; r++)
@@ -49,8 +49,8 @@ static void say_memory(const pst_trainer *t) {
     putchar('\n');
 }
 
-/* No step of this process has changed the weights. A run that goes on may end while the scale of
- * fp16 is still being found: its weights were trained before. */
+/* If a resumed run ends while the fp16 loss scale is still being found, its steps may all be
+ * skipped, but its weights were trained before. */
 int pst_announce_changed_nothing(const pst_trainer *t) {
     uint64_t steps = t->step - t->resumed;
     int scaling = t->resumed && t->overflowed;
@@ -60,13 +60,13 @@ int pst_announce_changed_nothing(const pst_trainer *t) {
 void pst_announce_summary(const pst_trainer *t, uint64_t hash, int reported) {
     char work[400], advice[PST_NONFINITE_ADVICE];
     printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
-    if (!t->study) printf("; weights %016" PRIx64, hash);
+    if (!t->times_only) printf("; weights %016" PRIx64, hash);
     if (t->skipped) printf("; %" PRIu64 " step%s skipped", t->skipped, t->skipped > 1 ? "s" : "");
     putchar('\n');
     pst_metrics_work_text(t->metrics, work, sizeof work);
-    if (t->trained && !t->study) printf("time        %s\n", work);
-    if (t->trained && !t->study) say_memory(t);
-    if (t->trained) say_times(t);
+    if (t->trained && !t->times_only) printf("time        %s\n", work);
+    if (t->trained && !t->times_only) print_memory(t);
+    if (t->trained) print_times(t);
     printf("metrics     %s/metrics.jsonl\n", t->folder);
     if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
     if (reported) printf("report      %s/report.html\n", t->folder);
@@ -74,9 +74,10 @@ void pst_announce_summary(const pst_trainer *t, uint64_t hash, int reported) {
         printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
     pst_nonfinite_advice(t, advice);
-    int fails = pst_announce_changed_nothing(t);    /* and says why */
-    if (!fails && t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
+    int fails = pst_announce_changed_nothing(t);    /* the run fails, with a message of its own */
+    if (!fails && t->skipped && !t->scaler.dynamic) /* dynamic: skipped steps are part of finding
+                                                       the scale */
         pst_log(PST_LOG_WARN,
-                "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s",
+                "%" PRIu64 " of %" PRIu64 " steps were skipped, because they were not finite: %s",
                 t->skipped, t->step, advice);
 }

@@ -23,14 +23,14 @@ pst_status pst_synthetic_ranks(pst_trainer *t) {
     PST_TRY(pst_world_single.open(&t->world));
     PST_TRY(pst_setup_ranks(t));
     PST_TRY(pst_setup_weights(t));
-    return pst_setup_room(t);
+    return pst_setup_buffers(t);
 }
 
-/* Anything does that its readers take. */
+/* Any value is good that all readers accept. */
 static pst_status feed_tensor(const pst_trainer *t, const pst_rank *r, uint32_t tensor,
                               uint32_t micro, uint32_t *word) {
     uint64_t n = pst_tensor_elements(&t->p->graph->tensor[tensor]);
-    uint32_t most = 1 + (uint32_t)pst_session_data_most(t->p->graph, tensor);
+    uint32_t most = 1 + (uint32_t)pst_session_data_max(t->p->graph, tensor);
     void *to = pst_rank_data(r, tensor, micro), *host;
     if (!to) return PST_OK;
     PST_TRY(pst_rank_map(r, to, n * sizeof(int32_t), 0, &host));

@@ -1,5 +1,5 @@
-/* The timeline of one training step as it was measured: every rank's spans on one time axis, drawn
- * by rank 0. */
+/* The measured timeline of one training step: the spans of every rank on one time axis, drawn by
+ * rank 0. */
 #include "base/file.h"
 #include "base/log.h"
 #include "pipeline/draw/timeline.h"
@@ -34,8 +34,8 @@ static pst_status write_timeline(const pst_trainer *t, pst_span *const *span,
     return pst_file_replace_own(path, print_svg, &d);
 }
 
-/* Measured beside predicted; the durations in the lists are those that the prediction has
- * learned. */
+/* Draws the measured step beside the predicted one; the durations in the lists are those that the
+ * prediction has learned. */
 static void draw(const pst_trainer *t, pst_span *const *span, const char *const *host,
                  const pst_op_spans *operators) {
     char title[160];
@@ -53,7 +53,7 @@ static void draw(const pst_trainer *t, pst_span *const *span, const char *const 
     pst_timing_close(timing);
 }
 
-/* Every rank's things of one kind, gathered to all ranks. */
+/* Records of every rank, gathered to all ranks. */
 typedef struct {
     uint32_t most; /* of a rank */
     size_t size;   /* bytes of one */
@@ -72,7 +72,7 @@ static void close_shared(shared *s) {
     free(s->all);
 }
 
-/* What this process knows of the step just done, and its host. */
+/* Copies what this process knows of the step just done, and its host. */
 static void fill(const pst_trainer *t, shared *spans, shared *operators, shared *hosts) {
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         snprintf((char *)hosts->mine + i * hosts->size, hosts->size, "%s", t->group->world->host);
@@ -86,7 +86,7 @@ static void fill(const pst_trainer *t, shared *spans, shared *operators, shared 
     }
 }
 
-/* On rank 0's process: everything on one time axis, drawn. */
+/* On rank 0's process: puts all ranks on one time axis, and draws them. */
 static pst_status draw_all(const pst_trainer *t, const shared *spans, const shared *operators,
                            const shared *hosts) {
     uint32_t n = t->p->options.n_rank, *n_op = calloc(n, sizeof *n_op);
@@ -112,7 +112,7 @@ static pst_status draw_all(const pst_trainer *t, const shared *spans, const shar
         }
     }
     const pst_op_spans known = {t->p->graph, n_op, op};
-    if (status == PST_OK) draw(t, span, host, operators->most && !t->study ? &known : NULL);
+    if (status == PST_OK) draw(t, span, host, operators->most && !t->times_only ? &known : NULL);
     free(span);
     free(op);
     free(n_op);

@@ -1,4 +1,4 @@
-/* The training loop: one run, as far as it happens in this process. Where it happens: start.c. */
+/* The training loop of a run, as far as it runs in this process. start.c chooses the process. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/launch/launch.h"
@@ -20,23 +20,23 @@
 
 /* --- one step --------------------------------------------------------------------------------- */
 
-/* For whoever measures how long a start takes (bench/start.py). */
-static void say_started(const pst_trainer *t) {
+/* For measuring how long a start takes (bench/start.py). */
+static void log_started(const pst_trainer *t) {
     uint64_t first = PST_NEVER;
     for (uint32_t r = 0; r < t->p->options.n_rank; r++)
         if (t->report[r].origin_ns < first) first = t->report[r].origin_ns;
     pst_log(PST_LOG_DEBUG, "first instruction at %" PRIu64 " ns of the monotonic clock", first);
 }
 
-/* The step whose timeline is drawn: the one asked for, else the last but one. */
+/* The step whose timeline is drawn: log.trace, else the last but one. */
 static uint64_t traced_step(const pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps, asked = (uint64_t)t->config->log.trace;
     if (asked) return asked < steps ? asked : steps;
     return steps > 1 ? steps - 1 : steps;
 }
 
-/* On a device that runs ahead the times of single operators hold it up: those of the first steps
- * are taken, so that there are some, of every tenth, and of the one that is drawn. */
+/* On an asynchronous device, measuring single operators slows a step down: it is done in the first
+ * steps, so that there are some times, in every tenth, and in the step that is drawn. */
 static void choose_times(const pst_trainer *t) {
     enum { FIRST = 3, EVERY = 10 };
     uint64_t next = t->step + 1;
@@ -50,7 +50,7 @@ static pst_status train_step(pst_trainer *t) {
     choose_times(t);
     PST_TRY(pst_feed_batch(t, t->step * (uint64_t)t->config->train.batch));
     PST_TRY(pst_step_run(t, began, &measured));
-    if (!t->trained && t->group->leader) say_started(t);
+    if (!t->trained && t->group->leader) log_started(t);
     if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);
     PST_TRY(pst_step_check(t));
     if (t->prediction && !t->skipped_in_row) pst_prediction_add(t->prediction, t->report);
@@ -63,7 +63,7 @@ static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint6
 
 static double since(uint64_t began) { return (double)(pst_monotonic_ns() - began) * 1e-9; }
 
-/* Those that are not evaluated, because the run is to stop, have no tokens. */
+/* Sets that are not evaluated, because the run is to stop, have 0 tokens. */
 static pst_status validate_sets(pst_trainer *t) {
     for (uint32_t i = 0; i < t->sets.n; i++) {
         pst_evaluate_set *set = &t->sets.set[i];
@@ -73,10 +73,10 @@ static pst_status validate_sets(pst_trainer *t) {
     return PST_OK;
 }
 
-/* Leaves validation_loss NaN when there is nothing to validate on, or when it was interrupted. */
+/* Leaves validation_loss NaN when there is no validation data, or when it was interrupted. */
 static pst_status validate(pst_trainer *t) {
     uint64_t tokens, began = pst_monotonic_ns();
-    if (t->study) return PST_OK;
+    if (t->times_only) return PST_OK;
     PST_TRY(pst_feed_validate(t, t->data, &t->validation_loss, &tokens));
     PST_TRY(validate_sets(t));
     if (t->metrics)
@@ -93,19 +93,19 @@ static pst_status validate(pst_trainer *t) {
     return pst_group_agree(t->group, status);
 }
 
-/* last: nothing is left to train meanwhile. */
+/* last: training does not continue meanwhile. */
 static pst_status checkpoint(pst_trainer *t, int last) {
-    if (last) PST_TRY(pst_saving_finish(t)); /* it may be of this step */
-    if (t->checkpointed != t->step && !t->study) PST_TRY(pst_saving_start(t, last));
+    if (last) PST_TRY(pst_saving_finish(t)); /* the one under way may be of this step */
+    if (t->checkpointed != t->step && !t->times_only) PST_TRY(pst_saving_start(t, last));
     return last ? pst_saving_finish(t) : PST_OK;
 }
 
-/* An interrupted run's last, too. */
+/* Also the last step of an interrupted run. */
 static int to_trace(const pst_trainer *t) {
     return t->step == traced_step(t) || (t->stopped && !t->traced);
 }
 
-/* Whether a checkpoint lies in the run's folder: one that it has written, or went on from there. */
+/* Whether the run's folder has a checkpoint: one that this run wrote, or resumed from. */
 static int can_resume(const pst_trainer *t) {
     size_t n = strlen(t->folder);
     int began_here = !strncmp(t->resume, t->folder, n) && t->resume[n] == '/';
@@ -113,18 +113,18 @@ static int can_resume(const pst_trainer *t) {
            (!*t->resume || began_here || t->checkpointed != t->resumed);
 }
 
-/* What our launcher will say when a rank or link fails. */
+/* The line that our launcher prints after a failure of a rank or link. */
 static void note_resume(pst_trainer *t) {
     const char *hosts = t->options->hostfile;
     char note[2 * PST_TRAINER_FOLDER];
-    if (t->noted || !t->group->leader || !t->group->heartbeat || !can_resume(t)) return;
-    snprintf(note, sizeof note, "go on with: penstock train --resume %s -n %u%s%s", t->folder,
+    if (t->resume_noted || !t->group->leader || !t->group->heartbeat || !can_resume(t)) return;
+    snprintf(note, sizeof note, "resume with: penstock train --resume %s -n %u%s%s", t->folder,
              t->p->options.n_rank, hosts ? " --hostfile " : "", hosts ? hosts : "");
     pst_heartbeat_note(t->group->heartbeat, note);
-    t->noted = 1;
+    t->resume_noted = 1;
 }
 
-/* Whoever asks for the end in the last step gets the run complete. */
+/* A request to stop that arrives in the last step: the run is complete anyway. */
 static void last_step_done(pst_trainer *t) {
     pst_stop_complete(t->stopped);
     t->stopped_in_last_step = t->stopped != 0;
@@ -144,7 +144,7 @@ static pst_status loop(pst_trainer *t) {
         }
         if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
         if (due(t->config->eval.every, t->step)) PST_TRY(validate(t));
-        /* The best weights are worth a checkpoint, whenever they come. */
+        /* The best weights are always saved, independent of checkpoint.every. */
         int wanted = t->save_requested || t->validation_loss < t->best_loss;
         t->save_requested = 0;
         if (wanted || due(t->config->checkpoint.every, t->step)) PST_TRY(checkpoint(t, 0));
@@ -152,7 +152,7 @@ static pst_status loop(pst_trainer *t) {
     return PST_OK;
 }
 
-/* --canary: nothing was written behind any rank's arena. */
+/* --canary: checks that no rank wrote past its arena. */
 static pst_status check_memory(const pst_trainer *t) {
     pst_status status = PST_OK;
     for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) {
@@ -160,15 +160,15 @@ static pst_status check_memory(const pst_trainer *t) {
         int intact = 0;
         status = pst_rank_intact(r, &intact);
         if (status == PST_OK && !intact)
-            status = pst_fail(PST_EINTERNAL, "rank %u wrote behind its arena", r->rank);
+            status = pst_fail(PST_EINTERNAL, "rank %u wrote past the end of its arena", r->rank);
     }
     PST_TRY(pst_group_agree(t->group, status));
     if (t->group->leader && !t->options->quiet)
-        printf("canary      nothing was written behind the arenas\n");
+        printf("canary      no rank wrote past the end of its arena\n");
     return PST_OK;
 }
 
-/* A report that cannot be written is said and survived. */
+/* If the report cannot be written, this is logged and the run goes on. */
 static int write_report(const pst_trainer *t) {
     pst_status status = pst_report_write(t->folder, NULL);
     if (status != PST_OK) pst_log(PST_LOG_WARN, "no report: %s", pst_error());
@@ -176,7 +176,7 @@ static int write_report(const pst_trainer *t) {
     return status == PST_OK;
 }
 
-/* All steps were made, but what they have led to could not be written. */
+/* All steps are done, but the resulting weights could not be saved. */
 static pst_status lost_weights(const pst_trainer *t) {
     pst_status status =
         t->checkpointed == UINT64_MAX
@@ -209,18 +209,18 @@ static pst_status finish(pst_trainer *t) {
     if (t->stopped_in_last_step) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
     if (!t->stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
-    if (!t->study) PST_TRY(pst_weights_hash_all(t, &hash));
+    if (!t->times_only) PST_TRY(pst_weights_hash_all(t, &hash));
     if (t->metrics)
-        pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash,
+        pst_metrics_end(t->metrics, t->step, t->times_only ? NULL : &hash,
                         t->stopped ? "interrupted" : "done");
     if (t->metrics) reported = write_report(t);
     if (t->metrics && !t->options->quiet) pst_announce_summary(t, hash, reported);
-    if (t->checkpointed != t->step && !t->study) return lost_weights(t);
+    if (t->checkpointed != t->step && !t->times_only) return lost_weights(t);
     if (pst_announce_changed_nothing(t)) return all_skipped(t);
-    return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
+    return t->options->canary && !t->times_only && t->trained ? check_memory(t) : PST_OK;
 }
 
-/* Each rank looks for itself; all leave together, with one message. */
+/* Each rank makes its own checks; all leave together, with one message. */
 static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
     pst_run_inputs in = {.data = NULL};
     pst_status status = pst_bind_rank(t->world, t->config);
@@ -247,16 +247,16 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
     return finish(t);
 }
 
-/* All ranks have failed alike and leave together: one says why, and the others wait for that,
- * because a launcher ends the job when the first has left. */
-void pst_train_say_once(pst_world *world) {
+/* All ranks have the same error and leave together: rank 0 prints it, and the others wait for that,
+ * because a launcher ends the job when the first rank exits. */
+void pst_train_report_once(pst_world *world) {
     if (world->rank == 0) fprintf(stderr, "penstock: %s\n", pst_error());
     if (world->size > 1) world->ops->fence(world);
     pst_error_clear();
 }
 
-/* All is saved. A launcher that is not ours may end the others when the first leaves with a status
- * that is not 0: none does before rank 0 has written everything. */
+/* Everything is saved. A launcher that is not ours may end the other ranks when the first exits
+ * with a status other than 0, so none exits before rank 0 has written everything. */
 static void note_stop(const pst_trainer *t) {
     pst_group *g = t->group;
     if (t->options->stopped) *t->options->stopped = t->stopped;
@@ -272,7 +272,7 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
                      .options = o,
                      .plan = plan,
                      .world = world,
-                     .study = !strcmp(c->parallel.device, "timed"),
+                     .times_only = !strcmp(c->parallel.device, "timed"),
                      .takes_signals = 1,
                      .proc_status = -1,
                      .lock = -1};
@@ -285,15 +285,15 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
     pst_metrics_close(t.metrics);
     if (status == PST_OK) note_stop(&t);
     pst_stop_close(&before);
-    /* Our launcher names the culprit, once; but that of one host among several knows nothing of a
-     * link that never was. */
+    /* Our launcher names the culprit, once; but with several hosts, the launcher of one host does
+     * not notice a link that was never established. */
     int led = status == PST_EPEER && launched && (t.group || !world->ops->check);
     if (led && t.group && t.group->heartbeat)
         pst_heartbeat_set_reason(t.group->heartbeat, pst_error());
     if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))
-        fprintf(stderr, "penstock: afterwards go on with: penstock train --resume %s\n", t.folder);
+        fprintf(stderr, "penstock: afterwards resume with: penstock train --resume %s\n", t.folder);
     if (status != PST_OK && !led && pst_group_error_is_common())
-        pst_train_say_once(t.group ? t.group->world : t.world);
+        pst_train_report_once(t.group ? t.group->world : t.world);
     if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);
     if (t.data) t.data->row->close(t.data);

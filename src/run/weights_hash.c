@@ -1,10 +1,10 @@
-/* The hash of all weights, whoever holds them. */
+/* The hash of all weights, whichever rank holds them. */
 #include "checkpoint/checkpoint.h"
 #include "run/resume.h"
 #include <stdlib.h>
 
-/* Of a parameter that no rank has alone: all get it, they take turns to hash. hash:
- * [n_local][n_param] */
+/* A parameter that no rank holds completely: all ranks gather it, and one computes its hash; they
+ * take turns. hash: [n_local][n_param] */
 static pst_status hash_scattered(const pst_trainer *t, uint32_t param, uint64_t *hash) {
     const pst_param *whole = t->p->whole->param + param;
     float *room = malloc(pst_param_elements(whole) * sizeof *room);
@@ -42,7 +42,8 @@ pst_status pst_weights_hash_all(pst_trainer *t, uint64_t *out) {
     for (uint32_t i = 0; status == PST_OK && i < n; i++)
         if (pst_group_is_scattered(t->p, i)) status = hash_scattered(t, i, mine);
     if (status == PST_OK) status = pst_group_all_gather(t->group, mine, n * sizeof *mine, all);
-    for (uint32_t r = 1; status == PST_OK && r < n_rank; r++) /* owned once: the others hold 0 */
+    for (uint32_t r = 1; status == PST_OK && r < n_rank; r++) /* each has one owner: the others hold
+                                                                 0 */
         for (uint32_t i = 0; i < n; i++) all[i] |= all[(size_t)r * n + i];
     if (status == PST_OK) status = pst_weights_hash(g, all, out);
     free(mine);

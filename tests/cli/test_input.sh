@@ -75,7 +75,7 @@ train 2 'vocabulary is 100.*256' model.vocabulary=100
 train 2 "forward' computes no gradients" parallel.schedule=forward
 # no contradiction: said once, whatever the number of ranks
 "$PENSTOCK" train run.yaml -n 2 train.warmup=5 name=warm >out 2>err </dev/null &&
-    grep -q 'warning: train.warmup is 5, but train.steps is 2: the learning rate rises over all' err &&
+    grep -q 'warning: train.warmup is 5, but train.steps is only 2: the learning rate rises until the last step' err &&
     [ "$(wc -l <err)" = 1 ] || { echo "FAILED: warmup=5: $(cat out err)"; bad=1; }
 train 2 '--ranks' -n 0
 train 2 '--ranks' -n -3
@@ -147,14 +147,14 @@ rm -rf "$odd"
 
 # going on with something else
 resume() { status=$1 pattern=$2; shift 2; train "$status" "$pattern" --resume runs/run "$@"; }
-resume 2 'of other sizes' model.channels=32
+resume 2 'of different size' model.channels=32
 resume 2 'model.heads 2, not 4' model.heads=4
 resume 2 'model.activation' model.activation=relu
-resume 2 'holds no tensor\|of other sizes' model.layers=3
+resume 2 'has no tensor\|of different size' model.layers=3
 resume 2 'train.batch 6, not 12' train.batch=12
 resume 2 'optimizer adamw, not sgd' train.optimizer=sgd
-resume 2 'other data' data.validation=0.3
-resume 2 'other data' data.paths=run.yaml
+resume 2 'different data' data.validation=0.3
+resume 2 'different data' data.paths=run.yaml
 train 2 'nosuch' --resume nosuch
 train 2 "resume ''" --resume ''
 train 2 'no complete checkpoint\|no checkpoint' --resume nothing
@@ -220,8 +220,8 @@ grep -q 'of 3 steps were skipped' err && grep -q 'loss nan' out && ! grep -q -e 
 [ ! -e runs/run-2/checkpoints ] || { echo "FAILED: weights that are no numbers were saved"; bad=1; }
 
 # places that cannot be written: the user's path, or a full disk, of which nothing is left behind
-train 2 "cannot make the run's folder in text.txt: Not a directory; --runs DIR chooses another" --runs text.txt
-train 2 'cannot make the folder /proc/x: .*; --runs DIR chooses another' --runs /proc/x
+train 2 "cannot create the run's folder in text.txt: Not a directory; --runs DIR chooses another" --runs text.txt
+train 2 'cannot create the folder /proc/x: .*; --runs DIR chooses another' --runs /proc/x
 train 2 'expected the path of a folder' --runs ''
 expect 2 'cannot make the folder text.txt: Not a directory' "$PENSTOCK" convert runs/run text.txt
 expect 2 'cannot make the folder /proc/x: ' "$PENSTOCK" convert runs/run /proc/x

@@ -18,7 +18,7 @@ has() { grep -q -e "$2" "$1" || fail "no '$2' in $1: $(cat "$1")"; }
 
 # what is given is fixed, what is planned stands in plan.yaml alone
 "$PENSTOCK" train run.yaml -n 4 data=2 schedule=1f1b >out 2>err || fail "planned: $(cat err)"
-has out '^planned:  .* x 2 replicas x .*, 1f1b, .* ms per step, no layout takes less than'
+has out '^planned:  .* x 2 replicas x .*, 1f1b, .* ms per step, lower bound over all layouts '
 [ "$(ranks runs/run)" = 4 ] || fail "planned for $(ranks runs/run) ranks"
 has runs/run/run.yaml '^  plan: auto'
 has runs/run/run.yaml '^  data: 2'
@@ -31,7 +31,7 @@ cmp runs/run/plan.yaml runs/run-2/plan.yaml || fail "another plan"
 # as many ranks without -n; fewer are planned for anew; then those are what it has
 cp runs/run/plan.yaml was.yaml
 "$PENSTOCK" train --resume runs/run steps=2 >out 2>err || fail "resumed: $(cat err)"
-has out '^planned: .*as the run began'
+has out '^planned: .*the plan of the resumed run'
 cmp was.yaml runs/run/plan.yaml || fail "resumed with another plan"
 grep -q 'settings differ.*micro_batch' err && fail "what is planned is said to be changed: $(cat err)"
 "$PENSTOCK" train --resume runs/run steps=3 -n 2 >out 2>err || fail "resumed on fewer: $(cat err)"

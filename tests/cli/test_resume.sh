@@ -55,7 +55,7 @@ done
 expect 2 'too few operands'
 expect 2 'nosuch.yaml' nosuch.yaml --resume runs/k1
 
-expect 2 'is of another model: its tensor .* is none of this one.s$' --resume runs/k1 layers=1 steps=10
+expect 2 'is from a different model: its tensor .* does not exist here$' --resume runs/k1 layers=1 steps=10
 
 # a warm-up is of all the steps that there are now, and one that was cut is said where it is asked for
 expect 0 'done after step 5' run.yaml name=share steps=5 warmup=20%
@@ -68,10 +68,10 @@ grep -q 'warning: train.warmup' out && { echo "FAILED: a warm-up that was cut is
 expect 0 '^warning: train.warmup is 9, but train.steps is 5' --resume runs/cut steps=5 warmup=9
 
 rm runs/k1/checkpoints/step-00000008/index.json
-expect 0 'step-00000008 is incomplete (no index.json); going on from step-00000006$' --resume runs/k1 steps=9
+expect 0 'step-00000008 is incomplete (no index.json); resuming from step-00000006$' --resume runs/k1 steps=9
 printf X | dd of=runs/k1/checkpoints/step-00000009/index.json bs=1 seek=40 conv=notrunc 2>/dev/null
-expect 2 'index.json.*; go on from the one before with --resume runs/k1/checkpoints/step-00000008$' --resume runs/k1
-expect 0 'what follows goes to runs/other$' --resume runs/k1/checkpoints/step-00000006
+expect 2 'index.json.*; resume from the previous one with --resume runs/k1/checkpoints/step-00000008$' --resume runs/k1
+expect 0 'the resumed run is written to runs/other$' --resume runs/k1/checkpoints/step-00000006
 
 # asked to stop: said at once, by one rank, and no success
 for n in 1 2; do

@@ -34,12 +34,12 @@ train name=none -n 2 parallel.products=library
 FAR_MODEL="Distant 2"
 export FAR_MODEL
 warned() {
-    [ "$(wc -l <err)" = 1 ] && grep -q "warning: the plan chooses algorithms for 'Distant 1: .*$1" err || fail "said: $(cat err)"
+    [ "$(wc -l <err)" = 1 ] && grep -q "warning: the plan has autotuning results for 'Distant 1: .*$1" err || fail "said: $(cat err)"
 }
 "$PENSTOCK" train run.yaml --runs . name=other -n 2 parallel.plan=one/plan.yaml >/dev/null 2>err </dev/null || fail "other: $(cat err)"
-warned 'measured anew'
+warned 'measured again'
 products other | grep -q 'Distant 1' && fail "kept: $(products other)"
 [ "$(products other | grep -c 'Distant 2.*measured')" -ge 4 ] || fail "not measured anew: $(products other)"
 "$PENSTOCK" train run.yaml --runs . name=other2 -n 2 parallel.plan=one/plan.yaml parallel.products=library >/dev/null 2>err </dev/null
-warned "first proposals are taken"
+warned "default algorithms are used"
 exit $bad

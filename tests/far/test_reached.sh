@@ -29,11 +29,11 @@ want=$(hash_of cpu)
 [ -n "$want" ] || fail "no weights: $(cat cpu/metrics.jsonl)"
 
 train staged parallel.device=far
-grep -q '^messages:  through pinned memory of the host$' staged.out || fail "staged: $(cat staged.out)"
+grep -q '^messages:  through pinned host memory$' staged.out || fail "staged: $(cat staged.out)"
 LD_PRELOAD="$build/libpst-reaches.so"
 export LD_PRELOAD
 train reached parallel.device=far
-grep -q '^messages:  straight from the memory of far$' reached.out || fail "reached: $(cat reached.out)"
+grep -q '^messages:  directly from device memory (far)$' reached.out || fail "reached: $(cat reached.out)"
 train self parallel.device=far parallel.transport=self
 grep -q '^messages:' self.out && fail "self: $(cat self.out)"
 
@@ -43,5 +43,5 @@ set -- train run.yaml --runs . name=one parallel.device=far
 LD_PRELOAD='' RANK=1 timeout 50 "$PENSTOCK" "$@" >1.log 2>&1 &
 RANK=0 timeout 50 "$PENSTOCK" "$@" >0.log 2>&1 || fail "one of two: $(cat 0.log 1.log)"
 wait $!
-grep -q '^messages:  through pinned memory' 0.log && [ "$(hash_of one)" = "$want" ] || fail "one of two: $(cat 0.log 1.log)"
+grep -q '^messages:  through pinned host memory' 0.log && [ "$(hash_of one)" = "$want" ] || fail "one of two: $(cat 0.log 1.log)"
 exit $bad

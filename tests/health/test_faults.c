@@ -29,7 +29,7 @@ static void check_named(const job *j, int rank, const char *what) {
     if (strstr(at + 1, "penstock: rank "))
         fail_msg("more than one is blamed: %s", process_said(&j->p));
     n_told += strstr(line, "; rank ") && strstr(line, " step ");
-    n_noted += strstr(at, "\npenstock: go on with: penstock train --resume ") != NULL;
+    n_noted += strstr(at, "\npenstock: resume with: penstock train --resume ") != NULL;
 }
 
 static void lose_rank(const char *name, int n, int rank, int signal, const char *what) {

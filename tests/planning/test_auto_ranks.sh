@@ -24,7 +24,7 @@ timeout 60 "$PENSTOCK" train run.yaml -n 3 >out 2>err || fail "-n 3: $(cat err)"
 once out
 same runs/run
 timeout 60 "$PENSTOCK" train --resume runs/run steps=3 >out 2>err || fail "resumed: $(cat err)"
-grep -q '^planned: .*as the run began' out || fail "resumed with a new plan: $(cat out)"
+grep -q '^planned: .*the plan of the resumed run' out || fail "resumed with a new plan: $(cat out)"
 timeout 60 "$PENSTOCK" train --resume runs/run steps=4 -n 2 >out 2>err || fail "resumed on two: $(cat err)"
 once out
 if command -v mpirun >/dev/null 2>&1; then

@@ -29,14 +29,14 @@ bound() {
     [ $rc = 0 ] || fail "ranks on $zero and $one: status $rc: $(cat 0.log 1.log)"
     grep -q '2 ranks of 1 thread' 0.log || fail "ranks on $zero and $one have other threads: $(cat 0.log)"
 }
-alone() { ! grep -q '^crowded' "$1" || fail "$2 take no turns: $(cat "$1")"; }
+alone() { ! grep -q '^oversubscribed' "$1" || fail "$2 take no turns: $(cat "$1")"; }
 
 bound "$first" "$second" parallel.profile=profile.yaml
 alone 0.log 'ranks on two processors'
 bound "$first" "$first,$second"
 alone 0.log 'two ranks on two processors together'
 bound "$first" "$first"
-grep -q '^crowded: *2 ranks of 1 thread take turns on 1 processor ' 0.log || fail "two ranks on one: $(cat 0.log)"
+grep -q '^oversubscribed: *2 ranks of 1 thread share 1 processor ' 0.log || fail "two ranks on one: $(cat 0.log)"
 
 command -v mpirun >/dev/null 2>&1 || exit $bad
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -48,5 +48,5 @@ for option in '' '--bind-to none' '--bind-to core' '--bind-to socket'; do
 done
 timeout 60 mpirun -n 2 --bind-to none taskset -c "$first" "$PENSTOCK" train run.yaml >log 2>&1 ||
     fail "mpirun: $(cat log)"
-grep -q '^crowded: *2 ranks of 1 thread take turns on 1 processor ' log || fail "mpirun on one processor: $(cat log)"
+grep -q '^oversubscribed: *2 ranks of 1 thread share 1 processor ' log || fail "mpirun on one processor: $(cat log)"
 exit $bad

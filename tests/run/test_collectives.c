@@ -30,7 +30,7 @@ static pst_prepared *prepared(uint32_t n_rank, const char *parallel) {
 
 static double spared(uint32_t n_rank, const char *parallel) {
     pst_prepared *p = prepared(n_rank, parallel);
-    double share = pst_collectives_spared(p);
+    double share = pst_collectives_saved_share(p);
     pst_prepared_close(p);
     pst_config_close(config);
     return share;

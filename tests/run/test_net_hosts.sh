@@ -38,7 +38,7 @@ start kill
 kill_rank 2
 ended 3
 said kill.log "rank 2 on $host_b was killed by signal 9"
-said kill.log 'go on with: penstock train --resume .* -n 4 --hostfile hosts'
+said kill.log 'resume with: penstock train --resume .* -n 4 --hostfile hosts'
 
 printf '%s\n%s\n' $host_a $host_b >pair
 PENSTOCK_FAULT=stall:rank=1,message=600 timeout 60 "$PENSTOCK" train run.yaml --hostfile pair name=hang train.steps=1000 >hang.log 2>&1

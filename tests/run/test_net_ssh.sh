@@ -81,7 +81,7 @@ start kill
 kill_rank 2
 ended 3
 said kill.log "rank 2 on $host_b was killed by signal 9"
-said kill.log 'go on with: penstock train --resume .* -n 4 --hostfile hosts'
+said kill.log 'resume with: penstock train --resume .* -n 4 --hostfile hosts'
 
 start stop
 kill -INT $head

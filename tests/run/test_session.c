@@ -701,7 +701,7 @@ static void padding_changes_nothing(void **state) {
         REFUSED(pst_session_step(s, data, 3, NULL), "data tensor lengths holds");
         lengths[1] = -1;
         REFUSED(pst_session_evaluate(s, data, 3, &evaluated),
-                "data tensor lengths holds -1; possible are 0 to");
+                "data tensor lengths contains -1; expected 0 to");
         pst_session_close(s);
     }
     for (int i = 1; i < 3; i++) assert_true(loss[i] == loss[0] && hash[i] == hash[0]);
@@ -728,7 +728,7 @@ static void wrong_steps(void **state) {
     tokens[5] = 0;
     targets[BATCH * TIME - 1] = VOCABULARY;
     REFUSED(pst_session_step(s, batch, 2, NULL),
-            "targets holds 11; possible are negative numbers and 0 to 10");
+            "targets contains 11; expected a negative number or 0 to 10");
     REFUSED(pst_session_evaluate(s, batch, 2, NULL), "loss is NULL");
     REFUSED(pst_session_save(s, NULL), "folder is NULL");
     REFUSED(pst_session_load(s, NULL), "path is NULL");
