@@ -54,7 +54,7 @@ static void step_inwards(const pst_coll_run *r, uint64_t s, uint64_t at, pst_col
         pst_coll_cover_part(r, step, second ? PST_COLL_SEND : PST_COLL_PUT, step->peer, s);
         step->slot = place(r, s, k);
         if (second) step->after[0] = begin + at - 1;
-        /* both the reader's later message and my own read of it are in */
+        /* The reader of the old segment has announced its sum, so it has read the slot. */
         if (s >= ROUNDS) step->after[1] = added_by(r, s - ROUNDS, r->n - k) + (uint64_t)second;
     } else {
         step->peer = above(r, k);

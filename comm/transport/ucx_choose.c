@@ -34,7 +34,7 @@ void pst_ucx_rdma_of(const char *resources, int locked, pst_ucx_rdma *out) {
     for (const char *name = resources; *name; name += strcspn(name, " "), name += *name == ' ')
         add_resource(name, out);
     if (!(out->kinds & RELIABLE))
-        snprintf(out->why, sizeof out->why, "UCX lists no device of InfiniBand or RoCE");
+        snprintf(out->why, sizeof out->why, "UCX finds no InfiniBand or RoCE device");
     else if (!locked)
         snprintf(out->why, sizeof out->why, "RDMA on %s needs locked memory: ulimit -l unlimited",
                  out->device);

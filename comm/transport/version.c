@@ -22,6 +22,6 @@ void pst_comm_ucx_inter_host(char *text, size_t bytes) {
     pst_ucx_rdma_here(&rdma);
     if (rdma.kinds & PST_UCX_USER_TLS) snprintf(text, bytes, "set by the user: %s", rdma.why);
     else if (rdma.kinds)
-        snprintf(text, bytes, "RDMA on %s, where all hosts of a job have it", rdma.device);
+        snprintf(text, bytes, "RDMA on %s, if all hosts of the job have it", rdma.device);
     else snprintf(text, bytes, "TCP: %s", rdma.why);
 }

@@ -9,7 +9,7 @@ const char *pst_comm_pmix_version(void);
 /* The resources that UCX can use here, as "self/memory0 tcp/lo posix/memory"; the reason, in
  * parentheses, if UCX cannot start. */
 void pst_comm_ucx_resources(char *text, size_t bytes);
-/* What messages between hosts would use, and why: "TCP: UCX lists no device of InfiniBand or
- * RoCE". */
+/* What messages between hosts would use, and why: "TCP: UCX finds no InfiniBand or RoCE
+ * device". */
 void pst_comm_ucx_inter_host(char *text, size_t bytes);
 #endif

@@ -1,7 +1,7 @@
 /* See group.h. */
 #define PST_GROUP_C /* calls among these functions keep the place of their caller */
 #include "group/group.h"
-#include "rank/exchange_far.h"
+#include "rank/exchange_device.h"
 #include "base/clock.h"
 #include "comm/world/world.h"
 #include <stdio.h>
@@ -180,8 +180,8 @@ static pst_status break_collectives(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) {
         pst_coll_break(g->local[i]->coll, PST_EPEER);
         if (g->local[i]->exchanger) pst_exchange_break(g->local[i]->exchanger, PST_EPEER);
-        if (g->local[i]->far_exchanger)
-            pst_far_exchange_break(g->local[i]->far_exchanger, PST_EPEER);
+        if (g->local[i]->device_exchanger)
+            pst_device_exchange_break(g->local[i]->device_exchanger, PST_EPEER);
     }
     return status;
 }

@@ -1,14 +1,14 @@
 /* The exchanges of a tensor group as the executor's hooks. If the host cannot access the device's
- * memory, parts go from device to device (exchange_far.h); only the accumulators that the group
+ * memory, parts go from device to device (exchange_device.h); only the accumulators that the group
  * adds once per step are copied to the host before and back after. */
-#include "rank/exchange_far.h"
+#include "rank/exchange_device.h"
 #include <stdlib.h>
 
 /* --- life ------------------------------------------------------------------------------------- */
 
 static pst_status open_exchangers(pst_rank *r, const uint32_t *members, uint32_t n) {
     PST_TRY(pst_exchanger_open(r->transport, members, n, &r->exchanger));
-    return r->far ? pst_far_exchanger_open(r, members, n, &r->far_exchanger) : PST_OK;
+    return r->on_device ? pst_device_exchanger_open(r, members, n, &r->device_exchanger) : PST_OK;
 }
 
 pst_status pst_rank_exchange_open(pst_rank *r) {
@@ -19,13 +19,13 @@ pst_status pst_rank_exchange_open(pst_rank *r) {
         members[t] = pst_grid_rank(r->p->grid, r->place.stage, r->place.replica, t);
     pst_status status = open_exchangers(r, members, n);
     free(members);
-    if (status != PST_OK || !r->far) return status;
+    if (status != PST_OK || !r->on_device) return status;
     return r->device->ops->staging(r->device, r->memory->partial_bytes + 1, &r->partial);
 }
 
 void pst_rank_exchange_close(pst_rank *r) {
     pst_exchanger_close(r->exchanger);
-    pst_far_exchanger_close(r->far_exchanger);
+    pst_device_exchanger_close(r->device_exchanger);
 }
 
 /* --- hooks ------------------------------------------------------------------------------------ */
@@ -39,7 +39,7 @@ static pst_status start_partial(pst_rank *r) {
     r->exchange_step = NULL;
     r->exchange_ns = pst_monotonic_ns();
     if (r->position) PST_POSITION_SET(r->position, coll_bytes, bytes);
-    if (r->far) {
+    if (r->on_device) {
         PST_TRY(pst_rank_read(r, r->partial, sum, bytes));
         sum = r->partial;
     }
@@ -61,14 +61,16 @@ pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, ui
     void *scratch = pst_memory_map_scratch(r->memory, pst_rank_cut(r), step, r->arena.base);
     const pst_node *node = r->graph->node + step->node;
     pst_pass pass = (pst_pass)step->pass;
-    if (r->far) return pst_far_exchange_start(r->far_exchanger, node, pass, from, to, scratch);
+    if (r->on_device)
+        return pst_device_exchange_start(r->device_exchanger, node, pass, from, to, scratch);
     const pst_exchange_memory memory = {from, to, scratch};
     return pst_exchange_start(r->exchanger, r->graph, node, pass, &memory);
 }
 
 /* Tests the exchange under way; *moves counts messages that have arrived. */
 static pst_status ask(pst_rank *r, uint64_t *moves) {
-    if (r->far && r->exchange_step) return pst_far_exchange_test(r->far_exchanger, moves);
+    if (r->on_device && r->exchange_step)
+        return pst_device_exchange_test(r->device_exchanger, moves);
     uint64_t before = pst_exchange_moves(r->exchanger);
     pst_status status = pst_exchange_test(r->exchanger);
     *moves += pst_exchange_moves(r->exchanger) - before;
@@ -82,7 +84,7 @@ pst_status pst_rank_exchanged(void *arg) {
     if (r->position && moves) pst_position_move(r->position);
     if (status != PST_OK) return status;
     const pst_step *step = r->exchange_step;
-    if (r->far && !step)
+    if (r->on_device && !step)
         PST_TRY(pst_rank_write(r, r->arena.base + r->memory->partial, r->partial,
                                r->memory->partial_bytes));
     uint64_t ended = pst_monotonic_ns();

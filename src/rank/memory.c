@@ -9,7 +9,7 @@ enum { UNTOUCHED = 0xff };
 
 static const pst_device_ops *ops_of(const pst_rank *r) { return r->device->ops; }
 
-static pst_status open_far(pst_rank *r, int canary) {
+static pst_status open_on_device(pst_rank *r, int canary) {
     uint64_t bytes = r->memory->total, all = bytes + PST_ARENA_CANARY_BYTES;
     void *base;
     PST_TRY(ops_of(r)->memory(r->device, all, &base));
@@ -31,12 +31,13 @@ static pst_status fill_pads(const pst_rank *r) {
 }
 
 pst_status pst_rank_memory_open(pst_rank *r, int canary) {
-    PST_TRY(r->far ? open_far(r, canary) : pst_arena_open(r->memory->total, canary, &r->arena));
+    PST_TRY(r->on_device ? open_on_device(r, canary)
+                         : pst_arena_open(r->memory->total, canary, &r->arena));
     return fill_pads(r);
 }
 
 void pst_rank_memory_close(pst_rank *r) {
-    if (!r->far) pst_arena_close(&r->arena); /* else the device frees it */
+    if (!r->on_device) pst_arena_close(&r->arena); /* else the device frees it */
 }
 
 /* --- between host and device ------------------------------------------------------------------ */
@@ -46,7 +47,7 @@ static pst_status copy_now(const pst_rank *r, void *to, const void *from, uint64
 }
 
 pst_status pst_rank_read(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
-    if (r->far) return copy_now(r, to, from, bytes);
+    if (r->on_device) return copy_now(r, to, from, bytes);
     memcpy(to, from, bytes);
     return PST_OK;
 }
@@ -57,48 +58,48 @@ pst_status pst_rank_read_aside(void *rank, void *to, const void *from, uint64_t 
 }
 
 pst_status pst_rank_write(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
-    if (r->far) return copy_now(r, to, from, bytes);
+    if (r->on_device) return copy_now(r, to, from, bytes);
     memcpy(to, from, bytes);
     return PST_OK;
 }
 
 pst_status pst_rank_copy(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
     uint64_t event;
-    if (r->far) return ops_of(r)->copy(r->device, PST_Q_COMPUTE, to, from, bytes, &event);
+    if (r->on_device) return ops_of(r)->copy(r->device, PST_Q_COMPUTE, to, from, bytes, &event);
     memcpy(to, from, bytes);
     return PST_OK;
 }
 
 pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t bytes) {
-    if (r->far) return ops_of(r)->fill(r->device, PST_Q_COMPUTE, to, value, bytes);
+    if (r->on_device) return ops_of(r)->fill(r->device, PST_Q_COMPUTE, to, value, bytes);
     memset(to, value, bytes);
     return PST_OK;
 }
 
 pst_status pst_rank_wait(const pst_rank *r) {
     const void *host;
-    return r->far ? pst_rank_peek(r, r->arena.base, 1, &host) : PST_OK;
+    return r->on_device ? pst_rank_peek(r, r->arena.base, 1, &host) : PST_OK;
 }
 
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host) {
-    if (r->far) PST_TRY(copy_now(r, r->bounce, at, bytes));
-    *host = r->far ? r->bounce : at;
+    if (r->on_device) PST_TRY(copy_now(r, r->bounce, at, bytes));
+    *host = r->on_device ? r->bounce : at;
     return PST_OK;
 }
 
 pst_status pst_rank_map(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host) {
     void *copy = at;
-    if (r->far && !(copy = malloc(bytes + 1)))
+    if (r->on_device && !(copy = malloc(bytes + 1)))
         return pst_fail(PST_ENOMEM, "no host memory for a copy of %.1f MiB of device memory",
                         (double)bytes / 0x1p20);
-    pst_status status = r->far && reads ? copy_now(r, copy, at, bytes) : PST_OK;
+    pst_status status = r->on_device && reads ? copy_now(r, copy, at, bytes) : PST_OK;
     if (status != PST_OK) free(copy);
     else *host = copy;
     return status;
 }
 
 pst_status pst_rank_unmap(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host) {
-    if (!r->far) return PST_OK;
+    if (!r->on_device) return PST_OK;
     pst_status status = writes ? copy_now(r, at, host, bytes) : PST_OK;
     free(host);
     return status;
@@ -122,15 +123,15 @@ static pst_status last_touched(const pst_rank *r, uint64_t from, uint64_t to, ui
 }
 
 pst_status pst_rank_touched(const pst_rank *r, uint64_t from, uint64_t *end) {
-    if (r->far && r->arena.canary) return last_touched(r, from, r->arena.bytes, end);
-    *end = r->far ? from : pst_arena_touched(&r->arena, from, r->arena.bytes);
+    if (r->on_device && r->arena.canary) return last_touched(r, from, r->arena.bytes, end);
+    *end = r->on_device ? from : pst_arena_touched(&r->arena, from, r->arena.bytes);
     return PST_OK;
 }
 
 pst_status pst_rank_intact(const pst_rank *r, int *intact) {
     uint64_t end = r->arena.bytes;
-    if (r->far)
+    if (r->on_device)
         PST_TRY(last_touched(r, r->arena.bytes, r->arena.bytes + PST_ARENA_CANARY_BYTES, &end));
-    *intact = r->far ? end <= r->arena.bytes + 1 : pst_arena_intact(&r->arena);
+    *intact = r->on_device ? end <= r->arena.bytes + 1 : pst_arena_intact(&r->arena);
     return PST_OK;
 }

@@ -12,11 +12,13 @@ static double *control(const pst_rank *r, uint64_t offset) {
 
 pst_status pst_rank_pull(const pst_rank *r, uint64_t offset, uint64_t bytes, const double **out) {
     *out = control(r, offset);
-    return r->far ? pst_rank_read(r, control(r, offset), r->arena.base + offset, bytes) : PST_OK;
+    return r->on_device ? pst_rank_read(r, control(r, offset), r->arena.base + offset, bytes)
+                        : PST_OK;
 }
 
 static pst_status push(const pst_rank *r, uint64_t offset, uint64_t bytes) {
-    return r->far ? pst_rank_write(r, r->arena.base + offset, control(r, offset), bytes) : PST_OK;
+    return r->on_device ? pst_rank_write(r, r->arena.base + offset, control(r, offset), bytes)
+                        : PST_OK;
 }
 
 static uint64_t control_bytes(const pst_memory_map *x) {
@@ -154,14 +156,14 @@ pst_status pst_rank_norm_open(pst_rank *r) {
     r->piece = calloc(n + (size_t)1, sizeof *r->piece);
     r->piece_n = calloc(n + (size_t)1, sizeof *r->piece_n);
     r->step_param = calloc(r->graph->n_param + (size_t)1, sizeof *r->step_param);
-    r->control = r->far ? calloc(1, control_bytes(x)) : r->arena.base + x->norm_own;
+    r->control = r->on_device ? calloc(1, control_bytes(x)) : r->arena.base + x->norm_own;
     if (!r->piece || !r->piece_n || !r->step_param || !r->control)
         return pst_fail(PST_ENOMEM, "no memory for the end of a step");
     return r->rank == 0 ? find_terms(r) : PST_OK;
 }
 
 void pst_rank_norm_close(pst_rank *r) {
-    if (r->far) free(r->control);
+    if (r->on_device) free(r->control);
     free(r->piece);
     free(r->piece_n);
     free(r->step_param);

@@ -1,6 +1,6 @@
 /* See rank.h: the hooks of the executor, opening and closing of a rank. */
 #include "rank/rank.h"
-#include "rank/exchange_far.h"
+#include "rank/exchange_device.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -83,7 +83,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
                          .loss_scale = (float)r->loss_scale * (1.0f / (float)r->targets)};
     *fn = r->replay ? pst_replay_kernel : run_kernel;
-    if (step->exchange) *fn = pst_far_exchange_queue;
+    if (step->exchange) *fn = pst_device_exchange_queue;
     *block = c;
     return PST_OK;
 }
@@ -157,7 +157,7 @@ static pst_status open_device(pst_rank *r) {
         PST_TRY(
             pst_registry_device(strcmp(name, "auto") ? name : pst_device_cpu.name, &config, &ops));
     PST_TRY(ops->open(&config, &r->device));
-    r->far = (ops->flags & PST_DEVICE_FAR) != 0;
+    r->on_device = (ops->flags & PST_DEVICE_FAR) != 0;
     r->arith = pst_registry_arith(ops);
     return PST_OK;
 }
@@ -206,7 +206,7 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     if (r->exchanger) {
         config.hooks.exchange = pst_rank_exchange;
         config.hooks.exchanged = pst_rank_exchanged;
-        config.hooks.queues_exchanges = pst_far_exchange_queues(r);
+        config.hooks.queues_exchanges = pst_device_exchange_queues(r);
     }
     if (!strcmp(r->p->config->parallel.graphs, "true")) config.hooks.captures = pst_rank_captures;
     return pst_executor_open(&config, &r->executor);

@@ -45,16 +45,16 @@ struct pst_rank {
     /* micro-batches per accumulator: after so many, the next accumulator begins */
     uint32_t part_micros;
     const pst_memory_map *memory; /* borrowed from p */
-    pst_arena arena; /* base: with `far` a device address, which the host can use for arithmetic
-                        only */
-    int far;      /* the host cannot access the arena; it uses pst_rank_read and pst_rank_write */
-    void *bounce; /* [PST_RANK_BOUNCE] bounce buffer of pst_rank_peek; only with `far` */
-    /* the memory from memory->norm_own to the end of the answer: in the arena, or with `far` a copy
-     * on the host (rank/norm.c) */
+    pst_arena arena; /* base: with `on_device` a device address, which the host can use for
+                        arithmetic only */
+    int on_device; /* the host cannot access the arena; it uses pst_rank_read and pst_rank_write */
+    void *bounce;  /* [PST_RANK_BOUNCE] bounce buffer of pst_rank_peek; only with `on_device` */
+    /* the memory from memory->norm_own to the end of the answer: in the arena, or with `on_device`
+     * a copy on the host (rank/norm.c) */
     uint8_t *control;
     pst_device *device;
     pst_transport *transport; /* borrowed */
-    /* for the executor's messages, if `far` and `transport` moves host memory only */
+    /* for the executor's messages, if `on_device` and `transport` moves host memory only */
     pst_transport *staged;
     const pst_direct_ops *direct; /* NULL: `staged` is not a transport of the device */
     int library_adds; /* parallel.collectives: the communication library adds for tensor ranks */
@@ -64,8 +64,9 @@ struct pst_rank {
     const pst_step *exchange_step; /* the exchange under way, its micro-batch, and when it began */
     uint32_t exchange_micro;
     uint64_t exchange_ns;
-    struct pst_far_exchanger *far_exchanger; /* used instead for the steps of a pass, with `far` */
-    void *partial; /* host copy of the accumulators that the tensor group adds, with `far` */
+    struct pst_device_exchanger *device_exchanger; /* used instead for the steps of a pass, with
+                                                      `on_device` */
+    void *partial; /* host copy of the accumulators that the tensor group adds, with `on_device` */
     /* throttled rank: nanoseconds that it must still sleep; negative: it has slept too long */
     double sleep_ns;
     pst_executor *executor;
@@ -140,7 +141,7 @@ enum { PST_RANK_BOUNCE = 256 << 10 };
 pst_status pst_rank_memory_open(pst_rank *r, int canary);
 void pst_rank_memory_close(pst_rank *r);
 pst_status pst_rank_read(const pst_rank *r, void *to, const void *from, uint64_t bytes);
-/* From another thread, with `far`: memory that no other thread writes meanwhile. */
+/* From another thread, with `on_device`: memory that no other thread writes meanwhile. */
 pst_status pst_rank_read_aside(void *rank, void *to, const void *from, uint64_t bytes);
 pst_status pst_rank_write(const pst_rank *r, void *to, const void *from, uint64_t bytes);
 /* Copies within the arena, as a launch that may still be running on return. */
@@ -151,8 +152,8 @@ pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t by
 pst_status pst_rank_wait(const pst_rank *r);
 /* At most PST_RANK_BOUNCE bytes of the arena, readable until the next call. */
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host);
-/* An array of any size: itself, or with `far` a host copy, filled if `reads`. pst_rank_unmap ends
- * the access, and copies the array back if `writes`. ENOMEM. */
+/* An array of any size: itself, or with `on_device` a host copy, filled if `reads`. pst_rank_unmap
+ * ends the access, and copies the array back if `writes`. ENOMEM. */
 pst_status pst_rank_map(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host);
 pst_status pst_rank_unmap(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host);
 /* As pst_arena_touched, up to the end of the arena, and pst_arena_intact. The first reads all

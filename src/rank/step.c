@@ -52,7 +52,7 @@ static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, 
     float *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
     void *kept = at(r, r->memory->undo[param] + array * pst_align(bytes));
     copying c = {back ? (void *)own : kept, back ? kept : (void *)own, bytes};
-    if (r->far) return pst_rank_copy(r, c.to, c.from, bytes);
+    if (r->on_device) return pst_rank_copy(r, c.to, c.from, bytes);
     pst_pool_run(r->device->pool, copy_tile, &c, (bytes + COPY_TILE - 1) / COPY_TILE);
     return PST_OK;
 }

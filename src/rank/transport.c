@@ -1,5 +1,5 @@
 /* The transport of a rank's messages if the host cannot access the device's memory. */
-#include "rank/exchange_far.h"
+#include "rank/exchange_device.h"
 #include "rank/rank.h"
 #include "rank/staged.h"
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static pst_status open_direct(pst_rank *r, const pst_direct_ops *direct) {
                                           .device = r->device,
                                           .talks = talks,
                                           .member = member,
-                                          .n_member = r->far_exchanger ? n : 0,
+                                          .n_member = r->device_exchanger ? n : 0,
                                           .sums = r->library_adds};
         status = direct->open(&config, &r->staged);
     }
@@ -77,8 +77,8 @@ pst_status pst_rank_transport_open(pst_rank *r) {
     const pst_direct_ops *direct = NULL;
     uint64_t most = largest_message(p->job->list + r->rank);
     uint64_t eval = p->eval_job ? largest_message(p->eval_job->list + r->rank) : 0;
-    uint64_t exchange = r->far_exchanger ? largest_exchange(r->graph) : 0;
-    if (!r->far || pst_rank_transport_reaches(r->transport, r->device->ops)) return PST_OK;
+    uint64_t exchange = r->device_exchanger ? largest_exchange(r->graph) : 0;
+    if (!r->on_device || pst_rank_transport_reaches(r->transport, r->device->ops)) return PST_OK;
     if (eval > most) most = eval;
     if (exchange > most) most = exchange;
     if (strcmp(r->transport->ops->name, "self")) /* these ranks are in one process */

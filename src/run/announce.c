@@ -27,7 +27,7 @@ static void print_oversubscribed(const pst_trainer *t) {
 /* The path of messages in device memory that the host cannot access. */
 static void print_messages(const pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
-    if (!r->far || t->group->hub || t->p->options.n_rank == 1) return;
+    if (!r->on_device || t->group->hub || t->p->options.n_rank == 1) return;
     if (pst_rank_transport_reaches(r->transport, r->device->ops))
         printf("messages:  directly from device memory (%s)\n", r->device->ops->name);
     else if (!strcmp(t->config->parallel.transport, "nccl")) printf("messages:  over NCCL\n");

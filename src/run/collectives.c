@@ -25,9 +25,9 @@ pst_status pst_collectives_check(const pst_prepared *p) {
     PST_TRY(pst_registry_direct(p->config->parallel.transport, p->options.device,
                                 p->options.ranks_here, &direct));
     if (direct && direct->sum) return PST_OK;
-    return pst_fail(PST_EINPUT,
-                    "parallel.collectives fast is for GPUs with parallel.transport nccl; leave it "
-                    "out: sums are exact here");
+    return pst_fail(
+        PST_EINPUT,
+        "parallel.collectives fast needs GPUs and parallel.transport nccl; leave it out here");
 }
 
 static double saved_ns(const pst_prepared *p, uint32_t rank) {

@@ -23,13 +23,13 @@ static uint64_t checkpoint_bytes(const pst_prepared *p, uint32_t rank) {
 
 pst_status pst_limits_of_run(const pst_trainer *t) {
     const pst_prepared *p = t->p;
-    int several = t->world->size > 1, far = (p->options.device->flags & PST_DEVICE_FAR) != 0;
+    int several = t->world->size > 1, on_device = (p->options.device->flags & PST_DEVICE_FAR) != 0;
     uint64_t arenas = 0, file = 0;
     uint32_t n = several ? 1 : p->options.n_rank;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t rank = several ? t->world->rank : i;
         uint64_t bytes = t->times_only ? 0 : checkpoint_bytes(p, rank);
-        if (!far && !t->times_only) arenas += p->memory[rank]->total;
+        if (!on_device && !t->times_only) arenas += p->memory[rank]->total;
         if (bytes > file) file = bytes;
     }
     pst_limit_needs needs =

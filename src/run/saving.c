@@ -84,7 +84,7 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
         if (stores) entry[n++] = entry_of(r, i);
     }
     PST_TRY(pst_shard_open(p->optim, entry, n, 0, &s->shard[k]));
-    if (r->far) pst_shard_read_with(s->shard[k], pst_rank_read_aside, r);
+    if (r->on_device) pst_shard_read_with(s->shard[k], pst_rank_read_aside, r);
     g->shard = s->shard[k];
     r->may_change = may_change;
     r->may_change_arg = g;
@@ -182,7 +182,7 @@ static const char *every_says = "checkpoint.every";
 static const char *purpose(const pst_trainer *t) {
     int64_t every = t->config->checkpoint.every;
     if (every > 0 && t->step % (uint64_t)every == 0) return every_says;
-    return t->validation_loss < t->best_loss ? "the best evaluation so far" : "asked for";
+    return t->validation_loss < t->best_loss ? "the best evaluation so far" : "requested";
 }
 
 /* Warns that training waited for the previous checkpoint; the cause may be other than

@@ -43,13 +43,13 @@ static void draw(const pst_trainer *t, pst_span *const *span, const char *const 
     snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step,
              t->p->plan->layout.schedule);
     if (pst_simulate(t->p->job, &timing) != PST_OK)
-        pst_log(PST_LOG_WARN, "no predicted timeline: %s", pst_error());
+        pst_log(PST_LOG_WARN, "cannot simulate the predicted timeline: %s", pst_error());
     const pst_trace_notes notes = {.title = title,
                                    .host = host,
                                    .predicted = timing ? timing->span : NULL,
                                    .operators = operators};
     if (write_timeline(t, span, &notes) != PST_OK)
-        pst_log(PST_LOG_WARN, "no timeline: %s", pst_error());
+        pst_log(PST_LOG_WARN, "cannot write the timeline: %s", pst_error());
     pst_timing_close(timing);
 }
 
@@ -141,7 +141,7 @@ pst_status pst_trace_step(pst_trainer *t) {
         status =
             pst_group_all_gather(t->group, operators.mine, most_op * operators.size, operators.all);
     if (status == PST_OK && t->group->leader && draw_all(t, &spans, &operators, &hosts) != PST_OK)
-        pst_log(PST_LOG_WARN, "no timeline: %s", pst_error());
+        pst_log(PST_LOG_WARN, "cannot write the timeline: %s", pst_error());
     close_shared(&spans);
     close_shared(&operators);
     close_shared(&hosts);

@@ -171,7 +171,7 @@ static pst_status check_memory(const pst_trainer *t) {
 /* If the report cannot be written, this is logged and the run goes on. */
 static int write_report(const pst_trainer *t) {
     pst_status status = pst_report_write(t->folder, NULL);
-    if (status != PST_OK) pst_log(PST_LOG_WARN, "no report: %s", pst_error());
+    if (status != PST_OK) pst_log(PST_LOG_WARN, "cannot write the report: %s", pst_error());
     pst_error_clear();
     return status == PST_OK;
 }

@@ -67,7 +67,7 @@ static void rdma_is_found(void **state) {
     assert_string_equal(r.device, "rxe0:1");
     r = of(ethernet, 1);
     assert_int_equal(r.kinds, 0);
-    assert_string_equal(r.why, "UCX lists no device of InfiniBand or RoCE");
+    assert_string_equal(r.why, "UCX finds no InfiniBand or RoCE device");
     assert_int_equal(of(datagrams, 1).kinds, 0); /* nothing reliable */
     r = of(mlx5, 0);
     assert_int_equal(r.kinds, 0);
@@ -148,7 +148,7 @@ static void all_have_it_or_none_uses_it(void **state) {
     assert_string_equal(why, "all ranks have RDMA, this one on mlx5_0:1");
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, soft, ib}, why), PST_UCX_RC | PST_UCX_UD);
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, ib, none}, why), 0);
-    assert_string_equal(why, "rank 2 on node2: UCX lists no device of InfiniBand or RoCE");
+    assert_string_equal(why, "rank 2 on node2: UCX finds no InfiniBand or RoCE device");
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, of(mlx5, 0), ib}, why), 0);
     assert_non_null(strstr(why, "rank 1 on node1: RDMA on mlx5_0:1 needs locked memory"));
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, given, ib}, why),

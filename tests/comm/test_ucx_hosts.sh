@@ -25,7 +25,7 @@ said() { grep -q -e "$1" 0.log && grep -q -e "$1" 1.log || fail "'$1' was not sa
 
 rdma=$("$PENSTOCK" doctor | grep -c '^between hosts messages go by RDMA')
 hosts A=1
-if [ "$rdma" = 0 ]; then said "UCX's transports: tcp,self,posix,cma (rank 0 on .*: UCX lists no device of InfiniBand or RoCE)"
+if [ "$rdma" = 0 ]; then said "UCX's transports: tcp,self,posix,cma (rank 0 on .*: UCX finds no InfiniBand or RoCE device)"
 else said "UCX's transports: .*,tcp,self,posix,cma (all ranks have RDMA, "; fi
 hosts UCX_TLS=tcp,self UCX_NET_DEVICES=lo
 said "UCX's transports: tcp,self (UCX_TLS)"

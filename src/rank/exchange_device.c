@@ -1,4 +1,4 @@
-/* See exchange_far.h. In a sum each rank adds one part: in the first round it receives this part
+/* See exchange_device.h. In a sum each rank adds one part: in the first round it receives this part
  * from all others, in the second it sends them the sum; so each rank sends and receives as much as
  * in any all-reduce. Along the sequence, the parts of several samples are not contiguous: they are
  * packed before and unpacked after.
@@ -9,12 +9,12 @@
  * does not wait. */
 #include "graph/exchange.h"
 #include "graph/split.h"
-#include "rank/exchange_far.h"
+#include "rank/exchange_device.h"
 #include <stdlib.h>
 
 enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 2 };
 
-struct pst_far_exchanger {
+struct pst_device_exchanger {
     pst_rank *r;
     uint32_t n, own, *member; /* n: size of the group; own: index of this rank; member[n] */
     uint64_t *request;        /* [2 n] under way */
@@ -30,13 +30,13 @@ struct pst_far_exchanger {
     int queued;          /* 1: rounds are launches */
 };
 
-pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t n,
-                                  pst_far_exchanger **out) {
+pst_status pst_device_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t n,
+                                     pst_device_exchanger **out) {
     if (n > PST_ARITH_ADDENDS)
         return pst_fail(PST_EINPUT,
                         "device %s with %u tensor ranks: it can add the parts of at most %d",
                         r->device->ops->name, n, PST_ARITH_ADDENDS);
-    pst_far_exchanger *x = calloc(1, sizeof *x);
+    pst_device_exchanger *x = calloc(1, sizeof *x);
     if (x) {
         x->request = calloc(2 * (size_t)n, sizeof *x->request);
         x->member = calloc(n, sizeof *x->member);
@@ -46,7 +46,7 @@ pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t
         x->part = calloc(n, sizeof *x->part);
     }
     if (!x || !x->request || !x->member || !x->addend || !x->part) {
-        pst_far_exchanger_close(x);
+        pst_device_exchanger_close(x);
         return pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
     }
     x->r = r;
@@ -57,7 +57,7 @@ pst_status pst_far_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t
     return PST_OK;
 }
 
-void pst_far_exchanger_close(pst_far_exchanger *x) {
+void pst_device_exchanger_close(pst_device_exchanger *x) {
     if (!x) return;
     free(x->request);
     free(x->member);
@@ -68,11 +68,11 @@ void pst_far_exchanger_close(pst_far_exchanger *x) {
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-static pst_transport *transport_of(const pst_far_exchanger *x) {
+static pst_transport *transport_of(const pst_device_exchanger *x) {
     return x->r->staged ? x->r->staged : x->r->transport;
 }
 
-static pst_status post(pst_far_exchanger *x, pst_transfer_kind kind, uint32_t k, void *mem,
+static pst_status post(pst_device_exchanger *x, pst_transfer_kind kind, uint32_t k, void *mem,
                        uint64_t bytes) {
     pst_transfer t = {.kind = kind,
                       .peer = x->member[k],
@@ -88,7 +88,7 @@ static pst_status post(pst_far_exchanger *x, pst_transfer_kind kind, uint32_t k,
 }
 
 /* Sends and receives the parts of the current round. */
-static pst_status swap(pst_far_exchanger *x) {
+static pst_status swap(pst_device_exchanger *x) {
     const pst_swap swap = {x->part, x->n};
     if (x->queued) return x->r->direct->swap(x->r->staged, &swap);
     for (uint32_t k = 0; k < x->n; k++) {
@@ -100,12 +100,12 @@ static pst_status swap(pst_far_exchanger *x) {
 }
 
 /* Queued work is ordered on the device, so nothing must be waited for. */
-static pst_status wait_for_device(const pst_far_exchanger *x) {
+static pst_status wait_for_device(const pst_device_exchanger *x) {
     return x->queued ? PST_OK : pst_rank_wait(x->r);
 }
 
 /* BUSY: some messages are under way. */
-static pst_status arrive(pst_far_exchanger *x, uint64_t *moved) {
+static pst_status arrive(pst_device_exchanger *x, uint64_t *moved) {
     pst_transport *t = transport_of(x);
     t->ops->progress(t);
     for (uint32_t i = 0; i < x->n_request;) {
@@ -123,12 +123,12 @@ static pst_status arrive(pst_far_exchanger *x, uint64_t *moved) {
 
 /* --- rounds ----------------------------------------------------------------------------------- */
 
-static pst_far_part part_in(const pst_far_exchanger *x, uint32_t k) {
+static pst_far_part part_in(const pst_device_exchanger *x, uint32_t k) {
     return pst_far_part_of(x->r->graph, x->node, x->kind, x->n, k);
 }
 
 /* Copies part k of every sample between a tensor and a contiguous block. */
-static pst_status pack(const pst_far_exchanger *x, uint32_t k, uint8_t *tensor, uint8_t *packed,
+static pst_status pack(const pst_device_exchanger *x, uint32_t k, uint8_t *tensor, uint8_t *packed,
                        int back) {
     pst_far_samples all = pst_far_samples_of(x->r->graph, x->node, x->kind);
     pst_far_part p = part_in(x, k);
@@ -141,7 +141,7 @@ static pst_status pack(const pst_far_exchanger *x, uint32_t k, uint8_t *tensor, 
 }
 
 /* First round: sends the parts of the others, receives this rank's part from each. */
-static pst_status start_sum(pst_far_exchanger *x) {
+static pst_status start_sum(pst_device_exchanger *x) {
     uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples,
              own = samples * part_in(x, x->own).bytes;
     uint8_t *packed = x->scratch, *arriving = x->scratch, *at;
@@ -162,20 +162,20 @@ static pst_status start_sum(pst_far_exchanger *x) {
 
 /* Argument of a launch. */
 typedef struct {
-    const pst_far_exchanger *x;
+    const pst_device_exchanger *x;
     void *to;
     uint64_t n;
 } addition;
 
 static pst_status run_addition(pst_device *device, const void *block) {
     const addition *a = block;
-    const pst_far_exchanger *x = a->x;
+    const pst_device_exchanger *x = a->x;
     return x->r->arith->combine(device, pst_exchange_longer(x->r->graph, x->node)->dtype, x->addend,
                                 x->n, a->to, a->n);
 }
 
 /* Adds this rank's part on the device; for an all-reduce, starts the second round. */
-static pst_status add_up(pst_far_exchanger *x) {
+static pst_status add_up(pst_device_exchanger *x) {
     const pst_dtype type = pst_exchange_longer(x->r->graph, x->node)->dtype;
     pst_far_part own = part_in(x, x->own);
     uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples;
@@ -195,7 +195,7 @@ static pst_status add_up(pst_far_exchanger *x) {
     return swap(x);
 }
 
-static pst_status start_gather(pst_far_exchanger *x) {
+static pst_status start_gather(pst_device_exchanger *x) {
     uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples,
              own = samples * part_in(x, x->own).bytes;
     uint8_t *arriving = x->scratch;
@@ -210,7 +210,7 @@ static pst_status start_gather(pst_far_exchanger *x) {
     return swap(x);
 }
 
-static pst_status finish_gather(pst_far_exchanger *x) {
+static pst_status finish_gather(pst_device_exchanger *x) {
     uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples;
     uint8_t *arrived = x->scratch;
     for (uint32_t k = 0; samples > 1 && k < x->n; k++) {
@@ -225,8 +225,8 @@ static int is_sum(pst_exchange kind) {
     return kind == PST_EXCHANGE_SUM || kind == PST_EXCHANGE_SCATTER;
 }
 
-pst_status pst_far_exchange_start(pst_far_exchanger *x, const pst_node *node, pst_pass pass,
-                                  uint8_t *from, uint8_t *to, uint8_t *scratch) {
+pst_status pst_device_exchange_start(pst_device_exchanger *x, const pst_node *node, pst_pass pass,
+                                     uint8_t *from, uint8_t *to, uint8_t *scratch) {
     x->node = node;
     x->kind = (pst_exchange)node->op->exchange[pass];
     x->from = from;
@@ -244,8 +244,8 @@ pst_status pst_far_exchange_start(pst_far_exchanger *x, const pst_node *node, ps
     return is_sum(x->kind) ? start_sum(x) : start_gather(x);
 }
 
-pst_status pst_far_exchange_test(pst_far_exchanger *x, uint64_t *moved) {
-    if (x->broken != PST_OK) return pst_fail(x->broken, "a tensor rank is lost");
+pst_status pst_device_exchange_test(pst_device_exchanger *x, uint64_t *moved) {
+    if (x->broken != PST_OK) return pst_fail(x->broken, "a peer in the tensor group is lost");
     if (!x->round) return PST_OK;
     PST_TRY(arrive(x, moved));
     if (is_sum(x->kind) && x->round == 1) {
@@ -258,22 +258,22 @@ pst_status pst_far_exchange_test(pst_far_exchanger *x, uint64_t *moved) {
     return is_sum(x->kind) ? PST_OK : finish_gather(x);
 }
 
-void pst_far_exchange_break(pst_far_exchanger *x, pst_status status) { x->broken = status; }
+void pst_device_exchange_break(pst_device_exchanger *x, pst_status status) { x->broken = status; }
 
 /* --- exchanges queued on the device ----------------------------------------------------------- */
 
-int pst_far_exchange_queues(const pst_rank *r) {
-    return r->far_exchanger && r->direct && r->direct->swap;
+int pst_device_exchange_queues(const pst_rank *r) {
+    return r->device_exchanger && r->direct && r->direct->swap;
 }
 
 /* NCCL's reduce-scatter needs equal parts. */
-static int are_equal(const pst_far_exchanger *x) {
+static int are_equal(const pst_device_exchanger *x) {
     for (uint32_t k = 1; k < x->n; k++)
         if (part_in(x, k).bytes != part_in(x, 0).bytes) return 0;
     return 1;
 }
 
-static pst_status library_sum(pst_far_exchanger *x) {
+static pst_status library_sum(pst_device_exchanger *x) {
     const pst_tensor *t = pst_exchange_longer(x->r->graph, x->node);
     uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples;
     int scatters = x->kind == PST_EXCHANGE_SCATTER;
@@ -288,14 +288,14 @@ static pst_status library_sum(pst_far_exchanger *x) {
     return x->r->direct->sum(x->r->staged, &sum);
 }
 
-static pst_status queue_copy(pst_far_exchanger *x) {
+static pst_status queue_copy(pst_device_exchanger *x) {
     uint64_t bytes = pst_tensor_bytes(x->r->graph->tensor + x->node->in[0]);
     pst_device_rows all = {x->to, bytes, x->from, bytes, bytes, 1};
     pst_device *d = x->r->device;
     return x->to == x->from ? PST_OK : d->ops->copy_rows(d, PST_Q_COMPUTE, &all);
 }
 
-static pst_status queue(pst_far_exchanger *x) {
+static pst_status queue(pst_device_exchanger *x) {
     if (x->kind == PST_EXCHANGE_COPY) return queue_copy(x);
     if (!is_sum(x->kind)) {
         PST_TRY(start_gather(x));
@@ -306,9 +306,9 @@ static pst_status queue(pst_far_exchanger *x) {
     return add_up(x);
 }
 
-pst_status pst_far_exchange_queue(pst_device *device, const void *block) {
+pst_status pst_device_exchange_queue(pst_device *device, const void *block) {
     const pst_rank_call *c = block;
-    pst_far_exchanger *x = c->rank->far_exchanger;
+    pst_device_exchanger *x = c->rank->device_exchanger;
     (void)device;
     x->node = c->call.node;
     x->kind = (pst_exchange)x->node->op->exchange[c->step->pass];
