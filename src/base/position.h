@@ -23,7 +23,7 @@ enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
 /* clang-format off */
 #define PST_POSITION_WORDS(X) \
     X(uint64_t, moves) \
-    X(uint64_t, polls)     /* how often this rank has looked at its transport */ \
+    X(uint64_t, polls)     /* how often this rank has polled its transport */ \
     X(uint64_t, since_ns)  /* CLOCK_MONOTONIC: begin of instruction, wait or collective */ \
     X(uint64_t, train_step) /* optimizer step of the run, from 1 */ \
     X(uint32_t, activity) \
@@ -31,14 +31,14 @@ enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
     X(uint32_t, n_run)     /* lists begun */ \
     X(uint32_t, instr)     /* COMPUTE, EXCHANGE: the instruction; WAIT: the next one to compute */ \
     X(uint32_t, step)      /* COMPUTE, EXCHANGE: operator of its program */ \
-    X(uint32_t, sent)      /* all SENDs before this instruction have been posted */ \
+    X(uint32_t, sent)      /* all SENDs before this instruction are posted */ \
     X(uint32_t, received)  /* all RECVs likewise */ \
-    X(uint32_t, waits_for) /* WAIT: the transfer that is waited for; UINT32_MAX: not said yet */ \
+    X(uint32_t, waits_for) /* WAIT: the transfer that it waits for; UINT32_MAX: not known yet */ \
     X(uint32_t, n_coll)    /* collectives begun */ \
     X(uint32_t, coll_kind) \
     X(uint32_t, coll_root) \
     X(uint64_t, coll_bytes) \
-    X(uint64_t, coll_wait) /* COLLECTIVE: pst_position_message awaited; 0: not said yet */ \
+    X(uint64_t, coll_wait) /* COLLECTIVE: the pst_position_message that it waits for; 0: not known yet */ \
     X(uint64_t, n_coll_post) \
     X(uint64_t, n_op)      /* lists and collectives begun */
 /* clang-format on */
