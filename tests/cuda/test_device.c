@@ -359,7 +359,7 @@ static void room_is_shared(void **state) {
     assert_int_equal(ops->available(&config, 3), 3 * gib);
     fake.count = 2;
     assert_int_equal(ops->available(&config, 2), 11 * gib);
-    assert_int_equal(ops->room(&(pst_device_config){.threads = 1, .local = 2}, 3), 5 * gib);
+    assert_int_equal(ops->available(&(pst_device_config){.threads = 1, .local = 2}, 3), 5 * gib);
     fake.free_bytes = gib / 2; /* nothing is left, which is known */
     assert_int_equal(ops->available(&config, 2), 1);
     fake.none = cudaErrorNoDevice;
