@@ -119,7 +119,7 @@ static void test_best(void **state) {
 static void test_refused(void **state) {
     (void)state;
     expect("seed", "train.seed=5", 2, "was trained with train.seed 1, not 5");
-    expect("done", "", 0, "nothing is left to train");
+    expect("done", "", 0, "no steps left to train");
     int fd = open(folder, O_RDONLY | O_DIRECTORY);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     expect("locked", "train.steps=30", 2, "another process is training in");

@@ -34,7 +34,7 @@ refused 2 'is not a host name'
 printf 'localhost\nlocalhost slots=2 # three\n' >hosts
 refused 2 '4 ranks, but hosts has 3 slots' -n 4
 printf '127.0.0.1\nlocalhost\n' >hosts
-refused 2 'hosts:1: host 127.0.0.1 resolves to loopback (127.0.0.1)'
+refused 2 'hosts:1: host 127.0.0.1 resolves to the loopback address 127.0.0.1'
 echo 'localhost slots=2' >hosts
 PENSTOCK_SSH=' ' refused 2 'PENSTOCK_SSH is empty'
 PENSTOCK_SSH=false refused 2 'hosts:1: host localhost (127.0.0.1) with ranks 0 to 1 could not be reached or started'

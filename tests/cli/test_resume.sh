@@ -47,10 +47,10 @@ expect 0 '^validation after step 7:' --resume runs/old steps=8
 grep -q '^  every: 1$' runs/old/run.yaml && ! grep -q validate_every runs/old/run.yaml ||
     { echo "FAILED: the former name is not written by its new one"; bad=1; }
 expect 0 'done after step 8' --resume runs/k1 steps=8
-expect 0 '^warning: nothing is left to train' --resume runs/k1
+expect 0 '^warning: no steps left to train' --resume runs/k1
 for n in 1 2; do # asked for
-    expect 0 '^\(\[0\] \)\{0,1\}nothing is left to train: the checkpoint is of step 8' --resume runs/k1 -n $n eval.tokens=all
-    expect 0 '^\(\[0\] \)\{0,1\}nothing is left to train' --resume runs/k1 -n $n eval.sets.more=text.txt
+    expect 0 '^\(\[0\] \)\{0,1\}no steps left to train: the checkpoint is of step 8' --resume runs/k1 -n $n eval.tokens=all
+    expect 0 '^\(\[0\] \)\{0,1\}no steps left to train' --resume runs/k1 -n $n eval.sets.more=text.txt
 done
 expect 2 'too few operands'
 expect 2 'nosuch.yaml' nosuch.yaml --resume runs/k1
@@ -62,10 +62,10 @@ expect 0 'done after step 5' run.yaml name=share steps=5 warmup=20%
 expect 0 'done after step 40' --resume runs/share steps=40
 grep -q '"step":6,.*"lr":0.0007\(5\|49999\)[0-9]*,' runs/share/metrics.jsonl ||
     { echo "FAILED: the warm-up is not 20% of 40 steps:"; grep '"step":6,' runs/share/metrics.jsonl; bad=1; }
-expect 0 '^warning: train.warmup is 20, but train.steps is 2' run.yaml name=cut steps=2 warmup=20
+expect 0 '^warning: train.warmup is 20, but train.steps is only 2' run.yaml name=cut steps=2 warmup=20
 expect 0 'done after step 4' --resume runs/cut steps=4
 grep -q 'warning: train.warmup' out && { echo "FAILED: a warm-up that was cut is said again"; bad=1; }
-expect 0 '^warning: train.warmup is 9, but train.steps is 5' --resume runs/cut steps=5 warmup=9
+expect 0 '^warning: train.warmup is 9, but train.steps is only 5' --resume runs/cut steps=5 warmup=9
 
 rm runs/k1/checkpoints/step-00000008/index.json
 expect 0 'step-00000008 is incomplete (no index.json); resuming from step-00000006$' --resume runs/k1 steps=9

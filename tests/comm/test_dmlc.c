@@ -104,8 +104,8 @@ static void test_refused(void **state) {
         start_worker(UINT32_MAX, 3, secret, "DMLC_NUM_WORKER is 3 here, but 2 at the scheduler");
     assert_int_equal(end_of(other), 2);
     assert_int_equal(end_of(start_worker(UINT32_MAX, 1, "", "closed the connection")), 3);
-    pid_t one = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is already there");
-    pid_t twin = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is already there");
+    pid_t one = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is taken");
+    pid_t twin = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is taken");
     int status;
     pid_t loser = waitpid(-1, &status, 0); /* the other one waits for rank 0 */
     assert_true(loser == one || loser == twin);

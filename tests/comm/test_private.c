@@ -164,8 +164,8 @@ static void test_strangers(void **state) {
     assert_int_equal(end_of(other), 2);
     pid_t second = start_rank(0, 3, secret, "cannot listen");
     assert_int_equal(end_of(second), 2);
-    pid_t one = start_rank(1, 3, secret, "is already there"),
-          twin = start_rank(1, 3, secret, "is already there");
+    pid_t one = start_rank(1, 3, secret, "RANK 1 is taken"),
+          twin = start_rank(1, 3, secret, "RANK 1 is taken");
     int status;
     pid_t loser = waitpid(-1, &status, 0); /* the other one waits for rank 2 */
     assert_true(loser == one || loser == twin);

@@ -698,7 +698,7 @@ static void padding_changes_nothing(void **state) {
         loss[i] = r.loss;
         hash[i] = hash_of(s);
         lengths[1] = TIME + 1;
-        REFUSED(pst_session_step(s, data, 3, NULL), "data tensor lengths holds");
+        REFUSED(pst_session_step(s, data, 3, NULL), "data tensor lengths contains");
         lengths[1] = -1;
         REFUSED(pst_session_evaluate(s, data, 3, &evaluated),
                 "data tensor lengths contains -1; expected 0 to");
@@ -722,9 +722,9 @@ static void wrong_steps(void **state) {
     REFUSED(pst_session_step(s, (const int32_t *[]){tokens, NULL}, 2, NULL), "targets is NULL");
     REFUSED(pst_session_step(s, batch, 2, &r), "pst_step_result_init");
     tokens[5] = -1;
-    REFUSED(pst_session_step(s, batch, 2, NULL), "tokens holds -1; possible are 0 to 10");
+    REFUSED(pst_session_step(s, batch, 2, NULL), "tokens contains -1; expected 0 to 10");
     tokens[5] = VOCABULARY;
-    REFUSED(pst_session_evaluate(s, batch, 2, &loss), "tokens holds 11; possible are 0 to 10");
+    REFUSED(pst_session_evaluate(s, batch, 2, &loss), "tokens contains 11; expected 0 to 10");
     tokens[5] = 0;
     targets[BATCH * TIME - 1] = VOCABULARY;
     REFUSED(pst_session_step(s, batch, 2, NULL),

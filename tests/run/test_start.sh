@@ -127,7 +127,7 @@ for name in scheduler worker; do ended $name 0; done
 export DMLC_PS_ROOT_PORT=$((port + 3)) DMLC_NUM_WORKER=3 PENSTOCK_SECRET=$secret
 DMLC_ROLE=scheduler timeout 60 "$PENSTOCK" train run.yaml parallel.wait=1 >late.log 2>&1
 [ $? = 3 ] || fail "nobody comes: $(cat late.log)"
-said late.log '3 of 3 workers did not come to the scheduler at 127.0.0.1:'
+said late.log '3 of 3 workers did not join at the scheduler at 127.0.0.1:'
 DMLC_ROLE=boss "$PENSTOCK" train run.yaml >boss.log 2>&1
 [ $? = 2 ] || fail "another role: $(cat boss.log)"
 said boss.log "DMLC_ROLE 'boss': expected worker, scheduler or server"
