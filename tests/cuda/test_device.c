@@ -341,7 +341,7 @@ static void what_is_told_is_there(void **state) {
     void *memory;
     fake.free_bytes = 3ull << 30;
     fake.total_bytes = 4ull << 30;
-    uint64_t told = ops->room(&config, 1);
+    uint64_t told = ops->available(&config, 1);
     assert_int_equal(told, fake.free_bytes - pst_cuda_reserve);
     assert_int_equal(ops->memory(d, told, &memory), PST_ENOMEM); /* blocks are aligned */
     assert_int_equal(ops->memory(d, told - 4096, &memory), PST_OK);
