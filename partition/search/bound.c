@@ -131,12 +131,12 @@ static void weigh_split(const pst_search_context *x, mean *a) {
     double forward = 0, first_b = 0, all = 0, work = a->m * (a->all.f + a->all.b + a->all.w);
     for (uint32_t r = a->p; r-- > 0;) {
         int news = waits_for_news(a, r);
-        double w0 = pst_schedule_warm(row, &size, r, 0) * a->all.f, w1 = 0, s = 0;
+        double w0 = pst_schedule_warm_up(row, &size, r, 0) * a->all.f, w1 = 0, s = 0;
         double own0 = work + (a->norm + a->sum + (news ? a->head : 0)) * a->all.e,
                own1 = work + a->norm * a->all.e;
         double more0 = forward * a->all.f, more1 = first_b * a->all.b, q = own1 / own0;
         if (a->chunks > 1) {
-            w1 = pst_schedule_warm(row, &size, r, 1) * a->all.f;
+            w1 = pst_schedule_warm_up(row, &size, r, 1) * a->all.f;
             double gain = w0 * q - w1;
             s = pst_search_more(0, 1 - q + q * more0 - more1);
             s = s < MOST_FIRST_B * gain / own0 ? s / gain : MOST_FIRST_B / own0;
@@ -165,11 +165,12 @@ static void set_split(const pst_search_context *x, mean *a) {
         int news = waits_for_news(a, r);
         double share = a->share[r], s = a->first_b[r], work = share * a->m;
         a->weight[r] =
-            (amount){work + forward - s * pst_schedule_warm(row, &size, r, 0), work, work,
+            (amount){work + forward - s * pst_schedule_warm_up(row, &size, r, 0), work, work,
                      share * (a->norm + a->sum) + (news ? (share - s) * a->head : 0)};
         if (a->chunks > 1)
-            a->weight[2 * a->p - 1 - r] = (amount){work - s * pst_schedule_warm(row, &size, r, 1),
-                                                   work + first_b, work, share * a->norm};
+            a->weight[2 * a->p - 1 - r] =
+                (amount){work - s * pst_schedule_warm_up(row, &size, r, 1), work + first_b, work,
+                         share * a->norm};
         forward += news ? 0 : share - s;
         first_b += s;
     }
@@ -308,12 +309,12 @@ pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c) {
     const pst_schedule_row *row = x->row[c->schedule];
     const pst_search_table *t;
     mean a = {.c = c, .p = c->pipeline, .speed = x->problem->cluster->device[0].speed};
-    int there_and_back = row->placement == PST_PLACE_THERE_AND_BACK;
+    int v_shape = row->placement == PST_PLACE_V_SHAPE;
     a.n_chunk = pst_search_chunk_count(x, c);
     a.chunks = a.n_chunk / a.p;
     a.m = most_micros(x->problem, c);
-    int known = !there_and_back && a.chunks <= MOST_CHUNKS;
-    if (row->split) known = a.chunks == 1 + (uint32_t)there_and_back;
+    int known = !v_shape && a.chunks <= MOST_CHUNKS;
+    if (row->split) known = a.chunks == 1 + (uint32_t)v_shape;
     if (c->tight || !x->even || !known || c->before) return PST_OK;
     c->tight = 1;
     PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[0].kind, 0, &t));

@@ -21,7 +21,7 @@ pst_status pst_candidate_open(const pst_search_problem *problem, const pst_searc
     pst_layout like = {.pipeline = c->pipeline,
                        .data = c->data,
                        .tensor = c->tensor,
-                       .before = (uint32_t *)(uintptr_t)c->before, /* only read */
+                       .tensor_before = (uint32_t *)(uintptr_t)c->before, /* only read */
                        .sequence = c->sequence,
                        .zero = c->zero,
                        .micro_batch = c->micro_batch,

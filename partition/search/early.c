@@ -3,15 +3,15 @@
  * and z(k) when F and B of the first micro-batch can be at chunk k at the earliest, on each stage
  *   begin  nothing runs before a of its first chunk, behind which is all its work;
  *   first  nor do others than w(k) F of each chunk k of it before z of its last one
- *          (partition/search/bound.c, pst_schedule_warm);
+ *          (partition/search/bound.c, pst_schedule_warm_up);
  *   end    when it is done with B, the last one of its first chunk has to come back to the stages
  *          before, as B of their first chunks. */
 #include "partition/search/score.h"
 
 static uint32_t chunk_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t stage,
                          uint32_t nth) {
-    return row->placement == PST_PLACE_THERE_AND_BACK && nth ? 2 * f->pipeline - 1 - stage
-                                                             : nth * f->pipeline + stage;
+    return row->placement == PST_PLACE_V_SHAPE && nth ? 2 * f->pipeline - 1 - stage
+                                                      : nth * f->pipeline + stage;
 }
 
 static uint64_t backward_ns(const pst_schedule_row *row, const pst_search_times *t, uint32_t k) {
@@ -31,7 +31,7 @@ static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
         /* the last chunk of each stage */
         uint64_t warm = 0, *of = &begin[f->stage[k]];
         for (uint32_t i = 0; i < f->chunks; i++)
-            warm += pst_schedule_warm(row, &size, f->stage[k], i) *
+            warm += pst_schedule_warm_up(row, &size, f->stage[k], i) *
                     t->ns[chunk_of(row, f, f->stage[k], i)].f;
         if (now > warm && now - warm > *of) *of = now - warm;
         now += backward_ns(row, t, k) + (k ? pst_search_hop_ns(t, k - 1) : 0);

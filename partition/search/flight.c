@@ -60,14 +60,14 @@ static pst_status make_flight(pst_search_context *x, pst_search_flight *f) {
     f->to_w = f->to_b + f->n_chunk;
     f->held = f->to_w + f->n_chunk;
     for (uint32_t k = 0; k < f->n_chunk; k++)
-        f->stage[k] = row->placement == PST_PLACE_THERE_AND_BACK && k >= p ? 2 * p - 1 - k : k % p;
+        f->stage[k] = row->placement == PST_PLACE_V_SHAPE && k >= p ? 2 * p - 1 - k : k % p;
     pst_schedule_flight held = {.n_rank = p,
                                 .n_chunk = f->n_chunk,
                                 .n_micro = f->n_micro,
                                 .stage = f->stage,
-                                .most = f->most,
-                                .to_b = f->to_b,
-                                .to_w = f->to_w,
+                                .f_to_w = f->most,
+                                .f_to_b = f->to_b,
+                                .b_to_w = f->to_w,
                                 .held = f->held};
     if (pst_schedule_flight_rule(row, &held)) return PST_OK;
     const pst_schedule *s;
@@ -78,7 +78,7 @@ static pst_status make_flight(pst_search_context *x, pst_search_flight *f) {
 pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline,
                                 uint32_t chunks, uint32_t n_micro,
                                 const pst_search_flight **flight) {
-    n_micro = pst_schedule_full(x->row[schedule], pipeline, n_micro);
+    n_micro = pst_schedule_saturation(x->row[schedule], pipeline, n_micro);
     for (uint32_t i = 0; i < x->n_flight; i++) {
         const pst_search_flight *f = x->flight[i];
         if (f->schedule != schedule || f->pipeline != pipeline || f->chunks != chunks ||

@@ -28,7 +28,7 @@ static pst_status add_set(list *l, uint32_t pipeline, uint32_t tensor, uint32_t 
 static pst_status add_list(list *l, const uint32_t *degree, uint32_t pipeline, uint32_t data) {
     uint32_t *before = malloc((pipeline + (size_t)1) * sizeof *before);
     if (!before) return pst_fail(PST_ENOMEM, "no memory to search");
-    pst_status status = add_set(l, pipeline, pst_grid_sum_up(degree, pipeline, before), data);
+    pst_status status = add_set(l, pipeline, pst_grid_prefix_sums(degree, pipeline, before), data);
     if (status == PST_OK) l->set[l->n - 1].row.before = before;
     else free(before);
     return status;

@@ -215,7 +215,7 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
                                (double)p->grad_bytes / (c->zero == 2 ? c->data : 1)) +
                    (double)pst_search_work_bytes(t->table, 0, n, PST_RECOMPUTE_NONE, 0, 0);
     const pst_schedule_size size = {c->pipeline, chunks, (uint32_t)m};
-    pst_schedule_character(x->row[c->schedule], &size, &bubble, &held);
+    pst_schedule_estimate(x->row[c->schedule], &size, &bubble, &held);
     while (mode < PST_RECOMPUTE_COUNT &&
            (!p->recompute[mode] ||
             bytes + held * (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][n] / stages > room))
@@ -303,10 +303,10 @@ static int has(const pst_choices *c, uint32_t value) {
  * with several chunks, of interleaved ones, the sums of one go while another computes. */
 static int is_the_same(const pst_search_context *x, const pst_search_config *c) {
     const pst_schedule_row *row = x->row[c->schedule];
-    if (c->pipeline > 1 || pst_search_is_small(x->problem) || row->plain) return 0;
+    if (c->pipeline > 1 || pst_search_is_small(x->problem) || row->single_stage) return 0;
     if (c->data > 1 && !row->n_virtual) return 0;
     for (uint32_t i = 0; i < x->problem->n_schedule; i++)
-        if (x->row[i]->plain) return 1;
+        if (x->row[i]->single_stage) return 1;
     return 0;
 }
 

@@ -167,8 +167,7 @@ static pst_status ask(pst_search_context *x, pst_search_table *t) {
 
 /* Whether the first and the last chunk lie on stages of different numbers of tensor ranks. */
 static uint32_t is_untied(const pst_search_context *x, const pst_search_config *c) {
-    uint32_t last =
-        x->row[c->schedule]->placement == PST_PLACE_THERE_AND_BACK ? 0 : c->pipeline - 1;
+    uint32_t last = x->row[c->schedule]->placement == PST_PLACE_V_SHAPE ? 0 : c->pipeline - 1;
     return pst_grid_degree(pst_search_grid_of(c), 0) !=
            pst_grid_degree(pst_search_grid_of(c), last);
 }

@@ -90,7 +90,7 @@ static pst_status open_set(const climb *u, pst_search_candidates *set) {
     if (!set->row.before || !set->config) return pst_fail(PST_ENOMEM, "no memory to search");
     *set->config = *like;
     set->row.tensor = set->config->tensor =
-        pst_grid_sum_up(u->attempt, like->pipeline, set->row.before);
+        pst_grid_prefix_sums(u->attempt, like->pipeline, set->row.before);
     set->config->before = set->row.before;
     set->config->sequence = 0;
     set->config->bound_ns = 0;

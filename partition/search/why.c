@@ -16,7 +16,7 @@ static int recomputes_all(const pst_candidate *c, uint32_t stage) {
         return 0;
     }
     for (uint32_t k = 0; k < c->layout.n_chunk; k++) {
-        uint32_t back = row->placement == PST_PLACE_THERE_AND_BACK && k >= c->layout.pipeline;
+        uint32_t back = row->placement == PST_PLACE_V_SHAPE && k >= c->layout.pipeline;
         uint32_t at = back ? 2 * c->layout.pipeline - 1 - k : k % c->layout.pipeline;
         if (at == stage && c->layout.recompute[k] != PST_RECOMPUTE_FULL) return 0;
     }

@@ -3,7 +3,7 @@
 #define PST_PIPELINE_COMPILE_BUILDER_H
 #include "pipeline/compile/fifo.h"
 #include "pipeline/compile/job.h"
-#include "pipeline/schedule/pace.h"
+#include "pipeline/schedule/unit_time.h"
 
 typedef struct {
     uint32_t instr, on;
@@ -24,7 +24,7 @@ struct pst_job_builder {
     const pst_share *share;
     pst_slots *slots;
     pst_summary *shared_out; /* [n_chunk] of a lane on its own whose gradients are shared out */
-    pst_pace pace;
+    pst_unit_time pace;
     pst_fifo fifo;        /* with cost->fifo, else 0 */
     uint32_t *compute_at; /* [n_chunk][4][n_micro] instruction index in its rank's list */
     uint32_t *recv_at;    /* [n_channel][n_micro] */

@@ -22,7 +22,7 @@ static void add_messages(const pst_job_builder *b, pst_fifo *f, const pst_action
             uint32_t rank = s->rank_of_chunk[to];
             f->message[rank][f->n_message[rank]++] =
                 (pst_fifo_message){.source = source,
-                                   .post = action_at[pst_pace_key(s, to, a->opcode, a->micro)],
+                                   .post = action_at[pst_unit_time_key(s, to, a->opcode, a->micro)],
                                    .chunk = to,
                                    .local = local_of[l->channel_out],
                                    .micro = a->micro};
@@ -56,8 +56,8 @@ static pst_status fill(const pst_job_builder *b, pst_fifo *f, uint32_t *action_a
     for (uint32_t r = 0; r < s->n_rank; r++) {
         size_t n = 0;
         for (uint32_t i = 0; i < s->n_action[r]; i++)
-            action_at[pst_pace_key(s, s->action[r][i].chunk, s->action[r][i].opcode,
-                                   s->action[r][i].micro)] = i;
+            action_at[pst_unit_time_key(s, s->action[r][i].chunk, s->action[r][i].opcode,
+                                        s->action[r][i].micro)] = i;
         for (uint32_t c = 0; c < s->n_chunk; c++)
             if (s->rank_of_chunk[c] == r) n += b->cut->chunk[c].n_local;
         n *= s->n_micro;

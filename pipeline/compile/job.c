@@ -320,7 +320,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
     b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);
     if (!b->compute_at || !b->recv_at) return pst_fail(PST_ENOMEM, "no memory for a job");
-    PST_TRY(pst_pace_open(b->schedule, &b->pace));
+    PST_TRY(pst_unit_time_open(b->schedule, &b->pace));
     if (b->cost->fifo) PST_TRY(pst_fifo_open(b, &b->fifo));
     PST_TRY(pst_slots_open(b->cut, b->n_micro, &b->slots));
     if (!b->rounds) return PST_OK;
@@ -334,7 +334,7 @@ static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slot
     pst_status status = open_lane(b, lane);
     for (uint32_t s = 0; status == PST_OK && s < b->spec->grid.pipeline; s++)
         if (pst_grid_is_home(b->spec->grid, s, lane)) status = build_rank(b, s);
-    pst_pace_close(&b->pace);
+    pst_unit_time_close(&b->pace);
     pst_fifo_close(&b->fifo);
     free(b->compute_at);
     free(b->recv_at);
@@ -346,7 +346,7 @@ static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slot
     b->instr = NULL;
     b->pair = NULL;
     b->room_pair = 0;
-    b->pace = (pst_pace){0};
+    b->pace = (pst_unit_time){0};
     b->fifo = (pst_fifo){0};
     *slots = b->slots;
     b->slots = NULL;

@@ -1,11 +1,12 @@
 /* Rounds (zero 2, flush.h): where in the lists of a stage its replicas exchange the weight
  * gradients of a micro-batch, and the gradient slots that these lie in meanwhile.
  *
- * A rank that adds waits for other replicas in the midst of its schedule. As slots do (pace.c),
- * rounds follow one common order of events, that of the pace of all replicas: a round is added when
- * the last of its replicas needs the slot again, which is two weight gradients later, so that what
- * was sent has arrived by then. Replicas that have equal schedules then have two slots; others may
- * need more. Every wait points back in this order, so no set of lists can deadlock over it. */
+ * A rank that adds waits for other replicas in the midst of its schedule. As slots do
+ * (unit_time.c), rounds follow one common order of events, that of the pace of all replicas: a
+ * round is added when the last of its replicas needs the slot again, which is two weight gradients
+ * later, so that what was sent has arrived by then. Replicas that have equal schedules then have
+ * two slots; others may need more. Every wait points back in this order, so no set of lists can
+ * deadlock over it. */
 #include "pipeline/compile/rounds.h"
 #include "pipeline/compile/flush_replicas.h"
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static uint32_t later(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 /* One replica's wishes: not sent before its pass is over, and not added later than it needs the
  * slot. cell: [n_chunk][n_micro of the job]. */
-static void add_replica(const pst_job *job, const pst_schedule *s, const pst_pace *pace,
+static void add_replica(const pst_job *job, const pst_schedule *s, const pst_unit_time *pace,
                         uint32_t stage, pst_round *cell) {
     const pst_action *a = s->action[stage];
     uint32_t n = s->n_action[stage], next = 0, ahead = 0; /* `ahead` weight gradients stand between
@@ -29,10 +30,10 @@ static void add_replica(const pst_job *job, const pst_schedule *s, const pst_pac
         if (next <= i) next = i + 1;
         for (; next < n && ahead + weighs(a + next) < SLOTS; next++) ahead += weighs(a + next);
         const pst_action *end = a + (next < n ? next : n - 1);
-        size_t at = pst_pace_key(s, end->chunk, end->opcode, end->micro);
+        size_t at = pst_unit_time_key(s, end->chunk, end->opcode, end->micro);
         pst_round *r = cell + (size_t)a[i].chunk * job->n_micro + a[i].micro;
         r->sent =
-            later(r->sent, pace->finish[pst_pace_key(s, a[i].chunk, a[i].opcode, a[i].micro)]);
+            later(r->sent, pace->finish[pst_unit_time_key(s, a[i].chunk, a[i].opcode, a[i].micro)]);
         r->added = later(r->added, next < n ? pace->start[at] : pace->finish[at]);
         if (ahead) ahead--;
     }
@@ -68,8 +69,8 @@ static void order(const pst_job *job, uint32_t stage, const pst_round *cell, pst
     }
 }
 
-static pst_status open_stage(const pst_job_spec *spec, const pst_job *job, const pst_pace *pace,
-                             uint32_t stage, pst_rounds *rounds) {
+static pst_status open_stage(const pst_job_spec *spec, const pst_job *job,
+                             const pst_unit_time *pace, uint32_t stage, pst_rounds *rounds) {
     size_t n = (size_t)job->n_chunk * job->n_micro;
     pst_round *cell = calloc(n, sizeof *cell);
     rounds->round = calloc(n, sizeof *rounds->round);
@@ -97,18 +98,18 @@ pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rou
     *rounds = NULL;
     if (job->zero != 2 || !job->backward) return PST_OK;
     PST_TRY(check_count(job));
-    pst_pace *pace = calloc(n, sizeof *pace);
+    pst_unit_time *pace = calloc(n, sizeof *pace);
     pst_rounds *out = calloc(job->grid.pipeline, sizeof *out);
     pst_status status =
         pace && out ? PST_OK
                     : pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange");
     while (status == PST_OK && opened < n) {
-        status = pst_pace_open(spec->schedule[opened], pace + opened);
+        status = pst_unit_time_open(spec->schedule[opened], pace + opened);
         opened++;
     }
     for (uint32_t s = 0; status == PST_OK && s < job->grid.pipeline; s++)
         status = open_stage(spec, job, pace, s, out + s);
-    while (opened > 0) pst_pace_close(pace + --opened);
+    while (opened > 0) pst_unit_time_close(pace + --opened);
     free(pace);
     if (status == PST_OK) *rounds = out;
     else pst_rounds_close(out, job->grid.pipeline);
@@ -131,8 +132,9 @@ void pst_builder_emit_rounds(pst_job_builder *b, uint32_t i) {
     const pst_rounds *rounds = b->rounds + b->stage;
     const pst_action *a = b->schedule->action[b->stage] + i;
     int ended = i == b->schedule->n_action[b->stage];
-    uint32_t now = ended ? UINT32_MAX
-                         : b->pace.start[pst_pace_key(b->schedule, a->chunk, a->opcode, a->micro)];
+    uint32_t now =
+        ended ? UINT32_MAX
+              : b->pace.start[pst_unit_time_key(b->schedule, a->chunk, a->opcode, a->micro)];
     for (; b->n_sent < rounds->n && rounds->round[b->n_sent].sent <= now; b->n_sent++)
         pst_flush_send_round(b, rounds->round + b->n_sent);
     for (; b->n_added < rounds->n && rounds->round[b->n_added].added <= now; b->n_added++)

@@ -124,18 +124,18 @@ static uint32_t class_of_transfer(const pst_job_builder *b, const pst_instr *ins
 static uint32_t arrival_of(const pst_job_builder *b, uint32_t chunk, const pst_local *local,
                            uint32_t micro) {
     const pst_schedule *s = b->schedule;
-    const pst_pace *p = &b->pace;
+    const pst_unit_time *p = &b->pace;
     const pst_value *v = b->cut->tape->value + local->value;
     int down = v->kind == PST_VALUE_GRAD;
     uint8_t back = s->split ? PST_OP_B : PST_OP_BW, opcode = down ? back : PST_OP_F;
     uint32_t c = b->cut->chunk_of_node[b->cut->tape->step[v->def_step].node], time = 0;
     for (int home = 1;; home = 0) {
-        size_t at = pst_pace_key(s, c, opcode, micro);
+        size_t at = pst_unit_time_key(s, c, opcode, micro);
         if (home) time = p->finish[at];
         else if (p->idle[at] > time) time = p->idle[at];
         uint32_t last = c == chunk;
         c = down ? c - 1 : c + 1;
-        uint32_t posted = p->post[pst_pace_key(s, c, opcode, micro)];
+        uint32_t posted = p->post[pst_unit_time_key(s, c, opcode, micro)];
         if (posted > time) time = posted;
         if (last) return time;
     }

@@ -14,7 +14,7 @@ typedef struct {
 /* Slots: for every class which slot a micro-batch uses; computed together with the lists because
  * reuse of a slot is a dep on the last readers of the one before. A slot that a SEND reads is held
  * at least through the next compute instruction, so that sending overlaps with it, and until the
- * receiver can have posted its RECV (pace.c), so that no wait for it can close a cycle. A RECV
+ * receiver can have posted its RECV (unit_time.c), so that no wait for it can close a cycle. A RECV
  * stands before the compute instruction that precedes its consumer: the next input arrives while
  * the current one computes. */
 typedef struct {

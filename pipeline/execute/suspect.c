@@ -26,7 +26,7 @@ static int in_run(const pst_position_view *at) {
 static uint32_t group_of(const pst_suspect_scene *s, uint32_t rank, uint32_t *n) {
     const pst_job *job = s->job[1];
     *n = s->group ? s->group : 1;
-    if (!job || !job->grid.before) return rank / *n * *n;
+    if (!job || !job->grid.tensor_before) return rank / *n * *n;
     *n = pst_grid_degree(job->grid, pst_job_stage(job, rank));
     return rank - pst_grid_at(job->grid, rank).tensor;
 }

@@ -2,7 +2,7 @@
 #include "pipeline/layout/grid.h"
 #include <stdio.h>
 
-/* Appends to text; what does not fit is left out. */
+/* Appends to text; cuts off what is too long. */
 static void append(char *text, const char *between, const char *format, uint32_t value) {
     uint32_t at = 0;
     while (text[at]) at++;
@@ -10,11 +10,11 @@ static void append(char *text, const char *between, const char *format, uint32_t
     snprintf(text + at, PST_GRID_TEXT - at, format, value);
 }
 
-uint32_t pst_grid_sum_up(const uint32_t *degree, uint32_t pipeline, uint32_t *before) {
+uint32_t pst_grid_prefix_sums(const uint32_t *degree, uint32_t pipeline, uint32_t *tensor_before) {
     uint32_t most = 0;
-    before[0] = 0;
+    tensor_before[0] = 0;
     for (uint32_t s = 0; s < pipeline; s++) {
-        before[s + 1] = before[s] + degree[s];
+        tensor_before[s + 1] = tensor_before[s] + degree[s];
         if (degree[s] > most) most = degree[s];
     }
     return most;
@@ -32,8 +32,8 @@ const char *pst_grid_text(pst_grid grid, char text[PST_GRID_TEXT]) {
     if (pst_grid_lanes(grid) == 1) return text;
     if (grid.pipeline > 1) append(text, " x ", "%u stages", grid.pipeline);
     if (grid.data > 1) append(text, " x ", "%u replicas", grid.data);
-    if (!grid.before && grid.tensor > 1) append(text, " x ", "%u tensor ranks", grid.tensor);
-    if (!grid.before) return text;
+    if (!grid.tensor_before && grid.tensor > 1) append(text, " x ", "%u tensor ranks", grid.tensor);
+    if (!grid.tensor_before) return text;
     append(text, " x ", "%u", least_degree(grid));
     append(text, " to ", "%u tensor ranks", grid.tensor);
     return text;

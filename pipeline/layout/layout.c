@@ -15,22 +15,22 @@ pst_status pst_recompute_find(const char *name, pst_recompute *recompute) {
             *recompute = (pst_recompute)i;
             return PST_OK;
         }
-    return pst_fail(PST_EINPUT, "unknown recomputation '%.40s' (there are: none, selective, full)",
+    return pst_fail(PST_EINPUT, "unknown recomputation '%.40s'; expected none, selective or full",
                     name);
 }
 
 void pst_layout_close(pst_layout *l) {
-    free(l->before);
+    free(l->tensor_before);
     free(l->device);
     free(l->micros);
     free(l->recompute);
     free(l->first_item);
     free(l->rank_of_chunk);
-    l->before = l->device = l->micros = l->first_item = l->rank_of_chunk = NULL;
+    l->tensor_before = l->device = l->micros = l->first_item = l->rank_of_chunk = NULL;
     l->recompute = NULL;
 }
 
-/* The layout that was made, when all of it was. */
+/* Hands out `made` if all of its arrays could be allocated, else frees it. */
 static pst_status give(pst_layout *made, int whole, pst_layout *layout) {
     if (whole) {
         *layout = *made;
@@ -40,7 +40,8 @@ static pst_status give(pst_layout *made, int whole, pst_layout *layout) {
     return pst_no_memory("for a layout");
 }
 
-/* A copy of n items; 1 when there is memory for it, or `from` is NULL. */
+/* Sets the pointer at `to` to a copy of n items; 0 when memory is short. Without `from` there is
+ * nothing to copy. */
 static int copy(void *to, const void *from, size_t n, size_t bytes) {
     void *own = from ? malloc(n * bytes) : NULL;
     if (own) memcpy(own, from, n * bytes);
@@ -56,14 +57,16 @@ pst_status pst_layout_open(const pst_layout *like, pst_layout *layout) {
     l.micros = calloc(l.data, sizeof *l.micros);
     l.recompute = calloc(l.n_chunk, sizeof *l.recompute);
     l.first_item = calloc(l.n_chunk + (size_t)1, sizeof *l.first_item);
-    int done = copy(&l.before, like->before, l.pipeline + (size_t)1, sizeof *l.before);
+    int done = copy(&l.tensor_before, like->tensor_before, l.pipeline + (size_t)1,
+                    sizeof *l.tensor_before);
     return give(&l, done && l.device && l.micros && l.recompute && l.first_item, layout);
 }
 
 pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout) {
     pst_layout l = *from;
     const size_t ranks = pst_grid_size(pst_layout_grid(from));
-    int done = copy(&l.before, from->before, l.pipeline + (size_t)1, sizeof *l.before);
+    int done = copy(&l.tensor_before, from->tensor_before, l.pipeline + (size_t)1,
+                    sizeof *l.tensor_before);
     done &= copy(&l.device, from->device, ranks, sizeof *l.device);
     done &= copy(&l.micros, from->micros, l.data, sizeof *l.micros);
     done &= copy(&l.recompute, from->recompute, l.n_recompute, sizeof *l.recompute);

@@ -1,4 +1,4 @@
-/* The plan value: open, check, print. What print writes, plan_parse.c reads back exactly. */
+/* A plan as a value: open, check, print. plan_parse.c reads back exactly what print writes. */
 #include "base/utf8.h"
 #include "config/yaml.h"
 #include "pipeline/layout/plan.h"
@@ -55,7 +55,8 @@ pst_status pst_plan_set_choices(pst_plan *plan, const pst_choice *choice, uint32
 
 pst_grid pst_plan_grid(const pst_plan *p) {
     const pst_layout *l = &p->layout;
-    return (pst_grid){l->pipeline, l->data ? l->data : 1, l->tensor ? l->tensor : 1, l->before};
+    return (pst_grid){l->pipeline, l->data ? l->data : 1, l->tensor ? l->tensor : 1,
+                      l->tensor_before};
 }
 
 uint32_t pst_plan_job_ranks(const pst_plan *p) { return pst_grid_size(pst_plan_grid(p)); }
@@ -96,31 +97,39 @@ static pst_status check_sizes(const pst_layout *p) {
     pst_status status = pst_schedule_find(p->schedule, &row);
     if (status != PST_OK) return pst_fail_in(status, "plan");
     if (!p->pipeline || !p->n_micro || !p->micro_batch) {
-        return pst_fail(PST_EINPUT, "plan: %u ranks, %u micro-batches of %u samples; none may be 0",
-                        p->pipeline, p->n_micro, p->micro_batch);
+        return pst_fail(
+            PST_EINPUT,
+            "plan: %u ranks, %u micro-batches of %u samples; expected 1 or more of each",
+            p->pipeline, p->n_micro, p->micro_batch);
     }
     if (p->n_chunk < p->pipeline) {
-        return pst_fail(PST_EINPUT, "plan: %u chunks leave some of %u ranks without work",
+        return pst_fail(PST_EINPUT,
+                        "plan: %u chunks for %u ranks; expected a chunk or more for each rank",
                         p->n_chunk, p->pipeline);
     }
     if (p->n_chunk > p->n_item) {
-        return pst_fail(PST_EINPUT, "plan: %u chunks cannot be cut from %u operators", p->n_chunk,
-                        p->n_item);
+        return pst_fail(
+            PST_EINPUT,
+            "plan: %u chunks, but only %u operators; expected an operator or more in each chunk",
+            p->n_chunk, p->n_item);
     }
     return PST_OK;
 }
 
-/* Chunks follow each other from operator 0 to the last one, and none is empty. */
+/* The chunks cover all operators in order, and none is empty. */
 static pst_status check_cut(const pst_layout *p) {
     if (!p->first_item || !p->rank_of_chunk || p->n_recompute != p->n_chunk)
-        return pst_fail(PST_EINPUT, "plan: it has no cut");
+        return pst_fail(
+            PST_EINPUT,
+            "plan: the cut is missing; expected a stage and a recomputation for each chunk");
     if (p->first_item[0] || p->first_item[p->n_chunk] != p->n_item)
-        return pst_fail(PST_EINPUT,
-                        "plan: chunks have operators %u to %u of %u; they have to be all",
+        return pst_fail(PST_EINPUT, "plan: the chunks cover operators [%u, %u); expected [0, %u)",
                         p->first_item[0], p->first_item[p->n_chunk], p->n_item);
     for (uint32_t c = 0; c < p->n_chunk; c++)
         if (p->first_item[c] >= p->first_item[c + 1])
-            return pst_fail(PST_EINPUT, "plan: chunk %u of %u has no operator", c, p->n_chunk);
+            return pst_fail(PST_EINPUT,
+                            "plan: chunk %u of %u is empty; expected an operator or more", c,
+                            p->n_chunk);
     return PST_OK;
 }
 
@@ -132,12 +141,13 @@ static pst_status check_ranks(const pst_layout *p) {
         if (p->rank_of_chunk[c] < p->pipeline) {
             busy[p->rank_of_chunk[c]] = 1;
         } else {
-            status = pst_fail(PST_EINPUT, "plan: chunk %u is on rank %u, but there are %u ranks", c,
-                              p->rank_of_chunk[c], p->pipeline);
+            status = pst_fail(PST_EINPUT, "plan: chunk %u is on rank %u; expected a rank below %u",
+                              c, p->rank_of_chunk[c], p->pipeline);
         }
     }
     for (uint32_t r = 0; r < p->pipeline && status == PST_OK; r++) {
-        if (!busy[r]) status = pst_fail(PST_EINPUT, "plan: rank %u has no chunk", r);
+        if (!busy[r])
+            status = pst_fail(PST_EINPUT, "plan: rank %u has no chunk; expected one or more", r);
     }
     free(busy);
     return status;
@@ -149,19 +159,18 @@ pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
     const pst_layout *l = &p->layout;
     PST_TRY(check_sizes(l));
     if (l->n_item != graph->n_node) {
-        return pst_fail(PST_EINPUT, "plan: it cuts %u operators, but the model has %u", l->n_item,
+        return pst_fail(PST_EINPUT, "plan: made for %u operators, but the model has %u", l->n_item,
                         graph->n_node);
     }
     if (l->micro_batch != graph->micro_batch) {
-        return pst_fail(
-            PST_EINPUT,
-            "plan: it is for micro-batches of %u samples, but the model is built for %u",
-            l->micro_batch, graph->micro_batch);
+        return pst_fail(PST_EINPUT,
+                        "plan: made for micro-batches of %u samples, but the model is built for %u",
+                        l->micro_batch, graph->micro_batch);
     }
     uint64_t hash = pst_graph_hash(graph);
     if (p->graph_hash != hash) {
         return pst_fail(PST_EINPUT,
-                        "plan: it is for another model (hash %016" PRIx64
+                        "plan: made for another model (hash %016" PRIx64
                         ", this one's is %016" PRIx64 ")",
                         p->graph_hash, hash);
     }
@@ -182,14 +191,14 @@ uint64_t pst_plan_peak_bytes(const pst_plan *p, uint32_t rank) {
 
 /* --- print ------------------------------------------------------------------------------------ */
 
-/* Into a comment: a name must not end the line. */
+/* For a YAML comment: a name must not end the line. */
 static void print_name(const char *name, FILE *out) {
     for (; *name; name++) fputc(isprint((unsigned char)*name) ? *name : '?', out);
 }
 
 static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
     if (graph && p->graph_hash != pst_graph_hash(graph))
-        graph = NULL; /* other operators, as with tensor ranks */
+        graph = NULL; /* names of other operators: of a rank's part of the graph */
     fputs("chunks:               # nodes: first and last operator; a chunk is a contiguous part of "
           "the model\n",
           out);
@@ -223,15 +232,15 @@ static void print_overrides(const pst_plan *p, FILE *out) {
         fputs(i ? ", " : "", out);
         pst_yaml_print_text(p->override[i], out);
     }
-    fputs("]  # of that file\n", out);
+    fputs("]  # given beside the run file\n", out);
 }
 
-/* What one pipeline does not know of the job. */
+/* The keys of the whole job: run file, cluster, replicas, tensor ranks, ZeRO, devices. */
 static void print_job(const pst_plan *p, FILE *out) {
     if (p->run) {
         fputs("run: ", out);
         pst_yaml_print_text(p->run, out);
-        fputs("  # made from\n", out);
+        fputs("  # the run file that the plan was made for\n", out);
         print_overrides(p, out);
     }
     if (p->cluster) {
@@ -242,17 +251,16 @@ static void print_job(const pst_plan *p, FILE *out) {
     const pst_layout *l = &p->layout;
     if (!l->data) return;
     fprintf(out, "data: %u              # replicas\n", l->data);
-    fputs(l->before ? "tensor: [" : "", out);
-    for (uint32_t s = 0; l->before && s < l->pipeline; s++)
+    fputs(l->tensor_before ? "tensor: [" : "", out);
+    for (uint32_t s = 0; l->tensor_before && s < l->pipeline; s++)
         fprintf(out, "%s%u", s ? ", " : "", pst_grid_degree(pst_plan_grid(p), s));
-    if (l->before) fputs("]  # ranks that share every layer, of each stage\n", out);
-    else
-        fprintf(out, "tensor: %u            # ranks that share every layer of a stage\n",
-                l->tensor);
+    if (l->tensor_before) fputs("]  # tensor ranks of each stage\n", out);
+    else fprintf(out, "tensor: %u            # tensor ranks per stage\n", l->tensor);
     fprintf(out, "sequence: %s\n", l->sequence ? "true" : "false");
     fprintf(out, "zero: %u\n", l->zero);
-    print_list("replicas", l->micros, l->data, "micro-batches of each", out);
-    print_list("devices", l->device, pst_plan_job_ranks(p), "of the cluster, of each rank", out);
+    print_list("replicas", l->micros, l->data, "micro-batches of each replica", out);
+    print_list("devices", l->device, pst_plan_job_ranks(p), "device of the cluster for each rank",
+               out);
 }
 
 static void print_choices(const pst_plan *p, FILE *out) {
@@ -270,27 +278,26 @@ static void print_choices(const pst_plan *p, FILE *out) {
 
 pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) {
     if (!p || !out) return pst_fail(PST_EINPUT, "pst_plan_print: %s is NULL", p ? "out" : "plan");
-    fputs("# A plan of penstock: which part of the model runs on which rank, and what that is "
-          "predicted to cost.\n",
+    fputs("# A plan of penstock: which rank runs which part of the model, and the predicted "
+          "time and memory.\n",
           out);
     fprintf(out, "graph_hash: \"%016" PRIx64 "\"\n", p->graph_hash);
     fprintf(out, "schedule: %s\n", p->layout.schedule);
-    fprintf(out, "ranks: %u             # of one pipeline\n", p->layout.pipeline);
+    fprintf(out, "ranks: %u             # stages of a pipeline\n", p->layout.pipeline);
     fprintf(out, "micro_batches: %u      # per optimizer step\n", p->layout.n_micro);
     fprintf(out, "micro_batch: %u        # samples\n", p->layout.micro_batch);
     print_job(p, out);
     print_stages(p, graph, out);
     print_choices(p, out);
     fputs("predicted:\n", out);
-    fprintf(out, "  step_ns: %" PRIu64 "    # the flush included\n", p->step_ns);
+    fprintf(out, "  step_ns: %" PRIu64 "    # flush included\n", p->step_ns);
     fprintf(out, "  flush_ns: %" PRIu64 "\n", p->flush_ns);
     if (p->bound_ns)
-        fprintf(out, "  bound_ns: %" PRIu64 "    # no other layout's step is shorter\n",
-                p->bound_ns);
+        fprintf(out, "  bound_ns: %" PRIu64 "    # lower bound over all layouts\n", p->bound_ns);
     fprintf(out, "  bubble: %.17g\n", p->bubble);
     fputs("  peak_bytes: [", out);
     for (uint32_t r = 0; r < p->layout.pipeline; r++)
         fprintf(out, "%s%" PRIu64, r ? ", " : "", p->peak_bytes[r]);
     fputs("]\n", out);
-    return ferror(out) ? pst_fail(PST_ENOMEM, "the plan cannot be written") : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the plan could not be written") : PST_OK;
 }

@@ -1,5 +1,5 @@
 /* Reads a plan from YAML. Every key is one row; an unknown, repeated or missing key, a wrong type
- * or a value out of range is EINPUT with file, line and column. The file is trusted in nothing. */
+ * or a value out of range is EINPUT with file, line and column. The file is untrusted input. */
 #include "base/file.h"
 #include "config/yaml.h"
 #include "pipeline/cluster/cluster.h"
@@ -22,9 +22,9 @@ typedef struct {
     const yaml_node_t *chunks, *peak; /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
     const yaml_node_t *micros, *device, *cluster, *run; /* [data]; [ranks of the job]; texts; NULL
                                                            when absent */
-    const yaml_node_t *tensors;                         /* [n_rank]; NULL when all are the same */
-    const yaml_node_t *override;                        /* texts; NULL when absent */
-    const yaml_node_t *choice;                          /* mappings; NULL when absent */
+    const yaml_node_t *tensors;  /* [n_rank]; NULL when all stages have the same number */
+    const yaml_node_t *override; /* texts; NULL when absent */
+    const yaml_node_t *choice;   /* mappings; NULL when absent */
     uint32_t n_override, n_choice;
 } reader;
 
@@ -59,7 +59,7 @@ static pst_status read_predicted(reader *r, const yaml_node_t *node) {
     if (value[4]) PST_TRY(pst_yaml_whole(&r->yaml, value[4], 0, UINT64_MAX, &r->head.bound_ns));
     r->peak = value[3];
     return r->peak ? pst_yaml_list(&r->yaml, r->peak, r->head.layout.pipeline,
-                                   r->head.layout.pipeline, "numbers, the bytes of each rank", &n)
+                                   r->head.layout.pipeline, "numbers, one per rank (bytes)", &n)
                    : PST_OK;
 }
 
@@ -71,7 +71,8 @@ static pst_status read_flag(const reader *r, const yaml_node_t *node, uint32_t *
                : pst_yaml_fail(&r->yaml, node, "expected ", "true or false");
 }
 
-/* Of all stages, or of each; a list of equal numbers is one. sum: of all stages. */
+/* One number for all stages, or a list of one per stage; a list of equal numbers counts as one.
+ * sum: over all stages. */
 static pst_status read_tensor(reader *r, const yaml_node_t *node, uint64_t *sum) {
     pst_yaml *y = &r->yaml;
     uint32_t n = r->head.layout.pipeline, first = 0, differ = 0;
@@ -80,7 +81,7 @@ static pst_status read_tensor(reader *r, const yaml_node_t *node, uint64_t *sum)
         *sum = (uint64_t)n * r->head.layout.tensor;
         return PST_OK;
     }
-    PST_TRY(pst_yaml_list(y, node, n, n, "numbers, tensor ranks of each stage", &n));
+    PST_TRY(pst_yaml_list(y, node, n, n, "numbers, one per stage (tensor ranks)", &n));
     for (uint32_t s = 0, degree; s < n; s++, *sum += degree) {
         PST_TRY(pst_yaml_u32(y, pst_yaml_item(y, node, s), 1, MAX_PART, &degree));
         if (!s) first = r->head.layout.tensor = degree;
@@ -91,14 +92,13 @@ static pst_status read_tensor(reader *r, const yaml_node_t *node, uint64_t *sum)
     return PST_OK;
 }
 
-/* Keys of the whole job: values as read_head has them in its rows. */
+/* Keys of the whole job; value: those rows of read_head from "data" on. */
 static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     pst_layout *l = &r->head.layout;
     pst_yaml *y = &r->yaml;
     uint32_t n;
     for (uint32_t k = 1; !value[0] && k < 6; k++)
-        if (value[k])
-            return pst_yaml_fail(y, value[k], "missing key: ", "data, which this one goes with");
+        if (value[k]) return pst_yaml_fail(y, value[k], "missing key: ", "data; this key needs it");
     if (value[0]) PST_TRY(pst_yaml_u32(y, value[0], 1, MAX_PART, &l->data));
     l->tensor = l->data ? 1 : 0;
     uint64_t stages = 0;
@@ -107,20 +107,21 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     if (value[2]) PST_TRY(read_flag(r, value[2], &l->sequence));
     if (value[3]) PST_TRY(pst_yaml_u32(y, value[3], 0, 2, &l->zero));
     if (stages * l->data > PST_CLUSTER_MOST)
-        return pst_yaml_fail(y, value[0], "ranks x data x tensor is more than ", "65536");
+        return pst_yaml_fail(y, value[0], "ranks x data x tensor is too large; expected at most ",
+                             "65536");
     r->micros = value[4];
     r->device = value[5];
     r->cluster = value[6];
     r->run = value[7];
     r->override = value[8];
     if (r->override)
-        PST_TRY(pst_yaml_list(y, r->override, 0, MAX_OVERRIDE, "texts, section.key=value each",
-                              &r->n_override));
+        PST_TRY(pst_yaml_list(y, r->override, 0, MAX_OVERRIDE,
+                              "texts of the form section.key=value", &r->n_override));
     if (r->micros)
         PST_TRY(pst_yaml_list(y, r->micros, l->data, l->data,
-                              "numbers, micro-batches of each replica", &n));
+                              "numbers, one per replica (micro-batches)", &n));
     n = (uint32_t)stages * (l->data ? l->data : 1);
-    return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, the device of each rank", &n)
+    return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, one per rank (devices)", &n)
                      : PST_OK;
 }
 
@@ -132,8 +133,8 @@ static pst_status read_recompute(const reader *r, const yaml_node_t *node, uint8
     return PST_OK;
 }
 
-/* One chunk: {chunk: 0, rank: 0, nodes: [0, 11], recompute: none}. *next is the operator that it
- * has to begin with. */
+/* One chunk: {chunk: 0, rank: 0, nodes: [0, 11], recompute: none}. *next: the operator with which
+ * it has to begin; set to the one after it. */
 static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk, uint32_t *rank,
                              uint8_t *recompute, uint32_t *next) {
     static const pst_yaml_key row[] = {{"chunk", 1}, {"rank", 1}, {"nodes", 1}, {"recompute", 0}};
@@ -152,8 +153,8 @@ static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk,
     return PST_OK;
 }
 
-/* Every rank has a chunk: what goes by their number is looked at behind it. ranks: where it
- * stands. */
+/* Every rank has a chunk, so the highest rank of a chunk is known to be ranks - 1. ranks: the node
+ * of that key. */
 static pst_status read_chunks(reader *r, const yaml_node_t *ranks) {
     uint32_t rank, most = 0;
     uint8_t recompute;
@@ -164,7 +165,7 @@ static pst_status read_chunks(reader *r, const yaml_node_t *ranks) {
         if (rank > most) most = rank;
     }
     if (most + 1 == r->head.layout.pipeline) return PST_OK;
-    snprintf(wrong, sizeof wrong, "%u, but chunks are on ranks 0 to %u: expected %u",
+    snprintf(wrong, sizeof wrong, "%u, but the chunks use ranks 0 to %u: expected %u",
              r->head.layout.pipeline, most, most + 1);
     return pst_yaml_fail(&r->yaml, ranks, "ranks is ", wrong);
 }
@@ -191,8 +192,8 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
     PST_TRY(read_job(r, value + 7));
     r->choice = value[16];
     if (r->choice)
-        PST_TRY(pst_yaml_list(y, r->choice, 0, MAX_CHOICE, "choices, {of: TEXT, is: TEXT} each",
-                              &r->n_choice));
+        PST_TRY(pst_yaml_list(y, r->choice, 0, MAX_CHOICE,
+                              "choices of the form {of: TEXT, is: TEXT}", &r->n_choice));
     return value[6] ? read_predicted(r, value[6]) : PST_OK;
 }
 
@@ -200,31 +201,31 @@ static pst_status read_numbers(reader *r, const yaml_node_t *list, uint32_t n, u
                                uint32_t max, uint32_t **out) {
     if (!list) return PST_OK;
     if (!(*out = malloc(n * sizeof **out)))
-        return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the plan", r->yaml.file);
     for (uint32_t i = 0; i < n; i++)
         PST_TRY(pst_yaml_u32(&r->yaml, pst_yaml_item(&r->yaml, list, i), min, max, &(*out)[i]));
     return PST_OK;
 }
 
-/* The replicas share out the micro-batches of a step. */
+/* The replicas' micro-batches add up to those of a step. */
 static pst_status check_micros(const reader *r, const pst_layout *l) {
     uint64_t sum = 0;
     for (uint32_t k = 0; l->micros && k < l->data; k++) sum += l->micros[k];
     if (!l->micros || sum == l->n_micro) return PST_OK;
-    return pst_yaml_fail(&r->yaml, r->micros, "the replicas' micro-batches together are ",
-                         "not micro_batches");
+    return pst_yaml_fail(&r->yaml, r->micros, "the micro-batches of the replicas do not add up to ",
+                         "micro_batches");
 }
 
 static pst_status read_overrides(reader *r, pst_plan *p) {
     if (!r->n_override) return PST_OK;
     if (!(p->override = calloc(r->n_override, sizeof *p->override)))
-        return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the plan", r->yaml.file);
     for (; p->n_override < r->n_override; p->n_override++) {
         const yaml_node_t *item = pst_yaml_item(&r->yaml, r->override, p->n_override);
         if (item->type != YAML_SCALAR_NODE)
             return pst_yaml_fail(&r->yaml, item, "expected ", "section.key=value");
         if (!(p->override[p->n_override] = strdup(pst_yaml_text(item))))
-            return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+            return pst_fail(PST_ENOMEM, "%s: no memory to read the plan", r->yaml.file);
     }
     return PST_OK;
 }
@@ -242,7 +243,7 @@ static pst_status read_choices(reader *r, pst_plan *p) {
     const yaml_node_t *value[PST_YAML_KEYS];
     if (!r->n_choice) return PST_OK;
     if (!(p->choice = calloc(r->n_choice, sizeof *p->choice)))
-        return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the plan", r->yaml.file);
     for (; p->n_choice < r->n_choice; p->n_choice++) {
         pst_choice *choice = &p->choice[p->n_choice];
         PST_TRY(pst_yaml_mapping(&r->yaml, pst_yaml_item(&r->yaml, r->choice, p->n_choice), row, 2,
@@ -255,12 +256,12 @@ static pst_status read_choices(reader *r, pst_plan *p) {
 
 static pst_status read_degrees(reader *r, pst_layout *l) {
     if (!r->tensors) return PST_OK;
-    if (!(l->before = calloc(l->pipeline + (size_t)1, sizeof *l->before)))
-        return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+    if (!(l->tensor_before = calloc(l->pipeline + (size_t)1, sizeof *l->tensor_before)))
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the plan", r->yaml.file);
     for (uint32_t s = 0, degree; s < l->pipeline; s++) {
         const yaml_node_t *item = pst_yaml_item(&r->yaml, r->tensors, s);
         PST_TRY(pst_yaml_u32(&r->yaml, item, 1, MAX_PART, &degree));
-        l->before[s + 1] = l->before[s] + degree;
+        l->tensor_before[s + 1] = l->tensor_before[s] + degree;
     }
     return PST_OK;
 }
@@ -276,7 +277,7 @@ static pst_status read_cut(reader *r, pst_layout *l) {
     return PST_OK;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- assembly --------------------------------------------------------------------------------- */
 
 /* The arrays of r->head's layout. */
 static pst_status read_layout(reader *r) {

@@ -1,27 +1,27 @@
-/* What generators, the reader of CSV files and the solver build schedules with. */
+/* Building a schedule: used by generators, the CSV reader and the solver. */
 #include "pipeline/schedule/build.h"
 #include <stdlib.h>
 #include <string.h>
 
 static uint32_t rank_of(pst_placement placement, uint32_t n_rank, uint32_t chunk) {
-    if (placement == PST_PLACE_ROUND) return chunk % n_rank;
+    if (placement == PST_PLACE_ROUND_ROBIN) return chunk % n_rank;
     return chunk < n_rank ? chunk : 2 * n_rank - 1 - chunk;
 }
 
 static pst_status check_shape(const char *name, uint32_t n_rank, uint32_t n_virtual,
                               uint32_t n_micro) {
     if (n_rank < 1 || n_rank > PST_SCHEDULE_MAX_RANK)
-        return pst_fail(PST_EINPUT, "schedule %s: %u stages; 1 to %d are possible", name, n_rank,
+        return pst_fail(PST_EINPUT, "schedule %s: %u stages; expected 1 to %d", name, n_rank,
                         PST_SCHEDULE_MAX_RANK);
     if (n_virtual < 1 || n_virtual > PST_SCHEDULE_MAX_VIRTUAL)
-        return pst_fail(PST_EINPUT, "schedule %s: %u chunks per rank; 1 to %d are possible", name,
+        return pst_fail(PST_EINPUT, "schedule %s: %u chunks per rank; expected 1 to %d", name,
                         n_virtual, PST_SCHEDULE_MAX_VIRTUAL);
     if (n_virtual > PST_SCHEDULE_MAX_CHUNK / n_rank)
         return pst_fail(PST_EINPUT,
-                        "schedule %s: %u chunks on each of %u ranks; %d in all are possible", name,
-                        n_virtual, n_rank, PST_SCHEDULE_MAX_CHUNK);
+                        "schedule %s: %u chunks on each of %u ranks; expected at most %d in all",
+                        name, n_virtual, n_rank, PST_SCHEDULE_MAX_CHUNK);
     if (n_micro < 1 || n_micro > PST_SCHEDULE_MAX_MICRO)
-        return pst_fail(PST_EINPUT, "schedule %s: %u micro-batches; 1 to %d are possible", name,
+        return pst_fail(PST_EINPUT, "schedule %s: %u micro-batches; expected 1 to %d", name,
                         n_micro, PST_SCHEDULE_MAX_MICRO);
     return PST_OK;
 }
@@ -68,14 +68,16 @@ void pst_schedule_add_backward(pst_schedule *s, uint32_t rank, uint32_t chunk, u
     if (s->split) pst_schedule_add(s, rank, PST_OP_W, chunk, micro);
 }
 
-void pst_schedule_add_beats(pst_schedule *s, uint32_t rank, const pst_beat *beat, uint32_t n) {
+void pst_schedule_add_series(pst_schedule *s, uint32_t rank, const pst_pass_series *series,
+                             uint32_t n) {
     uint32_t next[PST_SCHEDULE_MAX_VIRTUAL] = {0};
-    uint64_t at[PST_SCHEDULE_MAX_VIRTUAL]; /* UINT64_MAX: all have been added */
-    for (uint32_t i = 0; i < n; i++) at[i] = beat[i].start;
+    uint64_t at[PST_SCHEDULE_MAX_VIRTUAL]; /* UINT64_MAX: none is left */
+    for (uint32_t i = 0; i < n; i++) at[i] = series[i].start;
     for (uint64_t left = (uint64_t)n * s->n_micro; left; left--) {
         uint32_t first = 0;
         for (uint32_t i = 1; i < n; i++) first = at[i] < at[first] ? i : first;
-        pst_schedule_add(s, rank, (pst_opcode)beat[first].opcode, beat[first].chunk, next[first]);
-        at[first] = ++next[first] < s->n_micro ? at[first] + beat[first].every : UINT64_MAX;
+        pst_schedule_add(s, rank, (pst_opcode)series[first].opcode, series[first].chunk,
+                         next[first]);
+        at[first] = ++next[first] < s->n_micro ? at[first] + series[first].period : UINT64_MAX;
     }
 }

@@ -1,11 +1,11 @@
-/* Schedules as CSV, the form of PyTorch's pipelining runtime: a line per rank, in its cells the
- * rank's actions in order; empty cells wait. An action is STAGE, F (forward), I (input gradient), W
- * (weight gradient) or B (both) and the micro-batch, such as 0F0 or 3W12; "(0F1;3B0)OVERLAP_F_B" is
- * two actions. What moves or reduces data (0SEND_F1, 1UNSHARD, ...) is passed over: our
- * instructions bring their own. A stage is a chunk here. */
+/* Schedules as CSV, in the format of PyTorch's pipelining runtime: one line per rank, one action
+ * per cell, in order; an empty cell means idle. An action is STAGE, F (forward), I (input
+ * gradient), W (weight gradient) or B (both), and the micro-batch: 0F0, 3W12;
+ * "(0F1;3B0)OVERLAP_F_B" is two actions. Actions that move or reduce data (0SEND_F1, 1UNSHARD, ...)
+ * are skipped: the compiler adds its own. A stage is a chunk here. */
 #include "pipeline/schedule/csv.h"
 #include "base/file.h"
-#include "pipeline/schedule/pace.h"
+#include "pipeline/schedule/unit_time.h"
 #include "pipeline/schedule/build.h"
 #include "base/grow.h"
 #include <ctype.h>
@@ -26,15 +26,16 @@ pst_status pst_schedule_csv_write(const pst_schedule *s, FILE *out) {
         }
         fputc('\n', out);
     }
-    return ferror(out) ? pst_fail(PST_ENOMEM, "the schedule cannot be written: %s", strerror(errno))
-                       : PST_OK;
+    return ferror(out)
+               ? pst_fail(PST_ENOMEM, "the schedule could not be written: %s", strerror(errno))
+               : PST_OK;
 }
 
 enum { MAX_BYTES = 256 << 20 };
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* An action as it stands in the file; letter: F, I, W or B. */
+/* An action as written in the file; letter: F, I, W or B. */
 typedef struct {
     uint32_t rank, chunk, micro;
     size_t line, column;
@@ -46,13 +47,12 @@ typedef struct {
     size_t line;
     uint32_t rank;
     entry *entry;
-    size_t n, room, highest; /* the entry whose stage or micro-batch was the last to be higher than
-                               all before it */
+    size_t n, capacity, highest; /* the last entry that raised the highest stage or micro-batch */
     uint32_t n_chunk, n_micro;
     int split; /* I or W occurs */
 } reader;
 
-static pst_status wrong_at(const reader *r, const char *at, const char *what) {
+static pst_status fail_at(const reader *r, const char *at, const char *what) {
     int n = 0;
     while (at + n < r->end && n < 24 && at[n] != ',' && at[n] != '\n' &&
            isprint((unsigned char)at[n]))
@@ -65,7 +65,7 @@ static void skip_blanks(reader *r) {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\r')) r->at++;
 }
 
-/* Digits below `limit`; PST_NONE: there are none, or they say more. */
+/* A number below `limit`; UINT32_MAX: no digits, or too large. */
 static uint32_t number(reader *r, uint32_t limit) {
     const char *from = r->at;
     uint64_t value = 0;
@@ -74,8 +74,9 @@ static uint32_t number(reader *r, uint32_t limit) {
     return r->at == from || value >= limit ? UINT32_MAX : (uint32_t)value;
 }
 
-static pst_status keep(reader *r, entry e) {
-    PST_TRY(pst_grow(&r->entry, sizeof *r->entry, r->n, &r->room, "for the actions of a schedule"));
+static pst_status add_entry(reader *r, entry e) {
+    PST_TRY(
+        pst_grow(&r->entry, sizeof *r->entry, r->n, &r->capacity, "for the actions of a schedule"));
     if (e.chunk >= r->n_chunk || e.micro >= r->n_micro) r->highest = r->n;
     r->entry[r->n++] = e;
     if (e.chunk >= r->n_chunk) r->n_chunk = e.chunk + 1;
@@ -84,7 +85,7 @@ static pst_status keep(reader *r, entry e) {
     return PST_OK;
 }
 
-/* The word of an action that computes nothing. */
+/* Whether the word is an action that computes nothing. */
 static int moves_data(const char *word, size_t n) {
     static const char *const words[] = {
         "WAIT_REDUCE_GRAD", "WAIT_SEND_F", "WAIT_SEND_B", "REDUCE_GRAD", "UNSHARD",
@@ -98,7 +99,7 @@ static pst_status read_action(reader *r) {
     const char *from = r->at;
     entry e = {.rank = r->rank, .line = r->line, .column = (size_t)(from - r->line_start) + 1};
     if ((e.chunk = number(r, PST_SCHEDULE_MAX_CHUNK)) == UINT32_MAX)
-        return wrong_at(r, from, "expected an action such as 0F0, 1I3 or 1W3");
+        return fail_at(r, from, "expected an action such as 0F0, 1I3 or 1W3");
     const char *word = r->at;
     while (r->at < r->end && (isupper((unsigned char)*r->at) || *r->at == '_')) r->at++;
     size_t n = (size_t)(r->at - word);
@@ -107,11 +108,11 @@ static pst_status read_action(reader *r) {
         return PST_OK;
     }
     if (n != 1 || !strchr("FIWB", *word))
-        return wrong_at(r, from, "expected F, B, I or W behind the stage");
+        return fail_at(r, from, "expected F, B, I or W after the stage");
     e.letter = *word;
     if ((e.micro = number(r, PST_SCHEDULE_MAX_MICRO)) == UINT32_MAX)
-        return wrong_at(r, from, "expected a micro-batch behind the letter");
-    return keep(r, e);
+        return fail_at(r, from, "expected a micro-batch after the letter");
+    return add_entry(r, e);
 }
 
 /* "(0F1;3B0)OVERLAP_F_B" */
@@ -125,7 +126,7 @@ static pst_status read_overlapped(reader *r) {
     } while (r->at < r->end && *r->at == ';');
     size_t n = strlen(overlap);
     if ((size_t)(r->end - r->at) < n || memcmp(r->at, overlap, n))
-        return wrong_at(r, r->at, "expected )OVERLAP_F_B behind the overlapped actions");
+        return fail_at(r, r->at, "expected )OVERLAP_F_B after the overlapped actions");
     r->at += n;
     return PST_OK;
 }
@@ -137,26 +138,26 @@ static pst_status read_line(reader *r) {
         else if (r->at < r->end && *r->at != ',' && *r->at != '\n') PST_TRY(read_action(r));
         skip_blanks(r);
         if (r->at == r->end || *r->at == '\n') return PST_OK;
-        if (*r->at != ',') return wrong_at(r, r->at, "expected a comma behind an action");
+        if (*r->at != ',') return fail_at(r, r->at, "expected a comma after an action");
     }
 }
 
 static pst_status read_lines(reader *r) {
     for (r->line = 1; r->at < r->end; r->line++, r->rank++) {
         r->line_start = r->at;
-        if (r->rank >= PST_SCHEDULE_MAX_RANK) return wrong_at(r, r->at, "expected fewer ranks");
+        if (r->rank >= PST_SCHEDULE_MAX_RANK)
+            return fail_at(r, r->at, "too many ranks; expected at most 65535");
         PST_TRY(read_line(r));
         if (r->at < r->end) r->at++;
     }
     if (!r->n)
-        return pst_fail(PST_EINPUT, "%s: no actions; a schedule has a line of them for every rank",
+        return pst_fail(PST_EINPUT, "%s: no actions; expected a line of actions for each rank",
                         r->file);
     if ((uint64_t)r->n_chunk * r->n_micro <= r->n) return PST_OK;
     const entry *e = &r->entry[r->highest];
     return pst_fail(PST_EINPUT,
-                    "%s:%zu:%zu: stage %u, micro-batch %u: the file's %zu actions cannot be those "
-                    "of %u stages and %u "
-                    "micro-batches",
+                    "%s:%zu:%zu: stage %u, micro-batch %u: the file has only %zu actions; expected "
+                    "at least one for each of %u stages and %u micro-batches",
                     r->file, e->line, e->column, e->chunk, e->micro, r->n, r->n_chunk, r->n_micro);
 }
 
@@ -168,7 +169,8 @@ static pst_status place_chunks(const reader *r, pst_schedule *s) {
         const entry *e = &r->entry[i];
         uint32_t *rank = &s->rank_of_chunk[e->chunk];
         if (*rank != UINT32_MAX && *rank != e->rank)
-            return pst_fail(PST_EINPUT, "%s:%zu:%zu: stage %u is on rank %u already", r->file,
+            return pst_fail(PST_EINPUT,
+                            "%s:%zu:%zu: stage %u is also on rank %u; expected one rank", r->file,
                             e->line, e->column, e->chunk, *rank);
         *rank = e->rank;
         s->n_action[e->rank] += e->letter == 'B' && s->split ? 2 : 1;
@@ -176,35 +178,38 @@ static pst_status place_chunks(const reader *r, pst_schedule *s) {
     }
     for (uint32_t c = 0; c < s->n_chunk; c++)
         if (s->rank_of_chunk[c] == UINT32_MAX)
-            return pst_fail(PST_EINPUT, "%s: stage %u is on no rank", r->file, c);
+            return pst_fail(
+                PST_EINPUT,
+                "%s: stage %u has no actions; expected all stages below the highest one", r->file,
+                c);
     return PST_OK;
 }
 
-/* As many chunks on every rank: what a plan, and evaluation over the same chunks, take for
- * granted. */
-static pst_status check_share(const reader *r, const pst_schedule *s) {
-    uint32_t share = s->n_chunk / s->n_rank, most = PST_SCHEDULE_MAX_VIRTUAL;
+/* Every rank has the same number of chunks: plans and evaluation rely on that. */
+static pst_status check_chunks_per_rank(const reader *r, const pst_schedule *s) {
+    uint32_t each = s->n_chunk / s->n_rank, most = PST_SCHEDULE_MAX_VIRTUAL;
     for (uint32_t k = 0; k < s->n_rank; k++) {
         uint32_t n = 0;
         for (uint32_t c = 0; c < s->n_chunk; c++) n += s->rank_of_chunk[c] == k;
-        if (share ? n == share && n <= most : n > 0) continue;
-        return pst_fail(PST_EINPUT,
-                        "%s:%u: rank %u has %u of %u stages; every rank has as many, 1 to %u",
-                        r->file, k + 1, k, n, s->n_chunk, most);
+        if (each ? n == each && n <= most : n > 0) continue;
+        return pst_fail(
+            PST_EINPUT,
+            "%s:%u: rank %u has %u of %u stages; expected the same number on every rank, 1 to %u",
+            r->file, k + 1, k, n, s->n_chunk, most);
     }
     return PST_OK;
 }
 
 static pst_status check_ends(const pst_schedule *s, uint32_t *rank, uint32_t *action) {
-    pst_pace pace;
-    pst_status status = pst_pace_open(s, &pace);
+    pst_unit_time pace;
+    pst_status status = pst_unit_time_open(s, &pace);
     *rank = pace.stuck_rank;
     *action = pace.stuck_action;
-    pst_pace_close(&pace);
+    pst_unit_time_close(&pace);
     return status;
 }
 
-/* Says where in the file it is that an order of actions is wrong. */
+/* Names the line and column of a wrong action. */
 static pst_status check(const reader *r, const pst_schedule *s) {
     uint32_t rank, action;
     pst_status status = pst_schedule_check_at(s, &rank, &action);
@@ -224,9 +229,9 @@ static pst_status fill(const reader *r, pst_schedule *s) {
     s->n_action = calloc(s->n_rank, sizeof *s->n_action);
     s->action = calloc(s->n_rank, sizeof *s->action);
     if (!s->rank_of_chunk || !s->n_action || !s->action)
-        return pst_fail(PST_ENOMEM, "%s: no memory", r->file);
+        return pst_fail(PST_ENOMEM, "%s: no memory for a schedule", r->file);
     PST_TRY(place_chunks(r, s));
-    PST_TRY(check_share(r, s));
+    PST_TRY(check_chunks_per_rank(r, s));
     for (uint32_t k = 0; k < s->n_rank; k++) {
         if (!(s->action[k] = malloc(((size_t)s->n_action[k] + 1) * sizeof **s->action)))
             return pst_fail(PST_ENOMEM, "%s: no memory for %u actions", r->file, s->n_action[k]);
@@ -244,7 +249,8 @@ static pst_status fill(const reader *r, pst_schedule *s) {
 
 pst_status pst_schedule_csv_parse(const char *text, size_t bytes, const char *file,
                                   pst_schedule **schedule) {
-    static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, which spreadsheets write */
+    static const char mark[] = "\xef\xbb\xbf"; /* byte-order mark of UTF-8, written by spreadsheets
+                                                */
     uint32_t skip = bytes >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
     reader r = {.file = file,
                 .text = text,
@@ -252,7 +258,8 @@ pst_status pst_schedule_csv_parse(const char *text, size_t bytes, const char *fi
                 .at = text + skip,
                 .line_start = text + skip};
     pst_schedule *s = calloc(1, sizeof *s);
-    pst_status status = s ? read_lines(&r) : pst_fail(PST_ENOMEM, "%s: no memory", file);
+    pst_status status =
+        s ? read_lines(&r) : pst_fail(PST_ENOMEM, "%s: no memory for a schedule", file);
     if (status == PST_OK) {
         strcpy(s->name, "custom");
         s->n_rank = r.rank;

@@ -1,4 +1,4 @@
-/* The list of schedules, and what is found or made by a name. */
+/* The list of schedules; lookup and generation by name. */
 #include "pipeline/schedule/rows.h"
 #include "base/plural.h"
 #include "pipeline/schedule/build.h"
@@ -6,28 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those with a generator first, the last of them `forward`: a new one goes before it. */
+/* Rows with a generator come first, `forward` last of them; a new one goes before it. */
 static const pst_schedule_row rows[] = {
     {.name = "gpipe",
-     .help = "all F, then all BW; stashes every micro-batch",
+     .help = "all F, then all BW; stashes all micro-batches",
      .n_virtual = 1,
      .generate = pst_schedule_gpipe,
      .rules = &pst_schedule_gpipe_rules,
      .bubble = 1,
      .held = INFINITY},
     {.name = "1f1b",
-     .help =
-         "one F, one fused BW in turn; stashes at most one micro-batch per later stage, plus one",
+     .help = "alternates F and fused BW; stashes one micro-batch per later stage, plus one",
      .n_virtual = 1,
      .generate = pst_schedule_1f1b,
      .rules = &pst_schedule_1f1b_rules,
      .bubble = 1,
      .held = 1,
-     .plain = 1,
+     .single_stage = 1,
      .within_1f1b = 1,
-     .spares = 1},
+     .saves_memory = 1},
     {.name = "1f1b-early",
-     .help = "1f1b with W apart: the input gradient leaves before W, so the bubble is (p-1)(F+B)",
+     .help = "1f1b with B and W apart: input gradients are sent before W; bubble (p-1)(F+B)",
      .split = 1,
      .n_virtual = 1,
      .generate = pst_schedule_1f1b,
@@ -35,17 +34,16 @@ static const pst_schedule_row rows[] = {
      .bubble = 0.67,
      .held = 1,
      .within_1f1b = 1,
-     .lends_place = 1},
+     .placement_for_solved = 1},
     {.name = "interleaved",
-     .help =
-         "1f1b over several chunks per rank (2, or --chunks): the bubble is (p-1)(F+B+W)/chunks",
+     .help = "1f1b with several chunks per rank (2, or --chunks); bubble (p-1)(F+B+W)/chunks",
      .generate = pst_schedule_interleaved,
      .rules = &pst_schedule_interleaved_rules,
      .bubble = 1,
      .held = 1,
-     .lends_place = 1},
+     .placement_for_solved = 1},
     {.name = "zb-h1",
-     .help = "W fills what 1f1b leaves idle, with its memory: the bubble is (p-1)(F+B-W)",
+     .help = "W fills idle time, with the memory of 1f1b; bubble (p-1)(F+B-W)",
      .split = 1,
      .n_virtual = 1,
      .generate = pst_schedule_zb_h1,
@@ -53,10 +51,10 @@ static const pst_schedule_row rows[] = {
      .bubble = 0.35,
      .held = 1,
      .within_1f1b = 1,
-     .sets_limit = 1},
+     .memory_limit_for_solved = 1},
     {.name = "zb-h2",
      .help =
-         "twice the warm-up of zb-h1: no bubble where F = B = W, stashes up to 2p-1 micro-batches",
+         "zb-h1 with twice the warm-up; no bubble if F = B = W; stashes up to 2p-1 micro-batches",
      .split = 1,
      .n_virtual = 1,
      .generate = pst_schedule_zb_h2,
@@ -64,45 +62,46 @@ static const pst_schedule_row rows[] = {
      .bubble = 0.03,
      .held = 2},
     {.name = "zb-v",
-     .help =
-         "two chunks per rank, there and back: no bubble where F = B = W, with the memory of 1f1b",
+     .help = "two chunks per rank in a V; no bubble if F = B = W; the memory of 1f1b",
      .split = 1,
      .n_virtual = 2,
-     .placement = PST_PLACE_THERE_AND_BACK,
+     .placement = PST_PLACE_V_SHAPE,
      .generate = pst_schedule_zb_v,
      .rules = &pst_schedule_zb_v_rules,
      .bubble = 0.05,
      .held = 1,
      .within_1f1b = 1,
-     .lends_place = 1,
-     .sets_limit = 1},
+     .placement_for_solved = 1,
+     .memory_limit_for_solved = 1},
     {.name = "v-half",
-     .help = "there and back, with half the memory of 1f1b and half its bubble",
+     .help = "two chunks per rank in a V; half the memory and half the bubble of 1f1b",
      .split = 1,
      .n_virtual = 2,
-     .placement = PST_PLACE_THERE_AND_BACK,
+     .placement = PST_PLACE_V_SHAPE,
      .generate = pst_schedule_v_half,
      .rules = &pst_schedule_v_half_rules,
      .bubble = 0.5,
      .held = 0.55,
      .within_1f1b = 1,
-     .spares = 1},
+     .saves_memory = 1},
     {.name = "v-min",
-     .help = "there and back, with a third of the memory of 1f1b and two thirds of its bubble",
+     .help =
+         "two chunks per rank in a V; a third of the memory and two thirds of the bubble of 1f1b",
      .split = 1,
      .n_virtual = 2,
-     .placement = PST_PLACE_THERE_AND_BACK,
+     .placement = PST_PLACE_V_SHAPE,
      .generate = pst_schedule_v_min,
      .rules = &pst_schedule_v_min_rules,
      .bubble = 0.67,
      .held = 0.4,
      .within_1f1b = 1,
-     .spares = 1},
+     .saves_memory = 1},
     {.name = "dualpipev",
-     .help = "there and back, F beside B of another micro-batch; stashes p+1/2 micro-batches",
+     .help = "two chunks per rank in a V, F beside B of another micro-batch; stashes p+1/2 "
+             "micro-batches",
      .split = 1,
      .n_virtual = 2,
-     .placement = PST_PLACE_THERE_AND_BACK,
+     .placement = PST_PLACE_V_SHAPE,
      .generate = pst_schedule_dualpipev,
      .rules = &pst_schedule_dualpipev_rules,
      .bubble = 0.1,
@@ -113,10 +112,10 @@ static const pst_schedule_row rows[] = {
      .n_virtual = 1,
      .generate = pst_schedule_forward_row},
     {.name = "custom",
-     .help = "from a CSV file (parallel.schedule_file)",
-     .kind = PST_SCHEDULE_READ},
+     .help = "read from a CSV file (parallel.schedule_file)",
+     .kind = PST_SCHEDULE_FROM_FILE},
     {.name = "solved",
-     .help = "made for the durations and the memory of these stages",
+     .help = "optimized for the durations and the memory of the stages",
      .kind = PST_SCHEDULE_SOLVED,
      .split = 1},
 };
@@ -129,7 +128,7 @@ const pst_schedule_row *pst_schedule_rows(uint32_t *n) {
 
 /* --- lookup ----------------------------------------------------------------------------------- */
 
-/* Levenshtein distance; the names of rows are short, longer input counts as far away. */
+/* Levenshtein distance; UINT32_MAX for input that is longer than any name. */
 static uint32_t distance(const char *a, const char *b) {
     enum { MAX = 32 };
     size_t n = strlen(a), k = strlen(b);
@@ -156,7 +155,7 @@ static const pst_schedule_row *row_of(const char *name) {
     return NULL;
 }
 
-/* Of those that are generated; NULL: none is near. */
+/* The generated schedule with the most similar name; NULL: none is similar. */
 static const pst_schedule_row *nearest(const char *name) {
     const pst_schedule_row *near = NULL;
     uint32_t least = 4;
@@ -177,14 +176,14 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
         return PST_OK;
     }
     for (uint32_t i = 0; i < ROWS; i++)
-        if (rows[i].kind != PST_SCHEDULE_FORWARD) /* which trains nothing */
+        if (rows[i].kind != PST_SCHEDULE_FORWARD) /* not for training */
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
                      rows[i].name);
     if (near)
         return pst_fail(PST_EINPUT,
-                        "no schedule is called \"%.64s\"; did you mean \"%s\"? There are %s", name,
+                        "unknown schedule \"%.64s\"; did you mean \"%s\"? Expected one of %s", name,
                         near->name, list);
-    return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s", name, list);
+    return pst_fail(PST_EINPUT, "unknown schedule \"%.64s\"; expected one of %s", name, list);
 }
 
 const char *pst_schedule_name(uint32_t i) { return i < ROWS ? rows[i].name : NULL; }
@@ -200,26 +199,26 @@ const char *pst_schedule_name_of(pst_schedule_kind kind) {
     return rows[i].name;
 }
 
-const pst_schedule_row *pst_schedule_plain(void) {
+const pst_schedule_row *pst_schedule_single_stage(void) {
     uint32_t i = 0;
-    while (!rows[i].plain) i++;
+    while (!rows[i].single_stage) i++;
     return &rows[i];
 }
 
-const pst_schedule_row *pst_schedule_placed(pst_placement placement, uint32_t n_virtual) {
+const pst_schedule_row *pst_schedule_with_placement(pst_placement placement, uint32_t n_virtual) {
     const pst_schedule_row *any = NULL;
     for (uint32_t i = 0; i < ROWS; i++) {
-        if (!rows[i].lends_place || rows[i].placement != placement) continue;
+        if (!rows[i].placement_for_solved || rows[i].placement != placement) continue;
         if (rows[i].n_virtual == n_virtual) return &rows[i];
         if (!rows[i].n_virtual) any = &rows[i];
     }
     return any;
 }
 
-const pst_schedule_row *pst_schedule_limit(uint32_t n_virtual) {
+const pst_schedule_row *pst_schedule_with_limit(uint32_t n_virtual) {
     const pst_schedule_row *last = NULL;
     for (uint32_t i = 0; i < ROWS; i++) {
-        if (!rows[i].sets_limit) continue;
+        if (!rows[i].memory_limit_for_solved) continue;
         last = &rows[i];
         if (last->n_virtual == n_virtual) break;
     }
@@ -229,8 +228,8 @@ const pst_schedule_row *pst_schedule_limit(uint32_t n_virtual) {
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual) {
     if (asked && row->n_virtual && asked != row->n_virtual)
         return pst_fail(PST_EINPUT,
-                        "schedule %s has %u chunk%s per rank, not %u; leave the number of chunks "
-                        "out, or use interleaved or solved",
+                        "schedule %s has %u chunk%s per rank, not %u; omit the number of chunks, "
+                        "or use interleaved or solved",
                         row->name, row->n_virtual, pst_plural(row->n_virtual), asked);
     *n_virtual = row->n_virtual ? row->n_virtual : 2;
     if (asked) *n_virtual = asked;
@@ -243,9 +242,9 @@ pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_v
     PST_TRY(pst_schedule_find(name, &row));
     PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
     if (!row->generate)
-        return pst_fail(
-            PST_EINPUT,
-            "schedule %s is not made from the numbers of stages and micro-batches alone", name);
+        return pst_fail(PST_EINPUT,
+                        "schedule %s needs more than the numbers of stages and micro-batches",
+                        name);
     return row->generate(row, n_rank, n_virtual, n_micro, schedule);
 }
 

@@ -1,4 +1,4 @@
-/* What the rows of the list (rows.c) are made of: generators, and rules of what is in flight. */
+/* What a row of the list (rows.c) needs: its generator, and the rules of flight.h. */
 #ifndef PST_PIPELINE_SCHEDULE_ROWS_H
 #define PST_PIPELINE_SCHEDULE_ROWS_H
 #include "pipeline/schedule/flight.h"
@@ -11,12 +11,12 @@ pst_schedule_generator pst_schedule_gpipe, pst_schedule_1f1b, pst_schedule_inter
     pst_schedule_forward_row;
 extern const pst_schedule_rules pst_schedule_gpipe_rules, pst_schedule_1f1b_rules,
     pst_schedule_interleaved_rules;
-/* All F of a schedule that has no actions yet. */
+/* Fills an empty schedule with all its F. */
 void pst_schedule_fill_forward(pst_schedule *schedule);
 /* --- pipeline/schedule/zb_h.c ----------------------------------------------------------------- */
 pst_schedule_generator pst_schedule_zb_h1, pst_schedule_zb_h2;
 extern const pst_schedule_rules pst_schedule_zb_h1_rules, pst_schedule_zb_h2_rules;
-/* --- pipeline/schedule/there_and_back.c ------------------------------------------------------- */
+/* --- pipeline/schedule/v_shape.c ------------------------------------------------------- */
 pst_schedule_generator pst_schedule_zb_v, pst_schedule_v_half, pst_schedule_v_min,
     pst_schedule_dualpipev;
 extern const pst_schedule_rules pst_schedule_zb_v_rules, pst_schedule_v_half_rules,

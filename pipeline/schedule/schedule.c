@@ -1,4 +1,4 @@
-/* Schedules: copies, what every schedule must fulfil, and its text. */
+/* Schedules: copy, check and print. */
 #include "pipeline/schedule/build.h"
 #include <stdlib.h>
 #include <string.h>
@@ -39,22 +39,24 @@ static pst_status check_sizes(const pst_schedule *s) {
     if (!s->n_rank || !s->n_chunk || !s->n_micro || s->n_chunk > PST_SCHEDULE_MAX_CHUNK ||
         s->n_micro > PST_SCHEDULE_MAX_MICRO) {
         return pst_fail(PST_EINPUT,
-                        "schedule %s: %u ranks, %u chunks, %u micro-batches are out of range",
+                        "schedule %s: %u ranks, %u chunks or %u micro-batches are out of range",
                         s->name, s->n_rank, s->n_chunk, s->n_micro);
     }
     if (s->split && !s->backward)
-        return pst_fail(PST_EINPUT, "schedule %s: split without a backward pass", s->name);
+        return pst_fail(PST_EINPUT, "schedule %s: B and W are apart, but there is no backward pass",
+                        s->name);
     for (uint32_t c = 0; c < s->n_chunk; c++) {
         if (s->rank_of_chunk[c] >= s->n_rank) {
-            return pst_fail(PST_EINPUT, "schedule %s: chunk %u is on rank %u of %u", s->name, c,
-                            s->rank_of_chunk[c], s->n_rank);
+            return pst_fail(PST_EINPUT,
+                            "schedule %s: chunk %u is on rank %u; expected a rank below %u",
+                            s->name, c, s->rank_of_chunk[c], s->n_rank);
         }
     }
     return PST_OK;
 }
 
-/* done: bits 1 << opcode per (chunk, micro-batch); next: first micro-batch whose W (BW) has not
- * come, per chunk. */
+/* done: bits 1 << opcode per (chunk, micro-batch); next, per chunk: first micro-batch whose W (BW)
+ * has not run. */
 static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i, uint8_t *done,
                                uint32_t *next) {
     const pst_action *a = &s->action[rank][i];
@@ -62,30 +64,36 @@ static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i,
     uint32_t allowed = 1u << PST_OP_F;
     if (s->backward) allowed |= s->split ? 1u << PST_OP_B | 1u << PST_OP_W : 1u << PST_OP_BW;
     if (a->opcode >= PST_OP_COUNT || !(allowed >> a->opcode & 1)) {
-        return pst_fail(PST_EINPUT, "schedule %s: rank %u action %u: %s has no place here", s->name,
-                        rank, i, op);
+        return pst_fail(PST_EINPUT,
+                        "schedule %s: rank %u action %u: %s is not a pass of this schedule",
+                        s->name, rank, i, op);
     }
     if (a->chunk >= s->n_chunk || a->micro >= s->n_micro || s->rank_of_chunk[a->chunk] != rank) {
-        return pst_fail(PST_EINPUT, "schedule %s: rank %u action %u: %s c%u m%u is not this rank's",
-                        s->name, rank, i, op, a->chunk, a->micro);
+        return pst_fail(
+            PST_EINPUT,
+            "schedule %s: rank %u action %u: %s of chunk %u, micro-batch %u is not this rank's",
+            s->name, rank, i, op, a->chunk, a->micro);
     }
     uint8_t *bits = &done[(size_t)a->chunk * s->n_micro + a->micro];
     if (*bits >> a->opcode & 1) {
-        return pst_fail(PST_EINPUT, "schedule %s: rank %u runs %s c%u m%u twice", s->name, rank, op,
-                        a->chunk, a->micro);
+        return pst_fail(PST_EINPUT,
+                        "schedule %s: rank %u runs %s of chunk %u, micro-batch %u twice", s->name,
+                        rank, op, a->chunk, a->micro);
     }
     pst_opcode before = a->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
     if (a->opcode != PST_OP_F && !(*bits >> before & 1)) {
-        return pst_fail(PST_EINPUT, "schedule %s: rank %u runs %s c%u m%u before its %s", s->name,
-                        rank, op, a->chunk, a->micro, pst_opcode_name(before));
+        return pst_fail(PST_EINPUT,
+                        "schedule %s: rank %u runs %s of chunk %u, micro-batch %u before its %s",
+                        s->name, rank, op, a->chunk, a->micro, pst_opcode_name(before));
     }
     *bits |= (uint8_t)(1u << a->opcode);
     if (a->opcode != PST_OP_W && a->opcode != PST_OP_BW) return PST_OK;
     if (a->micro != next[a->chunk]) {
-        return pst_fail(PST_EINPUT,
-                        "schedule %s: rank %u runs %s c%u m%u where m%u is next: gradients add in "
-                        "micro-batch order",
-                        s->name, rank, op, a->chunk, a->micro, next[a->chunk]);
+        return pst_fail(
+            PST_EINPUT,
+            "schedule %s: rank %u runs %s of chunk %u, micro-batch %u before micro-batch "
+            "%u; gradients are added in micro-batch order",
+            s->name, rank, op, a->chunk, a->micro, next[a->chunk]);
     }
     next[a->chunk]++;
     return PST_OK;
@@ -121,8 +129,8 @@ pst_status pst_schedule_check_at(const pst_schedule *s, uint32_t *rank, uint32_t
         pst_opcode op = PST_OP_F;
         while (!(all >> op & 1) || done[k] >> op & 1) op++;
         *rank = s->rank_of_chunk[k / s->n_micro];
-        status = pst_fail(PST_EINPUT, "schedule %s: %s c%zu m%zu never runs", s->name,
-                          pst_opcode_name(op), k / s->n_micro, k % s->n_micro);
+        status = pst_fail(PST_EINPUT, "schedule %s: %s of chunk %zu, micro-batch %zu is missing",
+                          s->name, pst_opcode_name(op), k / s->n_micro, k % s->n_micro);
     }
 free_marks:
     free(next);
@@ -141,5 +149,5 @@ pst_status pst_schedule_print(const pst_schedule *s, FILE *out) {
         }
         fputc('\n', out);
     }
-    return ferror(out) ? pst_fail(PST_ENOMEM, "the schedule cannot be written") : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the schedule could not be written") : PST_OK;
 }

@@ -1,6 +1,6 @@
-/* Schedules of one chunk per rank that let W fill what would be idle: ZB-H1, ZB-H2 (Qi et al., Zero
- * Bubble Pipeline Parallelism, arXiv 2401.10241). The order of F and B comes first, in closed
- * form. */
+/* Schedules of one chunk per rank in which W fills idle time: ZB-H1, ZB-H2 (Qi et al., Zero Bubble
+ * Pipeline Parallelism, arXiv 2401.10241). The order of F and B is generated first, in closed form;
+ * then W is placed. */
 #include "pipeline/schedule/build.h"
 #include "pipeline/schedule/flight.h"
 #include "pipeline/schedule/rows.h"
@@ -32,35 +32,38 @@ pst_status pst_schedule_zb_h2(const pst_schedule_row *row, uint32_t n_rank, uint
     return generate(row, 1, n_rank, n_virtual, n_micro, schedule);
 }
 
-/* --- in flight: as many as they may ----------------------------------------------------------- */
+/* --- micro-batches in flight: the most ----------------------------------------------------------
+ */
 
-static int hold_h1(pst_schedule_flight *f) {
+static int in_flight_h1(pst_schedule_flight *f) {
     for (uint32_t k = 0; k < f->n_chunk; k++) {
         pst_schedule_flight_set(f, k, f->n_rank, f->n_rank - k);
-        f->to_w[k] = f->most[k] - f->to_b[k] + 1;
+        f->b_to_w[k] = f->f_to_w[k] - f->f_to_b[k] + 1;
     }
     return 1;
 }
 
-static int hold_h2(pst_schedule_flight *f) {
+static int in_flight_h2(pst_schedule_flight *f) {
     uint32_t p = f->n_rank;
     for (uint32_t k = 0; k < f->n_chunk; k++) {
         pst_schedule_flight_set(f, k, 2 * p - 1, 2 * (p - k) - 1);
-        uint32_t more = f->most[k] - f->to_b[k] + 1 + (f->n_micro >= 2 * p);
-        f->to_w[k] = more < f->most[k] ? more : f->most[k];
+        uint32_t more = f->f_to_w[k] - f->f_to_b[k] + 1 + (f->n_micro >= 2 * p);
+        f->b_to_w[k] = more < f->f_to_w[k] ? more : f->f_to_w[k];
     }
     return 1;
 }
 
-static uint64_t warm_h1(const pst_schedule_size *size, uint32_t stage, uint32_t nth) {
+static uint64_t warm_up_h1(const pst_schedule_size *size, uint32_t stage, uint32_t nth) {
     (void)nth;
     return size->n_rank - stage;
 }
 
-static uint64_t warm_h2(const pst_schedule_size *size, uint32_t stage, uint32_t nth) {
+static uint64_t warm_up_h2(const pst_schedule_size *size, uint32_t stage, uint32_t nth) {
     (void)nth;
     return 2 * (uint64_t)(size->n_rank - 1 - stage) + 1;
 }
 
-const pst_schedule_rules pst_schedule_zb_h1_rules = {.hold = hold_h1, .warm = warm_h1};
-const pst_schedule_rules pst_schedule_zb_h2_rules = {.hold = hold_h2, .warm = warm_h2};
+const pst_schedule_rules pst_schedule_zb_h1_rules = {.in_flight = in_flight_h1,
+                                                     .warm_up = warm_up_h1};
+const pst_schedule_rules pst_schedule_zb_h2_rules = {.in_flight = in_flight_h2,
+                                                     .warm_up = warm_up_h2};

@@ -189,12 +189,12 @@ static pst_status open_solver(const pst_solve_problem *p, pst_solver *s) {
 /* --- placements ------------------------------------------------------------------------------- */
 
 uint32_t pst_solve_places(uint32_t chunks, pst_solve_place place[PST_SOLVE_PLACES]) {
-    static const pst_placement way[] = {PST_PLACE_THERE_AND_BACK, PST_PLACE_ROUND};
+    static const pst_placement way[] = {PST_PLACE_V_SHAPE, PST_PLACE_ROUND_ROBIN};
     const uint32_t first = chunks ? chunks : 1, last = chunks ? chunks : PST_SOLVE_CHUNKS;
     uint32_t n = 0;
     for (uint32_t k = first; k <= last; k++)
         for (uint32_t i = 0; i < sizeof way / sizeof *way; i++) {
-            const pst_schedule_row *like = pst_schedule_placed(way[i], k);
+            const pst_schedule_row *like = pst_schedule_with_placement(way[i], k);
             if (like) place[n++] = (pst_solve_place){like->name, k};
         }
     return n;

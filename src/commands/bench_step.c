@@ -29,7 +29,7 @@ static pst_status configure(const pst_bench *b, const pst_device_ops *ops, pst_d
     for (size_t i = 0; i < sizeof alone / sizeof *alone && status == PST_OK; i++)
         status = pst_config_override(c, "parallel", alone[i][0], alone[i][1]);
     if (status == PST_OK)
-        status = pst_config_override(c, "parallel", "schedule", pst_schedule_plain()->name);
+        status = pst_config_override(c, "parallel", "schedule", pst_schedule_single_stage()->name);
     if (status == PST_OK) status = pst_config_override(c, "parallel", "device", ops->name);
     if (status == PST_OK) status = pst_config_override(c, "parallel", "threads", threads);
     if (status == PST_OK)

@@ -89,7 +89,7 @@ static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
     if (!strcmp(what, "graph")) return pst_graph_print(p->whole, out);
     if (!strcmp(what, "tape")) return pst_tape_print(p->cut->tape, p->graph, out);
     if (!strcmp(what, "plan"))
-        return pst_plan_print(p->plan, p->grid.before ? p->whole : p->graph, out);
+        return pst_plan_print(p->plan, p->grid.tensor_before ? p->whole : p->graph, out);
     if (!strcmp(what, "schedule")) return pst_schedule_print(p->schedule, out);
     if (!strcmp(what, "instructions")) return pst_job_print(p->job, out);
     if (!strcmp(what, "memory")) {
@@ -142,7 +142,7 @@ static void print_job(const pst_plan *plan, FILE *out) {
     fprintf(out, "%s, %u ranks", l->schedule, pst_grid_size(grid));
     if (*text) fprintf(out, " (%s)", text);
     fprintf(out, ", %u chunks, %u micro-batches of %u\n", l->n_chunk, l->n_micro, l->micro_batch);
-    for (uint32_t s = 0; grid.before && s < grid.pipeline; s++)
+    for (uint32_t s = 0; grid.tensor_before && s < grid.pipeline; s++)
         fprintf(out, "%s%u%s", s ? ", " : "tensor ranks of each stage: ", pst_grid_degree(grid, s),
                 s + 1 == grid.pipeline ? "\n" : "");
     if (grid.data > 1) fprintf(out, "zero %u", l->zero);

@@ -65,7 +65,7 @@ static pst_status configure(const pst_profile_take *take, const choice *what, in
     snprintf(text[2], sizeof text[2], "parallel.tensor=%u", what->tensor);
     snprintf(text[3], sizeof text[3], "parallel.threads=%u", take->threads);
     snprintf(text[4], sizeof text[4], "parallel.device=%s", take->device);
-    snprintf(text[5], sizeof text[5], "parallel.schedule=%s", pst_schedule_plain()->name);
+    snprintf(text[5], sizeof text[5], "parallel.schedule=%s", pst_schedule_single_stage()->name);
     for (int i = 0; i < TEXTS; i++) override[n++] = text[i];
     if (what->tensor == 1) override[n++] = "parallel.sequence=false";
     override[n++] = what->again ? "parallel.recompute=selective" : "parallel.recompute=none";

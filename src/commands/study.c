@@ -112,7 +112,7 @@ static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_
     PST_TRY(draw(s, t, o->trace, TRACE));
     PST_TRY(draw(s, t, o->svg, SVG));
     if (s->prepared && *o->report) PST_TRY(pst_plan_page_of(s->prepared, NULL, "", o->report));
-    return !o->plan && pst_schedule_kind_of(o->schedule) == PST_SCHEDULE_READ
+    return !o->plan && pst_schedule_kind_of(o->schedule) == PST_SCHEDULE_FROM_FILE
                ? PST_OK
                : draw(s, t, o->csv, CSV);
 }
@@ -219,7 +219,7 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
 
 /* What a schedule is made from: a file, or numbers. */
 static pst_status check_schedule(const pst_simulate_options *o) {
-    if (pst_schedule_kind_of(o->schedule) == PST_SCHEDULE_READ) {
+    if (pst_schedule_kind_of(o->schedule) == PST_SCHEDULE_FROM_FILE) {
         if (!*o->csv)
             return pst_fail(PST_EINPUT,
                             "--schedule custom needs --csv FILE, which it is read from");

@@ -229,7 +229,7 @@ pst_status pst_study_schedule(const pst_simulate_options *o, pst_study *s) {
     stages x = {0};
     const pst_schedule_kind kind = pst_schedule_kind_of(o->schedule);
     if (kind == PST_SCHEDULE_SOLVED) return open_solved(o, s);
-    if (kind == PST_SCHEDULE_READ) PST_TRY(pst_schedule_csv_load(o->csv, &s->schedule));
+    if (kind == PST_SCHEDULE_FROM_FILE) PST_TRY(pst_schedule_csv_load(o->csv, &s->schedule));
     else
         PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->chunks,
                                       (uint32_t)o->micro_batches, &s->schedule));

@@ -39,8 +39,8 @@ double pst_planning_mfu(const pst_planning *x, const pst_candidate *c) {
         peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
     }
     if (x->nominal || peak <= 0) return 0;
-    double flops =
-        flops_of((pst_planning *)(uintptr_t)x, c) * (c->layout.before ? 1 : c->layout.tensor);
+    double flops = flops_of((pst_planning *)(uintptr_t)x, c) *
+                   (c->layout.tensor_before ? 1 : c->layout.tensor);
     return flops * c->layout.n_micro / ((double)c->step_ns * 1e-9 * peak);
 }
 
@@ -55,10 +55,11 @@ const pst_search_row *pst_planning_nearest(const pst_planning *x) {
 
 const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES]) {
     int n = 0;
-    for (uint32_t s = 0; grid.before && s < grid.pipeline && n < PST_PLANNING_DEGREES - 40; s++)
+    for (uint32_t s = 0; grid.tensor_before && s < grid.pipeline && n < PST_PLANNING_DEGREES - 40;
+         s++)
         n += snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s%u", s ? ", " : "[",
                       pst_grid_degree(grid, s));
-    if (grid.before)
+    if (grid.tensor_before)
         snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s] tensor ranks",
                  n < PST_PLANNING_DEGREES - 40 ? "" : ", ...");
     else

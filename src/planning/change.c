@@ -156,10 +156,10 @@ static pst_status keep_nearer(pst_planning *x, const pst_candidate *c) {
     for (uint32_t i = 0; i < x->result->n_row; i++) {
         pst_search_row *r = &x->result->row[i];
         if (r->pipeline == c->layout.pipeline && r->tensor == c->layout.tensor &&
-            r->data == c->layout.data && !r->before == !c->layout.before &&
-            (!c->layout.before ||
-             !memcmp(r->before, c->layout.before,
-                     (c->layout.pipeline + (size_t)1) * sizeof *c->layout.before)))
+            r->data == c->layout.data && !r->before == !c->layout.tensor_before &&
+            (!c->layout.tensor_before ||
+             !memcmp(r->before, c->layout.tensor_before,
+                     (c->layout.pipeline + (size_t)1) * sizeof *c->layout.tensor_before)))
             return pst_search_nearer(&x->problem, r, c);
     }
     return PST_OK;

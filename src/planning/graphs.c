@@ -87,7 +87,7 @@ pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequenc
 }
 
 pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *l, pst_planning_part **part) {
-    uint32_t tensor = l->before ? 1 : l->tensor;
+    uint32_t tensor = l->tensor_before ? 1 : l->tensor;
     return pst_planning_graph(x, tensor, tensor > 1 && l->sequence, l->micro_batch, part);
 }
 

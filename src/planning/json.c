@@ -65,7 +65,7 @@ static json_t *layout_of(const pst_planning *x, const pst_candidate *candidate) 
         list32(candidate->layout.first_item, candidate->layout.n_chunk + 1), "replicas",
         list32(candidate->layout.micros, candidate->layout.data), "devices",
         list32(candidate->layout.device, pst_grid_size(pst_layout_grid(&candidate->layout))));
-    if (j && candidate->layout.before)
+    if (j && candidate->layout.tensor_before)
         json_object_set_new(j, "tensors", degrees_of(pst_layout_grid(&candidate->layout)));
     json_t *predicted = json_pack(
         "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s",

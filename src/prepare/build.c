@@ -87,7 +87,7 @@ static pst_status spread_recompute(const pst_prepared *p, uint8_t *recompute) {
 /* Before it is known which operators lie where, n tensor ranks are taken to need an n-th of the
  * time. */
 static void share_stages(const pst_prepared *p, double *slow) {
-    for (uint32_t s = 0; p->grid.before && s < p->grid.pipeline; s++)
+    for (uint32_t s = 0; p->grid.tensor_before && s < p->grid.pipeline; s++)
         slow[s] /= pst_grid_degree(p->grid, s);
 }
 
@@ -138,7 +138,8 @@ static pst_status build_plan(pst_prepared *p) {
 /* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the
  * last one, which has the largest parts of what does not divide. */
 static int wants_programs(const pst_prepared *p, uint32_t t) {
-    return !p->options.lane || !t || p->grid.before || (p->uneven && t + 1 == p->grid.tensor);
+    return !p->options.lane || !t || p->grid.tensor_before ||
+           (p->uneven && t + 1 == p->grid.tensor);
 }
 
 /* The ranks of a tensor group wait for each other in every layer: they are as fast as the
@@ -331,11 +332,12 @@ static pst_status prepare_into(pst_prepared *p) {
     }
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
-    if (!p->grid.before) PST_TRY(pst_profile_open_for(p)); /* of the operators as they are split */
+    if (!p->grid.tensor_before)
+        PST_TRY(pst_profile_open_for(p)); /* of the operators as they are split */
     PST_TRY(build_plan(p));
     PST_TRY(pst_prepare_split(p));
     mark_final(p);
-    if (p->grid.before) PST_TRY(pst_profile_open_for(p));
+    if (p->grid.tensor_before) PST_TRY(pst_profile_open_for(p));
     PST_TRY(build_job(p));
     pst_measured_close(p->measured);
     p->measured = NULL;

@@ -101,7 +101,7 @@ static int reschedule(advice *a) {
     pst_layout l;
     if (pst_schedule_find(a->p->plan->layout.schedule, &own) != PST_OK) return 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!row[i].spares || row + i == own || !lay_out(a, &l)) continue;
+        if (!row[i].saves_memory || row + i == own || !lay_out(a, &l)) continue;
         snprintf(l.schedule, sizeof l.schedule, "%s", row[i].name);
         l.chunks = 0;
         if (!fits(a, &l)) continue;

@@ -203,7 +203,7 @@ pst_status pst_prepare_graph(pst_prepared *p) {
     if (p->options.graph) PST_TRY(take_graph(p, p->options.graph));
     else PST_TRY(build_graph(p));
     pst_prepare_choose_lane(p);
-    if (!p->grid.before) return split_graph(p);
+    if (!p->grid.tensor_before) return split_graph(p);
     if (p->plan->layout.sequence)
         return pst_fail(PST_EINPUT, "parallel.sequence: parts of the positions cannot go from a "
                                     "stage to one with another number "
@@ -241,7 +241,7 @@ pst_status pst_prepare_split(pst_prepared *p) {
     uint32_t *chunk = malloc(p->plan->layout.n_item * sizeof *chunk);
     if (!chunk) return pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
     pst_layout_chunks(&p->plan->layout, chunk);
-    if (!p->grid.before) {
+    if (!p->grid.tensor_before) {
         p->chunk_of_node = chunk;
         return PST_OK;
     }

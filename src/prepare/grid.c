@@ -110,9 +110,9 @@ static pst_status grid_of_list(const pst_config *c, uint32_t n_rank, pst_layout 
     int done = each && before;
     l->pipeline = n;
     l->data = degree(c->parallel.data);
-    if (done) l->tensor = pst_grid_sum_up(each, n, before);
+    if (done) l->tensor = pst_grid_prefix_sums(each, n, before);
     free(each);
-    if (done && !same) l->before = before;
+    if (done && !same) l->tensor_before = before;
     else free(before);
     return done ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a grid of %u stages", n);
 }

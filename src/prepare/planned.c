@@ -95,7 +95,7 @@ static pst_status settle_tensor(pst_config *c, const pst_plan *plan, const char 
     for (uint32_t s = 0; same && s < n; s++)
         same = strtoul(c->parallel.tensors[s], NULL, 10) == pst_grid_degree(pst_plan_grid(plan), s);
     if (same && pst_config_given(c, "parallel", "tensor")) return PST_OK;
-    if (l->before)
+    if (l->tensor_before)
         return settle_list(c, file, "tensor", list_text(plan, l->pipeline, print_degree));
     return settle(c, file, "parallel", "tensor", "%u", l->tensor);
 }

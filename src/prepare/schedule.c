@@ -42,7 +42,8 @@ static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_v
 
 static pst_status make(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
     const pst_layout *l = &p->plan->layout;
-    if (pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_READ) return load(p, n_micro, schedule);
+    if (pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_FROM_FILE)
+        return load(p, n_micro, schedule);
     PST_TRY((p->options.split ? generate_split : pst_schedule_generate)(
         l->schedule, l->pipeline, l->chunks, n_micro, schedule));
     return pst_schedule_check(*schedule);

@@ -4,7 +4,7 @@
  * would be, so that memory and prediction are those of the run. Every rank comes to the same result
  * by itself, unless its launcher has handed it on (handoff.h): nothing here depends on the machine,
  * which is why the limit is parallel.memory, or else what the schedule that sets the limit
- * (pst_schedule_limit) needs on its fullest rank. */
+ * (pst_schedule_with_limit) needs on its fullest rank. */
 #include "prepare/layout.h"
 #include "prepare/problem.h"
 #include "base/log.h"
@@ -140,7 +140,7 @@ static uint32_t asked_chunks(const pst_layout *l) {
 static pst_status find_limit_of_cut(contest *c) {
     uint32_t chunks = asked_chunks(c->layout);
     pst_prepared *p;
-    pst_status status = prepare_with(c, pst_schedule_limit(chunks)->name, chunks, NULL, 0, &p);
+    pst_status status = prepare_with(c, pst_schedule_with_limit(chunks)->name, chunks, NULL, 0, &p);
     if (status == PST_EINPUT) {
         pst_error_clear();
         return PST_OK;
@@ -170,7 +170,7 @@ static pst_status find_limit(contest *c) {
         layout.recompute = &least;
         layout.n_recompute = 1;
     }
-    PST_TRY(prepare_with(&one, pst_schedule_limit(1)->name, 1, NULL, 0, &p));
+    PST_TRY(prepare_with(&one, pst_schedule_with_limit(1)->name, 1, NULL, 0, &p));
     c->limit = largest(p);
     pst_prepared_close(p);
     return PST_OK;
@@ -226,7 +226,7 @@ pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_option
     if (status == PST_OK && !c.best) { /* pst_prepare_fits says what would fit */
         const pst_solve_place *place = &c.place[0];
         snprintf(c.from, sizeof c.from, "%s",
-                 place->n_virtual == 1 ? pst_schedule_plain()->name : place->like);
+                 place->n_virtual == 1 ? pst_schedule_single_stage()->name : place->like);
         status = prepare_with(&c, c.from, place->n_virtual, NULL, 0, &c.best);
     }
     if (status != PST_OK) {

@@ -36,7 +36,7 @@ static void draw_model(const pst_report_data *d, FILE *out) {
 static uint32_t degree(int64_t given) { return given > 1 ? (uint32_t)given : 1; }
 
 pst_grid pst_report_grid(const pst_report_data *d) {
-    if (d->plan && d->plan->layout.before) return pst_plan_grid(d->plan);
+    if (d->plan && d->plan->layout.tensor_before) return pst_plan_grid(d->plan);
     return (pst_grid){.pipeline = d->plan ? d->plan->layout.pipeline : 1,
                       .data = d->config ? degree(d->config->parallel.data) : 1,
                       .tensor = d->config ? degree(d->config->parallel.tensor) : 1};

@@ -235,7 +235,7 @@ static pst_status write_text(const char *folder, const char *name, pst_file_prin
 static pst_status print_config(const void *what, FILE *f) { return pst_config_print(what, f); }
 static pst_status print_plan(const void *what, FILE *f) {
     const pst_prepared *p = what;
-    return pst_plan_print(p->plan, p->grid.before ? p->whole : p->graph, f);
+    return pst_plan_print(p->plan, p->grid.tensor_before ? p->whole : p->graph, f);
 }
 
 /* Rank 0 creates and locks the folder, and broadcasts its name. */

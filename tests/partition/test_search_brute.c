@@ -34,7 +34,7 @@ static pst_status score(const pst_search_problem *problem, pst_candidate *l) {
     const pst_search_config c = {.pipeline = l->layout.pipeline,
                                  .tensor = l->layout.tensor,
                                  .data = l->layout.data,
-                                 .before = l->layout.before,
+                                 .before = l->layout.tensor_before,
                                  .micro_batch = l->layout.micro_batch,
                                  .chunks = l->layout.n_chunk / l->layout.pipeline,
                                  .zero = l->layout.zero,
@@ -126,7 +126,7 @@ static void try_degrees(brute *b, const uint32_t *degree, uint32_t pipeline, uin
     const pst_search_problem *p = b->problem;
     uint32_t before[8], same = 1;
     for (uint32_t s = 0; s < pipeline; s++) same &= degree[s] == degree[0];
-    uint32_t most = pst_grid_sum_up(degree, pipeline, before);
+    uint32_t most = pst_grid_prefix_sums(degree, pipeline, before);
     if (before[pipeline] * data > p->cluster->n_device) return;
     b->n_unequal += !same;
     for (uint32_t m = 0; m < p->micro_batch.n; m++)
@@ -134,7 +134,7 @@ static void try_degrees(brute *b, const uint32_t *degree, uint32_t pipeline, uin
             pst_candidate l = {.layout.pipeline = pipeline,
                                .layout.tensor = most,
                                .layout.data = data,
-                               .layout.before = same ? NULL : before,
+                               .layout.tensor_before = same ? NULL : before,
                                .layout.micro_batch = p->micro_batch.value[m],
                                .layout.zero = p->zero.value[z],
                                .layout.n_micro = p->batch / p->micro_batch.value[m]};
@@ -179,7 +179,7 @@ static void beside_brute_force(void **unused) {
         if (over > worst) worst = over;
         equal += over <= 0;
         unequal += b.n_unequal > 0;
-        won += r->best && r->best->layout.before;
+        won += r->best && r->best->layout.tensor_before;
         if (over > 0)
             printf("seed %llu: %.3f%% over: %s %u x %u x %u, micro_batch %u, zero %u; best %s %u x "
                    "%u x %u, "

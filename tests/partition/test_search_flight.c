@@ -61,11 +61,11 @@ static void check_ends(const pst_schedule_row *row, const pst_schedule *s) {
             if (s->action[r][i].chunk < 2 * s->n_rank) warm[s->action[r][i].chunk >= s->n_rank]++;
         assert_int_equal(s->action[r][n - 1].chunk, r);
         for (uint32_t nth = 0; s->split && nth < s->n_chunk / s->n_rank; nth++)
-            if (pst_schedule_warm(row, &size, r, nth) != warm[nth])
+            if (pst_schedule_warm_up(row, &size, r, nth) != warm[nth])
                 fail_msg("%s, %u stages, %u micro-batches: stage %u has %u F of chunk %u before "
                          "its first B, not %u",
                          s->name, s->n_rank, s->n_micro, r, warm[nth], nth,
-                         pst_schedule_warm(row, &size, r, nth));
+                         pst_schedule_warm_up(row, &size, r, nth));
     }
 }
 

@@ -78,8 +78,8 @@ static void devices_that_are_left_over_are_used(void **unused) {
     MUST(pst_search(&k->problem, &equal)); /* positions are split: every stage has as many */
     k->problem.sequence = CHOICES(0);
     MUST(pst_search(&k->problem, &r));
-    assert_null(equal->best->layout.before);
-    assert_non_null(r->best->layout.before);
+    assert_null(equal->best->layout.tensor_before);
+    assert_non_null(r->best->layout.tensor_before);
     assert_int_equal(pst_grid_size(pst_layout_grid(&r->best->layout)), 8);
     check_devices(r->best, 8);
     assert_true((double)r->best->step_ns < 0.9 * (double)equal->best->step_ns);

@@ -76,7 +76,7 @@ static void what_others_write(void **state) {
     pst_schedule *none = NULL;
     static const char partly[] = "0F0,0F1,0B0\n1F0,1B0,1F1,1I1,1W1\n";
     assert_int_equal(pst_schedule_csv_parse(partly, strlen(partly), "s.csv", &none), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "c0 m1 never runs"));
+    assert_non_null(strstr(pst_error(), "chunk 0, micro-batch 1 is missing"));
     s = parse("0F0,0F1,0B0,0I1,0W1\n"); /* with I and W, B is both */
     a = text_of(s, pst_schedule_print);
     assert_string_equal(strchr(a, '\n') + 1,
@@ -93,30 +93,30 @@ static void wrong_ones_are_named(void **state) {
         {"", "s.csv: no actions"},
         {"\n\n", "s.csv: no actions"},
         {"0F0,F1\n", "s.csv:1:5: expected an action such as 0F0, 1I3 or 1W3, found 'F1'"},
-        {"0F0\n1X0\n", "s.csv:2:1: expected F, B, I or W behind the stage, found '1X0'"},
-        {"0F0,0F\n", "s.csv:1:5: expected a micro-batch behind the letter, found '0F'"},
-        {"0F0 0B0\n", "s.csv:1:5: expected a comma behind an action, found '0B0'"},
+        {"0F0\n1X0\n", "s.csv:2:1: expected F, B, I or W after the stage, found '1X0'"},
+        {"0F0,0F\n", "s.csv:1:5: expected a micro-batch after the letter, found '0F'"},
+        {"0F0 0B0\n", "s.csv:1:5: expected a comma after an action, found '0B0'"},
         {"0F0,(0F1;0B0)\n", "s.csv:1:13: expected )OVERLAP_F_B"},
         {"0F0,(0F1;\n", "s.csv:1:10: expected an action"},
-        {"0F0,0B0\n0F1,0B1\n", "s.csv:2:1: stage 0 is on rank 0 already"},
-        {"0F0,0B0\n2F0,2B0\n", "stage 1 is on no rank"},
+        {"0F0,0B0\n0F1,0B1\n", "s.csv:2:1: stage 0 is also on rank 0"},
+        {"0F0,0B0\n2F0,2B0\n", "stage 1 has no actions"},
         {"0F4000000000,0B0\n", "s.csv:1:1: expected a micro-batch"},
-        {"0F16777215,0B0\n", "s.csv:1:1: stage 0, micro-batch 16777215: the file's 2 actions "
-                             "cannot be those of 1 stages and 16777216"},
+        {"0F16777215,0B0\n", "s.csv:1:1: stage 0, micro-batch 16777215: the file has only 2 "
+                             "actions; expected at least one for each of 1 stages and 16777216"},
         {"65535F0\n", "s.csv:1:1: expected an action"},
         {"0F0,2F0,2B0,0B0\n1F0,1B0\n",
-         "s.csv:1: rank 0 has 2 of 3 stages; every rank has as many, 1 to 64"},
+         "s.csv:1: rank 0 has 2 of 3 stages; expected the same number on every rank, 1 to 64"},
         {"0F0,0B0\n\n", "s.csv:2: rank 1 has 0 of 1 stages"},
-        {"0B0,0F0\n", "s.csv:1:1: schedule custom: rank 0 runs BW c0 m0 before its F"},
-        {"0F0,0I0\n", "s.csv:1: schedule custom: W c0 m0 never runs"},
-        {"0F0,0F1,0B1,0B0\n",
-         "s.csv:1:9: schedule custom: rank 0 runs BW c0 m1 where m0 is next: gradients add"},
+        {"0B0,0F0\n",
+         "s.csv:1:1: schedule custom: rank 0 runs BW of chunk 0, micro-batch 0 before its F"},
+        {"0F0,0I0\n", "s.csv:1: schedule custom: W of chunk 0, micro-batch 0 is missing"},
+        {"0F0,0F1,0B1,0B0\n", "s.csv:1:9: schedule custom: rank 0 runs BW of chunk 0, micro-batch "
+                              "1 before micro-batch 0"},
         {"0F0,0F1,0B0,0I1,0W1,\n1F0,1F1,1B0,1I1,1I1\n",
-         "s.csv:2:17: schedule custom: rank 1 runs B c1 m1 twice"},
+         "s.csv:2:17: schedule custom: rank 1 runs B of chunk 1, micro-batch 1 twice"},
         {"0F0,0I0,0W0,1F0,1I0,1W0\n",
-         "s.csv:1:5: schedule custom cannot be finished: rank 0 waits for ever at B c0 m0"},
-        {"0F0,0B0,3F0,3B0\n1F0,1B0,2F0,2B0\n",
-         "s.csv:1:5: schedule custom cannot be finished: rank 0"},
+         "s.csv:1:5: schedule custom deadlocks: rank 0 waits at B of chunk 0, micro-batch 0"},
+        {"0F0,0B0,3F0,3B0\n1F0,1B0,2F0,2B0\n", "s.csv:1:5: schedule custom deadlocks: rank 0"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         pst_schedule *s = NULL;

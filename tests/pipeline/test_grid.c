@@ -37,8 +37,8 @@ static void stages_may_differ(void **state) {
     char text[PST_GRID_TEXT];
     const uint32_t degree[] = {3, 1, 2};
     uint32_t before[4], seen = 0;
-    pst_grid g = {.pipeline = 3, .data = 2, .before = before};
-    g.tensor = pst_grid_sum_up(degree, 3, before);
+    pst_grid g = {.pipeline = 3, .data = 2, .tensor_before = before};
+    g.tensor = pst_grid_prefix_sums(degree, 3, before);
     assert_int_equal(g.tensor, 3);
     assert_int_equal(pst_grid_size(g), 12);
     for (uint32_t s = 0; s < 3; s++)
@@ -61,10 +61,10 @@ static void values_come_once(void **state) {
     for (uint32_t a = 1; a <= 5; a++)
         for (uint32_t b = 1; b <= 5; b++) {
             const uint32_t degree[] = {a, b};
-            pst_grid g = {.pipeline = 2, .data = 2, .before = before};
+            pst_grid g = {.pipeline = 2, .data = 2, .tensor_before = before};
             uint32_t from[20];
             memset(from, 0xff, sizeof from);
-            g.tensor = pst_grid_sum_up(degree, 2, before);
+            g.tensor = pst_grid_prefix_sums(degree, 2, before);
             for (uint32_t r = 0; r < pst_grid_first(g, 1); r++) {
                 uint32_t lane = pst_grid_receiver(g, 1, pst_grid_lane(g, r));
                 for (; lane != PST_GRID_NO_LANE; lane = pst_grid_next_receiver(g, 0, 1, lane)) {

@@ -44,8 +44,9 @@ static pst_plan *plan_for(const pst_graph *g, uint32_t n_rank) {
     l.micros[1] = 5;
     for (uint32_t r = 0; r < 6 * n_rank; r++) l.device[r] = 6 * n_rank - 1 - r;
     /* 3, 1, 3, 1, ... */
-    if (n_rank % 2 == 0 && (l.before = calloc(n_rank + 1, sizeof *l.before)))
-        for (uint32_t s = 0; s < n_rank; s++) l.before[s + 1] = l.before[s] + (s % 2 ? 1 : 3);
+    if (n_rank % 2 == 0 && (l.tensor_before = calloc(n_rank + 1, sizeof *l.tensor_before)))
+        for (uint32_t s = 0; s < n_rank; s++)
+            l.tensor_before[s + 1] = l.tensor_before[s] + (s % 2 ? 1 : 3);
     assert_int_equal(pst_plan_open(&l, pst_graph_hash(g), &p), PST_OK);
     pst_layout_close(&l);
     for (uint32_t r = 0; r < n_rank; r++) p->peak_bytes[r] = UINT64_MAX - r;
@@ -68,8 +69,10 @@ static void assert_same_layout(const pst_layout *p, const pst_layout *q) {
     assert_true(q->pipeline == p->pipeline && q->chunks == p->chunks);
     assert_string_equal(q->schedule, p->schedule);
     assert_memory_equal(q->micros, p->micros, p->data * sizeof(uint32_t));
-    assert_int_equal(!q->before, !p->before);
-    if (p->before) assert_memory_equal(q->before, p->before, (p->pipeline + 1) * sizeof(uint32_t));
+    assert_int_equal(!q->tensor_before, !p->tensor_before);
+    if (p->tensor_before)
+        assert_memory_equal(q->tensor_before, p->tensor_before,
+                            (p->pipeline + 1) * sizeof(uint32_t));
     assert_memory_equal(q->device, p->device, pst_grid_size(pst_layout_grid(p)) * sizeof(uint32_t));
     assert_true(q->n_item == p->n_item && q->n_chunk == p->n_chunk);
     assert_memory_equal(q->first_item, p->first_item, (p->n_chunk + 1) * sizeof(uint32_t));
@@ -152,7 +155,7 @@ static void stages_have_their_own_tensor_ranks(void **state) {
     assert_int_equal(pst_grid_degree(pst_plan_grid(p), 0), 1);
     pst_plan_close(p);
     assert_int_equal(pst_plan_parse(equal, sizeof equal - 1, "p.yaml", &p), PST_OK);
-    assert_null(p->layout.before);
+    assert_null(p->layout.tensor_before);
     assert_int_equal(p->layout.tensor, 3);
     pst_plan_close(p);
 }
@@ -174,7 +177,7 @@ static void faults_are_named_with_their_place(void **state) {
          "whole number"},
         {HEAD "chunks:\n  - {chunk: 0, rank: 0}\n", "p.yaml:7:5", "missing key: nodes"},
         {HEAD CHUNKS "predicted: {peak_bytes: [1]}\n", "p.yaml:9:25",
-         "2 numbers, the bytes of each rank"},
+         "2 numbers, one per rank (bytes)"},
         {HEAD CHUNKS "predicted: {bubble: nan}\n", "p.yaml:9:21", "number from 0 to 1"},
         {"graph_hash: 12\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
          "p.yaml:1:13", "16 hex"},
@@ -187,20 +190,20 @@ static void faults_are_named_with_their_place(void **state) {
         {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 7\nmicro_batches: "
          "4\nmicro_batch: 1\ndata: 2\n"
          "devices: [0, 1, 2, 3]\n" CHUNKS,
-         "p.yaml:3:8", "ranks is 7, but chunks are on ranks 0 to 1: expected 2"},
+         "p.yaml:3:8", "ranks is 7, but the chunks use ranks 0 to 1: expected 2"},
         {HEAD "tensor: 2\n" CHUNKS, "p.yaml:6:9", "missing key: data"},
-        {HEAD "data: 2\nreplicas: [1, 2]\n" CHUNKS, "p.yaml:7:11", "together"},
+        {HEAD "data: 2\nreplicas: [1, 2]\n" CHUNKS, "p.yaml:7:11", "do not add up"},
         {HEAD "data: 2\nreplicas: [4]\n" CHUNKS, "p.yaml:7:11", "2 numbers"},
         {HEAD "data: 2\ndevices: [0, 1]\n" CHUNKS, "p.yaml:7:10", "4 numbers"},
         {HEAD "data: 2\nsequence: yes\n" CHUNKS, "p.yaml:7:11", "true or false"},
         {HEAD "data: 2\nzero: 3\n" CHUNKS, "p.yaml:7:7", "from 0 to 2"},
         {HEAD "data: 60000\ntensor: 60000\n" CHUNKS, "p.yaml:6:7", "65536"},
         {HEAD "data: 2\ntensor: [1]\n" CHUNKS, "p.yaml:7:9",
-         "2 numbers, tensor ranks of each stage"},
+         "2 numbers, one per stage (tensor ranks)"},
         {HEAD "data: 2\ntensor: [1, 0]\n" CHUNKS, "p.yaml:7:13", "from 1 to 65535"},
         {HEAD "data: 2\ntensor: [1, 2]\ndevices: [0]\n" CHUNKS, "p.yaml:8:10", "6 numbers"},
         {HEAD "data: 2\ntensor: [65535, 65535]\n" CHUNKS, "p.yaml:6:7", "65536"},
-        {HEAD CHUNKS "products: fast\n", "p.yaml:9:11", "choices, {of: TEXT, is: TEXT} each"},
+        {HEAD CHUNKS "products: fast\n", "p.yaml:9:11", "choices of the form {of: TEXT, is: TEXT}"},
         {HEAD CHUNKS "products:\n  - {of: a}\n", "p.yaml:10:5", "missing key: is"},
         {HEAD CHUNKS "products:\n  - {of: [a], is: b}\n", "p.yaml:10:10", "expected text"},
         {HEAD CHUNKS "products:\n  - {of: a, is: " LONG LONG LONG LONG LONG "}\n", "p.yaml:10:17",

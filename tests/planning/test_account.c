@@ -50,7 +50,7 @@ static pst_search_config config_of(const pst_planning *x, const pst_candidate *l
                            .chunks = l->layout.chunks,
                            .zero = l->layout.zero,
                            .sequence = l->layout.sequence,
-                           .before = l->layout.before,
+                           .before = l->layout.tensor_before,
                            .n_micro = l->layout.n_micro};
     while (strcmp(x->problem.schedule[c.schedule], l->layout.schedule) != 0) c.schedule++;
     return c;
