@@ -1,11 +1,11 @@
-/* A bound from memory as an area, bytes times time: what all micro-batches of a rank hold for as
- * long as each surely must, against what the rank may hold for as long as it works. It cannot hold
- * all of that at once from the first F on, nor until the last W: as F (W) run one after another, so
- * does what is held come (go), in steps. */
+/* A lower bound from memory, as an area of bytes times time: what the micro-batches of a rank hold,
+ * for as long as each must hold it at least, against what the rank may hold while it works. The
+ * rank cannot use its whole limit from the first F on, nor until the last W: F (W) run one after
+ * another, so what is held grows (shrinks) in steps. */
 #include "pipeline/solve/parts.h"
 #include <math.h>
 
-/* From the start of F of the chunk to the end of its B, when nothing waits. */
+/* From the start of the chunk's F to the end of its B, if nothing waits. */
 static uint64_t round_trip(const pst_solver *s, uint32_t chunk) {
     uint64_t ns = 0;
     for (uint32_t c = chunk; c < s->problem->n_chunk; c++) {
@@ -19,8 +19,8 @@ static uint64_t round_trip(const pst_solver *s, uint32_t chunk) {
 }
 
 typedef struct {
-    double area;               /* held by a micro-batch, times ns */
-    double most;               /* that one micro-batch holds of one chunk */
+    double area;               /* bytes held by a micro-batch, times ns */
+    double most;               /* the most that one micro-batch holds of one chunk */
     uint64_t least_f, least_w; /* ns */
     uint64_t begin, rest;      /* before the first F starts; after the last W ends */
 } holding;
@@ -47,8 +47,8 @@ static holding holding_of(const pst_solver *s, uint32_t rank, uint64_t *const he
     return h;
 }
 
-/* What cannot be held while it comes (goes) in steps of `most`, every `ns`; *lasts: how long that
- * takes. */
+/* The area that stays unused while what is held grows (shrinks) in steps of `most`, one every `ns`;
+ * *lasts: how long that takes. */
 static double lost(double limit, double most, uint64_t ns, double *lasts) {
     double steps = ceil(limit / most) - 1;
     *lasts = steps * (double)ns;

@@ -1,38 +1,37 @@
-/* A bound below which no order can come. For every pass: its head, before which it cannot start,
- * and its tail, what surely follows its end. Both grow with what must run on the same rank before
- * (after) it: all that its place in the chains and the memory of its rank imply, one after another
- * and none before its own head. The bound is the longest head + pass + tail, and Jackson's
- * preemptive schedule of every rank (Carlier and Pinson, EJOR 78, 1994).
- *
- * Then it is asked whether a makespan between bound and best solution is possible at all: with it
- * as a deadline two passes of a rank that cannot stand in one order must stand in the other, which
- * makes heads and tails grow again; a contradiction proves that it is not (destructive bounds:
- * Klein and Scholl, EJOR 112, 1999). */
+/* A lower bound on the makespan of all orders. For every pass: its head, before which it cannot
+ * start, and its tail, the time that must follow its end. Both grow with the passes that must run
+ * before (after) it on the same rank, as the dependencies and the memory limit imply: these run one
+ * after another, none before its own head. The bound is the longest head + pass + tail, and
+ * Jackson's preemptive schedule of every rank (Carlier and Pinson, EJOR 78, 1994). Then the bound
+ * is raised by destructive probing: assume a makespan between bound and best solution as a
+ * deadline. Of two passes of a rank that cannot run in one order, the other order follows, so heads
+ * and tails grow again; a contradiction proves that no order meets the deadline (destructive
+ * bounds: Klein and Scholl, EJOR 112, 1999). */
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of every pass, [direction]: 0 before it, 1 behind it. */
+/* What is known of every pass, [direction]: 0 what precedes it, 1 what follows it. */
 typedef struct {
     uint64_t *head[2]; /* [n_op] */
-    /* [n_op][per_rank] passes of each queue of its rank that surely run before (after) it */
-    uint32_t *many[2];
-} known;
+    /* [n_op][per_rank] how counts passes of each queue of its rank must precede (follow) it */
+    uint32_t *counts[2];
+} facts;
 
 typedef struct {
     const pst_solver *s;
-    known now, base;
+    facts now, base;
     uint64_t deadline; /* SOLVE_NEVER: none */
-    int broken, changed;
+    int contradiction, changed;
 } prover;
 
-static uint32_t *many_of(const prover *b, int d, size_t op) {
-    return b->now.many[d] + op * b->s->per_rank;
+static uint32_t *counts_of(const prover *b, int d, size_t op) {
+    return b->now.counts[d] + op * b->s->per_rank;
 }
 
-/* --- what the chains and the memory imply ----------------------------------------------------- */
+/* --- precedence from dependencies and memory -------------------------------------------------- */
 
-/* Of one micro-batch, whether pass a runs before pass b. */
+/* Whether pass a of a micro-batch must run before its pass b. */
 static int comes_before(uint32_t a, uint32_t b) {
     uint32_t chunk_a = a / SOLVE_KINDS, chunk_b = b / SOLVE_KINDS, kind_a = a % SOLVE_KINDS,
              kind_b = b % SOLVE_KINDS;
@@ -41,12 +40,12 @@ static int comes_before(uint32_t a, uint32_t b) {
     return kind_b == SOLVE_B ? chunk_a > chunk_b : kind_b == SOLVE_W && chunk_a >= chunk_b;
 }
 
-static void know_chains(prover *b, uint32_t queue) {
+static void add_dependencies(prover *b, uint32_t queue) {
     const pst_solver *s = b->s;
     const uint32_t *of = s->queue_of + (size_t)s->rank_of[queue] * s->per_rank;
     for (uint32_t m = 0; m < s->n_micro; m++) {
-        uint32_t *before = many_of(b, 0, (size_t)queue * s->n_micro + m),
-                 *after = many_of(b, 1, (size_t)queue * s->n_micro + m);
+        uint32_t *before = counts_of(b, 0, (size_t)queue * s->n_micro + m),
+                 *after = counts_of(b, 1, (size_t)queue * s->n_micro + m);
         for (uint32_t k = 0; k < s->per_rank; k++) {
             before[k] = comes_before(of[k], queue) ? m + 1 : 0;
             after[k] = comes_before(queue, of[k]) ? s->n_micro - m : 0;
@@ -57,33 +56,36 @@ static void know_chains(prover *b, uint32_t queue) {
     }
 }
 
-/* Pass m + slots of `later` waits for pass m of `earlier`. */
-static void know_slots(prover *b, uint32_t later, uint32_t earlier, uint64_t slots) {
+/* `slots` limit: pass m + slots of `later` waits for pass m of `earlier`. */
+static void add_slots(prover *b, uint32_t later, uint32_t earlier, uint64_t slots) {
     const pst_solver *s = b->s;
     for (uint64_t m = slots; m < s->n_micro; m++) {
         uint32_t i = (uint32_t)(m - slots);
-        uint32_t *before = many_of(b, 0, (size_t)later * s->n_micro + m) + s->place_of[earlier];
-        uint32_t *after = many_of(b, 1, (size_t)earlier * s->n_micro + i) + s->place_of[later];
+        uint32_t *before = counts_of(b, 0, (size_t)later * s->n_micro + m) + s->place_of[earlier];
+        uint32_t *after = counts_of(b, 1, (size_t)earlier * s->n_micro + i) + s->place_of[later];
         if (i + 1 > *before) *before = i + 1;
         if (s->n_micro - (uint32_t)m > *after) *after = s->n_micro - (uint32_t)m;
     }
 }
 
-/* As many as fit, each holding `each`, beside what takes `beside`; UINT32_MAX: any number, or
- * nothing is known. */
+/* How counts of size `each` fit, beside `beside`; UINT32_MAX: any number, or unknown. */
 static uint64_t fitting(uint64_t limit, uint64_t beside, uint64_t each) {
     return each && limit >= beside ? (limit - beside) / each : UINT32_MAX;
 }
 
-/* What F and B of chunk c have to wait for in chunk a of the same rank; until_c (until_a): what a
- * micro-batch holds of the rank's chunks up to c (a) between its F of that chunk and its B of it.
- * Pass x of chunk a is undone, and so are those behind it. When micro-batch m begins F or B of
- * chunk c it holds until_c itself, and x to m - 1 (or m) - hold chunk a from their F of it to W, in
- * part before and in part behind B, which have been if a <= c, or a >= c on the way back; - hold
- * all up to a before their B of it, if a <= c; - hold all up to c as long as x has not run B of a
- * later chunk a, when x holds those up to a as well, or else will when it comes there, and none
- * behind it can have let go of anything by then. */
-static void know_pair(prover *b, uint32_t c, uint32_t a, uint64_t until_c, uint64_t until_a) {
+/* Which passes of chunk a the F and B of chunk c must wait for, both on one rank, because of the
+ * memory limit. until_c (until_a): what a micro-batch holds of the rank's chunks up to c (a)
+ * between its F of that chunk and its B of it.
+ *
+ * Suppose pass x of chunk a has not run, nor have those after it. When micro-batch m starts F or B
+ * of chunk c, it holds until_c itself, and micro-batches x to m - 1 (or m)
+ *
+ * - hold chunk a from their F of it to W, partly before and partly after B; these have run if a <=
+ * c, or a >= c in the backward part;
+ * - hold all chunks up to a before their B of it, if a <= c;
+ * - hold all chunks up to c as long as x has not run B of a later chunk a: x holds those up to a as
+ * well, or will when it gets there, and no later micro-batch can have released anything by then. */
+static void add_pair(prover *b, uint32_t c, uint32_t a, uint64_t until_c, uint64_t until_a) {
     const pst_solve_problem *p = b->s->problem;
     const pst_held *of_c = &p->held[c], *of_a = &p->held[a];
     uint64_t limit = p->limit[p->rank_of_chunk[c]], w_a = of_a->f_w + of_a->b_w,
@@ -92,16 +94,16 @@ static void know_pair(prover *b, uint32_t c, uint32_t a, uint64_t until_c, uint6
     uint32_t f_c = c * SOLVE_KINDS + SOLVE_F, b_c = f_c + SOLVE_B, b_a = a * SOLVE_KINDS + SOLVE_B;
     uint32_t w = a * SOLVE_KINDS + SOLVE_W;
     if (a <= c) {
-        know_slots(b, f_c, w, fitting(limit, until_c, least_a) + 1);
-        know_slots(b, f_c, b_a, fitting(limit, until_c, until_a) + 1);
-        know_slots(b, b_c, w, fitting(limit, begins_b, a == c ? w_a : least_a) + 1);
+        add_slots(b, f_c, w, fitting(limit, until_c, least_a) + 1);
+        add_slots(b, f_c, b_a, fitting(limit, until_c, until_a) + 1);
+        add_slots(b, b_c, w, fitting(limit, begins_b, a == c ? w_a : least_a) + 1);
     } else {
-        know_slots(b, f_c, b_a, fitting(limit, until_a - until_c, until_c));
-        know_slots(b, b_c, w, fitting(limit, begins_b, w_a));
+        add_slots(b, f_c, b_a, fitting(limit, until_a - until_c, until_c));
+        add_slots(b, b_c, w, fitting(limit, begins_b, w_a));
     }
 }
 
-static void know_memory(prover *b, uint32_t rank) {
+static void add_memory(prover *b, uint32_t rank) {
     const pst_solver *s = b->s;
     const uint32_t *of = s->queue_of + (size_t)rank * s->per_rank;
     uint64_t until_c = 0;
@@ -110,22 +112,22 @@ static void know_memory(prover *b, uint32_t rank) {
         until_c += (uint64_t)s->change[of[k]];
         for (uint32_t i = 0; i < s->per_rank; i += SOLVE_KINDS) {
             until_a += (uint64_t)s->change[of[i]];
-            know_pair(b, of[k] / SOLVE_KINDS, of[i] / SOLVE_KINDS, until_c, until_a);
+            add_pair(b, of[k] / SOLVE_KINDS, of[i] / SOLVE_KINDS, until_c, until_a);
         }
     }
 }
 
 /* --- heads ------------------------------------------------------------------------------------ */
 
-/* The passes of a rank that surely run before this one, in the direction at hand, cannot be done
- * earlier. */
-static uint64_t end_of_those_before(const prover *b, int d, uint32_t rank, const uint32_t *many) {
+/* When the passes of the rank that must run before this one (in direction d) can have ended at the
+ * earliest. */
+static uint64_t end_of_predecessors(const prover *b, int d, uint32_t rank, const uint32_t *counts) {
     const pst_solver *s = b->s;
     const uint32_t *of = s->queue_of + (size_t)rank * s->per_rank;
     uint32_t left[SOLVE_KINDS * 64];
     uint64_t latest[SOLVE_KINDS * 64], sum = 0, end = 0;
     for (uint32_t k = 0; k < s->per_rank; k++) {
-        left[k] = many[k];
+        left[k] = counts[k];
         if (!left[k]) continue;
         uint32_t m = d ? s->n_micro - left[k] : left[k] - 1;
         latest[k] = b->now.head[d][(size_t)of[k] * s->n_micro + m];
@@ -143,35 +145,35 @@ static uint64_t end_of_those_before(const prover *b, int d, uint32_t rank, const
     }
 }
 
-/* Whoever runs before one that runs before this, runs before this. */
-static void close_many(prover *b, int d, uint32_t queue, uint32_t micro) {
+/* Precedence is transitive. */
+static void close_counts(prover *b, int d, uint32_t queue, uint32_t micro) {
     const pst_solver *s = b->s;
     const uint32_t *of = s->queue_of + (size_t)s->rank_of[queue] * s->per_rank;
-    uint32_t *many = many_of(b, d, (size_t)queue * s->n_micro + micro);
+    uint32_t *counts = counts_of(b, d, (size_t)queue * s->n_micro + micro);
     for (uint32_t k = 0; k < s->per_rank; k++) {
-        if (!many[k]) continue;
-        if (many[k] > s->n_micro) {
-            b->broken = 1;
+        if (!counts[k]) continue;
+        if (counts[k] > s->n_micro) {
+            b->contradiction = 1;
             return;
         }
-        uint32_t m = d ? s->n_micro - many[k] : many[k] - 1;
-        const uint32_t *theirs = many_of(b, d, (size_t)of[k] * s->n_micro + m);
+        uint32_t m = d ? s->n_micro - counts[k] : counts[k] - 1;
+        const uint32_t *theirs = counts_of(b, d, (size_t)of[k] * s->n_micro + m);
         for (uint32_t i = 0; i < s->per_rank; i++)
-            if (theirs[i] > many[i]) {
-                many[i] = theirs[i];
+            if (theirs[i] > counts[i]) {
+                counts[i] = theirs[i];
                 b->changed = 1;
             }
     }
     uint32_t own = d ? s->n_micro - 1 - micro : micro;
-    if (many[s->place_of[queue]] > own) b->broken = 1; /* it would run before itself */
+    if (counts[s->place_of[queue]] > own) b->contradiction = 1; /* the pass would precede itself */
 }
 
 static void raise_head(prover *b, int d, uint32_t queue, uint32_t micro) {
     const pst_solver *s = b->s;
     size_t op = (size_t)queue * s->n_micro + micro;
     uint64_t head = b->now.head[d][op];
-    close_many(b, d, queue, micro);
-    if (b->broken) return;
+    close_counts(b, d, queue, micro);
+    if (b->contradiction) return;
     for (int e = 0; e < 2; e++) {
         const pst_solve_edge *edge = &s->edge[d][queue][e];
         if (edge->queue == SOLVE_NONE) continue;
@@ -179,16 +181,16 @@ static void raise_head(prover *b, int d, uint32_t queue, uint32_t micro) {
                        s->ns[edge->queue] + edge->lag;
         if (end > head) head = end;
     }
-    uint64_t end = end_of_those_before(b, d, s->rank_of[queue], many_of(b, d, op));
+    uint64_t end = end_of_predecessors(b, d, s->rank_of[queue], counts_of(b, d, op));
     if (end > head) head = end;
     if (head == b->now.head[d][op]) return;
     b->now.head[d][op] = head;
     b->changed = 1;
-    if (head + s->ns[queue] + b->now.head[!d][op] > b->deadline) b->broken = 1;
+    if (head + s->ns[queue] + b->now.head[!d][op] > b->deadline) b->contradiction = 1;
 }
 
-/* What the chains and the order of micro-batches say by themselves. */
-static void begin_heads(prover *b, int d) {
+/* Heads from the dependencies and the order of micro-batches alone. */
+static void init_heads(prover *b, int d) {
     const pst_solver *s = b->s;
     for (uint32_t k = 0; k < s->n_queue; k++) {
         uint32_t queue = s->topological[d ? s->n_queue - 1 - k : k];
@@ -211,21 +213,21 @@ static void begin_heads(prover *b, int d) {
 
 static void raise_heads(prover *b, int d) {
     const pst_solver *s = b->s;
-    for (uint32_t i = 0; i < s->n_micro && !b->broken; i++)
-        for (uint32_t k = 0; k < s->n_queue && !b->broken; k++)
+    for (uint32_t i = 0; i < s->n_micro && !b->contradiction; i++)
+        for (uint32_t k = 0; k < s->n_queue && !b->contradiction; k++)
             raise_head(b, d, s->topological[d ? s->n_queue - 1 - k : k],
                        d ? s->n_micro - 1 - i : i);
 }
 
-/* --- a rank as a whole ------------------------------------------------------------------------ */
+/* --- Jackson's preemptive schedule of a rank -------------------------------------------------- */
 
 typedef struct {
     uint32_t next[SOLVE_KINDS * 64];
     uint64_t left[SOLVE_KINDS * 64], now, most;
 } jackson;
 
-/* The pass that runs now: of those whose head has come the one with the longest tail; *until: the
- * next head. */
+/* The pass that runs now: the one with the longest tail among those whose head has come; *until:
+ * the next head. */
 static uint32_t pick_longest(const prover *b, const uint32_t *of, const jackson *j,
                              uint64_t *until) {
     const pst_solver *s = b->s;
@@ -245,7 +247,8 @@ static uint32_t pick_longest(const prover *b, const uint32_t *of, const jackson 
     return pick;
 }
 
-/* Most of end + tail when a pass may be interrupted: no order of the rank's passes does better. */
+/* The largest end + tail of the preemptive schedule; no order of the rank's passes has a smaller
+ * one. */
 static uint64_t jackson_bound(const prover *b, uint32_t rank) {
     const pst_solver *s = b->s;
     const uint32_t *of = s->queue_of + (size_t)rank * s->per_rank;
@@ -287,25 +290,25 @@ static uint64_t longest(const prover *b) {
     return most;
 }
 
-/* --- is a makespan possible? ------------------------------------------------------------------ */
+/* --- destructive probing ---------------------------------------------------------------------- */
 
-/* Passes of another queue of the rank that cannot run behind (d = 1: before) the pass run before
- * (behind) it. */
+/* A pass of another queue of the rank that cannot run after (d = 1: before) this pass has to run
+ * before (after) it. */
 static void order_pair(prover *b, int d, uint32_t queue, uint32_t micro, uint32_t other) {
     const pst_solver *s = b->s;
     size_t op = (size_t)queue * s->n_micro + micro;
-    uint32_t *many = many_of(b, d, op) + s->place_of[other];
-    uint32_t most = s->n_micro - many_of(b, !d, op)[s->place_of[other]];
-    while (*many < most) {
-        uint32_t m = d ? s->n_micro - 1 - *many : *many;
+    uint32_t *counts = counts_of(b, d, op) + s->place_of[other];
+    uint32_t most = s->n_micro - counts_of(b, !d, op)[s->place_of[other]];
+    while (*counts < most) {
+        uint32_t m = d ? s->n_micro - 1 - *counts : *counts;
         size_t x = (size_t)other * s->n_micro + m;
         if (b->now.head[d][op] + s->ns[queue] + s->ns[other] + b->now.head[!d][x] <= b->deadline)
             return;
-        ++*many;
+        ++*counts;
         b->changed = 1;
-        uint32_t *back = many_of(b, !d, x) + s->place_of[queue],
-                 behind = d ? micro + 1 : s->n_micro - micro;
-        if (behind > *back) *back = behind;
+        uint32_t *reverse = counts_of(b, !d, x) + s->place_of[queue],
+                 after = d ? micro + 1 : s->n_micro - micro;
+        if (after > *reverse) *reverse = after;
     }
 }
 
@@ -319,65 +322,65 @@ static void order_pairs(prover *b) {
     }
 }
 
-static int is_impossible(prover *b, uint64_t deadline, uint32_t rounds) {
+static int is_infeasible(prover *b, uint64_t deadline, uint32_t rounds) {
     b->deadline = deadline;
-    b->broken = 0;
-    for (uint32_t i = 0; i < rounds && !b->broken; i++) {
+    b->contradiction = 0;
+    for (uint32_t i = 0; i < rounds && !b->contradiction; i++) {
         b->changed = 0;
         order_pairs(b);
         raise_heads(b, 0);
-        if (!b->broken) raise_heads(b, 1);
+        if (!b->contradiction) raise_heads(b, 1);
         if (!b->changed) break;
     }
-    return b->broken || longest(b) > deadline;
+    return b->contradiction || longest(b) > deadline;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- assembly --------------------------------------------------------------------------------- */
 
-/* rounds 0: only heads. */
-static pst_status open_known(const pst_solver *s, uint64_t rounds, known *k) {
+/* rounds 0: heads only, without raising. */
+static pst_status open_facts(const pst_solver *s, uint64_t rounds, facts *k) {
     for (int d = 0; d < 2; d++) {
         k->head[d] = calloc(s->n_op, sizeof *k->head[d]);
-        k->many[d] = rounds ? calloc(s->n_op * s->per_rank, sizeof *k->many[d]) : NULL;
-        if (!k->head[d] || (rounds && !k->many[d]))
+        k->counts[d] = rounds ? calloc(s->n_op * s->per_rank, sizeof *k->counts[d]) : NULL;
+        if (!k->head[d] || (rounds && !k->counts[d]))
             return pst_fail(PST_ENOMEM, "schedule solved: no memory for a bound of %zu passes",
                             s->n_op);
     }
     return PST_OK;
 }
 
-static void copy_known(const pst_solver *s, known *to, const known *from) {
+static void copy_facts(const pst_solver *s, facts *to, const facts *from) {
     for (int d = 0; d < 2; d++) {
         memcpy(to->head[d], from->head[d], s->n_op * sizeof *to->head[d]);
-        if (to->many[d])
-            memcpy(to->many[d], from->many[d], s->n_op * s->per_rank * sizeof *to->many[d]);
+        if (to->counts[d])
+            memcpy(to->counts[d], from->counts[d], s->n_op * s->per_rank * sizeof *to->counts[d]);
     }
 }
 
-static void close_known(known *k) {
+static void close_facts(facts *k) {
     for (int d = 0; d < 2; d++) {
         free(k->head[d]);
-        free(k->many[d]);
+        free(k->counts[d]);
     }
 }
 
-enum { MOST_WORK = 1 << 27 };  /* passes looked at, over all probes: well below a second */
-enum { MOST_BYTES = 1 << 28 }; /* of what is known */
+enum { MAX_VISITS = 1 << 27 }; /* passes visited over all probes: well below a second */
+enum { MAX_BYTES = 1 << 28 };  /* bytes of the facts */
 
-/* A look at every pass goes through half of its rank's, in both directions; so often that can be
- * done. */
+/* A round visits, for every pass, about half of its rank's passes, in both directions; as counts
+ * rounds as the budget allows. */
 static uint64_t rounds_of(const pst_solver *s) {
-    uint64_t work = (uint64_t)s->n_op * pst_solve_length(s),
+    uint64_t visits = (uint64_t)s->n_op * pst_solve_length(s),
              bytes = (uint64_t)s->n_op * s->per_rank * 4 * sizeof(uint32_t);
-    uint32_t thrift = s->problem->thrift ? s->problem->thrift : 1;
-    return bytes > MOST_BYTES ? 0 : MOST_WORK / work / thrift;
+    uint32_t budget_divisor = s->problem->budget_divisor ? s->problem->budget_divisor : 1;
+    return bytes > MAX_BYTES ? 0 : MAX_VISITS / visits / budget_divisor;
 }
 
-/* Without a deadline: what is so in any case. */
-static void know(prover *b, uint32_t rounds) {
+/* The facts that hold without a deadline. */
+static void init_facts(prover *b, uint32_t rounds) {
     const pst_solver *s = b->s;
-    for (uint32_t q = 0; q < s->n_queue; q++) know_chains(b, q);
-    for (uint32_t r = 0; s->problem->limit && r < s->n_rank; r++) know_memory(b, r);
+    for (uint32_t q = 0; q < s->n_queue; q++) add_dependencies(b, q);
+    for (uint32_t r = 0; s->problem->limit && r < s->n_rank; r++) add_memory(b, r);
     for (b->changed = 1; b->changed && rounds; rounds--) {
         b->changed = 0;
         raise_heads(b, 0);
@@ -389,15 +392,15 @@ static uint64_t prove(prover *b, uint64_t rounds, uint64_t best) {
     const pst_solver *s = b->s;
     uint32_t at_a_time = rounds < 8 ? (uint32_t)rounds + 1 : 8;
     b->deadline = SOLVE_NEVER;
-    begin_heads(b, 0);
-    begin_heads(b, 1);
-    if (rounds) know(b, at_a_time);
+    init_heads(b, 0);
+    init_heads(b, 1);
+    if (rounds) init_facts(b, at_a_time);
     uint64_t low = longest(b), high = best;
-    copy_known(s, &b->base, &b->now);
+    copy_facts(s, &b->base, &b->now);
     for (; high > low && high - low > best >> 11 && rounds > at_a_time; rounds -= at_a_time) {
         uint64_t middle = low + (high - low) / 2;
-        copy_known(s, &b->now, &b->base);
-        if (is_impossible(b, middle, at_a_time)) low = middle + 1;
+        copy_facts(s, &b->now, &b->base);
+        if (is_infeasible(b, middle, at_a_time)) low = middle + 1;
         else high = middle;
     }
     return low;
@@ -406,14 +409,14 @@ static uint64_t prove(prover *b, uint64_t rounds, uint64_t best) {
 pst_status pst_solve_bound(const pst_solver *s, uint64_t best, uint64_t *bound, uint64_t *tail) {
     prover b = {.s = s};
     uint64_t rounds = rounds_of(s);
-    pst_status status = open_known(s, rounds, &b.now);
-    if (status == PST_OK) status = open_known(s, rounds, &b.base);
+    pst_status status = open_facts(s, rounds, &b.now);
+    if (status == PST_OK) status = open_facts(s, rounds, &b.base);
     if (status == PST_OK) {
         uint64_t low = prove(&b, rounds, best);
         *bound = low < best ? low : best;
         memcpy(tail, b.base.head[1], s->n_op * sizeof *tail);
     }
-    close_known(&b.now);
-    close_known(&b.base);
+    close_facts(&b.now);
+    close_facts(&b.base);
     return status;
 }

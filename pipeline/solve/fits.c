@@ -1,4 +1,4 @@
-/* What a schedule holds, and whether that is within the limits of a problem. */
+/* What a schedule holds per rank, and whether that is within a problem's limits. */
 #include "pipeline/solve/solve.h"
 #include <stdlib.h>
 

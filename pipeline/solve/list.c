@@ -1,18 +1,18 @@
-/* Building a solution pass by pass (Giffler and Thompson, Oper. Res. 8, 1960: such schedules
- * contain an optimal one), in either direction of time, and timing one whose order is known. */
+/* List scheduling: builds a solution pass by pass (Giffler and Thompson, Oper. Res. 8, 1960: such
+ * schedules contain an optimal one), in either direction of time; times a given order. */
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct pst_solve_list {
     const pst_solver *s;
-    uint64_t *end;      /* [n_op] in the direction at hand; SOLVE_NEVER: not yet placed */
+    uint64_t *end;      /* [n_op] in the current direction; SOLVE_NEVER: not yet placed */
     uint32_t *next;     /* [n_queue] passes placed */
     uint32_t *n_placed; /* [n_rank] */
     uint64_t *free_at, *held, *first_end; /* [n_rank] */
-    int sparing;
-    uint32_t *first, half; /* [2 * half] a tournament of ranks for the smallest first_end, the
-                              winner is first[1] */
+    int fixed_reserve;
+    /* [2 * half] a tournament tree of ranks for the smallest first_end; the winner is first[1] */
+    uint32_t *first, half;
 };
 
 void pst_solve_list_close(pst_solve_list *x) {
@@ -53,12 +53,12 @@ static uint32_t micro_at(const pst_solver *s, int direction, uint32_t i) {
     return direction ? s->n_micro - 1 - i : i;
 }
 
-/* Whether the rank, once a pass of `queue` has run as well, could finish what it has begun, one
- * micro-batch after the other. If that holds for every rank nothing gets stuck, as passes that wait
- * for each other's memory would. */
+/* Whether the rank, after one more pass of `queue`, could finish all micro-batches that it has
+ * started, one after the other. If this holds for every rank, no deadlock is possible in which
+ * passes wait for each other's memory. */
 static int can_finish(const pst_solve_list *x, int direction, uint32_t rank, uint32_t queue) {
     const pst_solver *s = x->s;
-    const uint32_t *of = s->alone[direction] + (size_t)rank * s->per_rank;
+    const uint32_t *of = s->single_order[direction] + (size_t)rank * s->per_rank;
     uint64_t limit = s->problem->limit[rank], held = x->held[rank];
     uint32_t first = s->n_micro, last = 0;
     held += direction ? -(uint64_t)s->change[queue] : (uint64_t)s->change[queue];
@@ -67,26 +67,26 @@ static int can_finish(const pst_solve_list *x, int direction, uint32_t rank, uin
         if (n < first) first = n;
         if (n > last) last = n;
     }
-    for (uint32_t i = first; i < last && held + s->whole[rank] > limit; i++)
+    for (uint32_t i = first; i < last && held + s->single_peak[rank] > limit; i++)
         for (uint32_t k = 0; k < s->per_rank; k++) {
             if (x->next[of[k]] + (of[k] == queue) > i) continue;
             uint64_t after =
                 held + (direction ? -(uint64_t)s->change[of[k]] : (uint64_t)s->change[of[k]]);
-            if ((direction ? after : held) + s->taken[direction][of[k]] > limit) return 0;
+            if ((direction ? after : held) + s->needed[direction][of[k]] > limit) return 0;
             held = after;
         }
     return 1;
 }
 
-/* When the next pass of a queue could start, its rank's other passes aside; SOLVE_NEVER: not known,
- * or no memory. */
+/* When the next pass of a queue could start, ignoring the other passes of its rank; SOLVE_NEVER:
+ * unknown, or no memory. */
 static uint64_t ready_at(const pst_solve_list *x, int direction, uint32_t queue) {
     const pst_solver *s = x->s;
     const pst_solve_problem *p = s->problem;
     uint32_t rank = s->rank_of[queue];
     if (x->next[queue] == s->n_micro) return SOLVE_NEVER;
     uint64_t needs =
-        x->held[rank] - (direction ? (uint64_t)s->change[queue] : 0) + s->taken[direction][queue];
+        x->held[rank] - (direction ? (uint64_t)s->change[queue] : 0) + s->needed[direction][queue];
     if (p->limit && needs > p->limit[rank]) return SOLVE_NEVER;
     uint32_t micro = micro_at(s, direction, x->next[queue]);
     uint64_t ready = 0;
@@ -97,12 +97,13 @@ static uint64_t ready_at(const pst_solve_list *x, int direction, uint32_t queue)
         if (end == SOLVE_NEVER) return SOLVE_NEVER;
         if (end + edge->lag > ready) ready = end + edge->lag;
     }
-    int sure = !p->limit || needs + s->spare[direction][queue] <= p->limit[rank];
-    return sure || (!x->sparing && can_finish(x, direction, rank, queue)) ? ready : SOLVE_NEVER;
+    int always = !p->limit || needs + s->reserve[direction][queue] <= p->limit[rank];
+    return always || (!x->fixed_reserve && can_finish(x, direction, rank, queue)) ? ready
+                                                                                  : SOLVE_NEVER;
 }
 
-/* The earliest that any pass could end next on the rank. */
-static void look(pst_solve_list *x, int direction, uint32_t rank) {
+/* The earliest end of any pass that the rank could run next. */
+static void update_first_end(pst_solve_list *x, int direction, uint32_t rank) {
     const pst_solver *s = x->s;
     uint64_t first = SOLVE_NEVER;
     for (uint32_t k = 0; k < s->per_rank; k++) {
@@ -128,7 +129,7 @@ static void open_tournament(pst_solve_list *x) {
     }
 }
 
-/* Of the passes that could start before any could end, the one with the smallest priority. *start:
+/* Of the passes that could start before any could end: the one with the smallest priority. *start:
  * when it starts. */
 static uint32_t choose(const pst_solve_list *x, int direction, uint32_t rank,
                        const int64_t *priority, uint32_t patience, uint64_t *start) {
@@ -168,17 +169,18 @@ static void place(pst_solve_list *x, int direction, uint32_t rank, uint32_t queu
     if (x->end[op] > solution->makespan) solution->makespan = x->end[op];
     x->next[queue]++;
     x->held[rank] += direction ? -(uint64_t)s->change[queue] : (uint64_t)s->change[queue];
-    look(x, direction, rank);
+    update_first_end(x, direction, rank);
     for (int e = 0; e < 2; e++) {
         uint32_t other = s->edge[!direction][queue][e].queue;
-        if (other != SOLVE_NONE && s->rank_of[other] != rank) look(x, direction, s->rank_of[other]);
+        if (other != SOLVE_NONE && s->rank_of[other] != rank)
+            update_first_end(x, direction, s->rank_of[other]);
     }
 }
 
 void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priority,
-                        pst_solve_way way, pst_solution *solution) {
+                        pst_solve_policy policy, pst_solution *solution) {
     const pst_solver *s = x->s;
-    x->sparing = way.sparing;
+    x->fixed_reserve = policy.fixed_reserve;
     memset(x->end, 0xff, s->n_op * sizeof *x->end);
     memset(x->next, 0, s->n_queue * sizeof *x->next);
     memset(x->n_placed, 0, s->n_rank * sizeof *x->n_placed);
@@ -186,7 +188,7 @@ void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priorit
     memset(x->held, 0, s->n_rank * sizeof *x->held);
     solution->makespan = 0;
     open_tournament(x);
-    for (uint32_t r = 0; r < s->n_rank; r++) look(x, direction, r);
+    for (uint32_t r = 0; r < s->n_rank; r++) update_first_end(x, direction, r);
     for (size_t left = s->n_op; left; left--) {
         uint32_t rank = x->first[1];
         uint64_t start = 0;
@@ -194,14 +196,14 @@ void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priorit
             solution->makespan = SOLVE_NEVER;
             return;
         }
-        uint32_t queue = choose(x, direction, rank, priority, way.patience, &start);
+        uint32_t queue = choose(x, direction, rank, priority, policy.patience, &start);
         place(x, direction, rank, queue, start, solution);
     }
 }
 
-/* --- an order that is known ------------------------------------------------------------------- */
+/* --- timing a given order --------------------------------------------------------------------- */
 
-/* Runs a rank's passes as far as their predecessors are known. *posted: start of its last pass. */
+/* Times a rank's passes as far as their predecessors are known. *posted: start of its last pass. */
 static size_t advance(pst_solve_list *x, uint32_t rank, uint64_t *posted, pst_solution *solution) {
     const pst_solver *s = x->s;
     size_t n = pst_solve_length(s), moved = 0;
@@ -233,7 +235,7 @@ void pst_solve_replay(pst_solve_list *x, pst_solution *solution) {
     memset(x->next, 0, s->n_queue * sizeof *x->next);
     memset(x->n_placed, 0, s->n_rank * sizeof *x->n_placed);
     memset(x->free_at, 0, s->n_rank * sizeof *x->free_at);
-    memset(x->held, 0, s->n_rank * sizeof *x->held); /* here: when the last pass started */
+    memset(x->held, 0, s->n_rank * sizeof *x->held); /* start of the rank's last pass */
     solution->makespan = 0;
     while (left && moved) {
         moved = 0;

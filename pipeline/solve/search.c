@@ -1,24 +1,25 @@
-/* Search for a solved schedule (pipeline/solve/solve.h): solutions are built in both directions of
- * time from several priorities (tails, the named schedules that fit, one kind of pass before the
- * others); then, from the best of them, the order that a solution has is disturbed, built again
- * forwards, backwards and forwards, and kept when it is no longer. What is disturbed is a queue as
- * a whole, a stretch of one, or a little of everything; all numbers are drawn from a fixed seed. */
+/* Search for a solved schedule (pipeline/solve/solve.h). First, solutions are built in both
+ * directions of time from several priorities: tails, the named schedules that fit, one kind of pass
+ * before the others. Then local search from the best of them: the order of a solution is perturbed,
+ * rebuilt forwards, backwards and forwards, and kept if it is no longer. A perturbation moves a
+ * whole queue, a stretch of one, or every pass a little; random numbers come from a fixed seed. */
 #include "pipeline/schedule/build.h"
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL = 6 };                                     /* solutions that are improved */
-enum { MOST_DECISIONS = 4 << 20, MOST_BUILDS = 6000 }; /* of the search: about half a second */
+enum { POOL = 6 }; /* solutions that are improved */
+/* limits of the search: about half a second */
+enum { MOST_DECISIONS = 4 << 20, MOST_BUILDS = 6000 };
 
 typedef struct {
     const pst_solver *s;
     pst_solve_list *list;
-    pst_solution pool[POOL], trial, back; /* pool: ascending in makespan; SOLVE_NEVER: empty */
-    int64_t *priority;                    /* [n_op] */
-    uint64_t *tail;                       /* [n_op] */
-    uint64_t random, bound, mean;         /* mean: duration of a pass */
-    uint64_t decisions;                   /* left */
+    pst_solution pool[POOL], trial, rebuilt; /* pool: in order of makespan; SOLVE_NEVER: empty */
+    int64_t *priority;                       /* [n_op] */
+    uint64_t *tail;                          /* [n_op] */
+    uint64_t random, bound, mean;            /* mean: of the passes' durations */
+    uint64_t decisions;                      /* left */
 } search;
 
 static uint64_t draw(search *x, uint64_t below) { /* splitmix64 */
@@ -34,36 +35,35 @@ static void copy_solution(const pst_solver *s, pst_solution *to, const pst_solut
     memcpy(to->word, from->word, s->n_op * sizeof *to->word);
 }
 
-/* Builds forwards from x->priority. */
-static void run_forwards(search *x, pst_solve_way way, pst_solution *solution) {
-    pst_solve_list_run(x->list, 0, x->priority, way, solution);
+/* Builds x->trial forwards from x->priority. */
+static void run_forwards(search *x, pst_solve_policy policy, pst_solution *solution) {
+    pst_solve_list_run(x->list, 0, x->priority, policy, solution);
     if (x->s->hops && solution->makespan != SOLVE_NEVER) pst_solve_replay(x->list, solution);
 }
 
-/* x->trial: built from x->priority, or from where that comes to lie when it is built backwards from
- * its end, whichever is shorter. Changes the priority. */
-static void build(search *x, pst_solve_way way) {
+/* x->trial: built from x->priority, or rebuilt backwards and forwards from the result, whichever is
+ * shorter. Changes the priority. */
+static void build(search *x, pst_solve_policy policy) {
     const pst_solver *s = x->s;
-    uint64_t takes = s->n_op * s->per_rank; /* to and fro and to, each decision a look at all queues
-                                               of a rank */
+    /* forwards, backwards, forwards; each decision visits all queues of a rank */
+    uint64_t takes = s->n_op * s->per_rank;
     x->decisions -= x->decisions < takes ? x->decisions : takes;
-    run_forwards(x, way, &x->trial);
+    run_forwards(x, policy, &x->trial);
     if (x->trial.makespan == SOLVE_NEVER || x->trial.makespan <= x->bound) return;
     for (size_t op = 0; op < s->n_op; op++)
         x->priority[op] = -(int64_t)(x->trial.start[op] + s->ns[op / s->n_micro]);
-    pst_solve_list_run(x->list, 1, x->priority, way, &x->back);
-    if (x->back.makespan == SOLVE_NEVER) return;
+    pst_solve_list_run(x->list, 1, x->priority, policy, &x->rebuilt);
+    if (x->rebuilt.makespan == SOLVE_NEVER) return;
     for (size_t op = 0; op < s->n_op; op++)
-        x->priority[op] = -(int64_t)(x->back.start[op] + s->ns[op / s->n_micro]);
-    run_forwards(x, way, &x->back);
-    if (x->back.makespan > x->trial.makespan) return;
+        x->priority[op] = -(int64_t)(x->rebuilt.start[op] + s->ns[op / s->n_micro]);
+    run_forwards(x, policy, &x->rebuilt);
+    if (x->rebuilt.makespan > x->trial.makespan) return;
     pst_solution swap = x->trial;
-    x->trial = x->back;
-    x->back = swap;
+    x->trial = x->rebuilt;
+    x->rebuilt = swap;
 }
 
-/* Takes x->trial into the pool when it is better than the worst there and not as long as
- * another. */
+/* Puts x->trial into the pool if it beats the worst there and no other has its makespan. */
 static void keep(search *x) {
     uint32_t at = POOL;
     if (x->trial.makespan == SOLVE_NEVER) return;
@@ -79,17 +79,19 @@ static void keep(search *x) {
 
 static void try_priority(search *x) {
     int64_t *saved = malloc(x->s->n_op * sizeof *saved);
-    if (saved) memcpy(saved, x->priority, x->s->n_op * sizeof *saved); /* else one start fewer */
+    if (saved) /* without it, one starting solution fewer */
+        memcpy(saved, x->priority, x->s->n_op * sizeof *saved);
     int ways = x->s->problem->limit ? 2 : 1;
     for (int i = 0; saved && x->decisions && i < 3 * ways; i++) {
         memcpy(x->priority, saved, x->s->n_op * sizeof *saved);
-        build(x, (pst_solve_way){.patience = (uint32_t)(i / ways) * 2, .sparing = i % ways});
+        build(x,
+              (pst_solve_policy){.patience = (uint32_t)(i / ways) * 2, .fixed_reserve = i % ways});
         keep(x);
     }
     free(saved);
 }
 
-/* Kinds of passes in the order of their importance; micro-batches in order. */
+/* Priority by kind of pass; within a kind micro-batches in order. */
 static void try_kinds(search *x, const int order[SOLVE_KINDS]) {
     const pst_solver *s = x->s;
     for (size_t op = 0; op < s->n_op; op++)
@@ -98,7 +100,7 @@ static void try_kinds(search *x, const int order[SOLVE_KINDS]) {
     try_priority(x);
 }
 
-/* Each micro-batch by the chains alone, as if it were alone, `period` behind the one before it. */
+/* Each micro-batch timed by its dependencies alone, `period` after the one before it. */
 static void try_waves(search *x, uint64_t period) {
     const pst_solver *s = x->s;
     for (uint32_t k = 0; k < s->n_queue; k++) {
@@ -117,7 +119,7 @@ static void try_waves(search *x, uint64_t period) {
     try_priority(x);
 }
 
-/* Most that a rank has to do for a micro-batch. */
+/* The work of the busiest rank for one micro-batch. */
 static uint64_t longest_round(const pst_solver *s) {
     uint64_t most = 0;
     for (uint32_t r = 0; r < s->n_rank; r++) {
@@ -134,7 +136,7 @@ static void try_tails(search *x) {
     try_priority(x);
 }
 
-/* One micro-batch after the other: slow, but it fits wherever anything does. */
+/* One micro-batch after the other: slow, but feasible wherever any order is. */
 static void try_serial(search *x) {
     const pst_solver *s = x->s;
     for (uint32_t r = 0; r < s->n_rank; r++) {
@@ -153,8 +155,8 @@ static void try_serial(search *x) {
     keep(x);
 }
 
-/* A named schedule's order as a word, its start times by replay: kept as it is when it fits, and a
- * priority in any case. */
+/* A named schedule's order as a word, timed by replay: a solution if it fits, and a priority in any
+ * case. */
 static void try_named(search *x, const pst_schedule *named, pst_solved *solved) {
     const pst_solver *s = x->s;
     size_t n = pst_solve_length(s);
@@ -195,19 +197,19 @@ static pst_status try_all_named(search *x, pst_solved *solved) {
     return PST_OK;
 }
 
-/* The order of `from`, disturbed. */
-static void disturb(search *x, const pst_solution *from) {
+/* Priorities from the order of `from`, perturbed. */
+static void perturb(search *x, const pst_solution *from) {
     const pst_solver *s = x->s;
-    int64_t reach = (int64_t)x->mean * (int64_t)(1 + draw(x, 6)) / 2 + 1;
+    int64_t range = (int64_t)x->mean * (int64_t)(1 + draw(x, 6)) / 2 + 1;
     for (size_t op = 0; op < s->n_op; op++) x->priority[op] = (int64_t)from->start[op];
     if (draw(x, 4) == 0) {
         for (size_t op = 0; op < s->n_op; op++)
-            x->priority[op] += (int64_t)draw(x, (uint64_t)reach) - reach / 2;
+            x->priority[op] += (int64_t)draw(x, (uint64_t)range) - range / 2;
         return;
     }
     for (uint64_t times = 1 + draw(x, 3); times; times--) {
         uint32_t queue = (uint32_t)draw(x, s->n_queue), first = 0, last = s->n_micro;
-        int64_t by = (int64_t)draw(x, 2 * (uint64_t)reach + 1) - reach;
+        int64_t by = (int64_t)draw(x, 2 * (uint64_t)range + 1) - range;
         if (draw(x, 2)) {
             first = (uint32_t)draw(x, s->n_micro);
             last = first + 1 + (uint32_t)draw(x, s->n_micro - first);
@@ -216,13 +218,14 @@ static void disturb(search *x, const pst_solution *from) {
     }
 }
 
-/* Walks from one solution of the pool as long as `decisions` allow. */
+/* Local search from one solution of the pool, while `decisions` last. */
 static void improve(search *x, uint32_t which, uint64_t decisions) {
     pst_solution *at = &x->pool[which];
     uint64_t until = x->decisions > decisions ? x->decisions - decisions : 0;
     while (x->decisions > until && x->pool[0].makespan > x->bound && at->makespan > x->bound) {
-        disturb(x, at);
-        build(x, (pst_solve_way){.patience = (uint32_t)draw(x, 5), .sparing = (int)draw(x, 2)});
+        perturb(x, at);
+        build(x, (pst_solve_policy){.patience = (uint32_t)draw(x, 5),
+                                    .fixed_reserve = (int)draw(x, 2)});
         if (x->trial.makespan <= at->makespan) copy_solution(x->s, at, &x->trial);
     }
 }
@@ -242,7 +245,7 @@ static void improve_all(search *x) {
     improve(x, 0, x->decisions);
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- assembly --------------------------------------------------------------------------------- */
 
 static pst_status open_solution(const pst_solver *s, pst_solution *x) {
     x->makespan = SOLVE_NEVER;
@@ -256,12 +259,12 @@ static pst_status open_solution(const pst_solver *s, pst_solution *x) {
 static pst_status open_search(const pst_solver *s, search *x) {
     *x = (search){.s = s, .random = 20240611, .decisions = MOST_DECISIONS};
     if (x->decisions > MOST_BUILDS * s->n_op) x->decisions = MOST_BUILDS * s->n_op;
-    if (s->problem->thrift) x->decisions /= s->problem->thrift;
+    if (s->problem->budget_divisor) x->decisions /= s->problem->budget_divisor;
     for (uint32_t q = 0; q < s->n_queue; q++) x->mean += s->ns[q] / s->n_queue;
     PST_TRY(pst_solve_list_open(s, &x->list));
     for (uint32_t i = 0; i < POOL; i++) PST_TRY(open_solution(s, &x->pool[i]));
     PST_TRY(open_solution(s, &x->trial));
-    PST_TRY(open_solution(s, &x->back));
+    PST_TRY(open_solution(s, &x->rebuilt));
     x->priority = calloc(s->n_op, sizeof *x->priority);
     x->tail = calloc(s->n_op, sizeof *x->tail);
     return x->priority && x->tail
@@ -277,8 +280,8 @@ static void close_search(search *x) {
     }
     free(x->trial.start);
     free(x->trial.word);
-    free(x->back.start);
-    free(x->back.word);
+    free(x->rebuilt.start);
+    free(x->rebuilt.word);
     free(x->priority);
 
     free(x->tail);

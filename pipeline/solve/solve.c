@@ -14,25 +14,24 @@ static void close_solver(pst_solver *s) {
     free(s->place_of);
     free(s->change);
     free(s->topological);
-    free(s->whole);
+    free(s->single_peak);
     for (int d = 0; d < 2; d++) {
         free(s->edge[d]);
-        free(s->taken[d]);
-        free(s->spare[d]);
-        free(s->alone[d]);
+        free(s->needed[d]);
+        free(s->reserve[d]);
+        free(s->single_order[d]);
     }
 }
 
-static pst_solve_edge edge(const pst_solve_problem *p, uint32_t from, uint32_t to, int back) {
-    /* the lower of two neighbours */
+static pst_solve_edge edge(const pst_solve_problem *p, uint32_t from, uint32_t to, int backward) {
+    /* chunk: the lower of the two neighbours */
     const uint32_t chunk = from < to ? from / SOLVE_KINDS : to / SOLVE_KINDS;
     int hop = p->hop && from / SOLVE_KINDS != to / SOLVE_KINDS;
     if (!hop) return (pst_solve_edge){from, 0};
-    return (pst_solve_edge){from, back ? p->hop[chunk].back : p->hop[chunk].there};
+    return (pst_solve_edge){from, backward ? p->hop[chunk].backward : p->hop[chunk].forward};
 }
 
-/* Which passes of its micro-batch each pass waits for. Backwards, the ends of these edges are
- * exchanged. */
+/* Which passes of its micro-batch each pass waits for. Direction 1 has the reversed edges. */
 static void fill_edges(pst_solver *s) {
     const pst_solve_problem *p = s->problem;
     const pst_solve_edge none = {SOLVE_NONE, 0};
@@ -77,15 +76,15 @@ static void fill_queues(pst_solver *s) {
         s->change[q] = (int64_t)(h->f_b + h->f_w);
         s->change[q + SOLVE_B] = (int64_t)h->b_w - (int64_t)h->f_b;
         s->change[q + SOLVE_W] = -(int64_t)(h->f_w + h->b_w);
-        s->hops |= p->hop && c + 1 < p->n_chunk && (p->hop[c].there || p->hop[c].back);
+        s->hops |= p->hop && c + 1 < p->n_chunk && (p->hop[c].forward || p->hop[c].backward);
     }
 }
 
-/* Spare: the micro-batches up to that of the pass at hand can be finished one by one when F leaves
- * room for one of every later chunk of its rank, and for one B of it and the chunks before it; when
- * B that takes more than it frees leaves room for one B of the chunks before it. Backwards W takes
- * the place of F, but none has to wait for that of another chunk. */
-static void fill_taken(pst_solver *s) {
+/* reserve: all micro-batches up to the current one can be finished one by one, if F leaves enough
+ * free for a micro-batch of each later chunk of its rank, and for one B of its own or an earlier
+ * chunk; and if a B that needs more than it frees leaves enough for one B of the earlier chunks. In
+ * direction 1 W takes the place of F, but waits for no W of another chunk. */
+static void fill_needs(pst_solver *s) {
     const pst_solve_problem *p = s->problem;
     for (uint32_t q = 0; q < s->n_queue; q += SOLVE_KINDS) {
         const pst_held *h = &p->held[q / SOLVE_KINDS];
@@ -97,35 +96,34 @@ static void fill_taken(pst_solver *s) {
             if (of[k] < q) until_f_b += other->f_b;
             if (of[k] < q && other->b_w > earlier_b) earlier_b = other->b_w;
         }
-        s->taken[0][q] = s->taken[1][q] = h->f_b + h->f_w;
-        s->taken[0][q + SOLVE_B] = s->taken[1][q + SOLVE_B] = h->b_w;
-        s->spare[0][q] = later + (h->b_w > earlier_b ? h->b_w : earlier_b);
-        s->spare[0][q + SOLVE_B] = h->b_w > h->f_b ? earlier_b : 0;
-        s->spare[1][q + SOLVE_B] = h->f_b > h->b_w ? later : 0;
-        s->spare[1][q + SOLVE_W] = later + until_f_b;
+        s->needed[0][q] = s->needed[1][q] = h->f_b + h->f_w;
+        s->needed[0][q + SOLVE_B] = s->needed[1][q + SOLVE_B] = h->b_w;
+        s->reserve[0][q] = later + (h->b_w > earlier_b ? h->b_w : earlier_b);
+        s->reserve[0][q + SOLVE_B] = h->b_w > h->f_b ? earlier_b : 0;
+        s->reserve[1][q + SOLVE_B] = h->f_b > h->b_w ? later : 0;
+        s->reserve[1][q + SOLVE_W] = later + until_f_b;
     }
 }
 
-/* One micro-batch after the other: F of the rank's chunks, then B and W from the last chunk to the
- * first. */
-static void fill_alone(pst_solver *s) {
+/* A single micro-batch: F of the rank's chunks, then B and W from the last chunk to the first. */
+static void fill_single(pst_solver *s) {
     const pst_solve_problem *p = s->problem;
     for (uint32_t r = 0; r < s->n_rank; r++) {
         const uint32_t *of = s->queue_of + (size_t)r * s->per_rank;
-        uint32_t *there = s->alone[0] + (size_t)r * s->per_rank,
-                 *back = s->alone[1] + (size_t)r * s->per_rank, n = 0;
-        uint64_t begun = 0; /* all F of a micro-batch run before the first of its B */
+        uint32_t *forward = s->single_order[0] + (size_t)r * s->per_rank,
+                 *backward = s->single_order[1] + (size_t)r * s->per_rank, n = 0;
+        uint64_t started = 0; /* all F of a micro-batch come before the first of its B */
         for (uint32_t k = 0; k < s->per_rank; k += SOLVE_KINDS) {
             const pst_held *h = &p->held[of[k] / SOLVE_KINDS];
-            there[n++] = of[k];
-            begun += h->f_b + h->f_w;
-            if (begun + h->b_w > s->whole[r]) s->whole[r] = begun + h->b_w;
+            forward[n++] = of[k];
+            started += h->f_b + h->f_w;
+            if (started + h->b_w > s->single_peak[r]) s->single_peak[r] = started + h->b_w;
         }
         for (uint32_t k = s->per_rank; k > 0; k -= SOLVE_KINDS) {
-            there[n++] = of[k - SOLVE_KINDS] + SOLVE_B;
-            there[n++] = of[k - SOLVE_KINDS] + SOLVE_W;
+            forward[n++] = of[k - SOLVE_KINDS] + SOLVE_B;
+            forward[n++] = of[k - SOLVE_KINDS] + SOLVE_W;
         }
-        for (uint32_t k = 0; k < n; k++) back[k] = there[n - 1 - k];
+        for (uint32_t k = 0; k < n; k++) backward[k] = forward[n - 1 - k];
     }
 }
 
@@ -136,8 +134,8 @@ static pst_status check_problem(const pst_solve_problem *p) {
         p->n_chunk > PST_SOLVE_MOST_CHUNKS)
         return pst_fail(
             PST_EINPUT,
-            "schedule solved: %u chunks on %u ranks with %u micro-batches are too many; at most "
-            "%d passes of %d chunks can be solved",
+            "schedule solved: %u chunks on %u ranks with %u micro-batches are too many; expected "
+            "at most %d passes and %d chunks",
             p->n_chunk, p->n_rank, p->n_micro, PST_SOLVE_MOST_PASSES, PST_SOLVE_MOST_CHUNKS);
     return PST_OK;
 }
@@ -145,11 +143,11 @@ static pst_status check_problem(const pst_solve_problem *p) {
 static pst_status check_limits(const pst_solver *s) {
     const uint64_t *limit = s->problem->limit;
     for (uint32_t r = 0; limit && r < s->n_rank; r++)
-        if (s->whole[r] > limit[r])
-            return pst_fail(
-                PST_EINPUT,
-                "schedule solved: rank %u may hold %llu, but one micro-batch alone holds %llu", r,
-                (unsigned long long)limit[r], (unsigned long long)s->whole[r]);
+        if (s->single_peak[r] > limit[r])
+            return pst_fail(PST_EINPUT,
+                            "schedule solved: the memory limit of rank %u is %llu, but a single "
+                            "micro-batch needs %llu",
+                            r, (unsigned long long)limit[r], (unsigned long long)s->single_peak[r]);
     return PST_OK;
 }
 
@@ -167,47 +165,47 @@ static pst_status open_solver(const pst_solve_problem *p, pst_solver *s) {
     s->queue_of = calloc(n, sizeof *s->queue_of);
     s->place_of = calloc(n, sizeof *s->place_of);
     s->change = calloc(n, sizeof *s->change);
-    s->whole = calloc(p->n_rank, sizeof *s->whole);
+    s->single_peak = calloc(p->n_rank, sizeof *s->single_peak);
     s->topological = calloc(n, sizeof *s->topological);
-    int got = s->ns && s->rank_of && s->queue_of && s->place_of && s->change && s->whole &&
+    int got = s->ns && s->rank_of && s->queue_of && s->place_of && s->change && s->single_peak &&
               s->topological;
     for (int d = 0; d < 2; d++) {
         s->edge[d] = calloc(n, sizeof *s->edge[d]);
-        s->alone[d] = calloc(n, sizeof *s->alone[d]);
-        s->taken[d] = calloc(n, sizeof *s->taken[d]);
-        s->spare[d] = calloc(n, sizeof *s->spare[d]);
-        got = got && s->edge[d] && s->alone[d] && s->taken[d] && s->spare[d];
+        s->single_order[d] = calloc(n, sizeof *s->single_order[d]);
+        s->needed[d] = calloc(n, sizeof *s->needed[d]);
+        s->reserve[d] = calloc(n, sizeof *s->reserve[d]);
+        got = got && s->edge[d] && s->single_order[d] && s->needed[d] && s->reserve[d];
     }
     if (!got) return pst_fail(PST_ENOMEM, "schedule solved: no memory for %u chunks", p->n_chunk);
     fill_queues(s);
-    fill_taken(s);
-    fill_alone(s);
+    fill_needs(s);
+    fill_single(s);
     fill_edges(s);
     return check_limits(s);
 }
 
 /* --- placements ------------------------------------------------------------------------------- */
 
-uint32_t pst_solve_places(uint32_t chunks, pst_solve_place place[PST_SOLVE_PLACES]) {
-    static const pst_placement way[] = {PST_PLACE_V_SHAPE, PST_PLACE_ROUND_ROBIN};
+uint32_t pst_solve_placements(uint32_t chunks, pst_solve_placement place[PST_SOLVE_PLACEMENTS]) {
+    static const pst_placement placement[] = {PST_PLACE_V_SHAPE, PST_PLACE_ROUND_ROBIN};
     const uint32_t first = chunks ? chunks : 1, last = chunks ? chunks : PST_SOLVE_CHUNKS;
     uint32_t n = 0;
     for (uint32_t k = first; k <= last; k++)
-        for (uint32_t i = 0; i < sizeof way / sizeof *way; i++) {
-            const pst_schedule_row *like = pst_schedule_with_placement(way[i], k);
-            if (like) place[n++] = (pst_solve_place){like->name, k};
+        for (uint32_t i = 0; i < sizeof placement / sizeof *placement; i++) {
+            const pst_schedule_row *like = pst_schedule_with_placement(placement[i], k);
+            if (like) place[n++] = (pst_solve_placement){like->name, k};
         }
     return n;
 }
 
-int pst_solve_has(const pst_solve_place *place, const pst_schedule_row *row) {
+int pst_solve_placement_has(const pst_solve_placement *place, const pst_schedule_row *row) {
     const pst_schedule_row *like;
     if (row->kind == PST_SCHEDULE_FORWARD || pst_schedule_find(place->like, &like) != PST_OK)
         return 0;
     return row->n_virtual == like->n_virtual;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- assembly --------------------------------------------------------------------------------- */
 
 static pst_status write_schedule(const pst_solver *s, const pst_solution *x,
                                  pst_schedule **schedule) {
@@ -219,7 +217,7 @@ static pst_status write_schedule(const pst_solver *s, const pst_solution *x,
     memcpy((*schedule)->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk);
     uint32_t *next = calloc(s->n_queue, sizeof *next);
     pst_status status =
-        next ? PST_OK : pst_fail(PST_ENOMEM, "schedule solved: no memory to write it");
+        next ? PST_OK : pst_fail(PST_ENOMEM, "schedule solved: no memory for the result");
     size_t n = pst_solve_length(s);
     for (uint32_t r = 0; status == PST_OK && r < s->n_rank; r++)
         for (size_t k = 0; k < n; k++) {

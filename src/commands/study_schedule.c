@@ -115,9 +115,9 @@ typedef struct {
     pst_study study; /* the shortest so far; schedule NULL: none */
     uint64_t step_ns;
     uint32_t n_place, at, best; /* placements; the one at hand; that of the shortest */
-    pst_solve_place place[PST_SOLVE_PLACES];
-    uint64_t bound_ns[PST_SOLVE_PLACES]; /* 0: not solved for */
-    pst_status why;                      /* why nothing was solved; the first of them is told */
+    pst_solve_placement place[PST_SOLVE_PLACEMENTS];
+    uint64_t bound_ns[PST_SOLVE_PLACEMENTS]; /* 0: not solved for */
+    pst_status why;                          /* why nothing was solved; the first of them is told */
     char text[256];
 } contest;
 
@@ -141,15 +141,16 @@ static pst_status enter(const pst_simulate_options *o, const stages *x, pst_sche
 }
 
 /* What cannot be solved for is passed over. */
-static pst_status solve_place(const pst_simulate_options *o, uint32_t thrift, contest *best) {
-    const pst_solve_place *place = &best->place[best->at];
+static pst_status solve_place(const pst_simulate_options *o, uint32_t budget_divisor,
+                              contest *best) {
+    const pst_solve_placement *place = &best->place[best->at];
     pst_schedule *named = NULL, *schedule;
     stages x = {0};
     pst_solved solved;
     pst_status status = pst_schedule_generate(place->like, (uint32_t)o->stages, place->n_virtual,
                                               (uint32_t)o->micro_batches, &named);
     if (status == PST_OK) status = open_stages(o, named, &x);
-    x.problem.thrift = thrift;
+    x.problem.budget_divisor = budget_divisor;
     if (status == PST_OK) status = pst_schedule_solve(&x.problem, &schedule, &solved);
     if (status == PST_OK) {
         if (solved.bound_ns > best->bound_ns[best->at]) best->bound_ns[best->at] = solved.bound_ns;
@@ -170,7 +171,7 @@ static pst_status solve_place(const pst_simulate_options *o, uint32_t thrift, co
 /* A named schedule can be shorter than what was solved by what a receive has to wait for. */
 static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_row *row,
                               contest *best) {
-    const pst_solve_place *place = &best->place[best->at];
+    const pst_solve_placement *place = &best->place[best->at];
     pst_schedule *named;
     stages x = {0};
     PST_TRY(row->generate(row, (uint32_t)o->stages, place->n_virtual, (uint32_t)o->micro_batches,
@@ -188,18 +189,18 @@ static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_
 
 /* A little for every placement, then all that may be done for the best of them. */
 static pst_status solve_places(const pst_simulate_options *o, contest *best) {
-    uint32_t n_row, n = best->n_place = pst_solve_places((uint32_t)o->chunks, best->place);
+    uint32_t n_row, n = best->n_place = pst_solve_placements((uint32_t)o->chunks, best->place);
     const pst_schedule_row *row = pst_schedule_rows(&n_row);
     for (best->at = 0; best->at < n; best->at++) {
-        PST_TRY(solve_place(o, n > 1 ? PST_SOLVE_THRIFT_EACH : 1, best));
+        PST_TRY(solve_place(o, n > 1 ? PST_SOLVE_DIVISOR_EACH : 1, best));
         for (uint32_t i = 0; best->bound_ns[best->at] && i < n_row; i++)
-            if (pst_solve_has(&best->place[best->at], &row[i]))
+            if (pst_solve_placement_has(&best->place[best->at], &row[i]))
                 PST_TRY(enter_named(o, &row[i], best));
     }
     if (!best->study.schedule) return pst_fail(best->why, "%s", best->text);
     best->at = best->best;
     return n > 1 && best->step_ns > best->bound_ns[best->at]
-               ? solve_place(o, PST_SOLVE_THRIFT_BEST, best)
+               ? solve_place(o, PST_SOLVE_DIVISOR_BEST, best)
                : PST_OK;
 }
 

@@ -45,7 +45,7 @@ static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
             if (in->opcode != PST_OP_SEND || in->local == PST_NONE || in->micro) continue;
             int down = p->cut->tape->value[p->cut->chunk[in->chunk].local[in->local].value].kind ==
                        PST_VALUE_GRAD;
-            uint64_t *ns = down ? &hop[in->chunk - 1].back : &hop[in->chunk].there;
+            uint64_t *ns = down ? &hop[in->chunk - 1].backward : &hop[in->chunk].forward;
             if (in->ns > *ns) *ns = in->ns;
         }
     }
@@ -146,13 +146,13 @@ int pst_prepare_problems_tighten(const pst_prepared *p, uint64_t limit, pst_prep
     return taken;
 }
 
-pst_status pst_prepare_problems_solve(pst_prepare_problems *x, uint32_t thrift,
+pst_status pst_prepare_problems_solve(pst_prepare_problems *x, uint32_t budget_divisor,
                                       uint64_t *bound_ns) {
     uint64_t most = 0;
     close_schedules(x);
     for (uint32_t i = 0; i < x->n; i++) {
         pst_solved found;
-        x->of[i].problem.thrift = thrift;
+        x->of[i].problem.budget_divisor = budget_divisor;
         PST_TRY(pst_schedule_solve(&x->of[i].problem, &x->schedule[i], &found));
         most = longer(most, found.bound_ns);
     }

@@ -29,7 +29,8 @@ pst_status pst_prepare_problems_open(const pst_prepared *p, uint64_t limit,
 void pst_prepare_problems_close(pst_prepare_problems *x);
 /* Solves all, and takes what was solved before away. bound_ns: of the one that takes longest, flush
  * left out. EINPUT: it cannot be in this memory. */
-pst_status pst_prepare_problems_solve(pst_prepare_problems *x, uint32_t thrift, uint64_t *bound_ns);
+pst_status pst_prepare_problems_solve(pst_prepare_problems *x, uint32_t budget_divisor,
+                                      uint64_t *bound_ns);
 /* Less memory for the ranks whose layout, in p, came out too large; 0: none is, or one cannot do
  * with less. */
 int pst_prepare_problems_tighten(const pst_prepared *p, uint64_t limit, pst_prepare_problems *x);

@@ -1,10 +1,10 @@
 /* parallel.schedule solved: of all schedules that keep every rank within its memory the one that is
- * predicted to be the shortest. What takes part: for every placement of chunks (pst_solve_places),
- * the order that is solved for (prepare/problem.h), and the named ones. Each is prepared as a run
- * would be, so that memory and prediction are those of the run. Every rank comes to the same result
- * by itself, unless its launcher has handed it on (handoff.h): nothing here depends on the machine,
- * which is why the limit is parallel.memory, or else what the schedule that sets the limit
- * (pst_schedule_with_limit) needs on its fullest rank. */
+ * predicted to be the shortest. What takes part: for every placement of chunks
+ * (pst_solve_placements), the order that is solved for (prepare/problem.h), and the named ones.
+ * Each is prepared as a run would be, so that memory and prediction are those of the run. Every
+ * rank comes to the same result by itself, unless its launcher has handed it on (handoff.h):
+ * nothing here depends on the machine, which is why the limit is parallel.memory, or else what the
+ * schedule that sets the limit (pst_schedule_with_limit) needs on its fullest rank. */
 #include "prepare/layout.h"
 #include "prepare/problem.h"
 #include "base/log.h"
@@ -21,10 +21,10 @@ typedef struct {
     const pst_layout *layout;
     uint64_t limit;                /* bytes of any rank */
     uint32_t n_place, at, best_at; /* placements; the one at hand; that of the best */
-    pst_solve_place place[PST_SOLVE_PLACES];
-    uint64_t bound_ns[PST_SOLVE_PLACES]; /* flush left out; 0: not solved for */
-    pst_prepared *best;                  /* NULL: none fits yet */
-    char from[32];                       /* what it was before it was called "solved" */
+    pst_solve_placement place[PST_SOLVE_PLACEMENTS];
+    uint64_t bound_ns[PST_SOLVE_PLACEMENTS]; /* flush left out; 0: not solved for */
+    pst_prepared *best;                      /* NULL: none fits yet */
+    char from[32];                           /* what it was before it was called "solved" */
 } contest;
 
 static const char *solved_name(void) { return pst_schedule_name_of(PST_SCHEDULE_SOLVED); }
@@ -65,8 +65,8 @@ static void enter(contest *c, pst_prepared *p, const char *from) {
 /* --- who takes part --------------------------------------------------------------------------- */
 
 /* EINPUT: chunks cannot lie like that, or not in this memory. */
-static pst_status solve_place(contest *c, uint32_t thrift) {
-    const pst_solve_place *place = &c->place[c->at];
+static pst_status solve_place(contest *c, uint32_t budget_divisor) {
+    const pst_solve_placement *place = &c->place[c->at];
     pst_prepared *first, *p = NULL;
     pst_prepare_problems x;
     contest apart = *c;
@@ -75,7 +75,7 @@ static pst_status solve_place(contest *c, uint32_t thrift) {
     pst_status status = pst_prepare_problems_open(first, c->limit, &x);
     for (int i = 0, again = 1; again && i < TRIES && status == PST_OK; i++) {
         uint64_t bound = 0;
-        status = pst_prepare_problems_solve(&x, thrift, &bound);
+        status = pst_prepare_problems_solve(&x, budget_divisor, &bound);
         if (status != PST_OK) break;
         if (i == 0 && bound > c->bound_ns[c->at]) c->bound_ns[c->at] = bound;
         status = prepare_with(c, solved_name(), place->n_virtual, x.schedule, x.n, &p);
@@ -97,7 +97,7 @@ static pst_status pass_over(pst_status status, const char *name) {
 }
 
 static pst_status enter_named(contest *c, const pst_schedule_row *row) {
-    const pst_solve_place *place = &c->place[c->at];
+    const pst_solve_placement *place = &c->place[c->at];
     pst_prepared *p;
     pst_status status = prepare_with(c, row->name, place->n_virtual, NULL, 0, &p);
     if (status != PST_OK) return pass_over(status, row->name);
@@ -113,18 +113,18 @@ static pst_status enter_named(contest *c, const pst_schedule_row *row) {
 static pst_status hold(contest *c, uint32_t chunks) {
     uint32_t n_row;
     const pst_schedule_row *row = pst_schedule_rows(&n_row);
-    c->n_place = pst_solve_places(chunks, c->place);
+    c->n_place = pst_solve_placements(chunks, c->place);
     for (c->at = 0; c->at < c->n_place; c->at++) {
-        const pst_solve_place *place = &c->place[c->at];
+        const pst_solve_placement *place = &c->place[c->at];
         char text[64];
         snprintf(text, sizeof text, "%u chunks per rank as %s", place->n_virtual, place->like);
-        PST_TRY(pass_over(solve_place(c, c->n_place > 1 ? PST_SOLVE_THRIFT_EACH : 1), text));
+        PST_TRY(pass_over(solve_place(c, c->n_place > 1 ? PST_SOLVE_DIVISOR_EACH : 1), text));
         for (uint32_t i = 0; i < n_row; i++)
-            if (pst_solve_has(place, &row[i])) PST_TRY(enter_named(c, &row[i]));
+            if (pst_solve_placement_has(place, &row[i])) PST_TRY(enter_named(c, &row[i]));
     }
     if (!c->best || c->n_place == 1) return PST_OK;
     c->at = c->best_at;
-    return pass_over(solve_place(c, PST_SOLVE_THRIFT_BEST), c->place[c->at].like);
+    return pass_over(solve_place(c, PST_SOLVE_DIVISOR_BEST), c->place[c->at].like);
 }
 
 /* Chunks per rank that are asked for; a list of what is computed again has an item for each of
@@ -224,7 +224,7 @@ pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_option
     status = find_limit(&c);
     if (status == PST_OK) status = hold(&c, asked_chunks(layout));
     if (status == PST_OK && !c.best) { /* pst_prepare_fits says what would fit */
-        const pst_solve_place *place = &c.place[0];
+        const pst_solve_placement *place = &c.place[0];
         snprintf(c.from, sizeof c.from, "%s",
                  place->n_virtual == 1 ? pst_schedule_single_stage()->name : place->like);
         status = prepare_with(&c, c.from, place->n_virtual, NULL, 0, &c.best);

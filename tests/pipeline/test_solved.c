@@ -45,7 +45,7 @@ static void draw(instance *x, uint64_t *seed, uint32_t n_rank, uint32_t n_virtua
                                .hop = x->hop,
                                .held = x->held,
                                .limit = x->limit,
-                               .thrift = 8};
+                               .budget_divisor = 8};
 }
 
 /* --- brute force ------------------------------------------------------------------------------ */
@@ -75,13 +75,14 @@ static uint64_t ready(const force *f, uint32_t c, int kind) {
     if (m == p->n_micro || f->held[rank] + takes > p->limit[rank]) return UINT64_MAX;
     if (kind == 0 && c > 0) {
         if (f->done[c - 1][0] <= m) return UINT64_MAX;
-        at = f->end[c - 1][0][m] + p->hop[c - 1].there;
+        at = f->end[c - 1][0][m] + p->hop[c - 1].forward;
     }
     if (kind && f->done[c][kind - 1] <= m) return UINT64_MAX;
     if (kind) at = f->end[c][kind - 1][m];
     if (kind == 1 && c + 1 < p->n_chunk) {
         if (f->done[c + 1][1] <= m) return UINT64_MAX;
-        if (f->end[c + 1][1][m] + p->hop[c].back > at) at = f->end[c + 1][1][m] + p->hop[c].back;
+        if (f->end[c + 1][1][m] + p->hop[c].backward > at)
+            at = f->end[c + 1][1][m] + p->hop[c].backward;
     }
     return at > f->free_at[rank] ? at : f->free_at[rank];
 }
@@ -261,12 +262,12 @@ static void rounds(void **state) {
             fail_msg("%u chunks: %s", v, pst_error());
         assert_true(pst_solve_fits(&x.p, s));
         assert_true(found.bound_ns <= found.makespan_ns && found.makespan_ns <= found.named_ns);
-        x.p.thrift = 64;
+        x.p.budget_divisor = 64;
         pst_schedule_close(s);
         assert_int_equal(pst_schedule_solve(&x.p, &s, &found), PST_OK);
         pst_schedule_close(s);
-        pst_solve_place place[PST_SOLVE_PLACES];
-        uint32_t n = pst_solve_places(v, place);
+        pst_solve_placement place[PST_SOLVE_PLACEMENTS];
+        uint32_t n = pst_solve_placements(v, place);
         assert_int_equal(n, v == 2 ? 2 : 1);
         assert_string_equal(place[n - 1].like, "interleaved");
         assert_int_equal(place[n - 1].n_virtual, v);
@@ -296,7 +297,7 @@ static void unproven_takes_little_memory(void **state) {
                            .rank_of_chunk = rank_of_chunk,
                            .ns = ns,
                            .held = held,
-                           .thrift = 10000};
+                           .budget_divisor = 10000};
     pid_t child = fork();
     assert_true(child >= 0);
     if (!child) {
@@ -320,9 +321,9 @@ static void unproven_takes_little_memory(void **state) {
 #endif
 }
 
-static void are(uint32_t chunks, const pst_solve_place *expected, uint32_t n) {
-    pst_solve_place place[PST_SOLVE_PLACES];
-    assert_int_equal(pst_solve_places(chunks, place), n);
+static void are(uint32_t chunks, const pst_solve_placement *expected, uint32_t n) {
+    pst_solve_placement place[PST_SOLVE_PLACEMENTS];
+    assert_int_equal(pst_solve_placements(chunks, place), n);
     for (uint32_t i = 0; i < n; i++) {
         assert_string_equal(place[i].like, expected[i].like);
         assert_int_equal(place[i].n_virtual, expected[i].n_virtual);
@@ -331,13 +332,13 @@ static void are(uint32_t chunks, const pst_solve_place *expected, uint32_t n) {
 
 static void placements_are_those_of_rows(void **state) {
     (void)state;
-    static const pst_solve_place all[] = {
+    static const pst_solve_placement all[] = {
         {"1f1b-early", 1}, {"zb-v", 2}, {"interleaved", 2}, {"interleaved", 3}, {"interleaved", 4}};
     are(0, all, 5);
     are(1, all, 1);
     are(2, all + 1, 2);
     are(3, all + 3, 1);
-    are(7, &(pst_solve_place){"interleaved", 7}, 1);
+    are(7, &(pst_solve_placement){"interleaved", 7}, 1);
 }
 
 static void what_cannot_be(void **state) {
@@ -349,7 +350,8 @@ static void what_cannot_be(void **state) {
     draw(&x, &seed, 3, 1, 4, 1);
     x.limit[1] = 1;
     assert_int_equal(pst_schedule_solve(&x.p, &s, &found), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "rank 1 may hold 1, but one micro-batch alone holds"));
+    assert_non_null(
+        strstr(pst_error(), "the memory limit of rank 1 is 1, but a single micro-batch needs"));
     x.p.n_chunk = 4;
     assert_int_equal(pst_schedule_solve(&x.p, &s, &found), PST_EINPUT);
 }
