@@ -1,4 +1,4 @@
-/* One change of a cluster, as `simulate --what-if` takes it. */
+/* Changes one value of a cluster, for `simulate --what-if`. */
 #include "config/number.h"
 #include "pipeline/cluster/parts.h"
 #include <stdio.h>
@@ -11,7 +11,7 @@ static pst_status wrong(const char *change, const char *what) {
 
 /* --- links ------------------------------------------------------------------------------------ */
 
-/* All nodes': as many NICs as before share it. */
+/* Sets the rate on all nodes; the number of NICs that share it stays. */
 static void set_rate(pst_cluster *c, pst_level level, double bytes_per_s) {
     for (uint32_t i = 0; i < c->n_node; i++) {
         pst_cluster_node *node = &c->node[i];
@@ -23,7 +23,7 @@ static void set_rate(pst_cluster *c, pst_level level, double bytes_per_s) {
     }
 }
 
-/* Whether devices of it are joined by links of the level. */
+/* Whether the cluster has links of this level. */
 static int has_level(const pst_cluster *c, pst_level level) {
     if (level == PST_LEVEL_NODE) return c->n_node > 1;
     for (uint32_t i = 1; i < c->n_device; i++)
@@ -39,18 +39,19 @@ static pst_status change_link(pst_cluster *c, char *name, const char *value, con
     uint64_t ns;
     if (of) *of++ = 0;
     if (!pst_level_find(name, &level, &directions))
-        return wrong(change, "there are the links " PST_LEVEL_NAMES);
+        return wrong(change, "unknown link; expected one of " PST_LEVEL_NAMES);
     if (!has_level(c, level))
         return wrong(change, level == PST_LEVEL_NODE
-                                 ? "the cluster is one node, and has no link between nodes"
-                                 : "no node has several devices, and a link between them");
+                                 ? "the cluster has only one node, so no link between nodes"
+                                 : "no node has several devices, so no link between them");
     if (!of || !strcmp(of, "bandwidth")) {
         if (!pst_cluster_rate(value, &rate))
             return wrong(change, "expected a rate with its unit, such as 200Gb/s or 450GB/s");
         set_rate(c, level, rate / directions);
         return PST_OK;
     }
-    if (strcmp(of, "latency")) return wrong(change, "a link has bandwidth and latency");
+    if (strcmp(of, "latency"))
+        return wrong(change, "unknown value of a link; expected bandwidth or latency");
     if (!pst_cluster_latency(value, &ns)) return wrong(change, "expected a time, such as 10us");
     for (uint32_t i = 0; i < c->n_node; i++) c->node[i].link[level].latency_ns = ns;
     return PST_OK;
@@ -76,14 +77,16 @@ static pst_status change_device(pst_cluster *c, char *name, const char *value, c
     uint32_t from, to;
     double v;
     if (of) *of++ = 0;
-    snprintf(which, sizeof which, "there are devices 0 to %u, and * for all", c->n_device - 1);
+    snprintf(which, sizeof which, "unknown device; expected 0 to %u, or * for all",
+             c->n_device - 1);
     if (!read_range(c, name, &from, &to)) return wrong(change, which);
     int speed = of && !strcmp(of, "speed"), memory = of && !strcmp(of, "memory");
-    if (!speed && !memory) return wrong(change, "a device has speed and memory");
+    if (!speed && !memory)
+        return wrong(change, "unknown value of a device; expected speed or memory");
     if (speed && (!pst_number_real(value, &v) || v < 1e-3 || v > 1e3))
         return wrong(change, "expected a number from 0.001 to 1000");
     if (memory && (!pst_number_bytes(value, &v) || v < 1 || v >= 0x1p60))
-        return wrong(change, "expected bytes, such as 40GiB");
+        return wrong(change, "expected a size, such as 40GiB");
     for (uint32_t d = from; d < to; d++) {
         if (speed) c->device[d].speed = v;
         else c->device[d].memory = (uint64_t)v;
@@ -103,8 +106,6 @@ pst_status pst_cluster_change(pst_cluster *c, const char *change) {
     *value++ = 0;
     if (!strncmp(text, "link.", 5)) return change_link(c, text + 5, value, change);
     if (!strncmp(text, "device.", 7)) return change_device(c, text + 7, value, change);
-    return wrong(
-        change,
-        "what can be changed is link.NAME, link.NAME.latency, device.N.speed and device.N.memory "
-        "(* for all)");
+    return wrong(change, "expected link.NAME, link.NAME.latency, device.N.speed or device.N.memory "
+                         "(* for all devices)");
 }

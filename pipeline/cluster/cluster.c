@@ -35,8 +35,9 @@ pst_status pst_cluster_add_kind(pst_cluster *c, const pst_device_kind *kind, uin
 
 pst_status pst_cluster_add_devices(pst_cluster *c, uint32_t count, uint32_t kind, double speed,
                                    uint64_t memory) {
-    if (count > PST_CLUSTER_MOST - c->n_device)
-        return pst_fail(PST_EINPUT, "there are more than %d devices up to here", PST_CLUSTER_MOST);
+    if (count > PST_CLUSTER_MAX_DEVICES - c->n_device)
+        return pst_fail(PST_EINPUT, "too many devices; expected at most %d",
+                        PST_CLUSTER_MAX_DEVICES);
     pst_cluster_device *more = realloc(c->device, (c->n_device + count) * sizeof *more);
     if (!more) return pst_fail(PST_ENOMEM, "no memory for %u devices", c->n_device + count);
     c->device = more;
@@ -56,7 +57,7 @@ static int is_cpu(const pst_cluster *c, uint32_t device) {
     return !strcmp(c->kind[c->device[device].kind].name, "cpu");
 }
 
-/* As given, else as the slowest of its devices' kinds has it. */
+/* As given, else that of the slowest kind among its devices. */
 static pst_cluster_link device_link(const pst_cluster *c, uint32_t first,
                                     const pst_link_given *given) {
     pst_cluster_link link = {.bytes_per_s = INFINITY};
@@ -80,7 +81,7 @@ static void set_node_link(const pst_cluster *c, uint32_t first, const pst_link_g
     node->node_bytes_per_s = given->bytes_per_s * (nics ? nics : 1) / given->oversubscription;
 }
 
-static pst_status room_for_nodes(pst_cluster *c, uint32_t more) {
+static pst_status grow_nodes(pst_cluster *c, uint32_t more) {
     pst_cluster_node *node = realloc(c->node, (c->n_node + (size_t)more) * sizeof *node);
     if (!node) return pst_fail(PST_ENOMEM, "no memory for %u nodes", c->n_node + more);
     c->node = node;
@@ -90,7 +91,7 @@ static pst_status room_for_nodes(pst_cluster *c, uint32_t more) {
 pst_status pst_cluster_add_node(pst_cluster *c, const char *name,
                                 const pst_link_given given[PST_LEVEL_COUNT]) {
     uint32_t first = first_of_node(c, c->n_node);
-    PST_TRY(room_for_nodes(c, 1));
+    PST_TRY(grow_nodes(c, 1));
     pst_cluster_node *node = &c->node[c->n_node++];
     *node = (pst_cluster_node){0};
     snprintf(node->name, sizeof node->name, "%s", name);
@@ -102,9 +103,10 @@ pst_status pst_cluster_add_node(pst_cluster *c, const char *name,
 pst_status pst_cluster_repeat_node(pst_cluster *c, uint32_t count) {
     uint32_t last = c->n_node - 1, first = first_of_node(c, last), n = c->n_device - first;
     if (!count) return PST_OK;
-    if (count > (PST_CLUSTER_MOST - c->n_device) / n)
-        return pst_fail(PST_EINPUT, "there are more than %d devices up to here", PST_CLUSTER_MOST);
-    PST_TRY(room_for_nodes(c, count));
+    if (count > (PST_CLUSTER_MAX_DEVICES - c->n_device) / n)
+        return pst_fail(PST_EINPUT, "too many devices; expected at most %d",
+                        PST_CLUSTER_MAX_DEVICES);
+    PST_TRY(grow_nodes(c, count));
     pst_cluster_device *device =
         realloc(c->device, (c->n_device + (size_t)count * n) * sizeof *device);
     if (!device) return pst_fail(PST_ENOMEM, "no memory for %u devices", c->n_device + count * n);
@@ -120,7 +122,7 @@ pst_status pst_cluster_repeat_node(pst_cluster *c, uint32_t count) {
     return PST_OK;
 }
 
-void pst_cluster_plain_links(pst_cluster *c) {
+void pst_cluster_default_links(pst_cluster *c) {
     for (uint32_t d = 0; d < c->n_device; d++) {
         pst_cluster_node *node = &c->node[c->device[d].node];
         if (!is_cpu(c, d)) {
@@ -129,11 +131,11 @@ void pst_cluster_plain_links(pst_cluster *c) {
             continue;
         }
         node->link[PST_LEVEL_NODE] = c->kind[c->device[d].kind].link;
-        node->node_bytes_per_s += node->link[PST_LEVEL_NODE].bytes_per_s; /* for each of them */
+        node->node_bytes_per_s += node->link[PST_LEVEL_NODE].bytes_per_s; /* one per device */
     }
 }
 
-pst_status pst_cluster_plain(uint32_t n_device, pst_cluster **cluster) {
+pst_status pst_cluster_default(uint32_t n_device, pst_cluster **cluster) {
     const pst_link_given given[PST_LEVEL_COUNT] = {PST_LINK_NOT_GIVEN, PST_LINK_NOT_GIVEN};
     const pst_device_kind *cpu;
     pst_cluster *c;
@@ -164,13 +166,13 @@ pst_status pst_cluster_between(const pst_cluster *c, uint32_t a, uint32_t b,
     char first[48], second[48];
     if (!p->bytes_per_s || !q->bytes_per_s)
         return x == y ? pst_fail(PST_EINPUT,
-                                 "the cluster has no link between the devices of node %s; such as "
-                                 "nvlink: 900GB/s",
+                                 "the cluster has no link between the devices of node %s; add one, "
+                                 "such as nvlink: 900GB/s",
                                  node_text(c, x, first))
-                      : pst_fail(
-                            PST_EINPUT,
-                            "the cluster has no link between nodes %s and %s; such as ib: 400Gb/s",
-                            node_text(c, x, first), node_text(c, y, second));
+                      : pst_fail(PST_EINPUT,
+                                 "the cluster has no link between nodes %s and %s; add one, such "
+                                 "as ib: 400Gb/s",
+                                 node_text(c, x, first), node_text(c, y, second));
     link->bytes_per_s = fmin(p->bytes_per_s, q->bytes_per_s);
     link->latency_ns = p->latency_ns > q->latency_ns ? p->latency_ns : q->latency_ns;
     return PST_OK;
@@ -178,7 +180,7 @@ pst_status pst_cluster_between(const pst_cluster *c, uint32_t a, uint32_t b,
 
 int pst_cluster_rate(const char *text, double *bytes_per_s) {
     double v;
-    if (pst_number_real(text, &v)) return 0; /* 900 of what? */
+    if (pst_number_real(text, &v)) return 0; /* a number without a unit */
     if (!pst_number_rate(text, &v) || v < 1 || v > 1e18) return 0;
     *bytes_per_s = v;
     return 1;

@@ -1,9 +1,8 @@
-/* Device kinds by name. Peaks are those of data sheets for dense matrices (without sparsity, which
- * doubles them there), of the modules with NVLink (SXM). fp32 is that of plain fp32 units:
- * precision fp32 means what it says. Memory is the data sheet's in GB of 10^9 bytes; that chips
- * have some percent more (H100: 85.5e9) is about what driver, context and libraries take. NVLink is
- * one direction, half of what data sheets say; its latency, and those of other links that are not
- * given, are the usual ones of a message between programs, launch included.
+/* Device kinds by name. Peaks are those of data sheets for dense matrices (no sparsity), of the
+ * modules with NVLink (SXM). fp32 is the peak of the fp32 units, without TF32. Memory is the data
+ * sheet's in GB of 10^9 bytes; chips have a few percent more (H100: 85.5e9), about what driver,
+ * context and libraries take. NVLink rates are for one direction, half of the data sheet's.
+ * Latencies that are not given are the usual ones of a message between programs, launch included.
  *
  *   V100       nvidia.com, V100 data sheet (V100 SXM2 32 GB): 15.7 and 125 TFLOPS, 900 GB/s, NVLink
  *              300 GB/s
@@ -14,8 +13,8 @@
  *   H200       H200 Tensor Core GPU data sheet (SXM): as H100, 141 GB, 4.8 TB/s
  *   B200       HGX B200 (an eighth of it): 75, 2,250 / 2 (TF32), 4,500 / 2 and 9,000 / 2 (FP8)
  *              TFLOPS, 180 GB, 8 TB/s (DGX B200: 64 TB/s), NVLink 1.8 TB/s
- *   cpu        one core, as partition/balance/solve.c has it for every precision; within a host,
- *              shared memory */
+ *   cpu        one core, with the figures of partition/balance/solve.c for every precision;
+ *              within a host, shared memory */
 #include "penstock/option.h"
 #include <stdio.h>
 #include "pipeline/cluster/parts.h"
@@ -46,7 +45,8 @@ const pst_device_kind *pst_device_kinds(uint32_t *n) {
     return kinds;
 }
 
-/* Names that begin with `name`, or all: "'A100-40' or 'A100-80'", "cpu, V100". Their number. */
+/* The names that begin with `name`, or all: "'A100-40' or 'A100-80'", "cpu, V100". Returns how
+ * many. */
 static uint32_t list_kinds(const char *const *names, uint32_t n, const char *name, char *text,
                            size_t bytes) {
     uint32_t n_said = 0, n_left = 0;
@@ -64,7 +64,7 @@ static uint32_t list_kinds(const char *const *names, uint32_t n, const char *nam
     return n_said + n_left;
 }
 
-/* EINPUT with all that begin so, else the nearest, else all there are. */
+/* EINPUT with all names that begin with this one, else the most similar one, else all. */
 static pst_status unknown_kind(const char *name, const char *const *names, uint32_t n) {
     char all[400] = "", alike[400] = "";
     const char *near = pst_did_you_mean(name, names, n);
@@ -75,7 +75,7 @@ static pst_status unknown_kind(const char *name, const char *const *names, uint3
         return pst_fail(PST_EINPUT, "unknown kind of device '%.40s'; did you mean '%s'?", name,
                         near);
     list_kinds(names, n, "", all, sizeof all);
-    return pst_fail(PST_EINPUT, "unknown kind of device '%.40s'; there are %s", name, all);
+    return pst_fail(PST_EINPUT, "unknown kind of device '%.40s'; expected one of %s", name, all);
 }
 
 pst_status pst_device_kind_find(const char *name, const pst_device_kind *own, uint32_t n_own,

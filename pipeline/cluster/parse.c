@@ -1,4 +1,4 @@
-/* The YAML form of a cluster, and reading either form. */
+/* Reads a cluster from YAML; reads either form from a file or a text. */
 #include "base/file.h"
 #include "config/number.h"
 #include "config/yaml.h"
@@ -12,29 +12,29 @@ enum { MAX_FILE = 1 << 20 };
 typedef struct {
     pst_yaml y;
     pst_cluster *c;
-    pst_device_kind *own; /* [n_own] the file's */
+    pst_device_kind *own; /* [n_own] the kinds of the file */
     uint32_t n_own;
-    pst_link_given given[PST_LEVEL_COUNT]; /* of all nodes */
-    int links;                             /* one was given, anywhere */
+    pst_link_given given[PST_LEVEL_COUNT]; /* default links of all nodes */
+    int links;                             /* 1: the file gives some link */
 } reader;
 
-/* In front of what a function that knows no place says. */
+/* Puts file, line and column before a message that has none. */
 static pst_status at(const reader *r, const yaml_node_t *node, pst_status status) {
     return status == PST_OK ? PST_OK : pst_yaml_at(&r->y, node, status);
 }
 
-/* A plain name, as is printed again. */
+/* A name of printable ASCII, because it is printed again. */
 static pst_status read_name(const reader *r, const yaml_node_t *node, size_t bytes, char *name) {
     const char *text = pst_yaml_text(node);
     char expected[64];
-    int plain = *text && strlen(text) < bytes;
+    int valid = *text && strlen(text) < bytes;
     for (const char *at = text; *at; at++)
-        plain &= *at > ' ' && *at < 127 && !strchr("\"'\\{}[],:#&*!|>%@`", *at);
-    if (plain) {
+        valid &= *at > ' ' && *at < 127 && !strchr("\"'\\{}[],:#&*!|>%@`", *at);
+    if (valid) {
         snprintf(name, bytes, "%s", text);
         return PST_OK;
     }
-    snprintf(expected, sizeof expected, "a name of 1 to %zu plain characters", bytes - 1);
+    snprintf(expected, sizeof expected, "a name of 1 to %zu printable ASCII characters", bytes - 1);
     return pst_yaml_fail(&r->y, node, "expected ", expected);
 }
 
@@ -48,7 +48,7 @@ static pst_status read_rate(const reader *r, const yaml_node_t *node, double *by
 
 static pst_status read_memory(const reader *r, const yaml_node_t *node, uint64_t *bytes) {
     PST_TRY(pst_yaml_bytes(&r->y, node, bytes));
-    return *bytes ? PST_OK : pst_yaml_fail(&r->y, node, "expected bytes, such as 64GiB", "");
+    return *bytes ? PST_OK : pst_yaml_fail(&r->y, node, "expected a size, such as 64GiB", "");
 }
 
 static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind *kind) {
@@ -61,8 +61,7 @@ static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind 
     PST_TRY(read_name(r, value[0], sizeof kind->name, kind->name));
     for (uint32_t i = 0; i < r->n_own; i++)
         if (!strcasecmp(r->own[i].name, kind->name))
-            return pst_yaml_fail(&r->y, value[0],
-                                 "there is a kind of this name already: ", kind->name);
+            return pst_yaml_fail(&r->y, value[0], "two kinds have the same name: ", kind->name);
     PST_TRY(read_rate(r, value[1], &kind->bytes_per_s));
     if (value[2]) PST_TRY(read_memory(r, value[2], &kind->memory));
     for (int i = 0; i < 5; i++)
@@ -70,8 +69,8 @@ static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind 
             PST_TRY(pst_yaml_real(&r->y, value[3 + i], 1, 1e24, &kind->flops[dtype[i]]));
     for (int i = 0; i < 5; i++)
         if (value[3 + i]) return PST_OK;
-    return pst_yaml_fail(&r->y, node, "give one of fp32, tf32, bf16, fp16, fp8: ",
-                         "FLOP/s of matrix products, such as 312e12");
+    return pst_yaml_fail(&r->y, node, "the peak FLOP/s are missing; ",
+                         "expected one of fp32, tf32, bf16, fp16, fp8, such as bf16: 312e12");
 }
 
 static pst_status read_kinds(reader *r, const yaml_node_t *list) {
@@ -85,7 +84,7 @@ static pst_status read_kinds(reader *r, const yaml_node_t *list) {
     return PST_OK;
 }
 
-/* node: NULL for the default. The file's own kinds come first. */
+/* node NULL: the default kind. The file's own kinds come first. */
 static pst_status find_kind(reader *r, const yaml_node_t *node, uint32_t *index) {
     const char *name = node ? pst_yaml_text(node) : "cpu";
     const pst_device_kind *kind;
@@ -108,8 +107,8 @@ static pst_status read_link(reader *r, const yaml_node_t *node, pst_level level,
     if (value[1] && !pst_cluster_latency(pst_yaml_text(value[1]), &link->latency_ns))
         return pst_yaml_fail(&r->y, value[1], "expected ", "a time, such as 10us or 500ns");
     if (level != PST_LEVEL_NODE && (value[2] || value[3]))
-        return pst_yaml_fail(&r->y, value[2] ? value[2] : value[3], "nics and oversubscription are",
-                             " of the link between nodes");
+        return pst_yaml_fail(&r->y, value[2] ? value[2] : value[3],
+                             "nics and oversubscription are ", "for the link between nodes only");
     if (value[2]) PST_TRY(pst_yaml_u32(&r->y, value[2], 1, 1024, &link->nics));
     if (value[3]) PST_TRY(pst_yaml_real(&r->y, value[3], 1, 1000, &link->oversubscription));
     return PST_OK;
@@ -127,11 +126,11 @@ static pst_status read_links(reader *r, const yaml_node_t *node,
         pst_level level;
         double directions;
         char what[128];
-        snprintf(what, sizeof what, "\"%.40s\" is no link; there are ", pst_yaml_text(key));
+        snprintf(what, sizeof what, "unknown link \"%.40s\"; expected one of ", pst_yaml_text(key));
         if (!pst_level_find(pst_yaml_text(key), &level, &directions))
             return pst_yaml_fail(&r->y, key, what, PST_LEVEL_NAMES);
         if (seen[level]++)
-            return pst_yaml_fail(&r->y, key, "a second link between ",
+            return pst_yaml_fail(&r->y, key, "expected only one link between ",
                                  level == PST_LEVEL_NODE ? "nodes" : "devices of a node");
         PST_TRY(read_link(r, yaml_document_get_node(&r->y.document, pair->value), level, directions,
                           &given[level]));
@@ -149,7 +148,7 @@ static pst_status add_devices(reader *r, const yaml_node_t *node) {
     uint64_t memory = 0;
     double speed = 1;
     PST_TRY(pst_yaml_mapping(&r->y, node, row, 4, value));
-    if (value[0]) PST_TRY(pst_yaml_u32(&r->y, value[0], 1, PST_CLUSTER_MOST, &count));
+    if (value[0]) PST_TRY(pst_yaml_u32(&r->y, value[0], 1, PST_CLUSTER_MAX_DEVICES, &count));
     if (value[1]) PST_TRY(pst_yaml_real(&r->y, value[1], 1e-3, 1e3, &speed));
     if (value[2]) PST_TRY(read_memory(r, value[2], &memory));
     PST_TRY(find_kind(r, value[3], &kind));
@@ -164,8 +163,8 @@ static pst_status add_nodes(reader *r, const yaml_node_t *node) {
     char name[sizeof r->c->node->name] = "";
     PST_TRY(pst_yaml_mapping(&r->y, node, row, 4, value));
     if (value[0]) PST_TRY(read_name(r, value[0], sizeof name, name));
-    if (value[1]) PST_TRY(pst_yaml_u32(&r->y, value[1], 1, PST_CLUSTER_MOST, &count));
-    PST_TRY(pst_yaml_list(&r->y, value[2], 1, PST_CLUSTER_MOST,
+    if (value[1]) PST_TRY(pst_yaml_u32(&r->y, value[1], 1, PST_CLUSTER_MAX_DEVICES, &count));
+    PST_TRY(pst_yaml_list(&r->y, value[2], 1, PST_CLUSTER_MAX_DEVICES,
                           "devices, such as [{count: 2, kind: h100, memory: 64GiB}]", &n));
     for (uint32_t i = 0; i < n; i++) PST_TRY(add_devices(r, pst_yaml_item(&r->y, value[2], i)));
     if (value[3]) PST_TRY(read_links(r, value[3], given));
@@ -180,9 +179,9 @@ static pst_status read_cluster(reader *r, const yaml_node_t *root) {
     PST_TRY(pst_yaml_mapping(&r->y, root, row, 3, value));
     if (value[2]) PST_TRY(read_kinds(r, value[2]));
     if (value[1]) PST_TRY(read_links(r, value[1], r->given));
-    PST_TRY(pst_yaml_list(&r->y, value[0], 1, PST_CLUSTER_MOST, "nodes", &n));
+    PST_TRY(pst_yaml_list(&r->y, value[0], 1, PST_CLUSTER_MAX_DEVICES, "nodes", &n));
     for (uint32_t i = 0; i < n; i++) PST_TRY(add_nodes(r, pst_yaml_item(&r->y, value[0], i)));
-    if (!r->links) pst_cluster_plain_links(r->c);
+    if (!r->links) pst_cluster_default_links(r->c);
     return PST_OK;
 }
 
@@ -196,7 +195,7 @@ static pst_status parse_yaml(const char *text, size_t bytes, const char *file, p
     return status;
 }
 
-/* The text need not end with a zero byte: the short form is copied. */
+/* The text need not end with a zero byte, so the short form is copied. */
 static pst_status parse(const char *text, size_t bytes, const char *file, pst_cluster *c) {
     enum { MOST = 4096 };
     char line[MOST];
@@ -228,9 +227,9 @@ pst_status pst_cluster_load(const char *path, pst_cluster **cluster) {
         return pst_cluster_parse(path, strlen(path), "cluster", cluster);
     pst_status status = pst_file_parse(path, MAX_FILE, parse_into, cluster);
     if (status == PST_EINPUT && access(path, F_OK))
-        return pst_fail(
-            status,
-            "cluster: '%.200s' is neither a file nor such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'",
-            path);
+        return pst_fail(status,
+                        "cluster: '%.200s' is neither a file nor a short form such as '16x8 h100 "
+                        "nvlink:900GB/s ib:400Gb/s'",
+                        path);
     return status;
 }

@@ -1,8 +1,7 @@
-/* The short form: groups joined by "+", each "NODES x DEVICES KIND" and then what is to be said of
- * them: links by name, speed, memory. A link of a node is one NIC's, for each device one;
- * "ib:4x400Gb/s" says that a node has 4, "ib:400Gb/s/2" that the network behind them is
- * oversubscribed by 2. A group that says no link between nodes has that of the last group that
- * does. */
+/* The short form: groups joined by "+". A group is "NODES x DEVICES KIND", then its options: links
+ * by name, speed, memory. A link's rate is that of one NIC, of which each device has one;
+ * "ib:4x400Gb/s" means 4 NICs per node, "ib:400Gb/s/2" a network that is oversubscribed by 2. A
+ * group without a link between nodes has that of the last group with one. */
 #include "config/number.h"
 #include "pipeline/cluster/parts.h"
 #include <ctype.h>
@@ -23,7 +22,7 @@ typedef struct {
 typedef struct {
     const char *text, *at, *file;
     char word[WORD];
-    size_t column; /* of the word */
+    size_t column; /* column of the word */
     group group[MOST_GROUPS];
     uint32_t n;
 } reader;
@@ -42,7 +41,7 @@ static pst_status fail(const reader *r, const char *what) {
     return pst_fail(PST_EINPUT, "%s:1:%zu: '%s': %s", r->file, r->column, r->word, what);
 }
 
-/* The next word, "" at the end; "+" is a word of its own. */
+/* Reads the next word, "" at the end; "+" is a word of its own. */
 static pst_status next(reader *r) {
     while (*r->at == ' ' || *r->at == '\t') r->at++;
     const char *from = r->at;
@@ -52,11 +51,12 @@ static pst_status next(reader *r) {
     r->column = (size_t)(from - r->text) + 1;
     for (const char *c = from; c < r->at; c++)
         if (!isgraph((unsigned char)*c))
-            return pst_fail(PST_EINPUT, "%s:1:%zu: a character that is not printable", r->file,
-                            r->column);
+            return pst_fail(PST_EINPUT,
+                            "%s:1:%zu: found an unprintable character; expected ASCII text",
+                            r->file, r->column);
     snprintf(r->word, sizeof r->word, "%.*s", (int)(r->at - from < WORD ? r->at - from : WORD - 1),
              from);
-    return r->at - from < WORD ? PST_OK : fail(r, "too long a word");
+    return r->at - from < WORD ? PST_OK : fail(r, "this word is too long");
 }
 
 static int count(const char *text, size_t n, uint32_t most, uint32_t *value) {
@@ -73,14 +73,14 @@ static int count(const char *text, size_t n, uint32_t most, uint32_t *value) {
 static pst_status read_counts(reader *r, group *g) {
     size_t n = strspn(r->word, "0123456789");
     g->nodes = 1;
-    int fine = r->word[n] == 'x' ? count(r->word, n, PST_CLUSTER_MOST, &g->nodes) &&
-                                       count(r->word + n + 1, strlen(r->word + n + 1),
-                                             PST_CLUSTER_MOST, &g->devices)
-                                 : count(r->word, strlen(r->word), PST_CLUSTER_MOST, &g->devices);
+    int fine = r->word[n] == 'x'
+                   ? count(r->word, n, PST_CLUSTER_MAX_DEVICES, &g->nodes) &&
+                         count(r->word + n + 1, strlen(r->word + n + 1), PST_CLUSTER_MAX_DEVICES,
+                               &g->devices)
+                   : count(r->word, strlen(r->word), PST_CLUSTER_MAX_DEVICES, &g->devices);
     return fine ? PST_OK
-                : fail(r, "expected nodes x devices of each, such as 16x8, or devices of one node, "
-                          "such as 8; at "
-                          "most 65536");
+                : fail(r, "expected NODESxDEVICES, such as 16x8, or the devices of one node, such "
+                          "as 8; at most 65536");
 }
 
 /* "400Gb/s", "4x400Gb/s", "400Gb/s/2". */
@@ -122,23 +122,23 @@ static pst_status read_option(reader *r, group *g) {
             return fail(r, "expected a number from 0.001 to 1000");
     } else if (!strcmp(text, "memory")) {
         if (!pst_number_bytes(value, &v) || v < 1 || v >= 0x1p60)
-            return fail(r, "expected bytes, such as 64GiB");
+            return fail(r, "expected a size, such as 64GiB");
         g->memory = (uint64_t)v;
     } else if (pst_level_find(text, &level, &directions)) {
-        if (g->given[level].bytes_per_s) return fail(r, "a second link of this level");
+        if (g->given[level].bytes_per_s) return fail(r, "expected only one link of this level");
         return read_link(r, value, level, directions, &g->given[level]);
-    } else return fail(r, "there are speed, memory and the links " PST_LEVEL_NAMES);
+    } else return fail(r, "unknown option; expected speed, memory, or a link: " PST_LEVEL_NAMES);
     return PST_OK;
 }
 
 static pst_status read_group(reader *r) {
-    if (r->n == MOST_GROUPS) return fail(r, "more than 64 groups");
+    if (r->n == MOST_GROUPS) return fail(r, "too many groups; expected at most 64");
     group *g = &r->group[r->n++];
     *g = (group){.speed = 1, .given = {PST_LINK_NOT_GIVEN, PST_LINK_NOT_GIVEN}};
     PST_TRY(next(r));
     PST_TRY(read_counts(r, g));
     PST_TRY(next(r));
-    if (!*r->word) return fail(r, "the kind of the devices is missing, such as h100 or cpu");
+    if (!*r->word) return fail(r, "expected a kind of device, such as h100 or cpu");
     pst_status status = pst_device_kind_find(r->word, NULL, 0, &g->kind);
     if (status != PST_OK) return pst_fail_in(status, "%s:1:%zu", r->file, r->column);
     while ((status = next(r)) == PST_OK && *r->word && strcmp(r->word, "+"))
@@ -170,13 +170,13 @@ static pst_status add_all(reader *r, pst_cluster *c) {
         pst_status status = add_group(c, &r->group[i]);
         if (status != PST_OK) return pst_fail_in(status, "%s:1:%zu", r->file, strlen(r->text));
     }
-    if (!links) pst_cluster_plain_links(c);
+    if (!links) pst_cluster_default_links(c);
     return PST_OK;
 }
 
 pst_status pst_cluster_parse_short(const char *text, const char *file, pst_cluster *c) {
     reader *r = malloc(sizeof *r);
-    if (!r) return pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
+    if (!r) return pst_fail(PST_ENOMEM, "%s: no memory to read the cluster", file);
     *r = (reader){.text = text, .at = text, .file = file};
     pst_status status = read_group(r);
     while (status == PST_OK && *r->word) status = read_group(r);

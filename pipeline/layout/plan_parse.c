@@ -106,7 +106,7 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     else stages = l->pipeline;
     if (value[2]) PST_TRY(read_flag(r, value[2], &l->sequence));
     if (value[3]) PST_TRY(pst_yaml_u32(y, value[3], 0, 2, &l->zero));
-    if (stages * l->data > PST_CLUSTER_MOST)
+    if (stages * l->data > PST_CLUSTER_MAX_DEVICES)
         return pst_yaml_fail(y, value[0], "ranks x data x tensor is too large; expected at most ",
                              "65536");
     r->micros = value[4];
@@ -287,7 +287,7 @@ static pst_status read_layout(reader *r) {
     PST_TRY(read_numbers(r, r->micros, l->data, 1, MAX_NODE, &l->micros));
     PST_TRY(check_micros(r, l));
     PST_TRY(read_degrees(r, l));
-    return read_numbers(r, r->device, pst_plan_job_ranks(&r->head), 0, PST_CLUSTER_MOST - 1,
+    return read_numbers(r, r->device, pst_plan_job_ranks(&r->head), 0, PST_CLUSTER_MAX_DEVICES - 1,
                         &l->device);
 }
 

@@ -1,5 +1,5 @@
-/* Lays out one rank's arena: what the rank holds follows from which chunks are its own; where it
- * lies, from counting up region by region. */
+/* Lays out one rank's arena: its chunks decide which buffers it has; these are placed one after
+ * another, region by region. */
 #include "pipeline/memory/map_builder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +30,9 @@ static void place_weights(pst_memory_map_builder *b) {
     pst_memory_map_finish(b, PST_REGION_WEIGHT);
 }
 
-/* What this rank answers for, and what it steps: with a sharded optimizer the same, else all that
- * it holds. */
-static void share_params(pst_memory_map_builder *b) {
+/* Sets the elements that this rank owns and those that STEP updates here: the same ones with ZeRO,
+ * else all that it has. */
+static void set_owned(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
     pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
     const pst_share *share = b->job->share[at.tensor];
@@ -47,7 +47,7 @@ static void share_params(pst_memory_map_builder *b) {
     }
 }
 
-/* Of a master weight, of a state. */
+/* The size of a master weight, or of one optimizer state. */
 static uint64_t stepped_bytes(const pst_memory_map *x, uint32_t p) {
     return (x->step_to[p] - x->step_from[p]) * sizeof(float);
 }
@@ -80,7 +80,7 @@ static pst_status find_owned(pst_memory_map_builder *b) {
     free(order);
     for (uint32_t r = 0; r < x->n_rank; r++) {
         pst_grid_place at = pst_grid_at(b->job->grid, r);
-        if (x->rank && r != x->rank) continue; /* rank 0 hears of all */
+        if (x->rank && r != x->rank) continue; /* rank 0 receives from all */
         x->loss_of_rank[r] = b->job->micros[at.replica];
         x->piece_of_rank[r] = pst_share_pieces(b->job->share[at.tensor], at.stage, at.replica);
     }
@@ -108,7 +108,7 @@ static void place_control(pst_memory_map_builder *b, const pst_optim_row *optim)
 
 /* --- data and outputs ------------------------------------------------------------------------- */
 
-/* The most micro-batches for which a chunk of this rank has tensor t in `place`. */
+/* For how many micro-batches this rank keeps tensor t in `place`. */
 static uint32_t copies_in(const pst_memory_map_builder *b, const pst_cut *cut, const pst_job *job,
                           uint32_t t, pst_place place) {
     if (!cut) return 0;
@@ -162,7 +162,7 @@ static uint64_t scratch_bytes(const pst_memory_map_builder *b, const pst_cut *cu
 }
 
 /* The largest accumulator that another rank sends here. */
-static uint64_t join_bytes(const pst_memory_map_builder *b) {
+static uint64_t shared_grad_bytes(const pst_memory_map_builder *b) {
     uint64_t bytes = 0;
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
         for (uint32_t u = 1; u < b->g->param[p].n_use && pst_memory_map_has_use(b, p, 0); u++)
@@ -171,7 +171,7 @@ static uint64_t join_bytes(const pst_memory_map_builder *b) {
     return bytes;
 }
 
-/* What STEP changes, once more. */
+/* A copy of what STEP changes, to undo it. */
 static void place_undo(pst_memory_map_builder *b, uint64_t start, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
     uint64_t at = start;
@@ -185,34 +185,35 @@ static void place_undo(pst_memory_map_builder *b, uint64_t start, const pst_opti
     }
 }
 
-/* Training first; then whatever lies over it may reach further. */
-static void place_passing(pst_memory_map_builder *b, const pst_slots *slots,
-                          const pst_slots *eval_slots, const pst_optim_row *optim) {
+/* Slots and scratch of training first; then what overlays them, which may need more. */
+static void place_slots_and_scratch(pst_memory_map_builder *b, const pst_slots *slots,
+                                    const pst_slots *eval_slots, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
     pst_memory_map_begin(b, PST_REGION_SLOT);
     place_slots(b, slots, x->class_base);
     pst_memory_map_finish(b, PST_REGION_SLOT);
     pst_memory_map_begin(b, PST_REGION_SCRATCH);
     x->scratch_base = pst_memory_map_take(b, scratch_bytes(b, b->cut));
-    uint64_t far = b->end, start = x->start[PST_REGION_SLOT], before = x->start[PST_REGION_SLOT];
+    uint64_t end = b->end, start = x->start[PST_REGION_SLOT], before = x->start[PST_REGION_SLOT];
     for (uint32_t r = 0; r < PST_REGION_SLOT; r++)
         if (x->bytes[r]) before = x->start[r] + x->bytes[r];
     if (b->eval_cut) {
         b->end = before;
         place_slots(b, eval_slots, x->eval_class_base);
         x->eval_scratch_base = pst_memory_map_take(b, scratch_bytes(b, b->eval_cut));
-        if (b->end > far) far = b->end;
+        if (b->end > end) end = b->end;
     }
-    x->join_bytes = optim ? join_bytes(b) : 0;
-    x->join = x->join_bytes ? start : ABSENT;
-    if (x->join_bytes && start + x->join_bytes > far) far = start + x->join_bytes;
+    x->shared_grad_bytes = optim ? shared_grad_bytes(b) : 0;
+    x->shared_grad = x->shared_grad_bytes ? start : ABSENT;
+    if (x->shared_grad_bytes && start + x->shared_grad_bytes > end)
+        end = start + x->shared_grad_bytes;
     place_undo(b, start, optim);
-    if (x->undo_end > far) far = x->undo_end;
-    b->end = far;
+    if (x->undo_end > end) end = x->undo_end;
+    b->end = end;
     pst_memory_map_finish(b, PST_REGION_SCRATCH);
-    if (!x->bytes[PST_REGION_SCRATCH] && far > start)
-        x->bytes[PST_REGION_SLOT] = far - start; /* what lies over reaches further */
-    x->total = far;
+    if (!x->bytes[PST_REGION_SCRATCH] && end > start)
+        x->bytes[PST_REGION_SLOT] = end - start; /* an overlay needs more */
+    x->total = end;
 }
 
 /* --- the map ---------------------------------------------------------------------------------- */
@@ -248,7 +249,7 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
 
     x->undo = offsets(pst_memory_map_params(b));
     x->grad_from = offsets(pst_memory_map_params(b));
-    x->fresh = offsets(pst_memory_map_params(b));
+    x->gradient_in_slot = offsets(pst_memory_map_params(b));
     x->data = offsets(n_tensor);
     x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class);
@@ -259,9 +260,9 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
-        !x->step_from || !x->undo || !x->step_to || !x->grad_from || !x->fresh || !x->data ||
-        !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
-        !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
+        !x->step_from || !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot ||
+        !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
+        !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a memory map");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++)
         x->has_chunk[c] = (uint8_t)pst_memory_map_has(b, c);
@@ -286,7 +287,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
                                 .map = x};
     pst_status status = open_offsets(&b, spec->slots, spec->eval_slots);
     if (status == PST_OK) {
-        share_params(&b);
+        set_owned(&b);
         status = find_owned(&b);
     }
     if (status != PST_OK) {
@@ -299,7 +300,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);
     place_tensors(&b, PST_REGION_OUTPUT, PST_TENSOR_OUTPUT, PST_PLACE_OUTPUT, x->output);
     pst_memory_map_place_gradients(&b, optim);
-    place_passing(&b, spec->slots, spec->eval_slots, optim);
+    place_slots_and_scratch(&b, spec->slots, spec->eval_slots, optim);
     *map = x;
     return PST_OK;
 }
@@ -322,7 +323,7 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->step_to);
     free(x->grad_from);
 
-    free(x->fresh);
+    free(x->gradient_in_slot);
     free(x->class_base);
     free(x->eval_class_base);
     free(x->has_chunk);

@@ -1,5 +1,5 @@
-/* Where things lie: from an operand, a step's scratch or a message to its bytes in the arena; and
- * the table of regions that `inspect` shows. */
+/* Addresses in the arena: of an operand, of an operator's scratch and of a message; the table of
+ * regions that `inspect` prints. */
 #include "base/arena.h"
 #include "pipeline/memory/map.h"
 
@@ -9,7 +9,7 @@ static void *at(uint8_t *arena, uint64_t offset) {
     return offset == ABSENT ? NULL : arena + offset;
 }
 
-/* The accumulator of a use for a part of the micro-batches. */
+/* The accumulator of a use, for one part of the micro-batches. */
 static void *address_part(const pst_memory_view *v, uint32_t param, uint32_t use, uint32_t part) {
     const pst_memory_map *x = v->map;
     uint64_t first = x->grad[param][use],
@@ -17,12 +17,13 @@ static void *address_part(const pst_memory_view *v, uint32_t param, uint32_t use
     return first == ABSENT ? NULL : v->arena + first + part * pst_align(bytes);
 }
 
-/* What a pass of `micro` leaves of a gradient that is shared out. */
-static void *address_fresh(const pst_memory_view *v, uint32_t param, uint32_t chunk,
-                           uint32_t micro) {
+/* Where the passes of `micro` write a sharded gradient. */
+static void *address_slot_gradient(const pst_memory_view *v, uint32_t param, uint32_t chunk,
+                                   uint32_t micro) {
     const pst_memory_map *x = v->map;
     uint64_t slot = v->slots->gradient[(size_t)chunk * v->slots->n_micro + micro];
-    return v->arena + x->gradient + slot * pst_align(x->gradient_bytes) + x->fresh[param];
+    return v->arena + x->gradient + slot * pst_align(x->gradient_bytes) +
+           x->gradient_in_slot[param];
 }
 
 static void *address_local(const pst_memory_view *v, uint32_t chunk, uint32_t local,
@@ -53,8 +54,8 @@ void *pst_memory_map_address(const pst_memory_view *v, uint32_t chunk, const pst
     case PST_OPERAND_NULL: return NULL;
     case PST_OPERAND_PARAM: return at(v->arena, x->weight[operand->index]);
     case PST_OPERAND_DPARAM:
-        if (x->fresh[operand->index] != ABSENT)
-            return address_fresh(v, operand->index, chunk, micro);
+        if (x->gradient_in_slot[operand->index] != ABSENT)
+            return address_slot_gradient(v, operand->index, chunk, micro);
         return address_part(v, operand->index, operand->use,
                             x->parts > 1 ? micro / x->part_micros : 0);
     case PST_OPERAND_VALUE: break;
@@ -69,7 +70,7 @@ void *pst_memory_map_scratch(const pst_memory_map *x, const pst_cut *cut, const 
            step->scratch_offset;
 }
 
-/* Norms go to rank 0 and answers come from it. */
+/* Rank 0 receives the norms and sends the answers. */
 static void *address_norm(const pst_memory_view *v, const pst_instr *instr) {
     const pst_memory_map *x = v->map;
     int sends = instr->opcode == PST_OP_SEND;
@@ -82,15 +83,16 @@ static void *address_buffer(const pst_memory_view *v, uint32_t buffer) {
     return v->arena + x->buffer + (buffer - 1) * pst_align(x->buffer_bytes);
 }
 
-/* Of a use and part; where the gradient is shared out, what the round's micro-batch left. */
+/* Sum and operand for a use and part; of a sharded gradient, the operand is the gradient of the
+ * round's micro-batch. */
 static void *address_accumulator(const pst_memory_view *v, const pst_instr *instr, uint32_t use,
                                  uint32_t part) {
     const pst_memory_map *x = v->map;
-    if (x->fresh[instr->param] != ABSENT)
-        return (uint8_t *)address_fresh(v, instr->param, instr->chunk, instr->micro) +
+    if (x->gradient_in_slot[instr->param] != ABSENT)
+        return (uint8_t *)address_slot_gradient(v, instr->param, instr->chunk, instr->micro) +
                instr->from * sizeof(float);
     uint8_t *own = address_part(v, instr->param, use, part);
-    return own ? own + instr->from * sizeof(float) : at(v->arena, x->join);
+    return own ? own + instr->from * sizeof(float) : at(v->arena, x->shared_grad);
 }
 
 void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
@@ -126,5 +128,5 @@ pst_status pst_memory_map_print(const pst_memory_map *x, const pst_graph *g, FIL
         fprintf(out, "  %-16s %14llu %14llu\n", pst_region_name((pst_region)r),
                 (unsigned long long)x->start[r], (unsigned long long)x->bytes[r]);
     fprintf(out, "  %-16s %14s %14llu\n", "total", "", (unsigned long long)x->total);
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the memory map") : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the memory map could not be written") : PST_OK;
 }

@@ -1,4 +1,4 @@
-/* A memory map that is being laid out, and how far. */
+/* A memory map under construction. */
 #ifndef PST_PIPELINE_MEMORY_MAP_BUILDER_H
 #define PST_PIPELINE_MEMORY_MAP_BUILDER_H
 #include "base/arena.h"
@@ -10,7 +10,7 @@ typedef struct {
     const pst_job *job, *eval;
     const pst_slots *slots;
     pst_memory_map *map;
-    uint64_t end; /* one more than the last byte given away */
+    uint64_t end; /* one more than the last byte in use */
 } pst_memory_map_builder;
 
 static inline uint64_t pst_memory_map_take(pst_memory_map_builder *b, uint64_t bytes) {
@@ -29,7 +29,7 @@ static inline void pst_memory_map_finish(pst_memory_map_builder *b, pst_region r
     b->map->bytes[region] = b->end > start ? b->end - start : 0;
 }
 
-/* Whether a chunk, or the chunk of a use, is this rank's. */
+/* Whether a chunk, or the chunk of a use, is on this rank. */
 static inline int pst_memory_map_has(const pst_memory_map_builder *b, uint32_t chunk) {
     return b->job->rank_of_chunk[chunk] == pst_job_stage(b->job, b->map->rank);
 }
@@ -41,16 +41,16 @@ static inline int pst_memory_map_has_use(const pst_memory_map_builder *b, uint32
 static inline uint32_t pst_memory_map_params(const pst_memory_map_builder *b) {
     return b->g ? b->g->n_param : 0;
 }
-/* Of a weight as operators read it, with the zeros that they read behind it. */
+/* The size of a weight, with the zero padding that operators read after it. */
 static inline uint64_t pst_memory_map_weight_bytes(const pst_memory_map_builder *b, uint32_t p) {
     const pst_param *param = b->g->param + p;
     return pst_param_bytes(b->g, param) + pst_param_pad_bytes(b->g, param);
 }
-/* Of an accumulator. */
+/* The size of an accumulator. */
 static inline uint64_t pst_memory_map_param_bytes(const pst_memory_map_builder *b, uint32_t p) {
     return pst_param_elements(b->g->param + p) * sizeof(float);
 }
 
-/* pipeline/memory/map_gradients.c. optim NULL: there are none. */
+/* pipeline/memory/map_gradients.c. optim NULL: there are no gradients. */
 void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_row *optim);
 #endif

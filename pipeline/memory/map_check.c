@@ -1,5 +1,5 @@
-/* Checks a memory map: regions, and what lies in them for the whole step, do not overlap; slots of
- * all classes are apart; and every program is played on its scratch memory, byte range by byte
+/* Checks a memory map: regions, and the buffers that live for the whole step, do not overlap; slots
+ * of all classes are apart; every program is simulated on its scratch memory, byte range by byte
  * range. */
 #include "base/arena.h"
 #include "pipeline/memory/map.h"
@@ -16,7 +16,7 @@ typedef struct {
 typedef struct {
     range *r;
     uint32_t n;
-    size_t room;
+    size_t capacity;
     pst_status status;
 } ranges;
 
@@ -26,10 +26,11 @@ static void add(ranges *all, const pst_memory_map *x, pst_region region, uint64_
     uint64_t end = x->start[region] + x->bytes[region];
     if (region == PST_REGION_SLOT) end = x->total; /* evaluation reaches into SCRATCH */
     if (from < x->start[region] || from + bytes > end || from % PST_ARENA_ALIGN)
-        all->status = pst_fail(PST_EINTERNAL, "rank %u: number %u of %s lies outside of its region",
-                               x->rank, index, pst_region_name(region));
+        all->status =
+            pst_fail(PST_EINTERNAL, "rank %u: buffer %u of region %s lies outside the region",
+                     x->rank, index, pst_region_name(region));
     pst_status grown =
-        pst_grow(&all->r, sizeof *all->r, all->n, &all->room, "to check a memory map");
+        pst_grow(&all->r, sizeof *all->r, all->n, &all->capacity, "to check a memory map");
     if (grown != PST_OK) all->status = grown;
     else all->r[all->n++] = (range){from, from + bytes, pst_region_name(region), index};
 }
@@ -49,7 +50,7 @@ static pst_status check_ranges(ranges *all, uint32_t rank) {
     return all->status;
 }
 
-/* --- what lives throughout -------------------------------------------------------------------- */
+/* --- buffers that live for the whole step ----------------------------------------------------- */
 
 static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g) {
     for (uint32_t p = 0; g && p < g->n_param; p++) {
@@ -61,7 +62,8 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
         add(all, x, PST_REGION_STATE, x->state[0][p], stepped, p);
         add(all, x, PST_REGION_STATE, x->state[1][p], stepped, p);
         uint64_t parts = (x->parts - 1) * pst_align(bytes) + bytes;
-        if (x->fresh[p] != ABSENT) parts = (x->own_to[p] - x->own_from[p]) * sizeof(float);
+        if (x->gradient_in_slot[p] != ABSENT)
+            parts = (x->own_to[p] - x->own_from[p]) * sizeof(float);
         for (uint32_t u = 0; u < g->param[p].n_use; u++)
             add(all, x, PST_REGION_GRAD, x->grad[p][u], parts, p);
     }
@@ -95,77 +97,83 @@ static void add_slots(ranges *all, const pst_memory_map *x, const uint64_t *base
                      bytes = slots->class_[k].bytes;
             add(all, x, PST_REGION_SLOT, from, bytes, k);
             if (from + bytes > scratch)
-                all->status = pst_fail(PST_EINTERNAL,
-                                       "rank %u: slots of class %u reach into scratch", x->rank, k);
+                all->status =
+                    pst_fail(PST_EINTERNAL, "rank %u: slots of class %u overlap the scratch region",
+                             x->rank, k);
         }
 }
 
 static pst_status check_regions(const pst_memory_map *x) {
     uint64_t end = 0;
     if (x->undo_end > x->total)
-        return pst_fail(PST_EINTERNAL, "rank %u: what STEP keeps ends behind the arena", x->rank);
+        return pst_fail(PST_EINTERNAL, "rank %u: the undo copy of STEP ends after the arena",
+                        x->rank);
     for (uint32_t r = 0; r < PST_REGION_COUNT; r++) {
         if (!x->bytes[r]) continue;
         if (x->start[r] < end || x->start[r] % PST_ARENA_ALIGN)
-            return pst_fail(PST_EINTERNAL, "rank %u: region %s overlaps", x->rank,
-                            pst_region_name((pst_region)r));
+            return pst_fail(PST_EINTERNAL,
+                            "rank %u: region %s overlaps the one before it or is not aligned",
+                            x->rank, pst_region_name((pst_region)r));
         end = x->start[r] + x->bytes[r];
     }
-    return end == x->total ? PST_OK
-                           : pst_fail(PST_EINTERNAL,
-                                      "rank %u: the total is not the last region's end", x->rank);
+    return end == x->total
+               ? PST_OK
+               : pst_fail(PST_EINTERNAL, "rank %u: the total is not the end of the last region",
+                          x->rank);
 }
 
 /* --- scratch ---------------------------------------------------------------------------------- */
 
-/* intact: the scratch buffers whose bytes are as their last writer left them, in any order. */
+/* valid: the scratch buffers whose contents are valid, in any order. */
 typedef struct {
     const pst_chunk *chunk;
-    const pst_buffer **intact; /* [n_buffer] */
-    uint32_t n_intact, program, c;
-} stage;
+    const pst_buffer **valid; /* [n_buffer] */
+    uint32_t n_valid, program, c;
+} scratch_state;
 
 static int overlap(uint64_t a, uint64_t na, uint64_t b, uint64_t nb) {
     return a < b + nb && b < a + na;
 }
 
-static const pst_buffer *scratch_buffer(const stage *st, const pst_operand *o) {
+static const pst_buffer *scratch_buffer(const scratch_state *st, const pst_operand *o) {
     if (o->kind != PST_OPERAND_VALUE) return NULL;
     const pst_buffer *b = st->chunk->buffer + st->chunk->local[o->index].buffer;
     return b->place == PST_PLACE_SCRATCH ? b : NULL;
 }
 
-static void overwrite(stage *st, const pst_buffer *by, uint64_t offset, uint64_t bytes) {
-    for (uint32_t i = 0; i < st->n_intact;) {
-        const pst_buffer *b = st->intact[i];
+static void invalidate(scratch_state *st, const pst_buffer *by, uint64_t offset, uint64_t bytes) {
+    for (uint32_t i = 0; i < st->n_valid;) {
+        const pst_buffer *b = st->valid[i];
         if (b != by && overlap(offset, bytes, b->offset, b->bytes))
-            st->intact[i] = st->intact[--st->n_intact];
+            st->valid[i] = st->valid[--st->n_valid];
         else i++;
     }
 }
 
-static int is_intact(const stage *st, const pst_buffer *b) {
+static int is_valid(const scratch_state *st, const pst_buffer *b) {
     uint32_t i = 0;
-    while (i < st->n_intact && st->intact[i] != b) i++;
-    return i < st->n_intact;
+    while (i < st->n_valid && st->valid[i] != b) i++;
+    return i < st->n_valid;
 }
 
-/* A written operand may lie over a read one of the same step only where its row allows it. */
+/* An operand that is written may overlay one that the same operator reads only where the operator's
+ * row allows it. */
 static int may_overlap(const pst_step *step, uint32_t written, uint32_t read, const pst_buffer *a,
                        const pst_buffer *b) {
     return step->operand[written].share == (int)read && a->offset == b->offset &&
            a->bytes == b->bytes;
 }
 
-static pst_status play_step(stage *st, uint32_t s) {
+static pst_status check_step(scratch_state *st, uint32_t s) {
     const pst_step *step = st->chunk->program[st->program].step + s;
-    if (step->scratch) overwrite(st, NULL, step->scratch_offset, step->scratch);
+    if (step->scratch) invalidate(st, NULL, step->scratch_offset, step->scratch);
     for (uint32_t i = 0; i < step->n_operand; i++) {
         const pst_buffer *b = scratch_buffer(st, step->operand + i);
-        if (b && step->operand[i].access & PST_READ && !is_intact(st, b))
-            return pst_fail(PST_EINTERNAL,
-                            "chunk %u %s step %u: operand %u is overwritten before it is read",
-                            st->c, pst_opcode_name((pst_opcode)st->program), s, i);
+        if (b && step->operand[i].access & PST_READ && !is_valid(st, b))
+            return pst_fail(
+                PST_EINTERNAL,
+                "chunk %u, %s, operator %u: operand %u is overwritten before it is read", st->c,
+                pst_opcode_name((pst_opcode)st->program), s, i);
     }
     for (uint32_t i = 0; i < step->n_operand; i++) {
         const pst_buffer *a = scratch_buffer(st, step->operand + i);
@@ -179,27 +187,28 @@ static pst_status play_step(stage *st, uint32_t s) {
         }
         if (clash)
             return pst_fail(PST_EINTERNAL,
-                            "chunk %u %s step %u: operand %u is written over something in use",
+                            "chunk %u, %s, operator %u: operand %u overwrites a buffer in use",
                             st->c, pst_opcode_name((pst_opcode)st->program), s, i);
-        overwrite(st, a, a->offset, a->bytes);
-        if (!is_intact(st, a)) st->intact[st->n_intact++] = a;
+        invalidate(st, a, a->offset, a->bytes);
+        if (!is_valid(st, a)) st->valid[st->n_valid++] = a;
     }
     return PST_OK;
 }
 
-static pst_status play_programs(const pst_memory_map *x, const pst_cut *cut, uint32_t c,
-                                uint64_t base) {
+static pst_status check_programs(const pst_memory_map *x, const pst_cut *cut, uint32_t c,
+                                 uint64_t base) {
     const pst_chunk *chunk = cut->chunk + c;
     pst_status status = PST_OK;
     for (uint32_t p = 0; p < 4 && status == PST_OK; p++) {
-        stage st = {chunk, malloc(((size_t)chunk->n_buffer + 1) * sizeof *st.intact), 0, p, c};
-        if (!st.intact) return pst_fail(PST_ENOMEM, "no memory to check a memory map");
+        scratch_state st = {chunk, malloc(((size_t)chunk->n_buffer + 1) * sizeof *st.valid), 0, p,
+                            c};
+        if (!st.valid) return pst_fail(PST_ENOMEM, "no memory to check a memory map");
         if (chunk->program[p].scratch_bytes && base + chunk->program[p].scratch_bytes > x->total)
-            status = pst_fail(PST_EINTERNAL, "rank %u: scratch of chunk %u ends behind the arena",
+            status = pst_fail(PST_EINTERNAL, "rank %u: scratch of chunk %u ends after the arena",
                               x->rank, c);
         for (uint32_t s = 0; s < chunk->program[p].n_step && status == PST_OK; s++)
-            status = play_step(&st, s);
-        free(st.intact);
+            status = check_step(&st, s);
+        free(st.valid);
     }
     return status;
 }
@@ -218,6 +227,6 @@ pst_status pst_memory_map_check(const pst_memory_map *x, const pst_cut *cut,
     pst_status status = check_ranges(&all, x->rank);
     free(all.r);
     for (uint32_t c = 0; c < cut->n_chunk && status == PST_OK; c++)
-        if (x->has_chunk[c]) status = play_programs(x, cut, c, scratch);
+        if (x->has_chunk[c]) status = check_programs(x, cut, c, scratch);
     return status;
 }

@@ -1,10 +1,10 @@
-/* The region of gradients: accumulators, slots for what a micro-batch leaves of gradients that are
- * shared out, and receive buffers of replica sums. */
+/* The region of gradients: accumulators, slots for a micro-batch's sharded gradients, and receive
+ * buffers of replica sums. */
 #include "pipeline/memory/map_builder.h"
 
 #define ABSENT UINT64_MAX
 
-/* As long as the longest piece that is this rank's to add. */
+/* A buffer holds the longest piece that this rank reduces. */
 static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
     uint64_t most = 0;
@@ -19,13 +19,13 @@ static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim)
         pst_memory_map_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }
 
-/* Of all parts of a use. */
+/* The size of all parts of a use. */
 static uint64_t accumulator_bytes(const pst_memory_map_builder *b, uint32_t p) {
     return (b->map->parts - 1) * pst_align(pst_memory_map_param_bytes(b, p)) +
            pst_memory_map_param_bytes(b, p);
 }
 
-static int shares_out(const pst_memory_map_builder *b, uint32_t p) {
+static int is_sharded(const pst_memory_map_builder *b, uint32_t p) {
     return pst_job_shares_out(b->job, pst_grid_at(b->job->grid, b->map->rank).tensor, p);
 }
 
@@ -35,7 +35,7 @@ static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *o
         for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial;
              u++) {
             uint64_t bytes = accumulator_bytes(b, p);
-            if (shares_out(b, p)) {
+            if (is_sharded(b, p)) {
                 x->grad_from[p] = x->own_from[p];
                 bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
             }
@@ -45,17 +45,17 @@ static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *o
         }
 }
 
-/* As many as the passes of this rank take, each for its largest chunk. */
+/* The number of slots that this rank's passes use, each sized for its largest chunk. */
 static void place_gradient_slots(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
-    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) x->fresh[p] = ABSENT;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) x->gradient_in_slot[p] = ABSENT;
     if (!optim || !b->slots->gradient) return;
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
         uint64_t bytes = 0;
         for (uint32_t p = 0; p < pst_memory_map_params(b) && pst_memory_map_has(b, c); p++) {
-            if (!shares_out(b, p) || b->cut->use_chunk[b->cut->use_first[p]] != c) continue;
-            x->fresh[p] = pst_align(bytes);
-            bytes = x->fresh[p] + pst_memory_map_param_bytes(b, p);
+            if (!is_sharded(b, p) || b->cut->use_chunk[b->cut->use_first[p]] != c) continue;
+            x->gradient_in_slot[p] = pst_align(bytes);
+            bytes = x->gradient_in_slot[p] + pst_memory_map_param_bytes(b, p);
             x->gradient_saved +=
                 (int64_t)(pst_align(pst_memory_map_param_bytes(b, p)) -
                           pst_align((x->own_to[p] - x->own_from[p]) * sizeof(float)));

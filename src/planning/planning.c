@@ -42,7 +42,7 @@ static pst_status open_processors(pst_planning *x) {
         return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64,
                         PST_RANKS_MAX, n);
     x->nominal = 1;
-    PST_TRY(pst_cluster_plain((uint32_t)n, &x->cluster));
+    PST_TRY(pst_cluster_default((uint32_t)n, &x->cluster));
     return open_device(x);
 }
 

@@ -104,7 +104,7 @@ static pst_status load(pst_prepared *p, const char *name) {
         uint32_t most = 0;
         for (uint32_t r = 0; r < p->options.n_rank; r++)
             most = p->device[r] > most ? p->device[r] : most;
-        PST_TRY(pst_cluster_plain(most + 1, &p->cluster));
+        PST_TRY(pst_cluster_default(most + 1, &p->cluster));
         for (uint32_t r = 0; r < p->options.n_rank; r++)
             p->cluster->device[p->device[r]].speed = 1 / p->throttle[r];
     }

@@ -10,7 +10,7 @@
 static pst_status read_devices(const pst_config *c, uint32_t n, uint32_t *device) {
     for (uint32_t r = 0; r < n; r++)
         PST_TRY(pst_prepare_whole("parallel.devices", c->parallel.devices[r], 0,
-                                  PST_CLUSTER_MOST - 1, &device[r]));
+                                  PST_CLUSTER_MAX_DEVICES - 1, &device[r]));
     return PST_OK;
 }
 
@@ -47,10 +47,10 @@ pst_status pst_prepare_layout_devices(const pst_config *c, const pst_plan *plan,
 
 /* Which of the n processes that are launched runs each rank. */
 static pst_status find_processes(const uint32_t *device, uint32_t n, uint32_t *process) {
-    uint32_t *owner = malloc(PST_CLUSTER_MOST * sizeof *owner), used = 0;
+    uint32_t *owner = malloc(PST_CLUSTER_MAX_DEVICES * sizeof *owner), used = 0;
     pst_status status =
         owner ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the devices of %u ranks", n);
-    for (uint32_t d = 0; owner && d < PST_CLUSTER_MOST; d++) owner[d] = n;
+    for (uint32_t d = 0; owner && d < PST_CLUSTER_MAX_DEVICES; d++) owner[d] = n;
     for (uint32_t r = 0; r < n && status == PST_OK; r++) {
         if (owner[device[r]] < n)
             status =
@@ -58,7 +58,7 @@ static pst_status find_processes(const uint32_t *device, uint32_t n, uint32_t *p
                          owner[device[r]], r, device[r]);
         else owner[device[r]] = r;
     }
-    for (uint32_t d = 0; status == PST_OK && d < PST_CLUSTER_MOST; d++)
+    for (uint32_t d = 0; status == PST_OK && d < PST_CLUSTER_MAX_DEVICES; d++)
         if (owner[d] < n) process[owner[d]] = used++;
     free(owner);
     return status;

@@ -45,7 +45,7 @@ static pst_status run_kernel(pst_device *device, const void *block) {
 static int overwrites(const pst_rank *r, const pst_step *step, uint32_t micro) {
     for (uint32_t i = 0; i < step->n_operand; i++)
         if (step->operand[i].kind == PST_OPERAND_DPARAM &&
-            r->memory->fresh[step->operand[i].index] != ABSENT)
+            r->memory->gradient_in_slot[step->operand[i].index] != ABSENT)
             return 1;
     return micro % r->part_micros == 0;
 }

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         expect(c == NULL && strncmp(pst_error(), "fuzz:", 5) == 0);
         return 0;
     }
-    expect(c->n_device >= 1 && c->n_device <= PST_CLUSTER_MOST && c->n_node >= 1);
+    expect(c->n_device >= 1 && c->n_device <= PST_CLUSTER_MAX_DEVICES && c->n_node >= 1);
     for (uint32_t i = 0; i < c->n_device; i++)
         expect(c->device[i].speed > 0 && c->device[i].speed <= 1000 &&
                c->device[i].node < c->n_node);

@@ -277,7 +277,7 @@ static inline pst_status run_flush(pst_device *device, const void *call) {
     if (e->instr->opcode == PST_OP_REDUCE) {
         uint32_t p = e->instr->param;
         uint64_t second =
-            x->grad[p][e->instr->use] != UINT64_MAX ? x->grad[p][e->instr->use] : x->join;
+            x->grad[p][e->instr->use] != UINT64_MAX ? x->grad[p][e->instr->use] : x->shared_grad;
         fill(e, e->arena + x->grad[p][0], pst_param_elements(e->t->g->param + p) * 4,
              mix(stamp_at(e, x->grad[p][0]), stamp_at(e, second)));
     } else if (e->instr->opcode == PST_OP_NORM) {

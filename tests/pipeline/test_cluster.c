@@ -125,13 +125,13 @@ static void short_forms_take_defaults(void **unused) {
 static void one_value_is_changed(void **unused) {
     (void)unused;
     static const char *const wrong[][2] = {{"link.ib", "KEY=VALUE"},
-                                           {"link.tb=1GB/s", "there are the links device, nvlink"},
+                                           {"link.tb=1GB/s", "expected one of device, nvlink"},
                                            {"link.ib=fast", "expected a rate"},
-                                           {"link.ib.width=1", "bandwidth and latency"},
-                                           {"device.4.speed=1", "devices 0 to 3"},
+                                           {"link.ib.width=1", "expected bandwidth or latency"},
+                                           {"device.4.speed=1", "expected 0 to 3"},
                                            {"device.1.speed=nan", "a number from 0.001"},
-                                           {"device.1.colour=red", "speed and memory"},
-                                           {"memory=3", "what can be changed"}};
+                                           {"device.1.colour=red", "expected speed or memory"},
+                                           {"memory=3", "expected link.NAME"}};
     pst_cluster *c = parse("2x2 a100-40 ib:2x400Gb/s");
     assert_int_equal(pst_cluster_change(c, "link.ib=200Gb/s"), PST_OK);
     assert_true(c->node[1].link[PST_LEVEL_NODE].bytes_per_s == 25e9 &&
@@ -170,7 +170,7 @@ static void faults_are_named_with_their_place(void **unused) {
         {"{}\n", "c.yaml:1:1", "missing key: nodes"},
         {"nodes: 3\n", "c.yaml:1:8", "a list of nodes"},
         {"nodes: []\n", "c.yaml:1:8", "1 to 65536 nodes"},
-        {"nodes: [{devices: [{memory: 0}]}]\n", "c.yaml:1:29", "expected bytes, such as 64GiB"},
+        {"nodes: [{devices: [{memory: 0}]}]\n", "c.yaml:1:29", "expected a size, such as 64GiB"},
         {"nodes: [{name: a}]\n", "c.yaml:1:9", "missing key: devices"},
         {"nodes: [{devices: {count: 2}}]\n", "c.yaml:1:19", "a list of devices"},
         {"nodes: [{devices: [{sped: 2}]}]\n", "c.yaml:1:21",
@@ -179,7 +179,7 @@ static void faults_are_named_with_their_place(void **unused) {
         {"nodes: [{devices: [{memory: lots}]}]\n", "c.yaml:1:29", "bytes, such as 512M"},
         {"nodes: [{devices: [{count: -1}]}]\n", "c.yaml:1:28", "whole number from 1"},
         {"nodes: [{count: 60000, devices: [{count: 60000}]}]\n", "c.yaml:1:9",
-         "more than 65536 devices"},
+         "too many devices; expected at most 65536"},
         {"nodes: [1, 2", "c.yaml:", "expected"},
         {"nodes: [{devices: [{kind: h10}]}]\n", "c.yaml:1:27", "did you mean 'H100'?"},
         {"nodes: [{devices: [{kind: a100}]}]\n", "c.yaml:1:27",
@@ -188,21 +188,22 @@ static void faults_are_named_with_their_place(void **unused) {
          "c.yaml:2:27", "did you mean 'zeta'?"},
         {"kinds: [{name: zeta, bandwidth: 1GB/s, fp32: 1e12}]\nnodes: [{devices: [{kind: "
          "abacus}]}]\n",
-         "c.yaml:2:27", "there are zeta, cpu, V100"},
+         "c.yaml:2:27", "expected one of zeta, cpu, V100"},
         {"kinds: [{name: zeta, bandwidth: 1e9, fp32: 1e12}]\nnodes: [{devices: [{}]}]\n",
          "c.yaml:1:33", "with its unit"},
         {"links: {ib: 400}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:13",
          "with its unit, such as 450GB/s"},
         {"2 h100 nvlink:900", "c.yaml:1:8", "with its unit, such as nvlink:900GB/s"},
         {"2 h100 ib:400", "c.yaml:1:8", "with its unit, such as ib:400Gb/s"},
-        {"nodes: [{devices: [{kind: abacus}]}]\n", "c.yaml:1:27", "there are cpu, V100, A100-40"},
+        {"nodes: [{devices: [{kind: abacus}]}]\n", "c.yaml:1:27",
+         "expected one of cpu, V100, A100-40"},
         {"nodes: [{devices: [{count: 0}]}]\n", "c.yaml:1:28", "whole number from 1"},
         {"nodes: [{devices: [{speed: .nan}]}]\n", "c.yaml:1:28", "a number from 0.001"},
         {"links: {nvlnk: 1GB/s}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:9",
-         "there are device, nvlink"},
+         "expected one of device, nvlink"},
         {"links: {ib: -1Gb/s}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:13", "a rate above 0"},
         {"links: {ib: 1Gb/s, nic: 1Gb/s}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:20",
-         "a second link between nodes"},
+         "only one link between nodes"},
         {"links: {ib: {latency: 1us}}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:13",
          "missing key: bandwidth"},
         {"links: {ib: {bandwidth: 1Gb/s, latency: 1}}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:41",
@@ -215,14 +216,14 @@ static void faults_are_named_with_their_place(void **unused) {
          "c.yaml:1:43", "a number from"},
         {"16x8 h1000", "c.yaml:1:6", "did you mean 'H100'?"},
         {"16x8 ", "c.yaml:1:1", "keys and values"},
-        {"0x8 h100", "c.yaml:1:1", "nodes x devices"},
-        {"8 h100 +", "c.yaml:1:9", "nodes x devices"},
+        {"0x8 h100", "c.yaml:1:1", "NODESxDEVICES"},
+        {"8 h100 +", "c.yaml:1:9", "NODESxDEVICES"},
         {"8 h100 fast", "c.yaml:1:8", "expected a link"},
         {"8 h100 ib:0Gb/s", "c.yaml:1:8", "expected a rate"},
-        {"8 h100 ib:1Gb/s nic:1Gb/s", "c.yaml:1:17", "a second link"},
+        {"8 h100 ib:1Gb/s nic:1Gb/s", "c.yaml:1:17", "only one link"},
         {"8 h100 nvlink:2x1GB/s", "c.yaml:1:8", "expected a rate"},
-        {"8 h100 bw:1GB/s", "c.yaml:1:8", "there are speed, memory"},
-        {"60000x8 h100", "c.yaml:1:", "more than 65536 devices"},
+        {"8 h100 bw:1GB/s", "c.yaml:1:8", "expected speed, memory"},
+        {"60000x8 h100", "c.yaml:1:", "too many devices; expected at most 65536"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pst_cluster *c = NULL;

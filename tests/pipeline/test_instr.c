@@ -123,7 +123,7 @@ static void tied_embedding_is_joined(void **unused) {
             assert_int_equal(count(list, PST_OP_SEND), r == 0 ? p - 1 + (p > 1) : 1u + ends);
             assert_int_equal(list->instr[list->n_instr - 1].opcode == PST_OP_STEP, 1);
         }
-        assert_int_equal(t.layout[0]->join != UINT64_MAX, p > 1);
+        assert_int_equal(t.layout[0]->shared_grad != UINT64_MAX, p > 1);
         MUST(pst_job_check(t.job, t.cut, t.slots, PST_CHECK_TAGGED));
         close_case(&t);
     }
