@@ -1,14 +1,14 @@
-/* The timeline as a self-contained SVG. From back to front: row backgrounds (what stays visible is
- * the bubble), grid, transfers, passes with their micro-batch numbers; around it the heading,
- * legend, axis and how busy each rank was. */
+/* The timeline as a self-contained SVG. Drawn in this order: row backgrounds (visible background is
+ * bubble), grid, transfers, passes with their micro-batch numbers; then heading, legend, axis and
+ * the busy fraction of each rank. */
 #include "pipeline/draw/timeline_parts.h"
 #include "pipeline/simulate/walk.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* MAX_BOXES: beyond it boxes of one kind and row become one path without tooltips. LEAST: px below
- * which the few boxes of the flush would not be seen. */
+/* MAX_BOXES: with more, the boxes of one kind and row become one path without tooltips. LEAST:
+ * minimum width in px, so that the few boxes of the flush are visible. */
 enum { MAX_BOXES = 4000, MAX_LINES = 1500, LEAST = 2 };
 
 typedef pst_timeline_picture picture;
@@ -33,11 +33,11 @@ static void print_tooltip(const picture *p, uint32_t rank, uint32_t i) {
     fputs("</title>", p->out);
 }
 
-/* The micro-batch, as large as fits; small ones are there for who looks closer. */
+/* The micro-batch number, as large as fits; small numbers can be read after zooming in. */
 static void print_number(const picture *p, const pst_instr *in, double x, double y, double width) {
     char number[16];
     int digits = snprintf(number, sizeof number, "%u", in->micro);
-    double size = fmin((width - 2) / (.6 * digits), fmin(.5 * p->box, 12 * p->big));
+    double size = fmin((width - 2) / (.6 * digits), fmin(.5 * p->box, 12 * p->text_scale));
     if (size < 5) return;
     fprintf(p->out, "<text class=\"m t%u\" x=\"%.2f\" y=\"%.1f\" font-size=\"%.1f\">%s</text>",
             in->opcode, x + width / 2, y + p->box / 2 + .36 * size, size, number);
@@ -50,7 +50,7 @@ static void print_box(const picture *p, uint32_t rank, uint32_t i) {
            gap = width > 4 ? 1 : width / 8;
     if (width <= 0) return;
     if (in->opcode > PST_OP_BW && width < LEAST) {
-        /* it ends where it ends; neighbours share what there is */
+        /* the end is exact; neighbours closer than LEAST share the width */
         x = fmax(x - (LEAST - width), p->left);
         width = LEAST;
         gap = 0;
@@ -64,7 +64,7 @@ static void print_box(const picture *p, uint32_t rank, uint32_t i) {
     fputc('\n', p->out);
 }
 
-/* Many boxes: one path per kind and row, neighbours joined. */
+/* With many boxes: one path per kind and row, adjacent boxes joined. */
 static void print_path(const picture *p, uint32_t rank, uint8_t op) {
     const pst_instr_list *list = &p->job->list[rank];
     double y = y_of(p, rank), from = 0, to = -1;
@@ -87,7 +87,7 @@ static void print_path(const picture *p, uint32_t rank, uint8_t op) {
 /* A line from the sender's row to the receiver's, from start to end of each transfer. */
 static pst_status print_transfers(const picture *p) {
     pst_walk *walk;
-    PST_TRY(pst_walk_open(p->job, &walk)); /* for the partners only */
+    PST_TRY(pst_walk_open(p->job, &walk)); /* only for the matching SENDs and RECVs */
     for (uint32_t r = 0; r < p->job->n_rank; r++) {
         const pst_instr_list *list = &p->job->list[r];
         for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -96,7 +96,7 @@ static pst_status print_transfers(const picture *p) {
             double down = peer > r ? p->box : 0;
             fprintf(p->out,
                     "<path class=\"x\" stroke-width=\"%.1f\" d=\"M%.2f %.1fL%.2f %.1f\"/>\n",
-                    .8 * p->big, x_of(p, p->span[r][i].start), y_of(p, r) + down,
+                    .8 * p->text_scale, x_of(p, p->span[r][i].start), y_of(p, r) + down,
                     x_of(p, p->span[peer][walk->partner[r][i]].end), y_of(p, peer) + p->box - down);
         }
     }
@@ -117,7 +117,7 @@ static pst_status print_contents(const picture *p) {
     return status;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- assembly --------------------------------------------------------------------------------- */
 
 static void measure(picture *p) {
     p->end = p->timing->step_ns ? p->timing->step_ns : 1;
@@ -135,8 +135,8 @@ static void measure(picture *p) {
     }
 }
 
-/* As wide as there is room, down to half its size: then a browser that shows it alone scrolls.
- * Where a page embeds it, the page's size counts. */
+/* Fills the available width, down to half the natural size; below that a browser that shows the
+ * file alone scrolls. Within a page, the page decides. */
 static void open_picture(const picture *p) {
     fprintf(p->out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"100%%\" "
@@ -157,5 +157,5 @@ pst_status pst_timeline_svg(const pst_job *job, pst_span *const *span, const cha
     fputs("</svg>\n", out);
     pst_timing_close(timing);
     if (status != PST_OK) return status;
-    return ferror(out) ? pst_fail(PST_ENOMEM, "the timeline cannot be written") : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the timeline could not be written") : PST_OK;
 }

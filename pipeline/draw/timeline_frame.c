@@ -1,34 +1,33 @@
-/* The frame of a timeline: how large it is, colours in light and dark, heading, legend, rows and
- * axis. */
+/* The frame of a timeline: its size, colours for light and dark, heading, legend, rows and axis. */
 #include "pipeline/draw/timeline_parts.h"
 #include "base/plural.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Colours that differ with every kind of colour blindness, and as greys where they stand side by
- * side, in which numbers can be read: light scheme and dark. */
+/* Colours for the light and the dark scheme. They differ for every kind of colour blindness;
+ * neighbours also differ as greys; numbers on them are readable. */
 typedef struct {
     const char *name;
     const char *fill, *text;
     const char *dark_fill, *dark_text;
-} look;
-static const look flush = {"flush", "#8b95a1", "#10151c", "#77707f", "#ffffff"};
-static const look passes[PST_OP_BW + 1] = {
+} style;
+static const style flush = {"flush", "#8b95a1", "#10151c", "#77707f", "#ffffff"};
+static const style passes[PST_OP_BW + 1] = {
     [PST_OP_F] = {"F forward", "#1f4fc0", "#ffffff", "#5b82f0", "#10151c"},
     [PST_OP_B] = {"B input gradient", "#45a878", "#10151c", "#9be3bd", "#10151c"},
     [PST_OP_W] = {"W weight gradient", "#d08c0c", "#10151c", "#f0a64a", "#10151c"},
     [PST_OP_BW] = {"BW backward", "#0c4f54", "#ffffff", "#1fb2c0", "#10151c"},
 };
 
-/* NULL: it is not drawn. */
-static const look *look_of(uint8_t op) {
+/* NULL: not drawn. */
+static const style *style_of(uint8_t op) {
     if (op <= PST_OP_BW) return &passes[op];
     if (op == PST_OP_SEND || op == PST_OP_RECV) return NULL;
     return &flush;
 }
 
-const char *pst_timeline_fill(uint8_t op) { return look_of(op) ? look_of(op)->fill : NULL; }
+const char *pst_timeline_fill(uint8_t op) { return style_of(op) ? style_of(op)->fill : NULL; }
 
 static void print_escaped(const char *text, FILE *out) {
     for (; *text; text++) {
@@ -42,7 +41,7 @@ static void print_escaped(const char *text, FILE *out) {
     }
 }
 
-/* The unit in which a span is easiest to read. */
+/* The unit that suits a duration best. */
 static double unit_of(uint64_t ns, const char **name) {
     static const struct {
         double ns;
@@ -70,7 +69,7 @@ static uint32_t digits_of(uint32_t x) {
     return n;
 }
 
-/* Wide enough that the number of a pass of middling length can be read. */
+/* Wide enough to read the number in a pass of average length. */
 static double wanted_plot(const pst_timeline_picture *p) {
     double sum = 0;
     uint64_t n = 0;
@@ -85,32 +84,32 @@ static double wanted_plot(const pst_timeline_picture *p) {
     return fmin(fmax(pass * (double)p->end * (double)n / sum, LEAST_PLOT), MOST_PLOT);
 }
 
-/* Where the parts of the heading stand, from above. */
-static double title_y(const pst_timeline_picture *p) { return 28 * p->big; }
+/* Vertical positions of the parts of the heading. */
+static double title_y(const pst_timeline_picture *p) { return 28 * p->text_scale; }
 static double sums_y(const pst_timeline_picture *p) {
-    return (p->title && *p->title ? 52 : 28) * p->big;
+    return (p->title && *p->title ? 52 : 28) * p->text_scale;
 }
-static double legend_y(const pst_timeline_picture *p) { return sums_y(p) + 28 * p->big; }
+static double legend_y(const pst_timeline_picture *p) { return sums_y(p) + 28 * p->text_scale; }
 
 void pst_timeline_measure(pst_timeline_picture *p) {
     uint32_t rows = pst_timeline_rows(p->job);
     p->plot = wanted_plot(p);
-    p->big = fmin(fmax(p->plot / 1000, 1), 2);
+    p->text_scale = fmin(fmax(p->plot / 1000, 1), 2);
     p->scale = p->plot / (double)p->end;
-    p->left = (26 + 9.6 * (5 + digits_of(p->job->n_rank - 1))) * p->big;
-    p->right = 64 * p->big;
-    p->row = (rows <= 24 ? 36 : 22) * p->big;
-    p->box = (rows <= 24 ? 24 : 17) * p->big;
-    p->top = legend_y(p) + 34 * p->big;
+    p->left = (26 + 9.6 * (5 + digits_of(p->job->n_rank - 1))) * p->text_scale;
+    p->right = 64 * p->text_scale;
+    p->row = (rows <= 24 ? 36 : 22) * p->text_scale;
+    p->box = (rows <= 24 ? 24 : 17) * p->text_scale;
+    p->top = legend_y(p) + 34 * p->text_scale;
     p->width = p->left + p->plot + p->right;
-    p->height = pst_timeline_y(p, rows) + 30 * p->big;
+    p->height = pst_timeline_y(p, rows) + 30 * p->text_scale;
 }
 
 /* --- style ------------------------------------------------------------------------------------ */
 
 static void print_fills(FILE *out, int dark) {
     for (uint8_t op = 0; op < PST_OP_COUNT; op++) {
-        const look *l = look_of(op);
+        const style *l = style_of(op);
         if (!l) continue;
         fprintf(out, ".o%u{fill:%s}.t%u{fill:%s}", op, dark ? l->dark_fill : l->fill, op,
                 dark ? l->dark_text : l->text);
@@ -118,9 +117,9 @@ static void print_fills(FILE *out, int dark) {
     fputc('\n', out);
 }
 
-/* Letters of a size; where the picture is shown smaller, larger ones. */
+/* Font size; larger where the picture is shown smaller. */
 static void print_sizes(const pst_timeline_picture *p, double times) {
-    double b = p->big;
+    double b = p->text_scale;
     fprintf(p->out, ".h{font-size:%.1fpx}.s{font-size:%.1fpx}.l{font-size:%.1fpx}", 17 * b,
             12.5 * b * fmin(times, 1.2), 12.5 * b * fmin(times, 1.3));
     fprintf(p->out, ".r,.e{font-size:%.1fpx}.a{font-size:%.1fpx}\n", 12 * b * times,
@@ -150,11 +149,11 @@ static void print_style(const pst_timeline_picture *p) {
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-/* A title that is too long is set smaller. */
+/* A title that is too long gets a smaller font. */
 static void print_title(const pst_timeline_picture *p) {
-    double room = (p->width - 32 * p->big) / (.6 * (double)strlen(p->title) + 1);
-    fprintf(p->out, "<text class=\"h\" x=\"%.1f\" y=\"%.1f\"", 16 * p->big, title_y(p));
-    if (room < 17 * p->big) fprintf(p->out, " style=\"font-size:%.1fpx\"", room);
+    double room = (p->width - 32 * p->text_scale) / (.6 * (double)strlen(p->title) + 1);
+    fprintf(p->out, "<text class=\"h\" x=\"%.1f\" y=\"%.1f\"", 16 * p->text_scale, title_y(p));
+    if (room < 17 * p->text_scale) fprintf(p->out, " style=\"font-size:%.1fpx\"", room);
     fputc('>', p->out);
     print_escaped(p->title, p->out);
     fputs("</text>\n", p->out);
@@ -165,7 +164,7 @@ static void print_sums(const pst_timeline_picture *p) {
     char grid[PST_GRID_TEXT];
     for (uint32_t k = 0; k < p->job->grid.data; k++) n_micro += p->job->micros[k];
     pst_grid_text(p->job->grid, grid);
-    fprintf(p->out, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", 16 * p->big, sums_y(p));
+    fprintf(p->out, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", 16 * p->text_scale, sums_y(p));
     fprintf(p->out, "%u rank%s", p->job->n_rank, pst_plural(p->job->n_rank));
     if (*grid) fprintf(p->out, " (%s)", grid);
     fprintf(p->out, ", %u micro-batch%s, step ", n_micro, pst_plural_es(n_micro));
@@ -185,8 +184,8 @@ static void print_sums(const pst_timeline_picture *p) {
 static void print_legend(const pst_timeline_picture *p) {
     static const uint8_t shown[] = {PST_OP_F, PST_OP_B, PST_OP_W, PST_OP_BW, PST_OP_STEP};
     uint32_t seen = 0;
-    double x = 16 * p->big;
-    double side = 12 * p->big;
+    double x = 16 * p->text_scale;
+    double side = 12 * p->text_scale;
     for (uint32_t r = 0; r < p->job->n_rank; r++)
         for (uint32_t i = 0; i < p->job->list[r].n_instr; i++)
             seen |= 1u << p->job->list[r].instr[i].opcode;
@@ -197,27 +196,27 @@ static void print_legend(const pst_timeline_picture *p) {
             p->out,
             "<rect class=\"o%u\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%.1f\"/>"
             "<text class=\"l\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-            op, x, legend_y(p) - 10.5 * p->big, side, side, 2.5 * p->big, x + 18 * p->big,
-            legend_y(p), look_of(op)->name);
-        x += (36 + 8.4 * (double)strlen(look_of(op)->name)) * p->big;
+            op, x, legend_y(p) - 10.5 * p->text_scale, side, side, 2.5 * p->text_scale,
+            x + 18 * p->text_scale, legend_y(p), style_of(op)->name);
+        x += (36 + 8.4 * (double)strlen(style_of(op)->name)) * p->text_scale;
     }
 }
 
 static void print_rows(const pst_timeline_picture *p) {
     char place[PST_GRID_TEXT];
-    double x = p->left + p->plot + 10 * p->big;
+    double x = p->left + p->plot + 10 * p->text_scale;
     fprintf(p->out, "<text class=\"e\" x=\"%.1f\" y=\"%.1f\">busy</text>\n", x,
-            p->top - 8 * p->big);
+            p->top - 8 * p->text_scale);
     for (uint32_t row = 0; row < pst_timeline_rows(p->job); row++) {
         uint32_t r = p->job->alone ? pst_grid_in_lane(p->job->grid, row, p->job->lane) : row;
         double y = pst_timeline_y(p, row);
-        double middle = y + p->box / 2 + 4.5 * p->big;
+        double middle = y + p->box / 2 + 4.5 * p->text_scale;
         fprintf(p->out,
                 "<rect class=\"row\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
                 "rx=\"3\"/>\n",
                 p->left, y, p->plot, p->box);
-        fprintf(p->out, "<text class=\"r\" x=\"%.1f\" y=\"%.1f\">rank %u", p->left - 10 * p->big,
-                middle, r);
+        fprintf(p->out, "<text class=\"r\" x=\"%.1f\" y=\"%.1f\">rank %u",
+                p->left - 10 * p->text_scale, middle, r);
         if (*pst_grid_place_text(p->job->grid, r, place))
             fprintf(p->out, "<title>%s</title>", place);
         fprintf(p->out, "</text>");
@@ -226,8 +225,8 @@ static void print_rows(const pst_timeline_picture *p) {
     }
 }
 
-/* The largest of 1, 2, 5 x 10^k that gives at least six ticks. Every other name is left out where
- * there is no room. */
+/* The largest step of 1, 2 or 5 x 10^k that gives at least six ticks. Every other label is left out
+ * where they would overlap. */
 static void print_axis(const pst_timeline_picture *p) {
     const char *name;
     double unit = unit_of(p->end, &name);
@@ -235,14 +234,15 @@ static void print_axis(const pst_timeline_picture *p) {
     if (step * 5 * 6 <= (double)p->end) step *= 5;
     else if (step * 2 * 6 <= (double)p->end) step *= 2;
     double y0 = p->top - 2;
-    double y1 = pst_timeline_y(p, pst_timeline_rows(p->job)) - (p->row - p->box) + 5 * p->big;
+    double y1 =
+        pst_timeline_y(p, pst_timeline_rows(p->job)) - (p->row - p->box) + 5 * p->text_scale;
     for (uint32_t k = 0; (double)k * step <= (double)p->end; k++) {
         double x = p->left + (double)k * step * p->scale;
         fprintf(p->out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", x,
                 x, y0, y1);
         fprintf(p->out, "<text class=\"a%s\" x=\"%.1f\" y=\"%.1f\">%.6g%s%s</text>\n",
-                k % 2 ? " odd" : "", x, y1 + 18 * p->big, (double)k * step / unit, k ? "" : " ",
-                k ? "" : name);
+                k % 2 ? " odd" : "", x, y1 + 18 * p->text_scale, (double)k * step / unit,
+                k ? "" : " ", k ? "" : name);
     }
 }
 

@@ -1,6 +1,6 @@
-/* The timeline as Chrome trace JSON. Every rank is a process with tracks as threads: compute, the
- * operators within it where they are known, then as many for sends and receives as overlap. What
- * was predicted has processes of its own. */
+/* The timeline as Chrome trace JSON. Every rank is a process whose threads are its tracks: compute,
+ * operators if they are known, then as many tracks for sends and for receives as overlap.
+ * Predictions have processes of their own. */
 #include "pipeline/draw/timeline.h"
 #include "pipeline/draw/trace_flow.h"
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static void print_quoted(const char *text, FILE *out) {
 
 /* --- instructions ----------------------------------------------------------------------------- */
 
-/* It belongs to a micro-batch of a chunk. */
+/* Whether it belongs to a micro-batch of a chunk. */
 static int is_of_chunk(const pst_instr_list *list, uint32_t i) {
     return list->instr[i].param == PST_NONE && i < list->n_instr - list->n_flush;
 }
@@ -73,7 +73,7 @@ static void print_event(pst_trace_writer *w, uint32_t rank, const slice *s, uint
     fputc('}', w->out);
 }
 
-/* Where it is drawn: weights beside other messages. */
+/* The kind of track: weights are drawn with other messages. */
 static pst_queue tracks_of(const pst_instr *in) {
     if (in->queue != PST_Q_HEAD) return (pst_queue)in->queue;
     return in->opcode == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV;
@@ -84,8 +84,8 @@ static uint32_t first_track(pst_queue queue) {
     return queue == PST_Q_SEND ? PST_TRACE_SENDS : PST_TRACE_RECEIVES;
 }
 
-/* Overlapping transfers go to different tracks, as far as there are any; returns how many tracks
- * were used. */
+/* Puts overlapping transfers on different tracks while there are any; returns the number of tracks
+ * used. */
 static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, pst_queue queue) {
     const pst_instr_list *list = &w->job->list[rank];
     const pst_span *span = w->span[rank];
@@ -233,5 +233,5 @@ pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span,
     if (w.track) free(w.track[0]);
     free(w.track);
     if (status != PST_OK) return status;
-    return ferror(out) ? pst_fail(PST_ENOMEM, "the trace cannot be written") : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the trace could not be written") : PST_OK;
 }

@@ -1,5 +1,5 @@
-/* Arrows of a trace: flow events (ph s and f), which viewers bind to the slice that encloses them.
- * They join passes and not SEND to RECV, because a RECV is posted long before its message is sent,
+/* Arrows of a trace: flow events (ph s and f), which viewers attach to the slice that encloses
+ * them. They connect passes, not SEND and RECV: a RECV is posted long before its message is sent,
  * and viewers draw an arrow from the end of one slice to the start of the other. */
 #include "pipeline/draw/trace_flow.h"
 #include "pipeline/simulate/walk.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What made the value of a SEND: the last pass that it waits for; the SEND where there is none
- * (weights of the step before, values that a rank passes on). */
+/* The pass that computed a SEND's value: the last one that it depends on; the SEND itself if there
+ * is none (weights of the previous step, values that a rank forwards). */
 static uint32_t producer_of(const pst_instr_list *list, uint32_t send) {
     const pst_instr *in = &list->instr[send];
     uint32_t last = send;
@@ -19,7 +19,7 @@ static uint32_t producer_of(const pst_instr_list *list, uint32_t send) {
     return last;
 }
 
-/* consumer[i]: the first pass or SEND that waits for RECV i; PST_NONE: none does. */
+/* consumer[i]: the first pass or SEND that waits for RECV i; PST_NONE: none. */
 static void find_consumers(const pst_instr_list *list, uint32_t *consumer) {
     memset(consumer, 0xff, list->n_instr * sizeof *consumer);
     for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -41,8 +41,8 @@ static void print_end(pst_trace_writer *w, char phase, uint32_t rank, uint32_t i
     fputc('}', w->out);
 }
 
-/* It leaves within its slice, as late as it can: at the end another slice may begin. Clocks of two
- * hosts may disagree by more than the message took; then there is no arrow. */
+/* The arrow starts within its slice, as late as possible: at the end another slice may begin. If
+ * clocks of two hosts differ by more than the message took, there is no arrow. */
 static void print_flow(pst_trace_writer *w, uint32_t from, uint32_t made, uint32_t to,
                        uint32_t used) {
     const pst_span *a = &w->span[from][made];
@@ -74,7 +74,7 @@ pst_status pst_trace_print_flows(pst_trace_writer *w) {
     pst_walk *walk;
     for (uint32_t r = 0; r < w->job->n_rank; r++)
         if (w->job->list[r].n_instr > longest) longest = w->job->list[r].n_instr;
-    PST_TRY(pst_walk_open(w->job, &walk)); /* for the partners only */
+    PST_TRY(pst_walk_open(w->job, &walk)); /* only for the matching SENDs and RECVs */
     uint32_t *consumer = malloc((longest + 1) * sizeof *consumer);
     for (uint32_t r = 0; consumer && r < w->job->n_rank; r++) print_arrivals(w, walk, r, consumer);
     pst_walk_close(walk);

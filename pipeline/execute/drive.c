@@ -1,8 +1,8 @@
-/* Drives the executors of one process: round robin while something moves; then time is made to
- * pass, on the virtual clock by jumping, on the real one by yielding and then sleeping on the
- * transports. */
+/* Drives the executors of one process: round robin while something moves. Else it lets time pass:
+ * on the virtual clock by jumping, on the real one by yielding and then sleeping until a transport
+ * wakes it. */
 #include "pipeline/execute/executor.h"
-#include "pipeline/execute/executor_look.h"
+#include "pipeline/execute/executor_query.h"
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -11,13 +11,14 @@
 #include <time.h>
 
 /* Waking up takes tens of microseconds, hundreds on a busy host, so a rank yields before it sleeps:
- * for YIELD_NS, or until a yield takes TAKEN_NS, for then somebody computes on this processor, and
- * yielding on would only take it from him. WAKE_NS: a sleep with a deadline ends that much before
- * it; the rest is yielded. SLEEP_NS: a transport may miss a wake-up while its queues are full. */
+ * for YIELD_NS, or until a yield takes SHARED_NS, because then another thread computes on this
+ * processor and further yields would only slow it down. WAKE_NS: a sleep with a deadline ends that
+ * much earlier; the rest is yielded. SLEEP_NS: a transport may miss a wake-up while its queues are
+ * full. */
 enum {
     DEAD_ROUNDS = 1000,
     YIELD_NS = 2000000,
-    TAKEN_NS = 50000,
+    SHARED_NS = 50000,
     WAKE_NS = 100000,
     SLEEP_NS = 20000000,
     MAX_FD = 64
@@ -26,11 +27,11 @@ enum {
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
-    /* of these, in a row, those in which nothing could have moved by itself */
+    /* consecutive idle rounds in which nothing could have moved by itself */
     uint32_t dead_rounds;
-    uint64_t idle_ns; /* when the first of them was */
-    int taken;        /* since then somebody else has used the processor */
-    pst_clock *clock; /* virtual, or NULL */
+    uint64_t idle_ns;     /* time of the first idle round */
+    int processor_shared; /* 1: since then another thread has used the processor */
+    pst_clock *clock;     /* virtual, or NULL */
 } driver;
 
 static pst_status run_round(driver *d, uint32_t *left, uint32_t *moved) {
@@ -75,8 +76,8 @@ static pst_status deadlock(const driver *d) {
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-/* BUSY: a transport wants to be progressed first. EINPUT: none of them can wake us, they move only
- * when we do. */
+/* BUSY: a transport needs progress first. EINPUT: no transport can wake this process; they move
+ * only when polled. */
 static pst_status arm_all(const driver *d, struct pollfd *fd, uint32_t *n_fd) {
     *n_fd = 0;
     pst_status status = PST_EINPUT;
@@ -99,19 +100,20 @@ static void sleep_on(struct pollfd *fd, uint32_t n_fd, uint64_t ns) {
     ppoll(fd, n_fd, &limit, NULL);
 }
 
-/* Real time: what moves next is a message, an operator on a device of its own, or the clock. */
+/* Real time: the next event is a message, an operator on a separate device, or a deadline. */
 static pst_status wait_real(driver *d) {
     struct pollfd fd[MAX_FD];
     uint32_t n_fd;
     uint64_t next = next_event(d), now = pst_monotonic_ns(), limit = SLEEP_NS;
     if (d->idle_rounds == 1) {
         d->idle_ns = now;
-        d->taken = 0;
+        d->processor_shared = 0;
         d->dead_rounds = 0;
     }
-    if ((now - d->idle_ns < YIELD_NS && !d->taken) || (next != PST_NEVER && next < now + WAKE_NS)) {
+    if ((now - d->idle_ns < YIELD_NS && !d->processor_shared) ||
+        (next != PST_NEVER && next < now + WAKE_NS)) {
         sched_yield();
-        d->taken |= pst_monotonic_ns() - now > TAKEN_NS;
+        d->processor_shared |= pst_monotonic_ns() - now > SHARED_NS;
         return PST_OK;
     }
     pst_status armed = arm_all(d, fd, &n_fd);

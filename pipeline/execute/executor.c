@@ -1,6 +1,6 @@
-/* The executor of one rank. Three cursors walk the instruction list, one per queue; what is
- * outstanding is at most one launch and a short array of transfers, so a call with nothing to do
- * looks at these only. Single-threaded: poll may run inside a launch, on the same thread. */
+/* The executor of one rank. One cursor per queue walks the instruction list; outstanding are at
+ * most one launch and a short array of transfers, so a call with nothing to do checks only these.
+ * Single-threaded: poll may run inside a launch, on the same thread. */
 #include "pipeline/execute/executor.h"
 #include "pipeline/execute/executor_ahead.h"
 #include "pipeline/execute/executor_capture.h"
@@ -58,28 +58,29 @@ static pst_status reserve(pst_executor *x, uint32_t n) {
     return pst_fail(PST_ENOMEM, "no memory for %u instructions", n);
 }
 
-/* --- what others see -------------------------------------------------------------------------- */
+/* --- the position that other ranks see -------------------------------------------------------- */
 
-static void say_posted(pst_executor *x) {
-    /* before all others: what is not posted of it ends what is */
+static void publish_posted(pst_executor *x) {
+    /* the head queue comes first: SENDs and RECVs after its cursor are not posted yet */
     uint32_t head = x->cursor[PST_Q_HEAD];
     PST_POSITION_SET(x->at, sent, head < x->list->n_instr ? head : x->cursor[PST_Q_SEND]);
     PST_POSITION_SET(x->at, received, head < x->list->n_instr ? head : x->cursor[PST_Q_RECV]);
     pst_position_move(x->at);
 }
 
-static void say_start(pst_executor *x) {
+static void publish_start(pst_executor *x) {
     PST_POSITION_SET(x->at, n_run, PST_POSITION_GET(x->at, n_run) + 1);
     pst_position_op(x->at, PST_POSITION_GET(x->at, train) ? PST_OP_LIST_TRAIN : PST_OP_LIST_EVAL);
     PST_POSITION_SET(x->at, sent, 0);
     PST_POSITION_SET(x->at, received, 0);
-    pst_executor_say(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
+    pst_executor_publish(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
 }
 
 static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
                         const pst_instr_list *list) {
     if (x->n_left)
-        return pst_fail(PST_EINTERNAL, "rank %u is still running its last list", x->config.rank);
+        return pst_fail(PST_EINTERNAL, "rank %u is still running the previous list",
+                        x->config.rank);
     PST_TRY(reserve(x, list->n_instr));
     x->job = job;
     x->cut = cut;
@@ -89,18 +90,18 @@ static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
     x->step = x->plain = 0;
     x->launched = x->exchanging = 0;
     x->failed = PST_OK;
-    x->n_retired = x->n_queued = x->n_flying = x->n_silent = 0;
+    x->n_retired = x->n_queued = x->n_running = x->n_eventless = 0;
     x->times = !x->config.times || *x->config.times;
-    x->careful = x->config.careful && *x->config.careful;
+    x->wait_for_exchanges = x->config.wait_for_exchanges && *x->config.wait_for_exchanges;
     x->behind_exchange = 0;
     x->seq_base = x->seq_next;
     uint32_t n_seq = job->n_seq > job->n_micro ? job->n_seq : job->n_micro;
-    x->seq_next += n_seq ? n_seq : 1; /* wraps: only messages in flight must differ */
+    x->seq_next += n_seq ? n_seq : 1; /* wraps: only messages in flight need different numbers */
     memset(x->done, 0, list->n_instr);
     memset(x->span, 0, list->n_instr * sizeof *x->span);
     for (pst_queue q = 0; q < PST_Q_COUNT; q++) pst_executor_seek(x, q, 0);
     x->mismatch = PST_NONE;
-    say_start(x);
+    publish_start(x);
     x->origin = x->end_ns = pst_clock_now(x->config.clock);
     return PST_OK;
 }
@@ -117,8 +118,8 @@ pst_status pst_executor_start_head(pst_executor *x, const pst_job *job, const ps
 
 /* --- readiness -------------------------------------------------------------------------------- */
 
-/* The instruction at a queue's cursor when all its deps are done, else NULL. Each dep is looked at
- * until it is done, then never again. */
+/* The instruction at a queue's cursor if all its dependencies are done, else NULL. A dependency
+ * that is done is not checked again. */
 static const pst_instr *ready(pst_executor *x, pst_queue queue) {
     uint32_t at = x->cursor[queue];
     if (at >= x->list->n_instr) return NULL;
@@ -145,7 +146,7 @@ static pst_status fail_at(const pst_executor *x, uint32_t at, pst_status status)
 
 /* --- transfers -------------------------------------------------------------------------------- */
 
-/* Gradients that travel in bf16 (pst_instr_is_narrow), of memory of the host. */
+/* Rounds gradients that are sent in bf16 (pst_instr_is_narrow), in host memory. */
 static void round_message(pst_transfer *t, uint32_t n) {
     if (t->kind == PST_TRANSFER_SEND) pst_bf16_pack(t->mem, n);
     else t->mem = (uint8_t *)t->mem + t->bytes;
@@ -186,7 +187,7 @@ static pst_status issue(pst_executor *x, pst_queue queue, uint32_t *moved) {
         pst_status status = post(x, at);
         if (status != PST_OK) return fail_at(x, at, status);
         pst_executor_seek(x, queue, at + 1);
-        say_posted(x);
+        publish_posted(x);
         ++*moved;
     }
     return PST_OK;
@@ -214,16 +215,17 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
     return PST_OK;
 }
 
-/* One look at the transport for all of them. Completions may let further transfers start, which may
- * complete at once. */
+/* Progresses the transport once for all transfers. Completions may allow further transfers to
+ * start, which may complete at once. */
 static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
     uint32_t before;
     pst_transport *t = x->config.transport;
     if (!x->list || !t) return PST_OK;
     pst_position_poll(x->at);
-    int exchanges = x->launched && x->config.hooks.queues_exchanges; /* perhaps by its help */
+    /* the transport may have to help */
+    int exchanges = x->launched && x->config.hooks.queues_exchanges;
     if ((x->n_pending || exchanges) && !x->is_timed)
-        t->ops->progress(t); /* the clock alone moves those of the timed one */
+        t->ops->progress(t); /* the timed transport needs only the clock */
     do {
         before = *moved;
         if (x->n_pending) PST_TRY(test(x, moved));
@@ -245,7 +247,7 @@ void pst_executor_poll(pst_executor *x) {
 
 /* --- computing -------------------------------------------------------------------------------- */
 
-/* A program without steps takes no time. */
+/* A program without operators takes no time. */
 static void finish_compute(pst_executor *x, uint32_t n_step) {
     uint32_t at = x->cursor[PST_Q_COMPUTE];
     if (!n_step) {
@@ -254,16 +256,16 @@ static void finish_compute(pst_executor *x, uint32_t n_step) {
     }
     x->step = 0;
     pst_executor_seek(x, PST_Q_COMPUTE, at + 1);
-    pst_executor_say(x, PST_AT_WAIT);
+    pst_executor_publish(x, PST_AT_WAIT);
     pst_executor_complete(x, at, x->start_ns, x->end_ns);
 }
 
-static void say_operator(pst_executor *x) {
+static void publish_operator(pst_executor *x) {
     PST_POSITION_SET(x->at, step, x->step);
     pst_position_move(x->at);
 }
 
-/* One operator at most. */
+/* Launches one operator at most. */
 static pst_status compute(pst_executor *x, uint32_t *moved) {
     const pst_instr *instr = ready(x, PST_Q_COMPUTE);
     if (!instr) return PST_OK;
@@ -272,8 +274,8 @@ static pst_status compute(pst_executor *x, uint32_t *moved) {
     pst_device *d = x->config.device;
     if (!x->launched && x->step < n_step) {
         if (!x->step) note(x, instr);
-        if (!x->step) pst_executor_say(x, PST_AT_COMPUTE);
-        else say_operator(x);
+        if (!x->step) pst_executor_publish(x, PST_AT_COMPUTE);
+        else publish_operator(x);
         PST_TRY(pst_executor_launch(x, instr, 1));
         ++*moved;
     }

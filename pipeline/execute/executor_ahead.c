@@ -1,7 +1,7 @@
-/* Computing on a device that runs ahead (PST_DEVICE_AHEAD): the steps of an instruction are
- * launched without waiting in between, and behind them those of the next that are ready: what one
- * needs of earlier ones of its queue is there when its turn comes. Instructions complete by the
- * event of their last step, in order; transfers wait for that. */
+/* Computing on a device that runs ahead (PST_DEVICE_AHEAD): the operators of an instruction are
+ * queued without waiting, followed by those of the next instructions that are ready. The device
+ * runs its queue in order, so an operator's inputs from earlier ones are there. Instructions
+ * complete, in order, with the event of their last operator; transfers wait for that. */
 #include "pipeline/execute/executor_ahead.h"
 #include "pipeline/execute/executor_capture.h"
 #include "pipeline/execute/executor_state.h"
@@ -25,31 +25,31 @@ static pst_activity activity_of(const pst_executor *x, const pst_executor_launch
     return step && step->exchange && x->config.hooks.exchange ? PST_AT_EXCHANGE : PST_AT_COMPUTE;
 }
 
-/* The position is that of the oldest. */
-static void say_oldest(pst_executor *x) {
+/* Publishes the oldest launch as the position. */
+static void publish_oldest(pst_executor *x) {
     if (!x->n_left) return;
-    pst_executor_say(x, is_empty(x) ? PST_AT_WAIT : activity_of(x, oldest(x)));
+    pst_executor_publish(x, is_empty(x) ? PST_AT_WAIT : activity_of(x, oldest(x)));
     if (is_empty(x)) return;
     PST_POSITION_SET(x->at, instr, oldest(x)->instr);
     PST_POSITION_SET(x->at, step, oldest(x)->step);
 }
 
-/* x->step, and those before it that had no event. */
+/* Records operator x->step, together with those before it without an event. */
 static void push(pst_executor *x, uint64_t event, uint32_t n_step) {
-    uint32_t first = x->step - x->n_silent;
+    uint32_t first = x->step - x->n_eventless;
     x->ahead[x->n_queued++ % PST_EXECUTOR_AHEAD] =
         (pst_executor_launched){.event = event,
                                 .instr = x->cursor[PST_Q_COMPUTE],
                                 .step = first,
-                                .n = n_step ? x->n_silent + 1 : 0,
+                                .n = n_step ? x->n_eventless + 1 : 0,
                                 .first = !first,
                                 .last = x->step + 1 >= n_step,
                                 .nothing = !n_step};
-    x->n_silent = 0;
-    if (x->n_queued - x->n_retired == 1) say_oldest(x);
+    x->n_eventless = 0;
+    if (x->n_queued - x->n_retired == 1) publish_oldest(x);
 }
 
-/* --- what has ended --------------------------------------------------------------------------- */
+/* --- launches that have ended ----------------------------------------------------------------- */
 
 static pst_status retire_one(pst_executor *x) {
     const pst_executor_hooks *hooks = &x->config.hooks;
@@ -65,7 +65,7 @@ static pst_status retire_one(pst_executor *x) {
     if (e.first) x->start_ns = start;
     x->end_ns = end;
     x->n_retired++;
-    x->n_flying -= e.n;
+    x->n_running -= e.n;
     if (step && x->times && hooks->ended)
         hooks->ended(hooks->arg, step, x->list->instr[e.instr].micro, start, end);
     if (e.last) pst_executor_complete(x, e.instr, x->start_ns, end);
@@ -76,13 +76,13 @@ static pst_status retire(pst_executor *x, uint32_t *moved) {
     pst_status status = PST_OK;
     uint32_t before = *moved;
     while (!is_empty(x) && (status = retire_one(x)) == PST_OK) ++*moved;
-    if (*moved != before) say_oldest(x);
+    if (*moved != before) publish_oldest(x);
     return status == PST_BUSY ? PST_OK : status;
 }
 
-/* --- what comes next -------------------------------------------------------------------------- */
+/* --- the next launches ------------------------------------------------------------------------ */
 
-/* The next instruction when all that it needs of transfers is done. */
+/* The next instruction if all transfers that it depends on are done. */
 static const pst_instr *ready(pst_executor *x) {
     uint32_t at = x->cursor[PST_Q_COMPUTE];
     if (at >= x->list->n_instr) return NULL;
@@ -98,18 +98,19 @@ static const pst_step *step_at(const pst_executor *x, const pst_instr *in, uint3
     return x->cut->chunk[in->chunk].program[in->opcode].step + i;
 }
 
-/* What the host takes part in: exchanges that are not the device's, and of the flush all but plain
- * additions. It should not wait inside a launch for what is queued. */
+/* Whether all launches have to end first: for exchanges in which the host takes part, and all of
+ * the flush but plain additions. The host should not wait for the device inside a launch. */
 static int wants_all_ended(const pst_executor *x, const pst_instr *in) {
-    if (x->careful && x->behind_exchange) return 1;
+    if (x->wait_for_exchanges && x->behind_exchange) return 1;
     if (in->opcode <= PST_OP_BW) return pst_executor_is_apart(x, step_at(x, in, x->step));
     return in->opcode != PST_OP_REDUCE || in->param == PST_NONE;
 }
 
-/* Whoever waits for all that is launched waits for events; who waits for the others of a tensor
- * group has one, so that it is known where. */
+/* Whether the operator gets an event of its own: the last one of an instruction, because others
+ * wait for it; and those next to an exchange, so that a rank that waits there can name the
+ * operator. */
 static int wants_event(const pst_executor *x, const pst_instr *in, uint32_t n_step) {
-    if (x->times || x->step + 1 >= n_step || x->n_silent + 1 >= PST_EXECUTOR_STRETCH) return 1;
+    if (x->times || x->step + 1 >= n_step || x->n_eventless + 1 >= PST_EXECUTOR_STRETCH) return 1;
     return step_at(x, in, x->step)->exchange || step_at(x, in, x->step + 1)->exchange;
 }
 
@@ -119,9 +120,9 @@ static void go_on(pst_executor *x, uint32_t n_step) {
     pst_executor_seek(x, PST_Q_COMPUTE, x->cursor[PST_Q_COMPUTE] + 1);
 }
 
-/* BUSY: what is next waits for something to end. */
+/* BUSY: the next launch has to wait for something to end. */
 static pst_status issue_one(pst_executor *x) {
-    int room = x->n_queued - x->n_retired < PST_EXECUTOR_AHEAD && x->n_flying < PST_EXECUTOR_AHEAD;
+    int room = x->n_queued - x->n_retired < PST_EXECUTOR_AHEAD && x->n_running < PST_EXECUTOR_AHEAD;
     const pst_instr *instr = room ? ready(x) : NULL;
     if (!instr) return PST_BUSY;
     uint32_t n_step = pst_executor_steps(x, instr);
@@ -129,16 +130,16 @@ static pst_status issue_one(pst_executor *x) {
     const pst_executor_run *run = pst_executor_find_run(x, instr, n_step);
     uint32_t n = run ? pst_executor_run_steps(run) : 1;
     x->step += n - 1;
-    x->n_silent += n - 1; /* all but the last, whose event is theirs, too */
+    x->n_eventless += n - 1; /* the last one's event covers these too */
     int with_event = wants_event(x, instr, n_step);
     if (run) PST_TRY(pst_executor_launch_run(x, run, with_event));
     else if (x->step < n_step) PST_TRY(pst_executor_launch(x, instr, with_event));
     if (x->exchanging) return PST_BUSY;
     x->behind_exchange =
         instr->opcode <= PST_OP_BW && x->step < n_step && step_at(x, instr, x->step)->exchange;
-    if (x->step < n_step) x->n_flying += n;
+    if (x->step < n_step) x->n_running += n;
     if (with_event) push(x, x->event, n_step);
-    else x->n_silent++;
+    else x->n_eventless++;
     x->step++;
     go_on(x, n_step);
     return PST_OK;

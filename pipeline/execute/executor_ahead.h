@@ -3,6 +3,6 @@
 #define PST_PIPELINE_EXECUTE_EXECUTOR_AHEAD_H
 #include "pipeline/execute/executor.h"
 
-/* As much as can be done now on a device that runs ahead; *at: the instruction that has failed. */
+/* Does as much as is possible now on a device that runs ahead; *at: on failure, the instruction. */
 pst_status pst_executor_run_ahead(pst_executor *x, uint32_t *moved, uint32_t *at);
 #endif

@@ -1,12 +1,12 @@
-/* Launches that are captured (pst_device_ops.capture_begin). A micro-batch that comes to a slot
- * where another was before has its operators launched with the same arguments again; so a run of
- * operators, all that stand behind each other in a program and may be captured, is captured when it
- * comes for the second time, and replayed as one launch from then on. The first time it goes as any
- * other does: what libraries make when they are first called cannot be captured.
+/* Captured launches (pst_device_ops.capture_begin; CUDA graphs). A micro-batch that reuses a slot
+ * has its operators launched with the same arguments again. So a run, that is all consecutive
+ * operators of a program that may be captured, is captured when it occurs for the second time, and
+ * replayed as one launch from then on. The first time it is launched normally: what libraries
+ * create on their first call cannot be captured.
  *
- * A run is known by all that its launches are given, word for word, so that nothing here has to
- * know what makes addresses repeat. Where each operator is timed, none is replayed. When capturing
- * fails, it is not tried again. */
+ * A run is identified by all arguments of its launches, word for word, so nothing here depends on
+ * why addresses repeat. While each operator is timed, nothing is replayed. If a capture fails, no
+ * other is tried. */
 #include "base/hash.h"
 #include "base/log.h"
 #include "pipeline/execute/executor_capture.h"
@@ -16,25 +16,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* LEAST: of one launch nothing is saved. MOST: steps of a run. RUNS, and ALL: steps of all of them,
- * bound the memory that they take, the device's and ours. */
+/* LEAST: capturing a single launch saves nothing. MOST: operators of a run. RUNS, and ALL
+ * (operators of all runs), limit the memory of host and device. */
 enum { LEAST = 2, MOST = 256, RUNS = 2048, ALL = 32768, BUCKETS = 1024 };
 
 struct pst_executor_run {
-    pst_executor_run *next; /* of its bucket */
+    pst_executor_run *next; /* in its bucket */
     uint64_t hash;
-    void *launches; /* NULL: it came once */
+    void *launches; /* NULL: it occurred once */
     uint32_t n_step, n_word;
     uint64_t word[];
 };
 
 struct pst_executor_captures {
     pst_executor_run *bucket[BUCKETS];
-    uint32_t n_run, n_step;               /* of all runs */
-    uint32_t n_captured, n_captured_step; /* of those that are captured */
+    uint32_t n_run, n_step;               /* over all runs */
+    uint32_t n_captured, n_captured_step; /* over the captured ones */
     uint64_t n_replayed;
     int failed;
-    /* The run at hand. */
+    /* The current run. */
     uint32_t n_word;
     uint64_t sample, word[MOST * PST_EXECUTOR_WORDS];
 };
@@ -68,8 +68,8 @@ static const pst_step *step_at(const pst_executor *x, const pst_instr *instr, ui
     return x->cut->chunk[instr->chunk].program[instr->opcode].step + i;
 }
 
-/* Of the steps from x->step on, those that may be captured together; what tells them from others is
- * in c->word. */
+/* How many operators from x->step on may be captured together; sets c->word, which identifies them.
+ */
 static uint32_t gather(pst_executor *x, const pst_instr *instr, uint32_t n_step) {
     const pst_executor_hooks *hooks = &x->config.hooks;
     pst_executor_captures *c = x->captures;
@@ -89,8 +89,7 @@ static uint32_t gather(pst_executor *x, const pst_instr *instr, uint32_t n_step)
     return n;
 }
 
-/* The run at hand among those that have come before, or as one of them from now on; NULL: there is
- * no room for it. */
+/* Finds the current run, or adds it; NULL: the table is full. */
 static pst_executor_run *look_up(pst_executor_captures *c, uint32_t n_step, int *is_new) {
     size_t bytes = c->n_word * sizeof *c->word;
     uint64_t hash = pst_hash_bytes(c->word, bytes);
@@ -128,7 +127,7 @@ static pst_status capture(pst_executor *x, const pst_instr *instr, pst_executor_
     void *launches = NULL;
     PST_TRY(d->ops->capture_begin(d));
     pst_status status = launch_all(x, instr, run->n_step);
-    if (status != PST_OK) d->ops->capture_end(d, NULL); /* why is said already */
+    if (status != PST_OK) d->ops->capture_end(d, NULL); /* the first failure is the one to report */
     else status = d->ops->capture_end(d, &launches);
     if (status != PST_OK) return status;
     run->launches = launches;
@@ -158,7 +157,7 @@ const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *
 
 uint32_t pst_executor_run_steps(const pst_executor_run *run) { return run->n_step; }
 
-/* The steps' predicted times are for devices that capture nothing. */
+/* Only devices that capture nothing use the predicted times of operators. */
 pst_status pst_executor_launch_run(pst_executor *x, const pst_executor_run *run, int with_event) {
     pst_device *d = x->config.device;
     uint64_t after = x->after_ns[PST_Q_COMPUTE];

@@ -1,11 +1,12 @@
-/* Steps that a device has captured, launched together. */
+/* Operators that a device has captured, launched together. */
 #ifndef PST_PIPELINE_EXECUTE_EXECUTOR_CAPTURE_H
 #define PST_PIPELINE_EXECUTE_EXECUTOR_CAPTURE_H
 #include "pipeline/execute/executor.h"
 
 typedef struct pst_executor_run pst_executor_run;
-/* Opens x->captures where launches are to be captured. The steps from x->step on that are captured,
- * NULL: none are, and the next one is launched as any other; how many; launches them. */
+/* captures_open sets x->captures if launches are to be captured. find_run: the captured operators
+ * from x->step on; NULL: the next one is launched alone. run_steps: how many. launch_run launches
+ * them. */
 pst_status pst_executor_captures_open(pst_executor *x);
 void pst_executor_captures_close(pst_executor *x);
 const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *instr,

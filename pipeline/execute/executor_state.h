@@ -8,57 +8,60 @@ typedef struct {
     uint64_t request, issued_ns;
 } pst_executor_pending;
 
-/* On a device that runs ahead: n steps from `step` on that are launched, with one event. first,
- * last: they are so of their instruction; nothing: of a program without steps, it only has its
- * place in the order. */
+/* On a device that runs ahead: n launched operators from `step` on that share an event. first,
+ * last: whether they include the first, the last operator of their instruction; nothing: an
+ * instruction without operators, which only keeps its place in the order. */
 typedef struct {
     uint64_t event;
     uint32_t instr, step, n;
     uint8_t first, last, nothing;
 } pst_executor_launched;
-/* AHEAD: fewer than the events that a device knows; STRETCH: steps that have an event together at
- * most. */
+/* AHEAD: fewer than a device's events; STRETCH: the most operators that share an event. */
 enum { PST_EXECUTOR_AHEAD = 256, PST_EXECUTOR_STRETCH = 32 };
 
 typedef struct pst_executor_captures pst_executor_captures;
 
 struct pst_executor {
     pst_executor_config config;
-    pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
-    int is_timed;                /* the transport knows when a transfer began */
+    pst_position *at, unwatched; /* the published position; used if config has none */
+    int is_timed;                /* 1: the transport knows when a transfer started */
     const pst_job *job;
     const pst_cut *cut;
     const pst_instr_list *list;
-    pst_instr_list head; /* what list is while the head alone runs */
+    pst_instr_list head; /* `list` while only the head runs */
     uint64_t origin;
-    uint32_t seq_base, seq_next; /* of this run's messages and of the next run's */
-    uint32_t n_left;             /* instructions that have not completed */
-    /* Per queue: the next instruction of that queue, and how many of its deps are known to be
+    /* first sequence numbers of this run's and of the next run's messages */
+    uint32_t seq_base, seq_next;
+    uint32_t n_left; /* instructions that have not completed */
+    /* Per queue: its next instruction, and how many of that one's dependencies are known to be
      * done. */
     uint32_t cursor[PST_Q_COUNT], dep_seen[PST_Q_COUNT];
-    uint64_t after_ns[PST_Q_COUNT]; /* latest end of the deps seen */
+    uint64_t after_ns[PST_Q_COUNT]; /* latest end of these dependencies */
     uint8_t *done;                  /* [n_instr] */
     pst_span *span;                 /* [n_instr] since origin */
     pst_executor_pending *pending;  /* [n_instr] */
     uint32_t n_pending, cap;
-    /* The compute queue: step `step` of instruction cursor[COMPUTE] runs while `launched`. */
+    /* The compute queue: while `launched`, operator `step` of instruction cursor[COMPUTE] runs. */
     uint32_t step;
-    uint64_t steps_ns; /* by the cut, of its steps before and with this one */
-    /* exchanging: what is launched is a step of the tensor group, not of the device */
+    uint64_t steps_ns; /* predicted time of the instruction's operators up to this one */
+    /* exchanging: an exchange of the tensor group runs, not an operator on the device */
     int launched, exchanging;
-    /* start: of the instruction's first step; end: of the queue's last */
+    /* start of the instruction's first operator; end of the queue's last one */
     uint64_t event, start_ns, end_ns;
-    pst_executor_launched *ahead; /* [PST_EXECUTOR_AHEAD] a ring, NULL where the device does not run
-                                     ahead: then at */
-    uint32_t n_retired, n_queued; /* most one is launched; so many have ended, and been launched */
-    /* steps of these that have not ended; latest ones without an event as yet */
-    uint32_t n_flying, n_silent;
-    int times; /* each has one */
-    /* nothing is launched behind an exchange that has not ended; the latest launch was one */
-    int careful, behind_exchange;
+    /* [PST_EXECUTOR_AHEAD] a ring of launches; NULL: the device does not run ahead, and at most
+     * one is launched */
+    pst_executor_launched *ahead;
+    uint32_t n_retired, n_queued; /* launches that have ended; that were started */
+    /* operators in flight; the latest operators, which have no event yet */
+    uint32_t n_running, n_eventless;
+    int times; /* 1: every operator has an event */
+    /* 1: nothing is launched after an exchange before that has ended; 1: the latest launch was an
+     * exchange */
+    int wait_for_exchanges, behind_exchange;
     pst_executor_captures *captures; /* NULL: the device captures nothing */
-    uint32_t plain;   /* steps of the instruction at hand before this one are launched one by one */
-    int in_transfers; /* guards against poll inside poll */
+    /* operators of the current instruction before this one are launched one by one */
+    uint32_t plain;
+    int in_transfers;  /* prevents poll inside poll */
     uint32_t mismatch; /* see pst_executor_mismatch */
     pst_status failed;
     char why[512];

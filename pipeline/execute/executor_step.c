@@ -1,9 +1,9 @@
-/* What both ways of computing, one operator at a time (executor.c) and ahead (executor_ahead.c), do
- * with the instruction at hand. */
+/* Operations on the current instruction, shared by executor.c (one operator at a time) and
+ * executor_ahead.c. */
 #include "pipeline/execute/executor_step.h"
 #include "pipeline/execute/executor_state.h"
 
-/* First instruction of `queue` at or behind `from`. */
+/* The first instruction of `queue` at or after `from`. */
 static uint32_t next_of(const pst_instr_list *list, pst_queue queue, uint32_t from) {
     while (from < list->n_instr && list->instr[from].queue != queue) from++;
     return from;
@@ -15,7 +15,7 @@ void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from) {
     x->after_ns[queue] = 0;
 }
 
-void pst_executor_say(pst_executor *x, pst_activity activity) {
+void pst_executor_publish(pst_executor *x, pst_activity activity) {
     PST_POSITION_SET(x->at, activity, (uint32_t)activity);
     PST_POSITION_SET(x->at, instr, x->cursor[PST_Q_COMPUTE]);
     PST_POSITION_SET(x->at, step, x->step);
@@ -29,7 +29,7 @@ void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_
                              end > x->origin ? end - x->origin : 0};
     x->done[at] = 1;
     if (--x->n_left) pst_position_move(x->at);
-    else pst_executor_say(x, PST_AT_HOST);
+    else pst_executor_publish(x, PST_AT_HOST);
 }
 
 uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr) {
@@ -47,10 +47,10 @@ int pst_executor_is_apart(const pst_executor *x, const pst_step *step) {
 }
 
 static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_step *step) {
-    x->event = pst_clock_now(x->config.clock); /* when it began */
+    x->event = pst_clock_now(x->config.clock); /* its start */
     PST_TRY(x->config.hooks.exchange(x->config.hooks.arg, instr->chunk, step, instr->micro));
     x->launched = x->exchanging = 1;
-    pst_executor_say(x, PST_AT_EXCHANGE);
+    pst_executor_publish(x, PST_AT_EXCHANGE);
     return PST_OK;
 }
 
@@ -59,7 +59,7 @@ pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *en
     *start = x->event;
     *end = pst_clock_now(x->config.clock);
     x->exchanging = 0;
-    pst_executor_say(x, PST_AT_COMPUTE);
+    pst_executor_publish(x, PST_AT_COMPUTE);
     return PST_OK;
 }
 

@@ -1,14 +1,15 @@
-/* The instruction at hand. */
+/* Operations on the current instruction. */
 #ifndef PST_PIPELINE_EXECUTE_EXECUTOR_STEP_H
 #define PST_PIPELINE_EXECUTE_EXECUTOR_STEP_H
 #include "pipeline/execute/executor.h"
 
-/* Whether a step is an exchange that the host takes part in. */
+/* Whether an operator is an exchange in which the host takes part. */
 int pst_executor_is_apart(const pst_executor *x, const pst_step *step);
-/* The next instruction of a queue from `from` on is at its cursor; an instruction is done; how many
- * steps it has; its step x->step is launched (on a device that runs ahead perhaps without an
- * event), or its exchange begun; asks for that; puts an operator's name in front. */
-void pst_executor_say(pst_executor *x, pst_activity activity);
+/* publish: sets the position. seek: moves a queue's cursor to its next instruction at or after
+ * `from`. complete: marks an instruction as done. steps: its number of operators. launch: launches
+ * operator x->step (with an event, or without one on a device that runs ahead), or starts its
+ * exchange; exchanged: polls that. fail_step: puts an operator's name before a message. */
+void pst_executor_publish(pst_executor *x, pst_activity activity);
 void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from);
 void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end);
 uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr);

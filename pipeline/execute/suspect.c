@@ -1,20 +1,20 @@
 /* See suspect.h. */
 #include "pipeline/execute/suspect.h"
 
-/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer), or for peer to come
- * to the same exchange, or, when all are there, for one of its messages. */
+/* What a rank waits for: a message (is_recv: from peer, else to peer); or, in an exchange, that
+ * peer arrives there or, if all have arrived, a message of peer. */
 typedef struct {
     int is_recv, is_exchange, all_there;
     uint32_t peer, instr; /* instr: PST_NONE in a collective */
-    uint64_t message;     /* of a collective; the other half, as its peer posts it */
+    uint64_t message;     /* in a collective: the matching message as its peer posts it */
 } awaited;
 
 static const pst_job *job_of(const pst_suspect_scene *s, uint32_t rank) {
     return s->job[s->rank[rank].at.train != 0];
 }
 
-static uint64_t mix(uint64_t print, uint64_t word) {
-    return (print ^ word) * UINT64_C(0x9e3779b97f4a7c15) + (word >> 7);
+static uint64_t mix(uint64_t fingerprint, uint64_t word) {
+    return (fingerprint ^ word) * UINT64_C(0x9e3779b97f4a7c15) + (word >> 7);
 }
 
 static int in_run(const pst_position_view *at) {
@@ -22,7 +22,7 @@ static int in_run(const pst_position_view *at) {
            at->activity == PST_AT_EXCHANGE;
 }
 
-/* Of the rank's tensor group, the first rank and how many they are. */
+/* The first rank of the rank's tensor group; *n: its size. */
 static uint32_t group_of(const pst_suspect_scene *s, uint32_t rank, uint32_t *n) {
     const pst_job *job = s->job[1];
     *n = s->group ? s->group : 1;
@@ -31,8 +31,8 @@ static uint32_t group_of(const pst_suspect_scene *s, uint32_t rank, uint32_t *n)
     return rank - pst_grid_at(job->grid, rank).tensor;
 }
 
-/* Who of the tensor group has not come as far as `rank`, which is in an exchange; PST_NONE:
- * nobody. */
+/* A rank of the tensor group that has not yet reached the exchange of `rank`; PST_NONE: all have.
+ */
 static uint32_t behind(const pst_suspect_scene *s, uint32_t rank) {
     const pst_position_view *me = &s->rank[rank].at;
     uint32_t n, first = group_of(s, rank, &n);
@@ -40,7 +40,8 @@ static uint32_t behind(const pst_suspect_scene *s, uint32_t rank) {
         const pst_position_view *at = &s->rank[r].at;
         if (r == rank) continue;
         if (!s->rank[r].known || at->n_run < me->n_run || s->rank[r].left) return r;
-        if (at->n_run > me->n_run || !in_run(at)) continue; /* it is through */
+        if (at->n_run > me->n_run || !in_run(at))
+            continue; /* it has finished that run or is past it */
         if (at->instr < me->instr || (at->instr == me->instr && at->activity == PST_AT_WAIT))
             return r;
         if (at->instr == me->instr && at->step < me->step) return r;
@@ -48,7 +49,7 @@ static uint32_t behind(const pst_suspect_scene *s, uint32_t rank) {
     return PST_NONE;
 }
 
-/* 0: it does not say. */
+/* Sets what a rank waits for; 0: unknown. */
 static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
     const pst_position_view *at = &s->rank[rank].at;
     if (at->activity == PST_AT_COLLECTIVE) {
@@ -73,7 +74,7 @@ static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
     return in->queue != PST_Q_COMPUTE && in->peer < s->n_rank;
 }
 
-/* The other half of a transfer in its peer's list. */
+/* Index of the matching SEND or RECV in the peer's list. */
 static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t instr) {
     const pst_instr *in = job->list[rank].instr + instr;
     const pst_instr_list *list = job->list + in->peer;
@@ -86,7 +87,7 @@ static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t instr) {
     return i;
 }
 
-/* Whether the peer has posted the other half of what `rank` waits for. */
+/* Whether the peer has posted its end of what `rank` waits for. */
 static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited *a) {
     const pst_position_view *me = &s->rank[rank].at, *at = &s->rank[a->peer].at;
     if (a->is_exchange) return a->all_there;
@@ -95,15 +96,15 @@ static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited 
             at->n_coll_post > PST_POSITION_POSTS ? at->n_coll_post - PST_POSITION_POSTS : 0;
         for (uint64_t i = first; i < at->n_coll_post; i++)
             if (at->coll_post[i % PST_POSITION_POSTS] == a->message) return 1;
-        return at->n_coll > me->n_coll + 1; /* so long ago that it is not listed any more */
+        return at->n_coll > me->n_coll + 1; /* posted too long ago to be in the list */
     }
     if (at->n_run != me->n_run) return at->n_run > me->n_run;
-    if (at->train != me->train) return 0; /* it has just begun to say so */
+    if (at->train != me->train) return 0; /* its position is being updated */
     if (!in_run(at)) return 1;            /* its list is finished */
     return partner(job_of(s, rank), rank, a->instr) < (a->is_recv ? at->sent : at->received);
 }
 
-/* --- places in the program -------------------------------------------------------------------- */
+/* --- logs of lists and collectives ------------------------------------------------------------ */
 
 static uint64_t log_at(const pst_position_view *at, uint64_t op) {
     return at->log[op % PST_POSITION_LOG];
@@ -113,8 +114,8 @@ static uint64_t log_begin(const pst_position_view *at) {
     return at->n_op > PST_POSITION_LOG ? at->n_op - PST_POSITION_LOG : 0;
 }
 
-/* The first list or collective in which two ranks differ; UINT64_MAX: none that both have begun and
- * still know. */
+/* The first list or collective in which two ranks differ; UINT64_MAX: none that both have started
+ * and still have in their logs. */
 static uint64_t first_difference(const pst_position_view *a, const pst_position_view *b) {
     uint64_t op = log_begin(a) > log_begin(b) ? log_begin(a) : log_begin(b);
     for (; op < a->n_op && op < b->n_op; op++)
@@ -133,8 +134,7 @@ static uint32_t count_of(const pst_suspect_scene *s, uint64_t op, uint64_t word)
     return n;
 }
 
-/* How often `word` came after the `context` ops that stand before `op`, earlier in this rank's
- * log. */
+/* How often `word` came after the `context` entries before `op`, earlier in this rank's log. */
 static uint32_t count_before(const pst_position_view *at, uint64_t op, uint32_t context,
                              uint64_t word) {
     uint32_t n = 0;
@@ -146,10 +146,10 @@ static uint32_t count_before(const pst_position_view *at, uint64_t op, uint32_t 
     return n;
 }
 
-/* Two ranks, two words: whose is out of order? Whichever never came in this place before, if the
- * other one did. Without a past: who has gone on to a list has left a collective out; so has who
- * stands further down in the same function, or in another one than the op before. 0: a's, 1: b's,
- * -1: it cannot be told. */
+/* Of two different entries at the same place, which one is out of order? The one that never
+ * followed the same entries before, if the other one did. Without such history: a list where the
+ * other rank has a collective, because a collective was skipped; the later line in the same
+ * function; a function other than that of the entry before. 0: a, 1: b, -1: unknown. */
 static int out_of_order(const pst_position_view *at, uint64_t op, uint64_t a, uint64_t b) {
     for (uint32_t context = 4; context > 0; context--) {
         if (op < log_begin(at) + context) continue;
@@ -195,7 +195,7 @@ uint32_t pst_suspect_order(const pst_suspect_scene *s, pst_suspect *suspect) {
     return suspect->culprit;
 }
 
-/* --- the walk --------------------------------------------------------------------------------- */
+/* --- following the chain of waits ------------------------------------------------------------- */
 
 static int in_chain(const pst_suspect *p, uint32_t rank) {
     for (uint32_t i = 0; i < p->n_chain; i++)
@@ -213,18 +213,17 @@ static void accuse(pst_suspect *p, pst_suspect_kind kind, uint32_t culprit, uint
     p->kind = kind;
     p->culprit = culprit;
     p->victim = victim;
-    p->print = mix(mix(mix(p->print, kind), culprit), victim);
+    p->fingerprint = mix(mix(mix(p->fingerprint, kind), culprit), victim);
 }
 
-/* One link of the chain: `rank` waits for what its peer does. Returns the rank to go on with,
- * PST_NONE: settled. */
+/* Follows one wait, from `rank` to its peer. Returns the rank to continue with; PST_NONE: done. */
 static uint32_t follow(const pst_suspect_scene *s, uint32_t rank, pst_suspect *p) {
     awaited a;
-    p->print = mix(mix(p->print, rank), s->rank[rank].at.moves);
+    p->fingerprint = mix(mix(p->fingerprint, rank), s->rank[rank].at.moves);
     if (!awaits(s, rank, &a) || !s->rank[a.peer].known) return PST_NONE;
     const pst_suspect_rank *peer = &s->rank[a.peer];
     p->instr = a.instr;
-    p->print = mix(mix(p->print, a.instr), a.message);
+    p->fingerprint = mix(mix(p->fingerprint, a.instr), a.message);
     if (peer_posted(s, rank, &a)) {
         if (!in_chain(p, a.peer)) append(p, a.peer);
         accuse(p, PST_SUSPECT_LOST, a.is_recv ? a.peer : rank, a.is_recv ? rank : a.peer);
@@ -240,7 +239,7 @@ static uint32_t follow(const pst_suspect_scene *s, uint32_t rank, pst_suspect *p
     if (!peer->left &&
         (activity == PST_AT_WAIT || activity == PST_AT_COLLECTIVE || activity == PST_AT_EXCHANGE))
         return a.peer;
-    p->print = mix(p->print, peer->at.moves);
+    p->fingerprint = mix(p->fingerprint, peer->at.moves);
     accuse(p, peer->left ? PST_SUSPECT_LEFT : PST_SUSPECT_BUSY, a.peer, rank);
     return PST_NONE;
 }

@@ -1,10 +1,9 @@
-/* A rank's position in words: the operator by its name in the graph, the micro-batch, the optimizer
- * step. */
+/* A rank's position as text: operator, micro-batch, optimizer step. */
 #include "pipeline/execute/suspect.h"
 #include <stdio.h>
 #include <string.h>
 
-/* "B of h.3.attn" for a program of a chunk (operator `step`), else the opcode's name. */
+/* "B of h.3.attn" for operator `step` of a chunk's program, else the opcode's name. */
 static void name_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step, char *buffer,
                           uint32_t bytes) {
     const char *opcode = pst_opcode_name((pst_opcode)instr->opcode);
@@ -19,7 +18,7 @@ static void name_operator(const pst_cut *cut, const pst_instr *instr, uint32_t s
     }
 }
 
-/* "RECV of micro-batch 2 (chunk 1) from rank 2" of an instruction. */
+/* An instruction as text: "RECV of chunk 1, micro-batch 2, from rank 2". */
 static void name_message(const pst_job *job, uint32_t rank, uint32_t instr, char *buffer,
                          uint32_t bytes) {
     const pst_instr *in = job->list[rank].instr + instr;
@@ -29,7 +28,7 @@ static void name_message(const pst_job *job, uint32_t rank, uint32_t instr, char
         snprintf(buffer, bytes, "%s of chunk %u, micro-batch %u, %s rank %u", opcode, in->chunk,
                  in->micro, way, in->peer);
     else if (in->n)
-        snprintf(buffer, bytes, "%s of a piece of a %s %s rank %u", opcode,
+        snprintf(buffer, bytes, "%s of part of a %s %s rank %u", opcode,
                  in->use == PST_NONE ? "weight" : "gradient", way, in->peer);
     else if (in->param != PST_NONE)
         snprintf(buffer, bytes, "%s of a shared parameter's gradient %s rank %u", opcode, way,
@@ -52,7 +51,7 @@ static void place_in_list(const pst_suspect_scene *s, uint32_t rank, char *buffe
         name_message(job, rank, at->waits_for, name, sizeof name);
         snprintf(message, sizeof message, "%s before ", name);
     } else if (waits) {
-        snprintf(message, sizeof message, "what precedes ");
+        snprintf(message, sizeof message, "an instruction before ");
     }
     if (at->instr >= list->n_instr) {
         snprintf(buffer, bytes, "%sthe end%s", message, step);
@@ -78,7 +77,7 @@ static void place_in_collective(const pst_position_view *at, pst_suspect_coll_na
 const char *pst_suspect_where(const pst_suspect_scene *s, uint32_t rank,
                               pst_suspect_coll_name coll_name, char *buffer, uint32_t bytes) {
     const pst_suspect_rank *r = &s->rank[rank];
-    if (!r->known) snprintf(buffer, bytes, "an unknown place");
+    if (!r->known) snprintf(buffer, bytes, "an unknown position");
     else if (r->left) snprintf(buffer, bytes, "its end");
     else if (r->at.activity == PST_AT_COLLECTIVE)
         place_in_collective(&r->at, coll_name, buffer, bytes);

@@ -1,5 +1,5 @@
-/* The timed device: one timeline, as a GPU stream has. An operation starts when its inputs have
- * arrived and the one before has ended, whenever the host got round to launching it, and takes its
+/* The timed device: one queue in order, like a GPU stream. An operation starts when its inputs have
+ * arrived and the previous one has ended, no matter when the host launched it, and takes its
  * predicted time. Nothing is computed. */
 #include "pipeline/execute/timed.h"
 #include <stdlib.h>
@@ -10,10 +10,10 @@ typedef struct {
     int tested;
 } launched;
 
-/* Events [first, next) are remembered, in a ring whose size is a power of two. */
+/* Events [first, next) are kept in a ring whose size is a power of two. */
 typedef struct {
     pst_device base;
-    uint64_t first, next, room;
+    uint64_t first, next, capacity;
     launched *ring;
     uint64_t end; /* of the newest launch */
 } timed_device;
@@ -31,16 +31,18 @@ static pst_status open_device(const pst_device_config *config, pst_device **devi
     return PST_OK;
 }
 
-static pst_status make_room(timed_device *d) {
-    while (d->first < d->next && d->ring[d->first & (d->room - 1)].tested) d->first++;
-    if (d->next - d->first < d->room) return PST_OK;
-    uint64_t room = d->room ? 2 * d->room : 64;
-    launched *ring = malloc(room * sizeof *ring);
-    if (!ring) return pst_fail(PST_ENOMEM, "no memory for %llu launches", (unsigned long long)room);
-    for (uint64_t e = d->first; e < d->next; e++) ring[e & (room - 1)] = d->ring[e & (d->room - 1)];
+static pst_status grow_ring(timed_device *d) {
+    while (d->first < d->next && d->ring[d->first & (d->capacity - 1)].tested) d->first++;
+    if (d->next - d->first < d->capacity) return PST_OK;
+    uint64_t capacity = d->capacity ? 2 * d->capacity : 64;
+    launched *ring = malloc(capacity * sizeof *ring);
+    if (!ring)
+        return pst_fail(PST_ENOMEM, "no memory for %llu launches", (unsigned long long)capacity);
+    for (uint64_t e = d->first; e < d->next; e++)
+        ring[e & (capacity - 1)] = d->ring[e & (d->capacity - 1)];
     free(d->ring);
     d->ring = ring;
-    d->room = room;
+    d->capacity = capacity;
     return PST_OK;
 }
 
@@ -49,10 +51,10 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     (void)fn;
     (void)call;
     timed_device *d = (timed_device *)device;
-    PST_TRY(make_room(d));
+    PST_TRY(grow_ring(d));
     uint64_t start = after_ns > d->end ? after_ns : d->end;
     d->end = start + ns;
-    d->ring[d->next & (d->room - 1)] = (launched){start, d->end, 0};
+    d->ring[d->next & (d->capacity - 1)] = (launched){start, d->end, 0};
     *event = d->next++;
     return PST_OK;
 }
@@ -60,8 +62,9 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
 static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
     timed_device *d = (timed_device *)device;
     if (event < d->first || event >= d->next)
-        return pst_fail(PST_EINTERNAL, "timed device: no event %llu", (unsigned long long)event);
-    launched *x = &d->ring[event & (d->room - 1)];
+        return pst_fail(PST_EINTERNAL, "timed device: unknown event %llu",
+                        (unsigned long long)event);
+    launched *x = &d->ring[event & (d->capacity - 1)];
     if (pst_clock_now(device->clock) < x->end) return PST_BUSY;
     x->tested = 1;
     *start_ns = x->start;
@@ -69,11 +72,11 @@ static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, u
     return PST_OK;
 }
 
-/* Ends ascend, so the first that nobody has asked for is the earliest. */
+/* Ends are in ascending order, so the first event that was not tested is the earliest. */
 static uint64_t next_ns(pst_device *device) {
     timed_device *d = (timed_device *)device;
     for (uint64_t e = d->first; e < d->next; e++) {
-        const launched *x = &d->ring[e & (d->room - 1)];
+        const launched *x = &d->ring[e & (d->capacity - 1)];
         if (!x->tested) return x->end;
     }
     return PST_NEVER;

@@ -1,6 +1,6 @@
-/* The timed transport: all ranks in one process. A transfer starts when both ends have been posted
- * and the link is free, and takes the time that its SEND predicts; on the virtual clock it
- * completes exactly then. No byte moves. Single-threaded. */
+/* The timed transport: all ranks in one process. A transfer starts when both ends are posted and
+ * the link is free, and takes the predicted time of its SEND; on the virtual clock it completes
+ * exactly then. No data moves. Single-threaded. */
 #include "pipeline/execute/timed.h"
 #include "pipeline/simulate/links.h"
 #include "base/grow.h"
@@ -14,26 +14,27 @@ typedef struct {
     pst_transfer transfer;
     uint64_t post_ns, end_ns;
     uint32_t partner; /* request of the other end, once MATCHED */
-    uint32_t next; /* FREE: next free one; POSTED: next one that waits for the same destination */
+    uint32_t next;    /* FREE: next free one; POSTED: next one with the same destination */
     uint32_t generation;
 } request;
 
 typedef struct {
     pst_transport base;
     pst_timed_hub *hub;
-    /* requests, of any rank, for messages to this rank that lack their other end */
+    /* requests, of any rank, for messages to this rank whose other end is missing */
     uint32_t waiting;
     int aborted;
 } hub_end;
 
-/* Requests of all ends lie in one array: index is the low half of the handle, generation the high
- * half. */
+/* Requests of all ends are in one array. A handle has the index in its low half and the generation
+ * in its high half. */
 struct pst_timed_hub {
     uint32_t n_rank, n_request, free;
     request *request;
     uint32_t *owner; /* [n_request] rank */
     hub_end *end;    /* [n_rank] */
-    pst_links links; /* messages of matched_ns wait there for their order until time goes on */
+    /* messages matched at matched_ns wait there to be ordered until time advances */
+    pst_links links;
     uint64_t matched_ns;
 };
 
@@ -93,7 +94,7 @@ static pst_status take_request(pst_timed_hub *h, uint32_t *index) {
     return PST_OK;
 }
 
-static void give_request(pst_timed_hub *h, uint32_t index) {
+static void release_request(pst_timed_hub *h, uint32_t index) {
     request *q = &h->request[index];
     q->state = FREE;
     q->generation++;
@@ -105,7 +106,7 @@ static uint32_t destination(uint32_t rank, const pst_transfer *t) {
     return t->kind == PST_TRANSFER_SEND ? t->peer : rank;
 }
 
-/* The first waiting other end of a message; taken out of its list. */
+/* Finds the first waiting other end of a message and removes it from its list. */
 static uint32_t take_partner(pst_timed_hub *h, uint32_t rank, const pst_transfer *t) {
     uint32_t *link = &h->end[destination(rank, t)].waiting;
     for (; *link != NOBODY; link = &h->request[*link].next) {
@@ -125,8 +126,8 @@ static void append_waiting(pst_timed_hub *h, uint32_t rank, uint32_t index) {
     *link = index;
 }
 
-/* Those that were there before `now` start in their order. */
-static void settle(pst_timed_hub *h, uint64_t now) {
+/* Starts the messages that were matched before `now`, in their order. */
+static void start_matched(pst_timed_hub *h, uint64_t now) {
     if (!h->links.n_waiting || now <= h->matched_ns) return;
     uint32_t n = pst_links_settle(&h->links);
     for (uint32_t i = 0; i < n; i++) {
@@ -162,13 +163,12 @@ static pst_status match(pst_timed_hub *h, uint32_t mine, uint32_t theirs) {
 static pst_status post(pst_transport *t, const pst_transfer *transfer, uint64_t *handle) {
     hub_end *end = (hub_end *)t;
     pst_timed_hub *h = end->hub;
-    if (transfer->peer >= h->n_rank)
-        return pst_fail(PST_EINPUT, "rank %u does not exist", transfer->peer);
+    if (transfer->peer >= h->n_rank) return pst_fail(PST_EINPUT, "unknown rank %u", transfer->peer);
     if (end->aborted || h->end[transfer->peer].aborted) {
-        return pst_fail(PST_EPEER, "rank %u has given up", end->aborted ? t->rank : transfer->peer);
+        return pst_fail(PST_EPEER, "rank %u has aborted", end->aborted ? t->rank : transfer->peer);
     }
     uint32_t index = 0;
-    settle(h, pst_clock_now(t->clock));
+    start_matched(h, pst_clock_now(t->clock));
     PST_TRY(take_request(h, &index));
     request *q = &h->request[index];
     *q = (request){.state = POSTED,
@@ -190,14 +190,13 @@ static pst_status test(pst_transport *t, uint64_t handle, uint64_t *end_ns) {
     uint32_t index = (uint32_t)handle;
     if (index >= end->hub->n_request || end->hub->request[index].generation != handle >> 32 ||
         end->hub->request[index].state == FREE) {
-        return pst_fail(PST_EINTERNAL, "rank %u asks for a transfer that is not under way",
-                        t->rank);
+        return pst_fail(PST_EINTERNAL, "rank %u: unknown transfer", t->rank);
     }
     request *q = &end->hub->request[index];
     pst_status status = PST_OK;
-    settle(end->hub, pst_clock_now(t->clock));
+    start_matched(end->hub, pst_clock_now(t->clock));
     if (q->state == BROKEN) {
-        status = pst_fail(PST_EPEER, "rank %u has given up", q->transfer.peer);
+        status = pst_fail(PST_EPEER, "rank %u has aborted", q->transfer.peer);
     } else if (q->state == WRONG_SIZE) {
         status = pst_fail(
             PST_EINPUT, "rank %u and rank %u disagree about the size of a message: %llu bytes here",
@@ -207,17 +206,17 @@ static pst_status test(pst_transport *t, uint64_t handle, uint64_t *end_ns) {
     } else {
         *end_ns = q->end_ns;
     }
-    give_request(end->hub, index);
+    release_request(end->hub, index);
     return status;
 }
 
-/* --- the rest of the table -------------------------------------------------------------------- */
+/* --- the other functions of the table --------------------------------------------------------- */
 
 static uint32_t progress(pst_transport *t) {
     pst_timed_hub *h = ((hub_end *)t)->hub;
     uint64_t now = pst_clock_now(t->clock);
     uint32_t moved = 0;
-    settle(h, now);
+    start_matched(h, now);
     for (uint32_t i = 0; i < h->n_request; i++) {
         const request *q = &h->request[i];
         moved += q->state == MATCHED && h->owner[i] == t->rank && now >= q->end_ns;
@@ -228,7 +227,7 @@ static uint32_t progress(pst_transport *t) {
 static uint64_t next_ns(pst_transport *t) {
     pst_timed_hub *h = ((hub_end *)t)->hub;
     uint64_t next = PST_NEVER;
-    settle(h, PST_NEVER); /* time is about to go on */
+    start_matched(h, PST_NEVER); /* time is about to advance */
     for (uint32_t i = 0; i < h->n_request; i++) {
         const request *q = &h->request[i];
         if (q->state == MATCHED && h->owner[i] == t->rank && q->end_ns < next) next = q->end_ns;
@@ -236,12 +235,12 @@ static uint64_t next_ns(pst_transport *t) {
     return next;
 }
 
-/* Forgets this end's requests; whoever waited for one of them is told at its next test. */
+/* Drops this end's requests; the next test of a transfer with it fails. */
 static void abort_end(pst_transport *t) {
     hub_end *end = (hub_end *)t;
     pst_timed_hub *h = end->hub;
     end->aborted = 1;
-    settle(h, PST_NEVER);
+    start_matched(h, PST_NEVER);
     for (uint32_t r = 0; r < h->n_rank; r++) {
         for (uint32_t *link = &h->end[r].waiting; *link != NOBODY;) {
             request *q = &h->request[*link];
@@ -254,26 +253,26 @@ static void abort_end(pst_transport *t) {
         }
     }
     for (uint32_t i = 0; i < h->n_request; i++) {
-        if (h->request[i].state != FREE && h->owner[i] == t->rank) give_request(h, i);
+        if (h->request[i].state != FREE && h->owner[i] == t->rank) release_request(h, i);
     }
 }
 
 static const char *reject(const pst_world *world) {
     (void)world;
-    return "it joins ranks of one process, through a hub";
+    return "it only connects ranks of one process";
 }
 
 static pst_status open_alone(pst_world *world, const pst_clock *clock, pst_transport **transport) {
     (void)world;
     (void)clock;
     (void)transport;
-    return pst_fail(PST_EINPUT, "the timed transport is opened through its hub");
+    return pst_fail(PST_EINPUT, "the timed transport can only be opened through its hub");
 }
 
 static pst_status arm(pst_transport *t, int *fd) {
     (void)t;
     (void)fd;
-    return pst_fail(PST_EINPUT, "there is nothing to sleep on in the timed transport");
+    return pst_fail(PST_EINPUT, "the timed transport has no file descriptor to wait for");
 }
 
 static void close_end(pst_transport *t) { (void)t; /* the hub owns its ends */ }

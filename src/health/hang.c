@@ -218,7 +218,7 @@ static pst_status update_suspect(pst_hang *h, uint64_t now, uint64_t passed_ns) 
     pst_suspect fresh;
     pst_hang_read(h);
     pst_suspect_find(&h->scene, h->rank, &fresh);
-    if (h->has_suspect && fresh.print == h->suspect.print) {
+    if (h->has_suspect && fresh.fingerprint == h->suspect.fingerprint) {
         h->suspect_ns += passed_ns;
         h->suspect = fresh;
         return check_limits(h, now, passed_ns);

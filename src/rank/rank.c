@@ -200,7 +200,7 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
                                             .memory = memory_hook,
                                             .ended = ended_hook},
                                   .times = &r->each,
-                                  .careful = &r->careful,
+                                  .wait_for_exchanges = &r->careful,
                                   .last_instr = last_instr,
                                   .position = r->position};
     if (r->exchanger) {

@@ -285,7 +285,7 @@ static void who_computes_or_has_left_ends_the_chain(void **unused) {
     look(&g, &s, 3);
     pst_suspect_find(&g.scene, 2, &p);
     assert_int_equal(p.kind, PST_SUSPECT_BUSY);
-    assert_true(p.print != first.print);
+    assert_true(p.fingerprint != first.fingerprint);
 
     g.rank[0].left = 1;
     pst_suspect_find(&g.scene, 2, &p);

@@ -1,6 +1,6 @@
-/* Looking at an executor: what is next, what it has measured, what it does or waits for. */
+/* Queries about an executor: its next event, what it has measured, what it does or waits for. */
 #include "pipeline/execute/executor.h"
-#include "pipeline/execute/executor_look.h"
+#include "pipeline/execute/executor_query.h"
 #include "pipeline/execute/executor_state.h"
 #include <stdio.h>
 
@@ -26,8 +26,8 @@ pst_transport *pst_executor_transport(const pst_executor *x) {
 uint32_t pst_executor_mismatch(const pst_executor *x) { return x->mismatch; }
 uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_rank : 0; }
 
-/* The first instruction in list order that has not completed, compute first: that is what the
- * others wait for. */
+/* The first instruction in list order that has not completed, compute queue first, because other
+ * ranks wait for that one. */
 static uint32_t first_left(const pst_executor *x) {
     uint32_t at = x->cursor[PST_Q_COMPUTE];
     if (x->n_retired != x->n_queued) return x->ahead[x->n_retired % PST_EXECUTOR_AHEAD].instr;
@@ -43,9 +43,9 @@ static uint32_t open_dep(const pst_executor *x, uint32_t at) {
     return PST_NONE;
 }
 
-/* From the first instruction left back along what it waits for, to a transfer that has been posted:
- * deps are earlier, and so is what stands before a transfer in its queue. PST_NONE: something can
- * move. */
+/* Walks from the first incomplete instruction back along its dependencies to a transfer that has
+ * been posted: dependencies are earlier, and so is what precedes a transfer in its queue. PST_NONE:
+ * something can move. */
 void pst_executor_publish_wait(pst_executor *x) {
     if (!x->n_left || PST_POSITION_GET(x->at, activity) != PST_AT_WAIT) return;
     uint32_t at = first_left(x);
