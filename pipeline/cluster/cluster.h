@@ -81,7 +81,8 @@ static inline uint64_t pst_cluster_least(uint64_t own, uint64_t limit) {
     return own && (!limit || own < limit) ? own : limit;
 }
 /* The same for a device of the cluster. */
-static inline uint64_t pst_cluster_room(const pst_cluster *c, uint32_t device, uint64_t limit) {
+static inline uint64_t pst_cluster_usable_bytes(const pst_cluster *c, uint32_t device,
+                                                uint64_t limit) {
     return pst_cluster_least(c->device[device].memory, limit);
 }
 /* The link between two different devices: the slower of both ends. EINPUT: there is none (names

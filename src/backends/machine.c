@@ -17,7 +17,7 @@ static uint32_t online(void) {
 uint32_t pst_machine_cpus(void) {
     cpu_set_t mask;
     if (sched_getaffinity(0, sizeof mask, &mask) != 0)
-        return online(); /* more processors than the set has bits */
+        return online(); /* more processors than cpu_set_t has bits */
     return CPU_COUNT(&mask) > 0 ? (uint32_t)CPU_COUNT(&mask) : 1;
 }
 
@@ -27,7 +27,7 @@ uint32_t pst_machine_threads(uint32_t ranks) {
     return cpus > ranks ? cpus / ranks : 1;
 }
 
-/* The number behind `key` at the start of a line ("": the whole file is a number); `fallback` when
+/* The number after `key` at the start of a line (key "": the file is only a number); `fallback` if
  * there is none. */
 static uint64_t number_in(const char *folder, const char *file, const char *key,
                           uint64_t fallback) {
@@ -42,7 +42,7 @@ static uint64_t number_in(const char *folder, const char *file, const char *key,
     return value;
 }
 
-/* What one cgroup leaves; page cache that has not been used lately counts as free. */
+/* Memory that one cgroup leaves; inactive page cache counts as free. */
 static uint64_t left_in(const char *folder) {
     uint64_t most = number_in(folder, "memory.max", "", UINT64_MAX); /* "max": none */
     if (most == UINT64_MAX) return UINT64_MAX;
@@ -52,7 +52,7 @@ static uint64_t left_in(const char *folder) {
     return used < most ? most - used : 0;
 }
 
-/* Of this process's cgroup and of all those it lies in. */
+/* The least that is left by this process's cgroup and all its parents. */
 static uint64_t left_in_cgroups(void) {
     static const char root[] = "/sys/fs/cgroup";
     char folder[PATH_BYTES] = "", line[PATH_BYTES - sizeof root];

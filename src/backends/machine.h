@@ -1,4 +1,4 @@
-/* What this process may use of the machine: processors and memory, as the kernel lets it. */
+/* What this process may use of the machine: processors and memory. */
 #ifndef PST_BACKENDS_MACHINE_H
 #define PST_BACKENDS_MACHINE_H
 #include <stddef.h>
@@ -6,11 +6,11 @@
 
 /* Processors in this process's affinity mask, at least 1. */
 uint32_t pst_machine_cpus(void);
-/* Threads for each of `ranks` that share those processors, at least 1. Of ranks that somebody else
- * has started: pst_placement_threads. */
+/* Threads for each of `ranks` that share those processors, at least 1. For ranks started by another
+ * launcher see pst_placement_threads. */
 uint32_t pst_machine_threads(uint32_t ranks);
-/* Bytes that are free: of the machine's memory, and of what cgroups (v2) leave. 0: not known. */
+/* Free bytes: of the machine's memory, within the limits of cgroups (v2). 0: unknown. */
 uint64_t pst_machine_memory(void);
-/* The processor's name as the kernel tells it, "unknown" when it does not. Returns name. */
+/* The processor's name in /proc/cpuinfo, or "unknown". Returns name. */
 const char *pst_machine_cpu_model(char *name, size_t bytes);
 #endif

@@ -15,7 +15,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const pst_module *loaded;
 static char why[1024];
 
-/* --- what a module calls ---------------------------------------------------------------------- */
+/* --- functions for the module ----------------------------------------------------------------- */
 
 static pst_status host_fail(pst_status status, const char *format, va_list args) {
     char text[1024];
@@ -38,15 +38,15 @@ static void host_log(pst_log_level level, const char *format, va_list args) {
 static const pst_module_host host = {PST_MODULE_VERSION, sizeof host, PST_VERSION, host_fail,
                                      host_fail_in,       host_log,    pst_error};
 
-/* --- where it is ------------------------------------------------------------------------------ */
+/* --- search ----------------------------------------------------------------------------------- */
 
-/* What PENSTOCK_MODULE names; NULL: nothing. */
+/* The value of PENSTOCK_MODULE; NULL: unset. */
 static const char *named(void) {
     const char *path = getenv("PENSTOCK_MODULE");
     return path && *path ? path : NULL;
 }
 
-/* Beside the file that this code is in. */
+/* PENSTOCK_MODULE, or the file in the folder of this library. */
 static void find(char path[PATH_MAX]) {
     Dl_info own;
     const char *file = dladdr(&host, &own) && own.dli_fname ? own.dli_fname : "",
@@ -55,11 +55,11 @@ static void find(char path[PATH_MAX]) {
     else snprintf(path, PATH_MAX, "%.*s" FILE_NAME, slash ? (int)(slash + 1 - file) : 0, file);
 }
 
-/* Loading takes longer than a small run, and many machines have the file and no GPU: the driver's
- * own files tell. */
+/* Loading takes longer than a small run, and many machines have the file but no GPU: so look for
+ * the driver's device files first. */
 static int has_driver(void) {
-    static const char *const files[] = {"/dev/nvidiactl", "/dev/dxg"}; /* the second in a virtual
-                                                                          machine of Windows */
+    static const char *const files[] = {"/dev/nvidiactl", "/dev/dxg"}; /* the second one in Windows'
+                                                                          virtual machines (WSL) */
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (access(files[i], F_OK) == 0) return 1;
     return 0;
@@ -75,18 +75,19 @@ int pst_module_there(void) {
 
 static const char *refuse(const pst_module *m, const char *path) {
     if (m->version != PST_MODULE_VERSION || m->bytes != sizeof *m)
-        pst_fail(
-            PST_EINPUT,
-            "%s was built from another source than the program: build and install both together",
-            path);
+        pst_fail(PST_EINPUT,
+                 "%s was built from a different version than the program; build and install both "
+                 "together",
+                 path);
     else if (!m->name || !m->device || !m->device->name || strcmp(m->name, m->device->name) ||
              !m->kernel || !m->arith)
-        pst_fail(PST_EINPUT, "%s says of itself neither device nor kernels", path);
+        pst_fail(PST_EINPUT,
+                 "%s has no device or no kernels; expected a complete accelerator module", path);
     else return NULL;
     return pst_error();
 }
 
-/* The library stays loaded in any case: what it has loaded itself may not be unloadable. */
+/* The library is never unloaded, because its own dependencies may not support it. */
 static const pst_module *open_module(const char *path) {
     pst_module_open_fn open_fn = NULL;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -96,12 +97,13 @@ static const pst_module *open_module(const char *path) {
     }
     *(void **)&open_fn = dlsym(library, PST_MODULE_SYMBOL);
     if (!open_fn) {
-        pst_fail(PST_EINPUT, "%s is no back end: it has no " PST_MODULE_SYMBOL, path);
+        pst_fail(PST_EINPUT,
+                 "%s is not an accelerator module: it has no function " PST_MODULE_SYMBOL, path);
         return NULL;
     }
     pst_error_clear();
     const pst_module *m = open_fn(&host);
-    if (!m && !*pst_error()) pst_fail(PST_EINPUT, "%s does not say why it cannot be used", path);
+    if (!m && !*pst_error()) pst_fail(PST_EINPUT, "%s cannot be used and gives no reason", path);
     return m && !refuse(m, path) ? m : NULL;
 }
 
@@ -109,11 +111,11 @@ static void load(void) {
     char path[PATH_MAX], before[1024];
     snprintf(before, sizeof before, "%s", pst_error());
     find(path);
-    if (!named() && access(path, F_OK) != 0) pst_fail(PST_EINPUT, "there is no %s", path);
+    if (!named() && access(path, F_OK) != 0) pst_fail(PST_EINPUT, "%s does not exist", path);
     else loaded = open_module(path);
     if (loaded) pst_log(PST_LOG_DEBUG, "module %s: loaded from %s", loaded->name, path);
     else snprintf(why, sizeof why, "%s", pst_error());
-    /* whoever only looks does not want this thread's message lost */
+    /* a query must not overwrite this thread's error message */
     if (*before) pst_fail(PST_EINPUT, "%s", before);
     else pst_error_clear();
 }

@@ -1,4 +1,4 @@
-/* See registry.h. Lists are ordered: best first. */
+/* See registry.h. Lists are in order of preference. */
 #include "backends/registry.h"
 #include "backends/module.h"
 #include "base/log.h"
@@ -16,10 +16,11 @@ static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_bert, &
                                               &pst_model_resnet};
 static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_lines, &pst_data_mnist,
                                             &pst_data_cifar10};
-/* Behind them stands that of the module, which is the best one where it can be used. */
+/* The module's device is not in this list; it is preferred if it can be used. */
 static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
-/* `self` joins ranks of one process through a hub and is asked for by name (group/group.c); so is
- * what a module has for its device, over the first of these. */
+/* `self` is not in this list: it connects ranks of one process through a hub and has to be asked
+ * for by name (group/group.c). Nor is a module's transport for device memory, which works on top of
+ * one of these. */
 static const pst_transport_ops *const transports[] = {&pst_transport_ucx};
 static const char *const more[] = {"self", "nccl"};
 static const pst_world_ops *const worlds[] = {&pst_world_pmix, &pst_world_tcp, &pst_world_single};
@@ -43,18 +44,19 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
     return NULL;
 }
 
-/* Of the module's device, the module itself included. */
+/* Why the module's device, or the module itself, cannot be used. */
 static const char *reject_module(const pst_device_config *config) {
     const pst_module *m = pst_module_get();
     if (!m) return pst_module_why();
     return m->device->reject ? m->device->reject(config) : NULL;
 }
 
-/* Why the module has no transport of that name for so many ranks on this host. */
+/* Why the module has no transport of that name for this number of ranks on this host. */
 static const char *reject_direct(const char *name, uint32_t ranks_here) {
     const pst_module *m = pst_module_get();
     if (!m) return pst_module_why();
-    if (!m->direct || strcmp(m->direct->name, name)) return "the module was built without it";
+    if (!m->direct || strcmp(m->direct->name, name))
+        return "the accelerator module was built without it";
     return m->direct->reject(ranks_here);
 }
 
@@ -65,7 +67,7 @@ const char *pst_registry_reject(const char *kind, uint32_t i) {
         return devices[i]->reject ? devices[i]->reject(&config) : NULL;
     }
     if (!strcmp(kind, "transport") && i < COUNT(transports)) {
-        /* ranks on this host */
+        /* number of ranks on this host */
         const pst_world two = {.ops = &pst_world_single, .size = 2, .local_size = 2};
         return transports[i]->reject ? transports[i]->reject(&two) : NULL;
     }
@@ -75,7 +77,7 @@ const char *pst_registry_reject(const char *kind, uint32_t i) {
     return NULL;
 }
 
-/* One sentence for a name that is in no list. */
+/* The message for a name that is in no list. */
 static pst_status unknown(const char *kind, const char *name) {
     const char *names[MAX_NAMES];
     char list[256] = "";
@@ -88,9 +90,9 @@ static pst_status unknown(const char *kind, const char *name) {
     }
     const char *meant = pst_did_you_mean(name, names, n);
     if (meant)
-        return pst_fail(PST_EINPUT, "unknown %s '%s'; did you mean '%s'? (there are: %s)", kind,
+        return pst_fail(PST_EINPUT, "unknown %s '%s'; did you mean '%s'? Expected one of %s", kind,
                         name, meant, list);
-    return pst_fail(PST_EINPUT, "unknown %s '%s' (there are: %s)", kind, name, list);
+    return pst_fail(PST_EINPUT, "unknown %s '%s'; expected one of %s", kind, name, list);
 }
 
 pst_status pst_registry_model(const char *name, const pst_model_row **row) {
@@ -132,17 +134,17 @@ const pst_device_ops *pst_registry_gpu(const char *name) {
     return pst_module_get() ? pst_module_get()->device : &elsewhere;
 }
 
-/* 1 when the module's device is it: asked for by name, or usable. */
+/* 1: use the module's device: asked for by name, or usable. */
 static int take_module(const char *name, const pst_device_config *config, const char **why) {
     int automatic = !strcmp(name, "auto");
     *why = NULL;
-    if (is_listed(name)) return 0; /* nothing is loaded for these */
+    if (is_listed(name)) return 0; /* no module is loaded for these */
     if (automatic && !pst_module_there()) return 0;
     if (!automatic && pst_module_name() && strcmp(name, pst_module_name())) return 0;
     *why = reject_module(config);
     if (*why)
-        pst_log(PST_LOG_DEBUG, "device %s: passed over: %s",
-                pst_module_get() ? pst_module_name() : name, *why);
+        pst_log(PST_LOG_DEBUG, "device %s skipped: %s", pst_module_get() ? pst_module_name() : name,
+                *why);
     return !automatic || !*why;
 }
 
@@ -165,7 +167,7 @@ pst_status pst_registry_device(const char *name, const pst_device_config *config
             return PST_OK;
         }
         if (!automatic) return pst_fail(PST_EINPUT, "device %s: %s", name, why);
-        pst_log(PST_LOG_DEBUG, "device %s: passed over: %s", devices[i]->name, why);
+        pst_log(PST_LOG_DEBUG, "device %s skipped: %s", devices[i]->name, why);
     }
     return unknown("device", name);
 }
@@ -175,10 +177,9 @@ pst_status pst_registry_direct(const char *name, const pst_device_ops *device, u
     *direct = NULL;
     if (strcmp(name, more[1])) return PST_OK;
     if (!pst_module_has(device))
-        return pst_fail(
-            PST_EINPUT,
-            "transport %s is for GPUs, and device %s is none; transport auto is for both", name,
-            device ? device->name : "cpu");
+        return pst_fail(PST_EINPUT,
+                        "transport %s needs a GPU, but device %s is none; use transport auto", name,
+                        device ? device->name : "cpu");
     const char *why = reject_direct(name, ranks_here);
     if (why) return pst_fail(PST_EINPUT, "transport %s: %s", name, why);
     *direct = pst_module_get()->direct;
@@ -197,7 +198,7 @@ pst_status pst_registry_transport(const char *name, const pst_world *world,
             return PST_OK;
         }
         if (!automatic) return pst_fail(PST_EINPUT, "transport %s: %s", name, why);
-        pst_log(PST_LOG_DEBUG, "transport %s: passed over: %s", transports[i]->name, why);
+        pst_log(PST_LOG_DEBUG, "transport %s skipped: %s", transports[i]->name, why);
     }
     return unknown("transport", name);
 }
@@ -207,12 +208,12 @@ pst_status pst_registry_joins(const char *name, const pst_world *world, uint32_t
     if (self && world->size > 1)
         return pst_fail(
             PST_EINPUT,
-            "transport self runs all ranks in one process, but this job has %u processes",
+            "transport self needs all ranks in one process, but this job has %u processes",
             world->size);
     if (!self && strcmp(name, "auto") && world->size == 1 && n_rank > 1)
         return pst_fail(PST_EINPUT,
                         "transport %s needs a process for each of %u ranks, but all are in this "
-                        "one; give auto or self, "
+                        "one; use auto or self, "
                         "or start the program with mpirun -n %u",
                         name, n_rank, n_rank);
     return PST_OK;
@@ -222,15 +223,14 @@ const pst_world_ops *pst_registry_world(void) {
     for (uint32_t i = 0; i + 1 < COUNT(worlds); i++) {
         const char *why = worlds[i]->reject ? worlds[i]->reject() : NULL;
         if (!why) return worlds[i];
-        pst_log(PST_LOG_DEBUG, "world %s: passed over: %s", worlds[i]->name, why);
+        pst_log(PST_LOG_DEBUG, "world %s skipped: %s", worlds[i]->name, why);
     }
     return worlds[COUNT(worlds) - 1];
 }
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-/* The host's: those of cpu/, then those of ref/; behind them those of the module, once it is
- * loaded. */
+/* Rows of the host: kernels/cpu/, then kernels/ref/; a loaded module's rows follow. */
 static uint32_t count_host(void) {
     uint32_t cpu, ref;
     pst_kernels_cpu(&cpu);
@@ -260,10 +260,10 @@ static const char *kernel_name(const pst_node *node, int extra) {
     return extra == PST_EXTRA_RESTORE ? node->op->restore_kernel : node->op->name;
 }
 
-/* NULL: it takes the node. */
+/* NULL: the kernel accepts the node. */
 static const char *reject_node(const pst_kernel_row *row, const pst_graph *g, const pst_node *node,
                                const pst_device *device) {
-    if (!(row->dtypes >> g->dtype & 1)) return "it is for another precision";
+    if (!(row->dtypes >> g->dtype & 1)) return "it does not compute in this precision";
     if (row->isa & ~device->isa) return "this CPU lacks its instruction set";
     return row->reject ? row->reject(g, node, device) : NULL;
 }
@@ -282,7 +282,7 @@ pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, 
             *index = i;
             return PST_OK;
         }
-        pst_log(PST_LOG_DEBUG, "%s: kernel %s: passed over: %s", node->name, row->name, why);
+        pst_log(PST_LOG_DEBUG, "%s: kernel %s skipped: %s", node->name, row->name, why);
     }
     if (module)
         return pst_fail(PST_EINPUT, "device %s has no kernel for %s, pass %c, of node %s in %s",

@@ -122,7 +122,7 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     PST_TRY(pst_config_load(o->path, NULL, 0, &c));
     pst_status status = take_plan(o, &c, &plan, &options);
     options.plan = plan;
-    options.isa = pst_prepare_isa_to_look(c);
+    options.isa = pst_prepare_isa_to_inspect(c);
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
     if (status == PST_OK) status = show(p, *o->what ? o->what : "plan", out);

@@ -22,10 +22,10 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
         pst_config_load(plan->run ? plan->run : path, (const char *const *)plan->override,
                         plan->n_override, &s->config);
     if (status == PST_OK && (plan->run || pst_config_is_auto(s->config)))
-        status = pst_planned_settle(s->config, plan, o->plan);
+        status = pst_planned_apply(s->config, plan, o->plan);
     if (status == PST_OK) {
         pst_prepare_options options = {.threads = 1,
-                                       .isa = pst_prepare_isa_to_look(s->config),
+                                       .isa = pst_prepare_isa_to_inspect(s->config),
                                        .plan = plan,
                                        .n_eval_micro = plan->layout.n_micro};
         options.n_rank = plan->layout.data

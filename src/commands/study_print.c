@@ -24,7 +24,7 @@ double pst_study_gap(const pst_study *s, const pst_timing *t) {
 
 /* What a rank of a plan may use; 0: nobody says. */
 static uint64_t capacity(const pst_study *s, uint32_t rank) {
-    return pst_prepare_room(s->prepared, (uint64_t)s->config->parallel.memory, rank);
+    return pst_prepare_usable_bytes(s->prepared, (uint64_t)s->config->parallel.memory, rank);
 }
 
 static pst_status written(FILE *out) {

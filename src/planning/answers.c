@@ -14,7 +14,7 @@ uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *c, uint32
     uint64_t least = x->problem.memory;
     const pst_grid grid = pst_layout_grid(&c->layout);
     for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++)
-        least = pst_cluster_room(x->cluster, c->layout.device[r], least);
+        least = pst_cluster_usable_bytes(x->cluster, c->layout.device[r], least);
     return least;
 }
 

@@ -21,7 +21,7 @@ static pst_status tensor_link(const pst_planning *x, uint32_t kind, uint32_t ten
 /* Other machines are taken to have what a precision needs. */
 uint32_t pst_planning_isa(const pst_planning *x) {
     if (!x->nominal) return UINT32_MAX;
-    uint32_t isa = pst_prepare_isa_to_look(x->config);
+    uint32_t isa = pst_prepare_isa_to_inspect(x->config);
     return pst_registry_is_host(x->device) ? isa & ~(uint32_t)PST_ISA_CUDA : isa;
 }
 

@@ -124,7 +124,7 @@ static void add_memory(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) 
     for (uint32_t k = 0; k < PST_REGION_COUNT; k++) to->region[k] = map->bytes[k];
     to->fixed = map->start[PST_REGION_SLOT];
     to->total = map->total;
-    to->room = pst_prepare_room(p, p->memory_limit, rank);
+    to->room = pst_prepare_usable_bytes(p, p->memory_limit, rank);
 }
 
 /* All ranks; of many, those of one tensor rank of each stage and replica; of more, or where only

@@ -1,5 +1,5 @@
-/* See layout.h: from a layout to the job, in the order of the steps. graph.c makes the graph,
- * fits.c says whether it fits in memory. */
+/* See layout.h: from a layout to the job, phase by phase. graph.c builds the graph; fits.c checks
+ * whether it fits in memory. */
 #include "prepare/prepare.h"
 #include "prepare/layout.h"
 #include "prepare/flush_time.h"
@@ -14,7 +14,7 @@
 /* --- kernels and costs ------------------------------------------------------------------------ */
 
 typedef struct {
-    pst_device device; /* first: what pst_prepare_choose is given */
+    pst_device device; /* first: the argument of pst_prepare_choose */
     const pst_prepared *p;
     const pst_graph *graph; /* of the tensor rank */
 } chooser_arg;
@@ -23,14 +23,15 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass 
                            uint64_t flops, uint64_t bytes) {
     const chooser_arg *a = arg;
     uint64_t measured =
-        extra == PST_EXTRA_RESTORE /* a run measures the pass itself */
+        extra == PST_EXTRA_RESTORE /* a run measures the whole pass */
             ? 0
             : pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
     const pst_costs_work work = {extra, pass, flops, bytes};
     return measured ? measured : pst_costs_pass_ns(&a->p->costs, a->graph, node, &work);
 }
 
-/* NORM and STEP: by pst_prepare_time_flush, once it is known what each rank has. */
+/* NORM and STEP get their times in pst_prepare_time_flush, when the parts of each rank are known.
+ */
 static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
     return (pst_instr_cost){.latency_ns = pst_costs_link.latency_ns,
                             .bytes_per_s = pst_costs_link.bytes_per_s,
@@ -41,38 +42,39 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
                                 (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE};
 }
 
-/* Micro-batches times ranks: lists of a few hundred bytes for each are built in memory. */
+/* Limit of micro-batches x stages: the lists take a few hundred bytes for each. */
 enum { MOST_PASSES = 4u << 20 };
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
-/* Of the layout, with what the plan that was given says of where it is from. */
+/* The plan has the layout, and the origin (run file, cluster, overrides) of a given plan. */
 static pst_status open_plan(pst_prepared *p, const pst_layout *layout) {
     const pst_plan *given = p->options.layout ? NULL : p->options.plan;
     if (!given) return pst_plan_open(layout, 0, &p->plan);
     PST_TRY(pst_plan_copy(given, &p->plan));
     pst_layout_close(&p->plan->layout);
-    p->plan->bound_ns = 0; /* of other costs, perhaps */
+    p->plan->bound_ns = 0; /* it may be of other costs */
     memset(p->plan->peak_bytes, 0, layout->pipeline * sizeof *p->plan->peak_bytes);
     return pst_layout_copy(layout, &p->plan->layout);
 }
 
-/* Whether the graph is the one of which the plan that was given has a cut. The messages have the
- * plan's file, where the run file names one. */
+/* Whether a given plan is for this graph. Messages begin with the plan's file if the run file names
+ * one. */
 static pst_status check_cut(const pst_prepared *p) {
     const pst_plan *given = p->options.plan;
     const char *file = p->config->parallel.plan;
     if (!given || p->options.layout) return PST_OK;
     pst_status status = pst_plan_check(given, p->graph);
-    if (status != PST_OK) status = pst_planned_blame(status, given);
+    if (status != PST_OK) status = pst_planned_explain(status, given);
     else if (given->layout.n_chunk % given->layout.pipeline)
-        status = pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many",
+        status = pst_fail(PST_EINPUT,
+                          "plan: %u chunks on %u ranks; expected the same number on each rank",
                           given->layout.n_chunk, given->layout.pipeline);
     return status == PST_EINPUT && *file ? pst_fail_in(status, "%s", file) : status;
 }
 
-/* Of each of the schedule's chunks. */
-static pst_status spread_recompute(const pst_prepared *p, uint8_t *recompute) {
+/* The recomputation of each of the schedule's chunks. */
+static pst_status fill_recompute(const pst_prepared *p, uint8_t *recompute) {
     const pst_layout *l = &p->plan->layout;
     uint32_t n = l->n_recompute, n_chunk = p->schedule->n_chunk;
     if (n != 1 && n != n_chunk)
@@ -84,9 +86,8 @@ static pst_status spread_recompute(const pst_prepared *p, uint8_t *recompute) {
     return PST_OK;
 }
 
-/* Before it is known which operators lie where, n tensor ranks are taken to need an n-th of the
- * time. */
-static void share_stages(const pst_prepared *p, double *slow) {
+/* As long as the cut is unknown, n tensor ranks count as n times as fast. */
+static void scale_by_tensor(const pst_prepared *p, double *slow) {
     for (uint32_t s = 0; p->grid.tensor_before && s < p->grid.pipeline; s++)
         slow[s] /= pst_grid_degree(p->grid, s);
 }
@@ -100,10 +101,10 @@ static pst_status solve_cut(pst_prepared *p) {
         slow && (recompute || p->options.infer)
             ? PST_OK
             : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
-    if (status == PST_OK && recompute) status = spread_recompute(p, recompute);
+    if (status == PST_OK && recompute) status = fill_recompute(p, recompute);
     if (status == PST_OK) {
         pst_prepare_slow_stages(p, slow);
-        share_stages(p, slow);
+        scale_by_tensor(p, slow);
         const pst_balance_times times = {&p->costs, &predict, slow};
         status = pst_balance_solve(p->graph, &times, p->schedule, recompute, &p->plan->layout);
     }
@@ -117,13 +118,12 @@ static pst_status build_plan(pst_prepared *p) {
     uint32_t n_micro = l->n_micro;
     if ((uint64_t)n_micro * p->grid.pipeline > MOST_PASSES)
         return pst_fail(PST_EINPUT,
-                        "%u micro-batches on %u ranks are too many to schedule (at most %u "
-                        "together): use a larger "
-                        "train.micro_batch or a smaller train.batch",
+                        "%u micro-batches x %u stages are too many to schedule; expected at most "
+                        "%u: use a larger train.micro_batch or a smaller train.batch",
                         n_micro, p->grid.pipeline, MOST_PASSES);
     if (!p->options.infer && pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_FORWARD)
         return pst_fail(PST_EINPUT,
-                        "schedule 'forward' computes no gradients; choose one that trains");
+                        "schedule 'forward' computes no gradients; expected a training schedule");
     p->plan->graph_hash = pst_graph_hash(p->graph);
     PST_TRY(check_cut(p));
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
@@ -135,16 +135,16 @@ static pst_status build_plan(pst_prepared *p) {
     return pst_plan_check(p->plan, p->graph);
 }
 
-/* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the
- * last one, which has the largest parts of what does not divide. */
+/* Whether programs of tensor rank t are needed. Of a single lane: only its own, and those of the
+ * last tensor rank, which has the largest parts if sizes are uneven. */
 static int wants_programs(const pst_prepared *p, uint32_t t) {
     return !p->options.lane || !t || p->grid.tensor_before ||
            (p->uneven && t + 1 == p->grid.tensor);
 }
 
-/* The ranks of a tensor group wait for each other in every layer: they are as fast as the
- * slowest. */
-static void level(pst_cut *const *cut, uint32_t n) {
+/* The ranks of a tensor group wait for each other in every layer: all take the time of the slowest.
+ */
+static void take_slowest(pst_cut *const *cut, uint32_t n) {
     for (uint32_t c = 0; c < cut[0]->n_chunk; c++)
         for (int op = 0; op < 4; op++)
             for (uint32_t s = 0; s < cut[0]->chunk[c].program[op].n_step; s++) {
@@ -163,7 +163,7 @@ static void level(pst_cut *const *cut, uint32_t n) {
             }
 }
 
-/* In a run in which any chunk recomputes, nothing is final, so that its chunks agree. */
+/* If any chunk of a run recomputes, no value is final, so that all of its chunks agree. */
 static void mark_final(pst_prepared *p) {
     int final = !p->options.infer;
     for (uint32_t c = 0; c < p->plan->layout.n_chunk; c++)
@@ -188,7 +188,7 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
         PST_TRY(pst_cut_check(cut[t]));
         if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
     }
-    level(cut, p->grid.tensor);
+    take_slowest(cut, p->grid.tensor);
     return PST_OK;
 }
 
@@ -268,7 +268,7 @@ pst_status pst_prepare_predict(pst_prepared *p) {
     return PST_OK;
 }
 
-/* Whether the stage of an operator has so many tensor ranks. */
+/* Whether the operator's stage has this tensor rank. */
 static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
     return pst_grid_is_home(p->grid, p->job->rank_of_chunk[p->chunk_of_node[node]], tensor);
 }
@@ -276,9 +276,10 @@ static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
-        const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape; /* on its own, it stands for
-                                                                          all */
-        for (uint32_t s = 0; s < tape->n_step; s++) /* the model's, so not what runs again */
+        /* a single lane stands for all */
+        const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape;
+        /* the model's FLOPs, so without recomputation */
+        for (uint32_t s = 0; s < tape->n_step; s++)
             if (!tape->step[s].again && (p->options.lane || computes(p, t, tape->step[s].node)))
                 p->flops += tape->step[s].flops * p->plan->layout.n_micro;
     }
@@ -296,7 +297,8 @@ static pst_status open_grid(pst_prepared *p) {
     uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;
     if (p->options.lane > n)
-        return pst_fail(PST_EINPUT, "there is no replica %u among %u", p->options.lane - 1, n);
+        return pst_fail(PST_EINPUT, "unknown replica %u; expected one below %u",
+                        p->options.lane - 1, n);
     p->micro = calloc(n + (size_t)1, sizeof *p->micro);
     p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
     p->schedules = calloc(n, sizeof *p->schedules);
@@ -333,7 +335,7 @@ static pst_status prepare_into(pst_prepared *p) {
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
     if (!p->grid.tensor_before)
-        PST_TRY(pst_profile_open_for(p)); /* of the operators as they are split */
+        PST_TRY(pst_profile_open_for(p)); /* needs the operators after tensor splitting */
     PST_TRY(build_plan(p));
     PST_TRY(pst_prepare_split(p));
     mark_final(p);
@@ -346,8 +348,8 @@ static pst_status prepare_into(pst_prepared *p) {
     pst_profile_time_messages(p);
     PST_TRY(pst_planned_describe(p));
     p->options.schedules = NULL;
-    p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of
-                               pst_prepare_fits is */
+    /* not needed any more, and the caller may free it before pst_prepare_fits */
+    p->options.plan = NULL;
     p->options.layout = NULL;
     if (p->options.graph) p->options.graph = p->whole;
     return predict(p);

@@ -1,6 +1,6 @@
-/* The cluster that a run is prepared for: which device each rank has, how fast it is, and what
- * messages take between them. What the launcher's hosts really are is measured when the run starts
- * (link.h) and then counts instead. */
+/* The cluster that a run is prepared for: each rank's device, its speed, and the durations of
+ * messages. When a run starts, its hosts' links are measured (link.h), which then replaces these.
+ */
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,25 +8,25 @@
 static pst_status check_devices(const pst_prepared *p, const char *name) {
     uint32_t n = p->options.n_rank, most = p->cluster->n_device;
     if (most < n)
-        return pst_fail(PST_EINPUT, "%s has %u devices, too few for %u ranks", name, most, n);
+        return pst_fail(PST_EINPUT, "%s has %u devices; expected at least %u, one for each rank",
+                        name, most, n);
     for (uint32_t r = 0; r < n; r++)
         if (p->device[r] >= most)
-            return pst_fail(PST_EINPUT, "rank %u cannot have device %u: %s has devices 0 to %u", r,
+            return pst_fail(PST_EINPUT, "rank %u has device %u, but %s only has devices 0 to %u", r,
                             p->device[r], name, most - 1);
     return PST_OK;
 }
 
-/* The first rank's kind is what the run is modelled for. */
+/* The run is modelled for the kind of the first rank's device. */
 static pst_status check_kinds(const pst_prepared *p) {
     pst_dtype dtype = pst_dtype_of_precision(p->config->train.precision);
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         uint32_t device = p->device[r];
         const pst_device_kind *kind = &p->cluster->kind[p->cluster->device[device].kind];
         if (kind->flops[dtype] <= 0)
-            return pst_fail(
-                PST_EINPUT,
-                "train.precision %s: device %u of the cluster, a %s, has no matrix products of it",
-                p->config->train.precision, device, kind->name);
+            return pst_fail(PST_EINPUT,
+                            "train.precision %s: device %u of the cluster (%s) does not support it",
+                            p->config->train.precision, device, kind->name);
     }
     return PST_OK;
 }
@@ -38,8 +38,7 @@ double pst_prepare_slow(const pst_prepared *p, uint32_t rank) {
     return c->kind[first->kind].flops[dtype] / c->kind[own->kind].flops[dtype] / own->speed;
 }
 
-/* The link between two ranks when all ranks of the stage on the sender's node use theirs at
- * once. */
+/* The link between two ranks while all ranks of the stage on the sender's node use it. */
 static pst_status busy_link(const pst_prepared *p, uint32_t from, uint32_t to,
                             pst_cluster_link *link) {
     const pst_cluster_device *device = p->cluster->device, *own = device + p->device[from];
@@ -61,23 +60,22 @@ static pst_status slower(const pst_prepared *p, uint32_t from, uint32_t to,
     return PST_OK;
 }
 
-/* What replicas exchange at once: LATENCIES times what is on the way in the time that a message
- * takes to arrive at all, so that this time is small beside its own, from a piece up to MOST, as
- * far as receive buffers of all that is under way take no more than ROOM bytes. Bits do not depend
- * on it. */
+/* The size of a message between replicas: LATENCIES times the bytes that fit into the link's
+ * latency, so that latency is a small part of the time. From one piece up to MOST, while receive
+ * buffers take at most CAPACITY bytes. The size does not change any bits. */
 static uint64_t message_of(const pst_cluster_link *link, uint32_t replicas) {
-    enum { LATENCIES = 8, MOST = 16 * PST_PIECE, ROOM = 256 << 20 };
+    enum { LATENCIES = 8, MOST = 16 * PST_PIECE, CAPACITY = 256 << 20 };
     const double wanted = LATENCIES * 1e-9 * (double)link->latency_ns * link->bytes_per_s;
     const uint64_t buffers = PST_PIECES_IN_FLIGHT * (replicas - UINT64_C(1));
     uint64_t n = PST_PIECE;
     while (n < MOST && (double)(n * sizeof(float)) < wanted &&
-           2 * n * sizeof(float) * buffers <= ROOM)
+           2 * n * sizeof(float) * buffers <= CAPACITY)
         n *= 2;
     return n;
 }
 
-/* Groups of tensor ranks wait for each other, and neighbouring stages do, so one figure, that of
- * the slowest pair, is near enough. */
+/* Tensor groups wait for each other, and so do neighbouring stages; so one figure each, for the
+ * slowest pair, is accurate enough. */
 static pst_status find_links(pst_prepared *p) {
     pst_cluster_link tensor = {0, INFINITY}, stage = tensor, data = tensor;
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
@@ -85,7 +83,7 @@ static pst_status find_links(pst_prepared *p) {
         uint32_t group = pst_grid_degree(p->grid, at.stage), first = r - at.tensor;
         if (group > 1)
             PST_TRY(slower(p, r, first + (at.tensor + 1) % group, &tensor)); /* around the group, as
-                                                                                rings go */
+                                                                                in a ring */
         if (at.replica)
             PST_TRY(slower(p, pst_grid_rank(p->grid, at.stage, 0, at.tensor), r, &data));
         if (!at.stage) continue;
@@ -125,7 +123,7 @@ pst_status pst_prepare_cluster(pst_prepared *p) {
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-/* Ranks whose devices lie on a node share its NICs. */
+/* Ranks whose devices are on one node share its NICs. */
 static pst_status share_hosts(const pst_prepared *p, pst_job *job) {
     const pst_cluster *c = p->cluster;
     uint32_t *first = malloc(c->n_node * sizeof *first);
@@ -162,8 +160,8 @@ static pst_status time_rank(const pst_prepared *p, pst_job *job, uint32_t rank) 
     return PST_OK;
 }
 
-/* Of a pipeline on its own, whose ranks stand for those of all lanes. A message to itself is what
- * replicas exchange (prepare/lane.c), or stays on the rank. */
+/* For a single lane, whose ranks stand for those of all lanes. A rank's message to itself is
+ * exchanged with other replicas (prepare/lane.c), or stays on the rank. */
 static pst_status time_rank_alone(const pst_prepared *p, pst_job *job, uint32_t rank) {
     for (uint32_t i = 0; i < job->list[rank].n_instr; i++) {
         pst_instr *in = &job->list[rank].instr[i];

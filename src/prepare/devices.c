@@ -1,4 +1,4 @@
-/* What each rank runs on: which device, and how slow that is. */
+/* The device of each rank, and how slow it is. */
 #include "backends/machine.h"
 #include "backends/registry.h"
 #include "pipeline/cluster/cluster.h"
@@ -18,9 +18,8 @@ static pst_status check_devices(const pst_config *c, uint32_t n, const uint32_t 
     for (uint32_t r = 0; r < n && !*c->parallel.cluster; r++)
         if (device[r] >= n)
             return pst_fail(PST_EINPUT,
-                            "parallel.devices: rank %u cannot have device %u: without "
-                            "parallel.cluster a run of "
-                            "%u rank%s has devices 0 to %u",
+                            "parallel.devices: rank %u has device %u, but without parallel.cluster "
+                            "a run of %u rank%s has devices 0 to %u",
                             r, device[r], n, n == 1 ? "" : "s", n - 1);
     return PST_OK;
 }
@@ -45,7 +44,7 @@ pst_status pst_prepare_layout_devices(const pst_config *c, const pst_plan *plan,
     return status;
 }
 
-/* Which of the n processes that are launched runs each rank. */
+/* Which of the n launched processes runs each rank. */
 static pst_status find_processes(const uint32_t *device, uint32_t n, uint32_t *process) {
     uint32_t *owner = malloc(PST_CLUSTER_MAX_DEVICES * sizeof *owner), used = 0;
     pst_status status =
@@ -53,9 +52,10 @@ static pst_status find_processes(const uint32_t *device, uint32_t n, uint32_t *p
     for (uint32_t d = 0; owner && d < PST_CLUSTER_MAX_DEVICES; d++) owner[d] = n;
     for (uint32_t r = 0; r < n && status == PST_OK; r++) {
         if (owner[device[r]] < n)
-            status =
-                pst_fail(PST_EINPUT, "parallel.devices: ranks %u and %u cannot both have device %u",
-                         owner[device[r]], r, device[r]);
+            status = pst_fail(
+                PST_EINPUT,
+                "parallel.devices: ranks %u and %u both have device %u; expected different ones",
+                owner[device[r]], r, device[r]);
         else owner[device[r]] = r;
     }
     for (uint32_t d = 0; status == PST_OK && d < PST_CLUSTER_MAX_DEVICES; d++)
@@ -64,8 +64,8 @@ static pst_status find_processes(const uint32_t *device, uint32_t n, uint32_t *p
     return status;
 }
 
-pst_status pst_prepare_seats(const pst_config *c, const pst_plan *plan, uint32_t n,
-                             uint32_t *device, uint32_t *process) {
+pst_status pst_prepare_assign_devices(const pst_config *c, const pst_plan *plan, uint32_t n,
+                                      uint32_t *device, uint32_t *process) {
     uint32_t *own = NULL;
     PST_TRY(pst_prepare_layout_devices(c, plan, n, &own));
     for (uint32_t r = 0; r < n; r++) device[r] = own ? own[r] : r;
@@ -87,18 +87,17 @@ static pst_status read_throttle(pst_prepared *p, const uint32_t *process) {
             PST_TRY(pst_prepare_number("parallel.throttle",
                                        c->parallel.throttle[given > 1 ? process[r] : 0], 1, 1000,
                                        &p->throttle[r]));
-        /* Between operators that are queued there is no time to sleep in. */
+        /* Operators that are queued on a device leave no time to sleep in between. */
         if (p->throttle[r] > 1 && p->options.device && p->options.device->flags & PST_DEVICE_AHEAD)
-            return pst_fail(
-                PST_EINPUT,
-                "parallel.throttle slows processors down, and device %s is none; leave it out, or "
-                "compute with parallel.device=cpu",
-                p->options.device->name);
+            return pst_fail(PST_EINPUT,
+                            "parallel.throttle needs a CPU, but device %s is none; omit it, or use "
+                            "parallel.device=cpu",
+                            p->options.device->name);
     }
     return PST_OK;
 }
 
-static pst_status take_seats(pst_prepared *p) {
+static pst_status assign_devices(pst_prepared *p) {
     uint32_t n = p->options.n_rank, *process = malloc(n * sizeof *process);
     pst_status status =
         process ? PST_OK : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
@@ -110,8 +109,8 @@ static pst_status take_seats(pst_prepared *p) {
     return status;
 }
 
-/* As the cluster file says, else as throttled. The ranks of a tensor group wait for each other in
- * every layer, so they are as slow as the slowest. */
+/* From the cluster file, else from parallel.throttle. The ranks of a tensor group wait for each
+ * other in every layer, so all are as slow as the slowest. */
 pst_status pst_prepare_devices(pst_prepared *p) {
     uint32_t n = p->options.n_rank, group;
     p->throttle = malloc(n * sizeof *p->throttle);
@@ -119,7 +118,7 @@ pst_status pst_prepare_devices(pst_prepared *p) {
     p->device = malloc(n * sizeof *p->device);
     if (!p->throttle || !p->slow || !p->device)
         return pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
-    PST_TRY(take_seats(p));
+    PST_TRY(assign_devices(p));
     PST_TRY(pst_prepare_cluster(p));
     for (uint32_t r = 0; r < n; r++)
         p->slow[r] = p->cluster ? pst_prepare_slow(p, r) : p->throttle[r];
@@ -143,7 +142,7 @@ const pst_device_ops *pst_prepare_device_of(const pst_config *c, const pst_devic
     return pst_costs_is_cpu(kind) ? NULL : pst_registry_gpu(c->parallel.device);
 }
 
-uint32_t pst_prepare_isa_to_look(const pst_config *c) {
+uint32_t pst_prepare_isa_to_inspect(const pst_config *c) {
     uint32_t isa = pst_cpu_isa() | PST_ISA_CUDA;
     if (pst_dtype_stored(pst_dtype_of_precision(c->train.precision)) == PST_BF16)
         isa |= PST_ISA_AVX2 | PST_ISA_F16C | PST_ISA_AVX512 | PST_ISA_AVX512_BF16;
@@ -172,7 +171,7 @@ void pst_prepare_peak(const pst_prepared *p, pst_peak *peak) {
         snprintf(peak->from, sizeof peak->from, "measured, FMA");
     } else if (kind && kind->flops[pst_graph_factors(p->graph)] > 0) {
         peak->flops = kind->flops[pst_graph_factors(p->graph)];
-        snprintf(peak->from, sizeof peak->from, "datasheet of %s", kind->name);
+        snprintf(peak->from, sizeof peak->from, "data sheet of %s", kind->name);
     }
 }
 

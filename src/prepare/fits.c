@@ -1,53 +1,54 @@
-/* Whether every rank of what was prepared fits in memory, and if not, which one change of the run
- * would do. The run is as it was asked for, but for that; src/planning/change.c answers for a
- * search, which chooses the rest anew for every change and counts by its tables. */
+/* Whether every rank fits in memory; if not, which single change of the run would fit. All else
+ * stays as it is. (src/planning/change.c answers for a search, which then chooses everything else
+ * anew, with its own tables.) */
 #include "prepare/layout.h"
 #include "base/bytes.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RANKS = 64 }; /* of the advice */
+enum { MOST_RANKS = 64 }; /* the most ranks that are suggested */
 
 typedef struct {
     const pst_prepared *p;
     uint64_t limit;
-    int planned; /* a plan says how it lies */
+    int planned; /* 1: the layout is a plan's */
     char text[192];
 } advice;
 
 /* --- one change ------------------------------------------------------------------------------- */
 
-/* A plan's keys cannot be changed one by one. */
+/* The keys of a plan cannot be changed one by one. */
 static const char *where(const advice *a) { return a->planned ? "in a new plan, " : ""; }
 
-/* One for all chunks, where all have the same: a change may bring other chunks. */
+/* One recomputation instead of equal ones for each chunk, because a change may lead to other
+ * chunks. */
 static void merge_recompute(pst_layout *l) {
     for (uint32_t c = 1; c < l->n_recompute; c++)
         if (l->recompute[c] != l->recompute[0]) return;
     l->n_recompute = l->n_recompute ? 1 : 0;
 }
 
-/* As the run lies, without a cut; 0: no memory. */
-static int lay_out(const advice *a, pst_layout *l) {
+/* The run's layout without its cut; 0: no memory. */
+static int layout_of(const advice *a, pst_layout *l) {
     pst_layout same = a->p->plan->layout; /* shallow: only read below */
     same.n_chunk = same.n_item = 0;
     same.first_item = same.rank_of_chunk = NULL;
-    if (!a->p->config->parallel.n_replicas) same.micros = NULL; /* shared out by speed */
+    if (!a->p->config->parallel.n_replicas) same.micros = NULL; /* by speed */
     if (pst_layout_copy(&same, l) != PST_OK) return 0;
     merge_recompute(l);
     return 1;
 }
 
-/* How the run would lie on so many ranks; 0: it cannot. */
-static int lay_out_on(const advice *a, uint32_t n_rank, pst_layout *l) {
+/* The run's layout on n_rank ranks; 0: it is not possible. */
+static int layout_on(const advice *a, uint32_t n_rank, pst_layout *l) {
     pst_prepare_options options = a->p->options;
-    if (n_rank == options.n_rank) return lay_out(a, l);
+    if (n_rank == options.n_rank) return layout_of(a, l);
     options.n_rank = n_rank;
     return pst_prepare_layout(a->p->config, &options, l) == PST_OK;
 }
 
-/* What was measured is of the run's own micro-batches. */
+/* parallel.measured only applies to the run's own size of micro-batch. */
 static pst_status prepare(const advice *a, const pst_layout *l, pst_prepared **other) {
     pst_config config = *a->p->config; /* shallow: only read below */
     pst_prepare_options options = a->p->options;
@@ -59,7 +60,7 @@ static pst_status prepare(const advice *a, const pst_layout *l, pst_prepared **o
     return pst_prepare(&config, &options, other);
 }
 
-/* Whether it fits when it lies like that; the layout is closed. */
+/* Whether the layout fits; closes it. */
 static int fits(const advice *a, pst_layout *l) {
     pst_prepared *other;
     uint32_t rank;
@@ -71,7 +72,7 @@ static int fits(const advice *a, pst_layout *l) {
     return !excess;
 }
 
-/* 0: the run file says how many micro-batches each replica has. */
+/* 0: not possible, because the run file gives the micro-batches of each replica. */
 static int set_micro_batch(const advice *a, pst_layout *l, uint32_t micro_batch) {
     if (l->micro_batch == micro_batch) return 1;
     if (l->micros && !a->planned) return 0;
@@ -82,12 +83,13 @@ static int set_micro_batch(const advice *a, pst_layout *l, uint32_t micro_batch)
     return 1;
 }
 
-/* --- changes, in the order of what they cost in speed; 1: it would fit, and a->text says so --- */
+/* --- changes, the one that costs least speed first; 1: it fits, and a->text says so --------------
+ */
 
-/* ZeRO: optimizer states shared out among replicas, which costs nothing (1), gradients, too (2). */
-static int share_out(advice *a, uint32_t zero) {
+/* ZeRO: shards the optimizer state among replicas, which costs nothing (1), and gradients (2). */
+static int shard(advice *a, uint32_t zero) {
     pst_layout l;
-    if (a->p->grid.data == 1 || a->p->plan->layout.zero >= zero || !lay_out(a, &l)) return 0;
+    if (a->p->grid.data == 1 || a->p->plan->layout.zero >= zero || !layout_of(a, &l)) return 0;
     l.zero = zero;
     if (!fits(a, &l)) return 0;
     snprintf(a->text, sizeof a->text, "%sparallel.zero=%u would fit", where(a), zero);
@@ -101,7 +103,7 @@ static int reschedule(advice *a) {
     pst_layout l;
     if (pst_schedule_find(a->p->plan->layout.schedule, &own) != PST_OK) return 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!row[i].saves_memory || row + i == own || !lay_out(a, &l)) continue;
+        if (!row[i].saves_memory || row + i == own || !layout_of(a, &l)) continue;
         snprintf(l.schedule, sizeof l.schedule, "%s", row[i].name);
         l.chunks = 0;
         if (!fits(a, &l)) continue;
@@ -114,22 +116,22 @@ static int reschedule(advice *a) {
 
 static int recompute(advice *a) {
     pst_layout l;
-    for (uint8_t way = PST_RECOMPUTE_SELECTIVE; way <= PST_RECOMPUTE_FULL; way++) {
-        if (!lay_out(a, &l)) continue;
-        l.n_recompute = 1; /* there is room: a list has one item at least */
-        l.recompute[0] = way;
+    for (uint8_t mode = PST_RECOMPUTE_SELECTIVE; mode <= PST_RECOMPUTE_FULL; mode++) {
+        if (!layout_of(a, &l)) continue;
+        l.n_recompute = 1; /* there is capacity: the list has at least one item */
+        l.recompute[0] = mode;
         if (!fits(a, &l)) continue;
         snprintf(a->text, sizeof a->text, "%sparallel.recompute=%s would fit", where(a),
-                 pst_recompute_name((pst_recompute)way));
+                 pst_recompute_name((pst_recompute)mode));
         return 1;
     }
     return 0;
 }
 
-/* Ranks and samples of a micro-batch. */
+/* With n_rank ranks and micro_batch samples. */
 static int fits_sized(const advice *a, uint32_t n_rank, uint32_t micro_batch) {
     pst_layout l;
-    if (!lay_out_on(a, n_rank, &l)) return 0;
+    if (!layout_on(a, n_rank, &l)) return 0;
     if (set_micro_batch(a, &l, micro_batch)) return fits(a, &l);
     pst_layout_close(&l);
     return 0;
@@ -147,13 +149,14 @@ static int shrink_micro_batch(advice *a) {
 
 static int add_ranks(advice *a) {
     const pst_prepared *p = a->p;
-    const int fixed = p->config->parallel.pipeline != 0; /* then -n alone would be refused */
+    /* then -n alone would contradict the run file */
+    const int fixed = p->config->parallel.pipeline != 0;
     const uint32_t micro_batch = p->plan->layout.micro_batch;
     for (uint32_t n = p->options.n_rank + 1; n <= MOST_RANKS && n <= p->graph->n_node;
          n += n < 16 ? 1 : n / 2)
         for (int one = 0; one < 2; one++) {
             if (!fits_sized(a, n, one ? 1 : micro_batch)) continue;
-            snprintf(a->text, sizeof a->text, "%s%s%u%s would fit, with as much memory for each",
+            snprintf(a->text, sizeof a->text, "%s%s%u%s would fit, with the same memory per rank",
                      where(a), fixed ? "parallel.pipeline=" : "-n ",
                      fixed ? n / pst_prepare_lanes(p->config) : n,
                      one ? " and train.micro_batch=1" : "");
@@ -162,17 +165,17 @@ static int add_ranks(advice *a) {
     return 0;
 }
 
-/* The cheapest change that brings every rank under the limit. */
+/* The cheapest change that brings every rank below the limit. */
 static void suggest(advice *a) {
-    if (share_out(a, 1) || reschedule(a) || share_out(a, 2) || recompute(a) ||
-        shrink_micro_batch(a) || add_ranks(a))
+    if (shard(a, 1) || reschedule(a) || shard(a, 2) || recompute(a) || shrink_micro_batch(a) ||
+        add_ranks(a))
         return;
     snprintf(a->text, sizeof a->text,
-             "no schedule, recomputation, micro-batch or number of ranks up to %d would fit",
+             "no other schedule, recomputation, micro-batch or number of ranks up to %d would fit",
              MOST_RANKS);
 }
 
-/* --- what is said ----------------------------------------------------------------------------- */
+/* --- the message ------------------------------------------------------------------------------ */
 
 static const char *scaled(uint64_t bytes, char text[PST_BYTES_TEXT]) {
     return pst_bytes_text(bytes, PST_BYTES, PST_TIB, 1, text);
@@ -183,11 +186,12 @@ pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
     char needs[32], may[32];
     advice a = {.p = p, .limit = limit, .planned = *p->config->parallel.plan != 0};
     if (!pst_prepare_excess(p, limit, &rank)) return PST_OK;
-    uint64_t total = p->memory[rank]->total, room = pst_prepare_room(p, limit, rank);
+    uint64_t total = p->memory[rank]->total, usable = pst_prepare_usable_bytes(p, limit, rank);
     suggest(&a);
-    if (!strcmp(scaled(total, needs), scaled(room, may))) {
+    if (!strcmp(scaled(total, needs), scaled(usable, may))) {
         snprintf(needs, sizeof needs, "%" PRIu64 " bytes", total);
-        snprintf(may, sizeof may, "%" PRIu64, room);
+        snprintf(may, sizeof may, "%" PRIu64, usable);
     }
-    return pst_fail(PST_ENOMEM, "rank %u needs %s but may use %s; %s", rank, needs, may, a.text);
+    return pst_fail(PST_ENOMEM, "rank %u needs %s of memory, but its limit is %s; %s", rank, needs,
+                    may, a.text);
 }

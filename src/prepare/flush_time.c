@@ -1,5 +1,5 @@
-/* See flush_time.h: each rank passes over its own parameters, of which the first and the last stage
- * have more than others where they embed. */
+/* See flush_time.h: NORM and STEP of a rank take as long as its own parameters need; with
+ * embeddings, the first and the last stage have more of them. */
 #include "prepare/flush_time.h"
 #include "base/arena.h"
 #include "partition/cost/profile.h"
@@ -27,7 +27,7 @@ static uint64_t elements_of(const pst_graph *g, const pst_instr *reduce) {
     return whole ? pst_param_elements(g->param + reduce->param) : reduce->n;
 }
 
-/* 0: it takes what it took. */
+/* Without a duration (0) the previous one stays. */
 static uint64_t profiled_ns(const pst_prepared *p, const pst_graph *g, const pst_instr *in) {
     const uint32_t busy = p->costs.busy;
     uint64_t n = in->opcode == PST_OP_REDUCE ? elements_of(g, in) : 0;

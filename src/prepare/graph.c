@@ -1,12 +1,12 @@
-/* The graph of a run: that of the model that the run file names, or the one that a program has
- * built, whole and as each tensor rank computes it. prepare.h declares it. */
+/* The graph of a run: of the model that the run file names, or one that a program has built;
+ * unsplit, and split for each tensor rank. Declared in prepare.h. */
 #include "graph/split.h"
 #include "prepare/prepare.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What the model takes from the data set, where the run file does not say it. */
+/* Fills in sizes that the run file leaves to the data set. */
 static pst_status fit_data(const pst_config *c, pst_model_config *m) {
     pst_data_shape data;
     PST_TRY(pst_registry_shape(c, &data));
@@ -54,8 +54,8 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
     return PST_OK;
 }
 
-/* bf16 needs instructions, tf32 and fp8 need products of a GPU; a device that computes nothing does
- * not. Generation reads fp32 weights in any case. */
+/* bf16 needs CPU instructions, tf32 and fp8 need a GPU; the timed device needs neither. Generation
+ * reads fp32 weights in any case. */
 pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options *o,
                                  pst_dtype *dtype) {
     int computes = strcmp(c->parallel.device, "timed") && pst_registry_is_host(o->device);
@@ -66,21 +66,21 @@ pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options 
                         "train.precision bf16 needs AVX512-BF16, which %s; use fp32 or fp16",
                         who ? who : "this CPU lacks");
     if (computes && pst_dtype_stored(*dtype) != *dtype && !(o->isa & PST_ISA_CUDA))
-        return pst_fail(PST_EINPUT,
-                        "train.precision %s: a CPU has no such products, only a GPU has; use %s",
+        return pst_fail(PST_EINPUT, "train.precision %s needs a GPU; use %s on a CPU",
                         c->train.precision, pst_dtype_precision(pst_dtype_stored(*dtype)));
     if (c->parallel.reproducible && !strcmp(c->parallel.deterministic, "false"))
-        return pst_fail(PST_EINPUT, "parallel.reproducible: with parallel.deterministic: false the "
-                                    "bits of a run are others each time");
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible needs parallel.deterministic: with false, "
+                        "repeated runs differ in their bits");
     if (*dtype == PST_F8 && c->parallel.reproducible)
         return pst_fail(
             PST_EINPUT,
-            "parallel.reproducible: each replica scales its 8-bit factors by what it has seen, so "
-            "that their number changes bits; use train.precision bf16");
+            "parallel.reproducible does not work in fp8: each replica has scales of its own, so "
+            "results depend on the number of replicas; use train.precision bf16");
     return PST_OK;
 }
 
-/* The graph that the configuration means. */
+/* Builds the configured model. */
 static pst_status build_graph(pst_prepared *p) {
     PST_TRY(pst_prepare_model(p->config, &p->model, &p->model_config));
     p->model_config.micro_batch = p->plan->layout.micro_batch;
@@ -93,7 +93,7 @@ static pst_status build_graph(pst_prepared *p) {
     return p->model->build(&p->model_config, &p->whole);
 }
 
-/* What a run takes for granted of a model, a program may have forgotten. */
+/* Checks what training needs of a graph, which one built by a program may lack. */
 static pst_status check_trains(const pst_graph *g) {
     uint8_t *read = calloc(g->n_tensor + (size_t)1, 1);
     pst_status status =
@@ -104,8 +104,9 @@ static pst_status check_trains(const pst_graph *g) {
         losses += !strcmp(g->node[i].op->name, "cross_entropy");
     }
     if (status == PST_OK && !losses)
-        status = pst_fail(
-            PST_EINPUT, "graph %s has no loss: its last operator should be cross_entropy", g->name);
+        status =
+            pst_fail(PST_EINPUT,
+                     "graph %s has no loss; expected cross_entropy as its last operator", g->name);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
         if (!g->param[i].n_use)
             status = pst_fail(PST_EINPUT, "graph %s: no operator uses parameter %s", g->name,
@@ -118,7 +119,7 @@ static pst_status check_trains(const pst_graph *g) {
     return status;
 }
 
-/* Where the key is read, as the configuration has it. */
+/* For models that read train.residual: the graph agrees with it. */
 static pst_status check_stream(const pst_config *c, const pst_graph *g) {
     const int read = !strcmp(c->model.kind, "gpt") || !strcmp(c->model.kind, "bert");
     int wide = 0;
@@ -126,36 +127,37 @@ static pst_status check_stream(const pst_config *c, const pst_graph *g) {
     if (!read || !pst_dtype_is_half(g->dtype) || wide == !strcmp(c->train.residual, "fp32"))
         return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "graph %s has a residual stream in %s, but train.residual is %s; give both the "
-                    "same",
+                    "graph %s has a residual stream in %s, but train.residual is %s; make them "
+                    "equal",
                     g->name, wide ? "fp32" : pst_dtype_precision(g->dtype), c->train.residual);
 }
 
-/* A copy of the graph that was given, when it is what the configuration says. */
+/* Copies a program's graph if it agrees with the configuration. */
 static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     const pst_config *c = p->config;
     pst_dtype dtype;
     PST_TRY(pst_prepare_precision(c, &p->options, &dtype));
     if (pst_graph_factors(given) != dtype)
         return pst_fail(
-            PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
+            PST_EINPUT, "graph %s computes in %s, but train.precision is %s; make them equal",
             given->name, pst_dtype_precision(pst_graph_factors(given)), c->train.precision);
     PST_TRY(check_stream(c, given));
     if (given->micro_batch != p->plan->layout.micro_batch)
         return pst_fail(
             PST_EINPUT,
-            "graph %s is for micro-batches of %u, but train.micro_batch is %u; give both "
-            "the same",
+            "graph %s is for micro-batches of %u samples, but train.micro_batch is %u; make them "
+            "equal",
             given->name, given->micro_batch, p->plan->layout.micro_batch);
     if (strcmp(c->model.kind, "custom")) PST_TRY(pst_registry_model(c->model.kind, &p->model));
     else if (*c->model.weights)
-        return pst_fail(PST_EINPUT,
-                        "model.weights: a graph of model.kind custom has no Hugging Face form");
+        return pst_fail(
+            PST_EINPUT,
+            "model.weights: Hugging Face weights cannot be read into model.kind custom");
     PST_TRY(check_trains(given));
     return pst_graph_copy(given, &p->whole);
 }
 
-/* Training alone has logits that stay there. */
+/* Only in training do the logits stay on the device. */
 void pst_prepare_fit_graph(const pst_config *c, const pst_device_ops *device, pst_graph *g) {
     if (device && device->flags & PST_DEVICE_PADDED) pst_graph_pad(g);
     if (device && device->flags & PST_DEVICE_SUMS) pst_graph_leave_sums(g);
@@ -183,7 +185,7 @@ static pst_status split_for(pst_prepared *p, uint32_t part) {
     return PST_OK;
 }
 
-/* Of a pipeline on its own, parts of equal sizes are built once for all but the first, which alone
+/* For a single lane, parts of equal sizes are built only once, except the first one, which alone
  * adds biases. */
 static pst_status split_graph(pst_prepared *p) {
     uint32_t last = p->grid.tensor - 1;
@@ -205,17 +207,17 @@ pst_status pst_prepare_graph(pst_prepared *p) {
     pst_prepare_choose_lane(p);
     if (!p->grid.tensor_before) return split_graph(p);
     if (p->plan->layout.sequence)
-        return pst_fail(PST_EINPUT, "parallel.sequence: parts of the positions cannot go from a "
-                                    "stage to one with another number "
-                                    "of tensor ranks; give all stages as many, or leave it out");
+        return pst_fail(PST_EINPUT,
+                        "parallel.sequence needs the same number of tensor ranks in all "
+                        "stages; make them equal, or omit it");
     p->graph = p->whole;
     return pst_graph_check(p->whole);
 }
 
 /* --- stages with different numbers of tensor ranks -------------------------------------------- */
 
-/* What each lane computes of the model, whose operators are in these chunks. parts: [operators of
- * the model]; origin: [PST_SPLIT_NODES times as many] */
+/* Splits the model for each lane; chunk: of each operator. parts: [operators of the model]; origin:
+ * [PST_SPLIT_NODES times as many] */
 static pst_status split_stages(pst_prepared *p, const uint32_t *chunk, uint32_t *parts,
                                uint32_t *origin) {
     for (uint32_t i = 0; i < p->whole->n_node; i++)

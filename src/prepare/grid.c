@@ -1,12 +1,12 @@
-/* How many ranks there are, and how they are laid out: stages, replicas and tensor ranks
- * (pipeline/layout/grid.h). */
+/* The number of ranks and their grid: stages, replicas and tensor ranks (pipeline/layout/grid.h).
+ */
 #include "prepare/layout.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
 static uint32_t degree(int64_t asked) { return asked ? (uint32_t)asked : 1; }
 
-/* 1: parallel.tensor says it of each stage. */
+/* 1: parallel.tensor gives a number for each stage. */
 static int is_list(const pst_config *c) { return c->parallel.n_tensors > 1; }
 
 /* Tensor ranks of a stage. */
@@ -15,7 +15,7 @@ static uint32_t degree_of(const pst_config *c, uint32_t stage) {
                       : degree(c->parallel.tensor);
 }
 
-/* Of all stages that the list has. */
+/* Summed over the stages of the list. */
 static uint32_t listed(const pst_config *c) {
     uint64_t n = 0;
     for (uint32_t s = 0; s < c->parallel.n_tensors; s++) n += degree_of(c, s);
@@ -31,14 +31,12 @@ static pst_status check_list(const pst_config *c) {
     for (uint32_t s = 0; s < n; s++)
         if (!degree_of(c, s))
             return pst_fail(PST_EINPUT,
-                            "parallel.tensor: stage %u cannot have 0 tensor ranks; 1 is the least",
-                            s);
+                            "parallel.tensor: stage %u has 0 tensor ranks; expected 1 or more", s);
     if (c->parallel.pipeline && c->parallel.pipeline != n)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.tensor has tensor ranks of %u stages, but parallel.pipeline is %" PRId64
-            "; give one number for each stage, or one for all",
-            n, c->parallel.pipeline);
+        return pst_fail(PST_EINPUT,
+                        "parallel.tensor has %u numbers, but parallel.pipeline is %" PRId64
+                        "; give one number for each stage, or one for all",
+                        n, c->parallel.pipeline);
     return PST_OK;
 }
 
@@ -46,14 +44,15 @@ static pst_status ranks_of_list(const pst_config *c, int64_t given, uint32_t *n_
     uint64_t n = (uint64_t)degree(c->parallel.data) * listed(c);
     PST_TRY(check_list(c));
     if (n > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "parallel.data x tensor asks for more than %d ranks",
+        return pst_fail(PST_EINPUT,
+                        "parallel.data x tensor is too large; expected at most %d ranks",
                         PST_RANKS_MAX);
     if (given && (uint64_t)given != n)
         return pst_fail(
             PST_EINPUT,
             "the job has %" PRId64
-            " ranks, but parallel.data x the tensor ranks of all stages is %u x %u; give "
-            "the same number or leave it out",
+            " ranks, but parallel.data x the tensor ranks of all stages is %u x %u; start "
+            "that many, or omit the number of ranks",
             given, degree(c->parallel.data), listed(c));
     *n_rank = (uint32_t)n;
     return PST_OK;
@@ -76,23 +75,23 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
     if (given && pipeline && given != pipeline * lanes && times > 1)
         return pst_fail(PST_EINPUT,
                         "the job has %" PRId64 " ranks, but %s; with parallel.data=%" PRId64
-                        " it has as many, or leave parallel.pipeline or the number of ranks out",
+                        " they agree; or omit parallel.pipeline or the number of ranks",
                         given, degrees, times * degree(c->parallel.data));
     if (given && pipeline && given != pipeline * lanes)
         return pst_fail(PST_EINPUT,
                         "the job has %" PRId64
-                        " ranks, but %s; give the same number or leave one out",
+                        " ranks, but %s; make them equal, or omit one of them",
                         given, degrees);
     if (given % lanes)
         return pst_fail(PST_EINPUT,
                         "the job has %" PRId64
-                        " ranks, which is no multiple of parallel.data x tensor, %u x %u",
+                        " ranks; expected a multiple of parallel.data x tensor, %u x %u",
                         given, degree(c->parallel.data), degree(c->parallel.tensor));
     int64_t n = given;
     if (!n) n = (pipeline ? pipeline : 1) * lanes;
     if (n < 1 || n > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64,
-                        PST_RANKS_MAX, n);
+        return pst_fail(PST_EINPUT, "the number of ranks is %" PRId64 "; expected 1 to %d", n,
+                        PST_RANKS_MAX);
     *n_rank = (uint32_t)n;
     return PST_OK;
 }
@@ -121,7 +120,7 @@ pst_status pst_prepare_grid(const pst_config *c, const pst_prepare_options *o, p
     uint32_t lanes = pst_prepare_lanes(c);
     if (is_list(c)) return grid_of_list(c, o->n_rank, l);
     if (!o->n_rank || o->n_rank % lanes)
-        return pst_fail(PST_EINPUT, "%u ranks are no multiple of parallel.data x tensor, %u",
+        return pst_fail(PST_EINPUT, "%u ranks; expected a multiple of parallel.data x tensor, %u",
                         o->n_rank, lanes);
     l->pipeline = o->n_rank / lanes;
     l->data = degree(c->parallel.data);

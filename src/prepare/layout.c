@@ -1,4 +1,4 @@
-/* See layout.h. Here and in grid.c and devices.c the run file's keys become a layout. */
+/* See layout.h. Together with grid.c and devices.c it turns the run file's keys into a layout. */
 #include "prepare/layout.h"
 #include "pipeline/schedule/schedule.h"
 #include <inttypes.h>
@@ -11,21 +11,22 @@ static pst_status read_recompute(const pst_config *c, pst_layout *l) {
     if (!l->recompute)
         return pst_fail(PST_ENOMEM, "no memory for the recomputation of %u chunks", l->n_recompute);
     for (uint32_t k = 0; k < l->n_recompute; k++) {
-        pst_recompute way;
-        PST_TRY(pst_recompute_find(c->parallel.recompute[k], &way));
-        l->recompute[k] = (uint8_t)way;
+        pst_recompute mode;
+        PST_TRY(pst_recompute_find(c->parallel.recompute[k], &mode));
+        l->recompute[k] = (uint8_t)mode;
     }
     return PST_OK;
 }
 
-/* parallel.replicas: micro-batches of each. */
+/* parallel.replicas: micro-batches of each replica. */
 static pst_status read_micros(const pst_config *c, pst_layout *l) {
     uint64_t sum = 0;
     if (c->parallel.n_replicas != l->data)
-        return pst_fail(PST_EINPUT,
-                        "parallel.replicas has %u of the %u numbers that parallel.data asks for; "
-                        "as in [3, 5], one each",
-                        c->parallel.n_replicas, l->data);
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.replicas has %u numbers; expected %u (parallel.data), one for each "
+            "replica, such as [3, 5]",
+            c->parallel.n_replicas, l->data);
     l->micros = malloc(l->data * sizeof *l->micros);
     if (!l->micros) return pst_fail(PST_ENOMEM, "no memory for %u replicas", l->data);
     for (uint32_t k = 0; k < l->data; k++) {
@@ -35,12 +36,12 @@ static pst_status read_micros(const pst_config *c, pst_layout *l) {
     }
     if (sum == l->n_micro) return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "parallel.replicas: %llu micro-batches together, but a step has %u "
-                    "(train.batch / micro_batch)",
+                    "parallel.replicas: the sum is %llu micro-batches; expected %u "
+                    "(train.batch / train.micro_batch)",
                     (unsigned long long)sum, l->n_micro);
 }
 
-/* --- of a run file ---------------------------------------------------------------------------- */
+/* --- from a run file -------------------------------------------------------------------------- */
 
 static pst_status read_order(const pst_config *c, pst_layout *l) {
     l->micro_batch = (uint32_t)c->train.micro_batch;
@@ -59,15 +60,16 @@ static pst_status read_job(const pst_config *c, const pst_prepare_options *o, ps
 
 /* --- of a plan -------------------------------------------------------------------------------- */
 
-/* The run file has been held to it (planned.h). An old plan says nothing of the job; then the run
- * file does. */
+/* The run file was checked against the plan (planned.h). An old plan lacks the job's degrees; then
+ * the run file's count. */
 static pst_status take_plan(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
     uint64_t sum = 0;
     PST_TRY(pst_layout_copy(&o->plan->layout, l));
     if (!l->data) PST_TRY(read_job(c, o, l));
     for (uint32_t k = 0; l->micros && k < l->data; k++) sum += l->micros[k];
     if (sum == l->n_micro) return PST_OK;
-    free(l->micros); /* shared out, of a plan whose number of micro-batches a program has changed */
+    /* by speed, because a program has changed the plan's number of micro-batches */
+    free(l->micros);
     l->micros = NULL;
     return PST_OK;
 }
@@ -77,16 +79,16 @@ static pst_status check_plan(const pst_config *c, const pst_prepare_options *o,
     uint32_t stages = o->plan->layout.pipeline, ranks = pst_grid_size(pst_layout_grid(l));
     if (l->micro_batch != c->train.micro_batch)
         return pst_fail(PST_EINPUT,
-                        "plan: it is for micro-batches of %u samples, but train.micro_batch is "
+                        "plan: made for micro-batches of %u samples, but train.micro_batch is "
                         "%" PRId64,
                         l->micro_batch, c->train.micro_batch);
     if (l->pipeline == stages && ranks == o->n_rank) return PST_OK;
-    return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u",
+    return pst_fail(PST_EINPUT, "plan: made for %u ranks, but the job has %u",
                     l->pipeline == stages ? ranks : stages,
                     l->pipeline == stages ? o->n_rank : l->pipeline);
 }
 
-/* --- of either -------------------------------------------------------------------------------- */
+/* --- from either ------------------------------------------------------------------------------ */
 
 static pst_status read_layout(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
     uint32_t *device = NULL;
@@ -104,12 +106,12 @@ static pst_status read_layout(const pst_config *c, const pst_prepare_options *o,
     return PST_OK;
 }
 
-/* Generation computes with one pipeline, whatever the run file says. */
+/* Generation uses a single pipeline, whatever the run file says. */
 static pst_status lay_out_inference(const pst_prepare_options *o, pst_layout *l) {
     *l = (pst_layout){
         .pipeline = o->n_rank, .data = 1, .tensor = 1, .micro_batch = 1, .n_micro = 1, .chunks = 1};
     snprintf(l->schedule, sizeof l->schedule, "%s", pst_schedule_name_of(PST_SCHEDULE_FORWARD));
-    return o->n_rank ? PST_OK : pst_fail(PST_EINPUT, "a job of no ranks");
+    return o->n_rank ? PST_OK : pst_fail(PST_EINPUT, "the job has 0 ranks; expected 1 or more");
 }
 
 pst_status pst_prepare_layout(const pst_config *c, const pst_prepare_options *o,

@@ -1,5 +1,5 @@
-/* See measured.h. The trace has one event of category "operator" for each time that an operator
- * ran, and one of category "SEND" for each message (pipeline/draw/trace.c). */
+/* See measured.h. The trace has an event of category "operator" for each execution of an operator,
+ * and one of category "SEND" for each message (pipeline/draw/trace.c). */
 #include "prepare/measured.h"
 #include "pipeline/draw/timeline.h"
 #include "pipeline/layout/plan.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 typedef struct {
-    char *node; /* borrowed from the trace */
+    char *node; /* borrowed from the trace's JSON */
     int pass, is_sum;
     double us;
     uint32_t n;
@@ -23,8 +23,8 @@ typedef struct {
 struct pst_measured {
     json_t *trace;
     size_t n, n_message;
-    row *rows;         /* sorted; those of one operator and pass are joined */
-    message *messages; /* sorted; one of each size between two ranks */
+    row *rows;         /* sorted; one entry per operator and pass */
+    message *messages; /* sorted; one entry per size and pair of ranks */
 };
 
 static int by_operator(const void *a, const void *b) {
@@ -43,7 +43,7 @@ static pst_pass pass_of(char letter) {
     return letter == 'B' ? PST_PASS_B : PST_PASS_W;
 }
 
-/* What an event says; 0: it is none of what was measured, or computes something again. */
+/* Reads an event; 0: not a measured one, or a recomputation. */
 static int read_event(const json_t *event, row *r) {
     const json_t *args = json_object_get(event, "args"), *dur = json_object_get(event, "dur");
     const char *category = json_string_value(json_object_get(event, "cat"));
@@ -71,7 +71,7 @@ static int by_pair(const void *a, const void *b) {
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* What it took on its way, without what it waited for. */
+/* The time of the transfer itself, without waiting. */
 static int read_message(const json_t *event, message *m) {
     const json_t *args = json_object_get(event, "args"), *rank = json_object_get(args, "rank");
     const json_t *peer = json_object_get(args, "peer"), *bytes = json_object_get(args, "bytes");
@@ -96,7 +96,7 @@ static void sort_messages(pst_measured *m) {
     m->n_message = n;
 }
 
-/* The largest sizes, when there are more than a link has. */
+/* Keeps the largest sizes if there are more than a link can have. */
 static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_link_times *l) {
     l->n = 0;
     for (size_t i = m->n_message; i-- > 0 && l->n < PST_LINK_SIZES;)
@@ -110,13 +110,13 @@ static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_lin
             l->ns[k] = x->ns;
         }
     }
-    l->latency_ns = l->n > 1 ? l->ns[0] : 0; /* the norm's */
+    l->latency_ns = l->n > 1 ? l->ns[0] : 0; /* the message of the norm */
 }
 
 pst_status pst_measured_time_messages(const pst_measured *m, pst_job *job) {
     if (!m) return PST_OK;
-    pst_link_times *links = calloc(job->n_rank, sizeof *links); /* of one rank, to and from each
-                                                                   other */
+    /* sets all messages of one rank, in both directions */
+    pst_link_times *links = calloc(job->n_rank, sizeof *links);
     if (!links) return pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", job->n_rank);
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (int out = 0; out < 2; out++) {
@@ -180,9 +180,10 @@ pst_status pst_measured_load(const char *folder, const pst_graph *g, pst_measure
         m->n_message += (size_t)read_message(event, &m->messages[m->n_message]);
     }
     if (status == PST_OK && !m->n)
-        status = pst_fail(
-            PST_EINPUT,
-            "parallel.measured: %s has no operators; a run with fewer micro-batches has", path);
+        status = pst_fail(PST_EINPUT,
+                          "parallel.measured: %s has no operators; use the trace of a run with "
+                          "fewer micro-batches",
+                          path);
     if (status != PST_OK) {
         pst_measured_close(m);
         return status;

@@ -1,9 +1,9 @@
-/* Numbers in lists of the run file. prepare.h declares it. */
+/* Numbers in lists of the run file. Declared in prepare.h. */
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* 0: it is none within these bounds. */
+/* 0: not a number within these bounds. */
 static int read_number(const char *text, double least, double most, double *x) {
     char *end;
     *x = strtod(text, &end);

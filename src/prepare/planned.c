@@ -9,7 +9,7 @@ pst_status pst_planned_refuse(const pst_config *c) {
     if (!*c->parallel.plan) return PST_OK;
     return pst_fail(
         PST_EINPUT,
-        "parallel.plan is for penstock train; a program loads its plan with pst_plan_load");
+        "parallel.plan is only for penstock train; a program loads its plan with pst_plan_load");
 }
 
 static void name_plan(const char *file, char *text, size_t bytes) {
@@ -17,9 +17,9 @@ static void name_plan(const char *file, char *text, size_t bytes) {
     else snprintf(text, bytes, "the plan");
 }
 
-/* file: of the plan, for messages. */
-static pst_status PST_PRINTF(5, 6) settle(pst_config *c, const char *file, const char *section,
-                                          const char *key, const char *fmt, ...) {
+/* Sets a key that the plan decides. file: the plan's, for messages. */
+static pst_status PST_PRINTF(5, 6) set_key(pst_config *c, const char *file, const char *section,
+                                           const char *key, const char *fmt, ...) {
     char text[1024], who[600];
     va_list args;
     va_start(args, fmt);
@@ -29,7 +29,7 @@ static pst_status PST_PRINTF(5, 6) settle(pst_config *c, const char *file, const
     return pst_config_settle(c, section, key, text, who);
 }
 
-/* "[a, b]" of n items, each from `item`; the caller's, NULL: no memory. */
+/* "[a, b]" with n items, each printed by `item`. The caller frees it; NULL: no memory. */
 static char *list_text(const pst_plan *plan, uint32_t n,
                        void (*item)(const pst_plan *plan, uint32_t i, FILE *out)) {
     char *text = NULL;
@@ -63,7 +63,7 @@ static void print_device(const pst_plan *plan, uint32_t i, FILE *out) {
     fprintf(out, "%u", plan->layout.device[i]);
 }
 
-static pst_status settle_list(pst_config *c, const char *file, const char *key, char *text) {
+static pst_status set_list(pst_config *c, const char *file, const char *key, char *text) {
     char who[600];
     if (!text) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     name_plan(file, who, sizeof who);
@@ -72,8 +72,8 @@ static pst_status settle_list(pst_config *c, const char *file, const char *key, 
     return status;
 }
 
-/* One way for all chunks where they have the same; a given one that means the same is kept. */
-static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const char *file) {
+/* One recomputation if it is the same for all chunks. A given value with the same meaning stays. */
+static pst_status set_recompute(pst_config *c, const pst_plan *plan, const char *file) {
     const pst_layout *l = &plan->layout;
     uint32_t n = c->parallel.n_recompute, same = 1;
     int given = pst_config_given(c, "parallel", "recompute") && (n == 1 || n == l->n_chunk);
@@ -84,11 +84,11 @@ static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const ch
     }
     if (given) return PST_OK;
     uint32_t items = same ? 1 : l->n_chunk;
-    return settle_list(c, file, "recompute", list_text(plan, items, print_recompute));
+    return set_list(c, file, "recompute", list_text(plan, items, print_recompute));
 }
 
-/* Of all stages, or of each; a given list that means the same is kept. */
-static pst_status settle_tensor(pst_config *c, const pst_plan *plan, const char *file) {
+/* One number for all stages, or a list. A given list with the same meaning stays. */
+static pst_status set_tensor(pst_config *c, const pst_plan *plan, const char *file) {
     const pst_layout *l = &plan->layout;
     uint32_t n = c->parallel.n_tensors;
     int same = n > 1 && n == l->pipeline;
@@ -96,8 +96,8 @@ static pst_status settle_tensor(pst_config *c, const pst_plan *plan, const char 
         same = strtoul(c->parallel.tensors[s], NULL, 10) == pst_grid_degree(pst_plan_grid(plan), s);
     if (same && pst_config_given(c, "parallel", "tensor")) return PST_OK;
     if (l->tensor_before)
-        return settle_list(c, file, "tensor", list_text(plan, l->pipeline, print_degree));
-    return settle(c, file, "parallel", "tensor", "%u", l->tensor);
+        return set_list(c, file, "tensor", list_text(plan, l->pipeline, print_degree));
+    return set_key(c, file, "parallel", "tensor", "%u", l->tensor);
 }
 
 int pst_planned_is_file(const char *path, const char *same) {
@@ -108,34 +108,34 @@ int pst_planned_is_file(const char *path, const char *same) {
     return yes;
 }
 
-static pst_status settle_job(pst_config *c, const pst_plan *plan, const char *file) {
+static pst_status set_job(pst_config *c, const pst_plan *plan, const char *file) {
     const pst_layout *l = &plan->layout;
-    PST_TRY(settle(c, file, "parallel", "data", "%u", l->data));
-    PST_TRY(settle_tensor(c, plan, file));
-    PST_TRY(settle(c, file, "parallel", "sequence", "%s", l->sequence ? "true" : "false"));
-    if (l->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", l->zero));
+    PST_TRY(set_key(c, file, "parallel", "data", "%u", l->data));
+    PST_TRY(set_tensor(c, plan, file));
+    PST_TRY(set_key(c, file, "parallel", "sequence", "%s", l->sequence ? "true" : "false"));
+    if (l->data > 1) PST_TRY(set_key(c, file, "parallel", "zero", "%u", l->zero));
     if (plan->cluster && !pst_planned_is_file(c->parallel.cluster, plan->cluster))
-        PST_TRY(settle(c, file, "parallel", "cluster", "%s", plan->cluster));
+        PST_TRY(set_key(c, file, "parallel", "cluster", "%s", plan->cluster));
     if (l->device)
-        PST_TRY(settle_list(c, file, "devices",
-                            list_text(plan, pst_plan_job_ranks(plan), print_device)));
+        PST_TRY(
+            set_list(c, file, "devices", list_text(plan, pst_plan_job_ranks(plan), print_device)));
     if (!l->micros || l->data == 1) return PST_OK;
-    return settle_list(c, file, "replicas", list_text(plan, l->data, print_micros));
+    return set_list(c, file, "replicas", list_text(plan, l->data, print_micros));
 }
 
-pst_status pst_planned_settle(pst_config *c, const pst_plan *plan, const char *file) {
+pst_status pst_planned_apply(pst_config *c, const pst_plan *plan, const char *file) {
     const pst_layout *l = &plan->layout;
-    PST_TRY(settle(c, file, "parallel", "pipeline", "%u", l->pipeline));
-    PST_TRY(settle(c, file, "parallel", "schedule", "%s", l->schedule));
-    PST_TRY(settle(c, file, "parallel", "chunks", "%u", l->n_chunk / l->pipeline));
-    PST_TRY(settle(c, file, "train", "micro_batch", "%u", l->micro_batch));
+    PST_TRY(set_key(c, file, "parallel", "pipeline", "%u", l->pipeline));
+    PST_TRY(set_key(c, file, "parallel", "schedule", "%s", l->schedule));
+    PST_TRY(set_key(c, file, "parallel", "chunks", "%u", l->n_chunk / l->pipeline));
+    PST_TRY(set_key(c, file, "train", "micro_batch", "%u", l->micro_batch));
     if ((uint64_t)l->n_micro * l->micro_batch != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
                         "train.batch is %" PRId64
-                        ", but plan %s is for %u micro-batches of %u samples",
+                        ", but plan %s was made for %u micro-batches of %u samples",
                         c->train.batch, file, l->n_micro, l->micro_batch);
-    PST_TRY(settle_recompute(c, plan, file));
-    return l->data ? settle_job(c, plan, file) : PST_OK;
+    PST_TRY(set_recompute(c, plan, file));
+    return l->data ? set_job(c, plan, file) : PST_OK;
 }
 
 pst_status pst_planned_ranks(const pst_config *c, const pst_plan *plan, int64_t given,
@@ -145,14 +145,14 @@ pst_status pst_planned_ranks(const pst_config *c, const pst_plan *plan, int64_t 
     *n_rank = pst_plan_job_ranks(plan);
     if (!given || given == *n_rank) return PST_OK;
     name_plan(pst_config_is_auto(c) ? "" : c->parallel.plan, who, sizeof who);
-    return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s is for %u", given, who,
+    return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s was made for %u", given, who,
                     *n_rank);
 }
 
 pst_status pst_planned_take(pst_config **config, const pst_plan *plan, const char *file) {
     pst_config *c;
     PST_TRY(pst_config_copy(*config, &c));
-    pst_status status = pst_planned_settle(c, plan, file);
+    pst_status status = pst_planned_apply(c, plan, file);
     pst_config_close(status == PST_OK ? *config : c);
     if (status == PST_OK) *config = c;
     return status;
@@ -172,8 +172,8 @@ pst_status pst_planned_config(pst_config **config, pst_plan **plan) {
     if (pst_config_is_auto(*config))
         return pst_fail(
             PST_EINPUT,
-            "parallel.plan is auto: the plan is found when the run starts; penstock plan shows "
-            "what it will be, runs/NAME/plan.yaml what it was");
+            "parallel.plan is auto, so the plan is made when the run starts; penstock plan shows "
+            "it before, runs/NAME/plan.yaml afterwards");
     pst_status status = pst_plan_load((*config)->parallel.plan, &p);
     if (status != PST_OK) return pst_fail_in(status, "parallel.plan");
     status = pst_planned_take(config, p, (*config)->parallel.plan);
@@ -191,16 +191,16 @@ void pst_planned_warn(const pst_config *c, const pst_plan *plan) {
     for (uint32_t i = 0; i < plan->n_override && !*c->parallel.profile; i++)
         if (!strncmp(plan->override[i], key, sizeof key - 1))
             pst_log(PST_LOG_WARN,
-                    "the plan was made with %s: without it, this run's prediction is another one",
+                    "the plan was made with %s; without it, this run's prediction differs",
                     plan->override[i]);
 }
 
-pst_status pst_planned_blame(pst_status status, const pst_plan *plan) {
+pst_status pst_planned_explain(pst_status status, const pst_plan *plan) {
     char text[400] = "";
     size_t n = 0;
     for (uint32_t i = 0; i < plan->n_override && n < sizeof text; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, " %s", plan->override[i]);
-    return n ? pst_fail(status, "%s; it was made with%s", pst_error(), text) : status;
+    return n ? pst_fail(status, "%s; the plan was made with%s", pst_error(), text) : status;
 }
 
 static int in_order(const pst_prepared *p) {

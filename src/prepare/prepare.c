@@ -1,5 +1,5 @@
-/* See prepare.h: one layout from what was given; build.c makes the job of it, solved.c where the
- * order of passes is searched for. */
+/* See prepare.h: makes a layout and prepares it, in build.c or, with a schedule to solve, in
+ * solved.c. */
 #include "prepare/prepare.h"
 #include "prepare/layout.h"
 
@@ -11,8 +11,8 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
     int solves = pst_schedule_kind_of(l.schedule) == PST_SCHEDULE_SOLVED && !options->schedules;
     pst_status status;
     if (solves && options->lane)
-        status = pst_fail(PST_EINPUT,
-                          "schedule solved is solved for all pipelines together, not for one");
+        status =
+            pst_fail(PST_EINPUT, "schedule solved needs all lanes of the job, not a single one");
     else if (solves) status = pst_prepare_solved(config, options, &l, prepared);
     else status = pst_prepare_build(config, options, &l, prepared);
     pst_layout_close(&l);

@@ -1,7 +1,7 @@
 /* From a configuration to everything that is known before the first step: graph, plan, schedule,
- * programs, instructions, memory map of every rank, and the predictions. Touches no device and no
- * peer; reads the files that the run file names: a custom schedule, a cluster, a profile, an
- * earlier run (parallel.measured). */
+ * programs, instruction lists, memory map of every rank, and predictions. Uses no device and no
+ * peer; reads the files named by the run file: a custom schedule, a cluster, a profile, an earlier
+ * run (parallel.measured). */
 #ifndef PST_PREPARE_PREPARE_H
 #define PST_PREPARE_PREPARE_H
 #include "config/config.h"
@@ -13,208 +13,206 @@
 #include "pipeline/memory/map.h"
 #include "pipeline/simulate/simulate.h"
 
-/* What the ranks of a host may use together. */
+/* The processors that the ranks of a host share. */
 typedef struct {
-    uint32_t n; /* 0: what this process may use */
-    int bound;  /* a launcher has given ranks parts of a machine, which may have more */
+    uint32_t n; /* 0: those that this process may use */
+    int bound;  /* 1: a launcher has bound ranks to parts of a machine, which may have more */
 } pst_processors;
 
 typedef struct {
     uint32_t n_rank;  /* ranks of the job: stages x replicas x tensor ranks */
     uint32_t threads; /* CPU threads per rank; scratch depends on it */
-    uint32_t isa;     /* of the device; with PST_ISA_CUDA where a module's kernels compute */
-    const pst_device_ops *device; /* the kind whose kernels compute; NULL: the CPU, or what
-                                     parallel.cluster says (pst_prepare_device_of) */
-    uint32_t local; /* 1 + number of this process among those of its host, which of several GPUs it
-                       takes; 0: a process has many ranks, or it is the only one, and their numbers
-                       say it */
-    uint32_t ranks_here;       /* of this job on this host; 0: it is never opened */
+    uint32_t isa;     /* of the device; with PST_ISA_CUDA if a module's kernels compute */
+    /* the device whose kernels compute; NULL: the CPU, or that of parallel.cluster
+     * (pst_prepare_device_of) */
+    const pst_device_ops *device;
+    /* 1 + index of this process on its host, which chooses one of several GPUs; 0: the process
+     * has many ranks, or is the only one; then the ranks' numbers choose */
+    uint32_t local;
+    uint32_t ranks_here;       /* ranks of this job on this host; 0: the job will not be run */
     pst_processors processors; /* of the host, for parallel.profile */
     uint32_t n_eval_micro;     /* micro-batches per evaluation pass */
     int infer;                 /* graph without loss, no backward: generation */
-    /* It lies as this plan says, and as the run file says where an old plan leaves something open;
-     * NULL. EINPUT when it is for another graph. Borrowed during the call. */
+    /* The layout of this plan, and of the run file where an old plan leaves something open; may be
+     * NULL. EINPUT: it is for another graph. Borrowed during the call. */
     const pst_plan *plan;
-    const pst_layout *layout; /* it lies like this, whatever the run file and a plan say; NULL. Its
-                                 cut, with stages, is of the graph's operators. Borrowed during the
-                                 call */
-    const pst_graph *graph;   /* this one instead of the model's, copied; NULL. Micro-batch and
-                                 precision have to be those of the configuration */
-    /* These orders instead of that of the schedule's name, copied, one for every number of
-     * micro-batches that a replica has; NULL. Borrowed during the call. */
+    /* This layout, whatever run file and plan say; may be NULL. Its cut, if any, is of the
+     * graph's operators. Borrowed during the call. */
+    const pst_layout *layout;
+    /* This graph instead of the model's, copied; may be NULL. Micro-batch and precision must be
+     * those of the configuration. */
+    const pst_graph *graph;
+    /* These schedules instead of the named one, copied: one for each number of micro-batches of a
+     * replica; may be NULL. Borrowed during the call. */
     const pst_schedule *const *schedules;
     uint32_t n_schedule;
-    int split; /* 1: W is a pass of its own, whatever the schedule of that name has */
-    /* 1 + k: of all these ranks only the pipeline of replica k and tensor rank 0, to be scored:
-     * job, slots and memory maps of the other lanes are NULL or empty, and what replicas exchange
-     * is summarised (job.h, pst_job_spec.alone). Memory maps are to the byte those of the whole.
-     * 0: all. Not with schedule solved. */
+    int split; /* 1: B and W are apart, whatever the named schedule does */
+    /* 1 + k: prepares only one lane, that of replica k and tensor rank 0, to be scored: job, slots
+     * and memory maps of the other lanes are NULL or empty, and exchanges between replicas are
+     * summarised (job.h, pst_job_spec.alone). Its memory maps are exactly those of the whole job.
+     * 0: all lanes. Not with schedule solved. */
     uint32_t lane;
-    int score; /* 1: it is only to be scored: of a large job, whose lists would be long, `lane`
-                  becomes that of the replica that takes longest. With a cut */
-    int quiet; /* 1: no warnings: they have been said */
-    const char *const *what_if; /* changes of the cluster (pst_cluster_change); where there is none,
-                                   of as many plain devices as there are ranks. Borrowed during the
-                                   call */
+    /* 1: the job is only scored; if it is large, so that its lists would be long, `lane` is set
+     * to the replica that takes longest. Needs a cut. */
+    int score;
+    int quiet; /* 1: no warnings, because they were already printed */
+    /* Changes of the cluster (pst_cluster_change); without parallel.cluster, of a default
+     * cluster with as many devices as ranks. Borrowed during the call. */
+    const char *const *what_if;
     uint32_t n_what_if;
 } pst_prepare_options;
 
 typedef struct {
     const pst_config *config; /* borrowed */
     pst_prepare_options options;
-    const pst_model_row *model;    /* NULL with a graph that was given, of model.kind custom */
-    pst_model_config model_config; /* 0 with a graph that was given */
+    const pst_model_row *model;    /* NULL: a given graph of model.kind custom */
+    pst_model_config model_config; /* 0 with a given graph */
     const pst_optim_row *optim;    /* NULL when infer */
-    pst_costs costs;               /* of a rank on a device of the first one's kind */
-    pst_profile *profile;          /* parallel.profile; NULL: modelled */
-    pst_measured *measured;        /* parallel.measured, while programs are built; else NULL */
-    pst_graph *whole;              /* the model */
-    pst_graph **graphs; /* [grid.tensor] what each tensor rank computes of it; of one, the model
-                           itself; may be the same for several. Where stages have different numbers
-                           of tensor ranks, what each lane does (grid.h): a stage's part of it is
-                           that of the rank through which the lane goes */
-    int uneven;         /* tensor ranks have parts of different sizes; the last has the largest */
-    const pst_graph *graph;  /* the first of these; all have the same operators and parameters, by
-                                number and name */
-    uint32_t *chunk_of_node; /* [graph->n_node]. Where stages have different numbers of tensor
-                                ranks, the plan's cut is of the model's operators, and these are
-                                others */
+    pst_costs costs;               /* for a rank whose device is of the first one's kind */
+    pst_profile *profile;          /* parallel.profile; NULL: durations are modelled */
+    pst_measured *measured;        /* parallel.measured while programs are built; else NULL */
+    pst_graph *whole;              /* the unsplit model */
+    /* [grid.tensor] the graph of each tensor rank (some may be the same pointer); with one
+     * tensor rank, the model itself. If stages have different numbers of tensor ranks: the graph
+     * of each lane (grid.h), of which each rank on the lane's way computes its stage's part. */
+    pst_graph **graphs;
+    int uneven; /* 1: tensor ranks have parts of different sizes; the last one has the largest */
+    /* graphs[0]; all have the same operators and parameters, by number and name */
+    const pst_graph *graph;
+    /* [graph->n_node]. If stages have different numbers of tensor ranks, the plan's cut is of
+     * the model's operators instead, which are other ones */
+    uint32_t *chunk_of_node;
     pst_plan *plan; /* with the layout, which has a cut once it is prepared; its micro-batches are
-                       those of a step, of all replicas */
-    pst_grid grid;  /* the layout's */
+                       those of a step, summed over the replicas */
+    pst_grid grid;  /* that of the layout */
     /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step,
      * [eval_micro[k], eval_micro[k + 1]) of an evaluation pass. */
     uint32_t *micro, *eval_micro;
-    pst_cluster *cluster; /* NULL: parallel.cluster is not given */
-    uint32_t *device;     /* [n_rank] of the cluster; without one, of the processes as they are
-                             launched */
-    uint64_t message; /* elements of what replicas exchange at once, by the links between them; 0: a
-                         piece */
-    pst_cluster_link tensor_link, stage_link; /* the slowest between tensor ranks of a stage,
-                                                 between neighbouring stages */
-    double *throttle; /* [n_rank] a rank is made to take so many times as long as it could; 1: it is
-                         not */
-    double *slow;     /* [n_rank] it is expected to take so many times as long as modelled or
-                         measured */
-    pst_schedule **schedules, **eval_schedules; /* [grid.data] may be the same one for several */
+    pst_cluster *cluster; /* NULL: without parallel.cluster */
+    /* [n_rank] device of the cluster; without a cluster, index of the launched process */
+    uint32_t *device;
+    uint64_t message; /* elements of a message between replicas, by their links; 0: one piece */
+    /* the slowest link between tensor ranks of a stage; between neighbouring stages */
+    pst_cluster_link tensor_link, stage_link;
+    double *throttle; /* [n_rank] factor by which a rank is slowed down on purpose; 1: not at all */
+    /* [n_rank] expected time of a rank, as a multiple of the modelled or measured time */
+    double *slow;
+    pst_schedule **schedules, **eval_schedules; /* [grid.data] several may be the same pointer */
     const pst_schedule *schedule;               /* of replica 0 */
     pst_cut **cuts, **eval_cuts;                /* [grid.tensor] */
-    const pst_cut *cut, *eval_cut; /* the first of these; eval_cut NULL where there is no
-                                      evaluation */
+    const pst_cut *cut, *eval_cut;              /* cuts[0]; eval_cut NULL: no evaluation */
     pst_job *job, *eval_job;
     pst_slots **slots, **eval_slots; /* [lanes of the grid] */
     pst_memory_map **memory;         /* [n_rank] */
     pst_timing *timing;              /* predicted from the cost model */
-    char solved[192];                /* schedule solved: what it came to, in a line; else "" */
-    uint64_t flops;                  /* of one optimizer step, all ranks */
-    uint64_t memory_limit;           /* bytes that each rank of this host may use; 0: not known */
-    uint64_t targets; /* losses of one optimizer step, of which it takes the mean: samples x
-                         context */
+    char solved[192];                /* schedule solved: the result in a line; else "" */
+    uint64_t flops;                  /* of one optimizer step, over all ranks */
+    uint64_t memory_limit;           /* bytes that each rank of this host may use; 0: unknown */
+    uint64_t targets; /* samples x context of one optimizer step, whose losses are averaged */
 } pst_prepared;
 
-/* prepare/kernels.c: of a pst_chooser whose arg is, or begins with, a pst_device. */
+/* prepare/kernels.c: for a pst_chooser; arg is a pst_device or begins with one. */
 pst_status pst_prepare_choose(void *arg, const pst_graph *graph, const pst_node *node, int extra,
                               pst_pass pass, pst_chosen *chosen);
-/* prepare/lane.c. Of a job that is only to be scored, once it is known how large its model is. */
+/* prepare/lane.c. Decides, once the model's size is known, whether a job that is only scored is
+ * reduced to one lane. */
 void pst_prepare_choose_lane(pst_prepared *p);
-/* prepare/share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file
- * says or by the speeds of replicas; first: [grid.data + 1], all 0. p has throttle, cluster and
- * slow of all ranks already. EINPUT for contradictions. */
+/* prepare/share.c. Divides n_micro micro-batches among the replicas, as the run file says or by the
+ * replicas' speeds; first: [grid.data + 1], all 0. p has throttle, cluster and slow of all ranks
+ * already. EINPUT for contradictions. */
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first);
-/* Micro-batches in the time of a rank that is as fast as expected of all. */
+/* A replica's speed: micro-batches in the time that a rank of expected speed takes for one. */
 double pst_prepare_speed(const pst_prepared *p, uint32_t replica);
-/* Accumulators of each use, once p->micro is there (parallel.reproducible). EINPUT for
+/* The number of accumulators of each use, once p->micro is set (parallel.reproducible). EINPUT for
  * contradictions. */
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
-/* Whether gradients of replicas travel in bf16 (parallel.gradients); likewise. */
+/* Whether replicas send gradients in bf16 (parallel.gradients). EINPUT likewise. */
 pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
-/* prepare/schedule.c. The schedules of all replicas, one for every number of micro-batches that a
- * replica has, and those of evaluation. */
+/* prepare/schedule.c. The schedules of all replicas, one for each number of micro-batches, and
+ * those of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p);
 pst_status pst_prepare_eval_schedules(pst_prepared *p);
 void pst_prepare_close_schedules(pst_prepared *p);
-/* prepare/devices.c. Which device each rank has, and how slow it is. EINPUT. */
+/* prepare/devices.c. Sets the device of each rank and how slow it is. EINPUT. */
 pst_status pst_prepare_devices(pst_prepared *p);
-/* Sets device and isa of options that say how many threads, by parallel.device. EINPUT: there is
- * none. */
+/* Sets options' device and isa by parallel.device; options has the number of threads. EINPUT: no
+ * such device. */
 pst_status pst_prepare_kind(const pst_config *config, pst_prepare_options *options);
-/* What computes in a job on such devices, for looking at it (pst_registry_gpu); NULL: processors,
- * also where parallel.device says so. */
+/* The device that computes in a job on devices of this kind, for jobs that are only inspected
+ * (pst_registry_gpu); NULL: a CPU, also if parallel.device says so. */
 const pst_device_ops *pst_prepare_device_of(const pst_config *config, const pst_device_kind *kind);
-/* prepare/graph.c. What the device wants of a graph that it computes; NULL: a processor. */
+/* prepare/graph.c. Adapts a graph to the device that computes it; NULL: a CPU. */
 void pst_prepare_fit_graph(const pst_config *config, const pst_device_ops *device, pst_graph *g);
-/* prepare/devices.c. The instruction sets for looking at a job, which asks nothing of this machine:
- * its own, and those that the precision needs, for the job may be another machine's or a GPU's. */
-uint32_t pst_prepare_isa_to_look(const pst_config *config);
-/* prepare/graph.c. EINPUT: what these options say cannot compute in the configured precision, and
- * why. */
+/* prepare/devices.c. The instruction sets for a job that is only inspected, which may be another
+ * machine's or a GPU's: this machine's, and those that the precision needs. */
+uint32_t pst_prepare_isa_to_inspect(const pst_config *config);
+/* prepare/graph.c. EINPUT: the device of these options cannot compute in the configured precision,
+ * and why. */
 pst_status pst_prepare_precision(const pst_config *config, const pst_prepare_options *options,
                                  pst_dtype *dtype);
-/* prepare/devices.c. Of the datasheets, that of this machine's device of a module, by its maker's
- * name; NULL: it is another one, the host computes, or a profile is given, which knows better. */
+/* prepare/devices.c. The data sheet of this machine's GPU, found by the maker's name; NULL: none
+ * matches, the CPU computes, or a profile is given, which is more accurate. */
 const pst_device_kind *pst_prepare_datasheet(const pst_config *config,
                                              const pst_device_ops *device);
-/* What the device of one rank could do at most in the run's precision: a processor's is measured
- * now, with the rank's threads; a module's is that of its kind's datasheet, dense, also where ranks
- * share the device. */
+/* Peak rate of one rank's device in the run's precision. A CPU is measured now, with the rank's
+ * threads; a GPU's is that of its data sheet (dense), even if ranks share it. */
 typedef struct {
-    double flops;  /* a second; 0: not known */
-    char from[48]; /* for people: where it is from */
+    double flops;  /* per second; 0: unknown */
+    char from[48]; /* its source, for messages */
 } pst_peak;
 void pst_prepare_peak(const pst_prepared *p, pst_peak *peak);
-/* Bytes that each of so many ranks of this machine can have on its device; 0: not known. */
+/* Device memory for each of this number of ranks on this machine, in bytes; 0: unknown. */
 uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here);
-/* Which device each of n ranks has, by the plan (NULL: none), else by parallel.devices, else its
- * own number; and which of the n processes that are launched runs it: they have the used devices in
- * ascending order. */
-pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n,
-                             uint32_t *device, uint32_t *process);
-/* prepare/number.c. An item of a list of the run file, in [least, most]. EINPUT names the key. */
+/* The device of each of n ranks: by the plan (may be NULL), else by parallel.devices, else the
+ * rank's number. process: which of the n launched processes runs each rank; processes have the used
+ * devices in ascending order. */
+pst_status pst_prepare_assign_devices(const pst_config *config, const pst_plan *plan, uint32_t n,
+                                      uint32_t *device, uint32_t *process);
+/* prepare/number.c. An item of a list in the run file, in [least, most]. EINPUT names the key. */
 pst_status pst_prepare_number(const char *key, const char *text, double least, double most,
                               double *out);
 pst_status pst_prepare_whole(const char *key, const char *text, uint32_t least, uint32_t most,
                              uint32_t *out);
-/* prepare/cluster.c. cluster, tensor_link and stage_link, once it is known which device each rank
- * has. EINPUT: too few devices, or no link where one is needed. */
+/* prepare/cluster.c. Sets cluster, tensor_link and stage_link, once each rank's device is known.
+ * EINPUT: too few devices, or a link is missing. */
 pst_status pst_prepare_cluster(pst_prepared *p);
-/* How many times as long a rank takes as the kind of the first one's device. */
+/* A rank's time as a multiple of the time on the kind of the first rank's device. */
 double pst_prepare_slow(const pst_prepared *p, uint32_t rank);
-/* The training job's messages get the durations of the cluster's links. ENOMEM, EINPUT. */
+/* Sets the durations of the training job's messages by the cluster's links. ENOMEM, EINPUT. */
 pst_status pst_prepare_time_messages(pst_prepared *p);
-/* prepare/lane.c. What spec.exchange is of a lane on its own ([grid.pipeline]); the caller's, NULL:
- * as cost says. */
+/* prepare/lane.c. The value of spec.exchange for a single lane ([grid.pipeline]); the caller frees
+ * it; NULL: as cost says. */
 pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links);
-/* prepare/share.c. How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
+/* prepare/share.c. How slow each stage is: as its slowest replica; slow: [grid.pipeline]. */
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow);
-/* prepare/room.c. What a rank may use when each may use `limit` (0: no limit): its device may have
- * less. 0: not limited. */
-uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank);
-/* By how much the rank that exceeds its room most does so; 0: none does. */
+/* prepare/memory_limit.c. The bytes that a rank may use if each may use `limit` (0: no limit) and
+ * its device may have less. 0: no limit. */
+uint64_t pst_prepare_usable_bytes(const pst_prepared *p, uint64_t limit, uint32_t rank);
+/* The largest number of bytes by which a rank exceeds its limit, and that rank; 0: none does. */
 uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank);
-/* prepare/prepare.c. EINPUT for contradictions, EINTERNAL when the checker refuses what was
- * built. */
+/* prepare/prepare.c. EINPUT for contradictions; EINTERNAL if the checker rejects the result. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options,
                        pst_prepared **prepared);
-/* The prediction again, after durations in the training job have changed. ENOMEM. */
+/* Predicts again after durations in the training job have changed. ENOMEM. */
 pst_status pst_prepare_predict(pst_prepared *p);
 void pst_prepared_close(pst_prepared *p);
-/* prepare/fits.c. ENOMEM when a rank's memory map exceeds `limit` bytes: says which rank, by how
- * much, and the cheapest change that fits. */
+/* prepare/fits.c. ENOMEM if a rank's memory map exceeds `limit` bytes: names the rank, the bytes,
+ * and the cheapest change that fits. */
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
-/* prepare/grid.c. The ranks that -n and the run file ask for: stages x replicas x tensor ranks.
- * EINPUT when they contradict. given: -n or the size of the job, 0 when neither is there. */
+/* prepare/grid.c. The number of ranks (stages x replicas x tensor ranks) by `given` and the run
+ * file. EINPUT: they contradict. given: -n or the size of the job; 0: neither. */
 pst_status pst_prepare_ranks(const pst_config *config, int64_t given, uint32_t *n_rank);
-/* Replicas x tensor ranks (the most of any stage) of the run file: as many pipelines are trained
- * side by side. */
+/* Lanes of the run file: replicas x tensor ranks (of the widest stage). */
 uint32_t pst_prepare_lanes(const pst_config *config);
-/* Ranks of a job of so many stages. A list of parallel.tensor says how many stages there are. */
+/* Ranks of a job with this number of stages. A list in parallel.tensor decides the number of stages
+ * itself. */
 uint32_t pst_prepare_job_ranks(const pst_config *config, uint32_t stages);
-/* prepare/graph.c: whole, graphs and graph of a run whose grid is known. EINPUT for contradictions.
- * Where stages have different numbers of tensor ranks, graph is the model until it is planned, and
- * pst_prepare_split then makes graphs. */
+/* prepare/graph.c: sets whole, graphs and graph of a run whose grid is known. EINPUT for
+ * contradictions. If stages have different numbers of tensor ranks, graph is the model until there
+ * is a cut; then pst_prepare_split makes the graphs. */
 pst_status pst_prepare_graph(pst_prepared *p);
 pst_status pst_prepare_split(pst_prepared *p);
-/* Model sizes from the run file, preset applied; what neither gives is as the data set has it. */
+/* Model sizes: from the run file, else its preset, else the data set. */
 pst_status pst_prepare_model(const pst_config *config, const pst_model_row **row,
                              pst_model_config *model_config);
 #endif

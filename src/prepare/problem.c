@@ -28,7 +28,8 @@ static uint32_t micros_of(const pst_prepared *p, uint32_t rank) {
     return p->micro[k + 1] - p->micro[k];
 }
 
-/* Which part of a chunk's stash a class is; NULL: it lives within one pass or is a message. */
+/* The part of a chunk's stash to which a class belongs; NULL: none, because it lives within one
+ * pass or is a message. */
 static uint64_t *part_of(pst_held *held, const pst_cut_class *k) {
     int to_w = k->deaths >> PST_EV_W & 1, to_b = k->deaths >> PST_EV_B & 1;
     if (k->birth >= PST_EV_RECV_B) return to_w ? &held->b_w : NULL;
@@ -36,7 +37,8 @@ static uint64_t *part_of(pst_held *held, const pst_cut_class *k) {
     return to_b ? &held->f_b : NULL;
 }
 
-/* The longest of the values that cross a boundary in one direction: they travel side by side. */
+/* The longest message across each boundary and direction: the messages of a boundary are sent in
+ * parallel. */
 static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
     for (uint32_t r = 0; r < p->job->n_rank; r++) {
         const pst_instr_list *list = &p->job->list[r];
@@ -64,7 +66,7 @@ static uint64_t fixed_bytes(const pst_prepared *p, uint32_t rank) {
     return bytes;
 }
 
-/* Of tensor ranks the one that holds most. */
+/* The tensor rank that holds most. */
 static void fill_held(const pst_prepared *p, pst_held *held) {
     for (uint32_t k = 0; k < p->cut->n_class; k++) {
         const pst_cut_class *class_ = &p->cut->class_[k];
@@ -87,8 +89,8 @@ static pst_status fill_replicas(const pst_prepared *p, uint64_t limit,
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         uint32_t stage = pst_grid_at(p->grid, r).stage;
         if (micros_of(p, r) != x->n_micro) continue;
-        uint64_t room = pst_prepare_room(p, limit, r), fixed = fixed_bytes(p, r);
-        uint64_t left = room > fixed ? room - fixed : 0;
+        uint64_t usable = pst_prepare_usable_bytes(p, limit, r), fixed = fixed_bytes(p, r);
+        uint64_t left = usable > fixed ? usable - fixed : 0;
         if (left < x->limit[stage]) x->limit[stage] = left;
         for (uint32_t k = 0; k < n; k++) {
             const pst_program *program = p->cut->chunk[k].program;
@@ -134,12 +136,12 @@ pst_status pst_prepare_problems_open(const pst_prepared *p, uint64_t limit,
 int pst_prepare_problems_tighten(const pst_prepared *p, uint64_t limit, pst_prepare_problems *x) {
     int taken = 0;
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
-        uint64_t room = pst_prepare_room(p, limit, r), needs = p->memory[r]->total;
-        for (uint32_t i = 0; needs > room && i < x->n; i++) {
+        uint64_t usable = pst_prepare_usable_bytes(p, limit, r), needs = p->memory[r]->total;
+        for (uint32_t i = 0; needs > usable && i < x->n; i++) {
             uint64_t *of = &x->of[i].limit[pst_grid_at(p->grid, r).stage];
             if (x->of[i].n_micro != micros_of(p, r)) continue;
-            if (needs - room > *of) return 0;
-            *of -= needs - room;
+            if (needs - usable > *of) return 0;
+            *of -= needs - usable;
             taken = 1;
         }
     }

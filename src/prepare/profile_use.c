@@ -1,6 +1,5 @@
-/* What a run's predictions take from parallel.profile: build.c asks for operators while programs
- * are built; messages and the flush get their durations here, once the lists and the layout are
- * there. */
+/* Uses parallel.profile for predictions: build.c asks for operators while programs are built;
+ * messages and the flush get their durations here, once there are lists and a layout. */
 #include "prepare/profile_use.h"
 #include "backends/machine.h"
 #include "backends/registry.h"
@@ -11,14 +10,13 @@
 
 /* --- this machine ----------------------------------------------------------------------------- */
 
-/* Of a text in quotes. */
+/* As text in quotes. */
 static void make_plain(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == '"' || *text == '\\') *text = '?';
 }
 
-/* One rank each has such a device. One that is not here may be planned for: only its name is
- * known. */
+/* With one such device per rank. If it is not in this machine, only its name is known. */
 static void name_device(const pst_config *c, pst_profile_head *h) {
     const pst_device_config config = {.threads = h->threads};
     const pst_device_ops *ops;
@@ -54,10 +52,10 @@ void pst_profile_here(const pst_config *c, uint32_t threads, pst_profile_head *h
     name_device(c, h);
 }
 
-/* --- whether a profile is of it --------------------------------------------------------------- */
+/* --- does a profile fit ----------------------------------------------------------------------- */
 
-/* A machine on which nothing is computed may be any, and so may one that plans for GPUs of a
- * cluster. */
+/* If nothing is computed on this machine (device timed, or a plan for GPUs of a cluster), a profile
+ * of any machine is accepted. */
 static pst_status check_machine(const pst_config *c, const pst_device_kind *kind, uint32_t threads,
                                 pst_processors processors, const pst_profile *profile) {
     pst_profile_head here;
@@ -77,13 +75,13 @@ static pst_status check_machine(const pst_config *c, const pst_device_kind *kind
     pst_status status = pst_profile_check(profile, &here);
     if (status != PST_EINPUT || *head->device || here.threads == head->threads) return status;
     uint32_t wanted = here.threads;
-    here.threads = head->threads; /* if nothing else is in the way */
+    here.threads = head->threads; /* if threads are the only difference */
     if (pst_profile_check(profile, &here) != PST_OK) return PST_EINPUT;
-    return pst_fail(PST_EINPUT, "%s: penstock profile -n %u into another file measures these",
+    return pst_fail(PST_EINPUT, "%s; measure with penstock profile -n %u into another file",
                     pst_error(), wanted < here.cpus ? here.cpus / wanted : 1);
 }
 
-/* Of most operators nothing is known: then it is another model's. */
+/* If most operators are missing, the profile is of another model. */
 static pst_status check_shapes(const char *path, const pst_profile *profile, const pst_graph *graph,
                                int force, int quiet) {
     uint32_t missing, steps;
@@ -92,8 +90,8 @@ static pst_status check_shapes(const char *path, const pst_profile *profile, con
     if (!missing) return PST_OK;
     if (missing > steps / 2 && !force)
         return pst_fail(PST_EINPUT,
-                        "it is of another model: %u of %u operators were not measured, such as %s; "
-                        "penstock profile RUN.yaml -o %s adds them",
+                        "made for another model: %u of %u operators were not measured, such as %s; "
+                        "add them with penstock profile RUN.yaml -o %s",
                         missing, steps, names, path);
     if (!quiet)
         pst_log(PST_LOG_WARN,
@@ -111,30 +109,29 @@ pst_status pst_profile_suits(const pst_profile *profile, const pst_profile_purpo
         check_machine(c, purpose->kind, purpose->threads, purpose->processors, profile);
     if (status == PST_EINPUT && force) {
         if (!quiet)
-            pst_log(PST_LOG_WARN, "parallel.profile: %s is used all the same: %s",
+            pst_log(PST_LOG_WARN, "parallel.profile: %s is used, although it does not match: %s",
                     c->parallel.profile, pst_error());
         status = PST_OK;
     }
     if (status == PST_OK) status = check_shapes(c->parallel.profile, profile, graph, force, quiet);
     if (status != PST_EINPUT) return status;
     return pst_fail(status,
-                    "parallel.profile: %s: %s; parallel.profile_force=true uses it all the same",
+                    "parallel.profile: %s: %s; to use it anyway, set parallel.profile_force=true",
                     c->parallel.profile, pst_error());
 }
 
-/* They slow each other down by more than was measured. */
+/* Such ranks slow each other down by more than was measured. */
 void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank,
                       uint32_t threads) {
     const pst_profile_head *head = pst_profile_head_of(profile);
     if (!*head->device && strcmp(config->parallel.device, "timed") && n_rank > head->ranks)
         pst_log(PST_LOG_WARN,
-                "parallel.profile: predictions are for ranks with processors of their own; %u of "
-                "%u thread%s on one "
-                "machine with %u would take turns",
+                "parallel.profile: predictions are for ranks that share no processors, but %u "
+                "ranks of %u thread%s on one machine share %u",
                 n_rank, threads, threads > 1 ? "s" : "", head->cpus);
 }
 
-/* How many ranks compute at once, as a profile counts them. */
+/* How many ranks compute at the same time, as counted by a profile. */
 static uint32_t busy_ranks(const pst_prepared *p) {
     uint32_t ranks = p->profile ? pst_profile_head_of(p->profile)->ranks : 1;
     return p->options.n_rank < ranks ? p->options.n_rank : ranks;
@@ -147,7 +144,8 @@ pst_status pst_profile_open_for(pst_prepared *p) {
     if (status != PST_OK) return pst_fail_in(status, "parallel.profile");
     if (!pst_costs_profiled(p->costs.kind, p->profile)) {
         if (!p->options.quiet)
-            pst_log(PST_LOG_WARN, "parallel.profile: %s is of other devices: %s is modelled", path,
+            pst_log(PST_LOG_WARN,
+                    "parallel.profile: %s was made for other devices, so %s is modelled", path,
                     p->costs.kind->name);
         pst_profile_close(p->profile);
         p->profile = NULL;
@@ -165,7 +163,8 @@ pst_status pst_profile_open_for(pst_prepared *p) {
 
 /* --- durations in the lists ------------------------------------------------------------------- */
 
-/* All ranks on one host: what goes between hosts is measured when the run starts (link.h). */
+/* As if all ranks were on one host: links between hosts are measured when the run starts (link.h).
+ */
 static void time_messages(const pst_profile *profile, pst_job *job) {
     uint64_t latency = pst_profile_ns(profile, PST_PROFILE_MESSAGE, 1, 1);
     for (uint32_t r = 0; r < job->n_rank; r++)

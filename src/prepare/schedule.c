@@ -1,4 +1,4 @@
-/* Which schedule a run has: generated or from a file, on the ranks on which the layout has it. */
+/* The schedule of a run: generated or read from a file, with the placement of the layout. */
 #include "pipeline/schedule/csv.h"
 #include "prepare/prepare.h"
 #include <stdlib.h>
@@ -8,15 +8,16 @@ static pst_status check_loaded(const pst_schedule *s, const char *path, uint32_t
                                uint32_t n_virtual, uint32_t n_micro) {
     uint32_t has = s->n_chunk / s->n_rank;
     if (!s->backward)
-        return pst_fail(PST_EINPUT, "%s: it has no backward passes, so it trains nothing", path);
+        return pst_fail(PST_EINPUT, "%s: no backward passes; expected a schedule for training",
+                        path);
     if (s->n_rank != n_rank || s->n_micro != n_micro)
         return pst_fail(PST_EINPUT,
-                        "%s: it is for %u ranks and %u micro-batches, not for %u and %u", path,
+                        "%s: made for %u ranks and %u micro-batches; expected %u and %u", path,
                         s->n_rank, s->n_micro, n_rank, n_micro);
     if (n_virtual && n_virtual != has)
         return pst_fail(PST_EINPUT,
-                        "%s: it has %u chunk%s per rank, not %u; leave parallel.chunks out", path,
-                        has, has == 1 ? "" : "s", n_virtual);
+                        "%s: %u chunk%s per rank, but parallel.chunks is %u; omit parallel.chunks",
+                        path, has, has == 1 ? "" : "s", n_virtual);
     return PST_OK;
 }
 
@@ -29,7 +30,7 @@ static pst_status load(const pst_prepared *p, uint32_t n_micro, pst_schedule **s
     return check_loaded(*schedule, path, p->grid.pipeline, p->plan->layout.chunks, n_micro);
 }
 
-/* The same order, with B and W one behind the other where it has them as one. */
+/* The same order with each fused BW replaced by B and W. */
 static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_virtual,
                                  uint32_t n_micro, pst_schedule **schedule) {
     const pst_schedule_row *row;
@@ -49,7 +50,7 @@ static pst_status make(const pst_prepared *p, uint32_t n_micro, pst_schedule **s
     return pst_schedule_check(*schedule);
 }
 
-/* Gives the work of each of the schedule's ranks to the rank on which the layout has its chunks. */
+/* Moves the work of each of the schedule's ranks to the rank on which the layout has its chunks. */
 static pst_status move_ranks(pst_schedule *s, const pst_layout *l, uint32_t *n_action,
                              pst_action **action) {
     for (uint32_t c = 0; c < s->n_chunk; c++) {
@@ -58,8 +59,8 @@ static pst_status move_ranks(pst_schedule *s, const pst_layout *l, uint32_t *n_a
         if (l->rank_of_chunk[c] != l->rank_of_chunk[first])
             return pst_fail(
                 PST_EINPUT,
-                "plan: schedule %s wants chunks %u and %u on one rank, not on %u and %u", s->name,
-                first, c, l->rank_of_chunk[first], l->rank_of_chunk[c]);
+                "plan: schedule %s needs chunks %u and %u on one rank, but they are on %u and %u",
+                s->name, first, c, l->rank_of_chunk[first], l->rank_of_chunk[c]);
         n_action[l->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
         action[l->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
     }
@@ -71,8 +72,8 @@ static pst_status move_ranks(pst_schedule *s, const pst_layout *l, uint32_t *n_a
 
 static pst_status move_to_layout(pst_schedule *s, const pst_layout *l) {
     if (s->n_chunk != l->n_chunk)
-        return pst_fail(PST_EINPUT, "plan: it has %u chunks, schedule %s has %u", l->n_chunk,
-                        s->name, s->n_chunk);
+        return pst_fail(PST_EINPUT, "plan: %u chunks, but schedule %s has %u", l->n_chunk, s->name,
+                        s->n_chunk);
     uint32_t *n_action = calloc(s->n_rank, sizeof *n_action);
     pst_action **action = calloc(s->n_rank, sizeof *action);
     pst_status status =
@@ -84,8 +85,7 @@ static pst_status move_to_layout(pst_schedule *s, const pst_layout *l) {
     return status;
 }
 
-/* The layout's schedule, checked; on the ranks on which its cut, where it has one, has the chunks.
- */
+/* The layout's schedule, checked; if the layout has a cut, with its placement. */
 static pst_status make_on(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
     pst_schedule *s = NULL;
     pst_status status = make(p, n_micro, &s);
@@ -96,9 +96,9 @@ static pst_status make_on(const pst_prepared *p, uint32_t n_micro, pst_schedule 
     return status;
 }
 
-/* --- of all replicas -------------------------------------------------------------------------- */
+/* --- all replicas ----------------------------------------------------------------------------- */
 
-/* One for every number of micro-batches that a replica has. */
+/* One schedule for each number of micro-batches of a replica. */
 pst_status pst_prepare_schedules(pst_prepared *p) {
     for (uint32_t k = 0; k < p->grid.data; k++) {
         uint32_t n = p->micro[k + 1] - p->micro[k];
@@ -109,12 +109,12 @@ pst_status pst_prepare_schedules(pst_prepared *p) {
         for (uint32_t j = 0; p->options.schedules && j < p->options.n_schedule; j++)
             if (p->options.schedules[j]->n_micro == n) given = p->options.schedules[j];
         if (given && given->n_rank != p->grid.pipeline)
-            return pst_fail(PST_EINTERNAL, "an order of %u stages was given for %u", given->n_rank,
-                            p->grid.pipeline);
+            return pst_fail(PST_EINTERNAL, "the given schedule has %u stages; expected %u",
+                            given->n_rank, p->grid.pipeline);
         if (given) PST_TRY(pst_schedule_copy(given, &p->schedules[k]));
         else if (p->options.schedules)
             return pst_fail(PST_EINTERNAL,
-                            "no order was made for the %u micro-batches of replica %u", n, k);
+                            "no given schedule has the %u micro-batches of replica %u", n, k);
         else PST_TRY(make_on(p, n, &p->schedules[k]));
     }
     p->schedule = p->schedules[0];
@@ -133,7 +133,7 @@ pst_status pst_prepare_eval_schedules(pst_prepared *p) {
     return PST_OK;
 }
 
-/* Each once, though several replicas have it. */
+/* Several replicas may share one. */
 static void close_schedules(pst_schedule **s, uint32_t n) {
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t j = k + 1; s[k] && j < n; j++)

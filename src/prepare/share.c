@@ -1,4 +1,4 @@
-/* Which micro-batches each replica takes, by how slow its ranks are. */
+/* Divides the micro-batches among the replicas, by the speed of their ranks. */
 #include "prepare/prepare.h"
 #include "partition/cost/replicas.h"
 #include <math.h>
@@ -32,7 +32,7 @@ static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32
     return PST_OK;
 }
 
-/* The layout may say it of as many micro-batches. */
+/* The layout may have them, for the same total. */
 static int share_as_laid_out(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
     const uint32_t *micros = p->plan->layout.micros;
     if (!micros || n_micro != p->plan->layout.n_micro) return 0;
@@ -41,12 +41,12 @@ static int share_as_laid_out(const pst_prepared *p, uint32_t n_micro, uint32_t *
 }
 
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first) {
-    uint32_t n = p->grid.data, *count = first + 1; /* becomes their sums */
+    uint32_t n = p->grid.data, *count = first + 1; /* prefix sums from here on */
     if (n_micro < n)
         return pst_fail(PST_EINPUT,
-                        "%u micro-batch%s of a step cannot keep %u replicas busy; use a smaller "
-                        "train.micro_batch, a "
-                        "larger train.batch or a smaller parallel.data",
+                        "%u micro-batch%s per step for %u replicas; expected at least one for "
+                        "each: use a smaller train.micro_batch, a larger train.batch or a smaller "
+                        "parallel.data",
                         n_micro, n_micro == 1 ? "" : "es", n);
     if (!share_as_laid_out(p, n_micro, count)) PST_TRY(share_by_speed(p, n_micro, count));
     for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
@@ -60,24 +60,23 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
     *parts = 1;
     if (!all) return PST_OK;
     if (p->plan->layout.zero == 2)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible needs unsharded gradients; use parallel.zero: 1");
     if (all & (all - 1))
-        return pst_fail(PST_EINPUT, "parallel.reproducible must be a power of two, not %u", all);
+        return pst_fail(PST_EINPUT, "parallel.reproducible is %u; expected a power of two", all);
     if (all % n)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all, n);
+        return pst_fail(PST_EINPUT, "parallel.reproducible: %u is not a multiple of %u replicas",
+                        all, n);
     if (n_micro % all)
         return pst_fail(PST_EINPUT,
                         "parallel.reproducible: %u micro-batches of a step (train.batch / "
-                        "micro_batch) are no multiple of %u",
+                        "micro_batch) are not a multiple of %u",
                         n_micro, all);
     for (uint32_t k = 0; k < n; k++)
         if (p->micro[k + 1] - p->micro[k] != n_micro / n)
-            return pst_fail(PST_EINPUT,
-                            "parallel.reproducible needs as many micro-batches on every replica");
+            return pst_fail(
+                PST_EINPUT,
+                "parallel.reproducible needs the same number of micro-batches on every replica");
     *parts = all / n;
     return PST_OK;
 }
@@ -86,10 +85,10 @@ pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow) {
     *narrow = !strcmp(p->config->parallel.gradients, "bf16") && p->grid.data > 1;
     if (!*narrow) return PST_OK;
     if (p->options.device && p->options.device->flags & PST_DEVICE_FAR)
-        return pst_fail(PST_EINPUT, "parallel.gradients bf16 is for CPUs: device %s sends fp32",
+        return pst_fail(PST_EINPUT, "parallel.gradients bf16 needs a CPU; device %s sends fp32",
                         p->options.device->name);
     return p->config->parallel.reproducible
-               ? pst_fail(PST_EINPUT, "parallel.gradients bf16 rounds what each replica has summed "
-                                      "up: with parallel.reproducible it has to be fp32")
+               ? pst_fail(PST_EINPUT, "parallel.gradients bf16 rounds the sums of each replica; "
+                                      "parallel.reproducible needs fp32")
                : PST_OK;
 }

@@ -1,31 +1,31 @@
-/* parallel.schedule solved: of all schedules that keep every rank within its memory the one that is
- * predicted to be the shortest. What takes part: for every placement of chunks
- * (pst_solve_placements), the order that is solved for (prepare/problem.h), and the named ones.
- * Each is prepared as a run would be, so that memory and prediction are those of the run. Every
- * rank comes to the same result by itself, unless its launcher has handed it on (handoff.h):
- * nothing here depends on the machine, which is why the limit is parallel.memory, or else what the
- * schedule that sets the limit (pst_schedule_with_limit) needs on its fullest rank. */
+/* parallel.schedule solved: of all schedules that keep every rank within its memory limit, the one
+ * with the shortest predicted step. Candidates, for every placement of chunks
+ * (pst_solve_placements): the solver's order (prepare/problem.h) and the named schedules. Each is
+ * prepared as a run would be, so memory and prediction are those of the run. All ranks get the same
+ * result, on their own or from their launcher (solved_file.h), because nothing here depends on the
+ * machine. So the limit is parallel.memory, or else what the fullest rank needs with the schedule
+ * that pst_schedule_with_limit names. */
 #include "prepare/layout.h"
 #include "prepare/problem.h"
 #include "base/log.h"
-#include "prepare/handoff.h"
+#include "prepare/solved_file.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one placement, with less memory each time, until the layout holds the limit. */
+/* attempts for one placement, each with less memory, until the memory map is within the limit */
 enum { TRIES = 4 };
 
 typedef struct {
     const pst_config *config;
     pst_prepare_options options;
     const pst_layout *layout;
-    uint64_t limit;                /* bytes of any rank */
-    uint32_t n_place, at, best_at; /* placements; the one at hand; that of the best */
-    pst_solve_placement place[PST_SOLVE_PLACEMENTS];
-    uint64_t bound_ns[PST_SOLVE_PLACEMENTS]; /* flush left out; 0: not solved for */
+    uint64_t limit;                    /* bytes of each rank */
+    uint32_t n_placement, at, best_at; /* number of placements; the current one; the best one */
+    pst_solve_placement placement[PST_SOLVE_PLACEMENTS];
+    uint64_t bound_ns[PST_SOLVE_PLACEMENTS]; /* lower bound without the flush; 0: not solved */
     pst_prepared *best;                      /* NULL: none fits yet */
-    char from[32];                           /* what it was before it was called "solved" */
-} contest;
+    char from[32];                           /* the best schedule's own name */
+} selection;
 
 static const char *solved_name(void) { return pst_schedule_name_of(PST_SCHEDULE_SOLVED); }
 
@@ -36,8 +36,8 @@ static uint64_t largest(const pst_prepared *p) {
     return most;
 }
 
-/* The layout with a schedule by name, or n that are given. */
-static pst_status prepare_with(const contest *c, const char *name, uint32_t chunks,
+/* Prepares the layout with a named schedule, or with n given ones. */
+static pst_status prepare_with(const selection *c, const char *name, uint32_t chunks,
                                pst_schedule *const *schedules, uint32_t n, pst_prepared **p) {
     pst_layout layout = *c->layout; /* shallow: only read below */
     pst_prepare_options options = c->options;
@@ -49,7 +49,7 @@ static pst_status prepare_with(const contest *c, const char *name, uint32_t chun
 }
 
 /* Takes p over. */
-static void enter(contest *c, pst_prepared *p, const char *from) {
+static void consider(selection *c, pst_prepared *p, const char *from) {
     uint32_t rank;
     if (pst_prepare_excess(p, c->limit, &rank) ||
         (c->best && c->best->timing->step_ns <= p->timing->step_ns)) {
@@ -62,16 +62,16 @@ static void enter(contest *c, pst_prepared *p, const char *from) {
     snprintf(c->from, sizeof c->from, "%s", from);
 }
 
-/* --- who takes part --------------------------------------------------------------------------- */
+/* --- the candidates --------------------------------------------------------------------------- */
 
-/* EINPUT: chunks cannot lie like that, or not in this memory. */
-static pst_status solve_place(contest *c, uint32_t budget_divisor) {
-    const pst_solve_placement *place = &c->place[c->at];
+/* EINPUT: the placement, or the memory limit, is infeasible. */
+static pst_status try_solver(selection *c, uint32_t budget_divisor) {
+    const pst_solve_placement *place = &c->placement[c->at];
     pst_prepared *first, *p = NULL;
     pst_prepare_problems x;
-    contest apart = *c;
-    apart.options.split = 1;
-    PST_TRY(prepare_with(&apart, place->like, place->n_virtual, NULL, 0, &first));
+    selection split = *c;
+    split.options.split = 1;
+    PST_TRY(prepare_with(&split, place->like, place->n_virtual, NULL, 0, &first));
     pst_status status = pst_prepare_problems_open(first, c->limit, &x);
     for (int i = 0, again = 1; again && i < TRIES && status == PST_OK; i++) {
         uint64_t bound = 0;
@@ -81,63 +81,64 @@ static pst_status solve_place(contest *c, uint32_t budget_divisor) {
         status = prepare_with(c, solved_name(), place->n_virtual, x.schedule, x.n, &p);
         if (status != PST_OK) break;
         again = pst_prepare_problems_tighten(p, c->limit, &x);
-        enter(c, p, "an order of its own");
+        consider(c, p, "a new order");
     }
     pst_prepare_problems_close(&x);
     pst_prepared_close(first);
     return status;
 }
 
-/* What cannot be is passed over. */
-static pst_status pass_over(pst_status status, const char *name) {
+/* An infeasible candidate is skipped. */
+static pst_status skip_infeasible(pst_status status, const char *name) {
     if (status != PST_EINPUT) return status;
-    pst_log(PST_LOG_DEBUG, "schedule solved: %s passed over: %s", name, pst_error());
+    pst_log(PST_LOG_DEBUG, "schedule solved: %s skipped: %s", name, pst_error());
     pst_error_clear();
     return PST_OK;
 }
 
-static pst_status enter_named(contest *c, const pst_schedule_row *row) {
-    const pst_solve_placement *place = &c->place[c->at];
+static pst_status try_named(selection *c, const pst_schedule_row *row) {
+    const pst_solve_placement *place = &c->placement[c->at];
     pst_prepared *p;
     pst_status status = prepare_with(c, row->name, place->n_virtual, NULL, 0, &p);
-    if (status != PST_OK) return pass_over(status, row->name);
+    if (status != PST_OK) return skip_infeasible(status, row->name);
     pst_log(PST_LOG_DEBUG, "schedule solved: %s, %u chunk%s per rank, takes %.3f ms and %.1f MiB",
             row->name, place->n_virtual, place->n_virtual == 1 ? "" : "s",
             (double)p->timing->step_ns * 1e-6, (double)largest(p) * 0x1p-20);
-    enter(c, p, row->name);
+    consider(c, p, row->name);
     return PST_OK;
 }
 
-/* A little for every placement, its named schedules, then all that may be done for the placement of
- * the best. */
-static pst_status hold(contest *c, uint32_t chunks) {
+/* A small budget for every placement, then its named schedules; at last a large budget for the best
+ * placement. */
+static pst_status select_best(selection *c, uint32_t chunks) {
     uint32_t n_row;
     const pst_schedule_row *row = pst_schedule_rows(&n_row);
-    c->n_place = pst_solve_placements(chunks, c->place);
-    for (c->at = 0; c->at < c->n_place; c->at++) {
-        const pst_solve_placement *place = &c->place[c->at];
+    c->n_placement = pst_solve_placements(chunks, c->placement);
+    for (c->at = 0; c->at < c->n_placement; c->at++) {
+        const pst_solve_placement *place = &c->placement[c->at];
         char text[64];
         snprintf(text, sizeof text, "%u chunks per rank as %s", place->n_virtual, place->like);
-        PST_TRY(pass_over(solve_place(c, c->n_place > 1 ? PST_SOLVE_DIVISOR_EACH : 1), text));
+        PST_TRY(
+            skip_infeasible(try_solver(c, c->n_placement > 1 ? PST_SOLVE_DIVISOR_EACH : 1), text));
         for (uint32_t i = 0; i < n_row; i++)
-            if (pst_solve_placement_has(place, &row[i])) PST_TRY(enter_named(c, &row[i]));
+            if (pst_solve_placement_has(place, &row[i])) PST_TRY(try_named(c, &row[i]));
     }
-    if (!c->best || c->n_place == 1) return PST_OK;
+    if (!c->best || c->n_placement == 1) return PST_OK;
     c->at = c->best_at;
-    return pass_over(solve_place(c, PST_SOLVE_DIVISOR_BEST), c->place[c->at].like);
+    return skip_infeasible(try_solver(c, PST_SOLVE_DIVISOR_BEST), c->placement[c->at].like);
 }
 
-/* Chunks per rank that are asked for; a list of what is computed again has an item for each of
- * them. 0: any. */
+/* The wanted chunks per rank: as given, or one for each item in the list of recomputations. 0: any.
+ */
 static uint32_t asked_chunks(const pst_layout *l) {
     if (l->n_chunk) return l->n_chunk / l->pipeline;
     if (l->chunks || l->n_recompute <= 1 || l->n_recompute % l->pipeline) return l->chunks;
     return l->n_recompute / l->pipeline;
 }
 
-/* Of a cut whose chunks lie as those of the schedule that sets the limit: what that needs. 0: they
- * lie in another way. */
-static pst_status find_limit_of_cut(contest *c) {
+/* If the cut has the placement of the schedule that sets the limit: what that schedule needs. 0: it
+ * has another placement. */
+static pst_status find_limit_of_cut(selection *c) {
     uint32_t chunks = asked_chunks(c->layout);
     pst_prepared *p;
     pst_status status = prepare_with(c, pst_schedule_with_limit(chunks)->name, chunks, NULL, 0, &p);
@@ -151,18 +152,18 @@ static pst_status find_limit_of_cut(contest *c) {
     return PST_OK;
 }
 
-/* parallel.memory, or else what the schedule that sets the limit needs. Of recomputations
- * for several chunks per rank the one that keeps most counts, for all. */
-static pst_status find_limit(contest *c) {
+/* parallel.memory, or else what the schedule that sets the limit needs. If recomputations are given
+ * for several chunks per rank, the one that keeps most is used for all. */
+static pst_status find_limit(selection *c) {
     pst_layout layout = *c->layout; /* shallow: only read below */
-    contest one = *c;
+    selection one = *c;
     pst_prepared *p;
     uint8_t least = PST_RECOMPUTE_FULL;
     c->limit = (uint64_t)c->config->parallel.memory;
     if (!c->limit && layout.n_chunk) PST_TRY(find_limit_of_cut(c));
     if (c->limit) return PST_OK;
     one.layout = &layout;
-    layout.n_chunk = 0; /* chunks of the cut may lie in another way */
+    layout.n_chunk = 0; /* the cut may have another placement */
     layout.first_item = layout.rank_of_chunk = NULL;
     for (uint32_t i = 0; i < layout.n_recompute; i++)
         if (layout.recompute[i] < least) least = layout.recompute[i];
@@ -176,7 +177,7 @@ static pst_status find_limit(contest *c) {
     return PST_OK;
 }
 
-/* The name, in all that is written and printed. */
+/* Sets the name that is written and printed. */
 static void name_solved(pst_prepared *p) {
     for (uint32_t k = 0; k < p->grid.data; k++)
         snprintf(p->schedules[k]->name, sizeof p->schedules[k]->name, "%s", solved_name());
@@ -184,8 +185,8 @@ static void name_solved(pst_prepared *p) {
     snprintf(l->schedule, sizeof l->schedule, "%s", solved_name());
 }
 
-/* What became of it. */
-static void describe(const contest *c) {
+/* The result in a line. */
+static void describe(const selection *c) {
     pst_prepared *p = c->best;
     uint64_t bound = c->bound_ns[c->best_at], least = bound + p->timing->flush_ns;
     uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank, rank;
@@ -195,36 +196,35 @@ static void describe(const contest *c) {
         pst_prepare_excess(p, c->limit, &rank) ? "beyond" : "within", (double)c->limit * 0x1p-20,
         (double)p->timing->step_ns * 1e-6, *c->config->parallel.measured ? "measured" : "modelled");
     if (bound && least <= p->timing->step_ns)
-        snprintf(p->solved + n, sizeof p->solved - (size_t)n,
-                 ", no order of these chunks can take less than %.3f ms (gap %.2f%%)",
+        snprintf(p->solved + n, sizeof p->solved - (size_t)n, ", lower bound %.3f ms (gap %.2f%%)",
                  (double)least * 1e-6, ((double)p->timing->step_ns / (double)least - 1) * 100);
 }
 
-/* As the launcher has solved it. *handed: 0 when it has not. */
-static pst_status take_handed(const contest *c, int *handed, pst_prepared **p) {
-    pst_handoff h;
-    PST_TRY(pst_handoff_open(&h));
-    *handed = h.n > 0;
+/* The launcher's solution. *found: 0 if there is none. */
+static pst_status take_launchers(const selection *c, int *found, pst_prepared **p) {
+    pst_solved_file h;
+    PST_TRY(pst_solved_file_open(&h));
+    *found = h.n > 0;
     pst_status status = h.n ? prepare_with(c, solved_name(), h.chunks, h.schedule, h.n, p) : PST_OK;
     if (h.n && status == PST_OK) {
         memcpy((*p)->solved, h.solved, sizeof h.solved);
         name_solved(*p);
     }
-    pst_handoff_close(&h);
+    pst_solved_file_close(&h);
     return status;
 }
 
 pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options,
                               const pst_layout *layout, pst_prepared **prepared) {
-    contest c = {.config = config, .options = *options, .layout = layout};
-    c.options.score = 0; /* all pipelines together */
-    int handed;
-    pst_status status = take_handed(&c, &handed, prepared);
-    if (handed || status != PST_OK) return status;
+    selection c = {.config = config, .options = *options, .layout = layout};
+    c.options.score = 0; /* needs all lanes together */
+    int found;
+    pst_status status = take_launchers(&c, &found, prepared);
+    if (found || status != PST_OK) return status;
     status = find_limit(&c);
-    if (status == PST_OK) status = hold(&c, asked_chunks(layout));
-    if (status == PST_OK && !c.best) { /* pst_prepare_fits says what would fit */
-        const pst_solve_placement *place = &c.place[0];
+    if (status == PST_OK) status = select_best(&c, asked_chunks(layout));
+    if (status == PST_OK && !c.best) { /* the caller's pst_prepare_fits will say what would fit */
+        const pst_solve_placement *place = &c.placement[0];
         snprintf(c.from, sizeof c.from, "%s",
                  place->n_virtual == 1 ? pst_schedule_single_stage()->name : place->like);
         status = prepare_with(&c, c.from, place->n_virtual, NULL, 0, &c.best);

@@ -181,7 +181,7 @@ static pst_status prepare_kernels(pst_rank *r) {
 /* What kernels have taken beside what is laid out counts as well where memory is limited. */
 static pst_status check_apart(const pst_rank *r) {
     uint64_t apart = r->device->ops->apart ? r->device->ops->apart(r->device) : 0,
-             room = pst_prepare_room(r->p, r->p->memory_limit, r->rank);
+             room = pst_prepare_usable_bytes(r->p, r->p->memory_limit, r->rank);
     if (!apart || !room || r->memory->total + apart <= room) return PST_OK;
     return pst_fail(PST_ENOMEM,
                     "rank %u needs %.2f MiB of memory, and its kernels %.2f MiB of workspace "

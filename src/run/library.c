@@ -21,7 +21,7 @@ pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint
     if (!graph) missing = "graph";
     if (!config) missing = "config";
     if (missing) return pst_fail(PST_EINPUT, "pst_plan_solve: %s is NULL", missing);
-    pst_prepare_options options = {.graph = graph, .isa = pst_prepare_isa_to_look(config)};
+    pst_prepare_options options = {.graph = graph, .isa = pst_prepare_isa_to_inspect(config)};
     PST_TRY(pst_planned_refuse(config));
     PST_TRY(pst_prepare_ranks(config, ranks, &options.n_rank));
     options.threads = pst_setup_threads(config, NULL, options.n_rank);

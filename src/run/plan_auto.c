@@ -29,7 +29,7 @@ static int is_valid_for(const pst_config *c, const pst_plan *plan, const char *p
     }
     pst_status status = pst_config_copy(c, &copy);
     if (status == PST_OK) {
-        status = pst_planned_settle(copy, plan, path);
+        status = pst_planned_apply(copy, plan, path);
         pst_config_close(copy);
     }
     if (status == PST_OK) return 1;

@@ -74,7 +74,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     /* a plan for tensor ranks is for a part of the graph: pst_prepare checks it */
     if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph));
     PST_TRY(check_plan(s->config, plan, t->world));
-    PST_TRY(pst_planned_settle(s->config, plan, ""));
+    PST_TRY(pst_planned_apply(s->config, plan, ""));
     PST_TRY(pst_setup_placement(s->config, plan, options.n_rank, &t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));

@@ -81,7 +81,7 @@ pst_status pst_setup_placement(const pst_config *c, const pst_plan *plan, uint32
                                pst_world **world) {
     uint32_t *place = calloc(2 * (size_t)n_rank, sizeof *place), moved = 0;
     if (!place) return pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
-    pst_status status = pst_prepare_seats(c, plan, n_rank, place, place + n_rank);
+    pst_status status = pst_prepare_assign_devices(c, plan, n_rank, place, place + n_rank);
     for (uint32_t r = 0; r < n_rank; r++) moved |= place[n_rank + r] != r;
     if (status == PST_OK && moved && (*world)->size == n_rank)
         status = pst_world_reorder(world, place + n_rank);

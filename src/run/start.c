@@ -5,7 +5,7 @@
 #include "comm/launch/launch.h"
 #include "comm/world/dmlc.h"
 #include "comm/world/world.h"
-#include "prepare/handoff.h"
+#include "prepare/solved_file.h"
 #include "prepare/planned.h"
 #include "group/compare.h"
 #include "run/limits.h"
@@ -23,7 +23,7 @@ static pst_status check_local(const pst_config *c, const pst_train_options *o, c
     PST_TRY(pst_setup_prepare(c, o, plan, n_rank, NULL, &in));
     in.data->row->close(in.data);
     pst_evaluate_close(&in.sets);
-    pst_handoff_write(in.p);
+    pst_solved_file_write(in.p);
     pst_prepared_close(in.p);
     return PST_OK;
 }

@@ -30,7 +30,7 @@ printf 'no library' >module.so
 refused 'not a library' 'module.so' env PENSTOCK_MODULE="$PWD/module.so"
 rc=0
 "$PENSTOCK" train run.yaml parallel.device=cpu parallel.transport=nccl >out 2>err || rc=$?
-[ $rc = 2 ] && grep -q '^penstock: transport nccl is for GPUs, and device cpu is none' err || wrong "nccl: status $rc"
+[ $rc = 2 ] && grep -q '^penstock: transport nccl needs a GPU, but device cpu is none' err || wrong "nccl: status $rc"
 [ -e "$module" ] || exit $bad
 [ ! -e /dev/nvidiactl ] || exit $bad # the rest: where there is no driver
 refused 'no driver' 'there is no NVIDIA driver here; the module needs one for CUDA [0-9]*: [0-9]* or later' env

@@ -70,7 +70,7 @@ train 2 '4 does not divide train.batch, 6' train.micro_batch=4
 train 2 'context of 5000' model.context=5000
 train 2 '2 ranks, but parallel.pipeline is 3' parallel.pipeline=3
 train 2 '4 tensor ranks are too many: h.0.attn has 2 heads' -n 4 parallel.tensor=4
-train 2 '2 ranks, which is no multiple of parallel.data x tensor, 1 x 3' parallel.tensor=3
+train 2 '2 ranks; expected a multiple of parallel.data x tensor, 1 x 3' parallel.tensor=3
 train 2 'vocabulary is 100.*256' model.vocabulary=100
 train 2 "forward' computes no gradients" parallel.schedule=forward
 # no contradiction: said once, whatever the number of ranks
@@ -124,12 +124,12 @@ if [ "$(id -u)" != 0 ]; then
 fi
 
 # memory: the advice fits
-train 4 'rank 0 needs .* but may use 290.0 KiB; -n [0-9]* would fit' parallel.memory=290K
+train 4 'rank 0 needs .* but its limit is 290.0 KiB; -n [0-9]* would fit' parallel.memory=290K
 rc=0
 "$PENSTOCK" train run.yaml -q parallel.memory=290K -n "$(sed 's/.*-n \([0-9]*\) would fit.*/\1/' err)" >out 2>err ||
     rc=$?
 [ $rc = 0 ] || { echo "FAILED: the advice does not fit: status $rc"; sed 's/^/  err: /' err; bad=1; }
-train 4 'no schedule.*would fit' parallel.memory=1K
+train 4 'no other schedule.*would fit' parallel.memory=1K
 rm -rf runs
 
 # a run to damage

@@ -75,12 +75,12 @@ fits "$nodes" || fail "it does not fit on $nodes nodes, as was said"
 
 # a profile (of one rank, which has no peer) of another model is refused, or forced
 "$PENSTOCK" profile run.yaml -n 1 --seconds 0.01 -o own.yaml >out || fail "profile of one rank"
-expect_plan 2 'it is of another model' run.yaml -n 1 channels=48 --profile own.yaml
+expect_plan 2 'made for another model' run.yaml -n 1 channels=48 --profile own.yaml
 "$PENSTOCK" plan run.yaml -n 1 channels=48 --profile own.yaml --force >out 2>err || fail "forced: $(cat err)"
 grep -q '^costs  *profile own.yaml' out && [ "$(grep -c 'were not measured' err)" = 1 ] || fail "forced: $(cat out err)"
 sed 's/cpu: "[^"]*"/cpu: "Z80"/' own.yaml >z80.yaml
 "$PENSTOCK" plan run.yaml -n 1 --profile z80.yaml --force >out 2>err || fail "forced: $(cat err)"
-grep -q "z80.yaml is used all the same: .*of processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
+grep -q "z80.yaml is used, although it does not match: .*of processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
 expect_plan 2 'and the cluster has none' run.yaml --cluster '1x1 h100' --profile own.yaml --force
 
 exit $bad

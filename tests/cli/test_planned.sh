@@ -48,7 +48,7 @@ expect 'parallel.recompute is given as \[full\], but' plan=runs/run/plan.yaml re
 expect 'train.batch is 16, but .* 8 micro-batches of 1' plan=runs/run/plan.yaml batch=16
 expect '34 operators, but the model has 47' plan=runs/run/plan.yaml layers=3
 expect 'another model' plan=runs/run/plan.yaml channels=64
-expect 'the job has 2 ranks, but plan .* is for 8' plan=runs/run/plan.yaml -n 2
+expect 'the job has 2 ranks, but plan .* was made for 8' plan=runs/run/plan.yaml -n 2
 # what would fit is the same as without the plan, but for a new one
 cp run.yaml small.yaml
 advice() { "$PENSTOCK" train -q small.yaml -n 2 micro_batch=4 memory=600KiB "$@" 2>&1 | sed 's/.*; //'; }

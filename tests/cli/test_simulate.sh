@@ -42,7 +42,7 @@ expect 2 'memory of 3 ranks was given, there are 2' --schedule solved -p 2 -m 4 
 expect 2 'the memory limit of rank 0 is 0, but a single micro-batch needs 1' --schedule solved -p 2 -m 4 --memory 0.4
 expect 2 'many operands' a b
 expect 2 'one of them at a time' --schedule 1f1b -p 2 -m 4 --transport self --execute
-expect 2 'there are: ucx' --schedule 1f1b -p 2 -m 4 --transport nosuch
+expect 2 'expected one of ucx' --schedule 1f1b -p 2 -m 4 --transport nosuch
 expect 2 '--rounds.*from 1' --schedule 1f1b -p 2 -m 4 --transport self --rounds 0
 
 # in real time: never faster than simulated, in one process and in three
@@ -124,7 +124,7 @@ awk '/^makespan/ { ms[++n] = $2 } END { exit !(n == 2 && ms[2] > 1.5 * ms[1]) }'
 "$PENSTOCK" simulate runs/run/plan.yaml --what-if link.device.latency=10ms --json >out 2>err || fail "--what-if: $(cat err)"
 awk '/"makespan":/ { ms[++n] = $2 + 0 } /"stages": [0-9]+,?$/ && $2 + 0 > 1e7 { exposed = 1 } /"what_if"/ { w = 1 }
      END { exit !(n == 2 && ms[2] > ms[1] + 20 && exposed && w) }' out || fail "slower messages: $(cat out)"
-expect 2 'devices 0 to 1' runs/run/plan.yaml --what-if device.2.speed=1
+expect 2 'expected 0 to 1' runs/run/plan.yaml --what-if device.2.speed=1
 expect 2 'what-if goes with a plan' --schedule 1f1b -p 2 -m 4 --what-if device.0.speed=1
 # nodes whose ranks share a NIC: the executor agrees, more NICs are no slower, and unequal replicas are what the plan says
 for nics in 1 2; do

@@ -144,14 +144,13 @@ static void refused(void **state) {
     /* there is none, or no driver */
     said("PENSTOCK_MODULE=", "parallel.device=cuda", 2, "device cuda: ");
     said("PENSTOCK_MODULE=", "parallel.device=far", 2,
-         "unknown device 'far' (there are: cpu, timed, cuda)");
+         "unknown device 'far'; expected one of cpu, timed, cuda");
     said("PENSTOCK_MODULE=/nowhere.so", "parallel.device=cpu", 0, "");
-    said("PENSTOCK_MODULE=/nowhere.so", "log.level=debug", 0,
-         "passed over: /nowhere.so: cannot open");
+    said("PENSTOCK_MODULE=/nowhere.so", "log.level=debug", 0, "skipped: /nowhere.so: cannot open");
     said("", "-n 2 parallel.device=far parallel.data=2 parallel.gradients=bf16", 2,
-         "parallel.gradients bf16 is for CPUs: device far sends fp32");
+         "parallel.gradients bf16 needs a CPU; device far sends fp32");
     said("FAR_VERSION=99", "parallel.device=auto log.level=debug", 0,
-         "was built from another source");
+         "was built from a different version");
     said("FAR_MEMORY=100000", "parallel.device=far", 4, " bytes are needed, 100000 are free");
     said("FAR_FAIL=h.1.attn:B:3", "parallel.device=far", 5,
          "rank 0 BW c0 m2: h.1.attn, pass B: far: an illegal");

@@ -17,7 +17,7 @@ src/config/rows.c HELP: the help of parallel.schedule
 src/config/reads.c custom: a value of parallel.schedule decides whether parallel.schedule_file is read
 src/cli/simulate.c HELP: cli uses include/penstock only
 src/cli/manual.c HELP: an example of a run file
-src/prepare/handoff.c solved: a key of the file that hands solved schedules on
+src/prepare/solved_file.c solved: a key of the file that has solved schedules
 src/report/plan.h forward: the pass F
 src/report/step_rows.c forward: the pass F
 src/backends/registry.c custom: a kind of data

@@ -74,10 +74,10 @@ static void memory_and_devices_are_limits(void **unused) {
     run_result r = train("small", 2, cluster("nodes: [{devices: [{}, {memory: 64K}]}]\n"), NULL);
     assert_int_equal(r.exit_status, 4);
     assert_non_null(strstr(pst_error(), "rank 1 needs"));
-    assert_non_null(strstr(pst_error(), "may use 64.0 KiB"));
+    assert_non_null(strstr(pst_error(), "limit is 64.0 KiB"));
     r = train("few", 2, cluster("nodes: [{devices: [{}]}]\n"), NULL);
     assert_int_equal(r.exit_status, 2);
-    assert_non_null(strstr(pst_error(), "has 1 devices, too few for 2 ranks"));
+    assert_non_null(strstr(pst_error(), "has 1 devices; expected at least 2"));
 }
 
 static int clean_up(void **unused) {

@@ -121,11 +121,11 @@ static void test_refused(void **state) {
     static const struct {
         const char *words, *says;
     } wrong[] = {{"parallel.tensor=[1,4]", "4 tensor ranks are too many"},
-                 {"parallel.tensor=[0,1]", "stage 0 cannot have 0 tensor ranks"},
+                 {"parallel.tensor=[0,1]", "stage 0 has 0 tensor ranks"},
                  {"parallel.tensor=[1,2] parallel.pipeline=3",
-                  "tensor ranks of 2 stages, but parallel.pipeline is 3"},
+                  "parallel.tensor has 2 numbers, but parallel.pipeline is 3"},
                  {"parallel.tensor=[1,2] parallel.sequence=true",
-                  "parallel.sequence: parts of the positions"}};
+                  "parallel.sequence needs the same number of tensor ranks"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(run("wrong", "", wrong[i].words).exit_status, 2);
         if (!strstr(pst_error(), wrong[i].says)) fail_msg("%s: '%s'", wrong[i].words, pst_error());

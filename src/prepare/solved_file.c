@@ -1,6 +1,6 @@
-/* See handoff.h. The file is JSON: {"chunks": per rank, "solved": what it came to, "schedules":
- * [CSV, ...]}. */
-#include "prepare/handoff.h"
+/* See solved_file.h. The file is JSON: {"chunks": per rank, "solved": a line about the result,
+ * "schedules": [CSV, ...]}. */
+#include "prepare/solved_file.h"
 #include "base/log.h"
 #include "pipeline/schedule/csv.h"
 #include <errno.h>
@@ -27,7 +27,7 @@ static json_t *as_csv(const pst_schedule *s) {
     return csv;
 }
 
-/* One for each number of micro-batches. */
+/* One schedule for each number of micro-batches of a replica. */
 static json_t *as_json(const pst_prepared *p) {
     json_t *schedules = json_array();
     for (uint32_t k = 0; k < p->grid.data; k++) {
@@ -47,13 +47,15 @@ static int write_file(int fd, const json_t *j) {
     return j && json_dumpfd(j, fd, 0) == 0 && setenv(VARIABLE, number, 1) == 0;
 }
 
-void pst_handoff_write(const pst_prepared *p) {
+void pst_solved_file_write(const pst_prepared *p) {
     unsetenv(VARIABLE);
     if (!*p->solved) return;
-    int fd = memfd_create("penstock-solved", 0); /* ranks have it, too */
+    int fd = memfd_create("penstock-solved", 0); /* without close-on-exec: ranks inherit it */
     json_t *j = fd < 0 ? NULL : as_json(p);
     if (!write_file(fd, j)) {
-        pst_log(PST_LOG_DEBUG, "schedule solved: every rank solves for itself: %s",
+        pst_log(PST_LOG_DEBUG,
+                "schedule solved: each rank solves it again, because the launcher's result could "
+                "not be shared: %s",
                 strerror(errno));
         if (fd >= 0) close(fd);
     }
@@ -77,17 +79,17 @@ static json_t *read_file(void) {
     return j;
 }
 
-void pst_handoff_close(pst_handoff *h) {
+void pst_solved_file_close(pst_solved_file *h) {
     for (uint32_t i = 0; i < h->n; i++) pst_schedule_close(h->schedule[i]);
     free(h->schedule);
-    *h = (pst_handoff){0};
+    *h = (pst_solved_file){0};
 }
 
-pst_status pst_handoff_open(pst_handoff *h) {
+pst_status pst_solved_file_open(pst_solved_file *h) {
     json_t *j = read_file(), *schedules = json_object_get(j, "schedules");
     const char *solved = json_string_value(json_object_get(j, "solved"));
     size_t n = json_array_size(schedules);
-    *h = (pst_handoff){.chunks = (uint32_t)json_integer_value(json_object_get(j, "chunks"))};
+    *h = (pst_solved_file){.chunks = (uint32_t)json_integer_value(json_object_get(j, "chunks"))};
     pst_status status = PST_OK;
     if (n && solved && !(h->schedule = calloc(n, sizeof *h->schedule)))
         status = pst_fail(PST_ENOMEM, "no memory for %zu schedules", n);
@@ -99,6 +101,6 @@ pst_status pst_handoff_open(pst_handoff *h) {
     }
     json_decref(j);
     unsetenv(VARIABLE);
-    if (status != PST_OK) pst_handoff_close(h);
+    if (status != PST_OK) pst_solved_file_close(h);
     return status;
 }
