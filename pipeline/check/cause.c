@@ -1,7 +1,7 @@
-/* The checker's last resort about order: whether an instruction has ended before another one of its
- * rank is issued because other ranks saw to it. Backwards from the issue of the later one along
- * everything that it surely waits for. A message may be buffered on its way: a RECV ends after its
- * SEND has been read, but a SEND may end before its RECV is issued. */
+/* Order through other ranks, used if the rank's own list does not prove it: whether an instruction
+ * has ended before another one of its rank is issued. Walks backwards from the issue of the later
+ * one along everything that it waits for. A message may be buffered on its way: a RECV ends after
+ * its SEND has been read, but a SEND may end before its RECV is issued. */
 #include "pipeline/check/order.h"
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void push(const pst_checker *c, uint32_t *n, uint32_t rank, uint32_t inde
     c->stack[(*n)++] = (pst_moment){rank, index, is_end};
 }
 
-/* What an instruction waits for before it is issued: its deps, and the one before it in its
+/* What an instruction waits for before it is issued: its dependencies, and the previous one in its
  * queue. */
 static void push_causes_of_issue(const pst_checker *c, uint32_t *n, pst_moment at) {
     const pst_instr_list *list = &c->job->list[at.rank];

@@ -1,6 +1,6 @@
-/* The checker: trusts nothing that the generators did. First that the lists are well formed and
- * every pass stands once in a legal order, then messages, then a walk to the end, then on every
- * rank what must have happened before what. */
+/* The checker, which relies on nothing that the compiler did. It checks first that the lists are
+ * well formed and have every pass once in a legal order; then messages; then that a walk reaches
+ * the end; then, on every rank, happens-before. */
 #include "pipeline/check/check.h"
 #include "pipeline/check/checker.h"
 #include "pipeline/check/flush.h"
@@ -25,11 +25,11 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     uint8_t queue = PST_Q_COMPUTE;
     if (in->opcode == PST_OP_SEND) queue = PST_Q_SEND;
     if (in->opcode == PST_OP_RECV) queue = PST_Q_RECV;
-    if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
+    if (head && queue == PST_Q_COMPUTE)
+        return fail_at(rank, i, "a compute instruction in the head");
     if (head) queue = PST_Q_HEAD;
     if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");
-    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank)
-        return fail_at(rank, i, "its peer does not exist");
+    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank) return fail_at(rank, i, "unknown peer");
     if (flush ? in->opcode <= PST_OP_BW
               : in->opcode > PST_OP_REDUCE || (in->opcode == PST_OP_REDUCE && !piece)) {
         return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
@@ -41,7 +41,7 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
         return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
     }
     if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep)
-        return fail_at(rank, i, "deps out of range");
+        return fail_at(rank, i, "its dependencies are out of range");
     for (uint32_t d = 0; d < in->n_dep; d++) {
         if (list->dep[in->dep + d] >= i)
             return fail_at(rank, i, "it waits for a later instruction");
@@ -52,7 +52,7 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
 static pst_status check_lists(const pst_checker *c) {
     const pst_job *job = c->job;
     if (!job->n_rank || job->n_rank != pst_grid_size(job->grid) || (job->split && !job->backward)) {
-        return pst_fail(PST_EINPUT, "the job's sizes are not those of its grid");
+        return pst_fail(PST_EINPUT, "the job's sizes do not match its grid");
     }
     for (uint32_t k = 0; k < job->grid.data; k++) {
         if (!job->micros[k] || job->micros[k] > job->n_micro)
@@ -60,14 +60,14 @@ static pst_status check_lists(const pst_checker *c) {
     }
     for (uint32_t t = 0; t < job->grid.tensor; t++) {
         if (job->n_chunk != c->cuts[t]->n_chunk)
-            return pst_fail(PST_EINPUT, "the job's sizes are not those of its cut");
+            return pst_fail(PST_EINPUT, "the job's sizes do not match its cut");
         for (uint32_t k = 0; k < job->n_chunk && !job->alone; k++)
             if (c->cuts[t]->chunk[k].n_local != c->cuts[0]->chunk[k].n_local)
                 return pst_fail(PST_EINPUT, "chunk %u has other values on tensor rank %u", k, t);
     }
     for (uint32_t k = 0; k < job->n_chunk; k++) {
         if (job->rank_of_chunk[k] >= job->grid.pipeline)
-            return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
+            return pst_fail(PST_EINPUT, "chunk %u has no rank", k);
     }
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_flush > job->list[r].n_instr ||
@@ -80,7 +80,7 @@ static pst_status check_lists(const pst_checker *c) {
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-/* The compute queue runs in list order, so "before" among passes is a matter of positions alone. */
+/* The compute queue runs in list order, so the order of passes is the order of their positions. */
 static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, uint32_t *next) {
     const pst_instr *in = &c->job->list[rank].instr[i];
     int allowed = in->opcode == PST_OP_F ||
@@ -97,14 +97,15 @@ static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, ui
         return PST_OK;
     }
     const char *name = pst_instr_text(c->job, rank, i, text, sizeof text);
-    if (!allowed) return pst_fail(PST_EINPUT, "%s has no place in this kind of schedule", name);
-    if (*at != PST_NONE) return pst_fail(PST_EINPUT, "%s is there twice", name);
+    if (!allowed) return pst_fail(PST_EINPUT, "%s is not a pass of this kind of schedule", name);
+    if (*at != PST_NONE) return pst_fail(PST_EINPUT, "%s occurs twice", name);
     if (early) return pst_fail(PST_EINPUT, "%s runs before its %s", name, pst_opcode_name(before));
-    return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order",
-                    name, next[in->chunk]);
+    return pst_fail(PST_EINPUT,
+                    "%s runs before micro-batch %u: gradients are added in micro-batch order", name,
+                    next[in->chunk]);
 }
 
-/* Of the lane at hand. */
+/* Of the current lane. */
 static pst_status check_all_there(const pst_checker *c) {
     const pst_job *job = c->job;
     for (uint32_t k = 0; k < job->n_chunk; k++) {
@@ -143,12 +144,12 @@ static pst_status check_passes(pst_checker *c) {
     return status;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- assembly --------------------------------------------------------------------------------- */
 
 static pst_status check_slot_table(const pst_checker *c) {
     const pst_slots *s = c->slots;
     if (s->n_class != c->cut->n_class || s->n_micro < c->n_micro) {
-        return pst_fail(PST_EINPUT, "the slots are not those of this job");
+        return pst_fail(PST_EINPUT, "the slots do not match the job");
     }
     for (uint32_t k = 0; k < s->n_class; k++) {
         const pst_class *x = &s->class_[k];
@@ -204,6 +205,7 @@ pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots
                          pst_check_mode mode) {
     pst_slots *const all[] = {(pst_slots *)(uintptr_t)slots}; /* only read */
     if (job->n_rank && pst_grid_lanes(job->grid) != 1)
-        return pst_fail(PST_EINPUT, "the job has %u pipelines, not one", pst_grid_lanes(job->grid));
+        return pst_fail(PST_EINPUT, "the job has %u lanes; expected one",
+                        pst_grid_lanes(job->grid));
     return pst_job_check_grid(job, &cut, slots ? all : NULL, mode);
 }

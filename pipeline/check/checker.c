@@ -1,4 +1,4 @@
-/* The state of a check, and what it complains with. */
+/* The state of a check, and its messages. */
 #include "pipeline/check/checker.h"
 #include <stdlib.h>
 #include <string.h>

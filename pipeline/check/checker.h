@@ -1,4 +1,4 @@
-/* What the checker has found out about a job. */
+/* What the checker has collected about a job. */
 #ifndef PST_PIPELINE_CHECK_CHECKER_H
 #define PST_PIPELINE_CHECK_CHECKER_H
 #include "pipeline/check/check.h"
@@ -13,22 +13,23 @@ typedef struct {
     const pst_cut *const *cuts;  /* [job->grid.tensor] */
     pst_slots *const *all_slots; /* [lanes]; NULL: memory is not checked */
     pst_walk *walk;
-    /* Of the lane at hand, see pst_checker_enter. */
+    /* Of the current lane, see pst_checker_enter. */
     uint32_t lane, n_micro;
     const pst_cut *cut;
     const pst_slots *slots;
-    uint32_t *local_first; /* [n_chunk + 1] first of the chunk's locals among all */
-    /* Where things stand in their rank's list; PST_NONE: nowhere. */
-    uint32_t *pass_at;           /* [lanes][n_chunk][4][n_micro of the job] */
-    uint32_t *send_at, *recv_at; /* [lanes][all locals][n_micro of the job]; of several SENDs of a
-                                    value the last */
-    /* Happens-before on the rank at hand, see pst_checker_order. */
+    uint32_t *local_first; /* [n_chunk + 1] index of the chunk's first local among all */
+    /* Index in the list of the rank; PST_NONE: not there. */
+    uint32_t *pass_at; /* [lanes][n_chunk][4][n_micro of the job] */
+    /* [lanes][all locals][n_micro of the job]; if a value has several SENDs, the last one */
+    uint32_t *send_at, *recv_at;
+    /* Happens-before on the current rank, see pst_checker_order. */
     uint32_t (*issue)[PST_Q_COUNT], (*end)[PST_Q_COUNT];
-    /* Instructions of all ranks are numbered on. */
+    /* Instructions are numbered over all ranks. */
     uint32_t *instr_first; /* [n_rank] number of the rank's first instruction */
-    uint32_t *again;       /* [instructions] the SEND before, of the same list, of the same value to
-                              another rank; PST_NONE */
-    /* Scratch of pst_checker_caused. */
+    /* [instructions] the previous SEND of the same value in the same list, to another rank;
+     * PST_NONE */
+    uint32_t *again;
+    /* Working memory of pst_checker_caused. */
     uint8_t *seen;     /* [instructions] bit 0: its issue, bit 1: its end */
     pst_moment *stack; /* [2 x instructions] */
 } pst_checker;
@@ -48,15 +49,15 @@ static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint
 static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) {
     return pst_job_stage(c->job, rank);
 }
-/* What follows is about a rank of this lane. */
+/* The functions below are about a rank of this lane. */
 void pst_checker_enter(pst_checker *c, uint32_t lane);
 
-/* The stage on which a parameter is used. */
+/* The stage of a parameter's use. */
 static inline uint32_t pst_checker_stage_of_use(const pst_checker *c, uint32_t param,
                                                 uint32_t use) {
     return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
 }
-/* job, cuts and all_slots are set. Close it also when it fails. */
+/* The caller has set job, cuts and all_slots. Close it even on failure. */
 pst_status pst_checker_open(pst_checker *c);
 void pst_checker_close(pst_checker *c);
 /* "<a> <what> <b>": EINPUT. */

@@ -1,6 +1,6 @@
-/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with
- * post-validation NORM, STEP and GATHER, VALIDATE), and every message between them after what it
- * carries is there and before what reads it. */
+/* Checks the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM,
+ * STEP and GATHER, VALIDATE); every message between them is sent after what it carries is complete,
+ * and received before it is read. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 
@@ -8,8 +8,8 @@ typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
     uint32_t rank, stage, first;       /* first: of the flush */
-    uint32_t norm, gather, step, last; /* last: VALIDATE, without it STEP */
-    uint32_t n_send, n_recv;           /* of norms */
+    uint32_t norm, gather, step, last; /* last: VALIDATE, or STEP without it */
+    uint32_t n_send, n_recv;           /* of norm messages */
 } flush;
 
 static uint32_t uses_of(const pst_checker *c, uint32_t param) {
@@ -20,7 +20,7 @@ static pst_status fail_flush(const flush *f, const char *why) {
     return pst_fail(PST_EINPUT, "rank %u: %s in the flush", f->rank, why);
 }
 
-/* The compute instructions in order, each as often as it must be. */
+/* The compute instructions are in order, each with the right count. */
 static pst_status check_computes(flush *f) {
     static const uint8_t turn[2][PST_OP_COUNT] = {
         {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_GATHER] = 3, [PST_OP_STEP] = 4},
@@ -47,10 +47,10 @@ static pst_status check_computes(flush *f) {
     }
     if (counts[PST_OP_NORM] != 1) return fail_flush(f, "not exactly one NORM");
     if (counts[PST_OP_GATHER] != (f->rank == pst_job_gathers(f->c->job)))
-        return fail_flush(f, "GATHER belongs on rank 0, once,");
+        return fail_flush(f, "expected GATHER once, on rank 0 only,");
     if (counts[PST_OP_STEP] != 1) return fail_flush(f, "not exactly one STEP");
     if (counts[PST_OP_VALIDATE] != (uint32_t)post) return fail_flush(f, "not exactly one VALIDATE");
-    /* what it keeps lies over their memory */
+    /* its copy overlays their memory */
     for (uint32_t x = 0; post && x < f->first; x++)
         PST_TRY(pst_checker_need(f->c, f->rank, x, f->step));
     return PST_OK;
@@ -64,7 +64,7 @@ static int is_partial(const flush *f) {
     return 0;
 }
 
-/* What the tensor group adds up first, once, and before any of it leaves. */
+/* The tensor group's reduction comes first, once, and before any of its results is sent. */
 static pst_status check_partial(const flush *f) {
     uint32_t n = 0, at = f->first;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
@@ -72,10 +72,10 @@ static pst_status check_partial(const flush *f) {
         n += in->opcode == PST_OP_REDUCE && in->param == PST_NONE;
     }
     if (n != (uint32_t)is_partial(f))
-        return fail_flush(f, "the tensor group does not add up its gradients once");
+        return fail_flush(f, "the tensor group does not reduce its gradients exactly once");
     if (!n) return PST_OK;
     if (f->list->instr[at].opcode != PST_OP_REDUCE || f->list->instr[at].param != PST_NONE)
-        return fail_flush(f, "the tensor group does not add up its gradients first");
+        return fail_flush(f, "the tensor group does not reduce its gradients first");
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         int leaves = in->opcode == PST_OP_SEND && in->param < f->c->cut->graph->n_param;
@@ -85,22 +85,22 @@ static pst_status check_partial(const flush *f) {
     return PST_OK;
 }
 
-/* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP,
- * or VALIDATE. */
+/* Norms are sent to rank 0 after NORM and before GATHER; answers come back after GATHER and before
+ * STEP, or VALIDATE. */
 static pst_status check_norm_message(flush *f, uint32_t i) {
     int sends = f->list->instr[i].opcode == PST_OP_SEND;
     uint32_t to = pst_job_gathers(f->c->job);
     if (f->c->job->alone && f->rank == to && f->list->instr[i].peer == to)
-        return PST_OK; /* of its stage's other ranks */
+        return PST_OK; /* for its stage's other ranks */
     uint32_t made = f->rank != to ? f->norm : f->gather, read = f->rank != to ? f->last : f->gather;
     if (f->rank != to && f->list->instr[i].peer != to)
-        return fail_flush(f, "a norm that does not go by rank 0");
+        return fail_flush(f, "a norm message without rank 0");
     sends ? f->n_send++ : f->n_recv++;
     return sends ? pst_checker_need(f->c, f->rank, made, i)
                  : pst_checker_need(f->c, f->rank, i, read);
 }
 
-/* The join buffer overlays the memory of passes and messages, all of which must be over. */
+/* The receive buffer overlays the memory of passes and messages, all of which must have ended. */
 static pst_status check_join(const flush *f, uint32_t i) {
     const pst_instr *in = &f->list->instr[i];
     uint32_t reduce = PST_NONE;
@@ -115,16 +115,16 @@ static pst_status check_join(const flush *f, uint32_t i) {
                     !other->n &&
                     pst_checker_stage_of_use(f->c, other->param, other->use) != f->stage;
         if (!joins) continue;
-        uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
+        uint32_t r = x + 1; /* the REDUCE of the previous message has read the buffer */
         while (r < f->list->n_instr &&
                (f->list->instr[r].opcode != PST_OP_REDUCE ||
                 f->list->instr[r].param != other->param || f->list->instr[r].use != other->use ||
                 f->list->instr[r].micro != other->micro))
             r++;
-        if (r == f->list->n_instr) return fail_flush(f, "an accumulator arrives that nobody adds");
+        if (r == f->list->n_instr) return fail_flush(f, "a received accumulator is not added");
         PST_TRY(pst_checker_need(f->c, f->rank, r, i));
     }
-    return reduce == PST_NONE ? fail_flush(f, "an accumulator arrives that nobody adds")
+    return reduce == PST_NONE ? fail_flush(f, "a received accumulator is not added")
                               : pst_checker_need(f->c, f->rank, i, reduce);
 }
 
@@ -132,7 +132,8 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
     const pst_instr *in = &f->list->instr[i];
     int owner = pst_checker_stage_of_use(f->c, in->param, 0) == f->stage;
     if (in->opcode == PST_OP_SEND) {
-        for (uint32_t x = f->first; x-- > 0;) { /* all passes are over: the last one is enough */
+        /* all passes have ended: checking the last one is enough */
+        for (uint32_t x = f->first; x-- > 0;) {
             if (f->list->instr[x].queue != PST_Q_COMPUTE) continue;
             PST_TRY(pst_checker_need(f->c, f->rank, x, i));
             break;
@@ -153,7 +154,7 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
     return pst_checker_need(f->c, f->rank, i, f->step);
 }
 
-/* The sum of a shared parameter comes back to every other rank that has it. */
+/* The sum of a shared parameter comes back to every other rank with it. */
 static pst_status check_return(const flush *f, uint32_t param) {
     uint32_t n_use = uses_of(f->c, param),
              owner = n_use ? pst_checker_stage_of_use(f->c, param, 0) : 0, here = 0, back = 0;
@@ -164,8 +165,9 @@ static pst_status check_return(const flush *f, uint32_t param) {
         const pst_instr *in = &f->list->instr[i];
         back += in->opcode == PST_OP_RECV && in->param == param && !in->n;
     }
-    uint32_t wanted = here && f->c->job->grid.data == 1; /* else replicas send it, by pieces */
-    return back != wanted ? fail_flush(f, "the sum of a shared parameter does not arrive") : PST_OK;
+    /* with several, replicas send it piece by piece */
+    uint32_t wanted = here && f->c->job->grid.data == 1;
+    return back != wanted ? fail_flush(f, "the sum of a shared parameter is not received") : PST_OK;
 }
 
 static pst_status check_flush(flush *f) {
@@ -175,9 +177,9 @@ static pst_status check_flush(flush *f) {
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param)))
-            return fail_flush(f, "a parameter that does not exist");
+            return fail_flush(f, "an unknown parameter");
         if (in->n && (f->c->job->grid.data == 1 || in->param == PST_NONE))
-            return fail_flush(f, "a piece of a parameter where there is one replica");
+            return fail_flush(f, "a piece of a parameter, but there is only one replica");
         if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: pipeline/check/replicas.c */
         PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
     }
@@ -190,7 +192,7 @@ static pst_status check_flush(flush *f) {
         return fail_flush(f, "norms or their answers are missing");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
     PST_TRY(pst_checker_sums(f->c, f->rank));
-    if (job->alone) return PST_OK; /* what replicas exchange is only as long as it would be */
+    if (job->alone) return PST_OK; /* exchanges between replicas are only summarised */
     if (job->grid.data > 1) PST_TRY(pst_checker_replicas(f->c, f->rank));
     return job->zero == 2 ? pst_checker_rounds(f->c, f->rank) : PST_OK;
 }
@@ -203,6 +205,6 @@ pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
                .stage = pst_checker_stage(c, rank),
                .first = list->n_instr - list->n_flush};
     if (!list->n_flush != !c->job->list[pst_job_gathers(c->job)].n_flush)
-        return fail_flush(&f, "some ranks take no part");
+        return fail_flush(&f, "only some ranks take part");
     return list->n_flush ? check_flush(&f) : PST_OK;
 }

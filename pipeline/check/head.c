@@ -1,12 +1,12 @@
-/* The checker's part about the head of a list: where replicas share out the step, every piece of
- * weights that another rank has stepped comes from there, once, before a pass reads it, and what is
- * sent has left before STEP changes it. That a message's two ends name the same piece,
- * pipeline/check/message.c has seen to. */
+/* Checks the head of a list. If replicas shard the optimizer step, every piece of weights that
+ * another rank has updated is received from there, once, before a pass reads it, and what is sent
+ * has left before STEP changes it. (pipeline/check/message.c has checked that both ends of a
+ * message name the same piece.) */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
 
-/* The rank at hand. */
+/* The current rank. */
 typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
@@ -18,7 +18,7 @@ typedef struct {
     uint8_t *seen;   /* [pieces] */
 } head;
 
-/* The rank that steps what replica k has of a parameter. */
+/* The rank that updates replica k's part of a parameter. */
 static uint32_t owner_of(const head *h, uint32_t param, uint32_t k) {
     uint32_t chunk = h->c->cut->use_chunk[h->c->cut->use_first[param]];
     pst_grid grid = h->c->job->grid;
@@ -26,7 +26,7 @@ static uint32_t owner_of(const head *h, uint32_t param, uint32_t k) {
 }
 
 /* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. after
- * PST_NONE: says no more. */
+ * PST_NONE: only sets *holds. */
 static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, int *holds) {
     const pst_cut *cut = h->c->cut;
     *holds = 0;
@@ -39,7 +39,7 @@ static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, in
     return PST_OK;
 }
 
-/* The replica that steps a piece; the number of replicas when there is no such piece. */
+/* The replica that updates a piece; the number of replicas if there is no such piece. */
 static uint32_t stepped_by(const head *h, const pst_instr *in) {
     pst_piece whole = {.param = in->param, .from = in->from};
     if (!pst_share_find(h->share, &whole) || in->n != whole.n ||
@@ -62,11 +62,11 @@ static pst_status check_piece(const head *h, uint32_t i) {
     if (in->opcode == PST_OP_SEND)
         return owner == h->rank
                    ? pst_checker_need(h->c, h->rank, i, h->step)
-                   : pst_checker_fail_at(h->c, h->rank, i, "this rank has not stepped it");
+                   : pst_checker_fail_at(h->c, h->rank, i, "this rank does not update it");
     PST_TRY(check_readers(h, in->param, i, &holds));
     if (!holds || owner == h->rank || in->peer != owner ||
         h->seen[h->base[in->param] + in->from / PST_PIECE]++)
-        return pst_checker_fail_at(h->c, h->rank, i, "it is not awaited from there");
+        return pst_checker_fail_at(h->c, h->rank, i, "it is not expected from this sender");
     return PST_OK;
 }
 
@@ -76,10 +76,10 @@ static pst_status check_all_there(const head *h) {
         PST_TRY(check_readers(h, p, PST_NONE, &holds));
         for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
             if (owner_of(h, p, at.owner) != h->rank && !h->seen[h->base[p] + at.from / PST_PIECE])
-                return pst_fail(
-                    PST_EINPUT,
-                    "rank %u: what replica %u steps of parameter %u from %llu does not come",
-                    h->rank, at.owner, p, (unsigned long long)at.from);
+                return pst_fail(PST_EINPUT,
+                                "rank %u: replica %u's update of parameter %u from element %llu is "
+                                "not received",
+                                h->rank, at.owner, p, (unsigned long long)at.from);
     }
     return PST_OK;
 }
@@ -105,8 +105,10 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
               .rank = rank,
               .step = PST_NONE};
     if (!job->zero || !c->cut->graph)
-        return h.list->n_head ? pst_fail(PST_EINPUT, "rank %u: a head without shares", rank)
-                              : PST_OK;
+        return h.list->n_head
+                   ? pst_fail(PST_EINPUT, "rank %u: the list has a head, but nothing is sharded",
+                              rank)
+                   : PST_OK;
     h.share = job->share[h.at.tensor];
     h.first = malloc(job->n_chunk * sizeof *h.first);
     h.base = malloc((h.share->n_param + (size_t)1) * sizeof *h.base);

@@ -1,37 +1,37 @@
-/* The checker's part about messages: each has exactly two ends, which name the same value,
- * micro-batch and size. */
+/* Checks messages: each has exactly two ends, which name the same value, micro-batch and size. */
 #include "pipeline/check/message.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the rank that sends is the one through which the receiver's lane goes. */
+/* Whether the sending rank is the one that serves the receiver's lane. */
 static int stays_in_lane(const pst_job *job, uint32_t from, uint32_t to) {
     return pst_grid_in_lane(job->grid, pst_job_stage(job, from), pst_grid_lane(job->grid, to)) ==
            from;
 }
 
-/* What the instruction says about its value is what the cut says; the value comes once per
- * micro-batch, and goes once to each rank. */
+/* An instruction describes its value as the cut does; the value is received once per micro-batch,
+ * and sent once to each rank. */
 static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr *in = &c->job->list[rank].instr[i];
     const pst_chunk *chunk = &c->cut->chunk[in->chunk];
     int sends = in->opcode == PST_OP_SEND;
     if (!stays_in_lane(c->job, sends ? rank : in->peer, sends ? in->peer : rank))
-        return pst_checker_fail_at(c, rank, i, "it leaves its pipeline");
+        return pst_checker_fail_at(c, rank, i, "its peer is in another lane");
     if (in->local >= chunk->n_local)
-        return pst_checker_fail_at(c, rank, i, "it moves no value of its chunk");
+        return pst_checker_fail_at(c, rank, i, "it names no value of its chunk");
     const pst_local *l = &chunk->local[in->local];
     if ((sends ? l->channel_out : l->channel_in) != in->channel) {
-        return pst_checker_fail_at(c, rank, i, "its value does not travel on this channel");
+        return pst_checker_fail_at(c, rank, i, "its value uses another channel");
     }
     if (in->bytes != l->bytes)
-        return pst_checker_fail_at(c, rank, i, "its size is not that of its value");
+        return pst_checker_fail_at(c, rank, i, "its size differs from its value's");
     uint32_t *at =
         &(sends ? c->send_at : c->recv_at)[pst_checker_cell(c, in->chunk, in->local, in->micro)];
-    if (*at != PST_NONE && !sends) return pst_checker_fail_at(c, rank, i, "the value moves twice");
+    if (*at != PST_NONE && !sends)
+        return pst_checker_fail_at(c, rank, i, "the value is transferred twice");
     for (uint32_t k = *at; k != PST_NONE; k = c->again[c->instr_first[rank] + k])
         if (c->job->list[rank].instr[k].peer == in->peer)
-            return pst_checker_fail_at(c, rank, i, "the value moves twice");
+            return pst_checker_fail_at(c, rank, i, "the value is transferred twice");
     c->again[c->instr_first[rank] + i] = *at;
     *at = i;
     return PST_OK;
@@ -65,17 +65,16 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
     }
     uint32_t sent = c->cut->chunk[send->chunk].local[send->local].value;
     if (sent != c->cut->chunk[recv->chunk].local[recv->local].value || send->micro != recv->micro) {
-        return pst_checker_fail_at(c, rank, i,
-                                   "its RECV takes it for another value or micro-batch");
+        return pst_checker_fail_at(c, rank, i, "its RECV names another value or micro-batch");
     }
     return PST_OK;
 }
 
-/* Messages from one rank to another are taken in the order in which they are sent. newest:
- * [n_rank], scratch. */
+/* Messages from one rank to another are received in the order in which they are sent. newest:
+ * [n_rank], working memory. */
 static pst_status check_fifo(const pst_checker *c, uint32_t rank, uint32_t *newest) {
     const pst_instr_list *list = &c->job->list[rank];
-    /* this rank's RECV of each source's newest message */
+    /* this rank's RECV of each source's latest message */
     memset(newest, 0xff, c->job->n_rank * sizeof *newest);
     for (uint32_t i = 0; i < list->n_instr; i++) {
         const pst_instr *in = &list->instr[i];
@@ -85,8 +84,8 @@ static pst_status check_fifo(const pst_checker *c, uint32_t rank, uint32_t *newe
             char text[4][128];
             return pst_fail(
                 PST_EINPUT,
-                "deadlock in first-in-first-out order: %s stands behind %s, which waits for %s, "
-                "which stands behind %s",
+                "deadlock in first-in-first-out order: %s comes after %s, which waits for %s, "
+                "which comes after %s",
                 pst_instr_text(c->job, rank, i, text[0], sizeof text[0]),
                 pst_instr_text(c->job, rank, before, text[1], sizeof text[1]),
                 pst_instr_text(c->job, in->peer, c->walk->partner[rank][before], text[2],
@@ -107,9 +106,8 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
             if (list->instr[i].queue == PST_Q_COMPUTE) continue;
             if (c->walk->partner[r][i] == PST_NONE) {
                 return pst_checker_fail_at(c, r, i,
-                                           list->instr[i].opcode == PST_OP_SEND
-                                               ? "nobody receives it"
-                                               : "nobody sends it");
+                                           list->instr[i].opcode == PST_OP_SEND ? "it has no RECV"
+                                                                                : "it has no SEND");
             }
             int value = !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) &&
                         !pst_job_is_piece(job, list, i);

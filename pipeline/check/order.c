@@ -1,9 +1,8 @@
-/* The checker's part about order on one rank: what has surely ended when an instruction is issued.
- *
+/* Happens-before on one rank: which instructions have certainly ended when another one is issued.
  * Each queue issues in list order, so "x has ended before y is issued" is monotone in y along y's
- * queue, and one number per queue says it all: the first y for which it holds. Going backwards
- * through the list, that number follows from those of the instructions that wait for x and of the
- * next in x's queue. Exact, and linear in instructions and deps. */
+ * queue, and one number per queue is enough: the first y for which it holds. Backwards through the
+ * list, this number follows from those of the instructions that wait for x and of the next one in
+ * x's queue. Exact, and linear in instructions and dependencies. */
 #include "pipeline/check/order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +34,7 @@ void pst_checker_order(pst_checker *c, uint32_t rank) {
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-/* The instruction that stands for a moment in the life of a local. */
+/* The instruction of an event in the life of a local. */
 static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t event,
                          uint32_t micro) {
     switch (event) {
@@ -55,7 +54,7 @@ static uint32_t next_use(const pst_checker *c, uint32_t rank, uint32_t use) {
     return c->again[c->instr_first[rank] + use];
 }
 
-/* Whether a rank of this stage with this home hands the value on: where the next stage has fewer
+/* Whether a rank of this stage with this home sends the value on: if the next stage has fewer
  * tensor ranks, not all do. */
 static int is_sent(const pst_checker *c, uint32_t chunk, uint32_t event) {
     uint32_t to = event == PST_EV_SEND_B ? chunk - 1 : chunk + 1;
@@ -90,8 +89,8 @@ static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chun
     return PST_OK;
 }
 
-/* `later` takes over the memory of `earlier`: it is written only after every use of the earlier
- * value. */
+/* `later` reuses the memory of `earlier`: it is written only after every use of the earlier value.
+ */
 static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t chunk,
                                 uint32_t earlier, uint32_t later) {
     const pst_local *old = &c->cut->chunk[chunk].local[earlier],
@@ -103,8 +102,8 @@ static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t ch
             uint32_t use = at_event(c, chunk, earlier, e, m);
             for (; use != PST_NONE; use = next_use(c, rank, use))
                 if (use != birth && !pst_checker_before(c, rank, use, birth))
-                    return pst_checker_fail(c, rank, birth, "writes over what is still read by",
-                                            use);
+                    return pst_checker_fail(c, rank, birth,
+                                            "overwrites a value that is still read by", use);
         }
     }
     return PST_OK;
@@ -119,8 +118,8 @@ static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32
     return PST_OK;
 }
 
-/* Values that share a buffer, pair by pair. last[buffer] and before[local] chain the locals of each
- * buffer. */
+/* Checks values that share a buffer, pair by pair. last[buffer] and before[local] chain the locals
+ * of each buffer. */
 static pst_status check_chunk_rewrites(const pst_checker *c, uint32_t rank, uint32_t k,
                                        uint32_t *last, uint32_t *before) {
     const pst_chunk *chunk = &c->cut->chunk[k];
@@ -153,7 +152,7 @@ pst_status pst_checker_values(const pst_checker *c, uint32_t rank) {
 
 /* --- slots ------------------------------------------------------------------------------------ */
 
-/* A way in which a class's memory is touched in every micro-batch. */
+/* One kind of access to a class's memory in every micro-batch. */
 typedef struct {
     uint32_t local;
     uint8_t event, births;
@@ -177,7 +176,7 @@ static void add_touch(touch *list, uint32_t *n, uint32_t local, uint8_t event, i
     list[(*n)++] = (touch){local, event, (uint8_t)births};
 }
 
-/* All touches of a buffer; list has room for PST_EV_COUNT per local of the chunk. */
+/* All accesses to a buffer; list has capacity for PST_EV_COUNT per local of the chunk. */
 static uint32_t find_touches(const pst_chunk *chunk, uint32_t buffer, touch *list) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < chunk->n_local; i++) {
@@ -191,16 +190,16 @@ static uint32_t find_touches(const pst_chunk *chunk, uint32_t buffer, touch *lis
     return n;
 }
 
-/* A buffer of a class, and its touches. */
+/* A buffer of a class, and its accesses. */
 typedef struct {
     uint32_t rank, chunk, n;
     const pst_class *class_;
     touch *list;
-    occupant *order;  /* [n_micro] by first write */
+    occupant *order;  /* [n_micro] sorted by first write */
     uint32_t *holder; /* [n_slot] */
 } held_buffer;
 
-/* Whatever touches the slot for `old` has ended before anything is written to it for `new`; if not,
+/* Whether every access to the slot for `old` has ended before the first write for `new`; if not,
  * *birth and *use. */
 static int leaves_before(const pst_checker *c, const held_buffer *h, uint32_t old, uint32_t new,
                          uint32_t *birth, uint32_t *use) {
@@ -216,7 +215,7 @@ static int leaves_before(const pst_checker *c, const held_buffer *h, uint32_t ol
     return 1;
 }
 
-/* In whatever order: of every two micro-batches in one slot, one leaves before the other comes. */
+/* Of any two micro-batches in one slot, one is finished with it before the other starts. */
 static pst_status check_pairs(const pst_checker *c, uint32_t rank, const held_buffer *h) {
     uint32_t birth, use, other[2];
     for (uint32_t i = 0; i < c->n_micro; i++)
@@ -225,12 +224,12 @@ static pst_status check_pairs(const pst_checker *c, uint32_t rank, const held_bu
             if (h->class_->slot_of_micro[a] != h->class_->slot_of_micro[b]) continue;
             if (leaves_before(c, h, a, b, &birth, &use)) continue;
             if (leaves_before(c, h, b, a, &other[0], &other[1])) continue;
-            return pst_checker_fail(c, rank, birth, "takes a slot that is still used by", use);
+            return pst_checker_fail(c, rank, birth, "reuses a slot that is still used by", use);
         }
     return PST_OK;
 }
 
-/* Of neighbours in the order of the list; then it holds for all. */
+/* Checks neighbours in list order; then it holds for all pairs. */
 static pst_status check_buffer(const pst_checker *c, uint32_t rank, held_buffer *h) {
     uint32_t birth, use;
     for (uint32_t m = 0; m < c->n_micro; m++) {
@@ -263,7 +262,7 @@ static pst_status check_class(const pst_checker *c, uint32_t rank, uint32_t k, h
     return PST_OK;
 }
 
-/* Buffers lie within their class's slot, beside each other. */
+/* Buffers lie within their class's slot and do not overlap. */
 static pst_status check_offsets(const pst_checker *c, uint32_t k) {
     const pst_chunk *chunk = &c->cut->chunk[c->cut->class_[k].chunk];
     for (uint32_t i = 0; i < chunk->n_buffer; i++) {

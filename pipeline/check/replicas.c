@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rank at hand. */
+/* The current rank. */
 typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
@@ -16,7 +16,7 @@ typedef struct {
     uint32_t *base;             /* [n_param] number of a parameter's first piece */
     /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
     uint32_t *head, *tail, *next;
-    uint32_t *whole;      /* [n_param] the REDUCEs of whole accumulators, also along `next` */
+    uint32_t *whole;      /* [n_param] the REDUCEs of whole accumulators, also chained by `next` */
     pst_interval *buffer; /* [buffers] */
     uint32_t *touched;    /* [buffers] the last instruction that reads or writes it, PST_NONE */
 } exchange;
@@ -51,7 +51,7 @@ static pst_status list_pieces(exchange *x) {
         if (!in->n) continue;
         pst_piece whole = {.param = in->param, .from = in->from};
         if (in->param >= g->n_param || !pst_share_find(x->c->job->share[x->at.tensor], &whole))
-            return fail_piece(x, in->param, in->from, "no piece begins there");
+            return fail_piece(x, in->param, in->from, "no piece begins at that element");
         if (in->n != whole.n) return fail_piece(x, in->param, in->from, "it is not a whole piece");
         uint32_t k = x->base[in->param] + in->from / PST_PIECE;
         if (x->head[k] == PST_NONE) x->head[k] = i;
@@ -61,8 +61,7 @@ static pst_status list_pieces(exchange *x) {
     return PST_OK;
 }
 
-/* Receive buffers, of rounds, too, in list order: whoever touches one waits for whoever touched it
- * before. */
+/* Receive buffers, also those of rounds, in list order: each access waits for the previous one. */
 static pst_status check_buffers(const exchange *x) {
     uint32_t n = pst_job_buffers(x->c->job);
     memset(x->touched, 0xff, n * sizeof *x->touched);
@@ -74,8 +73,7 @@ static pst_status check_buffers(const exchange *x) {
                                  round && in->into == PST_INTO_ACCUMULATOR ? 0 : in->into};
         for (int k = 0; in->n && k < 2; k++) {
             if (!used[k]) continue;
-            if (used[k] > n)
-                return fail_piece(x, in->param, in->from, "there is no such receive buffer");
+            if (used[k] > n) return fail_piece(x, in->param, in->from, "unknown receive buffer");
             uint32_t *last = &x->touched[used[k] - 1];
             if (*last != PST_NONE) PST_TRY(pst_checker_need(x->c, x->rank, *last, i));
             *last = i;
@@ -92,7 +90,8 @@ typedef struct {
     uint32_t first; /* instruction */
 } piece;
 
-/* The last passes that write the accumulators, and the REDUCEs of shared uses and of parts. */
+/* Waits for the last passes that write the accumulators, and for the REDUCEs of shared uses and of
+ * parts. */
 static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
     const pst_cut *cut = x->c->cut;
     uint8_t pass = x->c->job->split ? PST_OP_W : PST_OP_BW;
@@ -107,29 +106,30 @@ static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) 
     return PST_OK;
 }
 
-/* Ranks of a stage, of each replica, that have from this tensor rank what all have alike. */
+/* For each replica, the ranks of a stage that receive from this tensor rank what all tensor ranks
+ * have in common. */
 static uint32_t lanes_through(const exchange *x, uint32_t stage) {
     pst_grid grid = x->c->job->grid;
     uint32_t degree = pst_grid_degree(grid, stage), own = pst_grid_degree(grid, x->at.stage);
     return x->at.tensor < degree ? (degree - x->at.tensor - 1) / own + 1 : 0;
 }
 
-/* Sum and spreading at the rank that answers for the piece. */
+/* At the owner of the piece: its sum, and the messages with it. */
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
     pst_interval own = {x->at.replica, x->at.replica + 1};
     uint32_t reduce = PST_NONE, sent = 0, holders = 0;
-    int added = pst_job_shares_out(job, x->at.tensor, p->param); /* before the flush */
+    int added = pst_job_shards_gradient(job, x->at.tensor, p->param); /* before the flush */
     if (added) own = (pst_interval){0, job->grid.data};
     memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
         if (added && in->opcode != PST_OP_SEND) {
-            return fail_piece(x, p->param, p->from, "its gradient is added a second time");
+            return fail_piece(x, p->param, p->from, "its gradient is added twice");
         } else if (in->opcode == PST_OP_RECV) {
             pst_grid_place from = pst_grid_at(job->grid, in->peer);
             if (!in->buffer || in->use || in->peer != rank_at(x, x->at.stage, from.replica))
-                return fail_piece(x, p->param, p->from, "it comes from where it is not added up");
+                return fail_piece(x, p->param, p->from, "it is received from the wrong rank");
             x->buffer[in->buffer - 1] = (pst_interval){from.replica, from.replica + 1};
         } else if (in->opcode == PST_OP_REDUCE) {
             if (reduce == PST_NONE) PST_TRY(check_ready(x, p, i));
@@ -143,22 +143,22 @@ static pst_status check_owner(const exchange *x, const piece *p) {
             pst_grid_place to = pst_grid_at(job->grid, in->peer);
             if (in->use || job->zero || first_use_on(x->c, p->param, to.stage) == PST_NONE ||
                 to.tensor % pst_grid_degree(job->grid, x->at.stage) != x->at.tensor)
-                return fail_piece(x, p->param, p->from, "it goes where it does not belong");
+                return fail_piece(x, p->param, p->from, "it is sent to the wrong rank");
             PST_TRY(pst_checker_need(x->c, x->rank, reduce == PST_NONE ? x->step : reduce, i));
             sent++;
         }
     }
     if (own.lo != 0 || own.hi != job->grid.data)
-        return fail_piece(x, p->param, p->from, "a replica is not added");
+        return fail_piece(x, p->param, p->from, "a replica's gradient is not added");
     for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
         if (first_use_on(x->c, p->param, s) != PST_NONE)
             holders += job->grid.data * lanes_through(x, s);
     return sent == (job->zero ? 0 : holders - 1)
                ? PST_OK
-               : fail_piece(x, p->param, p->from, "not all who hold it get it");
+               : fail_piece(x, p->param, p->from, "not all ranks with the parameter receive it");
 }
 
-/* This rank's whole accumulator of a use, lent to another stage. */
+/* This rank's whole accumulator of a use, sent to another stage. */
 static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, uint32_t recv) {
     uint32_t lent = 0;
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
@@ -170,7 +170,10 @@ static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, ui
     }
     pst_grid grid = x->c->job->grid;
     int wanted = pst_grid_is_home(grid, pst_checker_stage_of_use(x->c, param, 0), x->c->lane);
-    return lent || !wanted ? PST_OK : fail_piece(x, param, 0, "its accumulator is not lent");
+    return lent || !wanted
+               ? PST_OK
+               : fail_piece(x, param, 0,
+                            "its accumulator is not sent to the stage of the first use");
 }
 
 static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
@@ -178,16 +181,17 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
     uint32_t use = first_use_on(x->c, p->param, x->at.stage);
     if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) ||
         in->buffer || in->use != use)
-        return fail_piece(x, p->param, p->from, "it does not come from who answers for it");
+        return fail_piece(x, p->param, p->from, "it is not received from its owner");
     PST_TRY(sent != PST_NONE ? pst_checker_need(x->c, x->rank, sent, recv)
                              : check_lent(x, p->param, use, recv));
     return pst_checker_need(x->c, x->rank, recv, x->step);
 }
 
-/* At the others: a gradient leaves (where the parameter's first use is), a sum comes. */
+/* At the other ranks: a gradient is sent (on the stage of the parameter's first use), a sum is
+ * received. */
 static pst_status check_other(const exchange *x, const piece *p) {
     int adds = pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage &&
-               !pst_job_shares_out(x->c->job, x->at.tensor, p->param),
+               !pst_job_shards_gradient(x->c->job, x->at.tensor, p->param),
         returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
     uint32_t sent = PST_NONE, received = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
@@ -200,13 +204,13 @@ static pst_status check_other(const exchange *x, const piece *p) {
             PST_TRY(check_return(x, p, sent, i));
             received = i;
         } else {
-            return fail_piece(x, p->param, p->from, "an instruction that has no place");
+            return fail_piece(x, p->param, p->from, "an unexpected instruction");
         }
     }
     if (adds && sent == PST_NONE)
         return fail_piece(x, p->param, p->from, "its gradient is not sent");
     return returns && received == PST_NONE
-               ? fail_piece(x, p->param, p->from, "it does not come back")
+               ? fail_piece(x, p->param, p->from, "its sum is not received")
                : PST_OK;
 }
 

@@ -1,23 +1,24 @@
-/* The checker's part about gradients that replicas share out (zero 2): every piece of every round
- * is added up once, over the replicas that take part, in the order of the tree, and added to the
- * accumulator of the rank that answers for it in the order of micro-batches; and no pass takes a
- * gradient slot before all that it held has been sent and added. */
+/* Checks sharded gradients (zero 2): every piece of every round is reduced once, over the replicas
+ * that take part, in the order of the tree, and added to its owner's accumulator in the order of
+ * micro-batches; and no pass reuses a gradient slot before its contents have been sent and added.
+ */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The rank at hand. Cells are (chunk, micro-batch), bins (piece, micro-batch). */
+/* The current rank. Cells are (chunk, micro-batch), bins (piece, micro-batch). */
 typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
     pst_grid_place at;
     uint32_t rank, first; /* of the flush */
-    uint32_t *base; /* [n_param] number of the first piece of a parameter that is shared out here */
+    uint32_t *base; /* [n_param] number of the first piece of a parameter that is sharded here */
     uint32_t *bin_head, *bin_tail, *bin_next;    /* instructions about a piece, in list order */
     uint32_t *cell_head, *cell_tail, *cell_next; /* those that read or write a gradient slot */
-    uint32_t *occupant;                          /* [n_chunk * n_micro] the cell that has a slot */
-    pst_interval *sum; /* [1 + buffers] what lies in this rank's gradient, in each receive buffer */
+    uint32_t *occupant;                          /* [n_chunk * n_micro] the cell in each slot */
+    /* [1 + buffers] contents of this rank's gradient, and of each receive buffer */
+    pst_interval *sum;
 } rounds;
 
 static int takes_part(const rounds *x, uint32_t replica, uint32_t micro) {
@@ -33,7 +34,7 @@ static uint32_t chunk_of(const rounds *x, uint32_t param) {
 }
 
 static int is_here(const rounds *x, uint32_t param) {
-    return pst_job_shares_out(x->c->job, x->at.tensor, param) &&
+    return pst_job_shards_gradient(x->c->job, x->at.tensor, param) &&
            x->c->job->rank_of_chunk[chunk_of(x, param)] == x->at.stage;
 }
 
@@ -41,7 +42,7 @@ static int is_here(const rounds *x, uint32_t param) {
 
 static int is_same(pst_interval a, pst_interval b) { return a.lo == b.lo && a.hi == b.hi; }
 
-/* Of a node that is not the root, its parent; of several replicas. */
+/* The parent of a node that is not the root; for several replicas. */
 static pst_interval parent_of(uint32_t n, pst_interval node) {
     for (pst_interval up = {0, n};;) {
         uint32_t middle = pst_share_split(up.lo, up.hi);
@@ -52,7 +53,7 @@ static pst_interval parent_of(uint32_t n, pst_interval node) {
     }
 }
 
-/* The largest node in which no others take part. */
+/* The largest node without other participants. */
 static pst_interval widen(const rounds *x, pst_interval node, uint32_t micro) {
     uint32_t n = x->c->job->grid.data;
     while (node.hi - node.lo < n) {
@@ -64,7 +65,7 @@ static pst_interval widen(const rounds *x, pst_interval node, uint32_t micro) {
     return node;
 }
 
-/* *sum += *with, which then is nothing, if both are halves of a node; else 0. */
+/* sum += *with, which becomes empty, if both are halves of a node; else returns 0. */
 static int add_up(const rounds *x, pst_interval *sum, pst_interval *with, uint32_t micro) {
     uint32_t n = x->c->job->grid.data;
     if (sum == with || sum->lo == sum->hi || with->lo == with->hi || sum->hi - sum->lo == n ||
@@ -87,15 +88,16 @@ static pst_status check_reduce(const rounds *x, uint32_t i, uint32_t *added) {
     if (in->into != PST_INTO_ACCUMULATOR)
         return add_up(x, &x->sum[in->into], from, in->micro)
                    ? PST_OK
-                   : pst_checker_fail_at(x->c, x->rank, i, "replicas are not added as the tree");
+                   : pst_checker_fail_at(x->c, x->rank, i,
+                                         "replicas are not added in the order of the tree");
     if (!is_same(*from, all))
-        return pst_checker_fail_at(x->c, x->rank, i, "a replica is not added");
+        return pst_checker_fail_at(x->c, x->rank, i, "a replica's gradient is not added");
     *from = (pst_interval){0, 0};
     *added = i;
     return PST_OK;
 }
 
-/* At the rank that answers for it. *added: where the round before was added, and then this one. */
+/* At the owner. *added: where the previous round was added, then where this one was. */
 static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, uint32_t *added) {
     uint32_t before = *added, own = x->at.replica;
     *added = PST_NONE;
@@ -112,7 +114,7 @@ static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, ui
                    takes_part(x, from.replica, micro)) {
             x->sum[in->buffer] = widen(x, (pst_interval){from.replica, from.replica + 1}, micro);
         } else {
-            return pst_checker_fail_at(x->c, x->rank, i, "it has no place in its round");
+            return pst_checker_fail_at(x->c, x->rank, i, "it is unexpected in its round");
         }
     }
     if (*added == PST_NONE)
@@ -120,10 +122,11 @@ static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, ui
                         micro);
     return before == PST_NONE || before < *added
                ? PST_OK
-               : pst_checker_fail_at(x->c, x->rank, *added, "the micro-batch before comes later");
+               : pst_checker_fail_at(x->c, x->rank, *added,
+                                     "the previous micro-batch is added later");
 }
 
-/* At the others: it leaves, once. */
+/* At the other ranks: it is sent, once. */
 static pst_status check_other(const rounds *x, uint32_t head, uint32_t chunk, uint32_t micro,
                               uint32_t owner) {
     if (head == PST_NONE && takes_part(x, x->at.replica, micro))
@@ -134,7 +137,7 @@ static pst_status check_other(const rounds *x, uint32_t head, uint32_t chunk, ui
     uint32_t to = pst_grid_rank(x->c->job->grid, x->at.stage, owner, x->at.tensor);
     if (in->opcode != PST_OP_SEND || in->peer != to || in->buffer ||
         !takes_part(x, x->at.replica, micro) || x->bin_next[head] != PST_NONE)
-        return pst_checker_fail_at(x->c, x->rank, head, "it has no place in its round");
+        return pst_checker_fail_at(x->c, x->rank, head, "it is unexpected in its round");
     return pst_checker_need(x->c, x->rank, pass_of(x, chunk, micro), head);
 }
 
@@ -171,7 +174,7 @@ static pst_status list_pieces(const rounds *x) {
         if (!pst_job_is_piece(x->c->job, x->list, i)) continue;
         if (in->param >= g->n_param || !is_here(x, in->param) ||
             chunk_of(x, in->param) != in->chunk || in->use)
-            return pst_checker_fail_at(x->c, x->rank, i, "no gradient that is shared out here");
+            return pst_checker_fail_at(x->c, x->rank, i, "no gradient that is sharded here");
         pst_piece whole = {.param = in->param, .from = in->from};
         if (!pst_share_find(x->c->job->share[x->at.tensor], &whole) || in->n != whole.n)
             return pst_checker_fail_at(x->c, x->rank, i, "it is not a whole piece");
@@ -186,7 +189,7 @@ static pst_status list_pieces(const rounds *x) {
     return PST_OK;
 }
 
-/* In list order: who takes a slot waits for all that read or wrote it. */
+/* In list order: a pass that reuses a slot waits for all that read or wrote it. */
 static pst_status check_slots(const rounds *x) {
     const pst_slots *s = x->c->slots;
     uint32_t n = x->c->job->n_micro, cells = x->c->job->n_chunk * n;
@@ -195,8 +198,7 @@ static pst_status check_slots(const rounds *x) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode != (x->c->job->split ? PST_OP_W : PST_OP_BW)) continue;
         uint32_t slot = s->gradient[(size_t)in->chunk * s->n_micro + in->micro];
-        if (slot >= cells)
-            return pst_checker_fail_at(x->c, x->rank, i, "there is no such gradient slot");
+        if (slot >= cells) return pst_checker_fail_at(x->c, x->rank, i, "unknown gradient slot");
         uint32_t before = x->occupant[slot];
         for (uint32_t k = before != PST_NONE ? x->cell_head[before] : PST_NONE; k != PST_NONE;
              k = x->cell_next[k])

@@ -1,12 +1,12 @@
-/* The checker's part about what one pipeline adds up in the flush: every part of a parameter's
- * gradient once per further use, then the parts as a binary tree, into the first. */
+/* Checks what one lane adds in the flush: each part of a parameter's gradient once for every
+ * further use, then the parts as a binary tree, into the first one. */
 #include "pipeline/check/flush.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
-    pst_interval sum; /* of parts, that lies in this part's accumulator of use 0 */
-    uint32_t joined;  /* other uses that it has been joined with */
+    pst_interval sum; /* of parts, in this part's accumulator of use 0 */
+    uint32_t joined;  /* number of other uses that were added to it */
 } part;
 
 static pst_status fail_sum(uint32_t rank, uint32_t param, const char *why) {
@@ -17,11 +17,11 @@ static pst_status fail_sum(uint32_t rank, uint32_t param, const char *why) {
 static pst_status add(const pst_checker *c, uint32_t rank, const pst_instr *in, part *at) {
     uint32_t n = c->job->parts,
              further = c->cut->use_first[in->param + 1] - c->cut->use_first[in->param] - 1;
-    if (in->micro >= n || in->chunk >= n) return fail_sum(rank, in->param, "there is no such part");
+    if (in->micro >= n || in->chunk >= n) return fail_sum(rank, in->param, "unknown part");
     part *sum = &at[in->chunk], *with = &at[in->micro];
     if (in->use) { /* in the order of uses */
         if (sum != with || sum->sum.hi - sum->sum.lo != 1 || sum->joined + 1 != in->use)
-            return fail_sum(rank, in->param, "a use is not added up once, to its own part");
+            return fail_sum(rank, in->param, "a use is not added exactly once, to its own part");
         sum->joined++;
         return PST_OK;
     }
@@ -37,7 +37,7 @@ static pst_status check_param(const pst_checker *c, uint32_t rank, uint32_t p, c
                              pst_checker_stage(c, rank);
     for (uint32_t k = 0; k < c->job->parts; k++)
         if (at[k].joined != (owner ? n_use - 1 : 0))
-            return fail_sum(rank, p, "a shared parameter is not added up once");
+            return fail_sum(rank, p, "a shared parameter is not added exactly once");
     uint32_t all = owner ? c->job->parts : 1;
     return at[0].sum.lo == 0 && at[0].sum.hi == all ? PST_OK
                                                     : fail_sum(rank, p, "a part is not added");
@@ -54,7 +54,7 @@ pst_status pst_checker_sums(const pst_checker *c, uint32_t rank) {
     for (uint32_t i = list->n_instr - list->n_flush; status == PST_OK && i < list->n_instr; i++) {
         const pst_instr *in = &list->instr[i];
         if (in->opcode == PST_OP_REDUCE && in->param == PST_NONE)
-            continue; /* the tensor group's: pipeline/check/flush.c */
+            continue; /* that of the tensor group: pipeline/check/flush.c */
         if (in->opcode == PST_OP_REDUCE && !in->n)
             status = add(c, rank, in, at + (size_t)in->param * n);
     }

@@ -1,9 +1,9 @@
-/* Appending to the list at hand, and what the parts of compiling ask of it. */
+/* Appends to the list under construction; small queries shared by the parts of the compiler. */
 #include "pipeline/compile/builder.h"
 #include "base/grow.h"
 #include <math.h>
 
-/* 1: *(TYPE **)array has room for one more. */
+/* 1: *(TYPE **)array has capacity for one more. */
 static int grow(pst_job_builder *b, void *array, size_t size, uint32_t n, size_t *room) {
     if (b->status == PST_OK) b->status = pst_grow(array, size, n, room, "for instructions");
     return b->status == PST_OK;

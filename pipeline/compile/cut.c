@@ -1,6 +1,6 @@
-/* Cuts a tape at stage boundaries: per chunk its programs, locals, buffers and classes. Everything
- * here depends on the model and the cut only, not on schedule, rank or micro-batch, and never
- * changes once built. */
+/* Cuts a tape at stage boundaries: for each chunk its programs, locals, buffers and classes. All of
+ * this depends only on model and cut, not on schedule, rank or micro-batch, and does not change
+ * once built. */
 #include "pipeline/compile/cut.h"
 #include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
@@ -133,14 +133,12 @@ static pst_status find_uses(pst_cut *cut) {
 
 static pst_status check_chunks(const uint32_t *chunk_of_node, uint32_t n_node, uint32_t n_chunk) {
     if (!n_node || !n_chunk || chunk_of_node[0] != 0 || chunk_of_node[n_node - 1] != n_chunk - 1)
-        return pst_fail(PST_EINPUT, "%u operators cannot be cut into %u chunks like this", n_node,
-                        n_chunk);
+        return pst_fail(PST_EINPUT, "invalid cut of %u operators into %u chunks", n_node, n_chunk);
     for (uint32_t i = 1; i < n_node; i++)
         if (chunk_of_node[i] != chunk_of_node[i - 1] &&
             chunk_of_node[i] != chunk_of_node[i - 1] + 1)
-            return pst_fail(
-                PST_EINPUT,
-                "chunks must be contiguous parts of the operator list, in order: operator %u", i);
+            return pst_fail(PST_EINPUT,
+                            "operator %u: expected contiguous chunks in the order of operators", i);
     return PST_OK;
 }
 
@@ -232,8 +230,8 @@ static void add_operand(pst_tape *tape, pst_tape_step *step, uint32_t value, uin
     if (access & PST_WRITE) tape->value[value].def_step = (uint32_t)(step - tape->step);
 }
 
-/* Value c: what chunk c hands to c + 1; value n - 1 + c: the gradient that comes back. W reads what
- * B reads. */
+/* Value c: what chunk c sends to c + 1; value n - 1 + c: the gradient that is sent back. W reads
+ * what B reads. */
 static void fill_synthetic(pst_tape *tape, uint32_t n, int backward, uint64_t bytes) {
     uint32_t cross = n - 1;
     tape->n_value = backward ? 2 * cross : cross;
@@ -262,7 +260,7 @@ static pst_status build_synthetic_tape(uint32_t n, int backward, uint64_t bytes,
         x->step = calloc(3 * (size_t)n, sizeof *x->step);
         x->is_sum = calloc(3 * (size_t)n, sizeof *x->is_sum);
     }
-    *tape = x; /* the cut closes it */
+    *tape = x; /* the cut owns it from here on */
     if (!x || !x->value || !x->step || !x->is_sum)
         return pst_fail(PST_ENOMEM, "no memory for %u chunks", n);
     fill_synthetic(x, n, backward, bytes);
@@ -273,7 +271,7 @@ pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, pst_pass
                              uint64_t bytes, pst_cut **cut) {
     pst_chooser chooser = {.arg = &ns, .ns = synthetic_ns};
     pst_cut *x;
-    if (!n_chunk) return pst_fail(PST_EINPUT, "a cut has at least one chunk");
+    if (!n_chunk) return pst_fail(PST_EINPUT, "the cut has 0 chunks; expected 1 or more");
     PST_TRY(open_cut(&(pst_cut_spec){NULL, NULL, n_chunk, split, backward}, &x));
     pst_status status = build_synthetic_tape(n_chunk, backward, bytes, &x->tape);
     if (status == PST_OK) status = find_uses(x);

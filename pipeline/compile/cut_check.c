@@ -1,19 +1,18 @@
-/* Checks a cut: plays the moments of one micro-batch through every chunk and looks at each read
- * whether the buffer still holds the value that the tape names; and both sides of every channel
- * agree. */
+/* Checks a cut: simulates the events of one micro-batch through every chunk; each read has to find
+ * the value that the tape names in its buffer; and both sides of every channel agree. */
 #include "pipeline/compile/cut.h"
 #include <stdlib.h>
 
 static const char *const event_name[PST_EV_COUNT] = {"RECV_F", "F",      "SEND_F", "RECV_B",
                                                      "B",      "SEND_B", "W"};
 
-/* holds[buffer]: 1 + local that it holds now, 0 when nothing was written. */
+/* holds[buffer]: 1 + the local that it holds now, 0: nothing was written. */
 static pst_status play_read(const pst_chunk *chunk, const uint32_t *holds, uint32_t c,
                             uint32_t local, pst_event event) {
     const pst_local *l = chunk->local + local;
     if (holds[l->buffer] == 1 + local) return PST_OK;
     return pst_fail(PST_EINTERNAL, "chunk %u: %s reads value %u, which is %s", c, event_name[event],
-                    l->value, holds[l->buffer] ? "overwritten" : "not there yet");
+                    l->value, holds[l->buffer] ? "overwritten" : "not computed yet");
 }
 
 static pst_status play_program(const pst_cut *cut, uint32_t c, uint32_t opcode, uint32_t *holds) {
@@ -23,13 +22,14 @@ static pst_status play_program(const pst_cut *cut, uint32_t c, uint32_t opcode, 
     for (uint32_t s = 0; s < p->n_step; s++) {
         const pst_step *step = p->step + s;
         if (cut->chunk_of_node[step->node] != c)
-            return pst_fail(PST_EINTERNAL, "node %u in chunk %u", step->node, c);
+            return pst_fail(PST_EINTERNAL, "chunk %u: node %u belongs to another chunk", c,
+                            step->node);
         for (int write = 0; write < 2; write++)
             for (uint32_t i = 0; i < step->n_operand; i++) {
                 const pst_operand *o = step->operand + i;
                 if (o->kind != PST_OPERAND_VALUE) continue;
                 if (o->index >= chunk->n_local)
-                    return pst_fail(PST_EINTERNAL, "chunk %u has no local %u", c, o->index);
+                    return pst_fail(PST_EINTERNAL, "chunk %u: unknown local %u", c, o->index);
                 if (!write && o->access & PST_READ)
                     PST_TRY(play_read(chunk, holds, c, o->index, event));
                 if (write && o->access & PST_WRITE)
@@ -73,13 +73,14 @@ static pst_status check_local(const pst_cut *cut, uint32_t c, const pst_local *l
     }
     if (b->place == PST_PLACE_SCRATCH &&
         b->offset + b->bytes > cut->chunk[c].program[b->pass_local - 1].scratch_bytes)
-        return pst_fail(PST_EINTERNAL, "chunk %u: value %u lies behind its program's scratch", c,
+        return pst_fail(PST_EINTERNAL,
+                        "chunk %u: value %u lies outside of its program's scratch memory", c,
                         l->value);
     return PST_OK;
 }
 
-/* side[channel]: bytes + 1 that its sender names; every receiver must find them and take them
- * away. */
+/* side[channel]: the value that its sender names, not yet received; each receiver has to find it
+ * and clears it. */
 static pst_status check_channels(const pst_cut *cut, uint64_t *side) {
     for (uint32_t c = 0; c < cut->n_chunk; c++)
         for (uint32_t i = 0; i < cut->chunk[c].n_local; i++) {
@@ -114,8 +115,8 @@ pst_status pst_cut_check(const pst_cut *cut) {
             PST_TRY(check_local(cut, c, chunk->local + i));
     }
     if (steps != cut->tape->n_step)
-        return pst_fail(PST_EINTERNAL, "programs have %u steps, the tape %u", steps,
-                        cut->tape->n_step);
+        return pst_fail(PST_EINTERNAL, "the programs have %u steps; expected %u, as the tape",
+                        steps, cut->tape->n_step);
     uint64_t *side = calloc((size_t)cut->n_channel + 1, sizeof *side);
     pst_status status =
         side ? check_channels(cut, side) : pst_fail(PST_ENOMEM, "no memory to check a cut");

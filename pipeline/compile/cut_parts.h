@@ -3,13 +3,13 @@
 #define PST_PIPELINE_COMPILE_CUT_PARTS_H
 #include "pipeline/compile/cut.h"
 
-/* What is known of every tape value before chunks are built. */
+/* Properties of every tape value, computed before the chunks are built. */
 typedef struct {
     uint32_t *order; /* [n_value] values as the tape writes them, data first */
-    /* [n_value] first and last chunk that has it; low > high: none. Data: not used */
+    /* [n_value] first and last chunk with the value; low > high: none. Data: unused */
     uint32_t *low, *high;
     uint32_t *channel; /* [n_value] channel of the first boundary that it crosses */
-    uint32_t *local;   /* [n_value] scratch: its local in the chunk at hand */
+    uint32_t *local;   /* [n_value] scratch: its local in the current chunk */
 } pst_spread;
 
 /* The chunk of a tape step. */
@@ -28,13 +28,13 @@ pst_status pst_cut_recompute(pst_cut *cut, const uint8_t *mode);
 /* local.c. Fills order, low, high, channel and cut->n_channel. */
 pst_status pst_spread_open(pst_cut *cut, pst_spread *spread);
 void pst_spread_close(pst_spread *spread);
-/* Locals of chunk c; leaves spread->local valid for its values. */
+/* Fills the locals of chunk c; spread->local then holds for its values. */
 pst_status pst_cut_locals(pst_cut *cut, pst_spread *spread, uint32_t c);
-/* Buffers of chunk c from its locals and programs: merges, lifetimes, places. */
+/* Fills the buffers of chunk c from its locals and programs: merged values, lifetimes, places. */
 pst_status pst_cut_buffers(pst_cut *cut, uint32_t c);
 /* Appends chunk c's classes to cut->class_ and places its SLOT buffers in them. */
 pst_status pst_cut_classes(pst_cut *cut, uint32_t c);
 
-/* liveness.c. Places the pass-local buffers and kernel scratch of every program of chunk c. */
+/* liveness.c. Places the scratch buffers and kernel scratch of every program of chunk c. */
 pst_status pst_cut_place_scratch(pst_cut *cut, uint32_t c);
 #endif

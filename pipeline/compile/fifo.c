@@ -1,12 +1,12 @@
-/* Lists for transports without tags, on which a message is taken by the first RECV for its sender:
- * of any two ranks, one posts its RECVs in the order in which the other posts its SENDs. A message
- * that is sent before one that is consumed earlier is received earlier than it need be, and so has
- * its slot for longer. */
+/* Lists for transports without tags, where a RECV takes the next message of its sender: for any two
+ * ranks, one posts its RECVs in the order in which the other posts its SENDs. If messages are
+ * consumed in another order than they are sent, some are received earlier than needed, and hold
+ * their slots for longer. */
 #include "pipeline/compile/builder.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The messages of one action, in the order of its SENDs: what passes through leaves first. */
+/* The messages of one action, in the order of its SENDs: forwarded values are sent first. */
 static void add_messages(const pst_job_builder *b, pst_fifo *f, const pst_action *a,
                          uint32_t source, const uint32_t *action_at, const uint32_t *local_of) {
     const pst_schedule *s = b->schedule;
@@ -29,8 +29,8 @@ static void add_messages(const pst_job_builder *b, pst_fifo *f, const pst_action
         }
 }
 
-/* Nothing may be posted later than what was sent after it; by post, then source, then order of the
- * SENDs. */
+/* A RECV must not be posted later than that of a message sent after it. Sorted by post, then
+ * source, then order of the SENDs. */
 static void order_messages(pst_fifo *f, uint32_t rank, uint32_t n_action,
                            pst_fifo_message *sorted) {
     pst_fifo_message *m = f->message[rank];

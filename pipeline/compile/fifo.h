@@ -1,12 +1,12 @@
-/* Messages in first-in-first-out order, where the transport keeps it. */
+/* The order of messages for transports that only keep first-in-first-out order. */
 #ifndef PST_PIPELINE_COMPILE_FIFO_H
 #define PST_PIPELINE_COMPILE_FIFO_H
 #include "pipeline/compile/job.h"
 
 typedef struct pst_job_builder pst_job_builder;
 
-/* The messages that a rank receives, in the order of its RECVs; those that stand before action a's
- * predecessor computes are [first[a], first[a + 1]). */
+/* The messages that a rank receives, in the order of its RECVs. Those that are posted before the
+ * predecessor of action a computes are [first[a], first[a + 1]). */
 typedef struct {
     uint32_t source, post, chunk, local, micro; /* post: that action a */
 } pst_fifo_message;

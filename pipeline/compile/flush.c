@@ -1,21 +1,21 @@
-/* The end of a step as plain instructions: shared parameters' accumulators are added up and handed
- * back, then the norm is gathered at rank 0, answered, and every rank steps. The order is described
- * in flush.h. */
+/* The end of a step as instructions: accumulators of shared parameters are reduced and returned,
+ * then the norm is gathered at rank 0, answered, and every rank runs STEP. flush.h describes the
+ * order. */
 #include "pipeline/compile/flush.h"
 #include "pipeline/compile/flush_replicas.h"
 #include <stdlib.h>
 
 static const pst_graph *graph_of(const pst_job_builder *b) { return b->cut->graph; }
 
-/* The rank of this pipeline. */
+/* The rank in this lane. */
 static uint32_t rank_of_use(const pst_job_builder *b, uint32_t param, uint32_t use) {
     return pst_grid_in_lane(b->job->grid, pst_builder_stage_of_use(b, param, use), b->lane);
 }
 
 /* --- shared parameters ------------------------------------------------------------------------ */
 
-/* Two channels per use of a shared parameter, from b->channel on: accumulator up to the owner, sum
- * back. */
+/* Two channels for each use of a shared parameter, from b->channel on: accumulator to the owner,
+ * sum back. */
 typedef struct {
     uint32_t peer, param, use, remote_use, part;
     int back;
@@ -33,15 +33,15 @@ static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, loan at) {
     return pst_builder_emit(b, &instr);
 }
 
-/* What is there when the flush begins: its first instruction, and the compute instruction after
- * which gradients are there, PST_NONE. */
+/* State at the start of the flush: its first instruction, and the compute instruction after which
+ * gradients are complete, PST_NONE. */
 typedef struct {
     uint32_t first, computed;
 } passes;
 
-/* `at` writes memory that the lists used: it waits for the last pass, and for every SEND before the
- * flush (those of the head have theirs elsewhere) that nothing else waited for. RECVs have been
- * read by one of these. */
+/* `at` overwrites memory of the lists: it waits for the last pass, and for every SEND before the
+ * flush that nothing else waited for (except those of the head, which use other memory). RECVs have
+ * been read by a pass. */
 static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     uint8_t *named = calloc((size_t)b->n_instr + 1, 1);
     if (!named) {
@@ -56,7 +56,7 @@ static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     free(named);
 }
 
-/* Adds a use's accumulator `operand` to accumulator `sum` of use 0. */
+/* Adds a use's accumulator `operand` to the accumulator `sum` of use 0. */
 static uint32_t emit_reduce(pst_job_builder *b, uint32_t param, uint32_t use, uint32_t operand,
                             uint32_t sum) {
     uint64_t ns = pst_builder_reduce_ns(b, pst_param_elements(graph_of(b)->param + param));
@@ -69,7 +69,7 @@ static uint32_t emit_reduce(pst_job_builder *b, uint32_t param, uint32_t use, ui
     return reduce;
 }
 
-/* Parts [lo, hi) of use 0, into the first of them; returns the last REDUCE, PST_NONE: there is
+/* Adds parts [lo, hi) of use 0 into the first of them; returns the last REDUCE, PST_NONE: there is
  * none. */
 static uint32_t add_parts(pst_job_builder *b, uint32_t param, uint32_t lo, uint32_t hi) {
     if (hi - lo < 2) return PST_NONE;
@@ -79,7 +79,7 @@ static uint32_t add_parts(pst_job_builder *b, uint32_t param, uint32_t lo, uint3
     return emit_reduce(b, param, 0, middle, lo);
 }
 
-/* All uses of a part, at the owner. *joined: whether the join buffer has been used in this
+/* At the owner: adds all uses of a part. *joined: whether the receive buffer has been used in this
  * flush. */
 static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, passes before,
                           int *joined) {
@@ -98,7 +98,7 @@ static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, pas
     return reduce;
 }
 
-/* The owner's side. */
+/* At the owner of a parameter. */
 static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) {
     uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
     for (uint32_t part = 0; part < b->job->parts; part++)
@@ -118,8 +118,8 @@ static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) 
     }
 }
 
-/* A part of the accumulator of a use, to all owners that have it from this rank; returns the last
- * SEND, PST_NONE: none has. */
+/* Sends a part of a use's accumulator to all owners that receive it from this rank; returns the
+ * last SEND, PST_NONE: there is none. */
 static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uint32_t use,
                           uint32_t part) {
     uint32_t stage = pst_builder_stage_of_use(b, param, 0), sent = PST_NONE;
@@ -133,8 +133,8 @@ static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uin
     return sent;
 }
 
-/* The other side; returns the RECV of the sum, or, where replicas send it, what it waits for
- * (pst_builder_wait_lent). */
+/* At the other ranks; returns the RECV of the sum or, if replicas send it, what that has to wait
+ * for (pst_builder_wait_lent). */
 static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t owner,
                      uint32_t first) {
     uint32_t n_use = graph_of(b)->param[param].n_use, sent = PST_NONE;
@@ -151,7 +151,7 @@ static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t
     return recv;
 }
 
-/* returned: [n_param] of lend. */
+/* returned: [n_param] the results of lend. */
 static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
     const pst_graph *g = graph_of(b);
     int joined = 0;
@@ -168,16 +168,16 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
 
 /* --- norm and step ---------------------------------------------------------------------------- */
 
-/* What a rank sends to rank 0: the loss of each of its micro-batches, and the sums of squares of
- * its pieces. */
+/* Size of the message to rank 0: the loss of each of the rank's micro-batches, and the sums of
+ * squares of its pieces. */
 static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     const pst_job *j = b->job;
     pst_grid_place at = pst_grid_at(j->grid, rank);
     return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage, at.replica);
 }
 
-/* Norms and answers of ranks [from, to) stand in the list at hand: its own, and, of a lane on its
- * own, those of all ranks of the stage, which it sends, or takes, in their place. */
+/* The current list has the norm messages and answers of ranks [from, to): its own; in a single lane
+ * also those of all other ranks of its stage, which it sends or receives for them. */
 typedef struct {
     uint32_t from, to;
 } ranks;
@@ -193,7 +193,7 @@ static uint32_t list_of(const pst_job_builder *b, uint32_t rank) {
                          : rank;
 }
 
-/* The norm, or the answer, of `rank`. */
+/* Emits the norm message, or the answer, of `rank`. */
 static uint32_t emit_norm(pst_job_builder *b, uint8_t opcode, uint32_t peer, uint32_t rank,
                           uint32_t doubles, uint32_t channel) {
     uint64_t bytes = doubles * sizeof(double);
@@ -226,7 +226,7 @@ static void gather(pst_job_builder *b) {
                                at);
 }
 
-/* Returns the first RECV, and one behind the last in *end. */
+/* Returns the first RECV; *end: one after the last. */
 static uint32_t take_answers(pst_job_builder *b, uint32_t from, uint32_t *end) {
     ranks all = stands_for(b);
     uint32_t first = b->n_instr;
@@ -236,8 +236,9 @@ static uint32_t take_answers(pst_job_builder *b, uint32_t from, uint32_t *end) {
     return first;
 }
 
-/* Whether no other rank ends its passes later, by the pace of this pipeline and the micro-batches
- * of the others: then no norm is late, and the answer can leave before the optimizer begins. */
+/* Whether no other rank ends its passes later, by the unit-time simulation of this lane and the
+ * numbers of micro-batches of the others. Then no norm is late, and the answer can be sent before
+ * the optimizer starts. */
 static int ends_last(const pst_job_builder *b) {
     const pst_schedule *s = b->schedule;
     uint32_t own = 0, last = 0;
@@ -246,7 +247,7 @@ static int ends_last(const pst_job_builder *b) {
     for (uint32_t r = 0; r < s->n_rank; r++) {
         const pst_action *a = s->n_action[r] ? &s->action[r][s->n_action[r] - 1] : NULL;
         uint32_t end =
-            a ? b->pace.finish[((size_t)a->chunk * 4 + a->opcode) * s->n_micro + a->micro] : 0;
+            a ? b->unit_time.finish[((size_t)a->chunk * 4 + a->opcode) * s->n_micro + a->micro] : 0;
         if (r == b->stage) own = end;
         if (end > last) last = end;
     }
@@ -271,7 +272,7 @@ static uint32_t norm_and_step(pst_job_builder *b, passes before) {
                                  : pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
     if (!b->job->post) step = last;
     for (uint32_t i = answer; i < answered; i++) pst_builder_depend(b, last, i);
-    for (uint32_t i = 0; i < b->n_head; i++) /* of the weights that it changes */
+    for (uint32_t i = 0; i < b->n_head; i++) /* they send the weights that STEP overwrites */
         if (b->instr[i].opcode == PST_OP_SEND) pst_builder_depend(b, step, i);
     b->channel += 2;
     return step;
@@ -313,7 +314,7 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_flush_sums_close(&sums);
 }
 
-/* Bytes of this stage's accumulators that are partial. */
+/* Bytes of the stage's accumulators that are partial sums. */
 static uint64_t partial_bytes(const pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
     uint64_t bytes = 0;
@@ -324,7 +325,7 @@ static uint64_t partial_bytes(const pst_job_builder *b) {
     return bytes * b->job->parts;
 }
 
-/* Down and up again, so that it takes twice as long as one message. */
+/* Reduced and broadcast, so twice the duration of one message. */
 static void add_partial(pst_job_builder *b, passes *before) {
     uint64_t bytes = b->job->grid.tensor > 1 ? partial_bytes(b) : 0;
     if (bytes)

@@ -1,9 +1,9 @@
-/* What replicas exchange, piece by piece: gradients go to the replica that answers for the piece,
- * which adds them as a binary tree over replica indices; then the sum goes to all that hold the
- * parameter, or (zero 1 and 2) stays, and head.c sends what was made of it. That is in the flush,
- * but for rounds (rounds.c), whose gradients are of a micro-batch. Pieces go from the last
- * parameter to the first, as gradients are finished; their number in that order is the seq of their
- * messages. */
+/* Exchanges between replicas, piece by piece: gradients are sent to the owner of the piece, which
+ * adds them as a binary tree over replica indices; then the sum is sent to all ranks with the
+ * parameter or (zero 1 and 2) stays, and head.c sends the updated weights. All of this is in the
+ * flush, except for rounds (rounds.c), whose gradients belong to a micro-batch. Pieces are in order
+ * from the last parameter to the first, as gradients are completed; their index in that order is
+ * the seq of their messages. */
 #include "pipeline/compile/flush_replicas.h"
 #include "pipeline/compile/summary.h"
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 typedef struct {
     uint32_t param, number, owner; /* replica */
     uint64_t from, n;
-    const pst_round *round; /* NULL in the flush */
+    const pst_round *round; /* NULL: in the flush */
 } piece;
 
 typedef void (*piece_fn)(pst_job_builder *b, const piece *at, void *arg);
@@ -66,16 +66,15 @@ static int takes_part(const pst_job_builder *b, const piece *at, uint32_t replic
     return !at->round || at->round->micro < b->job->micros[replica];
 }
 
-/* All gradients of replicas are rounded alike, so that sums do not depend on who adds: this rank's
- * own, which does not travel, when it is first added. */
+/* All replicas' gradients are rounded the same way, so that sums do not depend on which rank adds
+ * them. This rank's own, which is not sent, is rounded when it is first added. */
 static void round_own(pst_job_builder *b, pst_instr *in) {
     if (!b->own_is_exact || (in->into && in->buffer)) return;
     b->own_is_exact = 0;
     in->bytes = in->n * (uint64_t)pst_job_gradient_bytes(b->job);
 }
 
-/* Adds what lies at `buffer` to `into`, once these two are done (PST_NONE: they need not be waited
- * for). */
+/* Adds `buffer` to `into`, after both are ready (PST_NONE: no need to wait). */
 static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uint32_t buffer,
                          uint32_t before, uint32_t after) {
     uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, pst_builder_reduce_ns(b, at->n));
@@ -97,15 +96,15 @@ static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uin
     return reduce;
 }
 
-/* Of a piece: [replicas] its RECVs, and the first of its receive buffers. */
+/* For a piece: [replicas] its RECVs, and its first receive buffer. */
 typedef struct {
     const uint32_t *recv;
     uint32_t first;
 } incoming;
 
-/* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer;
- * PST_NONE: none of them takes part. Returns the last REDUCE, or for one replica its RECV (PST_NONE
- * for this one). */
+/* Adds [lo, hi); *place: where the sum is: 0 this replica's gradient, else 1 + a receive buffer;
+ * PST_NONE: no replica in it takes part. Returns the last REDUCE or, for a single replica, its RECV
+ * (PST_NONE for this one). */
 static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from, uint32_t lo,
                              uint32_t hi, uint32_t *place) {
     if (hi - lo == 1) {
@@ -124,7 +123,7 @@ static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from,
     return emit_sum(b, at, *place, right ? right : left, before, after);
 }
 
-/* Returns the REDUCE that makes the sum: in the accumulator. */
+/* Returns the REDUCE that completes the sum in the accumulator. */
 static uint32_t collect(pst_job_builder *b, const piece *at) {
     uint32_t n = b->job->grid.data, set = b->turn++ % PST_PIECES_IN_FLIGHT,
              first = 1 + set * (n - 1);
@@ -151,7 +150,7 @@ static uint32_t collect(pst_job_builder *b, const piece *at) {
 }
 
 static int shares_out(const pst_job_builder *b, uint32_t param) {
-    return pst_job_shares_out(b->job, b->lane % b->job->grid.tensor, param);
+    return pst_job_shards_gradient(b->job, b->lane % b->job->grid.tensor, param);
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
@@ -200,8 +199,8 @@ void pst_flush_add_round(pst_job_builder *b, pst_round *round) {
 
 /* --- gradients of the flush ------------------------------------------------------------------- */
 
-/* The pass that finishes the accumulator of a parameter with one use: it may be long before the
- * last one of the rank. */
+/* The pass that completes the accumulator of a parameter with one use: it may run long before the
+ * rank's last pass. */
 static uint32_t finished(const pst_job_builder *b, uint32_t param) {
     uint32_t chunk = b->cut->use_chunk[b->cut->use_first[param]], last = b->n_micro - 1;
     return b->compute_at[((size_t)chunk * 4 + (b->cut->split ? PST_OP_W : PST_OP_BW)) * b->n_micro +
@@ -240,7 +239,7 @@ pst_status pst_flush_sums_open(const pst_job_builder *b, pst_flush_sums *sums) {
 
 void pst_flush_sums_close(pst_flush_sums *sums) { free(sums->at); }
 
-/* --- to all who hold the parameter ------------------------------------------------------------ */
+/* --- to all ranks with the parameter ---------------------------------------------------------- */
 
 static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
     return pst_builder_first_use(b, param, stage) < b->cut->graph->param[param].n_use;
@@ -249,7 +248,7 @@ static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
 typedef struct {
     const pst_flush_sums *sums;
     const uint32_t *lent;
-    uint32_t *received; /* [0] the first RECV, [1] one behind the last */
+    uint32_t *received; /* [0] the first RECV, [1] one after the last */
 } spreading;
 
 static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
@@ -267,8 +266,8 @@ static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
         }
 }
 
-/* A sum takes the place of what this rank has sent: to the replica that adds, or, on another stage,
- * to the first use's. */
+/* A sum overwrites what this rank has sent: to the replica that adds or, on another stage, to that
+ * of the first use. */
 static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
     uint32_t owner = pst_builder_stage_of_use(b, at->param, 0),
              use = pst_builder_first_use(b, at->param, b->stage);

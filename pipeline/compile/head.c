@@ -1,7 +1,7 @@
-/* The head of a list, where replicas share out the step (job.zero): the weights that other ranks
- * have stepped come before the passes that read them, piece by piece in the order in which chunks
- * need them, of all owners in turn. SENDs are posted at once; RECVs as far as a window of bytes
- * reaches, which fills a link and leaves messages of the other direction a way between. */
+/* The head of a list, if replicas shard the optimizer step (job.zero): updated weights from other
+ * ranks arrive before the passes that read them, piece by piece in the order in which chunks need
+ * them, alternating between owners. SENDs are posted at once; RECVs up to a window of bytes, which
+ * keeps a link busy and still leaves gaps for messages in the other direction. */
 #include "pipeline/compile/head.h"
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32
     pst_builder_emit(b, &instr);
 }
 
-/* From its owner to a replica of every stage that has a use of the parameter. */
+/* From its owner to a replica of every stage with a use of the parameter. */
 static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t replica) {
     const pst_grid grid = b->job->grid;
     uint32_t n_use = b->cut->graph->param[at->param].n_use, tensor = b->lane % grid.tensor;
@@ -68,7 +68,7 @@ static uint32_t owner_rank(const pst_job_builder *b, const pst_piece *at) {
                             at->owner * grid.tensor + b->lane % grid.tensor);
 }
 
-/* The nth piece of its owner's part; 0: there are not so many. */
+/* The nth piece of its owner's part; 0: there are fewer. */
 static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
     uint64_t to = pst_share_to(s, at->param, at->owner);
     at->from = pst_share_from(s, at->param, at->owner) + nth * s->message;
@@ -77,9 +77,9 @@ static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
     return at->n > 0;
 }
 
-/* All pieces of a parameter, in rounds of one of each owner: replica k has those of owner k + 1
- * first, then of k + 2, ..., so that all links are busy all the time. before: [replicas] how many
- * pieces owners before have. */
+/* All pieces of a parameter, in rounds of one from each owner: replica k receives from owner k + 1
+ * first, then from k + 2, ..., so that all links are busy all the time. before: [replicas] number
+ * of pieces of the owners before each. */
 static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first,
                        const uint32_t *before) {
     const uint32_t d = b->job->grid.data;
@@ -116,8 +116,7 @@ static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, 
     free(before);
 }
 
-/* RECVs from `first` on: what would not fit into the window with those before waits for the oldest
- * of them. */
+/* RECVs from `first` on: one that does not fit into the window waits for the oldest one in it. */
 static void set_window(pst_job_builder *b, uint32_t first) {
     uint64_t in_flight = 0;
     for (uint32_t i = first, oldest = first; i < b->n_instr && b->status == PST_OK; i++) {
@@ -139,7 +138,7 @@ void pst_builder_head(pst_job_builder *b) {
         return;
     }
     uint32_t n = order_params(b, order);
-    /* the flush has the one before for gradients, this one for sums */
+    /* the flush uses the channel before for gradients, this one for sums */
     b->channel = b->cut->n_channel + 1;
     emit_pieces(b, PST_OP_SEND, order, n);
     uint32_t first = b->n_instr;
@@ -150,7 +149,7 @@ void pst_builder_head(pst_job_builder *b) {
 }
 
 void pst_builder_await_head(pst_job_builder *b) {
-    /* pass of each chunk */
+    /* first pass of each chunk */
     uint32_t *first = b->n_head ? malloc(b->cut->n_chunk * sizeof *first) : NULL;
     if (b->n_head && !first)
         b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);

@@ -1,4 +1,4 @@
-/* An instruction in words, for messages of the checker, the simulator and the executor. */
+/* An instruction as text, for messages of the checker, the simulator and the executor. */
 #include "pipeline/compile/job.h"
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
-/* Compiles a schedule and a cut into one instruction list per rank: each action becomes its compute
- * instruction with the RECVs before and the SENDs behind it; slots.c adds what memory reuse
- * demands, flush.c the end of the step. */
+/* Compiles a schedule and a cut into one instruction list per rank: each action becomes its RECVs,
+ * its compute instruction and its SENDs; slots.c adds the dependencies of memory reuse, flush.c the
+ * end of the step. */
 #include "pipeline/compile/job.h"
 #include "base/transport.h"
 #include "pipeline/compile/builder.h"
@@ -19,7 +19,7 @@ static uint32_t *compute_slot(const pst_job_builder *b, uint32_t chunk, uint8_t 
     return b->compute_at + ((size_t)chunk * 4 + opcode) * b->n_micro + micro;
 }
 
-/* Compute instruction that stands for a moment of a chunk. */
+/* The compute instruction of an event of a chunk. */
 static uint32_t compute_of_event(const pst_job_builder *b, uint32_t chunk, pst_event event,
                                  uint32_t micro) {
     uint8_t opcode = b->cut->split ? PST_OP_B : PST_OP_BW;
@@ -28,14 +28,14 @@ static uint32_t compute_of_event(const pst_job_builder *b, uint32_t chunk, pst_e
     return *compute_slot(b, chunk, opcode, micro);
 }
 
-/* The stage that a value comes from, or goes to. */
+/* The stage that a value comes from, or is sent to. */
 static uint32_t stage_beyond(const pst_job_builder *b, uint8_t opcode, uint32_t chunk,
                              const pst_local *l) {
     int down = b->cut->tape->value[l->value].kind == PST_VALUE_GRAD;
     return b->job->rank_of_chunk[(opcode == PST_OP_SEND) == down ? chunk - 1 : chunk + 1];
 }
 
-/* lane: through which it goes. */
+/* lane: of the value. */
 static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk, uint32_t local,
                               uint32_t micro, uint32_t lane) {
     const pst_local *l = b->cut->chunk[chunk].local + local;
@@ -50,8 +50,8 @@ static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk
                        .param = PST_NONE,
                        .use = PST_NONE,
                        .bytes = l->bytes};
-    if (instr.peer != b->rank)
-        instr.ns = pst_builder_transfer_ns(b, l->bytes); /* chunk to chunk on a rank: at once */
+    if (instr.peer != b->rank) /* both chunks are on this rank: no message */
+        instr.ns = pst_builder_transfer_ns(b, l->bytes);
     return pst_builder_emit(b, &instr);
 }
 
@@ -60,8 +60,8 @@ static void emit_recv(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32
     b->recv_at[(size_t)b->cut->chunk[chunk].local[local].channel_in * b->n_micro + micro] = at;
 }
 
-/* What the rank's i-th action consumes; in first-in-first-out order, what has to be posted by
- * then. */
+/* RECVs for what the rank's i-th action consumes; in first-in-first-out order, what has to be
+ * posted by then. */
 static void emit_recvs(pst_job_builder *b, uint32_t i) {
     const pst_action *a = b->schedule->action[b->stage] + i;
     pst_event event = a->opcode == PST_OP_F ? PST_EV_RECV_F : PST_EV_RECV_B;
@@ -74,7 +74,7 @@ static void emit_recvs(pst_job_builder *b, uint32_t i) {
         if (chunk->local[k].birth == event) emit_recv(b, a->chunk, k, a->micro);
 }
 
-/* A value, once `after` is done, to all ranks that have it from here. */
+/* SENDs of a value to all ranks that receive it from here, after `after`. */
 static void emit_value(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro,
                        uint32_t after) {
     uint32_t to = stage_beyond(b, PST_OP_SEND, chunk, b->cut->chunk[chunk].local + local);
@@ -84,7 +84,7 @@ static void emit_value(pst_job_builder *b, uint32_t chunk, uint32_t local, uint3
         pst_builder_depend(b, emit_transfer(b, PST_OP_SEND, chunk, local, micro, lane), after);
 }
 
-/* passed: values that only pass through leave as soon as they arrive, before this action
+/* passed: values that are only forwarded are sent as soon as they arrive, before this action
  * computes. */
 static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
     pst_event event = a->opcode == PST_OP_F ? PST_EV_SEND_F : PST_EV_SEND_B;
@@ -132,7 +132,7 @@ static int by_number(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* Most instructions have two or three, nearly in order. */
+/* Insertion sort: most instructions have two or three dependencies, nearly in order. */
 static void sort_deps(uint32_t *on, uint32_t n) {
     if (n > 32) qsort(on, n, sizeof *on, by_number);
     for (uint32_t i = 1; i < n && n <= 32; i++) {
@@ -142,7 +142,7 @@ static void sort_deps(uint32_t *on, uint32_t n) {
     }
 }
 
-/* By instruction: deps of i are on[first[i]] to on[first[i + 1]], ascending. */
+/* By instruction: the dependencies of i are on[first[i]] to on[first[i + 1]], ascending. */
 static void group_deps(const pst_job_builder *b, uint32_t n_instr, uint32_t *first, uint32_t *on) {
     for (uint32_t i = 0; i < b->n_pair; i++) first[b->pair[i].instr + 2]++;
     for (uint32_t i = 2; i < n_instr + 2; i++) first[i] += first[i - 1];
@@ -150,10 +150,10 @@ static void group_deps(const pst_job_builder *b, uint32_t n_instr, uint32_t *fir
     for (uint32_t i = 0; i < n_instr; i++) sort_deps(on + first[i], first[i + 1] - first[i]);
 }
 
-/* Leaves out doubles, and what the order of the compute queue implies. */
+/* Removes duplicates, and dependencies that the order of the compute queue implies. */
 static void store_deps(pst_instr_list *list, uint32_t i, const uint32_t *on, uint32_t n) {
     pst_instr *instr = list->instr + i;
-    uint32_t latest = PST_NONE; /* latest compute instruction among the deps */
+    uint32_t latest = PST_NONE; /* the latest compute instruction among the dependencies */
     instr->dep = list->n_dep;
     for (uint32_t k = 0; k < n && !pst_opcode_computes(instr->opcode); k++)
         if (pst_opcode_computes(list->instr[on[k]].opcode)) latest = on[k];
@@ -225,11 +225,13 @@ static const char *passes_text(int backward, int split) {
 static pst_status check_schedule(const pst_schedule *s, const pst_cut *cut) {
     if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward ||
         (cut->backward && !s->split != !cut->split))
-        return pst_fail(PST_EINPUT, "schedule %s (%u chunks%s) is not for this cut (%u chunks%s)",
-                        s->name, s->n_chunk, passes_text(s->backward, s->split), cut->n_chunk,
+        return pst_fail(PST_EINPUT,
+                        "schedule %s (%u chunks%s) does not match the cut (%u chunks%s)", s->name,
+                        s->n_chunk, passes_text(s->backward, s->split), cut->n_chunk,
                         passes_text(cut->backward, cut->split));
-    return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk)
-                                   : PST_OK;
+    return s->n_chunk > UINT16_MAX
+               ? pst_fail(PST_EINPUT, "%u chunks; expected at most 65535", s->n_chunk)
+               : PST_OK;
 }
 
 static pst_status count_pieces(pst_job *j) {
@@ -271,7 +273,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
         j->micros[k] = spec->schedule[k]->n_micro;
         if (j->micros[k] > j->n_micro) j->n_micro = j->micros[k];
     }
-    j->n_seq = j->n_micro; /* not less than parts */
+    j->n_seq = j->n_micro; /* at least as many as parts */
     j->narrow = spec->narrow;
     if (spec->slow) {
         if (!(j->slow = malloc(j->n_rank * sizeof *j->slow)))
@@ -285,23 +287,23 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
         j->share[t]->message = spec->message;
     PST_TRY(count_pieces(j));
     uint32_t pieces = pst_job_pieces(j);
-    if (j->zero == 2) pieces *= j->n_micro; /* rounds.c says if they are too many */
+    if (j->zero == 2) pieces *= j->n_micro; /* rounds.c reports if there are too many */
     if (grid.data > 1 && pieces > j->n_seq) j->n_seq = pieces;
     return PST_OK;
 }
 
-/* Those of values, and of the flush: two of replicas, two for every use of a shared parameter, two
- * of the norm. */
+/* Channels of values and of the flush: two for replicas, two for every use of a shared parameter,
+ * two for the norm. */
 static pst_status check_channels(const pst_cut *cut) {
     uint64_t n = cut->n_channel + UINT64_C(4);
     for (uint32_t p = 0; cut->graph && p < cut->graph->n_param; p++)
         if (cut->graph->param[p].n_use > 1) n += 2 * (uint64_t)cut->graph->param[p].n_use;
     if (n <= PST_CHANNEL_COLLECTIVE) return PST_OK;
-    return pst_fail(PST_EINPUT,
-                    "messages of %llu kinds, too many to tell apart (at most %d): fewer chunks, or "
-                    "fewer uses of shared "
-                    "parameters",
-                    (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
+    return pst_fail(
+        PST_EINPUT,
+        "%llu message channels; expected at most %d: use fewer chunks, or fewer uses of "
+        "shared parameters",
+        (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
 }
 
 static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
@@ -320,7 +322,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
     b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);
     if (!b->compute_at || !b->recv_at) return pst_fail(PST_ENOMEM, "no memory for a job");
-    PST_TRY(pst_unit_time_open(b->schedule, &b->pace));
+    PST_TRY(pst_unit_time_open(b->schedule, &b->unit_time));
     if (b->cost->fifo) PST_TRY(pst_fifo_open(b, &b->fifo));
     PST_TRY(pst_slots_open(b->cut, b->n_micro, &b->slots));
     if (!b->rounds) return PST_OK;
@@ -329,24 +331,24 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     return b->slots->gradient ? PST_OK : pst_fail(PST_ENOMEM, "no memory for gradient slots");
 }
 
-/* The ranks of one pipeline. */
+/* Compiles the ranks of one lane. */
 static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slots) {
     pst_status status = open_lane(b, lane);
     for (uint32_t s = 0; status == PST_OK && s < b->spec->grid.pipeline; s++)
         if (pst_grid_is_home(b->spec->grid, s, lane)) status = build_rank(b, s);
-    pst_unit_time_close(&b->pace);
+    pst_unit_time_close(&b->unit_time);
     pst_fifo_close(&b->fifo);
     free(b->compute_at);
     free(b->recv_at);
     free(b->instr);
     free(b->pair);
-    free(b->shared_out);
-    b->shared_out = NULL;
+    free(b->sharded);
+    b->sharded = NULL;
     b->compute_at = b->recv_at = NULL;
     b->instr = NULL;
     b->pair = NULL;
     b->room_pair = 0;
-    b->pace = (pst_unit_time){0};
+    b->unit_time = (pst_unit_time){0};
     b->fifo = (pst_fifo){0};
     *slots = b->slots;
     b->slots = NULL;
@@ -409,5 +411,6 @@ pst_status pst_job_print(const pst_job *job, FILE *out) {
                 fprintf(out, "%s%u", d ? " " : "  after ", job->list[r].dep[instr->dep + d]);
             fputc('\n', out);
         }
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the instruction lists") : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the instruction lists could not be written")
+                       : PST_OK;
 }

@@ -1,17 +1,16 @@
-/* Scratch memory of programs: values that are born and die within one run of one program, and
- * kernel scratch, are placed by the steps during which they live; all programs share the same
- * bytes. Greedy by size: the largest first, each at the lowest offset where nothing that lives at
- * the same time lies. */
+/* Scratch memory of programs: values that live within one pass, and kernel scratch, are placed by
+ * the steps during which they live; all programs share the same bytes. Greedy by size: the largest
+ * first, each at the lowest offset that is free during its life. */
 #include "base/arena.h"
 #include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 
-/* One or more buffers in one place (an operator works in place), or a step's kernel scratch. */
+/* One or more buffers at the same place (in-place operators), or a step's kernel scratch. */
 typedef struct {
     uint64_t bytes, offset;
     uint32_t first, last; /* steps */
-    uint32_t into;        /* item whose place it takes over, or itself */
-    uint32_t taken;       /* 1 + step that took this place over last */
+    uint32_t into;        /* the item whose place it reuses, or itself */
+    uint32_t taken;       /* 1 + the last step that reused this place */
 } item;
 
 static int by_size(const void *a, const void *b) {
@@ -21,8 +20,8 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* How often a step names a buffer: only one that is named once may be overwritten while the step
- * runs. */
+/* How many operands of a step use a buffer: only one with a single use may be overwritten in the
+ * step. */
 static uint32_t mentions(const pst_chunk *chunk, const pst_step *step, uint32_t buffer) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < step->n_operand; i++)
@@ -31,7 +30,8 @@ static uint32_t mentions(const pst_chunk *chunk, const pst_step *step, uint32_t 
     return n;
 }
 
-/* Operands that may share: the written buffer begins where the read one, of the same size, ends. */
+/* In-place operands: the written buffer takes the place of the read one, which has the same size
+ * and dies in this step. */
 static void share_items(const pst_chunk *chunk, uint32_t program, item *items) {
     for (uint32_t s = 0; s < chunk->program[program].n_step; s++) {
         const pst_step *step = chunk->program[program].step + s;
@@ -56,7 +56,7 @@ static void share_items(const pst_chunk *chunk, uint32_t program, item *items) {
     }
 }
 
-/* placed is sorted by offset; inserts `it` at the lowest offset that is free while it lives. */
+/* placed is sorted by offset; inserts `it` at the lowest offset that is free during its life. */
 static void place(item **placed, uint32_t n, item *it) {
     uint64_t at = 0;
     for (uint32_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* What one chunk sees of the tape's values: locals with their moments of birth and use, the buffers
- * that hold them, and the classes of buffers that live and die together. A phase of
+/* The tape's values within each chunk: locals with the events of their birth and uses, the buffers
+ * that hold them, and the classes of buffers with the same birth and deaths. A phase of
  * pst_cut_build. */
 #include "base/arena.h"
 #include "base/transport.h"
@@ -22,7 +22,7 @@ static pst_event event_of_pass(const pst_cut *cut, pst_pass pass) {
     return pass == PST_PASS_W && cut->split ? PST_EV_W : PST_EV_B;
 }
 
-/* --- which chunks a value visits -------------------------------------------------------------- */
+/* --- the chunks of a value -------------------------------------------------------------------- */
 
 static void order_values(const pst_cut *cut, uint32_t *order) {
     const pst_tape *tape = cut->tape;
@@ -54,7 +54,8 @@ static void find_range(const pst_cut *cut, pst_spread *x) {
         }
 }
 
-/* Activations go up from where they are made, gradients down, and what F saved stays. */
+/* Activations are sent to higher chunks, gradients to lower ones; what F saved stays in its chunk.
+ */
 static pst_status number_channels(pst_cut *cut, pst_spread *x) {
     const pst_tape *tape = cut->tape;
     uint64_t next = 0;
@@ -66,11 +67,12 @@ static pst_status number_channels(pst_cut *cut, pst_spread *x) {
         uint32_t home = pst_cut_step_chunk(cut, value->def_step);
         if (value->kind == PST_VALUE_SAVED ||
             home != (value->kind == PST_VALUE_GRAD ? x->high[v] : x->low[v]))
-            return pst_fail(PST_EINTERNAL, "tape value %u is read in a chunk that it cannot reach",
-                            v);
+            return pst_fail(PST_EINTERNAL,
+                            "tape value %u is read in a chunk that it is never sent to", v);
         next += x->high[v] - x->low[v];
         if (next >= PST_CHANNEL_COLLECTIVE)
-            return pst_fail(PST_EINPUT, "too many values cross stage boundaries: over %d",
+            return pst_fail(PST_EINPUT,
+                            "too many values cross stage boundaries; expected at most %d",
                             PST_CHANNEL_COLLECTIVE);
     }
     cut->n_channel = (uint32_t)next;
@@ -108,7 +110,7 @@ static void mark_uses(const pst_cut *cut, const pst_spread *x, uint32_t c, pst_c
     }
 }
 
-/* Data is used by chunk c when one of its steps reads it, which low..high alone does not say. */
+/* Chunk c uses data only if one of its steps reads it; low..high alone does not say that. */
 static void mark_data(const pst_cut *cut, pst_spread *x, uint32_t c) {
     for (uint32_t v = 0; v < cut->tape->n_value; v++) x->local[v] = PST_NONE;
     for (uint32_t s = 0; s < cut->tape->n_step; s++) {
@@ -176,7 +178,7 @@ static uint32_t find(uint32_t *parent, uint32_t i) {
     return i;
 }
 
-/* Values that an operator row says are one memory always. */
+/* Merges values that always share memory, as an operator's row says. */
 static pst_status merge(const pst_chunk *chunk, uint32_t *parent) {
     for (uint32_t p = 0; p < 4; p++)
         for (uint32_t s = 0; s < chunk->program[p].n_step; s++) {
@@ -203,7 +205,7 @@ static pst_status join_local(const pst_cut *cut, pst_buffer *b, const pst_local 
         *b = (pst_buffer){
             .birth = PST_EV_COUNT, .first_step = PST_NONE, .class_ = PST_NONE, .place = place};
     if (b->place != place && (b->place == PST_PLACE_DATA || place == PST_PLACE_DATA))
-        return pst_fail(PST_EINTERNAL, "a data tensor may not be written over");
+        return pst_fail(PST_EINTERNAL, "a data tensor must not be overwritten");
     if (place == PST_PLACE_OUTPUT) b->place = place;
     if (l->bytes > b->bytes) b->bytes = l->bytes;
     if (l->birth < b->birth) b->birth = l->birth;

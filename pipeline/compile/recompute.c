@@ -1,12 +1,12 @@
-/* Recomputation: rewrites the tape so that B and W of a chunk read copies of what F made, and puts
- * the F steps that make these copies in front of the chunk's first B. Lifetimes, memory, channels
- * and time all follow from the tape, so nothing else knows of it. The copies have the bits of the
- * originals: same kernels, same inputs, and dropout is drawn from (seed, name, sample).
+/* Recomputation: rewrites the tape so that B and W of a chunk read copies of F's values, and puts
+ * the F steps that compute these copies before the chunk's first B. Lifetimes, memory, channels and
+ * time all follow from the tape, so no other code knows of it. The copies have the same bits as the
+ * originals: same kernels, same inputs, and dropout is indexed by (seed, name, sample).
  *
- * full: all that F made of the chunk's inputs. selective: operators that are cheap beside the bytes
- * that they leave (op.h), as far as their inputs are at hand when B begins, and outputs that follow
- * from what B reads anyway (an activation from the value before it). Operators that make graph
- * outputs (losses) run once in any case; what they saved is kept. */
+ * full: all that F computed from the chunk's inputs. selective: operators that are cheap for the
+ * bytes that they leave (op.h), if their inputs are available when B begins, and outputs that
+ * follow from what B reads anyway (an activation from the value before it). Operators with graph
+ * outputs (losses) run only once; what they saved is kept. */
 #include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,10 @@
 typedef struct {
     const pst_cut *cut;
     const uint8_t *mode; /* [n_chunk] pst_recompute */
-    uint8_t *redo;       /* [n_node] pst_again: how F may run again */
-    uint8_t *again;      /* [n_step] F steps that do */
-    uint8_t *back;       /* [n_value] some B or W of the chunk at hand reads it */
-    uint32_t *copy;  /* [n_value] what B and W of the chunk that made it read instead, PST_NONE */
+    uint8_t *redo;       /* [n_node] pst_again: how F may be recomputed */
+    uint8_t *again;      /* [n_step] 1: an F step that is recomputed */
+    uint8_t *back;       /* [n_value] 1: some B or W of the current chunk reads it */
+    uint32_t *copy;  /* [n_value] the copy that B and W of its own chunk read instead, PST_NONE */
     uint32_t *moved; /* [n_step] index on the new tape */
 } rewriting;
 
@@ -25,7 +25,7 @@ static uint32_t chunk_of(const rewriting *x, uint32_t step) {
     return pst_cut_step_chunk(x->cut, step);
 }
 
-/* The F step of chunk c that makes the value and may run again; PST_NONE. */
+/* The F step of chunk c that computes the value and may be recomputed; PST_NONE. */
 static uint32_t source(const rewriting *x, uint32_t value, uint32_t c) {
     const pst_tape *tape = x->cut->tape;
     uint32_t d = tape->value[value].def_step;
@@ -36,7 +36,7 @@ static uint32_t source(const rewriting *x, uint32_t value, uint32_t c) {
     return can ? d : PST_NONE;
 }
 
-/* --- what may run again ----------------------------------------------------------------------- */
+/* --- candidates for recomputation ------------------------------------------------------------- */
 
 static int makes_output(const pst_graph *g, const pst_node *node) {
     for (uint32_t i = 0; i < node->n_out; i++)
@@ -44,7 +44,7 @@ static int makes_output(const pst_graph *g, const pst_node *node) {
     return 0;
 }
 
-/* Nothing has to be kept for it that is not kept anyway. */
+/* Whether recomputing keeps no value that is not kept anyway. */
 static int has_inputs(const rewriting *x, uint32_t s) {
     const pst_tape_step *step = x->cut->tape->step + s;
     for (uint32_t i = 0; i < step->n_operand; i++) {
@@ -69,8 +69,7 @@ static void mark_back(const rewriting *x, uint32_t c) {
         }
 }
 
-/* The list of what restores the node's output, in the operands of its F step; 0 when nothing
- * does. */
+/* The operands of the F step from which the node's output can be restored; 0: none. */
 static uint32_t restore(const rewriting *x, uint32_t s, pst_operand out[PST_MAX_ARG]) {
     const pst_tape_step *step = x->cut->tape->step + s;
     const pst_node *node = x->cut->graph->node + step->node;
@@ -91,7 +90,7 @@ static uint32_t restore(const rewriting *x, uint32_t s, pst_operand out[PST_MAX_
     return n;
 }
 
-/* F writes over an input that is not made again: there is no second time. */
+/* F overwrites an input that is not recomputed, so it can run only once. */
 static int spoils_input(const rewriting *x, uint32_t s) {
     const pst_tape_step *step = x->cut->tape->step + s;
     for (uint32_t i = 0; i < step->n_operand; i++) {
@@ -125,7 +124,7 @@ static void choose_nodes(const rewriting *x, uint32_t c) {
     }
 }
 
-/* From the end: what B and W read, and what the steps read that make that. */
+/* Backwards: what B and W read, and what the steps read that compute it. */
 static uint32_t mark_again(const rewriting *x) {
     const pst_tape *tape = x->cut->tape;
     uint32_t n = 0;
@@ -134,7 +133,7 @@ static uint32_t mark_again(const rewriting *x) {
         if (step->pass == PST_PASS_F && !x->again[s]) continue;
         n += x->again[s];
         if (x->again[s] && x->redo[step->node] == PST_AGAIN_RESTORE)
-            continue; /* reads what is kept */
+            continue; /* reads values that are kept */
         for (uint32_t i = 0; i < step->n_operand; i++) {
             const pst_operand *o = step->operand + i;
             if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_READ)) continue;
@@ -166,7 +165,7 @@ static pst_status copy_values(const rewriting *x) {
     return PST_OK;
 }
 
-/* Of a restored output: one pass over what it is made of; an exponential counts as 10. */
+/* Cost of restoring an output: one pass over its inputs; an exponential counts as 10 FLOPs. */
 static void make_again(const rewriting *x, uint32_t s, pst_tape_step *to) {
     to->again = x->redo[to->node];
     if (to->again != PST_AGAIN_RESTORE) return;
@@ -187,7 +186,7 @@ static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *ste
         pst_operand *o = to->operand + i;
         if (o->kind != PST_OPERAND_VALUE || x->copy[o->index] == PST_NONE) continue;
         if (chunk_of(x, tape->value[o->index].def_step) != chunk_of(x, s))
-            continue; /* it has received the original */
+            continue; /* another chunk has received the original */
         o->index = x->copy[o->index];
         if (o->access & PST_WRITE) tape->value[o->index].def_step = *n;
     }
@@ -195,8 +194,8 @@ static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *ste
     ++*n;
 }
 
-/* The steps that run again, in front of the first B or W of their chunk; then definitions are
- * renumbered. */
+/* Inserts the recomputed steps before the first B or W of their chunk; then renumbers definitions.
+ */
 static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, uint8_t *is_sum) {
     pst_tape *tape = x->cut->tape;
     uint32_t n = 0, c = PST_NONE;

@@ -1,12 +1,12 @@
 /* Rounds (zero 2, flush.h): where in the lists of a stage its replicas exchange the weight
- * gradients of a micro-batch, and the gradient slots that these lie in meanwhile.
+ * gradients of a micro-batch, and the gradient slots that hold these meanwhile.
  *
- * A rank that adds waits for other replicas in the midst of its schedule. As slots do
- * (unit_time.c), rounds follow one common order of events, that of the pace of all replicas: a
- * round is added when the last of its replicas needs the slot again, which is two weight gradients
- * later, so that what was sent has arrived by then. Replicas that have equal schedules then have
- * two slots; others may need more. Every wait points back in this order, so no set of lists can
- * deadlock over it. */
+ * A rank that adds waits for other replicas in the middle of its schedule. Like slots
+ * (unit_time.c), rounds follow one common order of events, from the unit-time simulation of all
+ * replicas: a round is added when the last of its replicas needs the slot again, which is two
+ * weight gradients later, so that messages have arrived by then. Replicas with equal schedules then
+ * need two slots; others may need more. Every wait points back in this order, so no set of lists
+ * can deadlock over it. */
 #include "pipeline/compile/rounds.h"
 #include "pipeline/compile/flush_replicas.h"
 #include <stdlib.h>
@@ -18,13 +18,13 @@ static int weighs(const pst_action *a) { return a->opcode == PST_OP_W || a->opco
 
 static uint32_t later(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* One replica's wishes: not sent before its pass is over, and not added later than it needs the
- * slot. cell: [n_chunk][n_micro of the job]. */
-static void add_replica(const pst_job *job, const pst_schedule *s, const pst_unit_time *pace,
+/* One replica's constraints: sent after its pass has ended, and added before it needs the slot.
+ * cell: [n_chunk][n_micro of the job]. */
+static void add_replica(const pst_job *job, const pst_schedule *s, const pst_unit_time *unit_time,
                         uint32_t stage, pst_round *cell) {
     const pst_action *a = s->action[stage];
-    uint32_t n = s->n_action[stage], next = 0, ahead = 0; /* `ahead` weight gradients stand between
-                                                             i and next */
+    /* `ahead`: weight gradients between i and next */
+    uint32_t n = s->n_action[stage], next = 0, ahead = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (!weighs(a + i)) continue;
         if (next <= i) next = i + 1;
@@ -32,9 +32,9 @@ static void add_replica(const pst_job *job, const pst_schedule *s, const pst_uni
         const pst_action *end = a + (next < n ? next : n - 1);
         size_t at = pst_unit_time_key(s, end->chunk, end->opcode, end->micro);
         pst_round *r = cell + (size_t)a[i].chunk * job->n_micro + a[i].micro;
-        r->sent =
-            later(r->sent, pace->finish[pst_unit_time_key(s, a[i].chunk, a[i].opcode, a[i].micro)]);
-        r->added = later(r->added, next < n ? pace->start[at] : pace->finish[at]);
+        r->sent = later(
+            r->sent, unit_time->finish[pst_unit_time_key(s, a[i].chunk, a[i].opcode, a[i].micro)]);
+        r->added = later(r->added, next < n ? unit_time->start[at] : unit_time->finish[at]);
         if (ahead) ahead--;
     }
 }
@@ -47,8 +47,8 @@ static int by_time(const void *x, const void *y) {
     return (a->chunk > b->chunk) - (a->chunk < b->chunk);
 }
 
-/* Micro-batches of a chunk ascend, also where a replica with few of them is late; and what is
- * received in this order is sent in it. */
+/* A chunk's micro-batches stay in order, even if a replica with few of them is late; and messages
+ * are received in the order in which they are sent. */
 static void order(const pst_job *job, uint32_t stage, const pst_round *cell, pst_rounds *rounds) {
     for (uint32_t c = 0; c < job->n_chunk; c++)
         for (uint32_t m = 0; m < job->n_micro && job->rank_of_chunk[c] == stage; m++) {
@@ -70,7 +70,7 @@ static void order(const pst_job *job, uint32_t stage, const pst_round *cell, pst
 }
 
 static pst_status open_stage(const pst_job_spec *spec, const pst_job *job,
-                             const pst_unit_time *pace, uint32_t stage, pst_rounds *rounds) {
+                             const pst_unit_time *unit_time, uint32_t stage, pst_rounds *rounds) {
     size_t n = (size_t)job->n_chunk * job->n_micro;
     pst_round *cell = calloc(n, sizeof *cell);
     rounds->round = calloc(n, sizeof *rounds->round);
@@ -78,7 +78,7 @@ static pst_status open_stage(const pst_job_spec *spec, const pst_job *job,
     rounds->occupant = calloc(n, sizeof *rounds->occupant);
     int failed = !cell || !rounds->round || !rounds->of || !rounds->occupant;
     for (uint32_t k = 0; !failed && k < job->grid.data; k++)
-        add_replica(job, spec->schedule[k], pace + k, stage, cell);
+        add_replica(job, spec->schedule[k], unit_time + k, stage, cell);
     if (!failed) order(job, stage, cell, rounds);
     free(cell);
     return failed ? pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange")
@@ -89,7 +89,7 @@ static pst_status check_count(const pst_job *job) {
     uint64_t n = (uint64_t)pst_job_pieces(job) * job->n_micro;
     if (n <= INT32_MAX) return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "zero 2: %llu pieces of gradients are too many to exchange in a step",
+                    "zero 2: %llu messages with gradients per step are too many; use zero 1",
                     (unsigned long long)n);
 }
 
@@ -98,19 +98,19 @@ pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rou
     *rounds = NULL;
     if (job->zero != 2 || !job->backward) return PST_OK;
     PST_TRY(check_count(job));
-    pst_unit_time *pace = calloc(n, sizeof *pace);
+    pst_unit_time *unit_time = calloc(n, sizeof *unit_time);
     pst_rounds *out = calloc(job->grid.pipeline, sizeof *out);
     pst_status status =
-        pace && out ? PST_OK
+        unit_time && out ? PST_OK
                     : pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange");
     while (status == PST_OK && opened < n) {
-        status = pst_unit_time_open(spec->schedule[opened], pace + opened);
+        status = pst_unit_time_open(spec->schedule[opened], unit_time + opened);
         opened++;
     }
     for (uint32_t s = 0; status == PST_OK && s < job->grid.pipeline; s++)
-        status = open_stage(spec, job, pace, s, out + s);
-    while (opened > 0) pst_unit_time_close(pace + --opened);
-    free(pace);
+        status = open_stage(spec, job, unit_time, s, out + s);
+    while (opened > 0) pst_unit_time_close(unit_time + --opened);
+    free(unit_time);
     if (status == PST_OK) *rounds = out;
     else pst_rounds_close(out, job->grid.pipeline);
     return status;
@@ -134,7 +134,7 @@ void pst_builder_emit_rounds(pst_job_builder *b, uint32_t i) {
     int ended = i == b->schedule->n_action[b->stage];
     uint32_t now =
         ended ? UINT32_MAX
-              : b->pace.start[pst_unit_time_key(b->schedule, a->chunk, a->opcode, a->micro)];
+              : b->unit_time.start[pst_unit_time_key(b->schedule, a->chunk, a->opcode, a->micro)];
     for (; b->n_sent < rounds->n && rounds->round[b->n_sent].sent <= now; b->n_sent++)
         pst_flush_send_round(b, rounds->round + b->n_sent);
     for (; b->n_added < rounds->n && rounds->round[b->n_added].added <= now; b->n_added++)
@@ -146,7 +146,7 @@ void pst_builder_take_gradient(pst_job_builder *b, const pst_action *a, uint32_t
     pst_rounds *rounds = b->rounds + b->stage;
     uint32_t slot = 0;
     while (slot < b->n_gradient && rounds->occupant[slot] >= b->n_added)
-        slot++; /* what has been added is free */
+        slot++; /* slots of rounds that were added are free */
     if (slot == b->n_gradient) {
         b->n_gradient++;
     } else {

@@ -2,14 +2,14 @@
 #include "pipeline/compile/share.h"
 #include <stdlib.h>
 
-#define MOST_ELEMENTS                                                                              \
-    (UINT64_C(1) << 32) /* of a parameter: instructions say in 32 bits where a piece begins */
+/* per parameter, because instructions have 32 bits for the first element of a piece */
+#define MAX_ELEMENTS (UINT64_C(1) << 32)
 
 static uint32_t first_stage(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t param) {
     return stage_of_chunk[cut->use_chunk[cut->use_first[param]]];
 }
 
-/* The replica with the least so far, the first among equals. */
+/* The replica with the smallest load, the first among equals. */
 static uint32_t least(const uint64_t *load, uint32_t n) {
     uint32_t best = 0;
     for (uint32_t k = 1; k < n; k++)
@@ -17,8 +17,8 @@ static uint32_t least(const uint64_t *load, uint32_t n) {
     return best;
 }
 
-/* Equally many pieces to each; those that are left, to whoever has least. load: of the stage, and
- * grows. */
+/* The same number of pieces for each replica; the remaining ones for those with the smallest load.
+ * load: of the stage; increased. */
 static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t *bound) {
     uint32_t pieces = pst_pieces(elements), left = pieces % n;
     uint64_t at = 0;
@@ -36,7 +36,8 @@ static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t 
     }
 }
 
-/* Where one of the gradients that a step writes has to be whole, all are. 1: some were not yet. */
+/* If one of the gradients that a step writes has to be unsharded, all of them have to. 1: some were
+ * not marked yet. */
 static int mark_step(const pst_tape_step *step, uint8_t *whole) {
     int any = 0, marked = 0;
     for (uint32_t i = 0; i < step->n_operand; i++)
@@ -66,11 +67,10 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
     const pst_graph *g = cut->graph;
     uint32_t n = g ? g->n_param : 0;
     for (uint32_t p = 0; n_replica > 1 && p < n; p++)
-        if (pst_param_elements(g->param + p) > MOST_ELEMENTS)
+        if (pst_param_elements(g->param + p) > MAX_ELEMENTS)
             return pst_fail(PST_EINPUT,
-                            "parameter %s has %llu elements, too many for replicas to exchange (at "
-                            "most 2^32); split it "
-                            "with parallel.tensor",
+                            "parameter %s has %llu elements; expected at most 2^32 with several "
+                            "replicas: split it with parallel.tensor",
                             g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
     uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);

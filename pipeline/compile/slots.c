@@ -1,6 +1,6 @@
-/* Slots: through one rank's list in order, every class is given a slot per micro-batch from its
- * first write to its last reader; a slot taken over costs deps on the readers of the occupant
- * before. Greedy by start, which is optimal for intervals. */
+/* Slots: in the order of one rank's list, every class gets a slot per micro-batch from its first
+ * write to its last read. A reused slot costs dependencies on the readers of its previous occupant.
+ * Greedy by start, which is optimal for intervals. */
 #include "pipeline/compile/slots.h"
 #include "pipeline/compile/builder.h"
 #include <stdlib.h>
@@ -41,21 +41,21 @@ void pst_slots_close(pst_slots *slots) {
 
 /* --- lives ------------------------------------------------------------------------------------ */
 
-/* Of the rank at hand; arrays over (class - first) * n_micro + micro, classes of this rank's chunks
- * only. */
+/* Of the current rank; arrays over (class - first) * n_micro + micro, only for classes of this
+ * rank's chunks. */
 typedef struct {
     uint32_t n_micro;
-    uint32_t *row; /* [n_class] class -> row of the arrays below, PST_NONE when on another rank */
-    uint32_t *end; /* last instruction during which the slot is taken */
-    uint32_t *compute;  /* last compute instruction that reads or writes it so far, PST_NONE */
-    uint32_t *send;     /* latest SEND that reads it so far, PST_NONE; the one before is next[it] */
-    uint32_t *before;   /* micro-batch that had the slot before, PST_NONE */
+    uint32_t *row; /* [n_class] the class's row in the arrays below, PST_NONE: on another rank */
+    uint32_t *end; /* last instruction that needs the slot */
+    uint32_t *compute;  /* last compute instruction so far that reads or writes it, PST_NONE */
+    uint32_t *send;     /* latest SEND so far that reads it, PST_NONE; the one before is next[it] */
+    uint32_t *before;   /* the slot's previous micro-batch, PST_NONE */
     uint32_t *occupant; /* row * n_micro + slot -> micro-batch */
     uint32_t *least;    /* [row] smallest end of the occupants */
     uint32_t *next;     /* [n_instr] */
     uint32_t *class_first, *class_last; /* [n_chunk] classes of a chunk are contiguous */
-    uint32_t n_compute, *compute_list, *compute_start; /* compute instructions and when they start
-                                                          by the pace */
+    /* compute instructions, and their start in the unit-time simulation */
+    uint32_t n_compute, *compute_list, *compute_start;
 } lives;
 
 static void free_lives(lives *x) {
@@ -118,13 +118,13 @@ static uint32_t class_of_transfer(const pst_job_builder *b, const pst_instr *ins
     return chunk->buffer[chunk->local[instr->local].buffer].class_;
 }
 
-/* From the value's home, hop by hop: it leaves when it is made (passed on: when it has arrived and
- * the sender has finished the action before), and arrives once the receiver has posted: one action
- * ahead of its consumer. */
+/* Arrival of a value, hop by hop from the chunk that computes it: it is sent when it is computed
+ * (if forwarded: when it has arrived and the sender has finished the action before), and arrives
+ * once the receiver has posted the RECV: one action before its consumer. */
 static uint32_t arrival_of(const pst_job_builder *b, uint32_t chunk, const pst_local *local,
                            uint32_t micro) {
     const pst_schedule *s = b->schedule;
-    const pst_unit_time *p = &b->pace;
+    const pst_unit_time *p = &b->unit_time;
     const pst_value *v = b->cut->tape->value + local->value;
     int down = v->kind == PST_VALUE_GRAD;
     uint8_t back = s->split ? PST_OP_B : PST_OP_BW, opcode = down ? back : PST_OP_F;
@@ -141,9 +141,9 @@ static uint32_t arrival_of(const pst_job_builder *b, uint32_t chunk, const pst_l
     }
 }
 
-/* The first compute instruction behind `at` that starts, by the pace, when the value has arrived,
- * or later: it may not take the slot yet, the ones behind it may. Nothing behind it: the end of the
- * list. */
+/* The first compute instruction after `at` that starts, in the unit-time simulation, at or after
+ * the value's arrival: this one may not reuse the slot yet, later ones may. If there is none: the
+ * end of the list. */
 static uint32_t end_of_send(const pst_job_builder *b, const lives *x, uint32_t at) {
     const pst_instr *instr = b->instr + at;
     uint32_t arrival =
@@ -164,7 +164,7 @@ static void find_ends(const pst_job_builder *b, lives *x) {
         if (instr->opcode > PST_OP_BW) continue;
         size_t key = ((size_t)instr->chunk * 4 + instr->opcode) * x->n_micro + instr->micro;
         x->compute_list[x->n_compute] = i;
-        x->compute_start[x->n_compute++] = b->pace.start[key];
+        x->compute_start[x->n_compute++] = b->unit_time.start[key];
         for (uint32_t k = x->class_first[instr->chunk]; k < x->class_last[instr->chunk]; k++)
             if (b->cut->class_[k].deaths >> pst_event_of(instr->opcode) & 1)
                 x->end[cell(x, k, instr->micro)] = i;
@@ -206,7 +206,7 @@ static void wait_sends(pst_job_builder *b, const lives *x, uint32_t at, size_t c
     for (uint32_t s = x->send[c]; s != PST_NONE; s = x->next[s]) pst_builder_depend(b, at, s);
 }
 
-/* Instruction `at` writes the class for the first time in this micro-batch. */
+/* Instruction `at` is the first to write the class in this micro-batch. */
 static void take_slot(pst_job_builder *b, lives *x, uint32_t k, uint32_t micro, uint32_t at) {
     if (b->slots->class_[k].slot_of_micro[micro] == PST_NONE) choose_slot(b, x, k, micro, at);
     uint32_t before = x->before[cell(x, k, micro)];

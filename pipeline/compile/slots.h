@@ -1,22 +1,22 @@
-/* Slots: memory that micro-batches of a value take turns in. */
+/* Slots: memory that several micro-batches use one after another. */
 #ifndef PST_PIPELINE_COMPILE_SLOTS_H
 #define PST_PIPELINE_COMPILE_SLOTS_H
 #include "pipeline/compile/cut.h"
 
-/* A class of the cut (same index) with the slots that this job needs of it. */
+/* A class of the cut (same index) with the slots that this job needs. */
 typedef struct {
     uint32_t chunk;
     uint8_t birth, deaths;
-    uint64_t bytes; /* of one slot; buffers lie in it at pst_buffer.offset */
+    uint64_t bytes; /* of one slot; buffers are in it at pst_buffer.offset */
     uint32_t n_slot;
     uint32_t *slot_of_micro; /* [n_micro] */
 } pst_class;
-/* Slots: for every class which slot a micro-batch uses; computed together with the lists because
- * reuse of a slot is a dep on the last readers of the one before. A slot that a SEND reads is held
+/* The slot of each class and micro-batch. Computed together with the lists, because reusing a slot
+ * is a dependency on the last readers of its previous micro-batch. A slot that a SEND reads is held
  * at least through the next compute instruction, so that sending overlaps with it, and until the
  * receiver can have posted its RECV (unit_time.c), so that no wait for it can close a cycle. A RECV
- * stands before the compute instruction that precedes its consumer: the next input arrives while
- * the current one computes. */
+ * comes before the compute instruction that precedes its consumer: the next input arrives while the
+ * current one computes. */
 typedef struct {
     uint32_t n_class, n_micro;
     pst_class *class_;  /* [n_class], as pst_cut.class_ */

@@ -1,21 +1,21 @@
-/* What replicas exchange, in the lists of one pipeline on its own (pst_job_spec.alone): where the
- * whole job has a message for every piece, replica and use, here stand a few that a rank sends to
- * itself, each as long as all those that it is for, and additions alike. As all replicas of a stage
- * do the same at the same time, what a rank sends takes as long as what comes to it; the longer of
- * both counts.
+/* Exchanges between replicas in the lists of a single lane (pst_job_spec.alone): the whole job has
+ * a message for every piece, replica and use; here a rank sends a few messages to itself, each as
+ * long as all those that it stands for, and the same for additions. All replicas of a stage do the
+ * same at the same time, so sending takes as long as receiving; the longer of both counts.
  *
- * Groups: the parameters of one use in a chunk go together, those of several uses each by itself.
- * Of a group, as many pieces as receive buffers have room for come first, while other passes still
- * compute; the rest is cut into segments, so that sending and adding overlap as they would. */
+ * Groups: the parameters of a chunk with one use are one group, each parameter with several uses is
+ * one. Of a group, as many pieces as there are receive buffers come first, while other passes still
+ * compute; the rest is cut into segments, so that sending and adding overlap as in the whole job.
+ */
 #include "pipeline/compile/summary.h"
 #include <stdlib.h>
 
-enum { SEGMENTS = 8, ROUND_SEGMENTS = 2, WINDOW = 4 << 20 }; /* WINDOW: head.c's, bytes */
+enum { SEGMENTS = 8, ROUND_SEGMENTS = 2, WINDOW = 4 << 20 }; /* WINDOW: that of head.c, in bytes */
 
 typedef int (*group_fn)(const pst_job_builder *b, uint32_t param, uint32_t chunk);
 
-static int is_shared_out(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
-    return pst_job_shares_out(b->job, b->lane % b->job->grid.tensor, param) &&
+static int is_sharded(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
+    return pst_job_shards_gradient(b->job, b->lane % b->job->grid.tensor, param) &&
            b->cut->use_chunk[b->cut->use_first[param]] == chunk;
 }
 
@@ -25,13 +25,13 @@ static int is_single(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
 }
 
 static int is_whole(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
-    return is_single(b, param, chunk) && !is_shared_out(b, param, chunk);
+    return is_single(b, param, chunk) && !is_sharded(b, param, chunk);
 }
 
 static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
     const pst_graph *g = b->cut->graph;
     pst_summary x = {.param = PST_NONE,
-                     .segments = takes == is_shared_out ? ROUND_SEGMENTS : SEGMENTS};
+                     .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
     for (uint32_t k = 0; g && k < b->job->grid.data; k++) {
         uint64_t own = 0, pieces = 0;
         for (uint32_t p = 0; p < g->n_param; p++) {
@@ -58,9 +58,9 @@ static pst_summary group_of_param(const pst_job_builder *b, uint32_t param) {
 }
 
 pst_status pst_summary_open(pst_job_builder *b) {
-    b->shared_out = calloc(b->cut->n_chunk, sizeof *b->shared_out);
-    if (!b->shared_out) return pst_fail(PST_ENOMEM, "no memory for a job");
-    for (uint32_t c = 0; c < b->cut->n_chunk; c++) b->shared_out[c] = group_of(b, c, is_shared_out);
+    b->sharded = calloc(b->cut->n_chunk, sizeof *b->sharded);
+    if (!b->sharded) return pst_fail(PST_ENOMEM, "no memory for a job");
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++) b->sharded[c] = group_of(b, c, is_sharded);
     return PST_OK;
 }
 
@@ -70,7 +70,7 @@ static uint32_t segments_of(const pst_summary *x) {
     return x->pieces > PST_PIECES_IN_FLIGHT ? x->segments : 1;
 }
 
-/* Of n things that go with the group's pieces, those of segment i. */
+/* Segment i's part of n, which is in proportion to pieces. */
 static uint64_t part_of(const pst_summary *x, uint64_t n, uint32_t i) {
     uint64_t behind[2], rest = x->pieces - PST_PIECES_IN_FLIGHT;
     if (segments_of(x) == 1) return n;
@@ -86,7 +86,7 @@ static pst_cluster_link link_of(const pst_job_builder *b) {
     return (pst_cluster_link){b->cost->latency_ns, b->cost->bytes_per_s};
 }
 
-/* A message of the rank to itself, or of two ranks: one of its ends. */
+/* One end of a message of a rank to itself, or between two ranks. */
 static uint32_t emit_end(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer,
                          uint64_t bytes, uint64_t wire_ns) {
     pst_instr in = pst_builder_blank(opcode, link_of(b).latency_ns + wire_ns);
@@ -107,15 +107,15 @@ static uint64_t wire_ns(const pst_job_builder *b, uint64_t bytes) {
     return bytes_per_s > 0 ? (uint64_t)((double)bytes * 1e9 / bytes_per_s) : 0;
 }
 
-/* What comes to a rank, or leaves it, when each of `replicas` sends its elements to whoever owns
- * them, or each owner sends its own to the others. */
+/* Elements that a rank receives or sends, whichever is more, when each of `replicas` sends its
+ * elements to their owners, or each owner sends its own to the others. */
 static uint64_t moved(const pst_summary *x, uint32_t replicas) {
     uint64_t in = x->own * (replicas - 1), out = x->all - x->own;
     return in > out ? in : out;
 }
 
-/* Of a segment of gradients. Where latency is long, pieces come as fast as receive buffers are free
- * again. */
+/* Duration of a segment of gradients. With long latency, receive buffers limit the rate of pieces.
+ */
 static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32_t replicas,
                           uint32_t i) {
     uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * pst_job_gradient_bytes(b->job), i)),
@@ -127,7 +127,7 @@ static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32
     uint64_t sums = pst_builder_reduce_ns(b, part_of(x, x->own, i) * replicas);
     if (ns < pieces * turn / PST_PIECES_IN_FLIGHT) ns = pieces * turn / PST_PIECES_IN_FLIGHT;
     if (x->segments == SEGMENTS || !i) return ns;
-    /* adding goes on meanwhile */
+    /* overlaps with adding */
     return (ns > sums ? ns - sums : 0) + (ns < sums ? ns : sums) / (pieces + 1);
 }
 
@@ -148,7 +148,7 @@ static uint32_t emit_sum(pst_job_builder *b, const pst_summary *x, uint64_t elem
     return reduce;
 }
 
-/* Sends segment i to itself, once `ready` (PST_NONE: nothing to wait for) is done. */
+/* Sends segment i to this rank itself, after `ready` (PST_NONE: no need to wait). */
 static uint32_t send(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i,
                      uint32_t ready) {
     uint32_t at = emit_end(b, PST_OP_SEND, x, b->rank,
@@ -158,8 +158,8 @@ static uint32_t send(pst_job_builder *b, const pst_summary *x, uint32_t replicas
     return at;
 }
 
-/* Receives segment i, once buffers are free, and adds it; returns the REDUCE (RECV: nothing is this
- * rank's to add). */
+/* Receives segment i, once buffers are free, and adds it; returns the REDUCE (the RECV if this rank
+ * has nothing to add). */
 static uint32_t add(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i,
                     uint32_t more) {
     uint32_t at = PST_NONE;
@@ -175,14 +175,15 @@ static uint32_t add(pst_job_builder *b, const pst_summary *x, uint32_t replicas,
     return reduce;
 }
 
-/* Replicas that have a micro-batch. */
+/* The number of replicas with this micro-batch. */
 static uint32_t replicas_with(const pst_job_builder *b, uint32_t micro) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < b->job->grid.data; k++) n += micro < b->job->micros[k];
     return n;
 }
 
-/* The numbers of a round's messages: its own, so that sending and adding can lie apart. */
+/* A round's messages have numbers of their own, so that sending and adding can be apart in the
+ * list. */
 static void enter_round(pst_job_builder *b, const pst_round *round, uint32_t i) {
     b->channel = b->cut->n_channel;
     b->turn = (round->chunk * b->job->n_micro + round->micro) * SEGMENTS + i;
@@ -196,7 +197,7 @@ static void mark(pst_job_builder *b, uint32_t at, const pst_round *round) {
 }
 
 void pst_summary_send_round(pst_job_builder *b, pst_round *round) {
-    pst_summary x = b->shared_out[round->chunk];
+    pst_summary x = b->sharded[round->chunk];
     uint32_t n = replicas_with(b, round->micro), pass = b->cut->split ? PST_OP_W : PST_OP_BW;
     round->n_send = 0;
     if (round->micro >= b->n_micro || !moves(&x, n)) return;
@@ -210,7 +211,7 @@ void pst_summary_send_round(pst_job_builder *b, pst_round *round) {
 }
 
 void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
-    pst_summary x = b->shared_out[round->chunk];
+    pst_summary x = b->sharded[round->chunk];
     uint32_t n = replicas_with(b, round->micro);
     if (round->micro >= b->n_micro || x.param == PST_NONE) return;
     for (uint32_t i = 0; i < segments_of(&x) && b->status == PST_OK; i++) {
@@ -221,8 +222,8 @@ void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
     }
 }
 
-/* What the last REDUCE of each segment of a group waited for, in sums->at: [n_param][SEGMENTS], by
- * the first parameter. */
+/* sums->at: [n_param][SEGMENTS], by a group's first parameter: what the last REDUCE of each segment
+ * waited for. */
 static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_flush_sums *sums,
                          uint32_t ready) {
     uint32_t n = b->job->grid.data, base = b->turn;
@@ -248,8 +249,7 @@ static int has_partial(const pst_job_builder *b) {
 
 void pst_summary_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready) {
     uint8_t pass = b->cut->split ? PST_OP_W : PST_OP_BW;
-    if (!shared)
-        b->turn = b->job->n_chunk * b->job->n_micro * SEGMENTS; /* behind those of rounds */
+    if (!shared) b->turn = b->job->n_chunk * b->job->n_micro * SEGMENTS; /* after those of rounds */
     int later = b->job->parts > 1 || (b->cut->graph && has_partial(b));
     for (uint32_t c = b->cut->n_chunk; c-- > 0 && !shared;) {
         if (b->job->rank_of_chunk[c] != b->stage) continue;
@@ -268,17 +268,18 @@ uint32_t pst_summary_sums(const pst_job_builder *b) {
     return b->cut->graph ? b->cut->graph->n_param * SEGMENTS : 0;
 }
 
-/* --- to all who hold the parameter ------------------------------------------------------------ */
+/* --- to all ranks with the parameter ---------------------------------------------------------- */
 
-/* All of a group, from its owners to a stage that has it, too. */
+/* All elements of a group, from their owners to a stage with the parameters, this one or another.
+ */
 static uint32_t emit_hop(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer,
                          uint64_t bytes) {
     b->turn = x->param;
     return emit_end(b, opcode, x, peer, bytes, wire_ns(b, bytes));
 }
 
-/* The ends of the messages that bring owners' elements (of `size` bytes) to the other stages that
- * hold a parameter. */
+/* The ends of the messages that bring owners' elements (of `size` bytes) to the other stages with a
+ * parameter. */
 static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t size, uint32_t after,
                 uint32_t received[2]) {
     pst_summary x = group_of_param(b, param);
@@ -314,7 +315,7 @@ void pst_summary_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, con
                              uint32_t received[2]) {
     const pst_graph *g = b->cut->graph;
     received[0] = received[1] = PST_NONE;
-    b->channel++; /* behind gradients */
+    b->channel++; /* after gradients */
     for (uint32_t c = b->cut->n_chunk; g && c-- > 0;) {
         pst_summary x = group_of(b, c, is_whole);
         if (b->job->rank_of_chunk[c] == b->stage && x.param != PST_NONE)
@@ -338,7 +339,7 @@ void pst_summary_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, con
 
 /* --- the head --------------------------------------------------------------------------------- */
 
-/* Weights that are stepped elsewhere, two segments under way at a time. */
+/* Weights that are updated elsewhere, with two segments in flight. */
 static void head_group(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t *before) {
     uint64_t bytes = moved(x, b->job->grid.data) * pst_dtype_bytes(b->cut->graph->dtype);
     for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data) && b->status == PST_OK;

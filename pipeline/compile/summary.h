@@ -1,19 +1,19 @@
-/* What replicas exchange, in the lists of one pipeline on its own. */
+/* Exchanges between replicas, in the lists of a single lane. */
 #ifndef PST_PIPELINE_COMPILE_SUMMARY_H
 #define PST_PIPELINE_COMPILE_SUMMARY_H
 #include "pipeline/compile/flush_replicas.h"
 
-/* A group of parameters that replicas exchange. Their elements; of the replica that has most to add
- * up, or step, its own and the pieces that these are. */
+/* A group of parameters that replicas exchange: all its elements; for the replica that owns most,
+ * its elements and pieces. */
 struct pst_summary {
     uint64_t all, own, pieces;
-    uint32_t param;    /* the first of them; PST_NONE: there are none */
-    uint32_t segments; /* into which it may be cut */
+    uint32_t param;    /* the first parameter; PST_NONE: the group is empty */
+    uint32_t segments; /* the number of segments that it may be cut into */
 };
 
-/* As flush_replicas.h and head.h have it, of a lane on its own. Of the sums: how many numbers are
- * noted. */
-pst_status pst_summary_open(pst_job_builder *b); /* fills b->shared_out */
+/* As in flush_replicas.h and head.h, for a single lane. pst_summary_sums: the number of entries in
+ * sums->at. */
+pst_status pst_summary_open(pst_job_builder *b); /* fills b->sharded */
 void pst_summary_head(pst_job_builder *b);
 void pst_summary_send_round(pst_job_builder *b, pst_round *round);
 void pst_summary_add_round(pst_job_builder *b, pst_round *round);

@@ -26,7 +26,7 @@ static uint64_t accumulator_bytes(const pst_memory_map_builder *b, uint32_t p) {
 }
 
 static int is_sharded(const pst_memory_map_builder *b, uint32_t p) {
-    return pst_job_shares_out(b->job, pst_grid_at(b->job->grid, b->map->rank).tensor, p);
+    return pst_job_shards_gradient(b->job, pst_grid_at(b->job->grid, b->map->rank).tensor, p);
 }
 
 static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *optim, int partial) {

@@ -201,11 +201,11 @@ static pst_status check_chunks_per_rank(const reader *r, const pst_schedule *s) 
 }
 
 static pst_status check_ends(const pst_schedule *s, uint32_t *rank, uint32_t *action) {
-    pst_unit_time pace;
-    pst_status status = pst_unit_time_open(s, &pace);
-    *rank = pace.stuck_rank;
-    *action = pace.stuck_action;
-    pst_unit_time_close(&pace);
+    pst_unit_time unit_time;
+    pst_status status = pst_unit_time_open(s, &unit_time);
+    *rank = unit_time.stuck_rank;
+    *action = unit_time.stuck_action;
+    pst_unit_time_close(&unit_time);
     return status;
 }
 

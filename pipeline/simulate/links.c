@@ -34,13 +34,13 @@ static int in_order(const void *a, const void *b) {
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* Its bytes come last on a link; returns when they are through. */
+/* Appends the message's bytes to a link; returns when they are through. */
 static uint64_t pass(uint64_t *last_ns, uint64_t at_ns, uint64_t wire_ns) {
     *last_ns = (*last_ns > at_ns ? *last_ns : at_ns) + wire_ns;
     return *last_ns;
 }
 
-/* Through all links at the end `rank` of a message. */
+/* Passes all links at one end, `rank`, of a message. */
 static uint64_t pass_end(const pst_links *l, uint64_t *last_ns, uint32_t rank, int apart,
                          const pst_link_message *m) {
     if (!apart) return pass(last_ns + rank, m->at_ns, m->wire_ns);

@@ -1,5 +1,5 @@
-/* Simulation: the walk gives every instruction its start and end; the figures of a step follow from
- * them in the same way whether the spans were simulated or measured. */
+/* Simulation: a walk gives every instruction its start and end; the figures of a step follow from
+ * these in the same way for simulated and measured spans. */
 #include "pipeline/simulate/simulate.h"
 #include "pipeline/simulate/walk.h"
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 static int is_pass(uint8_t opcode) { return opcode <= PST_OP_BW; }
 
-/* The figures of one rank; passes: start of the first, end of the last F, B, W or BW seen so far on
- * any rank. */
+/* The figures of one rank. passes: start of the first and end of the last F, B, W or BW so far,
+ * over all ranks. */
 static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, pst_span *passes) {
     const pst_instr_list *list = &job->list[rank];
     uint64_t first = UINT64_MAX, last = 0;
@@ -65,7 +65,7 @@ pst_status pst_simulate(const pst_job *job, pst_timing **timing) {
     pst_status status = pst_walk_run(walk);
     if (status == PST_OK) status = open_timing(job, &t);
     if (status == PST_OK) {
-        pst_span **span = t->span; /* the walk's spans become the timing's */
+        pst_span **span = t->span; /* the timing owns the walk's spans from here on */
         t->span = walk->span;
         walk->span = span;
         measure(job, t);
@@ -92,7 +92,7 @@ pst_status pst_timing_from_spans(const pst_job *job, pst_span *const *span, pst_
     return PST_OK;
 }
 
-/* ns of each pass of the chunk for one micro-batch: passes[0] F, [1] B (BW), [2] W. */
+/* Durations of the chunk's passes for one micro-batch: passes[0] F, [1] B (BW), [2] W. */
 static void find_passes(const pst_job *job, uint32_t chunk, uint32_t lane, uint64_t passes[3]) {
     const pst_instr_list *list =
         &job->list[pst_grid_in_lane(job->grid, job->rank_of_chunk[chunk], lane)];
@@ -118,7 +118,8 @@ static uint64_t bound_of_lane(const pst_job *job, uint32_t lane) {
             work += (passes[0] + passes[1] + passes[2]) * job->micros[lane / job->grid.tensor];
         }
         if (there + work > bound)
-            bound = there + work; /* of the first chunk of a rank all its work, of others less */
+            /* for the first chunk of a rank all of the rank's work, for others less */
+            bound = there + work;
         find_passes(job, c, lane, passes);
         there += passes[0];
         path += passes[0] + passes[1];

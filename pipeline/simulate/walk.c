@@ -1,6 +1,6 @@
-/* One pass over the instruction lists in the order of time: the rank that can issue something first
- * does so. A tournament over the ranks says which; of equals any, for messages that are there at
- * the same time are put in order before time goes on (links.h), and all else is a longest path. */
+/* One pass over the instruction lists in order of time: the rank that can issue something first
+ * does so. A tournament tree over the ranks finds it. Ties may be broken in any way: messages of
+ * the same time are ordered before time advances (links.h), and all else is a longest path. */
 #include "pipeline/simulate/walk.h"
 #include "base/clock.h"
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static int same_message(const pst_job *job, place a, place b) {
     return a.rank == y->peer && b.rank == x->peer;
 }
 
-/* Every message has one cell: its first end; the other end finds it there. */
+/* A hash table with one cell per message: the end that comes first inserts it, the other one finds
+ * it. */
 static pst_status join(pst_walk *w, place *cell, uint64_t mask, place here) {
     const pst_instr *in = &w->job->list[here.rank].instr[here.index];
     int sends = in->opcode == PST_OP_SEND;
@@ -40,7 +41,7 @@ static pst_status join(pst_walk *w, place *cell, uint64_t mask, place here) {
     const pst_instr *other = &w->job->list[there.rank].instr[there.index];
     if (other->opcode == in->opcode || w->partner[there.rank][there.index] != PST_NONE) {
         char text[96];
-        return pst_fail(PST_EINPUT, "two messages have one name: %s, seq %u",
+        return pst_fail(PST_EINPUT, "two messages have the same channel and seq: %s, seq %u",
                         pst_instr_text(w->job, here.rank, here.index, text, sizeof text), in->seq);
     }
     w->partner[here.rank][here.index] = there.index;
@@ -139,8 +140,9 @@ close:
 
 /* --- run -------------------------------------------------------------------------------------- */
 
-/* When the deps of an instruction have ended; PST_NEVER while one has not: most often the last, of
- * thousands of pieces of replica sums. */
+/* When the dependencies of an instruction have ended; PST_NEVER: one has not. Checked from the last
+ * one on, because that is usually the one that is missing, of thousands (pieces of replica sums).
+ */
 static uint64_t ready_ns(const pst_walk *w, uint32_t rank, const pst_instr *in) {
     uint64_t ready = 0;
     for (uint32_t d = in->n_dep; d-- > 0 && ready != PST_NEVER;) {
@@ -159,7 +161,7 @@ static uint64_t head_ns(const pst_walk *w, uint32_t rank, uint32_t queue) {
     return ready > last ? ready : last;
 }
 
-/* Enters what the rank can do next. */
+/* Updates the time of the rank's next issue. */
 static void look(pst_walk *w, uint32_t rank) {
     uint64_t first = PST_NEVER;
     for (uint32_t q = 0; q < PST_Q_COUNT; q++) {
@@ -185,7 +187,7 @@ static void complete(pst_walk *w, uint32_t rank, uint32_t i, uint64_t start, uin
     if (peer != rank) look(w, rank);
 }
 
-/* When its partner had been issued too, the transfer can start. */
+/* If its partner was issued too, the transfer can start. */
 static pst_status issue_transfer(pst_walk *w, uint32_t rank, uint32_t i) {
     const pst_instr *in = &w->job->list[rank].instr[i];
     uint32_t other = w->partner[rank][i];
@@ -215,7 +217,7 @@ static pst_status issue(pst_walk *w, uint32_t rank, uint32_t queue) {
     return PST_OK;
 }
 
-/* All that the rank can issue now. */
+/* Issues all that the rank can issue now. */
 static pst_status run_rank(pst_walk *w, uint32_t rank) {
     for (uint32_t q = 0; q < PST_Q_COUNT; q++)
         while (head_ns(w, rank, q) == w->now) PST_TRY(issue(w, rank, q));
@@ -223,7 +225,7 @@ static pst_status run_rank(pst_walk *w, uint32_t rank) {
     return PST_OK;
 }
 
-/* Time goes on: the messages that were there have their order. Returns how many. */
+/* Time advances: orders the messages so far. Returns how many there were. */
 static uint32_t settle(pst_walk *w) {
     uint32_t n = pst_links_settle(&w->links);
     for (uint32_t k = 0; k < n; k++) {
@@ -233,15 +235,15 @@ static uint32_t settle(pst_walk *w) {
     return n;
 }
 
-/* --- what stands in the way ------------------------------------------------------------------- */
+/* --- deadlocks -------------------------------------------------------------------------------- */
 
-/* The instruction that (rank, i), which has not ended, waits for; rank PST_NONE when it waits for
- * nobody there is. */
+/* The instruction that (rank, i), which has not ended, waits for; rank PST_NONE: its message has no
+ * other end. */
 static place waits_for(const pst_walk *w, place p) {
     const pst_instr_list *list = &w->job->list[p.rank];
     const pst_instr *in = &list->instr[p.index];
     uint32_t at = w->at[in->queue][p.rank];
-    if (p.index < at) { /* issued: the other end is missing */
+    if (p.index < at) { /* it is issued, so the other end is missing */
         uint32_t other = w->partner[p.rank][p.index];
         return other == PST_NONE ? (place){PST_NONE, 0} : (place){in->peer, other};
     }
@@ -253,7 +255,7 @@ static place waits_for(const pst_walk *w, place p) {
     return (place){PST_NONE, 0};
 }
 
-/* Follows the waiting from anywhere: after `left` steps it is on a cycle, or it ends at a message
+/* Follows the waits from any instruction: after `left` steps it is on a cycle, or ends at a message
  * without partner. */
 static pst_status explain(const pst_walk *w) {
     char cycle[1536] = "", text[96];
@@ -269,8 +271,7 @@ static pst_status explain(const pst_walk *w) {
     for (uint64_t step = 0; step <= w->left; step++) {
         next = waits_for(w, p);
         if (next.rank == PST_NONE) {
-            return pst_fail(PST_EINPUT,
-                            "it cannot finish: %s waits for a partner that does not exist",
+            return pst_fail(PST_EINPUT, "deadlock: %s has no other end",
                             pst_instr_text(w->job, p.rank, p.index, text, sizeof text));
         }
         p = next;

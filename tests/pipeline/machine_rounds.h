@@ -82,7 +82,7 @@ static inline int round_form(round_machine *x) {
         if (in->queue != PST_Q_COMPUTE && in->peer >= x->job->n_rank) return round_wrong(x, "peer");
         if (!is_round(x, id)) continue;
         if (in->opcode > PST_OP_REDUCE || in->param >= g->n_param ||
-            !pst_job_shares_out(x->job, 0, in->param) || in->use)
+            !pst_job_shards_gradient(x->job, 0, in->param) || in->use)
             return round_wrong(x, "not a gradient that is shared out");
         uint32_t chunk = x->cut->use_chunk[x->cut->use_first[in->param]];
         if (chunk != in->chunk ||
@@ -156,7 +156,7 @@ static inline void run_weights(round_machine *x, uint32_t id) {
     round_cell *slot = x->memory[x->rank[id]].slot[slot_of(x, x->rank[id], in->chunk, in->micro)];
     memset(slot, 0, ROUND_BINS * sizeof *slot);
     for (uint32_t p = 0; p < x->cut->graph->n_param; p++) {
-        if (!pst_job_shares_out(x->job, 0, p) ||
+        if (!pst_job_shards_gradient(x->job, 0, p) ||
             x->cut->use_chunk[x->cut->use_first[p]] != in->chunk)
             continue;
         uint32_t n = pst_pieces(pst_param_elements(x->cut->graph->param + p));
@@ -271,7 +271,7 @@ static inline uint64_t sum_of_round(const round_machine *x, uint32_t lo, uint32_
 static inline int round_sums(const round_machine *x) {
     const pst_job *j = x->job;
     for (uint32_t p = 0; p < x->cut->graph->n_param; p++) {
-        if (!pst_job_shares_out(j, 0, p)) continue;
+        if (!pst_job_shards_gradient(j, 0, p)) continue;
         uint32_t stage = j->rank_of_chunk[x->cut->use_chunk[x->cut->use_first[p]]];
         for (uint32_t k = 0; k < j->grid.data; k++)
             for (uint64_t from = pst_share_from(j->share[0], p, k);
@@ -343,7 +343,7 @@ static inline int round_accepts(const pst_job *job, const pst_cut *cut, pst_slot
         for (uint32_t id = x.first[r]; id < x.first[r + 1]; id++) x.rank[id] = r;
     for (uint32_t p = 0; p < cut->graph->n_param; p++) {
         x.base[p] = bins;
-        if (pst_job_shares_out(job, 0, p))
+        if (pst_job_shards_gradient(job, 0, p))
             bins += pst_pieces(pst_param_elements(cut->graph->param + p));
     }
     int ok = round_form(&x) && round_partners(&x);

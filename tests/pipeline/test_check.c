@@ -99,11 +99,11 @@ static void lost_messages(void **state) {
     study s;
     open_study(&s, "1f1b", 3, 4);
     drop_instr(&s.job->list[1], study_find(&s, 1, PST_OP_RECV, 2, 0));
-    assert_refused(&s, "nobody receives it");
+    assert_refused(&s, "it has no RECV");
     study_close(&s);
     open_study(&s, "1f1b", 3, 4);
     drop_instr(&s.job->list[0], study_find(&s, 0, PST_OP_SEND, 2, 0));
-    assert_refused(&s, "nobody sends it");
+    assert_refused(&s, "it has no SEND");
     study_close(&s);
 }
 
@@ -118,8 +118,8 @@ static void wrong_messages(void **state) {
         if (k == 2) recv->seq = 1;
         if (k == 3) recv->peer = 99;
         if (k == 4) recv->local = 99;
-        static const char *const what[] = {"not that of its value", "nob", "one name",
-                                           "peer does not exist", "no value"};
+        static const char *const what[] = {"differs from its value", "it has no ", "same channel",
+                                           "unknown peer", "no value"};
         assert_refused(&s, what[k]);
         study_close(&s);
     }
@@ -311,7 +311,7 @@ static void orders_of_passes(void **state) {
     study_close(&s);
     open_study(&s, "gpipe", 2, 3);
     s.job->list[1].instr[study_find(&s, 1, PST_OP_F, 1, 0)].micro = 2;
-    assert_refused(&s, "there twice");
+    assert_refused(&s, "occurs twice");
     study_close(&s);
 }
 
@@ -330,7 +330,7 @@ static void slots_that_do_not_suffice(void **state) {
             memcpy(slot, x->slot_of_micro, sizeof slot);
             for (uint32_t m = 0; m < 6; m++)
                 x->slot_of_micro[m] %= x->n_slot - 1; /* one slot fewer */
-            assert_refused(&s, "takes a slot that is still used by");
+            assert_refused(&s, "reuses a slot that is still used by");
             memcpy(x->slot_of_micro, slot, sizeof slot);
             x->slot_of_micro[1] = x->n_slot;
             assert_refused(&s, "has no slot");

@@ -56,7 +56,7 @@ static void channels_are_counted(void **unused) {
         MUST(pst_cut_synthetic(2, s->split, 1, (pst_pass_ns){10, 10, 10}, 64, &cut));
         cut->n_channel = 0xff00 - 4 + over; /* four more: of replicas, and of the norm */
         assert_int_equal(pst_job_build(s, cut, &cost, &job, &slots), over ? PST_EINPUT : PST_OK);
-        if (over) assert_non_null(strstr(pst_error(), "messages of 65281 kinds"));
+        if (over) assert_non_null(strstr(pst_error(), "65281 message channels"));
         for (uint32_t i = 0; job && i < job->list[1].n_instr; i++)
             assert_true(job->list[1].instr[i].channel < 0xff00);
         pst_slots_close(slots);

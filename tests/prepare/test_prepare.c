@@ -158,7 +158,7 @@ static void test_large_parameter(void **state) {
     pst_config *c = parse(SMALL, override, 6);
     assert_int_equal(prepare(c, 2, &p), PST_EINPUT);
     assert_non_null(
-        strstr(pst_error(), "parameter wte.weight has 8589934592 elements, too many for replicas"));
+        strstr(pst_error(), "parameter wte.weight has 8589934592 elements; expected at most 2^32"));
     pst_config_close(c);
     c = parse(SMALL, override, 5);
     if (prepare(c, 2, &p) != PST_OK) fail_msg("%s", pst_error());
