@@ -1,23 +1,23 @@
-/* Jobs that are only scored: which of them are so large that one pipeline is prepared on its own,
- * and what a rank of it has for its exchange with the other replicas (pst_job_spec.exchange), by
- * the links of the cluster. As all replicas do the same at the same time, each of them sends as
- * much to each other one: those of its node through its own link, the others through its NIC, which
- * the node's NICs together limit for all ranks of the node that exchange with others. */
+/* Jobs that are only scored: decides which are so large that a single lane is prepared, and how
+ * fast a rank of it exchanges with the other replicas (pst_job_spec.exchange), by the cluster's
+ * links. All replicas do the same at the same time, so each of them sends the same amount to every
+ * other one: to those on its node through its own link, to the others through its NIC; a node's
+ * NICs together limit all of its ranks that exchange with other nodes. */
 #include "pipeline/compile/share.h"
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- whether one pipeline stands for all ------------------------------------------------------ */
+/* --- is the job reduced to a single lane ------------------------------------------------------ */
 
-/* Up to so many ranks, passes of chunks and exchanges of pieces a job is prepared whole; of
- * exchanges more where replicas differ, for then each waits for others in sums that it does not
- * exchange at the same time. */
+/* A job with more ranks, passes of chunks or exchanges of pieces is reduced to one lane. If
+ * replicas differ, more exchanges are allowed, because then a rank also waits for others in sums
+ * that it does not exchange at the same time. */
 enum { RANKS = 64, PASSES = 1 << 15, EXCHANGES = 1 << 20, UNEQUAL_EXCHANGES = 1 << 23 };
 
-/* Of all replicas, about: each piece of a sum goes to every other one and is added, in zero 2 for
- * every micro-batch, and comes back. */
+/* Approximate number over all replicas: each piece of a sum is sent to every other replica and
+ * added (in zero 2 for every micro-batch), and its result comes back. */
 static uint64_t count_exchanges(const pst_prepared *p, const pst_layout *l) {
     const uint64_t data = p->grid.data, sums = p->plan->layout.zero == 2 ? l->n_micro : data;
     uint64_t pieces = 0;
@@ -32,7 +32,7 @@ static int are_equal(const pst_prepared *p, const pst_layout *l) {
     return 1;
 }
 
-/* For its micro-batches; the first of equals. */
+/* The replica that takes longest for its micro-batches; the first among equals. */
 static uint32_t longest(const pst_prepared *p, const pst_layout *l) {
     double most = 0;
     uint32_t replica = 0;
@@ -56,13 +56,13 @@ void pst_prepare_choose_lane(pst_prepared *p) {
         p->options.lane = 1 + longest(p, l);
 }
 
-/* --- its links -------------------------------------------------------------------------------- */
+/* --- the links of a lane ---------------------------------------------------------------------- */
 
 static uint32_t node_of(const pst_prepared *p, uint32_t rank) {
     return p->cluster->device[p->device[rank]].node;
 }
 
-/* Ranks of a node that have a replica elsewhere; n: [nodes]. */
+/* Number of ranks on each node with a replica on another node; n: [nodes]. */
 static void count_leaving(const pst_prepared *p, uint32_t *n) {
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         pst_grid_place at = pst_grid_at(p->grid, r);
@@ -73,8 +73,8 @@ static void count_leaving(const pst_prepared *p, uint32_t *n) {
     }
 }
 
-/* Seconds in which a byte has gone to every other replica, or has come from there; and the latency
- * of the slowest. */
+/* *s: seconds until a byte was sent to every other replica, or received from each; *latency_ns: of
+ * the slowest link. */
 static pst_status each_other(const pst_prepared *p, uint32_t rank, const uint32_t *leaving,
                              double *s, uint64_t *latency_ns) {
     pst_grid_place at = pst_grid_at(p->grid, rank);
