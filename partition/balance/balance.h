@@ -1,6 +1,6 @@
-/* Partition: graph + costs -> the cut of a layout. This solver cuts the operator list into
- * contiguous chunks so that the largest chunk's modelled cost is smallest: exact, by dynamic
- * programming, never an empty chunk. */
+/* Partition without a plan: graph + costs -> the cut of a layout. Cuts the operator list into
+ * contiguous, non-empty chunks so that the largest modelled cost of a chunk is smallest. Exact, by
+ * dynamic programming. */
 #ifndef PST_PARTITION_BALANCE_BALANCE_H
 #define PST_PARTITION_BALANCE_BALANCE_H
 #include "partition/cost/costs.h"
@@ -12,24 +12,25 @@ typedef struct {
     const uint64_t *cost;          /* [n] in any unit */
     const uint64_t *boundary_cost; /* [n] added to both sides of a cut before it; NULL: 0 */
     const uint64_t *crossing;      /* [n] bytes that cross a cut before it; NULL: 0 */
-    const uint64_t *const *again;  /* [n_chunk] NULL, or what its items cost besides; NULL */
-    const double *slow;            /* [n_chunk] its items cost so many times as much; NULL */
+    const uint64_t *const *again;  /* [n_chunk][n] extra cost of the items in this chunk; NULL, for
+                                      one chunk or all: none */
+    const double *slow;            /* [n_chunk] factor on the cost of its items; NULL: 1 */
     uint32_t n, n_chunk;
 } pst_balance_items;
 /* chunk_of_item receives ascending chunk numbers. Among optimal cuts the one with the fewest
  * crossing bytes, then the earliest cuts. EINPUT when n < n_chunk. */
 pst_status pst_balance_cut(const pst_balance_items *items, uint32_t *chunk_of_item);
-/* How long operators take. */
+/* Where durations of operators come from. */
 typedef struct {
     const pst_costs *costs;
-    const pst_chooser *predict; /* its ns says how long steps take; NULL: costs do, as of messages
-                                   in any case */
-    const double *slow;         /* [ranks of the schedule] so many times as long there; NULL: 1 */
+    const pst_chooser *predict; /* its ns gives the durations of steps; NULL: from costs. Messages
+                                   always use costs */
+    const double *slow;         /* [ranks of the schedule] factor on durations there; NULL: 1 */
 } pst_balance_times;
-/* Cuts the graph into the schedule's chunks, on the ranks where it has them: the layout's cut,
- * ranks of chunks and recomputations. recompute: [n_chunk] pst_recompute, which costs time and goes
- * into the layout; NULL: none. EINPUT when there are more chunks than operators; then, and for
- * ENOMEM, the layout may have an empty cut. */
+/* Cuts the graph into the schedule's chunks and fills the layout's cut, ranks of chunks and
+ * recomputation. recompute: [n_chunk] pst_recompute, which costs time and goes into the layout;
+ * NULL: none. EINPUT when there are more chunks than operators; then, and on ENOMEM, the layout may
+ * have an empty cut. */
 pst_status pst_balance_solve(const pst_graph *g, const pst_balance_times *times,
                              const pst_schedule *schedule, const uint8_t *recompute,
                              pst_layout *layout);

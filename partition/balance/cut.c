@@ -1,33 +1,33 @@
-/* pst_balance_cut: n items in a row, n_chunk contiguous chunks, the dearest chunk as cheap as
- * possible. Exact, by two dynamic programs: the first finds the smallest possible maximum; the
- * second, among cuts that keep within it, the fewest crossing bytes. Both are O(n^2 k) at worst and
- * stop early where a chunk's items alone exceed the bound. */
+/* pst_balance_cut: n items in a row, n_chunk contiguous chunks, the most expensive chunk as cheap
+ * as possible. Exact, by two dynamic programs: the first finds the smallest possible maximum; the
+ * second, among cuts that stay within it, the fewest crossing bytes. Both take O(n^2 k) at worst
+ * and stop early where a chunk's items alone exceed the bound. */
 #include "partition/balance/balance.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define IMPOSSIBLE UINT64_MAX
 
-/* Saturates below IMPOSSIBLE, so that absurdly large costs still have an answer. */
+/* Saturates below IMPOSSIBLE, so that absurdly large costs still have a result. */
 static uint64_t plus(uint64_t a, uint64_t b) {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) || sum == IMPOSSIBLE ? IMPOSSIBLE - 1 : sum;
 }
 
-/* What item i costs in the chunk with so many chunks to go. */
+/* Cost of item i in a chunk; chunks: how many are left, this one included. */
 static uint64_t item(const pst_balance_items *p, uint32_t chunks, uint32_t i) {
     const uint64_t *again = p->again ? p->again[p->n_chunk - chunks] : NULL;
     return again ? plus(p->cost[i], again[i]) : p->cost[i];
 }
 
-/* What the chunk with so many chunks to go, itself included, takes for its items. */
+/* The same for the sum of a chunk's items. */
 static uint64_t slowed(const pst_balance_items *p, uint32_t chunks, uint64_t items) {
     if (!p->slow) return items;
     double ns = (double)items * p->slow[p->n_chunk - chunks];
     return ns < 0x1p63 ? (uint64_t)ns : IMPOSSIBLE - 1;
 }
 
-/* What a chunk pays for its ends besides its items. */
+/* What a chunk pays for its two ends. */
 static uint64_t edge(const pst_balance_items *p, uint32_t at) {
     return p->boundary_cost && at > 0 && at < p->n ? p->boundary_cost[at] : 0;
 }
@@ -44,13 +44,12 @@ static void one_chunk(const pst_balance_items *p, uint64_t *cost) {
     }
 }
 
-/* With so many chunks to go: all of them begin at the first item. */
+/* How many start items to consider; the first chunk starts at item 0. */
 static uint32_t starts(const pst_balance_items *p, uint32_t chunks) {
     return chunks == p->n_chunk ? 1 : p->n;
 }
 
-/* The smallest possible maximum. best[i]: of items i..n in the number of chunks considered so
- * far. */
+/* The smallest possible maximum. best[i]: for items i..n in as many chunks as were considered. */
 static uint64_t smallest_maximum(const pst_balance_items *p, uint64_t *best, uint64_t *next) {
     best[p->n] = IMPOSSIBLE;
     one_chunk(p, best);
@@ -62,7 +61,7 @@ static uint64_t smallest_maximum(const pst_balance_items *p, uint64_t *best, uin
             for (uint32_t end = i + 1; end <= p->n; end++) {
                 items = plus(items, item(p, chunks, end - 1));
                 uint64_t here = plus(slowed(p, chunks, items), edge(p, i));
-                if (here >= next[i]) break; /* can only get worse */
+                if (here >= next[i]) break; /* larger ends only cost more */
                 uint64_t chunk = plus(here, edge(p, end));
                 uint64_t most = chunk > best[end] ? chunk : best[end];
                 if (most < next[i]) next[i] = most;
@@ -74,12 +73,12 @@ static uint64_t smallest_maximum(const pst_balance_items *p, uint64_t *best, uin
     return best[0];
 }
 
-/* least[c][i]: fewest bytes that cross the cuts of items i..n in c chunks none of which exceeds
+/* least[c][i]: fewest bytes that cross the cuts of items i..n in c chunks, none of which exceeds
  * `bound`. */
 static void fewest_bytes(const pst_balance_items *p, uint64_t bound, uint64_t *least) {
     uint64_t row = (uint64_t)p->n + 1;
     for (uint64_t i = 0; i < row * (p->n_chunk + 1); i++) least[i] = IMPOSSIBLE;
-    least[p->n] = 0; /* nothing in no chunk */
+    least[p->n] = 0; /* no items in no chunks */
     one_chunk(p, least + row);
     for (uint32_t i = 0; i < p->n; i++) least[row + i] = least[row + i] <= bound ? 0 : IMPOSSIBLE;
     for (uint32_t c = 2; c <= p->n_chunk; c++)

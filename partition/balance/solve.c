@@ -1,6 +1,5 @@
-/* pst_balance_solve: from a graph to a cut in contiguous chunks, all of them as equal as can be.
- * Costs come from the tape: what an operator does in F, B and W, and which values would cross a
- * cut. */
+/* pst_balance_solve: cuts a graph into contiguous chunks that cost about the same. Costs come from
+ * the tape: durations of F, B and W of each operator, and the values that would cross a cut. */
 #include "graph/tape.h"
 #include "base/plural.h"
 #include "partition/balance/balance.h"
@@ -8,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the solver knows of each node i, and of a cut before it. */
+/* Costs of each node i, and of a cut before it. */
 typedef struct {
     uint64_t *cost;                       /* ns of its F, B and W */
-    uint64_t *again[PST_RECOMPUTE_COUNT]; /* ns of what B computes again; NULL: not known */
-    uint64_t *boundary;                   /* ns of the transfers across the cut */
+    uint64_t *again[PST_RECOMPUTE_COUNT]; /* ns of recomputation in B; NULL: not computed */
+    uint64_t *boundary;                   /* ns of the messages across the cut */
     uint64_t *crossing;                   /* bytes across the cut, both directions */
 } profile;
 
-/* Where times come from. */
 typedef struct {
     const pst_graph *g;
     const pst_balance_times *times;
@@ -34,8 +32,8 @@ static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
     return pst_costs_pass_ns(from->times->costs, from->g, node, &work);
 }
 
-/* A value that is made at one node and read at another crosses every cut between them, once. Data
- * crosses none: every rank reads its own. */
+/* A value crosses every cut between the node that makes it and the nodes that read it, once. Input
+ * data crosses none: every rank reads its own. */
 static pst_status sum_crossings(const pst_tape *tape, uint32_t n_node, uint64_t *crossing) {
     uint32_t *low = malloc((tape->n_value + 1) * sizeof(*low)),
              *high = calloc(tape->n_value + 1, sizeof(*high));
@@ -61,8 +59,7 @@ static pst_status sum_crossings(const pst_tape *tape, uint32_t n_node, uint64_t 
     return status;
 }
 
-/* In one chunk for all: where cuts are is not known yet, and what follows a cut changes little
- * before it. */
+/* With one chunk for all nodes: the cuts are not known yet, and change the result little. */
 static pst_status time_again(const source *from, uint32_t way, profile *p) {
     const uint8_t mode = (uint8_t)way;
     const pst_chooser chooser = {.recompute = &mode};
@@ -95,7 +92,7 @@ static pst_status time_passes(const source *from, const profile *p) {
     return status;
 }
 
-/* What is not given alike for all chunks: [n_chunk], NULL: alike. */
+/* What differs between chunks: [n_chunk], NULL: nothing. */
 typedef struct {
     double *slow;
     const uint64_t **again;
@@ -114,7 +111,7 @@ static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const d
     return PST_OK;
 }
 
-/* chunk: [operators], for the result. */
+/* chunk: [operators], scratch. */
 static pst_status cut_into(const profile *p, uint32_t *chunk, const pst_schedule *s,
                            const double *slow, pst_layout *l) {
     by_chunk x = {0};
@@ -145,8 +142,7 @@ static pst_status fill_layout(const profile *p, const pst_schedule *s, const dou
     return status;
 }
 
-/* Too many chunks for the model: fewer ranks, or fewer chunks where the schedule leaves that
- * open. */
+/* Too many chunks for the model: advises fewer ranks, or fewer chunks if the schedule allows it. */
 static pst_status too_many(const pst_graph *g, const pst_schedule *schedule) {
     uint32_t n_rank = schedule->n_rank, each = schedule->n_chunk / n_rank, most = g->n_node / each;
     const pst_schedule_row *row;
@@ -162,7 +158,7 @@ static pst_status too_many(const pst_graph *g, const pst_schedule *schedule) {
                  pst_plural(g->n_node / n_rank), most ? ", or fewer ranks" : "");
     else if (most) snprintf(advice, sizeof advice, "use at most %u rank%s", most, pst_plural(most));
     return pst_fail(PST_EINPUT,
-                    "schedule %s has %u chunks on %u ranks, and the model %u operators; %s",
+                    "schedule %s has %u chunks on %u ranks, but the model has %u operators; %s",
                     schedule->name, schedule->n_chunk, n_rank, g->n_node, advice);
 }
 

@@ -11,9 +11,10 @@ void pst_account_add(pst_account *a, const pst_account_rule *rule,
     a->stepped += of->elements / parts;
     a->weights += (of->elements + of->copied) * rule->weight_bytes;
     a->states += part_of(of->elements * rule->state_bytes, parts);
-    if (rule->zero) /* a copy is stepped where it is first used */
+    if (rule->zero) /* only the first stage that uses a tied parameter steps it */
         a->gradients += rule->zero == 2 ? part_of(gradients, rule->replicas) +
-                                              of->elements * rule->grad_bytes /* and one slot */
+                                              of->elements * rule->grad_bytes /* and one buffer for
+                                                                                 a gradient */
                                         : gradients;
     else {
         a->stepped += of->copied;

@@ -1,6 +1,6 @@
-/* Costs of passes, exchanges and of the flush: see costs.h. On a CPU core, which shares its host's
- * memory with others, operations and bytes add up; on other kinds of devices costs_device.c says
- * how far each operator gets. */
+/* Costs of passes, exchanges and the flush: see costs.h. A CPU core shares its host's memory with
+ * other cores, so the times of operations and of bytes add up; for other devices costs_device.c has
+ * efficiency curves. */
 #include "partition/cost/costs_parts.h"
 #include "partition/cost/profile.h"
 #include <ctype.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* Of an AVX2 core: what kind `cpu` has, too. */
+/* an AVX2 core, also used for kind `cpu` */
 #define CPU_FLOPS 80e9
 #define CPU_BYTES 8e9
-/* Through shared memory. */
+/* shared memory */
 const pst_cluster_link pst_costs_link = {.latency_ns = 30000, .bytes_per_s = 4e9};
 
 int pst_costs_is_cpu(const pst_device_kind *kind) {
@@ -20,7 +20,7 @@ int pst_costs_is_cpu(const pst_device_kind *kind) {
 
 static int is_cpu(const pst_costs *costs) { return pst_costs_is_cpu(costs->kind); }
 
-/* dtype: of the products' factors. */
+/* dtype: of the matrix products' factors. */
 static uint64_t cpu_ns(const pst_costs *costs, pst_dtype dtype, double flops, double bytes) {
     const pst_device_kind *kind = costs->kind;
     double flops_per_s = CPU_FLOPS;
@@ -29,7 +29,7 @@ static uint64_t cpu_ns(const pst_costs *costs, pst_dtype dtype, double flops, do
                            1e9);
 }
 
-/* Whether a word of the text begins with the first n characters of `what`. */
+/* Whether some word of the text starts with the first n characters of `what`. */
 static int has_word(const char *text, const char *what, size_t n) {
     for (const char *at = text; *at; at++)
         if ((at == text || !isalnum((unsigned char)at[-1])) && !strncasecmp(at, what, n)) return 1;
@@ -84,7 +84,7 @@ uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst
     return pst_costs_device_ns(costs->kind, g, node, work);
 }
 
-/* A pass over `elements`, of which it moves so many bytes each. */
+/* A pass over `elements` that moves `bytes` per element. */
 static uint64_t flush_ns(const pst_costs *costs, pst_profile_kind kind, double bytes,
                          uint64_t elements) {
     uint64_t ns = pst_profile_ns(profile_of(costs), kind, elements, costs->busy);

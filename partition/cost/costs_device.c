@@ -1,20 +1,19 @@
-/* Efficiency curves: what part of its datasheet's rates a device reaches, by kind of operator and
- * by size. From public measurements of kernels, none of which is of a training step:
+/* Efficiency curves: which part of its datasheet's rates a device reaches, by kind and size of
+ * operator. From public measurements of kernels, none of them of a training step:
  *
- *   products    the output is made in tiles by as many cores as the device has, in waves: the last
- *               one may be all but empty (NVIDIA, Matrix Multiplication Background User's Guide).
- *               What a wave reaches at best: the maximum achievable matmul FLOPS of
- *               github.com/stas00/ml-engineering, compute/accelerator (A100 86.9%, H100 80.3%, B200
- *               77.6%). A tile begins and ends outside of the product: that costs as much as DEPTH
- *               of its depth, about what tables of H100 products in github.com/openxla/xla show.
- *   convolution the products that it is, without laying out windows: no measurement was taken for
- *               it
+ *   products    the output is computed in tiles, in waves of one tile per core; the last wave may
+ *               be almost empty (NVIDIA, Matrix Multiplication Background User's Guide). Best rate
+ *               of a wave: the maximum achievable matmul FLOPS of github.com/stas00/ml-engineering,
+ *               compute/accelerator (A100 86.9%, H100 80.3%, B200 77.6%). The start and end of a
+ *               tile cost as much as DEPTH of its inner dimension, about what tables of H100
+ *               products in github.com/openxla/xla show.
+ *   convolution the equivalent product, without writing out the windows; no measurement was taken
  *   attention   FlashAttention-2 and 3 (Dao 2023, figures 4 to 6; Shah et al. 2024, figures 5 and
- *               6): backward passes reach less, short sequences too.
- *   the rest    moves bytes, at the share of the memory's rate that STREAM reaches.
- *   exchanges   rings, at the rates and latencies of github.com/NVIDIA/nccl, src/graph/tuning.cc
- *               (version 2.8 to 2.12, protocol Simple): 8.4 us, 3.4 us a turn over NVLink, 235 of
- * an A100's 300 GB/s. */
+ *               6): backward passes reach less, and so do short sequences.
+ *   others      move bytes at the share of the memory bandwidth that STREAM reaches.
+ *   exchanges   rings, with the rates and latencies of github.com/NVIDIA/nccl, src/graph/tuning.cc
+ *               (version 2.8 to 2.12, protocol Simple): 8.4 us, 3.4 us per ring step over NVLink,
+ *               235 of an A100's 300 GB/s. */
 #include "partition/cost/costs_parts.h"
 #include <math.h>
 #include <string.h>
@@ -22,30 +21,30 @@
 
 #define LAUNCH_NS 3000.0 /* from the end of a kernel to the start of the next */
 #define DEPTH 160.0
-#define MOST_PARTS 64.0 /* as cuDNN has them in a weight's gradient */
+#define MOST_PARTS 64.0 /* parts that cuDNN splits a weight gradient's sums into, at most */
 #define MOVE_SHARE 0.85
 #define ATTENTION_F 0.65
 #define ATTENTION_B 0.53
-#define ATTENTION_HALF 400.0 /* positions at which attention reaches half of that */
+#define ATTENTION_HALF 400.0 /* positions at which attention reaches half of that rate */
 #define RING_NS 8400.0
 #define TURN_SHARE 0.68 /* of a message's latency, 5 us over NVLink: it is launched once */
 #define RING_SHARE 0.783
 
-/* By the beginning of their names; "": all others. */
+/* By name prefix; "": all others. */
 static const struct {
     const char *name;
-    double cores, share; /* of the peak, of products at best */
+    double cores, share; /* share: of the peak rate, for the best products */
 } devices[] = {{"V100", 80, 0.85},   {"A100", 108, 0.869}, {"H100", 132, 0.803},
                {"H200", 132, 0.803}, {"B200", 148, 0.776}, {"", 108, 0.8}};
 
 static double peak(const pst_device_kind *kind, pst_dtype factors) {
     double flops = kind->flops[factors];
-    /* computed in fp32 what it cannot compute otherwise */
+    /* what it cannot compute in this type it computes in fp32 */
     return flops > 0 ? flops : kind->flops[PST_F32];
 }
 
-/* Seconds of an m x k times k x n product: the best size of tiles, and the best number of parts
- * that a tile's sums are shared out as, up to `parts`. */
+/* Seconds of an m x k times k x n product with the best tile size and the best number of parts (up
+ * to `parts`) that a tile's sums are split into. */
 static double product_s(const pst_device_kind *kind, double flops_per_s, double m, double n,
                         double k, double parts) {
     static const struct {
@@ -76,9 +75,8 @@ static double linear_s(const pst_device_kind *kind, const pst_graph *g, const ps
                               : product_s(kind, flops_per_s, n, k, m, 1);
 }
 
-/* The product that a convolution comes to, of windows that nobody lays out: F [windows, hwC] x
- * [hwC, O], B the same number of operations by pixel of x, W a small matrix of long sums. Channels
- * are taken 8 at a time. */
+/* The product that a convolution amounts to: F [windows, hwC] x [hwC, O]; B as many operations, by
+ * pixel of x; W a small matrix of long sums. Channels are rounded up to 8. */
 static double convolution_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
                             pst_pass pass) {
     const uint64_t *weight = g->param[node->param[0]].dim;
@@ -102,8 +100,8 @@ static double attention_s(const pst_device_kind *kind, const pst_graph *g, const
     return flops / (peak(kind, g->dtype) * share);
 }
 
-/* What F8 takes beside the product: each factor is read as it is stored and written with 8 bits, by
- * a kernel. */
+/* What FP8 costs beside the product: a kernel for each factor that reads it as stored and writes 8
+ * bits. */
 static double rounding_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
                          pst_pass pass) {
     if (pst_node_factors(g, node) != PST_F8) return 0;
@@ -141,7 +139,7 @@ uint64_t pst_costs_ring_ns(pst_exchange kind, uint32_t parts, const pst_cluster_
                            (double)bytes / (link->bytes_per_s * RING_SHARE) * 1e9);
 }
 
-/* Another kernel adds all ranks' parts, and the sums go out in another operation. */
+/* Another kernel adds all ranks' parts, and another operation distributes the sums. */
 uint64_t pst_costs_added_ns(const pst_device_kind *kind, pst_exchange exchange, uint32_t parts,
                             uint64_t bytes) {
     int all = exchange == PST_EXCHANGE_SUM;

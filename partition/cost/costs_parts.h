@@ -4,12 +4,12 @@
 #include "partition/cost/costs.h"
 #include <math.h>
 
-/* ns, as far as 1e18. */
+/* Rounded ns, at most 1e18. */
 static inline uint64_t pst_costs_round(double ns) {
     return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000);
 }
 
-/* costs_device.c: devices that run kernels one after the other. */
+/* costs_device.c: devices that run one kernel after the other. */
 uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
                              const pst_costs_work *work);
 uint64_t pst_costs_move_ns(const pst_device_kind *kind, double bytes);

@@ -1,10 +1,9 @@
-/* Tables for the search: what each operator takes, from the tape; what each keeps, from which steps
- * read which values.
+/* Tables for the search: durations of each operator, from the tape, and the bytes that it keeps,
+ * from which steps read which values.
  *
- * A value is counted at one operator, the first one whose B or W needs it: every chunk that has
- * this operator has the value. What a chunk needs whose first need lies in an earlier chunk is
- * `enter`, as far as the chunk's first operator needs it: less than the memory map has, never more.
- */
+ * A value is counted at the first operator whose B or W needs it: every chunk with this operator
+ * has the value. If the first need lies in an earlier chunk, the value counts as `enter`, as far as
+ * the chunk's first operator needs it: the result is at most what the memory map has. */
 #include "partition/cost/costs_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -58,16 +57,16 @@ static void time_again(const builder *b, const pst_tape *tape, pst_recompute mod
 
 /* --- what is kept ----------------------------------------------------------------------------- */
 
-/* Values that are one memory always, as one. */
+/* Values that always share memory, as one. */
 typedef struct {
-    uint32_t into;        /* the value that stands for it */
-    uint32_t first, last; /* nodes whose B or W (again: B's F) need it: the first one; the one that
-                             was looked at last */
-    uint32_t first_w;     /* the first node whose W needs it, made by another pass; PST_NONE */
+    uint32_t into;        /* the value that represents it */
+    uint32_t first, last; /* first: the first node whose B or W needs it (again: B's F); last: the
+                             last visited node */
+    uint32_t first_w;     /* the first node whose W needs it, if another pass made it; PST_NONE */
     uint64_t bytes;
-    uint8_t is_free; /* of data and outputs, which are counted as kept */
+    uint8_t is_free; /* data or output, counted as kept */
     uint8_t forward; /* made by F */
-    uint8_t again;   /* made by F in B */
+    uint8_t again;   /* made by F inside B */
 } life;
 
 static uint32_t find(life *x, uint32_t v) {
@@ -106,8 +105,8 @@ static void find_lives(const pst_graph *g, const pst_tape *tape, life *x) {
     }
 }
 
-/* Whose B or W needs it first: what F made, or B from F. A gradient that is written over it may be
- * another chunk's; and what F in B needs may be for a later chunk only. */
+/* The first node whose B or W needs a value of F, or whose B needs it after F. A gradient written
+ * over it may belong to another chunk, and F inside B may run for a later chunk only. */
 static void find_needs(const pst_tape *tape, life *x) {
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = tape->step + s;
@@ -125,9 +124,8 @@ static void find_needs(const pst_tape *tape, life *x) {
     }
 }
 
-/* What a chunk that begins with a node has received and needs there. Each value is counted once for
- * a node, whose steps do not follow each other: so they are gone through node by node (by_node:
- * steps in this order). */
+/* What a chunk that begins with a node has received and needs there. by_node: steps by node, so
+ * that each value is counted once per node. */
 static void sum_enter(const builder *b, const pst_tape *tape, life *x, const uint32_t *by_node,
                       uint64_t *enter) {
     for (uint32_t k = 0; k < tape->n_step; k++) {
@@ -151,20 +149,20 @@ static void sum_stash(const builder *b, const pst_tape *tape, life *x, pst_recom
         const life *l = x + v;
         if (l->into != v || l->is_free) continue;
         if (l->first != PST_NONE && l->forward) b->t->stash[mode][l->first] += l->bytes;
-        else if (l->first != PST_NONE && l->again) b->t->held[mode][l->first] += l->bytes;
+        else if (l->first != PST_NONE && l->again) b->t->recomputed[mode][l->first] += l->bytes;
         if (l->first_w == PST_NONE) continue;
-        if (l->forward) b->t->late[mode][l->first_w] += l->bytes;
-        else b->t->apart[mode][l->first_w] += l->bytes;
-        if (l->again && !l->forward) b->t->held_apart[mode][l->first_w] += l->bytes;
+        if (l->forward) b->t->stash_to_w[mode][l->first_w] += l->bytes;
+        else b->t->b_to_w[mode][l->first_w] += l->bytes;
+        if (l->again && !l->forward) b->t->recomputed_to_w[mode][l->first_w] += l->bytes;
     }
 }
 
-/* Bytes that a step touches and that are not kept from F on (apart: nor from B to W). What may take
- * over another operand's memory adds none. */
+/* Bytes that a step uses and that are not kept from F on (split: nor from B to W). An operand that
+ * may reuse another one's memory adds none. */
 static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = tape->step + s;
-        uint64_t bytes = 0, apart = 0;
+        uint64_t bytes = 0, split = 0;
         for (uint32_t i = 0; i < step->n_operand; i++) {
             const pst_operand *o = step->operand + i;
             if (!is_value(o) || o->share >= 0) continue;
@@ -174,7 +172,7 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
                 seen |= is_value(step->operand + j) && find(x, step->operand[j].index) == l->into;
             if (seen || l->is_free || (l->forward && l->first != PST_NONE)) continue;
             bytes += l->bytes;
-            if (l->first_w == PST_NONE) apart += l->bytes;
+            if (l->first_w == PST_NONE) split += l->bytes;
         }
         pst_chosen chosen = {0, 0};
         int extra = tape->is_sum[s] ? PST_EXTRA_SUM : 0;
@@ -183,8 +181,8 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
                                        step->pass, &chosen));
         const uint64_t work = chosen.scratch;
         if (bytes + work > b->t->scratch[step->node]) b->t->scratch[step->node] = bytes + work;
-        if (apart + work > b->t->scratch_apart[step->node])
-            b->t->scratch_apart[step->node] = apart + work;
+        if (split + work > b->t->scratch_split[step->node])
+            b->t->scratch_split[step->node] = split + work;
     }
     return PST_OK;
 }
@@ -257,21 +255,21 @@ static void sum_parameters(const builder *b) {
 
 enum { PLAIN = 12, BY_MODE = 7, ARRAYS = PLAIN + BY_MODE * PST_RECOMPUTE_COUNT };
 
-/* NULL: this mode has none. */
+/* NULL: not for this mode. */
 static uint64_t **array_of(pst_cost_table *t, uint32_t k) {
     uint64_t **const plain[PLAIN] = {&t->f_ns,        &t->b_ns, &t->w_ns,          &t->exchange_ns,
                                      &t->scratch,     &t->tied, &t->cross,         &t->elements,
-                                     &t->accumulated, &t->kept, &t->scratch_apart, &t->largest};
+                                     &t->accumulated, &t->kept, &t->scratch_split, &t->largest};
     if (k < PLAIN) return plain[k];
     uint32_t mode = (k - PLAIN) / BY_MODE, which = (k - PLAIN) % BY_MODE;
     if (mode == PST_RECOMPUTE_NONE && which >= 4) return NULL;
-    uint64_t **const by_mode[BY_MODE] = {&t->stash[mode],     &t->enter[mode],    &t->late[mode],
-                                         &t->apart[mode],     &t->again_ns[mode], &t->held[mode],
-                                         &t->held_apart[mode]};
+    uint64_t **const by_mode[BY_MODE] = {
+        &t->stash[mode],    &t->enter[mode],      &t->stash_to_w[mode],     &t->b_to_w[mode],
+        &t->again_ns[mode], &t->recomputed[mode], &t->recomputed_to_w[mode]};
     return by_mode[which];
 }
 
-/* The arrays lie together. */
+/* All arrays are one allocation. */
 static pst_status open_table(uint32_t n, pst_cost_table **table) {
     pst_cost_table *t = calloc(1, sizeof *t);
     uint64_t *at = calloc((size_t)n * ARRAYS + 1, sizeof *at);
@@ -290,7 +288,7 @@ static pst_status open_table(uint32_t n, pst_cost_table **table) {
     return PST_OK;
 }
 
-/* Elements at which one is as good as none. */
+/* so many elements that one more or less makes no difference */
 #define MANY 100000000
 
 static pst_status fill(const builder *b) {
@@ -324,7 +322,7 @@ pst_status pst_cost_table_build(const pst_graph *g, const pst_costs *costs,
 
 void pst_cost_table_close(pst_cost_table *table) {
     if (!table) return;
-    free(table->f_ns); /* the first of the arrays, which lie together */
+    free(table->f_ns); /* the first of the arrays, which are one allocation */
     free(table);
 }
 

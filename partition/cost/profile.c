@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MICRO = 1024 }; /* the largest micro-batch from which another is reckoned */
+enum { MOST_MICRO = 1024 }; /* the largest micro-batch to extrapolate from */
 
 struct pst_profile {
     pst_profile_head head;
@@ -36,7 +36,7 @@ static void say_dims(char text[PST_PROFILE_TEXT], uint32_t n, const uint64_t *di
     for (uint32_t i = 0; i < n; i++) say(text, "%s%" PRIu64, i ? "x" : " ", dim[i]);
 }
 
-/* As if the graph were of micro-batches of so many samples. */
+/* As if micro-batches had so many samples. */
 static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t tensor,
                        uint32_t micro_batch) {
     const pst_tensor *t = g->tensor + tensor;
@@ -49,7 +49,7 @@ static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t
 static void say_attributes(const pst_graph *g, const pst_node *node, char text[PST_PROFILE_TEXT]) {
     const pst_attr *a = &node->attr;
     if (node->n_param) {
-        /* a bias, or positions, hardly count, and one of the tensor ranks alone has them */
+        /* a bias, or positions, cost little, and only one of the tensor ranks has them */
         say(text, " w");
         say_dims(text, g->param[node->param[0]].n_dim, g->param[node->param[0]].dim);
     }
@@ -62,7 +62,7 @@ static void say_attributes(const pst_graph *g, const pst_node *node, char text[P
 static const char *shape_of(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                             uint32_t micro_batch, char text[PST_PROFILE_TEXT]) {
     *text = 0;
-    if (extra == PST_EXTRA_SUM) { /* of two gradients of its input */
+    if (extra == PST_EXTRA_SUM) { /* the sum of two gradients of its input */
         say(text, "sum");
         say_tensor(text, g, node->in[0], micro_batch);
         return text;
@@ -106,7 +106,7 @@ static int by_key(const void *a, const void *b) {
     return text ? text : (x->size > y->size) - (x->size < y->size);
 }
 
-/* Rows are kept sorted, so that finding one is cheap: planners ask often. */
+/* Rows are sorted, because the planner looks them up often. */
 static pst_profile_row *find(const pst_profile *p, pst_profile_kind kind, const char *text,
                              uint64_t size) {
     const pst_profile_row key = {.kind = kind, .text = (char *)(uintptr_t)text, .size = size};
@@ -148,7 +148,7 @@ pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *te
 static pst_status differ(const char *what, const char *its, const char *here) {
     return !strcmp(its, here)
                ? PST_OK
-               : pst_fail(PST_EINPUT, "the profile is of %s '%s', not '%s'", what, its, here);
+               : pst_fail(PST_EINPUT, "the profile has %s '%s' instead of '%s'", what, its, here);
 }
 
 pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here) {
@@ -157,22 +157,22 @@ pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here)
     PST_TRY(differ("device", h->model, here->model));
     PST_TRY(differ("precision", h->precision, here->precision));
     PST_TRY(differ("optimizer", h->optimizer, here->optimizer));
-    if (*h->device) return PST_OK; /* whatever the machine around it */
+    if (*h->device) return PST_OK; /* the machine around it does not matter */
     PST_TRY(differ("processor", h->cpu, here->cpu));
     PST_TRY(differ("instruction set", h->isa, here->isa));
     if (h->cpus != here->cpus)
-        return pst_fail(PST_EINPUT, "the profile is of a machine with %u processors, not %u",
-                        h->cpus, here->cpus);
+        return pst_fail(PST_EINPUT, "the profile was measured on %u processors, not %u", h->cpus,
+                        here->cpus);
     if (h->threads != here->threads)
-        return pst_fail(PST_EINPUT, "the profile is of ranks with %u thread%s, not %u", h->threads,
-                        pst_plural(h->threads), here->threads);
+        return pst_fail(PST_EINPUT, "the profile was measured with %u thread%s per rank, not %u",
+                        h->threads, pst_plural(h->threads), here->threads);
     return PST_OK;
 }
 
 pst_status pst_profile_joins(const pst_profile *p, const pst_profile_head *other) {
     PST_TRY(pst_profile_check(p, other));
     if (p->head.ranks == other->ranks) return PST_OK;
-    return pst_fail(PST_EINPUT, "the profile was taken with %u rank%s, not %u", p->head.ranks,
+    return pst_fail(PST_EINPUT, "the profile was measured with %u rank%s, not %u", p->head.ranks,
                     pst_plural(p->head.ranks), other->ranks);
 }
 
@@ -195,7 +195,7 @@ pst_status pst_profile_force(pst_profile *to, const pst_profile *from) {
 
 /* --- lookups ---------------------------------------------------------------------------------- */
 
-/* Of a row while `busy` ranks compute: between its two durations. */
+/* A row's duration while `busy` ranks compute, interpolated. */
 static double row_ns(const pst_profile *p, const pst_profile_row *r, uint32_t busy) {
     double alone = r->ns[0] > 0 ? r->ns[0] : r->ns[1], all = r->ns[1] > 0 ? r->ns[1] : r->ns[0];
     if (busy <= 1) return alone;
@@ -203,8 +203,8 @@ static double row_ns(const pst_profile *p, const pst_profile_row *r, uint32_t bu
     return alone + (all - alone) * (busy - 1) / (p->head.ranks - 1);
 }
 
-static uint64_t between(const pst_profile *p, pst_profile_kind kind, const char *text,
-                        uint64_t size, uint32_t busy) {
+static uint64_t interpolate(const pst_profile *p, pst_profile_kind kind, const char *text,
+                            uint64_t size, uint32_t busy) {
     const pst_profile_row *below = NULL, *above = NULL;
     for (uint32_t i = 0; p && i < p->n; i++) {
         const pst_profile_row *r = &p->row[i];
@@ -229,13 +229,13 @@ static uint64_t between(const pst_profile *p, pst_profile_kind kind, const char 
 }
 
 uint64_t pst_profile_ns(const pst_profile *p, pst_profile_kind kind, uint64_t size, uint32_t busy) {
-    return between(p, kind, "", size, busy);
+    return interpolate(p, kind, "", size, busy);
 }
 
 uint64_t pst_profile_exchange_ns(const pst_profile *p, uint32_t parts, uint64_t bytes) {
     char text[16];
     snprintf(text, sizeof text, "%u", parts);
-    return between(p, PST_PROFILE_EXCHANGE, text, bytes, 1);
+    return interpolate(p, PST_PROFILE_EXCHANGE, text, bytes, 1);
 }
 
 static const pst_profile_row *find_pass(const pst_profile *p, const pst_graph *g,
@@ -245,8 +245,8 @@ static const pst_profile_row *find_pass(const pst_profile *p, const pst_graph *g
     return find(p, PST_PROFILE_PASS, shape_of(g, node, extra, pass, micro_batch, text), 0);
 }
 
-/* From the next smaller and larger micro-batch that was measured, of powers of two: on a line; from
- * one: in proportion. 0: none was. */
+/* Interpolates between the next smaller and larger measured micro-batch (powers of two); with only
+ * one of them, in proportion. 0: none was measured. */
 static double other_micro_ns(const pst_profile *p, const pst_graph *g, const pst_node *node,
                              int extra, pst_pass pass, uint32_t busy) {
     const pst_profile_row *row[2] = {NULL, NULL}; /* below, above */
@@ -273,7 +273,7 @@ uint64_t pst_profile_pass_ns(const pst_profile *p, const pst_graph *g, const pst
     return (uint64_t)(ns + (launch ? row_ns(p, launch, busy) : 0) + 0.5);
 }
 
-/* Whether the text has the shape between its commas. */
+/* Whether the comma-separated text contains the shape. */
 static int has(const char *text, const char *shape) {
     size_t n = strlen(shape);
     for (const char *at = strstr(text, shape); at; at = strstr(at + 1, shape))

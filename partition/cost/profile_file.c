@@ -1,6 +1,6 @@
-/* Profiles as YAML: what print writes, parse reads back. Every key is one row; an unknown, repeated
- * or missing key, a wrong type or a duration that is none is EINPUT with file, line and column. The
- * file is trusted in nothing. */
+/* Reads and writes profiles as YAML; each reads what the other writes. An unknown, repeated or
+ * missing key, a wrong type or an invalid duration is EINPUT with file, line and column. The file
+ * is not trusted. */
 #include "base/file.h"
 #include "config/yaml.h"
 #include "partition/cost/profile.h"
@@ -10,11 +10,11 @@
 
 enum { MAX_FILE = 16 << 20, MAX_PART = 65535 };
 
-/* The flush's and the executor's rows by name. */
+/* Names of the flush's and the executor's rows. */
 static const struct {
     const char *name;
     pst_profile_kind kind;
-    int sized; /* elements: has to be there, or must not */
+    int sized; /* 1: elements are required; 0: not allowed */
 } works[] = {{"norm", PST_PROFILE_NORM, 1},
              {"step", PST_PROFILE_STEP, 1},
              {"reduce", PST_PROFILE_REDUCE, 1},
@@ -49,7 +49,7 @@ static pst_status read_machine(pst_yaml *y, const yaml_node_t *node, pst_profile
     return pst_yaml_u32(y, value[4], 1, MAX_PART, &h->ranks);
 }
 
-/* ns, busy_ns: one of them has to be there. */
+/* ns, busy_ns: at least one is required. */
 typedef struct {
     pst_profile_kind kind;
     const char *text;
@@ -67,7 +67,7 @@ static pst_status read_times(pst_yaml *y, const yaml_node_t *node, const yaml_no
         PST_TRY(pst_profile_set(p, of.kind, of.text, of.size, busy, value));
     }
     pst_profile_rows(p, &after);
-    return after > before ? PST_OK : pst_yaml_fail(y, node, "the same is given twice", "");
+    return after > before ? PST_OK : pst_yaml_fail(y, node, "this entry is given twice", "");
 }
 
 static pst_status read_operator(pst_yaml *y, const yaml_node_t *node, pst_profile *p) {
@@ -107,7 +107,7 @@ static pst_status read_work(pst_yaml *y, const yaml_node_t *node, pst_profile *p
         return pst_yaml_fail(y, value[0], "expected ", "norm, step, reduce, launch or gather");
     if (works[i].sized && !value[3]) return pst_yaml_fail(y, node, "missing key: ", "elements");
     if (!works[i].sized && value[3])
-        return pst_yaml_fail(y, value[3], "elements are not for ", works[i].name);
+        return pst_yaml_fail(y, value[3], "elements is not allowed for ", works[i].name);
     if (value[3]) PST_TRY(pst_yaml_whole(y, value[3], 1, UINT64_MAX, &elements));
     return read_times(y, node, value + 1, p, (measured){works[i].kind, "", elements});
 }
@@ -199,7 +199,7 @@ pst_status pst_profile_print(const pst_profile *p, FILE *out) {
     }
     if (*h->penstock) fprintf(out, "penstock: \"%s\"\n", h->penstock);
     if (*h->date) fprintf(out, "date: \"%s\"\n", h->date);
-    fprintf(out, "# ns: of one rank that computes alone; busy_ns: while so many ranks compute\n");
+    fprintf(out, "# ns: one rank alone; busy_ns: while that many ranks compute at once\n");
     fprintf(out, "machine: {cpu: \"%s\", isa: %s, cpus: %u, threads: %u, ranks: %u", h->cpu, h->isa,
             h->cpus, h->threads, h->ranks);
     if (*h->device) fprintf(out, ", device: \"%s\"", h->device);

@@ -1,5 +1,5 @@
-/* See replicas.h. What every replica is done with by a time that is early enough is its own at
- * once: there may be millions of micro-batches. */
+/* See replicas.h. Most micro-batches are assigned at once, because there may be millions: what each
+ * replica finishes by a time that is certainly early enough. */
 #include "partition/cost/replicas.h"
 #include <math.h>
 

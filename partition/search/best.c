@@ -1,7 +1,7 @@
-/* Of the rows the best: refined, simulated, and prepared in full where the caller can, until the
- * first is. */
+/* Improves and verifies the best rows: refines their cuts, simulates them and, where the caller
+ * can, prepares them (exact step and memory) until the first row is verified. */
 #include "partition/search/bound.h"
-#include "partition/search/drive.h"
+#include "partition/search/candidates.h"
 #include "partition/search/score.h"
 #include <stdlib.h>
 #include <string.h>
@@ -23,39 +23,44 @@ enum {
     ROUNDS = 3,
     NEAR_PASSES = 32768
 };
-#define LONGER 1.01 /* than estimated */
+/* estimates that are lower than the prepared step by more make the row be searched again */
+#define LONGER 1.01
 #define NEARLY 1.1
-#define REFINABLE 1.08 /* as much longer may be what is refined */
+#define REFINABLE                                                                                  \
+    1.08 /* rows whose estimated step is at most this many times the best one are refined */
 #define REFINABLE_QUICKLY 8.0
-#define HOPEFUL 1.15 /* as much longer may be estimated what is prepared */
+#define PROMISING                                                                                  \
+    1.15 /* layouts whose estimated step is at most this many times the best verified one are      \
+            prepared */
 
-static int is_sure(const pst_search_candidates *set) {
+static int is_verified(const pst_search_candidates *set) {
     return set->row.fits && set->row.best->exact;
 }
 
-/* A set with the row's best of what is named, to be closed by close_other; it may have no
- * layout. */
-static pst_status open_other(pst_search_all *s, const pst_search_candidates *set,
-                             pst_search_along along, double refinable,
+/* A copy of the set with the best layout that matches the filter, which may be none. close_other
+ * closes it. */
+static pst_status open_other(pst_search_state *s, const pst_search_candidates *set,
+                             pst_search_filter filter, double refinable,
                              pst_search_candidates *other) {
     const uint64_t best = pst_search_step_of(set);
     *other = *set;
-    /* what was estimated of all cuts has its best in the row */
+    /* small sets: the row already has the best estimate over all cuts */
     other->small &= !s->x.problem->verify;
     other->row.best = NULL;
     other->row.fits = 0;
     other->row.excess = 0;
     other->attributed = 0;
-    other->sure = NULL;
-    return pst_search_evaluate_along(s, other, along, best, (uint64_t)(refinable * (double)best),
-                                     pst_search_hopeful_evaluations(s));
+    other->verified = NULL;
+    return pst_search_evaluate_matching(
+        s, other, filter, best, (uint64_t)(refinable * (double)best), pst_search_patience(s));
 }
 
-/* The other's layout is the row's if it is shorter, or is known as it is when the row's is not. */
+/* The other layout replaces the row's if its step is shorter, or if only the other is verified. */
 static void close_other(pst_search_candidates *set, pst_search_candidates *other) {
     pst_candidate *rest = other->row.best;
-    const int sure = is_sure(other);
-    if (sure != is_sure(set) ? sure : pst_search_step_of(other) < pst_search_step_of(set)) {
+    const int verified = is_verified(other);
+    if (verified != is_verified(set) ? verified
+                                     : pst_search_step_of(other) < pst_search_step_of(set)) {
         rest = set->row.best;
         set->row.best = other->row.best;
         set->best_config = other->best_config;
@@ -65,34 +70,36 @@ static void close_other(pst_search_candidates *set, pst_search_candidates *other
     other->row.best = NULL;
 }
 
-/* A row's best with one chunk per stage may hide one with several, whose cuts are not the best
- * before they are refined. */
-static pst_status refine_hidden(pst_search_all *s, pst_search_candidates *set, uint64_t *passes) {
-    const pst_search_along along = {.chunks = 1, .schedule = PST_NONE};
+/* The best layout of a row with one chunk per stage may hide a better one with several chunks,
+ * whose cuts are poor before they are refined. */
+static pst_status refine_more_chunks(pst_search_state *s, pst_search_candidates *set,
+                                     uint64_t *passes) {
+    const pst_search_filter filter = {.chunks = 1, .schedule = PST_NONE};
     pst_search_candidates other;
     if (set->row.pipeline == 1 || set->small || set->row.best->layout.n_chunk > set->row.pipeline)
         return PST_OK;
-    pst_status status = open_other(s, set, along, REFINABLE, &other);
+    pst_status status = open_other(s, set, filter, REFINABLE, &other);
     if (status == PST_OK && other.row.fits) status = pst_search_refine(&s->x, &other, passes);
     close_other(set, &other);
     return status;
 }
 
-/* Of those that may be the best the cuts. */
-static pst_status refine_rows(pst_search_all *s) {
+/* Refines the cuts of the first rows. */
+static pst_status refine_rows(pst_search_state *s) {
     uint64_t passes = REFINED_PASSES;
-    for (uint32_t i = 0;
-         i < s->n_set && i < PST_SEARCH_REFINED && !pst_search_late(&s->x) && s->set[i].row.fits;
+    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_REFINED_ROWS &&
+                         !pst_search_timed_out(&s->x) && s->set[i].row.fits;
          i++) {
         PST_TRY(pst_search_refine(&s->x, &s->set[i], &passes));
-        PST_TRY(refine_hidden(s, &s->set[i], &passes));
+        PST_TRY(refine_more_chunks(s, &s->set[i], &passes));
     }
     return PST_OK;
 }
 
-/* The best of every schedule, micro-batch, zero and sequence of the first rows. */
+/* For each of the first rows: the best layout of every schedule, micro-batch, ZeRO stage and
+ * sequence setting. */
 typedef struct {
-    pst_search_candidates *of; /* whose it is */
+    pst_search_candidates *of; /* the row it comes from */
     pst_search_candidates set;
 } finalist;
 
@@ -109,25 +116,26 @@ static int differs(const pst_search_config *a, const pst_search_config *b) {
            a->sequence != b->sequence;
 }
 
-/* The row's own best, and others; list: room for one and all configurations of the set. */
-static pst_status find_finalists(pst_search_all *s, pst_search_candidates *set, finalist *list,
+/* The row's own best layout, then the others. list has capacity for one more than the
+ * configurations of the set. */
+static pst_status find_finalists(pst_search_state *s, pst_search_candidates *set, finalist *list,
                                  uint32_t *n) {
     list[*n] = (finalist){set, *set};
-    list[*n].set.sure = NULL;
+    list[*n].set.verified = NULL;
     PST_TRY(pst_candidate_copy(set->row.best, &list[*n].set.row.best));
     ++*n;
-    for (uint32_t i = 0; i < set->n_config && !pst_search_late(&s->x); i++) {
+    for (uint32_t i = 0; i < set->n_config && !pst_search_timed_out(&s->x); i++) {
         const pst_search_config *c = &set->config[i];
-        const pst_search_along along = {.schedule = c->schedule,
-                                        .one = 1,
-                                        .micro_batch = c->micro_batch,
-                                        .zero = c->zero,
-                                        .sequence = c->sequence};
+        const pst_search_filter filter = {.schedule = c->schedule,
+                                          .exact = 1,
+                                          .micro_batch = c->micro_batch,
+                                          .zero = c->zero,
+                                          .sequence = c->sequence};
         uint32_t k = 0;
         while (k < i && differs(&set->config[k], c)) k++;
         if (k < i) continue;
         list[*n].of = set;
-        pst_status status = open_other(s, set, along, REFINABLE_QUICKLY, &list[*n].set);
+        pst_status status = open_other(s, set, filter, REFINABLE_QUICKLY, &list[*n].set);
         if (status == PST_OK && list[*n].set.row.fits) ++*n;
         else pst_candidate_close(list[*n].set.row.best);
         PST_TRY(status);
@@ -135,29 +143,29 @@ static pst_status find_finalists(pst_search_all *s, pst_search_candidates *set, 
     return PST_OK;
 }
 
-/* The one estimated shortest of those that have not been prepared and may be the best: what has
- * been is at most a little shorter. NULL: there is none. */
-static finalist *most_hopeful(finalist *list, uint32_t n) {
-    uint64_t sure = UINT64_MAX, estimated = UINT64_MAX;
+/* The shortest estimate of a layout that is not prepared and may be the best. NULL: none. */
+static finalist *most_promising(finalist *list, uint32_t n) {
+    uint64_t verified = UINT64_MAX, estimated = UINT64_MAX;
     finalist *next = NULL;
     for (uint32_t k = 0; k < n; k++) {
         const uint64_t step = pst_search_step_of(&list[k].set);
         if (step == UINT64_MAX) continue;
-        if (list[k].set.row.best->exact) sure = step < sure ? step : sure;
+        if (list[k].set.row.best->exact) verified = step < verified ? step : verified;
         else if (step < estimated) {
             estimated = step;
             next = &list[k];
         }
     }
-    return next && (double)estimated <= HOPEFUL * (double)sure ? next : NULL;
+    return next && (double)estimated <= PROMISING * (double)verified ? next : NULL;
 }
 
-/* Thoughts are as often too long as too short, and the best of many is one that is too short. */
-static pst_status prepare_shortest(pst_search_all *s, finalist *list, uint32_t n) {
+/* Estimates are as often too low as too high, so that the shortest of many is probably too low:
+ * prepare it, then look for the next one. */
+static pst_status prepare_shortest(pst_search_state *s, finalist *list, uint32_t n) {
     const int most = s->x.problem->reorders ? FINALISTS : PREPARED;
     uint64_t passes = 0;
-    for (int i = 0; i < most && s->x.problem->verify && !pst_search_late(&s->x); i++) {
-        finalist *best = most_hopeful(list, n);
+    for (int i = 0; i < most && s->x.problem->verify && !pst_search_timed_out(&s->x); i++) {
+        finalist *best = most_promising(list, n);
         if (!best) break;
         passes += (uint64_t)best->set.row.best->layout.n_chunk * best->set.row.best->layout.n_micro;
         if (i && passes > PREPARED_PASSES) break;
@@ -171,11 +179,11 @@ static pst_status prepare_shortest(pst_search_all *s, finalist *list, uint32_t n
     return PST_OK;
 }
 
-/* In the order of the list, which is sorted before, each by so many passes at most. */
-static pst_status refine_finalists(pst_search_all *s, finalist *list, uint32_t n, uint64_t each,
+/* In ascending order of the step, at most `each` passes per layout. */
+static pst_status refine_finalists(pst_search_state *s, finalist *list, uint32_t n, uint64_t each,
                                    uint64_t *passes) {
     qsort(list, n, sizeof *list, by_finalist);
-    for (uint32_t k = 0; k < n && *passes && !pst_search_late(&s->x); k++) {
+    for (uint32_t k = 0; k < n && *passes && !pst_search_timed_out(&s->x); k++) {
         const uint64_t own = each < *passes ? each : *passes;
         uint64_t left = own;
         PST_TRY(pst_search_refine(&s->x, &list[k].set, &left));
@@ -184,16 +192,16 @@ static pst_status refine_finalists(pst_search_all *s, finalist *list, uint32_t n
     return PST_OK;
 }
 
-/* Where an evaluation takes little: between schedules and micro-batches cuts that are not refined
- * say little. */
-static pst_status refine_all(pst_search_all *s) {
+/* Where an evaluation is cheap, refines the layouts of all schedules and micro-batches: unrefined
+ * cuts do not tell which of them is best. */
+static pst_status refine_all(pst_search_state *s) {
     const pst_search_problem *p = s->x.problem;
     const uint32_t rows = s->n_set < REFINED_QUICKLY ? s->n_set : REFINED_QUICKLY;
     uint64_t passes = QUICK_PASSES;
     uint32_t n = 0;
-    size_t room = 1;
-    for (uint32_t i = 0; i < rows; i++) room += s->set[i].n_config + (size_t)1;
-    finalist *list = malloc(room * sizeof *list);
+    size_t capacity = 1;
+    for (uint32_t i = 0; i < rows; i++) capacity += s->set[i].n_config + (size_t)1;
+    finalist *list = malloc(capacity * sizeof *list);
     if (!list) return pst_fail(PST_ENOMEM, "no memory to search");
     pst_status status = PST_OK;
     for (uint32_t i = 0; i < rows && status == PST_OK && s->set[i].row.fits; i++)
@@ -208,15 +216,15 @@ static pst_status refine_all(pst_search_all *s) {
     return status;
 }
 
-pst_status pst_search_refine_best(pst_search_all *s) {
-    s->x.best_ns = UINT64_MAX; /* they are checked whatever the others are */
+pst_status pst_search_refine_best(pst_search_state *s) {
+    s->x.best_ns = UINT64_MAX; /* verify them whatever the other rows have */
     PST_TRY(refine_rows(s));
-    if (pst_search_is_quick(&s->x)) PST_TRY(refine_all(s));
+    if (pst_search_is_cheap(&s->x)) PST_TRY(refine_all(s));
     pst_search_sort(s);
     return PST_OK;
 }
 
-static pst_status add_set(pst_search_all *s, const pst_search_candidates *set) {
+static pst_status add_set(pst_search_state *s, const pst_search_candidates *set) {
     pst_search_candidates *more = realloc(s->set, (s->n_set + (size_t)1) * sizeof *more);
     if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
     s->set = more;
@@ -224,12 +232,12 @@ static pst_status add_set(pst_search_all *s, const pst_search_candidates *set) {
     return PST_OK;
 }
 
-/* From those that may be the best on: stages with different numbers of tensor ranks. */
-pst_status pst_search_try_unequal(pst_search_all *s) {
+/* Starting from the best rows, tries stages with different numbers of tensor ranks. */
+pst_status pst_search_try_unequal(pst_search_state *s) {
     const uint32_t n = s->n_set;
     if (!pst_search_has_unequal(s->x.problem)) return PST_OK;
-    PST_TRY(pst_search_least_unequal(&s->x, &s->unequal_ns));
-    for (uint32_t i = 0; i < n && i < UNEQUAL && !pst_search_late(&s->x) && s->set[i].row.fits;
+    PST_TRY(pst_search_unequal_bound(&s->x, &s->unequal_ns));
+    for (uint32_t i = 0; i < n && i < UNEQUAL && !pst_search_timed_out(&s->x) && s->set[i].row.fits;
          i++) {
         pst_search_candidates found;
         if (s->set[i].row.pipeline == 1 || s->unequal_ns >= pst_search_shortest(s)) continue;
@@ -243,26 +251,26 @@ pst_status pst_search_try_unequal(pst_search_all *s) {
     return PST_OK;
 }
 
-/* Walks end no later than simulations: whoever walks longer than the best was simulated is not the
- * best. */
-pst_status pst_search_simulate_best(pst_search_all *s) {
+/* The longest path is never longer than the simulated step: a layout whose path is longer than the
+ * best simulated step is not the best. */
+pst_status pst_search_simulate_best(pst_search_state *s) {
     uint64_t best = UINT64_MAX;
     for (uint32_t i = 0; i < s->n_set && i < FINALISTS; i++) {
         pst_search_candidates *set = &s->set[i];
-        if (pst_search_step_of(set) >= best || (i && pst_search_late(&s->x))) break;
-        const int sure = is_sure(set);
-        if (!sure && !set->small)
+        if (pst_search_step_of(set) >= best || (i && pst_search_timed_out(&s->x))) break;
+        const int verified = is_verified(set);
+        if (!verified && !set->small)
             PST_TRY(
                 pst_search_predict(&s->x, &set->best_config, set->row.best, PST_SCORE_SIMULATE));
-        if (!sure) PST_TRY(pst_search_plainer(&s->x, set));
+        if (!verified) PST_TRY(pst_search_lower_zero(&s->x, set));
         if (pst_search_step_of(set) < best) best = pst_search_step_of(set);
     }
     pst_search_sort(s);
     return PST_OK;
 }
 
-/* What turned out to take more is looked for again, in so much less room. */
-static pst_status evaluate_again(pst_search_all *s, pst_search_candidates *set) {
+/* The layout needed more memory than estimated: searches the row again with so much less memory. */
+static pst_status evaluate_again(pst_search_state *s, pst_search_candidates *set) {
     const pst_search_config failed = set->best_config;
     uint64_t best = s->x.best_ns = pst_search_shortest(s);
     for (uint32_t k = 0; k < set->n_config; k++) {
@@ -277,11 +285,12 @@ static pst_status evaluate_again(pst_search_all *s, pst_search_candidates *set) 
     return pst_search_evaluate_row(s, set, &best);
 }
 
-/* What the step of what comes nearest in a row where nothing fits is no shorter than: its order of
- * passes would take long to make, and nothing depends on it. Or why it cannot be had. */
-pst_status pst_search_predict_nearest(pst_search_all *s, pst_search_candidates *set) {
+/* In a row where nothing fits: sets the step of the nearest layout to a lower bound (building its
+ * order of passes would take long, and nothing depends on it), or says why the layout is
+ * infeasible. */
+pst_status pst_search_predict_nearest(pst_search_state *s, pst_search_candidates *set) {
     pst_status status =
-        pst_search_predict(&s->x, &set->best_config, set->row.best, PST_SCORE_EARLY);
+        pst_search_predict(&s->x, &set->best_config, set->row.best, PST_SCORE_BOUND);
     if (status != PST_EINPUT) return status;
     snprintf(set->row.why, sizeof set->row.why, "%s", pst_error());
     pst_error_clear();
@@ -291,11 +300,11 @@ pst_status pst_search_predict_nearest(pst_search_all *s, pst_search_candidates *
     return PST_OK;
 }
 
-/* Nothing fits: of what comes nearest, how near it does. */
-pst_status pst_search_verify_nearest(pst_search_all *s) {
+/* Where nothing fits: prepares the nearest layouts, to know exactly how much memory they lack. */
+pst_status pst_search_verify_nearest(pst_search_state *s) {
     for (uint32_t i = 0; i < s->n_set && i < NEAREST && s->x.problem->verify && !s->x.problem->any;
          i++) {
-        if (pst_search_late(&s->x)) break;
+        if (pst_search_timed_out(&s->x)) break;
         pst_search_candidates *set = &s->set[i];
         if (!set->row.best || set->row.best->exact) continue;
         PST_TRY(pst_search_predict_nearest(s, set));
@@ -305,120 +314,125 @@ pst_status pst_search_verify_nearest(pst_search_all *s) {
     return PST_OK;
 }
 
-/* The first that is not verified, if it may be the best; where orders are found anew, one of
- * several. NULL: none. */
-static pst_search_candidates *to_verify(const pst_search_all *s) {
+/* The first row that is not verified and may be the best. Where `verify` looks for its own order of
+ * passes: one of several rows. NULL: none. */
+static pst_search_candidates *to_verify(const pst_search_state *s) {
     uint32_t n = s->x.problem->reorders ? FINALISTS : 1;
     for (uint32_t i = 0; i < n && i < s->n_set && s->set[i].row.fits; i++)
         if (!s->set[i].row.best->exact) return &s->set[i];
     return NULL;
 }
 
-/* The best of what is verified; n_lot: nothing that fits is. */
-static uint32_t first_sure(const pst_search_all *s) {
+/* Index of the first verified row that fits; n_set: none. */
+static uint32_t first_verified(const pst_search_state *s) {
     uint32_t i = 0;
-    while (i < s->n_set && !is_sure(&s->set[i])) i++;
+    while (i < s->n_set && !is_verified(&s->set[i])) i++;
     return i;
 }
 
-/* What was prepared is not lost to what promises to be shorter. */
-static pst_status keep_sure(pst_search_candidates *set) {
+/* Keeps the verified layout while an estimate that promises a shorter step replaces it. */
+static pst_status keep_verified(pst_search_candidates *set) {
     pst_candidate *copy;
     PST_TRY(pst_candidate_copy(set->row.best, &copy));
-    pst_candidate_close(set->sure);
-    set->sure = copy;
-    set->sure_config = set->best_config;
+    pst_candidate_close(set->verified);
+    set->verified = copy;
+    set->verified_config = set->best_config;
     return PST_OK;
 }
 
-static void take_sure(pst_search_candidates *set) {
-    if (!set->sure) return;
+static void restore_verified(pst_search_candidates *set) {
+    if (!set->verified) return;
     pst_candidate_close(set->row.best);
-    set->row.best = set->sure;
-    set->best_config = set->sure_config;
-    set->sure = NULL;
+    set->row.best = set->verified;
+    set->best_config = set->verified_config;
+    set->verified = NULL;
     set->row.fits = 1;
     set->row.excess = 0;
     *set->row.why = 0;
     set->attributed = 0;
 }
 
-/* It turned out longer than estimated, as others of its kind may: what of its row was passed over
- * for it may be shorter. */
-static pst_status evaluate_past(pst_search_all *s, pst_search_candidates *set, uint64_t by_ns) {
+/* The layout took longer than estimated, as similar ones may: evaluates again what the row skipped
+ * because of that estimate. */
+static pst_status evaluate_skipped(pst_search_state *s, pst_search_candidates *set,
+                                   uint64_t by_ns) {
     const pst_search_config longer = set->best_config;
     for (uint32_t k = 0; k < set->n_config; k++) {
         pst_search_config *c = &set->config[k];
-        if (c->schedule == longer.schedule && c->zero == longer.zero) c->more_ns += by_ns;
+        if (c->schedule == longer.schedule && c->zero == longer.zero) c->correction_ns += by_ns;
     }
-    if (!set->sure || set->sure->step_ns > set->row.best->step_ns) PST_TRY(keep_sure(set));
-    else take_sure(set);
+    if (!set->verified || set->verified->step_ns > set->row.best->step_ns)
+        PST_TRY(keep_verified(set));
+    else restore_verified(set);
     s->x.best_ns = pst_search_shortest(s);
-    const pst_search_along all = {.schedule = PST_NONE};
-    return pst_search_evaluate_along(s, set, all, UINT64_MAX, UINT64_MAX,
-                                     set->small ? set->n_config : ROW_EVALUATIONS);
+    const pst_search_filter all = {.schedule = PST_NONE};
+    return pst_search_evaluate_matching(s, set, all, UINT64_MAX, UINT64_MAX,
+                                        set->small ? set->n_config : ROW_EVALUATIONS);
 }
 
-static pst_status verify_one(pst_search_all *s, pst_search_candidates *set) {
+static pst_status verify_one(pst_search_state *s, pst_search_candidates *set) {
     const uint64_t estimated_ns = set->row.best->step_ns;
     PST_TRY(pst_search_verify(&s->x, set));
     if (set->row.best && !set->row.fits) PST_TRY(evaluate_again(s, set));
-    if (!is_sure(set) && set->sure && pst_search_step_of(set) >= set->sure->step_ns) take_sure(set);
-    else if (is_sure(set) && (double)set->row.best->step_ns > LONGER * (double)estimated_ns)
-        return evaluate_past(s, set, set->row.best->step_ns - estimated_ns);
+    if (!is_verified(set) && set->verified && pst_search_step_of(set) >= set->verified->step_ns)
+        restore_verified(set);
+    else if (is_verified(set) && (double)set->row.best->step_ns > LONGER * (double)estimated_ns)
+        return evaluate_skipped(s, set, set->row.best->step_ns - estimated_ns);
     return PST_OK;
 }
 
-/* Until the first is verified: what is not as good as predicted, or does not fit, falls behind. Out
- * of time, until one is, which then is the first: what is said of the best holds. */
-static pst_status verify_first(pst_search_all *s) {
+/* Verifies until the first row is verified: a layout that is slower than estimated, or does not
+ * fit, moves down. When time is over, one verified row is enough and becomes the first. */
+static pst_status verify_first(pst_search_state *s) {
     const uint64_t enough = pst_search_is_small(s->x.problem) ? VERIFIED_MOST : VERIFIED;
     pst_search_candidates *set;
     while (s->x.problem->verify && s->x.n_verified - s->n_early < VERIFIED_MOST &&
            (set = to_verify(s))) {
-        if ((pst_search_late(&s->x) || s->x.n_verified - s->n_early >= enough) &&
-            first_sure(s) < s->n_set)
+        if ((pst_search_timed_out(&s->x) || s->x.n_verified - s->n_early >= enough) &&
+            first_verified(s) < s->n_set)
             break;
         PST_TRY(verify_one(s, set));
         pst_search_sort(s);
     }
     for (uint32_t i = 0; i < s->n_set; i++)
-        if (!is_sure(&s->set[i])) take_sure(&s->set[i]);
+        if (!is_verified(&s->set[i])) restore_verified(&s->set[i]);
     pst_search_sort(s);
-    const uint32_t sure = first_sure(s);
-    if (sure == s->n_set || is_sure(&s->set[0])) return PST_OK;
-    pst_search_candidates best = s->set[sure];
-    memmove(&s->set[1], s->set, sure * sizeof *s->set);
+    const uint32_t verified = first_verified(s);
+    if (verified == s->n_set || is_verified(&s->set[0])) return PST_OK;
+    pst_search_candidates best = s->set[verified];
+    memmove(&s->set[1], s->set, verified * sizeof *s->set);
     s->set[0] = best;
     return PST_OK;
 }
 
-/* What is nearly as good is perhaps better: ranks of a node that share its NICs are estimated to
- * send at the same time, and often do not. As many as take little. */
-static pst_status verify_near(pst_search_all *s) {
+/* Verifies rows that are nearly as good as the best: their estimates assume that all ranks of a
+ * node use its NICs at the same time, which is often too slow. */
+static pst_status verify_near(pst_search_state *s) {
     uint64_t passes = 0;
     for (uint32_t i = 1;
-         i < s->n_set && i < FINALISTS && s->x.problem->verify && !pst_search_late(&s->x); i++) {
+         i < s->n_set && i < FINALISTS && s->x.problem->verify && !pst_search_timed_out(&s->x);
+         i++) {
         pst_search_candidates *set = &s->set[i];
         if (!set->row.fits ||
             (double)pst_search_step_of(set) > NEARLY * (double)pst_search_shortest(s))
             break;
         passes += (uint64_t)set->row.best->layout.n_chunk * set->row.best->layout.n_micro;
         if (passes > NEAR_PASSES) break;
-        if (!is_sure(set)) PST_TRY(verify_one(s, set));
+        if (!is_verified(set)) PST_TRY(verify_one(s, set));
     }
     pst_search_sort(s);
     return PST_OK;
 }
 
-/* Again where the best turned out longer than estimated: other rows were passed over for that. */
-pst_status pst_search_verify_best(pst_search_all *s) {
+/* Repeats when the best layout turned out longer than estimated, because other rows were skipped
+ * for that estimate. */
+pst_status pst_search_verify_best(pst_search_state *s) {
     for (int i = 0; i < ROUNDS; i++) {
         const uint64_t estimated_ns = pst_search_shortest(s);
         PST_TRY(verify_first(s));
         const uint64_t is = pst_search_shortest(s);
         if (is == UINT64_MAX || (double)is <= LONGER * (double)estimated_ns ||
-            pst_search_late(&s->x))
+            pst_search_timed_out(&s->x))
             break;
         s->x.best_ns = is;
         PST_TRY(pst_search_evaluate_further(s));

@@ -1,9 +1,9 @@
-/* Moves of the borders between chunks. */
+/* Moves borders between chunks. */
 #include "partition/search/cut.h"
 
 enum { NEAR = 8 };
 
-int pst_search_push(pst_candidate *c, uint32_t k, int64_t to) {
+int pst_search_move_border(pst_candidate *c, uint32_t k, int64_t to) {
     if (to < k || to > (int64_t)c->layout.n_item - (c->layout.n_chunk - k)) return 0;
     c->layout.first_item[k] = (uint32_t)to;
     for (uint32_t i = k; i > 1 && c->layout.first_item[i - 1] >= c->layout.first_item[i]; i--)
@@ -14,8 +14,8 @@ int pst_search_push(pst_candidate *c, uint32_t k, int64_t to) {
     return 1;
 }
 
-/* Cuts in order: the last one that can moves on by one, those behind follow it closely. 0: there is
- * no other. */
+/* The next cut in lexicographic order: the last border that can move moves by one, and those after
+ * it follow closely. 0: there is none. */
 int pst_search_next_cut(uint32_t *first, uint32_t n_chunk, uint32_t n_item) {
     for (uint32_t k = n_chunk; k-- > 1;) {
         if (first[k] + 1 > n_item - (n_chunk - k)) continue;
@@ -26,9 +26,9 @@ int pst_search_next_cut(uint32_t *first, uint32_t n_chunk, uint32_t n_item) {
     return 0;
 }
 
-/* Each border where much crosses goes to the nearest place over which half as much does; 0: there
- * is none. */
-int pst_search_narrow(const pst_search_table *t, pst_candidate *c) {
+/* Moves each border to the nearest place (at most NEAR items away) where at most half as many bytes
+ * cross. 0: no border moved. */
+int pst_search_narrow_borders(const pst_search_table *t, pst_candidate *c) {
     int any = 0;
     for (uint32_t k = 1; k < c->layout.n_chunk; k++) {
         const uint64_t *cross = t->table->cross, at = c->layout.first_item[k], wide = cross[at];
@@ -37,7 +37,7 @@ int pst_search_narrow(const pst_search_table *t, pst_candidate *c) {
             const int behind = at + far < c->layout.n_item && cross[at + far] <= wide / 2;
             if (before || behind) {
                 found = 1;
-                any |= pst_search_push(c, k, (int64_t)at + (int64_t)(before ? -far : far));
+                any |= pst_search_move_border(c, k, (int64_t)at + (int64_t)(before ? -far : far));
             }
         }
     }

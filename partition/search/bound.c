@@ -1,32 +1,34 @@
-/* What no cut of a configuration can be below, from all its stages together: each stage's time from
- * the start to its flush is a path through the schedule's order, and the longest path is no shorter
- * than any mean of them. A mean is a sum over chunks of what their operators take, each with the
- * chunk's weight; the least of it gives every operator the chunk where it weighs least (which no
- * real cut does better than). Weights of stages are chosen so that chunks weigh about the same. Any
- * weights prove; poor ones only prove less.
+/* Lower bound on the step of a configuration over all cuts, from all stages together. The time of
+ * each stage from the start of the step to its flush is a path through the schedule's order, and
+ * the longest path is at least any weighted mean of such paths. A mean is a sum over chunks of the
+ * time of their operators times the weight of the chunk. Its minimum over all cuts is at least the
+ * sum in which each operator lies in the chunk where it weighs least. Stage weights are chosen so
+ * that chunks weigh about the same. Any weights give a valid bound; poor ones give a low one.
  *
- * Paths of stage r, m micro-batches, chunks in the order of the model; w(k) is F of chunk k before
- * the stage's first B:
- *   forward  F of chunks before r, and all work of the stage: it has nothing to do before
- *   first B  F of all chunks, B of those behind the stage's last, and all its work but w(k) F of
- *            each chunk k of its own
- *   news     the stage's new weights (zero 1 and 2), and all its work
- *   round j  (interleaved) F of chunks before its j-th one, and its work but F of a round of its
- *            chunks before that
- * and at the end the stage's sums and norm (of its first chunk, which is done last; others may be
- * on their way before), or, where B and W are one, BW of the chunks before r, and of a round as at
- * the start, after which the first stage ends. And of the largest operators some stage has
- * several. */
+ * Paths of stage r, with m micro-batches and chunks in the order of the model; w(k) is how many F
+ * of chunk k run before the stage's first B:
+ *
+ *   forward  F of the chunks before r, then all work of the stage
+ *   first B  F of all chunks, B of the chunks after the stage's last one, then all its work except
+ *            w(k) F of each of its chunks k
+ *   gather   all-gather of the stage's new weights (zero 1 and 2), then all its work
+ *   round j  (interleaved) F of the chunks before its j-th one, then its work except F of the
+ *            chunks before that in one round
+ *
+ * Each path ends with the gradient sums and the norm of the stage's first chunk, which finishes
+ * last; or, where B and W are one pass, with BW of the chunks before r and of one round, until the
+ * first stage ends. A second bound: some stage has several of the largest operators. */
 #include "partition/search/bound.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WEIGHED = 1 << 18, MOST_CHUNKS = 64, MOST_CROWD = 3, TURNS = 4 };
+enum { MOST_WEIGHED = 1 << 18, MOST_CHUNKS = 64, MOST_LARGE_ITEMS = 3, TURNS = 4 };
 
-#define MOST_FIRST_B 0.5 /* of a stage's paths: near the last stage more would gain nothing */
+/* of a stage's weight for its first-B path: near the last stage more gains nothing */
+#define MOST_FIRST_B 0.5
 
-/* ns of all items, or of one; b with the least that is computed again. */
+/* ns of all items or of one item; b includes the cheapest recomputation that is allowed */
 typedef struct {
     double f, b, w, e; /* e: elements of parameters */
 } amount;
@@ -35,10 +37,10 @@ typedef struct {
     const pst_search_config *c;
     const pst_search_table *table;
     uint32_t p, chunks, n_chunk, m;
-    double speed, sum, norm, head, step; /* per element */
+    double speed, sum, norm, gather, step; /* ns per element; step: of the optimizer */
     amount all;
-    amount *weight;          /* [n_chunk] of a chunk's F, B, W and elements */
-    double *share, *first_b; /* [p] of all paths of a stage; of that through the first B */
+    amount *weight;          /* [n_chunk] weights of a chunk's F, B, W and elements */
+    double *share, *first_b; /* [p] weight of all paths of a stage; of its first-B path */
     double constant;         /* ns */
 } mean;
 
@@ -47,7 +49,7 @@ typedef struct {
 static double least_again(const pst_search_problem *p, const pst_cost_table *t, uint32_t item) {
     double least = p->recompute[PST_RECOMPUTE_NONE] ? 0 : INFINITY;
     for (uint32_t mode = 1; mode < PST_RECOMPUTE_COUNT; mode++)
-        if (p->recompute[mode]) least = pst_search_less(least, (double)t->again_ns[mode][item]);
+        if (p->recompute[mode]) least = pst_search_min(least, (double)t->again_ns[mode][item]);
     return least < INFINITY ? least : 0;
 }
 
@@ -61,7 +63,7 @@ static uint64_t size_of(const pst_search_problem *p, const pst_cost_table *t, ui
     return t->f_ns[i] + t->b_ns[i] + (uint64_t)least_again(p, t, i) + t->w_ns[i];
 }
 
-/* Blocks that repeat are weighed once; the largest operators first. */
+/* Groups operators with the same costs, so that each group is weighed once; the largest first. */
 static pst_status sort_items(const pst_search_problem *p, pst_search_table *t) {
     uint32_t n = t->table->n;
     if (t->alike) return PST_OK;
@@ -96,58 +98,62 @@ static amount amount_of(const pst_search_problem *p, const pst_search_table *t, 
 
 /* --- flush ------------------------------------------------------------------------------------ */
 
-double pst_search_least_exchange(const pst_search_context *x, const pst_search_config *c) {
-    const uint32_t largest = x->problem->tensor_across_nodes ? x->largest : x->largest / c->tensor;
+double pst_search_exchange_bound(const pst_search_context *x, const pst_search_config *c) {
+    const uint32_t largest =
+        x->problem->tensor_across_nodes ? x->node_devices : x->node_devices / c->tensor;
     double least = INFINITY, d = c->data;
     for (uint32_t near = 1; near <= largest && near <= c->data; near++) {
-        double bw = pst_search_less(x->far_bw, x->node_bw / (near * c->tensor));
-        double inside = near > 1 && x->near_bw > 0 ? (near - 1) / (d * x->near_bw) : 0;
+        double bw = pst_search_min(x->node_bw, x->node_total_bw / (near * c->tensor));
+        double inside = near > 1 && x->device_bw > 0 ? (near - 1) / (d * x->device_bw) : 0;
         double outside = near < c->data && bw > 0 ? (d - near) / (d * bw) : 0;
-        least = pst_search_less(least, pst_search_more(inside, outside));
+        least = pst_search_min(least, pst_search_max(inside, outside));
     }
     return least < INFINITY ? least * 1e9 : 0;
 }
 
 static void fill_flush(const pst_search_context *x, mean *a) {
     const pst_cost_table *t = a->table->table;
-    double d = a->c->data, ns = a->c->data > 1 ? pst_search_least_exchange(x, a->c) : 0;
+    double d = a->c->data, ns = a->c->data > 1 ? pst_search_exchange_bound(x, a->c) : 0;
     a->norm = t->norm_ns / a->speed / d;
     a->step = t->step_ns / a->speed / (a->c->zero ? d : 1);
     a->sum =
         ns * x->problem->grad_bytes * (a->c->zero ? 1 : 2) + t->reduce_ns / a->speed * (d - 1) / d;
-    a->head = a->c->zero ? ns * x->problem->weight_bytes : 0;
+    a->gather = a->c->zero ? ns * x->problem->weight_bytes : 0;
 }
 
-/* --- weights: B and W apart, one chunk, or two that go there and back ------------------------- */
+/* --- weights: B and W apart, one chunk, or two in a V ----------------------------------------- */
 
-/* Whether the stage's new weights take longer than the way to it, about. */
-static int waits_for_news(const mean *x, uint32_t r) { return x->head * x->all.e > r * x->all.f; }
+/* Whether the all-gather of the stage's new weights takes longer than the first micro-batch to
+ * reach the stage. */
+static int waits_for_gather(const mean *x, uint32_t r) {
+    return x->gather * x->all.e > r * x->all.f;
+}
 
-/* From the last stage to the first: both chunks of each are to weigh 1, with what stages behind it
- * put on them. */
+/* From the last stage to the first: chooses weights such that both chunks of a stage weigh 1, with
+ * what later stages add to them. */
 static void weigh_split(const pst_search_context *x, mean *a) {
     const pst_schedule_row *row = x->row[a->c->schedule];
     const pst_schedule_size size = {a->p, a->chunks, a->m};
     double forward = 0, first_b = 0, all = 0, work = a->m * (a->all.f + a->all.b + a->all.w);
     for (uint32_t r = a->p; r-- > 0;) {
-        int news = waits_for_news(a, r);
+        int gather = waits_for_gather(a, r);
         double w0 = pst_schedule_warm_up(row, &size, r, 0) * a->all.f, w1 = 0, s = 0;
-        double own0 = work + (a->norm + a->sum + (news ? a->head : 0)) * a->all.e,
+        double own0 = work + (a->norm + a->sum + (gather ? a->gather : 0)) * a->all.e,
                own1 = work + a->norm * a->all.e;
         double more0 = forward * a->all.f, more1 = first_b * a->all.b, q = own1 / own0;
         if (a->chunks > 1) {
             w1 = pst_schedule_warm_up(row, &size, r, 1) * a->all.f;
             double gain = w0 * q - w1;
-            s = pst_search_more(0, 1 - q + q * more0 - more1);
+            s = pst_search_max(0, 1 - q + q * more0 - more1);
             s = s < MOST_FIRST_B * gain / own0 ? s / gain : MOST_FIRST_B / own0;
         }
         double share = (1 - more0 + s * w0) / own0;
-        if (a->chunks > 1) share = pst_search_more(share, (1 - more1 + s * w1) / own1);
-        share = pst_search_more(share, 0);
-        s = pst_search_less(s, share);
+        if (a->chunks > 1) share = pst_search_max(share, (1 - more1 + s * w1) / own1);
+        share = pst_search_max(share, 0);
+        s = pst_search_min(s, share);
         a->share[r] = share;
         a->first_b[r] = s;
-        forward += news ? 0 : share - s;
+        forward += gather ? 0 : share - s;
         first_b += s;
         all += share;
     }
@@ -162,16 +168,15 @@ static void set_split(const pst_search_context *x, mean *a) {
     const pst_schedule_size size = {a->p, a->chunks, a->m};
     double forward = 0, first_b = 0;
     for (uint32_t r = a->p; r-- > 0;) {
-        int news = waits_for_news(a, r);
+        int gather = waits_for_gather(a, r);
         double share = a->share[r], s = a->first_b[r], work = share * a->m;
         a->weight[r] =
             (amount){work + forward - s * pst_schedule_warm_up(row, &size, r, 0), work, work,
-                     share * (a->norm + a->sum) + (news ? (share - s) * a->head : 0)};
+                     share * (a->norm + a->sum) + (gather ? (share - s) * a->gather : 0)};
         if (a->chunks > 1)
-            a->weight[2 * a->p - 1 - r] =
-                (amount){work - s * pst_schedule_warm_up(row, &size, r, 1), work + first_b, work,
-                         share * a->norm};
-        forward += news ? 0 : share - s;
+            a->weight[2 * a->p - 1 - r] = (amount){work - s * pst_schedule_warm_up(row, &size, r, 1),
+                                                   work + first_b, work, share * a->norm};
+        forward += gather ? 0 : share - s;
         first_b += s;
     }
     a->constant = first_b * a->all.f;
@@ -179,23 +184,23 @@ static void set_split(const pst_search_context *x, mean *a) {
 
 /* --- weights: BW as one, chunks in rounds ----------------------------------------------------- */
 
-/* How often paths begin (end) with each chunk of a stage, the last one first: as often where a
- * round has as many micro-batches as there are stages, for what is put on earlier chunks then is
- * what they take; with more it is less. */
-static void share_out(const mean *a, double round, double *often) {
-    double ratio = pst_search_more(0.1, 2 * round / a->p - 1), all = 0, one = 1;
+/* How frequency paths begin (or end) at each chunk of a stage, the last chunk first. Equally
+ * frequency when a round has as many micro-batches as there are stages; less frequency at earlier
+ * chunks when it has more, because these then carry the weight of later ones. */
+static void spread_paths(const mean *a, double round, double *frequency) {
+    double ratio = pst_search_max(0.1, 2 * round / a->p - 1), all = 0, one = 1;
     for (uint32_t j = a->chunks; j-- > 0; one *= ratio) {
-        often[j] = one;
+        frequency[j] = one;
         all += one;
     }
-    for (uint32_t j = 0; j < a->chunks; j++) often[j] /= all;
+    for (uint32_t j = 0; j < a->chunks; j++) frequency[j] /= all;
 }
 
-/* first, last: micro-batches of these rounds. */
+/* first, last: micro-batches in the first and the last round. */
 static void set_rounds(mean *a, double first, double last, int tail) {
     double behind = 0, begin[MOST_CHUNKS], end[MOST_CHUNKS];
-    share_out(a, first, begin);
-    share_out(a, last, end);
+    spread_paths(a, first, begin);
+    spread_paths(a, last, end);
     for (uint32_t r = a->p; r-- > 0;) {
         double share = a->share[r], work = share * a->m, forward = 0, backward = 0;
         for (uint32_t j = a->chunks; j-- > 0;) {
@@ -226,12 +231,12 @@ static void weigh_rounds(mean *a, int tail) {
         for (uint32_t r = 0; r < a->p; r++) {
             double least = INFINITY;
             for (uint32_t j = 0; j < a->chunks; j++)
-                least = pst_search_less(least, weigh(&a->weight[j * a->p + r], &a->all));
+                least = pst_search_min(least, weigh(&a->weight[j * a->p + r], &a->all));
             a->first_b[r] = least;
             sum += least;
         }
         for (uint32_t r = 0; r < a->p; r++) {
-            a->share[r] = pst_search_more(0, a->share[r] + (sum / a->p - a->first_b[r]) / work);
+            a->share[r] = pst_search_max(0, a->share[r] + (sum / a->p - a->first_b[r]) / work);
             all += a->share[r];
         }
         for (uint32_t r = 0; r < a->p; r++) a->share[r] /= all;
@@ -247,26 +252,26 @@ static uint32_t most_micros(const pst_search_problem *p, const pst_search_config
     return most;
 }
 
-/* Every operator where it weighs least. Passes are rounded to ns. */
+/* Each operator at the chunk where it weighs least. Subtracts what rounding to ns may add. */
 static double least_of(const pst_search_problem *p, const mean *a) {
     double all = a->constant + a->step * a->all.e / a->p;
     for (uint32_t i = 0; i < a->table->n_alike; i++) {
         amount one = amount_of(p, a->table, a->table->alike[i], a->speed);
         double least = INFINITY;
         for (uint32_t k = 0; k < a->n_chunk; k++)
-            least = pst_search_less(least, weigh(&a->weight[k], &one));
+            least = pst_search_min(least, weigh(&a->weight[k], &one));
         all += least * a->table->n_of[i];
     }
     return all - 3. * a->m * a->chunks - 3. * a->n_chunk - 8;
 }
 
-/* One stage has k + 1 of the k p + 1 largest operators: no less than the smallest of these. Sorted
- * by size: from the largest on. */
-static double crowd_of(const pst_search_problem *p, const mean *a) {
+/* One stage has at least k + 1 of the k p + 1 largest operators (pigeonhole): its work is at least
+ * that of the smallest k + 1 of them. */
+static double largest_items_bound(const pst_search_problem *p, const mean *a) {
     const pst_search_table *t = a->table;
     double most = 0;
-    for (uint64_t k = 1; k * a->p < p->n_item && k <= MOST_CROWD; k++) {
-        uint64_t behind = 0, from = k * a->p - k; /* operators [from, from + k] */
+    for (uint64_t k = 1; k * a->p < p->n_item && k <= MOST_LARGE_ITEMS; k++) {
+        uint64_t behind = 0, from = k * a->p - k; /* operators [from, from + k], by size */
         double sum = 0;
         for (uint32_t i = 0; i < t->n_alike; i++) {
             amount one = amount_of(p, t, t->alike[i], a->speed);
@@ -275,7 +280,7 @@ static double crowd_of(const pst_search_problem *p, const mean *a) {
             if (high > low) sum += (double)(high - low) * (one.f + one.b + one.w);
             behind += t->n_of[i];
         }
-        most = pst_search_more(most, sum);
+        most = pst_search_max(most, sum);
     }
     return a->m * most - 3. * a->m * a->chunks;
 }
@@ -292,15 +297,15 @@ static void raise_bound(pst_search_context *x, pst_search_config *c, mean *a) {
         a->all.e += n * one.e;
     }
     int split = x->row[c->schedule]->split;
-    double least = crowd_of(p, a);
+    double least = largest_items_bound(p, a);
     if (split) {
         weigh_split(x, a);
         set_split(x, a);
-        least = pst_search_more(least, least_of(p, a));
+        least = pst_search_max(least, least_of(p, a));
     }
     for (int tail = 0; !split && tail < 2; tail++) {
         weigh_rounds(a, tail);
-        least = pst_search_more(least, least_of(p, a));
+        least = pst_search_max(least, least_of(p, a));
     }
     if (least > (double)c->bound_ns && least < 1e18) c->bound_ns = (uint64_t)least;
 }
@@ -315,8 +320,8 @@ pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c) {
     a.m = most_micros(x->problem, c);
     int known = !v_shape && a.chunks <= MOST_CHUNKS;
     if (row->split) known = a.chunks == 1 + (uint32_t)v_shape;
-    if (c->tight || !x->even || !known || c->before) return PST_OK;
-    c->tight = 1;
+    if (c->tightened || !x->same_speed || !known || c->before) return PST_OK;
+    c->tightened = 1;
     PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[0].kind, 0, &t));
     if (!t->table) return PST_OK;
     PST_TRY(sort_items(x->problem, (pst_search_table *)t));

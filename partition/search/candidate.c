@@ -1,4 +1,4 @@
-/* Candidates of the search: opened, copied, closed. */
+/* Opens, copies and closes candidates. */
 #include "partition/search/space.h"
 #include <stdlib.h>
 #include <string.h>

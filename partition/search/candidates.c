@@ -1,11 +1,11 @@
-/* The candidates of a row as a value, and rows in order. */
-#include "partition/search/drive.h"
+/* The candidates of a row, and the order of rows. */
+#include "partition/search/candidates.h"
 #include "partition/search/score.h"
 #include <stdlib.h>
 
 void pst_search_candidates_close(pst_search_candidates *set) {
     pst_candidate_close(set->row.best);
-    pst_candidate_close(set->sure);
+    pst_candidate_close(set->verified);
     free(set->row.before);
     free(set->config);
     free(set->orders.device);
@@ -30,15 +30,15 @@ static int by_step(const void *a, const void *b) {
     return pst_search_by_guess(a, b);
 }
 
-void pst_search_sort(pst_search_all *s) { qsort(s->set, s->n_set, sizeof *s->set, by_step); }
+void pst_search_sort(pst_search_state *s) { qsort(s->set, s->n_set, sizeof *s->set, by_step); }
 
-pst_status pst_search_attribute_row(pst_search_all *s, pst_search_candidates *set) {
+pst_status pst_search_attribute_row(pst_search_state *s, pst_search_candidates *set) {
     if (set->attributed || !set->row.best || !set->row.fits) return PST_OK;
     set->attributed = 1;
     return pst_search_attribute(&s->x, &set->best_config, set->row.best);
 }
 
-uint64_t pst_search_shortest(const pst_search_all *s) {
+uint64_t pst_search_shortest(const pst_search_state *s) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < s->n_set; i++)
         if (pst_search_step_of(&s->set[i]) < least) least = pst_search_step_of(&s->set[i]);

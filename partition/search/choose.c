@@ -1,40 +1,43 @@
-/* What is evaluated, and in which order: a few of every row, then what may still be shorter than
- * the best, or bounds it. */
+/* Chooses which configurations are evaluated, and in which order: a few of every row, then those
+ * that may be shorter than the best or that determine the lower bound. */
 #include "partition/search/bound.h"
-#include "partition/search/drive.h"
+#include "partition/search/candidates.h"
 #include <stdlib.h>
 
 enum {
     FIRST_EVALUATIONS = 4,
     FITTING_EVALUATIONS = 64,
     LONG_PIPELINE = 128,
-    HOPEFUL_EVALUATIONS = 100, /* where each takes much work; else more */
-    LITTLE_WORK = 1024,
+    PATIENCE = 100, /* evaluations without improvement; more where each is cheap */
+    LOW_EFFORT = 1024,
     BOUND_EVALUATIONS = 1500,
     ANY_EVALUATIONS = 3000
 };
 #define FAR 1.2
 
-/* Of those that have not been evaluated, if there are any. */
+/* The configuration with the smallest memory, of those not evaluated if there are any. */
 static pst_search_config *smallest(const pst_search_candidates *set) {
     pst_search_config *c = set->config;
     for (uint32_t k = 1; k < set->n_config; k++) {
         pst_search_config *other = &set->config[k];
-        if (other->seen != c->seen ? c->seen : other->min_bytes < c->min_bytes) c = other;
+        if (other->evaluated != c->evaluated ? c->evaluated : other->min_bytes < c->min_bytes)
+            c = other;
     }
     return c;
 }
 
-/* A few of every row, more where nothing fits yet, all of small problems. Where guesses are far
- * from the best so far, one, and until one fits those that take less memory than all before; of
- * long pipelines, which take most time, the smallest. */
-pst_status pst_search_evaluate_row(pst_search_all *s, pst_search_candidates *set, uint64_t *best) {
+/* Evaluates a few configurations of a row: more while none fits, all of them in small problems.
+ * Where guesses are much longer than the best step: one, and if it does not fit, those that need
+ * less memory than all before; of long pipelines, which take longest to evaluate, only the
+ * smallest. */
+pst_status pst_search_evaluate_row(pst_search_state *s, pst_search_candidates *set,
+                                   uint64_t *best) {
     uint64_t min_bytes = UINT64_MAX;
     int last = 0;
     for (uint32_t k = 0; k < set->n_config && !last; k++) {
         pst_search_config *c = &set->config[k];
         int far = !set->small && *best != UINT64_MAX && (double)c->guess_ns > FAR * (double)*best;
-        if ((*best != UINT64_MAX || k >= FIRST_EVALUATIONS) && pst_search_late(&s->x)) break;
+        if ((*best != UINT64_MAX || k >= FIRST_EVALUATIONS) && pst_search_timed_out(&s->x)) break;
         const uint32_t most = far ? 1 : FIRST_EVALUATIONS;
         if (!set->small && k >= (set->row.fits ? most : FITTING_EVALUATIONS)) break;
         if (s->x.problem->any && set->row.fits) break;
@@ -42,20 +45,20 @@ pst_status pst_search_evaluate_row(pst_search_all *s, pst_search_candidates *set
             c = smallest(set);
             last = 1;
         } else if (far && c->min_bytes >= min_bytes) continue;
-        s->x.nearest = k < FIRST_EVALUATIONS || last;
+        s->x.want_nearest = k < FIRST_EVALUATIONS || last;
         PST_TRY(pst_search_evaluate(&s->x, set, c, pst_search_step_of(set)));
         if (c->min_bytes < min_bytes) min_bytes = c->min_bytes;
         if (pst_search_step_of(set) < *best) *best = pst_search_step_of(set);
     }
-    s->x.nearest = 0;
-    /* now that its schedule is at hand */
-    return s->n_set <= PST_SEARCH_IN_FULL ? pst_search_attribute_row(s, set) : PST_OK;
+    s->x.want_nearest = 0;
+    /* while its schedule is cached */
+    return s->n_set <= PST_SEARCH_FULL_ROWS ? pst_search_attribute_row(s, set) : PST_OK;
 }
 
-pst_status pst_search_evaluate_rows(pst_search_all *s) {
+pst_status pst_search_evaluate_rows(pst_search_state *s) {
     uint64_t best = UINT64_MAX;
-    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_IN_FULL; i++) {
-        if (pst_search_late(&s->x) && (best != UINT64_MAX || i >= PST_SEARCH_AT_LEAST)) break;
+    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_FULL_ROWS; i++) {
+        if (pst_search_timed_out(&s->x) && (best != UINT64_MAX || i >= PST_SEARCH_MIN_ROWS)) break;
         PST_TRY(pst_search_evaluate_row(s, &s->set[i], &best));
     }
     return PST_OK;
@@ -87,28 +90,28 @@ static int by_bytes(const void *a, const void *b) {
     return by_guess(a, b);
 }
 
-/* The least bound of what has several chunks per stage and has not been evaluated: evaluating
- * raises only those of others. */
-static uint64_t bound_of_many(const pst_search_all *s) {
+/* The least lower bound of configurations with several chunks per stage: evaluating them does not
+ * raise it. */
+static uint64_t bound_of_many(const pst_search_state *s) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < s->n_set; i++)
         for (uint32_t k = 0; k < s->set[i].n_config; k++) {
             const pst_search_config *c = &s->set[i].config[k];
-            if (!c->closed && !pst_search_has_one_chunk(s, c) && c->bound_ns < least)
+            if (!c->exhausted && !pst_search_has_one_chunk(s, c) && c->bound_ns < least)
                 least = c->bound_ns;
         }
     return least;
 }
 
-/* What has not been evaluated and may be shorter than the best; all: not only what the bound of all
- * depends on. */
-static uint32_t find_open(pst_search_all *s, open_config *open, int all) {
+/* Configurations that are not evaluated and may be shorter than the best. all: 0: only those that
+ * limit the overall lower bound. */
+static uint32_t find_open(pst_search_state *s, open_config *open, int all) {
     uint64_t best = pst_search_shortest(s), many = all ? UINT64_MAX : bound_of_many(s);
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_set; i++)
         for (uint32_t k = 0; k < s->set[i].n_config; k++) {
             pst_search_config *c = &s->set[i].config[k];
-            if (c->seen || c->bound_ns >= best ||
+            if (c->evaluated || c->bound_ns >= best ||
                 (!all && (!pst_search_has_one_chunk(s, c) || c->bound_ns >= many)))
                 continue;
             open[n++] = (open_config){&s->set[i], c};
@@ -116,20 +119,20 @@ static uint32_t find_open(pst_search_all *s, open_config *open, int all) {
     return n;
 }
 
-/* In this order, until so many in a row were of no use; where nothing fits yet, until something
- * does. */
-static pst_status evaluate_open(pst_search_all *s, uint32_t most, int all,
+/* Evaluates in this order until `most` in a row did not improve the best; where nothing fits yet,
+ * until something does. */
+static pst_status evaluate_open(pst_search_state *s, uint32_t most, int all,
                                 int (*order)(const void *, const void *)) {
     const uint64_t before = pst_search_shortest(s);
-    size_t room = 1;
-    for (uint32_t i = 0; i < s->n_set; i++) room += s->set[i].n_config;
-    open_config *open = malloc(room * sizeof *open);
+    size_t capacity = 1;
+    for (uint32_t i = 0; i < s->n_set; i++) capacity += s->set[i].n_config;
+    open_config *open = malloc(capacity * sizeof *open);
     if (!open) return pst_fail(PST_ENOMEM, "no memory to search");
     uint32_t n = find_open(s, open, all);
     qsort(open, n, sizeof *open, order);
     pst_status status = PST_OK;
     for (uint32_t i = 0, since = 0;
-         i < n && since < most && status == PST_OK && !pst_search_late(&s->x); i++, since++) {
+         i < n && since < most && status == PST_OK && !pst_search_timed_out(&s->x); i++, since++) {
         uint64_t best = pst_search_shortest(s);
         if (best != UINT64_MAX && before == UINT64_MAX) break;
         status = pst_search_evaluate(&s->x, open[i].set, open[i].config, best);
@@ -139,94 +142,96 @@ static pst_status evaluate_open(pst_search_all *s, uint32_t most, int all,
     return status;
 }
 
-/* Nothing fits: something may, or it is found what comes nearest, for which most has not been
- * evaluated. */
-pst_status pst_search_evaluate_until_fit(pst_search_all *s) {
-    s->x.nearest = !s->x.problem->any;
-    for (uint32_t i = 0; i < s->n_set && s->x.nearest; i++)
-        for (uint32_t k = 0; k < s->set[i].n_config; k++) s->set[i].config[k].seen = 0;
+/* Nothing fits: evaluates again, smallest memory first, until a layout fits. Otherwise finds the
+ * one that exceeds its memory least. */
+pst_status pst_search_evaluate_until_fit(pst_search_state *s) {
+    s->x.want_nearest = !s->x.problem->any;
+    for (uint32_t i = 0; i < s->n_set && s->x.want_nearest; i++)
+        for (uint32_t k = 0; k < s->set[i].n_config; k++) s->set[i].config[k].evaluated = 0;
     pst_status status = evaluate_open(s, ANY_EVALUATIONS, 1, by_bytes);
-    s->x.nearest = 0;
+    s->x.want_nearest = 0;
     return status;
 }
 
-/* Whatever may still be shorter than the best, by its bound. */
-static pst_status tighten(pst_search_all *s) {
+/* Tightens the bounds of all configurations that may still be shorter than the best. */
+static pst_status tighten(pst_search_state *s) {
     uint64_t best = pst_search_shortest(s);
-    for (uint32_t i = 0; i < s->n_set && !pst_search_late(&s->x); i++)
+    for (uint32_t i = 0; i < s->n_set && !pst_search_timed_out(&s->x); i++)
         for (uint32_t k = 0; k < s->set[i].n_config; k++) {
             pst_search_config *c = &s->set[i].config[k];
-            if (!c->closed && c->bound_ns < best) PST_TRY(pst_search_tighten(&s->x, c));
+            if (!c->exhausted && c->bound_ns < best) PST_TRY(pst_search_tighten(&s->x, c));
         }
     return PST_OK;
 }
 
-/* How many evaluations of no use are enough. */
-uint32_t pst_search_hopeful_evaluations(const pst_search_all *s) {
-    return HOPEFUL_EVALUATIONS * (pst_search_work_of(&s->x) < PST_SEARCH_MUCH_WORK
-                                      ? (uint32_t)(PST_SEARCH_MUCH_WORK / pst_search_work_of(&s->x))
-                                      : 1);
+/* Evaluations without improvement after which a search stops: more where each is cheap. */
+uint32_t pst_search_patience(const pst_search_state *s) {
+    return PATIENCE * (pst_search_effort(&s->x) < PST_SEARCH_HIGH_EFFORT
+                           ? (uint32_t)(PST_SEARCH_HIGH_EFFORT / pst_search_effort(&s->x))
+                           : 1);
 }
 
-/* Where memory is short, cuts that leave some of it need less recomputation, of which they know
- * nothing: and so what is found in less memory is found in more. */
-static pst_status evaluate_in_less(pst_search_all *s) {
+/* Where memory is short, a cut that leaves some of it free needs less recomputation, which the cut
+ * search does not know: cuts with 1/32 to 1/4 of the memory reserved. */
+static pst_status evaluate_in_less(pst_search_state *s) {
     const pst_search_problem *p = s->x.problem;
-    if (!s->x.n_check || pst_search_is_small(p) || pst_search_work_of(&s->x) > LITTLE_WORK)
+    if (!s->x.n_checked || pst_search_is_small(p) || pst_search_effort(&s->x) > LOW_EFFORT)
         return PST_OK;
     for (uint32_t part = 32; part >= 4; part /= 2) {
         for (uint32_t i = 0; i < s->n_set; i++)
             for (uint32_t k = 0; k < s->set[i].n_config; k++) {
                 pst_search_config *c = &s->set[i].config[k];
-                c->seen = 0;
+                c->evaluated = 0;
                 c->reserve = 0;
-                c->spare = s->x.room / part;
+                c->cut_reserve = s->x.capacity / part;
             }
-        PST_TRY(evaluate_open(s, pst_search_hopeful_evaluations(s), 1, by_guess));
+        PST_TRY(evaluate_open(s, pst_search_patience(s), 1, by_guess));
     }
     for (uint32_t i = 0; i < s->n_set; i++)
-        for (uint32_t k = 0; k < s->set[i].n_config; k++) s->set[i].config[k].spare = 0;
+        for (uint32_t k = 0; k < s->set[i].n_config; k++) s->set[i].config[k].cut_reserve = 0;
     return PST_OK;
 }
 
-/* Of rows in which nothing fits yet, what takes least memory: it may, or it is found how near they
- * come. */
-static pst_status evaluate_smallest(pst_search_all *s) {
-    if (pst_search_shortest(s) == UINT64_MAX) return PST_OK; /* all of it has been evaluated */
-    s->x.nearest = 1;
+/* In rows where nothing fits yet, evaluates the configuration that needs least memory: it may fit,
+ * or shows how much is missing. */
+static pst_status evaluate_smallest(pst_search_state *s) {
+    if (pst_search_shortest(s) == UINT64_MAX) return PST_OK; /* all of them have been evaluated */
+    s->x.want_nearest = 1;
     pst_status status = PST_OK;
-    for (uint32_t i = 0;
-         i < s->n_set && i < PST_SEARCH_IN_FULL && status == PST_OK && !pst_search_late(&s->x);
+    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_FULL_ROWS && status == PST_OK &&
+                         !pst_search_timed_out(&s->x);
          i++) {
         pst_search_candidates *set = &s->set[i];
         if (!set->row.fits && set->n_config)
             status = pst_search_evaluate(&s->x, set, smallest(set), UINT64_MAX);
     }
-    s->x.nearest = 0;
+    s->x.want_nearest = 0;
     return status;
 }
 
-/* First what may well be shorter, then what bounds the step from below. */
-pst_status pst_search_evaluate_further(pst_search_all *s) {
+/* First what may well be shorter, then what raises the lower bound. */
+pst_status pst_search_evaluate_further(pst_search_state *s) {
     PST_TRY(evaluate_smallest(s));
     PST_TRY(tighten(s));
-    PST_TRY(evaluate_open(s, pst_search_hopeful_evaluations(s), 1, by_guess));
+    PST_TRY(evaluate_open(s, pst_search_patience(s), 1, by_guess));
     PST_TRY(evaluate_open(s, BOUND_EVALUATIONS, 0, by_bound));
     return evaluate_in_less(s);
 }
 
-pst_status pst_search_evaluate_along(pst_search_all *s, pst_search_candidates *set,
-                                     pst_search_along along, uint64_t below_ns, uint64_t limit_ns,
-                                     uint32_t most) {
+pst_status pst_search_evaluate_matching(pst_search_state *s, pst_search_candidates *set,
+                                        pst_search_filter filter, uint64_t below_ns,
+                                        uint64_t limit_ns, uint32_t most) {
     uint32_t since = 0;
-    for (uint32_t k = 0; k < set->n_config && since < most && !pst_search_late(&s->x); k++) {
+    for (uint32_t k = 0; k < set->n_config && since < most && !pst_search_timed_out(&s->x); k++) {
         pst_search_config *c = &set->config[k];
         const uint64_t best = pst_search_step_of(set), below = best < below_ns ? best : below_ns;
         if (c->bound_ns >= below) continue;
-        if ((along.unseen && c->seen) || (along.chunks && pst_search_has_one_chunk(s, c))) continue;
-        if (along.schedule != PST_NONE && c->schedule != along.schedule) continue;
-        if (along.one && (c->micro_batch != along.micro_batch || c->zero != along.zero ||
-                          c->sequence != along.sequence))
+        if ((filter.not_evaluated && c->evaluated) ||
+            (filter.chunks && pst_search_has_one_chunk(s, c)))
+            continue;
+        if (filter.schedule != PST_NONE && c->schedule != filter.schedule) continue;
+        if (filter.exact && (c->micro_batch != filter.micro_batch || c->zero != filter.zero ||
+                             c->sequence != filter.sequence))
             continue;
         PST_TRY(pst_search_evaluate(&s->x, set, c, best < limit_ns ? best : limit_ns));
         since = pst_search_step_of(set) < best ? 0 : since + 1;
@@ -234,15 +239,14 @@ pst_status pst_search_evaluate_along(pst_search_all *s, pst_search_candidates *s
     return PST_OK;
 }
 
-/* Of the rows that may be the best all that may be shorter: guesses are of little use between
- * schedules. */
-pst_status pst_search_evaluate_best(pst_search_all *s) {
+/* Evaluates everything that may be shorter in the best rows: guesses compare schedules poorly. */
+pst_status pst_search_evaluate_best(pst_search_state *s) {
     pst_search_sort(s);
-    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_REFINED && s->set[i].row.fits; i++) {
+    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_REFINED_ROWS && s->set[i].row.fits; i++) {
         const uint64_t best = pst_search_shortest(s);
-        const pst_search_along unseen = {.unseen = 1, .schedule = PST_NONE};
-        PST_TRY(pst_search_evaluate_along(s, &s->set[i], unseen, best, best,
-                                          pst_search_hopeful_evaluations(s)));
+        const pst_search_filter not_evaluated = {.not_evaluated = 1, .schedule = PST_NONE};
+        PST_TRY(pst_search_evaluate_matching(s, &s->set[i], not_evaluated, best, best,
+                                             pst_search_patience(s)));
     }
     pst_search_sort(s);
     return PST_OK;

@@ -1,23 +1,23 @@
-/* Where to cut a chain, exactly for the surrogate: the longest stage (the way of the first
- * micro-batch to it, all its work, the way back of the last one, its part of the flush) as short as
- * can be, each stage within its memory with the quickest recomputation that fits. A stage that
- * begins later or ends sooner never takes longer or needs more, so for a given longest stage it is
- * right to give each stage as many items as it can have, and the least is found by halving. That
- * bounds cuts of one chunk per stage; of several, chunks are given parts of it, without a proof. */
+/* Cuts a chain of operators, exactly for the surrogate: the longest stage (the first micro-batch's
+ * forward path to it, all its work, the last one's backward path, its flush) is as short as
+ * possible, and each stage fits its memory with the fastest recomputation. A stage with fewer items
+ * never takes longer or needs more memory, so for a given limit it is optimal to give each stage as
+ * many items as the limit allows; bisection finds the least limit. This is a lower bound for cuts
+ * with one chunk per stage. With several, each chunk gets a share of the limit, without a proof. */
 #include "partition/search/cut.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* All replicas of a stage together: micro-batches go to them as their speeds are. */
+/* All replicas of a stage together: they get micro-batches in proportion to their speeds. */
 typedef struct {
-    uint32_t first_way;            /* of its number of tensor ranks */
-    const pst_search_table *table; /* with that, of some kind */
-    double *speed;                 /* [n_way] sum of the speeds of its tensor groups of each way */
-    uint64_t capacity;             /* bytes; UINT64_MAX: no limit */
-    double flush_ns;               /* per element */
-    uint64_t latency_ns;           /* of its replica sums */
-    /* least that messages of the stages before take, on the way there (and back) */
+    uint32_t first_option; /* index of its first option: its number of tensor ranks on kind 0 */
+    const pst_search_table *table; /* of one of its options */
+    double *speed;       /* [n_option] sum of the speeds of its tensor groups with each option */
+    uint64_t capacity;   /* bytes; UINT64_MAX: no limit */
+    double flush_ns;     /* per element */
+    uint64_t latency_ns; /* of its gradient sums */
+    /* least time of the messages of the stages before, forward (and as much backward) */
     uint64_t hop_ns;
 } stage;
 
@@ -25,21 +25,23 @@ typedef struct {
     const pst_search_problem *problem;
     const pst_search_config *c;
     const pst_search_flight *flight;
-    const pst_search_table **table; /* [n_way] of each kind of device with each number of tensor
+    const pst_search_table **table; /* [n_option] of each kind of device with each number of tensor
                                        ranks; NULL: not used */
-    uint32_t n_kind, n_way, n_chunk, chunks, micros, quickest;
-    int even, split; /* even: all replicas of each stage are as fast; split: B and W apart */
+    uint32_t n_kind, n_option, n_chunk, chunks, micros, fastest_mode;
+    int even, split; /* even: all replicas of each stage are equally fast; split: B and W apart */
     stage *stage;
-    double *speeds, *fastest;           /* [pipeline][n_way]; [n_way] of the devices in use */
-    uint64_t *forward_ns, *backward_ns; /* [n_item + 1] least time of F, and of what comes back, of
-                               the items before */
-    uint64_t *used_ns, *used_bytes;     /* [pipeline] of chunks before, where there are several */
-    uint32_t *length;                   /* [n_chunk] items of each when all were packed last */
-    double *quick, least_ns; /* [n_item] of a micro-batch where it is quickest; least longest stage
-                                of any cut */
-    /* of several chunks, those that are early get less than their part of the memory */
+    double *speeds, *fastest;           /* [pipeline][n_option]; [n_option] fastest device in use */
+    uint64_t *forward_ns, *backward_ns; /* [n_item + 1] least F and least backward time of the items
+                                           before */
+    uint64_t *used_ns, *used_bytes; /* [pipeline] of the chunks placed so far, with several chunks
+                                       per stage */
+    uint32_t *length; /* [n_chunk] items of each chunk when packed last: where the next search
+                         starts */
+    double *shortest_ns, least_ns; /* [n_item] shortest time of a micro-batch over all options;
+                                lower bound of the longest stage over all cuts */
+    /* of several chunks per stage, the first ones get this part of their share of the memory */
     double early_share;
-    uint64_t answer_ns, more; /* more: bytes that every stage may have besides its capacity */
+    uint64_t norm_latency_ns, more; /* more: bytes that every stage may use beyond its capacity */
 } cut_state;
 
 /* --- state ------------------------------------------------------------------------------------ */
@@ -50,7 +52,7 @@ static uint32_t degree_of(const pst_search_config *c, uint32_t at) {
 
 static pst_status open_state(pst_search_context *x, const pst_search_config *c, cut_state *g) {
     const pst_search_problem *p = x->problem;
-    uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, ways = 0;
+    uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, options = 0;
     *g = (cut_state){.problem = p,
                      .c = c,
                      .n_kind = kinds,
@@ -61,26 +63,26 @@ static pst_status open_state(pst_search_context *x, const pst_search_config *c, 
     for (uint32_t s = 0; s < c->pipeline; s++) {
         uint32_t like = c->before || !s ? 0 : s - 1;
         while (like < s && degree_of(c, like) != degree_of(c, s)) like++;
-        g->stage[s].first_way = like < s ? g->stage[like].first_way : ways;
-        ways += like < s ? 0 : kinds;
+        g->stage[s].first_option = like < s ? g->stage[like].first_option : options;
+        options += like < s ? 0 : kinds;
     }
-    g->n_way = ways;
+    g->n_option = options;
     g->chunks = g->n_chunk / c->pipeline;
     g->micros = (c->n_micro + c->data - 1) / c->data;
-    g->table = calloc(ways, sizeof *g->table);
-    g->speeds = calloc((size_t)ways * (c->pipeline + 1u), sizeof *g->speeds);
+    g->table = calloc(options, sizeof *g->table);
+    g->speeds = calloc((size_t)options * (c->pipeline + 1u), sizeof *g->speeds);
     g->forward_ns = calloc(2 * ((size_t)p->n_item + 1), sizeof *g->forward_ns);
     g->used_ns = calloc(2 * (size_t)c->pipeline, sizeof *g->used_ns);
-    g->quick = malloc(p->n_item * sizeof *g->quick);
+    g->shortest_ns = malloc(p->n_item * sizeof *g->shortest_ns);
     g->length = calloc(g->n_chunk, sizeof *g->length);
-    if (!g->length || !g->table || !g->speeds || !g->forward_ns || !g->used_ns || !g->quick)
+    if (!g->length || !g->table || !g->speeds || !g->forward_ns || !g->used_ns || !g->shortest_ns)
         return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", c->pipeline);
     g->backward_ns = g->forward_ns + p->n_item + 1;
     g->used_bytes = g->used_ns + c->pipeline;
-    g->fastest = g->speeds + (size_t)ways * c->pipeline;
+    g->fastest = g->speeds + (size_t)options * c->pipeline;
     g->even = 1;
     g->split = x->row[c->schedule]->split;
-    for (uint32_t s = 0; s < c->pipeline; s++) g->stage[s].speed = g->speeds + (size_t)s * ways;
+    for (uint32_t s = 0; s < c->pipeline; s++) g->stage[s].speed = g->speeds + (size_t)s * options;
     return pst_search_flight_of(x, c->schedule, c->pipeline, g->chunks, g->micros, &g->flight);
 }
 
@@ -90,7 +92,7 @@ static void close_state(cut_state *g) {
     free(g->speeds);
     free(g->forward_ns);
     free(g->used_ns);
-    free(g->quick);
+    free(g->shortest_ns);
     free(g->length);
 }
 
@@ -99,41 +101,41 @@ static pst_status fill_stage(pst_search_context *x, cut_state *g, const uint32_t
     const pst_cluster_device *of = g->problem->cluster->device;
     uint32_t tensor = degree_of(g->c, at), begin = pst_grid_first(pst_search_grid_of(g->c), at);
     stage *s = &g->stage[at];
-    const uint64_t left = g->c->reserve + g->c->spare;
+    const uint64_t left = g->c->reserve + g->c->cut_reserve;
     double first = 0;
     s->capacity = UINT64_MAX;
     for (uint32_t k = 0; k < g->c->data; k++) {
         const uint32_t *group = device + begin + k * tensor;
         double speed = of[*group].speed;
-        uint32_t kind = of[*group].kind, way = s->first_way + kind;
+        uint32_t kind = of[*group].kind, option = s->first_option + kind;
         for (uint32_t t = 0; t < tensor; t++) {
-            uint64_t room = pst_search_capacity(g->problem, group[t]);
-            if (room != UINT64_MAX) room = room > left ? room - left : 0;
-            if (room < s->capacity) s->capacity = room;
+            uint64_t capacity = pst_search_capacity(g->problem, group[t]);
+            if (capacity != UINT64_MAX) capacity = capacity > left ? capacity - left : 0;
+            if (capacity < s->capacity) s->capacity = capacity;
             if (of[group[t]].speed < speed) speed = of[group[t]].speed;
         }
-        s->speed[way] += speed;
-        if (speed > g->fastest[way]) g->fastest[way] = speed;
+        s->speed[option] += speed;
+        if (speed > g->fastest[option]) g->fastest[option] = speed;
         if (k && (speed != first || kind != of[device[begin]].kind)) g->even = 0;
         if (!k) first = speed;
-        if (!g->table[way]) PST_TRY(pst_search_table_of(x, g->c, kind, at, &g->table[way]));
-        if (!g->table[way]->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", tensor);
-        s->table = g->table[way];
+        if (!g->table[option]) PST_TRY(pst_search_table_of(x, g->c, kind, at, &g->table[option]));
+        if (!g->table[option]->table) return pst_search_infeasible(g->table[option]);
+        s->table = g->table[option];
     }
     return PST_OK;
 }
 
-/* The quickest that an item's pass may be on any device in use. */
-static void fill_ways(cut_state *g, int split) {
+/* The shortest time of each item's passes over the devices in use. */
+static void fill_shortest(cut_state *g, int split) {
     uint32_t n = g->problem->n_item;
     double forward_ns = 0, backward_ns = 0;
     for (uint32_t i = 0; i < n; i++) {
         double f = INFINITY, b = INFINITY;
-        for (uint32_t k = 0; k < g->n_way; k++) {
+        for (uint32_t k = 0; k < g->n_option; k++) {
             if (!g->table[k]) continue;
             const pst_cost_table *t = g->table[k]->table;
-            f = pst_search_less(f, (double)t->f_ns[i] / g->fastest[k]);
-            b = pst_search_less(b, (double)(t->b_ns[i] + (split ? 0 : t->w_ns[i])) / g->fastest[k]);
+            f = pst_search_min(f, (double)t->f_ns[i] / g->fastest[k]);
+            b = pst_search_min(b, (double)(t->b_ns[i] + (split ? 0 : t->w_ns[i])) / g->fastest[k]);
         }
         forward_ns += f;
         backward_ns += b;
@@ -142,13 +144,13 @@ static void fill_ways(cut_state *g, int split) {
     }
 }
 
-static uint32_t quickest_mode(const pst_search_problem *p) {
+static uint32_t find_fastest_mode(const pst_search_problem *p) {
     uint32_t mode = 0;
     while (mode + 1 < PST_RECOMPUTE_COUNT && !p->recompute[mode]) mode++;
     return p->recompute[mode] ? mode : PST_RECOMPUTE_NONE;
 }
 
-/* Over each cut the least bytes, on the quickest of its replicas' links. */
+/* Message times with the fewest bytes that any cut has, on the fastest link of the replicas. */
 static void fill_hops(cut_state *g, const uint32_t *device) {
     const pst_grid grid = pst_search_grid_of(g->c);
     uint64_t sum = 0;
@@ -170,7 +172,7 @@ static void fill_hops(cut_state *g, const uint32_t *device) {
 static pst_status fill_flushes(pst_search_context *x, cut_state *g, const uint32_t *device) {
     pst_search_flush *flush = calloc(g->c->pipeline, sizeof *flush);
     if (!flush) return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", g->c->pipeline);
-    pst_status status = pst_search_flush_of(x, g->c, device, flush, &g->answer_ns);
+    pst_status status = pst_search_flush_of(x, g->c, device, flush, &g->norm_latency_ns);
     for (uint32_t s = 0; status == PST_OK && s < g->c->pipeline; s++) {
         g->stage[s].flush_ns = flush[s].norm_ns + (g->c->data > 1 ? flush[s].sum_ns : 0);
         g->stage[s].latency_ns = g->c->data > 1 ? flush[s].sum_latency_ns : 0;
@@ -183,27 +185,29 @@ static uint32_t micros_of(const cut_state *g) {
     return g->even ? g->micros * g->c->data : g->c->n_micro;
 }
 
-static double whole_ns(const cut_state *g, uint32_t kind, uint32_t item) {
-    return (double)pst_search_run(g->table[kind], PST_SEARCH_SUM_FBW + g->quickest, item, item + 1);
+static double passes_ns(const cut_state *g, uint32_t kind, uint32_t item) {
+    return (double)pst_search_run(g->table[kind], PST_SEARCH_SUM_FBW + g->fastest_mode, item,
+                                  item + 1);
 }
 
-/* All work shared out evenly. Of several ways each item takes what it does where it is quickest,
- * and a way comes as near to that with every item as with its best one: what is slow on one may be
- * quick on another. */
+/* Lower bound: all work spread evenly. Each item takes its shortest time over all options, and an
+ * option counts as fast as it is on its best item, because what is slow on one kind of device may
+ * be fast on another. */
 static void fill_least(cut_state *g) {
     uint32_t n = g->problem->n_item;
     double work = 0, rate = 0;
     for (uint32_t i = 0; i < n; i++) {
-        g->quick[i] = INFINITY;
-        for (uint32_t k = 0; k < g->n_way; k++)
-            if (g->table[k]) g->quick[i] = pst_search_less(g->quick[i], whole_ns(g, k, i));
-        work += g->quick[i];
+        g->shortest_ns[i] = INFINITY;
+        for (uint32_t k = 0; k < g->n_option; k++)
+            if (g->table[k])
+                g->shortest_ns[i] = pst_search_min(g->shortest_ns[i], passes_ns(g, k, i));
+        work += g->shortest_ns[i];
     }
-    for (uint32_t k = 0; k < g->n_way; k++) {
+    for (uint32_t k = 0; k < g->n_option; k++) {
         double near = 0;
         for (uint32_t i = 0; g->table[k] && i < n; i++) {
-            double own = whole_ns(g, k, i);
-            near = pst_search_more(near, own > 0 ? g->quick[i] / own : 1);
+            double own = passes_ns(g, k, i);
+            near = pst_search_max(near, own > 0 ? g->shortest_ns[i] / own : 1);
         }
         for (uint32_t s = 0; s < g->c->pipeline; s++) rate += g->stage[s].speed[k] * near;
     }
@@ -212,20 +216,20 @@ static void fill_least(cut_state *g) {
 
 static pst_status fill_state(pst_search_context *x, cut_state *g, const uint32_t *device) {
     for (uint32_t s = 0; s < g->c->pipeline; s++) PST_TRY(fill_stage(x, g, device, s));
-    fill_ways(g, g->split);
+    fill_shortest(g, g->split);
     fill_hops(g, device);
-    g->quickest = quickest_mode(g->problem);
+    g->fastest_mode = find_fastest_mode(g->problem);
     fill_least(g);
     return fill_flushes(x, g, device);
 }
 
 /* --- one chunk -------------------------------------------------------------------------------- */
 
-/* ns of all micro-batches of a sum of passes on a stage. */
+/* ns of these passes of all micro-batches on a stage. */
 static double work_of(const cut_state *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode,
                       int with_w) {
     double rate = 0;
-    for (uint32_t k = s->first_way; k < s->first_way + g->n_kind; k++) {
+    for (uint32_t k = s->first_option; k < s->first_option + g->n_kind; k++) {
         const pst_search_table *t = g->table[k];
         if (!t || s->speed[k] <= 0) continue;
         uint64_t ns =
@@ -236,8 +240,8 @@ static double work_of(const cut_state *g, const stage *s, uint32_t from, uint32_
     return micros_of(g) / rate;
 }
 
-/* What is received: the least that a chunk may, so that a chunk that begins later never needs
- * more. */
+/* Received bytes: the least over all items, so that a chunk that begins later never needs more
+ * memory. */
 static uint64_t enter_of(const pst_search_table *t, uint32_t from, uint32_t mode) {
     return from ? t->least_enter[mode] : t->table->enter[mode][0];
 }
@@ -257,7 +261,7 @@ static uint64_t held_bytes(const pst_search_chunk *k, uint32_t mode) {
     return pst_search_held_bytes(k, mode, enter_of(k->table, k->from, mode));
 }
 
-/* Of one chunk per stage all that the surrogate says; of several the work. */
+/* One chunk per stage: the whole surrogate. Several: the work alone. */
 static double time_of(const cut_state *g, const stage *s, uint32_t from, uint32_t to,
                       uint32_t mode) {
     double work = work_of(g, s, from, to, mode, 1);
@@ -269,46 +273,46 @@ static double time_of(const cut_state *g, const stage *s, uint32_t from, uint32_
     return (end > last ? end : last) + (double)g->forward_ns[from] + (double)s->hop_ns;
 }
 
-/* 1: a chunk of [from, to) is within `longest` ns and its stage's memory. */
-static int can_have(const cut_state *g, uint32_t chunk, uint32_t from, uint32_t to,
-                    double longest) {
+/* 1: a chunk of items [from, to) stays within `longest` ns and the memory of its stage. */
+static int is_feasible(const cut_state *g, uint32_t chunk, uint32_t from, uint32_t to,
+                       double longest) {
     uint32_t at = g->flight->stage[chunk], nth = chunk / g->c->pipeline;
     const stage *s = &g->stage[at];
     const pst_search_table *t = s->table;
-    uint64_t room = s->capacity;
+    uint64_t capacity = s->capacity;
     if (g->chunks > 1) longest = longest * (nth + 1) / g->chunks - (double)g->used_ns[at];
-    if (room != UINT64_MAX) {
+    if (capacity != UINT64_MAX) {
         uint64_t besides = t->least_cross * (2 * (chunk > 0) + 2 * (chunk + 1 < g->n_chunk));
-        room = (room > besides ? room - besides : 0) + g->more;
+        capacity = (capacity > besides ? capacity - besides : 0) + g->more;
         const double part = (nth + 1.) / g->chunks;
-        if (part < 1) room = (uint64_t)((double)room * (part * g->early_share));
-        room = room > g->used_bytes[at] ? room - g->used_bytes[at] : 0;
+        if (part < 1) capacity = (uint64_t)((double)capacity * (part * g->early_share));
+        capacity = capacity > g->used_bytes[at] ? capacity - g->used_bytes[at] : 0;
     }
     const pst_search_chunk k = chunk_of(g, chunk, from, to);
     uint64_t own = 0;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
-        if (!g->problem->recompute[mode] && mode != g->quickest) continue;
+        if (!g->problem->recompute[mode] && mode != g->fastest_mode) continue;
         if (time_of(g, s, from, to, mode) > longest) {
-            if (mode == PST_RECOMPUTE_NONE) return 0; /* others take no less */
+            if (mode == PST_RECOMPUTE_NONE) return 0; /* other modes take no less time */
             continue;
         }
-        if (room == UINT64_MAX) return 1;
-        if (!own && (own = pst_search_own_bytes(&k)) > room) return 0;
+        if (capacity == UINT64_MAX) return 1;
+        if (!own && (own = pst_search_own_bytes(&k)) > capacity) return 0;
         uint64_t work = pst_search_work_bytes(t, from, to, mode, enter_of(t, from, mode), g->split);
-        if (own + held_bytes(&k, mode) + work / g->chunks <= room) return 1;
+        if (own + held_bytes(&k, mode) + work / g->chunks <= capacity) return 1;
     }
     return 0;
 }
 
-/* What the chunk has taken of its stage's time and memory. */
-static void take(cut_state *g, uint32_t chunk, uint32_t from, uint32_t to) {
+/* Subtracts the time and memory of the chunk from what its stage has left. */
+static void take_from_stage(cut_state *g, uint32_t chunk, uint32_t from, uint32_t to) {
     uint32_t at = g->flight->stage[chunk];
     if (g->chunks == 1) return;
-    g->used_ns[at] += (uint64_t)work_of(g, &g->stage[at], from, to, g->quickest, 1);
+    g->used_ns[at] += (uint64_t)work_of(g, &g->stage[at], from, to, g->fastest_mode, 1);
     const pst_search_chunk k = chunk_of(g, chunk, from, to);
     uint64_t least = UINT64_MAX;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
-        if (!g->problem->recompute[mode] && mode != g->quickest) continue;
+        if (!g->problem->recompute[mode] && mode != g->fastest_mode) continue;
         uint64_t bytes = held_bytes(&k, mode);
         if (bytes < least) least = bytes;
     }
@@ -317,16 +321,16 @@ static void take(cut_state *g, uint32_t chunk, uint32_t from, uint32_t to) {
 
 /* --- all chunks ------------------------------------------------------------------------------- */
 
-/* The most that a chunk can have from `from` on, at most up to `most`; `from`: nothing. Looked for
- * around `near`, in steps that double until it lies between two. */
+/* The largest end of a chunk that begins at `from`, at most `most`; `from`: it holds no item.
+ * Searches around `near` with steps that double, then by bisection. */
 static uint32_t extend(const cut_state *g, uint32_t chunk, uint32_t from, uint32_t most,
                        uint32_t near, double longest) {
     uint32_t low = from, high = most, step = 1, at = near;
-    int below = 0, beyond = 0; /* something can be had; something cannot */
+    int below = 0, beyond = 0; /* some end was feasible; some was not */
     while (low < high) {
         if (at <= low) at = low + 1;
         if (at > high) at = high;
-        if (can_have(g, chunk, from, at, longest)) {
+        if (is_feasible(g, chunk, from, at, longest)) {
             below = 1;
             low = at;
         } else {
@@ -341,7 +345,8 @@ static uint32_t extend(const cut_state *g, uint32_t chunk, uint32_t from, uint32
     return low;
 }
 
-/* Whether chunk k may end before item `at`: what crosses is whole on both sides. */
+/* Whether chunk k may end before item `at`: the value that crosses must not be split over tensor
+ * ranks. */
 static int may_end(const cut_state *g, uint32_t k, uint32_t at) {
     if (!g->c->before || k + 1 == g->n_chunk || at == g->problem->n_item) return 1;
     const pst_search_table *own = g->stage[g->flight->stage[k]].table,
@@ -349,8 +354,8 @@ static int may_end(const cut_state *g, uint32_t k, uint32_t at) {
     return own->key.tensor == next->key.tensor || own->table->cross[at] == next->table->cross[at];
 }
 
-/* Every chunk as long as can be, with one item at least, or (empty: a relaxation, of which this is
- * exact) with none; 1: all items have a place. */
+/* Gives every chunk as many items as possible, at least one, or possibly none if `empty` (a
+ * relaxation, solved exactly). 1: all items are placed. */
 static int pack(cut_state *g, double longest, int empty, uint32_t *first) {
     uint32_t n = g->problem->n_item, at = 0;
     memset(g->used_ns, 0, 2 * (size_t)g->c->pipeline * sizeof *g->used_ns);
@@ -360,7 +365,7 @@ static int pack(cut_state *g, double longest, int empty, uint32_t *first) {
         while (to > at && !may_end(g, k, to)) to--;
         first[k] = at;
         if (to == at && !empty) return 0;
-        if (to > at) take(g, k, at, to);
+        if (to > at) take_from_stage(g, k, at, to);
         g->length[k] = to - at;
         at = to;
     }
@@ -368,22 +373,23 @@ static int pack(cut_state *g, double longest, int empty, uint32_t *first) {
     return at == n;
 }
 
-/* A longest stage with which everything has room if memory lets it. */
+/* A limit that allows every cut, memory apart. */
 static double longest_of_all(const cut_state *g) {
     uint32_t n = g->problem->n_item;
     double all = (double)g->forward_ns[n] + (double)g->backward_ns[n] + 1;
     for (uint32_t s = 0; s < g->c->pipeline; s++) {
         double most = 0;
         for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
-            if (g->problem->recompute[mode] || mode == g->quickest)
-                most = pst_search_more(most, work_of(g, &g->stage[s], 0, n, mode, 1));
+            if (g->problem->recompute[mode] || mode == g->fastest_mode)
+                most = pst_search_max(most, work_of(g, &g->stage[s], 0, n, mode, 1));
         all += most * g->chunks + 2 * (double)g->stage[s].hop_ns + (double)g->stage[s].latency_ns +
                g->stage[s].flush_ns * (double)g->stage[s].table->sum[PST_SEARCH_SUM_ELEMENTS][n];
     }
     return all;
 }
 
-/* By halving between what cannot be and what can; returns what can, *low becomes what cannot. */
+/* Bisection between an infeasible and a feasible limit. Returns the feasible one; *low becomes the
+ * infeasible one. */
 static double halve(cut_state *g, double *low, double high, int empty, uint32_t *first) {
     while (high - *low > high * 1e-4 + 0.5) {
         double middle = (*low + high) / 2;
@@ -393,13 +399,13 @@ static double halve(cut_state *g, double *low, double high, int empty, uint32_t 
     return high;
 }
 
-/* The least longest stage, into first; INFINITY: none fits. *least: below which it cannot be;
- * INFINITY: nothing fits. */
+/* The shortest longest stage, with its cut in `first`; INFINITY: none fits. *least: a lower bound
+ * of it; INFINITY: nothing fits. */
 static double shortest(cut_state *g, uint32_t *first, double *least) {
     double low = g->least_ns * 0.999, high = low, most = longest_of_all(g);
     *least = INFINITY;
     if (!pack(g, most, 1, first)) return INFINITY;
-    for (double more = 0.01; high < most; more *= 2) { /* what can be is most often near */
+    for (double more = 0.01; high < most; more *= 2) { /* usually near the lower bound */
         high = low * (1 + more) + 1;
         if (pack(g, high, 1, first)) break;
         low = high;
@@ -414,18 +420,18 @@ static double shortest(cut_state *g, uint32_t *first, double *least) {
     return high;
 }
 
-/* Of chunks that go there and back the early ones hold most micro-batches: where memory is short
- * they are given less of it, so that the late ones have more items. */
+/* With V-shaped placement the first chunks hold most micro-batches: where memory is short they get
+ * less of it, so that later chunks can hold more items. */
 enum { EARLY_SHARES = 3 };
 static const double early_shares[EARLY_SHARES] = {0.85, 0.7, 0.55};
 
-static int may_shift(const cut_state *g) {
+static int has_early_chunks(const cut_state *g) {
     return g->flight->stage[g->n_chunk - 1] == 0 && g->chunks > 1;
 }
 
 static double shortest_shifted(cut_state *g, uint32_t *first, double *least) {
     double best = shortest(g, first, least), best_share = 1, unused;
-    if (!may_shift(g) || best <= g->least_ns * 1.02) return best;
+    if (!has_early_chunks(g) || best <= g->least_ns * 1.02) return best;
     for (int i = 0; i < EARLY_SHARES; i++) {
         g->early_share = early_shares[i];
         if (best < INFINITY && !pack(g, best * 0.99, 1, first)) continue;
@@ -442,15 +448,15 @@ static double shortest_shifted(cut_state *g, uint32_t *first, double *least) {
 
 /* --- where within what is as good ------------------------------------------------------------- */
 
-/* Of one chunk per stage: as late as each may begin, from the end. */
-static int pack_back(const cut_state *g, double longest, uint32_t *first) {
+/* One chunk per stage: lets each chunk begin as late as possible, from the last one on. */
+static int pack_late(const cut_state *g, double longest, uint32_t *first) {
     uint32_t to = g->problem->n_item;
     for (uint32_t k = g->n_chunk; k-- > 0;) {
-        uint32_t low = k, high = to - 1; /* the least `from` that can be had */
-        if (!can_have(g, k, high, to, longest)) return 0;
+        uint32_t low = k, high = to - 1; /* the least feasible `from` */
+        if (!is_feasible(g, k, high, to, longest)) return 0;
         while (low < high) {
             uint32_t middle = low + (high - low) / 2;
-            if (can_have(g, k, middle, to, longest)) high = middle;
+            if (is_feasible(g, k, middle, to, longest)) high = middle;
             else low = middle + 1;
         }
         while (k && high + 1 < to && !may_end(g, k - 1, high)) high++;
@@ -460,8 +466,8 @@ static int pack_back(const cut_state *g, double longest, uint32_t *first) {
     return first[0] == 0;
 }
 
-/* Between the earliest and the latest place of each cut, the one over which least crosses, nearest
- * to where work is shared out evenly; kept only if each stage is still within `longest`. */
+/* Moves each border, between its earliest and latest place, to where fewest bytes cross, and among
+ * these to where work is most even; keeps the result only if each stage stays within `longest`. */
 static void place_borders(const cut_state *g, double longest, const uint32_t *early,
                           const uint32_t *late, uint32_t *first) {
     uint32_t n = g->problem->n_item, *own = first + g->n_chunk + 1;
@@ -485,15 +491,15 @@ static void place_borders(const cut_state *g, double longest, const uint32_t *ea
                 off = away;
             }
         }
-        if (!may_end(g, k - 1, best) || !can_have(g, k - 1, own[k - 1], best, longest)) return;
+        if (!may_end(g, k - 1, best) || !is_feasible(g, k - 1, own[k - 1], best, longest)) return;
         own[k] = best;
     }
-    if (can_have(g, g->n_chunk - 1, own[g->n_chunk - 1], n, longest))
+    if (is_feasible(g, g->n_chunk - 1, own[g->n_chunk - 1], n, longest))
         memcpy(first, own, (g->n_chunk + 1) * sizeof *first);
 }
 
-/* Nothing fits: the least that every stage would need more. */
-static void least_over(cut_state *g, uint32_t *first) {
+/* Nothing fits: finds the least extra memory per stage with which a cut fits. */
+static void find_least_excess(cut_state *g, uint32_t *first) {
     uint64_t low = 0, high = 1 << 20;
     while (high < UINT64_MAX / 8) {
         g->more = high;
@@ -514,18 +520,18 @@ static void least_over(cut_state *g, uint32_t *first) {
 /* 1: no cut is below limit_ns. */
 static int is_beyond(cut_state *g, uint64_t limit_ns, uint32_t *first) {
     if (limit_ns == UINT64_MAX) return 0;
-    if (limit_ns <= g->answer_ns || g->least_ns + (double)g->answer_ns >= (double)limit_ns)
+    if (limit_ns <= g->norm_latency_ns ||
+        g->least_ns + (double)g->norm_latency_ns >= (double)limit_ns)
         return 1;
-    return g->chunks == 1 && !pack(g, (double)(limit_ns - g->answer_ns), 1, first);
+    return g->chunks == 1 && !pack(g, (double)(limit_ns - g->norm_latency_ns), 1, first);
 }
 
-/* The same of several chunks, as far as is known: what is packed here is not proved to be the
- * best. */
+/* The same for several chunks per stage, as a heuristic: the packing may not be optimal. */
 static int seems_beyond(cut_state *g, uint64_t limit_ns, uint32_t *first) {
-    double longest = (double)(limit_ns - g->answer_ns);
+    double longest = (double)(limit_ns - g->norm_latency_ns);
     if (limit_ns == UINT64_MAX || g->chunks == 1 || pack(g, longest, 1, first)) return 0;
     int beyond = 1;
-    for (int i = 0; i < EARLY_SHARES && beyond && may_shift(g); i++) {
+    for (int i = 0; i < EARLY_SHARES && beyond && has_early_chunks(g); i++) {
         g->early_share = early_shares[i];
         beyond = !pack(g, longest, 1, first);
     }
@@ -549,17 +555,17 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c,
         int beyond = seems_beyond(&g, x->limit_ns, first);
         if (!beyond) longest = shortest_shifted(&g, first, &least);
         *bound_ns = UINT64_MAX;
-        if (longest == INFINITY && x->nearest && !beyond) least_over(&g, first);
+        if (longest == INFINITY && x->want_nearest && !beyond) find_least_excess(&g, first);
         else if (longest == INFINITY) first[n] = 0;
         else {
             double slack = longest * 1.001;
             uint32_t *late = early + n + 1;
-            if (n == c->pipeline && pack_back(&g, slack, early) && pack(&g, slack, 0, late))
+            if (n == c->pipeline && pack_late(&g, slack, early) && pack(&g, slack, 0, late))
                 place_borders(&g, slack, early, late, first);
         }
-        /* Of several chunks per stage no more is known. */
+        /* with several chunks per stage only the even spread of work is a bound */
         double bound = n == c->pipeline ? least : g.least_ns;
-        if (bound < INFINITY) *bound_ns = (uint64_t)bound + g.answer_ns;
+        if (bound < INFINITY) *bound_ns = (uint64_t)bound + g.norm_latency_ns;
         memcpy(candidate->layout.first_item, first, (n + 1) * sizeof *first);
     }
     close_state(&g);

@@ -1,5 +1,5 @@
-/* Memory of a layout, from what its schedule holds in flight, and the recomputation with which it
- * fits. */
+/* Estimates the memory of a layout from the micro-batches that its schedule holds in flight, and
+ * chooses the recomputation with which it fits. */
 #include "partition/search/score.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@ typedef struct {
     const pst_search_config *c;
     const pst_candidate *candidate;
     const pst_search_flight *flight;
-    /* [pipeline] of the first device: kinds differ in time, not in bytes */
+    /* [pipeline] of the first device's kind: kinds differ in time, not in bytes */
     const pst_search_table **table;
-    uint64_t *capacity;   /* [pipeline] less what is to be left */
+    uint64_t *capacity;   /* [pipeline] less the reserve */
     pst_account *account; /* [pipeline] */
 } fit_state;
 
@@ -31,8 +31,7 @@ static pst_status open_state(pst_search_context *x, const pst_search_config *c,
     for (uint32_t s = 0; s < c->pipeline; s++) {
         PST_TRY(pst_search_table_of(x, c, p->cluster->device[candidate->layout.device[0]].kind, s,
                                     &g->table[s]));
-        if (!g->table[s]->table)
-            return pst_fail(PST_EINPUT, "tensor %u cannot be had", g->table[s]->key.tensor);
+        if (!g->table[s]->table) return pst_search_infeasible(g->table[s]);
         g->capacity[s] = UINT64_MAX;
         for (uint32_t r = pst_grid_first(grid, s); r < pst_grid_first(grid, s + 1); r++) {
             uint64_t one = pst_search_capacity(p, candidate->layout.device[r]);
@@ -62,11 +61,11 @@ static pst_search_chunk chunk_of(const fit_state *g, uint32_t chunk) {
                               .micros = pst_search_most_micros(candidate)};
 }
 
-/* Adds a chunk, as if it had this mode: of `work` a rank has as much as its largest chunk. */
+/* Adds a chunk with this recomputation mode. A rank needs `work` once, for its largest chunk. */
 static void add_chunk(const fit_state *g, uint32_t chunk, uint32_t mode, pst_account *a) {
     const pst_search_chunk k = chunk_of(g, chunk);
     const uint64_t enter = k.table->table->enter[mode][k.from];
-    const int split = g->flight->to_w[chunk] > 0;
+    const int split = g->flight->b_to_w[chunk] > 0;
     uint64_t work = pst_search_receive_bytes(g->c, k.table, k.from, k.to) +
                     pst_search_work_bytes(k.table, k.from, k.to, mode, enter, split);
     pst_search_add_own(&k, a);
@@ -75,7 +74,7 @@ static void add_chunk(const fit_state *g, uint32_t chunk, uint32_t mode, pst_acc
     if (work > a->work) a->work = work;
 }
 
-/* Bytes of a stage, as if `chunk` had another mode. */
+/* Bytes of a stage if `chunk` had another mode. */
 static uint64_t peak_of(const fit_state *g, uint32_t stage, uint32_t chunk, uint32_t other) {
     pst_account a = {0};
     for (uint32_t k = 0; k < g->candidate->layout.n_chunk; k++)
@@ -93,7 +92,7 @@ static void fill_accounts(const fit_state *g, pst_account *account) {
 
 static void measure(const fit_state *g, pst_candidate *c, uint64_t *excess, uint32_t *stage) {
     fill_accounts(g, g->account);
-    memcpy(c->in_flight, g->flight->held, c->layout.pipeline * sizeof *c->in_flight);
+    memcpy(c->in_flight, g->flight->stage_f_to_b, c->layout.pipeline * sizeof *c->in_flight);
     *excess = 0;
     *stage = 0;
     for (uint32_t s = 0; s < c->layout.pipeline; s++) {
@@ -114,8 +113,8 @@ pst_status pst_search_account_of(pst_search_context *x, const pst_search_config 
     return status;
 }
 
-pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c,
-                              pst_candidate *candidate, uint64_t *excess, uint32_t *stage) {
+pst_status pst_search_estimate_memory(pst_search_context *x, const pst_search_config *c,
+                                      pst_candidate *candidate, uint64_t *excess, uint32_t *stage) {
     fit_state g;
     pst_status status = open_state(x, c, candidate, &g);
     if (status == PST_OK) measure(&g, candidate, excess, stage);
@@ -123,10 +122,11 @@ pst_status pst_search_measure(pst_search_context *x, const pst_search_config *c,
     return status;
 }
 
-/* One step towards fitting: of the changes of a chunk's mode that are enough, the one that takes
- * least time; if none is, the one that saves most for its time. 0: nothing saves any more. */
-static int save(const pst_search_problem *p, pst_candidate *candidate, const fit_state *g,
-                uint32_t stage, uint64_t *peak) {
+/* Changes the recomputation of one chunk: the change that costs least time among those that make
+ * the stage fit; if none does, the one that saves most bytes per added time. 0: no change saves
+ * memory. */
+static int save_memory(const pst_search_problem *p, pst_candidate *candidate, const fit_state *g,
+                       uint32_t stage, uint64_t *peak) {
     double best_rate = -1;
     uint64_t best_more = UINT64_MAX, best_peak = 0;
     uint32_t best = UINT32_MAX, best_mode = 0;
@@ -157,7 +157,7 @@ static int save(const pst_search_problem *p, pst_candidate *candidate, const fit
     return 1;
 }
 
-static uint32_t quickest_mode(const pst_search_problem *p) {
+static uint32_t fastest_mode(const pst_search_problem *p) {
     uint32_t mode = 0;
     while (mode + 1 < PST_RECOMPUTE_COUNT && !p->recompute[mode]) mode++;
     return p->recompute[mode] ? mode : PST_RECOMPUTE_NONE;
@@ -167,12 +167,12 @@ pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, uint64_t *excess, uint32_t *stage) {
     fit_state g;
     pst_status status = open_state(x, c, candidate, &g);
-    memset(candidate->layout.recompute, (int)quickest_mode(x->problem), candidate->layout.n_chunk);
+    memset(candidate->layout.recompute, (int)fastest_mode(x->problem), candidate->layout.n_chunk);
     if (status == PST_OK) measure(&g, candidate, excess, stage);
     int saved = 0;
     for (uint32_t s = 0; status == PST_OK && s < candidate->layout.pipeline; s++) {
         uint64_t peak = candidate->peak_bytes[s];
-        while (peak > g.capacity[s] && save(x->problem, candidate, &g, s, &peak)) saved = 1;
+        while (peak > g.capacity[s] && save_memory(x->problem, candidate, &g, s, &peak)) saved = 1;
     }
     if (status == PST_OK && saved) measure(&g, candidate, excess, stage);
     close_state(&g);

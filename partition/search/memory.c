@@ -1,5 +1,5 @@
-/* Memory of a chunk, by class (partition/cost/account.h): from the cost table, the schedule's
- * micro-batches in flight, and what replicas share out. Never more than the memory map has. */
+/* Memory of a chunk by class (partition/cost/account.h), from the cost table, the schedule's
+ * micro-batches in flight and the sharding over replicas. Never more than the memory map has. */
 #include "partition/search/score.h"
 #include "pipeline/compile/job.h"
 #include "pipeline/compile/share.h"
@@ -26,14 +26,14 @@ uint64_t pst_search_own_bytes(const pst_search_chunk *k) {
 uint64_t pst_search_held_bytes(const pst_search_chunk *k, uint32_t recompute, uint64_t enter) {
     const pst_search_table *t = k->table;
     const pst_search_flight *flight = k->flight;
-    const uint32_t chunk = k->chunk, to_w = flight->to_w[chunk];
+    const uint32_t chunk = k->chunk, to_w = flight->b_to_w[chunk];
     uint64_t bytes = (pst_search_run(t, PST_SEARCH_SUM_STASH + recompute, k->from, k->to) + enter) *
-                     flight->to_b[chunk];
+                     flight->f_to_b[chunk];
     if (!to_w) return bytes;
-    bytes += pst_search_run(t, PST_SEARCH_SUM_LATE + recompute, k->from, k->to) *
-             (flight->most[chunk] - flight->to_b[chunk]);
-    uint64_t again = pst_search_run(t, PST_SEARCH_SUM_HELD_APART + recompute, k->from, k->to);
-    uint64_t apart = pst_search_run(t, PST_SEARCH_SUM_APART + recompute, k->from, k->to);
+    bytes += pst_search_run(t, PST_SEARCH_SUM_STASH_TO_W + recompute, k->from, k->to) *
+             (flight->f_to_w[chunk] - flight->f_to_b[chunk]);
+    uint64_t again = pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED_TO_W + recompute, k->from, k->to);
+    uint64_t apart = pst_search_run(t, PST_SEARCH_SUM_B_TO_W + recompute, k->from, k->to);
     return bytes + (apart - (again < enter ? again : enter)) * to_w;
 }
 
@@ -46,9 +46,10 @@ static uint64_t most_of(const uint64_t *each, uint32_t n, uint32_t from, uint32_
 
 uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
                                uint32_t recompute, uint64_t enter, int split) {
-    uint64_t held = pst_search_run(t, PST_SEARCH_SUM_HELD + recompute, from, to);
+    uint64_t held = pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED + recompute, from, to);
     uint64_t besides =
-        enter + (split ? pst_search_run(t, PST_SEARCH_SUM_HELD_APART + recompute, from, to) : 0);
+        enter +
+        (split ? pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED_TO_W + recompute, from, to) : 0);
     uint64_t most = most_of(t->scratch[split], t->table->n, from, to);
     held = held > besides ? held - besides : 0;
     return held > most ? held : most;

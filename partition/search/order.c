@@ -1,7 +1,7 @@
-/* In which order devices serve stages and replicas. Tensor groups are made of devices of one node
- * and kind that are about as fast. Of few devices all orders that differ are tried; of many, those
- * in which replicas of a stage are neighbours, and those in which the stages of a replica are, each
- * as the file has the devices, from the fastest and from the slowest. */
+/* Orders of devices: which device serves which stage and replica. A tensor group has devices of one
+ * node and kind with about the same speed. For few devices all distinct orders are tried. For many:
+ * replicas of a stage next to each other, or stages of a replica next to each other, each in the
+ * order of the file, from the fastest and from the slowest device. */
 #include "partition/search/space.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct {
     const pst_search_problem *problem;
     pst_grid grid;
     uint32_t n, size;
-    uint32_t *class_, *used; /* [n_device] the first device that is the same; taken */
+    uint32_t *class_, *used; /* [n_device] the first equal device; 1: taken */
     uint32_t *at;            /* [size] */
     pst_search_orders *orders;
     pst_status status;
@@ -36,8 +36,8 @@ static pst_status keep(pst_search_orders *o, const uint32_t *device) {
 
 /* --- all of few ------------------------------------------------------------------------------- */
 
-/* Within a tensor group classes ascend; replicas ascend by their devices, stage by stage, unless
- * they were told apart. */
+/* Skips equivalent orders: classes ascend within a tensor group, and replicas ascend by their
+ * devices, stage by stage, unless their micro-batches are given. */
 static int is_first_of_equals(const every *e) {
     const pst_cluster_device *of = e->problem->cluster->device;
     for (uint32_t r = 1; r < e->size; r++)
@@ -60,7 +60,7 @@ static int is_first_of_equals(const every *e) {
     return 1;
 }
 
-/* At most ALL_OF deep. */
+/* Recursion, at most ALL_OF deep. */
 static void place(every *e, uint32_t depth) {
     if (e->status != PST_OK || e->orders->n >= MOST_ORDERS) return;
     if (depth == e->size) {
@@ -68,7 +68,7 @@ static void place(every *e, uint32_t depth) {
         return;
     }
     for (uint32_t d = 0; d < e->n; d++) {
-        int earlier = 0; /* an equal one before it that is free */
+        int earlier = 0; /* an equal device before it is free */
         for (uint32_t i = e->class_[d]; i < d; i++)
             earlier |= e->class_[i] == e->class_[d] && !e->used[i];
         if (e->used[d] || earlier) continue;
@@ -105,10 +105,10 @@ static pst_status all_orders(const pst_search_problem *problem, pst_grid grid,
 typedef struct {
     const pst_cluster_device *of;
     uint32_t device;
-    double speed; /* of what sorts */
+    double speed; /* the sort key */
 } ranked;
 
-/* Of one node and kind together, the fastest first. */
+/* Node by node and kind by kind, the fastest first. */
 static int by_node(const void *a, const void *b) {
     const ranked *x = a, *y = b;
     if (x->of->node != y->of->node) return x->of->node < y->of->node ? -1 : 1;
@@ -134,8 +134,8 @@ static int by_place(const void *a, const void *b) {
     return x->device < y->device ? -1 : x->device > y->device;
 }
 
-/* How fast a device is, roughly: its kind's best matrix products of fp32 or 16 bits, or its speed
- * where kinds are not said. */
+/* Rough speed of a device: the highest matrix-product rate of its kind in fp32 or 16 bits, or its
+ * relative speed where the kind is unknown. */
 static double speed_of(const pst_cluster *c, const pst_cluster_device *d) {
     double most = 0;
     for (int i = 0; c->kind && d->kind < c->n_kind && i <= PST_F16; i++)
@@ -143,8 +143,8 @@ static double speed_of(const pst_cluster *c, const pst_cluster_device *d) {
     return d->speed * (most > 0 ? most : 1);
 }
 
-/* Groups: runs of `tensor` in sorted, which stay together; group[g] is the first of each. Returns
- * how many. */
+/* Makes tensor groups of `tensor` consecutive entries of `sorted`; first[g] is the first entry of
+ * group g. Returns the number of groups. */
 static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const ranked *sorted,
                             ranked *group, uint32_t *first) {
     uint32_t n = p->cluster->n_device, n_group = 0;
@@ -168,10 +168,10 @@ static uint32_t make_groups(const pst_search_problem *p, uint32_t tensor, const 
 typedef struct {
     uint32_t pipeline, tensor, data;
     ranked *sorted, *group;
-    uint32_t *first, *at; /* of each group in sorted; devices of an order */
+    uint32_t *first, *at; /* first entry of each group in `sorted`; devices of an order */
 } groups;
 
-/* group: the ones to use, in order. by_replica: stages of a replica are neighbours. */
+/* group: the groups to use, in order. by_replica: the stages of a replica are neighbours. */
 static pst_status lay(const groups *g, int by_replica, pst_search_orders *orders) {
     for (uint32_t s = 0; s < g->pipeline; s++)
         for (uint32_t k = 0; k < g->data; k++) {
@@ -182,7 +182,7 @@ static pst_status lay(const groups *g, int by_replica, pst_search_orders *orders
     return keep(orders, g->at);
 }
 
-/* As the file has them, from the slowest, and from the fastest on. */
+/* In the order of the file, from the slowest and from the fastest group. */
 static pst_status lay_all(const pst_search_problem *p, const groups *g, pst_search_orders *orders) {
     const uint32_t need = g->pipeline * g->data;
     uint32_t n = make_groups(p, g->tensor, g->sorted, g->group, g->first);
@@ -190,7 +190,7 @@ static pst_status lay_all(const pst_search_problem *p, const groups *g, pst_sear
         n = make_groups(p, g->tensor, g->sorted, g->group, g->first);
         if (way || n > need) qsort(g->group, n, sizeof *g->group, by_speed_down);
         if (way == 1) qsort(g->group, need, sizeof *g->group, by_speed_up);
-        if (way == 0) /* the fastest of them, as the file has them */
+        if (way == 0) /* the fastest groups, in the order of the file */
             qsort(g->group, need, sizeof *g->group, by_place);
         for (int by_replica = 0; by_replica < 2; by_replica++) PST_TRY(lay(g, by_replica, orders));
     }
@@ -223,7 +223,7 @@ static pst_status some_orders(const pst_search_problem *p, uint32_t pipeline, ui
 
 /* --- groups of several sizes ------------------------------------------------------------------ */
 
-/* The first free devices, in this order, of one node and kind; UINT32_MAX: there are none. */
+/* The first free devices of one node and kind; UINT32_MAX: none. */
 static uint32_t find_free(const pst_search_problem *p, const ranked *sorted, const uint8_t *taken,
                           uint32_t tensor) {
     uint32_t n = p->cluster->n_device, have = 0;
@@ -241,8 +241,8 @@ static uint32_t find_free(const pst_search_problem *p, const ranked *sorted, con
     return UINT32_MAX;
 }
 
-/* The group of each stage and replica takes the first that are left, those of most ranks first, so
- * that smaller ones do not break up what they need. */
+/* Each stage and replica takes the first free devices, the largest groups first, so that small
+ * groups do not break up what large ones need. */
 static int place_groups(const pst_search_problem *p, pst_grid grid, const ranked *sorted,
                         int by_replica, uint8_t *taken, uint32_t *at) {
     memset(taken, 0, p->cluster->n_device);

@@ -1,5 +1,4 @@
-/* What a problem says of itself: how large it is, what its devices have room for, how long it may
- * be searched. */
+/* Properties of a problem: its size, the memory of its devices, its time limit. */
 #include "base/clock.h"
 #include "partition/search/space.h"
 
@@ -10,8 +9,8 @@ uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device)
     const pst_cluster_device *d = &c->device[device];
     uint64_t own = d->memory;
     if (!own && c->kind && d->kind < c->n_kind) own = c->kind[d->kind].memory;
-    uint64_t room = pst_cluster_least(own, problem->memory);
-    return room ? room : UINT64_MAX;
+    uint64_t capacity = pst_cluster_least(own, problem->memory);
+    return capacity ? capacity : UINT64_MAX;
 }
 
 uint64_t pst_search_excess(const pst_search_problem *p, const pst_candidate *c, uint32_t *stage) {
@@ -19,9 +18,9 @@ uint64_t pst_search_excess(const pst_search_problem *p, const pst_candidate *c, 
     uint64_t excess = 0;
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
         uint32_t s = pst_grid_stage(grid, r);
-        uint64_t room = pst_search_capacity(p, c->layout.device[r]), needs = c->peak_bytes[s];
-        if (needs > room && needs - room > excess) {
-            excess = needs - room;
+        uint64_t capacity = pst_search_capacity(p, c->layout.device[r]), needs = c->peak_bytes[s];
+        if (needs > capacity && needs - capacity > excess) {
+            excess = needs - capacity;
             *stage = s;
         }
     }
@@ -33,22 +32,21 @@ int pst_search_is_small(const pst_search_problem *problem) {
            problem->batch <= SMALL_MICROS;
 }
 
-int pst_search_is_size(const pst_search_problem *p, uint64_t size) {
+int pst_search_allows_size(const pst_search_problem *p, uint64_t size) {
     int may = size == p->cluster->n_device || (!p->all_devices && size < p->cluster->n_device);
     for (uint32_t i = 0; i < p->fewer.n; i++) may |= p->fewer.value[i] == size;
     return may;
 }
 
-/* What an evaluation takes, about. */
-uint64_t pst_search_work_of(const pst_search_context *x) {
+uint64_t pst_search_effort(const pst_search_context *x) {
     return (uint64_t)x->problem->cluster->n_device * x->problem->batch;
 }
 
-int pst_search_is_quick(const pst_search_context *x) {
-    return pst_search_work_of(x) < PST_SEARCH_MUCH_WORK;
+int pst_search_is_cheap(const pst_search_context *x) {
+    return pst_search_effort(x) < PST_SEARCH_HIGH_EFFORT;
 }
 
-int pst_search_late(const pst_search_context *x) {
+int pst_search_timed_out(const pst_search_context *x) {
     return x->end_ns != UINT64_MAX && pst_monotonic_ns() >= x->end_ns;
 }
 

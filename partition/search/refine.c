@@ -1,20 +1,20 @@
-/* The best cuts of several chunks per stage are made by halves: chunks get equal parts of the
- * longest stage, whatever their stage waits for. Here their borders are moved as long as a walk
- * through the real order becomes shorter. */
+/* Cuts with several chunks per stage come from bisection: chunks get equal shares of the longest
+ * stage, whatever the stage waits for. Here their borders move while the longest path through the
+ * real order of passes becomes shorter. */
 #include "partition/search/cut.h"
-#include "partition/search/drive.h"
+#include "partition/search/candidates.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 6, ATTEMPTS = 3 };
 static const int step_of[STEPS] = {1, -1, 2, -2, 5, -5};
 
-/* Passes that a walk goes through. */
+/* Passes on the longest path's graph. */
 static uint64_t passes_of(const pst_candidate *c) {
     return 3 * (uint64_t)c->layout.n_chunk * pst_search_most_micros(c);
 }
 
-/* 1 into *shorter: the layout fits and is shorter than `than`. */
+/* *shorter 1: the layout fits and is shorter than `than`. */
 static pst_status attempt(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, uint64_t than, int *shorter) {
     uint64_t excess;
@@ -23,17 +23,17 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c,
     PST_TRY(pst_search_fit(x, c, candidate, &excess, &stage));
     if (excess) return PST_OK;
     x->limit_ns = than;
-    pst_status status = pst_search_predict(x, c, candidate, PST_SCORE_WALK);
+    pst_status status = pst_search_predict(x, c, candidate, PST_SCORE_PATH);
     x->limit_ns = UINT64_MAX;
     *shorter = status == PST_OK && candidate->step_ns < than;
     if (status == PST_EINPUT) {
         pst_error_clear();
         status = PST_OK;
-    } /* no such border */
+    } /* no border here */
     return status;
 }
 
-/* Each border in turn; *moved: one was. */
+/* Tries to move each border in turn. *moved: one moved. */
 static pst_status move_borders(pst_search_context *x, const pst_search_config *c,
                                pst_candidate *candidate, uint64_t *least, uint64_t *passes,
                                int *moved) {
@@ -44,12 +44,12 @@ static pst_status move_borders(pst_search_context *x, const pst_search_config *c
     *moved = 0;
     for (uint32_t k = 1; k < candidate->layout.n_chunk && status == PST_OK; k++)
         for (int i = 0; i < STEPS && status == PST_OK && *passes >= passes_of(candidate) &&
-                        !pst_search_late(x);
+                        !pst_search_timed_out(x);
              i++) {
             int shorter;
             memcpy(was, candidate->layout.first_item, bytes);
-            if (!pst_search_push(candidate, k,
-                                 (int64_t)candidate->layout.first_item[k] + step_of[i]))
+            if (!pst_search_move_border(candidate, k,
+                                        (int64_t)candidate->layout.first_item[k] + step_of[i]))
                 continue;
             *passes -= passes_of(candidate);
             status = attempt(x, c, candidate, *least, &shorter);
@@ -63,9 +63,8 @@ static pst_status move_borders(pst_search_context *x, const pst_search_config *c
     return status;
 }
 
-/* By walks in which links carry any number of messages at a time (free_links), which show every
- * border's merit, or by those in which they do not: where a link is what takes longest, other
- * borders make no difference. */
+/* With free_links links carry any number of messages at a time, which shows the effect of every
+ * border. Without it, where a link is the bottleneck, most borders make no difference. */
 static pst_status move_all(pst_search_context *x, const pst_search_config *c,
                            pst_candidate *candidate, int free_links, uint64_t *passes) {
     uint64_t least;
@@ -79,7 +78,7 @@ static pst_status move_all(pst_search_context *x, const pst_search_config *c,
     return status;
 }
 
-/* *shorter: l, a copy of the set's layout, is now, and fits. */
+/* *shorter: c, a copy of the set's layout, became shorter and fits. */
 static pst_status refine(pst_search_context *x, pst_search_candidates *set, pst_candidate *c,
                          uint64_t *passes, int *shorter) {
     const uint64_t before = c->step_ns;
@@ -113,7 +112,7 @@ pst_status pst_search_refine(pst_search_context *x, pst_search_candidates *set, 
         }
         pst_candidate_close(candidate);
         PST_TRY(status);
-        /* it took more memory than was estimated */
+        /* it needed more memory than estimated: once more with a reserve */
         again = !shorter && set->best_config.reserve > reserve;
     }
     return PST_OK;

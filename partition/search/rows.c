@@ -1,7 +1,7 @@
-/* The rows of a search: degrees that go with the model and the cluster, each with what may be tried
- * of it. */
+/* The rows of a search: all degrees that suit the model and the cluster, each with its
+ * configurations. */
 #include "partition/search/bound.h"
-#include "partition/search/drive.h"
+#include "partition/search/candidates.h"
 #include "base/grow.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,11 @@ typedef struct {
     pst_search_context *x;
     pst_search_candidates *set;
     uint32_t n;
-    size_t room;
+    size_t capacity;
 } list;
 
 static pst_status add_set(list *l, uint32_t pipeline, uint32_t tensor, uint32_t data) {
-    PST_TRY(pst_grow(&l->set, sizeof *l->set, l->n, &l->room, "to search"));
+    PST_TRY(pst_grow(&l->set, sizeof *l->set, l->n, &l->capacity, "to search"));
     l->set[l->n++] =
         (pst_search_candidates){.row = {.pipeline = pipeline, .tensor = tensor, .data = data},
                                 .rest_ns = UINT64_MAX,
@@ -24,7 +24,7 @@ static pst_status add_set(list *l, uint32_t pipeline, uint32_t tensor, uint32_t 
     return PST_OK;
 }
 
-/* Of a list of degrees; what has as many on every stage has a row of its own. */
+/* A row for a list of tensor degrees that differ between stages. */
 static pst_status add_list(list *l, const uint32_t *degree, uint32_t pipeline, uint32_t data) {
     uint32_t *before = malloc((pipeline + (size_t)1) * sizeof *before);
     if (!before) return pst_fail(PST_ENOMEM, "no memory to search");
@@ -40,18 +40,18 @@ static uint32_t sum_of(const uint32_t *degree, uint32_t n) {
     return sum;
 }
 
-/* With any number of replicas. */
+/* With every number of replicas. */
 static pst_status add_with_data(list *l, const uint32_t *degree, uint32_t pipeline) {
     const pst_search_problem *p = l->x->problem;
     for (uint32_t k = 0; k < p->data.n; k++)
-        if (pst_search_is_size(p, (uint64_t)sum_of(degree, pipeline) * p->data.value[k]))
+        if (pst_search_allows_size(p, (uint64_t)sum_of(degree, pipeline) * p->data.value[k]))
             PST_TRY(add_list(l, degree, pipeline, p->data.value[k]));
     return PST_OK;
 }
 
-/* All lists of the degrees that may be chosen, of small problems: the next in order, the last stage
- * first. 0: there is no other. */
-static int next_list(const pst_choices *tensor, uint32_t *at, uint32_t pipeline) {
+/* For small problems: the next list of tensor degrees, the last stage changing fastest. 0: there is
+ * none. */
+static int next_list(const pst_search_values *tensor, uint32_t *at, uint32_t pipeline) {
     for (uint32_t s = pipeline; s-- > 0; at[s] = 0)
         if (++at[s] < tensor->n) return 1;
     return 0;
@@ -72,7 +72,7 @@ static pst_status add_every_list(list *l, uint32_t pipeline) {
     return PST_OK;
 }
 
-/* Stages that have different numbers of tensor ranks. */
+/* Stages with different numbers of tensor ranks. */
 static pst_status add_unequal(list *l) {
     const pst_search_problem *p = l->x->problem;
     int whole = 0;
@@ -93,23 +93,24 @@ static pst_status add_sets(list *l) {
             for (uint32_t k = 0; k < p->data.n; k++) {
                 uint64_t size = (uint64_t)p->pipeline.value[i] * p->tensor.value[j];
                 size = size <= n ? size * p->data.value[k] : 0;
-                if (!size || !pst_search_is_size(p, size) || p->pipeline.value[i] > p->n_item)
+                if (!size || !pst_search_allows_size(p, size) || p->pipeline.value[i] > p->n_item)
                     continue;
                 PST_TRY(add_set(l, p->pipeline.value[i], p->tensor.value[j], p->data.value[k]));
             }
     PST_TRY(add_unequal(l));
     if (l->n) return PST_OK;
     if (p->pipeline.n && p->pipeline.value[0] > p->n_item)
-        return pst_fail(PST_EINPUT,
-                        "no pipeline of %u stages is possible: the model has %u operators",
-                        p->pipeline.value[0], p->n_item);
+        return pst_fail(
+            PST_EINPUT,
+            "infeasible: %u pipeline stages need as many operators, and the model has %u",
+            p->pipeline.value[0], p->n_item);
     return pst_fail(
         PST_EINPUT,
-        "no pipeline x tensor x data that may be chosen %s the %llu devices of the cluster",
-        p->all_devices ? "makes use of just" : "is within", (unsigned long long)n);
+        "infeasible: no allowed pipeline x tensor x data %s the %llu devices of the cluster",
+        p->all_devices ? "is equal to" : "fits", (unsigned long long)n);
 }
 
-/* With very many rows each keeps what is evaluated first. */
+/* With very many rows each keeps only what is evaluated first. */
 static void shorten(pst_search_candidates *set) {
     for (uint32_t i = KEPT_CONFIGS; i < set->n_config; i++)
         if (set->config[i].bound_ns < set->rest_ns) set->rest_ns = set->config[i].bound_ns;
@@ -124,7 +125,7 @@ static uint64_t size_of(const pst_search_row *r) {
            r->data;
 }
 
-/* Those with most devices first, for time may run out. */
+/* Largest number of devices first, because time may run out. */
 static int by_size(const void *a, const void *b) {
     const pst_search_row *x = &((const pst_search_candidates *)a)->row,
                          *y = &((const pst_search_candidates *)b)->row;
@@ -136,26 +137,27 @@ static int by_size(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* There is no time to list it. */
-static pst_status leave_out(list *l, pst_search_candidates *set, uint64_t least[PST_CHOICES]) {
-    const pst_choices *c = &l->x->problem->tensor;
+/* No time is left to list its configurations: only a bound. */
+static pst_status leave_out(list *l, pst_search_candidates *set,
+                            uint64_t least[PST_SEARCH_VALUES]) {
+    const pst_search_values *c = &l->x->problem->tensor;
     uint32_t i = 0;
     if (set->row.before) {
         set->rest_ns = 1;
         return PST_OK;
-    } /* nothing is known of it */
+    } /* no bound is known */
     while (c->value[i] != set->row.tensor) i++;
-    if (!least[i]) PST_TRY(pst_search_least(l->x, set->row.tensor, &least[i]));
+    if (!least[i]) PST_TRY(pst_search_tensor_bound(l->x, set->row.tensor, &least[i]));
     set->rest_ns = least[i];
     return PST_OK;
 }
 
 static pst_status fill_sets(list *l) {
-    uint64_t least[PST_CHOICES] = {0}; /* of each tensor degree; 0: not asked for */
-    if (l->n > PST_SEARCH_IN_FULL) qsort(l->set, l->n, sizeof *l->set, by_size);
+    uint64_t least[PST_SEARCH_VALUES] = {0}; /* by tensor degree; 0: not computed */
+    if (l->n > PST_SEARCH_FULL_ROWS) qsort(l->set, l->n, sizeof *l->set, by_size);
     for (uint32_t i = 0; i < l->n; i++) {
         pst_search_candidates *set = &l->set[i];
-        if (i >= PST_SEARCH_AT_LEAST && pst_search_late(l->x)) {
+        if (i >= PST_SEARCH_MIN_ROWS && pst_search_timed_out(l->x)) {
             PST_TRY(leave_out(l, set, least));
             continue;
         }
@@ -164,7 +166,7 @@ static pst_status fill_sets(list *l) {
                                         .data = set->row.data,
                                         .before = set->row.before};
         PST_TRY(pst_search_configs(l->x, &like, &set->config, &set->n_config, set->row.why));
-        if (l->n > PST_SEARCH_IN_FULL) shorten(set);
+        if (l->n > PST_SEARCH_FULL_ROWS) shorten(set);
     }
     qsort(l->set, l->n, sizeof *l->set, pst_search_by_guess);
     return PST_OK;

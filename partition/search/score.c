@@ -1,6 +1,5 @@
-/* The score of a layout: each replica that differs from the others is walked through or simulated,
- * the flush comes behind in closed form, and memory is counted from what the schedule holds in
- * flight. */
+/* Predicts the step of a layout: longest path or simulation of each distinct replica, then the
+ * flush in closed form. */
 #include "base/hash.h"
 #include "partition/cost/replicas.h"
 #include "partition/search/score.h"
@@ -11,7 +10,7 @@
 
 /* --- micro-batches ---------------------------------------------------------------------------- */
 
-/* Of the stage that takes longest for a micro-batch; which: that stage. */
+/* Time of a micro-batch on the slowest stage; which: that stage. */
 static uint64_t period_of(const pst_candidate *candidate, const pst_search_flight *flight,
                           const pst_search_times *t, uint64_t *stage_ns, uint32_t *which) {
     memset(stage_ns, 0, candidate->layout.pipeline * sizeof *stage_ns);
@@ -24,7 +23,7 @@ static uint64_t period_of(const pst_candidate *candidate, const pst_search_fligh
 }
 
 uint32_t pst_search_most_micros(const pst_candidate *c) {
-    /* before they are shared out */
+    /* before they are distributed */
     uint32_t most = (c->layout.n_micro + c->layout.data - 1) / c->layout.data;
     for (uint32_t k = 0; k < c->layout.data && c->layout.micros[0]; k++)
         if (!k || c->layout.micros[k] > most) most = c->layout.micros[k];
@@ -33,8 +32,8 @@ uint32_t pst_search_most_micros(const pst_candidate *c) {
 
 /* --- one replica ------------------------------------------------------------------------------ */
 
-/* Value v and v + n_chunk - 1 of a synthetic cut cross between chunks v and v + 1, there and
- * back. */
+/* In a synthetic cut, values v and v + n_chunk - 1 cross between chunks v and v + 1, forward and
+ * backward. */
 static void set_messages(pst_job *job, const pst_cut *cut, const pst_search_times *t) {
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
@@ -75,7 +74,7 @@ static pst_status simulate(const pst_schedule *s, const pst_search_times *t, uin
 
 /* --- all replicas ----------------------------------------------------------------------------- */
 
-/* More are walked through: their instructions would take hundreds of MB. */
+/* Larger schedules use the longest path: their instructions would take hundreds of MB. */
 enum { SIMULATED_ACTIONS = 400000 };
 
 typedef struct {
@@ -85,20 +84,21 @@ typedef struct {
     uint64_t *end_ns, *one_ns; /* [pipeline] of all replicas; of one */
     uint64_t *stage_ns, *hops; /* [pipeline]; [n_chunk] */
     uint64_t *elements;        /* [pipeline] of parameters */
-    uint64_t tied;             /* elements of those of the first stage that another uses, too, */
-    uint32_t user; /* that one; its gradients go to the first and the sum, or new weights, back, */
-    uint64_t lent_ns, news_ns; /* in so much time */
-    uint64_t *seen;            /* [data] hashes of replicas */
-    double *period;            /* [data] longest stage of each */
-    double *own, *near; /* [pipeline x data] ns in which a rank's messages leave it for other nodes,
-                           and for its own */
-    double *node;       /* [cluster's nodes] bytes that leave each, and come */
-    /* [pipeline] a rank whose passes end no sooner makes the step too long; NULL: none */
+    uint64_t tied; /* elements of the first stage's parameters that tied_stage also uses: its
+                      gradients go to the first stage, and the sum, or the new weights, come back */
+    uint32_t tied_stage;
+    uint64_t tied_gradient_ns, tied_weight_ns; /* times of these messages */
+    uint64_t *seen;                            /* [data] hashes of replicas */
+    double *period;                            /* [data] longest stage of each */
+    double *other_nodes_ns, *own_node_ns; /* [pipeline x data] ns in which a rank sends its messages
+                           to other nodes, and within its node */
+    double *node_bytes; /* [cluster's nodes] bytes that leave and enter each node */
+    /* [pipeline] a rank that ends its passes later makes the step too long; NULL: no limit */
     uint64_t *most_ns;
-    uint64_t answer_ns;
-    int beyond;         /* 1: one does */
-    pst_search_how how; /* of this run, */
-    int no_hops;        /* in which messages take no time */
+    uint64_t norm_latency_ns;
+    int beyond;         /* 1: some rank exceeds most_ns */
+    pst_search_how how; /* in this run */
+    int no_hops;        /* 1: messages take no time */
 } score;
 
 static pst_status open_score(pst_search_context *x, const pst_search_config *c,
@@ -107,32 +107,33 @@ static pst_status open_score(pst_search_context *x, const pst_search_config *c,
     uint64_t *all = calloc(
         5 * (size_t)p + candidate->layout.n_chunk + (size_t)candidate->layout.data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
-    s->own = calloc((2 * (size_t)p + 1) * candidate->layout.data + x->problem->cluster->n_node,
-                    sizeof *s->own);
-    if (!all || !s->flush || !s->own) return pst_fail(PST_ENOMEM, "no memory to score a layout");
+    s->other_nodes_ns =
+        calloc((2 * (size_t)p + 1) * candidate->layout.data + x->problem->cluster->n_node,
+               sizeof *s->other_nodes_ns);
+    if (!all || !s->flush || !s->other_nodes_ns)
+        return pst_fail(PST_ENOMEM, "no memory to score a layout");
     s->one_ns = all + p;
     s->stage_ns = all + 2 * (size_t)p;
     s->elements = all + 3 * (size_t)p;
-    s->near = s->own + (size_t)p * candidate->layout.data;
-    s->node = s->near + (size_t)p * candidate->layout.data;
+    s->own_node_ns = s->other_nodes_ns + (size_t)p * candidate->layout.data;
+    s->node_bytes = s->own_node_ns + (size_t)p * candidate->layout.data;
     s->hops = all + 4 * (size_t)p;
     s->seen = s->hops + candidate->layout.n_chunk;
-    s->period = s->node + x->problem->cluster->n_node;
+    s->period = s->node_bytes + x->problem->cluster->n_node;
     PST_TRY(pst_search_flight_of(x, c->schedule, p, candidate->layout.n_chunk / p,
                                  pst_search_most_micros(candidate), &s->flight));
     PST_TRY(pst_search_times_open(candidate->layout.n_chunk, &s->times));
-    return pst_search_flush_of(x, c, candidate->layout.device, s->flush, &s->answer_ns);
+    return pst_search_flush_of(x, c, candidate->layout.device, s->flush, &s->norm_latency_ns);
 }
 
 static void close_score(score *s) {
     pst_search_times_close(&s->times);
     free(s->end_ns);
     free(s->flush);
-    free(s->own);
+    free(s->other_nodes_ns);
 }
 
-/* Where all devices are alike and in nodes of one size, replicas differ at most in what messages
- * take. */
+/* On uniform devices in nodes of one size, replicas differ at most in their message times. */
 static uint64_t hash_of(const pst_candidate *c, const score *s, uint32_t replica) {
     uint64_t h =
         pst_hash64(s->times.ns, c->layout.n_chunk * sizeof *s->times.ns, c->layout.micros[replica]);
@@ -143,10 +144,10 @@ static uint64_t hash_of(const pst_candidate *c, const score *s, uint32_t replica
     return h;
 }
 
-/* Ends of passes, by a walk or a simulation: one_ns. */
-static pst_status follow(pst_search_context *x, const pst_search_config *c,
-                         const pst_candidate *candidate, score *s, uint32_t replica,
-                         double *bubble) {
+/* When the passes of each rank end, from the longest path or a simulation: one_ns. */
+static pst_status time_order(pst_search_context *x, const pst_search_config *c,
+                             const pst_candidate *candidate, score *s, uint32_t replica,
+                             double *bubble) {
     const pst_schedule *made;
     uint64_t actions = 0;
     PST_TRY(pst_search_schedule_of(x, c->schedule, candidate->layout.pipeline,
@@ -159,18 +160,18 @@ static pst_status follow(pst_search_context *x, const pst_search_config *c,
     }
     for (uint32_t k = 0; k < candidate->layout.n_chunk; k++)
         s->hops[k] = s->no_hops ? 0 : pst_search_hop_ns(&s->times, k);
-    const pst_search_walk_times times = {s->times.ns, s->hops, s->most_ns};
-    return pst_search_walk(x, made, &times, s->one_ns, &s->beyond);
+    const pst_search_path_times times = {s->times.ns, s->hops, s->most_ns};
+    return pst_search_longest_path(x, made, &times, s->one_ns, &s->beyond);
 }
 
 static pst_status run(pst_search_context *x, const pst_search_config *c,
                       const pst_candidate *candidate, score *s, uint32_t replica, double *bubble) {
     uint32_t longest;
-    *bubble = -1; /* simulations know it */
-    if (s->how == PST_SCORE_EARLY)
-        pst_search_early(x->row[c->schedule], s->flight, &s->times,
-                         candidate->layout.micros[replica], s->one_ns);
-    else PST_TRY(follow(x, c, candidate, s, replica, bubble));
+    *bubble = -1; /* only simulations know it */
+    if (s->how == PST_SCORE_BOUND)
+        pst_search_path_bound(x->row[c->schedule], s->flight, &s->times,
+                              candidate->layout.micros[replica], s->one_ns);
+    else PST_TRY(time_order(x, c, candidate, s, replica, bubble));
     if (s->beyond || *bubble >= 0) return PST_OK;
     uint64_t busy = period_of(candidate, s->flight, &s->times, s->stage_ns, &longest) *
                     candidate->layout.micros[replica],
@@ -181,24 +182,24 @@ static pst_status run(pst_search_context *x, const pst_search_config *c,
     return PST_OK;
 }
 
-/* Whether the replica makes the step too long by what no order can be below. */
+/* Whether the lower bound of the longest path already makes the step too long. */
 static int is_beyond(const pst_search_context *x, const pst_search_config *c,
                      const pst_candidate *candidate, score *s, uint32_t replica) {
     if (!s->most_ns) return 0;
-    pst_search_early(x->row[c->schedule], s->flight, &s->times, candidate->layout.micros[replica],
-                     s->one_ns);
+    pst_search_path_bound(x->row[c->schedule], s->flight, &s->times,
+                          candidate->layout.micros[replica], s->one_ns);
     for (uint32_t r = 0; r < candidate->layout.pipeline; r++)
         if (s->one_ns[r] >= s->most_ns[r]) return 1;
     return 0;
 }
 
-/* Where all devices are as fast, so are all replicas. */
-static pst_status share_out(pst_search_context *x, const pst_search_config *c,
-                            pst_candidate *candidate, score *s) {
+/* Equally fast devices make equally fast replicas. */
+static pst_status set_micros(pst_search_context *x, const pst_search_config *c,
+                             pst_candidate *candidate, score *s) {
     for (uint32_t k = 0; k < candidate->layout.data; k++) {
         uint32_t which;
         s->period[k] = 1;
-        if (x->even) continue;
+        if (x->same_speed) continue;
         PST_TRY(pst_search_times_fill(x, c, candidate, s->flight, k, &s->times));
         s->period[k] = (double)period_of(candidate, s->flight, &s->times, s->stage_ns, &which);
     }
@@ -209,7 +210,7 @@ static pst_status share_out(pst_search_context *x, const pst_search_config *c,
 
 /* --- links that messages share ---------------------------------------------------------------- */
 
-/* What leaves a chunk's rank for the next chunk, and the gradients that come back. */
+/* Messages from a chunk's rank to the next chunk, and the gradients that come back. */
 static void load_hop(const pst_search_context *x, const pst_search_config *c,
                      const pst_candidate *candidate, score *s, uint32_t replica, uint32_t chunk) {
     const pst_cluster *cluster = x->problem->cluster;
@@ -223,9 +224,10 @@ static void load_hop(const pst_search_context *x, const pst_search_config *c,
     pst_cluster_link link;
     if (!pst_search_link(cluster, at[0], at[1], &link)) return;
     for (int k = 0; k < 2; k++) {
-        (apart ? s->own : s->near)[(size_t)stage[k] * c->data + replica] +=
+        (apart ? s->other_nodes_ns : s->own_node_ns)[(size_t)stage[k] * c->data + replica] +=
             bytes * 1e9 / link.bytes_per_s;
-        if (apart) s->node[cluster->device[at[k]].node] += bytes * (one < other ? one : other);
+        if (apart)
+            s->node_bytes[cluster->device[at[k]].node] += bytes * (one < other ? one : other);
     }
 }
 
@@ -235,8 +237,8 @@ static void load_replica(const pst_search_context *x, const pst_search_config *c
         if (s->times.bytes[k]) load_hop(x, c, candidate, s, replica, k);
 }
 
-/* In a walk messages are in no one's way; but they leave a rank, and a node, one behind the
- * other. */
+/* The longest path does not let messages wait for each other, but a rank and a node can only send
+ * so many bytes per second. */
 static void wait_for_links(const pst_search_context *x, const pst_search_config *c,
                            const pst_candidate *candidate, score *s) {
     const pst_cluster *cluster = x->problem->cluster;
@@ -248,8 +250,9 @@ static void wait_for_links(const pst_search_context *x, const pst_search_config 
                                    ->device[candidate->layout.device[pst_grid_rank(
                                        pst_layout_grid(&candidate->layout), r, k, 0)]]
                                    .node];
-            double ns = s->own[i] > s->near[i] ? s->own[i] : s->near[i],
-                   bytes = s->node[node - cluster->node];
+            double ns = s->other_nodes_ns[i] > s->own_node_ns[i] ? s->other_nodes_ns[i]
+                                                                 : s->own_node_ns[i],
+                   bytes = s->node_bytes[node - cluster->node];
             if (bytes > 0 && node->node_bytes_per_s > 0 &&
                 bytes * 1e9 / node->node_bytes_per_s > ns)
                 ns = bytes * 1e9 / node->node_bytes_per_s;
@@ -258,19 +261,19 @@ static void wait_for_links(const pst_search_context *x, const pst_search_config 
         }
 }
 
-/* Ends of passes: end_ns. */
+/* When the passes of each stage end: end_ns. */
 static pst_status run_all(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, score *s, pst_search_how how, int no_hops) {
     uint32_t n_seen = 0;
     uint64_t longest = 0;
     s->how = how;
     s->no_hops = no_hops;
-    if (!candidate->layout.micros[0]) PST_TRY(share_out(x, c, candidate, s));
+    if (!candidate->layout.micros[0]) PST_TRY(set_micros(x, c, candidate, s));
     memset(s->end_ns, 0, candidate->layout.pipeline * sizeof *s->end_ns);
-    memset(s->own, 0,
+    memset(s->other_nodes_ns, 0,
            (2 * (size_t)candidate->layout.pipeline * candidate->layout.data +
             x->problem->cluster->n_node) *
-               sizeof *s->own);
+               sizeof *s->other_nodes_ns);
     for (uint32_t k = 0; k < candidate->layout.data; k++) {
         double bubble = 0;
         PST_TRY(pst_search_times_fill(x, c, candidate, s->flight, k, &s->times));
@@ -291,14 +294,14 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c,
             }
         }
     }
-    if (how == PST_SCORE_WALK && !no_hops && !x->free_links) wait_for_links(x, c, candidate, s);
+    if (how == PST_SCORE_PATH && !no_hops && !x->free_links) wait_for_links(x, c, candidate, s);
     return PST_OK;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* With zero 2 the sums of a micro-batch go while the next is computed; of the last one they
- * show. */
+/* With zero 2, the gradient sums of one micro-batch overlap the passes of the next; those of the
+ * last one are exposed. */
 static uint64_t sums_of(const pst_search_config *c, const pst_candidate *candidate, const score *s,
                         uint32_t stage, uint64_t elements) {
     const pst_search_flush *f = &s->flush[stage];
@@ -308,9 +311,9 @@ static uint64_t sums_of(const pst_search_config *c, const pst_candidate *candida
     return larger(one, all > s->end_ns[stage] ? all - s->end_ns[stage] : 0);
 }
 
-/* Behind the passes of a stage, until its part of the norm is known. */
-static uint64_t behind_of(const pst_search_config *c, const pst_candidate *candidate,
-                          const score *s, int sums, uint32_t stage) {
+/* Time of a stage from its last pass until its part of the norm is known. */
+static uint64_t sums_and_norm_of(const pst_search_config *c, const pst_candidate *candidate,
+                                 const score *s, int sums, uint32_t stage) {
     const uint64_t e = s->elements[stage];
     return (sums ? sums_of(c, candidate, s, stage, e) : 0) +
            pst_account_flush_ns(s->flush[stage].norm_ns, 0, e);
@@ -318,48 +321,51 @@ static uint64_t behind_of(const pst_search_config *c, const pst_candidate *candi
 
 static int returns_as_weights(const pst_search_config *c) { return c->zero && c->data > 1; }
 
-/* What all ranks wait for before their passes and behind them. New weights come while the first
- * micro-batch is on its way: what is not there by then shows. The first stage sends those of tied
- * parameters to their other stage, beside its own. */
-static uint64_t around_of(const pst_search_config *c, const pst_candidate *candidate,
-                          const score *s, int sums, uint64_t *behind) {
+/* What all ranks wait for before and after their passes. The all-gather of new weights overlaps the
+ * first micro-batch on its way to the stage; the rest is exposed. The first stage also sends the
+ * new weights of tied parameters. */
+static uint64_t exposed_of(const pst_search_config *c, const pst_candidate *candidate,
+                           const score *s, int sums, uint64_t *behind) {
     const uint32_t first = s->flight->stage[0];
-    uint64_t head = 0, step = 0, arrival = 0;
+    uint64_t exposed = 0, step = 0, arrival = 0;
     for (uint32_t k = 0; k < candidate->layout.pipeline; k++) {
-        /* the first chunk of its stage, of every placement */
+        /* stage k has chunk k as its first, in every placement */
         const pst_search_flush *f = &s->flush[k];
-        uint64_t news = pst_account_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
-        if ((k == s->user || k == first) && s->tied && returns_as_weights(c))
-            news += s->news_ns + (k == first ? 0
-                                             : pst_account_flush_ns(s->flush[first].head_ns, 0,
-                                                                    s->elements[first]));
-        if (sums && news > arrival) head = larger(head, news - arrival);
+        uint64_t gather = pst_account_flush_ns(f->gather_ns, f->gather_latency_ns, s->elements[k]);
+        if ((k == s->tied_stage || k == first) && s->tied && returns_as_weights(c))
+            gather +=
+                s->tied_weight_ns + (k == first ? 0
+                                                : pst_account_flush_ns(s->flush[first].gather_ns, 0,
+                                                                       s->elements[first]));
+        if (sums && gather > arrival) exposed = larger(exposed, gather - arrival);
         step = larger(step, pst_account_flush_ns(f->step_ns, 0, s->elements[k]));
         arrival += s->times.ns[k].f + pst_search_hop_ns(&s->times, k);
     }
-    *behind = s->answer_ns + step;
-    return head + *behind;
+    *behind = s->norm_latency_ns + step;
+    return exposed + *behind;
 }
 
-/* The first stage has tied parameters' sum last of all: when its other sums are done it has room
- * for the other's gradients, and that one waits for the sum where it steps its copy itself. */
+/* The first stage sums tied parameters last: after its other sums it receives the other stage's
+ * gradients. Without ZeRO the other stage then waits for the sum, to step its own copy. */
 static uint64_t tied_end(const pst_search_config *c, const pst_candidate *candidate, const score *s,
                          int sums) {
     const uint32_t first = s->flight->stage[0];
     const pst_search_flush *f = &s->flush[first];
     const uint64_t others = s->elements[first] > s->tied ? s->elements[first] - s->tied : 0;
     const uint64_t ready = s->end_ns[first] + (sums ? sums_of(c, candidate, s, first, others) : 0);
-    uint64_t lent = larger(s->end_ns[s->user], ready) + s->lent_ns;
-    if (sums && c->data > 1) lent += pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
-    uint64_t end = larger(s->end_ns[first] + behind_of(c, candidate, s, sums, first), lent);
-    return end + (returns_as_weights(c) ? 0 : s->lent_ns);
+    uint64_t tied_done = larger(s->end_ns[s->tied_stage], ready) + s->tied_gradient_ns;
+    if (sums && c->data > 1)
+        tied_done += pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
+    uint64_t end =
+        larger(s->end_ns[first] + sums_and_norm_of(c, candidate, s, sums, first), tied_done);
+    return end + (returns_as_weights(c) ? 0 : s->tied_gradient_ns);
 }
 
 static uint64_t step_of(const pst_search_config *c, const pst_candidate *candidate, const score *s,
                         int sums, uint64_t *flush_ns) {
-    uint64_t sum_end = 0, end = 0, behind, around = around_of(c, candidate, s, sums, &behind);
+    uint64_t sum_end = 0, end = 0, behind, around = exposed_of(c, candidate, s, sums, &behind);
     for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
-        sum_end = larger(sum_end, s->end_ns[r] + behind_of(c, candidate, s, sums, r));
+        sum_end = larger(sum_end, s->end_ns[r] + sums_and_norm_of(c, candidate, s, sums, r));
         end = larger(end, s->end_ns[r]);
     }
     if (s->tied) sum_end = larger(sum_end, tied_end(c, candidate, s, sums));
@@ -367,27 +373,27 @@ static uint64_t step_of(const pst_search_config *c, const pst_candidate *candida
     return around + sum_end;
 }
 
-/* What is left of limit_ns for each rank's passes; new weights are awaited in the last replica. */
+/* What remains of limit_ns for the passes of each rank. Times are those of the last replica. */
 static pst_status find_most(pst_search_context *x, const pst_search_config *c,
                             const pst_candidate *candidate, score *s) {
     uint64_t behind;
     PST_TRY(
         pst_search_times_fill(x, c, candidate, s->flight, candidate->layout.data - 1, &s->times));
-    const uint64_t around = around_of(c, candidate, s, 1, &behind);
-    memset(s->end_ns, 0xff, candidate->layout.pipeline * sizeof *s->end_ns); /* so late that all
-                                                                 sums of zero 2 but the last are
-                                                                 hidden */
+    const uint64_t around = exposed_of(c, candidate, s, 1, &behind);
+    memset(s->end_ns, 0xff, candidate->layout.pipeline * sizeof *s->end_ns); /* so late that with
+                                                                                zero 2 only the last
+                                                                                sums are exposed */
     s->most_ns = s->seen + candidate->layout.data;
     for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
-        const uint64_t others = around + behind_of(c, candidate, s, 1, r);
+        const uint64_t others = around + sums_and_norm_of(c, candidate, s, 1, r);
         s->most_ns[r] = x->limit_ns > others ? x->limit_ns - others : 0;
     }
     return PST_OK;
 }
 
-/* Of the stage that computes longest, in the last replica, which times are of. Its exchanges and
- * what it computes again are told as parts of its passes, for it may be of another kind than the
- * first, or slower. */
+/* For the stage that computes longest, in the last replica (whose times are set). Exchanges and
+ * recomputation are taken as fractions of its passes, because its device may be of another kind
+ * than the first, or slower. */
 static pst_status measure_busy(pst_search_context *x, const pst_search_config *c,
                                pst_candidate *candidate, const score *s) {
     const pst_search_table *t;
@@ -424,9 +430,7 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
         uint32_t stage = s->flight->stage[k];
         PST_TRY(pst_search_table_of(
             x, c, x->problem->cluster->device[candidate->layout.device[0]].kind, stage, &t));
-        if (!t->table)
-            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
-                            t->key.tensor, c->micro_batch);
+        if (!t->table) return pst_search_infeasible(t);
         s->elements[stage] +=
             pst_search_run(t, PST_SEARCH_SUM_ELEMENTS, candidate->layout.first_item[k],
                            candidate->layout.first_item[k + 1]);
@@ -434,7 +438,7 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
                                        candidate->layout.first_item[k + 1]);
         if (stage != s->flight->stage[0] && tied) {
             s->tied += tied;
-            s->user = stage;
+            s->tied_stage = stage;
         }
     }
     return PST_OK;
@@ -445,10 +449,10 @@ static pst_status time_tied(const pst_search_context *x, const pst_search_config
     const pst_search_problem *p = x->problem;
     pst_cluster_link link;
     if (!s->tied) return PST_OK;
-    PST_TRY(
-        pst_search_tied_link(p, c, candidate->layout.device, s->user, s->flight->stage[0], &link));
-    s->lent_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->grad_bytes);
-    s->news_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->weight_bytes);
+    PST_TRY(pst_search_tied_link(p, c, candidate->layout.device, s->tied_stage, s->flight->stage[0],
+                                 &link));
+    s->tied_gradient_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->grad_bytes);
+    s->tied_weight_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->weight_bytes);
     return PST_OK;
 }
 
@@ -459,11 +463,11 @@ static pst_status predict(pst_search_context *x, const pst_search_config *c,
     PST_TRY(add_elements(x, c, candidate, s));
     PST_TRY(time_tied(x, c, candidate, s));
     if (how == PST_SCORE_SIMULATE) {
-        PST_TRY(run_all(x, c, candidate, s, PST_SCORE_WALK, 0));
+        PST_TRY(run_all(x, c, candidate, s, PST_SCORE_PATH, 0));
         candidate->bound_ns = step_of(c, candidate, s, 1, &candidate->flush_ns);
         candidate->alone_ns = step_of(c, candidate, s, 0, &flush);
     }
-    if (how == PST_SCORE_WALK && x->limit_ns != UINT64_MAX) PST_TRY(find_most(x, c, candidate, s));
+    if (how == PST_SCORE_PATH && x->limit_ns != UINT64_MAX) PST_TRY(find_most(x, c, candidate, s));
     PST_TRY(run_all(x, c, candidate, s, how, 0));
     candidate->step_ns = UINT64_MAX;
     if (s->beyond) return PST_OK;
@@ -492,9 +496,10 @@ static pst_status attribute(pst_search_context *x, const pst_search_config *c,
     PST_TRY(open_score(x, c, candidate, s));
     PST_TRY(add_elements(x, c, candidate, s));
     PST_TRY(time_tied(x, c, candidate, s));
-    PST_TRY(run_all(x, c, candidate, s, PST_SCORE_WALK, 1));
-    uint64_t silent = step_of(c, candidate, s, 0, &flush);
-    candidate->message_ns = candidate->alone_ns > silent ? candidate->alone_ns - silent : 0;
+    PST_TRY(run_all(x, c, candidate, s, PST_SCORE_PATH, 1));
+    uint64_t without_messages = step_of(c, candidate, s, 0, &flush);
+    candidate->message_ns =
+        candidate->alone_ns > without_messages ? candidate->alone_ns - without_messages : 0;
     return PST_OK;
 }
 
@@ -503,7 +508,7 @@ pst_status pst_search_attribute(pst_search_context *x, const pst_search_config *
     score s;
     double bubble = candidate->bubble;
     pst_status status = attribute(x, c, candidate, &s);
-    candidate->bubble = bubble; /* not that of walks without messages */
+    candidate->bubble = bubble; /* not the one without messages */
     close_score(&s);
     return status;
 }

@@ -1,26 +1,25 @@
-/* The search: of the rows of degrees, with what may be tried in each by guess, a few of every row
- * first, then whatever may still be shorter than the best; the best few are simulated, and verified
- * where the caller can. */
-#include "partition/search/drive.h"
+/* The search: evaluates a few configurations of every row, then those that may still be shorter
+ * than the best; simulates the best few, and verifies them where the caller can. */
+#include "partition/search/candidates.h"
 #include <stdlib.h>
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* --- result ----------------------------------------------------------------------------------- */
 
-static uint64_t find_bound(const pst_search_all *s, uint64_t best) {
+static uint64_t find_bound(const pst_search_state *s, uint64_t best) {
     uint64_t bound = s->unequal_ns < best ? s->unequal_ns : best;
     for (uint32_t i = 0; i < s->n_set; i++) {
         const pst_search_candidates *set = &s->set[i];
         if (set->rest_ns < bound) bound = set->rest_ns;
         for (uint32_t k = 0; k < set->n_config; k++)
-            if (!set->config[k].closed && set->config[k].bound_ns < bound)
+            if (!set->config[k].exhausted && set->config[k].bound_ns < bound)
                 bound = set->config[k].bound_ns;
     }
     return bound;
 }
 
-static pst_status make_result(pst_search_all *s, pst_search_result **result) {
+static pst_status make_result(pst_search_state *s, pst_search_result **result) {
     pst_search_result *r = calloc(1, sizeof *r);
     if (r) r->row = calloc(s->n_set, sizeof *r->row);
     if (!r || !r->row) {
@@ -28,10 +27,10 @@ static pst_status make_result(pst_search_all *s, pst_search_result **result) {
         return pst_fail(PST_ENOMEM, "no memory for %u rows", s->n_set);
     }
     r->n_row = s->n_set;
-    r->timed_out = pst_search_late(&s->x);
+    r->timed_out = pst_search_timed_out(&s->x);
     r->n_layout = s->x.n_layout;
     r->n_simulated = s->x.n_simulated;
-    r->n_verified = s->x.n_verified + s->x.n_check;
+    r->n_verified = s->x.n_verified + s->x.n_checked;
     const pst_candidate *best = s->set[0].row.fits ? s->set[0].row.best : NULL;
     const uint64_t step = best ? best->step_ns : UINT64_MAX;
     r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns) : find_bound(s, step);
@@ -49,7 +48,7 @@ static pst_status make_result(pst_search_all *s, pst_search_result **result) {
     return status;
 }
 
-static pst_status run(pst_search_all *s, pst_search_result **result) {
+static pst_status run(pst_search_state *s, pst_search_result **result) {
     PST_TRY(pst_search_rows(&s->x, &s->set, &s->n_set));
     s->least_ns = find_bound(s, UINT64_MAX);
     PST_TRY(pst_search_evaluate_rows(s));
@@ -62,16 +61,16 @@ static pst_status run(pst_search_all *s, pst_search_result **result) {
     PST_TRY(pst_search_simulate_best(s));
     PST_TRY(pst_search_verify_best(s));
     if (pst_search_shortest(s) == UINT64_MAX) PST_TRY(pst_search_verify_nearest(s));
-    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_IN_FULL && s->set[i].row.best; i++) {
+    for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_FULL_ROWS && s->set[i].row.best; i++) {
         pst_search_candidates *set = &s->set[i];
         if (!set->row.fits && !set->row.best->exact) PST_TRY(pst_search_predict_nearest(s, set));
-        else if (!i || !pst_search_late(&s->x)) PST_TRY(pst_search_attribute_row(s, set));
+        else if (!i || !pst_search_timed_out(&s->x)) PST_TRY(pst_search_attribute_row(s, set));
     }
     return make_result(s, result);
 }
 
 pst_status pst_search(const pst_search_problem *problem, pst_search_result **result) {
-    pst_search_all s = {.unequal_ns = UINT64_MAX};
+    pst_search_state s = {.unequal_ns = UINT64_MAX};
     pst_status status = pst_search_context_open(problem, &s.x);
     if (status == PST_OK) status = run(&s, result);
     for (uint32_t i = 0; i < s.n_set; i++) pst_search_candidates_close(&s.set[i]);

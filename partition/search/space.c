@@ -1,6 +1,5 @@
-/* What may be tried with given degrees, each with a bound from totals (all work, shared out evenly
- * over the fastest devices) and a guess of what it may come to, which says what to evaluate
- * first. */
+/* Lists the configurations for given degrees, each with a lower bound from totals (all work spread
+ * evenly over the fastest devices) and a guess of its step, which sets the order of evaluation. */
 #include "partition/search/bound.h"
 #include "partition/search/score.h"
 #include "base/grow.h"
@@ -9,13 +8,14 @@
 #include <string.h>
 
 typedef struct {
-    const pst_search_table *table; /* of the first kind that can */
-    double work_ns, fb_ns,         /* of a micro-batch, on what is quickest for each item */
+    const pst_search_table *table; /* of the first kind that is feasible; NULL: none is, */
+    const char *why;               /* for this reason */
+    double work_ns, fb_ns,         /* of a micro-batch, each item where it is fastest */
         most_ns;                   /* of the item with most work */
-    double quickest;               /* of a tensor group */
-    double rate, fastest; /* sum of the shares of work_ns that tensor groups do; of as many as a
-                             stage has, the fastest */
-    int even;             /* all devices are as fast */
+    double fastest_group;          /* of the fastest tensor group */
+    double rate, fastest; /* sum over tensor groups of their share of work_ns; the same of one
+                             stage's groups, the fastest ones */
+    int even;             /* all devices are equally fast */
 } totals;
 
 /* --- totals ----------------------------------------------------------------------------------- */
@@ -29,8 +29,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The most that so many groups of `tensor` devices can do: rates sorted, each group is as fast as
- * its slowest. */
+/* The most that so many groups of `tensor` devices can do: rates sorted in descending order, each
+ * group as fast as its slowest device. */
 static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_t groups,
                             uint32_t data, uint32_t tensor, totals *t) {
     double *rate = malloc(c->n_device * sizeof *rate);
@@ -44,49 +44,48 @@ static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_
     if (!t->even) qsort(rate, c->n_device, sizeof *rate, descending);
     for (uint32_t g = 0; g < groups; g++) {
         t->rate += rate[g * tensor + tensor - 1];
-        if (!g) t->quickest = t->rate;
+        if (!g) t->fastest_group = t->rate;
         if (g + 1 == data) t->fastest = t->rate;
     }
     free(rate);
     return PST_OK;
 }
 
-/* The same where stages have different numbers of tensor ranks: each stage as many groups of the
- * fastest. of_way: of kinds with each number of tensor ranks, [kinds] from first[] of each stage
- * on. */
+/* The same where stages have different numbers of tensor ranks: each stage has its groups on the
+ * fastest device. rate_of: rates by kind, from first[stage] on. */
 static void add_unequal_rates(const pst_cluster *cluster, const pst_search_config *c,
-                              const double *of_way, const uint32_t *first, totals *t) {
+                              const double *rate_of, const uint32_t *first, totals *t) {
     t->even = 1;
-    t->rate = t->fastest = t->quickest = 0;
+    t->rate = t->fastest = t->fastest_group = 0;
     for (uint32_t d = 1; d < cluster->n_device; d++)
         t->even &= cluster->device[d].speed == cluster->device[0].speed &&
                    cluster->device[d].kind == cluster->device[0].kind;
     for (uint32_t s = 0; s < c->pipeline; s++) {
         double most = 0;
         for (uint32_t d = 0; d < cluster->n_device; d++)
-            most = pst_search_more(most, cluster->device[d].speed *
-                                             of_way[first[s] + cluster->device[d].kind]);
-        t->quickest = pst_search_more(t->quickest, most);
+            most = pst_search_max(most, cluster->device[d].speed *
+                                            rate_of[first[s] + cluster->device[d].kind]);
+        t->fastest_group = pst_search_max(t->fastest_group, most);
         t->rate += c->data * most;
     }
-    t->fastest = c->data * t->quickest;
+    t->fastest = c->data * t->fastest_group;
 }
 
-/* Where of_way of each stage begins: of stages with as many tensor ranks at the same place. Returns
- * how many ways. */
-static uint32_t find_ways(const pst_search_config *c, uint32_t kinds, uint32_t *first) {
+/* Index of each stage's first entry in rate_of; stages with equal tensor degrees share it. Returns
+ * the number of entries. */
+static uint32_t find_entries(const pst_search_config *c, uint32_t kinds, uint32_t *first) {
     const pst_grid grid = pst_search_grid_of(c);
-    uint32_t ways = 0;
+    uint32_t entries = 0;
     for (uint32_t s = 0; s < c->pipeline; s++) {
         uint32_t like = 0;
         while (like < s && pst_grid_degree(grid, like) != pst_grid_degree(grid, s)) like++;
-        first[s] = like < s ? first[like] : ways;
-        ways += like < s ? 0 : kinds;
+        first[s] = like < s ? first[like] : entries;
+        entries += like < s ? 0 : kinds;
     }
-    return ways;
+    return entries;
 }
 
-/* first: NULL: all stages have the same ways. */
+/* first NULL: all stages have the same entries. */
 static pst_status find_tables(pst_search_context *x, const pst_search_config *c, uint32_t kinds,
                               const uint32_t *first, const pst_search_table **table) {
     for (uint32_t s = 0; s < (first ? c->pipeline : 1); s++)
@@ -97,55 +96,58 @@ static pst_status find_tables(pst_search_context *x, const pst_search_config *c,
     return PST_OK;
 }
 
-/* What is quickest for each item of all ways to have it; of_way: how near to that each way's best
- * item comes. */
-static void add_items(const pst_search_table *const *table, uint32_t ways, uint32_t n,
-                      double *of_way, totals *t) {
+/* Adds each item with its shortest time over all entries. rate_of: how near each entry comes to
+ * that with its best item. */
+static void add_items(const pst_search_table *const *table, uint32_t entries, uint32_t n,
+                      double *rate_of, totals *t) {
     for (uint32_t i = 0; i < n; i++) {
         double least = INFINITY, least_fb = INFINITY;
-        for (uint32_t k = 0; k < ways; k++) {
+        for (uint32_t k = 0; k < entries; k++) {
             if (!table[k]->table) continue;
-            least = pst_search_less(least, work_of(table[k]->table, i));
-            least_fb = pst_search_less(least_fb, (double)table[k]->table->f_ns[i] +
-                                                     (double)table[k]->table->b_ns[i]);
+            least = pst_search_min(least, work_of(table[k]->table, i));
+            least_fb = pst_search_min(least_fb, (double)table[k]->table->f_ns[i] +
+                                                    (double)table[k]->table->b_ns[i]);
         }
         t->work_ns += least;
         t->fb_ns += least_fb;
-        t->most_ns = pst_search_more(t->most_ns, least);
-        for (uint32_t k = 0; k < ways; k++) {
+        t->most_ns = pst_search_max(t->most_ns, least);
+        for (uint32_t k = 0; k < entries; k++) {
             if (!table[k]->table) continue;
             double work = work_of(table[k]->table, i);
-            of_way[k] = pst_search_more(of_way[k], work > 0 ? least / work : 1);
+            rate_of[k] = pst_search_max(rate_of[k], work > 0 ? least / work : 1);
         }
     }
 }
 
-enum { MOST_WAYS = 64 };
+enum { MOST_ENTRIES = 64 };
 
-/* table NULL: no kind can. first: NULL, or room for where the ways of each stage begin. */
+/* table NULL: infeasible on every kind. first: NULL, or space for the index of each stage. */
 static pst_status find_totals_of(pst_search_context *x, const pst_search_config *c, uint32_t *first,
                                  totals *t) {
     const pst_cluster *cluster = x->problem->cluster;
     uint32_t kinds = cluster->n_kind ? cluster->n_kind : 1,
-             ways = first ? find_ways(c, kinds, first) : kinds;
-    const pst_search_table *table[MOST_WAYS] = {0};
-    double of_way[MOST_WAYS] = {0};
-    if (ways > MOST_WAYS)
+             entries = first ? find_entries(c, kinds, first) : kinds;
+    const pst_search_table *table[MOST_ENTRIES] = {0};
+    double rate_of[MOST_ENTRIES] = {0};
+    if (entries > MOST_ENTRIES)
         return pst_fail(
             PST_EINPUT,
-            "%u kinds of devices with different numbers of tensor ranks; %d are possible", ways,
-            MOST_WAYS);
+            "%u combinations of device kind and tensor degree; at most %d are supported", entries,
+            MOST_ENTRIES);
     *t = (totals){0};
     PST_TRY(find_tables(x, c, kinds, first, table));
-    for (uint32_t k = 0; k < ways; k++)
-        if (table[k]->table && table[k]->key.tensor == c->tensor && !t->table) t->table = table[k];
+    for (uint32_t k = 0; k < entries; k++) {
+        if (table[k]->key.tensor != c->tensor) continue;
+        if (!table[k]->table) t->why = table[k]->why;
+        else if (!t->table) t->table = table[k];
+    }
     if (!t->table) return PST_OK;
-    add_items(table, ways, x->problem->n_item, of_way, t);
+    add_items(table, entries, x->problem->n_item, rate_of, t);
     if (first) {
-        add_unequal_rates(cluster, c, of_way, first, t);
+        add_unequal_rates(cluster, c, rate_of, first, t);
         return PST_OK;
     }
-    return add_rates(cluster, of_way, c->pipeline * c->data, c->data, c->tensor, t);
+    return add_rates(cluster, rate_of, c->pipeline * c->data, c->data, c->tensor, t);
 }
 
 static pst_status find_totals(pst_search_context *x, const pst_search_config *c, totals *t) {
@@ -157,7 +159,7 @@ static pst_status find_totals(pst_search_context *x, const pst_search_config *c,
     return status;
 }
 
-pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *least_ns) {
+pst_status pst_search_tensor_bound(pst_search_context *x, uint32_t tensor, uint64_t *least_ns) {
     const pst_search_problem *p = x->problem;
     double least = INFINITY;
     for (uint32_t b = 0; b < p->micro_batch.n; b++)
@@ -171,7 +173,7 @@ pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *le
             c.sequence = tensor > 1 ? p->sequence.value[q] : 0;
             PST_TRY(find_totals(x, &c, &t));
             if (t.table && t.rate > 0)
-                least = pst_search_less(least, (double)(p->batch / size) * t.work_ns / t.rate);
+                least = pst_search_min(least, (double)(p->batch / size) * t.work_ns / t.rate);
         }
     if (least < 1) least = 1;
     *least_ns = least >= 1e18 ? UINT64_MAX : (uint64_t)least;
@@ -193,8 +195,8 @@ static double least_stash(const pst_search_problem *p, const totals *t) {
     double least = INFINITY;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
         if (p->recompute[mode] || !mode)
-            least = pst_search_less(least,
-                                    (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][p->n_item]);
+            least = pst_search_min(least,
+                                   (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][p->n_item]);
     return least;
 }
 
@@ -204,12 +206,13 @@ static uint32_t smallest_mode(const pst_search_problem *p) {
     return mode;
 }
 
-/* Room for what is in flight decides how much is computed again; without room it comes last. */
+/* The memory left for activations in flight decides how much is recomputed; without any, the guess
+ * is very long. */
 static double guess(pst_search_context *x, pst_search_config *c, const totals *t) {
     const pst_search_problem *p = x->problem;
     uint32_t n = p->n_item, chunks = pst_search_chunk_count(x, c) / c->pipeline, mode = 0;
     double bubble, held, m = ceil((double)c->n_micro / c->data), stages = c->pipeline;
-    double room = (double)pst_search_capacity(p, 0),
+    double memory = (double)pst_search_capacity(p, 0),
            elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][n] / stages;
     double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1) +
                                (double)p->grad_bytes / (c->zero == 2 ? c->data : 1)) +
@@ -218,18 +221,18 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
     pst_schedule_estimate(x->row[c->schedule], &size, &bubble, &held);
     while (mode < PST_RECOMPUTE_COUNT &&
            (!p->recompute[mode] ||
-            bytes + held * (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][n] / stages > room))
+            bytes + held * (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][n] / stages > memory))
         mode++;
     c->min_bytes =
         (uint64_t)(bytes + held *
                                (double)t->table->sum[PST_SEARCH_SUM_STASH + smallest_mode(p)][n] /
                                stages);
-    /* cut unevenly */
+    /* the cut is uneven */
     double work =
         (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0);
     if (mode < PST_RECOMPUTE_COUNT)
         work *= 1 + (double)t->table->sum[PST_SEARCH_SUM_AGAIN + mode][n] /
-                        pst_search_more(t->work_ns, 1);
+                        pst_search_max(t->work_ns, 1);
     else work *= 100;
     double bw = replica_bytes_per_s(p->cluster, c),
            sums = c->data > 1 && bw > 0 ? elements * p->grad_bytes * 2e9 / bw : 0;
@@ -242,45 +245,46 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
 typedef struct {
     pst_search_config *at;
     uint32_t n;
-    size_t room;
+    size_t capacity;
+    int micros, feasible; /* 1: some micro-batch divides the samples; some table is feasible */
+    const char *why;      /* why a table is not */
 } list;
 
-/* What one rank's link carries at least: its part of what replicas exchange, or what goes from
- * stage to stage, there or back, where least does. */
+/* Least time of a rank's link: its share of what replicas exchange, or the messages between stages
+ * in one direction where fewest bytes cross. */
 static double least_traffic(const pst_search_context *x, const pst_search_config *c,
                             const totals *t) {
     const pst_search_problem *p = x->problem;
     double sums = 0, hops = 0,
            elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][p->n_item] / c->pipeline;
     const double bytes = p->grad_bytes * (c->zero ? 1. : 2.) + (c->zero ? p->weight_bytes : 0.);
-    if (c->data > 1) sums = pst_search_least_exchange(x, c) * elements * bytes;
-    const double bw = (uint64_t)c->pipeline * c->tensor > x->largest
-                          ? x->far_bw
-                          : pst_search_more(x->near_bw, x->far_bw);
+    if (c->data > 1) sums = pst_search_exchange_bound(x, c) * elements * bytes;
+    const double bw = (uint64_t)c->pipeline * c->tensor > x->node_devices
+                          ? x->node_bw
+                          : pst_search_max(x->device_bw, x->node_bw);
     if (c->pipeline > 1 && bw > 0)
         hops = (double)t->table->least_cross * (c->n_micro / c->data) * 1e9 / bw;
-    return c->before ? 0 : pst_search_more(sums, hops);
+    return c->before ? 0 : pst_search_max(sums, hops);
 }
 
-/* Of all work, shared out evenly; of the largest item, which one stage has; and of one micro-batch,
- * which has to go there and back (passes of chunks are rounded to ns). And of links. */
+/* The largest of: all work spread evenly; the largest item, which one stage has; one micro-batch,
+ * forward and backward (passes of chunks are rounded to ns); and the links. */
 static uint64_t bound_of(const pst_search_context *x, const pst_search_config *c, const totals *t) {
     double most = t->even ? ceil((double)c->n_micro / c->data) * c->data : c->n_micro;
-    double way =
-        (x->row[c->schedule]->split ? t->fb_ns : t->work_ns) / t->quickest - x->problem->n_item;
-    way = pst_search_more(way, least_traffic(x, c, t));
-    return (uint64_t)pst_search_more(
-        most * pst_search_more(t->work_ns / t->rate, t->most_ns / t->fastest), way);
+    double path_ns = (x->row[c->schedule]->split ? t->fb_ns : t->work_ns) / t->fastest_group -
+                     x->problem->n_item;
+    path_ns = pst_search_max(path_ns, least_traffic(x, c, t));
+    return (uint64_t)pst_search_max(
+        most * pst_search_max(t->work_ns / t->rate, t->most_ns / t->fastest), path_ns);
 }
 
 static pst_status add(list *l, const pst_search_config *c) {
-    PST_TRY(pst_grow(&l->at, sizeof *l->at, l->n, &l->room, "to search"));
+    PST_TRY(pst_grow(&l->at, sizeof *l->at, l->n, &l->capacity, "to search"));
     l->at[l->n++] = *c;
     return PST_OK;
 }
 
-/* 1: all devices that a pipeline has are not enough for what is there once, and one micro-batch of
- * everything. */
+/* 1: all devices of a pipeline together cannot hold what exists once plus one micro-batch. */
 static int is_too_large(const pst_search_context *x, const pst_search_config *c, const totals *t) {
     const pst_search_problem *p = x->problem;
     uint32_t n = p->n_item;
@@ -290,17 +294,18 @@ static int is_too_large(const pst_search_context *x, const pst_search_config *c,
                    least_stash(p, t);
     bytes += c->zero == 2 ? sums / c->data + elements * p->grad_bytes : sums;
     bytes += (double)t->table->sum[PST_SEARCH_SUM_KEPT][n] * (c->n_micro / c->data);
-    return bytes > (double)x->room * c->pipeline;
+    return bytes > (double)x->capacity * c->pipeline;
 }
 
-static int has(const pst_choices *c, uint32_t value) {
+static int has(const pst_search_values *c, uint32_t value) {
     for (uint32_t i = 0; i < c->n; i++)
         if (c->value[i] == value) return 1;
     return 0;
 }
 
-/* One stage takes as long in any order, but for rounding; 1f1b holds the fewest micro-batches, and
- * with several chunks, of interleaved ones, the sums of one go while another computes. */
+/* With one stage every order takes as long, except for rounding. Only two schedules matter: 1f1b,
+ * which holds the fewest micro-batches, and interleaved ones, whose gradient sums of one chunk
+ * overlap another chunk's passes. */
 static int is_the_same(const pst_search_context *x, const pst_search_config *c) {
     const pst_schedule_row *row = x->row[c->schedule];
     if (c->pipeline > 1 || pst_search_is_small(x->problem) || row->single_stage) return 0;
@@ -310,8 +315,8 @@ static int is_the_same(const pst_search_context *x, const pst_search_config *c) 
     return 0;
 }
 
-/* Gradients of zero 2 need room for two chunks beside their sums, and go as often as there are
- * micro-batches: with two chunks or fewer less zero is no longer and takes no more. */
+/* Zero 2 needs two chunks' gradients beside their sums, and sums once per micro-batch: with at most
+ * two chunks a lower stage is never longer or larger. */
 static int is_too_much_zero(const pst_search_problem *p, const pst_search_config *c) {
     return c->zero == 2 && c->chunks <= 2 && p->zero.n > 1;
 }
@@ -335,7 +340,7 @@ static pst_status add_chunks(pst_search_context *x, pst_search_config c, const t
         c.bound_ns = bound_of(x, &c, t);
         c.guess_ns = (uint64_t)guess(x, &c, t);
         if (is_too_large(x, &c, t))
-            c.bound_ns = UINT64_MAX - 1; /* and yet it may be what comes nearest */
+            c.bound_ns = UINT64_MAX - 1; /* it may still be the nearest one */
         PST_TRY(add(l, &c));
     }
     return PST_OK;
@@ -349,15 +354,17 @@ static int by_guess(const void *a, const void *b) {
     return (x->schedule > y->schedule) - (x->schedule < y->schedule);
 }
 
-/* All schedules and zeros with one micro-batch and sequence. */
-static pst_status add_all(pst_search_context *x, pst_search_config c, list *l, int *table) {
+/* All schedules and ZeRO stages with one micro-batch and sequence setting. */
+static pst_status add_all(pst_search_context *x, pst_search_config c, list *l) {
     const pst_search_problem *p = x->problem;
     totals t = {0};
     for (uint32_t s = 0; s < p->n_schedule; s++) {
         c.schedule = s;
         if (!s || c.before)
-            PST_TRY(find_totals(x, &c, &t)); /* what is tied goes by where the last chunk lies */
-        *table |= t.table != NULL;
+            PST_TRY(find_totals(x, &c, &t)); /* where the last chunk lies decides whether parameters
+                                                are tied */
+        l->feasible |= t.table != NULL;
+        if (!t.table) l->why = t.why;
         if (!t.table || t.rate <= 0 || is_the_same(x, &c)) continue;
         for (uint32_t z = 0; z < (c.data > 1 ? p->zero.n : 1); z++) {
             c.zero = p->zero.value[z];
@@ -367,22 +374,33 @@ static pst_status add_all(pst_search_context *x, pst_search_config c, list *l, i
     return PST_OK;
 }
 
-/* How many of p->sequence there are: between stages of different numbers of tensor ranks positions
- * are not split. */
+/* How many sequence settings apply: none between stages of different tensor degrees, where
+ * positions are not split. */
 static uint32_t sequences(const pst_search_problem *p, const pst_search_config *like) {
     return like->tensor > 1 && !like->before ? p->sequence.n : 1;
+}
+
+static void say_infeasible(const pst_search_problem *p, const pst_search_config *like,
+                           const list *l, char why[160]) {
+    if (!l->micros)
+        snprintf(why, 160, "infeasible: no micro_batch divides %u samples for %u replicas",
+                 p->batch, like->data);
+    else if (!l->feasible) snprintf(why, 160, "infeasible: %s", l->why);
+    else
+        snprintf(why, 160,
+                 "infeasible: no schedule has %u stages for %u operators, or all are too long",
+                 like->pipeline, p->n_item);
 }
 
 pst_status pst_search_configs(pst_search_context *x, const pst_search_config *like,
                               pst_search_config **config, uint32_t *n, char why[160]) {
     const pst_search_problem *p = x->problem;
     list l = {0};
-    int table = 0, micros = 0;
     pst_status status = PST_OK;
     for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
         uint32_t size = p->micro_batch.value[b];
         if (!size || p->batch % size || p->batch / size < like->data) continue;
-        micros = 1;
+        l.micros = 1;
         for (uint32_t q = 0; q < sequences(p, like) && status == PST_OK; q++) {
             pst_search_config c = {.pipeline = like->pipeline,
                                    .tensor = like->tensor,
@@ -392,19 +410,10 @@ pst_status pst_search_configs(pst_search_context *x, const pst_search_config *li
                                    .sequence =
                                        like->tensor > 1 && !like->before ? p->sequence.value[q] : 0,
                                    .n_micro = p->batch / size};
-            status = add_all(x, c, &l, &table);
+            status = add_all(x, c, &l);
         }
     }
-    if (!micros)
-        snprintf(why, 160, "no micro_batch shares %u samples out to %u replicas", p->batch,
-                 like->data);
-    else if (!table)
-        snprintf(why, 160, "the model cannot be shared by %u tensor ranks", like->tensor);
-    else if (!l.n)
-        snprintf(
-            why, 160,
-            "no schedule has %u stages of %u operators, or too many micro-batches to go through",
-            like->pipeline, p->n_item);
+    if (status == PST_OK && !l.n) say_infeasible(p, like, &l, why);
     if (l.n) qsort(l.at, l.n, sizeof *l.at, by_guess);
     if (status != PST_OK) free(l.at);
     else {

@@ -1,12 +1,12 @@
-/* What may be tried, and what every step of the search asks for again and again: configurations,
- * orders of devices, cost tables as sums over runs of items, schedules and what they hold in
- * flight. All of one search hangs on its context. */
+/* The search space, and what the search needs repeatedly: configurations, orders of devices, prefix
+ * sums of cost tables, schedules and their micro-batches in flight. One context owns everything of
+ * a search. */
 #ifndef PST_PARTITION_SEARCH_SPACE_H
 #define PST_PARTITION_SEARCH_SPACE_H
 #include "partition/search/search.h"
 #include "pipeline/schedule/flight.h"
 
-/* Sums of a cost table: [k] is that of the items before k. */
+/* Prefix sums of a cost table: [k] is the sum over the items before k. */
 typedef enum {
     PST_SEARCH_SUM_F,
     PST_SEARCH_SUM_B,
@@ -18,74 +18,73 @@ typedef enum {
     PST_SEARCH_SUM_KEPT,
     PST_SEARCH_SUM_AGAIN,
     PST_SEARCH_SUM_STASH = PST_SEARCH_SUM_AGAIN + PST_RECOMPUTE_COUNT,
-    PST_SEARCH_SUM_HELD = PST_SEARCH_SUM_STASH + PST_RECOMPUTE_COUNT,
-    PST_SEARCH_SUM_LATE = PST_SEARCH_SUM_HELD + PST_RECOMPUTE_COUNT,
-    PST_SEARCH_SUM_APART = PST_SEARCH_SUM_LATE + PST_RECOMPUTE_COUNT,
-    PST_SEARCH_SUM_HELD_APART = PST_SEARCH_SUM_APART + PST_RECOMPUTE_COUNT,
-    PST_SEARCH_SUM_FB = PST_SEARCH_SUM_HELD_APART + PST_RECOMPUTE_COUNT, /* F, B and what is
-                                                                            computed again; */
-    PST_SEARCH_SUM_FBW = PST_SEARCH_SUM_FB + PST_RECOMPUTE_COUNT,        /* and W */
+    PST_SEARCH_SUM_RECOMPUTED = PST_SEARCH_SUM_STASH + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_STASH_TO_W = PST_SEARCH_SUM_RECOMPUTED + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_B_TO_W = PST_SEARCH_SUM_STASH_TO_W + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_RECOMPUTED_TO_W = PST_SEARCH_SUM_B_TO_W + PST_RECOMPUTE_COUNT,
+    PST_SEARCH_SUM_FB = PST_SEARCH_SUM_RECOMPUTED_TO_W + PST_RECOMPUTE_COUNT, /* F, B, again */
+    PST_SEARCH_SUM_FBW = PST_SEARCH_SUM_FB + PST_RECOMPUTE_COUNT,             /* F, B, again, W */
     PST_SEARCH_SUM_COUNT = PST_SEARCH_SUM_FBW + PST_RECOMPUTE_COUNT
 } pst_search_sum;
 
-/* Of numbers, none of which is NaN: fmin and fmax would be calls. */
-static inline double pst_search_less(double a, double b) { return b < a ? b : a; }
-static inline double pst_search_more(double a, double b) { return b > a ? b : a; }
+/* For numbers that are never NaN: fmin and fmax would be function calls. */
+static inline double pst_search_min(double a, double b) { return b < a ? b : a; }
+static inline double pst_search_max(double a, double b) { return b > a ? b : a; }
 
 typedef struct {
     pst_search_key key;
-    const pst_cost_table *table;         /* NULL: cannot be had */
+    const pst_cost_table *table; /* NULL: infeasible, and why says so */
+    char why[120];
     uint64_t *sum[PST_SEARCH_SUM_COUNT]; /* [n_item + 1] */
-    uint64_t least_cross; /* bytes over the cheapest cut; and received where that is least */
+    uint64_t least_cross; /* bytes that cross the cheapest cut; bytes received there */
     uint64_t least_enter[PST_RECOMPUTE_COUNT];
-    uint64_t *scratch[2]; /* [levels][n_item] most of the 2^level items from each on; [1] where B
-                             and W are apart */
-    uint64_t *largest;    /* the same of the items' largest parameters */
-    uint32_t n_alike, *alike, *n_of; /* [n_alike] the first of items that take the same, and how
-                                        many; NULL: not sorted */
+    uint64_t *scratch[2]; /* [levels][n_item] maximum over the 2^level items from each on; [1]:
+                             where B and W are apart */
+    uint64_t *largest;    /* the same for the items' largest parameters */
+    uint32_t n_alike, *alike, *n_of; /* [n_alike] the first item of each group with equal costs, and
+                                        the size of the group; NULL: not computed */
 } pst_search_table;
 static inline uint64_t pst_search_run(const pst_search_table *t, uint32_t sum, uint32_t from,
                                       uint32_t to) {
     return t->sum[sum][to] - t->sum[sum][from];
 }
 
-/* How many micro-batches of each chunk a schedule holds, at most: from F to the end of W, from F to
- * the end of B, and (where they are apart; else 0) from B to the end of W. */
+/* How many micro-batches of each chunk a schedule holds at most: from F to the end of W, from F to
+ * the end of B, and (where these are apart; else 0) from B to the end of W. */
 typedef struct {
-    /* key; n_micro: at most as many as change anything */
+    /* key; n_micro: capped where more change nothing */
     uint32_t schedule, pipeline, chunks, n_micro;
     uint32_t n_chunk;
-    uint32_t *stage, *most, *to_b, *to_w; /* [n_chunk] where it lies; F to W, F to B, B to W */
-    uint32_t *held; /* [pipeline] F to B, of all chunks of the stage at once */
+    uint32_t *stage, *f_to_w, *f_to_b, *b_to_w; /* [n_chunk] its stage; the three numbers */
+    uint32_t *stage_f_to_b; /* [pipeline] F to B, over all chunks of the stage at once */
 } pst_search_flight;
 
 typedef struct {
     uint32_t schedule, pipeline, chunks, n_micro;
-    pst_schedule *made;
+    pst_schedule *built;
     uint64_t n_action;
-} pst_search_made;
-/* Schedules that are kept, and actions of theirs; passes of one pipeline that can be walked
- * through. */
-enum { PST_SEARCH_MADE = 12, PST_SEARCH_ACTIONS = 1 << 22, PST_SEARCH_PASSES = 1 << 22 };
+} pst_search_cached;
+/* Limits: cached schedules, their actions, passes of a pipeline on a longest path. */
+enum { PST_SEARCH_CACHED = 12, PST_SEARCH_ACTIONS = 1 << 22, PST_SEARCH_PASSES = 1 << 22 };
 
-/* What is chosen before the order of the devices and the cut. */
+/* What is chosen before the order of devices and the cut. */
 typedef struct {
-    /* schedule: of the problem */
+    /* schedule: index in the problem */
     uint32_t pipeline, tensor, data, micro_batch, chunks, zero, sequence, schedule;
-    const uint32_t *before; /* as in pst_grid: of its row; NULL */
+    const uint32_t *before; /* as in pst_grid, owned by the row; NULL */
     uint32_t n_micro;       /* of all replicas together */
-    uint64_t bound_ns;      /* no step is shorter */
-    uint64_t guess_ns;      /* what it may come to: which to evaluate first */
-    uint64_t min_bytes;     /* bytes of a stage that may do, about, with most recomputation: where
-                          others were too large */
-    /* bytes of each device that are not given out: layouts took so much more than was estimated */
+    uint64_t bound_ns;      /* lower bound of the step */
+    uint64_t guess_ns;      /* rough estimate of the step: which to evaluate first */
+    uint64_t min_bytes; /* rough bytes of a stage with most recomputation: to try smaller ones where
+                           others did not fit */
+    /* bytes of each device that stay unused: prepared layouts needed more than estimated */
     uint64_t reserve;
-    /* by how much prepared layouts with this schedule and zero were longer than estimated */
-    uint64_t more_ns;
-    uint64_t spare; /* and that cuts leave besides: what they gave out was too much */
-    int tight;      /* 1: pst_search_tighten has been through it */
-    int seen;       /* 1: evaluated, or it is known that it need not be */
-    int closed;     /* 1: every layout of it has been evaluated, or refuted */
+    /* how much longer prepared layouts with this schedule and ZeRO stage were than estimated */
+    uint64_t correction_ns;
+    uint64_t cut_reserve; /* bytes that the cut search also leaves free: earlier cuts did not fit */
+    int tightened;        /* 1: pst_search_tighten was called */
+    int evaluated;        /* 1: evaluated, or need not be */
+    int exhausted;        /* 1: every layout of it was evaluated or refuted */
 } pst_search_config;
 
 static inline pst_grid pst_search_grid_of(const pst_search_config *c) {
@@ -95,68 +94,72 @@ static inline pst_grid pst_search_grid_of(const pst_search_config *c) {
 typedef struct {
     const pst_search_problem *problem;
     const pst_schedule_row *row[PST_SEARCH_SCHEDULES];
-    uint64_t end_ns;   /* monotonic; UINT64_MAX: no limit */
-    uint64_t limit_ns; /* longer steps need not be walked through */
-    int free_links;    /* 1: walks leave out what links have to carry */
-    uint64_t best_ns;  /* of what has been found so far; UINT64_MAX: nothing has */
-    int even, alike;   /* 1: all devices are of one kind and as fast; and have as much memory, and
-                          nodes the same links */
-    uint64_t room;     /* bytes that a rank may use on the device that has most */
-    uint32_t largest;  /* devices of a node, at most */
-    double near_bw, far_bw, node_bw; /* the best link's of each level; of all NICs of a node,
-                                        INFINITY: no limit */
-    int nearest; /* 1: where nothing fits, the cut that is least over is wanted */
+    uint64_t end_ns;         /* monotonic; UINT64_MAX: no limit */
+    uint64_t limit_ns;       /* longest paths stop at this step */
+    int free_links;          /* 1: longest paths ignore the bandwidth that messages share */
+    uint64_t best_ns;        /* shortest step so far; UINT64_MAX: none */
+    int same_speed, uniform; /* 1: all devices have one kind and speed; and also equal memory and
+                                links */
+    uint64_t capacity;       /* bytes that a rank may use on the largest device */
+    uint32_t node_devices;   /* most devices of a node */
+    double device_bw, node_bw, node_total_bw; /* bandwidth of the best link within a node and
+                                        between nodes; of all NICs of a node, INFINITY: no limit */
+    int want_nearest; /* 1: where nothing fits, find the cut that exceeds its memory least */
     uint32_t n_table, last_table, n_flight;
-    size_t room_table, room_flight;
+    size_t table_capacity, flight_capacity;
     pst_search_table **table;
     pst_search_flight **flight;
-    pst_search_made made[PST_SEARCH_MADE];
-    uint32_t next_made;
-    uint64_t *finish; /* of the walk */
-    size_t room_finish;
+    pst_search_cached cached[PST_SEARCH_CACHED];
+    uint32_t next_cached;
+    uint64_t *path_ends; /* scratch of the longest path */
+    size_t path_ends_capacity;
     uint64_t n_layout, n_simulated, n_verified;
-    uint64_t n_check, n_passes; /* of layouts that were prepared before the end; and theirs */
-    int needs_margin;           /* 1: something that seemed to fit did not */
+    uint64_t n_checked, n_passes; /* layouts prepared before the end of the search; their passes */
+    int needs_margin;             /* 1: a layout that fitted by the estimate did not */
     struct {
         uint64_t hash, excess, more;
         uint32_t stage;
-    } failed; /* the last that was checked and did not fit: it may be found again */
+    } failed; /* the last checked layout that did not fit, because it may be found again */
 } pst_search_context;
 
 /* --- problem.c: what the problem says */
-int pst_search_late(const pst_search_context *x);
+int pst_search_timed_out(const pst_search_context *x);
 /* Bytes that a rank on a device may use. UINT64_MAX: no limit. */
 uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device);
-/* Whether all cuts can be gone through: of so many devices at most. */
+/* Whether the problem is small enough to evaluate all cuts: at most so many devices. */
 enum { PST_SEARCH_SMALL = 6 };
 int pst_search_is_small(const pst_search_problem *problem);
-/* Whether a layout of so many ranks may be tried. */
-int pst_search_is_size(const pst_search_problem *problem, uint64_t size);
-/* Bytes over, by the layout's peak_bytes, on the stage where they are most; 0: it fits. */
+/* Whether a layout with so many ranks is allowed. */
+int pst_search_allows_size(const pst_search_problem *problem, uint64_t size);
+/* Bytes over, by the layout's peak_bytes, on the stage that exceeds its memory most; 0: it fits. */
 uint64_t pst_search_excess(const pst_search_problem *problem, const pst_candidate *candidate,
                            uint32_t *stage);
-/* Devices times samples: what an evaluation takes, about; beyond MUCH_WORK it takes much. */
-enum { PST_SEARCH_MUCH_WORK = 4096 };
-uint64_t pst_search_work_of(const pst_search_context *x);
-/* Whether an evaluation takes little. */
-int pst_search_is_quick(const pst_search_context *x);
+/* Devices times samples: the rough cost of an evaluation; high above HIGH_EFFORT. */
+enum { PST_SEARCH_HIGH_EFFORT = 4096 };
+uint64_t pst_search_effort(const pst_search_context *x);
+/* Whether an evaluation is cheap. */
+int pst_search_is_cheap(const pst_search_context *x);
 uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c);
 
 /* --- table.c: the context */
-/* ENOMEM, EINPUT (schedule that is not known). Close it also when it fails. */
+/* ENOMEM, EINPUT (unknown schedule). Close it also when it fails. */
 pst_status pst_search_context_open(const pst_search_problem *problem, pst_search_context *x);
 void pst_search_context_close(pst_search_context *x);
-/* Of a stage on a kind of device. (*table)->table is NULL where the combination cannot be had. */
+/* The cost table of a stage on a kind of device. (*table)->table is NULL where the combination is
+ * infeasible. */
 pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c, uint32_t kind,
                                uint32_t stage, const pst_search_table **table);
 
+/* EINPUT: "infeasible: ", and why the table is NULL. */
+pst_status pst_search_infeasible(const pst_search_table *table);
+
 /* --- flight.c: schedules */
-/* chunks: of each stage. */
+/* chunks: per stage. */
 pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline,
                                 uint32_t chunks, uint32_t n_micro,
                                 const pst_search_flight **flight);
 void pst_search_flight_close(pst_search_flight *flight);
-/* Valid until another is asked for. */
+/* Valid until the next call. */
 pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline,
                                   uint32_t chunks, uint32_t n_micro, const pst_schedule **made);
 
@@ -166,16 +169,16 @@ pst_status pst_candidate_open(const pst_search_problem *problem, const pst_searc
 
 /* --- order.c: orders of devices */
 typedef struct {
-    uint32_t n, size; /* orders of size devices */
+    uint32_t n, size; /* n orders of `size` devices */
     uint32_t *device; /* [n][size] */
-    int all;          /* 1: every order that differs from the others */
+    int all;          /* 1: all distinct orders */
 } pst_search_orders;
 /* n 0: there are not enough tensor groups. */
 pst_status pst_search_orders_of(const pst_search_problem *problem, const pst_search_config *c,
                                 pst_search_orders *orders);
 
 /* --- space.c: configurations */
-/* All that may be tried with the degrees of `like`, by guess_ns; n 0: none, and why says so. */
+/* All configurations with the degrees of `like`, by guess_ns. n 0: none, and why says so. */
 pst_status pst_search_configs(pst_search_context *x, const pst_search_config *like,
                               pst_search_config **config, uint32_t *n, char why[160]);
 #endif

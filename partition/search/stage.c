@@ -1,5 +1,5 @@
-/* What a stage of a layout takes, holds and sends: from the cost table of its devices' kind, their
- * speed, and the links that join them to the next stage and to other replicas. */
+/* Times of a stage: from the cost table of its devices' kind, their speed, and the links to the
+ * next stage and to other replicas. */
 #include "partition/search/score.h"
 #include "pipeline/compile/job.h"
 #include "pipeline/compile/share.h"
@@ -23,11 +23,12 @@ int pst_search_link(const pst_cluster *cluster, uint32_t a, uint32_t b, pst_clus
 static pst_status no_link(const pst_cluster *cluster, uint32_t a, uint32_t b) {
     uint32_t x = cluster->device[a].node, y = cluster->device[b].node;
     return pst_fail(PST_EINPUT,
-                    "there is no link between devices %u and %u (nodes %u and %u), such as %s", a,
-                    b, x, y, x == y ? "nvlink:900GB/s" : "ib:400Gb/s");
+                    "infeasible: no link between devices %u and %u (nodes %u and %u); give the "
+                    "cluster one, such as %s",
+                    a, b, x, y, x == y ? "nvlink:900GB/s" : "ib:400Gb/s");
 }
 
-/* A node's NICs, shared by so many ranks. */
+/* Bandwidth of one rank when so many share the NICs of its node. */
 static double shared(const pst_cluster *cluster, uint32_t device, double alone, uint32_t ranks) {
     double all = cluster->node[cluster->device[device].node].node_bytes_per_s;
     return all > 0 && all / ranks < alone ? all / ranks : alone;
@@ -38,8 +39,8 @@ static uint32_t device_of(const pst_search_config *c, const uint32_t *device, ui
     return device[pst_grid_rank(pst_search_grid_of(c), stage, replica, 0)];
 }
 
-/* Ranks of a stage on a node: they send to the next one at about the same time; of a wider stage,
- * those to which the narrower one sends back. */
+/* Ranks of a stage on one node: they send to the next stage at about the same time. Between stages
+ * of different width, the narrower one's number of ranks counts. */
 static uint32_t ranks_beside(const pst_cluster *cluster, const pst_search_config *c,
                              const uint32_t *device, uint32_t stage, uint32_t next,
                              uint32_t replica) {
@@ -93,7 +94,7 @@ void pst_search_times_close(pst_search_times *t) {
     *t = (pst_search_times){0};
 }
 
-/* The devices of a tensor group are of one kind, and as fast as the slowest. */
+/* A tensor group has devices of one kind, and is as fast as the slowest. */
 static pst_status find_speed(const pst_search_problem *problem, const pst_search_config *c,
                              const uint32_t *device, uint32_t stage, uint32_t replica,
                              double *speed) {
@@ -103,10 +104,12 @@ static pst_status find_speed(const pst_search_problem *problem, const pst_search
     *speed = of[*group].speed;
     for (uint32_t t = 1; t < pst_grid_degree(grid, stage); t++) {
         if (of[group[t]].kind != of[*group].kind)
-            return pst_fail(PST_EINPUT, "devices %u and %u of a tensor group are of two kinds",
+            return pst_fail(PST_EINPUT,
+                            "infeasible: devices %u and %u of a tensor group differ in kind",
                             *group, group[t]);
         if (of[group[t]].node != of[*group].node && !problem->tensor_across_nodes)
-            return pst_fail(PST_EINPUT, "devices %u and %u of a tensor group are on two nodes",
+            return pst_fail(PST_EINPUT,
+                            "infeasible: devices %u and %u of a tensor group are on two nodes",
                             *group, group[t]);
         if (of[group[t]].speed < *speed) *speed = of[group[t]].speed;
     }
@@ -115,7 +118,8 @@ static pst_status find_speed(const pst_search_problem *problem, const pst_search
 
 static uint64_t slowed(uint64_t ns, double speed) { return (uint64_t)((double)ns / speed + 0.5); }
 
-/* What is split over the tensor ranks of one stage cannot go to another number of them. */
+/* A value that is split over the tensor ranks of one stage cannot go to a stage with another number
+ * of them. */
 static pst_status check_border(pst_search_context *x, const pst_search_config *c,
                                const pst_search_table *t, uint32_t kind, uint32_t next,
                                uint32_t item) {
@@ -123,7 +127,9 @@ static pst_status check_border(pst_search_context *x, const pst_search_config *c
     if (!c->before || pst_grid_degree(pst_search_grid_of(c), next) == t->key.tensor) return PST_OK;
     PST_TRY(pst_search_table_of(x, c, kind, next, &other));
     if (other->table && other->table->cross[item] == t->table->cross[item]) return PST_OK;
-    return pst_fail(PST_EINPUT, "stages of %u and %u tensor ranks cannot be cut at operator %u",
+    return pst_fail(PST_EINPUT,
+                    "infeasible: between stages of %u and %u tensor ranks, the value before "
+                    "operator %u is split",
                     t->key.tensor, other->key.tensor, item);
 }
 
@@ -140,9 +146,7 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         uint32_t kind =
             p->cluster->device[device_of(c, candidate->layout.device, stage, replica)].kind;
         PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
-        if (!t->table)
-            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices",
-                            t->key.tensor, c->micro_batch);
+        if (!t->table) return pst_search_infeasible(t);
         uint64_t again =
             pst_search_run(t, PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
         times->ns[k] =
@@ -163,34 +167,36 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
 
 /* --- flush ------------------------------------------------------------------------------------ */
 
-/* Ranks of a node whose replicas lie on several: they share its NICs when gradients are summed. */
+/* Counts the ranks of each node whose replicas span several nodes: they share its NICs when
+ * gradients are summed. */
 static void count_spanning(const pst_search_problem *p, const pst_search_config *c,
-                           const uint32_t *device, uint32_t *spanning, uint32_t *here) {
+                           const uint32_t *device, uint32_t *spanning, uint32_t *on_node) {
     for (uint32_t s = 0; s < c->pipeline; s++) {
         uint32_t degree = pst_grid_degree(pst_search_grid_of(c), s);
         for (uint32_t k = 0; k < c->data; k++)
-            here[p->cluster->device[device_of(c, device, s, k)].node]++;
+            on_node[p->cluster->device[device_of(c, device, s, k)].node]++;
         for (uint32_t k = 0; k < c->data; k++) {
             uint32_t node = p->cluster->device[device_of(c, device, s, k)].node;
-            if (here[node] && here[node] < c->data) spanning[node] += here[node] * degree;
-            here[node] = 0;
+            if (on_node[node] && on_node[node] < c->data) spanning[node] += on_node[node] * degree;
+            on_node[node] = 0;
         }
     }
 }
 
-/* What the flush of all stages is found with. */
+/* Inputs for the flush of all stages. */
 typedef struct {
     pst_search_context *x;
     const pst_search_config *c;
     const uint32_t *device;
-    uint32_t *spanning, *here; /* [nodes] ranks whose replicas lie on several; zeros between uses */
+    uint32_t *spanning, *on_node; /* [nodes] ranks whose replicas span several nodes; counters, zero
+                                  between uses */
 } flush_search;
 
 static uint32_t at_stage(const flush_search *f, uint32_t stage, uint32_t replica) {
     return device_of(f->c, f->device, stage, replica);
 }
 
-/* Of one rank, of whose replicas `near` are on its node; other: a replica on another node. */
+/* For one rank with `near` of its replicas on its node. other: a replica on another node. */
 static pst_status exchange_of(const flush_search *f, uint32_t at, uint32_t other, uint32_t near,
                               pst_cluster_link *slowest) {
     const pst_cluster *cluster = f->x->problem->cluster;
@@ -210,9 +216,9 @@ static pst_status exchange_of(const flush_search *f, uint32_t at, uint32_t other
     return PST_OK;
 }
 
-/* ns per byte of a gradient in one direction (reduce-scatter or all-gather, directly): each rank
- * sends a d-th of it to every other one; within the node and between nodes at the same time. The
- * slowest rank of the stage counts. */
+/* ns per byte of a gradient in one direction (reduce-scatter or all-gather): each rank sends 1/d of
+ * it to every other one, within the node and between nodes at the same time. The slowest rank of
+ * the stage counts. */
 static pst_status find_exchange(const flush_search *f, uint32_t stage, double *ns,
                                 uint64_t *latency_ns) {
     const pst_cluster_device *of = f->x->problem->cluster->device;
@@ -223,22 +229,22 @@ static pst_status find_exchange(const flush_search *f, uint32_t stage, double *n
     uint32_t first = at_stage(f, stage, 0), second = first;
     for (uint32_t k = 0; k < data; k++) {
         const uint32_t at = at_stage(f, stage, k);
-        f->here[of[at].node]++;
+        f->on_node[of[at].node]++;
         if (of[at].node != of[first].node) second = at;
     }
     for (uint32_t k = 0; k < data && status == PST_OK; k++) {
         const uint32_t at = at_stage(f, stage, k);
         const uint32_t other = of[first].node == of[at].node ? second : first;
-        pst_cluster_link one = {0}; /* bytes_per_s: ns per byte */
-        status = exchange_of(f, at, other, f->here[of[at].node], &one);
+        pst_cluster_link one = {0}; /* bytes_per_s: here ns per byte */
+        status = exchange_of(f, at, other, f->on_node[of[at].node], &one);
         if (one.bytes_per_s > *ns) *ns = one.bytes_per_s;
         if (one.latency_ns > *latency_ns) *latency_ns = one.latency_ns;
     }
-    for (uint32_t k = 0; k < data; k++) f->here[of[at_stage(f, stage, k)].node] = 0;
+    for (uint32_t k = 0; k < data; k++) f->on_node[of[at_stage(f, stage, k)].node] = 0;
     return status;
 }
 
-/* The slowest of its replicas. */
+/* The slowest replica counts. */
 static pst_status fill_passes(const flush_search *s, uint32_t stage, pst_search_flush *f,
                               double *reduce) {
     const pst_search_problem *p = s->x->problem;
@@ -249,7 +255,7 @@ static pst_status fill_passes(const flush_search *s, uint32_t stage, pst_search_
         double speed;
         PST_TRY(find_speed(p, c, s->device, stage, k, &speed));
         PST_TRY(pst_search_table_of(s->x, c, kind, stage, &t));
-        if (!t->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", t->key.tensor);
+        if (!t->table) return pst_search_infeasible(t);
         double norm = t->table->norm_ns / speed / c->data,
                step = t->table->step_ns / speed / (c->zero ? c->data : 1);
         double add = t->table->reduce_ns / speed * (c->data - 1) / c->data;
@@ -271,14 +277,14 @@ static pst_status fill_flush(const flush_search *s, uint32_t stage, pst_search_f
     f->sum_ns = ns * p->grad_bytes * (c->zero ? 1 : 2) + reduce;
     f->sum_latency_ns = latency * (c->zero ? 1 : 2);
     if (c->zero && c->data > 1) {
-        f->head_ns = ns * p->weight_bytes;
-        f->head_latency_ns = latency;
+        f->gather_ns = ns * p->weight_bytes;
+        f->gather_latency_ns = latency;
     }
     return PST_OK;
 }
 
 /* The norm goes to the first rank and back. */
-static uint64_t find_answer(const pst_cluster *cluster, const uint32_t *device, uint32_t n) {
+static uint64_t find_norm_latency(const pst_cluster *cluster, const uint32_t *device, uint32_t n) {
     uint64_t longest = 0;
     for (uint32_t r = 1; r < n; r++) {
         pst_cluster_link link;
@@ -290,7 +296,7 @@ static uint64_t find_answer(const pst_cluster *cluster, const uint32_t *device, 
 
 pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c,
                                const uint32_t *device, pst_search_flush *flush,
-                               uint64_t *answer_ns) {
+                               uint64_t *norm_latency_ns) {
     const pst_cluster *cluster = x->problem->cluster;
     uint32_t *count = calloc(2 * (size_t)cluster->n_node, sizeof *count);
     if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");
@@ -299,7 +305,7 @@ pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c
     if (c->data > 1) count_spanning(x->problem, c, device, count, count + cluster->n_node);
     for (uint32_t s = 0; s < c->pipeline && status == PST_OK; s++)
         status = fill_flush(&f, s, &flush[s]);
-    *answer_ns = find_answer(cluster, device, pst_grid_size(pst_search_grid_of(c)));
+    *norm_latency_ns = find_norm_latency(cluster, device, pst_grid_size(pst_search_grid_of(c)));
     free(count);
     return status;
 }

@@ -1,4 +1,4 @@
-/* What a search asks for again and again: its context, and cost tables with their sums. */
+/* The context of a search, and its cost tables with their prefix sums. */
 #include "base/clock.h"
 #include "partition/search/space.h"
 #include "base/grow.h"
@@ -8,40 +8,41 @@
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* The best that any node has. */
+/* The best links of all nodes. */
 static void find_links(const pst_cluster *c, pst_search_context *x) {
-    for (uint32_t d = 0, here = 0; d < c->n_device; d++) { /* those of a node lie together */
+    for (uint32_t d = 0, here = 0; d < c->n_device; d++) { /* devices of a node are consecutive */
         here = d && c->device[d].node == c->device[d - 1].node ? here + 1 : 1;
-        if (here > x->largest) x->largest = here;
+        if (here > x->node_devices) x->node_devices = here;
     }
     for (uint32_t n = 0; n < c->n_node; n++) {
         double all = c->node[n].node_bytes_per_s;
-        x->near_bw = pst_search_more(x->near_bw, c->node[n].link[PST_LEVEL_DEVICE].bytes_per_s);
-        x->far_bw = pst_search_more(x->far_bw, c->node[n].link[PST_LEVEL_NODE].bytes_per_s);
-        x->node_bw = pst_search_more(x->node_bw, all > 0 ? all : INFINITY);
+        x->device_bw = pst_search_max(x->device_bw, c->node[n].link[PST_LEVEL_DEVICE].bytes_per_s);
+        x->node_bw = pst_search_max(x->node_bw, c->node[n].link[PST_LEVEL_NODE].bytes_per_s);
+        x->node_total_bw = pst_search_max(x->node_total_bw, all > 0 ? all : INFINITY);
     }
 }
 
 static void compare(const pst_search_problem *problem, pst_search_context *x) {
     const pst_cluster *c = problem->cluster;
-    x->even = x->alike = 1;
+    x->same_speed = x->uniform = 1;
     for (uint32_t d = 1; d < c->n_device; d++) {
-        x->even &= c->device[d].kind == c->device->kind && c->device[d].speed == c->device->speed;
-        x->alike &= pst_search_capacity(problem, d) == pst_search_capacity(problem, 0);
+        x->same_speed &=
+            c->device[d].kind == c->device->kind && c->device[d].speed == c->device->speed;
+        x->uniform &= pst_search_capacity(problem, d) == pst_search_capacity(problem, 0);
     }
     for (uint32_t n = 1; n < c->n_node; n++)
         for (uint32_t k = 0; k < PST_LEVEL_COUNT; k++)
-            x->alike &= c->node[n].link[k].latency_ns == c->node->link[k].latency_ns &&
-                        c->node[n].link[k].bytes_per_s == c->node->link[k].bytes_per_s;
-    x->alike &= x->even;
+            x->uniform &= c->node[n].link[k].latency_ns == c->node->link[k].latency_ns &&
+                          c->node[n].link[k].bytes_per_s == c->node->link[k].bytes_per_s;
+    x->uniform &= x->same_speed;
 }
 
 pst_status pst_search_context_open(const pst_search_problem *problem, pst_search_context *x) {
     *x = (pst_search_context){
         .problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX, .best_ns = UINT64_MAX};
     if (problem->n_schedule > PST_SEARCH_SCHEDULES)
-        return pst_fail(PST_EINPUT, "%u schedules to search; %d are possible", problem->n_schedule,
-                        PST_SEARCH_SCHEDULES);
+        return pst_fail(PST_EINPUT, "%u schedules to search; at most %d are supported",
+                        problem->n_schedule, PST_SEARCH_SCHEDULES);
     if (problem->time_limit_s > 0) {
         double limit = problem->time_limit_s * 1e9;
         x->end_ns = limit < 1e18 ? pst_monotonic_ns() + (uint64_t)limit : UINT64_MAX;
@@ -49,11 +50,11 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
     compare(problem, x);
     find_links(problem->cluster, x);
     for (uint32_t d = 0; d < problem->cluster->n_device; d++)
-        x->room = larger(x->room, pst_search_capacity(problem, d));
+        x->capacity = larger(x->capacity, pst_search_capacity(problem, d));
     for (uint32_t i = 0; i < problem->n_schedule; i++) {
         PST_TRY(pst_schedule_find(problem->schedule[i], &x->row[i]));
         if (x->row[i]->kind != PST_SCHEDULE_GENERATED)
-            return pst_fail(PST_EINPUT, "schedule %s cannot be searched; name others",
+            return pst_fail(PST_EINPUT, "the search does not support schedule %s; name others",
                             x->row[i]->name);
     }
     return PST_OK;
@@ -71,22 +72,25 @@ static void close_table(pst_search_table *t) {
 void pst_search_context_close(pst_search_context *x) {
     for (uint32_t i = 0; i < x->n_table; i++) close_table(x->table[i]);
     for (uint32_t i = 0; i < x->n_flight; i++) pst_search_flight_close(x->flight[i]);
-    for (uint32_t i = 0; i < PST_SEARCH_MADE; i++) pst_schedule_close(x->made[i].made);
+    for (uint32_t i = 0; i < PST_SEARCH_CACHED; i++) pst_schedule_close(x->cached[i].built);
     free(x->table);
     free(x->flight);
-    free(x->finish);
+    free(x->path_ends);
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-/* NULL: zeros, or sums of sums. */
+/* NULL: zeros, or sums of other sums. */
 static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
     const struct {
         uint32_t first;
-        uint64_t *const *of; /* by mode */
-    } by_mode[] = {{PST_SEARCH_SUM_AGAIN, t->again_ns}, {PST_SEARCH_SUM_STASH, t->stash},
-                   {PST_SEARCH_SUM_HELD, t->held},      {PST_SEARCH_SUM_LATE, t->late},
-                   {PST_SEARCH_SUM_APART, t->apart},    {PST_SEARCH_SUM_HELD_APART, t->held_apart}};
+        uint64_t *const *of; /* [mode] */
+    } by_mode[] = {{PST_SEARCH_SUM_AGAIN, t->again_ns},
+                   {PST_SEARCH_SUM_STASH, t->stash},
+                   {PST_SEARCH_SUM_RECOMPUTED, t->recomputed},
+                   {PST_SEARCH_SUM_STASH_TO_W, t->stash_to_w},
+                   {PST_SEARCH_SUM_B_TO_W, t->b_to_w},
+                   {PST_SEARCH_SUM_RECOMPUTED_TO_W, t->recomputed_to_w}};
     for (size_t i = 0; i < sizeof by_mode / sizeof *by_mode; i++)
         if (sum >= by_mode[i].first && sum < by_mode[i].first + PST_RECOMPUTE_COUNT)
             return by_mode[i].of[sum - by_mode[i].first];
@@ -103,7 +107,7 @@ static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
     }
 }
 
-/* each: NULL: zeros. */
+/* each NULL: zeros. */
 static pst_status range_scratch(pst_search_table *t, const uint64_t *each, uint64_t **scratch) {
     uint32_t n = t->table->n, levels = 1;
     while (n >> levels) levels++;
@@ -131,7 +135,7 @@ static pst_status add_up(pst_search_table *t) {
                 t->least_enter[mode] = t->table->enter[mode][i];
     }
     PST_TRY(range_scratch(t, t->table->scratch, &t->scratch[0]));
-    PST_TRY(range_scratch(t, t->table->scratch_apart, &t->scratch[1]));
+    PST_TRY(range_scratch(t, t->table->scratch_split, &t->scratch[1]));
     PST_TRY(range_scratch(t, t->table->largest, &t->largest));
     for (uint32_t k = 0; k < PST_SEARCH_SUM_COUNT; k++) {
         const uint64_t *value = values_of(t->table, k);
@@ -154,18 +158,23 @@ static pst_status add_up(pst_search_table *t) {
 static pst_status ask(pst_search_context *x, pst_search_table *t) {
     pst_status status = x->problem->table(x->problem->arg, &t->key, &t->table);
     if (status == PST_EINPUT) {
+        snprintf(t->why, sizeof t->why, "%s", pst_error());
         pst_error_clear();
         t->table = NULL;
         return PST_OK;
     }
     if (status != PST_OK) return status;
     if (t->table->n != x->problem->n_item)
-        return pst_fail(PST_EINTERNAL, "a cost table of %u operators, not %u", t->table->n,
+        return pst_fail(PST_EINTERNAL, "the cost table has %u operators instead of %u", t->table->n,
                         x->problem->n_item);
     return add_up(t);
 }
 
-/* Whether the first and the last chunk lie on stages of different numbers of tensor ranks. */
+pst_status pst_search_infeasible(const pst_search_table *t) {
+    return pst_fail(PST_EINPUT, "infeasible: %s", t->why);
+}
+
+/* Whether the first and the last chunk lie on stages with different numbers of tensor ranks. */
 static uint32_t is_untied(const pst_search_context *x, const pst_search_config *c) {
     uint32_t last = x->row[c->schedule]->placement == PST_PLACE_V_SHAPE ? 0 : c->pipeline - 1;
     return pst_grid_degree(pst_search_grid_of(c), 0) !=
@@ -177,14 +186,14 @@ pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c
     const pst_search_key key = {kind, pst_grid_degree(pst_search_grid_of(c), stage), c->sequence,
                                 c->before ? is_untied(x, c) : 0, c->micro_batch};
     for (uint32_t k = 0; k < x->n_table; k++) {
-        uint32_t i = (x->last_table + k) % x->n_table; /* most often the same as before */
+        uint32_t i = (x->last_table + k) % x->n_table; /* usually the same as before */
         const pst_search_table *t = x->table[i];
         if (memcmp(&t->key, &key, sizeof key) != 0) continue;
         x->last_table = i;
         *table = t;
         return PST_OK;
     }
-    PST_TRY(pst_grow(&x->table, sizeof *x->table, x->n_table, &x->room_table, "to search"));
+    PST_TRY(pst_grow(&x->table, sizeof *x->table, x->n_table, &x->table_capacity, "to search"));
     pst_search_table *t = calloc(1, sizeof *t);
     if (!t) return pst_fail(PST_ENOMEM, "no memory to search");
     t->key = key;

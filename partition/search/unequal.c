@@ -1,8 +1,8 @@
-/* Stages with different numbers of tensor ranks, of problems too large to try all lists: from the
- * best rows on, one stage gets more ranks, which are left over or are taken from others, as long as
- * that makes the step shorter. Cuts follow. */
+/* Stages with different numbers of tensor ranks, for problems too large to try all combinations.
+ * Hill climbing from the best rows: one stage gets more ranks, from unused devices or from other
+ * stages, while the step becomes shorter. Each is cut anew. */
 #include "partition/search/bound.h"
-#include "partition/search/drive.h"
+#include "partition/search/candidates.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ int pst_search_has_unequal(const pst_search_problem *p) {
 
 /* --- bound ------------------------------------------------------------------------------------ */
 
-/* Of each item the least time of so many devices that any kind and number of tensor ranks takes,
- * and how near to these each kind comes with its best item. */
+/* For each item the least device time over all kinds and tensor degrees, and how near each kind
+ * comes to that with its best item. */
 static pst_status add_least(pst_search_context *x, uint32_t micro_batch, double *least,
                             double *near) {
     const pst_search_problem *p = x->problem;
@@ -37,14 +37,14 @@ static pst_status add_least(pst_search_context *x, uint32_t micro_batch, double 
                 for (uint32_t i = 0; at->table && i < n; i++) {
                     double own = c.tensor * (double)(at->table->f_ns[i] + at->table->b_ns[i] +
                                                      at->table->w_ns[i]);
-                    if (!turn) least[i] = pst_search_less(least[i], own);
-                    else near[k] = pst_search_more(near[k], own > 0 ? least[i] / own : 1);
+                    if (!turn) least[i] = pst_search_min(least[i], own);
+                    else near[k] = pst_search_max(near[k], own > 0 ? least[i] / own : 1);
                 }
             }
     return PST_OK;
 }
 
-pst_status pst_search_least_unequal(pst_search_context *x, uint64_t *least_ns) {
+pst_status pst_search_unequal_bound(pst_search_context *x, uint64_t *least_ns) {
     const pst_search_problem *p = x->problem;
     uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1;
     double *least = calloc(p->n_item + (size_t)kinds, sizeof *least), *near = least + p->n_item,
@@ -60,7 +60,7 @@ pst_status pst_search_least_unequal(pst_search_context *x, uint64_t *least_ns) {
         for (uint32_t d = 0; d < p->cluster->n_device; d++)
             rate += p->cluster->device[d].speed * near[p->cluster->device[d].kind];
         if (status == PST_OK && rate > 0)
-            bound = pst_search_less(bound, (double)(p->batch / size) * work / rate);
+            bound = pst_search_min(bound, (double)(p->batch / size) * work / rate);
     }
     *least_ns = bound < 1e18 ? (uint64_t)bound : UINT64_MAX;
     free(least);
@@ -73,7 +73,7 @@ typedef struct {
     pst_search_context *x;
     const pst_search_candidates *from;
     pst_search_candidates best; /* row.best NULL: none is shorter yet */
-    uint32_t *degree, *attempt; /* [pipeline] of the best; of what is tried */
+    uint32_t *degree, *attempt; /* [pipeline] of the best; of the current attempt */
     uint64_t least_ns;
     uint32_t evaluations;
 } climb;
@@ -94,11 +94,11 @@ static pst_status open_set(const climb *u, pst_search_candidates *set) {
     set->config->before = set->row.before;
     set->config->sequence = 0;
     set->config->bound_ns = 0;
-    set->config->closed = 1; /* pst_search_least_unequal bounds all of these */
+    set->config->exhausted = 1; /* pst_search_unequal_bound covers all of these */
     return PST_OK;
 }
 
-/* *shorter: it is, and has become the best. */
+/* *shorter: it is, and became the best. */
 static pst_status evaluate_attempt(climb *u, int *shorter) {
     const uint32_t p = u->from->row.pipeline;
     pst_search_candidates set = {0};
@@ -121,8 +121,8 @@ static pst_status evaluate_attempt(climb *u, int *shorter) {
     return status;
 }
 
-/* The next number of tensor ranks that may be chosen; 0: there is none. */
-static uint32_t next_of(const pst_choices *c, uint32_t value, int more) {
+/* The next larger or smaller tensor degree; 0: there is none. */
+static uint32_t next_of(const pst_search_values *c, uint32_t value, int more) {
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->value[i] != value) continue;
         if (more) return i + 1 < c->n ? c->value[i + 1] : 0;
@@ -137,24 +137,24 @@ static uint64_t ranks_of(const climb *u) {
     return sum * u->from->row.data;
 }
 
-/* Stages behind `at`, round about, from the one that is `after` behind it on, have less until there
- * are enough devices; after 0: none has to. 0: there are not. */
+/* Stages after `at` (cyclically), beginning `after` places on, give up ranks until the devices
+ * suffice. after 0: none has to. 0: they do not suffice. */
 static int take_from(const climb *u, uint32_t at, uint32_t after) {
     const uint32_t p = u->from->row.pipeline;
-    if (!after) return pst_search_is_size(u->x->problem, ranks_of(u));
+    if (!after) return pst_search_allows_size(u->x->problem, ranks_of(u));
     for (uint32_t k = after; k < p; k++) {
         uint32_t *its = &u->attempt[(at + k) % p], less = next_of(&u->x->problem->tensor, *its, 0);
         if (less) *its = less;
-        if (less && pst_search_is_size(u->x->problem, ranks_of(u))) return 1;
+        if (less && pst_search_allows_size(u->x->problem, ranks_of(u))) return 1;
     }
     return 0;
 }
 
-/* One stage more, from what is left over or from others; *moved: that was shorter. */
+/* Gives one stage more ranks. *moved: the step became shorter. */
 static pst_status raise_one(climb *u, int *moved) {
     const uint32_t p = u->from->row.pipeline;
     *moved = 0;
-    for (uint32_t i = p; i-- > 0 && u->evaluations && !pst_search_late(u->x);)
+    for (uint32_t i = p; i-- > 0 && u->evaluations && !pst_search_timed_out(u->x);)
         for (uint32_t after = 0; after < p && u->evaluations && !*moved; after++) {
             uint32_t more = next_of(&u->x->problem->tensor, u->degree[i], 1);
             if (!more) break;

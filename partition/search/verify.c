@@ -1,22 +1,21 @@
-/* Memory as it is: what is added up may be less than a prepared layout takes. Whatever would be the
- * best so far and comes near its room is prepared before it is taken for the best; where it does
- * not fit after all, its configuration is evaluated again in so much less room. The best of all is
- * prepared in any case. */
+/* Exact memory: the estimate may be less than a prepared layout needs. A layout that would be the
+ * best so far and nearly fills its memory is prepared first; if it does not fit, its configuration
+ * is evaluated again with so much less memory. The best layout of all is always prepared. */
 #include "base/hash.h"
-#include "partition/search/drive.h"
+#include "partition/search/candidates.h"
 #include <string.h>
 
 enum {
     PASSES = 1536,
     ALL_PASSES = 65536,
     NEAR = 4
-}; /* of one, and of all that may be prepared before the end */
+}; /* of one layout, and of all that may be prepared before the end of the search */
 
 static int is_near(const pst_search_problem *p, const pst_candidate *c) {
     const pst_grid grid = pst_layout_grid(&c->layout);
     for (uint32_t r = 0; r < pst_grid_size(grid); r++) {
-        uint64_t room = pst_search_capacity(p, c->layout.device[r]);
-        if (c->peak_bytes[pst_grid_stage(grid, r)] > room - room / NEAR) return 1;
+        uint64_t capacity = pst_search_capacity(p, c->layout.device[r]);
+        if (c->peak_bytes[pst_grid_stage(grid, r)] > capacity - capacity / NEAR) return 1;
     }
     return 0;
 }
@@ -25,16 +24,16 @@ static uint64_t passes_of(const pst_candidate *c) {
     return (uint64_t)c->layout.n_chunk * c->layout.n_micro;
 }
 
-/* Those of many passes take too long: of them only the best are prepared. */
+/* Layouts with many passes take too long to prepare: only the best of them are. */
 static int may_check(const pst_search_context *x, const pst_candidate *c) {
     const pst_search_problem *p = x->problem;
-    return p->verify && !p->reorders && c->step_ns <= x->best_ns && !pst_search_late(x) &&
+    return p->verify && !p->reorders && c->step_ns <= x->best_ns && !pst_search_timed_out(x) &&
            ((passes_of(c) <= PASSES && x->n_passes + passes_of(c) <= ALL_PASSES) ||
             pst_search_is_small(p));
 }
 
-/* *copy: the layout as it is prepared. *more: bytes that it takes beyond what was estimated, on the
- * stage that is most over. */
+/* *copy: the prepared layout. *more: raised to the bytes that it needs beyond the estimate, on the
+ * stage that exceeds its memory most. */
 static pst_status prepare(pst_search_context *x, const pst_candidate *c, pst_candidate **copy,
                           uint64_t *excess, uint32_t *stage, uint64_t *more) {
     PST_TRY(pst_candidate_copy(c, copy));
@@ -51,7 +50,7 @@ static pst_status prepare(pst_search_context *x, const pst_candidate *c, pst_can
     return PST_OK;
 }
 
-/* Of what tells layouts apart that are evaluated one after another. */
+/* Identifies a layout among those that are evaluated one after another. */
 static uint64_t hash_of(const pst_candidate *c) {
     uint64_t hash =
         pst_hash64(c->peak_bytes, c->layout.pipeline * sizeof *c->peak_bytes, c->step_ns);
@@ -74,7 +73,7 @@ pst_status pst_search_check(pst_search_context *x, pst_candidate *candidate, uin
     if (!may_check(x, candidate) ||
         (!*excess && !x->needs_margin && !is_near(x->problem, candidate)))
         return PST_OK;
-    x->n_check++;
+    x->n_checked++;
     x->n_passes += passes_of(candidate);
     PST_TRY(prepare(x, candidate, &copy, excess, stage, more));
     if (*excess) {
@@ -101,7 +100,7 @@ pst_status pst_search_verify(pst_search_context *x, pst_search_candidates *set) 
     pst_candidate_close(row->best);
     row->best = status == PST_OK ? c : NULL;
     row->fits = row->best && !row->excess;
-    if (status == PST_EINPUT) { /* not for want of memory: no such run is possible */
+    if (status == PST_EINPUT) { /* infeasible for another reason than memory */
         snprintf(row->why, sizeof row->why, "%s", pst_error());
         pst_error_clear();
         return PST_OK;

@@ -1,5 +1,5 @@
-/* Why a row of the table is not the best: too large, or which part of its step makes it longer. */
-#include "partition/search/drive.h"
+/* Why a row is not the best: too large, or which part makes its step longer. */
+#include "partition/search/candidates.h"
 #include "base/bytes.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ static void print_bytes(uint64_t bytes, char text[PST_BYTES_TEXT]) {
     else pst_bytes_text(bytes, PST_KIB, PST_TIB, 1, text);
 }
 
-/* Whether all chunks of the stage compute everything again. */
+/* Whether all chunks of the stage recompute everything. */
 static int recomputes_all(const pst_candidate *c, uint32_t stage) {
     const pst_schedule_row *row;
     if (pst_schedule_find(c->layout.schedule, &row) != PST_OK) {
@@ -23,19 +23,19 @@ static int recomputes_all(const pst_candidate *c, uint32_t stage) {
     return 1;
 }
 
-/* "about": it was not prepared. */
+/* "about": not prepared. */
 static void why_too_large(const pst_search_problem *problem, pst_search_row *row) {
     char over[32];
     const pst_candidate *c = row->best;
     const double held = (double)c->in_flight[row->stage] * c->layout.pipeline / c->layout.n_chunk;
     print_bytes(row->excess, over);
-    int m = snprintf(row->why, sizeof row->why, "%s%s over on stage %u",
+    int m = snprintf(row->why, sizeof row->why, "%s%s over the memory of stage %u",
                      problem->verify && !c->exact ? "about " : "", over, row->stage);
-    size_t room = sizeof row->why - (size_t)m;
-    if (held > 1) m += snprintf(row->why + m, room, ": %.4g micro-batches in flight", held);
-    else m += snprintf(row->why + m, room, ", with one micro-batch in flight");
+    size_t capacity = sizeof row->why - (size_t)m;
+    if (held > 1) m += snprintf(row->why + m, capacity, ": %.4g micro-batches in flight", held);
+    else m += snprintf(row->why + m, capacity, ", with one micro-batch in flight");
     if (recomputes_all(c, row->stage))
-        snprintf(row->why + m, sizeof row->why - (size_t)m, ", all recomputed");
+        snprintf(row->why + m, sizeof row->why - (size_t)m, ", everything recomputed");
 }
 
 static int spans_nodes(const pst_search_problem *p, const pst_candidate *c) {
@@ -48,8 +48,8 @@ static int spans_nodes(const pst_search_problem *p, const pst_candidate *c) {
     return 0;
 }
 
-/* The part of the step by which it is most above the best's; of device time for a share of fewer
- * devices. */
+/* Names the part of the step with the largest increase over the best. A layout with fewer devices
+ * computes longer for that reason. */
 static void why_longer(const pst_search_problem *p, const pst_candidate *best,
                        pst_search_row *row) {
     const pst_candidate *candidate = row->best;
@@ -62,7 +62,8 @@ static void why_longer(const pst_search_problem *p, const pst_candidate *best,
     } part[] = {
         {spans_nodes(p, candidate) ? "inter-node all-reduce" : "all-reduce",
          (double)candidate->reduce_ns, (double)best->reduce_ns},
-        {"tensor exchanges", (double)candidate->exchange_ns, (double)best->exchange_ns},
+        {"tensor-parallel communication", (double)candidate->exchange_ns,
+         (double)best->exchange_ns},
         {"bubble", candidate->bubble * (step - (double)candidate->flush_ns),
          best->bubble * (double)(best->step_ns - best->flush_ns)},
         {"recomputation", (double)candidate->again_ns, (double)best->again_ns},
@@ -78,16 +79,14 @@ static void why_longer(const pst_search_problem *p, const pst_candidate *best,
     double more = part[most].own - part[most].its;
     size_t computation = sizeof part / sizeof *part - 1;
     if (candidate->step_ns < best->step_ns) {
-        snprintf(row->why, sizeof row->why,
-                 "it may be shorter: there was no time to prepare it in full");
+        snprintf(row->why, sizeof row->why, "may be shorter: no time was left to verify it");
     } else if (candidate->step_ns == best->step_ns) {
-        snprintf(row->why, sizeof row->why, "as good as the best");
+        snprintf(row->why, sizeof row->why, "as fast as the best");
     } else if (used < by_best && most == computation) {
-        snprintf(row->why, sizeof row->why, "%u of %u devices compute", used, p->cluster->n_device);
+        snprintf(row->why, sizeof row->why, "uses %u of %u devices", used, p->cluster->n_device);
     } else if (most == computation) {
-        snprintf(row->why, sizeof row->why,
-                 "the longest stage computes for %.3f ms, %.3f ms longer", part[most].own * 1e-6,
-                 more * 1e-6);
+        snprintf(row->why, sizeof row->why, "longest stage computes %.3f ms, %.3f ms more",
+                 part[most].own * 1e-6, more * 1e-6);
     } else {
         snprintf(row->why, sizeof row->why, "%s %.0f%% of the step, %.3f ms more", part[most].text,
                  100 * part[most].own / step, more * 1e-6);
@@ -98,7 +97,7 @@ void pst_search_why(const pst_search_problem *problem, const pst_candidate *best
                     pst_search_row *row) {
     const pst_candidate *c = row->best;
     if (!c) {
-        if (!*row->why) snprintf(row->why, sizeof row->why, "not looked at");
+        if (!*row->why) snprintf(row->why, sizeof row->why, "not evaluated");
         return;
     }
     if (!row->fits) {
@@ -114,8 +113,8 @@ void pst_search_why(const pst_search_problem *problem, const pst_candidate *best
     if (best && !is_best) why_longer(problem, best, row);
 }
 
-pst_status pst_search_nearer(const pst_search_problem *problem, pst_search_row *row,
-                             const pst_candidate *candidate) {
+pst_status pst_search_keep_nearest(const pst_search_problem *problem, pst_search_row *row,
+                                   const pst_candidate *candidate) {
     pst_candidate *copy;
     uint32_t stage = 0;
     uint64_t excess = pst_search_excess(problem, candidate, &stage);

@@ -160,7 +160,7 @@ static pst_status keep_nearer(pst_planning *x, const pst_candidate *c) {
             (!c->layout.tensor_before ||
              !memcmp(r->before, c->layout.tensor_before,
                      (c->layout.pipeline + (size_t)1) * sizeof *c->layout.tensor_before)))
-            return pst_search_nearer(&x->problem, r, c);
+            return pst_search_keep_nearest(&x->problem, r, c);
     }
     return PST_OK;
 }

@@ -14,16 +14,17 @@ enum {
 };
 #define SLOWER 0.9
 
-static void fix(pst_choices *c, uint64_t value) {
-    *c = (pst_choices){.n = 1, .value = {(uint32_t)value}};
+static void fix(pst_search_values *c, uint64_t value) {
+    *c = (pst_search_values){.n = 1, .value = {(uint32_t)value}};
 }
 
-static void add(pst_choices *c, uint32_t value) {
-    if (c->n < PST_CHOICES && (!c->n || c->value[c->n - 1] < value)) c->value[c->n++] = value;
+static void add(pst_search_values *c, uint32_t value) {
+    if (c->n < PST_SEARCH_VALUES && (!c->n || c->value[c->n - 1] < value)) c->value[c->n++] = value;
 }
 
 /* Ascending divisors of n, and of `others`, up to `most`; of more than fit, the least. */
-static void divisors_of(pst_choices *c, uint64_t n, const pst_choices *others, uint64_t most) {
+static void divisors_of(pst_search_values *c, uint64_t n, const pst_search_values *others,
+                        uint64_t most) {
     c->n = 0;
     for (uint32_t d = 1; d <= n && d <= most; d++) {
         int divides = n % d == 0;
@@ -32,10 +33,12 @@ static void divisors_of(pst_choices *c, uint64_t n, const pst_choices *others, u
     }
 }
 
-static void divisors(pst_choices *c, uint64_t n, uint64_t most) { divisors_of(c, n, NULL, most); }
+static void divisors(pst_search_values *c, uint64_t n, uint64_t most) {
+    divisors_of(c, n, NULL, most);
+}
 
 /* Where devices may be left over: all small degrees, then doublings and the divisors. */
-static void degrees(pst_choices *c, uint32_t n, uint32_t most) {
+static void degrees(pst_search_values *c, uint32_t n, uint32_t most) {
     c->n = 0;
     for (uint32_t d = 1; d <= n && d <= most; d++)
         if (d <= 8 || n % d == 0 || !(d & (d - 1))) add(c, d);
@@ -173,7 +176,7 @@ static pst_status choose_degrees(pst_planning *x) {
     }
     /* Heads that they do not divide are shared out unevenly. */
     divisors_of(&p->tensor, x->model.heads ? x->model.heads : 1,
-                &(pst_choices){.n = 1, .value = {node}}, node);
+                &(pst_search_values){.n = 1, .value = {node}}, node);
     if (pipeline) fix(&p->pipeline, (uint64_t)pipeline);
     if (data) fix(&p->data, (uint64_t)data);
     if (tensor) fix(&p->tensor, (uint64_t)tensor);
@@ -209,7 +212,7 @@ static pst_status choose_micros(pst_planning *x) {
 /* Accumulators of parts of a step go with replicas that divide them. */
 static pst_status choose_replicas(pst_planning *x) {
     const pst_config *c = x->config;
-    pst_choices *data = &x->problem.data, kept = {0};
+    pst_search_values *data = &x->problem.data, kept = {0};
     if (c->parallel.n_replicas && (data->n > 1 || data->value[0] != c->parallel.n_replicas)) {
         if (is_given(x, "parallel", "data"))
             return pst_fail(PST_EINPUT,
@@ -229,7 +232,7 @@ static pst_status choose_replicas(pst_planning *x) {
 /* Layouts are found with the named schedules, and the orders of the best of them solved for when
  * they are verified. */
 static pst_status choose_solved(pst_planning *x) {
-    pst_choices *pipeline = &x->problem.pipeline;
+    pst_search_values *pipeline = &x->problem.pipeline;
     if (x->cluster->n_device > SOLVED_DEVICES)
         return pst_fail(
             PST_EINPUT,
@@ -307,10 +310,10 @@ static void choose_rest(pst_planning *x) {
     else
         for (uint32_t k = 3; k <= MOST_CHUNKS; k++) add(&p->chunks, k);
     if (is_given(x, "parallel", "zero")) fix(&p->zero, (uint64_t)c->parallel.zero);
-    else p->zero = (pst_choices){.n = 3, .value = {0, 1, 2}};
+    else p->zero = (pst_search_values){.n = 3, .value = {0, 1, 2}};
     if (is_given(x, "parallel", "sequence"))
         fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));
-    else p->sequence = (pst_choices){.n = 2, .value = {0, 1}};
+    else p->sequence = (pst_search_values){.n = 2, .value = {0, 1}};
 }
 
 pst_status pst_planning_choices(pst_planning *x) {

@@ -51,14 +51,14 @@ void pst_planning_fold_table(pst_cost_table *t, const uint32_t *first, uint32_t 
     for (int m = 0; m < PST_RECOMPUTE_COUNT; m++) {
         fold(t->again_ns[m], first, n, SUM);
         fold(t->stash[m], first, n, SUM);
-        fold(t->held[m], first, n, SUM);
-        fold(t->late[m], first, n, SUM);
-        fold(t->apart[m], first, n, SUM);
-        fold(t->held_apart[m], first, n, SUM);
+        fold(t->recomputed[m], first, n, SUM);
+        fold(t->stash_to_w[m], first, n, SUM);
+        fold(t->b_to_w[m], first, n, SUM);
+        fold(t->recomputed_to_w[m], first, n, SUM);
         fold(t->enter[m], first, n, FIRST);
     }
     fold(t->scratch, first, n, MOST);
-    fold(t->scratch_apart, first, n, MOST);
+    fold(t->scratch_split, first, n, MOST);
     fold(t->largest, first, n, MOST);
     fold(t->cross, first, n, FIRST);
     t->n = n;

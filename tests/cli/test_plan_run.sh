@@ -102,7 +102,7 @@ rc=0
 [ $rc = 2 ] && grep -q 'another model.*made with model.channels=48' err || fail "plan of another model: status $rc, $(cat err)"
 expect_plan 2 'from 1 to' run.yaml -n 0
 expect_plan 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
-expect_plan 2 'no pipeline of 64 stages is possible: the model has 22 operators' run.yaml -n 64 pipeline=64
+expect_plan 2 'infeasible: 64 pipeline stages need as many operators, and the model has 22' run.yaml -n 64 pipeline=64
 expect_plan 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
 expect_plan 2 'micro_batch: 3 does not divide' run.yaml -n 4 micro_batch=3
 expect_plan 2 'schedule solved is planned with for up to 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
@@ -112,7 +112,7 @@ expect_plan 2 'no layout is possible' run.yaml -n 4 tensor=4
 expect_plan 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
 expect_plan 2 'do not share out train.batch, 8' run.yaml -n 2 'replicas=[2, 3]'
 printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
-expect_plan 2 "other.yaml: the profile is of processor 'A'" run.yaml -n 2 --profile other.yaml
+expect_plan 2 "other.yaml: the profile has processor 'A'" run.yaml -n 2 --profile other.yaml
 "$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'of the replicas 1, 3$\|of the replicas 1, 3,' out || fail "replicas as given: $(cat out)"
 expect_plan 2 'leave those out' run.yaml --graph x
 expect_plan 2 'go with --graph' run.yaml --devices 4

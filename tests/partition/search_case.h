@@ -44,14 +44,14 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, ui
     for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
         t->stash[r] = case_values(n);
         t->enter[r] = case_values(n);
-        t->held[r] = r ? case_values(n) : NULL;
-        t->late[r] = case_values(n);
-        t->apart[r] = case_values(n);
-        t->held_apart[r] = r ? case_values(n) : NULL;
+        t->recomputed[r] = r ? case_values(n) : NULL;
+        t->stash_to_w[r] = case_values(n);
+        t->b_to_w[r] = case_values(n);
+        t->recomputed_to_w[r] = r ? case_values(n) : NULL;
         if (r) t->again_ns[r] = case_values(n);
     }
     t->scratch = case_values(n);
-    t->scratch_apart = case_values(n);
+    t->scratch_split = case_values(n);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t exchange = k->exchange * (tensor - 1) * micro / tensor,
                  longer = micro * (kind ? k->other[i] : 1);
@@ -68,15 +68,15 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, ui
         t->cross[i] = i ? k->cross[i] * micro / parts : 0;
         for (int r = 0; r < PST_RECOMPUTE_COUNT; r++)
             t->enter[r][i] = i ? k->enter[i] * micro / tensor : 0;
-        t->held[1][i] = t->stash[0][i] / 2;
-        t->held[2][i] = t->stash[0][i];
+        t->recomputed[1][i] = t->stash[0][i] / 2;
+        t->recomputed[2][i] = t->stash[0][i];
         for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
-            if (r) t->held_apart[r][i] = t->held[r][i] / 2;
-            t->late[r][i] = t->stash[r][i] / 2;
-            t->apart[r][i] = t->stash[0][i] / 4 + (r ? t->held_apart[r][i] : 0);
+            if (r) t->recomputed_to_w[r][i] = t->recomputed[r][i] / 2;
+            t->stash_to_w[r][i] = t->stash[r][i] / 2;
+            t->b_to_w[r][i] = t->stash[0][i] / 4 + (r ? t->recomputed_to_w[r][i] : 0);
         }
         t->scratch[i] = k->work * micro / tensor;
-        t->scratch_apart[i] = t->scratch[i] / 2;
+        t->scratch_split[i] = t->scratch[i] / 2;
         t->elements[i] = t->accumulated[i] = k->elements[i] / tensor;
     }
     t->norm_ns = k->norm_ns;
@@ -98,14 +98,14 @@ static inline void case_table_close(pst_cost_table *t) {
         free(t->stash[r]);
         free(t->again_ns[r]);
         free(t->enter[r]);
-        free(t->held[r]);
-        free(t->late[r]);
+        free(t->recomputed[r]);
+        free(t->stash_to_w[r]);
 
-        free(t->apart[r]);
-        free(t->held_apart[r]);
+        free(t->b_to_w[r]);
+        free(t->recomputed_to_w[r]);
     }
     free(t->scratch);
-    free(t->scratch_apart);
+    free(t->scratch_split);
     free(t);
 }
 
@@ -126,8 +126,8 @@ static inline pst_status case_get(void *arg, const pst_search_key *key,
     return PST_OK;
 }
 
-static inline pst_choices case_choices(uint32_t n, const uint32_t *value) {
-    pst_choices c = {.n = n};
+static inline pst_search_values case_choices(uint32_t n, const uint32_t *value) {
+    pst_search_values c = {.n = n};
     memcpy(c.value, value, n * sizeof *value);
     return c;
 }

@@ -98,7 +98,7 @@ static void compare_chunk(const pst_cost_table *t, const pst_cut *cut, uint32_t 
     while (of[first] != c) first++;
     uint64_t enter = t->enter[mode][first], stash = sum(t->stash[mode], of, n, c) + enter,
              exact = stashed(cut, c);
-    uint64_t held = sum(t->held[mode], of, n, c), most = held > enter ? held - enter : 0;
+    uint64_t held = sum(t->recomputed[mode], of, n, c), most = held > enter ? held - enter : 0;
     for (uint32_t i = 0; i < n && mode == PST_RECOMPUTE_NONE; i++)
         if (of[i] == c && t->scratch[i] > most) most = t->scratch[i];
     if (stash > exact)
@@ -111,8 +111,8 @@ static void compare_chunk(const pst_cost_table *t, const pst_cut *cut, uint32_t 
     sums->estimated += stash;
     sums->exact += exact;
     if (!cut->split) return;
-    uint64_t again = sum(t->held_apart[mode], of, n, c);
-    sums->apart += sum(t->apart[mode], of, n, c) - (again < enter ? again : enter);
+    uint64_t again = sum(t->recomputed_to_w[mode], of, n, c);
+    sums->apart += sum(t->b_to_w[mode], of, n, c) - (again < enter ? again : enter);
     for (uint32_t k = 0; k < cut->n_class; k++) {
         const pst_cut_class *x = cut->class_ + k;
         if (x->chunk == c && x->birth > PST_EV_F && x->deaths >> PST_EV_W & 1)
@@ -246,15 +246,16 @@ static uint64_t chunk_bytes(const pst_cost_table *t, const test_case *k, uint32_
     while (of[first] != c) first++;
     uint64_t to_b = most_between(k, rank, c, PST_OP_F, split ? PST_OP_B : PST_OP_BW);
     uint64_t to_w = most_between(k, rank, c, PST_OP_B, PST_OP_W);
-    uint64_t enter = t->enter[mode][first], again = sum(t->held_apart[mode], of, n, c);
-    const uint64_t *scratch = split ? t->scratch_apart : t->scratch;
-    *once = beyond(sum(t->held[mode], of, n, c), enter + (split ? again : 0));
+    uint64_t enter = t->enter[mode][first], again = sum(t->recomputed_to_w[mode], of, n, c);
+    const uint64_t *scratch = split ? t->scratch_split : t->scratch;
+    *once = beyond(sum(t->recomputed[mode], of, n, c), enter + (split ? again : 0));
     for (uint32_t i = first; i < n && of[i] == c; i++)
         if (scratch[i] > *once && mode == PST_RECOMPUTE_NONE) *once = scratch[i];
     uint64_t bytes = (sum(t->stash[mode], of, n, c) + enter) * to_b;
     if (!split) return bytes;
-    bytes += sum(t->late[mode], of, n, c) * (most_between(k, rank, c, PST_OP_F, PST_OP_W) - to_b);
-    return bytes + (sum(t->apart[mode], of, n, c) - (again < enter ? again : enter)) * to_w;
+    bytes +=
+        sum(t->stash_to_w[mode], of, n, c) * (most_between(k, rank, c, PST_OP_F, PST_OP_W) - to_b);
+    return bytes + (sum(t->b_to_w[mode], of, n, c) - (again < enter ? again : enter)) * to_w;
 }
 
 /* The most that a rank keeps, by its list of passes. */

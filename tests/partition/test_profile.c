@@ -150,7 +150,8 @@ static void damage_is_said(void **unused) {
         {HEAD "operators: [{op: a, ns: 1", "p.yaml:"},
         {HEAD "operators: []\nwork: [{work: norm, ns: 1}]\n", "missing key: elements"},
         {HEAD "operators: []\nwork: [{work: lunch, ns: 1}]\n", "norm, step, reduce"},
-        {HEAD "operators: []\nwork: [{work: launch, elements: 3, ns: 1}]\n", "not for launch"},
+        {HEAD "operators: []\nwork: [{work: launch, elements: 3, ns: 1}]\n",
+         "not allowed for launch"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         pst_profile *p = NULL;

@@ -66,8 +66,9 @@ static void memory_makes_stages(void **unused) {
         if (r->row[i].pipeline == 1) {
             assert_false(r->row[i].fits);
             assert_int_equal(r->row[i].excess, 6 * 10 * 16 / 3);
-            assert_string_equal(r->row[i].why,
-                                "320 bytes over on stage 0, with one micro-batch in flight");
+            assert_string_equal(
+                r->row[i].why,
+                "320 bytes over the memory of stage 0, with one micro-batch in flight");
         }
     pst_search_result_close(r);
     k->problem.memory = 100;
@@ -166,7 +167,7 @@ static void bounds_hold(void **unused) {
         pst_search_context x;
         if (i % 2) make_uneven(k, &state);
         MUST(pst_search_context_open(&k->problem, &x));
-        x.nearest = 1;
+        x.want_nearest = 1;
         uint32_t p =
             1 + case_below(&state, k->cluster.n_device < k->n ? k->cluster.n_device : k->n);
         pst_search_config *config;
@@ -243,9 +244,9 @@ static void in_flight_saturates(void **unused) {
                         if (at->opcode == (s->split ? PST_OP_W : PST_OP_BW)) alive[at->chunk]--;
                     }
                 for (uint32_t c = 0; c < s->n_chunk; c++)
-                    if (f->most[c] != most[c])
+                    if (f->f_to_w[c] != most[c])
                         fail_msg("%s, %u stages, %u micro-batches, chunk %u: %u, not %u",
-                                 row[i].name, p, m, c, f->most[c], most[c]);
+                                 row[i].name, p, m, c, f->f_to_w[c], most[c]);
                 pst_schedule_close(s);
             }
     pst_search_context_close(&x);

@@ -1,7 +1,7 @@
 /* What no cut is below, beside cuts of made-up chains: random ones, and from these on neighbours
  * that take less time. */
 #include "partition/search/bound.h"
-#include "partition/search/drive.h"
+#include "partition/search/candidates.h"
 #include "partition/search/score.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
@@ -60,7 +60,7 @@ static uint64_t score_within(pst_search_context *x, const pst_search_config *c, 
                              uint64_t limit) {
     memset(l->layout.micros, 0, l->layout.data * sizeof *l->layout.micros);
     x->limit_ns = limit;
-    MUST(pst_search_predict(x, c, l, PST_SCORE_WALK));
+    MUST(pst_search_predict(x, c, l, PST_SCORE_PATH));
     x->limit_ns = UINT64_MAX;
     return l->step_ns;
 }

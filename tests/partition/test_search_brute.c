@@ -47,7 +47,7 @@ static pst_status score(const pst_search_problem *problem, pst_candidate *l) {
     own.time_limit_s = 0;
     pst_status status = pst_search_context_open(&own, &x);
     if (status == PST_OK) status = pst_search_predict(&x, &c, l, PST_SCORE_SIMULATE);
-    if (status == PST_OK) status = pst_search_measure(&x, &c, l, &excess, &stage);
+    if (status == PST_OK) status = pst_search_estimate_memory(&x, &c, l, &excess, &stage);
     pst_search_context_close(&x);
     return status;
 }

@@ -45,9 +45,9 @@ static void check_held(const pst_schedule *s, const pst_search_flight *f) {
             if (op == PST_OP_F && ++held > most) most = held;
             if (op == PST_OP_B || op == PST_OP_BW) held--;
         }
-        if (f->held[r] != most)
+        if (f->stage_f_to_b[r] != most)
             fail_msg("%s, %u stages, %u micro-batches: stage %u holds %u, not %u", s->name,
-                     s->n_rank, s->n_micro, r, most, f->held[r]);
+                     s->n_rank, s->n_micro, r, most, f->stage_f_to_b[r]);
     }
 }
 
@@ -80,11 +80,11 @@ static void check(pst_search_context *x, uint32_t p, uint32_t chunks, uint32_t m
     assert_int_equal(f->n_chunk, s->n_chunk);
     assert_memory_equal(f->stage, s->rank_of_chunk, s->n_chunk * sizeof *f->stage);
     count(s, PST_OP_F, s->split ? PST_OP_W : PST_OP_BW, most);
-    compare(s, "F to W", f->most, most);
+    compare(s, "F to W", f->f_to_w, most);
     count(s, PST_OP_F, s->split ? PST_OP_B : PST_OP_BW, most);
-    compare(s, "F to B", f->to_b, most);
+    compare(s, "F to B", f->f_to_b, most);
     count(s, PST_OP_B, PST_OP_W, most);
-    compare(s, "B to W", f->to_w, most);
+    compare(s, "B to W", f->b_to_w, most);
     check_held(s, f);
     free(most);
     pst_schedule_close(s);

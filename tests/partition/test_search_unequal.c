@@ -3,7 +3,7 @@
  * not all can be tried, devices that no one number of them makes use of are used, and no layout is
  * below the bound; what would be split across a border is not; and what such stages hold and take
  * is their own. */
-#include "partition/search/drive.h"
+#include "partition/search/candidates.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>

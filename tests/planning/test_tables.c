@@ -23,7 +23,7 @@ static void same_tables(const pst_cost_table *a, const pst_cost_table *b) {
     same("W", a->w_ns, b->w_ns, a->n);
     same("exchanges", a->exchange_ns, b->exchange_ns, a->n);
     same("scratch", a->scratch, b->scratch, a->n);
-    same("scratch of B and W apart", a->scratch_apart, b->scratch_apart, a->n);
+    same("scratch of B and W apart", a->scratch_split, b->scratch_split, a->n);
     same("cross", a->cross, b->cross, a->n);
     same("elements", a->elements, b->elements, a->n);
     same("accumulated", a->accumulated, b->accumulated, a->n);
@@ -31,11 +31,11 @@ static void same_tables(const pst_cost_table *a, const pst_cost_table *b) {
     for (int mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         same("again", a->again_ns[mode], b->again_ns[mode], a->n);
         same("stash", a->stash[mode], b->stash[mode], a->n);
-        same("late", a->late[mode], b->late[mode], a->n);
-        same("apart", a->apart[mode], b->apart[mode], a->n);
-        same("apart, made again", a->held_apart[mode], b->held_apart[mode], a->n);
+        same("late", a->stash_to_w[mode], b->stash_to_w[mode], a->n);
+        same("apart", a->b_to_w[mode], b->b_to_w[mode], a->n);
+        same("apart, made again", a->recomputed_to_w[mode], b->recomputed_to_w[mode], a->n);
         same("enter", a->enter[mode], b->enter[mode], a->n);
-        same("held", a->held[mode], b->held[mode], a->n);
+        same("held", a->recomputed[mode], b->recomputed[mode], a->n);
     }
     assert_true(a->norm_ns == b->norm_ns && a->step_ns == b->step_ns &&
                 a->reduce_ns == b->reduce_ns);

@@ -1,8 +1,8 @@
-/* Less zero for a layout that is all but chosen: of equals the least. */
-#include "partition/search/drive.h"
+/* Chooses the lowest ZeRO stage among equally fast ones, for a layout that is otherwise final. */
+#include "partition/search/candidates.h"
 #include "partition/search/score.h"
 
-/* The set's layout with another zero, predicted; *other NULL: it cannot be had. */
+/* The set's layout with another ZeRO stage, predicted; *other NULL: infeasible. */
 static pst_status predict_with(pst_search_context *x, const pst_search_candidates *set,
                                uint32_t zero, pst_search_config *c, pst_candidate **other) {
     uint64_t excess;
@@ -31,8 +31,8 @@ static void take(pst_search_candidates *set, const pst_search_config *c, pst_can
     set->best_config = *c;
 }
 
-pst_status pst_search_plainer(pst_search_context *x, pst_search_candidates *set) {
-    const pst_choices *zero = &x->problem->zero;
+pst_status pst_search_lower_zero(pst_search_context *x, pst_search_candidates *set) {
+    const pst_search_values *zero = &x->problem->zero;
     for (uint32_t i = 0;
          i < zero->n && set->row.data > 1 && zero->value[i] < set->row.best->layout.zero; i++) {
         pst_search_config c;

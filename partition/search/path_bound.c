@@ -1,11 +1,11 @@
-/* What no walk through the order of a schedule ends before, whatever the order is: it says of most
- * cuts that they are no use before the order is made, which takes longer than all else. With a(k)
- * and z(k) when F and B of the first micro-batch can be at chunk k at the earliest, on each stage
- *   begin  nothing runs before a of its first chunk, behind which is all its work;
- *   first  nor do others than w(k) F of each chunk k of it before z of its last one
- *          (partition/search/bound.c, pst_schedule_warm_up);
- *   end    when it is done with B, the last one of its first chunk has to come back to the stages
- *          before, as B of their first chunks. */
+/* Lower bound of the longest path, without the schedule's order of passes: most cuts are refused by
+ * it before that order is built, which takes longer than everything else. Let a(k) and z(k) be the
+ * earliest times at which F and B of the first micro-batch can start at chunk k. For each stage:
+ *   begin  nothing runs before a(k) of its first chunk; all its work comes after that
+ *   first  before z(k) of its last chunk only w(k) F of each of its chunks k can run
+ *          (partition/search/bound.c, pst_schedule_warm_up)
+ *   end    after its last B of its first chunk, the gradient still has to pass B of the first
+ *          chunks of the stages before */
 #include "partition/search/score.h"
 
 static uint32_t chunk_of(const pst_schedule_row *row, const pst_search_flight *f, uint32_t stage,
@@ -18,7 +18,7 @@ static uint64_t backward_ns(const pst_schedule_row *row, const pst_search_times 
     return t->ns[k].b + (row->split ? 0 : t->ns[k].w);
 }
 
-/* When each stage could begin, did it run all its passes behind each other from there on. */
+/* When each stage could begin if it then ran all its passes without waiting. */
 static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
                         const pst_search_times *t, uint32_t m, uint64_t *begin) {
     const pst_schedule_size size = {f->pipeline, f->chunks, m};
@@ -38,12 +38,12 @@ static void find_begins(const pst_schedule_row *row, const pst_search_flight *f,
     }
 }
 
-void pst_search_early(const pst_schedule_row *row, const pst_search_flight *f,
-                      const pst_search_times *t, uint32_t m, uint64_t *end_ns) {
+void pst_search_path_bound(const pst_schedule_row *row, const pst_search_flight *f,
+                           const pst_search_times *t, uint32_t m, uint64_t *end_ns) {
     uint64_t backward = 0;
     find_begins(row, f, t, m, end_ns);
     for (uint32_t stage = f->pipeline; stage-- > 0;) {
-        /* the number of a stage is that of its first chunk */
+        /* stage s has chunk s as its first */
         uint64_t w = 0, *end = &end_ns[stage];
         for (uint32_t i = 0; i < f->chunks; i++) {
             const pst_pass_ns *ns = &t->ns[chunk_of(row, f, stage, i)];
