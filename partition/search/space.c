@@ -383,7 +383,7 @@ static uint32_t sequences(const pst_search_problem *p, const pst_search_config *
 static void say_infeasible(const pst_search_problem *p, const pst_search_config *like,
                            const list *l, char why[160]) {
     if (!l->micros)
-        snprintf(why, 160, "infeasible: no micro_batch divides %u samples for %u replicas",
+        snprintf(why, 160, "infeasible: no micro_batch splits %u samples over %u replicas",
                  p->batch, like->data);
     else if (!l->feasible) snprintf(why, 160, "infeasible: %s", l->why);
     else

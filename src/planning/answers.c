@@ -1,5 +1,4 @@
-/* Questions about what was planned, and how answers are written. planning/planning.h declares
- * it. */
+/* Answers about a plan, and how numbers are written. planning/planning.h declares them. */
 #include "base/bytes.h"
 #include "base/plural.h"
 #include "planning/planning.h"
@@ -7,10 +6,10 @@
 
 const char *pst_planning_source(const pst_planning *x) {
     if (x->profile) return "profile";
-    return x->nominal && !x->datasheet ? "nominal" : "datasheet";
+    return x->local && !x->datasheet ? "nominal" : "datasheet";
 }
 
-uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *c, uint32_t stage) {
+uint64_t pst_planning_capacity(const pst_planning *x, const pst_candidate *c, uint32_t stage) {
     uint64_t least = x->problem.memory;
     const pst_grid grid = pst_layout_grid(&c->layout);
     for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++)
@@ -18,8 +17,8 @@ uint64_t pst_planning_room(const pst_planning *x, const pst_candidate *c, uint32
     return least;
 }
 
-/* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of
- * the whole), as the tape has them; 0: not known. */
+/* FLOPs of a micro-batch on the first tensor rank (of the whole model where stages have different
+ * numbers of them), from the tape; 0: unknown. */
 static double flops_of(pst_planning *x, const pst_candidate *c) {
     pst_planning_part *part;
     pst_tape *tape;
@@ -38,9 +37,9 @@ double pst_planning_mfu(const pst_planning *x, const pst_candidate *c) {
         const pst_cluster_device *d = &x->cluster->device[c->layout.device[i]];
         peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
     }
-    if (x->nominal || peak <= 0) return 0;
-    double flops = flops_of((pst_planning *)(uintptr_t)x, c) *
-                   (c->layout.tensor_before ? 1 : c->layout.tensor);
+    if (x->local || peak <= 0) return 0;
+    double flops =
+        flops_of((pst_planning *)(uintptr_t)x, c) * (c->layout.tensor_before ? 1 : c->layout.tensor);
     return flops * c->layout.n_micro / ((double)c->step_ns * 1e-9 * peak);
 }
 
@@ -72,11 +71,12 @@ const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
     return pst_bytes_text(bytes, PST_KIB, PST_GIB, 2, text);
 }
 
-const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size_t room) {
+const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size_t capacity) {
     const pst_grid grid = {r->pipeline, r->data, r->tensor, r->before};
     size_t n = 0;
-    if (!r->before) snprintf(text, room, "%u", r->tensor);
-    for (uint32_t s = 0; r->before && s < r->pipeline && n < room; s++)
-        n += (size_t)snprintf(text + n, room - n, "%s%u", s ? "-" : "", pst_grid_degree(grid, s));
+    if (!r->before) snprintf(text, capacity, "%u", r->tensor);
+    for (uint32_t s = 0; r->before && s < r->pipeline && n < capacity; s++)
+        n += (size_t)snprintf(text + n, capacity - n, "%s%u", s ? "-" : "",
+                              pst_grid_degree(grid, s));
     return text;
 }

@@ -1,20 +1,20 @@
-/* Where no layout fits: what would. Each change is searched with, as if it had been asked for,
- * while --time-limit lasts: all that the run file leaves open is chosen anew, and the step is what
- * counts. Of a run whose layout is settled, src/prepare/fits.c says what would, to the byte and
- * without a search, on which it may not depend. planning/planning.h declares it. */
+/* Where no layout fits: a change that makes one fit. Each change is searched as if the user had
+ * asked for it, while --time-limit lasts: all open keys are chosen anew, and the shortest step
+ * wins. For a run whose layout is fixed src/prepare/fits.c does the same exactly and without a
+ * search. planning/planning.h declares it. */
 #include "base/clock.h"
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds at most: for the search with one change; for all of them together. */
+/* seconds at most: for one search; for all of them together */
 static const double each_s = 1, all_s = 30;
 
-static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
+static int is_timed_out(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
 
-/* The best layout of the problem as it is now, x->problem, or any that fits; NULL: nothing does, or
- * it cannot be, or there is no time. */
-static pst_status try_it(pst_planning *x, int any, pst_candidate **best) {
+/* The best layout of x->problem as it is now, or (any) one that fits; NULL: none fits, or it is
+ * infeasible, or no time is left. */
+static pst_status search_now(pst_planning *x, int any, pst_candidate **best) {
     pst_search_result *r = NULL;
     *best = NULL;
     pst_search_problem problem = x->problem;
@@ -53,7 +53,7 @@ static const char *const key_name[KEYS] = {"recompute", "zero",     "micro_batch
                                            "schedule",  "chunks",   "sequence",
                                            "tensor",    "pipeline", "data"};
 
-/* What the search found for a key that was left open. */
+/* Names the value that the search found for a key. */
 static void name_change(key k, const pst_candidate *candidate, char *out) {
     const uint32_t value[KEYS] = {[ZERO] = candidate->layout.zero,
                                   [MICRO_BATCH] = candidate->layout.micro_batch,
@@ -83,11 +83,11 @@ static pst_status change_key(pst_planning *x, char *change) {
         if (!pst_config_given(x->config, k == MICRO_BATCH ? "train" : "parallel", key_name[k]))
             continue;
         x->open = key_name[k];
-        status = pst_planning_choices(x);
+        status = pst_planning_search_space(x);
         if (status == PST_EINPUT) {
             pst_error_clear();
             status = PST_OK;
-        } else if (status == PST_OK) status = try_it(x, 0, &best);
+        } else if (status == PST_OK) status = search_now(x, 0, &best);
         if (best && best->step_ns < least) {
             least = best->step_ns;
             name_change(k, best, change);
@@ -99,14 +99,14 @@ static pst_status change_key(pst_planning *x, char *change) {
     return status;
 }
 
-/* Gives every device, or what a rank may use where own, so many bytes. */
+/* Sets the memory of every device, or (own) the limit of a rank, to so many bytes. */
 static void set_memory(pst_planning *x, uint64_t bytes, int own) {
     if (own) x->problem.memory = bytes;
     for (uint32_t i = 0; i < x->cluster->n_device; i++)
         if (x->cluster->device[i].memory < bytes && !own) x->cluster->device[i].memory = bytes;
 }
 
-/* *best: a layout that is found with so many bytes; NULL: none is. */
+/* *best: a layout that fits in so many bytes; NULL: none. */
 static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, pst_candidate **best) {
     const uint64_t asked = x->problem.memory;
     uint32_t n = x->cluster->n_device;
@@ -114,14 +114,14 @@ static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, pst_candi
     if (!kept) return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t i = 0; i < n; i++) kept[i] = x->cluster->device[i].memory;
     set_memory(x, bytes, own);
-    pst_status status = try_it(x, 1, best);
+    pst_status status = search_now(x, 1, best);
     for (uint32_t i = 0; i < n; i++) x->cluster->device[i].memory = kept[i];
     x->problem.memory = asked;
     free(kept);
     return status;
 }
 
-/* Up to what pst_planning_bytes prints. */
+/* Rounded up to what pst_planning_bytes prints. */
 static uint64_t round_up(uint64_t bytes) {
     uint64_t unit = 1u << 10;
     if (bytes >= 1u << 20) unit = 1u << 20;
@@ -131,11 +131,11 @@ static uint64_t round_up(uint64_t bytes) {
 
 enum { MEMORY_TRIES = 6, NEAR = 64 };
 
-/* Halves what lies between what is too little and what *layout, the caller's, was found with, until
- * that is near. */
+/* Bisection between a size that is too small and the one of *candidate, which is the caller's,
+ * until they are near. */
 static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, uint64_t *bytes,
                                pst_candidate **candidate) {
-    while (*bytes > too_little + *bytes / NEAR && !is_late(x)) {
+    while (*bytes > too_little + *bytes / NEAR && !is_timed_out(x)) {
         pst_candidate *found;
         uint64_t middle = round_up(too_little + (*bytes - too_little) / 2);
         if (middle >= *bytes) break;
@@ -151,7 +151,7 @@ static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, ui
     return PST_OK;
 }
 
-/* Of the search's rows, that of the layout has it if it is nearer than what it has. */
+/* If the layout exceeds its memory less than its row's: it replaces that. */
 static pst_status keep_nearer(pst_planning *x, const pst_candidate *c) {
     for (uint32_t i = 0; i < x->result->n_row; i++) {
         pst_search_row *r = &x->result->row[i];
@@ -165,19 +165,19 @@ static pst_status keep_nearer(pst_planning *x, const pst_candidate *c) {
     return PST_OK;
 }
 
-/* Memory with which some layout fits: as much as what comes nearest needs, or somewhat more; and
- * with how little. */
+/* The least memory with which some layout fits: first what the nearest layout needs, or somewhat
+ * more, then less. */
 static pst_status change_memory(pst_planning *x, char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
     char text[32];
     uint64_t needs = 0;
     if (!nearest) return PST_OK;
     const pst_candidate *candidate = nearest->best;
-    const uint64_t room = pst_planning_room(x, candidate, nearest->stage);
-    int own = x->problem.memory && x->problem.memory == room;
+    const uint64_t capacity = pst_planning_capacity(x, candidate, nearest->stage);
+    int own = x->problem.memory && x->problem.memory == capacity;
     pst_candidate *found = NULL;
     for (uint32_t s = 0; s < candidate->layout.pipeline; s++)
-        if (candidate->peak_bytes[s] > pst_planning_room(x, candidate, s) &&
+        if (candidate->peak_bytes[s] > pst_planning_capacity(x, candidate, s) &&
             candidate->peak_bytes[s] > needs)
             needs = candidate->peak_bytes[s];
     for (int i = 0; i < MEMORY_TRIES && !found; i++) {
@@ -185,7 +185,7 @@ static pst_status change_memory(pst_planning *x, char *change) {
         PST_TRY(try_memory(x, needs, own, &found));
     }
     if (!found) return PST_OK;
-    pst_status status = least_memory(x, room, own, &needs, &found);
+    pst_status status = least_memory(x, capacity, own, &needs, &found);
     if (status == PST_OK) status = keep_nearer(x, found);
     pst_candidate_close(found);
     snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s",
@@ -195,9 +195,9 @@ static pst_status change_memory(pst_planning *x, char *change) {
 
 /* --- more devices ----------------------------------------------------------------------------- */
 
-enum { SPARE = 5 };
+enum { RESERVED_SHIFT = 5 };
 
-/* between nodes, of each device: ib:400Gb/s */
+/* assumed between nodes, per device: ib:400Gb/s */
 static const pst_cluster_link assumed = {10000, 50e9};
 
 static int has_links(const pst_cluster *c) {
@@ -208,8 +208,8 @@ static uint32_t nodes_of(const pst_cluster *c) {
     return c->device[c->n_device - 1].node - c->device[0].node + 1;
 }
 
-/* The cluster with so many nodes, those of `from` again and again; a little of their memory is
- * left, for no run can be prepared on devices that nobody has described. */
+/* The cluster with so many nodes, repeating those of `from`. Some of their memory is reserved,
+ * because no run can be prepared on devices that do not exist. */
 static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *to) {
     uint32_t have = nodes_of(from);
     *to = *from;
@@ -230,7 +230,7 @@ static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *t
                 pst_cluster_device *d = &to->device[to->n_device++];
                 *d = from->device[i];
                 d->node = k;
-                d->memory -= d->memory >> SPARE;
+                d->memory -= d->memory >> RESERVED_SHIFT;
             }
     }
     return PST_OK;
@@ -246,11 +246,11 @@ static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) 
         x->cluster = &larger;
         x->problem.cluster = &larger;
         x->problem.verify = NULL;
-        status = pst_planning_choices(x);
+        status = pst_planning_search_space(x);
         if (status == PST_EINPUT) {
             pst_error_clear();
             status = PST_OK;
-        } else if (status == PST_OK) status = try_it(x, 1, &best);
+        } else if (status == PST_OK) status = search_now(x, 1, &best);
     }
     *devices = best ? larger.n_device : 0;
     pst_candidate_close(best);
@@ -261,7 +261,7 @@ static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) 
     return status;
 }
 
-/* Twice as many nodes until it fits, then the least between. */
+/* Doubles the nodes until a layout fits, then bisects. */
 static pst_status more_nodes(pst_planning *x, char *text) {
     uint32_t have = nodes_of(x->cluster), each = x->cluster->n_device / have, fits = 0, devices = 0,
              found = 0;
@@ -275,14 +275,14 @@ static pst_status more_nodes(pst_planning *x, char *text) {
     for (found = fits; low + 1 < high;) {
         uint32_t middle = low + (high - low) / 2;
         PST_TRY(try_nodes(x, middle, &devices));
-        if (is_late(x)) return PST_OK; /* there may be a smaller one */
+        if (is_timed_out(x)) return PST_OK; /* a smaller one may exist */
         if (devices) {
             high = middle;
             found = devices;
         } else low = middle;
     }
     snprintf(text, PST_PLANNING_ADVICE, "%u nodes, %u devices%s", high, found,
-             has_links(x->cluster) ? "" : ", with ib:400Gb/s between nodes, say");
+             has_links(x->cluster) ? "" : ", assuming ib:400Gb/s between nodes");
     return PST_OK;
 }
 
@@ -294,11 +294,11 @@ static pst_status try_first(pst_planning *x, uint32_t n, pst_candidate **best) {
     const uint32_t all = x->cluster->n_device;
     *best = NULL;
     x->cluster->n_device = n;
-    pst_status status = pst_planning_choices(x);
+    pst_status status = pst_planning_search_space(x);
     if (status == PST_EINPUT) {
         pst_error_clear();
         status = PST_OK;
-    } else if (status == PST_OK) status = try_it(x, 0, best);
+    } else if (status == PST_OK) status = search_now(x, 0, best);
     x->cluster->n_device = all;
     x->problem = asked;
     return status;
@@ -308,14 +308,13 @@ pst_status pst_planning_fewer(pst_planning *x) {
     const pst_config *c = x->config;
     const pst_candidate *candidate = x->result->best;
     const uint32_t all = x->cluster->n_device;
-    if (!candidate || x->nominal ||
-        (c->parallel.pipeline && c->parallel.data && c->parallel.tensor))
+    if (!candidate || x->local || (c->parallel.pipeline && c->parallel.data && c->parallel.tensor))
         return PST_OK;
-    /* of all ranks, about */
+    /* of all ranks, roughly */
     const double work_ns =
         (double)candidate->busy_ns * pst_grid_size(pst_layout_grid(&candidate->layout));
     x->fewer_ns = candidate->step_ns;
-    for (uint32_t n = all / 2; n && work_ns / n < (double)x->fewer_ns && !is_late(x); n /= 2) {
+    for (uint32_t n = all / 2; n && work_ns / n < (double)x->fewer_ns && !is_timed_out(x); n /= 2) {
         pst_candidate *best;
         PST_TRY(try_first(x, n, &best));
         if (best && best->step_ns < x->fewer_ns) {
@@ -332,7 +331,7 @@ static pst_status find_change(pst_planning *x, char *change, char *cluster) {
     int fixed = c->parallel.pipeline && c->parallel.data && c->parallel.tensor;
     PST_TRY(change_key(x, change));
     if (!*change) PST_TRY(change_memory(x, change));
-    return x->nominal || fixed ? PST_OK : more_nodes(x, cluster);
+    return x->local || fixed ? PST_OK : more_nodes(x, cluster);
 }
 
 pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE],

@@ -1,11 +1,9 @@
-/* What the model's operators cost with degrees that the search tries. planning/planning.h declares
- * it. */
+/* Costs of the model's operators with the degrees of the search (planning/planning.h). */
 #include "backends/machine.h"
 #include "planning/planning.h"
 #include "prepare/profile_use.h"
 
-/* Between the devices of a node that has this kind; of ranks that do not fit in one, between
- * nodes. */
+/* The link between devices of a node with this kind; between nodes if one node has too few. */
 static pst_status tensor_link(const pst_planning *x, uint32_t kind, uint32_t tensor,
                               pst_cluster_link *link) {
     const pst_cluster *c = x->cluster;
@@ -18,16 +16,16 @@ static pst_status tensor_link(const pst_planning *x, uint32_t kind, uint32_t ten
     return pst_fail(PST_EINPUT, "no node has %u devices of kind %s", tensor, c->kind[kind].name);
 }
 
-/* Other machines are taken to have what a precision needs. */
+/* Other machines are assumed to support every precision. */
 uint32_t pst_planning_isa(const pst_planning *x) {
-    if (!x->nominal) return UINT32_MAX;
+    if (!x->local) return UINT32_MAX;
     uint32_t isa = pst_prepare_isa_to_inspect(x->config);
     return pst_registry_is_host(x->device) ? isa & ~(uint32_t)PST_ISA_CUDA : isa;
 }
 
 uint32_t pst_planning_threads(const pst_planning *x, uint32_t ranks) {
     if (x->config->parallel.threads) return (uint32_t)x->config->parallel.threads;
-    return x->nominal ? pst_machine_threads(ranks) : 1;
+    return x->local ? pst_machine_threads(ranks) : 1;
 }
 
 pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph) {
@@ -36,18 +34,18 @@ pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph) {
     if (!*path) return PST_OK;
     pst_status status = pst_profile_load(path, &x->profile);
     if (status != PST_OK) return pst_fail_in(status, "parallel.profile");
-    while (!x->nominal && k < x->cluster->n_kind &&
+    while (!x->local && k < x->cluster->n_kind &&
            !pst_costs_profiled(&x->cluster->kind[k], x->profile))
         k++;
-    if (!x->nominal && k == x->cluster->n_kind) {
+    if (!x->local && k == x->cluster->n_kind) {
         const pst_profile_head *head = pst_profile_head_of(x->profile);
         return pst_fail(
             PST_EINPUT,
-            "parallel.profile: %s: the profile is of %s '%s', and the cluster has none; "
-            "leave it out",
+            "parallel.profile: %s: the profile was measured on %s '%s', which the cluster "
+            "does not have; leave it out",
             path, *head->device ? "device" : "processor", *head->device ? head->model : head->cpu);
     }
-    const pst_device_kind *kind = x->nominal ? NULL : &x->cluster->kind[k];
+    const pst_device_kind *kind = x->local ? NULL : &x->cluster->kind[k];
     const pst_profile_purpose purpose = {x->config, kind, pst_planning_threads(x, n), x->processors,
                                          0};
     PST_TRY(pst_profile_suits(x->profile, &purpose, graph));
@@ -58,13 +56,14 @@ pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph) {
 static pst_costs costs_of(const pst_planning *x, uint32_t kind) {
     uint32_t n = x->cluster->n_device,
              most = x->profile ? pst_profile_head_of(x->profile)->ranks : 1;
-    return (pst_costs){.kind = x->nominal ? x->datasheet : &x->cluster->kind[kind],
+    return (pst_costs){.kind = x->local ? x->datasheet : &x->cluster->kind[kind],
                        .profile = x->profile,
                        .busy = n < most ? n : most};
 }
 
-/* The table of all layers from that of x->layers, which is the callee's from now on. */
-static pst_status lengthen(const pst_planning *x, pst_cost_table *few, pst_cost_table **table) {
+/* The table for all layers from that for x->layers, of which it takes ownership. */
+static pst_status repeat_layers(const pst_planning *x, pst_cost_table *few,
+                                pst_cost_table **table) {
     if (few->n == x->problem.n_item) {
         *table = few;
         return PST_OK;
@@ -89,14 +88,14 @@ pst_status pst_planning_table(void *arg, const pst_search_key *key, const pst_co
         pst_device device = {.ops = x->device,
                              .isa = pst_planning_isa(x),
                              .threads = pst_planning_threads(x, x->cluster->n_device)};
-        /* Nobody knows yet the kernels of other machines: they are taken to be as these. */
+        /* Other machines are assumed to have the same kernels. */
         pst_chooser chooser = {.arg = &device, .choose = pst_prepare_choose};
         pst_cost_table *few;
         if (tensor > 1) PST_TRY(tensor_link(x, kind, tensor, &link));
         PST_TRY(
             pst_cost_table_build(part->graph, &costs, tensor > 1 ? &link : NULL, &chooser, &few));
         pst_planning_fold_table(few, part->first, part->n);
-        PST_TRY(lengthen(x, few, &part->table[kind]));
+        PST_TRY(repeat_layers(x, few, &part->table[kind]));
     }
     *table = part->table[kind];
     return PST_OK;

@@ -1,5 +1,4 @@
-/* Exact predictions of a layout that the search has found, prepared as a run would be.
- * planning/planning.h declares it. */
+/* Exact predictions of a layout, prepared as a run would be. planning/planning.h declares it. */
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +18,20 @@ static void take_exact(const pst_prepared *p, pst_candidate *c) {
     c->solved = pst_schedule_kind_of(p->plan->layout.schedule) == PST_SCHEDULE_SOLVED;
 }
 
-static pst_status settle_cluster(pst_planning *x) {
-    if (x->settled) return PST_OK;
+static pst_status fill_config(pst_planning *x) {
+    if (x->filled_config) return PST_OK;
     char *text = strdup(x->cluster_text);
-    pst_status status =
-        text ? pst_config_copy(x->config, &x->settled) : pst_fail(PST_ENOMEM, "no memory to plan");
+    pst_status status = text ? pst_config_copy(x->config, &x->filled_config)
+                             : pst_fail(PST_ENOMEM, "no memory to plan");
     if (status != PST_OK) {
         free(text);
         return status;
     }
-    free(x->settled->parallel.cluster);
-    x->settled->parallel.cluster = text;
+    free(x->filled_config->parallel.cluster);
+    x->filled_config->parallel.cluster = text;
     return PST_OK;
 }
 
-/* As a run of this layout would be prepared. */
 pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst_prepared **p) {
     const uint32_t n_rank = pst_grid_size(pst_layout_grid(&found->layout));
     pst_layout layout;
@@ -46,9 +44,9 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst
                              .layout = &layout,
                              .score = 1,
                              .quiet = 1};
-    PST_TRY(settle_cluster(x));
+    PST_TRY(fill_config(x));
     PST_TRY(pst_planning_layout(x, &found->layout, &layout));
-    pst_status status = pst_prepare(x->settled, &o, p);
+    pst_status status = pst_prepare(x->filled_config, &o, p);
     pst_layout_close(&layout);
     return status;
 }

@@ -1,9 +1,9 @@
-/* The file of a layout that the search has found. planning/planning.h declares it. */
+/* Writes a layout as a plan file. planning/planning.h declares it. */
 #include "base/file.h"
 #include "planning/planning.h"
 #include <stdlib.h>
 
-/* With the path by which a file is found again from elsewhere. */
+/* An absolute path, which is valid in every folder. */
 static pst_status name_file(const char *path, char **text) {
     char *real = realpath(path, NULL);
     pst_status status = pst_plan_set_text(text, real ? real : path);

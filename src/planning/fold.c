@@ -1,5 +1,5 @@
-/* Cuts are told in operators of the whole model, whatever tensor degree a layout has: what tensor
- * ranks exchange goes with the operator that it belongs to. planning/planning.h declares it. */
+/* Cuts count operators of the whole model, whatever the tensor degree: tensor exchanges belong to
+ * the operator before them. planning/planning.h declares it. */
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,7 @@ static int is_of(const char *name, const char *operator) {
     return !strncmp(name, operator, n) && name[n] == '.';
 }
 
-/* Operators keep their names and order; of those between two, the ones that are named after the
- * first are its. */
+/* Splitting keeps the names and order of operators; an exchange is named after its operator. */
 pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part,
                                    uint32_t **first) {
     uint32_t *at = malloc((whole->n_node + (size_t)1) * sizeof *at), j = 0;
@@ -23,7 +22,8 @@ pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part
         while (j < part->n_node && strcmp(part->node[j].name, whole->node[i].name)) j++;
         if (j++ < part->n_node) continue;
         free(at);
-        return pst_fail(PST_EINTERNAL, "a tensor rank has no operator %s", whole->node[i].name);
+        return pst_fail(PST_EINTERNAL, "operator %s is missing in a tensor rank's graph",
+                        whole->node[i].name);
     }
     at[whole->n_node] = part->n_node;
     *first = at;
@@ -32,7 +32,7 @@ pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part
 
 typedef enum { SUM, MOST, FIRST } how;
 
-/* x: [first[n]], of which n are left. */
+/* x: [first[n]] values, which become n. */
 static void fold(uint64_t *x, const uint32_t *first, uint32_t n, how way) {
     for (uint32_t i = 0; x && i < n; i++) {
         uint64_t value = x[first[i]];

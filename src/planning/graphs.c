@@ -1,31 +1,31 @@
-/* Graphs of the model with degrees that the search tries. planning/planning.h declares it. */
+/* Graphs of the model for the degrees of the search. planning/planning.h declares it. */
 #include "graph/split.h"
 #include "planning/planning.h"
 #include "prepare/prepare.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The whole model with so many layers for this micro-batch, kept. */
+/* The unsplit model with so many layers and this micro-batch, cached. */
 static pst_status build_whole(pst_planning *x, uint32_t layers, uint32_t micro_batch,
                               const pst_graph **whole) {
-    for (uint32_t i = 0; i < x->n_whole; i++)
-        if (x->whole[i].layers == layers && x->whole[i].graph->micro_batch == micro_batch) {
-            *whole = x->whole[i].graph;
+    for (uint32_t i = 0; i < x->n_model; i++)
+        if (x->models[i].layers == layers && x->models[i].graph->micro_batch == micro_batch) {
+            *whole = x->models[i].graph;
             return PST_OK;
         }
-    pst_planning_whole *more = realloc(x->whole, (x->n_whole + 1) * sizeof *more);
+    pst_planning_model *more = realloc(x->models, (x->n_model + 1) * sizeof *more);
     if (!more) return pst_no_memory("to plan");
-    x->whole = more;
+    x->models = more;
     pst_model_config model = x->model;
     model.layers = layers;
     model.micro_batch = micro_batch;
-    more[x->n_whole].layers = layers;
-    PST_TRY(x->row->build(&model, &more[x->n_whole].graph));
-    *whole = more[x->n_whole++].graph;
+    more[x->n_model].layers = layers;
+    PST_TRY(x->row->build(&model, &more[x->n_model].graph));
+    *whole = more[x->n_model++].graph;
     return PST_OK;
 }
 
-/* The first operator that uses a parameter of an earlier one; n_node: none does. */
+/* The first operator that uses a parameter of an earlier one; n_node: none. */
 static uint32_t find_tied(const pst_graph *g) {
     for (uint32_t i = 0; i < g->n_node; i++)
         for (uint32_t k = 0; k < g->node[i].n_param; k++)
@@ -35,8 +35,8 @@ static uint32_t find_tied(const pst_graph *g) {
     return g->n_node;
 }
 
-/* untied: operators from the last use of a tied parameter on are on stages of another number of
- * tensor ranks, so that neither they nor the parameter are split. */
+/* untied: operators from the last use of a tied parameter on lie on stages with another number of
+ * tensor ranks, so neither they nor the parameter are split. */
 static pst_status split(const pst_graph *whole, pst_split_options o, uint32_t untied,
                         pst_graph **part) {
     uint32_t tied = untied ? find_tied(whole) : whole->n_node,
@@ -57,8 +57,7 @@ pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *ke
         pst_planning_part *k = &x->part[i];
         if (memcmp(&k->key, key, sizeof *key)) continue;
         *part = k;
-        return k->status == PST_OK ? PST_OK
-                                   : pst_fail(k->status, "no %u tensor ranks", key->tensor);
+        return k->status == PST_OK ? PST_OK : pst_fail(k->status, "%s", k->why);
     }
     pst_planning_part *more = realloc(x->part, (x->n_part + 1) * sizeof *more), *k;
     if (!more) return pst_no_memory("to plan");
@@ -76,6 +75,7 @@ pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *ke
         k->status = pst_planning_fold_nodes(whole, k->graph, &k->first);
         k->n = whole->n_node;
     }
+    if (k->status != PST_OK) snprintf(k->why, sizeof k->why, "%s", pst_error());
     *part = k;
     return k->status;
 }
@@ -93,7 +93,7 @@ pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *l, pst_plann
 
 /* --- models of fewer layers ------------------------------------------------------------------- */
 
-/* Layers, or one more where they are odd: tensor ranks share them out by twos. */
+/* Layers of the short model, one more if their number is odd: tensor ranks split them in pairs. */
 enum { FEW = 6 };
 
 static int is_alike(const pst_graph *g, const pst_node *a, const pst_graph *h, const pst_node *b) {
@@ -109,7 +109,7 @@ static int is_alike(const pst_graph *g, const pst_node *a, const pst_graph *h, c
            a->attr.activation == b->attr.activation;
 }
 
-/* Which items of a model of fewer layers come again: some in its middle. */
+/* The items in the middle of the short model that repeat. */
 uint32_t pst_planning_repeated(const pst_planning *x, uint32_t n, uint32_t *period) {
     *period = 2 * (x->problem.n_item - n) / (x->model.layers - x->layers);
     return (n - *period) / 2;

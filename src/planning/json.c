@@ -1,5 +1,5 @@
-/* What `penstock plan --json` says to programs: docs/formats.md has its keys. planning/planning.h
- * declares it. */
+/* Output of `penstock plan --json`: docs/formats.md lists its keys. planning/planning.h declares
+ * it. */
 #include "planning/planning.h"
 #include <errno.h>
 #include <jansson.h>
@@ -46,11 +46,11 @@ static json_t *in_flight_of(const pst_candidate *c) {
 static json_t *room_of(const pst_planning *x, const pst_candidate *c) {
     json_t *list = json_array();
     for (uint32_t s = 0; s < c->layout.pipeline; s++)
-        json_array_append_new(list, json_integer((json_int_t)pst_planning_room(x, c, s)));
+        json_array_append_new(list, json_integer((json_int_t)pst_planning_capacity(x, c, s)));
     return list;
 }
 
-/* What it is, and what is predicted of it. */
+/* A layout and its predictions. */
 static json_t *layout_of(const pst_planning *x, const pst_candidate *candidate) {
     json_t *j = json_pack(
         "{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline",

@@ -1,11 +1,10 @@
-/* What the search has found, as a run is prepared from it, and as a plan. planning/planning.h
- * declares it. */
+/* A layout of the search as a run prepares it, and as a plan. planning/planning.h declares it. */
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The same cut in operators of the graph; first: where in it each operator of the whole model
- * begins. */
+/* The same cut, counted in operators of the graph; first: where each operator of the whole model
+ * begins in it. */
 static void translate(pst_layout *l, const pst_planning_part *part) {
     for (uint32_t c = 0; c <= l->n_chunk; c++) l->first_item[c] = part->first[l->first_item[c]];
     l->n_item = part->graph->n_node;

@@ -1,5 +1,4 @@
-/* See planning/page.h: the layout in words, the operators with their chunks, and the rows of the
- * comparison. */
+/* See planning/page.h: the layout in words, the operators with their chunks, and the rows. */
 #include "planning/page_parts.h"
 #include "base/plural.h"
 #include "planning/planning.h"
@@ -7,25 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends to a text of `room` bytes; what does not fit is cut off. */
-static void append(char *text, size_t room, const char *format, ...)
+/* Appends to a text of `capacity` bytes; cut off at its end. */
+static void append(char *text, size_t capacity, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t room, const char *format, ...) {
+static void append(char *text, size_t capacity, const char *format, ...) {
     size_t n = strlen(text);
     va_list args;
     va_start(args, format);
-    vsnprintf(text + n, room - n, format, args);
+    vsnprintf(text + n, capacity - n, format, args);
     va_end(args);
 }
 
-/* The one that all chunks have, or that they differ. */
-static void recompute_text(const uint8_t *recompute, uint32_t n, char *text, size_t room) {
+/* The mode of all chunks, or that they differ. */
+static void recompute_text(const uint8_t *recompute, uint32_t n, char *text, size_t capacity) {
     for (uint32_t c = 1; c < n; c++)
         if (recompute[c] != recompute[0]) {
-            snprintf(text, room, "per stage");
+            snprintf(text, capacity, "per stage");
             return;
         }
-    snprintf(text, room, "%s", pst_recompute_name((pst_recompute)recompute[0]));
+    snprintf(text, capacity, "%s", pst_recompute_name((pst_recompute)recompute[0]));
 }
 
 /* --- words ------------------------------------------------------------------------------------ */
@@ -33,19 +32,19 @@ static void recompute_text(const uint8_t *recompute, uint32_t n, char *text, siz
 static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     char grid[PST_GRID_TEXT], recompute[32];
     char *text = page->layout;
-    size_t room = sizeof page->layout;
+    size_t capacity = sizeof page->layout;
     const pst_layout *l = &p->plan->layout;
     uint32_t chunks = l->n_chunk / l->pipeline;
     pst_grid_text(p->grid, grid);
-    if (*grid) append(text, room, "%s", grid);
-    else append(text, room, "%u stage%s", p->grid.pipeline, pst_plural(p->grid.pipeline));
-    if (chunks > 1) append(text, room, ", %u chunks per stage", chunks);
-    append(text, room, ", schedule %s, %u micro-batch%s of %u sample%s", l->schedule, l->n_micro,
-           pst_plural_es(l->n_micro), l->micro_batch, pst_plural(l->micro_batch));
+    if (*grid) append(text, capacity, "%s", grid);
+    else append(text, capacity, "%u stage%s", p->grid.pipeline, pst_plural(p->grid.pipeline));
+    if (chunks > 1) append(text, capacity, ", %u chunks per stage", chunks);
+    append(text, capacity, ", schedule %s, %u micro-batch%s of %u sample%s", l->schedule,
+           l->n_micro, pst_plural_es(l->n_micro), l->micro_batch, pst_plural(l->micro_batch));
     recompute_text(l->recompute, l->n_chunk, recompute, sizeof recompute);
-    append(text, room, ", recomputation %s, %s", recompute,
+    append(text, capacity, ", recomputation %s, %s", recompute,
            pst_dtype_name(pst_graph_factors(p->graph)));
-    if (p->grid.data > 1) append(text, room, ", zero %d", p->job->zero);
+    if (p->grid.data > 1) append(text, capacity, ", zero %d", p->job->zero);
 }
 
 static void describe_model(const pst_prepared *p, pst_plan_page *page) {
@@ -58,11 +57,11 @@ static void describe_model(const pst_prepared *p, pst_plan_page *page) {
            p->whole->n_node);
 }
 
-/* Devices by kind and speed, in the order in which they first come. */
+/* Devices by kind and speed, in the order of their first occurrence. */
 static void describe_cluster(const pst_cluster *c, uint32_t used, pst_plan_page *page) {
     char *text = page->cluster;
     if (!c) {
-        append(text, sizeof page->cluster, "%u rank%s alike", used, pst_plural(used));
+        append(text, sizeof page->cluster, "%u equal rank%s", used, pst_plural(used));
         return;
     }
     append(text, sizeof page->cluster, "%u device%s on %u node%s: ", c->n_device,
@@ -80,14 +79,14 @@ static void describe_cluster(const pst_cluster *c, uint32_t used, pst_plan_page 
     if (used != c->n_device) append(text, sizeof page->cluster, "; %u used", used);
 }
 
-/* In the order in which a duration is looked for. */
+/* In the order in which durations are looked up. */
 static void describe_costs(const pst_prepared *p, pst_plan_page *page) {
     char *text = page->costs;
-    size_t room = sizeof page->costs;
+    size_t capacity = sizeof page->costs;
     if (*p->config->parallel.measured)
-        append(text, room, "measured by the run %s, else ", p->config->parallel.measured);
-    if (p->profile) append(text, room, "profile %s, else ", p->config->parallel.profile);
-    append(text, room, "modelled for %s",
+        append(text, capacity, "measured by the run %s, else ", p->config->parallel.measured);
+    if (p->profile) append(text, capacity, "profile %s, else ", p->config->parallel.profile);
+    append(text, capacity, "modelled for %s",
            p->costs.kind ? p->costs.kind->name : "a nominal CPU core");
 }
 
@@ -112,12 +111,13 @@ static void describe(const pst_prepared *p, const pst_search_result *r, pst_plan
     if (!r) return;
     page->bound_ns = r->bound_ns;
     page->gap = r->gap;
-    append(page->search, sizeof page->search,
-           "%llu layouts looked at, %llu simulated, %llu laid out to the byte; %u combination%s of "
-           "degrees%s",
-           (unsigned long long)r->n_layout, (unsigned long long)r->n_simulated,
-           (unsigned long long)r->n_verified, r->n_row, pst_plural(r->n_row),
-           r->timed_out ? "; ended by the time limit" : "");
+    append(
+        page->search, sizeof page->search,
+        "%llu layouts estimated, %llu simulated, %llu compiled and simulated; %u combination%s of "
+        "degrees%s",
+        (unsigned long long)r->n_layout, (unsigned long long)r->n_simulated,
+        (unsigned long long)r->n_verified, r->n_row, pst_plural(r->n_row),
+        r->timed_out ? "; stopped by the time limit" : "");
 }
 
 /* --- operators -------------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static void add_operators(const pst_prepared *p, pst_plan_page *page) {
     add_costs(p->cut, page);
 }
 
-/* The slowest rank of a stage sets its pace. */
+/* The slowdown of a stage: that of its slowest rank. */
 static double slowest(const pst_prepared *p, uint32_t stage) {
     double most = 1;
     for (uint32_t r = 0; r < p->job->n_rank; r++)

@@ -1,19 +1,18 @@
-/* Memory of a rank over one step: a slot is held from the first instruction that writes it to the
- * last that needs it, scratch while its program runs, everything before the slots all the time. The
- * same births and deaths as those that the memory map was made from, on the predicted time
- * axis. */
+/* Memory of a rank during one step: a slot is held from the first instruction that writes it to the
+ * last one that needs it, scratch while its program runs, everything before the slots all the time.
+ * Uses the lifetimes of the memory map, on the predicted time axis. */
 #include "planning/page_parts.h"
 #include "base/arena.h"
 #include <stdlib.h>
 
-/* From when to when a moment (pst_event) of one micro-batch of one chunk lasts. */
+/* Start and end of an event (pst_event) of one micro-batch and chunk. */
 typedef struct {
-    uint64_t start, end; /* ns; start UINT64_MAX: it does not happen here */
+    uint64_t start, end; /* ns; start UINT64_MAX: does not occur on this rank */
 } moment;
 
 typedef struct {
     uint64_t ns;
-    int64_t slots, scratch; /* bytes that are held more from then on */
+    int64_t slots, scratch; /* bytes added from this time on */
 } change;
 
 typedef struct {
@@ -22,14 +21,14 @@ typedef struct {
     uint32_t rank, n_micro;
     moment *at; /* [n_chunk][n_micro][PST_EV_COUNT] */
     change *change;
-    size_t n, room;
+    size_t n, capacity;
 } lives;
 
 static moment *moment_of(const lives *x, uint32_t chunk, uint32_t micro, uint32_t event) {
     return x->at + ((size_t)chunk * x->n_micro + micro) * PST_EV_COUNT + event;
 }
 
-/* Which moment an instruction is of; PST_EV_COUNT: none. */
+/* The event of an instruction; PST_EV_COUNT: none. */
 static uint32_t event_of(const lives *x, const pst_instr *in) {
     if (in->opcode <= PST_OP_BW) return pst_event_of(in->opcode);
     if (in->local == PST_NONE) return PST_EV_COUNT;
@@ -77,7 +76,7 @@ static void find_lives(lives *x, const pst_slots *slots) {
     }
 }
 
-/* At one moment what ends comes before what begins. */
+/* At equal times, what ends comes before what begins. */
 static int in_time(const void *a, const void *b) {
     const change *x = a, *y = b;
     if (x->ns != y->ns) return x->ns < y->ns ? -1 : 1;
@@ -109,9 +108,9 @@ pst_status pst_plan_page_held(const pst_prepared *p, uint32_t rank, pst_plan_ran
                .rank = rank,
                .n_micro = pst_job_micros(p->job, rank)};
     size_t n_moment = (size_t)x.cut->n_chunk * x.n_micro * PST_EV_COUNT;
-    x.room = 2 * ((size_t)p->job->list[rank].n_instr + (size_t)slots->n_class * x.n_micro);
+    x.capacity = 2 * ((size_t)p->job->list[rank].n_instr + (size_t)slots->n_class * x.n_micro);
     x.at = malloc((n_moment ? n_moment : 1) * sizeof *x.at);
-    x.change = malloc((x.room ? x.room : 1) * sizeof *x.change);
+    x.change = malloc((x.capacity ? x.capacity : 1) * sizeof *x.change);
     pst_status status =
         x.at && x.change ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the report");
     if (status == PST_OK) {

@@ -1,15 +1,16 @@
-/* Private to planning/page*.c: the parts of a plan's report that are filled apart. */
+/* Private to planning/page*.c: the parts of a plan's report. */
 #ifndef PST_PLANNING_PAGE_PARTS_H
 #define PST_PLANNING_PAGE_PARTS_H
 #include "planning/page.h"
 #include "report/plan.h"
 
-/* The whole page; zeros before, but `change`. What is there has to be released in every case.
+/* Fills the page, which is zero except for `change`. The caller releases it even on failure.
  * ENOMEM. */
 pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *result,
                               pst_plan_page *page);
-/* planning/page_ranks.c: page->rank and page->trace, of the ranks that are shown. ENOMEM. */
+/* planning/page_ranks.c: fills page->rank and page->trace for the ranks that are shown. ENOMEM. */
 pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page);
-/* planning/page_memory.c: what a rank holds over the step, from the lives of its slots. ENOMEM. */
+/* planning/page_memory.c: memory of a rank during the step, from the lifetimes of its slots.
+ * ENOMEM. */
 pst_status pst_plan_page_held(const pst_prepared *p, uint32_t rank, pst_plan_rank *to);
 #endif

@@ -1,17 +1,16 @@
-/* Of a plan's report: which ranks are shown, what each of them does when, and what its time goes
- * into. */
+/* Ranks in a plan's report: which are shown, what each does when, and where its time goes. */
 #include "planning/page_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What a stretch of a rank's step belongs to, in the order of precedence where they overlap. */
+/* Kinds of intervals in a rank's step; where they overlap, the first one counts. */
 typedef enum { COMPUTE, MESSAGE, REPLICA, NORM, N_CLASS } class;
 typedef struct {
     uint64_t start, end;
     uint8_t class;
 } stretch;
 
-/* Durations of a pass: all of it, of that tensor exchanges, and recomputation. */
+/* ns of a pass: all of it, its tensor exchanges, its recomputation. */
 typedef struct {
     uint64_t all, exchange, again;
 } parts;
@@ -51,7 +50,7 @@ static int by_start(const void *a, const void *b) {
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The waits of a rank: what is covered by receiving, and by nothing that it computes. */
+/* Waiting times: intervals in which the rank receives and does not compute. */
 static void add_waits(stretch *s, size_t n, uint64_t step_ns, pst_plan_rank *to) {
     static const pst_plan_time time[] = {
         [MESSAGE] = PST_PLAN_MESSAGE, [REPLICA] = PST_PLAN_REPLICA, [NORM] = PST_PLAN_STEP};
@@ -127,8 +126,8 @@ static void add_memory(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) 
     to->room = pst_prepare_usable_bytes(p, p->memory_limit, rank);
 }
 
-/* All ranks; of many, those of one tensor rank of each stage and replica; of more, or where only
- * one has lists, one pipeline; of more, its first stages. */
+/* All ranks; if too many, tensor rank 0 of each stage and replica; if still too many, or if only
+ * one pipeline has instruction lists, one pipeline; else its first stages. */
 static uint32_t choose(const pst_prepared *p, uint32_t rank[PST_PLAN_ROWS], const char **shown) {
     pst_grid grid = p->grid;
     uint32_t lane = pst_job_first_lane(p->job), data = grid.data, tensor = grid.tensor, n = 0,
@@ -141,7 +140,7 @@ static uint32_t choose(const pst_prepared *p, uint32_t rank[PST_PLAN_ROWS], cons
     if (p->job->alone || grid.pipeline * data * tensor > PST_PLAN_ROWS)
         if (pst_grid_lanes(grid) > 1) {
             data = tensor = 1;
-            *shown = "one pipeline, which stands for all";
+            *shown = "one pipeline, which represents all";
         }
     for (uint32_t s = 0; s < grid.pipeline; s++)
         for (uint32_t k = 0; k < data; k++)

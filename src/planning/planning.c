@@ -15,8 +15,8 @@
 
 /* --- what is planned for ---------------------------------------------------------------------- */
 
-/* As a run here would choose it. A run on several hosts has looked itself whether messages can go
- * directly. */
+/* The device as a run here would choose it. A run on several hosts has already checked whether
+ * messages can go from device to device. */
 static pst_status open_device(pst_planning *x) {
     const pst_device_config config = {.threads = 1};
     const pst_direct_ops *direct;
@@ -31,7 +31,7 @@ static pst_status open_device(pst_planning *x) {
     return PST_OK;
 }
 
-/* Processors of this machine: as many as -n says, or the degrees that are given, else all. */
+/* Processors of this machine: as many as -n or the given degrees say, else all. */
 static pst_status open_processors(pst_planning *x) {
     const pst_config *c = x->config;
     int64_t n = x->options->ranks, degrees = pst_prepare_lanes(c);
@@ -41,16 +41,16 @@ static pst_status open_processors(pst_planning *x) {
     if (n < 1 || n > PST_RANKS_MAX)
         return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64,
                         PST_RANKS_MAX, n);
-    x->nominal = 1;
+    x->local = 1;
     PST_TRY(pst_cluster_default((uint32_t)n, &x->cluster));
     return open_device(x);
 }
 
-/* What parallel.throttle makes of equal devices. */
+/* Applies parallel.throttle to equal devices. */
 static pst_status throttle(pst_planning *x) {
     const pst_config *c = x->config;
     uint32_t n = x->cluster->n_device, given = c->parallel.n_throttle;
-    if (!given || !x->nominal) return PST_OK;
+    if (!given || !x->local) return PST_OK;
     if (given > 1 && given != n)
         return pst_fail(
             PST_EINPUT,
@@ -67,21 +67,21 @@ static pst_status throttle(pst_planning *x) {
     return PST_OK;
 }
 
-/* What a rank may use, whatever its device has; 0: not said. */
+/* Memory limit of a rank, whatever its device has; 0: none given. */
 static uint64_t rank_memory(const pst_planning *x) {
     return x->config->parallel.memory > 0 ? (uint64_t)x->config->parallel.memory : x->memory;
 }
 
-/* What a device may use, where it is not said: as its kind has it, or this machine. */
+/* Fills in missing memory sizes of devices, from their kind or this machine. */
 static void fill_memory(pst_planning *x) {
     pst_cluster *c = x->cluster;
-    uint64_t own = x->nominal && !rank_memory(x) ? pst_prepare_free(x->device, c->n_device) : 0;
+    uint64_t own = x->local && !rank_memory(x) ? pst_prepare_free(x->device, c->n_device) : 0;
     for (uint32_t i = 0; i < c->n_device; i++)
         if (!c->device[i].memory)
-            c->device[i].memory = x->nominal ? own : c->kind[c->device[i].kind].memory;
+            c->device[i].memory = x->local ? own : c->kind[c->device[i].kind].memory;
 }
 
-/* Like a run of it, it is modelled for the kind of the first device. */
+/* The device of a run on this cluster: of the kind of its first device. */
 static pst_status load_cluster(pst_planning *x) {
     PST_TRY(pst_cluster_load(x->cluster_text, &x->cluster));
     x->device = pst_prepare_device_of(x->config, x->cluster->kind + x->cluster->device[0].kind);
@@ -94,7 +94,7 @@ static pst_status open_cluster(pst_planning *x) {
     if (!*x->cluster_text) PST_TRY(open_processors(x));
     else PST_TRY(load_cluster(x));
     PST_TRY(throttle(x));
-    if (!x->nominal && o->ranks > x->cluster->n_device)
+    if (!x->local && o->ranks > x->cluster->n_device)
         return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has %u devices", o->ranks,
                         x->cluster_text, x->cluster->n_device);
     if (o->ranks) x->cluster->n_device = (uint32_t)o->ranks; /* the first ones */
@@ -113,8 +113,7 @@ static pst_status open_model(pst_planning *x) {
     return x->optim ? PST_OK : pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);
 }
 
-/* Bytes per element of a parameter: what operators read, what an optimizer keeps of it, masters
- * included. */
+/* Bytes per element of a parameter: weights, and optimizer state with masters. */
 static void fill_problem(pst_planning *x) {
     const pst_config *c = x->config;
     int half = pst_dtype_is_half(pst_dtype_stored(x->model.dtype));
@@ -142,7 +141,7 @@ pst_status pst_planning_search(pst_planning *x) {
     x->problem.n_item = part->graph->n_node;
     PST_TRY(pst_planning_profile(x, part->graph));
     PST_TRY(pst_planning_shorten(x));
-    PST_TRY(pst_planning_choices(x));
+    PST_TRY(pst_planning_search_space(x));
     PST_TRY(pst_search(&x->problem, &x->result));
     x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
     return PST_OK;
@@ -156,44 +155,51 @@ void pst_planning_close(pst_planning *x) {
         free(x->part[i].first);
         pst_graph_close(x->part[i].graph);
     }
-    for (uint32_t i = 0; i < x->n_whole; i++) pst_graph_close(x->whole[i].graph);
+    for (uint32_t i = 0; i < x->n_model; i++) pst_graph_close(x->models[i].graph);
     free(x->part);
-    free(x->whole);
+    free(x->models);
     free(x->micros);
     free(x->degree);
-    pst_config_close(x->settled);
+    pst_config_close(x->filled_config);
     pst_profile_close(x->profile);
     pst_cluster_close(x->cluster);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
+static int is_timed_out(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
 
-pst_status pst_planning_none(const pst_planning *x, const char *change, const char *cluster) {
+static const char *skip_prefix(const char *why) {
+    static const char prefix[] = "infeasible: ";
+    return strncmp(why, prefix, sizeof prefix - 1) ? why : why + sizeof prefix - 1;
+}
+
+pst_status pst_planning_infeasible(const pst_planning *x, const char *change, const char *cluster) {
     const pst_search_row *row = pst_planning_nearest(x);
-    const char *why = x->result->n_row ? x->result->row[0].why
-                                       : "no degrees go with the model, the batch and the cluster";
+    const char *why = x->result->n_row
+                          ? x->result->row[0].why
+                          : "no combination of degrees suits the model, the batch and the cluster";
     char over[32], degrees[PST_PLANNING_DEGREES];
     if (!row)
-        return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device,
-                        why);
+        return pst_fail(PST_EINPUT, "no layout is feasible on %u device%s: %s",
+                        x->cluster->n_device, pst_plural(x->cluster->n_device), skip_prefix(why));
     return pst_fail(
         PST_ENOMEM,
-        "no layout %s the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
-        "%s over on stage %u%s%s%s%s%s%s%s",
-        x->result->timed_out ? "that was found in time fits in" : "fits in", x->cluster->n_device,
+        "no layout %s the memory of %u device%s: the nearest, %u stage%s x %u replica%s x %s, "
+        "needs "
+        "%s more on stage %u%s%s%s%s%s%s%s",
+        x->result->timed_out ? "found in time fits in" : "fits in", x->cluster->n_device,
         pst_plural(x->cluster->n_device), row->pipeline, pst_plural(row->pipeline), row->data,
         pst_plural(row->data),
         pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before},
                              degrees),
         pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "",
-        change, *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster,
-        *change || !is_late(x) ? "" : "; there was no time left to look for what would do",
+        change, *cluster ? "; the smallest cluster of this kind on which one fits: " : "", cluster,
+        *change || !is_timed_out(x) ? "" : "; no time was left to search for a change that helps",
         *x->options->plan ? "; nothing is written to " : "", x->options->plan);
 }
 
-/* Of the best layout, or where nothing fits of the one that comes nearest. */
+/* Of the best layout, or where nothing fits of the nearest one. */
 static pst_status write_report(pst_planning *x, const char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
     const pst_candidate *found = x->result->best;
@@ -214,11 +220,11 @@ static pst_status answer(pst_planning *x, FILE *out) {
     if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
     else PST_TRY(pst_planning_text(x, out));
     PST_TRY(write_report(x, change));
-    if (!x->result->best) return pst_planning_none(x, change, cluster);
+    if (!x->result->best) return pst_planning_infeasible(x, change, cluster);
     return *o->plan ? pst_planning_write(x, x->result->best, o->plan) : PST_OK;
 }
 
-/* What is written takes no place of what is read. */
+/* An output must not overwrite an input. */
 static pst_status check_output(const char *path, const pst_config *c,
                                const pst_plan_run_options *o) {
     const char *const read[] = {c->source, c->parallel.profile, c->parallel.cluster, o->profile,
@@ -227,13 +233,13 @@ static pst_status check_output(const char *path, const pst_config *c,
         if (read[i] && pst_planned_is_file(path, read[i]))
             return pst_fail(
                 PST_EINPUT,
-                "%s is what is planned with, and would be replaced; write to another file", path);
+                "%s is an input of the plan and would be overwritten; write to another file", path);
     return PST_OK;
 }
 
-/* A plan asks nothing of this machine, but a run will. */
+/* A plan does not need the CPU feature, but a run here will. */
 static void warn_of_precision(const pst_planning *x) {
-    int here = x->nominal && pst_registry_is_host(x->device);
+    int here = x->local && pst_registry_is_host(x->device);
     if (here && x->model.dtype == PST_BF16 && pst_cpu_no_bf16())
         pst_log(
             PST_LOG_WARN,

@@ -122,7 +122,7 @@ static pst_status search(const pst_config *c, const pst_world *world, uint32_t n
     if (status == PST_OK && x.result->best) status = print_best(&x, f);
     else if (status == PST_OK) {
         status = pst_planning_change(&x, change, cluster);
-        if (status == PST_OK) status = pst_planning_none(&x, change, cluster);
+        if (status == PST_OK) status = pst_planning_infeasible(&x, change, cluster);
     }
     pst_planning_close(&x);
     return status;

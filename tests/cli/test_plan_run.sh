@@ -8,7 +8,7 @@ write_run 2
 weights() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 
 "$PENSTOCK" plan run.yaml -n 4 -o plan.yaml --report plan.html >out || fail "plan"
-for line in '^layout ' '^step .*tokens/s' '^at least .* gap [0-9.]*%' '^memory  *stage 0: ' '^costs ' '^searched ' 'the best$'; do
+for line in '^layout ' '^step .*tokens/s' '^lower bound .* gap [0-9.]*%' '^memory  *stage 0: ' '^costs ' '^searched ' 'the best$'; do
     grep -q -e "$line" out || fail "no line '$line' in: $(cat out)"
 done
 grep -q '<html' plan.html || fail "no page"
@@ -71,7 +71,7 @@ held=$(tr -d ' \n' <json | sed 's/"rows".*//; s/.*"in_flight":\[\([^]]*\)\].*/\1
 [ "$held" = 7.0,5.0,3.0,1.0 ] && [ "$held" = "$(numbers peak_activations out)" ] || fail "in flight $held, simulated $(numbers peak_activations out)"
 "$PENSTOCK" plan run.yaml -n 20 layers=4 pipeline=20 schedule=1f1b -o deep.yaml >out || fail "20 stages"
 most=$(sed -n 's/^ *peak_bytes: \[\(.*\)\].*/\1/p' deep.yaml | tr ',' '\n' | awk '$1 > most { most = $1; at = NR - 1 } END { print at }')
-grep -q "more, none fuller than stage $most\$" out || fail "stage $most has most: $(cat out)"
+grep -q "more stages, none fuller than stage $most\$" out || fail "stage $most has most: $(cat out)"
 "$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 -o two.yaml >out || fail "two replicas"
 "$PENSTOCK" simulate two.yaml --what-if device.1.speed=0.25 >out || fail "a slow replica"
 awk '/no order can take less/ { bound = $13 - $5 } $1 == 1 { busy = $2 } END { exit !(busy > 0 && bound + 0.001 >= busy) }' out ||
@@ -83,7 +83,7 @@ grep -q '"lower_bound_s": null' out || fail "a bound of nothing: $(grep lower_bo
 grep -q '^crowded  *2 ranks of 4096 threads take turns on' out || fail "not crowded: $(cat out)"
 "$PENSTOCK" plan run.yaml -n 1 threads=1 >out && ! grep -q '^crowded' out || fail "one rank is crowded: $(cat out)"
 
-expect_plan 4 'no layout fits.*over on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K --report none.html
+expect_plan 4 'no layout fits.*more on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K --report none.html
 kib=$(sed -n 's/.*it would fit with \([0-9]*\)\.[0-9]* KiB .*/\1/p' err)
 "$PENSTOCK" plan run.yaml -n 4 memory=$((kib + 1))K >out 2>err || fail "it does not fit with $kib KiB, as was said: $(cat err)"
 ! "$PENSTOCK" plan run.yaml -n 4 memory=$((kib * 9 / 10))K >out 2>err || fail "it fits with much less than $kib KiB"
@@ -95,8 +95,8 @@ expect_plan 4 'memory per device (parallel.memory)' run.yaml -n 1 memory=100K
 least=$(sed -n 's/.*it would fit with \([0-9.]*\) \([KM]\)iB of memory.*/\1\2iB/p' err)
 "$PENSTOCK" plan run.yaml -n 1 memory="$least" >out || fail "it does not fit with $least, as was said"
 expect_plan 2 'no link between devices.*such as ib:400Gb/s' run.yaml --cluster '2x1 h100'
-expect_plan 2 'run.yaml is what is planned with' run.yaml -n 2 -o ./run.yaml
-expect_plan 2 'run.yaml is what is planned with' run.yaml -n 2 --report run.yaml
+expect_plan 2 'run.yaml is an input of the plan' run.yaml -n 2 -o ./run.yaml
+expect_plan 2 'run.yaml is an input of the plan' run.yaml -n 2 --report run.yaml
 rc=0
 "$PENSTOCK" plan run.yaml -n 2 channels=48 -o wide.yaml >out && "$PENSTOCK" train run.yaml plan=wide.yaml transport=self >out 2>err || rc=$?
 [ $rc = 2 ] && grep -q 'another model.*made with model.channels=48' err || fail "plan of another model: status $rc, $(cat err)"
@@ -105,15 +105,15 @@ expect_plan 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
 expect_plan 2 'infeasible: 64 pipeline stages need as many operators, and the model has 22' run.yaml -n 64 pipeline=64
 expect_plan 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
 expect_plan 2 'micro_batch: 3 does not divide' run.yaml -n 4 micro_batch=3
-expect_plan 2 'schedule solved is planned with for up to 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
-expect_plan 2 'schedule custom cannot be planned with' run.yaml -n 4 schedule=custom
-expect_plan 2 'one way for all chunks' run.yaml -n 4 'recompute=[none, full]'
-expect_plan 2 'no layout is possible' run.yaml -n 4 tensor=4
+expect_plan 2 'schedule solved for at most 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
+expect_plan 2 'does not support schedule custom' run.yaml -n 4 schedule=custom
+expect_plan 2 'one mode for all chunks' run.yaml -n 4 'recompute=[none, full]'
+expect_plan 2 'no layout is feasible' run.yaml -n 4 tensor=4
 expect_plan 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
-expect_plan 2 'do not share out train.batch, 8' run.yaml -n 2 'replicas=[2, 3]'
+expect_plan 2 'do not divide train.batch 8' run.yaml -n 2 'replicas=[2, 3]'
 printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
 expect_plan 2 "other.yaml: the profile has processor 'A'" run.yaml -n 2 --profile other.yaml
-"$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'of the replicas 1, 3$\|of the replicas 1, 3,' out || fail "replicas as given: $(cat out)"
+"$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'per replica 1, 3$\|per replica 1, 3,' out || fail "replicas as given: $(cat out)"
 expect_plan 2 'leave those out' run.yaml --graph x
 expect_plan 2 'go with --graph' run.yaml --devices 4
 expect_plan 2 'nowhere.yaml' nowhere.yaml

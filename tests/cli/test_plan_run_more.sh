@@ -64,12 +64,12 @@ for plan in solved named; do "$PENSTOCK" train -q run.yaml transport=self layers
 [ "$(step solved.yaml)" = "$(step runs/run/plan.yaml)" ] || fail "solved, planned $(step solved.yaml), run $(step runs/run/plan.yaml)"
 
 
-# the smallest cluster that would do is enough, and no smaller one; as of processors, for products of a GPU have 32 MiB of
+# the smallest cluster that fits is enough, and no smaller one; as of processors, for products of a GPU have 32 MiB of
 # workspace, which counts where the module is
-expect_plan 4 'the smallest cluster of this kind that would do: [0-9]* nodes, [0-9]* devices$' run.yaml device=cpu --cluster '2x1 h100 memory:200KiB ib:400Gb/s'
+expect_plan 4 'the smallest cluster of this kind on which one fits: [0-9]* nodes, [0-9]* devices$' run.yaml device=cpu --cluster '2x1 h100 memory:200KiB ib:400Gb/s'
 fits() { "$PENSTOCK" plan run.yaml device=cpu layers=4 channels=256 --cluster "$1x1 h100 memory:24MiB ib:400Gb/s" >out 2>err; }
-expect_plan 4 'that would do: [0-9]* nodes, [0-9]* devices, with ib:400Gb/s between nodes' run.yaml device=cpu layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
-nodes=$(sed -n 's/.*would do: \([0-9]*\) nodes.*/\1/p' err)
+expect_plan 4 'one fits: [0-9]* nodes, [0-9]* devices, assuming ib:400Gb/s between nodes' run.yaml device=cpu layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
+nodes=$(sed -n 's/.*one fits: \([0-9]*\) nodes.*/\1/p' err)
 fits "$nodes" || fail "it does not fit on $nodes nodes, as was said"
 ! fits $((nodes - 1)) || fail "it fits on less than $nodes nodes"
 
@@ -81,6 +81,6 @@ grep -q '^costs  *profile own.yaml' out && [ "$(grep -c 'were not measured' err)
 sed 's/cpu: "[^"]*"/cpu: "Z80"/' own.yaml >z80.yaml
 "$PENSTOCK" plan run.yaml -n 1 --profile z80.yaml --force >out 2>err || fail "forced: $(cat err)"
 grep -q "z80.yaml is used, although it does not match: .*of processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
-expect_plan 2 'and the cluster has none' run.yaml --cluster '1x1 h100' --profile own.yaml --force
+expect_plan 2 'which the cluster does not have' run.yaml --cluster '1x1 h100' --profile own.yaml --force
 
 exit $bad

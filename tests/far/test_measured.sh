@@ -40,11 +40,11 @@ s=$(sed -n 's/.*"step_s": *\([0-9]*\).*/\1/p' plan | head -n 1)
 for kind in h100 cpu; do
     rc=0
     "$PENSTOCK" plan run.yaml parallel.device=cpu parallel.profile=h200.yaml --cluster "1x2 $kind" >out 2>err || rc=$?
-    [ $rc = 2 ] && grep -q "of device 'NVIDIA H200', and the cluster has none" err || fail "$kind: status $rc, $(cat err)"
+    [ $rc = 2 ] && grep -q "on device 'NVIDIA H200', which the cluster does not have" err || fail "$kind: status $rc, $(cat err)"
 done
 
-refused "of device 'far', not 'cpu'" parallel.device=cpu
+refused "has device 'far' instead of 'cpu'" parallel.device=cpu
 FAR_MODEL="Distant 2"
 export FAR_MODEL
-refused "of device 'Distant 1', not 'Distant 2'"
+refused "has device 'Distant 1' instead of 'Distant 2'"
 exit $bad

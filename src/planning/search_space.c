@@ -1,4 +1,4 @@
-/* What `penstock plan` may try: a key that the run file gives is fixed, everything else open.
+/* The search space of `penstock plan`: a key that the run file gives is fixed, all others are open.
  * planning/planning.h declares it. */
 #include "planning/planning.h"
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static void add(pst_search_values *c, uint32_t value) {
     if (c->n < PST_SEARCH_VALUES && (!c->n || c->value[c->n - 1] < value)) c->value[c->n++] = value;
 }
 
-/* Ascending divisors of n, and of `others`, up to `most`; of more than fit, the least. */
+/* Ascending divisors of n and of `others`, up to `most`; the smallest if there are too many. */
 static void divisors_of(pst_search_values *c, uint64_t n, const pst_search_values *others,
                         uint64_t most) {
     c->n = 0;
@@ -37,15 +37,15 @@ static void divisors(pst_search_values *c, uint64_t n, uint64_t most) {
     divisors_of(c, n, NULL, most);
 }
 
-/* Where devices may be left over: all small degrees, then doublings and the divisors. */
+/* Where devices may stay unused: all small degrees, then powers of two and divisors. */
 static void degrees(pst_search_values *c, uint32_t n, uint32_t most) {
     c->n = 0;
     for (uint32_t d = 1; d <= n && d <= most; d++)
         if (d <= 8 || n % d == 0 || !(d & (d - 1))) add(c, d);
 }
 
-/* Whether all of n devices are to be used: of few that are not shared out in many ways (2^a x 3^b),
- * less may be better, such as 10 of 11. */
+/* Whether all n devices must be used. A few devices with few divisors (not 2^a x 3^b) may do better
+ * with fewer, such as 10 of 11. */
 static int use_all(int64_t n) {
     if (n > FEW_DEVICES) return 1;
     while (n % 2 == 0) n /= 2;
@@ -62,7 +62,7 @@ static uint32_t most_of_a_node(const pst_cluster *c) {
     return most;
 }
 
-/* Whether groups of so many devices leave none of any node over. */
+/* Whether groups of so many devices leave no device of any node unused. */
 static int fills_nodes(const pst_cluster *c, int64_t group) {
     uint32_t here = 0;
     for (uint32_t i = 0; i < c->n_device; i++) {
@@ -78,7 +78,7 @@ static int is_given(const pst_planning *x, const char *section, const char *key)
     return strcmp(x->open, key) && pst_config_given(x->config, section, key);
 }
 
-/* Fixed by the run file: 0 when it is open. */
+/* The value from the run file; 0: the key is open. */
 static int64_t given(const pst_planning *x, const char *key, int64_t value) {
     return is_given(x, "parallel", key) ? value : 0;
 }
@@ -88,8 +88,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Where devices differ, the slow ones may hold up the others, or cannot compute in this precision
- * at all: how many there are without those that are slower by a tenth, and so on. */
+/* Slow devices may hold up the others, or cannot compute in this precision at all: how many devices
+ * remain without those that are 10% slower than the fastest, and so on. */
 static pst_status choose_fewer(pst_planning *x) {
     const pst_cluster *c = x->cluster;
     double *rate = malloc(c->n_device * sizeof *rate);
@@ -108,8 +108,8 @@ static pst_status choose_fewer(pst_planning *x) {
     return PST_OK;
 }
 
-/* Tensor ranks of each stage, where the run file has them: as many stages. *ranks: the ranks of all
- * of a replica's stages that are known of. */
+/* Tensor ranks of each stage, if the run file lists them, which also fixes the number of stages.
+ * *ranks: least number of ranks of a replica. */
 static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipeline,
                                  int64_t *ranks) {
     const pst_config *c = x->config;
@@ -119,11 +119,10 @@ static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipel
     *ranks = (*pipeline ? *pipeline : 1) * (tensor ? tensor : 1);
     if (n <= 1) return PST_OK;
     if (*pipeline && *pipeline != n)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.tensor has tensor ranks of %u stages, but parallel.pipeline is %" PRId64
-            "; give one number for each stage, or one for all",
-            n, *pipeline);
+        return pst_fail(PST_EINPUT,
+                        "parallel.tensor has %u numbers, but parallel.pipeline is %" PRId64
+                        "; give one number for each stage, or one for all",
+                        n, *pipeline);
     if (!x->degree && !(x->degree = malloc(n * sizeof *x->degree)))
         return pst_fail(PST_ENOMEM, "no memory to plan");
     *pipeline = n;
@@ -135,10 +134,9 @@ static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipel
         same &= x->degree[s] == x->degree[0];
     }
     if (!same && is_given(x, "parallel", "sequence") && !strcmp(c->parallel.sequence, "true"))
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.sequence true does not go with stages of different numbers of tensor "
-            "ranks; leave it out, or give one number for all stages");
+        return pst_fail(PST_EINPUT, "parallel.sequence true needs equal tensor degrees on all "
+                                    "stages; leave it out, or give "
+                                    "parallel.tensor one number");
     if (!same) {
         x->problem.n_degree = n;
         x->problem.degree = x->degree;
@@ -174,7 +172,7 @@ static pst_status choose_degrees(pst_planning *x) {
         degrees(&p->pipeline, n, p->n_item);
         degrees(&p->data, n, n);
     }
-    /* Heads that they do not divide are shared out unevenly. */
+    /* Heads that a degree does not divide are split unevenly. */
     divisors_of(&p->tensor, x->model.heads ? x->model.heads : 1,
                 &(pst_search_values){.n = 1, .value = {node}}, node);
     if (pipeline) fix(&p->pipeline, (uint64_t)pipeline);
@@ -183,8 +181,7 @@ static pst_status choose_degrees(pst_planning *x) {
     return PST_OK;
 }
 
-/* Micro-batches of a step, all replicas together, as parallel.replicas has them: their size
- * follows. */
+/* parallel.replicas gives the micro-batches of all replicas: their size follows. */
 static pst_status choose_micros(pst_planning *x) {
     const pst_config *c = x->config;
     uint64_t sum = 0;
@@ -203,13 +200,14 @@ static pst_status choose_micros(pst_planning *x) {
     if (size * sum != (uint64_t)c->train.batch || (given && size != (uint64_t)c->train.micro_batch))
         return pst_fail(PST_EINPUT,
                         "parallel.replicas: %" PRIu64
-                        " micro-batches together do not share out train.batch, %" PRId64 "%s",
-                        sum, c->train.batch, given ? ", as train.micro_batch has it" : "");
+                        " micro-batches in total do not divide train.batch %" PRId64 "%s",
+                        sum, c->train.batch, given ? " into parts of train.micro_batch" : "");
     fix(&x->problem.micro_batch, size);
     return PST_OK;
 }
 
-/* Accumulators of parts of a step go with replicas that divide them. */
+/* parallel.reproducible has one accumulator per part of a step: the number of replicas must divide
+ * it. */
 static pst_status choose_replicas(pst_planning *x) {
     const pst_config *c = x->config;
     pst_search_values *data = &x->problem.data, kept = {0};
@@ -223,27 +221,27 @@ static pst_status choose_replicas(pst_planning *x) {
     for (uint32_t i = 0; c->parallel.reproducible && i < data->n; i++)
         if (c->parallel.reproducible % data->value[i] == 0) add(&kept, data->value[i]);
     if (c->parallel.reproducible) *data = kept;
-    return data->n
-               ? PST_OK
-               : pst_fail(PST_EINPUT, "parallel.data has to divide parallel.reproducible, %" PRId64,
-                          c->parallel.reproducible);
+    return data->n ? PST_OK
+                   : pst_fail(PST_EINPUT,
+                              "parallel.data must divide parallel.reproducible, which is %" PRId64,
+                              c->parallel.reproducible);
 }
 
-/* Layouts are found with the named schedules, and the orders of the best of them solved for when
+/* Layouts are searched with the named schedules, and the orders of the best ones are solved when
  * they are verified. */
 static pst_status choose_solved(pst_planning *x) {
     pst_search_values *pipeline = &x->problem.pipeline;
     if (x->cluster->n_device > SOLVED_DEVICES)
-        return pst_fail(
-            PST_EINPUT,
-            "schedule solved is planned with for up to %d devices, not %u: give -n, or leave "
-            "parallel.schedule out",
-            SOLVED_DEVICES, x->cluster->n_device);
+        return pst_fail(PST_EINPUT,
+                        "penstock plan supports schedule solved for at most %d devices, not %u; "
+                        "give -n, or leave "
+                        "parallel.schedule out",
+                        SOLVED_DEVICES, x->cluster->n_device);
     while (pipeline->n > 1 && pipeline->value[pipeline->n - 1] > SOLVED_STAGES) pipeline->n--;
     return PST_OK;
 }
 
-/* Without a limit of memory, orders that are solved for may hold no more than 1f1b does
+/* Without a memory limit, solved orders may hold no more micro-batches than 1f1b does
  * (prepare/solved.c). */
 static pst_status choose_all_schedules(pst_planning *x) {
     pst_search_problem *p = &x->problem;
@@ -254,7 +252,7 @@ static pst_status choose_all_schedules(pst_planning *x) {
     for (uint32_t i = 0; i < n; i++) {
         if (row[i].kind != PST_SCHEDULE_GENERATED || (less && !row[i].within_1f1b)) continue;
         if (p->n_schedule == PST_SEARCH_SCHEDULES)
-            return pst_fail(PST_EINTERNAL, "more schedules than %d to search: %s is beyond them",
+            return pst_fail(PST_EINTERNAL, "more than %d schedules to search: %s is one too many",
                             PST_SEARCH_SCHEDULES, row[i].name);
         p->schedule[p->n_schedule++] = row[i].name;
     }
@@ -271,10 +269,10 @@ static pst_status choose_schedule(pst_planning *x) {
     else if (is_given(x, "parallel", "schedule")) {
         PST_TRY(pst_schedule_find(c->parallel.schedule, &row));
         if (row->kind != PST_SCHEDULE_GENERATED)
-            return pst_fail(
-                PST_EINPUT,
-                "schedule %s cannot be planned with; leave parallel.schedule out or name another",
-                row->name);
+            return pst_fail(PST_EINPUT,
+                            "penstock plan does not support schedule %s; leave parallel.schedule "
+                            "out or name another",
+                            row->name);
         p->n_schedule = 1;
         p->schedule[0] = row->name;
         return PST_OK;
@@ -290,10 +288,9 @@ static pst_status choose_recompute(pst_planning *x) {
         return PST_OK;
     }
     if (c->parallel.n_recompute != 1)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.recompute: give one way for all chunks, or leave it out and each chunk gets "
-            "its own");
+        return pst_fail(PST_EINPUT, "parallel.recompute: expected one mode for all chunks; leave "
+                                    "it out, and each chunk gets its "
+                                    "own");
     PST_TRY(pst_recompute_find(c->parallel.recompute[0], &mode));
     memset(x->problem.recompute, 0, sizeof x->problem.recompute);
     x->problem.recompute[mode] = 1;
@@ -316,11 +313,10 @@ static void choose_rest(pst_planning *x) {
     else p->sequence = (pst_search_values){.n = 2, .value = {0, 1}};
 }
 
-pst_status pst_planning_choices(pst_planning *x) {
+pst_status pst_planning_search_space(pst_planning *x) {
     if (x->config->parallel.n_devices)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.devices: which device has which rank is for the plan to say; leave it out");
+        return pst_fail(PST_EINPUT,
+                        "parallel.devices: the plan assigns devices to ranks; leave it out");
     PST_TRY(choose_degrees(x));
     PST_TRY(choose_replicas(x));
     PST_TRY(choose_schedule(x));
