@@ -1,9 +1,9 @@
-/* A smaller problem: items that follow each other in one order are taken together. */
+/* A smaller problem: items that follow each other in an order are merged into blocks. */
 #include "partition/foreign/downset.h"
 #include <stdlib.h>
 
-/* Nets between blocks; within one they cost nothing. mark: [n_block] 1 + the net that has it
- * last. */
+/* Nets between blocks; within a block they cost nothing. mark: [n_block] 1 + the last net of the
+ * block. */
 static void fill_nets(const pst_downset_problem *p, const uint32_t *block_of, uint32_t *mark,
                       pst_downset_problem *to) {
     for (uint32_t net = 0; net < p->n_net; net++) {

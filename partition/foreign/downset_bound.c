@@ -1,7 +1,7 @@
-/* A lower bound by prices. Every device of kind k offers `limit` of its time at the price
- * weight[k]; item i takes at least the cheapest of weight[k] * time. So the sum of that over the
- * items is at most limit * sum of count * weight, whatever the split: the dual of sharing out items
- * in fractions. See downset.h. */
+/* A lower bound by linear-programming duality. Every device of kind k sells `limit` of its time at
+ * the price weight[k]; item i costs at least the minimum of weight[k] * time. For every split, the
+ * sum of that over the items is at most limit * sum of count * weight: the dual of distributing
+ * fractions of items. See downset.h. */
 #include "partition/foreign/downset.h"
 #include <math.h>
 
@@ -21,7 +21,7 @@ static double of_weights(const pst_downset_problem *p, const double *weight) {
     return devices > 0 ? work / devices : 0;
 }
 
-/* An item is somewhere as a whole, or on all replicas that its kind allows. */
+/* An item lies on one device, or on all replicas that its kind allows. */
 static double of_items(const pst_downset_problem *p) {
     double most = 0;
     for (uint32_t i = 0; i < p->n_item; i++) {
@@ -36,7 +36,7 @@ static double of_items(const pst_downset_problem *p) {
     return most;
 }
 
-/* Prices that say how fast a kind is on the whole. */
+/* Initial prices: the average speed of each kind. */
 static void start(const pst_downset_problem *p, double *weight) {
     for (uint32_t k = 0; k < p->n_kind; k++) {
         double sum = 0;
@@ -48,8 +48,8 @@ static void start(const pst_downset_problem *p, double *weight) {
     }
 }
 
-/* Device time that an item takes at least, by prices, where no load is above `limit`: where its
- * part needs several devices they exchange something, too. */
+/* Device time, at these prices, that an item needs at least if no load exceeds `limit`: if its part
+ * needs several devices, they also exchange. */
 static double work_within(const pst_downset_problem *p, const double *weight, double limit,
                           uint32_t item) {
     double least = INFINITY, x = p->exchange[item];
@@ -60,7 +60,7 @@ static double work_within(const pst_downset_problem *p, const double *weight, do
             p->kind[k].count < p->kind[k].replicas ? p->kind[k].count : p->kind[k].replicas;
         if (!most || !isfinite(time)) continue;
         somewhere = 1;
-        if (time > limit) { /* limit m >= time + x (m - 1) / m, from the larger root on */
+        if (time > limit) { /* limit m >= time + x (m - 1) / m holds from the larger root on */
             double b = time + x,
                    m = ceil((b + sqrt(fmax(b * b - 4 * limit * x, 0))) / (2 * limit) * (1 - 1e-9));
             if (m > most) continue;
@@ -71,8 +71,7 @@ static double work_within(const pst_downset_problem *p, const double *weight, do
     return somewhere ? least : 0;
 }
 
-/* The bound may be raised to any limit under which the work would be more than the devices can
- * do. */
+/* Any limit at which the work exceeds what the devices can do is a bound. */
 static double with_exchanges(const pst_downset_problem *p, const double *weight, double bound) {
     double devices = 0, low = bound, high = 2 * bound;
     for (uint32_t k = 0; k < p->n_kind; k++) devices += weight[k] * p->kind[k].count;

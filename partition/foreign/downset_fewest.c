@@ -1,8 +1,7 @@
-/* Whether parts whose loads are at most a limit can have all items, on many devices: as the search
- * of downset_search.c, but a part takes the fewest devices of each kind that are fast enough, for
- * what it leaves over is of use, and for every downset only the cheapest way to it is kept for each
- * number of devices of all kinds but one. Exact then; where these are too many, numbers near each
- * other are kept as one. See downset.h. */
+/* Whether all items fit into parts with loads of at most a limit, on many devices. As the search of
+ * downset_search.c, but a part takes the fewest devices of each kind that are fast enough, and for
+ * every downset only the cheapest state is kept for each number of devices of all kinds but one.
+ * Exact, unless these states are too many and nearby numbers are merged. See downset.h. */
 #include "partition/foreign/downset_part.h"
 #include "base/clock.h"
 #include <math.h>
@@ -10,10 +9,10 @@
 #include <string.h>
 
 typedef struct {
-    /* price of the devices that are used, INFINITY: none found; load of the last part */
+    /* price of the devices in use, INFINITY: none found; load of the last part */
     double cost, load;
     uint32_t from, state;   /* the downset before the last part, and its state */
-    uint16_t kind, devices; /* where the last part is */
+    uint16_t kind, devices; /* kind and devices of the last part */
     uint16_t used[PST_DOWNSET_KINDS];
 } cell;
 
@@ -22,8 +21,8 @@ typedef struct {
     const pst_downset_list *list;
     const pst_downset_range *range;
     pst_downset_grid grid;
-    double price[PST_DOWNSET_KINDS]; /* work that a device takes within the limit */
-    double all;                      /* what all devices cost */
+    double price[PST_DOWNSET_KINDS]; /* work that a device can do within the limit */
+    double all;                      /* price of all devices */
     cell *cells;                     /* [downset][state] */
     double *done;                    /* [downset] its work */
     double *lowest;                  /* [state] */
@@ -69,7 +68,7 @@ static void fill(fewest *s) {
         s->done[d] =
             s->done[s->list->parent[d]] + pst_downset_work(p, s->range->weight, s->list->last[d]);
     for (uint32_t k = 0; k < p->n_kind; k++) {
-        /* one that is worth nothing has a price, too, to be counted with */
+        /* a device of a kind without price still counts */
         s->price[k] = s->range->weight[k] * s->range->limit * (1 + 1e-9);
         s->price[k] = fmax(s->price[k], 1e-9 * s->done[s->list->n - 1] + 1e-100);
         s->all += s->price[k] * p->kind[k].count * (1 + 1e-9);
@@ -98,8 +97,8 @@ static pst_status fewest_open(fewest *s) {
 
 /* --- a part ----------------------------------------------------------------------------------- */
 
-/* The fewest devices of a kind on which the part takes at most the limit; 0: none. One, or at least
- * the larger root of limit m^2 - (a + x) m + x. */
+/* The fewest devices of a kind on which the part's load is at most the limit; 0: none. One, or the
+ * larger root of limit m^2 - (a + x) m + x, rounded up. */
 static uint32_t fewest_of(const fewest *s, const pst_downset_part *f, uint32_t k) {
     const pst_downset_kind *kind = &s->p->kind[k];
     uint32_t most = pst_downset_most(kind);
@@ -122,11 +121,11 @@ static void offer(fewest *s, uint32_t root, const pst_downset_part *f, uint32_t 
     double rest = s->done[s->list->n - 1] - s->done[f->downset],
            load = pst_downset_load(s->p, f, k, m);
     double most = s->all - m * s->price[k] - rest;
-    uint32_t room = s->p->kind[k].count - m;
+    uint32_t capacity = s->p->kind[k].count - m;
     for (uint32_t i = 0; i < s->n_active; i++) {
         const cell *from = &before[s->active[i]];
         uint32_t has = from->used[k];
-        if (has > room || from->cost > most) continue;
+        if (has > capacity || from->cost > most) continue;
         uint32_t state =
             s->active[i] + ((has + m) / g->grain[k] - has / g->grain[k]) * g->stride[k];
         double cost = from->cost + m * s->price[k];
@@ -151,11 +150,11 @@ static void offer_all(void *arg, uint32_t root, const pst_downset_part *f) {
     }
 }
 
-/* States that no other state beats with fewer devices. */
+/* States that no other state dominates with fewer devices. */
 static void find_active(fewest *s, uint32_t root) {
     const pst_downset_grid *g = &s->grid;
     const cell *at = s->cells + (size_t)root * g->n_state;
-    double least = 0; /* what one device less saves */
+    double least = 0; /* price of one device */
     for (uint32_t k = 0; k < s->p->n_kind; k++)
         if (!g->stride[k]) least = s->price[k] / 2;
     s->n_active = 0;
@@ -193,7 +192,8 @@ static pst_status plan_of(const fewest *s, uint32_t last, pst_downset_plan *plan
         return pst_no_memory("to search the splits of a graph");
     }
     c = end;
-    for (uint32_t d = l->n - 1; d;) { /* what an earlier part holds is overwritten */
+    for (uint32_t d = l->n - 1; d;) { /* a part that is written later replaces items of an earlier
+                                         one */
         plan->kind[--n] = c->kind;
         plan->devices[n] = c->devices;
         plan->objective = fmax(plan->objective, c->load);

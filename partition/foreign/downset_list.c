@@ -1,5 +1,5 @@
-/* All downsets of a DAG, breadth first: each with one more item that has its predecessors there.
- * See downset.h. */
+/* All downsets of a DAG, breadth first: each adds one item whose predecessors are in the set. See
+ * downset.h. */
 #include "partition/foreign/downset.h"
 #include "base/grow.h"
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 static const char what[] = "for the downsets of a graph";
 
-/* The other ends of the edges at every item. */
+/* Adjacency lists of all items. */
 typedef struct {
     uint32_t *first, *other;
 } ends;
@@ -38,7 +38,7 @@ static pst_status order_by(uint32_t n, const ends *next, uint32_t *missing, uint
     uint32_t n_ready = 0, n_done = 0;
     for (uint32_t i = n; i-- > 0;)
         if (!missing[i]) ready[n_ready++] = i;
-    while (n_ready) { /* the newest first: a branch is followed to its end */
+    while (n_ready) { /* the newest first: follows a branch to its end */
         uint32_t i = ready[--n_ready];
         order[n_done++] = i;
         for (uint32_t e = next->first[i]; e < next->first[i + 1]; e++)
@@ -68,9 +68,9 @@ enum { MOST_EDGES = 1 << 24 };
 typedef struct {
     pst_downset_list *list;
     ends next, before;
-    uint32_t n_item, words, most, room, edge_room, table_mask;
-    uint64_t *bits;  /* [room][words] */
-    uint64_t *key;   /* [room] exclusive or of the codes of the items in it */
+    uint32_t n_item, words, most, capacity, edge_capacity, table_mask;
+    uint64_t *bits;  /* [capacity][words] */
+    uint64_t *key;   /* [capacity] XOR of the codes of the items in it */
     uint64_t *code;  /* [n_item] */
     uint32_t *table; /* 1 + number of a downset, by key; 0: free */
 } builder;
@@ -88,7 +88,7 @@ static int has(const builder *b, uint32_t downset, uint32_t item) {
 
 static pst_status rehash(builder *b) {
     size_t slots = 64;
-    while (slots < 2 * (size_t)b->room) slots *= 2;
+    while (slots < 2 * (size_t)b->capacity) slots *= 2;
     free(b->table);
     b->table = calloc(slots, sizeof *b->table);
     if (!b->table) return pst_no_memory(what);
@@ -101,25 +101,25 @@ static pst_status rehash(builder *b) {
     return PST_OK;
 }
 
-static pst_status make_room(builder *b) {
+static pst_status allocate(builder *b) {
     pst_downset_list *l = b->list;
-    if (l->n < b->room) return PST_OK;
-    size_t room = b->room ? 2 * (size_t)b->room : 64;
-    /* one step more than allowed is seen too late */
+    if (l->n < b->capacity) return PST_OK;
+    size_t capacity = b->capacity ? 2 * (size_t)b->capacity : 64;
+    /* one step beyond the limit would be noticed too late */
     size_t limit = (size_t)b->most + b->n_item + 1;
-    if (room > limit) room = limit;
-    PST_TRY(pst_grow_to(&b->bits, sizeof *b->bits, room * b->words, what));
-    PST_TRY(pst_grow_to(&b->key, sizeof *b->key, room, what));
-    PST_TRY(pst_grow_to(&l->parent, sizeof *l->parent, room, what));
-    PST_TRY(pst_grow_to(&l->last, sizeof *l->last, room, what));
-    PST_TRY(pst_grow_to(&l->first, sizeof *l->first, room + 1, what));
-    b->room = (uint32_t)room;
+    if (capacity > limit) capacity = limit;
+    PST_TRY(pst_grow_to(&b->bits, sizeof *b->bits, capacity * b->words, what));
+    PST_TRY(pst_grow_to(&b->key, sizeof *b->key, capacity, what));
+    PST_TRY(pst_grow_to(&l->parent, sizeof *l->parent, capacity, what));
+    PST_TRY(pst_grow_to(&l->last, sizeof *l->last, capacity, what));
+    PST_TRY(pst_grow_to(&l->first, sizeof *l->first, capacity + 1, what));
+    b->capacity = (uint32_t)capacity;
     return rehash(b);
 }
 
-/* The number of `from` with `item` added, a new one if need be. */
+/* The number of `from` plus `item`, new if necessary. */
 static pst_status add(builder *b, uint32_t from, uint32_t item, uint32_t *number) {
-    PST_TRY(make_room(b));
+    PST_TRY(allocate(b));
     pst_downset_list *l = b->list;
     uint64_t key = b->key[from] ^ b->code[item], *fresh = b->bits + (size_t)l->n * b->words;
     memcpy(fresh, b->bits + (size_t)from * b->words, b->words * sizeof *fresh);
@@ -143,12 +143,12 @@ static pst_status add(builder *b, uint32_t from, uint32_t item, uint32_t *number
 
 static pst_status link_to(builder *b, uint32_t *n_edge, uint32_t from, uint32_t item) {
     pst_downset_list *l = b->list;
-    if (*n_edge == b->edge_room) {
-        size_t room = b->edge_room ? 2 * (size_t)b->edge_room : 256;
-        if (room > UINT32_MAX / 2) return pst_no_memory(what);
-        PST_TRY(pst_grow_to(&l->item, sizeof *l->item, room, what));
-        PST_TRY(pst_grow_to(&l->next, sizeof *l->next, room, what));
-        b->edge_room = (uint32_t)room;
+    if (*n_edge == b->edge_capacity) {
+        size_t capacity = b->edge_capacity ? 2 * (size_t)b->edge_capacity : 256;
+        if (capacity > UINT32_MAX / 2) return pst_no_memory(what);
+        PST_TRY(pst_grow_to(&l->item, sizeof *l->item, capacity, what));
+        PST_TRY(pst_grow_to(&l->next, sizeof *l->next, capacity, what));
+        b->edge_capacity = (uint32_t)capacity;
     }
     uint32_t to = 0;
     PST_TRY(add(b, from, item, &to));
@@ -163,8 +163,8 @@ static int ready(const builder *b, uint32_t downset, uint32_t item) {
     return 1;
 }
 
-/* What can be added to d: what could be added to its parent, but for the last item, and what that
- * item has made ready. */
+/* Items that can be added to d: those of its parent except the last item, and those that the last
+ * item made ready. */
 static pst_status extend(builder *b, uint32_t d, uint32_t *n_edge) {
     pst_downset_list *l = b->list;
     l->first[d] = *n_edge;
@@ -188,7 +188,7 @@ static pst_status extend(builder *b, uint32_t d, uint32_t *n_edge) {
 static pst_status enumerate(builder *b) {
     pst_downset_list *l = b->list;
     uint32_t n_edge = 0;
-    PST_TRY(make_room(b));
+    PST_TRY(allocate(b));
     memset(b->bits, 0, b->words * sizeof *b->bits);
     b->key[0] = 0;
     l->parent[0] = l->last[0] = 0;

@@ -1,5 +1,5 @@
-/* See downset_part.h: depth first through what can be added, as long as a part can still end below
- * the limit. */
+/* See downset_part.h: depth first over the items that can be added, while a part can still end
+ * below the limit. */
 #include "partition/foreign/downset_part.h"
 #include <math.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static void give_back(pst_downset_parts *s, uint32_t item) {
         s->held[s->net_of[i]]--;
 }
 
-/* Whether the part, or a larger one, may be on some device. */
+/* Whether the part, or a larger one, fits on some device. */
 static int may_grow(const pst_downset_parts *s, const pst_downset_part *f, double limit) {
     for (uint32_t k = 0; k < s->p->n_kind; k++) {
         const pst_downset_kind *kind = &s->p->kind[k];

@@ -1,4 +1,4 @@
-/* Problems and plans of splits: their memory. */
+/* Frees problems and plans of splits. */
 #include "partition/foreign/downset.h"
 #include <stdlib.h>
 

@@ -1,15 +1,15 @@
-/* One pass of dynamic programming over pairs of downsets. From every downset that some devices can
- * take in time, depth first through what can be added to it, as long as a part that grows can still
- * end below the limit. See downset.h. */
+/* Dynamic programming over pairs of downsets. From every downset that some devices can process in
+ * time, depth first over the items that can be added, while the growing part can still end below
+ * the limit. See downset.h. */
 #include "partition/foreign/downset_part.h"
 #include "base/clock.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A kind with so many of its devices for one part. */
+/* A number of devices of one kind for one part. */
 typedef struct {
-    uint32_t kind, devices, step; /* step: of the state's number */
+    uint32_t kind, devices, step; /* step: in the state number */
 } option;
 
 typedef struct {
@@ -18,14 +18,14 @@ typedef struct {
     const pst_downset_range *range;
     uint32_t n_state, n_option, stride[PST_DOWNSET_KINDS];
     option *option;
-    double *best;   /* [downset][state] smallest largest load of it on the devices of the state; at
-                       least the floor */
+    double *best;   /* [downset][state] smallest largest load on the devices of the state; at least
+                       the floor */
     uint32_t *from; /* [downset][state] the downset before the last part, */
-    uint32_t *how;  /* and its option */
+    uint32_t *how;  /* and the last part's option */
     uint32_t *used; /* [state][kind] devices */
     double *done;   /* [downset] its work */
-    double *left;   /* [state] work that the other devices can take */
-    uint32_t *active, n_active; /* states of the root that are worth going on from */
+    double *left;   /* [state] work that the remaining devices can do */
+    uint32_t *active, n_active; /* states of the root to continue from */
     double *lowest;             /* [state] */
     pst_downset_parts parts;
 } search;
@@ -40,10 +40,9 @@ static pst_status states(search *s) {
         n *= p->kind[k].count + 1.0;
         s->n_option += pst_downset_most(&p->kind[k]);
         if (n * s->list->n > 1 << 25)
-            return pst_fail(
-                PST_ENOMEM,
-                "%u downsets on so many devices: no more than %d states can be searched",
-                s->list->n, 1 << 25);
+            return pst_fail(PST_ENOMEM,
+                            "%u downsets on this many devices; at most %d states are supported",
+                            s->list->n, 1 << 25);
     }
     s->n_state = (uint32_t)n;
     return PST_OK;
@@ -116,7 +115,7 @@ static void offer(search *s, uint32_t root, const pst_downset_part *f, uint32_t 
 
 static void offer_all(void *arg, uint32_t root, const pst_downset_part *f) {
     search *s = arg;
-    uint32_t enough = UINT32_MAX; /* of this kind, fewer devices do all that is of use */
+    uint32_t enough = UINT32_MAX; /* fewer devices of this kind are enough */
     for (uint32_t i = 0; i < s->n_option; i++) {
         const option *o = &s->option[i];
         if (o->kind == enough || f->on[o->kind].forbidden || f->size > s->p->kind[o->kind].memory)
@@ -129,7 +128,7 @@ static void offer_all(void *arg, uint32_t root, const pst_downset_part *f) {
 
 /* --- the pass --------------------------------------------------------------------------------- */
 
-/* States that no other state beats with fewer devices. */
+/* States that no other state dominates with fewer devices. */
 static void find_active(search *s, uint32_t root) {
     const double *best = s->best + (size_t)root * s->n_state;
     s->n_active = 0;
@@ -163,8 +162,8 @@ static pst_status plan_of(const search *s, uint32_t state, pst_downset_plan *pla
         pst_downset_plan_close(&made);
         return pst_no_memory("to search the splits of a graph");
     }
-    for (uint32_t d = full, at = state; d;) { /* a later part is found first; what an earlier one
-                                                 holds is overwritten */
+    for (uint32_t d = full, at = state; d;) { /* later parts come first; earlier ones overwrite what
+                                                 they hold */
         size_t cell = (size_t)d * s->n_state + at;
         const option *o = &s->option[s->how[cell]];
         n--;

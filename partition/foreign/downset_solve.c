@@ -1,11 +1,11 @@
-/* From a lower bound upwards: each search below a guess finds the best split or proves that the
- * guess is a bound. */
+/* Raises a lower bound: each search below a guess finds the best split or proves the guess to be a
+ * bound. */
 #include "partition/foreign/downset.h"
 #include "base/clock.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* So many that neither their sets nor their states take more than some hundred MiB. */
+/* Limits that keep sets and states within a few hundred MiB. */
 static uint32_t affordable(const pst_downset_problem *p, uint32_t most) {
     double states = 1, words = (p->n_item + 63) / 64 + 1;
     for (uint32_t k = 0; k < p->n_kind; k++) states *= p->kind[k].count + 1.0;
@@ -30,7 +30,7 @@ static double ceiling(const pst_downset_problem *p) {
     return most * (1 + 1e-9);
 }
 
-/* A split over one order, which the others have to beat; none: *plan stays empty. */
+/* A split along one order, for others to beat; none: *plan stays empty. */
 static pst_status first_plan(const pst_downset_problem *p, pst_downset_range range,
                              pst_downset_plan *plan) {
     pst_downset_list list;
@@ -54,7 +54,7 @@ static pst_status first_plan(const pst_downset_problem *p, pst_downset_range ran
     return status == PST_BUSY ? PST_OK : status;
 }
 
-static pst_status climb(const pst_downset_problem *p, const pst_downset_list *list, int whole,
+static pst_status climb(const pst_downset_problem *p, const pst_downset_list *list, int complete,
                         pst_downset_range range, pst_downset_plan *best) {
     double bound = range.floor, top = best->n_part ? best->objective : range.limit;
     int found = 0;
@@ -69,26 +69,26 @@ static pst_status climb(const pst_downset_problem *p, const pst_downset_list *li
             pst_downset_plan_close(best);
             *best = plan;
         } else pst_downset_plan_close(&plan);
-        if (whole && (found || last)) bound = best->n_part ? best->objective : INFINITY;
-        else if (whole) {
+        if (complete && (found || last)) bound = best->n_part ? best->objective : INFINITY;
+        else if (complete) {
             bound = fmax(bound, range.limit);
             range.floor = bound;
         } else if (!found)
             range.floor = fmax(range.floor, range.limit); /* of these downsets only */
         if (last) break;
     }
-    best->lower_bound = whole ? bound : range.floor;
+    best->lower_bound = complete ? bound : range.floor;
     if (status == PST_OK && !best->n_part)
-        best->lower_bound = INFINITY; /* there is none, as far as was looked */
+        best->lower_bound = INFINITY; /* none among those searched */
     return status == PST_BUSY ? PST_OK : status;
 }
 
 static pst_status check(const pst_downset_problem *p) {
     if (p->n_item < 1 || p->n_item > PST_DOWNSET_ITEMS)
-        return pst_fail(PST_EINPUT, "%u items to split; 1 to %d can be", p->n_item,
+        return pst_fail(PST_EINPUT, "%u items to split; expected 1 to %d", p->n_item,
                         PST_DOWNSET_ITEMS);
     if (p->n_kind < 1 || p->n_kind > PST_DOWNSET_KINDS)
-        return pst_fail(PST_EINPUT, "%u kinds of devices; 1 to %d can be", p->n_kind,
+        return pst_fail(PST_EINPUT, "%u kinds of devices; expected 1 to %d", p->n_kind,
                         PST_DOWNSET_KINDS);
     return PST_OK;
 }
@@ -104,7 +104,7 @@ enum {
     BLOCKS = 256
 };
 
-/* So many that all combinations of their numbers, beside every downset, are too many. */
+/* Many devices: all combinations of their numbers, for every downset, would be too many. */
 static int is_many(const pst_downset_problem *p) {
     double states = p->n_item + 1.0, options = 0;
     for (uint32_t k = 0; k < p->n_kind; k++) {
@@ -136,8 +136,8 @@ static pst_status attempt(narrowing *n, double limit, int *found) {
     return PST_OK;
 }
 
-/* From the floor upwards until there is a plan, then between the two; near: the gap that may be
- * left. */
+/* Raises the limit from the floor until there is a plan, then bisects. near: the gap that may
+ * remain. */
 static pst_status narrow(narrowing *n, double top, double near) {
     int found = 0;
     double floor = n->range.floor;
@@ -156,8 +156,7 @@ static pst_status narrow(narrowing *n, double top, double near) {
     return PST_OK;
 }
 
-/* The best split in which items that follow each other in an order stay together in blocks; none:
- * *plan stays. */
+/* The best split in which blocks of consecutive items stay together; none: *plan stays. */
 static pst_status solve_blocks(const pst_downset_problem *p, const uint32_t *order,
                                uint32_t *block_of, pst_downset_plan *plan) {
     pst_downset_problem blocks = {0};
@@ -186,13 +185,13 @@ static pst_status try_blocks(const pst_downset_problem *p, const uint32_t *order
     return solve_blocks(p, order, block_of, plan);
 }
 
-/* Along one order of the items: in blocks where there are many of them, then one by one. */
+/* Along one order of the items: in blocks if they are many, then item by item. */
 static pst_status along_one_order(narrowing *n, uint32_t *order) {
     const pst_downset_problem *p = n->p;
     pst_downset_list chain = {0};
     PST_TRY(pst_downset_order(p->n_item, p->edge, p->n_edge, order));
     if (p->n_item > 2 * BLOCKS) PST_TRY(try_blocks(p, order, &n->best));
-    n->best.whole = 0; /* it is the best of blocks only */
+    n->best.complete = 0; /* only the best of blocks */
     PST_TRY(pst_downset_list_near(p->n_item, p->edge, p->n_edge,
                                   (pst_downset_window){order, 1, UINT32_MAX / 2}, &chain));
     n->list = &chain;
@@ -202,24 +201,24 @@ static pst_status along_one_order(narrowing *n, uint32_t *order) {
     return status;
 }
 
-/* Over as many downsets as there is room for. */
+/* Over as many downsets as memory allows. */
 static pst_status over_many(narrowing *n, uint32_t most) {
     const pst_downset_problem *p = n->p;
     pst_downset_list list = {0};
-    int whole = 0;
+    int complete = 0;
     if (most > CELLS / n->grid.n_state) most = CELLS / n->grid.n_state;
     if (most > WORDS / (p->n_item / 64 + 2)) most = WORDS / (p->n_item / 64 + 2);
     PST_TRY(pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, &list));
     int all = list.n > 0;
     if (!all)
         PST_TRY(pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR,
-                                        &list, &whole));
+                                        &list, &complete));
     n->list = &list;
     n->failed = n->range.floor;
     pst_status status = PST_OK;
     if (all || list.n > p->n_item + 1) status = narrow(n, n->top, all ? 1e-9 : 2e-3);
     n->best.n_downset = list.n;
-    n->best.whole = all && n->grid.exact;
+    n->best.complete = all && n->grid.exact;
     pst_downset_list_close(&list);
     return status;
 }
@@ -234,7 +233,7 @@ static pst_status solve_many(const pst_downset_problem *p, uint32_t most, pst_do
               : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
     free(order);
     if (status == PST_OK) status = over_many(&n, most);
-    n.best.lower_bound = n.best.whole ? n.failed : range.floor;
+    n.best.lower_bound = n.best.complete ? n.failed : range.floor;
     if (status == PST_OK && !n.best.n_part) n.best.lower_bound = INFINITY;
     if (status == PST_OK || status == PST_BUSY) *plan = n.best;
     else pst_downset_plan_close(&n.best);
@@ -246,7 +245,7 @@ pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double
     double weight[PST_DOWNSET_KINDS];
     pst_downset_list list = {0};
     pst_downset_plan best = {0};
-    int whole = 0;
+    int complete = 0;
     PST_TRY(check(p));
     uint64_t now = pst_monotonic_ns();
     pst_downset_range range = {
@@ -257,11 +256,11 @@ pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double
     pst_status status = first_plan(p, range, &best);
     if (status == PST_OK)
         status = pst_downset_list_choose(p->n_item, p->edge, p->n_edge, affordable(p, most), &list,
-                                         &whole);
-    if (status == PST_OK) status = climb(p, &list, whole, range, &best);
+                                         &complete);
+    if (status == PST_OK) status = climb(p, &list, complete, range, &best);
     best.n_downset = list.n;
-    best.whole = whole;
-    if (!whole && isfinite(best.lower_bound)) best.lower_bound = floor;
+    best.complete = complete;
+    if (!complete && isfinite(best.lower_bound)) best.lower_bound = floor;
     pst_downset_list_close(&list);
     if (status == PST_OK) *plan = best;
     else pst_downset_plan_close(&best);

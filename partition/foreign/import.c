@@ -1,4 +1,4 @@
-/* Which format a workload has. See import.h. */
+/* Detects the format of a workload. See import.h. */
 #include "partition/foreign/import_json.h"
 #include "partition/foreign/import.h"
 #include <stdlib.h>
@@ -16,9 +16,10 @@ static pst_status parse_json(const char *text, size_t bytes, const char *where, 
     if (json_object_get(root, "maxFPGAs")) status = pst_import_dnn(root, where, im);
     else if (json_object_get(root, "mbsInBatch")) status = pst_import_piper(root, where, im);
     else
-        status = pst_fail(PST_EINPUT,
-                          "%s: neither maxFPGAs (dnn-partitioning) nor mbsInBatch (Piper) is in it",
-                          where);
+        status = pst_fail(
+            PST_EINPUT,
+            "%s: unknown format: it has neither maxFPGAs (dnn-partitioning) nor mbsInBatch (Piper)",
+            where);
     json_decref(root);
     return status;
 }

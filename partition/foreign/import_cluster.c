@@ -1,11 +1,11 @@
-/* The devices of a workload as a cluster has them: the times of its file are those of the cluster's
- * first device, and others take as long as their matrix products per second say. See import.h. */
+/* Replaces the devices of a workload by those of a cluster. The file's times are for the cluster's
+ * first device; other kinds are scaled by their matrix-product rate. See import.h. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Relative: what the kind does of the narrowest type that every kind of the cluster has. */
+/* Relative speed: the matrix-product rate in the narrowest type that all kinds have. */
 static double speed_of(const pst_cluster *c, const pst_cluster_device *d) {
     const pst_dtype order[] = {PST_F16, PST_BF16, PST_F32};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {

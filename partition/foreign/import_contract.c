@@ -1,12 +1,12 @@
-/* From nodes to the solver's items: a colour class is one item, classes that have to be together
- * become one, and what costs nothing joins its only neighbour. What a node sends is a net, of its
- * item and those of its successors. */
+/* From nodes to the solver's items: a colour class is one item, classes that must be together
+ * become one, and an item that costs nothing joins its only neighbour. A node's output is a net, of
+ * its item and those of its successors. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Parts follow the forward edges. A class that has only backward nodes stands where its edges,
- * mirrored, put it. edge: [im->n_edge], between classes. */
+/* Parts follow the forward edges. A class with only backward nodes is placed by its mirrored edges.
+ * edge: [im->n_edge], between classes. */
 static pst_status class_edges(const pst_import *im, pst_downset_edge *edge, uint32_t *n_edge) {
     uint8_t *forward = calloc((size_t)im->n_class + 1, 1);
     if (!forward) return pst_no_memory("to contract a graph");
@@ -31,8 +31,8 @@ static int by_ends(const void *a, const void *b) {
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* After items were joined: numbers in the order of the nodes, edges between different items, each
- * once. */
+/* After items were joined: renumbers them in the order of the nodes, and keeps each edge between
+ * different items once. */
 static pst_status renumber(const pst_import *im, const uint32_t *group, uint32_t *item_of,
                            pst_downset_edge *edge, uint32_t *n_edge, uint32_t *n_item) {
     uint32_t *number = malloc(((size_t)im->n_node + 1) * sizeof *number), n = 0, kept = 0;
@@ -63,7 +63,7 @@ static void fill_costs(const pst_import *im, const uint32_t *item_of, pst_downse
         for (uint32_t k = 0; k < im->n_kind; k++)
             p->time[(size_t)k * p->n_item + item_of[v]] += im->time[(size_t)k * im->n_node + v];
         p->size[item_of[v]] += im->size[v];
-        /* all-reduce by servers, as PipeDream has it: 4 (m - 1) / m of the parameters */
+        /* all-reduce over parameter servers, as in PipeDream: 4 (m - 1) / m of the parameters */
         if (im->bandwidth > 0) p->exchange[item_of[v]] += 4 * im->parameters[v] / im->bandwidth;
     }
     for (uint32_t k = 0; k < im->n_kind; k++)
@@ -74,7 +74,7 @@ static void fill_costs(const pst_import *im, const uint32_t *item_of, pst_downse
             .pays = im->kind[k].pays};
 }
 
-/* mark: [n_item] 1 + the net that has it last. */
+/* mark: [n_item] 1 + the last net of the item. */
 static void add_pin(pst_downset_problem *p, uint32_t *mark, uint32_t item) {
     if (mark[item] == p->n_net + 1) return;
     mark[item] = p->n_net + 1;
@@ -112,7 +112,7 @@ static pst_status make_nets(const pst_import *im, const uint32_t *item_of, pst_d
     return ok ? PST_OK : pst_no_memory("to contract a graph");
 }
 
-/* The edges are copied. */
+/* Copies the edges. */
 static pst_status make_problem(const pst_import *im, const uint32_t *item_of, uint32_t n_item,
                                const pst_downset_edge *edge, uint32_t n_edge,
                                pst_downset_problem *p) {
@@ -135,7 +135,7 @@ static pst_status make_problem(const pst_import *im, const uint32_t *item_of, ui
 
 /* --- contraction ------------------------------------------------------------------------------ */
 
-/* Whether everything might not fit on some device. */
+/* Whether memory can be a constraint on some device. */
 static int memory_matters(const pst_import *im) {
     double all = 0, least = INFINITY;
     for (uint32_t v = 0; v < im->n_node; v++) all += im->size[v];
@@ -149,11 +149,11 @@ static pst_status contract(const pst_import *im, pst_downset_edge *edge, uint32_
     uint32_t n = im->n_class, n_edge = 0;
     for (uint32_t v = 0; v < im->n_node; v++) item_of[v] = im->class_of[v];
     PST_TRY(class_edges(im, edge, &n_edge));
-    PST_TRY(pst_import_circles(n, edge, n_edge, group));
+    PST_TRY(pst_import_cycles(n, edge, n_edge, group));
     PST_TRY(renumber(im, group, item_of, edge, &n_edge, &n));
     PST_TRY(make_problem(im, item_of, n, edge, n_edge, p));
     if (im->compression > 0)
-        return PST_OK; /* what costs nothing may have the smallest activation */
+        return PST_OK; /* an item that costs nothing may have the smallest activation */
     PST_TRY(pst_import_join(p, memory_matters(im), group));
     PST_TRY(renumber(im, group, item_of, edge, &n_edge, &n));
     pst_downset_problem_close(p);

@@ -1,5 +1,5 @@
-/* The JSON of dnn-partitioning: maxFPGAs accelerators and maxCPUs CPUs, nodes with a time on
- * either, edges with the time of their source's transfer. Its README says what each key means. */
+/* Reads the JSON of dnn-partitioning: maxFPGAs accelerators and maxCPUs CPUs, nodes with a time on
+ * each, edges with the transfer time of their source. Its README explains each key. */
 #include "partition/foreign/import_json.h"
 #include "partition/foreign/import.h"
 #include <math.h>
@@ -24,12 +24,12 @@ static pst_status read_devices(const pst_import_at *root, pst_import *im) {
     return PST_OK;
 }
 
-/* label: of the class; a node without one has a class of its own. */
+/* label: of the class; a node without one is a class of its own. */
 static pst_status read_node(const pst_import_at *at, pst_import *im, uint32_t v, int64_t *label) {
     int accelerated = 0, backward = 0;
     double *cpu = &im->time[(size_t)CPU * im->n_node + v],
            *accelerator = &im->time[(size_t)ACCELERATOR * im->n_node + v];
-    *label = INT64_MIN + v; /* no color in a file is so small */
+    *label = INT64_MIN + v; /* below every color in a file */
     PST_TRY(pst_import_integer(at, "id", INT32_MIN, INT32_MAX, 0, &im->id[v]));
     PST_TRY(pst_import_flag(at, "supportedOnFpga", &accelerated));
     PST_TRY(pst_import_flag(at, "isBackwardNode", &backward));
@@ -75,7 +75,7 @@ static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst
         if (fabs(*known - cost) > 1e-6)
             return pst_fail(
                 PST_EINPUT,
-                "%s: %scost: %g, but %g on an earlier edge from %lld; it has to be the same",
+                "%s: %scost: %g, but %g on an earlier edge from %lld; these must be equal",
                 at.where, at.path, cost, *known, (long long)im->id[e->from]);
     }
     for (uint32_t v = 0; v < im->n_node; v++) im->transfer[v] = fmax(im->transfer[v], 0);
@@ -90,8 +90,8 @@ pst_status pst_import_dnn(const json_t *json, const char *where, pst_import *im)
     PST_TRY(read_devices(&root, im));
     PST_TRY(pst_import_array(&root, "nodes", 1, PST_IMPORT_NODES - 1, &nodes));
     PST_TRY(pst_import_array(&root, "edges", 0, PST_IMPORT_EDGES, &edges));
-    PST_TRY(
-        pst_import_room(im, (uint32_t)json_array_size(nodes), (uint32_t)json_array_size(edges), 2));
+    PST_TRY(pst_import_allocate(im, (uint32_t)json_array_size(nodes),
+                                (uint32_t)json_array_size(edges), 2));
     pst_import_id *ids = calloc((size_t)im->n_node + 1, sizeof *ids);
     if (!ids) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
     pst_status status = read_nodes(&root, nodes, im, ids);

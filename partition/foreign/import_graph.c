@@ -1,5 +1,4 @@
-/* What the readers of workloads share: room for nodes and edges, ids, and what every graph must
- * fulfil. */
+/* Shared by the readers of workloads: arrays for nodes and edges, ids, and checks of graphs. */
 #include "partition/foreign/import.h"
 #include "base/plural.h"
 #include <stdlib.h>
@@ -20,7 +19,7 @@ void pst_import_close(pst_import *im) {
     free(im);
 }
 
-pst_status pst_import_room(pst_import *im, uint32_t n_node, uint32_t n_edge, uint32_t n_kind) {
+pst_status pst_import_allocate(pst_import *im, uint32_t n_node, uint32_t n_edge, uint32_t n_kind) {
     im->n_node = n_node;
     im->n_edge = n_edge;
     im->n_kind = n_kind;
@@ -71,8 +70,8 @@ pst_status pst_import_classes(pst_import *im, const int64_t *label) {
     if (!ids) return pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", im->n_node);
     for (uint32_t v = 0; v < im->n_node; v++) ids[v] = (pst_import_id){label[v], v};
     qsort(ids, im->n_node, sizeof *ids, by_id);
-    for (uint32_t i = 0, first = 0; i < im->n_node; i++) { /* a class is called by its first node at
-                                                              first, then numbered */
+    for (uint32_t i = 0, first = 0; i < im->n_node; i++) { /* label classes by their first node,
+                                                              then number them */
         if (ids[i].id != ids[first].id) first = i;
         im->class_of[ids[i].node] = ids[first].node;
     }
@@ -86,8 +85,8 @@ pst_status pst_import_classes(pst_import *im, const int64_t *label) {
 
 /* --- check ------------------------------------------------------------------------------------ */
 
-/* Nodes without which the rest still has a circle in it: `left` says which. Follows edges backwards
- * until one is met twice. */
+/* Names the nodes of a cycle among the nodes that are `left`: follows edges backwards until a node
+ * repeats. */
 static pst_status name_cycle(const pst_import *im, const char *where, const uint32_t *left,
                              uint32_t *before) {
     uint32_t at = 0;
@@ -95,7 +94,7 @@ static pst_status name_cycle(const pst_import *im, const char *where, const uint
         if (left[im->edge[i].from] && left[im->edge[i].to])
             before[im->edge[i].to] = im->edge[i].from;
     while (!left[at]) at++;
-    for (uint32_t i = 0; i < im->n_node; i++) at = before[at]; /* surely in it by now */
+    for (uint32_t i = 0; i < im->n_node; i++) at = before[at]; /* on the cycle by now */
     char text[256];
     size_t used = 0;
     uint32_t start = at, n = 0;
@@ -107,14 +106,13 @@ static pst_status name_cycle(const pst_import *im, const char *where, const uint
     } while (at != start);
     snprintf(text + used, sizeof text - used, "%s%lld", n > 8 ? "... <- " : "",
              (long long)im->id[at]);
-    return pst_fail(PST_EINPUT, "%s: the edges of %u node%s run in a circle: %s", where, n,
+    return pst_fail(PST_EINPUT, "%s: the edges of %u node%s form a cycle: %s", where, n,
                     pst_plural(n), text);
 }
 
 static pst_status check_cycles(const pst_import *im, const char *where, uint32_t *missing,
                                uint32_t *order) {
-    /* Nodes without a predecessor are taken away, again and again; edges are few, so that they are
-     * sorted by source once. */
+    /* Removes nodes without predecessors repeatedly; edges are sorted by source once. */
     uint32_t n = im->n_node, n_done = 0, n_ready = 0;
     uint32_t *first = calloc((size_t)n + 2, sizeof *first),
              *to = malloc((im->n_edge + 1) * sizeof *to);

@@ -1,16 +1,16 @@
-/* Which items become one before a search: those on a circle, which no order of parts can separate,
- * and those that cost nothing where their only neighbour is. */
+/* Merges items before a search: those on a cycle, which must be in one part, and those that cost
+ * nothing beside their only neighbour. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- circles: Tarjan's strongly connected components, without recursion ----------------------- */
+/* --- cycles: Tarjan's strongly connected components, without recursion ------------------------ */
 
 typedef struct {
     uint32_t *first, *next;      /* successors */
-    uint32_t *number, *low, *at; /* [n] order of discovery from 1 on, smallest number in reach, next
-                                    edge to look at */
+    uint32_t *number, *low, *at; /* [n] order of discovery from 1 on, smallest number within reach,
+                                    next edge to visit */
     uint32_t *path, *stack;
     uint8_t *open; /* [n] on the stack */
     uint32_t n_number, n_stack;
@@ -37,7 +37,7 @@ static void component_from(circles *t, uint32_t root, uint32_t *group) {
         }
         if (t->at[v] < t->first[v + 1]) {
             uint32_t w = t->next[t->at[v]];
-            if (!t->number[w]) t->path[++depth] = w; /* and then this edge again */
+            if (!t->number[w]) t->path[++depth] = w; /* then this edge again */
             else {
                 if (t->open[w] && t->low[w] < t->low[v]) t->low[v] = t->low[w];
                 t->at[v]++;
@@ -49,23 +49,23 @@ static void component_from(circles *t, uint32_t root, uint32_t *group) {
     }
 }
 
-pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t n_edge,
-                              uint32_t *group) {
-    size_t room = (size_t)n + 2;
-    uint32_t *block = calloc(6 * room + n_edge, sizeof *block);
-    uint8_t *open = calloc(room, 1);
+pst_status pst_import_cycles(uint32_t n, const pst_downset_edge *edge, uint32_t n_edge,
+                             uint32_t *group) {
+    size_t capacity = (size_t)n + 2;
+    uint32_t *block = calloc(6 * capacity + n_edge, sizeof *block);
+    uint8_t *open = calloc(capacity, 1);
     if (!block || !open) {
         free(block);
         free(open);
         return pst_no_memory("to contract a graph");
     }
     circles t = {.first = block,
-                 .number = block + room,
-                 .low = block + 2 * room,
-                 .at = block + 3 * room,
-                 .path = block + 4 * room,
-                 .stack = block + 5 * room,
-                 .next = block + 6 * room,
+                 .number = block + capacity,
+                 .low = block + 2 * capacity,
+                 .at = block + 3 * capacity,
+                 .path = block + 4 * capacity,
+                 .stack = block + 5 * capacity,
+                 .next = block + 6 * capacity,
                  .open = open};
     for (uint32_t i = 0; i < n_edge; i++) t.first[edge[i].from + 2]++;
     for (uint32_t v = 0; v < n; v++) t.first[v + 2] += t.first[v + 1];
@@ -82,7 +82,7 @@ pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t
 typedef struct {
     const pst_downset_problem *p;
     uint32_t *first, *net; /* nets of every item */
-    uint32_t *only;        /* [n] an item's one neighbour, or: */
+    uint32_t *only;        /* [n] an item's only neighbour, NONE or MANY */
     uint32_t *group;       /* [n] union-find */
     int memory_matters;
 } joining;
@@ -93,8 +93,8 @@ static uint32_t find(uint32_t *group, uint32_t i) {
     return i;
 }
 
-/* All nets of `item` go to `other` as well. (What has joined an item before has no nets that the
- * item does not have.) */
+/* Whether `other` has a pin in all nets of `item`. (Items that joined `item` before have no further
+ * nets.) */
 static int every_net_has(const joining *j, uint32_t item, uint32_t other) {
     for (uint32_t i = j->first[item]; i < j->first[item + 1]; i++) {
         uint32_t at = j->p->net_first[j->net[i]], end = j->p->net_first[j->net[i] + 1];
@@ -104,7 +104,7 @@ static int every_net_has(const joining *j, uint32_t item, uint32_t other) {
     return 1;
 }
 
-/* Beside `other` the item costs nothing, wherever that is. */
+/* Whether the item costs nothing in the part of `other`, whichever that is. */
 static int is_free(const joining *j, uint32_t item, uint32_t other) {
     const pst_downset_problem *p = j->p;
     if (p->exchange[item] > 0 || (j->memory_matters && p->size[item] > 0)) return 0;
@@ -125,8 +125,8 @@ static void find_neighbours(joining *j) {
     }
 }
 
-/* Joins what has one neighbour and costs nothing beside it: moving it there makes no load larger
- * and breaks no order, so that some best split has them together. */
+/* Joins items that have one neighbour and cost nothing beside it: this makes no load larger and
+ * breaks no order, so some optimal split has them together. */
 static uint32_t join_round(joining *j) {
     uint32_t joined = 0;
     find_neighbours(j);
@@ -135,7 +135,7 @@ static uint32_t join_round(joining *j) {
         uint32_t other = find(j->group, j->only[i]);
         if (other == i || !is_free(j, i, other)) continue;
         j->group[i] = other;
-        j->only[other] = MANY; /* the next round sees what it has now */
+        j->only[other] = MANY; /* the next round considers its new neighbours */
         joined++;
     }
     return joined;
@@ -152,7 +152,7 @@ static void nets_of_items(joining *j) {
 }
 
 pst_status pst_import_join(const pst_downset_problem *p, int memory_matters, uint32_t *group) {
-    enum { ROUNDS = 1000 }; /* each makes a row of such items shorter by one at either end */
+    enum { ROUNDS = 1000 }; /* each shortens a chain of such items by one at either end */
     joining j = {.p = p, .group = group, .memory_matters = memory_matters};
     j.first = calloc((size_t)p->n_item + 2, sizeof *j.first);
     j.net = calloc((size_t)p->net_first[p->n_net] + 1, sizeof *j.net);

@@ -54,7 +54,7 @@ pst_status pst_import_array(const pst_import_at *at, const char *key, size_t lea
     if (!json_is_array(value)) return BAD(at, key, value ? "expected a list" : "is missing");
     size_t n = json_array_size(value);
     if (n < least || n > most)
-        return BAD(at, key, "has %zu elements; %zu to %zu can be", n, least, most);
+        return BAD(at, key, "has %zu elements; expected %zu to %zu", n, least, most);
     *to = value;
     return PST_OK;
 }

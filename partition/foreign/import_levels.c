@@ -1,8 +1,8 @@
-/* PipeDream's two levels: groups of stages follow each other, a group runs on one machine or, as
- * copies, on several; within it stages and their replicas share the machine's devices. A group's
- * time is its slowest stage's, and its copies exchange its parameters between machines, as replicas
- * of a stage do within one. Exact over all downsets where they are few: for every two of them, one
- * in the other, the best stages on a machine; then the best groups of those. See import.h. */
+/* PipeDream's two levels: a group of stages runs on one machine or, as copies, on several; within a
+ * machine stages and their replicas share its devices. A group's time is that of its slowest stage,
+ * and its copies exchange its parameters between machines, as replicas of a stage do within one. If
+ * the downsets are few, exact over all of them: for every nested pair of downsets the best stages
+ * on one machine, then the best groups of those. See import.h. */
 #include "partition/foreign/import.h"
 #include "base/clock.h"
 #include <math.h>
@@ -14,21 +14,20 @@ typedef struct {
     const pst_import_levels *to;
     const pst_downset_list *list;
     uint64_t until_ns;
-    uint32_t n, *downset;    /* [n] sets that may end a stage, ascending */
-    double *time, *exchange; /* [n] of all that is in a set */
-    double *leaves;          /* [n] bytes that nodes in it send to nodes that are not */
-    uint8_t *within;         /* [n][n] whether the first is in the second */
-    double *inner; /* [n][n] the best stages of what lies between two sets, on one machine */
-    double *best;  /* [n][count + 1] of what lies between the start and a set, on so many at most */
-    uint32_t *from, *how; /* [n][count + 1] where the last part of that begins, how many it has */
-    double *load;         /* [count + 1] of one part on so many at most, */
+    uint32_t n, *downset;    /* [n] sets at which a stage may end, ascending */
+    double *time, *exchange; /* [n] totals over a set */
+    double *leaves;          /* [n] bytes that nodes in it send to nodes outside */
+    uint8_t *within;         /* [n][n] whether the first is a subset of the second */
+    double *inner;           /* [n][n] the best stages between two sets, on one machine */
+    double *best; /* [n][count + 1] the best between the start and a set, on at most so many */
+    uint32_t *from, *how; /* [n][count + 1] where its last part begins, on how many that runs */
+    double *load;         /* [count + 1] load of one part on at most so many, */
     uint32_t *on;         /* [count + 1] and on how many that is */
 } levels;
 typedef enum { WITHIN, BETWEEN } level;
 
-/* The first group shares its exchange out over the devices of a machine, the others have it go
- * through one of them; the first part of all, or of a group, is not charged for what it sends: so
- * the reference counts. */
+/* The first group spreads its exchange over the devices of a machine, the others use one of them.
+ * The first part of all, or of a group, is not charged for its messages, as in the reference. */
 static void loads(levels *l, level at, uint32_t count, uint32_t start, uint32_t k, uint32_t j) {
     double time = at == WITHIN ? l->time[j] - l->time[k] : l->inner[(size_t)k * l->n + j];
     double exchange = l->exchange[j] - l->exchange[k];
@@ -44,8 +43,8 @@ static void loads(levels *l, level at, uint32_t count, uint32_t start, uint32_t 
     }
 }
 
-/* Everything up to k, then a part from k to j: loads fall with what the part has, what is before it
- * rises. */
+/* Everything up to k, then a part from k to j. With more devices, the part's load falls and the
+ * load before it rises. */
 static void append(levels *l, uint32_t count, uint32_t k, uint32_t j) {
     const double *before = l->best + (size_t)k * (count + 1);
     size_t to = (size_t)j * (count + 1);
@@ -62,7 +61,7 @@ static void append(levels *l, uint32_t count, uint32_t k, uint32_t j) {
     }
 }
 
-/* best, from and how of all sets that `start` is in. */
+/* Sets best, from and how for all supersets of `start`. */
 static void parts_from(levels *l, level at, uint32_t start) {
     uint32_t count = at == WITHIN ? l->to->devices : l->to->machines;
     const uint8_t *reach = l->within + (size_t)start * l->n;
@@ -92,7 +91,7 @@ static pst_status all_machines(levels *l) {
 
 /* --- sets ------------------------------------------------------------------------------------- */
 
-/* The whole set sends nothing: its leaves are 0. */
+/* The full set sends nothing. */
 static pst_status find_leaves(levels *l) {
     const pst_downset_problem *p = l->p;
     uint8_t *in = malloc((size_t)p->n_item + 1), *out = malloc((size_t)p->n_item + 1);
@@ -110,7 +109,7 @@ static pst_status find_leaves(levels *l) {
     return status;
 }
 
-/* From each set, along the edges of the list; of a chain that was thinned out, all later ones. */
+/* Which sets contain which, along the edges of the list; in a thinned chain, all later ones. */
 static pst_status relate(levels *l) {
     const pst_downset_list *d = l->list;
     if (l->n < d->n) {
@@ -177,7 +176,7 @@ typedef struct {
     uint32_t from, to, how;
 } piece;
 
-/* The pieces of the best way to `end`, the last one first. */
+/* The parts of the best split up to `end`, the last one first. */
 static uint32_t trace(const levels *l, uint32_t count, uint32_t start, uint32_t end,
                       piece *pieces) {
     uint32_t n = 0, left = count;
@@ -194,7 +193,7 @@ static void stages_of(levels *l, uint32_t group, const piece *of, piece *stages,
                       pst_downset_plan *plan) {
     parts_from(l, WITHIN, of->from);
     uint32_t n = trace(l, l->to->devices, of->from, of->to, stages), first = plan->n_part;
-    for (uint32_t i = 0; i < n; i++) { /* what an earlier one holds is overwritten */
+    for (uint32_t i = 0; i < n; i++) { /* overwrites items of an earlier part */
         uint32_t part = first + n - 1 - i;
         plan->devices[part] = stages[i].how;
         l->to->group[part] = group;
@@ -230,7 +229,7 @@ static pst_status plan_of(levels *l, pst_downset_plan *plan) {
     return pst_no_memory("for the plan of two levels");
 }
 
-/* Over at most `most` sets. BUSY: the time was over. */
+/* Over at most `most` sets. BUSY: time was over. */
 static pst_status attempt(levels l, uint32_t most, pst_downset_plan *plan) {
     pst_status status = open_levels(&l, most);
     if (status == PST_OK) status = all_machines(&l);
@@ -242,14 +241,12 @@ static pst_status attempt(levels l, uint32_t most, pst_downset_plan *plan) {
     return status;
 }
 
-/* So many that it takes seconds: every three of them, one in the other, are looked at for all
- * numbers of devices. */
+/* so many sets that it takes seconds: it visits every nested triple for all numbers of devices */
 static uint32_t affordable(const pst_import_levels *to) {
     return (uint32_t)cbrt(6e9 / (to->devices + 2));
 }
 
-/* No group is faster: work shared out over all devices, and an item that is on as many as may share
- * it. */
+/* Lower bound: work spread over all devices, and an item on as many as may share it. */
 static double bound_of(const pst_downset_problem *p, const pst_import_levels *to) {
     double work = 0, most = 0, all = (double)to->devices * to->machines;
     for (uint32_t i = 0; i < p->n_item; i++) {
@@ -259,7 +256,7 @@ static double bound_of(const pst_downset_problem *p, const pst_import_levels *to
     return fmax(work / all, to->straight ? most : most / all) * (1 - 1e-12);
 }
 
-/* Along one order of the items, in no time. */
+/* Along one order of the items, which takes no time. */
 static pst_status fall_back(levels l, pst_downset_plan *plan) {
     enum { SETS = 160 };
     const pst_downset_problem *p = l.p;
@@ -281,18 +278,19 @@ static pst_status fall_back(levels l, pst_downset_plan *plan) {
 pst_status pst_import_levels_solve(const pst_downset_problem *p, const pst_import_levels *to,
                                    double seconds, pst_downset_plan *plan) {
     pst_downset_list list = {0};
-    int whole = 0;
+    int complete = 0;
     levels l = {.p = p, .to = to, .list = &list, .until_ns = UINT64_MAX};
     if (seconds > 0 && seconds < 1e9) l.until_ns = pst_monotonic_ns() + (uint64_t)(seconds * 1e9);
-    PST_TRY(pst_downset_list_choose(p->n_item, p->edge, p->n_edge, affordable(to), &list, &whole));
+    PST_TRY(
+        pst_downset_list_choose(p->n_item, p->edge, p->n_edge, affordable(to), &list, &complete));
     pst_status status = attempt(l, affordable(to), plan);
     pst_downset_list_close(&list);
     if (status == PST_BUSY) {
-        whole = 0;
+        complete = 0;
         status = fall_back(l, plan);
     }
     PST_TRY(status);
-    plan->whole = whole;
-    plan->lower_bound = whole ? plan->objective : bound_of(p, to);
+    plan->complete = complete;
+    plan->lower_bound = complete ? plan->objective : bound_of(p, to);
     return PST_OK;
 }

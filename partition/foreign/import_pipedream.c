@@ -1,7 +1,7 @@
 /* PipeDream's graph.txt: a line per node, "node4 -- description -- forward_compute_time=..,
  * backward_compute_time=.., activation_size=.., parameter_size=.." (milliseconds, bytes), and one
- * per edge, a tab and "node4 -- node5". Inputs, and results that nobody takes (__getitem__), are
- * left out, as PipeDream's optimizer does. */
+ * per edge, a tab and "node4 -- node5". Inputs, and unused results (__getitem__), are left out, as
+ * in PipeDream's optimizer. */
 #include "partition/foreign/import.h"
 #include <errno.h>
 #include <math.h>
@@ -43,7 +43,7 @@ static pst_status next_line(reader *r, int *more) {
 
 static int is_blank(const char *line) { return line[strspn(line, " \t")] == 0; }
 
-/* "node12" or "12"; what follows it is left in *rest. */
+/* "node12" or "12"; *rest: what follows. */
 static pst_status read_id(const reader *r, const char *text, int64_t *id, const char **rest) {
     const char *digits = text + (strncmp(text, "node", 4) ? 0 : 4);
     size_t n = strspn(digits, "0123456789");
@@ -53,7 +53,7 @@ static pst_status read_id(const reader *r, const char *text, int64_t *id, const 
     return PST_OK;
 }
 
-/* Behind `key` and '=': a number, or a list of them in brackets, which is added up. */
+/* The value after `key` and '=': a number, or the sum of a list of them in brackets. */
 static pst_status read_value(const reader *r, const char *text, const char *key, double *to) {
     const char *at = strstr(text, key);
     double sum = 0;
@@ -77,11 +77,11 @@ static pst_status read_value(const reader *r, const char *text, const char *key,
     return PST_OK;
 }
 
-/* --- the first pass: how many, and which are left out ----------------------------------------- */
+/* --- first pass: counts, and which nodes are left out ----------------------------------------- */
 
 typedef struct {
     pst_import_id *ids;
-    uint8_t *input, *result, *has_before, *has_next; /* by node in the order of the lines */
+    uint8_t *input, *result, *has_before, *has_next; /* by node, in the order of the lines */
     uint32_t n, n_edge;
 } outline;
 
@@ -100,14 +100,13 @@ static pst_status read_outline(reader *r, outline *o) {
         int64_t id = 0;
         PST_TRY(read_id(r, r->now, &id, &rest));
         if (strncmp(rest, " -- ", 4))
-            return BAD(r, "'%.20s': expected ' -- ' behind the node's name", rest);
+            return BAD(r, "'%.20s': expected ' -- ' after the node's name", rest);
         o->input[o->n] = !strncmp(rest + 4, "Input", 5);
         o->result[o->n] = !strncmp(rest + 4, "__getitem__", 11);
         o->ids[o->n] = (pst_import_id){id, o->n};
         o->n++;
     }
-    if (!o->n)
-        return pst_fail(PST_EINPUT, "%s: neither JSON nor a graph.txt: no node in it", r->where);
+    if (!o->n) return pst_fail(PST_EINPUT, "%s: neither JSON nor a graph.txt with nodes", r->where);
     return pst_import_sort(o->ids, o->n, r->where);
 }
 
@@ -126,7 +125,7 @@ static pst_status read_edge(const reader *r, const outline *o, pst_import_edge *
     return PST_OK;
 }
 
-/* --- the second pass -------------------------------------------------------------------------- */
+/* --- second pass ------------------------------------------------------------------------------ */
 
 static pst_status read_edges(reader *r, outline *o, pst_import_edge *edge) {
     uint32_t n = 0;
@@ -140,8 +139,7 @@ static pst_status read_edges(reader *r, outline *o, pst_import_edge *edge) {
     }
 }
 
-/* number: [n] of each node that stays, in the order of the lines; PST_IMPORT_NODES of the
- * others. */
+/* number: [n] index of each remaining node, in the order of the lines; PST_IMPORT_NODES: none. */
 static uint32_t number_nodes(const outline *o, const pst_import_edge *edge, uint32_t *number) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_edge; i++) o->has_next[edge[i].from] = 1;
@@ -183,8 +181,8 @@ static pst_status read_graph(reader *r, outline *o, pst_import_edge *edge, uint3
     rewind_to_start(r);
     PST_TRY(read_edges(r, o, edge));
     uint32_t n = number_nodes(o, edge, number), n_edge = 0;
-    if (!n) return pst_fail(PST_EINPUT, "%s: nothing but inputs in it", r->where);
-    PST_TRY(pst_import_room(im, n, o->n_edge, 1));
+    if (!n) return pst_fail(PST_EINPUT, "%s: it has only inputs", r->where);
+    PST_TRY(pst_import_allocate(im, n, o->n_edge, 1));
     for (uint32_t i = 0; i < o->n_edge; i++) {
         pst_import_edge e = {number[edge[i].from], number[edge[i].to]};
         if (e.from < n && e.to < n) im->edge[n_edge++] = e;

@@ -1,5 +1,5 @@
-/* Piper's JSON: nodes with ways to run them for every tensor degree (TMPCs), edges with bytes,
- * devices with memory and bandwidth. Its README says what each key means. */
+/* Piper's JSON: nodes with variants for every tensor degree (TMPCs), edges with bytes, devices with
+ * memory and bandwidth. Its README explains each key. */
 #include "partition/foreign/import_json.h"
 #include "partition/foreign/import.h"
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static pst_status member(const pst_import_at *at, const char *key, pst_import_at
     return json_is_object(to->json) ? PST_OK : bad(to, "expected an object");
 }
 
-/* Keys are whole numbers. */
+/* Keys are integers. */
 static pst_status number_of_key(const pst_import_at *at, const char *key, int64_t *to) {
     char *end;
     long x = strtol(key, &end, 10);
@@ -39,11 +39,10 @@ static pst_status add_degree(const pst_import_at *at, const char *key, pst_tenso
     uint32_t i = 0;
     PST_TRY(number_of_key(at, key, &degree));
     if (degree < 1 || degree > MOST_DEVICES)
-        return bad(at, "has a tensor degree that is not from 1 to 4096");
+        return bad(at, "has a tensor degree outside 1 to 4096");
     while (i < p->n_degree && p->degree[i] < degree) i++;
     if (i < p->n_degree && p->degree[i] == degree) return PST_OK;
-    if (p->n_degree == PST_TENSOR_DEGREES)
-        return bad(at, "has a seventeenth tensor degree; 16 can be");
+    if (p->n_degree == PST_TENSOR_DEGREES) return bad(at, "has more than 16 tensor degrees");
     memmove(&p->degree[i + 1], &p->degree[i], (p->n_degree - i) * sizeof *p->degree);
     p->degree[i] = (uint32_t)degree;
     p->n_degree++;
@@ -72,8 +71,8 @@ typedef struct {
     double *extra;
 } edges_of_way;
 
-/* syncTimeFw has the sources of the incoming edges, syncTimeBw the ends of the outgoing ones: all
- * of them, no others. */
+/* syncTimeFw must list the sources of all incoming edges, syncTimeBw the targets of all outgoing
+ * ones. */
 static pst_status read_sync(const pst_import_at *way, const char *key, int incoming,
                             const edges_of_way *to) {
     const pst_tensor_problem *p = to->p;
@@ -90,7 +89,7 @@ static pst_status read_sync(const pst_import_at *way, const char *key, int incom
         PST_TRY(pst_import_number(&at, name, 0, MOST, 0, &to->extra[i - p->first[v]]));
         n++;
     }
-    if (json_object_size(at.json) != n) return bad(&at, "names a node to which there is no edge");
+    if (json_object_size(at.json) != n) return bad(&at, "names a node without an edge to it");
     return PST_OK;
 }
 
@@ -151,7 +150,7 @@ static int by_ends(const void *a, const void *b) {
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* An edge has one number of bytes, so that it may be there once. */
+/* An edge has one number of bytes, so it may occur only once. */
 static pst_status check_once(const char *where, const pst_import *im) {
     pst_import_edge *edge = malloc(((size_t)im->n_edge + 1) * sizeof *edge);
     if (!edge) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
@@ -209,8 +208,8 @@ pst_status pst_import_piper(const json_t *json, const char *where, pst_import *i
     PST_TRY(pst_import_number(&root, "bandwidth", 1e-9, MOST, 0, &p->bandwidth));
     PST_TRY(pst_import_array(&root, "nodes", 1, PST_TENSOR_NODES, &nodes));
     PST_TRY(pst_import_array(&root, "edges", 0, 16 * PST_TENSOR_NODES, &edges));
-    PST_TRY(
-        pst_import_room(im, (uint32_t)json_array_size(nodes), (uint32_t)json_array_size(edges), 1));
+    PST_TRY(pst_import_allocate(im, (uint32_t)json_array_size(nodes),
+                                (uint32_t)json_array_size(edges), 1));
     p->n_node = im->n_node;
     p->n_edge = im->n_edge;
     p->devices = (uint32_t)devices;

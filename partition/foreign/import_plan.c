@@ -16,14 +16,14 @@ static const struct {
                [PST_IMPORT_PIPEDREAM] = {"PipeDream", "pipedream"},
                [PST_IMPORT_PIPER] = {"Piper", "piper"}};
 
-/* --- what was asked for ----------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static pst_status check_model(const pst_import *im, const pst_plan_graph_options *o) {
     const char *own = formats[im->format].model;
     if (!o->cost_model || !*o->cost_model || !strcmp(o->cost_model, own)) return PST_OK;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(o->cost_model, formats[i].model))
-            return pst_fail(PST_EINPUT, "%s: a workload of %s has the costs of %s, not of %s",
+            return pst_fail(PST_EINPUT, "%s: a workload of %s needs cost model %s, not %s",
                             o->graph, formats[im->format].format, own, o->cost_model);
     return pst_fail(PST_EINPUT, "cost model '%.40s': expected max-load, pipedream or piper",
                     o->cost_model);
@@ -39,8 +39,7 @@ static pst_status apply_tensor(const pst_plan_graph_options *o, pst_tensor_probl
 static pst_status apply_dnn(const pst_plan_graph_options *o, pst_import *im) {
     uint32_t devices = 0;
     if (o->bandwidth > 0)
-        return pst_fail(PST_EINPUT, "%s has the times of transfers: leave out the bandwidth",
-                        o->graph);
+        return pst_fail(PST_EINPUT, "%s has transfer times; leave out --bandwidth", o->graph);
     if (o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
     if (o->memory > 0) im->kind[0].memory = o->memory;
     for (uint32_t k = 0; k < im->n_kind; k++) devices += im->kind[k].count;
@@ -48,35 +47,33 @@ static pst_status apply_dnn(const pst_plan_graph_options *o, pst_import *im) {
     return pst_fail(PST_EINPUT, "%s: maxFPGAs and maxCPUs are 0: no device to plan for", o->graph);
 }
 
-/* cluster: NULL where none was given. */
+/* cluster: NULL: not given. */
 static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_cluster *cluster,
                                   pst_import *im) {
     im->bandwidth = cluster ? pst_import_slowest_link(cluster) : 0;
     if (o->bandwidth > 0) im->bandwidth = o->bandwidth;
     if (!cluster && o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
     if (cluster && !(im->bandwidth > 0 && isfinite(im->bandwidth)))
-        return pst_fail(
-            PST_EINPUT,
-            "%s says nothing of its links: give --bandwidth, or a link, such as ib:400Gb/s",
-            o->cluster);
+        return pst_fail(PST_EINPUT,
+                        "%s has no links; give --bandwidth, or a link such as ib:400Gb/s",
+                        o->cluster);
     if (!im->kind[0].count || !(im->bandwidth > 0))
-        return pst_fail(PST_EINPUT, "%s says nothing of %s", o->graph,
-                        im->kind[0].count
-                            ? "the bandwidth: give --bandwidth, such as 25GB/s"
-                            : "devices: give --devices, and --bandwidth if it is not given");
+        return pst_fail(
+            PST_EINPUT, "%s has no %s", o->graph,
+            im->kind[0].count
+                ? "bandwidth; give --bandwidth, such as 25GB/s"
+                : "number of devices; give --devices, and --bandwidth if it is missing, too");
     if (o->memory > 0)
-        return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
+        return pst_fail(PST_EINPUT,
+                        "PipeDream's cost model has no memory limit; leave out --memory");
     if (o->machines * o->devices > MOST_DEVICES)
-        return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
+        return pst_fail(PST_EINPUT, "at most %d devices are supported", MOST_DEVICES);
     if (o->machines > 1 && !(o->between > 0))
-        return pst_fail(
-            PST_EINPUT,
-            "%s says nothing of the bandwidth between machines: give --between, such as 10GB/s",
-            o->graph);
+        return pst_fail(PST_EINPUT,
+                        "%s has no bandwidth between machines; give --between, such as 10GB/s",
+                        o->graph);
     if (im->n_kind > 1 && o->compression > 0)
-        return pst_fail(
-            PST_EINPUT,
-            "activations can travel between devices of one kind only: leave out the compression");
+        return pst_fail(PST_EINPUT, "--compression needs devices of one kind; leave it out");
     im->straight = o->straight != 0;
     im->compression = o->compression;
     im->machines = o->machines > 1 ? (uint32_t)o->machines : 1;
@@ -87,14 +84,14 @@ static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_clu
 static pst_status apply_to(const pst_plan_graph_options *o, const pst_cluster *cluster,
                            pst_import *im) {
     if (cluster && im->tensor)
-        return pst_fail(PST_EINPUT, "Piper's costs know devices of one kind only: no cluster");
+        return pst_fail(PST_EINPUT,
+                        "Piper's cost model has one kind of devices; leave out --cluster");
     if (cluster && (o->devices > 0 || o->memory > 0 || o->machines > 0))
-        return pst_fail(
-            PST_EINPUT,
-            "the cluster says how many devices there are, and their memory: leave these out");
+        return pst_fail(PST_EINPUT, "--cluster gives the devices and their memory; leave out "
+                                    "--devices, --memory and --machines");
     if (cluster && cluster->n_device > MOST_DEVICES)
-        return pst_fail(PST_EINPUT, "%s: %u devices; %d can be", o->cluster, cluster->n_device,
-                        MOST_DEVICES);
+        return pst_fail(PST_EINPUT, "%s: %u devices; at most %d are supported", o->cluster,
+                        cluster->n_device, MOST_DEVICES);
     if (cluster) PST_TRY(pst_import_devices(im, cluster, o->cluster));
     if (im->tensor) return apply_tensor(o, im->tensor);
     return im->format == PST_IMPORT_DNN ? apply_dnn(o, im) : apply_pipedream(o, cluster, im);
@@ -106,17 +103,18 @@ static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
     if (im->format != PST_IMPORT_PIPEDREAM &&
         (o->machines > 0 || o->between > 0 || o->straight || o->compression > 0))
         return pst_fail(PST_EINPUT,
-                        "%s: machines, straight and compression are PipeDream's; %s knows none",
+                        "%s: --machines, --between, --straight and --compression are for PipeDream "
+                        "workloads, not for %s",
                         o->graph, formats[im->format].format);
     if (o->devices > MOST_DEVICES)
-        return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
+        return pst_fail(PST_EINPUT, "at most %d devices are supported", MOST_DEVICES);
     if (o->cluster && *o->cluster) PST_TRY(pst_cluster_load(o->cluster, &cluster));
     pst_status status = apply_to(o, cluster, im);
     pst_cluster_close(cluster);
     return status;
 }
 
-/* --- what was found --------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static double gap_of(const pst_import_plan *plan) {
     return plan->objective > 0 ? 1 - plan->lower_bound / plan->objective : 0;
@@ -132,7 +130,7 @@ static const char *way_of(const pst_import *im, const pst_import_plan *plan, uin
     return pst_tensor_way_of(im->tensor, v, t, plan->way[v])->name;
 }
 
-/* How each of the nodes runs; a name of the file may have any character in it. */
+/* The variant of each node; its name in the file may contain any character. */
 static void print_ways(const pst_import *im, const pst_import_plan *plan, uint32_t s, FILE *out) {
     const char *comma = "";
     fputs("],\"ways\":[", out);
@@ -211,15 +209,15 @@ static void print_table(const pst_import *im, const pst_import_plan *plan, FILE 
 static void print_text(const pst_import *im, const pst_import_plan *plan, FILE *out) {
     fprintf(out, "%s  %.6g %s  lower bound %.6g %s  gap %.2f%%%s\n", formats[im->format].model,
             plan->objective, im->unit, plan->lower_bound, im->unit, 100 * gap_of(plan),
-            is_proven(plan) ? ": none is better" : "");
+            is_proven(plan) ? ": proven optimal" : "");
     fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item,
             plan->n_downset,
-            plan->whole ? "" : ", those near one order of the items, for all are too many",
+            plan->complete ? "" : " near one order of the items, because all are too many",
             plan->seconds);
     print_table(im, plan, out);
 }
 
-/* Somebody's plan under this cost model. */
+/* Evaluates the user's plan under this cost model. */
 static pst_status evaluate(const pst_plan_graph_options *o, const pst_import *im, FILE *out) {
     pst_import_plan plan;
     char *text = NULL;
@@ -232,11 +230,11 @@ static pst_status evaluate(const pst_plan_graph_options *o, const pst_import *im
     if (o->json) {
         fprintf(out,
                 "{\"objective\":%.17g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"contiguous\":%s,",
-                plan.objective, im->unit, model, plan.scattered ? "false" : "true");
+                plan.objective, im->unit, model, plan.not_contiguous ? "false" : "true");
         print_stages(im, &plan, out);
     } else {
         fprintf(out, "%s  %.6g %s%s\n", model, plan.objective, im->unit,
-                plan.scattered ? "  not contiguous: data runs back to an earlier part" : "");
+                plan.not_contiguous ? "  not contiguous: data goes back to an earlier part" : "");
         print_table(im, &plan, out);
     }
     pst_import_plan_close(&plan);

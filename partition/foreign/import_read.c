@@ -1,5 +1,5 @@
-/* A plan as JSON, for the judge: stages as penstock plan --graph --json prints them, or fpgas and
- * cpus with their nodes, as dnn-partitioning's programs do. See import.h. */
+/* Reads a plan as JSON, to evaluate it: stages as penstock plan --graph --json prints them, or
+ * fpgas and cpus with their nodes, as in dnn-partitioning. See import.h. */
 #include "partition/foreign/import_json.h"
 #include "partition/foreign/import.h"
 #include <stdlib.h>
@@ -17,8 +17,8 @@ static pst_status wrong(const pst_import_at *at, const char *what) {
     return pst_fail(PST_EINPUT, "%s: %s %s", at->where, at->path, what);
 }
 
-/* Makes room for the parts of a plan; every node is nowhere as yet. */
-static pst_status make_room(const pst_import *im, size_t parts, pst_import_plan *plan) {
+/* Allocates the parts of a plan; nodes have no part yet. */
+static pst_status allocate(const pst_import *im, size_t parts, pst_import_plan *plan) {
     size_t n = (size_t)im->n_node + 1;
     plan->part_of = malloc(n * sizeof *plan->part_of);
     plan->kind = calloc(parts + 1, sizeof *plan->kind);
@@ -44,7 +44,7 @@ static pst_status read_nodes(const reader *r, const pst_import_at *at, const jso
                          ? pst_import_find(r->ids, r->im->n_node, json_integer_value(id))
                          : PST_IMPORT_NODES;
         if (v == PST_IMPORT_NODES)
-            return wrong(at, "nodes: has one that is not the id of a node of the graph");
+            return wrong(at, "nodes: one is not the id of a node in the graph");
         if (r->plan->part_of[v] != UINT32_MAX)
             return pst_fail(PST_EINPUT, "%s: %s nodes: %lld is in an earlier stage", at->where,
                             at->path, (long long)r->im->id[v]);
@@ -60,16 +60,16 @@ static pst_status read_kind(const reader *r, const pst_import_at *at) {
             r->plan->kind[r->plan->n_part] = k;
             return PST_OK;
         }
-    return wrong(at, "kind: there are no such devices");
+    return wrong(at, "kind: no devices have this kind");
 }
 
-/* By their names, of the nodes in their order. */
+/* Variants by name, in the order of the nodes. */
 static pst_status read_ways(const reader *r, const pst_import_at *at, const json_t *nodes) {
     const pst_tensor_problem *p = r->im->tensor;
     const json_t *ways = json_object_get(at->json, "ways");
     uint32_t t = 0;
     while (t < p->n_degree && p->degree[t] != r->plan->tensor[r->plan->n_part]) t++;
-    if (t == p->n_degree) return wrong(at, "tensor: no node has such a degree");
+    if (t == p->n_degree) return wrong(at, "tensor: no node has this degree");
     if (json_array_size(ways) != json_array_size(nodes))
         return wrong(at, "ways: expected one for each node");
     for (size_t i = 0; i < json_array_size(nodes); i++) {
@@ -81,7 +81,7 @@ static pst_status read_ways(const reader *r, const pst_import_at *at, const json
                (!name || !*name || strcmp(pst_tensor_way_of(p, v, t, w)->name, name)))
             w++;
         if (w == PST_TENSOR_WAYS)
-            return wrong(at, "ways: has one that the node has not for this tensor degree");
+            return wrong(at, "ways: a node has no such variant with this tensor degree");
         r->plan->way[v] = (uint8_t)w;
     }
     return PST_OK;
@@ -93,15 +93,15 @@ static pst_status read_stage(const reader *r, const pst_import_at *at) {
     int64_t data = 1, tensor = 1, group = s, machines = 1;
     const json_t *nodes;
     PST_TRY(pst_import_array(at, "nodes", 0, PST_IMPORT_NODES, &nodes));
-    if (!json_array_size(nodes)) return PST_OK; /* a device that is not used */
+    if (!json_array_size(nodes)) return PST_OK; /* an unused device */
     PST_TRY(pst_import_integer(at, "data", 1, MOST, 1, &data));
     PST_TRY(pst_import_integer(at, "tensor", 1, MOST, 1, &tensor));
     PST_TRY(pst_import_integer(at, "group", 0, MOST, 1, &group));
     PST_TRY(pst_import_integer(at, "machines", 1, MOST, 1, &machines));
     if (r->im->format == PST_IMPORT_DNN && data > 1)
-        return wrong(at, "data: there are no replicas under this cost model");
+        return wrong(at, "data: this cost model has no replicas");
     if (!r->im->tensor && tensor > 1)
-        return wrong(at, "tensor: there are no tensor degrees under this cost model");
+        return wrong(at, "tensor: this cost model has no tensor degrees");
     plan->devices[s] = (uint32_t)data;
     plan->tensor[s] = (uint32_t)tensor;
     plan->group[s] = (uint32_t)group;
@@ -113,7 +113,7 @@ static pst_status read_stage(const reader *r, const pst_import_at *at) {
     return PST_OK;
 }
 
-/* kind: of all of them; UINT32_MAX: each says its own. */
+/* kind: of all of them; UINT32_MAX: each names its own. */
 static pst_status read_list(const reader *r, const pst_import_at *root, const char *key,
                             uint32_t kind) {
     const json_t *list;
@@ -130,7 +130,7 @@ static pst_status read_list(const reader *r, const pst_import_at *root, const ch
 
 /* --- order ------------------------------------------------------------------------------------ */
 
-/* A node that the plan leaves out is with its class. */
+/* A node that the plan leaves out joins its class. */
 static pst_status place_the_rest(const pst_import *im, const char *where, pst_import_plan *plan) {
     uint32_t *home = malloc(((size_t)im->n_class + 1) * sizeof *home);
     if (!home) return pst_fail(PST_ENOMEM, "no memory for a plan");
@@ -156,7 +156,7 @@ static int runs_back(const pst_import *im, const pst_import_plan *plan) {
     return 0;
 }
 
-/* Devices of dnn-partitioning may be listed in any order: in that of the data, if there is one. */
+/* dnn-partitioning may list devices in any order: sorts them by the data flow, if possible. */
 static pst_status order_parts(const pst_import *im, pst_import_plan *plan) {
     uint32_t n = plan->n_part, n_edge = 0;
     pst_downset_edge *edge = malloc(((size_t)im->n_edge + 1) * sizeof *edge);
@@ -169,7 +169,7 @@ static pst_status order_parts(const pst_import *im, pst_import_plan *plan) {
     }
     if (status == PST_OK) {
         status = pst_downset_order(n, edge, n_edge, order);
-        plan->scattered = status == PST_EINPUT; /* there is none */
+        plan->not_contiguous = status == PST_EINPUT; /* no such order */
         if (status == PST_EINPUT) status = PST_OK;
         else if (status == PST_OK) {
             uint32_t *place = order + n, *kind = order + 2 * n;
@@ -193,7 +193,7 @@ static pst_status read_plan(const pst_import *im, const pst_import_at *root, pst
     for (uint32_t v = 0; v < im->n_node; v++) ids[v] = (pst_import_id){im->id[v], v};
     PST_TRY(pst_import_sort(ids, im->n_node, root->where));
     for (size_t i = 0; i < 3; i++) parts += json_array_size(json_object_get(root->json, keys[i]));
-    PST_TRY(make_room(im, parts, plan));
+    PST_TRY(allocate(im, parts, plan));
     reader r = {im, plan, ids};
     if (im->format == PST_IMPORT_DNN && !json_object_get(root->json, "stages")) {
         PST_TRY(read_list(&r, root, "fpgas", 0));
@@ -223,9 +223,9 @@ pst_status pst_import_read_plan(const pst_import *im, const char *text, size_t b
     pst_status status =
         ids ? read_plan(im, &root, ids, &made) : pst_fail(PST_ENOMEM, "%s: out of memory", where);
     if (status == PST_OK) {
-        status = pst_import_judge(im, &made);
+        status = pst_import_evaluate(im, &made);
         if (status == PST_EINTERNAL)
-            status = pst_fail_in(PST_EINPUT, "%s", where); /* it is the file's plan */
+            status = pst_fail_in(PST_EINPUT, "%s", where); /* the file's plan is invalid */
     }
     free(ids);
     json_decref(json);

@@ -1,5 +1,5 @@
-/* The best plan of a workload: contracted, solved, told apart into nodes again and judged. See
- * import.h. */
+/* The best plan of a workload: contracts the graph, solves, expands items to nodes and evaluates.
+ * See import.h. */
 #include "partition/foreign/import.h"
 #include "base/clock.h"
 #include "base/plural.h"
@@ -25,7 +25,7 @@ static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_
     *plan = (pst_import_plan){.n_part = found->n_part,
                               .lower_bound = found->lower_bound,
                               .n_downset = found->n_downset,
-                              .whole = found->whole};
+                              .complete = found->complete};
     plan->part_of = malloc(im->n_node * sizeof *plan->part_of);
     plan->kind = malloc(n * sizeof *plan->kind);
     plan->devices = malloc(n * sizeof *plan->devices);
@@ -40,9 +40,9 @@ static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_
     return PST_OK;
 }
 
-/* The judge and the solver have to agree, to rounding. */
-static pst_status judge(const pst_import *im, double objective, pst_import_plan *plan) {
-    PST_TRY(pst_import_judge(im, plan));
+/* The evaluation and the solver must agree, except for rounding. */
+static pst_status evaluate(const pst_import *im, double objective, pst_import_plan *plan) {
+    PST_TRY(pst_import_evaluate(im, plan));
     if (fabs(plan->objective - objective) > 1e-9 * fmax(objective, plan->objective))
         return pst_fail(PST_EINTERNAL,
                         "the plan's objective is %.17g, not %.17g as the solver says",
@@ -51,7 +51,7 @@ static pst_status judge(const pst_import *im, double objective, pst_import_plan 
     return PST_OK;
 }
 
-/* --- no plan: what would do ------------------------------------------------------------------- */
+/* --- no plan: what would be enough ------------------------------------------------------------ */
 
 static pst_status say_kinds(const pst_import *im, char *text, size_t bytes) {
     size_t used = 0;
@@ -68,13 +68,13 @@ static pst_status check_places(const pst_import *im) {
         for (uint32_t k = 0; k < im->n_kind; k++)
             somewhere |= im->kind[k].count && isfinite(im->time[(size_t)k * im->n_node + v]);
         if (!somewhere)
-            return pst_fail(PST_EINPUT, "node %lld cannot be on any of the devices",
+            return pst_fail(PST_EINPUT, "node %lld is not allowed on any of the devices",
                             (long long)im->id[v]);
     }
     return PST_OK;
 }
 
-/* The same problem with bytes for times has the smallest memory as its answer. */
+/* With bytes in place of times, the same problem gives the smallest memory. */
 static pst_status smallest_memory(pst_downset_problem *p, double seconds, double *memory) {
     for (uint32_t k = 0; k < p->n_kind; k++) {
         for (uint32_t i = 0; i < p->n_item; i++) {
@@ -92,7 +92,7 @@ static pst_status smallest_memory(pst_downset_problem *p, double seconds, double
     return PST_OK;
 }
 
-/* " (1 GiB)", or "" of little. Returns text. */
+/* " (1 GiB)", or "" below that. Returns text. */
 static const char *gibibytes(double bytes, char text[32]) {
     *text = 0;
     if (bytes >= 0x1p30) snprintf(text, 32, " (%.4g GiB)", bytes * 0x1p-30);
@@ -111,21 +111,21 @@ static pst_status no_plan(const pst_import *im, pst_downset_problem *p,
     PST_TRY(smallest_memory(p, seconds, &memory));
     if (isfinite(memory) && im->n_kind > 1 && isfinite(im->kind[1].memory))
         return pst_fail(PST_ENOMEM,
-                        "no plan for %s fits into their memory; %.10g bytes%s each would do",
+                        "no plan for %s fits into their memory; %.10g bytes%s each would be enough",
                         devices, ceil(memory), gibibytes(memory, needs));
     if (isfinite(memory))
-        return pst_fail(PST_ENOMEM, "no plan for %s fits into %.10g bytes%s each; %.10g%s would do",
+        return pst_fail(PST_ENOMEM,
+                        "no plan for %s fits into %.10g bytes%s each; %.10g%s would be enough",
                         devices, im->kind[0].memory, gibibytes(im->kind[0].memory, has),
                         ceil(memory), gibibytes(memory, needs));
     return pst_fail(
         PST_EINPUT,
-        "there is no plan for %s: some nodes fit on no kind of them together with their class",
-        devices);
+        "no plan for %s is feasible: no kind of device can hold all nodes of some class", devices);
 }
 
 /* --- stages with tensor degrees --------------------------------------------------------------- */
 
-/* Takes the arrays of `found`. */
+/* Takes ownership of the arrays of `found`. */
 static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_import_plan *plan) {
     *plan = (pst_import_plan){.n_part = found->n_part,
                               .part_of = found->part_of,
@@ -134,7 +134,7 @@ static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_
                               .devices = found->data,
                               .lower_bound = found->lower_bound,
                               .n_downset = found->n_downset,
-                              .whole = found->whole,
+                              .complete = found->complete,
                               .n_item = im->n_node};
     found->part_of = NULL;
     found->way = NULL;
@@ -142,26 +142,27 @@ static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_
     found->data = NULL;
     plan->kind = calloc(plan->n_part + 1, sizeof *plan->kind);
     plan->load = calloc(plan->n_part + 1, sizeof *plan->load);
-    return plan->kind && plan->load ? pst_import_judge(im, plan)
+    return plan->kind && plan->load ? pst_import_evaluate(im, plan)
                                     : pst_no_memory("for the plan of a graph");
 }
 
 static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_plan *found,
                                  double seconds) {
-    if (found->whole && found->lower_bound < 1e99)
+    if (found->complete && found->lower_bound < 1e99)
         return pst_fail(PST_EINPUT, "no plan for %u devices was found in %g s: allow more time",
                         p->devices, seconds);
     char needs[32], has[32];
     double memory = INFINITY;
     PST_TRY(pst_tensor_least_memory(p, seconds, &memory));
     if (isfinite(memory))
-        return pst_fail(PST_ENOMEM,
-                        "no plan for %u devices fits into %.10g bytes%s each; %.0f%s would do",
-                        p->devices, p->memory, gibibytes(p->memory, has), ceil(memory),
-                        gibibytes(memory, needs));
+        return pst_fail(
+            PST_ENOMEM,
+            "no plan for %u devices fits into %.10g bytes%s each; %.0f%s would be enough",
+            p->devices, p->memory, gibibytes(p->memory, has), ceil(memory),
+            gibibytes(memory, needs));
     return pst_fail(
         PST_EINPUT,
-        "there is no plan for %u devices, whatever their memory: no tensor degree is small enough",
+        "no plan for %u devices is feasible with any memory: no tensor degree is small enough",
         p->devices);
 }
 
@@ -175,7 +176,7 @@ static pst_status solve_tensor(const pst_import *im, double seconds, pst_import_
     return status;
 }
 
-/* Where activations travel every item is a node. */
+/* With two levels or compression every item is one node. */
 static pst_status solve_levels(const pst_import *im, const pst_downset_problem *p,
                                const uint32_t *item_of, double seconds, pst_import_plan *plan) {
     pst_downset_plan found = {0};
@@ -197,7 +198,7 @@ static pst_status solve_levels(const pst_import *im, const pst_downset_problem *
     if (status == PST_OK) status = take(im, item_of, &found, plan);
     plan->group = levels.group;
     plan->copies = levels.copies;
-    if (status == PST_OK) status = judge(im, found.objective, plan);
+    if (status == PST_OK) status = evaluate(im, found.objective, plan);
     plan->n_item = p->n_item;
     pst_downset_plan_close(&found);
     free(bytes);
@@ -211,7 +212,7 @@ static pst_status solve_parts(const pst_import *im, pst_downset_problem *p, cons
     PST_TRY(pst_downset_solve(p, PST_DOWNSET_MOST, seconds, &found));
     pst_status status =
         found.n_part ? take(im, item_of, &found, plan) : no_plan(im, p, &found, seconds);
-    if (status == PST_OK) status = judge(im, found.objective, plan);
+    if (status == PST_OK) status = evaluate(im, found.objective, plan);
     plan->n_item = p->n_item;
     pst_downset_plan_close(&found);
     return status;

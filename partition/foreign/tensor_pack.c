@@ -1,6 +1,6 @@
-/* Which nodes of a stage take the slower way that needs less memory: a knapsack. Swaps by price per
- * byte say at once what surely does not fit; else all choices are tried, without those that another
- * is better than. See tensor.h. */
+/* Which nodes of a stage run their slower variant, which needs less memory: a knapsack. The
+ * fractional relaxation refuses most cases; else branch and bound, skipping dominated choices. See
+ * tensor.h. */
 #include "partition/foreign/tensor.h"
 #include <math.h>
 #include <stdlib.h>
@@ -13,8 +13,7 @@ static int by_price(const void *a, const void *b) {
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
-/* out: [n] a swap is out when one that costs no more and saves no less has been passed over: that
- * would do instead. */
+/* out: [n] a swap is skipped if one that costs no more and saves no less was skipped before. */
 typedef struct {
     const pst_tensor_swap *swap;
     uint32_t n, steps;
@@ -22,7 +21,7 @@ typedef struct {
     uint8_t *take; /* [n] of the swaps, in their order */
 } packing;
 
-/* Whether swaps from `at` on, in fractions, could save `need` at a cost of at most `slack`. */
+/* Whether swaps from `at` on, in fractions, can save `need` at a cost of at most `slack`. */
 static int could(const packing *k, uint32_t at, double need, double slack) {
     for (; need > 0; at++) {
         if (at == k->n) return 0;
@@ -45,7 +44,7 @@ static void pass_over(packing *k, uint32_t at, int sign) {
             k->out[i] = (uint16_t)(k->out[i] + sign);
 }
 
-/* With each swap, or without it and those that it is better than. */
+/* With this swap, or without it and those that it dominates. */
 static int try_all(packing *k, uint32_t at, double need, double slack) {
     while (need > 0 && at < k->n && k->out[at]) at++;
     if (k->steps++ > MOST_STEPS || !could(k, at, need, slack)) return 0;
@@ -66,7 +65,7 @@ static pst_tensor_fit pack(packing *k, double need, double slack) {
     return k->steps > MOST_STEPS ? PST_TENSOR_UNKNOWN : PST_TENSOR_NEVER;
 }
 
-/* The faster way, of equally fast ones the smaller. */
+/* The faster variant; the smaller one if equally fast. */
 static uint32_t fast_way(const pst_tensor_item *i) {
     if (i->cost[0] != i->cost[1]) return i->cost[1] < i->cost[0];
     return i->bytes[1] < i->bytes[0];

@@ -1,7 +1,7 @@
-/* Whether stages that take at most so long can have all nodes: from the last stage to the first,
+/* Whether all nodes fit into stages that take at most so long: from the last stage to the first,
  * over pairs of downsets of the reversed graph. For a downset and a sum of replicas only the fewest
- * devices matter, and for a stage with given followers the fewest replicas that are fast enough and
- * fit: more of them leave nothing better. See tensor.h. */
+ * devices matter, and for a stage with given later stages the fewest replicas that are fast enough
+ * and fit. See tensor.h. */
 #include "partition/foreign/tensor.h"
 #include "base/clock.h"
 #include <math.h>
@@ -10,14 +10,15 @@
 
 enum { MOST_DIVISORS = 512, NOWHERE = UINT32_MAX };
 
-/* Of the stage that grows, for one tensor degree: sums over its nodes, each in its fastest way. */
+/* Sums over the nodes of the growing stage, for one tensor degree, each node in its fastest
+ * variant. */
 typedef struct {
-    double seconds;  /* time and transfers; at d replicas, 1/d of it */
-    double exchange; /* (d - 1)/d of it for the parameters */
+    double seconds;  /* time and transfers; d replicas take 1/d of it each */
+    double exchange; /* parameters; d replicas exchange (d - 1)/d of it */
     double memory_a, memory_b;
-    double least_time, least_memory; /* in whichever way is least, one micro-batch alive: never less
-                                        in a larger stage */
-    uint32_t absent, uneven;         /* nodes that have no way; whose ways differ in parameters */
+    double least_time, least_memory; /* in the smallest variants with one micro-batch in flight:
+                                        never less for a larger stage */
+    uint32_t absent, uneven; /* nodes without a variant; with variants that differ in parameters */
 } sums;
 
 typedef struct {
@@ -33,19 +34,19 @@ typedef struct {
     uint32_t n_divisor, divisor[MOST_DIVISORS];
     uint32_t *fewest; /* [downset][n_s] devices, or NOWHERE */
     uint32_t *from;   /* the downset of the later stages, */
-    uint16_t *how;    /* this stage's degree * MOST_DIVISORS + divisor, both as numbers */
+    uint16_t *how;    /* this stage's degree * MOST_DIVISORS + divisor, both as indices */
     double *done;     /* [downset] device seconds of its nodes */
-    uint32_t *seen;   /* [downset] 1 + the root that was here last */
+    uint32_t *seen;   /* [downset] 1 + the last root that reached it */
     uint8_t *in;      /* [node] in the stage */
-    double *seconds;  /* [node][degree][way] of the nodes in it */
-    uint32_t *member; /* the nodes in it, in the order of the frames */
+    double *seconds;  /* [node][degree][way] of its nodes */
+    uint32_t *member; /* its nodes, in the order of the frames */
     pst_tensor_item *item;
     pst_tensor_swap *swap;
     frame *stack;
-    /* sums of replicas that the root has, each with fewer devices than those before */
+    /* sums of replicas of the root, each with fewer devices than those before */
     uint32_t *state, n_state;
-    uint32_t fits[MOST_DIVISORS], never[MOST_DIVISORS]; /* by divisor: most micro-batches alive that
-                                                           fit, fewest that do not */
+    uint32_t fits[MOST_DIVISORS], never[MOST_DIVISORS]; /* by divisor: most micro-batches in flight
+                                                           that fit, fewest that do not */
     int doubt;
 } search;
 
@@ -91,7 +92,7 @@ static pst_status search_open(search *s) {
     return PST_OK;
 }
 
-/* --- a stage that grows ----------------------------------------------------------------------- */
+/* --- a growing stage -------------------------------------------------------------------------- */
 
 static double *seconds_of(const search *s, uint32_t v, uint32_t t) {
     return &s->seconds[((size_t)v * s->p->n_degree + t) * PST_TENSOR_WAYS];
@@ -101,7 +102,7 @@ static double exchange_of(const pst_tensor_problem *p, const pst_tensor_way *way
     return 4 * way->parameters / p->micro_batches / p->bandwidth;
 }
 
-/* A node's part of the sums for degree t, added (sign 1) or taken away (-1). */
+/* Adds (sign 1) or subtracts (-1) a node in the sums for degree t. */
 static void count_node(const search *s, uint32_t v, uint32_t t, double sign, sums *of) {
     const pst_tensor_way *way = pst_tensor_way_of(s->p, v, t, 0);
     const double *seconds = seconds_of(s, v, t);
@@ -131,7 +132,7 @@ static void count_fixed(const search *s, uint32_t v, uint32_t t, sums *of) {
     of->uneven += way[0].name[0] && way[1].name[0] && way[0].parameters != way[1].parameters;
 }
 
-/* Edge number i of v (among its own) begins or ceases to leave the stage. */
+/* Edge i of v (among its own) starts or stops leaving the stage. */
 static void turn_edge(const search *s, uint32_t v, uint32_t i, double sign) {
     const pst_tensor_edge *e = &s->p->edge[s->p->at[s->p->first[v] + i]];
     for (uint32_t t = 0; t < s->p->n_degree; t++)
@@ -144,8 +145,8 @@ static uint32_t other_end(const pst_tensor_edge *e, uint32_t v) {
     return e->from == v ? e->to : e->from;
 }
 
-/* The edges of v to nodes of the stage no longer leave it (sign -1), or leave it again (1). of:
- * NULL or the sums. */
+/* The edges from v to nodes of the stage stop leaving it (sign -1), or leave it again (1). of: NULL
+ * or the sums. */
 static void turn_neighbours(const search *s, uint32_t v, double sign, sums *of) {
     const pst_tensor_problem *p = s->p;
     for (uint32_t i = p->first[v]; i < p->first[v + 1]; i++) {
@@ -180,7 +181,7 @@ static void give_back(search *s, uint32_t v) {
 
 /* --- one stage -------------------------------------------------------------------------------- */
 
-static pst_tensor_fit pack(search *s, uint32_t n, uint32_t t, uint32_t d, uint32_t alive,
+static pst_tensor_fit pack(search *s, uint32_t n, uint32_t t, uint32_t d, uint32_t in_flight,
                            uint8_t *way) {
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t w = 0; w < PST_TENSOR_WAYS; w++) {
@@ -190,29 +191,30 @@ static pst_tensor_fit pack(search *s, uint32_t n, uint32_t t, uint32_t d, uint32
                 of->name[0]
                     ? (seconds_of(s, s->member[i], t)[w] + (d - 1) * exchange_of(s->p, of)) / d
                     : INFINITY;
-            to->bytes[w] = of->name[0] ? of->memory_a * alive + of->memory_b : INFINITY;
+            to->bytes[w] = of->name[0] ? of->memory_a * in_flight + of->memory_b : INFINITY;
         }
     return pst_tensor_pack(s->item, n, s->range->limit * (1 + 1e-12), s->p->memory, s->swap, way);
 }
 
-/* Whether the stage is fast enough and fits on divisor number i of replicas with so many
- * micro-batches alive. */
-static int works(search *s, const sums *of, uint32_t n, uint32_t t, uint32_t i, uint32_t alive) {
+/* Whether the stage is fast enough and fits with divisor i of replicas and so many micro-batches in
+ * flight. */
+static int works(search *s, const sums *of, uint32_t n, uint32_t t, uint32_t i,
+                 uint32_t in_flight) {
     uint32_t d = s->divisor[i];
-    if (alive <= s->fits[i]) return 1;
-    if (alive >= s->never[i]) return 0;
+    if (in_flight <= s->fits[i]) return 1;
+    if (in_flight >= s->never[i]) return 0;
     int yes;
     if (!of->uneven && (of->seconds + (d - 1) * of->exchange) / d > s->range->limit * (1 + 1e-12)) {
         yes = 0;
-        alive = 0;
-    } else if (!of->uneven && of->memory_a * alive + of->memory_b <= s->p->memory) yes = 1;
+        in_flight = 0;
+    } else if (!of->uneven && of->memory_a * in_flight + of->memory_b <= s->p->memory) yes = 1;
     else {
-        pst_tensor_fit fit = pack(s, n, t, d, alive, NULL);
+        pst_tensor_fit fit = pack(s, n, t, d, in_flight, NULL);
         s->doubt |= fit == PST_TENSOR_UNKNOWN;
         yes = fit == PST_TENSOR_FITS;
     }
-    if (yes) s->fits[i] = alive;
-    else s->never[i] = alive;
+    if (yes) s->fits[i] = in_flight;
+    else s->never[i] = in_flight;
     return yes;
 }
 
@@ -245,7 +247,7 @@ static void offer_degree(search *s, uint32_t root, const frame *f, uint32_t n, u
         }
 }
 
-/* Whether this stage, or a larger one, could be one on the devices that the root leaves. */
+/* Whether this stage, or a larger one, is possible on the devices that the root leaves. */
 static int may_grow(const search *s, const sums *of, uint32_t devices) {
     for (uint32_t t = 0; t < s->p->n_degree; t++)
         if (!of[t].absent && of[t].least_memory <= s->p->memory * (1 + 1e-12) &&
@@ -302,7 +304,7 @@ static void stages_from(search *s, uint32_t root) {
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
-/* The nodes of downset d that its later stages do not have, as a stage of part number `part`. */
+/* Makes the nodes of downset d that are not in its later stages the stage number `part`. */
 static pst_status stage_of(search *s, uint32_t d, uint32_t sum, uint32_t part,
                            pst_tensor_plan *plan) {
     size_t cell = (size_t)d * s->n_s + sum;

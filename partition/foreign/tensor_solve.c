@@ -1,11 +1,10 @@
-/* The smallest limit for which there are stages: from a bound upwards until there is a plan, then
- * between the two. */
+/* The smallest limit with a plan: raises a lower bound until there is a plan, then bisects. */
 #include "partition/foreign/tensor.h"
 #include "base/clock.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Work shared out over all devices; and a node is on replicas of one degree as a whole. */
+/* Lower bound: work spread over all devices; and a node as a whole on replicas of one degree. */
 static double bound_of(const pst_tensor_problem *p) {
     double work = 0, most = 0;
     for (uint32_t v = 0; v < p->n_node; v++) {
@@ -33,7 +32,7 @@ typedef struct {
     pst_tensor_plan best; /* n_part 0: none yet */
 } climb;
 
-/* One search; a better plan takes the place of the best. */
+/* One search; a better plan replaces the best. */
 static pst_status attempt(climb *c, double limit, int *found) {
     pst_tensor_plan plan = {0};
     int doubt = 0;
@@ -45,7 +44,7 @@ static pst_status attempt(climb *c, double limit, int *found) {
         if (!doubt) c->bound = fmax(c->bound, limit);
         return PST_OK;
     }
-    pst_status status = pst_tensor_judge(c->p, &plan, c->load);
+    pst_status status = pst_tensor_evaluate(c->p, &plan, c->load);
     if (status == PST_OK && plan.objective > limit * (1 + 1e-9))
         status = pst_fail(PST_EINTERNAL, "a stage takes %.17g s, not %.17g as the search says",
                           plan.objective, limit);
@@ -56,8 +55,7 @@ static pst_status attempt(climb *c, double limit, int *found) {
     return status;
 }
 
-/* Halves the way between what failed and the best, and asks in turn whether the best is the
- * best. */
+/* Bisects between a limit that failed and the best, and tries in turn to improve the best. */
 static pst_status close_in(climb *c) {
     const double near = 5e-10;
     int found = 0;
@@ -71,7 +69,7 @@ static pst_status close_in(climb *c) {
 
 static pst_status solve(climb *c) {
     int found = 0;
-    PST_TRY(attempt(c, 1e100, &found)); /* any plan at all */
+    PST_TRY(attempt(c, 1e100, &found)); /* any plan */
     if (!found) return PST_OK;
     double floor = c->bound;
     for (double gap = 0.01; c->bound < c->best.objective; gap *= 2) {
@@ -83,16 +81,16 @@ static pst_status solve(climb *c) {
     return close_in(c);
 }
 
-/* The downsets of the reversed graph: the last stages come first. */
+/* Downsets of the reversed graph: the last stages come first. */
 static pst_status list_of(const pst_tensor_problem *p, uint32_t most, pst_downset_list *list,
-                          int *whole) {
+                          int *complete) {
     size_t sums = (size_t)(p->micro_batches < p->devices ? p->micro_batches : p->devices) + 1;
     pst_downset_edge *edge = calloc((size_t)p->n_edge + 1, sizeof *edge);
     if (!edge) return pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
     for (uint32_t i = 0; i < p->n_edge; i++)
         edge[i] = (pst_downset_edge){p->edge[i].to, p->edge[i].from};
     if (most > (1 << 24) / sums) most = (uint32_t)((1 << 24) / sums);
-    pst_status status = pst_downset_list_choose(p->n_node, edge, p->n_edge, most, list, whole);
+    pst_status status = pst_downset_list_choose(p->n_node, edge, p->n_edge, most, list, complete);
     free(edge);
     return status;
 }
@@ -105,18 +103,18 @@ static uint64_t end_of(double seconds) {
 pst_status pst_tensor_solve(const pst_tensor_problem *p, uint32_t most, double seconds,
                             pst_tensor_plan *plan) {
     pst_downset_list list = {0};
-    int whole = 0;
+    int complete = 0;
     climb c = {.p = p, .list = &list, .range.until_ns = end_of(seconds), .bound = bound_of(p)};
     double floor = c.failed = c.bound;
     c.load = calloc((size_t)p->n_node + 1, sizeof *c.load);
     pst_status status = c.load
-                            ? list_of(p, most, &list, &whole)
+                            ? list_of(p, most, &list, &complete)
                             : pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
     if (status == PST_OK) status = solve(&c);
     if (status == PST_BUSY) status = PST_OK;
     c.best.n_downset = list.n;
-    c.best.whole = whole;
-    c.best.lower_bound = whole ? c.bound : floor;
+    c.best.complete = complete;
+    c.best.lower_bound = complete ? c.bound : floor;
     pst_downset_list_close(&list);
     free(c.load);
     if (status == PST_OK) *plan = c.best;
@@ -129,9 +127,9 @@ pst_status pst_tensor_least_memory(const pst_tensor_problem *problem, double sec
     pst_tensor_problem p = *problem;
     pst_tensor_range range = {.limit = 1e100, .until_ns = end_of(seconds)};
     pst_downset_list list = {0};
-    int whole, found = 0, doubt;
+    int complete, found = 0, doubt;
     double least = 0, most = 0;
-    PST_TRY(list_of(&p, PST_DOWNSET_MOST, &list, &whole));
+    PST_TRY(list_of(&p, PST_DOWNSET_MOST, &list, &complete));
     pst_status status = PST_OK;
     while (status == PST_OK && (!found || most - least > 1e-6 * most)) {
         pst_tensor_plan plan = {0};

@@ -68,9 +68,7 @@ pst_status pst_planning_search(pst_planning *x);
 pst_status pst_planning_infeasible(const pst_planning *x, const char *change, const char *cluster);
 void pst_planning_close(pst_planning *x);
 
-/* planning/search_space.c: sets the search space from the keys of the run file. EINPUT:
- * contradictions.
- */
+/* planning/search_space.c: sets the search space from the run file. EINPUT: contradictions. */
 pst_status pst_planning_search_space(pst_planning *x);
 /* planning/costs.c */
 /* Loads parallel.profile for this graph, before the search. EINPUT: it does not suit. */

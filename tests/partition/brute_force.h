@@ -81,7 +81,7 @@ static inline pst_import *brute_workload(uint64_t *state) {
     uint32_t n = 1 + brute_below(state, BRUTE_NODES),
              n_forward = n > 1 && brute_below(state, 2) ? (n + 1) / 2 : n;
     brute_kinds(&kinds, state);
-    MUST(pst_import_room(im, n, BRUTE_NODES * BRUTE_NODES, kinds.n_kind));
+    MUST(pst_import_allocate(im, n, BRUTE_NODES * BRUTE_NODES, kinds.n_kind));
     memcpy(im->kind, kinds.kind, sizeof im->kind);
     im->unit = "ms";
     brute_graph(im, n_forward, state);

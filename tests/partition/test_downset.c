@@ -99,7 +99,7 @@ static void a_cycle_is_refused(void **unused) {
 static pst_import *chains(uint32_t n, uint32_t rows, uint32_t devices, uint64_t *state) {
     pst_import *im = calloc(1, sizeof *im);
     int64_t *label = calloc(n, sizeof *label);
-    MUST(pst_import_room(im, n, n, 1));
+    MUST(pst_import_allocate(im, n, n, 1));
     im->unit = "ms";
     im->n_edge = 0;
     for (uint32_t v = 0; v < n; v++) {
@@ -123,7 +123,7 @@ static void too_many_downsets_leave_a_bounded_gap(void **unused) {
     pst_import *im = chains(100, 10, 4, &state); /* 11^10 downsets */
     pst_import_plan plan;
     MUST(pst_import_solve(im, 60, &plan));
-    assert_int_equal(plan.whole, 0);
+    assert_int_equal(plan.complete, 0);
     assert_true(plan.lower_bound > 0 && plan.lower_bound <= plan.objective);
     assert_true(plan.objective < 1.5 * plan.lower_bound);
     pst_import_plan_close(&plan);
@@ -163,7 +163,7 @@ static void a_chain_of_thousands(void **unused) {
     pst_import_plan plan;
     MUST(pst_import_solve(im, 60, &plan));
     assert_int_equal(plan.n_downset, 2001);
-    assert_true(plan.whole && plan.lower_bound >= plan.objective * (1 - 1e-9));
+    assert_true(plan.complete && plan.lower_bound >= plan.objective * (1 - 1e-9));
     pst_import_plan_close(&plan);
     pst_import_close(im);
 }
@@ -191,7 +191,7 @@ static void thousands_of_items_on_a_thousand_devices(void **unused) {
     pst_import *im = chains(6000, 3, 1000, &state);
     pst_import_plan plan;
     MUST(pst_import_solve(im, 1e-9, &plan));
-    assert_true(!plan.whole && plan.lower_bound > 0 && plan.lower_bound <= plan.objective);
+    assert_true(!plan.complete && plan.lower_bound > 0 && plan.lower_bound <= plan.objective);
     assert_true(plan.objective < 10 * plan.lower_bound);
     pst_import_plan_close(&plan);
     pst_import_close(im);
@@ -205,7 +205,7 @@ static void too_little_memory_says_how_much_would_do(void **unused) {
     pst_import_plan plan;
     im->kind[0].memory = 29;
     assert_int_equal(pst_import_solve(im, 60, &plan), PST_ENOMEM);
-    assert_non_null(strstr(pst_error(), "29 bytes each; 30 would do"));
+    assert_non_null(strstr(pst_error(), "29 bytes each; 30 would be enough"));
     im->kind[0].memory = 30;
     MUST(pst_import_solve(im, 60, &plan));
     pst_import_plan_close(&plan);

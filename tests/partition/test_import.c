@@ -58,7 +58,7 @@ static void dnn_mistakes(void **unused) {
     refused("{", "w:1:1: not JSON");
     refused("{}", "neither maxFPGAs (dnn-partitioning) nor mbsInBatch (Piper)");
     refused(HEAD "\"edges\": []}", "nodes: is missing");
-    refused(HEAD "\"nodes\": [], \"edges\": []}", "nodes: has 0 elements; 1 to");
+    refused(HEAD "\"nodes\": [], \"edges\": []}", "nodes: has 0 elements; expected 1 to");
     refused(HEAD "\"nodes\": [4], \"edges\": []}", "nodes[0]: expected an object");
     refused(HEAD "\"nodes\": [" NODE(1, ", \"size\": -1") "], \"edges\": []}",
             "nodes[0].size: expected a number from 0");
@@ -76,7 +76,7 @@ static void dnn_mistakes(void **unused) {
             "edges[1].cost: 2, but 1 on an earlier edge from 1");
     refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(2, "") ", " NODE(
                 3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(2, 3, 1) ", " EDGE(3, 2, 1) "]}",
-            "2 nodes run in a circle: ");
+            "2 nodes form a cycle: ");
     refused(
         HEAD "\"nodes\": [" NODE(
             1, "") ", {\"id\": 2, \"supportedOnFpga\": 1, \"cpuLatency\": 1, \"fpgaLatency\": 1, "
@@ -105,20 +105,19 @@ static void plans_that_are_none(void **unused) {
     judged_wrong(im, "{", "p:1:1: not JSON");
     judged_wrong(im, "{}", "fpgas: is missing");
     judged_wrong(im, "{\"stages\": [3]}", "stages[0]: expected an object");
-    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 9]}]}",
-                 "stages[0]. nodes: has one that is not");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 9]}]}", "stages[0]. nodes: one is not");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}]}", "node 2 is in no stage");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [1]}]}",
                  "1 is in an earlier stage");
-    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 3]}]}", "part 0 has 120 bytes");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 3]}]}", "part 0 needs 120 bytes");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [2]}, {\"nodes\": [3]}]}",
-                 "3 devices are used");
+                 "it uses 3 devices");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"kind\": \"tpu\"}]}",
-                 "there are no such devices");
+                 "no devices have this kind");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"data\": 0}]}",
                  "data: expected a whole number");
     MUST(pst_import_read_plan(im, scattered, strlen(scattered), "p", &plan));
-    assert_true(plan.scattered && plan.objective == 6); /* computes 4; sends 1, gets 1 */
+    assert_true(plan.not_contiguous && plan.objective == 6); /* computes 4; sends 1, gets 1 */
     pst_import_plan_close(&plan);
     pst_import_close(im);
 }
@@ -147,7 +146,7 @@ static void pipedream(void **unused) {
 
 static void pipedream_mistakes(void **unused) {
     (void)unused;
-    refused("", "no node in it");
+    refused("", "nor a graph.txt with nodes");
     refused("hello\n", "w:1: 'hello': expected node and a number");
     refused("node1 - x\n", "w:1: ' - x': expected ' -- '");
     refused("node1 -- x\n", "w:1: forward_compute_time=NUMBER is missing");
@@ -158,8 +157,8 @@ static void pipedream_mistakes(void **unused) {
     refused(LINE(1, "x", "1", "1", "0") "\tnode1\n", "w:2: '': expected two nodes");
     refused(LINE(1, "x", "1", "1", "0")
                 LINE(2, "x", "1", "1", "0") "\tnode1 -- node2\n\tnode2 -- node1\n",
-            "run in a circle: ");
-    refused(LINE(1, "Input0", "1", "1", "0"), "nothing but inputs");
+            "form a cycle: ");
+    refused(LINE(1, "Input0", "1", "1", "0"), "it has only inputs");
     refused("node1 -- x -- " COSTS("1", "1", "[1.0, 2.0]", "2"), "w:1: activation_size");
 }
 
@@ -201,17 +200,17 @@ static void piper_mistakes(void **unused) {
     refused("{\"mbsInBatch\": 0}", "maxDevices: is missing");
     refused(PIPER "\"nodes\": [{\"id\": 1}], \"edges\": []}", "nodes[0].TMPCs. expected an object");
     refused(PIPER "\"nodes\": [" MANY(1, "0", "") "], \"edges\": []}",
-            "tensor degree that is not from 1 to 4096");
+            "tensor degree outside 1 to 4096");
     refused(PIPER "\"nodes\": [" MANY(1, "two", "") "], \"edges\": []}",
             "nodes[0].TMPCs.two: expected a whole number");
     refused(PIPER "\"nodes\": [" MANY(1, "1", "{}, {}, {}") "], \"edges\": []}",
-            "nodes[0].TMPCs.1: has 3 elements; 0 to 2");
+            "nodes[0].TMPCs.1: has 3 elements; expected 0 to 2");
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("", "1", "", "")) "], \"edges\": []}",
             "nodes[0].TMPCs.1[0]. id: expected a name");
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "-1", "", "")) "], \"edges\": []}",
             "TMPCs.1[0].timePerSample: expected a number");
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "1", "\"3\": 1", "")) "], \"edges\": []}",
-            "names a node to which there is no edge");
+            "names a node without an edge to it");
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "1", "", "")) ", " MANY(
                 2, "1", WAY("a", "1", "", "")) "], \"edges\": [" BYTES(1, 2) "]}",
             "nodes[0].TMPCs.1[0].syncTimeBw.2: is missing");
@@ -219,7 +218,7 @@ static void piper_mistakes(void **unused) {
                 1, 2) ", " BYTES(1, 2) "]}",
             "two edges from 1 to 2");
     refused(PIPER "\"nodes\": [" MANY(1, "1", "") "], \"edges\": [" BYTES(1, 1) "]}",
-            "run in a circle: 1 <- 1");
+            "form a cycle: 1 <- 1");
 }
 
 /* Nodes of 6, 2 and 4 ms: two of three GPUs share the first two, whose replicas exchange 4 * 1/2 *
@@ -249,18 +248,18 @@ static void the_judge_sees_bad_plans(void **unused) {
     double load[2];
     pst_import_plan plan = {
         .n_part = 2, .part_of = part_of, .kind = kind, .devices = devices, .load = load};
-    MUST(pst_import_judge(im, &plan));
+    MUST(pst_import_evaluate(im, &plan));
     assert_true(plan.objective == 3 && load[0] == 3 && load[1] == 3);
     part_of[0] = 1;
     part_of[1] = 0;
-    assert_int_equal(pst_import_judge(im, &plan), PST_EINTERNAL); /* runs back */
+    assert_int_equal(pst_import_evaluate(im, &plan), PST_EINTERNAL); /* runs back */
     part_of[1] = 1;
-    assert_int_equal(pst_import_judge(im, &plan), PST_EINTERNAL); /* 120 bytes */
+    assert_int_equal(pst_import_evaluate(im, &plan), PST_EINTERNAL); /* 120 bytes */
     kind[1] = 1;
-    MUST(pst_import_judge(im, &plan));
+    MUST(pst_import_evaluate(im, &plan));
     assert_true(plan.objective == 10);
     devices[1] = 2;
-    assert_int_equal(pst_import_judge(im, &plan), PST_EINTERNAL); /* there is one CPU */
+    assert_int_equal(pst_import_evaluate(im, &plan), PST_EINTERNAL); /* there is one CPU */
     pst_import_close(im);
 }
 

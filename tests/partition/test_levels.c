@@ -16,7 +16,7 @@ static uint32_t below(uint64_t *state, uint32_t n) { return (uint32_t)(next_rand
 static pst_import *workload(uint64_t *state) {
     pst_import *im = calloc(1, sizeof *im);
     uint32_t n = 2 + below(state, NODES - 1), n_edge = 0;
-    MUST(pst_import_room(im, n, NODES * NODES, 1));
+    MUST(pst_import_allocate(im, n, NODES * NODES, 1));
     im->format = PST_IMPORT_PIPEDREAM;
     im->unit = "s";
     im->n_class = n;
@@ -52,7 +52,8 @@ typedef struct {
  * too much. */
 static void try_parts(all *a, uint32_t s, uint32_t left) {
     if (s == a->plan.n_part) {
-        if (pst_import_judge(a->im, &a->plan) == PST_OK) a->best = fmin(a->best, a->plan.objective);
+        if (pst_import_evaluate(a->im, &a->plan) == PST_OK)
+            a->best = fmin(a->best, a->plan.objective);
         return;
     }
     uint32_t most = a->im->straight ? 1 : a->im->kind[0].count,
@@ -120,7 +121,7 @@ static void without_time(void **unused) {
     (void)unused;
     enum { N = 3000 };
     pst_import *im = calloc(1, sizeof *im);
-    MUST(pst_import_room(im, N, N, 1));
+    MUST(pst_import_allocate(im, N, N, 1));
     im->format = PST_IMPORT_PIPEDREAM;
     im->unit = "s";
     im->n_class = N;
@@ -137,7 +138,7 @@ static void without_time(void **unused) {
     im->bandwidth = im->between = 1;
     pst_import_plan plan;
     MUST(pst_import_solve(im, 1e-9, &plan));
-    assert_true(!plan.whole && plan.lower_bound <= plan.objective &&
+    assert_true(!plan.complete && plan.lower_bound <= plan.objective &&
                 plan.objective < 2 * plan.lower_bound);
     pst_import_plan_close(&plan);
     pst_import_close(im);

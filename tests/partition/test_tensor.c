@@ -61,7 +61,7 @@ typedef struct {
 static void try_ways(all *a) {
     for (uint32_t ways = 0; ways < 1u << a->p->n_node; ways++) {
         for (uint32_t v = 0; v < a->p->n_node; v++) a->way[v] = ways >> v & 1;
-        if (pst_tensor_judge(a->p, &a->plan, a->load) == PST_OK)
+        if (pst_tensor_evaluate(a->p, &a->plan, a->load) == PST_OK)
             a->best = fmin(a->best, a->plan.objective);
     }
 }

@@ -1,9 +1,9 @@
-/* What a plan costs under Piper's model, from the plan and the workload alone. See tensor.h. */
+/* The cost of a plan under Piper's model, from the plan and the workload alone. See tensor.h. */
 #include "partition/foreign/tensor.h"
 #include <math.h>
 #include <stdlib.h>
 
-#define NO_PLAN(...) pst_fail(PST_EINTERNAL, "the plan is none: " __VA_ARGS__)
+#define NO_PLAN(...) pst_fail(PST_EINTERNAL, "invalid plan: " __VA_ARGS__)
 
 void pst_tensor_problem_close(pst_tensor_problem *p) {
     free(p->edge);
@@ -46,17 +46,18 @@ static pst_status check(const pst_tensor_problem *p, const pst_tensor_plan *plan
     uint64_t devices = 0;
     for (uint32_t s = 0; s < plan->n_part; s++) {
         if (plan->data[s] < 1 || p->micro_batches % plan->data[s])
-            return NO_PLAN("stage %u has %u replicas", s, plan->data[s]);
+            return NO_PLAN("stage %u has %u replicas, which do not divide the micro-batches", s,
+                           plan->data[s]);
         devices += (uint64_t)plan->data[s] * plan->degree[s];
         *replicas += plan->data[s];
     }
     if (devices > p->devices || *replicas > p->micro_batches)
         return NO_PLAN("too many devices or replicas");
     for (uint32_t v = 0; v < p->n_node; v++)
-        if (plan->part_of[v] >= plan->n_part) return NO_PLAN("node %u is nowhere", v);
+        if (plan->part_of[v] >= plan->n_part) return NO_PLAN("node %u has no stage", v);
     for (uint32_t i = 0; i < p->n_edge; i++)
         if (plan->part_of[p->edge[i].from] > plan->part_of[p->edge[i].to])
-            return NO_PLAN("edge %u runs back", i);
+            return NO_PLAN("edge %u leads to an earlier stage", i);
     return PST_OK;
 }
 
@@ -66,10 +67,10 @@ static uint32_t number_of(const pst_tensor_problem *p, uint32_t degree) {
     return t;
 }
 
-static pst_status judge_stage(const pst_tensor_problem *p, const pst_tensor_plan *plan, uint32_t s,
-                              uint64_t replicas, double *load) {
+static pst_status evaluate_stage(const pst_tensor_problem *p, const pst_tensor_plan *plan,
+                                 uint32_t s, uint64_t replicas, double *load) {
     double time = 0, bytes = 0, parameters = 0, memory = 0, d = plan->data[s],
-           alive = ceil((double)replicas / d);
+           in_flight = ceil((double)replicas / d);
     uint32_t t = number_of(p, plan->degree[s]);
     for (uint32_t v = 0; v < p->n_node; v++) {
         if (plan->part_of[v] != s) continue;
@@ -80,24 +81,25 @@ static pst_status judge_stage(const pst_tensor_problem *p, const pst_tensor_plan
         const double *extra = pst_tensor_extra(p, v, t, plan->way[v]);
         time += way->time;
         parameters += way->parameters;
-        memory += way->memory_a * alive + way->memory_b;
+        memory += way->memory_a * in_flight + way->memory_b;
         for (uint32_t i = p->first[v]; i < p->first[v + 1]; i++) {
             const pst_tensor_edge *e = &p->edge[p->at[i]];
             uint32_t other = e->from == v ? e->to : e->from;
             if (plan->part_of[other] != s) bytes += 2 * (e->bytes + extra[i - p->first[v]]);
         }
     }
-    if (memory > p->memory * (1 + 1e-9)) return NO_PLAN("stage %u takes %g bytes", s, memory);
+    if (memory > p->memory * (1 + 1e-9))
+        return NO_PLAN("stage %u needs %g bytes, more than its device has", s, memory);
     *load = (bytes / d + 4 * (d - 1) * parameters / d / p->micro_batches) / p->bandwidth + time / d;
     return PST_OK;
 }
 
-pst_status pst_tensor_judge(const pst_tensor_problem *p, pst_tensor_plan *plan, double *load) {
+pst_status pst_tensor_evaluate(const pst_tensor_problem *p, pst_tensor_plan *plan, double *load) {
     uint64_t replicas = 0; /* of this stage and all later ones */
     PST_TRY(check(p, plan, &replicas));
     double most = 0;
     for (uint32_t s = 0; s < plan->n_part; s++) {
-        PST_TRY(judge_stage(p, plan, s, replicas, &load[s]));
+        PST_TRY(evaluate_stage(p, plan, s, replicas, &load[s]));
         replicas -= plan->data[s];
         most = fmax(most, load[s]);
     }

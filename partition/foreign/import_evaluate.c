@@ -1,31 +1,31 @@
-/* What a plan costs under the other planner's own model, from the nodes and edges of its file
+/* The cost of a plan under the other planner's own model, from the nodes and edges of its file
  * alone. See import.h. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
 
-#define NO_PLAN(...) pst_fail(PST_EINTERNAL, "the plan is none: " __VA_ARGS__)
+#define NO_PLAN(...) pst_fail(PST_EINTERNAL, "invalid plan: " __VA_ARGS__)
 
 static pst_status check_order(const pst_import *im, const pst_import_plan *plan) {
     for (uint32_t v = 0; v < im->n_node; v++)
         if (plan->part_of[v] >= plan->n_part)
-            return NO_PLAN("node %lld is in no part", (long long)im->id[v]);
+            return NO_PLAN("node %lld has no part", (long long)im->id[v]);
     for (uint32_t i = 0; i < im->n_edge; i++) {
         const pst_import_edge *e = &im->edge[i];
-        if (!plan->scattered && !im->backward[e->to] &&
+        if (!plan->not_contiguous && !im->backward[e->to] &&
             plan->part_of[e->from] > plan->part_of[e->to])
-            return NO_PLAN("the edge from %lld to %lld runs back", (long long)im->id[e->from],
-                           (long long)im->id[e->to]);
+            return NO_PLAN("the edge from %lld to %lld leads to an earlier part",
+                           (long long)im->id[e->from], (long long)im->id[e->to]);
     }
     uint32_t *first = malloc(((size_t)im->n_class + 1) * sizeof *first);
-    if (!first) return pst_fail(PST_ENOMEM, "no memory to judge a plan");
+    if (!first) return pst_fail(PST_ENOMEM, "no memory to evaluate a plan");
     for (uint32_t c = 0; c < im->n_class; c++) first[c] = UINT32_MAX;
     pst_status status = PST_OK;
     for (uint32_t v = 0; v < im->n_node; v++) {
         uint32_t *of = &first[im->class_of[v]];
         if (*of == UINT32_MAX) *of = plan->part_of[v];
         if (*of != plan->part_of[v])
-            status = NO_PLAN("node %lld is not with its class", (long long)im->id[v]);
+            status = NO_PLAN("node %lld is in another part than its class", (long long)im->id[v]);
     }
     free(first);
     return status;
@@ -41,16 +41,16 @@ static pst_status check_devices(const pst_import *im, const pst_import_plan *pla
             for (uint32_t v = 0; v < im->n_node; v++)
                 if (plan->part_of[v] == s) size += im->size[v];
             if (size > im->kind[k].memory * (1 + 1e-9))
-                return NO_PLAN("part %u has %g bytes", s, size);
+                return NO_PLAN("part %u needs %g bytes, more than its device has", s, size);
         }
         if (!plan->group && used > im->kind[k].count)
-            return NO_PLAN("%llu devices are used", (unsigned long long)used);
+            return NO_PLAN("it uses %llu devices, more than there are", (unsigned long long)used);
     }
     return PST_OK;
 }
 
-/* A node's output leaves its part once, and comes into every other part that takes it once. next:
- * the edges of each node follow each other, by first; mark: [n_part]. */
+/* A node's output leaves its part once, and enters every other part that uses it once. first, next:
+ * successors of each node; mark: [n_part]. */
 static void add_transfers(const pst_import *im, pst_import_plan *plan, const uint32_t *first,
                           const uint32_t *to, uint32_t *mark) {
     for (uint32_t v = 0; v < im->n_node; v++) {
@@ -80,10 +80,10 @@ static pst_status transfers(const pst_import *im, pst_import_plan *plan) {
     free(first);
     free(to);
     free(mark);
-    return ok ? PST_OK : pst_fail(PST_ENOMEM, "no memory to judge a plan");
+    return ok ? PST_OK : pst_fail(PST_ENOMEM, "no memory to evaluate a plan");
 }
 
-/* Time of what goes over the cut before part s, there and as gradients back. */
+/* Time of the messages across the cut before part s, activations and gradients. */
 static double crossing(const pst_import *im, const pst_import_plan *plan, uint32_t s,
                        uint8_t *leaves) {
     double bytes = 0;
@@ -95,8 +95,8 @@ static double crossing(const pst_import *im, const pst_import_plan *plan, uint32
     return 2 * bytes / im->compression;
 }
 
-/* PipeDream: m replicas share the time and exchange their parameters by way of servers, and have
- * links of their own for what comes and goes, of which the first part is not charged. */
+/* PipeDream: m replicas share the time and exchange their parameters over parameter servers. Each
+ * has its own links for activations, which are not charged to the first part. */
 static pst_status replication(const pst_import *im, pst_import_plan *plan, const double *cross) {
     for (uint32_t s = 0; s < plan->n_part; s++) {
         double m = plan->devices[s], parameters = 0;
@@ -110,30 +110,31 @@ static pst_status replication(const pst_import *im, pst_import_plan *plan, const
     return PST_OK;
 }
 
-/* Each group fits on a machine, and all copies on all of them. */
+/* Each group fits on a machine, and all copies together on the machines. */
 static pst_status check_machines(const pst_import *im, const pst_import_plan *plan) {
     uint64_t machines = 0, devices = 0;
     for (uint32_t s = 0; s < plan->n_part; s++) {
         int first = s == 0 || plan->group[s] != plan->group[s - 1];
         if (first && plan->group[s] != (s ? plan->group[s - 1] + 1 : 0))
-            return NO_PLAN("group %u", plan->group[s]);
+            return NO_PLAN("group %u is out of order", plan->group[s]);
         if (!first && plan->copies[s] != plan->copies[s - 1])
-            return NO_PLAN("group %u is split", plan->group[s]);
+            return NO_PLAN("group %u has stages with different numbers of machines",
+                           plan->group[s]);
         if (first) {
             machines += plan->copies[s];
             devices = 0;
         }
         if ((devices += plan->devices[s]) > im->kind[0].count || plan->copies[s] < 1)
-            return NO_PLAN("group %u takes %llu devices of each machine", plan->group[s],
-                           (unsigned long long)devices);
+            return NO_PLAN("group %u needs %llu devices of each machine, more than it has",
+                           plan->group[s], (unsigned long long)devices);
     }
-    return machines <= im->machines
-               ? PST_OK
-               : NO_PLAN("%llu machines are used", (unsigned long long)machines);
+    return machines <= im->machines ? PST_OK
+                                    : NO_PLAN("it uses %llu machines, more than there are",
+                                              (unsigned long long)machines);
 }
 
-/* And copies of a group, which exchange its parameters between machines: those of the first group
- * over every device. */
+/* Copies of a group also exchange its parameters between machines; those of the first group use a
+ * link per device. */
 static pst_status copies(const pst_import *im, pst_import_plan *plan, const double *cross) {
     PST_TRY(check_machines(im, plan));
     for (uint32_t s = 0; s < plan->n_part; s++) {
@@ -154,7 +155,7 @@ static pst_status stages(const pst_import *im, pst_import_plan *plan) {
     double *cross = calloc((size_t)plan->n_part + 1, sizeof *cross);
     uint8_t *leaves = calloc((size_t)im->n_node + 1, 1);
     pst_status status =
-        cross && leaves ? PST_OK : pst_fail(PST_ENOMEM, "no memory to judge a plan");
+        cross && leaves ? PST_OK : pst_fail(PST_ENOMEM, "no memory to evaluate a plan");
     for (uint32_t s = 1; status == PST_OK && im->compression > 0 && s < plan->n_part; s++)
         cross[s] = crossing(im, plan, s, leaves);
     if (status == PST_OK) status = replication(im, plan, cross);
@@ -164,26 +165,26 @@ static pst_status stages(const pst_import *im, pst_import_plan *plan) {
     return status;
 }
 
-static pst_status judge_tensor(const pst_import *im, pst_import_plan *plan) {
+static pst_status evaluate_tensor(const pst_import *im, pst_import_plan *plan) {
     pst_tensor_plan stages = {.n_part = plan->n_part,
                               .part_of = plan->part_of,
                               .way = plan->way,
                               .degree = plan->tensor,
                               .data = plan->devices};
-    PST_TRY(pst_tensor_judge(im->tensor, &stages, plan->load));
+    PST_TRY(pst_tensor_evaluate(im->tensor, &stages, plan->load));
     plan->objective = stages.objective;
     return PST_OK;
 }
 
-pst_status pst_import_judge(const pst_import *im, pst_import_plan *plan) {
-    if (im->tensor) return judge_tensor(im, plan);
+pst_status pst_import_evaluate(const pst_import *im, pst_import_plan *plan) {
+    if (im->tensor) return evaluate_tensor(im, plan);
     PST_TRY(check_order(im, plan));
     PST_TRY(check_devices(im, plan));
     for (uint32_t s = 0; s < plan->n_part; s++) plan->load[s] = 0;
     for (uint32_t v = 0; v < im->n_node; v++) {
         double time = im->time[(size_t)plan->kind[plan->part_of[v]] * im->n_node + v];
         if (!isfinite(time))
-            return NO_PLAN("node %lld cannot be where it is", (long long)im->id[v]);
+            return NO_PLAN("node %lld is not allowed on its device", (long long)im->id[v]);
         plan->load[plan->part_of[v]] += time;
     }
     PST_TRY(im->format == PST_IMPORT_PIPEDREAM ? stages(im, plan) : transfers(im, plan));
