@@ -13,51 +13,47 @@ int pst_cli_bench(const pst_cli_call *call) {
     const pst_option rows[] = {
         {0, "run", "RUN.yaml", PST_OPTION_STRING, 0, 0,
          "Measure this run file's model instead of --preset, -B and -T.", &o.run},
-        {0, "preset", "NAME", PST_OPTION_STRING, 0, 0, "GPT whose operators are measured.",
-         &o.preset},
-        {'B', "batch", "SAMPLES", PST_OPTION_INT, 1, 65536, "Samples of a micro-batch.", &o.batch},
-        {'T', "context", "TOKENS", PST_OPTION_INT, 1, 1048576, "Tokens of a sample.", &o.context},
-        {0, "threads", "N", PST_OPTION_INT, 1, 4096,
-         "Threads to compute with; all processors by default.", &o.threads},
+        {0, "preset", "NAME", PST_OPTION_STRING, 0, 0, "GPT preset to measure.", &o.preset},
+        {'B', "batch", "SAMPLES", PST_OPTION_INT, 1, 65536, "Samples per micro-batch.", &o.batch},
+        {'T', "context", "TOKENS", PST_OPTION_INT, 1, 1048576, "Tokens per sample.", &o.context},
+        {0, "threads", "N", PST_OPTION_INT, 1, 4096, "CPU threads; all processors by default.",
+         &o.threads},
         {0, "precision", "NAME", PST_OPTION_STRING, 0, 0,
-         "fp32, bf16, fp16, on GPUs tf32, fp8, or both: fp32, and bf16 where there is.",
+         "fp32, bf16 or fp16; on GPUs also tf32 or fp8; both: fp32, and bf16 if the device "
+         "computes in it.",
          &o.precision},
         {0, "device", "NAME", PST_OPTION_STRING, 0, 0,
-         "kernels, step: on this device, as parallel.device; cpu by default.", &o.device},
+         "Suites kernels and step: the device, as parallel.device; cpu by default.", &o.device},
         {0, "op", "NAME", PST_OPTION_STRING, 0, 0,
-         "Only this operator, such as linear or attention.", &o.op},
-        {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p, collectives: for each size.",
+         "Measure only this operator, such as linear or attention.", &o.op},
+        {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60,
+         "Suites p2p and collectives: how long each message size is measured, in seconds.",
          &o.seconds},
         {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000,
-         "p2p: the receiver computes in tiles of this length.", &o.compute_ms},
+         "Suite p2p: the receiver computes while it waits, in tiles of this many milliseconds; 0: "
+         "it only waits.",
+         &o.compute_ms},
         {0, "bytes", "N", PST_OPTION_INT, 1, 1 << 30,
-         "p2p, collectives: only this size; 8 B to 64 MiB by default.", &o.bytes},
+         "Suites p2p and collectives: measure only this size; 8 B to 64 MiB by default.", &o.bytes},
         {'n', "ranks", "N", PST_OPTION_INT, 2, 4096,
-         "collectives: among so many ranks; 2 by default.", &o.ranks},
+         "Suite collectives: number of ranks; 2 by default.", &o.ranks},
         {0, "collective", "NAME", PST_OPTION_STRING, 0, 0,
-         "collectives: only this kind, such as all-reduce.", &o.collective},
+         "Suite collectives: measure only this kind, such as all-reduce.", &o.collective},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
     };
     const pst_command command = {
         "penstock bench", "[SUITE ...]",
-        "Measures this machine. Suite kernels: every distinct operator of a model, forward (F), "
-        "input gradient (B) and "
-        "weight gradient (W), with time, rate, share of a step and per cent of the roofline, "
-        "beside FMA peak and "
-        "memory bandwidth measured in the same run. With one thread, CPU time. On a GPU (--device "
-        "cuda), by its own "
-        "clock "
-        "beside a large product and a large copy. The variable PENSTOCK_ISA lowers the instruction "
-        "set to generic, "
-        "avx2, avx512 (without bf16) or avx512_bf16. "
-        "Suite step: whole training steps of the model on one rank, with rate, share of the peak "
-        "(of a GPU its "
-        "datasheet's, and that of a large product) and memory, beside what was predicted. "
-        "Suite p2p: latency and bandwidth of messages between two ranks of this host. Suite "
-        "collectives: the time of "
-        "each "
-        "algorithm of each collective beside what the cost model says, the one that a run takes "
-        "first.",
+        "Measures this machine. Suite kernels: every distinct operator of a model, its forward "
+        "pass (F), input gradient (B) and weight gradient (W): time, rate, share of a step, and "
+        "per cent of the roofline. The roofline uses the FMA peak and the memory bandwidth "
+        "measured in the same run; with --device cuda, the rates of a large matrix product and a "
+        "large copy. One thread is timed by its CPU time, a GPU by its own clock. The environment "
+        "variable PENSTOCK_ISA lowers the instruction set to generic, avx2, avx512 (without bf16) "
+        "or avx512_bf16. Suite step: whole training steps of the model on one rank: rate, share of "
+        "the peak (on a GPU, of its datasheet's and of a large product's) and memory, each beside "
+        "its prediction. Suite p2p: latency and bandwidth of messages between two ranks of this "
+        "host. Suite collectives: the time of each algorithm of each collective beside the cost "
+        "model's; the algorithm that a run would choose comes first.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

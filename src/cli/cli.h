@@ -1,5 +1,6 @@
-/* The program's commands. Each gets its own argv (argv[0] is the command's name) and the program's
- * whole one, and returns the exit status. Everything they do stands in include/penstock/. */
+/* The program's commands. Each gets its own argv (argv[0] is the command's name) and the
+ * program's complete argv, and returns the exit status. What a command does is declared in
+ * include/penstock/. */
 #ifndef PST_CLI_CLI_H
 #define PST_CLI_CLI_H
 #include "penstock/option.h"
@@ -9,16 +10,15 @@ typedef struct pst_cli_command pst_cli_command;
 typedef struct {
     int argc;
     char **argv;
-    char *const *program_argv; /* untouched, for starting local ranks with */
+    char *const *program_argv; /* unchanged: local ranks are started with it */
     const pst_cli_command *self;
-    const pst_cli_command *commands; /* all; ends with a row without a name */
-    /* Instead of running, a command hands its rows to this, through pst_cli_parse. NULL: it
-     * runs. */
+    const pst_cli_command *commands; /* all commands; the last row has no name */
+    /* If set, the command does not run: pst_cli_parse passes its rows to this function. */
     void (*describe)(const pst_cli_command *self, const pst_command *rows, void *to);
     void *describe_to;
 } pst_cli_call;
 
-/* KEYS: takes overrides of the run file's keys. */
+/* KEYS: the command takes overrides of run-file keys. */
 enum { PST_CLI_KEYS = 1 };
 struct pst_cli_command {
     const char *name, *help;
@@ -38,28 +38,27 @@ int pst_cli_report(const pst_cli_call *call);
 int pst_cli_doctor(const pst_cli_call *call);
 int pst_cli_help(const pst_cli_call *call);
 
-/* The program, once start.c has loaded it. */
+/* The program, called by start.c once it has loaded this library. */
 PST_API int pst_cli_main(int argc, char **argv);
-/* What `status` means for the program: prints pst_error() when it is not OK. */
+/* Exit status for `status`; prints pst_error() if it is not OK. */
 int pst_cli_end(pst_status status);
-/* Prints one line of complaint and returns the exit status for wrong input. */
+/* Prints one line to stderr and returns the exit status for wrong input. */
 int pst_cli_wrong(const char *fmt, ...) PST_PRINTF(1, 2);
-/* Options of `command` from the call, which every command asks for before it does anything.
- * Nonzero: done, *exit_status says how (help was asked for, wrong input, or the rows were all that
- * was wanted). */
+/* Reads the options of `command` from the call; every command starts with this. Nonzero: the
+ * command ends here with *exit_status (help was printed, the input is wrong, or only the rows
+ * were wanted). */
 int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand,
                   int *exit_status);
-/* Nonzero when the call has an option that only other programs have; text: what there is instead.
- */
+/* Nonzero if the call has an option known from other programs; text: what to use instead. */
 enum { PST_CLI_INSTEAD = 512 };
 int pst_cli_foreign(const pst_command *command, const pst_cli_call *call,
                     char text[PST_CLI_INSTEAD]);
-/* Nonzero when there are not between min and max operands; says so. */
+/* Nonzero, after an error message, unless the number of operands is min to max. */
 int pst_cli_operands(const pst_command *command, size_t n, size_t min, size_t max);
 
-/* The row called `name`, or NULL after a complaint. */
+/* The row called `name`; NULL after an error message. */
 const pst_cli_command *pst_cli_find(const pst_cli_command *commands, const char *name);
-/* Hands the rows of a command to `describe`. */
+/* Passes the rows of a command to `describe`. */
 void pst_cli_describe(const pst_cli_command *command,
                       void (*describe)(const pst_cli_command *self, const pst_command *rows,
                                        void *to),

@@ -1,7 +1,7 @@
-/* Bash completion from the rows that --help prints: commands, options, keys of a run file, and
- * values where they are known. The script holds tables (written here, row by row) and one function
- * that reads the line. In the tables a value is a list of words, or @file, @folder, @command,
- * @suite, or @none where there is nothing to offer. */
+/* Bash completion from the rows that --help prints: commands, options, run-file keys, and their
+ * values where they are known. The script consists of tables (written here, row by row) and one
+ * function that completes the line. A value in the tables is a list of words, or @file, @folder,
+ * @command, @suite, or @none if there is nothing to offer. */
 #include "cli.h"
 #include <string.h>
 
@@ -10,8 +10,8 @@ static void put_choices(const char *choices, FILE *out) {
     for (; *choices; choices++) fputc(*choices == '|' ? ' ' : *choices, out);
 }
 
-/* The names built in under `kind`, and `other` (NULL or "": none) unless it is one of them; 0 when
- * there are none. */
+/* Writes the built-in names of `kind`, and `other` (NULL or "": none) unless it is one of them;
+ * 0: there are none. */
 static int put_builtin(const char *kind, const char *other, FILE *out) {
     const char *name;
     size_t i = 0;
@@ -112,7 +112,8 @@ static void put_keys(FILE *out) {
 /* --- the function ----------------------------------------------------------------------------- */
 
 static const char *const script[] = {
-    "# _penstock_offer WORD PREFIX VALUES...: completions of WORD, with PREFIX in front.",
+    "# _penstock_offer WORD PREFIX VALUES...: sets COMPREPLY to the VALUES that complete WORD, "
+    "each after PREFIX.",
     "_penstock_offer() {",
     "    local word=$1 prefix=$2",
     "    shift 2",
@@ -136,7 +137,8 @@ static const char *const script[] = {
     "    mapfile -t COMPREPLY < <(compgen -P \"$prefix\" -W \"$*\" -- \"$word\")",
     "}",
     "",
-    "# Keys, with the cursor staying behind the '='; a key alone where no full name fits.",
+    "# Completes keys and leaves the cursor behind the '='; short keys only if no full name "
+    "matches.",
     "_penstock_offer_keys() {",
     "    compopt -o nospace 2>/dev/null",
     "    mapfile -t COMPREPLY < <(compgen -W \"$_penstock_keys\" -- \"$1\")",
@@ -176,7 +178,7 @@ static const char *const script[] = {
     "        _penstock_offer \"$cur\" '' $(_penstock_value \"$command $last\")",
     "        return",
     "    fi",
-    "    # Behind a '=' where words break, only the value is replaced.",
+    "# After a '=' that breaks words, readline replaces only the value.",
     "    [[ $COMP_WORDBREAKS == *=* ]] || prefix=${cur%%=*}=",
     "    kinds=($(_penstock_operand \"$command\"))",
     "    if [[ $cur == --*=* && ! $ended ]]; then",

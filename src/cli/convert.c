@@ -4,13 +4,13 @@
 int pst_cli_convert(const pst_cli_call *call) {
     int force = 0;
     const pst_option rows[] = {
-        {'f', "force", NULL, PST_OPTION_FLAG, 0, 0, "Replace a model that is in HF_DIR already.",
+        {'f', "force", NULL, PST_OPTION_FLAG, 0, 0, "Replace the model in HF_DIR if there is one.",
          &force},
     };
     const pst_command command = {
         "penstock convert", "CHECKPOINT HF_DIR",
-        "Writes the weights of a checkpoint (or of a run's newest one) as a Hugging Face GPT-2 "
-        "folder: model.safetensors and config.json.",
+        "Writes the weights of a checkpoint, or of the newest checkpoint of a run, as a Hugging "
+        "Face GPT-2 folder: model.safetensors and config.json.",
         rows, 1};
     size_t n = 0;
     int done;

@@ -5,16 +5,16 @@
 int pst_cli_doctor(const pst_cli_call *call) {
     int json = 0;
     const char *cluster = NULL;
-    const pst_option rows[] = {
-        {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &json},
-        {0, "cluster-out", "FILE", PST_OPTION_STRING, 0, 0,
-         "Only write this machine as a cluster file, a device for each core; -: print it.",
-         &cluster}};
+    const pst_option rows[] = {{0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &json},
+                               {0, "cluster-out", "FILE", PST_OPTION_STRING, 0, 0,
+                                "Write this machine as a cluster file, one device per core, and "
+                                "nothing else; -: to standard output.",
+                                &cluster}};
     const pst_command command = {
         "penstock doctor", "",
-        "Shows processor, instruction sets, NUMA nodes, caches, memory, library versions, worlds, "
-        "transports and devices with the reason where one is passed over, and what is missing for "
-        "what.",
+        "Shows what this machine has (processor, instruction sets, NUMA nodes, caches, memory, "
+        "library versions), which launchers, transports and devices can be used or why not, and "
+        "what is missing.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -1,5 +1,5 @@
-/* Options that other programs have, and what there is here instead. Names of keys of the run file,
- * which are no options here, are the configuration's (src/config/foreign.c). */
+/* Options of other programs, and what to use here instead. Names of run-file keys are in
+ * src/config/foreign.c. */
 #include "cli.h"
 #include <string.h>
 
@@ -9,12 +9,11 @@ static const struct {
     const char *say;
 } foreign[] = {
     {"generate", "|top-p|nucleus|typical-p|min-p|",
-     "--top-k K and --temperature T are what narrows the choice; there is no choice by probability "
-     "mass"},
+     "use --top-k K or --temperature T; selection by probability mass is not supported"},
     {"generate", "|max-new-tokens|max-tokens|max-length|length|n-predict|",
-     "--tokens N is how many are added"},
+     "--tokens N is the number of tokens to add"},
     {"generate", "|model|checkpoint|model-path|ckpt|",
-     "the model stands without an option, SOURCE"},
+     "give the model as the argument SOURCE, without an option"},
     {"generate", "|temp|", "--temperature T"},
 };
 
@@ -33,12 +32,12 @@ static const char *find_unknown(const pst_command *command, const pst_cli_call *
         size_t n = strncmp(call->argv[i], "--", 2) ? 0 : strcspn(name, "=");
         const pst_option *o = n ? find(command, name, n) : NULL;
         if (n && !o) return strcmp(name, "help") ? name : NULL;
-        i += o && o->type != PST_OPTION_FLAG && !name[n]; /* its value */
+        i += o && o->type != PST_OPTION_FLAG && !name[n]; /* skip its value */
     }
     return NULL;
 }
 
-/* NULL: nothing is known about it. */
+/* NULL: not a name that is known from elsewhere. */
 static const char *instead_of(const char *name, const pst_cli_call *call) {
     char listed[64];
     snprintf(listed, sizeof listed, "|%s|", name);
@@ -65,10 +64,9 @@ int pst_cli_foreign(const pst_command *command, const pst_cli_call *call,
     if (!instead && strstr(command->operands, "key=value"))
         key = pst_config_key_for(underscored, &instead);
     if (key)
-        snprintf(
-            text, PST_CLI_INSTEAD,
-            "%s: unknown option '--%s'; a key of the run file is given without dashes: %s=VALUE",
-            call->self->name, name, key);
+        snprintf(text, PST_CLI_INSTEAD,
+                 "%s: unknown option '--%s'; write keys of the run file without dashes: %s=VALUE",
+                 call->self->name, name, key);
     else if (instead)
         snprintf(text, PST_CLI_INSTEAD, "%s: unknown option '--%s': %s", call->self->name, name,
                  instead);

@@ -6,14 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Complains that `path` cannot be written, as errno says; returns the exit status. */
+/* Prints that `path` cannot be written, with the reason in errno; returns the exit status. */
 static int not_written(const char *path) {
     int scarce = errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO;
     pst_cli_wrong("cannot write %s: %s", path, strerror(errno));
     return pst_status_exit(scarce ? PST_ENOMEM : PST_EINPUT);
 }
 
-/* Takes the folders above the file away again, down to the one whose path has `made` characters. */
+/* Removes the folders above the file again, down to the one whose path has `made` characters. */
 static void remove_folders(char *path, size_t made) {
     for (size_t n = strlen(path); made && n >= made; n--) {
         if (path[n] != '/') continue;
@@ -23,8 +23,8 @@ static void remove_folders(char *path, size_t made) {
     }
 }
 
-/* Makes every folder above the file, then the file; NULL with errno set. *made: length of the path
- * of the first folder that was not there, 0: all were. */
+/* Makes every folder above the file, then the file; NULL with errno set. *made: length of the
+ * path of the first folder that was created, 0: none was. */
 static FILE *open_below(char *path, size_t *made) {
     *made = 0;
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
@@ -37,7 +37,7 @@ static FILE *open_below(char *path, size_t *made) {
     return fopen(path, "w");
 }
 
-/* Below which folder, and of which commands. */
+/* The folder to write below, and the commands to describe. */
 typedef struct {
     const char *folder;
     const pst_cli_command *commands;
@@ -61,7 +61,7 @@ static int write_one(const target *to, const char *file, const pst_cli_command *
     char path[4096];
     size_t made;
     if (snprintf(path, sizeof path, "%s/%s", to->folder, file) >= (int)sizeof path)
-        return pst_cli_wrong("--write: the folder's name is too long");
+        return pst_cli_wrong("--write: the path of the folder is too long");
     FILE *out = open_below(path, &made);
     int error = errno;
     if (out) {
@@ -102,13 +102,12 @@ int pst_cli_help(const pst_cli_call *call) {
     const char *folder = NULL;
     const pst_option rows[] = {
         {0, "write", "DIR", PST_OPTION_STRING, 0, 0,
-         "Write the manual pages (man/) and the bash completion (bash-completion/) below DIR.",
+         "Write the manual pages to DIR/man and the bash completion to DIR/bash-completion.",
          &folder}};
-    const pst_command command = {
-        "penstock help", "[COMMAND]",
-        "Prints the list of commands, or the help of one; or writes manual pages and bash "
-        "completion, as installed below share/.",
-        rows, 1};
+    const pst_command command = {"penstock help", "[COMMAND]",
+                                 "Prints the list of commands or the help of one; or writes the "
+                                 "manual pages and the bash completion, in the layout of share/.",
+                                 rows, 1};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;

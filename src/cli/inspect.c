@@ -5,18 +5,19 @@ int pst_cli_inspect(const pst_cli_call *call) {
     pst_inspect_options o = {.size = sizeof o, .what = ""};
     const pst_option rows[] = {
         {'s', "show", "graph|tape|plan|schedule|instructions|memory", PST_OPTION_STRING, 0, 0,
-         "Of a run file: which of these; the plan by default. Of a graph: graph or tape.", &o.what},
+         "What to show of a run file, the plan by default; of a graph file: graph or tape (the "
+         "graph with its backward pass).",
+         &o.what},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Of a run file: as if started on this many ranks.", &o.ranks},
+         "Show the run file as if it were started on this many ranks.", &o.ranks},
     };
-    const pst_command command = {"penstock inspect", "PATH",
-                                 "Shows a checkpoint folder (and checks every tensor in it), a "
-                                 "safetensors file, a Hugging Face "
-                                 "folder, a plan.yaml, "
-                                 "a graph as --show graph writes it (and what its operators cost), "
-                                 "or what a run file becomes: "
-                                 "its graph, plan, schedule, instructions and memory map.",
-                                 rows, sizeof rows / sizeof *rows};
+    const pst_command command = {
+        "penstock inspect", "PATH",
+        "Shows a file or folder: a checkpoint (every tensor's hash is checked), a safetensors "
+        "file, a Hugging Face folder, a plan.yaml, a graph that --show graph has written (with the "
+        "cost of its operators), or a run file (the graph, plan, schedule, instruction lists or "
+        "memory map that it leads to).",
+        rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;

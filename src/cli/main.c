@@ -1,5 +1,5 @@
-/* The commands' beginning (start.c loads it): their table; finds the command, runs it, and sees to
- * it that what was printed has arrived. */
+/* Entry point of the commands (start.c loads this library): the table of commands, the call of
+ * one of them, and the check that its output was written. */
 #include "cli.h"
 #include <errno.h>
 #include <signal.h>
@@ -7,21 +7,22 @@
 #include <string.h>
 
 static const pst_cli_command commands[] = {
-    {"train", "train a model as a run file says", pst_cli_train, PST_CLI_KEYS},
+    {"train", "train a model from a run file", pst_cli_train, PST_CLI_KEYS},
     {"generate", "continue a text with a trained model", pst_cli_generate, 0},
-    {"simulate", "time a schedule or a plan without training", pst_cli_simulate, 0},
-    {"plan", "find the best layout of a run, or of another planner's workload, on a cluster",
+    {"simulate", "simulate a schedule or a plan without training", pst_cli_simulate, 0},
+    {"plan", "find the fastest layout for a run on a cluster, or partition another planner's graph",
      pst_cli_plan, 0},
-    {"profile", "measure a run's operators, messages and optimizer, for predictions",
+    {"profile", "measure a run's operators, messages and optimizer for predictions",
      pst_cli_profile, PST_CLI_KEYS},
-    {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes",
+    {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file leads to",
      pst_cli_inspect, 0},
     {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert, 0},
-    {"report", "write a run's report.html again, also while it runs", pst_cli_report, 0},
-    {"bench", "measure this machine: every operator of a model beside its peak, messages",
+    {"report", "write report.html of a run, also while it is running", pst_cli_report, 0},
+    {"bench",
+     "measure this machine: operators beside their peak, training steps, messages, collectives",
      pst_cli_bench, 0},
-    {"doctor", "what this machine has, and what is missing for what", pst_cli_doctor, 0},
-    {"help", "the help of a command; write manual pages and bash completion", pst_cli_help, 0},
+    {"doctor", "show what this machine has and what is missing", pst_cli_doctor, 0},
+    {"help", "show a command's help; write manual pages and bash completion", pst_cli_help, 0},
     {0},
 };
 
@@ -49,22 +50,22 @@ static int dispatch(int argc, char **argv, char *const *program_argv) {
     return command->run(&call);
 }
 
-/* What was printed counts only once it has been written. */
+/* Output counts only once it has been written. */
 static int close_stdout(int exit_status) {
     int had_error = ferror(stdout);
     errno = 0;
     if ((fflush(stdout) == 0 && !had_error) || exit_status)
-        return exit_status; /* a failure has been explained already */
+        return exit_status; /* an error message was printed already */
     fprintf(stderr, "penstock: cannot write standard output%s%s\n", errno ? ": " : "",
             errno ? strerror(errno) : "");
     return pst_status_exit(PST_ENOMEM);
 }
 
 int pst_cli_main(int argc, char **argv) {
-    (void)pst_error(); /* memory of a thread's own in a loaded library comes at the first use: now,
-                          while there is some */
-    signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a training run, */
-    signal(SIGXFSZ, SIG_IGN); /* nor a limit on file sizes */
+    (void)pst_error(); /* thread-local memory of a loaded library is allocated at first use: use it
+                          while there is memory */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe must not end a training run, */
+    signal(SIGXFSZ, SIG_IGN); /* and neither must a file-size limit */
     char **copy = calloc((size_t)argc + 1, sizeof *copy);
     if (!copy) {
         fprintf(stderr, "penstock: out of memory\n");

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { LINE_WIDTH = 64 }; /* of source lines; escapes make some longer, and 80 is the most */
+enum { LINE_WIDTH = 64 }; /* source columns; escapes make some lines longer, 80 is the maximum */
 
 static void put_char(char c, FILE *out) {
     static const char plain[] = "\\-'^`~", *const written[] = {"\\e",   "\\-",   "\\(aq",
@@ -14,13 +14,12 @@ static void put_char(char c, FILE *out) {
     else fputc(c, out);
 }
 
-/* Text as it stands, without an end of line. Not at the start of one: a '.' there would be a
- * request. */
+/* Writes text without a newline. Never at the start of a line, where '.' would begin a request. */
 static void put(const char *text, FILE *out) {
     while (*text) put_char(*text++, out);
 }
 
-/* A paragraph in lines of its own. */
+/* Writes a paragraph, wrapped. */
 static void put_paragraph(const char *text, FILE *out) {
     int column = 0;
     while (*(text += strspn(text, " \n"))) {
@@ -88,7 +87,7 @@ static void put_see_also(const pst_cli_command *commands, const char *self, FILE
     fputs(".BR penstock.yaml (5)\n", out);
 }
 
-/* What a command's page is written with. */
+/* What is needed to write a command's page. */
 typedef struct {
     const pst_cli_command *commands;
     FILE *out;
@@ -108,12 +107,11 @@ static void put_command(const pst_cli_command *self, const pst_command *rows, vo
     fputs(".SH DESCRIPTION\n", out);
     put_paragraph(rows->summary, out);
     if (self->flags & PST_CLI_KEYS)
-        fputs(".PP\nEvery key of the run file can be overridden on the command line as\n.IR "
-              "section . key = value ,\n"
-              "or\n.IR key = value\nwhere only one section has it (a key of a section in a section "
-              "by its full path\n"
-              "only); see\n.BR penstock.yaml (5).\n",
-              out);
+        fputs(
+            ".PP\nEvery key of the run file can be overridden on the command line as\n.IR section "
+            ". key = value .\nThe section may be left out if only one section has the key; keys of "
+            "nested\nsections always need their full path.\nSee\n.BR penstock.yaml (5).\n",
+            out);
     fputs(".SH OPTIONS\n", out);
     for (size_t i = 0; i < rows->n_option; i++) put_option(&rows->option[i], out);
     put_help_option(out);
@@ -125,11 +123,11 @@ static void put_program(const pst_cli_command *commands, FILE *out) {
     put_head("penstock", 1, "train models that do not fit on one device", out);
     fputs(".SH SYNOPSIS\n.B penstock\n\\fIcommand\\fR [\\fIargument\\fR ...]\n.SH DESCRIPTION\n",
           out);
-    put_paragraph(
-        "penstock cuts a model's operator graph into pipeline stages, gives each stage to a "
-        "process, and "
-        "trains with 1F1B-family schedules. Losses and weights do not depend on the layout.",
-        out);
+    put_paragraph("penstock cuts a model's operator graph into pipeline stages, runs each stage in "
+                  "a process of its own, and trains with pipeline schedules such as 1F1B, "
+                  "interleaved and zero-bubble ones. Losses and weights have the same bits for "
+                  "every number of stages and every schedule.",
+                  out);
     fputs(".SH COMMANDS\n", out);
     for (const pst_cli_command *c = commands; c->name; c++) {
         fprintf(out, ".TP\n.BR penstock\\-%s (1)\n", c->name);
@@ -158,7 +156,7 @@ static void put_key(const pst_config_key *key, FILE *out) {
     const char *fallback = key->fallback ? key->fallback : "", *what = "required";
     if (key->fallback) what = *fallback ? "default " : "empty by default";
     snprintf(text, sizeof text, "Expected: %s; %s%s%s%s.", key->expects, what, fallback,
-             *key->readers ? "; read by " : "", key->readers);
+             *key->readers ? "; only with " : "", key->readers);
     fputs(".br\n", out);
     put_paragraph(text, out);
     if (!key->former_name) return;
@@ -172,18 +170,16 @@ void pst_cli_manual_keys(const pst_cli_command *commands, FILE *out) {
     pst_config_key key = {.size = sizeof key};
     put_head("penstock.yaml", 5, "run file of penstock", out);
     fputs(".SH DESCRIPTION\n", out);
-    put_paragraph("A run file is YAML. It says what is trained, on which data and how; every key "
-                  "has a default but those "
-                  "marked as required. An unknown key, a wrong type, a value out of range, or a "
-                  "key that the kind of model "
-                  "or data does not read is refused with line and column. Sections may stand in "
-                  "sections: a.b below is section b "
-                  "in section a.",
-                  out);
+    put_paragraph(
+        "A run file is YAML. It says what to train, on which data and how. Every key has a default "
+        "unless it is marked as required. An unknown key, a wrong type, a value out of range, or a "
+        "key that the chosen kind of model or data does not use is an error that names line and "
+        "column. Sections can be nested: a.b below is section b of section a.",
+        out);
     fputs(".SH KEYS\n", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++) {
         if (!section || strcmp(section, key.section))
-            fprintf(out, ".SS %s\n", *key.section ? key.section : "At the top");
+            fprintf(out, ".SS %s\n", *key.section ? key.section : "Top level");
         section = key.section;
         put_key(&key, out);
     }

@@ -1,5 +1,5 @@
-/* All commands together: the overview, which one is meant, what each one's rows are, and what the
- * program's exit statuses mean. */
+/* The table of commands as a whole: overview, lookup by name, rows of each command, and the
+ * meaning of exit statuses. */
 #include "cli.h"
 #include <string.h>
 
@@ -7,15 +7,15 @@ static const struct {
     int status;
     const char *means;
 } exits[] = {
-    {0, "done; train: also saved and stopped by Ctrl-C"},
+    {0, "success (train: also if Ctrl-C stopped it after a checkpoint)"},
     {2, "wrong input"},
     {3, "a rank or link failed"},
     {4, "out of resources"},
     {5, "internal error"},
-    {129, "SIGHUP (train: saved and stopped)"},
-    {130, "interrupted (train: by a second Ctrl-C, nothing saved)"},
-    {131, "SIGQUIT (nothing saved)"},
-    {143, "SIGTERM (train: saved and stopped)"},
+    {129, "ended by SIGHUP (train: after a checkpoint)"},
+    {130, "interrupted (train: by a second Ctrl-C, without a checkpoint)"},
+    {131, "ended by SIGQUIT (without a checkpoint)"},
+    {143, "ended by SIGTERM (train: after a checkpoint)"},
 };
 enum { N_EXIT = sizeof exits / sizeof *exits, MAX_COMMAND = 32 };
 
@@ -26,12 +26,13 @@ const char *pst_cli_exit_means(size_t i, int *exit_status) {
 }
 
 void pst_cli_overview(const pst_cli_command *commands, FILE *out) {
-    fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\n"
-                 "Trains models that do not fit on one device: pipeline stages, replicas and "
-                 "tensor ranks over processes.\n\n");
+    fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\nTrains models that are too large for "
+                 "one device: splits them into pipeline stages, tensor ranks and replicas, one "
+                 "process per rank.\n\n");
     for (const pst_cli_command *c = commands; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->help);
-    fprintf(out, "\n  penstock COMMAND --help tells the rest; penstock --version.\n\nExit status:");
+    fprintf(out, "\n  penstock COMMAND --help shows the options of a command; penstock --version "
+                 "the version.\n\nExit status:");
     for (int i = 0; i < N_EXIT; i++)
         fprintf(out, " %d %s%s", exits[i].status, exits[i].means, i + 1 < N_EXIT ? ";" : ".\n");
 }

@@ -1,5 +1,5 @@
-/* What every command does first and last: takes its options and operands from the call, complains
- * of what is wrong there, and turns a status into an exit status. */
+/* What every command does first and last: reads options and operands, reports wrong ones, and
+ * turns a status into an exit status. */
 #include "cli.h"
 #include <stdarg.h>
 #include <string.h>

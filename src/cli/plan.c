@@ -33,69 +33,68 @@ int pst_cli_plan(const pst_cli_call *call) {
     options o = {.run.size = sizeof o.run, .graph.size = sizeof o.graph};
     const pst_option rows[] = {
         {0, "cluster", "FILE|SHORT", PST_OPTION_STRING, 0, 0,
-         "The devices: a file, or such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'. By default "
-         "parallel.cluster, or "
-         "processors of this machine. With --graph instead of devices and memory; its times are "
-         "those of the first "
-         "device.",
+         "The devices: a cluster file, or a line such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'. "
+         "Default: parallel.cluster, else the processors of this machine. With --graph it replaces "
+         "--devices and --memory; the times in the file are then those of its first device.",
          &o.run.cluster},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Use so many devices, the first ones; all by default, of processors pipeline x data x "
-         "tensor where pipeline "
-         "is given.",
+         "Use only the first RANKS devices of the cluster; all by default. Without a cluster: "
+         "processors of this machine; by default pipeline x data x tensor if the run file sets "
+         "pipeline, else all.",
          &o.run.ranks},
         {0, "profile", "FILE", PST_OPTION_STRING, 0, 0,
-         "Durations that penstock profile has measured; parallel.profile by default.",
+         "Predict from this profile, which penstock profile has measured; parallel.profile by "
+         "default.",
          &o.run.profile},
         {0, "force", NULL, PST_OPTION_FLAG, 0, 0,
-         "The profile may be of another model, machine or precision: what it lacks is modelled.",
+         "Use the profile even if it is of another model, machine or precision; what it lacks is "
+         "estimated.",
          &o.run.force},
         {'o', "output", "PLAN.yaml", PST_OPTION_STRING, 0, 0,
-         "Write the best layout to this file, which a run takes as parallel.plan.", &o.run.plan},
+         "Write the best layout to this file; a run uses it with parallel.plan.", &o.run.plan},
         {0, "report", "FILE", PST_OPTION_STRING, 0, 0,
-         "Write a page about the best layout, and why not others: HTML.", &o.run.report},
+         "Write an HTML page about the best layout and why others lose.", &o.run.report},
         {0, "top", "N", PST_OPTION_INT, 1, 100000,
-         "Show so many rows of the comparison; 12 by default.", &o.run.top},
+         "Number of rows in the comparison; 12 by default.", &o.run.top},
         {0, "time-limit", "S", PST_OPTION_FLOAT, 0.001, 1e6,
-         "Then the best so far, and how far it is from a bound; none by default, with --graph 60.",
+         "Stop the search after S seconds with the best layout so far and its gap to the lower "
+         "bound; no limit by default, 60 with --graph.",
          &o.time_limit},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
         {0, "graph", "FILE", PST_OPTION_STRING, 0, 0,
-         "Instead of a run: another planner's workload, the JSON of dnn-partitioning or Piper or "
-         "graph.txt of "
-         "PipeDream, "
-         "which one is found out, into contiguous parts so that the largest load is smallest. With "
-         "it go:",
+         "Instead of a run, partition another planner's graph: JSON of dnn-partitioning or Piper, "
+         "or graph.txt of PipeDream (the format is detected). Finds contiguous parts that minimize "
+         "the largest load. The options below need --graph.",
          &o.graph.graph},
         {0, "devices", "K", PST_OPTION_INT, 1, 4096,
-         "Accelerators; as many as the file says by default.", &o.graph.devices},
+         "Number of accelerators; as in the file by default.", &o.graph.devices},
         {0, "memory", "BYTES", PST_OPTION_BYTES, 1, 1e18,
-         "Of each, such as 8GiB; as the file says by default.", &o.graph.memory},
+         "Memory of each device, such as 8GiB; as in the file by default.", &o.graph.memory},
         {0, "bandwidth", "BYTES/S", PST_OPTION_RATE, 1, 1e18,
-         "PipeDream, Piper: of a device, such as 25GB/s.", &o.graph.bandwidth},
-        {0, "machines", "N", PST_OPTION_INT, 1, 4096, "PipeDream: so many with --devices each.",
-         &o.graph.machines},
-        {0, "between", "BYTES/S", PST_OPTION_RATE, 1, 1e18, "PipeDream: bandwidth of a machine.",
-         &o.graph.between},
+         "PipeDream, Piper: bandwidth of each device, such as 25GB/s.", &o.graph.bandwidth},
+        {0, "machines", "N", PST_OPTION_INT, 1, 4096,
+         "PipeDream: number of machines, with --devices each.", &o.graph.machines},
+        {0, "between", "BYTES/S", PST_OPTION_RATE, 1, 1e18,
+         "PipeDream: bandwidth of each machine to the others.", &o.graph.between},
         {0, "straight", NULL, PST_OPTION_FLAG, 0, 0, "PipeDream: no replicas.", &o.straight},
         {0, "compression", "R", PST_OPTION_FLOAT, 1e-6, 1e6,
-         "PipeDream: activations travel, R times smaller; in no time by default.",
+         "PipeDream: count the transfer of activations, compressed R times; by default it takes no "
+         "time.",
          &o.graph.compression},
         {0, "cost-model", "max-load|pipedream|piper", PST_OPTION_STRING, 0, 0,
-         "What is minimized; the format's own by default, and no other.", &o.graph.cost_model},
+         "The objective; each format has one, and only that is accepted.", &o.graph.cost_model},
         {0, "evaluate", "PLAN.json", PST_OPTION_STRING, 0, 0,
-         "Finds no plan, but says what this one costs: as --json prints it, or devices of "
-         "dnn-partitioning with their "
-         "nodes.",
+         "Only evaluate this plan: stages as --json prints them, or dnn-partitioning's lists of "
+         "devices with their nodes.",
          &o.graph.evaluate},
     };
     const pst_command command = {
         "penstock plan", "RUN.yaml [key=value ...] | --graph FILE",
-        "Finds the layout with the shortest predicted step for a run on a cluster: degrees, "
-        "micro-batch, schedule and chunks, cut, recomputation, zero, sequence, order of "
-        "devices. What the run file gives is fixed, everything else searched. "
-        "Prints what it is, what it will "
-        "cost, how much shorter a step could be at most, and why other layouts lose.",
+        "Finds the layout with the shortest predicted step for a run on a cluster. It searches "
+        "degrees, micro-batch, schedule, chunks, cut, recomputation, ZeRO stage, sequence "
+        "parallelism and the order of devices; what the run file sets stays fixed. Prints the best "
+        "layout, its predicted cost, the gap to a lower bound over all layouts, and why other "
+        "layouts lose.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
@@ -106,15 +105,12 @@ int pst_cli_plan(const pst_cli_call *call) {
                    o.graph.bandwidth > 0 || o.graph.between > 0 || o.graph.compression > 0 ||
                    o.straight || o.graph.cost_model || o.graph.evaluate;
     if (o.graph.graph && (n || of_run))
-        return pst_cli_wrong("--graph is instead of a run file, -n, --profile, --force, -o, "
-                             "--report and --top: leave those out");
+        return pst_cli_wrong("--graph replaces the run file and goes without -n, --profile, "
+                             "--force, -o, --report and --top: leave those out");
     if (o.graph.graph) return plan_graph(&o);
     if (of_graph)
-        return pst_cli_wrong(
-            "--devices, --machines, --memory, --bandwidth, --between, --straight, --compression, "
-            "--cost-model and --evaluate go with --graph");
-    if (!n)
-        return pst_cli_wrong("nothing to plan for; usage: %s %s", command.command,
-                             command.operands);
+        return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "
+                             "--compression, --cost-model and --evaluate need --graph");
+    if (!n) return pst_cli_wrong("no run file; usage: %s %s", command.command, command.operands);
     return plan_run(&o, call, n);
 }

@@ -6,39 +6,33 @@ int pst_cli_profile(const pst_cli_call *call) {
     pst_profile_options o = {.size = sizeof o, .argv = call->program_argv};
     const pst_option rows[] = {
         {'o', "output", "PROFILE.yaml", PST_OPTION_STRING, 0, 0,
-         "The profile. One that is there is added to: what is measured again takes the place of "
-         "what was.",
+         "The profile to write. Measurements are added to a file that exists; what is measured "
+         "again replaces the old value.",
          &o.output},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Ranks of the run, which share the processors out; as the run file says by default. Where "
-         "it leaves the "
-         "degrees open, a rank for each processor, as penstock plan does; -n 1 for a run of one "
-         "rank that has them "
-         "all.",
+         "Number of ranks in the run, which share the processors. Default: that of the run file; "
+         "if it leaves the degrees open, one rank per processor, as in penstock plan. Use -n 1 for "
+         "a run with one rank that has all processors.",
          &o.ranks},
         {0, "micro-batches", "N,N,...", PST_OPTION_STRING, 0, 0,
-         "Samples of a micro-batch; that of the run file by default.", &o.micro_batches},
+         "Micro-batch sizes to measure; that of the run file by default.", &o.micro_batches},
         {0, "tensor", "N,N,...", PST_OPTION_STRING, 0, 0,
-         "Degrees of tensor parallelism whose parts of operators are measured; those of the run "
-         "file by default.",
-         &o.tensor},
+         "Tensor-parallel degrees to measure; those of the run file by default.", &o.tensor},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.01, 60,
-         "For each of these, alone and while all processors compute, in five rounds all told; 1 by "
-         "default.",
+         "Seconds for each micro-batch size and degree, on one rank alone and again on all ranks "
+         "at once, spread over five rounds; 1 by default.",
          &o.seconds},
         {0, "force", NULL, PST_OPTION_FLAG, 0, 0,
-         "Join profiles of different machines, precisions or optimizers.", &o.force},
+         "Join profiles even if machine, precision or optimizer differ.", &o.force},
     };
     const pst_command command = {
         "penstock profile", "RUN.yaml [key=value ...] | PROFILE.yaml PROFILE.yaml ...",
-        "Measures how long every distinct operator of a run takes, forward (F), input gradient (B) "
-        "and weight gradient "
-        "(W), of one rank that computes alone and while all processors do; messages between two "
-        "ranks; the optimizer. "
-        "With parallel.device=cuda, one rank on that device, by its own clock. "
-        "With parallel.profile, runs, plans and simulations are predicted from that. Several "
-        "profiles are joined into "
-        "one; what they share is the last one's.",
+        "Measures how long every distinct operator of a run takes: forward (F), input gradient (B) "
+        "and weight gradient (W), on one rank alone and on all ranks at once; also messages "
+        "between two ranks, and the optimizer. With parallel.device=cuda it measures one rank on "
+        "that device, with the device's clock. Runs, plans and simulations use the result with "
+        "parallel.profile. Several profiles are joined into one; where they overlap, the last one "
+        "wins.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -5,12 +5,13 @@ int pst_cli_report(const pst_cli_call *call) {
     const char *file = "";
     const pst_option rows[] = {
         {'o', "output", "FILE", PST_OPTION_STRING, 0, 0,
-         "Where to write it; RUN_FOLDER/report.html by default.", &file},
+         "File to write; RUN_FOLDER/report.html by default.", &file},
     };
     const pst_command command = {
         "penstock report", "RUN_FOLDER",
-        "Writes the report of a run as one HTML file: curves, predicted beside measured, timeline, "
-        "memory. A run writes it at its end; this one is for runs that still go on or were killed.",
+        "Writes the report of a run as one HTML file: loss and rate, predictions beside "
+        "measurements, timeline, memory. A run writes it when it ends; use this command for runs "
+        "that are still going or were killed.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -1,8 +1,8 @@
-/* The program itself, which needs nothing but the C library: it loads the commands
- * (penstock-commands.so, everything else in this folder) and with them libpenstock and what that is
- * linked with. Where a library is missing, which on a bare machine is the rule, it says which ones,
- * and what package of Debian has them, instead of dying in the loader; where a limit of the system
- * (ulimit) is too small to load them, it names the limit. */
+/* The program itself, which needs only the C library. It loads the commands
+ * (penstock-commands.so, everything else in this folder) and with them libpenstock and its
+ * libraries. If a library is missing, it names all missing ones and their Debian packages, which
+ * the dynamic loader would not do; if a system limit (ulimit) is too small to load them, it
+ * names the limit. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 enum { OUT_OF_RESOURCES = 4, PATH_BYTES = 4096 };
 
-/* What libpenstock is linked with on Debian 12; a test compares. */
+/* Libraries that libpenstock is linked with on Debian 12; a test compares the list. */
 static const struct {
     const char *file, *package, *used_for;
 } libraries[] = {
@@ -25,7 +25,7 @@ static const struct {
     {"libucp.so.0", "libucx0", "messages between ranks"},
     {"libucs.so.0", "libucx0", "messages between ranks"},
     {"libpmix.so.2", "libpmix2", "starting ranks"},
-    {"libcrypto.so.3", "libssl3", "keeping jobs to themselves"},
+    {"libcrypto.so.3", "libssl3", "authentication between ranks"},
     {"libhwloc.so.15", "libhwloc15", "the machine's topology"},
     {"libyaml-0.so.2", "libyaml-0-2", "run files"},
     {"libjansson.so.4", "libjansson4", "checkpoints and metrics"},
@@ -36,11 +36,11 @@ enum { N_LIBRARY = sizeof libraries / sizeof *libraries };
 
 static int can_load(const char *file) {
     void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-    return library != NULL; /* stays: the process ends soon */
+    return library != NULL; /* not closed: the process ends soon */
 }
 
-/* One line on stderr: the packages that are missing; `why`, the loader's own words, where it is
- * something else. */
+/* One line on stderr: the missing packages; or `why`, the loader's message, if the reason is
+ * another one. */
 static void complain(const int there[N_LIBRARY], const char *why) {
     char packages[512] = "";
     int known = 0;
@@ -68,7 +68,7 @@ static void print_text(const int there[N_LIBRARY]) {
     }
 }
 
-/* The shape of pst_doctor's JSON, as far as it can be told. */
+/* The same keys as pst_doctor's JSON, as far as they are known without the libraries. */
 static void print_json(const int there[N_LIBRARY]) {
     printf("{\n  \"penstock\": \"%s\",\n  \"needs\": [", PST_VERSION);
     for (int i = 0; i < N_LIBRARY; i++)
@@ -91,13 +91,13 @@ static int cannot_start(const char *why, int argc, char **argv) {
 
 /* --- limits ----------------------------------------------------------------------------------- */
 
-/* What it takes to load everything and plan something, with a little more; runs ask for theirs
- * themselves. Of the stack PMIx wants most, 200 KiB. */
+/* Enough to load everything and plan something, with a margin; runs check their own needs. PMIx
+ * needs most of the stack, 200 KiB. */
 enum { LEAST_FILES = 12, USUAL_FILES = 1024 };
 static const rlim_t KIB = 1024, LEAST_ADDRESS = 72 << 20, LEAST_DATA = 12 << 20;
 static const rlim_t LEAST_STACK = 1 << 20, USUAL_STACK = 8 << 20, STACK_TO_TELL = 64 << 10;
 
-/* What a shell has left of a resource: up to what is usual, where it may be had. */
+/* Raises a soft limit to the usual value if the hard limit allows it; returns the limit. */
 static rlim_t raise_limit(__rlimit_resource_t resource, rlim_t usual) {
     struct rlimit limit;
     if (getrlimit(resource, &limit)) return RLIM_INFINITY;
@@ -117,16 +117,15 @@ static int is_short(const char *what, const char *option, const char *item, rlim
     if (limit >= needed) return 0;
     const char *of = unit == 1 ? "" : " KiB";
     fprintf(stderr,
-            "penstock: %s: the limit (ulimit %s) is %llu%s, this program needs %llu%s; raise it: "
-            "ulimit %s %llu, or %s "
-            "in /etc/security/limits.conf\n",
+            "penstock: %s: the limit (ulimit %s) is %llu%s, but penstock needs %llu%s; raise it "
+            "with ulimit %s %llu, or set %s in /etc/security/limits.conf\n",
             what, option, (unsigned long long)(limit / unit), of,
             (unsigned long long)(needed / unit), of, option, (unsigned long long)(needed / unit),
             item);
     return 1;
 }
 
-/* Threads take the size of their stacks from the limit as it was when the program began. */
+/* Threads take their stack size from the limit at program start, so set the default again. */
 static rlim_t make_stacks(void) {
     pthread_attr_t attr;
     rlim_t before = limit_of(RLIMIT_STACK),
@@ -138,7 +137,7 @@ static rlim_t make_stacks(void) {
     return now;
 }
 
-/* Help and version start nothing, and need less stack. */
+/* Help and version start nothing and need less stack. */
 static int only_tells(int argc, char **argv) {
     static const char *const words[] = {"help", "--help", "-h", "--version"};
     for (size_t i = 0; argc > 1 && i < sizeof words / sizeof *words; i++)
@@ -156,16 +155,16 @@ static int are_limits_short(rlim_t least_stack) {
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* A program started with a standard stream closed would give its number to the next file it opens.
- * The wrong direction is on purpose: writing to a closed stdout has to fail. */
+/* If a standard stream is closed, the next file opened would get its number. /dev/null is opened
+ * in the wrong direction on purpose: writing to a closed stdout has to fail. */
 static void open_standard_streams(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
             exit(5);
 }
 
-/* The folder of the program's file, links followed; without /proc, of what the kernel was asked to
- * start. */
+/* The folder of the program's file, with links resolved; without /proc, of the path that the
+ * kernel was asked to execute. */
 static void find_program(char folder[PATH_BYTES]) {
     ssize_t n = readlink("/proc/self/exe", folder, PATH_BYTES - 1);
     folder[n > 0 ? n : 0] = 0;
@@ -175,8 +174,8 @@ static void find_program(char folder[PATH_BYTES]) {
     else snprintf(folder, PATH_BYTES, ".");
 }
 
-/* By a path from the program's own place: as installed, or beside it as built. NULL: why says
- * it. */
+/* Loads the commands from their path relative to the program: as installed, or beside it in a
+ * build. NULL: why has the reason. */
 static void *load_commands(char *why, size_t bytes) {
     static const char *const places[] = {PST_COMMANDS_FROM_BIN, "penstock-commands.so"};
     char folder[PATH_BYTES], path[PATH_BYTES + 128];
@@ -188,13 +187,13 @@ static void *load_commands(char *why, size_t bytes) {
         if (!commands) snprintf(why, bytes, "%s", dlerror());
         return commands;
     }
-    snprintf(why, bytes, "there is no %.400s/%s", folder, PST_COMMANDS_FROM_BIN);
+    snprintf(why, bytes, "%.400s/%s does not exist", folder, PST_COMMANDS_FROM_BIN);
     return NULL;
 }
 
-/* UCX takes SIGHUP, or what UCX_DEBUG_SIGNO names, when it is loaded, and has it taken away a
- * little later (comm/transport/ucx_open.c): signals that end the program wait until then. before:
- * the mask without them. */
+/* UCX installs a handler for SIGHUP (or UCX_DEBUG_SIGNO) when it is loaded, and
+ * comm/transport/ucx_open.c removes it a little later: signals that end the program are blocked
+ * until then. before: the mask without them. */
 static void hold_signals(sigset_t *before) {
     sigset_t held;
     sigemptyset(&held);
@@ -205,14 +204,14 @@ static void hold_signals(sigset_t *before) {
     sigprocmask(SIG_BLOCK, &held, before);
 }
 
-/* There when the commands are linked in, as sanitizers want it: the leak checker of gcc 12 now and
- * then fails on threads' memory in loaded libraries. */
+/* Set if the commands are linked in, as in sanitizer builds: the leak checker of gcc 12
+ * sometimes fails on thread memory of loaded libraries. */
 extern int pst_cli_main(int argc, char **argv) __attribute__((weak));
 
 int main(int argc, char **argv) {
     char why[512] = "";
     int (*run)(int argc, char **argv) = NULL;
-    /* While a run trains it saves a checkpoint; before, there is nothing to save. */
+    /* During training, SIGUSR1 saves a checkpoint; before that there is nothing to save. */
     if (argc > 1 && !strcmp(argv[1], "train")) signal(SIGUSR1, SIG_IGN);
     open_standard_streams();
     if (are_limits_short(only_tells(argc, argv) ? STACK_TO_TELL : LEAST_STACK))

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The run.yaml that lies in a run's or a checkpoint's folder. */
+/* Loads the run.yaml in the folder of a run or a checkpoint. */
 static pst_status load_own(const char *folder, const char *const *override, size_t n,
                            pst_config **config) {
-    char path[4096]; /* what is longer is no path */
+    char path[4096]; /* a longer string is no path */
     snprintf(path, sizeof path, "%s/run.yaml", folder);
     return pst_config_load(path, override, n, config);
 }
@@ -16,38 +16,33 @@ int pst_cli_train(const pst_cli_call *call) {
     pst_train_options o = {.size = sizeof o, .runs = "runs", .argv = call->program_argv};
     pst_option rows[] = {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Start this many local ranks. Without it, and under mpirun or srun, what the run file and "
-         "the job say.",
+         "Start this many ranks on this host. By default, and under mpirun or srun, the number "
+         "follows from the run file and the launcher.",
          &o.ranks},
         {0, "hostfile", "FILE", PST_OPTION_STRING, 0, 0,
-         "Start the ranks on the hosts of this file (lines HOST slots=N) over ssh, or what "
-         "PENSTOCK_SSH names: this "
-         "program "
-         "at the same path, in the same folder. Without -n and parallel.pipeline, as many as the "
-         "slots have room for.",
+         "Start the ranks over ssh on the hosts of this file, lines of HOST slots=N; PENSTOCK_SSH "
+         "names another command than ssh. Each host needs this program at the same path and the "
+         "same working folder. Without -n and parallel.pipeline, one rank per slot.",
          &o.hostfile},
-        {0, "runs", "DIR", PST_OPTION_STRING, 0, 0,
-         "Folder below which the run's own folder is made.", &o.runs},
+        {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder in which the run's folder is created.",
+         &o.runs},
         {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,
-         "Go on from the newest checkpoint of this run, in its folder; or from this checkpoint, in "
-         "a new folder where "
-         "it is not the newest. Without RUN.yaml, with the settings that lie there. The layout may "
-         "differ.",
+         "Continue from the newest checkpoint of this run, in the run's folder, or from this "
+         "checkpoint; if that is not the newest of its run, in a new folder. Without RUN.yaml the "
+         "settings saved with it are used. The layout may change.",
          &o.resume},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0,
-         "Check at the end that nothing was written behind any rank's memory.", &o.canary},
-        {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print nothing but errors.", &o.quiet},
+         "Check at the end that nothing was written past the end of any rank's memory.", &o.canary},
+        {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print only errors.", &o.quiet},
     };
-    const pst_command command = {"penstock train", "RUN.yaml|--resume PATH [key=value ...]",
-                                 "Trains as the run file says and writes runs/NAME/: run.yaml, "
-                                 "plan.yaml, metrics.jsonl, tb/ (for TensorBoard), "
-                                 "timeline.svg, trace.json, report.html, checkpoints/. The first "
-                                 "Ctrl-C finishes the step and writes a "
-                                 "checkpoint; a second one exits at once. SIGTERM and SIGHUP save, "
-                                 "too, and exit with 143 and 129; SIGUSR1 "
-                                 "saves "
-                                 "and goes on.",
-                                 rows, sizeof rows / sizeof *rows};
+    const pst_command command = {
+        "penstock train", "RUN.yaml|--resume PATH [key=value ...]",
+        "Trains a model and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, tb/ "
+        "(TensorBoard), timeline.svg, trace.json, report.html and checkpoints/. The first Ctrl-C "
+        "finishes the step and writes a checkpoint; a second one exits at once. SIGTERM and SIGHUP "
+        "also write a checkpoint, and exit with 143 and 129; SIGUSR1 writes one and training goes "
+        "on.",
+        rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done, stopped = 0;
     pst_config *config = NULL;
@@ -65,8 +60,7 @@ int pst_cli_train(const pst_cli_call *call) {
     o.stopped = &stopped;
     if (status == PST_OK) status = pst_train(config, &o);
     done = pst_cli_end(status);
-    /* Batch systems take 0 for a run that is complete; after a person's Ctrl-C all is as it should
-     * be. */
+    /* Batch systems expect 0 only from a complete run; after a Ctrl-C by a person 0 is right. */
     if (!done && stopped && stopped != SIGINT) done = 128 + stopped;
     pst_config_close(config);
     return done;

@@ -1,5 +1,5 @@
-/* Reads a run configuration: defaults from the rows, then the file, then the overrides, then what
- * follows from other keys, and last the contradictions between keys. */
+/* Reads a run configuration: defaults from the rows, the file, the overrides, then keys that
+ * depend on others, and last the checks between keys. */
 #include "config/config.h"
 #include "config/rows.h"
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_BYTES = 1 << 20 }; /* a run file is a page, not a book */
+enum { FILE_BYTES = 1 << 20 }; /* a run file has a few hundred bytes */
 
 void pst_config_close(pst_config *config) {
     if (!config) return;
@@ -56,7 +56,7 @@ static pst_row_origin *origin_of(pst_reading *reading, const char *section, cons
 
 static int is_given(const pst_row_origin *origin) { return origin->override || origin->line; }
 
-/* Puts the place where a value was given in front of the thread's message. */
+/* Puts the place where a value was given in front of the error message. */
 static pst_status at_origin(const pst_reading *reading, const pst_row_origin *origin,
                             pst_status status) {
     if (origin->override) return pst_fail_in(status, "override '%.200s'", origin->override);
@@ -65,9 +65,9 @@ static pst_status at_origin(const pst_reading *reading, const pst_row_origin *or
     return pst_fail_in(status, "%s", reading->file);
 }
 
-static pst_status check_read(pst_reading *reading) {
+static pst_status check_used(pst_reading *reading) {
     const pst_row_origin *at = NULL;
-    pst_status status = pst_reading_check_read(reading, &at);
+    pst_status status = pst_reading_check_used(reading, &at);
     return at ? at_origin(reading, at, status) : status;
 }
 
@@ -126,13 +126,14 @@ static void keep_given(pst_reading *reading) {
     }
 }
 
-/* A share of the steps, rounded to whole ones; never more than all, which whoever gave more is told
- * (setup.c). */
+/* Steps from a share, rounded to an integer, and at most all steps; src/run/setup.c warns if it
+ * was cut. */
 static void resolve_warmup(pst_config *c, int given) {
     double asked = c->train.warmup_given;
     double steps = (double)c->train.steps;
     if (asked < 0)
-        asked = floor(-asked * steps + 0.5); /* a share of them, as PST_ROW_STEPS has it */
+        asked = floor(-asked * steps + 0.5); /* a share is stored as a negative number
+                                                (PST_ROW_STEPS) */
     if (asked > steps && given) c->train.warmup_cut = (int64_t)asked;
     c->train.warmup = asked > steps ? c->train.steps : (int64_t)asked;
 }
@@ -145,10 +146,10 @@ static void resolve_train(pst_reading *reading) {
     for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
 }
 
-/* The origin to blame for a contradiction between two keys of a section: the one that was given,
- * the first rather. */
-static pst_row_origin *blame(pst_reading *reading, const char *section, const char *key,
-                             const char *other) {
+/* Where to report a contradiction between two keys of a section: at the first one if it was
+ * given, else at the second. */
+static pst_row_origin *origin_to_report(pst_reading *reading, const char *section, const char *key,
+                                        const char *other) {
     pst_row_origin *first = origin_of(reading, section, key),
                    *second = origin_of(reading, section, other);
     return is_given(first) ? first : second;
@@ -160,19 +161,20 @@ static pst_status check_train(pst_reading *reading) {
     if (batch % micro) {
         pst_fail(PST_EINPUT, "train.micro_batch: %lld does not divide train.batch, %lld", micro,
                  batch);
-        return at_origin(reading, blame(reading, "train", "micro_batch", "batch"), PST_EINPUT);
+        return at_origin(reading, origin_to_report(reading, "train", "micro_batch", "batch"),
+                         PST_EINPUT);
     }
     if (c->train.lr_min > c->train.lr) {
         pst_fail(PST_EINPUT, "train.lr_min: %g is more than train.lr, %g", c->train.lr_min,
                  c->train.lr);
-        return at_origin(reading, blame(reading, "train", "lr_min", "lr"), PST_EINPUT);
+        return at_origin(reading, origin_to_report(reading, "train", "lr_min", "lr"), PST_EINPUT);
     }
     return PST_OK;
 }
 
-/* Whether there is such a model is known where models are. */
+/* src/models checks the kind and preset later; its error message needs the place. */
 static pst_status keep_model_place(pst_reading *reading) {
-    const pst_row_origin *at = blame(reading, "model", "preset", "kind");
+    const pst_row_origin *at = origin_to_report(reading, "model", "preset", "kind");
     char **place = &reading->config->model_place;
     int n = at->override ? asprintf(place, "override '%.200s'", at->override)
                          : asprintf(place, "%s:%zu:%zu", reading->file, at->line, at->column);
@@ -181,8 +183,8 @@ static pst_status keep_model_place(pst_reading *reading) {
     return pst_fail(PST_ENOMEM, "no memory for the configuration");
 }
 
-/* What the file says about paths holds for the folder it lies in; overrides, which come later, are
- * typed in the current one. */
+/* Paths in the file are relative to its folder; overrides come later and are relative to the
+ * current folder. */
 static pst_status resolve_paths(pst_reading *reading) {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s", reading->file);
@@ -191,7 +193,7 @@ static pst_status resolve_paths(pst_reading *reading) {
     slash[1] = 0;
     for (size_t i = 0; i < pst_n_row; i++) {
         if (!(pst_rows[i].flags & PST_ROW_PATH)) continue;
-        pst_status status = pst_row_beside(&pst_rows[i], reading->config, folder);
+        pst_status status = pst_row_resolve_paths(&pst_rows[i], reading->config, folder);
         if (status != PST_OK) return at_origin(reading, &reading->origin[i], status);
     }
     return PST_OK;
@@ -207,7 +209,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
         if (status != PST_OK) return pst_fail_in(status, "override '%.200s'", override[i]);
     }
     PST_TRY(check_required(reading));
-    PST_TRY(check_read(reading));
+    PST_TRY(check_used(reading));
     PST_TRY(resolve_name(reading));
     pst_row_resolve(reading->config);
     keep_given(reading);
@@ -216,7 +218,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     return check_train(reading);
 }
 
-/* reading: of this file, with no configuration yet. */
+/* reading: of this file, without a configuration yet. */
 static pst_status read_bytes(pst_reading *reading, const char *text, size_t bytes,
                              const char *const *override, size_t n_override, pst_config **config) {
     reading->config = calloc(1, sizeof *reading->config);
@@ -260,7 +262,7 @@ pst_status pst_config_open(const char *name, const char *const *override, size_t
     return status;
 }
 
-/* What is not printed. */
+/* Copies the members that are not printed. */
 static pst_status copy_origins(const pst_config *config, pst_config *made) {
     char *place = strdup(config->model_place);
     if (!place) return pst_fail(PST_ENOMEM, "no memory for the configuration");
@@ -271,7 +273,7 @@ static pst_status copy_origins(const pst_config *config, pst_config *made) {
     return PST_OK;
 }
 
-/* What is printed reads back to the same values. */
+/* Copies by printing: what is printed reads back to the same values. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
     char *text = NULL;
     size_t bytes;

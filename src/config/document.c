@@ -1,7 +1,7 @@
 /* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys and
- * sections. Every complaint starts with file:line:column. Aliases are resolved by libyaml to the
- * node they name, never copied, and the walk goes no deeper than the rows' sections whatever the
- * document is, so that no file can make it long. */
+ * sections. Every error message starts with file:line:column. libyaml resolves aliases to the
+ * node they name, without copying, and the walk goes no deeper than the sections of the rows, so
+ * that no file can make it long. */
 #include "config/rows.h"
 #include "config/yaml.h"
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct {
     struct {
         char name[PST_ROW_NAME_BYTES];
         size_t line;
-    } section[32]; /* those met so far */
+    } section[32]; /* sections found so far */
     size_t n_section;
 } walk;
 
@@ -25,7 +25,7 @@ static pst_status at_node(const walk *w, const yaml_node_t *node, pst_status sta
     return at_mark(w->reading->file, node->start_mark, status);
 }
 
-/* ... and the key's name behind it. */
+/* ... and adds the key's name. */
 static pst_status at_value(const walk *w, const yaml_node_t *node, const pst_row *row,
                            pst_status status) {
     char name[PST_ROW_TEXT_BYTES];
@@ -44,9 +44,8 @@ static int is_absent(const yaml_node_t *node) {
     return !*text || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0;
 }
 
-/* Tags change what a value means; none has a meaning here except the core ones that say the
- * obvious. */
-static int has_odd_tag(const yaml_node_t *node) {
+/* Tags change what a value means; only the core tags that repeat the obvious type are accepted. */
+static int has_custom_tag(const yaml_node_t *node) {
     static const char *const fine[] = {YAML_STR_TAG, YAML_SEQ_TAG, YAML_MAP_TAG, YAML_INT_TAG,
                                        YAML_FLOAT_TAG};
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
@@ -54,29 +53,29 @@ static int has_odd_tag(const yaml_node_t *node) {
     return 1;
 }
 
-/* The text of a scalar for `row`; EINPUT says what else was found. */
+/* The string of a scalar for `row`; EINPUT names what was found instead. */
 static pst_status scalar_text(const pst_row *row, const yaml_node_t *node, const char **text) {
     int number = row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL ||
                  row->type == PST_ROW_BYTES || row->type == PST_ROW_WHOLES;
     if (node->type != YAML_SCALAR_NODE) return pst_row_refuse(row, kind_of(node));
     if (is_absent(node)) return pst_row_refuse(row, "nothing");
-    if (has_odd_tag(node))
-        return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
+    if (has_custom_tag(node))
+        return pst_fail(PST_EINPUT, "the YAML tag '%.60s' is not supported", (char *)node->tag);
     const char *value = (const char *)node->data.scalar.value;
     if (strlen(value) != node->data.scalar.length)
-        return pst_row_refuse(row, "a text with a zero byte in it");
+        return pst_row_refuse(row, "a string with a zero byte");
     if (number && node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
-        return pst_row_refuse(row, "a quoted text");
+        return pst_row_refuse(row, "a quoted string");
     *text = value;
     return PST_OK;
 }
 
-/* Reads a sequence into a LIST; *at is the node a complaint is about. */
+/* Reads a sequence into a LIST; *at is the node that an error message is about. */
 static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_config *config,
                              yaml_node_t *node, yaml_node_t **at) {
     pst_row_clear(row, config);
-    if (has_odd_tag(node))
-        return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
+    if (has_custom_tag(node))
+        return pst_fail(PST_EINPUT, "the YAML tag '%.60s' is not supported", (char *)node->tag);
     yaml_node_item_t *item = node->data.sequence.items.start;
     if (item == node->data.sequence.items.top && row->flags & PST_ROW_FILLED)
         return pst_row_refuse(row, "an empty list");
@@ -89,7 +88,7 @@ static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_
     return PST_OK;
 }
 
-/* NAME: PATH, or NAME: [PATH, ...], instead of what that name has had. */
+/* Reads NAME: PATH or NAME: [PATH, ...], which replaces earlier items of that name. */
 static pst_status read_name(yaml_document_t *document, const pst_row *row, pst_config *config,
                             const char *name, yaml_node_t *node, yaml_node_t **at) {
     int list = node->type == YAML_SEQUENCE_NODE;
@@ -123,8 +122,9 @@ static pst_status read_named(yaml_document_t *document, const pst_row *row, pst_
         *at = key;
         if (key->type != YAML_SCALAR_NODE)
             return pst_fail(PST_EINPUT, "expected a name, found %s", kind_of(key));
-        if (strlen(name) != key->data.scalar.length || has_odd_tag(key))
-            return pst_fail(PST_EINPUT, "expected a name, found an odd text");
+        if (strlen(name) != key->data.scalar.length || has_custom_tag(key))
+            return pst_fail(PST_EINPUT,
+                            "expected a name, found a string with a zero byte or a tag");
         for (const yaml_node_pair_t *p = first; p < pair; p++)
             if (!strcmp((const char *)yaml_document_get_node(document, p->key)->data.scalar.value,
                         name))
@@ -161,26 +161,28 @@ static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key
     return PST_OK;
 }
 
-/* The text of a key, NULL when it is no plain name (the message says so). */
+/* The string of a key, NULL after an error message if it is no plain name. */
 static const char *key_text(const walk *w, const yaml_node_t *key) {
     if (key->type == YAML_SCALAR_NODE &&
         strlen((const char *)key->data.scalar.value) == key->data.scalar.length &&
-        !has_odd_tag(key))
+        !has_custom_tag(key))
         return (const char *)key->data.scalar.value;
     at_node(w, key,
             pst_fail(PST_EINPUT, "expected a key, found %s",
-                     key->type == YAML_SCALAR_NODE ? "an odd text" : kind_of(key)));
+                     key->type == YAML_SCALAR_NODE ? "a string with a zero byte or a tag"
+                                                   : kind_of(key)));
     return NULL;
 }
 
-/* Notes that a section is there; EINPUT when it was before. */
+/* Notes that a section was found; EINPUT if it was found before. */
 static pst_status enter_section(walk *w, const char *name, const yaml_node_t *key) {
     for (size_t i = 0; i < w->n_section; i++)
         if (strcmp(w->section[i].name, name) == 0)
             return at_node(w, key,
                            pst_fail(PST_EINPUT, "section %s is given twice; first in line %zu",
                                     name, w->section[i].line));
-    if (w->n_section < sizeof w->section / sizeof *w->section) { /* there are fewer than that */
+    if (w->n_section < sizeof w->section / sizeof *w->section) { /* never full: there are fewer
+                                                                    sections */
         snprintf(w->section[w->n_section].name, sizeof w->section->name, "%s", name);
         w->section[w->n_section++].line = key->start_mark.line + 1;
     }
@@ -208,11 +210,10 @@ static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *
     char what[PST_ROW_NAME_BYTES + 40] = "expected a mapping of sections such as 'model:'";
     if (is_absent(node)) return PST_OK; /* "parallel:" with all its keys commented out */
     if (*section) snprintf(what, sizeof what, "%s: expected a mapping of keys", section);
-    if (node->type != YAML_MAPPING_NODE || has_odd_tag(node))
-        return at_node(
-            w, node,
-            pst_fail(PST_EINPUT, "%s, found %s", what,
-                     node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
+    if (node->type != YAML_MAPPING_NODE || has_custom_tag(node))
+        return at_node(w, node,
+                       pst_fail(PST_EINPUT, "%s, found %s", what,
+                                node->type == YAML_MAPPING_NODE ? "a tagged one" : kind_of(node)));
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++)
         PST_TRY(read_pair(w, section, yaml_document_get_node(w->document, pair->key),
@@ -220,11 +221,11 @@ static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *
     return PST_OK;
 }
 
-/* libyaml's own complaint. Its reader knows only a byte offset, from which line and column are
- * counted here. */
+/* Reports libyaml's error. Its reader gives only a byte offset, from which line and column are
+ * counted. */
 static pst_status explain(const yaml_parser_t *parser, const char *file, const char *text,
                           size_t bytes) {
-    /* libyaml does not always say so */
+    /* libyaml does not always report it as such */
     if (parser->error == YAML_MEMORY_ERROR || parser->error == YAML_NO_ERROR)
         return pst_fail(PST_ENOMEM, "no memory to read %s", file);
     yaml_mark_t mark = parser->problem_mark;
@@ -252,7 +253,7 @@ static pst_status expect_end(yaml_parser_t *parser, const char *file, const char
     pst_status status = PST_OK;
     if (root)
         status = at_mark(file, root->start_mark,
-                         pst_fail(PST_EINPUT, "a second document starts here; expected one"));
+                         pst_fail(PST_EINPUT, "a second YAML document starts here; expected one"));
     yaml_document_delete(&more);
     return status;
 }
@@ -270,7 +271,7 @@ pst_status pst_document_read(pst_reading *reading, const char *text, size_t byte
     } else {
         walk w = {.reading = reading, .document = &document};
         yaml_node_t *root = yaml_document_get_root_node(&document);
-        if (root) status = read_mapping(&w, "", root); /* what is missing is said by name later */
+        if (root) status = read_mapping(&w, "", root); /* missing keys are reported by name later */
         else status = PST_OK;
         if (status == PST_OK && root) status = expect_end(&parser, reading->file, text, bytes);
         yaml_document_delete(&document);

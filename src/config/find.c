@@ -1,5 +1,5 @@
-/* Which row a name means: section and key in a file, a full path or a short key on the command
- * line; what a row takes, and what was meant by a name that there is not. */
+/* Finds the row that a name means: section and key in a file, a full path or a short key on the
+ * command line. Also what values a row takes, and suggestions for unknown names. */
 #include "config/number.h"
 #include "config/rows.h"
 #include "penstock/option.h"
@@ -35,12 +35,12 @@ int pst_row_is_section(const char *name) {
     return 0;
 }
 
-/* Whether its key alone may mean the row. */
+/* Whether the key alone, without its section, may name the row. */
 static int can_be_short(const pst_row *row) {
     return !(row->flags & PST_ROW_FULL) && !strchr(row->section, '.');
 }
 
-/* The first row of that short key, NULL: none; *n: how many have it. */
+/* The first row with this short key, NULL: none; *n: number of such rows. */
 static const pst_row *find_short(const char *key, int *n) {
     const pst_row *first = NULL;
     *n = 0;
@@ -84,8 +84,8 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
         [PST_ROW_REAL] = "a number",
         [PST_ROW_BYTES] = "a number of bytes such as 512M or 8G",
         [PST_ROW_STEPS] = "a number of steps such as 20, or a share of them such as 0.05 or 5%",
-        [PST_ROW_TEXT] = "a text",
-        [PST_ROW_LIST] = "a text or a list of texts",
+        [PST_ROW_TEXT] = "a string",
+        [PST_ROW_LIST] = "a string or a list of strings",
         [PST_ROW_WHOLES] = "a whole number",
         [PST_ROW_NAMED] = "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, "
                           "code: [a.c, b.c]}",
@@ -102,17 +102,18 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     return out;
 }
 
-/* --- what was meant --------------------------------------------------------------------------- */
+/* --- suggestions for unknown names
+ * -------------------------------------------------------------- */
 
-/* Behind the last dot. */
+/* The part behind the last dot. */
 static const char *last_part(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot ? dot + 1 : name;
 }
 
-/* The keys of `section` and the sections in it; names of those are in room. */
+/* Lists the keys of `section` and the sections in it; `storage` holds the sections' names. */
 static size_t list_names(const char *section, const char *names[PST_ROWS_MAX],
-                         char room[PST_ROWS_MAX][NAME]) {
+                         char storage[PST_ROWS_MAX][NAME]) {
     size_t n = 0, in = strlen(section);
     for (size_t i = 0; i < pst_n_row; i++) {
         const char *of = pst_rows[i].section;
@@ -122,9 +123,9 @@ static size_t list_names(const char *section, const char *names[PST_ROWS_MAX],
         }
         if (strncmp(of, section, in) != 0 || (in && of[in] != '.')) continue;
         of += in + (in > 0);
-        snprintf(room[n], NAME, "%.*s", (int)strcspn(of, "."), of);
-        if (n && strcmp(names[n - 1], room[n]) == 0) continue;
-        names[n] = room[n];
+        snprintf(storage[n], NAME, "%.*s", (int)strcspn(of, "."), of);
+        if (n && strcmp(names[n - 1], storage[n]) == 0) continue;
+        names[n] = storage[n];
         n++;
     }
     return n;
@@ -140,7 +141,7 @@ static int find_section(const char *name, char out[NAME]) {
     return 0;
 }
 
-/* "a.b.c: 1" for "a: {b: {c: 1}}". Writes that with "..." for the value; 0: it is no path. */
+/* Writes "a.b.c" as "a: {b: {c: ...}}"; 0 if it is no path of a key or section. */
 static int nested_form(const char *name, char out[PST_ROW_TEXT_BYTES]) {
     char section[NAME], path[PST_ROW_TEXT_BYTES];
     int depth = 0;
@@ -148,7 +149,7 @@ static int nested_form(const char *name, char out[PST_ROW_TEXT_BYTES]) {
     snprintf(section, sizeof section, "%.*s", (int)(last_part(name) - name) - 1, name);
     const pst_row *row = pst_row_find_any(section, last_part(name));
     if (!row && !pst_row_is_section(name)) return 0;
-    if (row) name = pst_row_name(row, path); /* the one that it has now */
+    if (row) name = pst_row_name(row, path); /* the present name */
     *out = 0;
     for (const char *dot; (dot = strchr(name, '.')); name = dot + 1) {
         append(out, "%.*s: {", (int)(dot - name), name);
@@ -159,7 +160,7 @@ static int nested_form(const char *name, char out[PST_ROW_TEXT_BYTES]) {
     return 1;
 }
 
-/* A key of another section, by its name or its former one; NULL: none. */
+/* A key of another section by its present or former name; NULL: none. */
 static const pst_row *find_elsewhere(const char *key) {
     for (size_t i = 0; i < pst_n_row; i++)
         if (strcmp(pst_rows[i].key, key) == 0) return &pst_rows[i];
@@ -178,7 +179,7 @@ static pst_status say_foreign(const char *key, const char *in, const char *meant
 
 pst_status pst_row_unknown(const char *section, const char *key) {
     const char *names[PST_ROWS_MAX], *near;
-    char say[PST_ROW_TEXT_BYTES] = "", in[NAME + 8] = "", room[PST_ROWS_MAX][NAME];
+    char say[PST_ROW_TEXT_BYTES] = "", in[NAME + 8] = "", storage[PST_ROWS_MAX][NAME];
     const char *meant, *instead;
     const pst_row *elsewhere = find_elsewhere(key);
     if (!*section && nested_form(key, say))
@@ -193,7 +194,7 @@ pst_status pst_row_unknown(const char *section, const char *key) {
     if (find_section(key, say))
         return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'?", key, in, say);
     say[0] = 0;
-    size_t n = list_names(section, names, room);
+    size_t n = list_names(section, names, storage);
     if ((near = pst_did_you_mean(key, names, n)))
         return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; did you mean '%s'?", key, in, near);
     for (size_t i = 0; i < n; i++) append(say, "%s%s", i ? ", " : "", names[i]);
@@ -202,7 +203,7 @@ pst_status pst_row_unknown(const char *section, const char *key) {
 
 /* --- overrides -------------------------------------------------------------------------------- */
 
-/* A full path that no row has: the first part of it that is wrong. */
+/* EINPUT for a full path that no row has: names its first wrong part. */
 static pst_status unknown_path(const char *name) {
     char section[2 * NAME] = "", part[NAME], deeper[3 * NAME], full[PST_ROW_TEXT_BYTES];
     for (const char *at = name, *dot; (dot = strchr(at, '.')); at = dot + 1) {
@@ -216,12 +217,12 @@ static pst_status unknown_path(const char *name) {
             return pst_fail(PST_EINPUT, "unknown key '%s'; did you mean '%s.%.60s'?", part,
                             pst_row_name(row, full), dot[1] ? dot + 1 : "NAME");
         if (!pst_row_is_section(deeper)) return pst_row_unknown(section, part);
-        snprintf(section, sizeof section, "%.*s", NAME, deeper); /* a section's: short enough */
+        snprintf(section, sizeof section, "%.*s", NAME, deeper); /* fits: it is a section's path */
     }
     return pst_row_unknown(section, last_part(name));
 }
 
-/* The NAMED row of that full path: a name may follow. */
+/* The NAMED row with this path: in an override, a name follows it. */
 static const pst_row *find_named(const char *path) {
     char name[PST_ROW_TEXT_BYTES];
     for (size_t i = 0; i < pst_n_row; i++)

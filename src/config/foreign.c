@@ -1,10 +1,10 @@
-/* What other programs call our keys and values (Hugging Face, Megatron-LM, DeepSpeed, nanoGPT,
- * PyTorch Lightning): who types such a name is told ours. */
+/* Names that other programs (Hugging Face, Megatron-LM, DeepSpeed, nanoGPT, PyTorch Lightning)
+ * use for our keys and values: an error message for such a name suggests ours. */
 #include "config/rows.h"
 #include <ctype.h>
 #include <string.h>
 
-/* key: our full name; or what to say where there is no such key. */
+/* key: our full name, or NULL if there is no such key; say: what to do instead. */
 typedef struct {
     const char *names; /* "a|b|c" */
     const char *key, *say;
@@ -30,7 +30,7 @@ static const foreign_key keys[] = {
     {"image_size|img_size|resolution", "model.image", NULL},
     {"hidden_dropout|dropout_rate|resid_pdrop|attention_dropout", "model.dropout", NULL},
     {"ffn_hidden_size|intermediate_size|ffn_dim|n_inner|mlp_ratio", NULL,
-     "a block's hidden features are four times model.channels"},
+     "the hidden width of a block is always 4 x model.channels"},
 
     {"data_path|data_dir|data_files|dataset|train_data|train_data_path|train_file|train_files",
      "data.paths", NULL},
@@ -41,7 +41,7 @@ static const foreign_key keys[] = {
      "iterations|total_steps",
      "train.steps", NULL},
     {"epochs|n_epochs|num_epochs|max_epochs|num_train_epochs", NULL,
-     "a run's length is train.steps, each a batch of train.batch samples"},
+     "train.steps sets the length of a run; a step takes train.batch samples"},
     {"batch_size|global_batch_size|train_batch_size|total_batch_size|gbs|bs", "train.batch", NULL},
     {"micro_batch_size|microbatch_size|mbs|device_batch_size|per_device_train_batch_size|"
      "train_micro_batch_size_per_gpu",
@@ -93,30 +93,31 @@ static const foreign_key keys[] = {
     {"backend|dist_backend|distributed_backend", "parallel.transport", NULL},
     {"num_threads|n_threads|omp_num_threads", "parallel.threads", NULL},
     {"gpu|gpus|n_gpus|ngpus|num_gpus|num_devices", NULL,
-     "-n RANKS starts so many ranks, and parallel.device=cuda computes on GPUs"},
+     "-n RANKS sets the number of ranks, and parallel.device=cuda selects GPUs"},
     {"np|nproc|nproc_per_node|world_size|num_processes|ranks|workers", NULL,
-     "-n RANKS starts so many ranks"},
+     "-n RANKS sets the number of ranks"},
     {"nodes|nnodes|num_nodes|hosts|host", NULL,
-     "--hostfile FILE names the hosts, or a launcher starts the ranks there"},
+     "--hostfile FILE lists the hosts, or a launcher starts the ranks there"},
 
     {"save_interval|save_every|save_steps|checkpoint_interval|ckpt_interval", "checkpoint.every",
      NULL},
     {"save_total_limit|save_top_k|max_to_keep", "checkpoint.keep", NULL},
     {"output|output_dir|out_dir|save_dir|log_dir", NULL,
-     "--runs DIR is the folder of all runs, name=NAME that of this one"},
+     "--runs DIR sets the folder of all runs, name=NAME the run's folder in it"},
     {"load|continue|resume_from|resume_from_checkpoint|load_checkpoint", NULL,
-     "--resume PATH goes on from a run or a checkpoint"},
-    {"config|config_file|conf|yaml", NULL, "the run file stands without an option, RUN.yaml"},
+     "--resume PATH continues from a run or a checkpoint"},
+    {"config|config_file|conf|yaml", NULL,
+     "give the run file as an argument without an option: RUN.yaml"},
     {"log_level|logging_level|verbosity", "log.level", NULL},
 };
 
-/* What of a key's values are called elsewhere; NULL: all that it does not take. */
+/* Values of a key by their names elsewhere; names NULL: all values that the key does not accept. */
 typedef struct {
     const char *key, *names, *say;
 } foreign_value;
 
 static const foreign_value values[] = {
-    {"data.tokenizer", NULL, "a text's bytes are its tokens, there is no other tokenizer"},
+    {"data.tokenizer", NULL, "the only tokenizer is byte, with one token per byte"},
     {"train.precision", "float32|single|32|32-true", "did you mean 'fp32'?"},
     {"train.precision", "bfloat16|bf16-mixed|bf16-true", "did you mean 'bf16'?"},
     {"train.precision", "float16|half|16|16-mixed|16-true", "did you mean 'fp16'?"},
@@ -125,7 +126,8 @@ static const foreign_value values[] = {
     {"train.residual", "false|bf16|fp16|none", "did you mean 'same'?"},
     {"train.decay", "constant|constant_with_warmup", "did you mean 'none'?"},
     {"model.activation", "gelu",
-     "its form with tanh is 'gelu_tanh' (GPT-2's), that with erf is 'gelu_erf'"},
+     "use 'gelu_tanh' for the approximation with tanh (GPT-2's) or 'gelu_erf' for the exact "
+     "function"},
     {"model.activation", "gelu_new|gelu_fast|gelu_pytorch_tanh", "did you mean 'gelu_tanh'?"},
     {"parallel.recompute", "true|uniform|block", "did you mean 'full'?"},
     {"parallel.recompute", "false", "did you mean 'none'?"},
@@ -135,7 +137,7 @@ static int same(char a, char b) {
     return tolower((unsigned char)a) == tolower((unsigned char)b) || (a == '-' && b == '_');
 }
 
-/* Whether the list has the word, in letters of any case, with '-' for '_'. */
+/* Whether the list has the word; letter case is ignored and '-' matches '_'. */
 static int has(const char *names, const char *word) {
     size_t n = strlen(word);
     for (const char *at = names; n && at;) {

@@ -1,4 +1,4 @@
-/* Which keys a run file or its overrides give, and keys that another file, a plan, settles. */
+/* Which keys a run file or its overrides give, and setting keys from a plan. */
 #include "config/config.h"
 #include "config/rows.h"
 #include <stdio.h>
@@ -17,7 +17,7 @@ int pst_config_overridden(const pst_config *config, const char *section, const c
 
 int pst_config_is_auto(const pst_config *config) { return !strcmp(config->parallel.plan, "auto"); }
 
-/* The value as it would stand in a run file; the caller's. NULL: no memory. */
+/* The value as written in a run file, owned by the caller. NULL: no memory. */
 static char *value_of(const pst_row *row, const pst_config *config) {
     char *text = NULL;
     size_t bytes;
@@ -35,8 +35,8 @@ static pst_status set(const pst_row *row, pst_config *config, const char *text) 
     return PST_OK;
 }
 
-pst_status pst_config_settle(pst_config *config, const char *section, const char *key,
-                             const char *text, const char *who) {
+pst_status pst_config_set_from_plan(pst_config *config, const char *section, const char *key,
+                                    const char *text, const char *who) {
     const pst_row *row = pst_row_find(section, key);
     if (!row) return pst_fail(PST_EINTERNAL, "there is no key %s.%s", section, key);
     int given = config->given[row - pst_rows];
@@ -64,7 +64,7 @@ pst_status pst_config_override(pst_config *config, const char *section, const ch
     return PST_OK;
 }
 
-/* As an override has it: texts as they are, lists in brackets. NULL: no memory. */
+/* The value as written in an override: plain strings, lists in brackets. NULL: no memory. */
 static char *override_of(const pst_row *row, const pst_config *config) {
     const char *raw =
         row->type == PST_ROW_TEXT ? *(char *const *)((const char *)config + row->offset) : NULL;

@@ -1,10 +1,10 @@
-/* "Did you mean": the nearest name by edit distance, swaps of neighbours counted once, letters'
- * case ignored. */
+/* "Did you mean": the nearest name by edit distance. Swapped neighbours count once, letter case
+ * is ignored. */
 #include "penstock/option.h"
 #include <ctype.h>
 #include <string.h>
 
-enum { LONGEST = 48 }; /* longer words are not typing errors */
+enum { LONGEST = 48 }; /* longer words are not mistyped names */
 
 static int same(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
 

@@ -1,5 +1,5 @@
-/* Numbers as text. The syntax is checked here and the conversion done under the "C" locale, since
- * the program that links us may have chosen one with a decimal comma. */
+/* Numbers as text. The syntax is checked here and the conversion is done in the "C" locale,
+ * since the calling program may have chosen one with a decimal comma. */
 #include "config/number.h"
 #include <errno.h>
 #include <locale.h>
@@ -24,7 +24,7 @@ static const char *digits(const char *at) {
     return at;
 }
 
-/* Behind the number at the start of `text`, NULL when there is none. */
+/* Returns the end of the number at the start of `text`, NULL if there is none. */
 static const char *number_end(const char *text) {
     const char *at = text + (*text == '-' || *text == '+'), *whole = digits(at), *end = whole;
     if (*end == '.') end = digits(end + 1);

@@ -1,17 +1,17 @@
 /* Command-line options from a table of rows. The arguments are walked twice, first to check and
- * then to set, so that a wrong command line changes nothing. */
+ * then to set, so that a wrong command line changes no target. */
 #include "penstock/option.h"
 #include "base/status.h"
 #include "config/number.h"
+#include "config/rows.h"
 #include <string.h>
 
 enum { HELP_COLUMN = 26, HELP_WIDTH = 100 };
 
-/* One argument that is being read: what is left of it, and how to call the option in a
- * complaint. */
+/* The state of a walk over the arguments. */
 typedef struct {
     const pst_command *command;
-    int argc, at; /* the option stands at argv[at] */
+    int argc, at; /* the option is at argv[at] */
     char **argv;
     int set; /* second walk */
     int help;
@@ -79,7 +79,7 @@ static pst_status take(const walk *w, const pst_option *option, const char *valu
     return PST_OK;
 }
 
-/* The value behind the option: the next argument, whatever it looks like ("-5" is a number
+/* Takes the next argument as the option's value, whatever it looks like ("-5" is a number
  * there). */
 static pst_status take_next(walk *w, const pst_option *option) {
     char name[80];
@@ -187,8 +187,7 @@ pst_status pst_option_parse(const pst_command *command, int argc, char **argv, s
     return PST_OK;
 }
 
-/* Prints words from column `at` on, continuing lines at column `indent`. */
-static void print_wrapped(const char *text, int at, int indent, FILE *out) {
+void pst_option_print_wrapped(const char *text, int at, int indent, FILE *out) {
     while (*text) {
         int length = (int)strcspn(text, " \n");
         if (at > indent && at + length + 1 > HELP_WIDTH) {
@@ -203,7 +202,7 @@ static void print_wrapped(const char *text, int at, int indent, FILE *out) {
 static void default_text(const pst_option *option, char text[160]) {
     char number[PST_NUMBER_BYTES];
     text[0] = 0;
-    /* 0 and -1 stand for what is not given: no default to speak of */
+    /* 0 and -1 mean "not given": there is no default to print */
     if (option->type == PST_OPTION_INT && *(int64_t *)option->target > 0)
         snprintf(text, 160, " (default %lld)", (long long)*(int64_t *)option->target);
     /* else: not given */
@@ -232,7 +231,8 @@ static void print_option(const pst_option *option, FILE *out) {
         fputc('\n', out);
     }
     fprintf(out, "%*s", HELP_COLUMN - at, "");
-    print_wrapped(pst_option_text(option, text, sizeof text), HELP_COLUMN, HELP_COLUMN, out);
+    pst_option_print_wrapped(pst_option_text(option, text, sizeof text), HELP_COLUMN, HELP_COLUMN,
+                             out);
     fputc('\n', out);
 }
 
@@ -240,7 +240,7 @@ void pst_option_help(const pst_command *command, FILE *out) {
     fprintf(out, "Usage: %s [options]%s%s\n\n", command->command,
             command->operands && *command->operands ? " " : "",
             command->operands ? command->operands : "");
-    if (command->summary) print_wrapped(command->summary, 0, 0, out);
+    if (command->summary) pst_option_print_wrapped(command->summary, 0, 0, out);
     fputs("\n\nOptions:\n", out);
     int help = 0;
     pst_option row = {.name = "help",

@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* A key that a plan decides, which is planned again with the next start: as if it had never been
- * there. */
+enum { HELP_COLUMN = 19 };
+
+/* A key that an automatic plan has set: left out, because the next start plans again. */
 static int is_open(const pst_row *row, const pst_config *config) {
     static const char *const planned[] = {"pipeline", "tensor",    "sequence",   "data",
                                           "zero",     "replicas",  "devices",    "chunks",
@@ -18,7 +19,7 @@ static int is_open(const pst_row *row, const pst_config *config) {
     return 0;
 }
 
-/* Length of what two sections' paths have in common, in whole parts. */
+/* Length of the common start of two section paths, in whole parts. */
 static size_t common(const char *a, const char *b) {
     size_t n = 0;
     for (size_t i = 0;; i++) {
@@ -33,7 +34,7 @@ static int depth_of(const char *section) {
     return depth;
 }
 
-/* The heads of the sections that lead from one to the other. */
+/* Prints the headings of the sections that lead from one section to the other. */
 static void print_heads(const char *from, const char *to, FILE *out) {
     size_t at = common(from, to);
     for (at += to[at] == '.'; to[at]; at += to[at] == '.') {
@@ -51,7 +52,7 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
         const pst_row *row = &pst_rows[i];
         print_heads(section, row->section, out);
         section = row->section;
-        if (is_open(row, config) || !pst_row_is_read(row, config)) continue;
+        if (is_open(row, config) || !pst_row_is_used(row, config)) continue;
         fprintf(out, "%*s%s: ", 2 * depth_of(section), "", row->key);
         pst_row_print(row, config, out);
         fputc('\n', out);
@@ -71,15 +72,16 @@ void pst_config_print_paths(const pst_config *config, FILE *out) {
     }
 }
 
-/* Whether a run goes another way with another value. */
-static int is_learned_with(const pst_row *row) {
-    static const char *const watching[] = {"non_finite", "hang_factor", "hang_slack", "log_every"};
-    for (size_t i = 0; i < sizeof watching / sizeof *watching; i++)
-        if (!strcmp(row->key, watching[i])) return 0;
+/* Whether another value of the key changes the course of training. */
+static int affects_training(const pst_row *row) {
+    static const char *const monitoring[] = {"non_finite", "hang_factor", "hang_slack",
+                                             "log_every"};
+    for (size_t i = 0; i < sizeof monitoring / sizeof *monitoring; i++)
+        if (!strcmp(row->key, monitoring[i])) return 0;
     return !strcmp(row->section, "train") || !strcmp(row->key, "dropout");
 }
 
-/* No LIST is learned with. */
+/* No LIST affects training. */
 static int is_same(const pst_row *row, const pst_config *a, const pst_config *b) {
     const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
     if (row->type == PST_ROW_TEXT) return !strcmp(*(char *const *)x, *(char *const *)y);
@@ -90,7 +92,7 @@ void pst_config_print_changes(const pst_config *was, const pst_config *is, FILE 
     const char *comma = "";
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
-        if (!is_learned_with(row) || is_open(row, was) || is_same(row, was, is)) continue;
+        if (!affects_training(row) || is_open(row, was) || is_same(row, was, is)) continue;
         fprintf(out, "%s%s.%s ", comma, row->section, row->key);
         pst_row_print(row, was, out);
         fputs(" -> ", out);
@@ -110,28 +112,37 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
     k.short_name = *row->section && pst_row_is_short(row) ? row->key : NULL;
     k.former_name = row->former_name;
     snprintf(k.expects, sizeof k.expects, "%s", pst_row_expects(row, expects));
-    snprintf(k.readers, sizeof k.readers, "%s", pst_row_readers(row, expects));
+    snprintf(k.readers, sizeof k.readers, "%s", pst_row_used_with(row, expects));
     return pst_sized_give("pst_config_key_at", &k, sizeof k, key) == PST_OK;
+}
+
+static void print_help(const pst_row *row, FILE *out) {
+    char expects[PST_ROW_TEXT_BYTES];
+    char values[PST_ROW_TEXT_BYTES];
+    char text[2 * PST_ROW_TEXT_BYTES];
+    const char *former = row->former_name;
+    int at = fprintf(out, "%s%-*s ", *row->section ? "  " : "", *row->section ? 16 : 18, row->key);
+    snprintf(text, sizeof text, "%s%s%s%s", row->help, former ? " Formerly " : "",
+             former ? former : "", former ? ", which is still accepted." : "");
+    pst_option_print_wrapped(text, at, HELP_COLUMN, out);
+    const char *fallback = row->fallback && *row->fallback ? row->fallback : "empty";
+    int required = (row->flags & PST_ROW_REQUIRED) != 0;
+    snprintf(text, sizeof text, "%s; %s%s%s%s", pst_row_expects(row, expects),
+             required ? "required" : "default ", required ? "" : fallback,
+             *pst_row_used_with(row, values) ? "; only with " : "", values);
+    fprintf(out, "\n%*s", HELP_COLUMN, "");
+    pst_option_print_wrapped(text, HELP_COLUMN, HELP_COLUMN, out);
+    fputc('\n', out);
 }
 
 void pst_config_help(FILE *out) {
     const char *section = "";
-    fputs("Keys of a run file; on the command line as section.key=value, or key=value where only "
-          "one section has it.\n",
+    fputs("Keys of the run file; on the command line section.key=value, or key=value if only one "
+          "section has it.\n",
           out);
     for (size_t i = 0; i < pst_n_row; i++) {
-        const pst_row *row = &pst_rows[i];
-        char expects[PST_ROW_TEXT_BYTES], readers[PST_ROW_TEXT_BYTES];
-        if (strcmp(section, row->section) != 0) fprintf(out, "\n%s:\n", row->section);
-        section = row->section;
-        const char *indent = *section ? "  " : "";
-        fprintf(out, "%s%-*s %s", indent, *section ? 16 : 18, row->key, row->help);
-        if (row->former_name)
-            fprintf(out, " Formerly %s, which is still accepted.", row->former_name);
-        fputc('\n', out);
-        fprintf(out, "%19s%s; ", "", pst_row_expects(row, expects));
-        if (row->flags & PST_ROW_REQUIRED) fputs("required", out);
-        else fprintf(out, "default %s", row->fallback && *row->fallback ? row->fallback : "empty");
-        fprintf(out, "%s%s\n", *pst_row_readers(row, readers) ? "; read by " : "", readers);
+        if (strcmp(section, pst_rows[i].section) != 0) fprintf(out, "\n%s:\n", pst_rows[i].section);
+        section = pst_rows[i].section;
+        print_help(&pst_rows[i], out);
     }
 }

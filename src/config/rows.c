@@ -1,6 +1,6 @@
-/* The table of all keys of a run file. Everything else (reading, overrides, defaults, ranges, help,
- * the resolved copy, "did you mean") follows from it: a new option is one row here and one member
- * in config.h. Rows of a section, those of the sections in it included, stand together. */
+/* The table of all keys of a run file. Reading, overrides, defaults, ranges, help, the resolved
+ * copy and "did you mean" all use it: a new option is one row here and one member in config.h.
+ * Rows of a section, those of its subsections included, stand together. */
 #include "config/rows.h"
 #include <math.h>
 #include <stdio.h>
@@ -25,222 +25,214 @@ enum { PATH = PST_ROW_PATH, FULL = PST_ROW_FULL };
 
 static const pst_row rows[] = {
     {"", "name", PST_ROW_TEXT, "", 0, 0, 0, NULL, AT(name), 0,
-     "Names the run's folder; by default the run file's name without its ending.", NULL},
+     "Name of the run's folder; by default the name of the run file without its extension.", NULL},
 
     TEXT(model, kind, NULL, REQUIRED, "gpt|bert|mlp|resnet|custom",
-         "The family of the model; custom: a graph that a program builds through the library."),
-    TEXT(model, preset, "", 0, NULL, "A named size of that family; the keys below change it."),
+         "Model family; custom: a graph that a program builds with the library."),
+    TEXT(model, preset, "", 0, NULL, "A named size of the family; the keys below override it."),
     TEXT(model, weights, "", PATH, NULL,
-         "A safetensors file (Hugging Face GPT-2, with the data's tokens) to start from; empty: "
-         "random weights."),
+         "Initial weights: a safetensors file of a Hugging Face GPT-2 whose tokens are those of "
+         "the data; empty: random."),
     TEXT(model, activation, "gelu_tanh", 0, "gelu_tanh|gelu_erf|relu",
-         "The nonlinearity (bert: always gelu_erf)."),
-    WHOLE(model, layers, "0", 0, 10000, "Layers; 0: as the preset says."),
-    WHOLE(model, heads, "0", 0, 4096, "Attention heads; 0: as the preset says."),
-    WHOLE(model, channels, "0", 0, 1048576, "Channels (the width); 0: as the preset says."),
-    WHOLE(model, context, "0", 0, 1048576, "Tokens per sample; 0: as the preset says."),
+         "Activation function (bert always uses gelu_erf)."),
+    WHOLE(model, layers, "0", 0, 10000, "Number of layers; 0: the preset's."),
+    WHOLE(model, heads, "0", 0, 4096, "Number of attention heads; 0: the preset's."),
+    WHOLE(model, channels, "0", 0, 1048576,
+          "Number of channels (the model's width); 0: the preset's."),
+    WHOLE(model, context, "0", 0, 1048576, "Tokens per sample; 0: the preset's."),
     WHOLE(model, vocabulary, "0", 0, 16777216,
-          "Distinct tokens, or classes of images; 0: as the preset or the data says."),
-    WHOLE(model, image, "0", 0, 65536, "resnet: pixels of an image's side; 0: as the data says."),
-    REAL(model, dropout, "0", 0, 1, BELOW, "Share of activations dropped while training."),
+          "Number of distinct tokens, or of image classes; 0: the preset's or the data's."),
+    WHOLE(model, image, "0", 0, 65536, "Width and height of an image in pixels; 0: the data's."),
+    REAL(model, dropout, "0", 0, 1, BELOW,
+         "Probability with which an activation is dropped during training."),
 
     TEXT(data, kind, "text", 0, "text|lines|mnist|cifar10|custom",
-         "What the files hold: text to go on with, lines of it to fill in (bert), or images as "
-         "MNIST (idx) or CIFAR-10 "
-         "(binary) has them; custom: no files, a program feeds data through the library."),
+         "What the files hold. text: text, whose next token is predicted. lines: lines of text, "
+         "whose masked tokens are predicted (bert). mnist, cifar10: images in the idx format of "
+         "MNIST or the binary format of CIFAR-10. custom: no files; a program passes data through "
+         "the library."),
     {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths),
      AT(data.n_path),
-     "Files to read: paths, folders (every file below) or patterns, ** included, relative to the "
-     "run file's folder "
-     "where their first name stands there, else to the current one.",
+     "Files to read: paths, folders (all files below) or patterns such as **/*.txt. A relative "
+     "path starts in the run file's folder if its first name exists there, else in the current "
+     "folder.",
      NULL},
-    TEXT(data, tokenizer, "byte", 0, "byte", "How text becomes tokens."),
-    REAL(data, validation, "0.1", 0, 1, BELOW, "Share of the data held back for validation."),
+    TEXT(data, tokenizer, "byte", 0, "byte", "How text becomes tokens; byte: one token per byte."),
+    REAL(data, validation, "0.1", 0, 1, BELOW,
+         "Fraction of the data that is held out for validation."),
 
-    WHOLE(train, steps, "300", 1, 1e12, "Optimizer steps."),
+    WHOLE(train, steps, "300", 1, 1e12, "Number of optimizer steps."),
     WHOLE(train, batch, "32", 1, 1048576, "Samples per optimizer step."),
     WHOLE(train, micro_batch, "0", 0, 1048576,
-          "Samples per micro-batch; 0: the largest divisor of batch up to 4."),
-    WHOLE(train, seed, "1", 0, INFINITY, "Seed of weights, order of samples and dropout."),
-    TEXT(train, optimizer, "adamw", 0, "adamw|sgd", "The rule that updates the weights."),
-    REAL(train, lr, "0.0003", 0, INFINITY, ABOVE,
-         "Highest learning rate, reached after the warm-up."),
-    REAL(train, lr_min, "0", 0, INFINITY, 0, "Learning rate at which the decay ends."),
+          "Samples per micro-batch; 0: the largest divisor of batch that is at most 4."),
+    WHOLE(train, seed, "1", 0, INFINITY, "Seed of initial weights, sample order and dropout."),
+    TEXT(train, optimizer, "adamw", 0, "adamw|sgd", "The optimizer."),
+    REAL(train, lr, "0.0003", 0, INFINITY, ABOVE, "Peak learning rate, reached after the warmup."),
+    REAL(train, lr_min, "0", 0, INFINITY, 0, "Learning rate at the end of the decay."),
     {"train", "warmup", PST_ROW_STEPS, "20", 0, 1e12, 0, NULL, AT(train.warmup_given), 0,
-     "Steps in which the learning rate rises, at most all; below 1 or in per cent: a share of "
-     "steps.",
+     "Number of steps in which the learning rate rises; a value below 1 or in per cent is a share "
+     "of all steps.",
      NULL},
     TEXT(train, decay, "cosine", 0, "cosine|linear|none",
-         "How the learning rate falls after the warm-up."),
+         "How the learning rate falls after the warmup."),
     REAL(train, weight_decay, "0.1", 0, INFINITY, 0, "Weight decay (decoupled in adamw)."),
-    REAL(train, beta1, "0.9", 0, 1, BELOW, "adamw: decay of the mean of gradients."),
-    REAL(train, beta2, "0.95", 0, 1, BELOW, "adamw: decay of the mean of their squares."),
+    REAL(train, beta1, "0.9", 0, 1, BELOW, "adamw: decay rate of the mean of the gradients."),
+    REAL(train, beta2, "0.95", 0, 1, BELOW,
+         "adamw: decay rate of the mean of the squared gradients."),
     REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "adamw: added to the denominator."),
     REAL(train, momentum, "0.9", 0, 1, BELOW, "sgd: momentum; 0: none."),
     REAL(train, clip, "1", 0, INFINITY, 0,
-         "Largest norm of all gradients together; 0: no clipping."),
+         "Maximum norm of all gradients together; larger ones are scaled down. 0: no clipping."),
     TEXT(train, precision, "fp32", 0, "fp32|tf32|bf16|fp16|fp8",
-         "Element type of activations and of weights in products; bf16 needs AVX512-BF16 (master "
-         "weights stay fp32). "
-         "GPUs only: tf32 (fp32, products round what they multiply), fp8 (bf16, products have "
-         "8-bit factors)."),
+         "Number format of activations and of weights in matrix products; master weights stay "
+         "fp32. On CPUs bf16 needs AVX512-BF16. GPUs only: tf32 (fp32 whose factors are rounded in "
+         "matrix products) and fp8 (bf16 with 8-bit factors in matrix products)."),
     TEXT(train, residual, "same", 0, "same|fp32",
-         "Element type of the residual stream and of its gradients: same as activations, or fp32 "
-         "beside 16-bit activations, which costs memory and keeps a deep model nearer to fp32."),
+         "Number format of the residual stream and of its gradients. same: that of the "
+         "activations; fp32: also with 16-bit activations, which needs more memory and keeps deep "
+         "models closer to fp32."),
     REAL(train, loss_scale, "0", 0, 16777216, 0,
-         "Multiplies the loss, and is taken out of the gradients again, so that small ones are not "
-         "lost; 0: dynamic in "
-         "fp16, else 1."),
-    REAL(train, loss_scale_start, "65536", 1, 16777216, 0, "Dynamic loss scale: the first one."),
+         "Factor by which the loss is multiplied and the gradients are divided again, so that "
+         "small gradients do not vanish; 0: dynamic in fp16, else 1."),
+    REAL(train, loss_scale_start, "65536", 1, 16777216, 0, "Dynamic loss scale: initial value."),
     WHOLE(train, loss_scale_interval, "2000", 1, 1e12,
-          "Dynamic loss scale: steps in a row without overflow after which it is doubled."),
+          "Dynamic loss scale: number of steps in a row without overflow after which it doubles."),
     REAL(train, loss_scale_backoff, "0.5", 0, 1, ABOVE | BELOW,
-         "Dynamic loss scale: multiplies it when a step overflows, which is skipped."),
+         "Dynamic loss scale: factor after an overflow; the step that overflows is skipped."),
     TEXT(train, non_finite, "stop", 0, "stop|skip",
-         "When a loss or gradient is not finite, which no step ever applies: end the run, or go on "
-         "with the next "
-         "batch (status 2 when no step was applied)."),
+         "What to do when a loss or gradient is not finite; such a step is never applied. stop: "
+         "end the run; skip: continue with the next batch (exit status 2 if no step was applied)."),
     REAL(train, hang_factor, "10", 1, 1000, 0,
-         "A rank hangs when an instruction lasts this many times as long as expected..."),
+         "A rank counts as hung if an instruction takes more than this many times its expected "
+         "duration ..."),
     REAL(train, hang_slack, "1", 0, 3600, 0,
-         "... and this many seconds more; 0: hangs are not looked for."),
-    WHOLE(train, log_every, "10", 1, 1e12, "Steps between lines on a stream that is no terminal."),
+         "... plus this many seconds; 0: hangs are not detected."),
+    WHOLE(train, log_every, "10", 1, 1e12,
+          "Steps between progress lines if the output is not a terminal."),
 
     {"eval", "every", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(eval.every), 0,
-     "Steps between evaluations; 0: only at the end. (every=N without a section is "
+     "Steps between evaluations; 0: only at the end. (every=N without a section sets "
      "checkpoint.every.)",
      "train.validate_every"},
     {"eval", "tokens", PST_ROW_WHOLE, "32768", 0, 1e9, 0, "all", AT(eval.tokens), 0,
-     "Tokens of an evaluation (images with resnet): samples spread evenly over the validation "
-     "split, the same ones "
-     "each time; all, or 0: the whole split.",
+     "Tokens per evaluation (with resnet: images). The samples are spread evenly over the "
+     "validation split and are the same each time. all or 0: the whole split.",
      NULL},
     {"eval", "sets", PST_ROW_NAMED, NULL, 0, 0, FULL | PATH, NULL, AT(eval.sets), AT(eval.n_sets),
-     "More texts (or lines, images) to evaluate on, by name: files that are not trained on, with a "
-     "loss of their own "
-     "each. "
-     "On the command line also eval.sets.NAME=PATH.",
+     "Further files to evaluate on, as named sets with a loss each; they are not trained on. On "
+     "the command line: eval.sets.NAME=PATH.",
      NULL},
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
-          "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
+          "Number of pipeline stages; 0: the number of ranks, divided by tensor and data."),
     {"parallel", "tensor", PST_ROW_WHOLES, "0", 0, PST_RANKS_MAX, FILLED, NULL,
      AT(parallel.tensors), AT(parallel.n_tensors),
-     "Ranks that share every layer of a stage (heads, hidden features, vocabulary); 0: 1; or a "
-     "list with those of each "
-     "stage, such as [2, 1].",
+     "Tensor ranks per stage, which split every layer (heads, hidden features, vocabulary); 0 "
+     "means 1. A list sets them for each stage, such as [2, 1].",
      NULL},
     TEXT(parallel, sequence, "false", 0, "true|false",
-         "With tensor ranks: each has a part of the positions of what lies between split layers; "
-         "less memory."),
+         "With tensor ranks: also split the activations between split layers, by position "
+         "(sequence parallelism). Needs less memory."),
     WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
-          "Replicas of the pipeline, each with its part of the micro-batches of a step; 0: 1."),
+          "Replicas of the pipeline (data parallelism); each takes a part of a step's "
+          "micro-batches. 0 means 1."),
     WHOLE(parallel, zero, "1", 0, 2,
-          "With replicas, what they share out: 0: nothing; 1: optimizer state and the step; 2: "
-          "gradients, too, which "
-          "then "
-          "are exchanged after every micro-batch."),
+          "What replicas shard (ZeRO stage). 0: nothing; 1: optimizer state and update; 2: "
+          "gradients as well, which are then reduced after every micro-batch."),
     {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas),
      AT(parallel.n_replicas),
-     "Micro-batches that each replica takes of a step, such as [3, 5]; by default as many, or by "
-     "the speeds that "
-     "cluster or throttle give.",
+     "Micro-batches of a step for each replica, such as [3, 5]; by default equal, or by the speeds "
+     "in cluster or throttle.",
      NULL},
     WHOLE(parallel, reproducible, "0", 0, PST_RANKS_MAX,
-          "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: "
-          "then 1, 2 and 4 "
-          "replicas give the same bits; 0: off."),
+          "Add up a step's micro-batches in this many parts, a power of two such as 4: then 1, 2 "
+          "and 4 replicas give the same bits, for more memory. 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle),
      AT(parallel.n_throttle),
-     "Makes processes slower, to try out unequal devices: each one's factor, such as [1, 2], or "
-     "one for all. Not on "
-     "GPUs.",
+     "Slow down processes to imitate unequal devices: a factor for each, such as [1, 2], or one "
+     "for all. CPUs only.",
      NULL},
     {"parallel", "devices", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.devices),
      AT(parallel.n_devices),
-     "Which device (of cluster, or of the processes as they are launched) each rank of the layout "
-     "has, such as "
-     "[2, 0, 1]; by default rank r has device r.",
+     "The device of each rank, such as [2, 0, 1], by its place in cluster or, without cluster, by "
+     "launch order; by default rank r has device r.",
      NULL},
     WHOLE(parallel, threads, "0", 0, 4096,
-          "CPU threads per rank; 0: cores shared out, at least 1."),
+          "CPU threads per rank; 0: the cores divided by the ranks, at least 1."),
     TEXT(parallel, schedule, "1f1b", FILLED, NULL,
          "Order of forward and backward passes: gpipe, 1f1b, 1f1b-early, interleaved, zb-h1, "
-         "zb-h2, zb-v, v-half, "
-         "v-min, dualpipev; custom: that of schedule_file; solved: the best found."),
+         "zb-h2, zb-v, v-half, v-min, dualpipev; custom: read from schedule_file; solved: computed "
+         "by a solver for this run."),
     TEXT(parallel, schedule_file, "", PATH, NULL,
-         "For schedule custom: CSV as PyTorch's pipelining runtime has it (0F0, 1I3, 1W3), a line "
-         "per rank."),
+         "Schedule for custom: CSV as PyTorch's pipelining runtime reads it, one line per rank "
+         "with actions such as 0F0, 1I3, 1W3."),
     TEXT(parallel, cluster, "", PATH, NULL,
-         "A file with the devices that ranks run on and the links between them, or that in a line, "
-         "such as \"2x8 h100 "
-         "ib:400Gb/s\"; empty: all alike, but for throttle."),
+         "The devices and the links between them: a cluster file, or one line such as \"2x8 h100 "
+         "ib:400Gb/s\"; empty: equal devices, except for throttle."),
     TEXT(parallel, plan, "", PATH, NULL,
-         "A plan of penstock plan: layout, micro_batch, schedule, cut, recomputation and zero are "
-         "as it says; auto: one "
-         "that is found when the run starts, for the ranks it has, with what the run file gives of "
-         "these."),
+         "Plan file of penstock plan, which sets layout, micro_batch, schedule, cut, recomputation "
+         "and zero. auto: search for a plan when the run starts; what the run file sets stays "
+         "fixed."),
     TEXT(parallel, profile, "", PATH, NULL,
-         "What penstock profile has measured on this machine: predictions come from that."),
+         "Profile of this machine, measured by penstock profile; predictions use it."),
     TEXT(parallel, profile_force, "false", 0, "true|false",
-         "Predict from a profile of another model, machine, precision or optimizer, too; what it "
-         "lacks is modelled."),
+         "Use the profile even if it is of another model, machine, precision or optimizer; what it "
+         "lacks is estimated."),
     TEXT(parallel, measured, "", PATH, NULL,
-         "Folder of a run of this model and micro_batch: its operators' measured durations replace "
-         "the modelled ones."),
+         "Folder of a run of this model with this micro_batch; predictions use the operator "
+         "durations that it measured."),
     WHOLE(parallel, chunks, "0", 0, 64,
-          "Parts of the model on each rank; 0: as the schedule has them (interleaved: 2; solved: "
-          "the best of 1 to 4)."),
+          "Number of chunks per rank; 0: the schedule's default (interleaved: 2; solved: the best "
+          "of 1 to 4)."),
     {"parallel", "recompute", PST_ROW_LIST, "none", 0, 0, FILLED, "none|selective|full",
      AT(parallel.recompute), AT(parallel.n_recompute),
-     "What the backward pass computes again instead of keeping it: none, selective (what is cheap: "
-     "attention, norms, "
-     "activation functions), full (all but a chunk's inputs); or a list of these, one for each "
-     "chunk.",
+     "What the backward pass recomputes instead of keeping in memory. selective: what is cheap "
+     "(attention, norms, activation functions); full: everything but a chunk's inputs; or a list "
+     "with one of these per chunk.",
      NULL},
     TEXT(parallel, post_validation, "false", 0, "true|false",
-         "Optimizer steps do not wait for the norm of all gradients; a rank that stepped wrongly "
-         "goes back and steps "
-         "again, with the same bits."),
+         "Optimizer steps do not wait for the norm of all gradients. If a rank turns out to have "
+         "stepped wrongly, it undoes the step and repeats it; the bits stay the same."),
     TEXT(parallel, device, "auto", FILLED, NULL,
-         "auto, cpu, cuda (a module), or timed (computes nothing, takes the predicted times)."),
+         "auto, cpu, cuda (needs the accelerator module), or timed (computes nothing and waits for "
+         "the predicted durations)."),
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx|nccl",
-         "How ranks exchange bytes; self: all ranks in one process; nccl: from GPU to GPU, each "
-         "rank with its own."),
+         "How ranks exchange messages. self: all ranks in one process; ucx: between processes; "
+         "nccl: between GPUs, with one rank per GPU."),
     TEXT(parallel, gradients, "fp32", 0, "fp32|bf16",
-         "The type in which replicas send gradients to the rank that adds them in fp32. bf16: half "
-         "the bytes, each gradient is rounded once; CPUs only."),
+         "Number format in which replicas send gradients; they are always added in fp32. bf16: "
+         "half the bytes, and each gradient is rounded once; CPUs only."),
     TEXT(parallel, collectives, "exact", 0, "exact|fast",
-         "How tensor ranks add over nccl. exact: in fp32 and in the order of the ranks, the same "
-         "bits each time. fast: by NCCL's all-reduce and reduce-scatter, with other bits; GPUs "
-         "only."),
+         "How tensor ranks add over nccl (GPUs only). exact: in fp32 in rank order, with the same "
+         "bits each time. fast: NCCL's all-reduce and reduce-scatter, with other bits."),
     TEXT(parallel, products, "measured", 0, "library|measured",
-         "On a GPU, which algorithm computes each matrix product. measured: the fastest of the "
-         "library's proposals when the run starts, kept in plan.yaml; a run with that plan, or "
-         "one that is resumed, has the same bits. library: its first proposal."),
+         "Which algorithm computes each matrix product on a GPU. measured: the fastest of the "
+         "library's proposals when the run starts; plan.yaml keeps it, so that a run with that "
+         "plan and a resumed run have the same bits. library: the library's first proposal."),
     TEXT(parallel, deterministic, "true", 0, "true|false",
-         "false: on a GPU, attention's backward pass may add in any order: faster, in less memory, "
-         "with other bits in each run."),
+         "false: attention's backward pass on a GPU may add in any order. That is faster and needs "
+         "less memory, but every run has other bits."),
     TEXT(parallel, graphs, "true", 0, "true|false",
-         "On a GPU, operators that run again with the same arguments are captured in CUDA graphs, "
-         "which takes the host "
-         "less time; the bits are the same."),
+         "Capture operators that run again with the same arguments in CUDA graphs (GPUs only). "
+         "Saves host time; the bits stay the same."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
-     "Bytes each rank may use, such as 512M or 8G; 0: what the machine has.", NULL},
+     "Memory that each rank may use, such as 512M or 8G; 0: what the machine has.", NULL},
     TEXT(parallel, bind, "auto", 0, "auto|none|core",
-         "Ranks of a host on cores of their own: where it has several NUMA nodes (memory is taken "
-         "there, too), never, "
-         "always."),
+         "Bind each rank to cores of its own. auto: if the host has several NUMA nodes (memory is "
+         "bound as well); none: never; core: always."),
     WHOLE(parallel, wait, "60", 1, 86400,
-          "Seconds in which all ranks of a host file, or started one by one, have to arrive."),
+          "Seconds to wait for all ranks to join if they are started from a host file or one by "
+          "one."),
 
     WHOLE(checkpoint, every, "100", 0, 1e12,
-          "Steps between checkpoints; 0: at the end. A best validation writes one, too."),
-    WHOLE(checkpoint, keep, "3", 1, 1000000, "Newest checkpoints to keep; the best stays, too."),
+          "Steps between checkpoints; 0: only at the end. Each new lowest validation loss also "
+          "writes one."),
+    WHOLE(checkpoint, keep, "3", 1, 1000000,
+          "Number of newest checkpoints to keep; the best one is kept as well."),
 
     WHOLE(log, trace, "0", 0, 1e12,
-          "The step whose timeline is written, at most the last; 0: the last but one."),
-    TEXT(log, level, "info", 0, "error|warn|info|debug", "How much is said on the error stream."),
+          "Step whose timeline is written, at most the last step; 0: the last but one."),
+    TEXT(log, level, "info", 0, "error|warn|info|debug", "Which messages are written to stderr."),
 };
 const pst_row *pst_rows = rows;
 size_t pst_n_row = sizeof rows / sizeof *rows;

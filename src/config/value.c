@@ -1,5 +1,5 @@
-/* A row's value as text: set from it with range and choice checked, and printed as YAML that reads
- * back the same. */
+/* A row's value as text: set from it after checks of range and choice, and printed as YAML that
+ * reads back the same. */
 #include "config/number.h"
 #include "config/rows.h"
 #include "config/yaml.h"
@@ -21,13 +21,13 @@ pst_status pst_row_refuse(const pst_row *row, const char *found) {
     return pst_fail(PST_EINPUT, "expected %s, found %s", pst_row_expects(row, expects), found);
 }
 
-/* EINPUT: quotes the text, shortened at a character's start where it is long. */
+/* EINPUT: quotes the text, cut at the start of a character if it is long. */
 static pst_status refuse_text(const pst_row *row, const char *text) {
     char found[100];
     size_t n = strnlen(text, 61), cut = n > 60 ? 57 : n;
     while (n > 60 && cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--;
     snprintf(found, sizeof found, "'%.*s%s'", (int)cut, text, n > 60 ? "..." : "");
-    return pst_row_refuse(row, n ? found : "an empty text");
+    return pst_row_refuse(row, n ? found : "an empty string");
 }
 
 static int in_range(const pst_row *row, double value) {
@@ -35,8 +35,8 @@ static int in_range(const pst_row *row, double value) {
     return row->flags & PST_ROW_BELOW ? value < row->max : value <= row->max;
 }
 
-/* Only texts that YAML can hold are taken, so that every configuration can be printed: UTF-8
- * without zero bytes. */
+/* Only strings that YAML can hold are accepted, so that every configuration can be printed:
+ * UTF-8 without zero bytes. */
 static int is_utf8(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
@@ -73,7 +73,7 @@ static pst_status check_choice(const pst_row *row, const char *text) {
     return near ? pst_fail(PST_EINPUT, "%s; did you mean '%s'?", pst_error(), near) : PST_EINPUT;
 }
 
-/* A name that may stand in a key's path, and a text. */
+/* Checks "name=text": the name must be usable in a key's path. */
 static pst_status check_named(const pst_row *row, const char *text) {
     char name[100];
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
@@ -134,7 +134,8 @@ pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text)
     }
     char *copy = strdup(text), **grown = copy && (n & (n - 1)) ? *items : NULL;
     if (copy && !grown)
-        grown = realloc(*items, (n ? 2 * (size_t)n : 1) * sizeof *grown); /* at powers of two */
+        grown = realloc(*items, (n ? 2 * (size_t)n : 1) * sizeof *grown); /* the list grows at
+                                                                             powers of two */
     if (!grown) {
         free(copy);
         return pst_fail(PST_ENOMEM, "no memory for the configuration");
@@ -189,7 +190,7 @@ void pst_row_resolve(pst_config *config) {
             config->parallel.tensor = whole;
 }
 
-/* Words that other YAML readers take for something else than text. */
+/* Words that other YAML readers do not take as strings. */
 static int needs_quotes(const char *text) {
     static const char *const words[] = {"true", "false", "yes", "no", "on",
                                         "off",  "null",  "y",   "n"};
@@ -200,7 +201,7 @@ static int needs_quotes(const char *text) {
                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+")] != 0;
 }
 
-/* One UTF-8 character (valid, as check_text saw to); returns where the next one starts. */
+/* Prints one UTF-8 character (check_text has checked it); returns where the next one starts. */
 static const char *print_character(const char *text, FILE *out) {
     unsigned char lead = (unsigned char)*text;
     unsigned more = (lead >= 0x80) + (lead >= 0xe0) + (lead >= 0xf0);
@@ -209,7 +210,7 @@ static const char *print_character(const char *text, FILE *out) {
     int raw =
         code < 0x7f ? code >= 0x20 : code >= 0xa0 && code != 0xfeff && (code & 0xfffe) != 0xfffe;
     if (code == '"' || code == '\\') fprintf(out, "\\%c", (int)code);
-    else if (raw && code != 0x2028 && code != 0x2029) /* those two end a line in YAML */
+    else if (raw && code != 0x2028 && code != 0x2029) /* both end a line in YAML */
         fwrite(text, 1, more + 1, out);
     else if (code < 0x100) fprintf(out, "\\x%02x", (unsigned)code);
     else fprintf(out, code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)code);
@@ -239,7 +240,7 @@ static void print_items(const pst_row *row, const pst_config *config,
     fputc(']', out);
 }
 
-/* Of each name a list. */
+/* Prints a list for each name. */
 static void print_named(const pst_row *row, const pst_config *config, FILE *out) {
     char **item = *(char **const *)((const char *)config + row->offset);
     size_t last = 0;
@@ -260,7 +261,7 @@ static void print_named(const pst_row *row, const pst_config *config, FILE *out)
     fputs(*count_of(row, config) ? "]}" : "}", out);
 }
 
-/* 1 would be one step: all of them are 100%. */
+/* 1 would mean one step: all steps are 100%. */
 static void print_steps(double value, FILE *out) {
     char number[PST_NUMBER_BYTES];
     if (value <= -1) fputs("100%", out);

@@ -11,7 +11,7 @@ typedef struct {
     uint32_t depth, anchors;
 } extent;
 
-/* Of memory; libyaml does not always say so. */
+/* Out of memory; libyaml does not always report it as such. */
 static int is_short(const yaml_parser_t *parser) {
     return parser->error == YAML_MEMORY_ERROR || parser->error == YAML_NO_ERROR;
 }
@@ -49,11 +49,10 @@ pst_status pst_yaml_limit(const char *text, size_t bytes, const char *file) {
         if (is_within(&event, &e)) continue;
         status =
             e.depth > PST_YAML_DEPTH
-                ? pst_fail(
-                      PST_EINPUT,
-                      "%s:%zu:%zu: lists and mappings may lie %d deep in each other, not deeper",
-                      file, event.start_mark.line + 1, event.start_mark.column + 1, PST_YAML_DEPTH)
-                : pst_fail(PST_EINPUT, "%s:%zu:%zu: %d anchors are possible, no more", file,
+                ? pst_fail(PST_EINPUT,
+                           "%s:%zu:%zu: lists and mappings may be nested at most %d deep", file,
+                           event.start_mark.line + 1, event.start_mark.column + 1, PST_YAML_DEPTH)
+                : pst_fail(PST_EINPUT, "%s:%zu:%zu: at most %d anchors are allowed", file,
                            event.start_mark.line + 1, event.start_mark.column + 1,
                            PST_YAML_ANCHORS);
     }

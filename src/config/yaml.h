@@ -1,6 +1,6 @@
-/* Reading the YAML files that people write besides run files: plans, clusters. libyaml's document,
- * whose nodes carry line and column; every complaint is EINPUT and starts with file:line:column.
- * The files are trusted in nothing. */
+/* Reads YAML files other than run files that users write: plans, clusters. Uses libyaml's
+ * document, whose nodes carry line and column; every error is EINPUT and starts with
+ * file:line:column. The files are not trusted. */
 #ifndef PST_CONFIG_YAML_H
 #define PST_CONFIG_YAML_H
 #include "base/status.h"
@@ -8,28 +8,28 @@
 #include <stdio.h>
 #include <yaml.h>
 
-enum { PST_YAML_KEYS = 24 }; /* of a mapping, at most */
+enum { PST_YAML_KEYS = 24 }; /* most keys of a mapping */
 
 typedef struct {
     const char *file, *what; /* borrowed; what: "a plan", for messages */
     yaml_document_t document;
 } pst_yaml;
 
-/* Before a text is loaded, for libyaml takes a time that grows with the square of both: EINPUT
- * where lists and mappings lie more than PST_YAML_DEPTH deep in each other, or more than
- * PST_YAML_ANCHORS nodes have names. What is no YAML is OK: who loads it says why. */
+/* Call before a text is loaded, because libyaml's time grows with the square of both: EINPUT if
+ * lists and mappings are nested more than PST_YAML_DEPTH deep, or if there are more than
+ * PST_YAML_ANCHORS anchors. OK for text that is not YAML: loading it reports why. */
 enum { PST_YAML_DEPTH = 64, PST_YAML_ANCHORS = 1024 };
 pst_status pst_yaml_limit(const char *text, size_t bytes, const char *file);
-/* The root node of the text is *root. Close what was opened. */
+/* *root: the root node of the text. Close what was opened. */
 pst_status pst_yaml_open(const char *text, size_t bytes, const char *file, const char *what,
                          pst_yaml *y, const yaml_node_t **root);
 void pst_yaml_close(pst_yaml *y);
-/* EINPUT: where the node stands, what, detail. In front of the message of a status: where the node
- * stands. */
+/* fail: EINPUT with the node's place, what, detail. at: puts the node's place in front of the
+ * message of a status. */
 pst_status pst_yaml_fail(const pst_yaml *y, const yaml_node_t *node, const char *what,
                          const char *detail);
 pst_status pst_yaml_at(const pst_yaml *y, const yaml_node_t *node, pst_status status);
-/* The text of a scalar, "" when it is none. */
+/* The string of a scalar, "" for other nodes. */
 const char *pst_yaml_text(const yaml_node_t *node);
 pst_status pst_yaml_whole(const pst_yaml *y, const yaml_node_t *node, uint64_t min, uint64_t max,
                           uint64_t *value);
@@ -40,10 +40,10 @@ pst_status pst_yaml_real(const pst_yaml *y, const yaml_node_t *node, double min,
 /* Bytes as in a run file: 512M, 8GiB. */
 pst_status pst_yaml_bytes(const pst_yaml *y, const yaml_node_t *node, uint64_t *value);
 
-/* UTF-8 as a scalar that reads back the same, quoted where it has to be. */
+/* Prints UTF-8 as a scalar that reads back the same, with quotes if needed. */
 void pst_yaml_print_text(const char *text, FILE *out);
 
-/* A sequence of min to max items; `of` says of what in a complaint. */
+/* Checks a sequence of min to max items; `of` names them in the error message. */
 pst_status pst_yaml_list(const pst_yaml *y, const yaml_node_t *node, uint32_t min, uint32_t max,
                          const char *of, uint32_t *n);
 const yaml_node_t *pst_yaml_item(pst_yaml *y, const yaml_node_t *list, uint32_t i);
@@ -52,8 +52,8 @@ typedef struct {
     const char *name;
     int required;
 } pst_yaml_key;
-/* Sorts the values of a mapping into value[] by the rows' order; NULL where an optional key is
- * absent. */
+/* Sorts the values of a mapping into value[], in the order of the rows; NULL for an optional key
+ * that is absent. */
 pst_status pst_yaml_mapping(pst_yaml *y, const yaml_node_t *node, const pst_yaml_key *row,
                             uint32_t n_row, const yaml_node_t *value[PST_YAML_KEYS]);
 #endif

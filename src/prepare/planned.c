@@ -26,7 +26,7 @@ static pst_status PST_PRINTF(5, 6) set_key(pst_config *c, const char *file, cons
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     name_plan(file, who, sizeof who);
-    return pst_config_settle(c, section, key, text, who);
+    return pst_config_set_from_plan(c, section, key, text, who);
 }
 
 /* "[a, b]" with n items, each printed by `item`. The caller frees it; NULL: no memory. */
@@ -67,7 +67,7 @@ static pst_status set_list(pst_config *c, const char *file, const char *key, cha
     char who[600];
     if (!text) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     name_plan(file, who, sizeof who);
-    pst_status status = pst_config_settle(c, "parallel", key, text, who);
+    pst_status status = pst_config_set_from_plan(c, "parallel", key, text, who);
     free(text);
     return status;
 }

@@ -57,7 +57,7 @@ void pst_announce_warmup(const pst_config *c) {
 
 static void warn_of_unread(const pst_config *c) {
     char text[200];
-    for (size_t next = 0; pst_config_unread(c, &next, text, sizeof text);)
+    for (size_t next = 0; pst_config_unused(c, &next, text, sizeof text);)
         pst_log(PST_LOG_WARN, "%s", text);
 }
 

@@ -88,13 +88,13 @@ bash --norc --noprofile ask.bash share/bash-completion/completions/penstock || e
 bad=0
 script=share/bash-completion/completions/penstock
 "$PENSTOCK" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' >commands
-"$PENSTOCK" bench --help | tr '\n' ' ' | grep -o 'Suite *[a-z0-9]*' | sed 's/Suite *//' | sort -u >suites
+"$PENSTOCK" bench --help | tr '\n' ' ' | grep -o 'Suite  *[a-z0-9]*' | sed 's/Suite *//' | sort -u >suites
 [ "$(wc -l <commands)" -ge 11 ] && [ "$(wc -l <suites)" -ge 4 ] ||
     { echo "FAILED: in --help: $(cat commands suites)"; bad=1; }
 sed -n "s/^_penstock_commands='\(.*\)'/\1/p" $script | tr ' ' '\n' | cmp - commands || bad=1
 sed -n "s/^_penstock_suites='\(.*\)'/\1/p" $script | tr ' ' '\n' | sort | cmp - suites || bad=1
 "$PENSTOCK" train --help | awk '/^[a-z.]+:$/ { section = $1; sub(":", ".", section) }
-    /^Keys of a run file/ { keys = 1 }
+    /^Keys of the run file/ { keys = 1 }
     keys && /^  [a-z]/ { print section $1 "=" } keys && /^[a-z_]+ / { print $1 "=" }' | sort >keys
 sed -n "s/^_penstock_keys='\(.*\)'/\1/p" $script | tr ' ' '\n' | sort | cmp - keys || bad=1
 for command in $(sed -n "s/^_penstock_commands='\(.*\)'/\1/p" share/bash-completion/completions/penstock); do

@@ -54,7 +54,7 @@ expect 2 'open.yaml:' "$PENSTOCK" train open.yaml
 for reader in "train deep.yaml" "plan run.yaml --cluster deep.yaml" "plan run.yaml --profile deep.yaml" "simulate deep.yaml" \
     "profile deep.yaml deep.yaml -o p.yaml"; do
     # shellcheck disable=SC2086
-    expect 2 'deep.yaml:1:.* 64 deep in each other' "$PENSTOCK" $reader
+    expect 2 'deep.yaml:1:.* nested at most 64 deep' "$PENSTOCK" $reader
 done
 { echo nodes:; seq 80000 | sed 's/.*/- \&&/'; } >names.yaml
 expect 2 'names.yaml:.*1024 anchors' "$PENSTOCK" plan run.yaml --cluster names.yaml
@@ -97,12 +97,12 @@ expect 2 'model.kind resnet: give a preset (resnet20.*) or layers and channels$'
 expect 2 'model.heads is 0; give it, or a preset' "$PENSTOCK" train bare.yaml layers=2 channels=8 context=8
 
 # keys that the model or the data does not read
-train 2 'run.yaml:2:[0-9]*: model.heads is not read by model.kind mlp, which reads preset, .*vocabulary$' model.kind=mlp
-train 2 "'model.dropout=0.1': model.dropout is not read by model.kind resnet" \
+train 2 'run.yaml:2:[0-9]*: model.heads is not used by model.kind mlp, which uses preset, .*vocabulary$' model.kind=mlp
+train 2 "'model.dropout=0.1': model.dropout is not used by model.kind resnet" \
     model.kind=resnet heads=0 context=0 model.dropout=0.1
 sed 's/train: {/train: {momentum: 0.5, /' run.yaml >momentum.yaml
 "$PENSTOCK" train momentum.yaml -n 1 steps=1 name=momentum 2>err >out &&
-    grep -q 'train.momentum is not read: train.optimizer is adamw$' err || fail "no word about the momentum: $(cat err)"
+    grep -q 'train.momentum has no effect: train.optimizer is adamw$' err || fail "no word about the momentum: $(cat err)"
 "$PENSTOCK" train run.yaml -n 1 steps=1 name=plain >out 2>err && [ ! -s err ] || fail "a plain run: $(cat err)"
 "$PENSTOCK" train --resume runs/plain steps=2 >out 2>err && ! grep -q 'not read' err || fail "a plain run goes on: $(cat err)"
 train 2 "did you mean 'adamw'" train.optimizer=adam
@@ -183,7 +183,7 @@ END
 expect 2 'step-00000001 is of model.kind bert, which has no Hugging Face form here: penstock convert writes.*gpt' \
     "$PENSTOCK" convert runs/bert bert_hf
 [ ! -e bert_hf ] || fail "a refused conversion has made a folder"
-expect 2 "'model.weights=hf': model.weights is not read by model.kind bert" "$PENSTOCK" train bert.yaml model.weights=hf
+expect 2 "'model.weights=hf': model.weights is not used by model.kind bert" "$PENSTOCK" train bert.yaml model.weights=hf
 "$PENSTOCK" train bare.yaml -q -n 1 model.kind=mlp preset=tiny steps=1 name=mlp || fail "train mlp"
 expect 2 'step-00000001 is of model.kind mlp, which has no Hugging Face form' "$PENSTOCK" convert runs/mlp mlp_hf
 

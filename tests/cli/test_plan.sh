@@ -54,7 +54,7 @@ expect() {
     [ $rc = $status ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
         fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
 }
-expect 'nothing to plan for'
+expect 'no run file; usage'
 expect 'nosuch.json: No such file' --graph nosuch.json
 expect 'chain.json has transfer times' --graph chain.json --bandwidth 1e9
 expect 'needs cost model max-load, not pipedream' --graph chain.json --cost-model pipedream

@@ -115,8 +115,8 @@ printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: 
 expect_plan 2 "other.yaml: the profile has processor 'A'" run.yaml -n 2 --profile other.yaml
 "$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'per replica 1, 3$\|per replica 1, 3,' out || fail "replicas as given: $(cat out)"
 expect_plan 2 'leave those out' run.yaml --graph x
-expect_plan 2 'go with --graph' run.yaml --devices 4
+expect_plan 2 'need --graph' run.yaml --devices 4
 expect_plan 2 'nowhere.yaml' nowhere.yaml
-expect_plan 2 'nothing to plan for'
+expect_plan 2 'no run file; usage'
 
 exit $bad

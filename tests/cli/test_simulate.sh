@@ -34,14 +34,14 @@ expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times nan,1,1
 expect 2 '--transfer' --schedule 1f1b -p 2 -m 4 --transfer x
 expect 2 'nosuch.yaml' nosuch.yaml
 expect 2 'leave out --schedule' plan.yaml --schedule 1f1b
-expect 2 '--times, --message and --memory go with --schedule' plan.yaml --times 1,1,1
+expect 2 '--times, --message and --memory need --schedule' plan.yaml --times 1,1,1
 expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2
 expect 2 'durations of 3 stages were given, there are 2' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2,3:1,2,3
 expect 2 '--memory' --schedule solved -p 2 -m 4 --memory 1:2
 expect 2 'memory of 3 ranks was given, there are 2' --schedule solved -p 2 -m 4 --memory 1,2,3
 expect 2 'the memory limit of rank 0 is 0, but a single micro-batch needs 1' --schedule solved -p 2 -m 4 --memory 0.4
 expect 2 'many operands' a b
-expect 2 'one of them at a time' --schedule 1f1b -p 2 -m 4 --transport self --execute
+expect 2 'exclude each other' --schedule 1f1b -p 2 -m 4 --transport self --execute
 expect 2 'expected one of ucx' --schedule 1f1b -p 2 -m 4 --transport nosuch
 expect 2 '--rounds.*from 1' --schedule 1f1b -p 2 -m 4 --transport self --rounds 0
 
@@ -83,7 +83,7 @@ grep -q '^gpipe .* does not fit$' out || fail "gpipe fits: $(cat out)"
 expect 2 'has 2 chunks per rank, not 3' --schedule zb-v -p 2 -m 4 --chunks 3
 expect 2 'has 1 chunk per rank, not 2' --schedule 1f1b -p 2 -m 4 --chunks 2
 expect 2 '--chunks.*from 1' --schedule interleaved -p 2 -m 4 --chunks 0
-expect 2 'compares makespans only' --schedule all -p 2 -m 4 --execute
+expect 2 'only compares makespans' --schedule all -p 2 -m 4 --execute
 
 # a run's plan; its run.yaml must lie beside it
 echo "all work and no play makes jack a dull boy, all work and no play makes jack a dull boy" >text.txt
@@ -112,7 +112,7 @@ grep -q '^over ucx .* in 1 rounds: .* x simulated' out || fail "plan over ucx: $
 "$PENSTOCK" simulate runs/run/plan.yaml --report plan.html >out 2>err || fail "plan --report: $(cat err)"
 for part in plan numbers graph timeline times memory; do grep -q "id=\"$part\"" plan.html || fail "plan --report: no $part"; done
 expect 2 'nowhere' runs/run/plan.yaml --report nowhere/p.html
-expect 2 'goes with a plan' --schedule 1f1b --stages 2 --micro-batches 2 --report plan.html
+expect 2 'needs a plan' --schedule 1f1b --stages 2 --micro-batches 2 --report plan.html
 # what a change of the cluster would do; one that is none leaves the step as it is
 "$PENSTOCK" simulate runs/run/plan.yaml --what-if device.1.speed=1 >out 2>err || fail "--what-if: $(cat err)"
 awk '/^makespan/ { ms[++n] = $2 } /^exposed/ { exposed++ } END { exit !(n == 2 && ms[1] == ms[2] && exposed == 2) }' out &&
@@ -125,7 +125,7 @@ awk '/^makespan/ { ms[++n] = $2 } END { exit !(n == 2 && ms[2] > 1.5 * ms[1]) }'
 awk '/"makespan":/ { ms[++n] = $2 + 0 } /"stages": [0-9]+,?$/ && $2 + 0 > 1e7 { exposed = 1 } /"what_if"/ { w = 1 }
      END { exit !(n == 2 && ms[2] > ms[1] + 20 && exposed && w) }' out || fail "slower messages: $(cat out)"
 expect 2 'expected 0 to 1' runs/run/plan.yaml --what-if device.2.speed=1
-expect 2 'what-if goes with a plan' --schedule 1f1b -p 2 -m 4 --what-if device.0.speed=1
+expect 2 'what-if needs a plan' --schedule 1f1b -p 2 -m 4 --what-if device.0.speed=1
 # nodes whose ranks share a NIC: the executor agrees, more NICs are no slower, and unequal replicas are what the plan says
 for nics in 1 2; do
     mkdir nics$nics

@@ -30,7 +30,7 @@ for command in train generate simulate plan inspect convert bench report doctor;
     expect 2 err '^penstock: .*--nosuch' "$PENSTOCK" $command --nosuch
 done
 expect 0 out 'micro_batch' "$PENSTOCK" train --help
-expect 0 out 'all, or 0: the whole split' "$PENSTOCK" train --help
+expect 0 out 'all or 0: the whole' "$PENSTOCK" train --help
 expect 2 err '^penstock: too few operands' "$PENSTOCK" train
 expect 2 err '^penstock: .*nosuch.yaml' "$PENSTOCK" train nosuch.yaml
 expect 2 err '^penstock: ' "$PENSTOCK" train nosuch.yaml -n 0
@@ -44,10 +44,10 @@ expect 2 err '^penstock: too few operands' "$PENSTOCK" convert one
 expect 2 err "^penstock: train: unknown option '--gpus': -n RANKS .*parallel.device=cuda" \
     "$PENSTOCK" train x.yaml --gpus 4
 expect 2 err "'--nproc_per_node': -n RANKS" "$PENSTOCK" train -q --nproc_per_node=4 x.yaml
-expect 2 err "'--learning-rate'; a key of the run file is given without dashes: train.lr=VALUE" \
+expect 2 err "'--learning-rate'; write keys of the run file without dashes: train.lr=VALUE" \
     "$PENSTOCK" train x.yaml --learning-rate 1e-3
 expect 2 err "'--steps'; .*train.steps=VALUE" "$PENSTOCK" plan x.yaml --steps=3
-expect 2 err "'--top-p': --top-k K and --temperature T" "$PENSTOCK" generate x --prompt --gpus --top-p 0.9
+expect 2 err "'--top-p': use --top-k K or --temperature T" "$PENSTOCK" generate x --prompt --gpus --top-p 0.9
 expect 2 err "did you mean '--ranks'" "$PENSTOCK" train --rank 3 x.yaml
 expect 2 err "'--top-p'; --help" "$PENSTOCK" doctor --top-p
 

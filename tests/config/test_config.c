@@ -170,7 +170,7 @@ static const wrong_file wrong[] = {
     {LEAST "train: {lr: }", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found nothing"},
     {LEAST "train: {steps: '300'}", NULL,
      "run.yaml:3:16: train.steps: expected a whole number from 1 to 1000000000000, found a quoted "
-     "text"},
+     "string"},
     {LEAST "train: {steps: 1.5}", NULL,
      "run.yaml:3:16: train.steps: expected a whole number from 1 to 1000000000000, found '1.5'"},
     {LEAST "train: {steps: -1}", NULL,
@@ -192,22 +192,22 @@ static const wrong_file wrong[] = {
     {LEAST "parallel: {memory: -8G}", NULL,
      "run.yaml:3:20: parallel.memory: expected a number of bytes such as 512M or 8G, found '-8G'"},
     {LEAST "parallel: {device: ''}", NULL,
-     "run.yaml:3:20: parallel.device: expected a text, found an empty text"},
+     "run.yaml:3:20: parallel.device: expected a string, found an empty string"},
     {LEAST "model: {preset: \"a\\0b\"}", NULL,
      "run.yaml:3:1: section model is given twice; first in line 1"},
     {"model: {kind: gpt, preset: \"a\\0b\"}", NULL,
-     "run.yaml:1:28: model.preset: expected a text, found a text with a zero byte in it"},
+     "run.yaml:1:28: model.preset: expected a string, found a string with a zero byte"},
     {LEAST "train: {decay: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx}",
      NULL,
      "run.yaml:3:16: train.decay: expected one of cosine, linear, none, found "
      "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'"},
     /* lists */
     {"data: {paths: []}", NULL,
-     "run.yaml:1:15: data.paths: expected a text or a list of texts, found an empty list"},
+     "run.yaml:1:15: data.paths: expected a string or a list of strings, found an empty list"},
     {"data:\n  paths:\n  - a\n  - {b: c}", NULL,
-     "run.yaml:4:5: data.paths: expected a text or a list of texts, found a mapping"},
+     "run.yaml:4:5: data.paths: expected a string or a list of strings, found a mapping"},
     {"data: {paths: [a, '']}", NULL,
-     "run.yaml:1:19: data.paths: expected a text or a list of texts, found an empty text"},
+     "run.yaml:1:19: data.paths: expected a string or a list of strings, found an empty string"},
     /* keys and shape */
     {LEAST "train:\n  batchsize: 3", NULL,
      "run.yaml:4:3: unknown key 'batchsize' in train; did you mean 'batch'?"},
@@ -229,8 +229,8 @@ static const wrong_file wrong[] = {
     {"hello", NULL, "run.yaml:1:1: expected a mapping of sections such as 'model:', found a value"},
     {"", NULL, "run.yaml: model.kind is missing; expected one of gpt, bert, mlp, resnet, custom"},
     {"model: {kind: gpt}", NULL,
-     "run.yaml: data.paths is missing; expected a text or a list of texts"},
-    {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second document starts here; expected one"},
+     "run.yaml: data.paths is missing; expected a string or a list of strings"},
+    {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second YAML document starts here; expected one"},
     /* keys that had another name */
     {LEAST "train: {validate_every: 5}\neval:\n  every: 6", NULL,
      "run.yaml:5:3: eval.every (formerly train.validate_every) is given twice; first in line 3"},
@@ -260,7 +260,8 @@ static const wrong_file wrong[] = {
     {LEAST "train: *nobody", NULL, "run.yaml:3:8: not valid YAML: found undefined alias"},
     {LEAST "name: \x01", NULL, "run.yaml:3:7: not valid YAML: control characters are not allowed"},
     {LEAST "name: \xff", NULL, "run.yaml:3:7: not valid YAML: invalid leading UTF-8 octet"},
-    {LEAST "name: !shout hello", NULL, "run.yaml:3:7: name: the tag '!shout' has no meaning here"},
+    {LEAST "name: !shout hello", NULL,
+     "run.yaml:3:7: name: the YAML tag '!shout' is not supported"},
     {LEAST "eval: {tokens: every}", NULL,
      "run.yaml:3:16: eval.tokens: expected a whole number from 0 to 1000000000, or all, found "
      "'every'"},
@@ -278,7 +279,7 @@ static const wrong_file wrong[] = {
     {LEAST "eval:\n  sets:\n    a: x\n    a: y", NULL,
      "run.yaml:6:5: eval.sets: 'a' is given twice"},
     {LEAST, "eval.sets=x", "override 'eval.sets=x': expected " NAMES ", found 'x'"},
-    {LEAST, "eval.sets.a=", "override 'eval.sets.a=': expected " NAMES ", found an empty text"},
+    {LEAST, "eval.sets.a=", "override 'eval.sets.a=': expected " NAMES ", found an empty string"},
     {LEAST, "eval.sets.a.b=x", "override 'eval.sets.a.b=x': expected eval.sets.NAME=PATH"},
     {LEAST, "eval.sets..a=x", "override 'eval.sets..a=x': expected eval.sets.NAME=PATH"},
     {LEAST, "sets.a=x", "override 'sets.a=x': unknown key 'sets'; did you mean 'eval.sets.a'?"},
@@ -299,33 +300,33 @@ static const wrong_file wrong[] = {
      "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
     /* keys that are not read */
     {"model: {kind: mlp, layers: 2, heads: 4}\ndata: {paths: a}\n", NULL,
-     "run.yaml:1:38: model.heads is not read by model.kind mlp, which reads preset, activation, "
+     "run.yaml:1:38: model.heads is not used by model.kind mlp, which uses preset, activation, "
      "layers, channels, "
      "context, vocabulary"},
     {"model: {kind: bert, activation: gelu_tanh}\ndata: {paths: a}\n", NULL,
-     "run.yaml:1:33: model.activation is not read by model.kind bert, which reads preset, layers, "
+     "run.yaml:1:33: model.activation is not used by model.kind bert, which uses preset, layers, "
      "heads, channels, "
      "context, vocabulary, dropout"},
     {"model: {kind: resnet, context: 1}\ndata: {paths: a}\n", NULL,
-     "run.yaml:1:32: model.context is not read by model.kind resnet, which reads preset, layers, "
+     "run.yaml:1:32: model.context is not used by model.kind resnet, which uses preset, layers, "
      "channels, "
      "vocabulary, image"},
     {"model: {kind: custom}\ndata: {paths: a}\n", "layers=2",
-     "override 'layers=2': model.layers is not read by model.kind custom, which reads no other "
+     "override 'layers=2': model.layers is not used by model.kind custom, which uses no other "
      "key"},
     {"model: {kind: gpt, heads: 4}\ndata: {paths: a}\n", "model.kind=mlp",
-     "run.yaml:1:27: model.heads is not read by model.kind mlp, which reads preset, activation, "
+     "run.yaml:1:27: model.heads is not used by model.kind mlp, which uses preset, activation, "
      "layers, channels, "
      "context, vocabulary"},
     {LEAST "checkpoint: {keep: 1}", "model.image=32",
-     "override 'model.image=32': model.image is not read by model.kind gpt, which reads preset, "
+     "override 'model.image=32': model.image is not used by model.kind gpt, which uses preset, "
      "weights, activation, "
      "layers, heads, channels, context, vocabulary, dropout"},
     {"model: {kind: resnet}\ndata: {kind: mnist, paths: a, tokenizer: byte}\n", NULL,
-     "run.yaml:2:42: data.tokenizer is not read by data.kind mnist, which reads paths, validation"},
+     "run.yaml:2:42: data.tokenizer is not used by data.kind mnist, which uses paths, validation"},
     /* overrides */
     {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},
-    {LEAST, "lr=", "override 'lr=': expected a number > 0, found an empty text"},
+    {LEAST, "lr=", "override 'lr=': expected a number > 0, found an empty string"},
     {LEAST, "lr", "override 'lr': expected section.key=value"},
     {LEAST, "learning_rate=1",
      "override 'learning_rate=1': unknown key 'learning_rate'; did you mean 'train.lr'?"},
@@ -338,15 +339,14 @@ static const wrong_file wrong[] = {
     {LEAST "n_embd: 64", NULL,
      "run.yaml:3:1: unknown key 'n_embd'; did you mean 'model.channels'?"},
     {LEAST, "epochs=3",
-     "override 'epochs=3': unknown key 'epochs': a run's length is train.steps, each a batch of "
-     "train.batch samples"},
+     "override 'epochs=3': unknown key 'epochs': train.steps sets the length of a run; a step "
+     "takes train.batch samples"},
     {LEAST, "gpus=4",
-     "override 'gpus=4': unknown key 'gpus': -n RANKS starts so many ranks, and "
-     "parallel.device=cuda computes on GPUs"},
+     "override 'gpus=4': unknown key 'gpus': -n RANKS sets the number of ranks, and "
+     "parallel.device=cuda selects GPUs"},
     {LEAST, "tokenizer=gpt2",
-     "override 'tokenizer=gpt2': expected byte, found 'gpt2'; a text's bytes are its tokens, there "
-     "is no other "
-     "tokenizer"},
+     "override 'tokenizer=gpt2': expected byte, found 'gpt2'; the only tokenizer is byte, with "
+     "one token per byte"},
     {LEAST "train: {precision: bfloat16}", NULL,
      "run.yaml:3:20: train.precision: expected one of fp32, tf32, bf16, fp16, fp8, found "
      "'bfloat16'; did you mean "
@@ -366,7 +366,7 @@ static const wrong_file wrong[] = {
     {LEAST, "paths=[a",
      "override 'paths=[a': expected a list such as [a.txt, b.txt], found something else"},
     {LEAST, "preset=\xff",
-     "override 'preset=\xff': expected a text, found bytes that are not UTF-8"},
+     "override 'preset=\xff': expected a string, found bytes that are not UTF-8"},
     {LEAST, "micro_batch=7",
      "override 'micro_batch=7': train.micro_batch: 7 does not divide train.batch, 32"},
     {LEAST, "warmup=1.0",
@@ -520,20 +520,20 @@ static void unread_keys_are_said(void **state) {
     size_t next = 0;
     assert_int_equal(pst_config_parse(LEAST, "run.yaml", words, sizeof words / sizeof *words, &c),
                      PST_OK);
-    assert_true(pst_config_unread(c, &next, text, sizeof text));
-    assert_string_equal(text, "train.beta1 is not read: train.optimizer is sgd");
-    assert_true(pst_config_unread(c, &next, text, sizeof text));
-    assert_string_equal(text, "parallel.schedule_file is not read: parallel.schedule is 1f1b");
-    assert_false(pst_config_unread(c, &next, text, sizeof text));
+    assert_true(pst_config_unused(c, &next, text, sizeof text));
+    assert_string_equal(text, "train.beta1 has no effect: train.optimizer is sgd");
+    assert_true(pst_config_unused(c, &next, text, sizeof text));
+    assert_string_equal(text, "parallel.schedule_file has no effect: parallel.schedule is 1f1b");
+    assert_false(pst_config_unused(c, &next, text, sizeof text));
     pst_config_close(c);
     static const struct {
         const char *precision, *kind, *said;
     } streams[] = {{"fp16", "gpt", NULL},
                    {"fp8", "bert", NULL},
-                   {"fp32", "gpt", "train.residual is not read: train.precision is fp32"},
-                   {"tf32", "mlp", "train.residual is not read: train.precision is tf32"},
-                   {"bf16", "mlp", "train.residual is not read: model.kind is mlp"},
-                   {"fp16", "resnet", "train.residual is not read: model.kind is resnet"}};
+                   {"fp32", "gpt", "train.residual has no effect: train.precision is fp32"},
+                   {"tf32", "mlp", "train.residual has no effect: train.precision is tf32"},
+                   {"bf16", "mlp", "train.residual has no effect: model.kind is mlp"},
+                   {"fp16", "resnet", "train.residual has no effect: model.kind is resnet"}};
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
         char precision[32], kind[32];
         const char *with[] = {precision, kind, "train.residual=fp32"};
@@ -543,9 +543,9 @@ static void unread_keys_are_said(void **state) {
             pst_config_parse("model: {preset: x}\ndata: {paths: a}\n", "run.yaml", with, 3, &c),
             PST_OK);
         next = 0;
-        assert_int_equal(pst_config_unread(c, &next, text, sizeof text), streams[i].said != NULL);
+        assert_int_equal(pst_config_unused(c, &next, text, sizeof text), streams[i].said != NULL);
         if (streams[i].said) assert_string_equal(text, streams[i].said);
-        assert_false(streams[i].said && pst_config_unread(c, &next, text, sizeof text));
+        assert_false(streams[i].said && pst_config_unused(c, &next, text, sizeof text));
         pst_config_close(c);
     }
 }
@@ -717,7 +717,7 @@ static void help_has_every_section(void **state) {
     assert_non_null(strstr(text, "\ntrain:\n"));
     assert_non_null(strstr(text, "one of adamw, sgd; default adamw"));
     assert_non_null(strstr(text, "required"));
-    assert_non_null(strstr(text, "from 0 to 4096; default 0; read by model.kind gpt, bert\n"));
+    assert_non_null(strstr(text, "from 0 to 4096; default 0; only with model.kind gpt, bert\n"));
     free(text);
 }
 

@@ -14,7 +14,7 @@ names=$(sed -n 's/^ *{\.name = "\([^"]*\)".*/\1/p' "$source_dir/pipeline/schedul
 exceptions='
 src/config/rows.c 1f1b: the default of parallel.schedule; config may use base only
 src/config/rows.c HELP: the help of parallel.schedule
-src/config/reads.c custom: a value of parallel.schedule decides whether parallel.schedule_file is read
+src/config/conditional.c custom: a value of parallel.schedule decides whether parallel.schedule_file is read
 src/cli/simulate.c HELP: cli uses include/penstock only
 src/cli/manual.c HELP: an example of a run file
 src/prepare/solved_file.c solved: a key of the file that has solved schedules

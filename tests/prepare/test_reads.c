@@ -30,7 +30,7 @@ static pst_config *config_of(const char *base, const char *more) {
     pst_config *config = NULL;
     snprintf(text, sizeof text, "model: {%s%s}\ndata: {kind: custom, paths: [none]}\n", base, more);
     if (pst_config_parse(text, "run.yaml", NULL, 0, &config) == PST_OK) return config;
-    if (!strstr(pst_error(), "is not read by model.kind")) fail_msg("%s: %s", text, pst_error());
+    if (!strstr(pst_error(), "is not used by model.kind")) fail_msg("%s: %s", text, pst_error());
     return NULL;
 }
 

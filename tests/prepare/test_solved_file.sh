@@ -38,7 +38,7 @@ gap=$(sed -n 's/^schedule:.*(gap \([0-9]*\).*%).*/\1/p' out)
 [ -n "$gap" ] && [ "$gap" -lt 60 ] || fail "chunks in rounds: $(cat out err)"
 touch order.csv
 timeout 50 "$PENSTOCK" train run.yaml name=ignored parallel.schedule_file=order.csv >out 2>err
-grep -q 'schedule_file is not read: parallel.schedule is solved$' err || fail "no word about it: $(cat err)"
+grep -q 'schedule_file has no effect: parallel.schedule is solved$' err || fail "no word about it: $(cat err)"
 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 timeout 50 "$PENSTOCK" train run.yaml name=task >out 2>err
 grep -q 'SLURM_STEP_NUM_TASKS is 4, .* srun --mpi=pmix' err || fail "no word about tasks: $(cat err)"
 exit $bad

@@ -117,7 +117,7 @@ static void test_refused(void **state) {
             "model.kind bert reads tokens, targets, lengths, but a sample of data.kind text has "
             "tokens, targets; "
             "use data.kind: lines");
-    refused("relu", relu, 1, "model.activation is not read by model.kind bert");
+    refused("relu", relu, 1, "model.activation is not used by model.kind bert");
     refused("heads", heads, 1, "model.heads is 5");
 }
 

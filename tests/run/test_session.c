@@ -600,7 +600,7 @@ static void wrong_plans(void **state) {
     const char *unread = "model.weights=x";
     pst_config *refused = NULL;
     REFUSED(pst_config_open("test", &unread, 1, &refused),
-            "model.weights is not read by model.kind custom");
+            "model.weights is not used by model.kind custom");
     static const struct {
         const char *setting, *words;
     } contradiction[] = {{"batch=16", "train.batch is 16"},

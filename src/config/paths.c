@@ -1,10 +1,11 @@
-/* Paths in a run file that mean files beside it. */
+/* Relative paths in a run file: a path whose first name exists in the run file's folder starts
+ * there. */
 #include "config/rows.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Length of the path up to its first name, leading "." and ".." included; 0 when that is a pattern,
+/* Length of the path up to its first name, leading "." and ".." included; 0 if that is a pattern
  * or the path is absolute. */
 static size_t first_name(const char *path) {
     const char *at = path;
@@ -18,7 +19,7 @@ static size_t first_name(const char *path) {
     return *path == '/' || strcspn(at, "*?[") < n ? 0 : (size_t)(at - path) + n;
 }
 
-/* NULL in *moved when the path stays as it is; else the caller's. */
+/* *moved: the absolute path, owned by the caller; NULL if the path stays as it is. */
 static pst_status beside(const char *path, const char *folder, char **moved) {
     char *first, *real = NULL;
     size_t n = first_name(path);
@@ -29,13 +30,13 @@ static pst_status beside(const char *path, const char *folder, char **moved) {
     int there = access(first, F_OK) == 0;
     free(first);
     if (!there || !(real = realpath(folder, NULL)))
-        return PST_OK; /* seen from here, it is not beside */
+        return PST_OK; /* the first name does not exist in the run file's folder */
     if (asprintf(moved, "%s/%s", real, path) < 0) *moved = NULL;
     free(real);
     return *moved ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a path");
 }
 
-pst_status pst_row_beside(const pst_row *row, pst_config *config, const char *folder) {
+pst_status pst_row_resolve_paths(const pst_row *row, pst_config *config, const char *folder) {
     int list = pst_row_is_list(row);
     char **items =
         list ? *(char ***)((char *)config + row->offset) : (char **)((char *)config + row->offset);
@@ -51,7 +52,7 @@ pst_status pst_row_beside(const pst_row *row, pst_config *config, const char *fo
             if (made < 0) return pst_fail(PST_ENOMEM, "no memory for a path");
             moved = whole;
         }
-        /* the folder may not be UTF-8 */
+        /* the folder's path may not be UTF-8 */
         pst_status status = moved ? pst_row_check_text(row, moved) : PST_OK;
         if (status != PST_OK) free(moved);
         if (status != PST_OK) return status;

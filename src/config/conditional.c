@@ -1,20 +1,21 @@
-/* Which keys are read only where another key chooses it: model.heads by some kinds of models,
- * train.beta1 by one optimizer. One table for the check of a run file, its resolved copy, --help
- * and the manual. */
+/* Keys that are used only with certain values of another key: model.heads by some kinds of
+ * models, train.beta1 by one optimizer. One table for the check of a run file, its resolved
+ * copy, --help and the manual. */
 #include "config/number.h"
 #include "config/rows.h"
 #include <string.h>
 
-/* REFUSE: to give it elsewhere is an error; WARN: a run says it, for such keys are often left in
- * when trying choices. */
+/* What happens if such a key is given with another value. REFUSE: an error; WARN: a warning when
+ * the run starts, for such keys are often left in while options are tried. */
 typedef enum { REFUSE, WARN } consequence;
 
 static const struct {
-    const char *section, *key, *choice, *readers; /* readers: values of the choice */
-    consequence elsewhere;
-    const char *other; /* the choice's section where it is another one; then the key has a line
-                          before this one, and both have to choose it */
-} reads[] = {
+    const char *section, *key, *choice, *values; /* values: those of `choice` with which the key is
+                                                    used */
+    consequence otherwise;
+    const char *other; /* section of `choice` if it is another one; such a row follows the key's
+                          first row, and both conditions must hold */
+} conditions[] = {
     {"model", "preset", "kind", "gpt|bert|mlp|resnet", REFUSE, NULL},
     {"model", "weights", "kind", "gpt", REFUSE, NULL},
     {"model", "activation", "kind", "gpt|mlp", REFUSE, NULL},
@@ -39,44 +40,48 @@ static const struct {
     {"train", "loss_scale_backoff", "precision", "fp16", WARN, NULL},
     {"parallel", "schedule_file", "schedule", "custom", WARN, NULL},
 };
-enum { N_READ = sizeof reads / sizeof *reads };
+enum { N_CONDITION = sizeof conditions / sizeof *conditions };
 
-/* -1: the key is always read. */
+/* -1: the key is always used. */
 static int find(const pst_row *row) {
-    for (int i = 0; i < N_READ; i++)
-        if (!strcmp(reads[i].section, row->section) && !strcmp(reads[i].key, row->key)) return i;
+    for (int i = 0; i < N_CONDITION; i++)
+        if (!strcmp(conditions[i].section, row->section) && !strcmp(conditions[i].key, row->key))
+            return i;
     return -1;
 }
 
-static const char *section_of(int i) { return reads[i].other ? reads[i].other : reads[i].section; }
+static const char *section_of(int i) {
+    return conditions[i].other ? conditions[i].other : conditions[i].section;
+}
 
-/* What the configuration chooses there. */
-static const char *choice_of(int i, const pst_config *config) {
-    const pst_row *row = pst_row_find(section_of(i), reads[i].choice);
+/* The value of the key that entry i depends on. */
+static const char *value_of_choice(int i, const pst_config *config) {
+    const pst_row *row = pst_row_find(section_of(i), conditions[i].choice);
     return *(char *const *)((const char *)config + row->offset);
 }
 
-static int is_reader(int i, const char *choice) {
+static int is_value(int i, const char *choice) {
     size_t n = strlen(choice);
-    for (const char *at = reads[i].readers; at; at = strchr(at, '|')) {
+    for (const char *at = conditions[i].values; at; at = strchr(at, '|')) {
         at += *at == '|';
         if (!strncmp(at, choice, n) && (!at[n] || at[n] == '|')) return 1;
     }
     return 0;
 }
 
-int pst_row_is_read(const pst_row *row, const pst_config *config) {
+int pst_row_is_used(const pst_row *row, const pst_config *config) {
     int i = find(row);
-    return i < 0 || reads[i].elsewhere == WARN || is_reader(i, choice_of(i, config));
+    return i < 0 || conditions[i].otherwise == WARN || is_value(i, value_of_choice(i, config));
 }
 
-const char *pst_row_readers(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
+const char *pst_row_used_with(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     size_t used = 0;
     *out = 0;
-    for (int i = find(row); i >= 0; i = i + 1 < N_READ && reads[i + 1].other ? i + 1 : -1) {
+    for (int i = find(row); i >= 0;
+         i = i + 1 < N_CONDITION && conditions[i + 1].other ? i + 1 : -1) {
         used += (size_t)snprintf(out + used, PST_ROW_TEXT_BYTES - used, "%s%s.%s ",
-                                 used ? " with " : "", section_of(i), reads[i].choice);
-        for (const char *at = reads[i].readers; *at && used + 3 < PST_ROW_TEXT_BYTES; at++) {
+                                 used ? " and " : "", section_of(i), conditions[i].choice);
+        for (const char *at = conditions[i].values; *at && used + 3 < PST_ROW_TEXT_BYTES; at++) {
             out[used++] = *at == '|' ? ',' : *at;
             if (*at == '|') out[used++] = ' ';
         }
@@ -92,13 +97,13 @@ static double number_of(const pst_row *row, const pst_config *config) {
     return row->type == PST_ROW_WHOLE ? (double)*(const int64_t *)at : *(const double *)at;
 }
 
-/* 0 and an empty text ask for nothing. */
-static int says_nothing(const pst_row *row, const pst_config *config) {
+/* 0 and an empty string ask for nothing. */
+static int is_zero_or_empty(const pst_row *row, const pst_config *config) {
     if (row->type == PST_ROW_TEXT) return !**(char *const *)((const char *)config + row->offset);
     return !pst_row_is_list(row) && number_of(row, config) == 0;
 }
 
-/* As it is in the copies of runs that have never asked for it. */
+/* Whether the key has its default, as in the run.yaml of a run that never set it. */
 static int is_default(const pst_row *row, const pst_config *config) {
     double fallback;
     if (row->type == PST_ROW_TEXT)
@@ -108,8 +113,7 @@ static int is_default(const pst_row *row, const pst_config *config) {
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The copies of runs up to version 0.1.0 have every key of the model that there was, read or
- * not. */
+/* Copies of run.yaml up to version 0.1.0 have every model key of that time, used or not. */
 static int is_early_copy(const pst_reading *reading) {
     static const char *const keys[] = {"preset",   "weights", "activation", "layers", "heads",
                                        "channels", "context", "vocabulary", "dropout"};
@@ -126,25 +130,25 @@ static pst_status refuse(const pst_row *row, const pst_config *config) {
     for (size_t k = 0; k < pst_n_row; k++) {
         size_t used = strlen(list);
         int beside = !strcmp(pst_rows[k].section, row->section) &&
-                     strcmp(pst_rows[k].key, reads[i].choice) != 0;
-        if (beside && pst_row_is_read(&pst_rows[k], config))
+                     strcmp(pst_rows[k].key, conditions[i].choice) != 0;
+        if (beside && pst_row_is_used(&pst_rows[k], config))
             snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", pst_rows[k].key);
     }
-    return pst_fail(PST_EINPUT, "%s.%s is not read by %s.%s %s, which reads %s", row->section,
-                    row->key, row->section, reads[i].choice, choice_of(i, config),
+    return pst_fail(PST_EINPUT, "%s.%s is not used by %s.%s %s, which uses %s", row->section,
+                    row->key, row->section, conditions[i].choice, value_of_choice(i, config),
                     *list ? list : "no other key");
 }
 
-pst_status pst_reading_check_read(pst_reading *reading, const pst_row_origin **at) {
+pst_status pst_reading_check_used(pst_reading *reading, const pst_row_origin **at) {
     int early = is_early_copy(reading);
     for (size_t k = 0; k < pst_n_row; k++) {
         const pst_row *row = &pst_rows[k];
         pst_row_origin *origin = &reading->origin[k];
-        if ((!origin->override && !origin->line) || pst_row_is_read(row, reading->config)) continue;
+        if ((!origin->override && !origin->line) || pst_row_is_used(row, reading->config)) continue;
         if (early && !origin->override) {
             PST_TRY(pst_row_set(row, reading->config, row->fallback));
             *origin = (pst_row_origin){0};
-        } else if (!says_nothing(row, reading->config)) {
+        } else if (!is_zero_or_empty(row, reading->config)) {
             *at = origin;
             return refuse(row, reading->config);
         }
@@ -152,17 +156,18 @@ pst_status pst_reading_check_read(pst_reading *reading, const pst_row_origin **a
     return PST_OK;
 }
 
-int pst_config_unread(const pst_config *config, size_t *next, char *text, size_t bytes) {
-    while (*next < N_READ) {
+int pst_config_unused(const pst_config *config, size_t *next, char *text, size_t bytes) {
+    while (*next < N_CONDITION) {
         int i = (int)(*next)++;
-        const pst_row *row = pst_row_find(reads[i].section, reads[i].key);
-        const char *choice = choice_of(i, config);
-        if (reads[i].elsewhere != WARN || !config->given[row - pst_rows] || is_reader(i, choice))
+        const pst_row *row = pst_row_find(conditions[i].section, conditions[i].key);
+        const char *choice = value_of_choice(i, config);
+        if (conditions[i].otherwise != WARN || !config->given[row - pst_rows] ||
+            is_value(i, choice))
             continue;
         if (is_default(row, config)) continue;
-        while (*next < N_READ && reads[*next].other) ++*next; /* one reason will do */
-        snprintf(text, bytes, "%s.%s is not read: %s.%s is %s", row->section, row->key,
-                 section_of(i), reads[i].choice, choice);
+        while (*next < N_CONDITION && conditions[*next].other) ++*next; /* one reason is enough */
+        snprintf(text, bytes, "%s.%s has no effect: %s.%s is %s", row->section, row->key,
+                 section_of(i), conditions[i].choice, choice);
         return 1;
     }
     return 0;
