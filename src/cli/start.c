@@ -41,13 +41,13 @@ static int can_load(const char *file) {
 
 /* One line on stderr: the missing packages; or `why`, the loader's message, if the reason is
  * another one. */
-static void complain(const int there[N_LIBRARY], const char *why) {
+static void complain(const int found[N_LIBRARY], const char *why) {
     char packages[512] = "";
     int known = 0;
     for (int i = 0; i < N_LIBRARY; i++) {
         size_t used = strlen(packages), n = strlen(libraries[i].file);
         known |= !strncmp(why, libraries[i].file, n);
-        if (there[i] || (used && strstr(packages, libraries[i].package))) continue;
+        if (found[i] || (used && strstr(packages, libraries[i].package))) continue;
         snprintf(packages + used, sizeof packages - used, " %s", libraries[i].package);
     }
     if (known && *packages)
@@ -56,12 +56,12 @@ static void complain(const int there[N_LIBRARY], const char *why) {
     else fprintf(stderr, "penstock: cannot start: %s\n", why);
 }
 
-static void print_text(const int there[N_LIBRARY]) {
-    printf("penstock      %s\nmissing, and needed:\n", PST_VERSION);
+static void print_text(const int found[N_LIBRARY]) {
+    printf("penstock      %s\nmissing, but needed:\n", PST_VERSION);
     for (int list = 0; list < 2; list++) {
-        if (list) puts("there:");
+        if (list) puts("found:");
         for (int i = 0; i < N_LIBRARY; i++) {
-            if (there[i] != list) continue;
+            if (found[i] != list) continue;
             printf("  %-23s for %s\n", libraries[i].file, libraries[i].used_for);
             if (!list) printf("  %-23s -> apt-get install %s\n", "", libraries[i].package);
         }
@@ -69,23 +69,23 @@ static void print_text(const int there[N_LIBRARY]) {
 }
 
 /* The same keys as pst_doctor's JSON, as far as they are known without the libraries. */
-static void print_json(const int there[N_LIBRARY]) {
+static void print_json(const int found[N_LIBRARY]) {
     printf("{\n  \"penstock\": \"%s\",\n  \"needs\": [", PST_VERSION);
     for (int i = 0; i < N_LIBRARY; i++)
         printf("%s\n    {\"what\": \"%s\", \"there\": %s, \"detail\": \"%s\", \"for\": \"%s\", "
                "\"fix\": \"apt-get install %s\", \"level\": \"needed\"}",
-               i ? "," : "", libraries[i].file, there[i] ? "true" : "false",
-               there[i] ? "loads" : "does not load", libraries[i].used_for, libraries[i].package);
+               i ? "," : "", libraries[i].file, found[i] ? "true" : "false",
+               found[i] ? "loads" : "does not load", libraries[i].used_for, libraries[i].package);
     puts("\n  ]\n}");
 }
 
 static int cannot_start(const char *why, int argc, char **argv) {
-    int there[N_LIBRARY], json = 0;
-    for (int i = 0; i < N_LIBRARY; i++) there[i] = can_load(libraries[i].file);
+    int found[N_LIBRARY], json = 0;
+    for (int i = 0; i < N_LIBRARY; i++) found[i] = can_load(libraries[i].file);
     for (int i = 2; i < argc; i++) json |= !strcmp(argv[i], "--json");
-    if (argc > 1 && !strcmp(argv[1], "doctor")) (json ? print_json : print_text)(there);
+    if (argc > 1 && !strcmp(argv[1], "doctor")) (json ? print_json : print_text)(found);
     fflush(stdout);
-    complain(there, why);
+    complain(found, why);
     return OUT_OF_RESOURCES;
 }
 

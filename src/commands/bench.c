@@ -1,4 +1,4 @@
-/* `penstock bench`: runs suites and prints what they found. */
+/* `penstock bench`: runs suites and prints their results. */
 #include "base/sized.h"
 #include "comm/collective/collective.h"
 #include "commands/bench.h"
@@ -44,7 +44,7 @@ static pst_status find_collective(const char *name) {
                     meant ? meant : "all-reduce");
 }
 
-/* A run file of the sizes asked for; no data is read. */
+/* A run file of the given sizes; no data is read. */
 static pst_status configure(const pst_bench_options *o, pst_config **config) {
     char text[512];
     if (o->run) return pst_config_load(o->run, NULL, 0, config);
@@ -66,12 +66,12 @@ static pst_status measure(const pst_bench *b, json_t *all) {
         PST_TRY(suite->measure ? suite->measure(b, &found)
                                : pst_bench_ranks_measure(b, suite, ranks, &found));
         if (json_object_set_new(all, suite->name, found) != 0)
-            return pst_fail(PST_ENOMEM, "no memory for findings");
+            return pst_fail(PST_ENOMEM, "no memory for results");
     }
     return PST_OK;
 }
 
-/* One of the ranks that a suite has started, or a launcher of the user's. */
+/* Runs in a rank that a suite or the user's launcher has started. */
 static pst_status measure_as_rank(const pst_bench *b, json_t *all) {
     const pst_bench_suite *suite;
     json_t *found = NULL;
@@ -79,11 +79,11 @@ static pst_status measure_as_rank(const pst_bench *b, json_t *all) {
     if (!name) name = b->options->n_suite ? b->options->suite[0] : "p2p";
     PST_TRY(find(name, &suite));
     if (!suite->rank)
-        return pst_fail(PST_EINPUT, "suite %s does not run in ranks: start it without a launcher",
+        return pst_fail(PST_EINPUT, "suite %s runs in one process: start it without a launcher",
                         suite->name);
     PST_TRY(pst_bench_ranks_run(b, suite, &found));
     return found && json_object_set_new(all, suite->name, found)
-               ? pst_fail(PST_ENOMEM, "no memory for findings")
+               ? pst_fail(PST_ENOMEM, "no memory for results")
                : PST_OK;
 }
 
@@ -114,13 +114,13 @@ pst_status pst_bench_run(const pst_bench_options *options, FILE *out) {
     if (!(o->seconds > 0)) taken.seconds = 0.5;
     pst_bench b = {.options = o, .threads = o->threads ? (uint32_t)o->threads : pst_machine_cpus()};
     for (size_t i = 0; i < o->n_suite; i++)
-        PST_TRY(find(o->suite[i], &suite)); /* before any is measured */
+        PST_TRY(find(o->suite[i], &suite)); /* checked before any suite runs */
     if (*o->collective) PST_TRY(find_collective(o->collective));
     PST_TRY(configure(o, &config));
     b.config = config;
     json_t *all = json_object();
     int is_rank = strcmp(pst_registry_world()->name, "single") != 0;
-    pst_status status = all ? PST_OK : pst_fail(PST_ENOMEM, "no memory for findings");
+    pst_status status = all ? PST_OK : pst_fail(PST_ENOMEM, "no memory for results");
     if (status == PST_OK) status = is_rank ? measure_as_rank(&b, all) : measure(&b, all);
     if (status == PST_OK) status = print(all, o->json, out);
     json_decref(all);

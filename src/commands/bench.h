@@ -1,5 +1,5 @@
-/* The suites of `penstock bench`. Each measures, gives its findings as a JSON object, and prints
- * such an object as text. */
+/* The suites of `penstock bench`. Each measures, returns its results as a JSON object, and
+ * prints such an object as text. */
 #ifndef PST_COMMANDS_BENCH_H
 #define PST_COMMANDS_BENCH_H
 #include "base/device.h"
@@ -11,30 +11,31 @@
 
 typedef struct {
     const pst_bench_options *options;
-    const pst_config *config; /* whose model is measured */
+    const pst_config *config; /* defines the model to measure */
     uint32_t threads;
-    /* suite profile: what is measured (profile.h); else NULL */
-    const struct pst_profile_take *profile;
+    /* suite profile: what to measure (profile.h); else NULL */
+    const struct pst_profile_request *profile;
 } pst_bench;
 
 typedef struct {
     const char *name;
-    /* *found is the caller's; NULL: it runs in ranks */
+    /* *found is owned by the caller; NULL: the suite runs in ranks */
     pst_status (*measure)(const pst_bench *b, json_t **found);
-    /* What one of the ranks does; *found is taken from rank 0. */
+    /* Runs in each rank; *found is taken from rank 0. */
     pst_status (*rank)(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
     void (*print)(json_t *found, FILE *out);
 } pst_bench_suite;
 
-/* On which device (EINPUT: there is none, or it computes nothing); in each of the precisions that
- * are asked for, of which `both` leaves out bf16 where nothing computes in it. */
+/* device: the one that the options name; EINPUT if there is none or it computes nothing.
+ * precisions: calls `measure` for each precision of the options; `both` leaves out bf16 if the
+ * device cannot compute in it. */
 typedef pst_status (*pst_bench_precision)(const pst_bench *b, const pst_device_ops *ops,
                                           pst_dtype dtype, json_t *list);
 pst_status pst_bench_device(const pst_bench *b, const pst_device_ops **ops);
 pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops,
                                 pst_bench_precision measure, json_t *list);
 
-/* NULL after the last. */
+/* NULL after the last suite. */
 const char *pst_bench_suite_name(uint32_t i);
 
 /* step: bench_step.c. */
@@ -43,9 +44,9 @@ void pst_bench_step_print(json_t *found, FILE *out);
 /* kernels: bench_kernels.c measures, bench_kernels_text.c prints. */
 pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found);
 void pst_bench_kernels_print(json_t *found, FILE *out);
-/* Suites that run in ranks, bench_ranks.c. measure: starts the program again as n ranks. As one of
- * them (or of a launcher's): the name of the suite that was started, NULL: somebody else has
- * started this; run, with *found NULL where it is not this process that prints. */
+/* bench_ranks.c: suites that run in ranks. measure starts the program again as n ranks. started:
+ * name of the suite that this process was started for as a rank, NULL: none. run: does a rank's
+ * part; *found is NULL in ranks that print nothing. */
 pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *suite, uint32_t n,
                                    json_t **found);
 const char *pst_bench_ranks_started(void);

@@ -61,7 +61,7 @@ static pst_bench_operand describe(const pst_graph *g, const pst_node *node, cons
     return o;
 }
 
-/* Lists what the passes touch; returns the bytes of it. Operands that are one memory always are
+/* Lists the operands of all passes; returns their bytes. Operands that always share memory are
  * listed once. */
 static uint64_t list_operands(pst_bench_case *c) {
     uint64_t bytes = 0;
@@ -81,25 +81,26 @@ static uint64_t list_operands(pst_bench_case *c) {
     return bytes;
 }
 
-/* The smallest array that an index could point into: the table's rows, or the classes of the
- * logits. */
+/* Size of the smallest array that an index may point into: the table's rows, or the classes of
+ * the logits. */
 static uint64_t index_limit(const pst_bench_case *c) {
     const pst_tensor *x = c->graph->tensor + c->node->in[0];
     return x->dtype == PST_I32 ? c->graph->param[c->node->param[0]].dim[0] : x->dim[x->n_dim - 1];
 }
 
-static uint32_t next_word(uint64_t *state) { /* Numerical Recipes' 64-bit congruence */
+static uint32_t next_word(uint64_t *state) { /* linear congruential generator of Numerical Recipes
+                                              */
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(*state >> 33);
 }
 
-/* Lengths of samples are all of it, as the operator's cost has it. */
+/* All samples have full length, as the operator's cost assumes. */
 static void fill_lengths(const pst_bench_case *c, const pst_bench_operand *o, int32_t *at) {
     uint64_t positions = c->graph->tensor[c->node->in[0]].dim[1];
     for (uint64_t i = 0; i < o->elements; i++) at[i] = (int32_t)positions;
 }
 
-/* Weights of a product are small, so that sums stay of the size of one. */
+/* Small weights keep the sums of a product near one. */
 static void fill(const pst_bench_case *c, const pst_bench_operand *o, void *at) {
     if (o->dtype == PST_I32 && !strcmp(c->node->op->name, "attention")) {
         fill_lengths(c, o, at);
@@ -126,20 +127,20 @@ void pst_bench_case_list(const pst_graph *g, const pst_node *node, uint64_t scra
     c->bytes = c->scratch + pst_align(scratch_bytes) + PST_ARENA_ALIGN;
 }
 
-pst_status pst_bench_case_place(pst_bench_case *c, pst_bench_site *site) {
-    uint64_t left = site->far ? 0 : pst_machine_memory();
+pst_status pst_bench_case_place(pst_bench_case *c, pst_bench_target *target) {
+    uint64_t left = target->far ? 0 : pst_machine_memory();
     if (left && c->bytes > left)
         return pst_fail(PST_ENOMEM,
-                        "measuring %s needs %" PRIu64 " MiB, of which %" PRIu64 " are there",
+                        "measuring %s needs %" PRIu64 " MiB, but only %" PRIu64 " MiB are free",
                         c->node->name, c->bytes >> 20, left >> 20);
-    PST_TRY(pst_bench_site_reserve(site, c->bytes));
-    c->base = site->arena.base;
+    PST_TRY(pst_bench_target_reserve(target, c->bytes));
+    c->base = target->arena.base;
     for (const pst_bench_operand *o = c->operand; o < c->operand + c->n_operand; o++) {
         uint64_t bytes = o->elements * pst_dtype_bytes(o->dtype);
         void *host;
-        PST_TRY(pst_bench_site_map(site, c->base + o->offset, bytes, &host));
+        PST_TRY(pst_bench_target_map(target, c->base + o->offset, bytes, &host));
         fill(c, o, host);
-        PST_TRY(pst_bench_site_unmap(site, c->base + o->offset, bytes, host));
+        PST_TRY(pst_bench_target_unmap(target, c->base + o->offset, bytes, host));
     }
     return PST_OK;
 }

@@ -1,7 +1,7 @@
-/* Suite `collectives`: what do they take, and is the cost model right to choose as it does? Every
- * algorithm of each kind, in turn, one collective after the other as fast as they go; the time is
- * that of rank 0, from start to done, the ranks wait as in a run. It runs in ranks
- * (bench_ranks.c). */
+/* Suite `collectives`: measures how long collectives take, and whether the cost model chooses
+ * the fastest algorithm. It runs every algorithm of each kind in turn, one collective after the
+ * other without pause, in ranks (bench_ranks.c). The time is that of rank 0 from start to done;
+ * ranks wait as in a run. */
 #include "base/clock.h"
 #include "comm/collective/collective.h"
 #include "comm/transport/transport.h"
@@ -38,7 +38,7 @@ static pst_status finish(measurement *b) {
     }
 }
 
-/* `bytes` in total on each rank. */
+/* bytes: in total on each rank */
 static pst_status once(measurement *b, pst_coll_kind kind, uint64_t bytes, const char *algorithm,
                        uint64_t *ns) {
     int total =
@@ -95,7 +95,8 @@ static pst_status measure_row(measurement *b, pst_coll_kind kind, uint64_t bytes
     rounds = (uint64_t)(b->seconds * 1e9 / (double)(all + 1)) + LEAST_SAMPLES;
     if (rounds > SAMPLES) rounds = SAMPLES;
     PST_TRY(agree(b, &rounds));
-    /* Blocks of one algorithm: who has just done another one finds its memory in another state. */
+    /* Runs each algorithm in blocks: a change of algorithm leaves the memory in another cache
+     * state. */
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t k = 0; k < rounds && !candidate[i].reject; k++)
             PST_TRY(once(b, kind, bytes, candidate[i].name, &contenders[i].ns[k]));
@@ -168,8 +169,10 @@ static void print_algorithm(const json_t *one, FILE *out) {
 void pst_bench_collectives_print(json_t *found, FILE *out) {
     json_t *row, *one;
     size_t i, k;
-    fprintf(out, "collectives over %s: us, median (modelled); first the one that is chosen\n",
-            json_string_value(json_object_get(found, "transport")));
+    fprintf(
+        out,
+        "collectives over %s: median in us (estimated in parentheses); a run chooses the first\n",
+        json_string_value(json_object_get(found, "transport")));
     json_array_foreach(json_object_get(found, "rows"), i, row) {
         fprintf(out, "%-14s %9" JSON_INTEGER_FORMAT,
                 json_string_value(json_object_get(row, "kind")),

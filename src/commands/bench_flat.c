@@ -1,4 +1,4 @@
-/* Suite `kernels`: optimizer, norm and sums over all parameters; on the host also the memory's
+/* Suite `kernels`: optimizer, norm and sums over all parameters; on the host also the memory
  * bandwidth. */
 #include "commands/bench_kernels.h"
 #include "pipeline/compile/share.h"
@@ -20,12 +20,12 @@ static const pst_optim_hyper adamw = {.lr = 1e-3f,
 enum { UPDATE, SQUARES, ACCUMULATE, NARROW, N_FLAT };
 static const struct {
     const char *name;
-    double bytes, flops; /* of an element */
+    double bytes, flops; /* per element */
 } flat_rows[N_FLAT] = {{"adamw", 28, 12}, {"norm", 4, 2}, {"accumulate", 12, 1}, {"narrow", 6, 0}};
 
 static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, double time[N_FLAT]) {
     float *state[2] = {x + n, x + 2 * n}, *grad = x + 3 * n;
-    pst_pool *pool = s->site.device->pool;
+    pst_pool *pool = s->target.device->pool;
     uint64_t at[N_FLAT + 1];
     at[0] = pst_bench_now_ns();
     flat->update(pool, PST_OPTIM_ADAMW, &adamw,
@@ -40,7 +40,7 @@ static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, doubl
     for (int i = 0; i < N_FLAT; i++) time[i] = (double)(at[i + 1] - at[i]) * 1e-9;
 }
 
-/* Elements of all parameters, and of the accumulators beyond a parameter's first. */
+/* Number of elements of all parameters, and of their accumulators after the first. */
 static void count_elements(const pst_graph *g, uint64_t *all, uint64_t *shared) {
     *all = *shared = 0;
     for (uint32_t i = 0; i < g->n_param; i++) {
@@ -50,11 +50,12 @@ static void count_elements(const pst_graph *g, uint64_t *all, uint64_t *shared) 
     }
 }
 
-/* each: seconds of an element. */
+/* each: seconds per element. */
 static void add_flat(suite *s, int what, const char *kernel, double each, uint64_t n) {
     double elements = (double)n, bytes = flat_rows[what].bytes, rate = bytes / each;
-    if (s->site.far && what == UPDATE && s->dtype != PST_F32) bytes += 2; /* it narrows, too */
-    if (rate > s->bandwidth && !s->site.far) s->bandwidth = rate;
+    if (s->target.far && what == UPDATE && s->dtype != PST_F32)
+        bytes += 2; /* also writes the narrow copy */
+    if (rate > s->bandwidth && !s->target.far) s->bandwidth = rate;
     const pst_bench_row row = {.op = flat_rows[what].name,
                                .kernel = kernel,
                                .shape = "all parameters",
@@ -67,10 +68,10 @@ static void add_flat(suite *s, int what, const char *kernel, double each, uint64
         pst_bench_add_row(s, &row);
 }
 
-/* Rows hold the time for the whole model, measured on as much of it as is far larger than any
+/* A row has the time for the whole model, extrapolated from a part that is far larger than any
  * cache. */
 static pst_status time_flat(suite *s) {
-    const pst_flat *flat = pst_flat_choose(s->site.device->isa);
+    const pst_flat *flat = pst_flat_choose(s->target.device->isa);
     const uint64_t n = FLAT_ELEMENTS;
     uint64_t all, shared;
     double time[FLAT_RUNS + 1][N_FLAT];
@@ -80,7 +81,7 @@ static pst_status time_flat(suite *s) {
     float *x = (float *)(void *)arena.base;
     for (uint64_t i = 0; i < 4 * n; i++) x[i] = 1e-3f;
     for (int run = 0; run <= FLAT_RUNS; run++)
-        run_flat(s, flat, x, n, time[run]); /* the first counts for nothing */
+        run_flat(s, flat, x, n, time[run]); /* the first run does not count */
     pst_arena_close(&arena);
     for (int i = 0; i < N_FLAT; i++) {
         double of[FLAT_RUNS];
@@ -97,15 +98,16 @@ typedef struct {
     const suite *s;
     int what;
     uint64_t n;
-    /* [n], as the gradient and both states behind it; then the weights' copies, and sums */
+    /* [n] weights, then as many gradients and both optimizer states, then the narrow copies and
+     * sums */
     float *x;
-    const float **piece; /* [n / PST_PIECE], as runs add their squares */
+    const float **piece; /* [n / PST_PIECE] sums of squares, as in runs */
     uint64_t *piece_n;
 } far_flat;
 
 static pst_status run_far_flat(pst_device *d, const void *block) {
     const far_flat *f = block;
-    const pst_arith *arith = f->s->site.arith;
+    const pst_arith *arith = f->s->target.arith;
     float *x = f->x, *behind = f->x + 4 * f->n;
     if (f->what == SQUARES)
         return arith->sum_squares(d, f->piece, f->piece_n, (uint32_t)(f->n / PST_PIECE),
@@ -118,8 +120,7 @@ static pst_status run_far_flat(pst_device *d, const void *block) {
     return arith->update(d, PST_OPTIM_ADAMW, &adamw, f->s->dtype, &all, 1);
 }
 
-/* As many elements as the model has, as long as that is more than caches hold, but for models that
- * are small. */
+/* As many elements as the model has, at most FAR_ELEMENTS, which is far more than caches hold. */
 static uint64_t far_elements(const suite *s) {
     uint64_t all, shared;
     count_elements(s->graph, &all, &shared);
@@ -134,7 +135,7 @@ static pst_status time_far_rows(suite *s, far_flat *f) {
     for (f->what = UPDATE; f->what <= ACCUMULATE; f->what++) {
         for (int run = 0; run < FLAT_RUNS; run++)
             PST_TRY(pst_bench_time_once(s, run_far_flat, f, &time[run]));
-        add_flat(s, f->what, s->site.device->ops->name,
+        add_flat(s, f->what, s->target.device->ops->name,
                  pst_bench_median(time, FLAT_RUNS) / (double)f->n,
                  f->what == ACCUMULATE ? shared : all);
     }
@@ -145,10 +146,10 @@ static pst_status time_far_flat(suite *s) {
     uint64_t n = far_elements(s), pieces = n / PST_PIECE;
     far_flat f = {.s = s,
                   .n = n,
-                  .x = (float *)(void *)s->site.arena.base,
+                  .x = (float *)(void *)s->target.arena.base,
                   .piece = calloc(pieces, sizeof *f.piece),
                   .piece_n = calloc(pieces, sizeof *f.piece_n)};
-    pst_device *d = s->site.device;
+    pst_device *d = s->target.device;
     pst_status status =
         f.piece && f.piece_n ? PST_OK : pst_fail(PST_ENOMEM, "no memory to measure kernels");
     for (uint64_t i = 0; status == PST_OK && i < pieces; i++) {
@@ -169,6 +170,7 @@ uint64_t pst_bench_flat_bytes(const suite *s) {
 }
 
 pst_status pst_bench_flat(suite *s) {
-    if (!s->site.far) return time_flat(s);
-    return *s->b->options->op ? PST_OK : time_far_flat(s); /* its bandwidth is known */
+    if (!s->target.far) return time_flat(s);
+    return *s->b->options->op ? PST_OK : time_far_flat(s); /* pst_bench_peaks has measured its
+                                                              bandwidth */
 }

@@ -1,10 +1,10 @@
-/* Suite `kernels`: how fast each distinct operator of a model runs, beside what the machine could
- * do at best. FLOPs and bytes are those of the operator rows; a time is the median of several runs,
- * with one thread its CPU time, which neighbours disturb less. FMA peak and memory bandwidth are
- * measured between the operators, not at another time. On a device of a module all is timed by its
- * own events, and the peaks are those of a large product and a large copy. The roofline's time of
- * an operator is the larger of FLOPs / peak and bytes / bandwidth; what works from cache can be
- * faster than that. */
+/* Suite `kernels`: the speed of each distinct operator of a model beside what the machine can
+ * reach. FLOPs and bytes are those of the operator rows. A time is the median of several runs;
+ * with one thread it is CPU time, which other processes disturb less. FMA peak and memory
+ * bandwidth are measured in between, under the same conditions. On a module's device, its own
+ * events give the times, and a large product and a large copy give the peaks. An operator's
+ * roofline time is the larger of FLOPs / peak and bytes / bandwidth; work on cached data can be
+ * faster. */
 #include "commands/bench_kernels.h"
 #include "prepare/prepare.h"
 #include <math.h>
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { RUNS = 7, FAR_TURNS = 64 }; /* queued at once on a module's device */
-/* per run: short kernels are repeated */
+enum { RUNS = 7, FAR_TURNS = 64 }; /* calls queued at once on a module's device */
+/* shortest run: short kernels are repeated */
 static const double MIN_SECONDS = 0.05, FAR_SECONDS = 0.005;
 
 typedef pst_bench_kernels suite;
@@ -29,7 +29,7 @@ static group *group_of(suite *s, const pst_node *node) {
     return s->groups + s->n_group++;
 }
 
-/* Which passes occur is what the tape says: the first layers have no input gradient. */
+/* The tape says which passes occur: the first layers have no input gradient. */
 static pst_status list_groups(suite *s) {
     pst_tape *tape;
     PST_TRY(pst_tape_build(s->graph, 1, &tape));
@@ -43,7 +43,7 @@ static pst_status list_groups(suite *s) {
     return PST_OK;
 }
 
-/* Behind what stands there; returns its end. */
+/* Appends to the string; returns its end. */
 static size_t add_shape(char *text, size_t bytes, size_t at, const uint64_t *dim, uint32_t n_dim) {
     for (uint32_t i = 0; i < n_dim && at < bytes; i++)
         at += (size_t)snprintf(text + at, bytes - at, i ? "x%llu" : "%llu",
@@ -67,7 +67,7 @@ static void shape_text(const pst_graph *g, const pst_node *node, char *text, siz
         snprintf(text + at, bytes - at, " %s", pst_activation_name(node->attr.activation));
 }
 
-/* A launch, so many times over. */
+/* Launches the same call several times. */
 typedef struct {
     const pst_kernel_row *row;
     pst_call call;
@@ -80,17 +80,17 @@ static pst_status launch_all(pst_device *device, const void *block) {
     return PST_OK;
 }
 
-/* Median seconds of a launch. */
+/* Median seconds per launch. */
 static pst_status time_launch(suite *s, launches *l, double *seconds) {
-    double time[RUNS], took, least = s->site.far ? FAR_SECONDS : MIN_SECONDS;
+    double time[RUNS], took, least = s->target.far ? FAR_SECONDS : MIN_SECONDS;
     pst_bench_polls = (pst_bench_poll_times){0};
     l->turns = 1;
-    if (!s->site.far) PST_TRY(l->row->launch(s->site.device, &l->call));
+    if (!s->target.far) PST_TRY(l->row->launch(s->target.device, &l->call));
     for (int run = -1; run < RUNS; run++) {
         PST_TRY(pst_bench_time_once(s, launch_all, l, &took));
         if (run >= 0) time[run] = took / (double)l->turns;
         else l->turns = 1 + (uint64_t)(least / (took + 1e-9));
-        if (s->site.far && l->turns > FAR_TURNS) l->turns = FAR_TURNS;
+        if (s->target.far && l->turns > FAR_TURNS) l->turns = FAR_TURNS;
     }
     *seconds = pst_bench_median(time, RUNS);
     return PST_OK;
@@ -119,9 +119,9 @@ static pst_status time_pass(suite *s, const group *g, pst_pass pass) {
     return PST_OK;
 }
 
-/* Kernels and operands of all passes that occur. */
+/* Finds kernels and operands of all passes that occur. */
 static pst_status prepare_group(suite *s, group *g) {
-    pst_device *d = s->site.device;
+    pst_device *d = s->target.device;
     uint64_t most = 0;
     for (pst_pass pass = 0; pass < PST_PASS_COUNT; pass++) {
         uint32_t index;
@@ -137,10 +137,11 @@ static pst_status prepare_group(suite *s, group *g) {
 }
 
 static pst_status time_group(suite *s, group *g) {
-    PST_TRY(pst_bench_case_place(&g->operands, &s->site));
+    PST_TRY(pst_bench_case_place(&g->operands, &s->target));
     for (pst_pass pass = 0; pass < PST_PASS_COUNT; pass++) {
-        if (!s->site.far && s->n_peak < PST_BENCH_GROUPS)
-            s->peak[s->n_peak++] = pst_cpu_peak_flops(s->site.device->isa, s->dtype, s->b->threads);
+        if (!s->target.far && s->n_peak < PST_BENCH_GROUPS)
+            s->peak[s->n_peak++] =
+                pst_cpu_peak_flops(s->target.device->isa, s->dtype, s->b->threads);
         if (g->row[pass]) PST_TRY(time_pass(s, g, pass));
     }
     return PST_OK;
@@ -163,10 +164,10 @@ static int is_product(json_t *row) {
     return !strcmp(op, "linear") || !strcmp(op, "convolution");
 }
 
-/* Adds what follows from time and cost to each row, and sums over the step. */
+/* Adds to each row what follows from time and cost, and sums up over the step. */
 static json_t *conclude(suite *s) {
     double peak = pst_bench_median(s->peak, s->n_peak);
-    double one = s->site.far ? peak : pst_cpu_peak_flops(s->site.device->isa, s->dtype, 1);
+    double one = s->target.far ? peak : pst_cpu_peak_flops(s->target.device->isa, s->dtype, 1);
     double products = 0, rest = 0, flops = 0;
     json_t *row;
     size_t i;
@@ -198,31 +199,31 @@ static pst_status build(suite *s) {
     PST_TRY(pst_prepare_model(c, &row, &m));
     m.dtype = s->dtype;
     PST_TRY(row->build(&m, &s->graph));
-    uint32_t flags = s->site.device ? s->site.device->ops->flags : 0;
+    uint32_t flags = s->target.device ? s->target.device->ops->flags : 0;
     if (flags & PST_DEVICE_PADDED) pst_graph_pad(s->graph);
     if (flags & PST_DEVICE_SUMS) pst_graph_leave_sums(s->graph);
     s->n_micro = (uint64_t)(c->train.batch / c->train.micro_batch);
     return list_groups(s);
 }
 
-/* The largest of all that is measured. */
+/* The largest number of bytes that any measurement needs. */
 static pst_status reserve_far(suite *s) {
     uint64_t most = pst_bench_flat_bytes(s);
     for (uint32_t i = 0; i < s->n_group; i++)
         if (s->groups[i].operands.bytes > most) most = s->groups[i].operands.bytes;
-    return pst_bench_site_reserve(&s->site, most);
+    return pst_bench_target_reserve(&s->target, most);
 }
 
-/* What is chosen for each product that was prepared, beside the fastest of all there are. Takes
- * memory of its own. */
+/* Compares the algorithm chosen for each prepared product with the fastest one. Allocates memory
+ * of its own. */
 static pst_status compare_choices(suite *s) {
-    pst_device *d = s->site.device;
+    pst_device *d = s->target.device;
     const pst_choice_ops *ops = pst_registry_choices(d->ops);
     pst_choice choice;
     pst_choice_times t;
     for (uint32_t i = 0; ops && ops->take(d, i, &choice); i++) {
         PST_TRY(ops->compare(d, i, &t));
-        if (!t.tried) continue; /* its parts are rows of their own */
+        if (!t.tried) continue; /* its parts have rows of their own */
         json_array_append_new(s->products,
                               json_pack("{s:s,s:f,s:f,s:f,s:i}", "of", choice.of, "first_s",
                                         t.first_s, "measured_s", t.measured_s, "best_s", t.best_s,
@@ -235,11 +236,12 @@ static pst_status measure_groups(suite *s) {
     for (uint32_t i = 0; i < s->n_group; i++)
         if (is_asked_for(s, s->groups + i)) PST_TRY(prepare_group(s, s->groups + i));
     PST_TRY(compare_choices(s));
-    if (s->site.far) PST_TRY(reserve_far(s));
+    if (s->target.far) PST_TRY(reserve_far(s));
     for (uint32_t i = 0; i < s->n_group; i++)
         if (is_asked_for(s, s->groups + i)) PST_TRY(time_group(s, s->groups + i));
     if (!json_array_size(s->rows) && *s->b->options->op)
-        return pst_fail(PST_EINPUT, "the model has no operator '%.60s'", s->b->options->op);
+        return pst_fail(PST_EINPUT, "--op %.60s: the model has no such operator",
+                        s->b->options->op);
     return pst_bench_flat(s);
 }
 
@@ -254,14 +256,14 @@ static pst_status measure_precision(const pst_bench *b, const pst_device_ops *op
         status = pst_bench_peaks(ops, &config, dtype, s->peak, &s->bandwidth);
         s->n_peak = 1;
     }
-    if (status == PST_OK) status = pst_bench_site_open(ops, &config, &s->site);
+    if (status == PST_OK) status = pst_bench_target_open(ops, &config, &s->target);
     if (status == PST_OK) status = build(s);
     if (status == PST_OK) status = measure_groups(s);
     if (status == PST_OK) json_array_append_new(list, conclude(s));
     json_decref(s->rows);
     json_decref(s->products);
     pst_graph_close(s->graph);
-    pst_bench_site_close(&s->site);
+    pst_bench_target_close(&s->target);
     free(s);
     return status;
 }
@@ -275,7 +277,10 @@ pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops,
     if (who && !strcmp(precision, "bf16"))
         return pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which %s", who);
     if (host && pst_dtype_stored(dtype) != dtype)
-        return pst_fail(PST_EINPUT, "%s: a CPU has no such products, only a GPU has", precision);
+        return pst_fail(
+            PST_EINPUT,
+            "--precision %s: CPUs have no matrix products in this format, only GPUs have",
+            precision);
     if (!both) return measure(b, ops, dtype, list);
     PST_TRY(measure(b, ops, PST_F32, list));
     return who ? PST_OK : measure(b, ops, PST_BF16, list);
@@ -284,7 +289,8 @@ pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops,
 pst_status pst_bench_device(const pst_bench *b, const pst_device_ops **ops) {
     const pst_device_config config = {.threads = b->threads};
     if (!strcmp(b->options->device, "timed"))
-        return pst_fail(PST_EINPUT, "--device timed: it computes nothing that could be measured");
+        return pst_fail(PST_EINPUT,
+                        "--device timed: this device computes nothing that could be measured");
     return pst_registry_device(b->options->device, &config, ops);
 }
 
@@ -306,5 +312,5 @@ pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
                            host ? pst_isa_name(pst_cpu_isa()) : "", "threads", (int)b->threads,
                            "clock", clock, "precisions", list);
     else json_decref(list);
-    return status == PST_OK && !*found ? pst_fail(PST_ENOMEM, "no memory for findings") : status;
+    return status == PST_OK && !*found ? pst_fail(PST_ENOMEM, "no memory for results") : status;
 }

@@ -1,4 +1,4 @@
-/* Parts of suite `kernels`: operators (bench_kernels.c); optimizer, norm and sums
+/* The parts of suite `kernels`: operators (bench_kernels.c); optimizer, norm and sums
  * (bench_flat.c). */
 #ifndef PST_COMMANDS_BENCH_KERNELS_H
 #define PST_COMMANDS_BENCH_KERNELS_H
@@ -7,7 +7,7 @@
 
 enum { PST_BENCH_GROUPS = 256 };
 
-/* Nodes of the same shape. count: how often each pass of it occurs in a micro-batch. */
+/* Nodes of the same shape. count: how often each pass occurs in a micro-batch. */
 typedef struct {
     const pst_node *node;
     uint64_t count[PST_PASS_COUNT];
@@ -19,27 +19,28 @@ typedef struct {
     const pst_bench *b;
     pst_dtype dtype;
     pst_graph *graph;
-    pst_bench_site site;
-    uint64_t n_micro; /* micro-batches of a step */
+    pst_bench_target target;
+    uint64_t n_micro; /* micro-batches per step */
     uint32_t n_group, n_peak;
     pst_bench_group groups[PST_BENCH_GROUPS];
-    double peak[PST_BENCH_GROUPS]; /* FLOP/s of all threads, measured now and then */
-    double bandwidth;              /* bytes/s; as the peak, of a module's device measured first */
-    json_t *rows, *products;       /* products: what a module's kernels could choose for each */
+    double peak[PST_BENCH_GROUPS]; /* FLOP/s of all threads, measured several times */
+    double bandwidth;              /* bytes/s; on a module's device measured first, like the peak */
+    json_t *rows, *products; /* products: the algorithms that a module's kernels could choose for
+                                each product */
 } pst_bench_kernels;
 
-/* bench_time.c. Nanoseconds by the clock of measurements on the host: the thread's CPU time where
- * that was asked for. */
+/* bench_time.c. Nanoseconds on the clock that is used on the host: the thread's CPU time if set,
+ * else wall time. */
 void pst_bench_use_cpu_time(int use);
 uint64_t pst_bench_now_ns(void);
 double pst_bench_median(double *x, uint32_t n);
-/* The longest time between two polls for transfers since it was last cleared. */
+/* Longest time between two polls for transfers since it was last cleared. */
 typedef struct {
     uint64_t last_ns, longest_ns;
 } pst_bench_poll_times;
 extern pst_bench_poll_times pst_bench_polls;
 void pst_bench_note_poll(void *unused);
-/* What fn launches takes, by the host's clock, or by that of a module's device. */
+/* Seconds that the work launched by fn takes, on the clock of the host or of a module's device. */
 pst_status pst_bench_time_once(pst_bench_kernels *s, pst_launch_fn fn, const void *block,
                                double *seconds);
 typedef struct {
@@ -50,8 +51,8 @@ typedef struct {
 } pst_bench_row;
 void pst_bench_add_row(pst_bench_kernels *s, const pst_bench_row *row);
 
-/* bench_flat.c: rows, and on the host the memory's bandwidth. */
+/* bench_flat.c: adds its rows; on the host also sets the memory bandwidth. */
 pst_status pst_bench_flat(pst_bench_kernels *s);
-/* On a module's device, what room that takes. */
+/* Bytes that it needs on a module's device. */
 uint64_t pst_bench_flat_bytes(const pst_bench_kernels *s);
 #endif

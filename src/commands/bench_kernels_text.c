@@ -1,4 +1,4 @@
-/* The findings of suite `kernels` as tables, one per precision. */
+/* The results of suite `kernels` as tables, one per precision. */
 #include "commands/bench.h"
 #include <string.h>
 
@@ -20,14 +20,15 @@ static void print_row(json_t *row, FILE *out) {
     fputc('\n', out);
 }
 
-/* Per cent of the fastest algorithm's rate. */
+/* Rates in per cent of the fastest algorithm's. */
 static void print_products(json_t *list, FILE *out) {
     double least[2] = {100, 100};
     json_t *row;
     size_t i;
     if (!json_array_size(list)) return;
-    fprintf(out, "%-72s %8s %10s %8s %9s\n", "algorithms of products, in % of the fastest",
-            "fastest ms", "of so many", "first", "measured");
+    fprintf(out, "%-72s %8s %10s %8s %9s\n",
+            "algorithms of products, in % of the fastest one's rate", "fastest ms", "candidates",
+            "first", "measured");
     json_array_foreach(list, i, row) {
         double best = real_of(row, "best_s"), share[2] = {best / real_of(row, "first_s") * 100,
                                                           best / real_of(row, "measured_s") * 100};
@@ -36,8 +37,8 @@ static void print_products(json_t *list, FILE *out) {
         fprintf(out, "%-72s %10.4f %10.0f %8.1f %9.1f\n", text_of(row, "of"), best * 1e3,
                 real_of(row, "tried"), share[0], share[1]);
     }
-    fprintf(out, "the least of these: parallel.products library %.1f %%, measured %.1f %%\n",
-            least[0], least[1]);
+    fprintf(out, "minimum: parallel.products library %.1f %%, measured %.1f %%\n", least[0],
+            least[1]);
 }
 
 static void print_precision(json_t *p, int host, FILE *out) {
@@ -46,7 +47,7 @@ static void print_precision(json_t *p, int host, FILE *out) {
     double peak = real_of(p, "peak_flops") * 1e-9,
            memory = real_of(p, "bandwidth_bytes_per_s") * 1e-9;
     if (host)
-        fprintf(out, "\n%s: FMA peak %.1f GFLOP/s, of one core alone %.1f; memory %.1f GB/s\n",
+        fprintf(out, "\n%s: FMA peak %.1f GFLOP/s, one core alone %.1f; memory %.1f GB/s\n",
                 text_of(p, "precision"), peak, real_of(p, "peak_flops_per_core") * 1e-9, memory);
     else
         fprintf(out,
@@ -57,8 +58,8 @@ static void print_precision(json_t *p, int host, FILE *out) {
     json_array_foreach(json_object_get(p, "rows"), i, row) print_row(row, out);
     if (real_of(p, "products_s") > 0)
         fprintf(out,
-                "products %.1f ms a step at %.1f GFLOP/s, %.1f %% of peak; all else %.1f %% of the "
-                "sum\n",
+                "products %.1f ms per step at %.1f GFLOP/s, %.1f %% of peak; other operators %.1f "
+                "%% of the total\n",
                 real_of(p, "products_s") * 1e3, real_of(p, "products_flops_per_s") * 1e-9,
                 real_of(p, "products_of_peak") * 100, real_of(p, "rest_share") * 100);
     print_products(json_object_get(p, "products"), out);

@@ -1,12 +1,10 @@
-/* Suite `p2p`: how fast are messages between two ranks of this host? Latency and bandwidth (a
- * window of messages one way) over the transport that a run would choose, with receivers that wait
- * as the executor does; or that compute in tiles of compute_ms and poll between them, as under a
- * long operator. Latency is half a round trip; with a computing receiver, the time from the post of
- * the send until rank 1 has the message. Bandwidth is bytes received by the time from the first
- * post to the last completion at the receiver; all messages of a stream are read from and written
- * to the same memory.
- *
- * It runs in two ranks (bench_ranks.c). */
+/* Suite `p2p`: latency and bandwidth of messages between two ranks of this host (bench_ranks.c),
+ * over the transport that a run would choose. Receivers wait as the executor does, or compute in
+ * tiles of compute_ms and poll in between, as under a long operator. Latency is half a round
+ * trip; if the receiver computes, the time from the post of the send until rank 1 has the
+ * message. Bandwidth is the bytes received divided by the time from the first post to the last
+ * completion at the receiver, with a window of messages in one direction; all messages of a
+ * stream use the same memory. */
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/transport/transport.h"
@@ -29,11 +27,11 @@ typedef struct {
     pst_transport *t;
     double compute_ms, seconds;
     uint64_t min_bytes, max_bytes;
-    uint32_t seq[4]; /* per channel; both ranks count alike */
+    uint32_t seq[4]; /* per channel; both ranks count the same */
     json_t *rows;    /* rank 0 */
 } measurement;
 
-/* One tile of arithmetic: time on the processor, not a sleep. */
+/* One tile of arithmetic: uses the processor, unlike a sleep. */
 static void compute(double ms) {
     uint64_t until = pst_monotonic_ns() + (uint64_t)(ms * 1e6);
     volatile double x = 1;
@@ -52,7 +50,7 @@ static pst_status post(measurement *b, pst_transfer_kind kind, uint32_t channel,
     return b->t->ops->post(b->t, &x, request);
 }
 
-/* tiles: this rank computes while it waits. */
+/* tiles: the rank computes while it waits. */
 static pst_status finish(measurement *b, uint64_t request, int tiles) {
     for (;;) {
         uint64_t end_ns;
@@ -65,7 +63,7 @@ static pst_status finish(measurement *b, uint64_t request, int tiles) {
     }
 }
 
-/* The number of rank `from`. */
+/* Receives a number from rank `from`. */
 static pst_status agree(measurement *b, uint32_t from, uint64_t *number) {
     uint64_t request;
     pst_transfer_kind kind = b->world->rank == from ? PST_TRANSFER_SEND : PST_TRANSFER_RECV;
@@ -73,8 +71,8 @@ static pst_status agree(measurement *b, uint32_t from, uint64_t *number) {
     return finish(b, request, 0);
 }
 
-/* One message there and an answer: as much back, or, when rank 1 computes, the time at which it had
- * the message (ranks of one host share the clock). */
+/* One message and an answer of the same size; if rank 1 computes, the answer is the time at
+ * which it had the message (ranks of one host share the clock). */
 static pst_status round_trip(measurement *b, uint8_t *mem, uint64_t bytes, uint64_t *ns) {
     int first = b->world->rank == 0, tiles = b->compute_ms > 0;
     uint64_t start = pst_monotonic_ns(), there, back, arrived = 0;
@@ -89,7 +87,7 @@ static pst_status round_trip(measurement *b, uint8_t *mem, uint64_t bytes, uint6
     return PST_OK;
 }
 
-/* `count` messages from rank 0 to rank 1, WINDOW of them posted at a time. */
+/* Sends `count` messages from rank 0 to rank 1, with WINDOW of them posted at a time. */
 static pst_status stream(measurement *b, uint8_t *mem, uint64_t bytes, uint64_t count,
                          uint64_t *ns) {
     uint64_t request[WINDOW], start = pst_monotonic_ns();
@@ -110,7 +108,7 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Rank 1 receives, so it knows the bandwidth; rank 0 keeps the row. */
+/* Rank 1 receives and so measures the bandwidth; rank 0 stores the row. */
 static pst_status measure_size(measurement *b, uint8_t *mem, uint64_t bytes) {
     static uint64_t sample[MAX_SAMPLES];
     uint64_t ns, once = 1, count, rounds;
@@ -159,7 +157,7 @@ pst_status pst_bench_p2p_rank(const pst_bench *bench, pst_world *world, pst_tran
                      .max_bytes = o->bytes ? (uint64_t)o->bytes : MOST,
                      .rows = json_array()};
     if (world->size != 2)
-        return pst_fail(PST_EINPUT, "suite p2p is for two ranks, but the job has %u", world->size);
+        return pst_fail(PST_EINPUT, "suite p2p needs two ranks, but the job has %u", world->size);
     pst_status status = measure_all(&b);
     if (status == PST_OK)
         *found = json_pack("{s:s,s:f,s:O}", "transport", t->ops->name, "compute_ms", b.compute_ms,

@@ -1,5 +1,5 @@
-/* Suites of `penstock bench` that run in ranks: the program is started again as so many, and rank 0
- * leaves what it found in the file that FOUND names. */
+/* Suites of `penstock bench` that run in ranks: the program is started again as that many ranks,
+ * and rank 0 writes its results to the file that FOUND names. */
 #include "backends/registry.h"
 #include "comm/launch/launch.h"
 #include "comm/transport/transport.h"
@@ -22,7 +22,7 @@ static pst_status leave_found(json_t **found) {
     pst_status status = json_dump_file(*found, path, 0)
                             ? pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno))
                             : PST_OK;
-    json_decref(*found); /* the launcher prints it */
+    json_decref(*found); /* the launcher prints the results */
     *found = NULL;
     return status;
 }
@@ -35,10 +35,10 @@ pst_status pst_bench_ranks_run(const pst_bench *b, const pst_bench_suite *suite,
     pst_status status = pst_registry_world()->open(&world);
     if (status == PST_OK && world->size > 1) status = pst_registry_transport("auto", world, &ops);
     if (status == PST_OK && world->size > 1)
-        status = ops->open(world, NULL, &t); /* one alone has nobody to talk to */
+        status = ops->open(world, NULL, &t); /* a single rank has nobody to exchange with */
     if (status == PST_OK) status = suite->rank(b, world, t, found);
     if (status == PST_OK && world->rank == 0 && !*found)
-        status = pst_fail(PST_ENOMEM, "no memory for findings");
+        status = pst_fail(PST_ENOMEM, "no memory for results");
     if (*found && (world->rank || status != PST_OK)) json_decref(*found), *found = NULL;
     if (status == PST_OK) status = leave_found(found);
     if (t) t->ops->close(t);
@@ -69,8 +69,7 @@ pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *su
     const char *folder = getenv("TMPDIR");
     char path[1024];
     if (!b->options->argv)
-        return pst_fail(PST_EINPUT,
-                        "suite %s has to start ranks, and was given no program to start",
+        return pst_fail(PST_EINPUT, "suite %s starts ranks: argv has to name this program",
                         suite->name);
     snprintf(path, sizeof path, "%s/penstock-bench-XXXXXX", folder && *folder ? folder : "/tmp");
     int fd = mkstemp(path);

@@ -1,6 +1,5 @@
-/* Suite `step`: whole training steps of a model on one rank, as a run makes them but for its files:
- * what a device comes to when all is counted. FLOPs are the graph's, without what is computed
- * again. */
+/* Suite `step`: whole training steps of a model on one rank, as in a run but without its files.
+ * FLOPs are the graph's, without recomputation. */
 #include "commands/bench.h"
 #include "run/step.h"
 #include "commands/bench_case.h"
@@ -10,9 +9,9 @@
 #include <string.h>
 
 enum { WARM = 3, STEPS = 20, LEAST = 3 };
-#define LONG_NS UINT64_C(10000000000) /* no more steps than needed */
+#define LONG_NS UINT64_C(10000000000) /* upper limit of steps */
 
-/* The model and its batch; everything else as one rank can have it. */
+/* The model and its batch; everything else as it suits one rank. */
 static pst_status configure(const pst_bench *b, const pst_device_ops *ops, pst_dtype dtype,
                             pst_config **config) {
     static const char *const alone[][2] = {
@@ -35,13 +34,15 @@ static pst_status configure(const pst_bench *b, const pst_device_ops *ops, pst_d
     if (status == PST_OK)
         status = pst_config_override(c, "train", "precision", pst_dtype_precision(dtype));
     if (status == PST_OK && c->parallel.n_recompute > 1)
-        status = pst_config_override(c, "parallel", "recompute", "none"); /* that was of chunks */
+        status = pst_config_override(c, "parallel", "recompute", "none"); /* a list for each chunk
+                                                                             does not fit one chunk
+                                                                           */
     if (status == PST_OK) *config = c;
     else pst_config_close(c);
     return status;
 }
 
-/* Seconds of n steps, behind some that are not counted, fewer of both where they are long. */
+/* Seconds of n steps after some that do not count; fewer of both if steps are long. */
 static pst_status time_steps(pst_trainer *t, double seconds[STEPS], uint32_t *n) {
     uint64_t origin = pst_monotonic_ns();
     uint32_t warm = 0;
@@ -95,7 +96,7 @@ static pst_status measure_precision(const pst_bench *b, const pst_device_ops *op
     PST_TRY(configure(b, ops, dtype, &c));
     pst_status status = pst_synthetic_plan(c, &t);
     if (status == PST_OK) status = pst_synthetic_ranks(&t);
-    if (status == PST_OK) t.group->local[0]->times = 0; /* as most steps of a run */
+    if (status == PST_OK) t.group->local[0]->times = 0; /* like most steps of a run */
     if (status == PST_OK) status = time_steps(&t, seconds, &n);
     if (status == PST_OK) json_array_append_new(list, conclude(&t, seconds, n, product));
     pst_synthetic_close(&t);
@@ -119,7 +120,7 @@ pst_status pst_bench_step_measure(const pst_bench *b, json_t **found) {
                   "device", ops->name, "device_model", ops->model ? ops->model(&device) : "",
                   "threads", (int)b->threads, "batch", (json_int_t)c->train.batch, "micro_batch",
                   (json_int_t)c->train.micro_batch, "precisions", list);
-    return *found ? PST_OK : pst_fail(PST_ENOMEM, "no memory for findings");
+    return *found ? PST_OK : pst_fail(PST_ENOMEM, "no memory for results");
 }
 
 static double real_of(json_t *j, const char *key) {
@@ -133,12 +134,12 @@ static const char *text_of(json_t *j, const char *key) {
 static void print_precision(json_t *p, FILE *out) {
     double rate = real_of(p, "flops_per_s"), peak = real_of(p, "peak_flops"),
            product = real_of(p, "product_flops");
-    fprintf(
-        out,
-        "%s: %.2f ms a step (%.2f to %.2f in %.0f), predicted %.2f; %.0f tokens/s; %.3f TFLOP/s",
-        text_of(p, "precision"), real_of(p, "step_s") * 1e3, real_of(p, "least_s") * 1e3,
-        real_of(p, "most_s") * 1e3, real_of(p, "steps"), real_of(p, "predicted_s") * 1e3,
-        real_of(p, "tokens_per_s"), rate * 1e-12);
+    fprintf(out,
+            "%s: %.2f ms per step (%.2f to %.2f in %.0f steps), predicted %.2f; %.0f tokens/s; "
+            "%.3f TFLOP/s",
+            text_of(p, "precision"), real_of(p, "step_s") * 1e3, real_of(p, "least_s") * 1e3,
+            real_of(p, "most_s") * 1e3, real_of(p, "steps"), real_of(p, "predicted_s") * 1e3,
+            real_of(p, "tokens_per_s"), rate * 1e-12);
     if (peak > 0)
         fprintf(out, ", %.1f %% of %.3f (%s)", rate / peak * 100, peak * 1e-12,
                 text_of(p, "peak_from"));

@@ -1,10 +1,10 @@
-/* The clock of suite `kernels`, and what it finds as rows. */
+/* The clock of suite `kernels`, and its results as rows. */
 #include "base/clock.h"
 #include "commands/bench_kernels.h"
 #include <stdlib.h>
 #include <time.h>
 
-static int cpu_time; /* one thread: its CPU time is measured */
+static int cpu_time; /* set with one thread: CPU time is measured */
 
 void pst_bench_use_cpu_time(int use) { cpu_time = use; }
 
@@ -38,14 +38,14 @@ void pst_bench_note_poll(void *unused) {
 pst_status pst_bench_time_once(pst_bench_kernels *s, pst_launch_fn fn, const void *block,
                                double *seconds) {
     uint64_t ns, start;
-    if (s->site.far) {
-        PST_TRY(pst_bench_site_time(&s->site, fn, block, &ns));
+    if (s->target.far) {
+        PST_TRY(pst_bench_target_time(&s->target, fn, block, &ns));
         *seconds = (double)ns * 1e-9;
         return PST_OK;
     }
     start = pst_bench_now_ns();
     pst_bench_polls.last_ns = 0;
-    PST_TRY(fn(s->site.device, block));
+    PST_TRY(fn(s->target.device, block));
     *seconds = (double)(pst_bench_now_ns() - start) * 1e-9;
     return PST_OK;
 }

@@ -1,5 +1,6 @@
-/* `penstock doctor`: what this machine has and what is missing for what. Everything is gathered
- * into one JSON value, which is then printed as JSON or as text, so that both say the same. */
+/* `penstock doctor`: what this machine has and what is missing for which purpose. All results
+ * are gathered into one JSON value, which is printed as JSON or as text, so that both contain
+ * the same. */
 #include "backends/machine.h"
 #include "backends/module.h"
 #include "backends/registry.h"
@@ -29,8 +30,7 @@ static const char *first_line(const char *path, char *line, int bytes) {
     return line;
 }
 
-/* What stands behind "key ... :" in a file of such lines; "" when the key is not there. Returns
- * value. */
+/* The value behind "key ... :" in a file of such lines; "" if there is none. Returns value. */
 static const char *value_of(const char *path, const char *key, char *value, size_t bytes) {
     char line[512];
     FILE *f = fopen(path, "r");
@@ -116,7 +116,7 @@ static json_t *topology(void) {
                      "caches", caches);
 }
 
-/* What parallel.bind would do to as many ranks as there are cores that this process may use. */
+/* The binding that parallel.bind would set for one rank per core that this process may use. */
 static json_t *binding(void) {
     hwloc_topology_t t;
     json_t *ranks = json_array();
@@ -150,7 +150,7 @@ static json_t *libraries(void) {
                      hwloc, "jansson", jansson_version_str(), "glibc", gnu_get_libc_version());
 }
 
-/* One list of the registry: each name with the reason why it cannot be used here, null when it
+/* One list of the registry: each name with the reason why it cannot be used here; null if it
  * can. */
 static json_t *backends(const char *kind) {
     json_t *list = json_array();
@@ -161,8 +161,8 @@ static json_t *backends(const char *kind) {
     return list;
 }
 
-/* The back end that is loaded, in its own words: libraries, driver, GPUs; and how messages get to
- * it. */
+/* The accelerator module's own description (libraries, driver, GPUs) and how messages reach the
+ * device. */
 static json_t *module(void) {
     const pst_module *m = pst_module_get();
     const char *line;
@@ -176,8 +176,9 @@ static json_t *module(void) {
         json_array_append_new(lines, json_string(line));
     pst_comm_ucx_resources(ucx, sizeof ucx);
     line = strstr(ucx, "cuda")
-               ? "messages go straight from its memory, where UCX knows CUDA on all hosts, as here"
-               : "messages go through the host's memory: UCX here does not know CUDA";
+               ? "messages are sent directly from device memory if UCX supports CUDA on all hosts, "
+                 "as it does on this one"
+               : "messages are copied through host memory: this UCX has no CUDA support";
     json_array_append_new(lines, json_string(line));
     return json_pack("{s:s,s:n,s:o}", "name", m->name, "why_not", "about", lines);
 }
@@ -186,7 +187,7 @@ static json_t *between_hosts(void) {
     char by[512], text[640];
     pst_comm_ucx_inter_host(by, sizeof by);
     snprintf(text, sizeof text,
-             "messages go by %s; not encrypted: use a private network or WireGuard", by);
+             "messages use %s; not encrypted: use a private network or WireGuard", by);
     return json_string(text);
 }
 
@@ -237,8 +238,8 @@ static void print_machine(json_t *j, FILE *out) {
                 gib(int_of(each, "bytes")));
 }
 
-/* "binding       auto: none (one NUMA node); core: rank 0 on 0, rank 1 on 1": of many ranks the
- *                first and the last. */
+/* "binding auto: none (one NUMA node); core: rank 0 on 0, rank 1 on 1": if there are many ranks,
+ * only the first two and the last. */
 static void print_binding(json_t *j, FILE *out) {
     json_t *ranks = json_object_get(j, "core"), *each;
     size_t i, n = json_array_size(ranks);
@@ -266,10 +267,11 @@ static int list_of(json_t *need) {
     return strcmp(text_of(need, "level"), "needed") ? 2 : 1;
 }
 
-/* Three lists: what is there, what training needs and lacks, and what else is missing, each with
- * its remedy. */
+/* Three lists: what was found, what is missing but needed, and what else is missing, each with
+ * its fix. */
 static void print_needs(json_t *needs, FILE *out) {
-    static const char *const titles[] = {"there:", "missing, and needed:", "missing:"};
+    static const char *const titles[] = {
+        "found:", "missing, but needed for training:", "missing, not needed for training:"};
     json_t *each;
     size_t i;
     for (int list = 0; list < 3; list++) {
@@ -277,7 +279,7 @@ static void print_needs(json_t *needs, FILE *out) {
         json_array_foreach(needs, i, each) {
             if (list_of(each) != list) continue;
             if (n++ == 0) fprintf(out, "%s\n", titles[list]);
-            fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"),
+            fprintf(out, "  %-23s for %s; %s\n", text_of(each, "what"), text_of(each, "for"),
                     text_of(each, "detail"));
             if (list && *text_of(each, "fix"))
                 fprintf(out, "  %-23s -> %s\n", "", text_of(each, "fix"));
@@ -306,7 +308,7 @@ static void print_text(json_t *j, FILE *out) {
     print_needs(json_object_get(j, "needs"), out);
 }
 
-/* ENOMEM naming what is needed and missing. */
+/* ENOMEM that names what is missing but needed. */
 static pst_status verdict(json_t *needs) {
     char missing[512] = "";
     json_t *each;
@@ -319,13 +321,13 @@ static pst_status verdict(json_t *needs) {
         snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "",
                  text_of(each, "what"));
     }
-    return *missing ? pst_fail(PST_ENOMEM, "missing, and needed for training: %s", missing)
+    return *missing ? pst_fail(PST_ENOMEM, "missing, but needed for training: %s", missing)
                     : PST_OK;
 }
 
 pst_status pst_doctor(int json, FILE *out) {
     json_t *j = gather();
-    if (!j) return pst_fail(PST_ENOMEM, "no memory for the doctor's findings");
+    if (!j) return pst_fail(PST_ENOMEM, "no memory for the results of doctor");
     pst_status status = verdict(json_object_get(j, "needs"));
     if (json) {
         json_dumpf(j, out, JSON_INDENT(2));

@@ -1,5 +1,5 @@
-/* `penstock doctor --cluster-out`: this machine as a cluster file, one node with a device for every
- * core that this process may use. Its speeds are the nominal ones: `penstock profile` measures. */
+/* `penstock doctor --cluster-out`: this machine as a cluster file: one node with a device for
+ * every core that this process may use. Speeds are nominal; `penstock profile` measures them. */
 #include "base/file.h"
 #include "penstock/run.h"
 #include "pipeline/cluster/cluster.h"
@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Cores of a NUMA node; where there are none known, processors. */
+/* Number of cores in a NUMA node; processors if no cores are known. */
 static uint32_t cores_in(hwloc_topology_t t, hwloc_const_cpuset_t set) {
     int n = hwloc_get_nbobjs_inside_cpuset_by_type(t, set, HWLOC_OBJ_CORE);
     if (n <= 0) n = hwloc_get_nbobjs_inside_cpuset_by_type(t, set, HWLOC_OBJ_PU);
     return n > 0 ? (uint32_t)n : 0;
 }
 
-/* Returns its cores. */
+/* Prints a line for each NUMA node; returns the number of cores. */
 static uint32_t print_numa_node(hwloc_topology_t t, hwloc_const_cpuset_t allowed, hwloc_obj_t node,
                                 FILE *out) {
     hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, node);
@@ -43,11 +43,9 @@ static void print_node(hwloc_topology_t t, hwloc_const_cpuset_t allowed, FILE *o
     name[sizeof name - 1] = 0;
     name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] = 0;
     fprintf(out,
-            "# This machine, a device for each core; memory is shared out. Speeds are nominal: a "
-            "core computes %g GFLOP/s\n"
-            "# (penstock profile measures it); of other machines, join the files, and say what is "
-            "between them: ib, "
-            "ethernet.\nnodes:\n  - ",
+            "# This machine with one device per core; each core has an equal part of the memory. "
+            "Speeds are nominal: %g GFLOP/s\n# per core (penstock profile measures them). For "
+            "several machines, join their files and add the links between them.\nnodes:\n  - ",
             cpu->flops[PST_F32] * 1e-9);
     if (*name) fprintf(out, "name: \"%s\"\n    ", name);
     fprintf(out,

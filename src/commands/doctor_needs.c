@@ -1,5 +1,5 @@
-/* What training needs or likes to have on a machine: one row each, with a check that looks, what it
- * is for, and what would mend it (a Debian package, a setting). */
+/* What training needs or profits from on a machine: one row each, with a check, its purpose, and
+ * what fixes it (a Debian package, a setting). */
 #include "backends/machine.h"
 #include "backends/module.h"
 #include "base/limit.h"
@@ -19,8 +19,8 @@
 
 enum { DETAIL = 512, SHM_MIB_PER_RANK = 5, LEAST_FILES = 256 };
 
-/* What was found goes to detail; nonzero: it is there. `name` is the row's, for checks that several
- * rows share. */
+/* A check writes what it found to detail; nonzero: it is there. `name` is the row's, for checks
+ * that several rows share. */
 typedef int check(const char *name, char detail[DETAIL]);
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static int say_errno(char detail[DETAIL], const char *what) {
     return 0;
 }
 
-/* First line of a file without its newline; "absent" when there is none. */
+/* First line of a file without its newline; "absent" if there is no file. */
 static void first_line(const char *path, char line[DETAIL]) {
     FILE *f = fopen(path, "r");
     snprintf(line, DETAIL, "absent");
@@ -56,7 +56,7 @@ static int check_proc(const char *name, char detail[DETAIL]) {
     return access("/proc/self/exe", X_OK) == 0 || say_errno(detail, "/proc/self/exe");
 }
 
-/* Room for the receive buffers of as many ranks as there are processors. */
+/* Whether the receive buffers of one rank per processor fit. */
 static int check_shm(const char *name, char detail[DETAIL]) {
     (void)name;
     char object[64];
@@ -92,7 +92,7 @@ static int check_limit(int resource, rlim_t least, char detail[DETAIL]) {
         return say_errno(detail, "getrlimit");
     if (limit.rlim_cur == RLIM_INFINITY) snprintf(detail, DETAIL, "no limit");
     else snprintf(detail, DETAIL, "limit %llu", (unsigned long long)limit.rlim_cur);
-    return limit.rlim_cur >= least; /* no limit is the largest number */
+    return limit.rlim_cur >= least; /* RLIM_INFINITY is the largest number */
 }
 
 static int check_files(const char *name, char detail[DETAIL]) {
@@ -100,7 +100,7 @@ static int check_files(const char *name, char detail[DETAIL]) {
     return check_limit(RLIMIT_NOFILE, LEAST_FILES, detail);
 }
 
-/* Of a rank for each processor, two at least, and their launcher. */
+/* Threads and processes of one rank per processor, at least two ranks, and their launcher. */
 static int check_tasks(const char *name, char detail[DETAIL]) {
     (void)name;
     uint32_t ranks = pst_machine_cpus() > 2 ? pst_machine_cpus() : 2;
@@ -109,8 +109,9 @@ static int check_tasks(const char *name, char detail[DETAIL]) {
              got = pst_limit_tasks(wanted);
     check_limit(RLIMIT_NPROC, 0, detail);
     size_t used = strlen(detail);
-    snprintf(detail + used, DETAIL - used, "; %u of %u that %u ranks have can be started", got,
-             wanted, wanted / (uint32_t)each);
+    snprintf(detail + used, DETAIL - used,
+             "; %u of the %u processes and threads of %u ranks can be started", got, wanted,
+             wanted / (uint32_t)each);
     return got == wanted;
 }
 
@@ -176,7 +177,7 @@ static int check_level(const char *name, char detail[DETAIL]) {
         pst_error_clear();
         return 0;
     }
-    snprintf(detail, DETAIL, "%s", level && *level ? level : "not set: whatever this CPU has");
+    snprintf(detail, DETAIL, "%s", level && *level ? level : "not set: the best that this CPU has");
     return 1;
 }
 
@@ -186,8 +187,8 @@ static int check_huge_pages(const char *name, char detail[DETAIL]) {
     return strcmp(detail, "absent") != 0 && !strstr(detail, "[never]");
 }
 
-/* Single-copy transfers between ranks read the other's memory: the kernel or a sandbox may forbid
- * it. */
+/* Single-copy transfers between ranks read each other's memory; the kernel or a sandbox may
+ * forbid it. */
 static int check_cma(const char *name, char detail[DETAIL]) {
     (void)name;
     char scope[DETAIL];
@@ -208,11 +209,11 @@ static int check_topology(const char *name, char detail[DETAIL]) {
     return online;
 }
 
-/* A file in this folder that has no name and so leaves nothing behind; -1 with errno. */
+/* Opens a nameless temporary file in this folder; -1 with errno. */
 static int open_here(int flags) {
     int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
-    char file[] = ".penstock-doctor-XXXXXX"; /* file systems without such files */
+    char file[] = ".penstock-doctor-XXXXXX"; /* for file systems without nameless files */
     fd = mkostemp(file, O_CLOEXEC | flags);
     if (fd >= 0) unlink(file);
     return fd;
@@ -247,14 +248,14 @@ static int check_rdma(const char *name, char detail[DETAIL]) {
     return !strncmp(detail, "RDMA", 4);
 }
 
-/* The module of GPUs and what it needs. */
+/* The accelerator module and what it needs. */
 static int check_cuda(const char *name, char detail[DETAIL]) {
     (void)name;
     const pst_device_config config = {.threads = 1};
     const pst_module *m = pst_module_get();
     const char *why = m ? NULL : pst_module_why();
     if (m && m->device->reject) why = m->device->reject(&config);
-    snprintf(detail, DETAIL, "%s", why ? why : "the module loads, and there is a GPU for it");
+    snprintf(detail, DETAIL, "%s", why ? why : "the module loads and finds a GPU");
     return !why;
 }
 
@@ -262,33 +263,32 @@ static int check_cuda(const char *name, char detail[DETAIL]) {
 
 static const struct {
     const char *level, *what, *used_for, *fix;
-    check *look;
+    check *run;
 } rows[] = {
     {"needed", "/proc", "starting ranks", "mount -t proc proc /proc", check_proc},
     {"needed", "shared memory", "messages between ranks of one host",
      "a larger tmpfs on /dev/shm; in a container --shm-size=1g", check_shm},
-    {"needed", "temporary folder", "starting ranks", "TMPDIR=FOLDER that can be written",
-     check_temporary},
+    {"needed", "temporary folder", "starting ranks",
+     "TMPDIR=FOLDER with a folder that can be written", check_temporary},
     {"needed", "open files", "connections between ranks", "ulimit -n 1024", check_files},
     {"needed", "processes", "starting ranks and their threads",
      "ulimit -u unlimited; in a container a larger --pids-limit", check_tasks},
-    {"needed", "stack", "what libraries put on it when ranks start", "ulimit -s 8192", check_stack},
+    {"needed", "stack", "the libraries that ranks load", "ulimit -s 8192", check_stack},
     {"needed", "file size", "memory that ranks share, and checkpoints", "ulimit -f unlimited",
      check_file_size},
     {"needed", "UCX shared memory", "messages between ranks of one host",
      "apt-get install --reinstall libucx0; UCX_TLS unset", check_local},
     {"needed", "PENSTOCK_ISA", "lowering the instruction set",
      "unset it, or give a level that this CPU has", check_level},
-    {"faster", "AVX2 or AVX-512", "fast kernels (plain C without)",
-     "a newer processor; in a virtual machine its own processor type (cpu: host)",
-     check_instructions},
-    {"faster", "cross-memory attach", "large messages in one copy (slower without)",
+    {"faster", "AVX2 or AVX-512", "fast kernels (else plain C)",
+     "a newer processor; in a virtual machine the CPU type host", check_instructions},
+    {"faster", "cross-memory attach", "large messages in one copy (else in two)",
      "sysctl kernel.yama.ptrace_scope=0; in a container --cap-add=SYS_PTRACE", check_cma},
     {"faster", "transparent huge pages", "fewer page faults in large arenas",
      "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled", check_huge_pages},
     {"faster", "topology", "caches and NUMA nodes (hwloc)", "mount -t sysfs sysfs /sys",
      check_topology},
-    {"faster", "direct I/O", "checkpoints that leave the page cache alone (through it without)",
+    {"faster", "direct I/O", "checkpoints that bypass the page cache (else through it)",
      "a folder on a disk's file system", check_direct},
     {"other", "writable folder", "runs/ (or --runs DIR)", "another folder, or --runs DIR",
      check_folder},
@@ -296,28 +296,29 @@ static const struct {
     {"other", "private memory", "arenas of any size", "ulimit -d unlimited", check_private},
     {"other", "UCX TCP", "ranks on several hosts",
      "a network interface that is up (ip link); UCX_TLS unset", check_tcp},
-    {"other", "mpirun", "starting ranks with mpirun (penstock train -n needs no launcher)",
+    {"other", "mpirun", "starting ranks with mpirun (penstock train -n works without)",
      "apt-get install openmpi-bin", on_path},
     {"other", "srun", "starting ranks with srun --mpi=pmix", "apt-get install slurm-client",
      on_path},
     {"other", "perf", "measuring kernels with hardware counters", "apt-get install linux-perf",
      on_path},
-    {"other", "tensorboard", "looking at a run's tb/", "pip install tensorboard", on_path},
-    {"other", "RDMA", "messages between hosts (TCP without)",
-     "an adapter for InfiniBand or RoCE and its driver; apt-get install ibverbs-providers; UCX_TLS "
+    {"other", "tensorboard", "viewing a run's tb/ folder", "pip install tensorboard", on_path},
+    {"other", "RDMA", "fast messages between hosts (else TCP)",
+     "an InfiniBand or RoCE adapter and its driver; apt-get install ibverbs-providers; UCX_TLS "
      "unset",
      check_rdma},
     {"other", "locked memory", "RDMA between hosts",
      "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)", check_locked},
     {"other", "CUDA", "computing on GPUs",
-     "an NVIDIA GPU with its driver; cuBLASLt and cuDNN, here and when it is built", check_cuda},
+     "an NVIDIA GPU with its driver; cuBLASLt and cuDNN, when penstock is built and when it runs",
+     check_cuda},
 };
 
 json_t *pst_doctor_needs(void) {
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char detail[DETAIL] = "";
-        int there = rows[i].look(rows[i].what, detail);
+        int there = rows[i].run(rows[i].what, detail);
         json_t *need =
             json_pack("{s:s,s:b,s:s,s:s,s:s,s:s}", "what", rows[i].what, "there", there, "detail",
                       detail, "for", rows[i].used_for, "fix", rows[i].fix, "level", rows[i].level);

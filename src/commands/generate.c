@@ -1,5 +1,5 @@
-/* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed
- * afresh for every token. */
+/* `penstock generate`: text from a checkpoint. One rank, forward only; every token computes the
+ * whole window again. */
 #include "backends/machine.h"
 #include "base/rng.h"
 #include "base/sized.h"
@@ -24,25 +24,25 @@ typedef struct {
     pst_config *config;
     pst_prepared *p;
     pst_group *group;
-    int32_t *tokens; /* prompt and continuation; behind them */
-    int32_t *window; /* what the model reads of them */
+    int32_t *tokens; /* prompt and continuation; the window follows them */
+    int32_t *window; /* the model's input */
     uint64_t n_token;
     uint32_t data, logits; /* tensors */
 } generator;
 
-/* A program's data may have any tokens: so many as there are bytes are taken for bytes. */
+/* A program may train on any tokens (data.kind custom); if there are as many as bytes, they are
+ * taken as bytes. */
 static pst_status check_tokens(const pst_config *c, const char *source) {
     if (strcmp(c->data.kind, "custom") || !strcmp(c->model.kind, "custom") ||
         c->model.vocabulary == BYTES)
         return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "%s: its tokens are those of the program that trained it (data.kind custom), "
-                    "and penstock generates "
-                    "from bytes (256 tokens) only",
+                    "%s: its tokens come from the program that trained it (data.kind custom); "
+                    "penstock generate supports only bytes as tokens (256)",
                     source);
 }
 
-/* The configuration that a checkpoint carries; the device is what this machine has. */
+/* The configuration in a checkpoint, with this machine's device. */
 static pst_status config_of_checkpoint(const char *source, pst_config **config) {
     static const char *const override[] = {"parallel.device=auto"};
     struct stat st;
@@ -63,23 +63,23 @@ static pst_status config_of_checkpoint(const char *source, pst_config **config) 
     return status;
 }
 
-/* A Hugging Face model says its sizes in config.json. Its tokens must be bytes: no other tokenizer
- * is here. */
+/* The sizes of a Hugging Face model, from config.json. Its tokens must be bytes: there is no
+ * other tokenizer. */
 static pst_status config_of_hf(const char *source, pst_config **config) {
     pst_model_config m = {0};
     char text[512];
     struct stat st;
     pst_safetensors_file *f;
     if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) {
-        /* what is wrong with the file itself comes first */
+        /* an error in the file itself is reported first */
         PST_TRY(pst_safetensors_open(source, &f));
         pst_safetensors_close(f);
     }
     PST_TRY(pst_hf_config(source, &m));
     PST_TRY(pst_hf_check_tokens(
         source, "byte",
-        "but penstock generates from bytes (256 tokens) only: give a model of bytes, such as "
-        "penstock convert writes of a run on text"));
+        "but penstock generate supports only bytes as tokens (256): give a model of bytes, such as "
+        "one that penstock convert has written from a run on text"));
     snprintf(text, sizeof text,
              "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, "
              "activation: %s}\n"
@@ -97,7 +97,7 @@ static pst_status open_model(generator *g, const char *source) {
     PST_TRY(pst_prepare_kind(g->config, &options));
     PST_TRY(pst_prepare(g->config, &options, &g->p));
     if (!g->p->model->continues)
-        return pst_fail(PST_EINPUT, "%s: a model of kind %s does not continue text", source,
+        return pst_fail(PST_EINPUT, "%s: a model of kind %s cannot continue text", source,
                         g->p->model->name);
     PST_TRY(pst_world_single.open(&world));
     pst_status status = pst_group_open(world, "self", 1, &g->group);
@@ -140,7 +140,7 @@ static int32_t most_likely(const float *logit, uint32_t n) {
     return (int32_t)best;
 }
 
-/* Softmax of logits/temperature over the top k, inverted at u in [0, 1). */
+/* Samples from softmax(logits/temperature) over the top k; u in [0, 1) selects the token. */
 static int32_t draw(const float *logit, uint32_t n, const pst_generate_options *o, double u) {
     if (o->temperature <= 0) return most_likely(logit, n);
     float floor_ =
@@ -204,18 +204,18 @@ static pst_status check_options(const pst_generate_options *o, const FILE *out) 
     if (!o->source || !out)
         return pst_fail(PST_EINPUT, "pst_generate: %s is NULL", out ? "source" : "out");
     if (o->tokens < 0 || o->tokens > PST_GENERATE_MAX)
-        return pst_fail(PST_EINPUT, "pst_generate: tokens must be 0 to %d, not %" PRId64,
-                        PST_GENERATE_MAX, o->tokens);
+        return pst_fail(PST_EINPUT, "pst_generate: tokens is %" PRId64 ", expected 0 to %d",
+                        o->tokens, PST_GENERATE_MAX);
     if (o->top_k < 0)
-        return pst_fail(PST_EINPUT, "pst_generate: top_k must be 0 or more, not %" PRId64,
+        return pst_fail(PST_EINPUT, "pst_generate: top_k is %" PRId64 ", expected 0 or more",
                         o->top_k);
-    if (!(o->temperature >= 0)) /* NaN neither */
-        return pst_fail(PST_EINPUT, "pst_generate: temperature must be 0 or more, not %g",
+    if (!(o->temperature >= 0)) /* also refuses NaN */
+        return pst_fail(PST_EINPUT, "pst_generate: temperature is %g, expected 0 or more",
                         o->temperature);
     return PST_OK;
 }
 
-/* Of a job: one text, not one per rank. */
+/* In a job of several ranks only rank 0 prints. */
 static int writes(void) {
     const char *world = pst_registry_world()->name,
                *rank = getenv(strcmp(world, "tcp") ? "PMIX_RANK" : "RANK");

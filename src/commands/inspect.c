@@ -1,5 +1,5 @@
-/* `penstock inspect`: shows what stands in a checkpoint, a safetensors file, a plan or a graph's
- * text, and what a run file becomes: graph, plan, schedule, instructions, memory. */
+/* `penstock inspect`: shows the contents of a checkpoint, a safetensors file, a plan or a
+ * graph's text, and what a run file leads to: graph, plan, schedule, instruction lists, memory. */
 #include "base/hash.h"
 #include "base/sized.h"
 #include "checkpoint/parts.h"
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* XXH3 of a tensor's bytes as they stand in the file. */
+/* XXH3 of a tensor's bytes in the file. */
 static pst_status hash_of(const pst_safetensors_file *f, const pst_safetensors_entry *e,
                           uint64_t *hash) {
     uint8_t *bytes = malloc(e->bytes ? e->bytes : 1);
@@ -50,7 +50,7 @@ static pst_status inspect_safetensors(const char *path, FILE *out) {
     pst_status status = PST_OK;
     uint64_t elements = 0;
     PST_TRY(pst_safetensors_open(path, &f));
-    for (uint32_t i = 0; i < f->n_meta; i++) /* hashes stand behind their tensors */
+    for (uint32_t i = 0; i < f->n_meta; i++) /* hashes are printed with their tensors */
         if (strncmp(f->meta_key[i], PST_CKPT_HASH_KEY, strlen(PST_CKPT_HASH_KEY)))
             fprintf(out, "%s: %s\n", f->meta_key[i], f->meta_value[i]);
     for (uint32_t i = 0; i < f->n_entry && status == PST_OK; i++)
@@ -80,8 +80,8 @@ static void print_memory(const pst_prepared *p, FILE *out) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         pst_memory_map_print(p->memory[r], p->graph, out);
     fprintf(out,
-            "beside the arenas: at most %d MiB per process to write checkpoints through, and what "
-            "libraries need\n",
+            "outside the arenas: at most %d MiB per process of buffers for checkpoints, and the "
+            "memory of libraries\n",
             PST_SAVER_THREADS * (PST_SHARD_PIECE >> 20));
 }
 
@@ -96,14 +96,14 @@ static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
         print_memory(p, out);
         return PST_OK;
     }
-    return pst_fail(PST_EINPUT,
-                    "cannot show '%s' of a run file (there are: graph, tape, plan, schedule, "
-                    "instructions, memory)",
-                    what);
+    return pst_fail(
+        PST_EINPUT,
+        "--show '%s': expected graph, tape, plan, schedule, instructions or memory for a run file",
+        what);
 }
 
-/* Its plan (NULL: none), ranks and threads; one that is found when a run starts is found for this
- * machine as it is now. */
+/* Its plan (NULL: none), ranks and threads; with parallel.plan auto the search uses this machine
+ * as it is now. */
 static pst_status take_plan(const pst_inspect_options *o, pst_config **c, pst_plan **plan,
                             pst_prepare_options *options) {
     if (!pst_config_is_auto(*c)) PST_TRY(pst_planned_config(c, plan));
@@ -149,7 +149,7 @@ static void print_job(const pst_plan *plan, FILE *out) {
     for (uint32_t k = 0; grid.data > 1 && l->micros && k < grid.data; k++)
         fprintf(out, "%s%u", k ? ", " : ", micro-batches of each replica: ", l->micros[k]);
     if (grid.data > 1) fputc('\n', out);
-    if (plan->run) fprintf(out, "made from %s", plan->run);
+    if (plan->run) fprintf(out, "from %s", plan->run);
     for (uint32_t i = 0; plan->run && i < plan->n_override; i++)
         fprintf(out, " %s", plan->override[i]);
     if (plan->run) fputc('\n', out);
@@ -174,14 +174,14 @@ static pst_status inspect_plan(const char *path, FILE *out) {
     fprintf(out, "predicted: step %.3f ms, flush %.3f ms, bubble %.2f%%\n",
             (double)plan->step_ns * 1e-6, (double)plan->flush_ns * 1e-6, plan->bubble * 100);
     if (plan->bound_ns)
-        fprintf(out, "no layout's step is shorter than %.3f ms: gap %.2f%%\n",
+        fprintf(out, "lower bound of all layouts %.3f ms: gap %.2f%%\n",
                 (double)plan->bound_ns * 1e-6,
                 ((double)plan->step_ns / (double)plan->bound_ns - 1) * 100);
     pst_plan_close(plan);
     return PST_OK;
 }
 
-/* A plan or a graph says so in its first lines. */
+/* A plan or a graph is recognized by its first lines. */
 static int says(const char *path, const char *word) {
     char text[4096];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -206,8 +206,7 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
     if (graph && !o->ranks) return pst_inspect_graph(o->path, o->what, out);
     if (!folder && !hf && !plan && !graph) return inspect_run(o, out);
     if (o->ranks || *o->what)
-        return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it",
-                        o->path);
+        return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks need one", o->path);
     if (plan) return inspect_plan(o->path, out);
     if (!hf) return pst_ckpt_print(o->path, out);
     return folder ? inspect_hf(o->path, out) : inspect_safetensors(o->path, out);

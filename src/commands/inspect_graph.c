@@ -1,5 +1,5 @@
-/* `penstock inspect` of a graph's text, as --show graph writes it and an editor may have changed
- * it: whether it is one, and what it costs, operator by operator. */
+/* `penstock inspect` of a graph file, written by --show graph and perhaps edited: checks it, and
+ * prints the cost of each operator. */
 #include "base/file.h"
 #include "commands/inspect_graph.h"
 #include "graph/tape.h"
@@ -25,7 +25,7 @@ static void print_tensors(const pst_graph *g, const char *title, pst_tensor_role
     if (n) fputc('\n', out);
 }
 
-/* FLOP of every pass of a micro-batch. */
+/* FLOPs of all passes of a micro-batch. */
 static void add_cost(const pst_graph *g, const pst_node *node, uint64_t flops[PST_PASS_COUNT]) {
     for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
         pst_arg args[PST_MAX_ARG];
@@ -43,7 +43,7 @@ static void print_row(const char *name, uint32_t n, const uint64_t flops[PST_PAS
             (double)flops[PST_PASS_B] * 1e-6, (double)flops[PST_PASS_W] * 1e-6);
 }
 
-/* Kinds of operators, in the order in which they come first. */
+/* Kinds of operators, in order of first occurrence. */
 static void print_kinds(const pst_graph *g, FILE *out) {
     uint64_t all[PST_PASS_COUNT] = {0};
     fprintf(out, "%-16s %5s %14s %14s %14s\n", "operators", "", "F MFLOP", "B MFLOP", "W MFLOP");
@@ -72,7 +72,7 @@ static void print_sums(const pst_graph *g, FILE *out) {
     print_tensors(g, "reads       ", PST_TENSOR_DATA, out);
     print_tensors(g, "gives       ", PST_TENSOR_OUTPUT, out);
     print_kinds(g, out);
-    fprintf(out, "hash        %016" PRIx64 " (a plan for this graph has it as graph_hash)\n",
+    fprintf(out, "hash        %016" PRIx64 " (graph_hash in a plan for this graph)\n",
             pst_graph_hash(g));
 }
 
@@ -88,15 +88,14 @@ static pst_status show(const pst_graph *g, const char *path, const char *what, F
     if (!strcmp(what, "graph")) return pst_graph_print(g, out);
     if (!strcmp(what, "tape")) return print_tape(g, out);
     if (*what)
-        return pst_fail(PST_EINPUT, "%s is a graph, of which --show has graph and tape, not '%s'",
-                        path, what);
+        return pst_fail(PST_EINPUT, "%s is a graph: --show can be graph or tape, not '%s'", path,
+                        what);
     print_sums(g, out);
     return PST_OK;
 }
 
 static pst_status parse_into(const char *text, size_t bytes, const char *file, void *graph) {
-    if (strlen(text) != bytes)
-        return pst_fail(PST_EINPUT, "%s: there is a zero byte in its text", file);
+    if (strlen(text) != bytes) return pst_fail(PST_EINPUT, "%s: its text has a zero byte", file);
     return pst_graph_parse(text, file, graph);
 }
 

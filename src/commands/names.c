@@ -5,7 +5,7 @@
 #include "pipeline/schedule/schedule.h"
 #include <string.h>
 
-/* Of the schedules, those that a run can name: `forward` is what evaluation uses. */
+/* Schedules that a run can name; `forward` is used by evaluation only. */
 const char *pst_builtin_name(const char *kind, size_t i) {
     const char *name;
     if (!strcmp(kind, "suite")) return pst_bench_suite_name((uint32_t)i);

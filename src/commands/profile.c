@@ -1,5 +1,5 @@
-/* `penstock profile`: starts the ranks that measure (profile_rank.c, profile_link.c), and writes
- * what they have found as a profile; or joins profiles. */
+/* `penstock profile`: starts the ranks that measure (profile_rank.c, profile_link.c) and writes
+ * their results as a profile; or joins profiles. */
 #include "commands/profile.h"
 #include "prepare/profile_use.h"
 #include "backends/machine.h"
@@ -16,9 +16,9 @@ static const pst_bench_suite suites[] = {{"profile", NULL, pst_profile_rank, NUL
                                          {"messages", NULL, pst_profile_messages, NULL},
                                          {"exchanges", NULL, pst_profile_exchanges, NULL}};
 
-/* --- what is asked for ------------------------------------------------------------------------ */
+/* --- options ---------------------------------------------------------------------------------- */
 
-/* "1,2,4"; NULL: the one that the run has. */
+/* Reads "1,2,4"; NULL: the run's own value. */
 static pst_status read_choices(const char *name, const char *text, uint32_t own, uint32_t *n,
                                uint32_t *value) {
     *n = 1;
@@ -43,8 +43,8 @@ static int by_number(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* Those that stages of the run have, each once; of more than fit, the first. */
-static void own_degrees(const pst_config *c, pst_profile_take *take) {
+/* The run's tensor degrees, each once; at most PST_PROFILE_CHOICES. */
+static void own_degrees(const pst_config *c, pst_profile_request *take) {
     take->n_tensor = 0;
     for (uint32_t s = 0; s < c->parallel.n_tensors; s++) {
         uint32_t degree = (uint32_t)strtoul(c->parallel.tensors[s], NULL, 10), i = 0;
@@ -56,7 +56,7 @@ static void own_degrees(const pst_config *c, pst_profile_take *take) {
     qsort(take->tensor, take->n_tensor, sizeof *take->tensor, by_number);
 }
 
-/* A run that leaves its degrees open is planned with a rank for each processor. */
+/* If the run leaves its degrees open, one rank per processor, as in a plan. */
 static int64_t open_ranks(const pst_profile_options *o, const pst_config *c) {
     const pst_device_config config = {.threads = 1};
     const pst_device_ops *ops;
@@ -69,17 +69,17 @@ static int64_t open_ranks(const pst_profile_options *o, const pst_config *c) {
 }
 
 static pst_status read_take(const pst_profile_options *o, const pst_config *c,
-                            pst_profile_take *take) {
+                            pst_profile_request *take) {
     uint32_t n_rank;
     if (o->n_override > PST_PROFILE_OVERRIDES)
         return pst_fail(PST_EINPUT, "more than %d overrides", PST_PROFILE_OVERRIDES);
     PST_TRY(pst_prepare_ranks(c, open_ranks(o, c), &n_rank));
-    *take = (pst_profile_take){.run = o->file[0],
-                               .override = o->override,
-                               .n_override = o->n_override,
-                               .threads = pst_setup_threads(c, NULL, n_rank),
-                               .device = "cpu",
-                               .seconds = o->seconds > 0 ? o->seconds : 1};
+    *take = (pst_profile_request){.run = o->file[0],
+                                  .override = o->override,
+                                  .n_override = o->n_override,
+                                  .threads = pst_setup_threads(c, NULL, n_rank),
+                                  .device = "cpu",
+                                  .seconds = o->seconds > 0 ? o->seconds : 1};
     PST_TRY(read_choices("--micro-batches", o->micro_batches, (uint32_t)c->train.micro_batch,
                          &take->n_micro_batch, take->micro_batch));
     own_degrees(c, take);
@@ -113,8 +113,8 @@ static pst_status run_suite(const pst_bench *b, const pst_bench_suite *suite, ui
     return status;
 }
 
-/* More tensor ranks than processors would be timed taking turns: they are left out. Messages and
- * exchanges of devices that the host cannot reach are modelled. */
+/* Leaves out degrees above the number of processors, whose ranks would only take turns. Messages
+ * and exchanges of devices with memory of their own are estimated. */
 static pst_status measure(const pst_bench *b, pst_profile *p) {
     const pst_profile_head *head = pst_profile_head_of(p);
     PST_TRY(run_suite(b, &suites[0], head->ranks, p));
@@ -134,35 +134,33 @@ static pst_status write_profile(const pst_profile *p, const char *path) {
     return pst_file_replace(path, print_profile, p);
 }
 
-/* force: as if `from` were of the same machine. */
+/* force: joins even if the profiles differ in machine, precision or optimizer. */
 static pst_status join(pst_profile *to, const pst_profile *from, const char *path, int force) {
     pst_status status = force ? pst_profile_force(to, from) : pst_profile_merge(to, from);
     return status == PST_OK
                ? PST_OK
-               : pst_fail(status, "%s: %s; --force joins them all the same", path, pst_error());
+               : pst_fail(status, "%s: %s; use --force to join them anyway", path, pst_error());
 }
 
-/* What the file has already, if there is one, before anything is measured that could not be added
- * to it; else NULL. */
+/* The existing profile in the output file, or NULL. Checked before anything is measured that
+ * could not be added to it. */
 static pst_status open_file(const pst_profile_options *o, const pst_profile_head *fresh,
-                            pst_profile **there) {
-    *there = NULL;
+                            pst_profile **existing) {
+    *existing = NULL;
     if (access(o->output, F_OK)) return PST_OK;
-    PST_TRY(pst_profile_load(o->output, there));
-    if (o->force || pst_profile_joins(*there, fresh) == PST_OK) return PST_OK;
-    pst_profile_close(*there), *there = NULL;
-    return pst_fail(
-        PST_EINPUT,
-        "%s: %s, and cannot be added to; name another file, or --force adds all the same",
-        o->output, pst_error());
+    PST_TRY(pst_profile_load(o->output, existing));
+    if (o->force || pst_profile_joins(*existing, fresh) == PST_OK) return PST_OK;
+    pst_profile_close(*existing), *existing = NULL;
+    return pst_fail(PST_EINPUT, "%s: %s; write to another file, or use --force to add anyway",
+                    o->output, pst_error());
 }
 
-static pst_status add_to_file(const pst_profile_options *o, pst_profile *there,
+static pst_status add_to_file(const pst_profile_options *o, pst_profile *existing,
                               const pst_profile *fresh, FILE *out) {
     uint32_t n = 0;
-    if (there) PST_TRY(pst_profile_force(there, fresh));
-    PST_TRY(write_profile(there ? there : fresh, o->output));
-    pst_profile_rows(there ? there : fresh, &n);
+    if (existing) PST_TRY(pst_profile_force(existing, fresh));
+    PST_TRY(write_profile(existing ? existing : fresh, o->output));
+    pst_profile_rows(existing ? existing : fresh, &n);
     fprintf(out, "%s: %u durations\n", o->output, n);
     return PST_OK;
 }
@@ -187,7 +185,7 @@ static pst_status join_files(const pst_profile_options *o, FILE *out) {
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-/* One of the ranks that were started. */
+/* Runs in one of the ranks that were started. */
 static pst_status run_as_rank(const pst_bench *b) {
     const char *name = pst_bench_ranks_started();
     json_t *found = NULL;
@@ -201,8 +199,8 @@ static pst_status run_as_rank(const pst_bench *b) {
                     "penstock profile starts its ranks itself: start it without a launcher");
 }
 
-/* Here, once, rather than in each rank that is started. */
-static pst_status check_precision(const pst_config *c, const pst_profile_take *take) {
+/* checked once here instead of in each rank */
+static pst_status check_precision(const pst_config *c, const pst_profile_request *take) {
     const pst_device_config config = {.threads = take->threads};
     pst_prepare_options options = {.threads = take->threads};
     pst_dtype dtype;
@@ -212,9 +210,9 @@ static pst_status check_precision(const pst_config *c, const pst_profile_take *t
 }
 
 static pst_status profile(const pst_profile_options *o, const pst_config *c, FILE *out) {
-    pst_profile_take take;
+    pst_profile_request take;
     pst_profile_head head;
-    pst_profile *p = NULL, *there = NULL;
+    pst_profile *p = NULL, *existing = NULL;
     PST_TRY(read_take(o, c, &take));
     pst_profile_here(c, take.threads, &head);
     if (*head.device) take.device = head.device;
@@ -222,12 +220,12 @@ static pst_status profile(const pst_profile_options *o, const pst_config *c, FIL
     const pst_bench b = {.options = &ranks, .config = c, .threads = take.threads, .profile = &take};
     if (strcmp(pst_registry_world()->name, "single")) return run_as_rank(&b);
     PST_TRY(check_precision(c, &take));
-    PST_TRY(open_file(o, &head, &there));
+    PST_TRY(open_file(o, &head, &existing));
     pst_status status = pst_profile_open(&head, &p);
     if (status == PST_OK) status = measure(&b, p);
-    if (status == PST_OK) status = add_to_file(o, there, p, out);
+    if (status == PST_OK) status = add_to_file(o, existing, p, out);
     pst_profile_close(p);
-    pst_profile_close(there);
+    pst_profile_close(existing);
     return status;
 }
 

@@ -1,6 +1,6 @@
-/* What ranks of `penstock profile` exchange: messages to a rank that has fallen asleep over
- * waiting, as most that wait in a pipeline have; and sums among tensor ranks, which come together
- * within microseconds. Two ranks, or as many as share an operator, in a job of their own. */
+/* The messages of `penstock profile`: to a rank that sleeps while it waits, as most ranks of a
+ * pipeline do; and exchanges among tensor ranks, which arrive within microseconds of each other.
+ * Runs in a job of two ranks, or of as many as a tensor group has. */
 #include "base/clock.h"
 #include "comm/collective/collective.h"
 #include "comm/transport/transport.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum { CHANNEL = 1, ANSWER = 2, MOST = 4 << 20, LEAST_ROUNDS = 5, ROUNDS = 200 };
-#define ASLEEP_NS UINT64_C(500000) /* after which a receiver sleeps (comm/transport/wait.c) */
-#define SIZE_NS UINT64_C(40000000) /* for each size */
+#define ASLEEP_NS UINT64_C(500000) /* a receiver sleeps after this wait (comm/transport/wait.c) */
+#define SIZE_NS UINT64_C(40000000) /* per size */
 
 typedef struct {
     pst_world *world;
@@ -53,7 +53,7 @@ static pst_status transfer(links *l, int sends, uint32_t channel, void *mem, uin
     }
 }
 
-/* From the post of a message of rank 0 to when rank 1 has it; ranks of a host share the clock. */
+/* Time from rank 0's post of a message until rank 1 has it; ranks of a host share the clock. */
 static pst_status one_message(links *l, uint64_t bytes, uint64_t *ns) {
     int first = l->world->rank == 0;
     uint64_t began = pst_monotonic_ns(), arrived;
@@ -88,7 +88,7 @@ static pst_status finish(links *l) {
 }
 
 static pst_status open_group(links *l) {
-    uint32_t *host = calloc(l->world->size, sizeof *host); /* all on this one */
+    uint32_t *host = calloc(l->world->size, sizeof *host); /* all ranks are on this host */
     pst_status status =
         host ? pst_coll_open(l->t, NULL, l->world->size, PST_CHANNEL_COLLECTIVE, &l->coll)
              : pst_fail(PST_ENOMEM, "no memory for hosts");
@@ -99,7 +99,7 @@ static pst_status open_group(links *l) {
     return status;
 }
 
-/* Rank 0 says how many rounds there will be: all have to make as many. */
+/* Rank 0 decides the number of rounds: all ranks have to take part in each. */
 static pst_status agree(links *l, uint32_t *rounds) {
     memcpy(l->mem, rounds, sizeof *rounds);
     PST_TRY(pst_coll_start(l->coll, PST_COLL_BROADCAST, l->mem, 8, PST_F32, 0));
@@ -109,7 +109,8 @@ static pst_status agree(links *l, uint32_t *rounds) {
     return PST_OK;
 }
 
-/* A row is of the bytes that a rank receives: as an operator counts them (graph/op_tensor.c). */
+/* A row's size is the bytes that each rank receives, as operators count them
+ * (src/graph/op_tensor.c). */
 static pst_status time_sums(links *l) {
     uint64_t ns[ROUNDS];
     uint32_t parts = l->world->size;

@@ -1,9 +1,9 @@
-/* What a rank of `penstock profile` does: it trains the run's model by itself, on synthetic data,
- * and times what the executor launches, where it launches it: operands lie where a run's lie, were
- * written by the operator before, and weights come back as cold as in a run. First rank 0 alone,
- * while the others wait; then all at once, each its own. Everything is measured in several rounds,
- * and the median of them counts: a host that is busy for some seconds slows one round down and not
- * all. */
+/* A rank of `penstock profile`. It trains the run's model on its own with synthetic data, and
+ * times the operators where the executor launches them, so that operands lie where they do in a
+ * run, were written by the operator before, and weights are as cold in the caches. First rank 0
+ * runs alone while the others wait; then all run at once. Everything is measured in several
+ * rounds, and their median counts: if the host is busy for some seconds, only one round is
+ * slower. */
 #include "backends/machine.h"
 #include "run/step.h"
 #include "base/clock.h"
@@ -14,11 +14,11 @@
 #include <string.h>
 
 enum { ROUNDS = 5, STEPS = 32, MICROS = 4, KEYS = 3 * PST_PASS_COUNT };
-#define SLOW_NS UINT64_C(4000000000)  /* a step, as modelled */
-#define ALL_NS UINT64_C(120000000000) /* beyond which no other round begins */
-enum { SAMPLES = STEPS * MICROS, ROOM = 64 * SAMPLES };
+#define SLOW_NS UINT64_C(4000000000)  /* a step, as estimated */
+#define ALL_NS UINT64_C(120000000000) /* no further round begins after this */
+enum { SAMPLES = STEPS * MICROS, POOL = 64 * SAMPLES };
 
-/* What is measured at a time. again: only what recomputation runs that no other pass is. */
+/* One measurement. again: only what recomputation adds. */
 typedef struct {
     uint32_t micro_batch, tensor;
     int again;
@@ -29,11 +29,11 @@ typedef struct {
     pst_trainer t;
     pst_config *config;
     uint32_t n_slot, n_step;
-    double *ns;           /* [n_slot][SAMPLES], of which there are */
+    double *ns;           /* [n_slot][SAMPLES]; n has how many are set */
     uint32_t *n;          /* [n_slot] */
-    double *room;         /* [ROOM] of slots that look alike */
-    double launch[STEPS]; /* between two operators */
-    double *flush;        /* [instructions of the list][STEPS], of those that are no passes */
+    double *pool;         /* [POOL] samples of all slots with the same key */
+    double launch[STEPS]; /* time between two operators */
+    double *flush;        /* [instructions of the list][STEPS], for those that are no passes */
 } session;
 
 static uint32_t slot_of(const pst_op_span *s) {
@@ -44,8 +44,8 @@ static uint32_t slot_of(const pst_op_span *s) {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The run file, but for the layout: one stage in this process, and a few micro-batches. */
-static pst_status configure(const pst_profile_take *take, const choice *what, int small,
+/* The run file with another layout: one stage in this process, and a few micro-batches. */
+static pst_status configure(const pst_profile_request *take, const choice *what, int small,
                             pst_config **config) {
     static const char *const alone[] = {
         "parallel.pipeline=1",  "parallel.data=1",         "parallel.transport=self",
@@ -73,25 +73,25 @@ static pst_status configure(const pst_profile_take *take, const choice *what, in
     return pst_config_load(take->run, override, n, config);
 }
 
-/* may_refuse: a model that takes too long as a whole. */
+/* may_refuse: ENOMEM if a step of the whole model takes too long. */
 static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) {
     pst_trainer *t = &s->t;
     uint64_t most = pst_machine_memory() / ranks_here, bytes = 0;
-    int host; /* what the models of speed and memory are of */
+    int host; /* only the host's speed and memory are known here */
     PST_TRY(pst_synthetic_plan(s->config, t));
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) bytes += t->p->memory[r]->total;
     host = pst_registry_is_host(t->p->options.device);
     if (host && may_refuse && t->p->timing->step_ns > SLOW_NS)
-        return pst_fail(PST_ENOMEM, "measuring the run's steps would take too long");
+        return pst_fail(PST_ENOMEM, "the steps of the whole model take too long to measure");
     if (host && most && bytes > most)
-        return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
+        return pst_fail(PST_ENOMEM, "the model needs more memory than this machine has");
     PST_TRY(pst_synthetic_ranks(t));
     s->n_slot = t->p->graph->n_node * KEYS;
     s->n = calloc(s->n_slot, sizeof *s->n);
     s->ns = calloc((size_t)s->n_slot * SAMPLES, sizeof *s->ns);
-    s->room = calloc(ROOM, sizeof *s->room);
+    s->pool = calloc(POOL, sizeof *s->pool);
     s->flush = calloc((size_t)t->p->job->list[0].n_instr * STEPS, sizeof *s->flush);
-    return s->n && s->ns && s->room && s->flush ? PST_OK
+    return s->n && s->ns && s->pool && s->flush ? PST_OK
                                                 : pst_fail(PST_ENOMEM, "no memory for a profile");
 }
 
@@ -100,14 +100,14 @@ static void close_session(session *s) {
     pst_config_close(s->config);
     free(s->ns);
     free(s->n);
-    free(s->room);
+    free(s->pool);
     free(s->flush);
     *s = (session){.config = NULL};
 }
 
-/* A model that is too large or too slow for this machine is measured by its first two layers:
- * shapes are the same. */
-static pst_status open_session(session *s, const pst_profile_take *take, const choice *what,
+/* A model that is too large or too slow for this machine is measured by its first two layers,
+ * whose operators have the same shapes. */
+static pst_status open_session(session *s, const pst_profile_request *take, const choice *what,
                                uint32_t ranks_here) {
     pst_status status = PST_ENOMEM;
     for (int small = 0; small < 2 && status == PST_ENOMEM; small++) {
@@ -121,7 +121,7 @@ static pst_status open_session(session *s, const pst_profile_take *take, const c
 
 /* --- measuring -------------------------------------------------------------------------------- */
 
-/* What rank 0 here has launched in the step just done. */
+/* Collects what rank 0 of this process has launched in the last step. */
 static void note_step(session *s) {
     const pst_rank *r = s->t.group->local[0];
     const pst_instr_list *list = &s->t.p->job->list[0];
@@ -143,7 +143,7 @@ static void note_step(session *s) {
     s->n_step++;
 }
 
-/* The first step counts for nothing: caches and pages are cold. */
+/* The first step does not count: caches and pages are cold. */
 static pst_status train(session *s, double seconds) {
     uint64_t until = 0;
     s->n_step = 0;
@@ -168,8 +168,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Mean without an eighth on either side: what stood still for something else in between is left
- * out, but not that the first micro-batch of a step finds caches full of optimizer state. */
+/* Mean without the highest and lowest eighth: this removes interruptions, but keeps the first
+ * micro-batch of each step, which finds the caches full of optimizer state. */
 static double middle(double *x, uint32_t n) {
     uint32_t from = n / 8, to = n - from;
     double sum = 0;
@@ -178,7 +178,7 @@ static double middle(double *x, uint32_t n) {
     return n ? sum / (to - from) : 0;
 }
 
-/* The row of this, or a new one without durations. */
+/* The row with this key, or a new one without durations. */
 static json_t *find_row(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size,
                         int busy) {
     json_t *row;
@@ -195,7 +195,7 @@ static json_t *find_row(json_t *rows, pst_profile_kind kind, const char *text, u
     return row;
 }
 
-/* What one round has found. */
+/* Adds the durations of one round. */
 static void add(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size, int busy,
                 double ns) {
     if (ns > 0)
@@ -203,7 +203,7 @@ static void add(json_t *rows, pst_profile_kind kind, const char *text, uint64_t 
                               json_real(ns));
 }
 
-/* In place of the durations of all rounds, their median. */
+/* Replaces the durations of all rounds by their median. */
 static void take_medians(json_t *rows) {
     json_t *row;
     size_t i;
@@ -218,7 +218,7 @@ static void take_medians(json_t *rows) {
     }
 }
 
-/* Of all slots that look alike. */
+/* Mean over all slots with the same key. */
 static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t *rows) {
     const pst_graph *g = s->t.p->graph;
     char mine[PST_PROFILE_TEXT], other[PST_PROFILE_TEXT];
@@ -230,21 +230,21 @@ static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t
         pst_profile_shape(g, g->node + i / KEYS, (int)(i % KEYS / PST_PASS_COUNT),
                           (pst_pass)(i % PST_PASS_COUNT), other);
         if (strcmp(mine, other)) continue;
-        for (uint32_t k = 0; k < s->n[i] && n < ROOM; k++)
-            s->room[n++] = s->ns[(size_t)i * SAMPLES + k];
+        for (uint32_t k = 0; k < s->n[i] && n < POOL; k++)
+            s->pool[n++] = s->ns[(size_t)i * SAMPLES + k];
         done[i] = 1;
     }
-    add(rows, PST_PROFILE_PASS, mine, 0, busy, middle(s->room, n));
+    add(rows, PST_PROFILE_PASS, mine, 0, busy, middle(s->pool, n));
 }
 
-/* Elements that a flush instruction works on: of a parameter, or of all. */
+/* Number of elements that a flush instruction works on: of one parameter, or of all. */
 static uint64_t size_of_flush(const pst_graph *g, const pst_instr *in, uint64_t all) {
     if (in->opcode == PST_OP_GATHER) return 0;
     if (in->opcode != PST_OP_REDUCE) return all;
     return in->n ? in->n : pst_param_elements(g->param + in->param);
 }
 
-/* The instructions behind all passes. */
+/* Times the instructions after the last pass. */
 static void add_flush(session *s, int busy, json_t *rows) {
     static const struct {
         uint8_t opcode;
@@ -267,7 +267,7 @@ static void add_flush(session *s, int busy, json_t *rows) {
         }
 }
 
-/* Exchanges among tensor ranks of one process are none. */
+/* Not measured here: tensor ranks of one process exchange nothing. */
 static int is_measured(const session *s, const choice *what, uint32_t slot) {
     const pst_node *node = s->t.p->graph->node + slot / KEYS;
     uint32_t extra = slot % KEYS / PST_PASS_COUNT;
@@ -289,8 +289,8 @@ static pst_status report(session *s, const choice *what, int busy, json_t *rows)
     return PST_OK;
 }
 
-/* One choice: rank 0 alone, then all. */
-static pst_status measure(const pst_profile_take *take, const choice *what, pst_world *world,
+/* Measures one choice: rank 0 alone, then all ranks. */
+static pst_status measure(const pst_profile_request *take, const choice *what, pst_world *world,
                           json_t *rows) {
     double seconds = (what->again ? take->seconds / 4 : take->seconds) / ROUNDS;
     session s;
@@ -304,8 +304,8 @@ static pst_status measure(const pst_profile_take *take, const choice *what, pst_
     return status;
 }
 
-/* Every choice once. */
-static pst_status measure_all(const pst_profile_take *take, pst_world *world, json_t *rows) {
+/* Measures every choice once. */
+static pst_status measure_all(const pst_profile_request *take, pst_world *world, json_t *rows) {
     for (uint32_t k = 0; k < take->n_tensor; k++)
         for (uint32_t i = 0; i < 2 * take->n_micro_batch; i++) {
             const choice what = {take->micro_batch[i / 2], take->tensor[k], i % 2};
@@ -314,7 +314,7 @@ static pst_status measure_all(const pst_profile_take *take, pst_world *world, js
     return PST_OK;
 }
 
-/* Rank 0 says whether there is time for one more round. */
+/* Rank 0 decides whether there is time for another round. */
 static pst_status agree_more(pst_world *world, int done, uint64_t began, int *more) {
     uint64_t took = pst_monotonic_ns() - began;
     char key[40];

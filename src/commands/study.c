@@ -1,13 +1,13 @@
-/* `penstock simulate`: times a schedule, or the plan of a run, without training; optionally runs
- * the executor on the virtual clock beside it and compares every instruction, or in real time over
- * a transport and compares the makespan. */
+/* `penstock simulate`: simulates a schedule or the plan of a run. Optionally also runs the
+ * executor on a virtual clock and compares every instruction, or runs in real time over a
+ * transport and compares the makespan. */
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch/launch.h"
 #include "planning/page.h"
 #include "prepare/planned.h"
-#include "commands/rehearse.h"
+#include "commands/dry_run.h"
 #include "commands/study_parts.h"
 #include "pipeline/schedule/csv.h"
 #include "pipeline/execute/executor.h"
@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 5, MOST_ROUNDS = 10000 }; /* in real time */
-enum { MOST_PASSES = 1 << 22 }; /* stages x micro-batches of a study: seconds and a few GB */
+enum { ROUNDS = 5, MOST_ROUNDS = 10000 }; /* of a real-time run */
+enum { MOST_PASSES = 1 << 22 };           /* stages x micro-batches: takes seconds and a few GB */
 
 /* --- the executor on the virtual clock -------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ static pst_status compare(const pst_study *s, const pst_timing *timing, pst_exec
                 span[i].start != timing->span[r][i].start || span[i].end != timing->span[r][i].end;
     }
     fprintf(out,
-            "executor on the virtual clock: %" PRIu64 " instructions, %" PRIu64
+            "executor on a virtual clock: %" PRIu64 " instructions, %" PRIu64
             " with another start or end\n",
             compared, differing);
     return differing
@@ -102,7 +102,7 @@ static pst_status draw(const pst_study *s, const pst_timing *t, const char *path
 }
 
 static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_timing *t,
-                         const pst_rehearsal *r, FILE *out) {
+                         const pst_dry_run *r, FILE *out) {
     if (s->job->n_micro < s->job->grid.pipeline)
         pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro,
                 s->job->grid.pipeline);
@@ -128,20 +128,20 @@ static pst_status start_local(const pst_simulate_options *o, uint32_t n_rank) {
     return pst_launch_ended(&end);
 }
 
-/* Starts the ranks, is one of them, or (self) is all of them. Rank 0 reports. */
-static pst_status rehearse(const pst_simulate_options *o, pst_study *s, const pst_timing *t,
-                           FILE *out) {
+/* Starts the ranks, runs as one of them, or (self) runs all of them. Rank 0 reports. */
+static pst_status dry_run(const pst_simulate_options *o, pst_study *s, const pst_timing *t,
+                          FILE *out) {
     const pst_world_ops *ops = pst_registry_world();
     int alone = !strcmp(ops->name, "single"), self = !strcmp(o->transport, "self");
     pst_world *world;
-    pst_rehearsal r = {0};
+    pst_dry_run r = {0};
     if (alone && s->job->n_rank > 1 && !self && o->argv) return start_local(o, s->job->n_rank);
     PST_TRY(ops->open(&world));
     pst_status status = pst_registry_joins(o->transport, world, s->job->n_rank);
     if (status == PST_OK)
-        status = pst_rehearse(world, o->transport, s->job, s->cut, (uint32_t)o->rounds, &r);
+        status = pst_dry_run_measure(world, o->transport, s->job, s->cut, (uint32_t)o->rounds, &r);
     if (status == PST_OK && world->rank == 0) status = report(o, s, t, &r, out);
-    pst_rehearsal_close(&r);
+    pst_dry_run_close(&r);
     world->ops->close(world);
     return status;
 }
@@ -160,7 +160,7 @@ static double most_held(const pst_study *s) {
     return most;
 }
 
-/* A row of the table; list: NULL for text. */
+/* Prints a row of the table, or adds it to list (NULL: prints). */
 static pst_status add_row(const pst_study *s, const pst_timing *t, const char *name, json_t *list,
                           FILE *out) {
     double makespan = (double)t->step_ns * 1e-6, bound = (double)s->bound_ns * 1e-6,
@@ -193,7 +193,7 @@ static pst_status compare_one(const pst_simulate_options *o, const char *name, j
     return status;
 }
 
-/* Those that take the number of chunks that was asked for. */
+/* Only schedules with the number of chunks that was asked for. */
 static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
     uint32_t n;
     const pst_schedule_row *row = pst_schedule_rows(&n);
@@ -217,16 +217,15 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
     return status;
 }
 
-/* What a schedule is made from: a file, or numbers. */
+/* Checks what a schedule is made from: a file, or numbers. */
 static pst_status check_schedule(const pst_simulate_options *o) {
     if (pst_schedule_kind_of(o->schedule) == PST_SCHEDULE_FROM_FILE) {
         if (!*o->csv)
             return pst_fail(PST_EINPUT,
-                            "--schedule custom needs --csv FILE, which it is read from");
+                            "--schedule custom needs --csv FILE, the file with the schedule");
         if (o->stages || o->micro_batches || o->chunks)
-            return pst_fail(
-                PST_EINPUT,
-                "--schedule custom: the file says the numbers of stages, chunks and micro-batches");
+            return pst_fail(PST_EINPUT, "--schedule custom: the file sets the numbers of stages, "
+                                        "chunks and micro-batches; leave the options out");
         return PST_OK;
     }
     if (!o->stages) return pst_fail(PST_EINPUT, "--schedule needs --stages P");
@@ -252,15 +251,14 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL",
                         o->n_times && !o->times_ms ? "times_ms" : "memory");
     if (o->n_what_if < 0 || (o->n_what_if && (!o->what_if || !o->plan || o->transport)))
-        return pst_fail(
-            PST_EINPUT,
-            "pst_simulate_study: what_if changes the cluster of a plan, without a transport");
+        return pst_fail(PST_EINPUT,
+                        "pst_simulate_study: what_if needs a plan, and excludes a transport");
     if (!o->trace) taken.trace = "";
     if (!o->svg) taken.svg = "";
     if (!o->csv) taken.csv = "";
     if (!o->report) taken.report = "";
     if (o->transport && (o->rounds < 0 || o->rounds > MOST_ROUNDS))
-        return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible",
+        return pst_fail(PST_EINPUT, "pst_simulate_study: rounds is %" PRId64 ", expected 1 to %d",
                         o->rounds, MOST_ROUNDS);
     if (!o->rounds) taken.rounds = ROUNDS;
     if (!o->plan) PST_TRY(check_schedule(o));
@@ -268,7 +266,7 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
     pst_status status = o->plan ? pst_study_plan(o, &s) : pst_study_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
     if (status == PST_OK)
-        status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);
+        status = o->transport ? dry_run(o, &s, t, out) : report(o, &s, t, NULL, out);
     if (status == PST_OK && o->execute) status = execute(&s, t, o->json ? stderr : out);
     pst_timing_close(t);
     pst_study_close(&s);

@@ -1,11 +1,10 @@
-/* What a step would be without some of its communication: the same lists again, with messages, or
- * exchanges of tensor ranks, that take no time. What the step is longer by is what computation does
- * not hide. */
+/* Exposed communication: simulates the lists again with messages, or exchanges of tensor ranks,
+ * that take no time. The difference of the step times is what computation does not hide. */
 #include "commands/study_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Exchanges in the program of a pass, as its duration counts them. */
+/* Duration of the exchanges in the program of a pass, as counted in the pass's duration. */
 static uint64_t exchanges_ns(const pst_prepared *p, uint32_t rank, const pst_instr *in) {
     const pst_program *program = &p->cut->chunk[in->chunk].program[in->opcode];
     uint64_t ns = 0;
@@ -15,9 +14,10 @@ static uint64_t exchanges_ns(const pst_prepared *p, uint32_t rank, const pst_ins
     return ns < in->ns ? ns : in->ns;
 }
 
-/* Of one instruction, what it takes without: between stages, among replicas (and in the flush),
- * among tensor ranks. */
-static void take_away(const pst_prepared *p, uint32_t rank, pst_exposed_kind kind, pst_instr *in) {
+/* Removes one kind of communication from an instruction: between stages, among replicas (and in
+ * the flush), or among tensor ranks. */
+static void remove_communication(const pst_prepared *p, uint32_t rank, pst_exposed_kind kind,
+                                 pst_instr *in) {
     int sent = in->opcode == PST_OP_SEND || in->opcode == PST_OP_RECV,
         stages = in->local != PST_NONE;
     if (kind == PST_EXPOSED_TENSOR) {
@@ -40,9 +40,10 @@ static pst_status simulate_without(const pst_prepared *p, pst_exposed_kind kind,
         if (!job.list[r].instr)
             status = pst_fail(PST_ENOMEM, "no memory to simulate %u ranks", job.n_rank);
         else if (bytes)
-            memcpy(job.list[r].instr, p->job->list[r].instr, bytes); /* 0: not of the one lane */
+            memcpy(job.list[r].instr, p->job->list[r].instr, bytes); /* 0 bytes: a rank outside the
+                                                                        simulated pipeline */
         for (uint32_t i = 0; status == PST_OK && i < job.list[r].n_instr; i++)
-            take_away(p, r, kind, &job.list[r].instr[i]);
+            remove_communication(p, r, kind, &job.list[r].instr[i]);
     }
     if (status == PST_OK) status = pst_simulate(&job, &t);
     if (status == PST_OK) {
@@ -61,7 +62,7 @@ pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns,
         uint64_t without = step_ns;
         if (kind != PST_EXPOSED_TENSOR || p->grid.tensor > 1)
             PST_TRY(simulate_without(p, (pst_exposed_kind)kind, &without));
-        /* other orders of messages may be longer */
+        /* without a message, other messages may be delayed */
         exposed_ns[kind] = without < step_ns ? step_ns - without : 0;
     }
     return PST_OK;

@@ -1,7 +1,7 @@
 /* Private to study*.c: what is simulated, and who owns it. */
 #ifndef PST_COMMANDS_STUDY_PARTS_H
 #define PST_COMMANDS_STUDY_PARTS_H
-#include "commands/rehearse.h"
+#include "commands/dry_run.h"
 #include "penstock/run.h"
 #include "pipeline/solve/solve.h"
 #include "prepare/prepare.h"
@@ -13,19 +13,20 @@ typedef struct {
     pst_slots *slots;
     pst_config *config;     /* with a plan */
     pst_prepared *prepared; /* with a plan: owns what the fields above point to */
-    /* no order can end earlier, flush left out; for `solved` in the memory that ranks have */
+    /* lower bound over all orders, without the flush; for `solved` within the ranks' memory */
     uint64_t bound_ns;
-    /* [n_rank] most micro-batches of a stage with F begun and W not done; NULL with a plan */
+    /* [n_rank] the most micro-batches of a stage between the start of F and the end of W; NULL
+     * with a plan */
     double *held;
     int fits;               /* in --memory */
-    uint64_t exposed_ns[3]; /* with a plan: by pst_exposed_kind */
+    uint64_t exposed_ns[3]; /* with a plan: [pst_exposed_kind] */
 } pst_study;
 
-/* study_plan.c. Of a plan, prepared with the changes that o asks for. */
+/* study_plan.c. Loads and prepares a plan with the changes in o. */
 pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s);
 
-/* By how much a step is longer for messages between stages; for those among replicas, and of the
- * norm; for what tensor ranks exchange within passes. study_exposed.c. */
+/* study_exposed.c. By how much a step is longer because of messages between stages; because of
+ * messages among replicas and for the norm; because of exchanges of tensor ranks within passes. */
 typedef enum {
     PST_EXPOSED_STAGES,
     PST_EXPOSED_REPLICAS,
@@ -37,22 +38,22 @@ pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns,
 
 /* study_print.c. */
 uint32_t pst_study_chunks(const pst_study *s); /* of a rank */
-/* Most that a rank holds, in micro-batches of a whole stage. */
+/* Peak of activations on a rank, in micro-batches of a whole stage. */
 double pst_study_peak(const pst_study *s, const pst_timing *t, uint32_t rank);
 double pst_study_gap(const pst_study *s, const pst_timing *t);
-/* r: NULL when it was not run in real time. ENOMEM: cannot write. */
+/* r: NULL if nothing was run in real time. ENOMEM: cannot write. */
 pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
-                          const pst_rehearsal *r, FILE *out);
+                          const pst_dry_run *r, FILE *out);
 pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
-                          const pst_rehearsal *r, FILE *out);
-/* With --what-if: s is what came of it, beside the plan as it is. */
+                          const pst_dry_run *r, FILE *out);
+/* For --what-if: prints s, which has the changes, beside the plan without them. */
 pst_status pst_study_both(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
                           FILE *out);
 
-/* A schedule over synthetic stages, as the options say; "solved" is made for their durations and
- * memory. */
+/* A schedule over synthetic stages from the options; "solved" is computed for their durations
+ * and memory. */
 pst_status pst_study_schedule(const pst_simulate_options *o, pst_study *s);
-/* Whether "solved" can take so many passes. */
+/* Whether there are few enough passes for "solved". */
 int pst_study_solves(const pst_simulate_options *o);
 void pst_study_close(pst_study *s);
 #endif

@@ -1,17 +1,17 @@
-/* The plan that `penstock simulate` is asked about, prepared as its run would be. */
+/* Loads the plan for `penstock simulate` and prepares it as its run would. */
 #include "backends/machine.h"
 #include "commands/study_parts.h"
 #include "prepare/planned.h"
 #include <string.h>
 
-/* Every message takes so long, as over a link that is slow to answer. */
+/* Sets the duration of every message, as a link's latency. */
 static void set_transfers(pst_job *job, uint64_t ns) {
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (uint32_t i = 0; i < job->list[r].n_instr; i++)
             if (job->list[r].instr[i].queue != PST_Q_COMPUTE) job->list[r].instr[i].ns = ns;
 }
 
-/* The plan names the run file that says what the model is, or run.yaml stands beside it. */
+/* The run file that the plan names, else run.yaml beside the plan. */
 pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     char path[1024];
     pst_plan *plan = NULL;

@@ -1,5 +1,5 @@
-/* What `penstock simulate` says of a study, as text and as JSON; with --what-if, of the plan as it
- * is as well. */
+/* Prints the result of `penstock simulate` as text and as JSON; with --what-if also that of the
+ * unchanged plan. */
 #include "commands/study_parts.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double ratio(const pst_rehearsal *r, const pst_timing *t) {
+static double ratio(const pst_dry_run *r, const pst_timing *t) {
     return (double)r->makespan_ns[r->n_round / 2] / (double)t->step_ns;
 }
 
@@ -22,7 +22,7 @@ double pst_study_gap(const pst_study *s, const pst_timing *t) {
     return least ? (double)t->step_ns / (double)least - 1 : 0;
 }
 
-/* What a rank of a plan may use; 0: nobody says. */
+/* Memory that a rank of a plan may use; 0: not known. */
 static uint64_t capacity(const pst_study *s, uint32_t rank) {
     return pst_prepare_usable_bytes(s->prepared, (uint64_t)s->config->parallel.memory, rank);
 }
@@ -48,7 +48,7 @@ static void print_micros(const pst_job *job, FILE *out) {
 
 static void print_exposed(const pst_study *s, const pst_timing *t, FILE *out) {
     static const char *const names[PST_EXPOSED_COUNT] = {
-        "between stages", "among replicas and at the norm", "among tensor ranks"};
+        "between stages", "among replicas and for the norm", "among tensor ranks"};
     fputs("exposed   ", out);
     for (int kind = 0; kind < PST_EXPOSED_COUNT; kind++) {
         int there = kind == PST_EXPOSED_TENSOR ? s->job->grid.tensor > 1 : 1;
@@ -65,34 +65,32 @@ static void print_rank(const pst_study *s, const pst_timing *t, uint32_t k, FILE
             (double)t->span_ns[k] * 1e-6, pst_study_peak(s, t, k));
     if (!s->prepared) fprintf(out, "   %g\n", s->held[k]);
     else {
-        uint64_t room = capacity(s, k), bytes = s->prepared->memory[k]->total;
+        uint64_t limit = capacity(s, k), bytes = s->prepared->memory[k]->total;
         fprintf(out, "   %" PRIu64, bytes);
-        if (room) fprintf(out, " of %" PRIu64 "%s", room, bytes > room ? ": too many" : "");
+        if (limit) fprintf(out, " of %" PRIu64 "%s", limit, bytes > limit ? ": too much" : "");
         fputc('\n', out);
     }
 }
 
 pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
-                          const pst_rehearsal *r, FILE *out) {
+                          const pst_dry_run *r, FILE *out) {
     fprintf(out, "%s, %u stages", s->schedule->name, s->job->grid.pipeline);
     print_micros(s->job, out);
     if (pst_study_chunks(s) > 1) fprintf(out, ", %u chunks per stage", pst_study_chunks(s));
-    fprintf(
-        out,
-        "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms: gap %.2f%%\n",
-        (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
-        (double)(s->bound_ns + t->flush_ns) * 1e-6, pst_study_gap(s, t) * 100);
+    fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), lower bound %.6f ms: gap %.2f%%\n",
+            (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
+            (double)(s->bound_ns + t->flush_ns) * 1e-6, pst_study_gap(s, t) * 100);
     fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
     if (s->prepared) print_exposed(s, t, out);
     if (o->n_memory)
         fprintf(out, "memory    %s\n",
-                s->fits ? "it fits" : "it does not fit: see what is held to W");
+                s->fits ? "it fits" : "it does not fit: see column held to W");
     fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)   %s\n",
             s->prepared ? "peak bytes" : "held to W");
     for (uint32_t k = pst_job_gathers(s->job); k < s->job->n_rank; k = pst_job_next(s->job, k))
         print_rank(s, t, k, out);
     if (s->job->alone)
-        fprintf(out, "%4u ranks in all: %u pipelines side by side, of which this is the first\n",
+        fprintf(out, "%4u ranks in %u pipelines; the rows above are the first pipeline's\n",
                 s->job->n_rank, pst_grid_lanes(s->job->grid));
     if (r)
         fprintf(
@@ -106,8 +104,8 @@ pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, con
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t,
-                              const pst_rehearsal *r) {
+static json_t *json_dry_run(const pst_simulate_options *o, const pst_timing *t,
+                            const pst_dry_run *r) {
     json_t *rounds = json_array();
     for (uint32_t i = 0; i < r->n_round; i++)
         json_array_append_new(rounds, json_integer((json_int_t)r->makespan_ns[i]));
@@ -129,7 +127,7 @@ static json_t *json_rank(const pst_study *s, const pst_timing *t, uint32_t k) {
 
 /* NULL: no memory. */
 static json_t *gather(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
-                      const pst_rehearsal *r) {
+                      const pst_dry_run *r) {
     int failed = 0;
     json_t *ranks = json_array(), *peaks = json_array(), *held = json_array(),
            *micros = json_array();
@@ -154,7 +152,7 @@ static json_t *gather(const pst_simulate_options *o, const pst_study *s, const p
             json_pack("{s:I,s:I,s:I}", "stages", (json_int_t)s->exposed_ns[PST_EXPOSED_STAGES],
                       "replicas", (json_int_t)s->exposed_ns[PST_EXPOSED_REPLICAS], "tensor",
                       (json_int_t)s->exposed_ns[PST_EXPOSED_TENSOR]));
-    if (j && r) failed |= json_object_set_new(j, "measured", json_rehearsal(o, t, r));
+    if (j && r) failed |= json_object_set_new(j, "measured", json_dry_run(o, t, r));
     if (failed) {
         json_decref(j);
         j = NULL;
@@ -169,7 +167,7 @@ static pst_status dump(json_t *j, FILE *out) {
 }
 
 pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
-                          const pst_rehearsal *r, FILE *out) {
+                          const pst_dry_run *r, FILE *out) {
     return dump(gather(o, s, t, r), out);
 }
 

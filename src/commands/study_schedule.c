@@ -1,6 +1,6 @@
-/* Schedules over stages without a model: their durations, messages and memory as the options say.
- * `solved` is the shortest of what is solved for every way in which chunks can lie on ranks, and of
- * the named ones that fit: all are simulated. */
+/* Schedules over stages without a model; durations, messages and memory come from the options.
+ * `solved` is the shortest of all that fit, by simulation: the solver's results for each
+ * placement of chunks on ranks, and the named schedules. */
 #include "commands/study_parts.h"
 #include "pipeline/check/check.h"
 #include "pipeline/schedule/csv.h"
@@ -24,7 +24,7 @@ static uint64_t to_ns(double ms) { return (uint64_t)(ms * 1e6 + 0.5); }
 
 /* --- stages ----------------------------------------------------------------------------------- */
 
-/* What the chunks of a schedule take and hold: a rank's are equal parts of its stage. */
+/* Times and activations of the chunks of a schedule: each has an equal part of its rank's stage. */
 typedef struct {
     pst_pass_ns *ns;
     pst_hop_ns *hop;
@@ -42,10 +42,10 @@ static void close_stages(stages *x) {
 
 static pst_status check_counts(const pst_simulate_options *o, uint32_t n_rank) {
     if (o->n_times > 1 && o->n_times != n_rank)
-        return pst_fail(PST_EINPUT, "durations of %lld stages were given, there are %u",
+        return pst_fail(PST_EINPUT, "durations of %lld stages are given, but there are %u stages",
                         (long long)o->n_times, n_rank);
     if (o->n_memory > 1 && o->n_memory != n_rank)
-        return pst_fail(PST_EINPUT, "memory of %lld ranks was given, there are %u",
+        return pst_fail(PST_EINPUT, "memory of %lld ranks is given, but there are %u ranks",
                         (long long)o->n_memory, n_rank);
     return PST_OK;
 }
@@ -96,7 +96,7 @@ static pst_status find_held(pst_study *s, const stages *x) {
     return status;
 }
 
-/* From s->schedule all the rest. */
+/* Fills in everything else from s->schedule. */
 static pst_status build(const pst_simulate_options *o, const stages *x, pst_study *s) {
     pst_instr_cost cost = {.latency_ns = to_ns(o->transfer_ms), .flush = 0};
     PST_TRY(find_held(s, x));
@@ -114,16 +114,16 @@ static pst_status build(const pst_simulate_options *o, const stages *x, pst_stud
 typedef struct {
     pst_study study; /* the shortest so far; schedule NULL: none */
     uint64_t step_ns;
-    uint32_t n_place, at, best; /* placements; the one at hand; that of the shortest */
+    uint32_t n_place, at, best; /* placements; the current one; that of the shortest schedule */
     pst_solve_placement place[PST_SOLVE_PLACEMENTS];
-    uint64_t bound_ns[PST_SOLVE_PLACEMENTS]; /* 0: not solved for */
-    pst_status why;                          /* why nothing was solved; the first of them is told */
+    uint64_t bound_ns[PST_SOLVE_PLACEMENTS]; /* 0: not solved */
+    pst_status why;                      /* why nothing was solved: the first reason is reported */
     char text[256];
-} contest;
+} search;
 
-/* Takes over the schedule, closes it or keeps it. */
+/* Takes ownership of the schedule; keeps it if it is the shortest, else closes it. */
 static pst_status enter(const pst_simulate_options *o, const stages *x, pst_schedule *schedule,
-                        contest *best) {
+                        search *best) {
     pst_study s = {.schedule = schedule};
     pst_timing *t = NULL;
     pst_status status = build(o, x, &s);
@@ -140,9 +140,8 @@ static pst_status enter(const pst_simulate_options *o, const stages *x, pst_sche
     return status;
 }
 
-/* What cannot be solved for is passed over. */
-static pst_status solve_place(const pst_simulate_options *o, uint32_t budget_divisor,
-                              contest *best) {
+/* Solves for one placement; skips it if that is not possible. */
+static pst_status solve_place(const pst_simulate_options *o, uint32_t budget_divisor, search *best) {
     const pst_solve_placement *place = &best->place[best->at];
     pst_schedule *named = NULL, *schedule;
     stages x = {0};
@@ -168,9 +167,9 @@ static pst_status solve_place(const pst_simulate_options *o, uint32_t budget_div
     return status;
 }
 
-/* A named schedule can be shorter than what was solved by what a receive has to wait for. */
+/* Tries the named schedules: one may be shorter than the solver's because of waits at receives. */
 static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_row *row,
-                              contest *best) {
+                              search *best) {
     const pst_solve_placement *place = &best->place[best->at];
     pst_schedule *named;
     stages x = {0};
@@ -187,8 +186,8 @@ static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_
     return status;
 }
 
-/* A little for every placement, then all that may be done for the best of them. */
-static pst_status solve_places(const pst_simulate_options *o, contest *best) {
+/* A little search for every placement, then the rest of the effort for the best of them. */
+static pst_status solve_places(const pst_simulate_options *o, search *best) {
     uint32_t n_row, n = best->n_place = pst_solve_placements((uint32_t)o->chunks, best->place);
     const pst_schedule_row *row = pst_schedule_rows(&n_row);
     for (best->at = 0; best->at < n; best->at++) {
@@ -205,14 +204,15 @@ static pst_status solve_places(const pst_simulate_options *o, contest *best) {
 }
 
 static pst_status open_solved(const pst_simulate_options *o, pst_study *s) {
-    contest best = {.n_place = 0};
+    search best = {.n_place = 0};
     pst_status status = solve_places(o, &best);
     if (status != PST_OK) {
         pst_study_close(&best.study);
         return status;
     }
     *s = best.study;
-    s->bound_ns = best.step_ns; /* as good as any order of any placement, or better */
+    s->bound_ns = best.step_ns; /* the bound is the smallest of all placements, but not above the
+                                   best step */
     for (uint32_t i = 0; i < best.n_place; i++)
         if (best.bound_ns[i] && best.bound_ns[i] < s->bound_ns) s->bound_ns = best.bound_ns[i];
     return PST_OK;
@@ -224,7 +224,8 @@ int pst_study_solves(const pst_simulate_options *o) {
            chunks * (uint64_t)o->micro_batches <= PST_SOLVE_MOST_PASSES / 3;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the study as a whole
+ * ----------------------------------------------------------------------- */
 
 pst_status pst_study_schedule(const pst_simulate_options *o, pst_study *s) {
     stages x = {0};

@@ -17,7 +17,7 @@ done
 "$PENSTOCK" bench step --preset nano -B 1 -T 8 --threads 1 --precision fp32 >text 2>err </dev/null ||
     fail "step: status $?: $(cat err)"
 number='[0-9][0-9.]*'
-grep -q "^fp32: $number ms a step ($number to $number in $number), predicted $number; $number tokens/s; $number TFLOP/s, $number % of $number (measured, FMA); memory \($number\) MiB, predicted \1\$" text ||
+grep -q "^fp32: $number ms per step ($number to $number in $number steps), predicted $number; $number tokens/s; $number TFLOP/s, $number % of $number (measured, FMA); memory \($number\) MiB, predicted \1\$" text ||
     fail "step: $(cat text)"
 
 "$PENSTOCK" bench p2p --bytes 65536 --seconds 0.01 >text 2>err </dev/null || fail "p2p: status $?: $(cat err)"
@@ -36,13 +36,13 @@ refused() { # PATTERN ARGUMENT...
     pattern=$1 rc=0
     shift
     "$PENSTOCK" bench "$@" >/dev/null 2>err </dev/null || rc=$?
-    [ $rc = 2 ] && grep -q "$pattern" err && [ "$(wc -l <err)" = 1 ] || fail "bench $*: status $rc, $(cat err)"
+    [ $rc = 2 ] && grep -q -e "$pattern" err && [ "$(wc -l <err)" = 1 ] || fail "bench $*: status $rc, $(cat err)"
 }
 refused "did you mean 'kernels'" kernals
 refused "expected fp32, tf32, bf16, fp16, fp8 or both" --precision fp4
-refused "fp8: a CPU has no such products" kernels --preset nano --precision fp8
+refused "--precision fp8: CPUs have no matrix products" kernels --preset nano --precision fp8
 refused "did you mean 'all-reduce'" collectives --collective all-redcue
 refused "nanno" kernels --preset nanno
-refused "no operator 'convolution'" kernels --preset nano -B 1 -T 8 --op convolution
+refused "--op convolution: the model has no such operator" kernels --preset nano -B 1 -T 8 --op convolution
 refused "nosuch.yaml" kernels --run nosuch.yaml
 exit $bad

@@ -18,7 +18,7 @@ lacks() {
     [ $rc = "$status" ] || wrong "$what: status $rc, expected $status"
     sed -n '/^missing/,$p' out | grep -A 1 "^  $what " | grep -q -e "-> .*$fix" ||
         wrong "$what is not missing, to be mended by $fix"
-    [ "$status" = 0 ] || grep -q "^penstock: missing, and needed for training: .*$what" err ||
+    [ "$status" = 0 ] || grep -q "^penstock: missing, but needed for training: .*$what" err ||
         wrong "$what: not the reason"
 }
 

@@ -100,7 +100,7 @@ same a1 a2
 cp -r more others
 sed -i '/penstock_tokenizer/d' others/config.json
 byte_pairs="its 50257 tokens are GPT-2.s byte pairs (BPE), but"
-refuses "$byte_pairs penstock generates from bytes" generate others
+refuses "$byte_pairs penstock generate supports only bytes" generate others
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more model.weights=others name=refused
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused model.vocabulary=256 \
     model.weights=others

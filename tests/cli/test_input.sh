@@ -208,7 +208,7 @@ echo '{"model_type": "bert"}' >foreign/config.json
 expect 2 'only gpt2' "$PENSTOCK" generate foreign
 expect 2 'truncated' "$PENSTOCK" inspect truncated.safetensors
 expect 2 'huge.safetensors' "$PENSTOCK" inspect huge.safetensors
-expect 2 "cannot show 'foo'" "$PENSTOCK" inspect run.yaml --show foo
+expect 2 "--show 'foo': expected graph" "$PENSTOCK" inspect run.yaml --show foo
 expect 2 '40 ranks' "$PENSTOCK" inspect run.yaml -n 40
 
 # training that diverges

@@ -78,7 +78,7 @@ hash=$(sed -n 's/^hash  *\([0-9a-f]*\) .*/\1/p' out)
 "$PENSTOCK" inspect run.yaml -n 1 -s plan | grep -q "graph_hash: .*$hash" || fail "the plan has another hash than $hash"
 sed 's/features=72/features=73/' graph.txt >wrong.txt
 refuses '^penstock: wrong.txt:[0-9]*: .*' inspect wrong.txt
-refuses 'has graph and tape, not .memory' inspect graph.txt -s memory
+refuses '--show can be graph or tape, not .memory' inspect graph.txt -s memory
 refuses 'no run file' inspect graph.txt -n 2
 
 head -c 3000 hf/model.safetensors >cut.safetensors

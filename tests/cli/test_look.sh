@@ -50,5 +50,5 @@ PENSTOCK_ISA=sse9 "$PENSTOCK" train run.yaml -n 1 precision=fp32 >out 2>err
 [ $? = 2 ] && grep -q "^penstock: PENSTOCK_ISA is 'sse9'; it can be generic, avx2, avx512 (without bf16) or avx512_bf16$" err ||
     fail "sse9: $(cat err)"
 PENSTOCK_ISA=sse9 "$PENSTOCK" doctor >out 2>err
-[ $? = 4 ] && grep -q '^penstock: missing, and needed for training: .*PENSTOCK_ISA' err || fail "doctor, sse9: $(cat err)"
+[ $? = 4 ] && grep -q '^penstock: missing, but needed for training: .*PENSTOCK_ISA' err || fail "doctor, sse9: $(cat err)"
 exit $bad

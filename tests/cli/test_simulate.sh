@@ -36,10 +36,10 @@ expect 2 'nosuch.yaml' nosuch.yaml
 expect 2 'leave out --schedule' plan.yaml --schedule 1f1b
 expect 2 '--times, --message and --memory need --schedule' plan.yaml --times 1,1,1
 expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2
-expect 2 'durations of 3 stages were given, there are 2' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2,3:1,2,3
+expect 2 'durations of 3 stages are given, but there are 2' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2,3:1,2,3
 expect 2 '--memory' --schedule solved -p 2 -m 4 --memory 1:2
-expect 2 'memory of 3 ranks was given, there are 2' --schedule solved -p 2 -m 4 --memory 1,2,3
-expect 2 'the memory limit of rank 0 is 0, but a single micro-batch needs 1' --schedule solved -p 2 -m 4 --memory 0.4
+expect 2 'memory of 3 ranks is given, but there are 2' --schedule solved -p 2 -m 4 --memory 1,2,3
+expect 2 'rank 0 may hold 0, but one micro-batch alone holds 1' --schedule solved -p 2 -m 4 --memory 0.4
 expect 2 'many operands' a b
 expect 2 'exclude each other' --schedule 1f1b -p 2 -m 4 --transport self --execute
 expect 2 'expected one of ucx' --schedule 1f1b -p 2 -m 4 --transport nosuch
@@ -119,7 +119,7 @@ awk '/^makespan/ { ms[++n] = $2 } /^exposed/ { exposed++ } END { exit !(n == 2 &
     grep -q '^change .*(+0.00%)' out || fail "no change: $(cat out)"
 "$PENSTOCK" simulate runs/run/plan.yaml --what-if device.1.speed=0.25 --what-if device.0.memory=1K --execute >out 2>err ||
     fail "--what-if: $(cat err)"
-awk '/^makespan/ { ms[++n] = $2 } END { exit !(n == 2 && ms[2] > 1.5 * ms[1]) }' out && grep -q 'of 1024: too many' out &&
+awk '/^makespan/ { ms[++n] = $2 } END { exit !(n == 2 && ms[2] > 1.5 * ms[1]) }' out && grep -q 'of 1024: too much' out &&
     grep -q ' 0 with another start or end' out || fail "a slower device: $(cat out)"
 "$PENSTOCK" simulate runs/run/plan.yaml --what-if link.device.latency=10ms --json >out 2>err || fail "--what-if: $(cat err)"
 awk '/"makespan":/ { ms[++n] = $2 + 0 } /"stages": [0-9]+,?$/ && $2 + 0 > 1e7 { exposed = 1 } /"what_if"/ { w = 1 }

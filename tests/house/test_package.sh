@@ -110,7 +110,7 @@ $isolate chroot bare '/opt/some where/bin/penstock' doctor >doctor.out 2>doctor.
 [ $rc = 4 ] || fail "doctor on a bare machine: status $rc"
 for library in $needed; do
     if [ -e "bare/lib/$(cc -dumpmachine)/$library" ]; then # Debian itself has it
-        sed -n '/^there:/,$p' doctor.out | grep -q "^  $library " || fail "doctor on a bare machine misses $library"
+        sed -n '/^found:/,$p' doctor.out | grep -q "^  $library " || fail "doctor on a bare machine misses $library"
         continue
     fi
     grep -A 1 "^  $library " doctor.out | grep -q 'apt-get install' ||

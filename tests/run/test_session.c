@@ -630,15 +630,15 @@ static void wrong_generation(void **state) {
     REFUSED(pst_generate(&o, NULL), "out is NULL");
     REFUSED(pst_generate(&o, stdout), "nowhere: No such file");
     o.tokens = -5;
-    REFUSED(pst_generate(&o, stdout), "tokens must be 0 to 1000000000, not -5");
+    REFUSED(pst_generate(&o, stdout), "tokens is -5, expected 0 to 1000000000");
     o.tokens = PST_GENERATE_MAX + INT64_C(1);
     REFUSED(pst_generate(&o, stdout), "tokens must be");
     o.tokens = 1;
     o.top_k = -1;
-    REFUSED(pst_generate(&o, stdout), "top_k must be 0 or more, not -1");
+    REFUSED(pst_generate(&o, stdout), "top_k is -1, expected 0 or more");
     o.top_k = 0;
     o.temperature = NAN;
-    REFUSED(pst_generate(&o, stdout), "temperature must be 0 or more");
+    REFUSED(pst_generate(&o, stdout), "expected 0 or more");
 }
 
 static void wrong_settings(void **state) {

@@ -1,5 +1,5 @@
-/* See rehearse.h. */
-#include "commands/rehearse.h"
+/* See dry_run.h. */
+#include "commands/dry_run.h"
 #include "backends/registry.h"
 #include "comm/collective/collective.h"
 #include "comm/transport/transport.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* Messages that may be under way in one direction without sharing memory; nobody reads what they
- * say. */
+/* Number of messages in flight per direction that have buffers of their own; nobody reads their
+ * contents. */
 enum { RING = 8 };
 
 /* One round on one rank. */
@@ -32,16 +32,16 @@ typedef struct {
     uint64_t most_bytes;      /* of a message */
     uint8_t *memory;          /* [2][RING][most_bytes] */
     lap *lap;                 /* [n_rank] */
-} rehearsal;
+} dry_run;
 
 static void *memory_of(void *arg, const pst_instr *instr) {
-    const rehearsal *r = arg;
+    const dry_run *r = arg;
     return r->memory + ((instr->opcode == PST_OP_SEND) * RING + instr->seq % RING) * r->most_bytes;
 }
 
 /* --- open and close --------------------------------------------------------------------------- */
 
-static pst_status reserve(rehearsal *r, uint32_t n_local) {
+static pst_status reserve(dry_run *r, uint32_t n_local) {
     r->n_local = n_local;
     for (uint32_t k = 0; k < r->job->n_rank; k++)
         for (uint32_t i = 0; i < r->job->list[k].n_instr; i++)
@@ -52,10 +52,11 @@ static pst_status reserve(rehearsal *r, uint32_t n_local) {
     r->lap = calloc(r->job->n_rank, sizeof *r->lap);
     r->memory = calloc(2 * RING, r->most_bytes + 1);
     int all = r->device && r->executor && r->lap && r->memory;
-    return all ? PST_OK : pst_fail(PST_ENOMEM, "no memory to rehearse %u ranks", r->job->n_rank);
+    return all ? PST_OK
+               : pst_fail(PST_ENOMEM, "no memory for a dry run of %u ranks", r->job->n_rank);
 }
 
-static pst_status connect(rehearsal *r, pst_world *world, const char *transport) {
+static pst_status connect(dry_run *r, pst_world *world, const char *transport) {
     if (world->size == 1) return pst_self_hub_open(r->job->n_rank, NULL, &r->hub);
     PST_TRY(pst_registry_transport(transport, world, &r->ops));
     PST_TRY(pst_heartbeat_open(world, &r->heartbeat));
@@ -63,7 +64,7 @@ static pst_status connect(rehearsal *r, pst_world *world, const char *transport)
     return pst_coll_open(r->transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
 }
 
-static pst_status open_ranks(rehearsal *r, uint32_t first) {
+static pst_status open_ranks(dry_run *r, uint32_t first) {
     for (uint32_t i = 0; i < r->n_local; i++) {
         pst_device_config config = {.threads = 1};
         PST_TRY(pst_device_timed.open(&config, &r->device[i]));
@@ -78,7 +79,7 @@ static pst_status open_ranks(rehearsal *r, uint32_t first) {
     return PST_OK;
 }
 
-static void release(rehearsal *r, pst_status status) {
+static void release(dry_run *r, pst_status status) {
     if (status != PST_OK && r->heartbeat) pst_heartbeat_fail(r->heartbeat);
     if (status != PST_OK && r->transport) r->ops->abort(r->transport);
     for (uint32_t i = 0; i < r->n_local; i++) {
@@ -105,12 +106,12 @@ static uint64_t cpu_ns(void) {
 }
 
 static pst_status check_peers(void *arg) {
-    rehearsal *r = arg;
+    dry_run *r = arg;
     return r->heartbeat ? pst_heartbeat_check(r->heartbeat) : PST_OK;
 }
 
-/* All ranks know all laps afterwards; nobody leaves before all have come. */
-static pst_status gather(rehearsal *r, uint32_t rank, lap mine) {
+/* Afterwards all ranks know all times; nobody leaves before all have arrived. */
+static pst_status gather(dry_run *r, uint32_t rank, lap mine) {
     for (uint32_t k = 0; r->hub && k < r->job->n_rank; k++)
         r->lap[k] = (lap){mine.begin_ns, mine.end_ns, k ? 0 : mine.cpu_ns};
     if (r->hub) return PST_OK;
@@ -124,7 +125,7 @@ static pst_status gather(rehearsal *r, uint32_t rank, lap mine) {
     return status;
 }
 
-static pst_status run_round(rehearsal *r, uint32_t rank) {
+static pst_status run_round(dry_run *r, uint32_t rank) {
     lap mine = {.begin_ns = pst_monotonic_ns(), .cpu_ns = cpu_ns()};
     for (uint32_t i = 0; i < r->n_local; i++)
         PST_TRY(pst_executor_start(r->executor[i], r->job, r->cut));
@@ -139,7 +140,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static pst_status run_rounds(rehearsal *r, uint32_t rank, pst_rehearsal *out) {
+static pst_status run_rounds(dry_run *r, uint32_t rank, pst_dry_run *out) {
     uint64_t cpu = 0, wall = 0;
     PST_TRY(gather(r, rank, (lap){0}));
     for (uint32_t i = 0; i <= out->n_round; i++) {
@@ -158,14 +159,14 @@ static pst_status run_rounds(rehearsal *r, uint32_t rank, pst_rehearsal *out) {
     return PST_OK;
 }
 
-pst_status pst_rehearse(pst_world *world, const char *transport, const pst_job *job,
-                        const pst_cut *cut, uint32_t n_round, pst_rehearsal *out) {
-    rehearsal r = {.job = job, .cut = cut};
-    pst_rehearsal result = {n_round, calloc(n_round ? n_round : 1, sizeof *result.makespan_ns), 0,
-                            0};
+pst_status pst_dry_run_measure(pst_world *world, const char *transport, const pst_job *job,
+                               const pst_cut *cut, uint32_t n_round, pst_dry_run *out) {
+    dry_run r = {.job = job, .cut = cut};
+    pst_dry_run result = {n_round, calloc(n_round ? n_round : 1, sizeof *result.makespan_ns), 0, 0};
     if (world->size > 1 && world->size != job->n_rank) {
-        pst_rehearsal_close(&result);
-        return pst_fail(PST_EINPUT, "the job has %u processes, but %u stages are to be rehearsed",
+        pst_dry_run_close(&result);
+        return pst_fail(PST_EINPUT,
+                        "the job has %u processes, but the dry run needs one for each of %u stages",
                         world->size, job->n_rank);
     }
     pst_status status =
@@ -176,8 +177,8 @@ pst_status pst_rehearse(pst_world *world, const char *transport, const pst_job *
     if (status == PST_OK) status = run_rounds(&r, world->rank, &result);
     release(&r, status);
     if (status == PST_OK) *out = result;
-    else pst_rehearsal_close(&result);
+    else pst_dry_run_close(&result);
     return status;
 }
 
-void pst_rehearsal_close(pst_rehearsal *r) { free(r->makespan_ns); }
+void pst_dry_run_close(pst_dry_run *r) { free(r->makespan_ns); }
