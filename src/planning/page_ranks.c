@@ -123,7 +123,7 @@ static void add_memory(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) 
     for (uint32_t k = 0; k < PST_REGION_COUNT; k++) to->region[k] = map->bytes[k];
     to->fixed = map->start[PST_REGION_SLOT];
     to->total = map->total;
-    to->room = pst_prepare_usable_bytes(p, p->memory_limit, rank);
+    to->capacity = pst_prepare_usable_bytes(p, p->memory_limit, rank);
 }
 
 /* All ranks; if too many, tensor rank 0 of each stage and replica; if still too many, or if only

@@ -1,4 +1,4 @@
-/* See chart.h. Coordinates of the SVG are thousandths of the plot's width and height. */
+/* See chart.h. SVG coordinates are thousandths of the plot's width and height. */
 #include "report/chart.h"
 #include "report/html.h"
 #include <math.h>
@@ -8,7 +8,7 @@
 enum { UNITS = 1000, MAX_TICKS = 24, Y_TICKS = 6, X_TICKS = 6, LABEL = 32 };
 static const double CUT_FROM = 2.5, CUT_AT = 1.25, CUT_SHARE = 0.98;
 
-/* A series as it is drawn. */
+/* A series prepared for drawing. */
 typedef struct {
     const pst_report_series *of;
     pst_report_point *point; /* [PST_REPORT_POINTS] */
@@ -23,8 +23,8 @@ typedef struct {
     const pst_report_chart *chart;
     curve curve[PST_REPORT_SERIES];
     axis x, y;
-    double highest;       /* of all values, NaN none */
-    size_t above, values; /* values that lie above the axis, and all */
+    double highest;       /* of all values; NaN: there are none */
+    size_t above, values; /* values above the axis, and all values */
     FILE *out;
 } picture;
 
@@ -72,7 +72,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Where the axis ends: at the highest value, unless that is one of a few far above the rest. */
+/* The end of the axis: the highest value, unless it is one of a few far above the rest. */
 static pst_status top_of(picture *p, double *top) {
     size_t n = 0;
     for (size_t k = 0; k < p->chart->n_series; k++) n += p->chart->series[k].n;
@@ -139,7 +139,7 @@ static double x_of(const picture *p, double step) {
     return (step - p->x.low) / (p->x.high - p->x.low) * UNITS;
 }
 
-/* Downwards, as the SVG counts; what lies outside is drawn at the edge. */
+/* SVG coordinates grow downwards; values outside the axis are drawn at its edge. */
 static double y_of(const picture *p, double value) {
     double y = (1 - (value - p->y.low) / (p->y.high - p->y.low)) * UNITS;
     if (y < 0) return 0;
@@ -203,7 +203,7 @@ static double middle(const pst_report_point *point) {
     return point->from + (point->to - point->from) / 2;
 }
 
-/* From least to most, out and back, for every stretch without a gap. */
+/* The area between minimum and maximum, for each stretch without a gap. */
 static void draw_band(const picture *p, const curve *c) {
     fprintf(p->out, "<path class=\"band %s\" d=\"", c->of->look);
     for (size_t first = 0, end; first < c->n; first = end + 1) {
@@ -260,7 +260,7 @@ static void print_number(FILE *out, double x, const char *before) {
     else fprintf(out, "%s%.6g", before, x);
 }
 
-/* [from, to, mean] or [from, to, mean, least, most] per point. */
+/* Each point is [from, to, mean] or [from, to, mean, minimum, maximum]. */
 static void print_data(const picture *p) {
     fprintf(p->out,
             "<script "
@@ -286,7 +286,7 @@ static void print_data(const picture *p) {
     fputs("]}</script>", p->out);
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the chart as a whole --------------------------------------------------------------------- */
 
 static void draw_caption(const picture *p) {
     const pst_report_chart *c = p->chart;
@@ -301,7 +301,7 @@ static void draw_caption(const picture *p) {
         if (fabs(p->highest) < 1e4) snprintf(text, sizeof text, "%.4g", p->highest);
         else pst_html_whole(p->highest, text);
         fprintf(p->out,
-                "<span class=\"note\">%zu value%s above the axis, the highest is %s%s%s</span>",
+                "<span class=\"note\">%zu value%s above the axis; the highest is %s%s%s</span>",
                 p->above, p->above > 1 ? "s are" : " is", text, *c->unit ? " " : "", c->unit);
     }
     fputs("</figcaption>", p->out);

@@ -41,7 +41,7 @@ static pst_status draw_one(const pst_report_metrics *m, panel p, FILE *out) {
                                  out);
 }
 
-/* Predicted beside measured. */
+/* Draws predicted beside measured. */
 static pst_status draw_two(const pst_report_metrics *m, panel p, FILE *out) {
     const pst_report_series series[] = {of(m, p.curve, "measured", "m", p.scale),
                                         of(m, p.predicted, "predicted", "p", p.scale)};
@@ -57,15 +57,15 @@ static pst_status draw_two(const pst_report_metrics *m, panel p, FILE *out) {
 pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out) {
     const pst_report_metrics *m = &d->metrics;
     if (!m->n) {
-        fputs("<section><p class=\"note\">No step has been made yet.</p></section>\n", out);
+        fputs("<section><p class=\"note\">No step is complete yet.</p></section>\n", out);
         return PST_OK;
     }
     size_t per = (m->n + PST_REPORT_POINTS - 1) / PST_REPORT_POINTS;
-    fputs("<section id=\"curves\"><h2>Over the steps</h2>\n", out);
+    fputs("<section id=\"curves\"><h2>Curves over the steps</h2>\n", out);
     if (per > 1)
         fprintf(out,
-                "<p class=\"sub\">Lines: the mean of every %zu steps. Bands: from the least to the "
-                "most of them.</p>\n",
+                "<p class=\"sub\">Lines: means of %zu steps. Bands: from minimum to maximum of "
+                "these steps.</p>\n",
                 per);
     fputs("<div class=\"charts\">\n", out);
     PST_TRY(draw_loss(m, out));
@@ -81,7 +81,7 @@ pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out) {
                              .scale = 1,
                              .cut = 0},
                      out));
-    if (!pst_report_is_study(d))
+    if (!pst_report_is_timed(d))
         PST_TRY(draw_one(m,
                          (panel){.curve = PST_REPORT_MFU,
                                  .title = "Share of peak FLOP/s",
@@ -93,10 +93,10 @@ pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out) {
         m,
         (panel){.curve = PST_REPORT_LR, .title = "Learning rate", .unit = "", .scale = 1, .cut = 0},
         out));
-    if (!pst_report_is_study(d))
+    if (!pst_report_is_timed(d))
         PST_TRY(draw_one(m,
                          (panel){.curve = PST_REPORT_GRAD_NORM,
-                                 .title = "Gradient norm, before clipping",
+                                 .title = "Gradient norm before clipping",
                                  .unit = "",
                                  .scale = 1,
                                  .cut = 1},

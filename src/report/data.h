@@ -1,6 +1,6 @@
-/* What the files of a run's folder say, read once for its report: metrics.jsonl, trace.json,
- * plan.yaml, run.yaml. Nothing is trusted: what cannot be read is left out and counted, numbers are
- * finite or missing (NaN). */
+/* The files of a run's folder, read once for its report: metrics.jsonl, trace.json, plan.yaml,
+ * run.yaml. They are not trusted: entries that cannot be read are left out and counted; numbers
+ * are finite or missing (NaN). */
 #ifndef PST_REPORT_DATA_H
 #define PST_REPORT_DATA_H
 #include "config/config.h"
@@ -32,30 +32,31 @@ typedef enum {
 enum { PST_REPORT_RANKS = 4096, PST_REPORT_HEAD = 40, PST_REPORT_TAIL = 160 };
 
 typedef struct {
-    double peak, predicted_peak; /* bytes, of the last step; NaN missing */
-    double resident;             /* bytes, most of all steps; NaN missing */
+    double peak, predicted_peak; /* bytes, of the last step; NaN: missing */
+    double resident;             /* bytes, maximum over all steps; NaN: missing */
 } pst_report_memory;
 
 typedef struct {
-    size_t n, room;                        /* steps */
+    size_t n, capacity;                    /* steps */
     double *step;                          /* [n] ascending */
-    double *curve[PST_REPORT_CURVE_COUNT]; /* [n] NaN where missing */
-    size_t n_validation, validation_room;
+    double *curve[PST_REPORT_CURVE_COUNT]; /* [n] NaN: missing */
+    size_t n_validation, validation_capacity;
     double *validation_step, *validation_loss; /* [n_validation] ascending by step */
-    json_t *sets; /* {name: {loss, tokens}} of the last of them that has some; NULL none */
+    json_t *sets; /* {name: {loss, tokens}} of the last line that has it; NULL: none */
     double sets_step;
     uint32_t n_rank;           /* of the memory columns */
     pst_report_memory *memory; /* [n_rank] */
-    /* {kind of work: seconds of all ranks and steps}, the first step only where it is alone */
+    /* {kind of work: seconds of all ranks and steps}; the first step counts only if there is no
+     * other */
     json_t *work;
-    double work_wall;    /* seconds of the same steps, times ranks */
-    json_t *start, *end; /* the last of those lines, NULL none */
-    double first_time;   /* of the first start line, NaN none */
+    double work_wall;    /* duration of the same steps times number of ranks, s */
+    json_t *start, *end; /* the last of these lines, NULL: none */
+    double first_time;   /* of the first start line, NaN: none */
     size_t n_start;
     size_t n_event; /* lines with another event than validation */
-    /* arrays of the first PST_REPORT_HEAD and the last PST_REPORT_TAIL after those */
+    /* arrays: the first PST_REPORT_HEAD, and then the last PST_REPORT_TAIL */
     json_t *head, *tail;
-    size_t n_bad; /* lines that are no objects, or steps that do not ascend */
+    size_t n_bad; /* lines that are no objects, or whose steps do not ascend */
 } pst_report_metrics;
 
 /* The kinds of time in a trace. */
@@ -65,15 +66,15 @@ typedef enum {
     PST_REPORT_W,
     PST_REPORT_BW,
     PST_REPORT_FLUSH,
-    /* of slices: a RECV; in sums: nothing to compute while a message is on its way here */
+    /* of slices: a RECV; in sums: idle while a message to the rank is in transit */
     PST_REPORT_TRANSFER,
-    PST_REPORT_IDLE, /* in sums: the rest */
+    PST_REPORT_IDLE, /* in sums: other idle time */
     PST_REPORT_SEND, /* of slices only */
     PST_REPORT_KIND_COUNT = PST_REPORT_SEND
 } pst_report_kind;
 
 typedef struct {
-    /* us since the start of the step; of a RECV: since both ends had posted it */
+    /* us since the start of the step; of a RECV: since both ends have posted it */
     double start, end;
     uint32_t rank, chunk, micro; /* RECV and SEND: chunk is the channel, micro the peer */
     uint8_t kind;                /* pst_report_kind */
@@ -82,46 +83,46 @@ typedef struct {
 
 typedef struct {
     char title[200]; /* of the measured step */
-    size_t n, room;
+    size_t n, capacity;
     pst_report_slice *slice; /* [n] by predicted, rank, start */
     uint32_t n_rank;
-    double end[2]; /* us: the last end of what was measured, predicted; 0 none */
-    size_t n_bad;  /* events that make no sense */
+    double end[2]; /* us: end of the measured and of the predicted step; 0: none */
+    size_t n_bad;  /* invalid events */
 } pst_report_trace;
 
 typedef struct {
     pst_report_metrics metrics;
     pst_report_trace trace;
-    pst_plan *plan;             /* NULL: not there, or not readable */
+    pst_plan *plan;             /* NULL: missing or not readable */
     pst_config *config;         /* NULL: the same */
-    char *plan_text, *run_text; /* the files as they are, at most 256 KiB; NULL not there */
+    char *plan_text, *run_text; /* the texts of the files, at most 256 KiB; NULL: missing */
     char name[256];
     int running; /* a process trains in the folder */
 } pst_report_data;
-/* As run.yaml and plan.yaml have it; all 1 where they are not there. */
+/* From run.yaml and plan.yaml; all 1 if they are missing. */
 pst_grid pst_report_grid(const pst_report_data *data);
 
-/* run: the folder. EINPUT when it has no metrics.jsonl; everything else may be missing. */
+/* run: the folder. EINPUT if it has no metrics.jsonl; every other file may be missing. */
 pst_status pst_report_read(const char *run, pst_report_data *data);
 void pst_report_release(pst_report_data *data);
-/* Of open files; what is in m or t already must be zeros. ENOMEM only. */
+/* Read open files into m or t, which must be zero before. Fail with ENOMEM only. */
 pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m);
 pst_status pst_report_read_trace(FILE *file, pst_report_trace *t);
 void pst_report_release_metrics(pst_report_metrics *m);
 void pst_report_release_trace(pst_report_trace *t);
 
-/* us[PST_REPORT_KIND_COUNT]: how a rank spent the step, measured (0) or predicted (1); all 0 when
- * nothing is known. The sum is the step's end, unless slices overlap that should not. */
+/* us[PST_REPORT_KIND_COUNT]: how a rank spends the step, measured (0) or predicted (1); all 0 if
+ * unknown. The sum is the step's duration, unless slices overlap that should not. */
 void pst_report_times(const pst_report_trace *t, int predicted, uint32_t rank,
                       double us[PST_REPORT_KIND_COUNT]);
 /* The first slice of a rank, and how many it has. */
 const pst_report_slice *pst_report_slices(const pst_report_trace *t, int predicted, uint32_t rank,
                                           size_t *n);
 
-/* The run computed nothing: device timed. */
-int pst_report_is_study(const pst_report_data *d);
-/* A number at a key of an object; NaN when it is not there, not a number, or beyond 1e100. */
+/* The run computed nothing (device timed). */
+int pst_report_is_timed(const pst_report_data *d);
+/* The number at a key of an object; NaN if it is missing, not a number, or beyond 1e100. */
 double pst_report_number(const json_t *object, const char *key);
-/* A text at a key; "" when there is none. */
+/* The string at a key; "" if there is none. */
 const char *pst_report_text(const json_t *object, const char *key);
 #endif

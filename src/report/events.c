@@ -1,4 +1,4 @@
-/* Tables of what happened besides steps, and the files that say what was asked for and planned. */
+/* Tables of the events other than steps; the plan's and the run file's text. */
 #include "report/html.h"
 #include "report/page.h"
 #include <string.h>
@@ -18,8 +18,8 @@ static void draw_value(const json_t *value, FILE *out) {
                                text));
 }
 
-/* Any event: its name, its step, and whatever else it says; of the start line what differs from
- * others is elsewhere. */
+/* An event: its name, its step, and its other keys. Of the start line only keys that are not
+ * shown elsewhere. */
 static void draw_event(json_t *line, FILE *out) {
     const char *event = pst_report_text(line, "event"), *key;
     const json_t *step = json_object_get(line, "step");
@@ -43,7 +43,7 @@ static void draw_event(json_t *line, FILE *out) {
             !strcmp(key, "time"))
             continue;
         if (json_is_object(value) || !strcmp(event, "start"))
-            continue; /* the head says what starts tell */
+            continue; /* the page's head shows the start lines */
         fputs(k++ ? ", " : "", out);
         pst_html_text(out, key);
         fputc(' ', out);
@@ -64,15 +64,15 @@ void pst_report_draw_events(const pst_report_data *d, FILE *out) {
           out);
     json_array_foreach(m->head, i, line) draw_event(line, out);
     if (m->n_event > shown)
-        fprintf(
-            out,
-            "<tr><td></td><td colspan=\"2\" class=\"note\">%zu more are left out here</td></tr>\n",
-            m->n_event - shown);
+        fprintf(out,
+                "<tr><td></td><td colspan=\"2\" class=\"note\">%zu more events are not "
+                "shown</td></tr>\n",
+                m->n_event - shown);
     json_array_foreach(m->tail, i, line) draw_event(line, out);
     fputs("</tbody></table></div></section>\n", out);
 }
 
-/* The ranks of a plan are those of one pipeline. */
+/* The ranks in a plan file are those of one pipeline. */
 static void draw_chunks(const pst_report_data *d, FILE *out) {
     const pst_layout *l = &d->plan->layout;
     fprintf(out,
@@ -101,9 +101,9 @@ void pst_report_draw_files(const pst_report_data *d, FILE *out) {
     fputs("<section id=\"plan\"><h2>Plan and run file</h2>\n", out);
     if (d->plan) {
         fprintf(out,
-                "<p class=\"sub\">Before the first step, from the cost model alone, a step of %s "
-                "with a bubble of %s was "
-                "predicted; the curves above show what the prediction has learned since.</p>\n",
+                "<p class=\"sub\">Prediction before the first step, from the cost model: step %s, "
+                "bubble %s. The curves above show later predictions, which use measured "
+                "durations.</p>\n",
                 pst_html_ms((double)d->plan->step_ns * 1e-6, step),
                 pst_html_share(d->plan->bubble, bubble));
         draw_chunks(d, out);

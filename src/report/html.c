@@ -40,7 +40,7 @@ const char *pst_html_whole(double value, char text[PST_HTML_NUMBER]) {
     return text;
 }
 
-/* Three digits that count. */
+/* Three significant digits. */
 static int decimals(double value) {
     if (value >= 99.95) return 0;
     return value >= 9.995 ? 1 : 2;

@@ -1,4 +1,4 @@
-/* Texts and numbers of a report as HTML: everything that comes from a file goes through here. */
+/* Text and numbers of a report as HTML: all text from files goes through here. */
 #ifndef PST_REPORT_HTML_H
 #define PST_REPORT_HTML_H
 #include <stddef.h>
@@ -6,10 +6,10 @@
 
 enum { PST_HTML_NUMBER = 40 };
 
-/* Text with the characters of markup replaced; control characters become blanks, bytes that are no
- * UTF-8 a question mark. */
+/* Prints text with markup characters escaped; control characters become blanks, bytes that are
+ * not UTF-8 become question marks. */
 void pst_html_text(FILE *out, const char *text);
-/* Into text, which is returned; "–" when the number is NaN. Thousands are set apart. */
+/* Print into text and return it; "–" for NaN. Thousands are grouped. */
 const char *pst_html_whole(double value, char text[PST_HTML_NUMBER]);
 const char *pst_html_bytes(double bytes, char text[PST_HTML_NUMBER]); /* 16.5 MiB */
 const char *pst_html_ms(double ms, char text[PST_HTML_NUMBER]);       /* 74.8 ms, 1.25 s, 310 µs */

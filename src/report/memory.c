@@ -1,12 +1,13 @@
-/* Memory per rank: the arena, which is predicted, region by region, above what was written of it
- * and the process, which has libraries, too. */
+/* Memory per rank: the predicted arena, region by region; how much of it was written; and the
+ * process, which includes libraries. */
 #include "report/html.h"
 #include "report/page.h"
 #include <math.h>
 #include <string.h>
 
 enum { LOOKS = 8 };            /* m0 .. m7 in the style */
-static const double FAR = 1.6; /* a limit more than so many times what is used is told, not drawn */
+static const double FAR = 1.6; /* a limit more than this many times what is used is only mentioned,
+                                  not drawn */
 
 static const json_t *regions(const pst_report_data *d) {
     const json_t *all = json_object_get(d->metrics.start, "predicted_region_bytes");
@@ -100,13 +101,12 @@ static void draw_legend(const pst_report_data *d, FILE *out) {
         }
         k++;
     }
-    fputs("<span class=\"key\"><i class=\"touched\"></i>written: up to the highest byte ever "
-          "written of the arena</span>",
+    fputs("<span class=\"key\"><i class=\"touched\"></i>written: up to the highest byte of the "
+          "arena that was ever written</span>",
           out);
     if (!one_process(d))
-        fputs("<span class=\"key\"><i class=\"resident\"></i>resident: the whole process, with "
-              "libraries, which are "
-              "not predicted</span>",
+        fputs("<span class=\"key\"><i class=\"resident\"></i>resident: the whole process, "
+              "including libraries, which are not predicted</span>",
               out);
     fputs("</p>\n", out);
 }
@@ -149,15 +149,15 @@ void pst_report_draw_memory(const pst_report_data *d, FILE *out) {
         if (m->memory[r].predicted_peak > largest) largest = m->memory[r].predicted_peak;
     if (limit > 0)
         fprintf(out,
-                "<p class=\"sub\">Each rank may plan for %s%s; the largest needs %s of that.</p>\n",
+                "<p class=\"sub\">Each rank may use %s%s; the largest rank needs %s of that.</p>\n",
                 pst_html_bytes(limit, text),
-                limit <= FAR * most ? " (the line)" : " (outside the picture)",
+                limit <= FAR * most ? " (the line)" : " (not shown in the picture)",
                 pst_html_share(largest / limit, share));
     draw_legend(d, out);
     draw_ranks(d, limit, out);
     if (one_process(d) && m->memory[0].resident > 0)
         fprintf(out,
-                "<p class=\"note\">All ranks were one process, of which %s were resident, "
+                "<p class=\"note\">All ranks ran in one process, which used %s of memory, "
                 "libraries included.</p>\n",
                 pst_html_bytes(m->memory[0].resident, text));
     draw_table(d, out);

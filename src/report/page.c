@@ -1,4 +1,4 @@
-/* A run's report: one HTML file that needs nothing else, from what its folder holds. */
+/* A run's report: one self-contained HTML file made from the run's folder. */
 #include "base/file.h"
 #include "penstock/run.h"
 #include "report/page.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* report.css and report.js, made into arrays by the build. */
+/* report.css and report.js as arrays, made by the build. */
 extern const unsigned char pst_report_css[], pst_report_js[];
 extern const unsigned int pst_report_css_bytes, pst_report_js_bytes;
 

@@ -1,5 +1,5 @@
-/* A plan's report: one HTML file that needs nothing else. Its head and the few numbers that matter;
- * the sections are in plan_*.c. */
+/* A plan's report: one self-contained HTML file. This file has its head and the most important
+ * numbers; the sections are in plan_*.c. */
 #include "report/plan.h"
 #include "base/file.h"
 #include "report/html.h"
@@ -21,8 +21,8 @@ static void draw_fact(const char *name, const char *value, FILE *out) {
 static void draw_state(const pst_plan_page *page, FILE *out) {
     int known = 0, over = 0;
     for (uint32_t r = 0; r < page->n_rank; r++) {
-        known |= page->rank[r].room > 0;
-        over |= page->rank[r].room && page->rank[r].total > page->rank[r].room;
+        known |= page->rank[r].capacity > 0;
+        over |= page->rank[r].capacity && page->rank[r].total > page->rank[r].capacity;
     }
     if (known)
         fprintf(out, "<span class=\"state %s</span>", over ? "bad\">does not fit" : "good\">fits");
@@ -33,14 +33,14 @@ static void draw_head(const pst_plan_page *page, FILE *out) {
     pst_html_text(out, page->title);
     fputs("</h1>", out);
     draw_state(page, out);
-    fputs("<p class=\"sub\">A plan: everything here is predicted.</p></header>\n", out);
+    fputs("<p class=\"sub\">A plan: all numbers are predictions.</p></header>\n", out);
     fputs("<section id=\"plan\"><dl>\n", out);
     draw_fact("Layout", page->layout, out);
     draw_fact("Model", page->model, out);
     draw_fact("Cluster", page->cluster, out);
     draw_fact("Costs", page->costs, out);
     draw_fact("Search", page->search, out);
-    draw_fact("It would fit with", page->change ? page->change : "", out);
+    draw_fact("Would fit with", page->change ? page->change : "", out);
     fputs("</dl></section>\n", out);
 }
 
@@ -53,50 +53,52 @@ static void draw_tile(const char *name, const char *value, const char *more, FIL
             name, value, more);
 }
 
-/* How much of what it may use a rank needs; where nobody knows, of all bytes. */
+/* The share of its memory that a rank needs; if the memory is unknown, of 2^64 bytes. */
 static double need(const pst_plan_rank *r) {
-    return (double)r->total / (r->room ? (double)r->room : 0x1p64);
+    return (double)r->total / (r->capacity ? (double)r->capacity : 0x1p64);
 }
 
 static void draw_memory(const pst_plan_page *page, FILE *out) {
     const pst_plan_rank *most = NULL;
-    char value[PST_HTML_NUMBER], room[PST_HTML_NUMBER], share[PST_HTML_NUMBER],
+    char value[PST_HTML_NUMBER], capacity[PST_HTML_NUMBER], share[PST_HTML_NUMBER],
         more[4 * PST_HTML_NUMBER];
     for (uint32_t r = 0; r < page->n_rank; r++)
         if (!most || need(&page->rank[r]) > need(most)) most = &page->rank[r];
     if (!most) return;
     int n = snprintf(more, sizeof more, "rank %u", most->rank);
-    if (most->room)
+    if (most->capacity)
         snprintf(more + n, sizeof more - (size_t)n, ", %s of the %s that it may use",
-                 pst_html_share(need(most), share), pst_html_bytes((double)most->room, room));
+                 pst_html_share(need(most), share),
+                 pst_html_bytes((double)most->capacity, capacity));
     draw_tile("Peak memory", pst_html_bytes((double)most->total, value), more, out);
 }
 
 static void draw_tiles(const pst_plan_page *page, FILE *out) {
     char value[PST_HTML_NUMBER], text[PST_HTML_NUMBER], more[3 * PST_HTML_NUMBER];
     fputs("<section id=\"numbers\"><div class=\"tiles\">\n", out);
-    snprintf(more, sizeof more, "%s of it after the last pass",
+    snprintf(more, sizeof more, "%s of it is the flush after the last pass",
              pst_html_ms((double)page->flush_ns * 1e-6, text));
     draw_tile("Predicted step", pst_html_ms((double)page->step_ns * 1e-6, value), more, out);
     if (page->tokens_per_s > 0) {
-        snprintf(more, sizeof more, "tokens/s, of all %u ranks", page->all_ranks);
+        snprintf(more, sizeof more, "tokens/s of all %u ranks", page->all_ranks);
         draw_tile("Throughput", pst_html_whole(page->tokens_per_s, value), more, out);
     }
     if (page->flops_per_s > 0) {
         snprintf(value, sizeof value, "%.3g",
                  page->flops_per_s * (page->flops_per_s < 1e12 ? 1e-9 : 1e-12));
-        draw_tile("Rate of a rank", value,
+        draw_tile("Rate per rank", value,
                   page->flops_per_s < 1e12 ? "GFLOP/s, mean over the step"
                                            : "TFLOP/s, mean over the step",
                   out);
     }
-    draw_tile("Bubble", pst_html_share(page->bubble, value), "of the rank with the longest span",
+    draw_tile("Bubble", pst_html_share(page->bubble, value), "on the rank with the longest span",
               out);
     draw_memory(page, out);
     int fits = 0;
     for (uint32_t i = 0; i < page->n_row; i++) fits |= page->row[i].fits;
-    if (page->bound_ns && (fits || !page->n_row)) { /* else the gap is of nothing */
-        snprintf(more, sizeof more, "the plan is within %s of it", pst_html_share(page->gap, text));
+    if (page->bound_ns && (fits || !page->n_row)) { /* otherwise the gap has no meaning */
+        snprintf(more, sizeof more, "the plan is within %s of the lower bound",
+                 pst_html_share(page->gap, text));
         draw_tile("Lower bound", pst_html_ms((double)page->bound_ns * 1e-6, value), more, out);
     }
     fputs("</div></section>\n", out);
@@ -114,11 +116,10 @@ static void draw_timeline(const pst_plan_page *page, FILE *out) {
     uint32_t rank[PST_PLAN_ROWS];
     if (!page->trace.n || !(page->trace.end[1] > 0)) return;
     for (uint32_t r = 0; r < page->n_rank && r < PST_PLAN_ROWS; r++) rank[r] = page->rank[r].rank;
-    fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n<p class=\"sub\">As the "
-          "simulator times the "
-          "instructions that would run. At the right: share of the step in which the rank computes "
-          "F, B and W. "
-          "<span class=\"script\">Wheel or buttons zoom, dragging moves.</span></p>\n",
+    fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n<p class=\"sub\">Simulated from "
+          "the instruction lists of a run with this plan. On the right: share of the step in which "
+          "the rank computes F, B and W. <span class=\"script\">Zoom with the wheel or the "
+          "buttons, drag to move.</span></p>\n",
           out);
     draw_shown(page, out);
     pst_report_open_timeline(&page->trace, out);
@@ -127,7 +128,7 @@ static void draw_timeline(const pst_plan_page *page, FILE *out) {
     fputs("</section>\n", out);
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the page as a whole ---------------------------------------------------------------------- */
 
 pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out) {
     pst_report_open_page(page->title, out);

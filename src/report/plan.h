@@ -1,46 +1,46 @@
-/* A plan's report: what `penstock plan --report` shows, as plain numbers. Planning fills them from
- * what it has prepared (planning/page.c); nothing here computes a prediction. */
+/* A plan's report: the numbers that `penstock plan --report` shows. src/planning/page.c fills
+ * them from the prepared plan; nothing here computes a prediction. */
 #ifndef PST_REPORT_PLAN_H
 #define PST_REPORT_PLAN_H
 #include "graph/graph.h"
 #include "pipeline/layout/grid.h"
 #include "report/data.h"
 
-/* Ranks and chunks that are drawn one by one. */
+/* Number of ranks and chunks that are drawn; length of a text. */
 enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160 };
 
-/* What a rank's time goes into: X(name, text, look, help). */
+/* Kinds of a rank's time: X(name, text, CSS class, help). */
 /* clang-format off */
 #define PST_PLAN_TIMES(X) \
-    X(F, "forward", "kF", "F, tensor exchanges left out") \
-    X(B, "input gradient", "kB", "B, without what is computed again") \
+    X(F, "forward", "kF", "F, without tensor exchanges") \
+    X(B, "input gradient", "kB", "B, without recomputation") \
     X(W, "weight gradient", "kW", "W") \
     X(BW, "backward", "kBW", \
-      "B and W in one pass, without what is computed again") \
-    X(AGAIN, "recomputation", "kagain", "activations that were not kept") \
+      "B and W in one pass, without recomputation") \
+    X(AGAIN, "recomputation", "kagain", "activations computed again because they were not kept") \
     X(EXCHANGE, "tensor exchange", "kexchange", \
-      "sums and gathers among tensor ranks, within passes") \
+      "collectives among tensor ranks, within passes") \
     X(MESSAGE, "messages", "ktransfer", \
-      "nothing to compute while a message between stages is on its way here") \
+      "idle while a message from another stage is in transit") \
     X(REPLICA, "gradient sums", "kreplica", \
-      "adding gradients of replicas and of shared parameters, and waiting for them, or for " \
-      "weights") \
-    X(STEP, "optimizer", "kflush", "norm and step") \
-    X(IDLE, "bubble", "kidle", "the rest")
+      "reduction of gradients over replicas and of shared parameters, " \
+      "with the waits for it and for weights") \
+    X(STEP, "optimizer", "kflush", "norm and optimizer step") \
+    X(IDLE, "bubble", "kidle", "other idle time")
 /* clang-format on */
 typedef enum {
-#define PST_PLAN_TIME_ENUM(name, text, look, help) PST_PLAN_##name,
+#define PST_PLAN_TIME_ENUM(name, text, css, help) PST_PLAN_##name,
     PST_PLAN_TIMES(PST_PLAN_TIME_ENUM)
 #undef PST_PLAN_TIME_ENUM
         PST_PLAN_TIME_COUNT
 } pst_plan_time;
 
-/* One operator, of one micro-batch on one rank of the tensor group. */
+/* One operator, for one micro-batch on one rank of the tensor group. */
 typedef struct {
     char name[PST_NAME_MAX];
-    const char *kind; /* of the operator table */
+    const char *kind; /* from the operator table */
     uint32_t chunk;
-    uint64_t ns, again_ns; /* predicted, of all its passes; of that recomputed */
+    uint64_t ns, again_ns; /* predicted time of all passes; of recomputation in it */
     uint64_t flops, bytes; /* of F */
     uint64_t out_bytes, parameters;
 } pst_plan_op;
@@ -53,56 +53,56 @@ typedef struct {
     char recompute[16];
 } pst_plan_chunk;
 
-/* Memory in use from `us` on, until the next sample. */
+/* Memory in use from `us` until the next sample. */
 typedef struct {
     double us;
-    uint64_t slots, scratch; /* activations and messages that are held; of the pass that runs */
+    uint64_t slots, scratch; /* activations and messages; scratch of the running pass */
 } pst_plan_held;
 
 typedef struct {
     uint32_t rank;
-    char place[PST_GRID_TEXT], device[PST_PLAN_TEXT]; /* "" not known */
-    uint64_t region[8];                               /* bytes, as region_name has them */
-    /* held all the time; predicted peak; what the rank may use, 0 not known */
-    uint64_t fixed, total, room;
+    char place[PST_GRID_TEXT], device[PST_PLAN_TEXT]; /* "": unknown */
+    uint64_t region[8];                               /* bytes, in the order of region_name */
+    /* held during the whole step; predicted peak; what the rank may use, 0: unknown */
+    uint64_t fixed, total, capacity;
     size_t n_held;
-    pst_plan_held *held; /* by time */
+    pst_plan_held *held; /* ascending by time */
     double us[PST_PLAN_TIME_COUNT];
 } pst_plan_rank;
 
 /* A row of the comparison. */
 typedef struct {
     uint32_t pipeline, data, micro_batch, micro_batches, chunks, zero;
-    char tensor[48]; /* of all stages; "2-1-1": of each */
+    char tensor[48]; /* for all stages; "2-1-1": for each */
     char schedule[32], recompute[32];
     uint64_t step_ns, peak_bytes;
     double bubble;
-    /* possible 0: no layout with these degrees, and `why` says why not */
+    /* possible 0: there is no layout with these degrees, and `why` has the reason */
     int fits, exact, possible;
     char why[PST_PLAN_TEXT];
 } pst_plan_row;
 
 typedef struct {
     const char *title;
-    const char *change; /* with what it would fit; NULL or "": not known */
-    char layout[512], model[256], cluster[512], costs[256], search[512]; /* "" leaves it out */
+    const char *change; /* a change with which it would fit; NULL or "": unknown */
+    char layout[512], model[256], cluster[512], costs[256], search[512]; /* "": not shown */
     pst_grid grid;
-    uint64_t step_ns, flush_ns, bound_ns;          /* bound_ns 0: there is none */
-    double gap, bubble, tokens_per_s, flops_per_s; /* flops_per_s: of a rank; 0 not known */
-    uint32_t n_op, n_chunk, n_rank, n_region;      /* n_rank: those that are shown */
+    uint64_t step_ns, flush_ns, bound_ns;          /* bound_ns 0: none */
+    double gap, bubble, tokens_per_s, flops_per_s; /* flops_per_s: per rank; 0: unknown */
+    uint32_t n_op, n_chunk, n_rank, n_region;      /* n_rank: number of ranks that are shown */
     uint32_t all_ranks;
-    const char *shown; /* which ranks these are, where they are not all; else NULL */
+    const char *shown; /* describes the ranks that are shown; NULL: all are */
     const char *region_name[8];
     pst_plan_op *op;
     pst_plan_chunk *chunk;
     pst_plan_rank *rank;
-    /* of the ranks that are shown, predicted; slice.rank is an index of `rank` */
+    /* predicted, of the ranks that are shown; slice.rank is an index into `rank` */
     pst_report_trace trace;
     uint32_t n_row;
     pst_plan_row *row;
 } pst_plan_page;
 
-/* One self-contained HTML file in place of the one that is there. EINPUT: cannot be written there;
+/* Writes one self-contained HTML file, replacing an existing one. EINPUT: cannot write there;
  * ENOMEM. */
 pst_status pst_plan_page_write(const pst_plan_page *page, const char *path);
 pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out);

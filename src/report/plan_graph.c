@@ -1,23 +1,23 @@
-/* Of a plan's report: the operators in their order, one line per chunk in its stage's colour.
- * Widths are predicted time, so that lines of unequal length are stages out of balance. Operators
- * of a layer stand together; of many operators only layers are drawn, of many layers several as
- * one. */
+/* Part of a plan's report: the operators in order, one line per chunk in its stage's colour.
+ * Widths are predicted times, so lines of different length show imbalance of stages. Operators
+ * of a layer stand together; if there are many, only layers are drawn, or groups of layers. */
 #include "report/html.h"
 #include "base/plural.h"
 #include "report/plan.h"
 #include <math.h>
 #include <string.h>
 
-/* DENSE: more chunks than that stand closer, with what crosses behind them. */
+/* DENSE: with more chunks than this, lines are closer and the bytes between them are in the
+ * line. */
 enum { COLOURS = 8, MOST_OPS = 1500, MOST_LAYERS = 600, DENSE = 24 };
 
-/* Operators [first, end) of one chunk, `layers` layers of them. */
+/* Operators [first, end) of one chunk; they contain `layers` layers. */
 typedef struct {
     uint32_t first, end, layers;
 } block;
 
-/* How much of a name says its layer: up to the last part that is a number ("h.3" of
- * "h.3.mlp.c_fc"); else all. */
+/* Length of the part of a name that names its layer: up to the last part that is a number ("h.3"
+ * of "h.3.mlp.c_fc"); else the whole name. */
 static size_t layer_part(const char *name) {
     size_t best = 0;
     for (const char *at = strchr(name, '.'); at; at = strchr(at + 1, '.')) {
@@ -33,7 +33,7 @@ static int same_layer(const pst_plan_op *a, const pst_plan_op *b) {
     return n == layer_part(b->name) && !strncmp(a->name, b->name, n);
 }
 
-/* The block that begins at `first`, of so many layers at most. */
+/* The block that begins at operator `first`, of at most this many layers. */
 static block block_at(const pst_plan_page *page, const pst_plan_chunk *chunk, uint32_t first,
                       uint32_t most) {
     block x = {first, first + 1, 1};
@@ -146,7 +146,7 @@ static void draw_chunk(const pst_plan_page *page, uint32_t c, uint64_t longest, 
                 pst_html_bytes((double)chunk->crossing, text));
 }
 
-/* Of many chunks the first and the last. */
+/* If there are many chunks, draws only the first and the last ones. */
 static void draw_chunks(const pst_plan_page *page, uint32_t together, int ops, FILE *out) {
     uint64_t longest = 0;
     uint32_t head = page->n_chunk <= PST_PLAN_ROWS ? page->n_chunk : PST_PLAN_ROWS / 2,
@@ -165,17 +165,15 @@ void pst_plan_draw_graph(const pst_plan_page *page, FILE *out) {
     uint32_t layers = count_layers(page), together = layers / MOST_LAYERS + 1;
     int ops = page->n_op <= MOST_OPS;
     if (!page->n_op) return;
-    fputs("<section id=\"graph\"><h2>Where the model is cut</h2>\n"
-          "<p class=\"sub\">Operators in their order, a line per chunk, the longer the more time "
-          "it takes for one "
-          "micro-batch (all passes). ↓: bytes that go on to the next line per micro-batch; their "
-          "gradients come back. "
-          "The pointer shows what operators cost.",
+    fputs("<section id=\"graph\"><h2>Where the model is cut</h2>\n<p class=\"sub\">The operators "
+          "in order, one line per chunk; the width is the time of all passes for one micro-batch. "
+          "↓: bytes sent to the next line per micro-batch; gradients of the same size come back. "
+          "Point at an operator to see its cost.",
           out);
-    if (page->grid.tensor > 1) fputs(" Dark: exchanges of tensor ranks.", out);
+    if (page->grid.tensor > 1) fputs(" Dark: collectives among tensor ranks.", out);
     if (!ops)
-        fprintf(out, " %u operators: %s are drawn.", page->n_op,
-                together > 1 ? "several layers together" : "whole layers");
+        fprintf(out, " There are %u operators; %s are drawn.", page->n_op,
+                together > 1 ? "groups of layers" : "whole layers");
     fprintf(out, "</p>\n<div class=\"bars cut%s\">\n", page->n_chunk > DENSE ? " dense" : "");
     draw_chunks(page, together, ops, out);
     fputs("</div></section>\n", out);

@@ -1,17 +1,18 @@
-/* Of a plan's report: what each rank holds over the step, below the predicted peak and what it may
- * use. */
+/* Part of a plan's report: the memory of each rank over the step, with the predicted peak and
+ * the limit. */
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/plan.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Units of the SVG across and down; more changes than COLUMNS are drawn as the most within each of
- * so many columns. */
+/* Units of the SVG, horizontal and vertical; if there are more changes than COLUMNS, each column
+ * shows the maximum within it. */
 enum { UNITS = 1000, COLUMNS = 240 };
-static const double FAR = 1.6; /* a limit more than so many times what is used is told, not drawn */
+static const double FAR = 1.6; /* a limit more than this many times what is used is only mentioned,
+                                  not drawn */
 
-/* From column `at` on; in units of the SVG's width. */
+/* From column `at` on, in units of the SVG's width. */
 typedef struct {
     double at;
     uint64_t slots, scratch;
@@ -19,7 +20,7 @@ typedef struct {
 
 static uint64_t in_use(const pst_plan_held *h) { return h->slots + h->scratch; }
 
-/* Returns how many; they are at most COLUMNS + 1. */
+/* Returns the number of columns, at most COLUMNS + 1. */
 static size_t decimate(const pst_plan_rank *r, double end_us, step to[COLUMNS + 1]) {
     size_t n = 0;
     if (r->n_held <= COLUMNS) {
@@ -29,7 +30,7 @@ static size_t decimate(const pst_plan_rank *r, double end_us, step to[COLUMNS + 
     }
     for (size_t c = 0, i = 0; c < COLUMNS; c++) {
         double until = end_us * (double)(c + 1) / COLUMNS;
-        const pst_plan_held *most = &r->held[i]; /* what is held when the column begins */
+        const pst_plan_held *most = &r->held[i]; /* memory in use when the column begins */
         for (; i + 1 < r->n_held && r->held[i + 1].us < until; i++)
             if (in_use(&r->held[i + 1]) > in_use(most)) most = &r->held[i + 1];
         to[n++] = (step){(double)c * UNITS / COLUMNS, most->slots, most->scratch};
@@ -39,7 +40,7 @@ static size_t decimate(const pst_plan_rank *r, double end_us, step to[COLUMNS + 
 
 static double y_of(double bytes, double full) { return UNITS - bytes / full * UNITS; }
 
-/* Steps, and what is held at each of them. */
+/* Number of steps in the curve, and the levels at each of them. */
 typedef struct {
     step at[COLUMNS + 1];
     double level[4][COLUMNS + 1];
@@ -47,7 +48,7 @@ typedef struct {
     double full;
 } areas;
 
-/* What lies between level k and the next one at each step, out and back. */
+/* The area between level k and the next level: along one and back along the other. */
 static void draw_area(const areas *a, int k, const char *look, FILE *out) {
     const step *s = a->at;
     const double *below = a->level[k], *above = a->level[k + 1], full = a->full;
@@ -90,7 +91,7 @@ static void draw_line(const char *look, double bytes, double full, FILE *out) {
 static void draw_rank(const pst_plan_page *page, const pst_plan_rank *r, double full, FILE *out) {
     char text[PST_HTML_NUMBER], most[PST_HTML_NUMBER];
     double unit = 1;
-    while (unit * 1024 <= full) unit *= 1024; /* ticks at round numbers of the unit that is shown */
+    while (unit * 1024 <= full) unit *= 1024; /* ticks at round numbers of the displayed unit */
     double tick = pst_report_tick(full / unit, 3, 0) * unit;
     fprintf(out, "<figure class=\"stack\"><figcaption><b>rank %u</b><span class=\"note\">",
             r->rank);
@@ -111,7 +112,8 @@ static void draw_rank(const pst_plan_page *page, const pst_plan_rank *r, double 
             pst_html_bytes((double)most_in_use(r), most));
     if (r->n_held && page->trace.end[1] > 0) draw_areas(r, page->trace.end[1], full, out);
     draw_line("peak", (double)r->total, full, out);
-    if (r->room && (double)r->room <= full) draw_line("room", (double)r->room, full, out);
+    if (r->capacity && (double)r->capacity <= full)
+        draw_line("room", (double)r->capacity, full, out);
     fputs("</svg></div></div></figure>\n", out);
 }
 
@@ -125,10 +127,9 @@ static void draw_table(const pst_plan_page *page, FILE *out) {
         pst_html_text(out, page->region_name[k]);
         fputs("</th>", out);
     }
-    fputs(
-        "<th class=\"n\">in use at once</th><th class=\"n\">predicted peak</th><th class=\"n\">may "
-        "use</th></tr></thead><tbody>\n",
-        out);
+    fputs("<th class=\"n\">in use at once</th><th class=\"n\">predicted peak</th><th "
+          "class=\"n\">limit</th></tr></thead><tbody>\n",
+          out);
     for (uint32_t i = 0; i < page->n_rank; i++) {
         const pst_plan_rank *r = &page->rank[i];
         fprintf(out, "<tr><td>%u</td>", r->rank);
@@ -137,41 +138,39 @@ static void draw_table(const pst_plan_page *page, FILE *out) {
         fprintf(out, "<td class=\"n\">%s</td>", pst_html_whole((double)most_in_use(r), text));
         fprintf(out, "<td class=\"n\">%s</td>", pst_html_whole((double)r->total, text));
         fprintf(out, "<td class=\"n\">%s</td></tr>\n",
-                r->room ? pst_html_whole((double)r->room, text) : "–");
+                r->capacity ? pst_html_whole((double)r->capacity, text) : "–");
     }
     fputs("</tbody></table></div></details>\n", out);
 }
 
 void pst_plan_draw_memory(const pst_plan_page *page, FILE *out) {
-    double most = 0, room = 0, least = INFINITY;
+    double most = 0, capacity = 0, least = INFINITY;
     char text[PST_HTML_NUMBER];
     for (uint32_t i = 0; i < page->n_rank; i++) {
         most = fmax(most, (double)page->rank[i].total);
-        room = fmax(room, (double)page->rank[i].room);
-        if (page->rank[i].room) least = fmin(least, (double)page->rank[i].room);
+        capacity = fmax(capacity, (double)page->rank[i].capacity);
+        if (page->rank[i].capacity) least = fmin(least, (double)page->rank[i].capacity);
     }
     if (!(most > 0)) return;
-    int drawn = room > 0 && room <= FAR * most;
-    double full = 1.04 * (drawn ? fmax(room, most) : most);
-    fputs("<section id=\"memory\"><h2>Memory over the step</h2>\n"
-          "<p class=\"sub\">Everything has its place before the first step: the end of the arena "
-          "is the predicted peak, "
-          "whatever is in use at a time.",
+    int drawn = capacity > 0 && capacity <= FAR * most;
+    double full = 1.04 * (drawn ? fmax(capacity, most) : most);
+    fputs("<section id=\"memory\"><h2>Memory over the step</h2>\n<p class=\"sub\">Every tensor has "
+          "a fixed place that is reserved before the first step, so the predicted peak is the end "
+          "of the arena, however much of it is in use at a time.",
           out);
-    if (room > 0 && !drawn) fprintf(out, " A rank may use up to %s", pst_html_bytes(least, text));
-    if (room > 0 && !drawn && room > least)
-        fprintf(out, ", on other devices up to %s", pst_html_bytes(room, text));
-    if (room > 0 && !drawn) fputs(" (outside the pictures).", out);
-    fputs("</p>\n<p class=\"legend\"><span class=\"key\"><i class=\"fixed\"></i>held all the time: "
-          "weights, optimizer "
-          "state, gradients, data</span>"
-          "<span class=\"key\"><i class=\"slots\"></i>activations and messages of micro-batches in "
-          "flight</span>"
-          "<span class=\"key\"><i class=\"scratch\"></i>scratch of the pass that runs</span>"
-          "<span class=\"key\"><i class=\"limit peak\"></i>predicted peak</span>",
+    if (capacity > 0 && !drawn)
+        fprintf(out, " A rank may use up to %s", pst_html_bytes(least, text));
+    if (capacity > 0 && !drawn && capacity > least)
+        fprintf(out, ", on other devices up to %s", pst_html_bytes(capacity, text));
+    if (capacity > 0 && !drawn) fputs(" (not shown in the pictures).", out);
+    fputs("</p>\n<p class=\"legend\"><span class=\"key\"><i class=\"fixed\"></i>during the whole "
+          "step: weights, optimizer state, gradients, data</span><span class=\"key\"><i "
+          "class=\"slots\"></i>activations and messages of micro-batches in flight</span><span "
+          "class=\"key\"><i class=\"scratch\"></i>scratch of the running pass</span><span "
+          "class=\"key\"><i class=\"limit peak\"></i>predicted peak</span>",
           out);
     if (drawn)
-        fputs("<span class=\"key\"><i class=\"limit room\"></i>what the rank may use</span>", out);
+        fputs("<span class=\"key\"><i class=\"limit room\"></i>limit of the rank</span>", out);
     fputs("</p>\n<div class=\"ranks\">\n", out);
     for (uint32_t i = 0; i < page->n_rank; i++) draw_rank(page, &page->rank[i], full, out);
     fputs("</div>\n", out);

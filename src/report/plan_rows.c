@@ -1,9 +1,9 @@
-/* Of a plan's report: the best layout for each combination of degrees, and why it loses. */
+/* Part of a plan's report: the best layout for each combination of degrees, and why it loses. */
 #include "report/html.h"
 #include "report/plan.h"
 #include <string.h>
 
-/* Rows that are seen at once, and at all. */
+/* Number of rows that are shown at once, and in all. */
 enum { SEEN = 16, MOST_ROWS = 200 };
 
 static void draw_layout(const pst_plan_row *r, FILE *out) {
@@ -66,12 +66,10 @@ static void draw_table(const pst_plan_page *page, uint32_t first, uint32_t end, 
 void pst_plan_draw_rows(const pst_plan_page *page, FILE *out) {
     uint32_t n = page->n_row < MOST_ROWS ? page->n_row : MOST_ROWS, seen = n < SEEN + 4 ? n : SEEN;
     if (!n) return;
-    fputs("<section id=\"rows\"><h2>Why this layout</h2>\n"
-          "<p class=\"sub\">The best layout for each combination of pipeline stages, tensor ranks "
-          "and replicas, by "
-          "predicted step; micro-batches of a step × samples of each. ≈: by the cost model; other "
-          "memory is that of the "
-          "memory map, to the byte.</p>\n",
+    fputs("<section id=\"rows\"><h2>Why this layout</h2>\n<p class=\"sub\">The best layout for "
+          "each combination of pipeline stages, tensor ranks and replicas, sorted by predicted "
+          "step. Micro-batches: number per step × samples in each. ≈: estimated; other memory "
+          "figures are exact, from the memory map.</p>\n",
           out);
     draw_table(page, 0, seen, out);
     if (seen < n) {

@@ -1,12 +1,12 @@
-/* Of a plan's report: what each rank's time goes into, as bars and as a table. */
+/* Part of a plan's report: each rank's time by kind, as bars and as a table. */
 #include "report/html.h"
 #include "report/plan.h"
 
 typedef struct {
-    const char *name, *look, *help;
+    const char *name, *css, *help;
 } kind_row;
 static const kind_row kinds[PST_PLAN_TIME_COUNT] = {
-#define ROW(name, text, look, help) [PST_PLAN_##name] = {text, look, help},
+#define ROW(name, text, css, help) [PST_PLAN_##name] = {text, css, help},
     PST_PLAN_TIMES(ROW)
 #undef ROW
 };
@@ -21,7 +21,7 @@ static void draw_legend(const pst_plan_page *page, FILE *out) {
     fputs("<p class=\"legend\">", out);
     for (int k = 0; k < PST_PLAN_TIME_COUNT; k++)
         if (has_kind(page, k))
-            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].look,
+            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].css,
                     kinds[k].name, kinds[k].help);
     fputs("</p>\n", out);
 }
@@ -33,7 +33,7 @@ static void draw_bar(const pst_plan_page *page, const pst_plan_rank *r, FILE *ou
     for (int k = 0; k < PST_PLAN_TIME_COUNT; k++) {
         if (k <= PST_PLAN_AGAIN) computes += r->us[k];
         if (!(r->us[k] > 0)) continue;
-        fprintf(out, "<i class=\"%s\" style=\"width:%.3f%%\" title=\"%s %s", kinds[k].look,
+        fprintf(out, "<i class=\"%s\" style=\"width:%.3f%%\" title=\"%s %s", kinds[k].css,
                 r->us[k] / end * 100, kinds[k].name, pst_html_ms(r->us[k] * 1e-3, text));
         fprintf(out, ", %s\"></i>", pst_html_share(r->us[k] / end, text));
     }

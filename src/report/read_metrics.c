@@ -1,4 +1,4 @@
-/* metrics.jsonl, line by line. */
+/* Reads metrics.jsonl, line by line. */
 #include "report/data.h"
 #include "base/grow.h"
 #include <math.h>
@@ -23,29 +23,29 @@ const char *pst_report_text(const json_t *object, const char *key) {
 
 static const char what[] = "to read the metrics of a run";
 
-static pst_status grow(double **at, size_t room) {
-    return pst_grow_to(at, sizeof **at, room, what);
+static pst_status grow(double **at, size_t capacity) {
+    return pst_grow_to(at, sizeof **at, capacity, what);
 }
 
-static pst_status room_for_step(pst_report_metrics *m) {
-    if (m->n < m->room) return PST_OK;
-    size_t room = m->room ? 2 * m->room : 256;
-    PST_TRY(grow(&m->step, room));
-    for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++) PST_TRY(grow(&m->curve[k], room));
-    m->room = room;
+static pst_status reserve_step(pst_report_metrics *m) {
+    if (m->n < m->capacity) return PST_OK;
+    size_t capacity = m->capacity ? 2 * m->capacity : 256;
+    PST_TRY(grow(&m->step, capacity));
+    for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++) PST_TRY(grow(&m->curve[k], capacity));
+    m->capacity = capacity;
     return PST_OK;
 }
 
-static pst_status room_for_validation(pst_report_metrics *m) {
-    if (m->n_validation < m->validation_room) return PST_OK;
-    size_t room = m->validation_room ? 2 * m->validation_room : 64;
-    PST_TRY(grow(&m->validation_step, room));
-    PST_TRY(grow(&m->validation_loss, room));
-    m->validation_room = room;
+static pst_status reserve_validation(pst_report_metrics *m) {
+    if (m->n_validation < m->validation_capacity) return PST_OK;
+    size_t capacity = m->validation_capacity ? 2 * m->validation_capacity : 64;
+    PST_TRY(grow(&m->validation_step, capacity));
+    PST_TRY(grow(&m->validation_loss, capacity));
+    m->validation_capacity = capacity;
     return PST_OK;
 }
 
-static pst_status room_for_ranks(pst_report_metrics *m, size_t n) {
+static pst_status reserve_ranks(pst_report_metrics *m, size_t n) {
     if (n > PST_REPORT_RANKS) n = PST_REPORT_RANKS;
     if (n <= m->n_rank) return PST_OK;
     PST_TRY(pst_grow_to(&m->memory, sizeof *m->memory, n, what));
@@ -63,8 +63,8 @@ static double bytes_at(const json_t *line, const char *key, uint32_t rank) {
 }
 
 static pst_status read_memory(const json_t *line, pst_report_metrics *m) {
-    PST_TRY(room_for_ranks(m, json_array_size(json_object_get(line, "peak_bytes"))));
-    PST_TRY(room_for_ranks(m, json_array_size(json_object_get(line, "predicted_peak_bytes"))));
+    PST_TRY(reserve_ranks(m, json_array_size(json_object_get(line, "peak_bytes"))));
+    PST_TRY(reserve_ranks(m, json_array_size(json_object_get(line, "predicted_peak_bytes"))));
     for (uint32_t r = 0; r < m->n_rank; r++) {
         pst_report_memory *of = &m->memory[r];
         of->peak = bytes_at(line, "peak_bytes", r);
@@ -75,8 +75,8 @@ static pst_status read_memory(const json_t *line, pst_report_metrics *m) {
     return PST_OK;
 }
 
-/* Sums of what work_s says; in the first step memory is touched for the first time, so it counts
- * only until there is a second. */
+/* Sums up work_s. The first step touches memory for the first time, so it counts only until
+ * there is a second one. */
 static pst_status read_work(const json_t *line, pst_report_metrics *m) {
     json_t *work = json_object_get(line, "work_s"), *value;
     const char *kind;
@@ -105,7 +105,7 @@ static pst_status read_step(const json_t *line, pst_report_metrics *m) {
         m->n_bad++;
         return PST_OK;
     }
-    PST_TRY(room_for_step(m));
+    PST_TRY(reserve_step(m));
     PST_TRY(read_memory(line, m));
     PST_TRY(read_work(line, m));
     m->step[m->n] = step;
@@ -127,8 +127,9 @@ static pst_status read_validation(const json_t *line, pst_report_metrics *m) {
         m->n_bad++;
         return PST_OK;
     }
-    if (step == last) m->n_validation--; /* of a run that was done, evaluated again on more */
-    PST_TRY(room_for_validation(m));
+    if (step == last)
+        m->n_validation--; /* a completed run that was evaluated again on more tokens */
+    PST_TRY(reserve_validation(m));
     json_t *sets = json_object_get(line, "sets");
     if (json_object_size(sets) && json_object_size(sets) <= MAX_KINDS) {
         keep(&m->sets, sets);
@@ -166,7 +167,7 @@ static pst_status read_line(const char *text, size_t bytes, pst_report_metrics *
 
 pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m) {
     char *text = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t n;
     pst_status status = PST_OK;
     m->first_time = NAN;
@@ -174,7 +175,7 @@ pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m) {
     m->tail = json_array();
     m->work = json_object();
     if (!m->head || !m->tail || !m->work) return pst_no_memory("to read the metrics of a run");
-    while (status == PST_OK && (n = getline(&text, &room, file)) > 0) {
+    while (status == PST_OK && (n = getline(&text, &capacity, file)) > 0) {
         if (n > MAX_LINE) m->n_bad++;
         else status = read_line(text, (size_t)n, m);
     }

@@ -1,4 +1,4 @@
-/* A run's folder, file by file. */
+/* Reads a run's folder, file by file. */
 #include "report/data.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@ static FILE *open_in(const char *run, const char *name) {
                                                                               : NULL;
 }
 
-/* A whole file, at most MAX_TEXT of it, malloc'd; NULL when it is not there. */
+/* A whole file, cut at MAX_TEXT, malloc'd; NULL if it is missing. */
 static char *text_of(const char *run, const char *name) {
     FILE *f = open_in(run, name);
     char *text = f ? malloc(MAX_TEXT + 1) : NULL;
@@ -25,14 +25,14 @@ static char *text_of(const char *run, const char *name) {
     return text;
 }
 
-/* The last part of the folder's path, links and dots resolved. */
+/* The last part of the folder's path, with links and dots resolved. */
 static void name_of(const char *run, char *name, size_t bytes) {
     char whole[PATH_MAX];
     const char *path = realpath(run, whole) ? whole : run, *slash = strrchr(path, '/');
     snprintf(name, bytes, "%.250s", slash && slash[1] ? slash + 1 : path);
 }
 
-/* Whoever trains in a folder holds its lock. */
+/* A process that trains in a folder holds its lock. */
 static int is_locked(const char *run) {
     int fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -79,6 +79,6 @@ void pst_report_release(pst_report_data *d) {
     *d = (pst_report_data){0};
 }
 
-int pst_report_is_study(const pst_report_data *d) {
+int pst_report_is_timed(const pst_report_data *d) {
     return d->config && !strcmp(d->config->parallel.device, "timed");
 }

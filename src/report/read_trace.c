@@ -1,5 +1,5 @@
-/* trace.json, as pipeline/draw/trace.c writes it: one event per line, so that a large one needs no
- * tree of all of it. */
+/* Reads trace.json as pipeline/draw/trace.c writes it: one event per line, so that a large file
+ * needs no tree in memory. */
 #include "pipeline/draw/timeline.h"
 #include "base/grow.h"
 #include "report/data.h"
@@ -24,13 +24,13 @@ static int kind_of(const char *category) {
     return -1;
 }
 
-/* A whole number from 0 to below `end`, or `end`. */
+/* An integer from 0 to below `end`, or `end` if there is none. */
 static uint32_t part(const json_t *object, const char *key, uint32_t end) {
     double x = pst_report_number(object, key);
     return x >= 0 && x < end ? (uint32_t)x : end;
 }
 
-/* 0: measured, 1: predicted, 2: neither is the process of that rank. */
+/* 0: measured, 1: predicted, 2: the process is not that rank's. */
 static uint32_t process_of(const json_t *event, uint32_t rank) {
     uint32_t pid = part(event, "pid", 2 * PST_TRACE_PREDICTED);
     if (pid == rank) return 0;
@@ -38,10 +38,11 @@ static uint32_t process_of(const json_t *event, uint32_t rank) {
 }
 
 static pst_status add_slice(const json_t *event, pst_report_trace *t) {
-    if (!strcmp(pst_report_text(event, "cat"), "operator")) return PST_OK; /* lie within F, B, W */
+    if (!strcmp(pst_report_text(event, "cat"), "operator"))
+        return PST_OK; /* they lie within F, B, W */
     const json_t *args = json_object_get(event, "args");
     int kind = kind_of(pst_report_text(event, "cat"));
-    if (kind < 0) return PST_OK; /* operators, and what else may come */
+    if (kind < 0) return PST_OK; /* operators and unknown events */
     double start = pst_report_number(event, "ts"), dur = pst_report_number(event, "dur");
     uint32_t rank = part(args, "rank", PST_REPORT_RANKS), process = process_of(event, rank);
     if (rank == PST_REPORT_RANKS || process == 2 ||
@@ -49,7 +50,7 @@ static pst_status add_slice(const json_t *event, pst_report_trace *t) {
         t->n_bad++;
         return PST_OK;
     }
-    PST_TRY(pst_grow(&t->slice, sizeof *t->slice, t->n, &t->room, "to read a trace"));
+    PST_TRY(pst_grow(&t->slice, sizeof *t->slice, t->n, &t->capacity, "to read a trace"));
     int moves = kind == PST_REPORT_SEND || kind == PST_REPORT_TRANSFER;
     t->slice[t->n++] =
         (pst_report_slice){.start = start,
@@ -70,7 +71,7 @@ static void read_title(const json_t *event, pst_report_trace *t) {
              pst_report_text(json_object_get(event, "args"), "labels"));
 }
 
-/* A line of the array: {...} with or without a comma behind it. */
+/* Reads a line of the array: {...}, perhaps with a comma behind it. */
 static pst_status read_line(char *text, size_t n, pst_report_trace *t) {
     while (n && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ',')) n--;
     if (!n || strncmp(text, "{\"name\"", n < 7 ? n : 7)) return PST_OK;
@@ -106,7 +107,7 @@ static uint32_t receiver(const pst_report_slice *s) {
     return s->kind == PST_REPORT_SEND ? s->micro : s->rank;
 }
 
-/* Transfers first, those of one channel between two ranks together, sends before receives, each in
+/* Order: transfers first, grouped by channel between two ranks, sends before receives, each in
  * order of time. */
 static int by_channel(const void *a, const void *b) {
     const pst_report_slice *x = a, *y = b;
@@ -125,8 +126,8 @@ static int same_channel(const pst_report_slice *x, const pst_report_slice *y) {
            receiver(x) == receiver(y) && x->chunk == y->chunk;
 }
 
-/* A rank posts a RECV long before the message is sent: it is on its way when both have posted.
- * Messages of a channel arrive in the order in which they were sent. */
+/* A rank posts a RECV long before the message is sent: the message is in transit once both have
+ * posted. Messages of a channel arrive in the order in which they were sent. */
 static void pair_transfers(pst_report_trace *t) {
     for (size_t first = 0, end; first < t->n && moves(&t->slice[first]); first = end) {
         size_t sends = 0;
@@ -144,10 +145,10 @@ static void pair_transfers(pst_report_trace *t) {
 
 pst_status pst_report_read_trace(FILE *file, pst_report_trace *t) {
     char *text = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t n;
     pst_status status = PST_OK;
-    while (status == PST_OK && (n = getline(&text, &room, file)) > 0)
+    while (status == PST_OK && (n = getline(&text, &capacity, file)) > 0)
         status = read_line(text, (size_t)n, t);
     free(text);
     if (!t->n) return status;
@@ -165,7 +166,7 @@ void pst_report_release_trace(pst_report_trace *t) {
 const pst_report_slice *pst_report_slices(const pst_report_trace *t, int predicted, uint32_t rank,
                                           size_t *n) {
     size_t low = 0, high = t->n, first;
-    while (low < high) { /* the first slice that is not before this rank's */
+    while (low < high) { /* the first slice that does not belong to an earlier rank */
         size_t middle = low + (high - low) / 2;
         const pst_report_slice *s = &t->slice[middle];
         if (s->predicted < predicted || (s->predicted == predicted && s->rank < rank))
@@ -179,8 +180,8 @@ const pst_report_slice *pst_report_slices(const pst_report_trace *t, int predict
     return t->slice + first;
 }
 
-/* Two passes of one sweep: how much of the step is covered by computing, and by that or messages on
- * their way. */
+/* Sweeps twice over the events: the time covered by computing, and by computing or messages in
+ * transit. */
 void pst_report_times(const pst_report_trace *t, int predicted, uint32_t rank,
                       double us[PST_REPORT_KIND_COUNT]) {
     size_t n;

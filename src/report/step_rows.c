@@ -1,12 +1,12 @@
-/* One step as rows, one per rank, measured above predicted on one time axis; and its time by
- * kind. */
+/* One step as rows, one per rank, measured above predicted on one time axis; and each rank's
+ * time by kind. */
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/step_rows.h"
 #include "report/page.h"
 #include <math.h>
 
-/* Beyond LISTED boxes in a panel its rows are folded, and the script gets none. */
+/* With more than LISTED boxes in a panel its rows are folded, and the script gets no boxes. */
 enum {
     WIDTH = PST_STEP_ROWS_WIDTH,
     ROW = PST_STEP_ROWS_ROW,
@@ -16,18 +16,19 @@ enum {
 };
 
 typedef struct {
-    const char *name, *look, *help;
+    const char *name, *css, *help;
 } kind_row;
 static const kind_row kinds[PST_REPORT_KIND_COUNT] = {
     [PST_REPORT_F] = {"F", "kF", "forward"},
     [PST_REPORT_B] = {"B", "kB", "input gradient"},
     [PST_REPORT_W] = {"W", "kW", "weight gradient"},
     [PST_REPORT_BW] = {"BW", "kBW", "backward, both gradients at once"},
-    [PST_REPORT_FLUSH] = {"flush", "kflush",
-                          "shared gradients, norm and optimizer at the end of the step"},
+    [PST_REPORT_FLUSH] =
+        {"flush", "kflush",
+         "reduction of shared gradients, norm and optimizer at the end of the step"},
     [PST_REPORT_TRANSFER] = {"transfer", "ktransfer",
-                             "nothing to compute while a message is on its way to the rank"},
-    [PST_REPORT_IDLE] = {"idle", "kidle", "the rest: bubble"},
+                             "idle while a message to the rank is in transit"},
+    [PST_REPORT_IDLE] = {"idle", "kidle", "other idle time"},
 };
 
 static uint32_t rows(const pst_report_trace *t) {
@@ -48,14 +49,14 @@ static void draw_legend(const pst_report_trace *t, int last, FILE *out) {
     fputs("<p class=\"legend\">", out);
     for (int k = 0; k <= last; k++)
         if (k == PST_REPORT_IDLE || has_kind(t, k))
-            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].look,
+            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].css,
                     kinds[k].name, kinds[k].help);
     fputs("</p>\n", out);
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Boxes of odd chunks are lighter where a rank has more than one. */
+/* Boxes of odd chunks are lighter if a rank has more than one chunk. */
 static int has_chunks(const pst_report_slice *s, size_t n) {
     uint32_t first = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
@@ -75,15 +76,16 @@ static int is_folded(const pst_report_trace *t, int predicted) {
     return all > LISTED;
 }
 
-/* What stands in one row. */
+/* The boxes of one row. */
 typedef struct {
     const pst_report_slice *slice;
     size_t n;
     uint32_t row;
-    double scale; /* units per microsecond */
+    double scale; /* SVG units per microsecond */
 } boxes;
 
-/* Every box of one kind, of odd or even chunks. Boxes that touch at this resolution are joined. */
+/* All boxes of one kind, of odd or of even chunks. Boxes that touch at this resolution are
+ * joined. */
 static void draw_boxes(const boxes *of, int kind, uint32_t odd, FILE *out) {
     const pst_report_slice *s = of->slice;
     const size_t n = of->n;
@@ -94,7 +96,7 @@ static void draw_boxes(const boxes *of, int kind, uint32_t odd, FILE *out) {
         if (s[i].kind != kind || (s[i].chunk & 1) != odd) continue;
         long a = lround(s[i].start * of->scale), b = lround(s[i].end * of->scale);
         if (b <= a) b = a + 1;
-        if (!any++) fprintf(out, "<path class=\"%s%s\" d=\"", kinds[kind].look, odd ? " odd" : "");
+        if (!any++) fprintf(out, "<path class=\"%s%s\" d=\"", kinds[kind].css, odd ? " odd" : "");
         if (n > APART && a <= to) {
             to = b > to ? b : to;
             continue;
@@ -127,13 +129,13 @@ static void print_slices(const pst_report_trace *t, int predicted, FILE *out) {
 
 static void draw_row(const pst_report_trace *t, int predicted, uint32_t row, int folded,
                      FILE *out) {
-    static const char *const look[] = {"kF", "kB", "kW", "kBW", "kflush"};
+    static const char *const css[] = {"kF", "kB", "kW", "kBW", "kflush"};
     size_t n;
     const pst_report_slice *s = pst_report_slices(t, predicted, row, &n);
     const boxes all = {s, n, row, WIDTH / longest(t)};
     fprintf(out, "<g%s><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>",
             has_chunks(s, n) ? " class=\"chunks\"" : "", row * ROW + 1, WIDTH, BOX, WIDTH);
-    if (folded) pst_step_rows_draw_folded(s, n, row, longest(t), look, out);
+    if (folded) pst_step_rows_draw_folded(s, n, row, longest(t), css, out);
     else
         for (int k = 0; k < PST_REPORT_TRANSFER; k++)
             for (uint32_t odd = 0; odd < 2; odd++) draw_boxes(&all, k, odd, out);
@@ -159,8 +161,7 @@ void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predict
     char text[PST_HTML_NUMBER], place[PST_GRID_TEXT];
     fprintf(out, "<h3>%s <span class=\"unit\">%s%s</span></h3>\n",
             predicted ? "Predicted" : "Measured", pst_html_ms(t->end[predicted] * 1e-3, text),
-            folded ? "; too many boxes to draw: each column is shared out by what the rank does in "
-                     "that time"
+            folded ? "; too many passes to draw: each column shows the shares of the rank's time"
                    : "");
     const char *size = n_row > 16 ? "small" : "large";
     if (n_row > 64) size = "tiny";
@@ -183,7 +184,7 @@ void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predict
     fputs("</div>\n", out);
 }
 
-/* Ticks as the script draws them again when the view changes. */
+/* The same ticks as the script draws when the view changes. */
 static void draw_time_axis(double end_us, FILE *out) {
     double ms = end_us * 1e-3, tick = pst_report_tick(ms, 8, 0);
     fputs("<div class=\"times\"><div class=\"ticks\">", out);
@@ -219,18 +220,15 @@ void pst_report_draw_timeline(const pst_report_data *d, FILE *out) {
     const pst_report_trace *t = &d->trace;
     fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n", out);
     if (!t->n || !(longest(t) > 0)) {
-        fputs("<p class=\"note\">No step has been traced (that happens in the last but one, or in "
-              "the one that log.trace "
-              "names).</p></section>\n",
+        fputs("<p class=\"note\">No step was traced: a run traces its last but one step, or the "
+              "step in log.trace.</p></section>\n",
               out);
         return;
     }
     fputs("<p class=\"sub\">", out);
     pst_html_text(out, t->title);
-    fputs(". At the right: share of the step in which the rank computed F, B and W. <span "
-          "class=\"script\">Wheel or "
-          "buttons zoom, "
-          "dragging moves.</span></p>\n",
+    fputs(". On the right: share of the step in which the rank computed F, B and W. <span "
+          "class=\"script\">Zoom with the wheel or the buttons, drag to move.</span></p>\n",
           out);
     pst_report_open_timeline(t, out);
     for (int predicted = 0; predicted < 2; predicted++)
@@ -252,7 +250,7 @@ static void draw_time_bar(const pst_report_trace *t, int predicted, uint32_t ran
     for (int k = 0; k < PST_REPORT_KIND_COUNT; k++)
         if (us[k] > 0)
             fprintf(out, "<i class=\"%s\" style=\"width:%.3f%%\" title=\"%s %s\"></i>",
-                    kinds[k].look, us[k] / longest(t) * 100, kinds[k].name,
+                    kinds[k].css, us[k] / longest(t) * 100, kinds[k].name,
                     pst_html_ms(us[k] * 1e-3, text));
     fprintf(out, "</div><div class=\"value\">%s</div>\n",
             pst_html_ms(t->end[predicted] * 1e-3, text));

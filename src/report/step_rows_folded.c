@@ -1,16 +1,15 @@
-/* Rows of more boxes than can be seen: each row in columns of equal time, and each column shared
- * out by what the rank did in it, from top to bottom. What stays free is the time in which it
- * computed nothing. */
+/* Rows with more boxes than can be drawn: each row in columns of equal time; each column shows,
+ * from top to bottom, the shares of what the rank did in it. The empty part is idle time. */
 #include "report/step_rows.h"
 #include <math.h>
 #include <string.h>
 
-/* Heights are whole multiples of 1 / LEVELS of a row, so that columns of nearly the same shares
+/* Heights are integer multiples of 1 / LEVELS of a row, so that columns with nearly equal shares
  * become one box. */
 enum { COLUMNS = 300, LEVELS = 32 };
 
 typedef struct {
-    /* of each kind, in levels from the top */
+    /* top of each kind, in levels */
     int from[PST_REPORT_TRANSFER], to[PST_REPORT_TRANSFER];
 } column;
 
@@ -36,7 +35,7 @@ static void stack(const double *share, column *to) {
     }
 }
 
-static void draw_kind(const column *c, int kind, uint32_t row, const char *look, FILE *out) {
+static void draw_kind(const column *c, int kind, uint32_t row, const char *css, FILE *out) {
     double level = (double)PST_STEP_ROWS_BOX / LEVELS;
     int any = 0;
     for (int first = 0, end; first < COLUMNS; first = end) {
@@ -44,7 +43,7 @@ static void draw_kind(const column *c, int kind, uint32_t row, const char *look,
         for (end = first + 1; end < COLUMNS && c[end].from[kind] == from && c[end].to[kind] == to;)
             end++;
         if (to == from) continue;
-        if (!any++) fprintf(out, "<path class=\"%s\" d=\"", look);
+        if (!any++) fprintf(out, "<path class=\"%s\" d=\"", css);
         long a = lround((double)first * PST_STEP_ROWS_WIDTH / COLUMNS),
              b = lround((double)end * PST_STEP_ROWS_WIDTH / COLUMNS);
         fprintf(out, "M%ld %gh%ldv%gh-%ldz", a, row * PST_STEP_ROWS_ROW + 1 + from * level, b - a,
@@ -54,10 +53,10 @@ static void draw_kind(const column *c, int kind, uint32_t row, const char *look,
 }
 
 void pst_step_rows_draw_folded(const pst_report_slice *s, size_t n, uint32_t row, double end,
-                               const char *const *look, FILE *out) {
+                               const char *const *css, FILE *out) {
     double share[COLUMNS][PST_REPORT_TRANSFER];
     column columns[COLUMNS];
     share_out(s, n, end, share);
     for (int c = 0; c < COLUMNS; c++) stack(share[c], &columns[c]);
-    for (int k = 0; k < PST_REPORT_TRANSFER; k++) draw_kind(columns, k, row, look[k], out);
+    for (int k = 0; k < PST_REPORT_TRANSFER; k++) draw_kind(columns, k, row, css[k], out);
 }

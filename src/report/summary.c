@@ -1,4 +1,4 @@
-/* The head of a report: what ran, where, how it ended, and the few numbers that matter. */
+/* The head of a report: what ran, where, how it ended, and the most important numbers. */
 #include "report/html.h"
 #include "base/plural.h"
 #include "report/page.h"
@@ -22,7 +22,7 @@ static void draw_model(const pst_report_data *d, FILE *out) {
                                                {"channels", "channels"},
                                                {"heads", "heads"},
                                                {"context", "tokens of context"},
-                                               {"vocabulary", "tokens of vocabulary"}};
+                                               {"vocabulary", "tokens in the vocabulary"}};
         fprintf(out, ", %s parameters",
                 pst_html_count(pst_report_number(model, "parameters"), text));
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -138,11 +138,9 @@ static void draw_hash(const pst_report_data *d, FILE *out) {
 static void draw_state(const pst_report_data *d, FILE *out) {
     const char *why = pst_report_text(d->metrics.end, "why");
     if (!d->metrics.end)
-        fputs(
-            d->running
-                ? "<span class=\"state go\">running</span>"
-                : "<span class=\"state bad\">ended without its last line: killed or failed</span>",
-            out);
+        fputs(d->running ? "<span class=\"state go\">running</span>"
+                         : "<span class=\"state bad\">not completed: killed or failed</span>",
+              out);
     else if (!strcmp(why, "done")) fputs("<span class=\"state good\">done</span>", out);
     else {
         fputs("<span class=\"state warn\">", out);
@@ -168,10 +166,9 @@ void pst_report_draw_head(const pst_report_data *d, FILE *out) {
     draw_times(d, out);
     draw_hash(d, out);
     fputs("</dl>\n", out);
-    if (pst_report_is_study(d))
-        fputs("<p class=\"note\">Device timed: operators took the predicted time and computed "
-              "nothing. No losses, no "
-              "weights.</p>\n",
+    if (pst_report_is_timed(d))
+        fputs("<p class=\"note\">Device timed: operators waited for the predicted time and "
+              "computed nothing, so there are no losses and no weights.</p>\n",
               out);
     if (m->n_bad)
         fprintf(out, "<p class=\"note\">%zu line%s of metrics.jsonl could not be read.</p>\n",
@@ -192,7 +189,7 @@ static void open_tile(const char *name, const char *value, FILE *out) {
 }
 static void close_tile(FILE *out) { fputs("</div></div>\n", out); }
 
-/* The last value that is there; its index, or n. */
+/* Index of the last value that is not missing, or n. */
 static size_t last_there(const double *value, size_t n) {
     for (size_t i = n; i > 0; i--)
         if (!isnan(value[i - 1])) return i - 1;
@@ -223,7 +220,7 @@ static void draw_losses(const pst_report_metrics *m, FILE *out) {
     close_tile(out);
 }
 
-/* Of each named set the last loss. */
+/* The last loss of each named set. */
 static void draw_sets(const pst_report_metrics *m, FILE *out) {
     char text[PST_HTML_NUMBER];
     const char *name, *comma = "";
@@ -243,7 +240,7 @@ static void draw_sets(const pst_report_metrics *m, FILE *out) {
     close_tile(out);
 }
 
-/* Medians of predicted and measured beside each other. share: both are shares, and differ by
+/* Medians, predicted beside measured. share: both are shares, and their difference is in
  * percentage points. */
 typedef struct {
     const char *name;
@@ -296,7 +293,7 @@ static pst_status draw_rate(const pst_report_data *d, size_t first, FILE *out) {
     if (isnan(rate)) return PST_OK;
     open_tile("Throughput", pst_html_whole(rate, value), out);
     fputs("tokens/s", out);
-    if (mfu > 0 && !pst_report_is_study(d))
+    if (mfu > 0 && !pst_report_is_timed(d))
         fprintf(out, ", %s of peak FLOP/s", pst_html_share(mfu, text));
     close_tile(out);
     return PST_OK;
@@ -330,11 +327,10 @@ pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out) {
     fputs("</div>\n", out);
     if (m->n > 1)
         fprintf(out,
-                "<p class=\"note\">Throughput, step time and bubble: medians of steps %s to %s. "
-                "The bubble is the share "
-                "of a step in which a rank has no work, because it waits for another stage; "
-                "predicted is what the "
-                "simulator computes from the durations of the first few steps.</p>",
+                "<p class=\"note\">Throughput, step time and bubble are medians over steps %s to "
+                "%s. The bubble is the share of a step in which a rank waits for other stages and "
+                "has nothing to compute. Predictions come from the simulator, with the durations "
+                "that were measured in the first steps.</p>",
                 pst_html_whole(m->step[first], from), pst_html_whole(m->step[m->n - 1], to));
     fputs("</section>\n", out);
     return PST_OK;

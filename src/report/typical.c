@@ -1,4 +1,4 @@
-/* A typical step of a run: medians of what was measured and of what was predicted. */
+/* A typical step of a run: medians of measured and predicted values. */
 #include "report/typical.h"
 #include "report/page.h"
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps from which the prediction learns, and one for the machine to warm up. */
+/* The steps from which the prediction learns, and one more to warm up. */
 enum { SETTLING = 6 };
 
 static int ascending(const void *a, const void *b) {

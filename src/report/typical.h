@@ -1,16 +1,16 @@
-/* A typical step of a run: medians of what was measured and of what was predicted, without the
- * steps from which the prediction learns. */
+/* A typical step of a run: medians of measured and predicted values, without the first steps,
+ * from which the prediction learns. */
 #ifndef PST_REPORT_TYPICAL_H
 #define PST_REPORT_TYPICAL_H
 #include "report/data.h"
 
 typedef struct {
-    double step_ms, predicted_step_ms; /* NaN: none was measured */
+    double step_ms, predicted_step_ms; /* NaN: not measured */
     double bubble, predicted_bubble;   /* shares of a step */
-    double first, last;                /* steps that count */
+    double first, last;                /* number of steps that count */
 } pst_report_typical;
 
-/* run: its folder. EINPUT when there are no steps in it. */
+/* run: its folder. EINPUT if it has no steps. */
 pst_status pst_report_typical_step(const char *run, pst_report_typical *typical);
 /* Index of the first step that counts. */
 size_t pst_report_settled(const pst_report_metrics *m);

@@ -44,7 +44,7 @@ head -n 4 runs/run/metrics.jsonl >cut/metrics.jsonl
 printf '{"step":5,"loss":3.' >>cut/metrics.jsonl
 echo 'ranks: [' >cut/plan.yaml
 "$PENSTOCK" report cut >out 2>err || fail "report of a cut run: $(cat err)"
-holds cut/report.html 'killed or failed' '1 line of metrics.jsonl could not be read' 'No step has been traced'
+holds cut/report.html 'killed or failed' '1 line of metrics.jsonl could not be read' 'No step was traced'
 
 refuses() { # STATUS PATTERN ARGUMENT...
     status=$1 pattern=$2 rc=0

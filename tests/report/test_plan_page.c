@@ -45,7 +45,7 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
         }
         pst_plan_rank *to = &p.rank[r];
         *to = (pst_plan_rank){
-            .rank = r, .fixed = 1000, .total = 1300, .room = 1500, .region = {1000}};
+            .rank = r, .fixed = 1000, .total = 1300, .capacity = 1500, .region = {1000}};
         to->held = calloc(2 * n_micro, sizeof *to->held);
         to->n_held = 2 * n_micro;
         for (uint32_t m = 0; m < n_micro; m++) {
@@ -159,13 +159,13 @@ static void test_large(void **state) {
     pst_plan_page p = made(64, 512, 20);
     char *text = drawn(&p, &bytes);
     assert_true(bytes < 3 << 20);
-    assert_non_null(strstr(text, "too many boxes to draw"));
+    assert_non_null(strstr(text, "too many passes to draw"));
     free(text);
     pst_plan_page_release(&p);
     p = made(64, 2, 20000);
     text = drawn(&p, &bytes);
     assert_true(bytes < 1 << 20);
-    assert_non_null(strstr(text, "several layers together"));
+    assert_non_null(strstr(text, "groups of layers"));
     free(text);
     pst_plan_page_release(&p);
 }

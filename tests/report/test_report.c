@@ -245,7 +245,7 @@ static void test_page(void **state) {
     pst_report_data d = {.metrics.first_time = NAN, .name = "<b>&"};
     char *text = page_of(&d);
     assert_non_null(strstr(text, "&lt;b&gt;&amp;"));
-    assert_non_null(strstr(text, "No step has been made yet"));
+    assert_non_null(strstr(text, "No step is complete yet"));
     free(text);
     d.metrics = metrics_of(
         "{\"event\":\"start\",\"step\":0,\"model\":{\"kind\":\"<evil>\"},\"versions\":{\"<evil>\":"
