@@ -1,12 +1,11 @@
-/* A model that is built, planned over two ranks, trained, saved and read back through libpenstock
- * alone.
+/* Builds, plans over two ranks, trains, saves and reads back a model with libpenstock alone.
  *
  *     cc -O2 train.c -o train $(pkg-config --cflags --libs penstock) && ./train runs/example */
 #include <penstock/train.h>
 #include <stdio.h>
 #include <stdlib.h>
 #define TRY(call)                                                                                  \
-    if ((status = (call)) != PST_OK) return status /* of what went wrong, pst_error() says more */
+    if ((status = (call)) != PST_OK) return status /* pst_error() has the reason */
 
 enum { BATCH = 32, MICRO = 4, TIME = 16, VOCABULARY = 256, CHANNELS = 128, STEPS = 100 };
 static const char *const settings[] = {"batch=32", "micro_batch=4", "steps=100", "lr=2e-3",
@@ -33,8 +32,8 @@ static pst_status train(pst_session *session, const char *folder) {
     pst_status status;
     pst_step_result_init(&r);
     for (int step = 1; step <= STEPS; step++) {
-        for (int i = 0; i < BATCH * TIME; i++) /* a fixed permutation of the vocabulary is what
-                                                  there is to learn */
+        for (int i = 0; i < BATCH * TIME; i++) /* the model learns a fixed permutation of the
+                                                  vocabulary */
         {
             tokens[i] = rand() % VOCABULARY;
             targets[i] = (tokens[i] * 5 + 7) % VOCABULARY;
@@ -44,7 +43,7 @@ static pst_status train(pst_session *session, const char *folder) {
             printf("step %d  loss %.4f  %.2f ms\n", step, r.loss, r.step_s * 1e3);
     }
     TRY(pst_session_save(session, folder));
-    TRY(pst_session_load(session, folder)); /* as another program would, on any number of ranks */
+    TRY(pst_session_load(session, folder)); /* any number of ranks may load it */
     printf("read back: step %d\n", (int)pst_session_steps(session));
     return PST_OK;
 }

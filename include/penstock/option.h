@@ -1,5 +1,5 @@
-/* Command-line options by rows: parsing, range checks, "did you mean" and --help all come from the
- * same table. */
+/* Command-line options from a table: parsing, range checks, "did you mean" and --help all use
+ * its rows. */
 #ifndef PENSTOCK_OPTION_H
 #define PENSTOCK_OPTION_H
 #include "penstock/status.h"
@@ -23,8 +23,8 @@ typedef struct {
     size_t n;
     const char *item[PST_OPTION_LIST_MAX];
 } pst_option_list;
-/* `target` points to int (FLAG), int64_t, double (FLOAT, BYTES, RATE), const char * or
- * pst_option_list and holds the default beforehand. */
+/* `target` points to int (FLAG), int64_t (INT), double (FLOAT, BYTES, RATE), const char *
+ * (STRING) or pst_option_list (LIST); its value before parsing is the default. */
 typedef struct {
     char letter;       /* 0: none */
     const char *name;  /* without the dashes */
@@ -41,15 +41,15 @@ typedef struct {
     const pst_option *option;
     size_t n_option;
 } pst_command;
-/* Fills targets; argv entries that are no options are moved to the front of argv[1..] and counted
- * in *n_operand. "--" ends the options; "--help" sets *help. EINPUT names the option and what would
+/* Sets targets; moves arguments that are no options to the front of argv[1..] and counts them in
+ * *n_operand. "--" ends the options; "--help" sets *help. EINPUT names the option and what would
  * be right. */
 PST_API pst_status pst_option_parse(const pst_command *command, int argc, char **argv,
                                     size_t *n_operand, int *help);
 PST_API void pst_option_help(const pst_command *command, FILE *out);
-/* What help says of one option: its text and its default. Returns text. */
+/* The help text of one option, with its default. Returns text. */
 PST_API const char *pst_option_text(const pst_option *option, char *text, size_t bytes);
-/* The nearest of n names to `word` by edit distance, NULL when none is near. */
+/* The nearest of n names to `word` by edit distance, NULL if none is near. */
 PST_API const char *pst_did_you_mean(const char *word, const char *const *name, size_t n);
 #ifdef __cplusplus
 }

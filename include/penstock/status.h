@@ -1,6 +1,6 @@
-/* Status codes of every penstock function, and the error trail that explains the last failure. Exit
- * statuses of the program follow from them: 0 done, 2 wrong input, 3 a rank or link failed, 4 out
- * of resources, 5 internal error. */
+/* Status codes of every penstock function, and the message that explains the last failure. The
+ * program's exit statuses follow from them: 0 success, 2 wrong input, 3 a rank or link failed, 4
+ * out of resources, 5 internal error. */
 #ifndef PENSTOCK_STATUS_H
 #define PENSTOCK_STATUS_H
 
@@ -39,8 +39,8 @@ PST_API const char *pst_status_text(pst_status status);
 /* The exit status of the program for a status. Any thread. */
 PST_API int pst_status_exit(pst_status status);
 
-/* What the last failing call on this thread said: one line, no newline, never NULL; valid until the
- * next failure on this thread. */
+/* The message of the last failing call on this thread: one line, no newline, never NULL; valid
+ * until the next failure on this thread. */
 PST_API const char *pst_error(void);
 
 #ifdef __cplusplus
